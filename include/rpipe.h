@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rpipe.h: the job, its channels, reads and writes, and the control network.
+ *
+ * A channel carries messages one way, from a writer rank to a reader rank, in order, as pipe(2) does, but each message is
+ * memory of the pipe that is handed over, not bytes that are copied. Blocking calls obey the deadline of their channel
+ * and then return -ETIMEDOUT. Different channels may be used by different threads at the same time; one end of one channel
+ * belongs to one thread at a time, unless it was opened with thread_sync. rpipe_error(ch) explains any failure.
+ */
+#ifndef RPIPE_H
+#define RPIPE_H
+
+#include <rmalloc.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- job ---- */
+
+int rpipe_init(int *rank, int *nranks); /* collective; either pointer may be NULL */
+int rpipe_exit(void);                   /* collective; closes what is open; does not wait for the dead */
+
+/* ---- channel ---- */
+
+int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg); /* does not wait for the peer */
+int rpipe_wait(rch_t ch);                               /* until both ends are joined */
+int rpipe_close(rch_t ch);
+int rpipe_set_timeout(rch_t ch, int ms); /* -1 waits for ever */
+
+/* ---- messages ---- */
+
+int rpipe_write(rch_t ch, raddr_t d);                   /* hands the memory over: d is no longer yours */
+int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes);   /* only its first bytes */
+int rpipe_write_nb(rch_t ch, raddr_t d);                /* R_PENDING: not sent, d is still yours */
+int rpipe_read(rch_t ch, raddr_t *d, size_t *size);     /* the next message, yours until rfree; size may be NULL */
+int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size);  /* R_PENDING: none yet */
+void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size);
+int rpipe_flush(rch_t ch);  /* every rwrite so far is visible to the reader */
+int rpipe_progress(void);   /* never needed for correctness */
+
+/* ---- waiting on many ---- */
+
+int rpipe_fd(rch_t ch); /* a descriptor for poll(2), epoll(7): readable when rread would not wait; it stays the library's */
+/* ready[i] becomes 1 where rread(ch[i]) would not wait, else 0. 0 if any is; -ETIMEDOUT; R_PENDING if timeout_ms is 0 */
+int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms);
+
+/* ---- what happened ---- */
+
+typedef struct rpipe_stats {
+    uint64_t messages;        /* written, or read, at this end */
+    uint64_t bytes;           /* of payload */
+    uint64_t inline_messages; /* that rode in their slot */
+    uint64_t held;            /* messages that this end owns now: read and not freed, or allocated and not sent */
+    uint64_t credit_fetches;  /* looks at the other end's credit line (writer) */
+    uint64_t stalls_ring;     /* calls that found the ring full (writer), or empty (reader) */
+    uint64_t stalls_heap;     /* calls that found no memory (writer) */
+    uint64_t sleeps;          /* times that a waiting call went to sleep in the kernel */
+    uint64_t wakes;           /* times that this end woke the other */
+    uint64_t heap_bytes;      /* size of the heap */
+    uint64_t heap_used;       /* of it, as far as this end knows */
+    uint32_t slots;           /* of the ring */
+    uint32_t incarnation;     /* how often this end has opened this id */
+    uint64_t reserved[8];
+} rpipe_stats_t;
+
+int rpipe_stats(rch_t ch, rpipe_stats_t *st);
+const char *rpipe_error(rch_t ch); /* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
+
+/* ---- control network: slow, reliable, for set-up ---- */
+
+uint32_t rpipe_network_rank(void);
+uint32_t rpipe_network_ranks(void);
+void rpipe_network_abort(int code);
+int rpipe_network_barrier(void);
+int rpipe_network_allgather(const void *mine, size_t bytes, void *all);
+int rpipe_network_send(int to, const void *buf, size_t bytes);
+int rpipe_network_recv(int from, void *buf, size_t bytes);
+void *rpipe_network_header(rch_t ch, raddr_t d); /* user header that travels with the message */
+size_t rpipe_network_header_bytes(rch_t ch);
+
+#ifndef RPIPE_NO_SHORT_NAMES
+static inline int rinit(int *rank, int *nranks) { return rpipe_init(rank, nranks); }
+static inline int rexit(void) { return rpipe_exit(); }
+static inline int rpipe(rch_t *ch, const rmalloc_config_t *cfg) { return rpipe_open(ch, cfg); }
+static inline int rclose(rch_t ch) { return rpipe_close(ch); }
+static inline int rwrite(rch_t ch, raddr_t d) { return rpipe_write(ch, d); }
+static inline int rwrite_n(rch_t ch, raddr_t d, size_t bytes) { return rpipe_write_n(ch, d, bytes); }
+static inline int rwrite_nb(rch_t ch, raddr_t d) { return rpipe_write_nb(ch, d); }
+static inline int rread(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read(ch, d, size); }
+static inline int rread_nb(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read_nb(ch, d, size); }
+static inline void *rread_mem(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read_mem(ch, d, size); }
+static inline int rflush(rch_t ch) { return rpipe_flush(ch); }
+static inline int rprogress(void) { return rpipe_progress(); }
+static inline uint32_t network_rank(void) { return rpipe_network_rank(); }
+static inline uint32_t network_ranks(void) { return rpipe_network_ranks(); }
+static inline void network_abort(int code) { rpipe_network_abort(code); }
+static inline int network_barrier(void) { return rpipe_network_barrier(); }
+static inline int network_allgather(const void *mine, size_t bytes, void *all)
+{
+    return rpipe_network_allgather(mine, bytes, all);
+}
+static inline int network_send(int to, const void *buf, size_t bytes) { return rpipe_network_send(to, buf, bytes); }
+static inline int network_recv(int from, void *buf, size_t bytes) { return rpipe_network_recv(from, buf, bytes); }
+static inline void *network_header(rch_t ch, raddr_t d) { return rpipe_network_header(ch, d); }
+static inline size_t network_header_bytes(rch_t ch) { return rpipe_network_header_bytes(ch); }
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif
