@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * collect.h: send, receive, barrier and allgather over the control network (network_send(3) and so on).
+ *
+ * Point to point: messages from A to B are received in the order sent, whole; a receive whose size differs from the
+ * message's is -EMSGSIZE and leaves the message. At most a window of bytes per pair is on its way or unreceived; beyond it
+ * the sender waits, as with pipe(2), so a rank that never receives costs nobody memory without bound. The barrier is a
+ * dissemination barrier (ceil(log2 n) rounds); allgather is Bruck's, of the same shape. A dead peer ends a call with
+ * -ECONNRESET, but for collect_leave(), which passes over the dead.
+ */
+#ifndef BOOTSTRAP_COLLECT_H
+#define BOOTSTRAP_COLLECT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
+int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
+int collect_barrier(int64_t deadline, char *why, size_t why_bytes);
+int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why, size_t why_bytes);
+/* The barrier of rexit: waits for everybody but the dead, and those who have left. 0 or -ETIMEDOUT. */
+int collect_leave(int64_t deadline);
+/* Called by control.c: start, stop, and on the service thread a message or the end of a peer. */
+int collect_start(int rank, int size);
+void collect_stop(void);
+void collect_message(int from, uint32_t type, const void *body, size_t bytes);
+void collect_peer_gone(int rank);
+
+#endif

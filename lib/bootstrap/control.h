@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * control.h: the control network: small reliable messages between any two ranks of the job, and one service thread.
+ *
+ * Each rank opens its own outgoing connection to a peer on demand: a Unix socket if the peer is on this host and in this
+ * network namespace (it can carry descriptors), TCP otherwise. Messages from A to B are FIFO; the two directions are
+ * independent. A message to oneself is delivered like any other. Before anything that a peer says is read, the caller has
+ * shown the cookie of the rank that it calls, and has got its own back.
+ *
+ * The service thread does all I/O of these sockets. control_post() only queues, so it never waits and may be called from
+ * any thread, the service thread included. Hooks run on the service thread with no lock held.
+ *
+ * Life: every process has one page, shared read-only with each local peer, whose first word is a robust futex that the
+ * service thread holds. The kernel marks it when the process dies, before it tears down the memory: a peer reads that
+ * by a plain load. An orderly exit sets the word to LIFE_LEFT.
+ */
+#ifndef BOOTSTRAP_CONTROL_H
+#define BOOTSTRAP_CONTROL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CONTROL_BODY_MAX 65536 /* bytes of one message */
+#define CONTROL_FDS_MAX 8      /* descriptors that travel with one message */
+#define CONTROL_TYPE_USER 64   /* types below are the control network's own */
+
+#define LIFE_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
+#define LIFE_LEFT 0u                /* exited in order */
+
+enum control_path { CONTROL_SELF, CONTROL_UNIX, CONTROL_TCP };
+enum control_end { PEER_LEFT, PEER_DIED };
+
+struct control_hooks {
+    /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's: it keeps or closes every one. */
+    void (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+    /* This peer will say nothing more: it called control_stop() (PEER_LEFT), or is dead or unreachable (PEER_DIED).
+     * Once per peer; `why` is a sentence. */
+    void (*peer_gone)(int rank, enum control_end end, const char *why);
+    /* While control_set_ticking(true): at least every 50 ms. */
+    void (*tick)(void);
+};
+
+/* After job_open(): makes the sockets and the card, publishes it (job_publish), starts the service thread. */
+int control_start(const struct control_hooks *hooks, int64_t deadline, char *why, size_t why_bytes);
+/* Sends what is queued (until the deadline), says goodbye to every peer, ends the thread, closes everything. */
+void control_stop(int64_t deadline);
+/* In the child of a fork: closes the sockets, forgets the thread. Takes no lock, waits for nobody. */
+void control_forked(void);
+
+/* Queues a copy of the message; descriptors are duplicated. 0; -EINVAL; -ENOMEM; -ENOTCONN (stopped); -ECONNRESET (the
+ * peer has died); -EPIPE (it has left); -ENOTSUP (descriptors over TCP). */
+int control_post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+/* Until everything posted to `to` (-1: to anybody) so far is with the kernel, or the peer is gone. 0 or -ETIMEDOUT. */
+int control_flush(int to, int64_t deadline);
+
+enum control_path control_path(int rank); /* how messages would travel; looks at the card, may wait for it briefly */
+/* Where to watch the peer's life word (read-only page), or NULL: not connected yet, or not on this host. Valid until
+ * control_stop(). The word is the owner's thread id while it lives. */
+const _Atomic uint32_t *control_life(int rank);
+static inline bool life_died(const _Atomic uint32_t *life)
+{
+    return life != NULL && (atomic_load_explicit(life, memory_order_relaxed) & LIFE_OWNER_DIED) != 0;
+}
+/* 0: the peer can be talked to, or has not been talked to yet; -EPIPE: left; -ECONNRESET: died */
+int control_peer_state(int rank);
+bool control_peer_membarrier(int rank); /* the peer is registered for, and able to issue, membarrier GLOBAL_EXPEDITED */
+bool control_membarrier(void);          /* and this process */
+void control_set_ticking(bool on);
+bool control_on_service_thread(void);
+int control_local_ranks(void); /* ranks on this host that are known so far, this one included */
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* log.c: see log.h. A line is put together in a buffer and written by one call, so that lines of many ranks stay whole. */
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static enum log_level current = LOG_WARN;
+static int own_rank = -1;
+
+void log_set_level(enum log_level level) { current = level; }
+enum log_level log_get_level(void) { return current; }
+void log_set_rank(int rank) { own_rank = rank; }
+
+void log_vline(enum log_level level, const char *format, va_list args)
+{
+    static const char *const name[] = {"error", "warning", "info", "debug"};
+    char line[1024];
+    int saved = errno, head, body;
+    size_t length;
+    ssize_t written;
+
+    if (level > current)
+        return;
+    if (own_rank >= 0)
+        head = snprintf(line, sizeof(line), "rmalloc[%d] %s: ", own_rank, name[level]);
+    else
+        head = snprintf(line, sizeof(line), "rmalloc %s: ", name[level]);
+    body = vsnprintf(line + head, sizeof(line) - (size_t)head - 1, format, args);
+    length = (size_t)head + (body > 0 ? (size_t)body : 0);
+    if (length > sizeof(line) - 2)
+        length = sizeof(line) - 2; /* the sentence was longer: cut */
+    line[length++] = '\n';
+    written = write(STDERR_FILENO, line, length);
+    (void)written; /* nowhere left to complain */
+    errno = saved;
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    va_list args;
+
+    if (level > current)
+        return;
+    va_start(args, format);
+    log_vline(level, format, args);
+    va_end(args);
+}

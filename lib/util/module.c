@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* module.c: see module.h. */
+#include "util/module.h"
+
+#include "util/settings.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The directory of the shared object that this code is in. */
+static int own_directory(char *path, size_t bytes)
+{
+    Dl_info info;
+    char *slash;
+
+    if (dladdr((void *)own_directory, &info) == 0 || info.dli_fname == NULL || strlen(info.dli_fname) >= bytes)
+        return -1;
+    strcpy(path, info.dli_fname);
+    slash = strrchr(path, '/');
+    if (slash == NULL)
+        return -1;
+    *slash = '\0';
+    return 0;
+}
+
+void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes)
+{
+    char own[PATH_MAX], path[PATH_MAX + 64];
+    const char *directory[3] = {setting_text(SET_MODULE_PATH), NULL, PKGLIBDIR};
+    void *handle = NULL, *address;
+    const char *said;
+    int i;
+
+    if (own_directory(own, sizeof(own)) == 0)
+        directory[1] = own;
+    for (i = 0; i < 3 && handle == NULL; i++) {
+        if (directory[i] == NULL || *directory[i] == '\0')
+            continue;
+        snprintf(path, sizeof(path), "%s/%s.so", directory[i], name);
+        if (access(path, R_OK) != 0)
+            continue;
+        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+        if (handle == NULL) {
+            said = dlerror();
+            snprintf(why, why_bytes, "cannot be loaded: %s", said != NULL ? said : path);
+            return NULL;
+        }
+    }
+    if (handle == NULL) {
+        snprintf(why, why_bytes, "%s.so is not installed in %s", name, PKGLIBDIR);
+        return NULL;
+    }
+    address = dlsym(handle, symbol);
+    if (address == NULL)
+        snprintf(why, why_bytes, "%s has no symbol %s: of another version of this library?", path, symbol);
+    return address;
+}

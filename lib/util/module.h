@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * module.h: opens a shared object of this library at run time.
+ *
+ * Looked for in RPIPE_MODULE_PATH, then beside the library itself (build tree), then in the directory that configure
+ * chose (PKGLIBDIR). Opened RTLD_LOCAL, never closed: what it brings along may hold threads or handlers.
+ */
+#ifndef UTIL_MODULE_H
+#define UTIL_MODULE_H
+
+#include <stddef.h>
+
+/* The address of `symbol` in the module `name` ("btl_shm"); NULL and one line in `why`, where it is not to be had. */
+void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * settings.c: the table of settings, see settings.h.
+ *
+ * A setting is a choice of words, a number in a range, a real in a range, or text. The environment is not trusted in a
+ * program that runs with more rights than its caller (secure_getenv).
+ */
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum kind { CHOICE, NUMBER, REAL, TEXT };
+
+static const struct entry {
+    const char *name, *fallback;
+    enum kind kind;
+    const char *words; /* of a choice, separated by | */
+    long least, most;
+    const char *help;
+} table[SETTINGS] = {
+    [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
+                       "who tells which processes are in the job"},
+    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm", 0, 0, "backend of every channel, over its configuration"},
+    [SET_CONTROL] = {"RPIPE_CONTROL", "auto", CHOICE, "auto|unix|tcp", 0, 0, "sockets of the control network"},
+    [SET_WAIT] = {"RPIPE_WAIT", "adaptive", CHOICE, "spin|yield|sleep|adaptive", 0, 0, "how calls wait"},
+    [SET_SPIN] = {"RPIPE_SPIN", "-1", NUMBER, NULL, -1, 1000000,
+                  "microseconds of spinning before an adaptive wait yields; -1: by cores and ranks"},
+    [SET_TIMEOUT_MS] = {"RPIPE_TIMEOUT_MS", "60000", NUMBER, NULL, -1, 1000000000,
+                        "deadline of blocking calls in milliseconds; -1: none"},
+    [SET_SLOTS] = {"RPIPE_SLOTS", "64", NUMBER, NULL, 2, 65536, "slots of a notification ring, a power of two"},
+    [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
+                       "share of ring or heap in use at which the writer looks for credits"},
+    [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1, "1: heaps in huge pages where there are any"},
+    [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1, "1: check every invariant, detect every misuse; slow"},
+    [SET_LOG] = {"RPIPE_LOG", "warn", CHOICE, "error|warn|info|debug", 0, 0, "what is told on standard error"},
+    [SET_MODULE_PATH] = {"RPIPE_MODULE_PATH", "", TEXT, NULL, 0, 0,
+                         "directory of backend and bootstrap modules, before the installed one"},
+    [SET_INTERFACE] = {"RPIPE_INTERFACE", "", TEXT, NULL, 0, 0,
+                       "address or network interface of the control network over TCP; empty: all"},
+    [SET_RANK] = {"RPIPE_RANK", "-1", NUMBER, NULL, -1, 1000000, "bootstrap tcp: rank of this process"},
+    [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000, "bootstrap tcp: number of processes"},
+    [SET_ROOT] = {"RPIPE_ROOT", "", TEXT, NULL, 0, 0, "bootstrap tcp: host:port where rank 0 listens"},
+    [SET_SECRET] = {"RPIPE_SECRET", "", TEXT, NULL, 0, 0, "bootstrap tcp: a word that only this job knows"},
+};
+
+static struct value {
+    char text[256];
+    long number;
+    double real;
+    bool given;
+} values[SETTINGS];
+
+/* Index of `word` in "a|b|c", or -1. */
+static long choice_index(const char *words, const char *word)
+{
+    size_t length = strlen(word);
+    long i;
+
+    for (i = 0; words != NULL; i++) {
+        if (strncmp(words, word, length) == 0 && (words[length] == '|' || words[length] == '\0'))
+            return i;
+        words = strchr(words, '|');
+        if (words != NULL)
+            words++;
+    }
+    return -1;
+}
+
+static bool parse(const struct entry *e, const char *text, struct value *v)
+{
+    char *end;
+
+    if (strlen(text) >= sizeof(v->text))
+        return false;
+    strcpy(v->text, text);
+    errno = 0;
+    switch (e->kind) {
+    case CHOICE:
+        v->number = choice_index(e->words, text);
+        return v->number >= 0 && *text != '\0';
+    case NUMBER:
+        v->number = strtol(text, &end, 10);
+        return errno == 0 && end != text && *end == '\0' && v->number >= e->least && v->number <= e->most;
+    case REAL:
+        v->real = strtod(text, &end);
+        return errno == 0 && end != text && *end == '\0' && v->real >= (double)e->least && v->real <= (double)e->most;
+    case TEXT:
+        return true;
+    }
+    return false;
+}
+
+static void complain(const struct entry *e, const char *text, char *why, unsigned bytes)
+{
+    if (e->kind == CHOICE)
+        snprintf(why, bytes, "%s is \"%.60s\"; it must be one of %s", e->name, text, e->words);
+    else if (e->kind == TEXT)
+        snprintf(why, bytes, "%s is longer than 255 characters", e->name);
+    else
+        snprintf(why, bytes, "%s is \"%.60s\"; it must be a number from %ld to %ld", e->name, text, e->least, e->most);
+}
+
+int settings_load(char *why, unsigned why_bytes)
+{
+    int i;
+
+    for (i = 0; i < SETTINGS; i++) {
+        const struct entry *e = &table[i];
+        const char *text = secure_getenv(e->name);
+        struct value v = {.given = text != NULL};
+
+        if (!parse(e, text != NULL ? text : e->fallback, &v)) {
+            complain(e, text, why, why_bytes);
+            return -EINVAL;
+        }
+        values[i] = v;
+    }
+    i = (int)values[SET_SLOTS].number;
+    if ((i & (i - 1)) != 0) {
+        snprintf(why, why_bytes, "RPIPE_SLOTS is %d; it must be a power of two from 2 to 65536", i);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+const char *setting_name(enum setting s) { return table[s].name; }
+const char *setting_text(enum setting s) { return values[s].text; }
+const char *setting_fallback(enum setting s) { return table[s].fallback; }
+const char *setting_help(enum setting s) { return table[s].help; }
+long setting_number(enum setting s) { return values[s].number; }
+double setting_real(enum setting s) { return values[s].real; }
+bool setting_given(enum setting s) { return values[s].given; }

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * settings.h: everything that the environment can set, in one table.
+ *
+ * settings_load() reads the environment once and checks every value; a bad one is a sentence and -EINVAL, never a silent
+ * default. After that the settings are read-only.
+ */
+#ifndef UTIL_SETTINGS_H
+#define UTIL_SETTINGS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum setting {
+    SET_BOOTSTRAP,
+    SET_BTL,
+    SET_CONTROL,
+    SET_WAIT,
+    SET_SPIN,
+    SET_TIMEOUT_MS,
+    SET_SLOTS,
+    SET_WATERMARK,
+    SET_HUGE_PAGES,
+    SET_DEBUG,
+    SET_LOG,
+    SET_MODULE_PATH,
+    SET_INTERFACE,
+    SET_RANK,
+    SET_SIZE,
+    SET_ROOT,
+    SET_SECRET,
+    SETTINGS
+};
+
+enum wait_mode { WAIT_SPIN, WAIT_YIELD, WAIT_SLEEP, WAIT_ADAPTIVE };
+
+int settings_load(char *why, unsigned why_bytes); /* again after a change of the environment; 0 or -EINVAL and a sentence */
+const char *setting_name(enum setting s);         /* "RPIPE_WAIT" */
+const char *setting_text(enum setting s);         /* the value in force; "" if there is none */
+const char *setting_fallback(enum setting s);
+const char *setting_help(enum setting s);
+long setting_number(enum setting s); /* of numbers and booleans; of a choice its index in the order that the help gives */
+double setting_real(enum setting s);
+bool setting_given(enum setting s); /* by the environment */
+
+#endif
