@@ -20,6 +20,8 @@
 extern "C" {
 #endif
 
+#pragma GCC visibility push(default) /* what is declared here is exported; all else is hidden */
+
 /* ---- results: 0, or a negative errno value, or one of these ---- */
 
 #define R_SUCCESS 0
@@ -144,6 +146,8 @@ const char *rmalloc_version(void);                              /* "0.1.0" */
 const char *rmalloc_strerror(int code);                         /* names every result; never NULL */
 int rmalloc_setting(int index, rmalloc_setting_t *setting);     /* -ENOENT after the last */
 int rmalloc_backend(int index, rmalloc_backend_t *backend);     /* -ENOENT after the last */
+
+#pragma GCC visibility pop
 
 #ifndef RPIPE_NO_SHORT_NAMES
 static inline raddr_t rmalloc(rch_t ch, size_t size) { return rmalloc_alloc(ch, size); }

@@ -16,6 +16,8 @@
 extern "C" {
 #endif
 
+#pragma GCC visibility push(default) /* what is declared here is exported; all else is hidden */
+
 /* ---- job ---- */
 
 int rpipe_init(int *rank, int *nranks); /* collective; either pointer may be NULL */
@@ -78,6 +80,8 @@ int rpipe_network_send(int to, const void *buf, size_t bytes);
 int rpipe_network_recv(int from, void *buf, size_t bytes);
 void *rpipe_network_header(rch_t ch, raddr_t d); /* user header that travels with the message */
 size_t rpipe_network_header_bytes(rch_t ch);
+
+#pragma GCC visibility pop
 
 #ifndef RPIPE_NO_SHORT_NAMES
 static inline int rinit(int *rank, int *nranks) { return rpipe_init(rank, nranks); }

@@ -10,6 +10,9 @@
 
 #include <stddef.h>
 
+/* Before what a module offers: the rest of it is hidden. */
+#define MODULE_EXPORT __attribute__((visibility("default")))
+
 /* The address of `symbol` in the module `name` ("btl_shm"); NULL and one line in `why`, where it is not to be had. */
 void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes);
 
