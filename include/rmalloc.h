@@ -65,7 +65,7 @@ typedef struct rmalloc_config {
     uint32_t ctx;                         /* which of the pipes from this writer to this reader, from 0 */
     rmalloc_allocator_config_t allocator; /* see above */
     rmalloc_sync_t sync;                  /* NET_SYNC_BLOCKS; the others are -ENOTSUP in this version */
-    int timeout_ms;                       /* deadline of blocking calls; -1 none, RPIPE_TIMEOUT_AUTO the setting. Here */
+    int timeout_ms;                       /* deadline of calls; -1 none, RPIPE_TIMEOUT_AUTO the setting. Here */
     double watermark;                     /* share of ring or heap in use at which credits are fetched, 0..1. Here */
     uint32_t slots;                       /* of the ring, a power of two, 2..65536; 0: the setting RPIPE_SLOTS */
     uint32_t max_descriptors;             /* messages that this end may hold; 0: 1,000,000. Here */
@@ -91,12 +91,12 @@ typedef struct rmalloc_config {
 
 /* ---- memory of a channel ---- */
 
-raddr_t rmalloc_alloc(rch_t ch, size_t size);                  /* waits for memory, up to the deadline */
-int rmalloc_nb(rch_t ch, size_t size, raddr_t *d);             /* R_PENDING: none at the moment */
-void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d);          /* both at once */
-void *rmalloc_ptr(rch_t ch, raddr_t d);                        /* where to write, or where to read */
-size_t rmalloc_size(rch_t ch, raddr_t d);                      /* bytes that were asked for, or received */
-int rmalloc_free(rch_t ch, raddr_t d);                         /* gives back what was read, or never sent */
+raddr_t rmalloc_alloc(rch_t ch, size_t size);         /* waits for memory, up to the deadline */
+int rmalloc_nb(rch_t ch, size_t size, raddr_t *d);    /* R_PENDING: none at the moment */
+void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d); /* both at once */
+void *rmalloc_ptr(rch_t ch, raddr_t d);               /* where to write, or where to read */
+size_t rmalloc_size(rch_t ch, raddr_t d);             /* bytes that were asked for, or received */
+int rmalloc_free(rch_t ch, raddr_t d);                /* gives back what was read, or never sent */
 
 /* ---- the allocator by itself: no channel, no network; one thread at a time ---- */
 
@@ -142,10 +142,10 @@ typedef struct rmalloc_backend {
     const char *reason; /* why, or why not; one line */
 } rmalloc_backend_t;
 
-const char *rmalloc_version(void);                              /* "0.1.0" */
-const char *rmalloc_strerror(int code);                         /* names every result; never NULL */
-int rmalloc_setting(int index, rmalloc_setting_t *setting);     /* -ENOENT after the last */
-int rmalloc_backend(int index, rmalloc_backend_t *backend);     /* -ENOENT after the last */
+const char *rmalloc_version(void);                          /* "0.1.0" */
+const char *rmalloc_strerror(int code);                     /* names every result; never NULL */
+int rmalloc_setting(int index, rmalloc_setting_t *setting); /* -ENOENT after the last */
+int rmalloc_backend(int index, rmalloc_backend_t *backend); /* -ENOENT after the last */
 
 #pragma GCC visibility pop
 

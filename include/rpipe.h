@@ -32,18 +32,19 @@ int rpipe_set_timeout(rch_t ch, int ms); /* -1 waits for ever */
 
 /* ---- messages ---- */
 
-int rpipe_write(rch_t ch, raddr_t d);                   /* hands the memory over: d is no longer yours */
-int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes);   /* only its first bytes */
-int rpipe_write_nb(rch_t ch, raddr_t d);                /* R_PENDING: not sent, d is still yours */
-int rpipe_read(rch_t ch, raddr_t *d, size_t *size);     /* the next message, yours until rfree; size may be NULL */
-int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size);  /* R_PENDING: none yet */
+int rpipe_write(rch_t ch, raddr_t d);                  /* hands the memory over: d is no longer yours */
+int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes);  /* only its first bytes */
+int rpipe_write_nb(rch_t ch, raddr_t d);               /* R_PENDING: not sent, d is still yours */
+int rpipe_read(rch_t ch, raddr_t *d, size_t *size);    /* the next message, yours until rfree; size may be NULL */
+int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size); /* R_PENDING: none yet */
 void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size);
-int rpipe_flush(rch_t ch);  /* every rwrite so far is visible to the reader */
-int rpipe_progress(void);   /* never needed for correctness */
+int rpipe_flush(rch_t ch); /* every rwrite so far is visible to the reader */
+int rpipe_progress(void);  /* never needed for correctness */
 
 /* ---- waiting on many ---- */
 
-int rpipe_fd(rch_t ch); /* a descriptor for poll(2), epoll(7): readable when rread would not wait; it stays the library's */
+/* a descriptor for poll(2), epoll(7): readable when rread would not wait; it stays the library's */
+int rpipe_fd(rch_t ch);
 /* ready[i] becomes 1 where rread(ch[i]) would not wait, else 0. 0 if any is; -ETIMEDOUT; R_PENDING if timeout_ms is 0 */
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms);
 
@@ -67,7 +68,8 @@ typedef struct rpipe_stats {
 } rpipe_stats_t;
 
 int rpipe_stats(rch_t ch, rpipe_stats_t *st);
-const char *rpipe_error(rch_t ch); /* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
+/* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
+const char *rpipe_error(rch_t ch);
 
 /* ---- control network: slow, reliable, for set-up ---- */
 

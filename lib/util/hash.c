@@ -35,10 +35,7 @@ void hash_free(struct hash *h)
     hash_init(h);
 }
 
-void *hash_get(const struct hash *h, uint64_t key)
-{
-    return h->size == 0 ? NULL : h->slot[place(h, key)].value;
-}
+void *hash_get(const struct hash *h, uint64_t key) { return h->size == 0 ? NULL : h->slot[place(h, key)].value; }
 
 static int grow(struct hash *h)
 {

@@ -34,12 +34,14 @@ enum setting {
 
 enum wait_mode { WAIT_SPIN, WAIT_YIELD, WAIT_SLEEP, WAIT_ADAPTIVE };
 
-int settings_load(char *why, unsigned why_bytes); /* again after a change of the environment; 0 or -EINVAL and a sentence */
-const char *setting_name(enum setting s);         /* "RPIPE_WAIT" */
-const char *setting_text(enum setting s);         /* the value in force; "" if there is none */
+/* again after a change of the environment; 0 or -EINVAL and a sentence */
+int settings_load(char *why, unsigned why_bytes);
+const char *setting_name(enum setting s); /* "RPIPE_WAIT" */
+const char *setting_text(enum setting s); /* the value in force; "" if there is none */
 const char *setting_fallback(enum setting s);
 const char *setting_help(enum setting s);
-long setting_number(enum setting s); /* of numbers and booleans; of a choice its index in the order that the help gives */
+/* of numbers and booleans; of a choice its index in the order that the help gives */
+long setting_number(enum setting s);
 double setting_real(enum setting s);
 bool setting_given(enum setting s); /* by the environment */
 
