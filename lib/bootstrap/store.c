@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* store.c: see store.h. */
+#include "bootstrap/store.h"
+
+#include "util/hash.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hash meetings; /* key() → struct meeting */
+static struct hash kept;     /* peer → number of halves kept, as a pointer-sized count + 1 */
+
+void store_lock(void) { pthread_mutex_lock(&lock); }
+void store_unlock(void) { pthread_mutex_unlock(&lock); }
+void store_forked(void) { pthread_mutex_init(&lock, NULL); }
+
+static uint64_t key(int peer, uint32_t side, uint32_t ctx)
+{
+    return (uint64_t)(uint32_t)peer << 34 | (uint64_t)side << 32 | ctx;
+}
+
+struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
+{
+    struct meeting *m = hash_get(&meetings, key(peer, side, ctx));
+
+    if (m != NULL || !make)
+        return m;
+    m = calloc(1, sizeof(*m));
+    if (m == NULL)
+        return NULL;
+    m->peer = peer;
+    m->side = side;
+    m->ctx = ctx;
+    list_init(&m->ends);
+    list_init(&m->halves);
+    if (hash_put(&meetings, key(peer, side, ctx), m) != 0) {
+        free(m);
+        return NULL;
+    }
+    return m;
+}
+
+struct meeting *store_next(size_t *cursor) { return hash_next(&meetings, cursor); }
+
+void store_register(struct meeting *m, struct store_end *end)
+{
+    end->meeting = m;
+    end->incarnation = ++m->opened;
+    list_append(&m->ends, &end->link);
+}
+
+void store_unregister(struct store_end *end)
+{
+    list_remove(&end->link);
+    end->meeting = NULL;
+}
+
+struct store_end *store_find_end(struct meeting *m, uint32_t incarnation)
+{
+    struct link *cursor, *after;
+
+    list_for_each (cursor, after, &m->ends) {
+        struct store_end *end = container_of(cursor, struct store_end, link);
+
+        if (end->incarnation == incarnation)
+            return end;
+    }
+    return NULL;
+}
+
+static size_t kept_of(int peer) { return (size_t)(uintptr_t)hash_get(&kept, (uint64_t)peer); }
+
+int store_keep(struct meeting *m, uint32_t incarnation, const void *blob, size_t bytes, struct store_half **out)
+{
+    size_t count = kept_of(m->peer);
+    struct store_half *half;
+
+    if (store_find_half(m, incarnation) != NULL)
+        return -EEXIST;
+    if (count >= STORE_KEPT_MAX)
+        return -ENOBUFS;
+    half = malloc(sizeof(*half) + bytes);
+    if (half == NULL || hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count + 1)) != 0) {
+        free(half);
+        return -ENOMEM;
+    }
+    *half = (struct store_half){.incarnation = incarnation, .event_fd = -1, .bytes = bytes};
+    if (bytes > 0)
+        memcpy(half->blob, blob, bytes);
+    list_append(&m->halves, &half->link);
+    if (out != NULL)
+        *out = half;
+    return 0;
+}
+
+struct store_half *store_find_half(struct meeting *m, uint32_t incarnation)
+{
+    struct link *cursor, *after;
+
+    list_for_each (cursor, after, &m->halves) {
+        struct store_half *half = container_of(cursor, struct store_half, link);
+
+        if (half->incarnation == incarnation)
+            return half;
+    }
+    return NULL;
+}
+
+void store_drop_half(struct meeting *m, struct store_half *half)
+{
+    size_t count = kept_of(m->peer);
+
+    if (count > 1)
+        (void)hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count - 1)); /* replaces: cannot fail */
+    else
+        hash_remove(&kept, (uint64_t)m->peer);
+    list_remove(&half->link);
+    free(half);
+}
+
+void store_clear(void)
+{
+    size_t cursor = 0;
+    struct meeting *m;
+
+    while ((m = hash_next(&meetings, &cursor)) != NULL) {
+        while (!list_empty(&m->halves)) {
+            struct store_half *half = container_of(m->halves.next, struct store_half, link);
+
+            if (half->event_fd >= 0)
+                close(half->event_fd);
+            store_drop_half(m, half);
+        }
+        free(m);
+    }
+    hash_free(&meetings);
+    hash_free(&kept);
+}

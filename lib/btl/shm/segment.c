@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* segment.c: see segment.h. */
+#include "btl/shm/segment.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MFD_HUGE_2MB
+#define MFD_HUGE_2MB (21u << 26) /* linux/memfd.h: log2 of the page size */
+#endif
+#define HUGE_PAGE ((size_t)2 << 20)
+#define LOOK_FROM ((size_t)1 << 20)     /* smaller segments are not worth a look at the memory */
+#define LEAVE_FREE ((uint64_t)32 << 20) /* for the rest of the machine */
+#define POPULATE_TO ((size_t)4 << 20)   /* larger mappings take their page faults at first touch */
+
+/* The number behind `key` in a small text file such as /proc/meminfo; UINT64_MAX where there is none ("max"). */
+static uint64_t read_number(const char *path, const char *key, uint64_t scale)
+{
+    char text[4096], *at;
+    unsigned long long number;
+    ssize_t length;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return UINT64_MAX;
+    length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (length <= 0)
+        return UINT64_MAX;
+    text[length] = '\0';
+    at = key != NULL ? strstr(text, key) : text;
+    if (at == NULL || sscanf(at + (key != NULL ? strlen(key) : 0), "%llu", &number) != 1)
+        return UINT64_MAX;
+    return number * scale;
+}
+
+/* What the memory controller of this process still allows (cgroup version 2, then 1). */
+static uint64_t cgroup_left(void)
+{
+    char line[512], path[640];
+    uint64_t most = UINT64_MAX, used = UINT64_MAX;
+    FILE *f = fopen("/proc/self/cgroup", "re");
+
+    if (f == NULL)
+        return UINT64_MAX;
+    while (fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strncmp(line, "0::", 3) == 0) {
+            snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
+            most = read_number(path, NULL, 1);
+            snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.current", line + 3);
+            used = read_number(path, NULL, 1);
+        } else if (strstr(line, ":memory:") != NULL) {
+            most = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", NULL, 1);
+            used = read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", NULL, 1);
+        }
+    }
+    fclose(f);
+    if (most == UINT64_MAX || used == UINT64_MAX)
+        return UINT64_MAX;
+    return most > used ? most - used : 0;
+}
+
+static int enough_memory(size_t bytes, char *why, size_t why_bytes)
+{
+    uint64_t there = read_number("/proc/meminfo", "MemAvailable:", 1024), allowed = cgroup_left();
+    const char *who = "this machine has";
+
+    if (allowed < there) {
+        there = allowed;
+        who = "the memory limit of this control group leaves";
+    }
+    if (there == UINT64_MAX || (there > LEAVE_FREE && bytes <= there - LEAVE_FREE))
+        return 0;
+    snprintf(why, why_bytes,
+             "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the number of channels smaller",
+             bytes >> 20, who, (unsigned long long)(there >> 20));
+    return -ENOMEM;
+}
+
+static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) & ~(to - 1); }
+
+/* A memfd of that size with its memory allocated; -errno. */
+static int make_fd(size_t bytes, unsigned flags)
+{
+    int fd = memfd_create("rmalloc", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags), rc;
+
+    if (fd < 0)
+        return -errno;
+    do
+        rc = fallocate(fd, 0, 0, (off_t)bytes);
+    while (rc != 0 && errno == EINTR);
+    if (rc != 0) {
+        rc = -errno;
+        close(fd);
+        return rc;
+    }
+    return fd;
+}
+
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why, size_t why_bytes)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
+    int file = -1, rc;
+    void *base;
+
+    if (bytes > SIZE_MAX / 2) {
+        snprintf(why, why_bytes, "%zu bytes of shared memory cannot be addressed", bytes);
+        return -ENOMEM;
+    }
+    if (huge && bytes >= HUGE_PAGE) {
+        file = make_fd(round_up(bytes, HUGE_PAGE), MFD_HUGETLB | MFD_HUGE_2MB);
+        if (file >= 0)
+            bytes = round_up(bytes, HUGE_PAGE);
+        else
+            log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see /proc/sys/vm/nr_hugepages", bytes >> 20,
+                     strerror(-file));
+    }
+    if (file < 0) {
+        bytes = round_up(bytes, page);
+        if (bytes >= LOOK_FROM && (rc = enough_memory(bytes, why, why_bytes)) != 0)
+            return rc;
+        file = make_fd(bytes, 0);
+    }
+    if (file < 0) {
+        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s", bytes, strerror(-file));
+        return file == -ENOSPC ? -ENOMEM : file;
+    }
+    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), file, 0);
+    if (base == MAP_FAILED) {
+        rc = -errno;
+        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s", bytes, strerror(errno));
+        goto fail_file;
+    }
+    if (fcntl(file, F_ADD_SEALS, seals) != 0) {
+        rc = -errno;
+        snprintf(why, why_bytes, "shared memory cannot be sealed (F_ADD_SEALS): %s", strerror(errno));
+        goto fail_map;
+    }
+    s->base = base;
+    s->bytes = bytes;
+    *fd = file;
+    return 0;
+
+fail_map:
+    munmap(base, bytes);
+fail_file:
+    close(file);
+    return rc;
+}
+
+int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *why, size_t why_bytes)
+{
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS), rc;
+    void *base;
+
+    /* without these a peer could take the memory away under our feet (SIGBUS) */
+    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
+        snprintf(why, why_bytes, "the shared memory that the peer passed is not sealed against shrinking");
+        return -EPROTO;
+    }
+    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0) {
+        snprintf(why, why_bytes, "the shared memory that the peer passed is smaller than the %zu bytes that it announced", bytes);
+        return -EPROTO;
+    }
+    base = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0),
+                MAP_SHARED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0);
+    if (base == MAP_FAILED) {
+        rc = -errno;
+        snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(errno),
+                 errno == ENOMEM ? " (too many mappings? see /proc/sys/vm/max_map_count)" : "");
+        return rc;
+    }
+    s->base = base;
+    s->bytes = bytes;
+    return 0;
+}
+
+void segment_unmap(struct segment *s)
+{
+    if (s->base != NULL)
+        munmap(s->base, s->bytes);
+    s->base = NULL;
+}
+
+int segment_query(char *why, size_t why_bytes)
+{
+    struct segment s;
+    int fd, rc = segment_make(1, false, false, &s, &fd, why, why_bytes);
+
+    if (rc != 0)
+        return rc;
+    close(fd);
+    segment_unmap(&s);
+    snprintf(why, why_bytes, "memfd with seals works: processes of this host, in one network namespace");
+    return 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * segment.h: one piece of shared memory without a name: made, sealed and passed on here; or received, checked, mapped.
+ *
+ * Made: memfd_create, fallocate (after a look at how much memory there is, so that too little is an error now and not a
+ * SIGBUS later), mapped, sealed: F_SEAL_SHRINK and F_SEAL_GROW always, F_SEAL_FUTURE_WRITE where the peer only reads.
+ * Nothing has a name in any file system, so kill -9 leaves nothing behind.
+ */
+#ifndef SHM_SEGMENT_H
+#define SHM_SEGMENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct segment {
+    void *base;
+    size_t bytes;
+};
+
+/* bytes: rounded up to whole pages. *fd is the caller's to pass on and close. */
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why, size_t why_bytes);
+/* Checks seals and size, maps; the descriptor stays the caller's. */
+int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *why, size_t why_bytes);
+void segment_unmap(struct segment *s);
+/* Are memfd and seals to be had here? */
+int segment_query(char *why, size_t why_bytes);
+
+#endif

@@ -1,0 +1,458 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * shm.c: the shared-memory backend: pieces in slabs, and the windows onto the slabs of peers.
+ *
+ * A slab is one segment of pieces of one size, for one peer, with one kind of access; it is announced to the peer, with
+ * its descriptor, before the key of any of its pieces can arrive there (same FIFO). The first slab of a kind holds one piece,
+ * every further one twice as many, up to SLAB_MOST bytes: so that one channel costs little, and 65,536 channels few
+ * mappings (a process may have some 65,000) and no more than twice what they need. An empty slab is given back at once,
+ * and so are the peer's windows onto it.
+ *
+ * Invariants, under `lock`: slab.used == pieces handed out; a slab with a free piece is in its kind's list `open`, a full one is
+ * in none; a free piece is zero; a window lives while its slab is announced or a remote piece is attached.
+ */
+#include "btl/btl.h"
+#include "btl/shm/segment.h"
+
+#include "util/cpu.h"
+#include "util/hash.h"
+#include "util/list.h"
+#include "util/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define SLAB_MOST ((size_t)4 << 20)
+
+struct kind { /* slabs alike */
+    int peer;
+    uint32_t access;
+    bool huge;
+    size_t piece_bytes;
+    uint32_t slabs;   /* there are */
+    struct link open; /* slabs with a free piece */
+    struct link link; /* in btl.kinds of its hash key */
+};
+
+struct slab {
+    struct link link; /* kind.open */
+    struct kind *kind;
+    uint64_t id;
+    struct segment segment;
+    uint32_t pieces, used, fresh; /* in all; handed out; never handed out start here */
+    uint32_t free_top;            /* stack of pieces given back */
+    uint32_t free_piece[];
+};
+
+struct window { /* onto a slab of a peer */
+    struct segment segment;
+    uint64_t id;
+    int peer;
+    uint32_t access;
+    uint32_t attached;
+    bool gone; /* withdrawn by the peer, or the peer is gone */
+};
+
+struct btl {
+    pthread_mutex_t lock;
+    struct btl_host host;
+    uint64_t last_id;
+    struct hash kinds;   /* kind_key → struct kind */
+    struct hash windows; /* window_key → struct window */
+};
+
+/* what is told to the peer */
+enum tell { TELL_SLAB = 1, TELL_WITHDRAWN = 2 };
+struct shm_tell {
+    uint32_t what;
+    uint32_t access;
+    uint64_t id;
+    uint64_t bytes;
+};
+static_assert(sizeof(struct shm_tell) == 24, "on the wire between processes");
+
+/* key.word: slab id, offset, bytes, access */
+enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
+
+static uint64_t window_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << 40 ^ id; }
+
+/* Different kinds may collide: the key is only where to begin to look, see find_kind. */
+static uint64_t kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
+{
+    return ((uint64_t)(uint32_t)peer << 43) ^ ((uint64_t)bytes << 2) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^ (probe << 58);
+}
+
+static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge)
+{
+    struct kind *k;
+    uint64_t probe;
+
+    for (probe = 0; probe < 64; probe++) {
+        uint64_t key = kind_key(peer, bytes, access, huge, probe);
+
+        k = hash_get(&btl->kinds, key);
+        if (k != NULL && k->peer == peer && k->piece_bytes == bytes && k->access == access && k->huge == huge)
+            return k;
+        if (k != NULL)
+            continue;
+        k = calloc(1, sizeof(*k));
+        if (k == NULL)
+            return NULL;
+        k->peer = peer;
+        k->access = access;
+        k->huge = huge;
+        k->piece_bytes = bytes;
+        list_init(&k->open);
+        if (hash_put(&btl->kinds, key, k) != 0) {
+            free(k);
+            return NULL;
+        }
+        return k;
+    }
+    return NULL;
+}
+
+static int tell(struct btl *btl, int peer, const struct shm_tell *t, int fd)
+{
+    return btl->host.tell(peer, t, sizeof(*t), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
+}
+
+static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
+{
+    size_t pieces = k->slabs < 20 ? (size_t)1 << k->slabs : (size_t)1 << 20;
+    struct shm_tell t;
+    struct slab *s;
+    int fd, rc;
+
+    while (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
+        pieces /= 2;
+    s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_piece[0]));
+    if (s == NULL) {
+        snprintf(why, why_bytes, "no memory for the books of shared memory");
+        return -ENOMEM;
+    }
+    rc = segment_make(pieces * k->piece_bytes, k->access == BTL_PEER_WRITES, k->huge, &s->segment, &fd, why, why_bytes);
+    if (rc != 0)
+        goto fail;
+    s->pieces = (uint32_t)(s->segment.bytes / k->piece_bytes < pieces ? s->segment.bytes / k->piece_bytes : pieces);
+    s->kind = k;
+    s->id = ++btl->last_id;
+    t = (struct shm_tell){TELL_SLAB, k->access, s->id, s->segment.bytes};
+    rc = tell(btl, k->peer, &t, fd);
+    close(fd);
+    if (rc != 0) {
+        snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", k->peer, strerror(-rc));
+        segment_unmap(&s->segment);
+        goto fail;
+    }
+    k->slabs++;
+    list_append(&k->open, &s->link);
+    *out = s;
+    return 0;
+fail:
+    free(s);
+    return rc;
+}
+
+static void slab_destroy(struct btl *btl, struct slab *s)
+{
+    struct shm_tell t = {TELL_WITHDRAWN, s->kind->access, s->id, 0};
+
+    (void)tell(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
+    s->kind->slabs--;
+    segment_unmap(&s->segment);
+    free(s);
+}
+
+static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
+                     size_t why_bytes)
+{
+    struct kind *k;
+    struct slab *s;
+    uint32_t index;
+    int rc = 0;
+
+    bytes = (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
+    pthread_mutex_lock(&btl->lock);
+    k = find_kind(btl, peer, bytes, access, huge);
+    if (k == NULL) {
+        snprintf(why, why_bytes, "no memory for the books of shared memory");
+        rc = -ENOMEM;
+    } else if (list_empty(&k->open)) {
+        rc = slab_make(btl, k, &s, why, why_bytes);
+    }
+    if (rc != 0) {
+        pthread_mutex_unlock(&btl->lock);
+        return rc;
+    }
+    s = container_of(k->open.next, struct slab, link);
+    index = s->free_top > 0 ? s->free_piece[--s->free_top] : s->fresh++;
+    if (++s->used == s->pieces)
+        list_remove(&s->link);
+    piece->base = (char *)s->segment.base + (size_t)index * k->piece_bytes;
+    piece->bytes = k->piece_bytes;
+    piece->slab = s;
+    piece->key = (struct btl_key){{s->id, (uint64_t)index * k->piece_bytes, k->piece_bytes, access}};
+    pthread_mutex_unlock(&btl->lock);
+    return 0;
+}
+
+static void shm_free(struct btl *btl, struct btl_piece *piece)
+{
+    struct slab *s = piece->slab;
+
+    if (s == NULL)
+        return;
+    pthread_mutex_lock(&btl->lock);
+    if (s->used == s->pieces)
+        list_append(&s->kind->open, &s->link);
+    if (--s->used == 0) {
+        list_remove(&s->link);
+        slab_destroy(btl, s);
+    } else {
+        memset(piece->base, 0, piece->bytes); /* a flag of the past must never be taken for one of the future */
+        s->free_piece[s->free_top++] = (uint32_t)(piece->key.word[KEY_OFFSET] / s->kind->piece_bytes);
+    }
+    pthread_mutex_unlock(&btl->lock);
+    piece->slab = NULL;
+    piece->base = NULL;
+}
+
+/* ---- the peer's memory ---- */
+
+static void window_close(struct btl *btl, struct window *w)
+{
+    hash_remove(&btl->windows, window_key(w->peer, w->id));
+    segment_unmap(&w->segment);
+    free(w);
+}
+
+static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
+{
+    struct window *w = calloc(1, sizeof(*w));
+    char why[256] = "no memory";
+    int rc = -ENOMEM;
+
+    if (w != NULL && hash_get(&btl->windows, window_key(peer, t->id)) == NULL) {
+        rc = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+        w->id = t->id;
+        w->peer = peer;
+        w->access = t->access;
+        if (rc == 0 && hash_put(&btl->windows, window_key(peer, t->id), w) != 0) {
+            segment_unmap(&w->segment);
+            rc = -ENOMEM;
+        }
+    }
+    if (rc != 0) {
+        log_warn("shared memory of rank %d is refused: %s", peer, why); /* its channels will say why they cannot join */
+        free(w);
+    }
+}
+
+static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    struct shm_tell t;
+    struct window *w;
+    int i;
+
+    if (bytes != sizeof(t)) {
+        log_warn("rank %d says something about shared memory that this version does not understand", peer);
+        goto out;
+    }
+    memcpy(&t, body, sizeof(t));
+    pthread_mutex_lock(&btl->lock);
+    if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_WRITES && t.id >> 40 == 0) {
+        window_open(btl, peer, &t, fds[0]);
+    } else if (t.what == TELL_WITHDRAWN && (w = hash_get(&btl->windows, window_key(peer, t.id))) != NULL) {
+        w->gone = true;
+        if (w->attached == 0)
+            window_close(btl, w);
+    }
+    pthread_mutex_unlock(&btl->lock);
+out:
+    for (i = 0; i < nfds; i++)
+        close(fds[i]);
+}
+
+static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
+                      struct btl_remote *remote, char *why, size_t why_bytes)
+{
+    uint64_t offset = key->word[KEY_OFFSET], length = key->word[KEY_BYTES];
+    struct window *w;
+    int rc = 0;
+
+    pthread_mutex_lock(&btl->lock);
+    w = hash_get(&btl->windows, window_key(peer, key->word[KEY_SLAB]));
+    if (w == NULL || w->gone) {
+        snprintf(why, why_bytes, "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
+        rc = -EPROTO;
+    } else if (w->access != access || length < bytes || offset > w->segment.bytes || length > w->segment.bytes - offset ||
+               offset % CACHE_LINE != 0) {
+        snprintf(why, why_bytes, "rank %d names memory that is not in what it passed", peer);
+        rc = -EPROTO;
+    } else {
+        w->attached++;
+        remote->base = (char *)w->segment.base + offset;
+        remote->bytes = length;
+        remote->window = w;
+    }
+    pthread_mutex_unlock(&btl->lock);
+    return rc;
+}
+
+static void shm_detach(struct btl *btl, struct btl_remote *remote)
+{
+    struct window *w = remote->window;
+
+    if (w == NULL)
+        return;
+    pthread_mutex_lock(&btl->lock);
+    if (--w->attached == 0 && w->gone)
+        window_close(btl, w);
+    pthread_mutex_unlock(&btl->lock);
+    remote->window = NULL;
+    remote->base = NULL;
+}
+
+static void shm_peer_gone(struct btl *btl, int peer)
+{
+    size_t cursor = 0;
+    struct window *w, **idle;
+    size_t n = 0;
+
+    pthread_mutex_lock(&btl->lock);
+    idle = btl->windows.used > 0 ? malloc(btl->windows.used * sizeof(w)) : NULL;
+    while ((w = hash_next(&btl->windows, &cursor)) != NULL) {
+        if (w->peer != peer)
+            continue;
+        w->gone = true;
+        if (w->attached == 0 && idle != NULL)
+            idle[n++] = w;
+    }
+    while (n > 0)
+        window_close(btl, idle[--n]);
+    free(idle);
+    pthread_mutex_unlock(&btl->lock);
+}
+
+/* ---- transfers, for whoever does not want to load and store by himself ---- */
+
+static int shm_put(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes)
+{
+    memcpy((char *)to->base + offset, from, bytes);
+    return 0;
+}
+
+/* The last 8 bytes of a slot are its flag: a release store behind everything else. */
+static int shm_put_notify(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes, struct btl_remote *ring,
+                          uint64_t slot_offset, const void *slot)
+{
+    char *at = (char *)ring->base + slot_offset;
+    uint64_t flag;
+
+    if (bytes > 0)
+        memcpy((char *)to->base + offset, from, bytes);
+    memcpy(at, slot, 56);
+    memcpy(&flag, (const char *)slot + 56, sizeof(flag));
+    /* pairs with the acquire of the flag in ring_slot_ready */
+    __atomic_store_n((uint64_t *)(void *)(at + 56), flag, __ATOMIC_RELEASE);
+    return 0;
+}
+
+static int shm_get(struct btl_remote *from, uint64_t offset, void *to, size_t bytes)
+{
+    memcpy(to, (const char *)from->base + offset, bytes);
+    return 0;
+}
+
+static int shm_progress(struct btl *btl)
+{
+    (void)btl;
+    return 0;
+}
+
+static int shm_flush(struct btl *btl, int peer)
+{
+    (void)btl;
+    (void)peer;
+    return 0; /* a store is placed when it is visible, and visible in order */
+}
+
+/* ---- the backend ---- */
+
+static int shm_query(char *why, size_t why_bytes) { return segment_query(why, why_bytes); }
+
+static int shm_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+{
+    struct btl *btl = calloc(1, sizeof(*btl));
+
+    if (btl == NULL) {
+        snprintf(why, why_bytes, "no memory");
+        return -ENOMEM;
+    }
+    btl->host = *host;
+    pthread_mutex_init(&btl->lock, NULL);
+    hash_init(&btl->kinds);
+    hash_init(&btl->windows);
+    *out = btl;
+    return 0;
+}
+
+static void shm_close(struct btl *btl)
+{
+    size_t cursor = 0;
+    struct kind *k;
+    struct window *w;
+
+    while ((w = hash_next(&btl->windows, &cursor)) != NULL) {
+        segment_unmap(&w->segment);
+        free(w);
+    }
+    cursor = 0;
+    while ((k = hash_next(&btl->kinds, &cursor)) != NULL)
+        free(k); /* its pieces have been freed by their channels, and the slabs with the last of them */
+    hash_free(&btl->windows);
+    hash_free(&btl->kinds);
+    pthread_mutex_destroy(&btl->lock);
+    free(btl);
+}
+
+static void shm_forked(struct btl *btl) { pthread_mutex_init(&btl->lock, NULL); }
+
+static int shm_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+{
+    return btl->host.fd_path(peer, why, why_bytes);
+}
+
+extern const struct btl_ops btl_shm_ops;
+__attribute__((visibility("default"))) const struct btl_ops btl_shm_ops = {
+    .version = BTL_OPS_VERSION,
+    .name = "shm",
+    .attributes = {.capabilities = BTL_LOAD_STORE | BTL_ORDERED,
+                   .atomics = 0,
+                   .inline_max = UINT32_MAX,
+                   .alignment = CACHE_LINE,
+                   .message_max = UINT64_MAX},
+    .query = shm_query,
+    .open = shm_open,
+    .close = shm_close,
+    .forked = shm_forked,
+    .reach = shm_reach,
+    .message = shm_message,
+    .peer_gone = shm_peer_gone,
+    .alloc = shm_alloc,
+    .free = shm_free,
+    .attach = shm_attach,
+    .detach = shm_detach,
+    .put = shm_put,
+    .put_notify = shm_put_notify,
+    .get = shm_get,
+    .atomic = NULL,
+    .progress = shm_progress,
+    .flush = shm_flush,
+};

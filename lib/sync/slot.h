@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * slot.h: what lies in the shared memory of a channel: slots, control line, credit line (doc/protocol.md).
+ *
+ * Everything here is read by a process that does not trust the one that wrote it, and may be of another build of this
+ * library: fixed-width types, sizes and offsets frozen by static_assert, one version number for all of it.
+ */
+#ifndef SYNC_SLOT_H
+#define SYNC_SLOT_H
+
+#include "alloc/desc.h"
+#include "util/cpu.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SYNC_LAYOUT_VERSION 1
+
+enum slot_kind { SLOT_INLINE = 1, SLOT_HEAP = 2 };
+
+/*
+ * A notification. `flag` is the sequence number of the message, counted from 1 and never repeated: the reader tests for
+ * the one value that it expects, and anything else means "not yet".
+ */
+struct slot {
+    union {
+        uint8_t payload[DESC_INLINE_MAX]; /* SLOT_INLINE */
+        struct {
+            uint64_t offset; /* SLOT_HEAP: in bytes from the beginning of the heap */
+            uint64_t size;
+        } heap;
+    };
+    uint64_t header; /* the user's */
+    uint8_t kind;    /* enum slot_kind */
+    uint8_t bytes;   /* SLOT_INLINE: length of the payload */
+    uint8_t zero[2];
+    uint32_t block; /* tag sync: index of the block */
+    _Atomic uint64_t flag;
+};
+static_assert(sizeof(struct slot) == CACHE_LINE, "a slot is one line: one write");
+static_assert(offsetof(struct slot, header) == 40 && offsetof(struct slot, kind) == 48, "layout of a slot");
+static_assert(offsetof(struct slot, flag) == 56, "the flag is the last word of a slot");
+
+/* One line beside the ring; all of it is zero while the channel is open and nobody sleeps. */
+struct ring_control {
+    _Atomic uint64_t final;       /* writer: number of messages written, + 1; 0: open */
+    uint64_t final_crc;           /* for backends whose words land in any order */
+    _Atomic uint32_t reader_wake; /* 1: the reader sleeps, or is about to */
+    _Atomic uint32_t writer_wake; /* 1: the writer */
+    uint64_t reserved[5];
+};
+static_assert(sizeof(struct ring_control) == CACHE_LINE, "one line");
+static_assert(offsetof(struct ring_control, reader_wake) == 16, "layout of the control line");
+
+/* In the reader's memory, slots behind the line; the writer writes them. */
+struct ring_area {
+    struct ring_control control;
+    struct slot slot[];
+};
+
+/* In the reader's memory; the writer only reads it. */
+struct credit_line {
+    _Atomic uint64_t slots_read; /* slots copied out */
+    _Atomic uint64_t heap_freed; /* heap messages freed, without a gap, in the order of their slots */
+    uint64_t reserved[6];
+};
+static_assert(sizeof(struct credit_line) == CACHE_LINE, "one line");
+
+static inline size_t ring_area_bytes(uint32_t slots)
+{
+    return sizeof(struct ring_area) + (size_t)slots * sizeof(struct slot);
+}
+
+/* The message with this sequence number is complete. Pairs with the release in ring_slot_publish. */
+static inline bool ring_slot_ready(const struct slot *s, uint64_t sequence)
+{
+    return atomic_load_explicit(&s->flag, memory_order_acquire) == sequence;
+}
+
+/* Everything in the slot, and the payload in the heap, is visible to whoever sees the flag (acquire in ring_slot_ready). */
+static inline void ring_slot_publish(struct slot *s, uint64_t sequence)
+{
+    atomic_store_explicit(&s->flag, sequence, memory_order_release);
+}
+
+#endif

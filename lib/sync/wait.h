@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * wait.h: how a call waits: spin, yield, sleep, or one after the other (DESIGN §5 "Waiting", model/sleep.pml).
+ *
+ *     struct waiter w;
+ *     wait_begin(&w, word, deadline, fences);
+ *     while (!condition()) {
+ *         if (wait_step(&w) != 0) → -ETIMEDOUT
+ *     }
+ *     wait_end(&w);
+ *
+ * The condition includes the death word. wait_step() either passes a little time, or prepares to sleep: it sets the wake
+ * word, makes sure that it is seen (membarrier or fence), and returns so that the condition is looked at once more; only
+ * the next step sleeps, in slices, on a word that is still set. So no store that is followed by a look at the wake word
+ * (wake_look) can be missed, and the dead, who wake nobody, are noticed within a slice.
+ */
+#ifndef SYNC_WAIT_H
+#define SYNC_WAIT_H
+
+#include "util/clock.h"
+#include "util/cpu.h"
+#include "util/settings.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define WAIT_SLICE_MS 50
+
+enum wait_phase { WAIT_SPINNING, WAIT_YIELDING, WAIT_ARMED };
+
+struct waiter {
+    _Atomic uint32_t *word; /* NULL: naps instead of sleep */
+    int64_t deadline, yield_from, sleep_from;
+    enum wait_phase phase;
+    bool fences;   /* no membarrier between the two processes: both sides fence */
+    bool keep;     /* other threads may sleep on the word: do not clear it */
+    bool armed;    /* the word was set by this waiter */
+    uint32_t nap_us;
+    uint32_t spins;
+    uint32_t sleeps; /* for the statistics */
+};
+
+/* Once, in rinit, and again when more is known: how many ranks share this host. */
+void wait_configure(int local_ranks);
+
+void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences);
+int wait_step(struct waiter *w); /* 0, or -ETIMEDOUT */
+void wait_end(struct waiter *w);
+
+void wake_up(_Atomic uint32_t *word) NOINLINE; /* clears the word, then wakes every sleeper */
+
+/*
+ * After a store that may end the other side's wait: is he asleep? Pairs with the membarrier, or fence, in wait_step between
+ * setting the word and looking at the condition again. True if somebody was woken.
+ */
+static inline bool wake_look(_Atomic uint32_t *word, bool fences)
+{
+    if (UNLIKELY(fences))
+        fence_store_before_wake_look();
+    else
+        compiler_store_before_wake_look();
+    if (LIKELY(atomic_load_explicit(word, memory_order_relaxed) == 0))
+        return false;
+    wake_up(word);
+    return true;
+}
+
+#endif
