@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * must.h: what the examples do with a result that is not good: they say what failed, and end the whole job.
+ *
+ * A process that only left by itself would let the others wait for their deadlines. A wrong value in a message ends the job
+ * in the same way, so that each example is a test of itself: its exit status is 0 only if every value was right.
+ */
+#ifndef EXAMPLES_MUST_H
+#define EXAMPLES_MUST_H
+
+#include <rpipe.h>
+#include <stdio.h>
+
+#define MUST(ch, call) must_succeed((call), (ch), #call)
+#define MUST_HOLD(condition) must_hold((condition), #condition, __FILE__, __LINE__)
+
+static inline void must_succeed(int code, rch_t ch, const char *call)
+{
+    const char *why;
+
+    if (code >= 0)
+        return;
+    why = rpipe_error(ch);
+    fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code), why != NULL ? why : "");
+    network_abort(1);
+}
+
+static inline void must_hold(int condition, const char *text, const char *file, int line)
+{
+    if (condition)
+        return;
+    fprintf(stderr, "rank %u: %s:%d: this does not hold: %s\n", (unsigned)network_rank(), file, line, text);
+    network_abort(1);
+}
+
+#endif
