@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf_message.h: one message, from memory to release, inline in the loops that are timed.
+ *
+ * `mode` is a constant at every call, so that a loop has no branch for what it does not do. Filling is memset(3), reading
+ * is a sum over all words: the fastest usual ways to write and to read memory, so that the pipe cannot hide behind them.
+ */
+#ifndef TOOLS_PERF_MESSAGE_H
+#define TOOLS_PERF_MESSAGE_H
+
+#include "perf.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define PERF_INLINE static inline __attribute__((always_inline))
+
+typedef uint64_t perf_words __attribute__((vector_size(32)));
+
+extern volatile uint64_t perf_sink; /* where sums go, so that they are not optimized away */
+
+PERF_INLINE void perf_fill(void *mem, size_t size, uint64_t sequence) { memset(mem, (int)(sequence & 0xff), size); }
+
+PERF_INLINE uint64_t perf_sum(const void *mem, size_t size)
+{
+    const char *p = mem, *end = p + size;
+    perf_words a = {0}, b = {0}, wa, wb;
+    uint64_t sum = 0, word;
+
+    for (; end - p >= 64; p += 64) {
+        memcpy(&wa, p, 32);
+        memcpy(&wb, p + 32, 32);
+        a += wa;
+        b += wb;
+    }
+    a += b;
+    sum = a[0] + a[1] + a[2] + a[3];
+    for (; end - p >= 8; p += 8) {
+        memcpy(&word, p, 8);
+        sum += word;
+    }
+    for (; p < end; p++)
+        sum += (uint8_t)*p;
+    return sum;
+}
+
+/* Every word of a message depends on its sender, its number and its place. */
+PERF_INLINE uint64_t perf_pattern(uint64_t sender, uint64_t sequence, uint64_t place)
+{
+    uint64_t word = (sequence * 2 + sender + 1) * 0x9e3779b97f4a7c15u + place * 0xd1342543de82ef95u;
+
+    return word ^ word >> 29;
+}
+
+void perf_pattern_fill(void *mem, size_t size, int sender, uint64_t sequence);
+bool perf_pattern_holds(const void *mem, size_t size, int sender, uint64_t sequence);
+_Noreturn void perf_wrong(const struct perf_link *link, uint64_t sequence, size_t size);
+
+PERF_INLINE void perf_fill_message(const struct perf_link *link, void *mem, uint64_t sequence, enum perf_mode mode)
+{
+    if (mode == PERF_TOUCH)
+        perf_fill(mem, link->size, sequence);
+    else if (mode == PERF_VERIFY)
+        perf_pattern_fill(mem, link->size, link->rank, sequence);
+}
+
+PERF_INLINE void perf_read_message(const struct perf_link *link, raddr_t d, size_t size, uint64_t sequence,
+                                   enum perf_mode mode)
+{
+    if (mode == PERF_HAND_OVER)
+        return;
+    if (mode == PERF_TOUCH)
+        perf_sink += perf_sum(rmem(link->in, d), size);
+    else if (size != link->size || !perf_pattern_holds(rmem(link->in, d), size, 1 - link->rank, sequence))
+        perf_wrong(link, sequence, size);
+}
+
+PERF_INLINE void perf_send(struct perf_link *link, uint64_t sequence, enum perf_mode mode)
+{
+    raddr_t d;
+    void *mem = rmalloc_mem(link->out, link->size, &d);
+    int code;
+
+    if (__builtin_expect(mem == NULL, 0))
+        perf_fail(link->out, "rmalloc_mem", -errno);
+    perf_fill_message(link, mem, sequence, mode);
+    code = rwrite(link->out, d);
+    if (__builtin_expect(code != 0, 0))
+        perf_fail(link->out, "rwrite", code);
+}
+
+PERF_INLINE void perf_receive(struct perf_link *link, uint64_t sequence, enum perf_mode mode)
+{
+    raddr_t d;
+    size_t size;
+    int code = rread(link->in, &d, &size);
+
+    if (__builtin_expect(code != 0, 0))
+        perf_fail(link->in, "rread", code);
+    perf_read_message(link, d, size, sequence, mode);
+    code = rfree(link->in, d);
+    if (__builtin_expect(code != 0, 0))
+        perf_fail(link->in, "rfree", code);
+}
+
+/* n messages each way, sent and received in turn, whichever is possible. */
+void perf_exchange(struct perf_link *link, long n, enum perf_mode mode);
+
+/* An empty message: "go", or "I have read everything". */
+void perf_signal(struct perf_link *link);
+void perf_await(struct perf_link *link);
+
+#endif

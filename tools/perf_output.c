@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf_output.c: results as a table, as CSV or as JSON, see perf.h.
+ *
+ * A result is printed as soon as it is there. CSV and JSON carry every field of every result; times are in microseconds,
+ * rates in messages and bytes per second. In JSON a field that a test does not have is missing; in CSV it is empty.
+ */
+#include "perf.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *const test_names[PERF_TESTS] = {"latency", "stream", "memory"};
+static int printed;             /* results so far */
+static struct perf_result last; /* a table begins where its kind changes */
+
+static const char *setting_value(const char *name)
+{
+    rmalloc_setting_t s;
+
+    for (int i = 0; rmalloc_setting(i, &s) == 0; i++)
+        if (strcmp(s.name, name) == 0)
+            return s.value;
+    return "?";
+}
+
+static const char *op_name(const struct perf_result *r) { return r->op == RDMA_PUT ? "put" : "get"; }
+static double bytes_per_second(const struct perf_result *r) { return (double)r->size / r->median * 1e9; }
+
+/* ---- table ---- */
+
+static void table_begin(const struct perf_options *o)
+{
+    printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rmalloc_version(), perf_launch_name(),
+           sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"));
+    if (o->slots > 0)
+        printf(", %ld slots", o->slots);
+    if (o->bound > 0)
+        printf(", heap of %ld messages", o->bound);
+    if (o->cpu[0] >= 0)
+        printf(", bound to processors %d and %d", o->cpu[0], o->cpu[1]);
+    printf("\n%s",
+           o->touch
+               ? "Payload is touched: the writer fills every byte, the reader sums every byte (--no-touch: neither).\n"
+               : "Payload is NOT touched: it is only handed over (--touch: filled and summed).\n");
+    if (o->iterations > 0)
+        printf("%d rounds of %ld messages", o->rounds, o->iterations);
+    else
+        printf("%d rounds of %g s", o->rounds, o->seconds);
+    printf(" for each size; every size was checked byte by byte before.\n");
+}
+
+static void table_heading(const struct perf_options *o, const struct perf_result *r)
+{
+    char direction[64];
+
+    if (r->test == PERF_MEMORY) {
+        printf("\nmemory alone: one process fills and sums two buffers in turn, without a pipe\n");
+        printf("%10s %12s %12s %12s %9s\n", "bytes", "us/message", "best", "MB/s", "messages");
+        return;
+    }
+    snprintf(direction, sizeof(direction), "%s, %s", r->op == RDMA_PUT ? "PUT" : "GET",
+             r->bi ? "both ways at once" : "one way");
+    if (r->test == PERF_STREAM) {
+        printf("\nbandwidth and message rate, %s\n", direction);
+        printf("%10s %12s %12s %12s %12s %12s %9s\n", "bytes", "MB/s", "best", "Mmsg/s", "best", "us/message",
+               "messages");
+        return;
+    }
+    printf("\nlatency in us, %s: %s\n", direction,
+           r->bi ? "one exchange, each sends and receives" : "half a round trip");
+    if (o->batch > 0)
+        printf("median and best of the rounds' means; percentiles of batches of %ld\n", o->batch);
+    else
+        printf(
+            "median and best of the rounds' means; percentiles of batches so long (column \"batch\") that reading the\n"
+            "clock (%.0f ns) is at most 2 %% of them\n",
+            perf_clock_cost());
+    printf("%10s %9s %9s %9s %9s %9s %9s %9s %9s %6s\n", "bytes", "median", "best", "min", "p50", "p90", "p99", "p99.9",
+           "max", "batch");
+}
+
+static void table_result(const struct perf_options *o, const struct perf_result *r)
+{
+    if (printed == 0 || last.test != r->test || last.op != r->op || last.bi != r->bi)
+        table_heading(o, r);
+    switch (r->test) {
+    case PERF_LATENCY:
+        printf("%10zu %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %9.3f %6ld\n", r->size, r->median / 1e3, r->best / 1e3,
+               r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3, r->p99 / 1e3, r->p999 / 1e3, r->max / 1e3, r->batch);
+        break;
+    case PERF_STREAM:
+        printf("%10zu %12.1f %12.1f %12.4f %12.4f %12.4f %9ld\n", r->size, bytes_per_second(r) / 1e6,
+               (double)r->size / r->best * 1e3, 1e3 / r->median, 1e3 / r->best, r->median / 1e3, r->iterations);
+        break;
+    default:
+        printf("%10zu %12.4f %12.4f %12.1f %9ld\n", r->size, r->median / 1e3, r->best / 1e3, bytes_per_second(r) / 1e6,
+               r->iterations);
+    }
+}
+
+/* ---- CSV ---- */
+
+static void csv_begin(void)
+{
+    printf("test,op,direction,bytes,touched,rounds,messages,batch,heap_messages,median_us,best_us,bytes_per_s,messages_"
+           "per_s,"
+           "min_us,p50_us,p90_us,p99_us,p999_us,max_us\n");
+}
+
+static void csv_result(const struct perf_options *o, const struct perf_result *r)
+{
+    printf("%s,%s,%s,%zu,%d,%d,%ld,%ld,%ld,%.4f,%.4f,%.0f,%.0f,", test_names[r->test], op_name(r), r->bi ? "bi" : "uni",
+           r->size, o->touch || r->test == PERF_MEMORY, o->rounds, r->iterations, r->batch, r->in_flight,
+           r->median / 1e3, r->best / 1e3, bytes_per_second(r), 1e9 / r->median);
+    if (r->samples > 0)
+        printf("%.4f,%.4f,%.4f,%.4f,%.4f,%.4f\n", r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3, r->p99 / 1e3, r->p999 / 1e3,
+               r->max / 1e3);
+    else
+        printf(",,,,,\n");
+}
+
+/* ---- JSON ---- */
+
+static void json_begin(const struct perf_options *o)
+{
+    printf("{\"tool\": \"rmalloc_perf\", \"version\": \"%s\", \"processors\": %ld, \"wait\": \"%s\", \"touched\": %s, "
+           "\"rounds\": %d, \"slots\": %ld, \"clock_ns\": %.1f,\n \"results\": [",
+           rmalloc_version(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"), o->touch ? "true" : "false",
+           o->rounds, o->slots, perf_clock_cost());
+}
+
+static void json_result(const struct perf_result *r)
+{
+    printf("%s\n  {\"test\": \"%s\", \"op\": \"%s\", \"direction\": \"%s\", \"bytes\": %zu, \"messages\": %ld, "
+           "\"batch\": %ld, "
+           "\"heap_messages\": %ld, \"median_us\": %.4f, \"best_us\": %.4f, \"bytes_per_s\": %.0f, \"messages_per_s\": "
+           "%.0f",
+           printed > 0 ? "," : "", test_names[r->test], op_name(r), r->bi ? "bi" : "uni", r->size, r->iterations,
+           r->batch, r->in_flight, r->median / 1e3, r->best / 1e3, bytes_per_second(r), 1e9 / r->median);
+    if (r->samples > 0)
+        printf(", \"min_us\": %.4f, \"p50_us\": %.4f, \"p90_us\": %.4f, \"p99_us\": %.4f, \"p999_us\": %.4f, "
+               "\"max_us\": %.4f",
+               r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3, r->p99 / 1e3, r->p999 / 1e3, r->max / 1e3);
+    printf("}");
+}
+
+/* ---- all of them ---- */
+
+void perf_output_begin(const struct perf_options *o)
+{
+    if (o->format == PERF_TABLE)
+        table_begin(o);
+    else if (o->format == PERF_CSV)
+        csv_begin();
+    else
+        json_begin(o);
+    fflush(stdout);
+}
+
+void perf_output_result(const struct perf_options *o, const struct perf_result *r)
+{
+    if (o->format == PERF_TABLE)
+        table_result(o, r);
+    else if (o->format == PERF_CSV)
+        csv_result(o, r);
+    else
+        json_result(r);
+    printed++;
+    last = *r;
+    fflush(stdout);
+}
+
+void perf_output_end(const struct perf_options *o)
+{
+    if (o->format == PERF_JSON)
+        printf("\n]}\n");
+    fflush(stdout);
+}

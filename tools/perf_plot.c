@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * perf_plot.c: latency and bandwidth against size, drawn by gnuplot, see perf.h.
+ *
+ * The script and its data go through gnuplot's standard input, so there is no temporary file; a quote in the name of the
+ * picture cannot end the string that it stands in.
+ */
+#include "perf.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const colours[] = {"#2166ac", "#b2182b", "#5aae61", "#e08214"};
+
+static bool same_curve(const struct perf_result *a, const struct perf_result *b)
+{
+    return a->test == b->test && a->op == b->op && a->bi == b->bi;
+}
+
+static const char *curve_name(const struct perf_result *r)
+{
+    if (r->test == PERF_MEMORY)
+        return "memory alone";
+    if (r->op == RDMA_PUT)
+        return r->bi ? "PUT, both ways" : "PUT";
+    return r->bi ? "GET, both ways" : "GET";
+}
+
+static void print_quoted(FILE *script, const char *text)
+{
+    fputc('\'', script);
+    for (; *text != '\0'; text++) {
+        if (*text == '\'')
+            fputc('\'', script);
+        fputc(*text, script);
+    }
+    fputc('\'', script);
+}
+
+/* Each curve as a named block of data: $d0, $d1, ...; their number. */
+static int print_data(FILE *script, const struct perf_result *r, int n, int *curve_of)
+{
+    int curves = 0;
+
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && same_curve(&r[i], &r[i - 1])) {
+            curve_of[i] = curve_of[i - 1];
+        } else {
+            if (i > 0)
+                fprintf(script, "EOD\n");
+            fprintf(script, "$d%d << EOD\n", curves);
+            curve_of[i] = curves++;
+        }
+        fprintf(script, "%zu %.6g %.6g %.6g %.6g\n", r[i].size, r[i].median / 1e3, (double)r[i].size / r[i].median,
+                r[i].samples > 0 ? r[i].p50 / 1e3 : r[i].median / 1e3,
+                r[i].samples > 0 ? r[i].p99 / 1e3 : r[i].median / 1e3);
+    }
+    fprintf(script, "EOD\n");
+    return curves;
+}
+
+static bool has(const struct perf_result *r, int n, bool latency)
+{
+    for (int i = 0; i < n; i++)
+        if ((r[i].test == PERF_LATENCY) == latency)
+            return true;
+    return false;
+}
+
+static void print_panel(FILE *script, const struct perf_result *r, int n, const int *curve_of, bool latency)
+{
+    const char *separator = "plot ";
+
+    fprintf(script, "set title '%s'\nset ylabel '%s'\nset key %s\n", latency ? "Latency" : "Bandwidth",
+            latency ? "microseconds" : "GB/s", latency ? "top left" : "bottom right");
+    for (int i = 0; i < n; i++) {
+        const char *colour = colours[curve_of[i] % 4];
+
+        if ((r[i].test == PERF_LATENCY) != latency || (i > 0 && curve_of[i] == curve_of[i - 1]))
+            continue;
+        if (latency)
+            fprintf(script,
+                    "%s$d%d using 1:4:5 with filledcurves fc rgb '%s' fs transparent solid 0.15 noborder "
+                    "title 'p50 to p99, %s'",
+                    separator, curve_of[i], colour, curve_name(&r[i]));
+        else
+            fprintf(script, "%s", separator);
+        fprintf(script, "%s$d%d using 1:%d with linespoints lw 2 pt 7 ps 0.7 lc rgb '%s' title '%s'",
+                latency ? ", " : "", curve_of[i], latency ? 2 : 3, colour, curve_name(&r[i]));
+        separator = ", ";
+    }
+    fprintf(script, "\n");
+}
+
+static void print_script(FILE *script, const char *path, const struct perf_options *o, const struct perf_result *r,
+                         int n)
+{
+    int panels = has(r, n, true) + has(r, n, false);
+    int *curve_of = calloc((size_t)n, sizeof(*curve_of));
+
+    if (curve_of == NULL)
+        return;
+    print_data(script, r, n, curve_of);
+    fprintf(script, "set terminal pngcairo size %d,520 font 'Sans,11'\nset output ", panels * 700);
+    print_quoted(script, path);
+    fprintf(script,
+            "\nset multiplot layout 1,%d title 'rmalloc\\_perf %s: 2 processes, payload %s' font ',13'\n"
+            "set logscale x 2\nset logscale y 10\nset xlabel 'bytes of a message'\nset border 3 lc rgb '#555555'\n"
+            "set tics nomirror textcolor rgb '#333333'\nset grid lc rgb '#dddddd' lw 1\nset xtics rotate by -40\n"
+            "set xtics ('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, '2M' 2097152, "
+            "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
+            panels, rmalloc_version(), o->touch ? "filled and read" : "not touched");
+    if (has(r, n, true))
+        print_panel(script, r, n, curve_of, true);
+    if (has(r, n, false))
+        print_panel(script, r, n, curve_of, false);
+    fprintf(script, "unset multiplot\nset output\n");
+    free(curve_of);
+}
+
+int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n)
+{
+    void (*before)(int) = signal(SIGPIPE, SIG_IGN); /* gnuplot may be missing, or leave early */
+    FILE *script = popen("exec gnuplot", "w");
+    int status;
+
+    if (script == NULL) {
+        fprintf(stderr, "rmalloc_perf: --plot: gnuplot cannot be started: %s\n", strerror(errno));
+        signal(SIGPIPE, before);
+        return -1;
+    }
+    print_script(script, path, o, r, n);
+    status = pclose(script);
+    signal(SIGPIPE, before);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && access(path, R_OK) == 0)
+        return 0;
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        fprintf(stderr, "rmalloc_perf: --plot: gnuplot is not installed (Debian: gnuplot-nox); nothing was drawn\n");
+    else
+        fprintf(stderr, "rmalloc_perf: --plot: gnuplot failed; %s was not drawn\n", path);
+    return -1;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rmalloc_perf.c: measures pipes between two processes, see perf.h and rmalloc_perf(1).
+ *
+ * Both processes go through the same sizes in the same order; rank 0 measures and prints. The pipes of a size are opened,
+ * checked, measured and closed before those of the next.
+ */
+#include "perf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Results are kept for the plot. */
+static struct perf_result *kept;
+static int results;
+
+static void keep(const struct perf_options *o, int rank, const struct perf_result *r)
+{
+    struct perf_result *more;
+
+    if (rank != 0)
+        return;
+    perf_output_result(o, r);
+    more = realloc(kept, ((size_t)results + 1) * sizeof(*kept));
+    if (more == NULL)
+        perf_fail(NULL, "malloc of the results", -ENOMEM);
+    kept = more;
+    kept[results++] = *r;
+}
+
+static void measure_sizes(const struct perf_options *o, int rank, enum perf_test test, rdma_op_t op, bool bi)
+{
+    for (int i = 0; i < o->sizes; i++) {
+        struct perf_link link = {.rank = rank, .op = op, .size = o->size[i]};
+        struct perf_result result;
+
+        if (test != PERF_MEMORY) {
+            perf_link_open(&link, o, rank, op, o->size[i]);
+            perf_link_verify(&link);
+        }
+        perf_measure(&link, o, test, bi, &result);
+        if (test != PERF_MEMORY)
+            perf_link_close(&link);
+        keep(o, rank, &result);
+    }
+}
+
+static void measure_all(const struct perf_options *o, int rank)
+{
+    for (int test = 0; test < PERF_TESTS; test++) {
+        if (!o->test[test])
+            continue;
+        if (test == PERF_MEMORY) {
+            measure_sizes(o, rank, PERF_MEMORY, RDMA_PUT, false);
+            continue;
+        }
+        for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
+            if (op == RDMA_PUT ? !o->put : !o->get)
+                continue;
+            if (o->uni)
+                measure_sizes(o, rank, (enum perf_test)test, (rdma_op_t)op, false);
+            if (o->bi)
+                measure_sizes(o, rank, (enum perf_test)test, (rdma_op_t)op, true);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct perf_options options;
+    int rank, nranks, code, status = 0;
+
+    perf_options_parse(&options, argc, argv);
+    perf_launch();
+    code = rinit(&rank, &nranks);
+    if (code != 0)
+        perf_fail(NULL, "rinit", code);
+    if (nranks != 2) {
+        if (rank == 0)
+            fprintf(stderr,
+                    "rmalloc_perf needs 2 processes and has %d: mpirun -n 2 rmalloc_perf, or rmalloc_perf alone\n",
+                    nranks);
+        rexit();
+        return 2;
+    }
+    perf_pin(options.cpu[rank]);
+    if (rank == 0)
+        perf_output_begin(&options);
+    measure_all(&options, rank);
+    if (rank == 0)
+        perf_output_end(&options);
+    code = rexit();
+    if (code != 0) {
+        fprintf(stderr, "rmalloc_perf: rank %d: rexit: %s\n", rank, rstrerror(code));
+        status = 1;
+    }
+    status |= perf_launch_wait();
+    if (rank == 0 && options.plot != NULL && perf_plot(options.plot, &options, kept, results) != 0)
+        status = 1;
+    free(kept);
+    return status;
+}
