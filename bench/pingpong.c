@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pingpong.c: what two cores can do at best: a number in a cache line of its own, to the other core and back.
+ *
+ * Two processes share a page. Each polls its own line and writes the other's, once with a tight loop and once with a pause
+ * instruction in it; which of the two is better depends on the machine. No library does better than this with one line
+ * per message, so it is the yardstick of every latency, and its spread over the rounds tells how quiet the machine is.
+ *
+ * usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS] [-c CPU,CPU]
+ * prints one line of JSON: one-way times in nanoseconds, for each round.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE 64
+#define ROUNDS_MAX 100
+
+struct line {
+    _Alignas(LINE) _Atomic uint64_t number;
+};
+
+struct table {
+    struct line to[2]; /* [i] is polled by process i */
+};
+
+static double now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static inline void relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("yield" ::: "memory");
+#endif
+}
+
+static inline __attribute__((always_inline)) void await(struct line *line, uint64_t number, bool pausing)
+{
+    while (atomic_load_explicit(&line->number, memory_order_acquire) != number)
+        if (pausing)
+            relax();
+}
+
+/* Numbers go on from round to round, so a line never holds an old one that looks new. */
+static inline __attribute__((always_inline)) double play(struct table *t, int me, uint64_t from, uint64_t n,
+                                                         bool pausing)
+{
+    double began = now_ns();
+
+    for (uint64_t i = from; i < from + n; i++) {
+        if (me == 0)
+            atomic_store_explicit(&t->to[1].number, i, memory_order_release);
+        await(&t->to[me], i, pausing);
+        if (me == 1)
+            atomic_store_explicit(&t->to[0].number, i, memory_order_release);
+    }
+    return (now_ns() - began) / (double)n / 2;
+}
+
+static void pin(int cpu)
+{
+    cpu_set_t set;
+
+    if (cpu < 0)
+        return;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)cpu, &set);
+    if (sched_setaffinity(0, sizeof(set), &set) != 0) {
+        fprintf(stderr, "pingpong: cannot be bound to processor %d: %s\n", cpu, strerror(errno));
+        exit(1);
+    }
+}
+
+static void print_rounds(const char *name, const double *ns, int rounds, const char *after)
+{
+    printf("\"%s\": [", name);
+    for (int i = 0; i < rounds; i++)
+        printf("%s%.2f", i > 0 ? ", " : "", ns[i]);
+    printf("]%s", after);
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t n = 200000, number = 1;
+    int rounds = 1, cpu[2] = {-1, -1}, option, me, status = 0;
+    static double tight[ROUNDS_MAX], pausing[ROUNDS_MAX];
+    struct table *table;
+    pid_t first = getpid(), child;
+
+    while ((option = getopt(argc, argv, "n:r:c:")) != -1) {
+        if (option == 'n')
+            n = strtoull(optarg, NULL, 10);
+        else if (option == 'r')
+            rounds = atoi(optarg);
+        else if (option != 'c' || sscanf(optarg, "%d,%d", &cpu[0], &cpu[1]) != 2)
+            n = 0;
+    }
+    if (n == 0 || rounds < 1 || rounds > ROUNDS_MAX || optind != argc) {
+        fprintf(stderr, "usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS up to %d] [-c CPU,CPU]\n", ROUNDS_MAX);
+        return 2;
+    }
+    table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (table == MAP_FAILED) {
+        perror("pingpong: mmap");
+        return 1;
+    }
+    child = fork();
+    if (child < 0) {
+        perror("pingpong: fork");
+        return 1;
+    }
+    me = child == 0;
+    if (me == 1 && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != first))
+        _exit(1);
+    pin(cpu[me]);
+    play(table, me, number, 1000, true); /* both are here */
+    number += 1000;
+    for (int i = 0; i < rounds; i++) {
+        tight[i] = play(table, me, number, n, false);
+        number += n;
+        pausing[i] = play(table, me, number, n, true);
+        number += n;
+    }
+    if (me == 1)
+        _exit(0);
+    if (waitpid(child, &status, 0) != child || status != 0)
+        return 1;
+    printf("{");
+    print_rounds("tight_ns", tight, rounds, ", ");
+    print_rounds("pause_ns", pausing, rounds, "}\n");
+    return 0;
+}
