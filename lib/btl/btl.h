@@ -36,7 +36,7 @@ struct btl_key {
     uint64_t word[4];
 };
 
-/* A piece of this process's memory that one peer can reach. Zero when handed out. */
+/* A piece of this process's memory that one peer can reach. Zero when new; one that is given back keeps what it holds. */
 struct btl_piece {
     void *base;
     size_t bytes;
@@ -85,7 +85,7 @@ struct btl_ops {
     /* own memory */
     int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
                  size_t why_bytes);
-    void (*free)(struct btl *btl, struct btl_piece *piece);
+    void (*free)(struct btl *btl, struct btl_piece *piece); /* the peer does not reach for it any more */
     /* the peer's */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                   struct btl_remote *remote, char *why, size_t why_bytes);

@@ -6,12 +6,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #ifndef MFD_HUGE_2MB
@@ -107,6 +109,39 @@ static int make_fd(size_t bytes, unsigned flags)
     return fd;
 }
 
+/*
+ * Maps at a multiple of the largest power of two that is not above `bytes`, at most a huge page: so a piece whose size is a
+ * multiple of its unit of allocation, at a multiple of its size, is aligned to that unit, on both sides.
+ */
+static void *map_aligned(size_t bytes, int protection, int fd)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), alignment = HUGE_PAGE, room, head;
+    char *at;
+
+    while (alignment > bytes)
+        alignment /= 2;
+    if (alignment < page)
+        alignment = page;
+    room = round_up(bytes, page) + alignment - page;
+    at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (at == MAP_FAILED)
+        return MAP_FAILED;
+    head = (alignment - (uintptr_t)at % alignment) % alignment;
+    if (head > 0)
+        munmap(at, head);
+    if (head + round_up(bytes, page) < room)
+        munmap(at + head + round_up(bytes, page), room - head - round_up(bytes, page));
+    at += head;
+    if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0) == MAP_FAILED) {
+        int saved = errno;
+
+        munmap(at, bytes);
+        errno = saved;
+        return MAP_FAILED;
+    }
+    return at;
+}
+
 int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why, size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -118,7 +153,8 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         snprintf(why, why_bytes, "%zu bytes of shared memory cannot be addressed", bytes);
         return -ENOMEM;
     }
-    if (huge && bytes >= HUGE_PAGE) {
+    /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
+    if (huge && !peer_writes && bytes >= HUGE_PAGE) {
         file = make_fd(round_up(bytes, HUGE_PAGE), MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
             bytes = round_up(bytes, HUGE_PAGE);
@@ -136,7 +172,7 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s", bytes, strerror(-file));
         return file == -ENOSPC ? -ENOMEM : file;
     }
-    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), file, 0);
+    base = map_aligned(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s", bytes, strerror(errno));
@@ -147,6 +183,8 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         snprintf(why, why_bytes, "shared memory cannot be sealed (F_ADD_SEALS): %s", strerror(errno));
         goto fail_map;
     }
+    if (huge && bytes >= HUGE_PAGE)
+        (void)madvise(base, bytes, MADV_HUGEPAGE); /* for ordinary files where the kernel is set so; a hint */
     s->base = base;
     s->bytes = bytes;
     *fd = file;
@@ -161,6 +199,7 @@ fail_file:
 
 int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *why, size_t why_bytes)
 {
+    struct statfs fs;
     struct stat st;
     int seals = fcntl(fd, F_GET_SEALS), rc;
     void *base;
@@ -174,8 +213,11 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
         snprintf(why, why_bytes, "the shared memory that the peer passed is smaller than the %zu bytes that it announced", bytes);
         return -EPROTO;
     }
-    base = mmap(NULL, bytes, PROT_READ | (writable ? PROT_WRITE : 0),
-                MAP_SHARED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0);
+    if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC && (seals & F_SEAL_FUTURE_WRITE) == 0) {
+        snprintf(why, why_bytes, "the peer passed huge pages in which it could still punch holes");
+        return -EPROTO;
+    }
+    base = map_aligned(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
         rc = -errno;
         snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(errno),

@@ -9,7 +9,7 @@
  * and so are the peer's windows onto it.
  *
  * Invariants, under `lock`: slab.used == pieces handed out; a slab with a free piece is in its kind's list `open`, a full one is
- * in none; a free piece is zero; a window lives while its slab is announced or a remote piece is attached.
+ * in none; a window lives while its slab is announced or a remote piece is attached.
  */
 #include "btl/btl.h"
 #include "btl/shm/segment.h"
@@ -215,7 +215,6 @@ static void shm_free(struct btl *btl, struct btl_piece *piece)
         list_remove(&s->link);
         slab_destroy(btl, s);
     } else {
-        memset(piece->base, 0, piece->bytes); /* a flag of the past must never be taken for one of the future */
         s->free_piece[s->free_top++] = (uint32_t)(piece->key.word[KEY_OFFSET] / s->kind->piece_bytes);
     }
     pthread_mutex_unlock(&btl->lock);

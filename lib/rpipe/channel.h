@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * channel.h: one end of a channel, as everything in lib/rpipe sees it.
+ *
+ * `notice` says what the fast paths have to know: an end that is joined, and nothing else, has exactly the value
+ * WRITER_READY or READER_READY; everything that needs a second look (not joined, closed by the peer, dead, failed, event
+ * mode, a lock, checks, closed, forked) is one more bit, and leads to the slow path. The service thread only ever or-s
+ * bits in, under the lock of the exchange store; the rest of the structure, once joined, belongs to the user's thread.
+ *
+ * Memory of ends is type-stable: after rclose a handle is remembered as closed until another rpipe() takes it, so that
+ * using it is an error and not a crash. An end is released, and may be taken again, when it is closed, nobody is inside
+ * a call, and the peer has said bye or is gone (doc/protocol.md "Joining and parting").
+ */
+#ifndef RPIPE_CHANNEL_H
+#define RPIPE_CHANNEL_H
+
+#include "alloc/desc.h"
+#include "alloc/heap.h"
+#include "bootstrap/store.h"
+#include "btl/btl.h"
+#include "sync/slot.h"
+#include "sync/wait.h"
+
+#include <pthread.h>
+#include <rpipe.h>
+
+#define PROTOCOL_VERSION 1u
+
+enum side { SIDE_WRITER = 1, SIDE_READER = 2 };
+
+enum notice {
+    NOTICE_WRITER = SIDE_WRITER,
+    NOTICE_READER = SIDE_READER,
+    NOTICE_JOINED = 0x004,
+    NOTICE_BYE = 0x008,    /* the peer has closed in order */
+    NOTICE_DEAD = 0x010,   /* the peer has died */
+    NOTICE_LEFT = 0x020,   /* the peer has left the job in order, without having closed this */
+    NOTICE_FAILED = 0x040, /* `failure` says how; the channel is of no more use */
+    NOTICE_EVENT = 0x080,  /* writer: kick after every slot; reader: rpipe_fd has been called */
+    NOTICE_LOCKED = 0x100, /* opened with thread_sync */
+    NOTICE_CHECKED = 0x200, /* RMALLOC_DEBUG=1 */
+    NOTICE_CLOSED = 0x400,
+    NOTICE_FORKED = 0x800, /* belongs to the parent process */
+    NOTICE_MET = 0x1000,   /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
+                              writer that dies after its first message has not taken along what the reader needs to read it */
+};
+#define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
+#define READER_READY (NOTICE_READER | NOTICE_JOINED)
+
+struct writer {
+    _Atomic uint64_t sent; /* messages; stored before the slot: "begun" of the event protocol */
+    uint64_t limit;        /* `sent` may come up to here: slots read, as far as known, + slots */
+    uint64_t look_at;      /* look at the credit line when `sent` gets here (watermark) */
+    struct heap *heap;     /* PUT: the shadow of the reader's heap; GET: the own heap */
+    struct rdesc *oldest, *newest;      /* blocks sent and not known to be freed, in the order of their slots, by .link */
+    uint64_t heap_sent, heap_applied;   /* heap messages: sent; known to be freed */
+    uint64_t look_step;                 /* watermark in slots */
+    uint64_t allocated;                 /* descriptors that the user owns */
+};
+
+struct reader {
+    uint64_t nread;                   /* messages */
+    char *heap_base;                  /* where the messages lie, as mapped here */
+    uint64_t heap_bytes, heap_units;
+    struct rdesc *oldest, *newest;    /* heap messages read and not in the credit line yet, in order, by .next and .prev */
+    uint64_t heap_read, heap_freed;   /* heap messages: read; freed without a gap */
+    uint64_t held;                    /* messages that the user owns */
+    void *overlap;                    /* RMALLOC_DEBUG: tree of the messages held */
+    /* event mode */
+    _Atomic uint64_t want;            /* items that are known to be under way; service thread */
+    _Atomic bool acked;
+};
+
+struct rch {
+    /* first line: every call */
+    _Atomic uint32_t notice;
+    bool fences; /* no membarrier between the two processes */
+    uint64_t mask; /* slots - 1 */
+    struct slot *slot;
+    struct ring_control *control;
+    struct credit_line *credit;
+    struct desc_pool pool; /* writer: of inline messages; reader: of all */
+
+    union {
+        struct writer w;
+        struct reader r;
+    } __attribute__((aligned(CACHE_LINE)));
+
+    /* seldom */
+    uint64_t bytes, credit_fetches, stalls_ring, stalls_heap, sleeps, wakes __attribute__((aligned(CACHE_LINE)));
+    int timeout_ms;
+    uint32_t inline_max; /* of rmalloc: min(configured, alloc_size) */
+    uint32_t slots;
+    int peer;
+    int event_fd;  /* reader: what rpipe_fd returns; or -1 */
+    int event_arm; /* makes it readable; the writer has a duplicate; or -1 */
+    int64_t died;  /* when the peer was first seen dead; 0: not */
+    const _Atomic uint32_t *life;
+    _Atomic uint32_t own_wake; /* sleeps of this end before it is joined */
+    _Atomic uint32_t users;    /* threads inside a slow path of an end with thread_sync */
+    pthread_mutex_t mutex;     /* thread_sync */
+
+    struct store_end end;
+    uint64_t bye_final;
+    int failure;     /* NOTICE_FAILED: the code */
+    char *reason;    /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
+    char *sentence;  /* the last failure, for rpipe_error */
+    bool late;       /* opened after the peer's bye: touches nothing, says nothing */
+    bool checked;    /* RMALLOC_DEBUG=1 */
+    rmalloc_config_t cfg; /* settled: no defaults left */
+    const struct btl_ops *ops;
+    struct btl *btl;
+    struct btl_piece ring_piece, credit_piece, heap_piece;
+    struct btl_remote ring_remote, credit_remote, heap_remote;
+    struct rch *next_free;
+};
+static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
+
+/* ---- ends.c: memory of ends ---- */
+struct rch *ends_take(void);      /* zero, NOTICE_CLOSED */
+void ends_put(struct rch *ch);    /* released: may be taken again */
+struct rch *ends_next(size_t *cursor); /* every end there ever was */
+
+/* ---- job.c ---- */
+bool job_is_open(void); /* between rinit and rexit, in this process */
+int job_refuses(const char *call); /* 0, or -ENOTCONN and the sentence why `call` cannot be made */
+
+/* ---- config.c ---- */
+int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ranks, char *why, size_t why_bytes);
+enum side config_side(const rmalloc_config_t *cfg);
+const char *config_op_name(int op);
+const char *config_sync_name(int sync);
+const char *config_algorithm_name(int algorithm);
+
+/* ---- error.c ---- */
+void error_set(const char *format, ...) __attribute__((format(printf, 1, 2))); /* for calls without a channel */
+const char *error_get(void);
+int fail(struct rch *ch, int code, const char *format, ...) __attribute__((format(printf, 3, 4))) NOINLINE; /* = code */
+/* "rpipe 0→1 ctx 3", in a buffer of the calling thread */
+const char *channel_name(const struct rch *ch);
+
+/* ---- join.c: halves, byes ---- */
+int join_open(struct rch *ch);                      /* registers, joins if the other half is there, posts the own half */
+void join_close(struct rch *ch, uint64_t final);    /* after CLOSED: posts bye, releases what can be released */
+void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+void join_peer_gone(int rank, bool died);
+void join_tick(void);                               /* ends in event mode: has the peer died? */
+int join_ask_events(struct rch *ch);                /* passes ch->event_arm to the writer */
+int join_complete(struct rch *ch, int64_t deadline); /* writer, MET → JOINED; R_PENDING */
+void join_fail(struct rch *ch, int code, const char *reason); /* FAILED here, and told to the peer */
+void notice_set(struct rch *ch, uint32_t bits);     /* ors them in, and wakes who waits at this end */
+/* What the peer has pending with us, for a deadline's sentence: never NULL. Buffer of the calling thread. */
+const char *join_pending(const struct rch *ch);
+void join_release_if_done(struct rch *ch); /* takes the store's lock */
+
+/* ---- event.c ---- */
+void event_watch(int change); /* +1, -1: ends in event mode; while there are any, the service thread ticks */
+bool event_drain(struct rch *ch);
+
+/* ---- message types ---- */
+enum message { MESSAGE_HALF = 64, MESSAGE_BYE, MESSAGE_FAIL, MESSAGE_EVENT_ON, MESSAGE_EVENT_ACK, MESSAGE_BTL };
+
+/* ---- common.c: what every slow path needs ---- */
+int channel_refuses(struct rch *ch, const char *call, enum side side); /* NULL, closed, forked, wrong end: the code */
+int channel_trouble(struct rch *ch, const char *call, uint32_t notice); /* joined end: peer gone, failed: code or 0 */
+bool channel_peer_died(const struct rch *ch, uint32_t notice);
+int channel_lock(struct rch *ch, uint32_t notice);
+void channel_unlock(struct rch *ch, uint32_t notice);
+int channel_timed_out(struct rch *ch, const char *call, const char *awaited);
+void channel_kick(struct rch *ch); /* makes the reader's descriptor readable */
+
+typedef int (*attempt)(struct rch *ch, void *arguments); /* 0, R_PENDING: wait and try again, or an error */
+/* Tries until something other than R_PENDING, or the deadline. Takes the lock around each attempt where there is one. */
+int channel_wait(struct rch *ch, const char *call, const char *awaited, attempt try, void *arguments);
+int channel_once(struct rch *ch, attempt try, void *arguments);
+
+static inline _Atomic uint32_t *own_wake_word(struct rch *ch, uint32_t notice)
+{
+    if ((notice & NOTICE_JOINED) == 0)
+        return &ch->own_wake;
+    return (notice & NOTICE_WRITER) != 0 ? &ch->control->writer_wake : &ch->control->reader_wake;
+}
+
+/* After a store that may end the peer's wait. */
+static inline void wake_reader(struct rch *ch)
+{
+    if (UNLIKELY(wake_look(&ch->control->reader_wake, ch->fences)))
+        ch->wakes++;
+}
+
+static inline void wake_writer(struct rch *ch)
+{
+    if (UNLIKELY(wake_look(&ch->control->writer_wake, ch->fences)))
+        ch->wakes++;
+}
+
+/* ---- credit.c: the writer's view of the credit line ---- */
+int credit_fetch(struct rch *ch); /* 0, or -EPROTO: the line cannot be */
+
+/* ---- write.c ---- */
+int write_unalloc(struct rch *ch, struct rdesc *d); /* rfree of the writer */
+
+/* ---- check.c: RMALLOC_DEBUG ---- */
+int check_read(struct rch *ch, struct rdesc *d); /* overlap with a message that is held: -EPROTO */
+void check_freed(struct rch *ch, struct rdesc *d);
+void check_forget(struct rch *ch);
+void check_heap(struct rch *ch); /* aborts with a sentence: our own books are broken */
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * common.c: what every slow path needs: who may call, what is wrong with the peer, waiting for an attempt to succeed.
+ *
+ * With thread_sync each attempt is made under the end's lock, and the wait between attempts without it, so that a thread
+ * that frees is not kept out by one that waits for memory. `users` keeps the memory of such an end while any thread is
+ * inside: a thread counts itself, then looks at CLOSED; rclose sets CLOSED, then looks at the count.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/control.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* After its service thread has died, another thread of a killed process may still store for a moment. */
+#define DEATH_GRACE_NS (10 * NS_PER_MS)
+
+int channel_refuses(struct rch *ch, const char *call, enum side side)
+{
+    uint32_t notice;
+
+    if (ch == NULL) {
+        error_set("%s: the channel is NULL", call);
+        return -EINVAL;
+    }
+    notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    if ((notice & NOTICE_FORKED) != 0) {
+        error_set("%s: this channel belongs to the parent process of this one", call);
+        return -ENOTCONN;
+    }
+    if ((notice & NOTICE_CLOSED) != 0) {
+        error_set("%s: this channel has been closed", call);
+        return -ENOTCONN;
+    }
+    if (side != 0 && (notice & (uint32_t)side) == 0)
+        return fail(ch, -EBADF, "%s is for the %s, this end is the %s", call, side == SIDE_WRITER ? "writer" : "reader",
+                    side == SIDE_WRITER ? "reader" : "writer");
+    return 0;
+}
+
+bool channel_peer_died(const struct rch *ch, uint32_t notice)
+{
+    struct rch *changing = (struct rch *)ch;
+
+    /* an end that is not joined does not look at the life word: the peer's half may still be on its way here */
+    if ((notice & NOTICE_DEAD) == 0 && ((notice & NOTICE_JOINED) == 0 || !life_died(ch->life)))
+        return false;
+    atomic_thread_fence(memory_order_acquire); /* what is looked at from here on is as the dead left it */
+    if (ch->died == 0)
+        changing->died = clock_now();
+    return clock_now() - ch->died >= DEATH_GRACE_NS;
+}
+
+int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
+{
+    if ((notice & NOTICE_FAILED) != 0)
+        return fail(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+    if ((notice & NOTICE_BYE) != 0)
+        return fail(ch, -EPIPE, "%s: the reader, rank %d, has closed this channel", call, ch->peer);
+    if ((notice & NOTICE_LEFT) != 0)
+        return fail(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call, ch->peer);
+    if ((notice & NOTICE_DEAD) != 0 || ((notice & NOTICE_JOINED) != 0 && life_died(ch->life)))
+        return fail(ch, -EPIPE, "%s: the reader, rank %d, has died", call, ch->peer);
+    return 0;
+}
+
+int channel_timed_out(struct rch *ch, const char *call, const char *awaited)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+
+    if ((notice & (NOTICE_JOINED | NOTICE_MET)) == 0)
+        return fail(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
+    return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call, awaited,
+                ch->timeout_ms, ch->peer);
+}
+
+void channel_kick(struct rch *ch)
+{
+    /* a full buffer means that it is readable already; whatever else is wrong with a descriptor that a peer passed is his loss */
+    (void)send(ch->event_arm, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- thread_sync ---- */
+
+static bool is_locked(const struct rch *ch)
+{
+    return (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_LOCKED) != 0;
+}
+
+static bool enter(struct rch *ch)
+{
+    atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
+    return (atomic_load_explicit(&ch->notice, memory_order_seq_cst) & NOTICE_CLOSED) == 0;
+}
+
+static void leave(struct rch *ch)
+{
+    if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1 &&
+        (atomic_load_explicit(&ch->notice, memory_order_seq_cst) & NOTICE_CLOSED) != 0)
+        join_release_if_done(ch);
+}
+
+static int closed_meanwhile(struct rch *ch)
+{
+    (void)ch;
+    error_set("this channel has been closed by another thread");
+    return -ENOTCONN;
+}
+
+static int locked_attempt(struct rch *ch, attempt try, void *arguments)
+{
+    int rc;
+
+    pthread_mutex_lock(&ch->mutex);
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0)
+        rc = closed_meanwhile(ch);
+    else
+        rc = try(ch, arguments);
+    pthread_mutex_unlock(&ch->mutex);
+    return rc;
+}
+
+int channel_once(struct rch *ch, attempt try, void *arguments)
+{
+    int rc;
+
+    if (!is_locked(ch))
+        return try(ch, arguments);
+    rc = enter(ch) ? locked_attempt(ch, try, arguments) : closed_meanwhile(ch);
+    leave(ch);
+    return rc;
+}
+
+/* ---- waiting ---- */
+
+static void aim(struct rch *ch, struct waiter *w)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+
+    w->word = own_wake_word(ch, notice);
+    w->fences = (notice & NOTICE_JOINED) == 0 || ch->fences;
+    if (ch->died != 0)
+        w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */
+}
+
+static int wait_for(struct rch *ch, const char *call, const char *awaited, attempt try, void *arguments, bool locked)
+{
+    struct waiter w;
+    int rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
+
+    if (rc != R_PENDING)
+        return rc;
+    wait_begin(&w, NULL, deadline_in_ms(ch->timeout_ms), true);
+    w.keep = locked;
+    aim(ch, &w);
+    do {
+        if (wait_step(&w) != 0) {
+            rc = channel_timed_out(ch, call, awaited);
+            break;
+        }
+        rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
+        if (w.phase != WAIT_ARMED)
+            aim(ch, &w);
+    } while (rc == R_PENDING);
+    wait_end(&w);
+    ch->sleeps += w.sleeps;
+    return rc;
+}
+
+int channel_wait(struct rch *ch, const char *call, const char *awaited, attempt try, void *arguments)
+{
+    int rc;
+
+    if (!is_locked(ch))
+        return wait_for(ch, call, awaited, try, arguments, false);
+    rc = enter(ch) ? wait_for(ch, call, awaited, try, arguments, true) : closed_meanwhile(ch);
+    leave(ch);
+    return rc;
+}

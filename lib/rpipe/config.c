@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * config.c: checks a configuration and settles its defaults: what a single end can find wrong is found here, at once.
+ */
+#include "rpipe/channel.h"
+#include "util/settings.h"
+
+#include <stdio.h>
+
+#define UNIT_MOST (1u << 20)
+#define UNITS_MOST (UINT64_C(1) << 31)
+#define DESCRIPTORS_DEFAULT 1000000u
+#define SLOTS_LEAST 2u
+#define SLOTS_MOST 65536u
+
+static bool power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 0; }
+
+enum side config_side(const rmalloc_config_t *cfg)
+{
+    return cfg->allocator.rdma_active == (cfg->allocator.op == RDMA_PUT) ? SIDE_WRITER : SIDE_READER;
+}
+
+const char *config_op_name(int op)
+{
+    static const char *const name[] = {"RDMA_PUT", "RDMA_GET", "RDMA_ATOMIC"};
+
+    return op >= 0 && op < 3 ? name[op] : "an unknown op";
+}
+
+const char *config_algorithm_name(int algorithm)
+{
+    static const char *const name[] = {"NEXT_FIT", "FIRST_FIT", "BEST_FIT", "WORST_FIT", "RANDOM_FIT"};
+
+    return algorithm >= 0 && algorithm < 5 ? name[algorithm] : "an unknown algorithm";
+}
+
+const char *config_sync_name(int sync)
+{
+    static const char *const name[] = {"NET_SYNC_BLOCKS", "NET_SYNC_TAGS", "CHANNEL_SYNC"};
+
+    return sync >= 0 && sync < 3 ? name[sync] : "an unknown sync mode";
+}
+
+static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t n)
+{
+    if (a->peer < 0 || a->peer >= ranks) {
+        snprintf(why, n, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer, ranks - 1);
+        return -EINVAL;
+    }
+    if (a->op == RDMA_ATOMIC) {
+        snprintf(why, n, "RDMA_ATOMIC is not in this version; RDMA_PUT and RDMA_GET are");
+        return -ENOTSUP;
+    }
+    if (a->op != RDMA_PUT && a->op != RDMA_GET) {
+        snprintf(why, n, "allocator.op is %d; it must be RDMA_PUT or RDMA_GET", (int)a->op);
+        return -EINVAL;
+    }
+    if (!power_of_two(a->unit_size) || a->unit_size > UNIT_MOST) {
+        snprintf(why, n, "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes", a->unit_size, UNIT_MOST);
+        return -EINVAL;
+    }
+    if (a->alloc_size == 0) {
+        snprintf(why, n, "allocator.alloc_size is 0; a channel needs a heap of at least 1 byte");
+        return -EINVAL;
+    }
+    if (a->alloc_size > UNITS_MOST * a->unit_size) {
+        snprintf(why, n, "allocator.alloc_size is %llu; units of %u bytes allow at most %llu: make unit_size larger",
+                 (unsigned long long)a->alloc_size, a->unit_size, (unsigned long long)(UNITS_MOST * a->unit_size));
+        return -EINVAL;
+    }
+    if ((unsigned)a->algorithm > RANDOM_FIT) {
+        snprintf(why, n, "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT", (int)a->algorithm);
+        return -EINVAL;
+    }
+    if (a->algorithm != NEXT_FIT) {
+        snprintf(why, n, "%s is not in this version; NEXT_FIT is", config_algorithm_name((int)a->algorithm));
+        return -ENOTSUP;
+    }
+    return 0;
+}
+
+int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ranks, char *why, size_t n)
+{
+    rmalloc_config_t c = *cfg;
+    int rc;
+
+    if (c.version != RMALLOC_CONFIG_VERSION) {
+        snprintf(why, n, "the configuration has version %u, this library knows %u: start from RMALLOC_CONFIG_DEFAULT", c.version,
+                 RMALLOC_CONFIG_VERSION);
+        return -EINVAL;
+    }
+    rc = settle_allocator(&c.allocator, ranks, why, n);
+    if (rc != 0)
+        return rc;
+    if ((unsigned)c.sync > CHANNEL_SYNC) {
+        snprintf(why, n, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC", (int)c.sync);
+        return -EINVAL;
+    }
+    if (c.sync != NET_SYNC_BLOCKS) {
+        snprintf(why, n, "%s is not in this version; NET_SYNC_BLOCKS is", config_sync_name((int)c.sync));
+        return -ENOTSUP;
+    }
+    if (c.timeout_ms == RPIPE_TIMEOUT_AUTO)
+        c.timeout_ms = (int)setting_number(SET_TIMEOUT_MS);
+    if (c.timeout_ms < -1) {
+        snprintf(why, n, "timeout_ms is %d; it must be -1 (no deadline) or more", c.timeout_ms);
+        return -EINVAL;
+    }
+    if (c.watermark < 0)
+        c.watermark = setting_real(SET_WATERMARK);
+    if (!(c.watermark <= 1)) {
+        snprintf(why, n, "watermark is %g; it must be from 0 to 1", c.watermark);
+        return -EINVAL;
+    }
+    if (c.slots == 0)
+        c.slots = (uint32_t)setting_number(SET_SLOTS);
+    if (!power_of_two(c.slots) || c.slots < SLOTS_LEAST || c.slots > SLOTS_MOST) {
+        snprintf(why, n, "slots is %u; it must be a power of two from %u to %u", c.slots, SLOTS_LEAST, SLOTS_MOST);
+        return -EINVAL;
+    }
+    if (c.max_descriptors == 0)
+        c.max_descriptors = DESCRIPTORS_DEFAULT;
+    if (c.thresholds.inline_max > DESC_INLINE_MAX)
+        c.thresholds.inline_max = DESC_INLINE_MAX;
+    if (setting_number(SET_HUGE_PAGES) != 0)
+        c.huge_pages = true;
+    *settled = c;
+    return 0;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * event.c: rpipe_fd: a descriptor that is readable when rread would not wait (doc/protocol.md, model/event.pml).
+ *
+ * It is one end of a socket pair: the reader's own process and the writer make it readable by sending a byte to the
+ * other end, which the writer has a duplicate of. A socket, and not an eventfd, because send(2) with MSG_DONTWAIT and
+ * MSG_NOSIGNAL can neither block nor kill the writer, whatever the peer has really passed.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/control.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static _Atomic int watched; /* ends in event mode */
+
+void event_watch(int change)
+{
+    int before = atomic_fetch_add_explicit(&watched, change, memory_order_relaxed);
+
+    control_set_ticking(before + change > 0); /* a dead writer kicks nobody: somebody has to look at its life word */
+}
+
+/*
+ * The slot is empty. True if a message has come in between; then the descriptor has been armed again, because there may
+ * be more, and their kicks are gone. While the writer has not acknowledged the mode it stays readable.
+ */
+bool event_drain(struct rch *ch)
+{
+    char bytes[256];
+    uint64_t nread = ch->r.nread;
+
+    if (!atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with hear_event_ack */
+        return false;
+    while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
+        ;
+    atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
+    if (ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1)) {
+        channel_kick(ch);
+        return true;
+    }
+    if (atomic_load_explicit(&ch->r.want, memory_order_relaxed) > nread)
+        channel_kick(ch); /* it is under way */
+    return false;
+}
+
+static int fd_attempt(struct rch *ch, void *arguments)
+{
+    int pair[2], rc;
+
+    (void)arguments;
+    if (ch->event_fd >= 0)
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
+        rc = -errno;
+        return fail(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(errno),
+                    errno == EMFILE ? " (see ulimit -n)" : "");
+    }
+    store_lock(); /* the service thread kicks through these */
+    ch->event_fd = pair[0];
+    ch->event_arm = pair[1];
+    channel_kick(ch); /* readable until the writer has acknowledged */
+    atomic_fetch_or_explicit(&ch->notice, NOTICE_EVENT, memory_order_acq_rel);
+    store_unlock();
+    event_watch(+1);
+    (void)join_ask_events(ch); /* a peer that is gone: the descriptor is readable, and rread says why */
+    return 0;
+}
+
+int rpipe_fd(rch_t ch)
+{
+    int rc = channel_refuses(ch, "rpipe_fd", SIDE_READER);
+
+    if (rc == 0)
+        rc = channel_once(ch, fd_attempt, NULL);
+    return rc != 0 ? rc : ch->event_fd;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * half.c: see half.h.
+ *
+ * Which piece is whose (doc/protocol.md): ring and credit line are the reader's; the heap is the reader's (PUT) or the
+ * writer's (GET). Each end allocates its own pieces before it counts as open, and attaches the other's when it joins.
+ */
+#include "rpipe/half.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HALF_MAGIC 0x65706972u /* "ripe" */
+
+struct half {
+    uint32_t magic;
+    uint16_t protocol, layout;
+    uint32_t ctx, incarnation;
+    uint8_t side, op, algorithm, sync;
+    uint32_t slots, unit_size, zero;
+    uint64_t alloc_size;
+    char btl[BTL_NAME_MAX];
+    struct btl_key ring, credit, heap;
+    uint64_t reserved[2];
+};
+static_assert(sizeof(struct half) == HALF_BYTES, "on the wire");
+static_assert(offsetof(struct half, side) == 16, "what half_identify reads stays where it is in every version");
+
+static bool owns_heap(const struct rch *ch)
+{
+    return (config_side(&ch->cfg) == SIDE_WRITER) == (ch->cfg.allocator.op == RDMA_GET);
+}
+
+/* Whole units, so that a piece of a slab is aligned to a unit; at least a line. */
+static size_t heap_piece_bytes(const rmalloc_config_t *cfg)
+{
+    uint64_t unit = cfg->allocator.unit_size < CACHE_LINE ? CACHE_LINE : cfg->allocator.unit_size;
+
+    return (cfg->allocator.alloc_size + unit - 1) & ~(unit - 1);
+}
+
+static int make_heap(struct rch *ch, void *base, char *why, size_t n)
+{
+    struct heap_config c = {
+        .algorithm = ch->cfg.allocator.algorithm,
+        .unit_size = ch->cfg.allocator.unit_size,
+        .bytes = ch->cfg.allocator.alloc_size,
+        .base = base,
+        .max_descriptors = ch->cfg.max_descriptors,
+        .seed = ch->cfg.allocator.seed,
+    };
+    int rc = heap_create(&ch->w.heap, &c);
+
+    if (rc != 0)
+        snprintf(why, n, "the allocator of the heap cannot be made: %s", rmalloc_strerror(rc));
+    return rc;
+}
+
+int half_allocate(struct rch *ch, char *why, size_t n)
+{
+    bool reader = config_side(&ch->cfg) == SIDE_READER;
+    uint32_t access = reader ? BTL_PEER_WRITES : BTL_PEER_READS;
+    int rc;
+
+    if (owns_heap(ch)) {
+        rc = ch->ops->alloc(ch->btl, ch->peer, heap_piece_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece, why, n);
+        if (rc != 0)
+            return rc;
+    }
+    if (!reader)
+        return owns_heap(ch) ? make_heap(ch, ch->heap_piece.base, why, n) : 0;
+    rc = ch->ops->alloc(ch->btl, ch->peer, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, false, &ch->ring_piece, why, n);
+    if (rc == 0)
+        rc = ch->ops->alloc(ch->btl, ch->peer, sizeof(struct credit_line), BTL_PEER_READS, false, &ch->credit_piece, why, n);
+    if (rc != 0)
+        return rc;
+    ch->control = &((struct ring_area *)ch->ring_piece.base)->control;
+    ch->slot = ((struct ring_area *)ch->ring_piece.base)->slot;
+    ch->credit = ch->credit_piece.base;
+    if (owns_heap(ch))
+        ch->r.heap_base = ch->heap_piece.base;
+    ch->r.heap_bytes = ch->cfg.allocator.alloc_size;
+    ch->r.heap_units = (ch->cfg.allocator.alloc_size - 1) / ch->cfg.allocator.unit_size + 1;
+    return 0;
+}
+
+void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES])
+{
+    struct half h = {
+        .magic = HALF_MAGIC,
+        .protocol = PROTOCOL_VERSION,
+        .layout = SYNC_LAYOUT_VERSION,
+        .ctx = ch->cfg.ctx,
+        .incarnation = ch->end.incarnation,
+        .side = (uint8_t)config_side(&ch->cfg),
+        .op = (uint8_t)ch->cfg.allocator.op,
+        .algorithm = (uint8_t)ch->cfg.allocator.algorithm,
+        .sync = (uint8_t)ch->cfg.sync,
+        .slots = ch->cfg.slots,
+        .unit_size = ch->cfg.allocator.unit_size,
+        .alloc_size = ch->cfg.allocator.alloc_size,
+        .ring = ch->ring_piece.key,
+        .credit = ch->credit_piece.key,
+        .heap = ch->heap_piece.key,
+    };
+
+    strncpy(h.btl, ch->ops->name, sizeof(h.btl) - 1);
+    memcpy(blob, &h, sizeof(h));
+}
+
+bool half_identify(const void *blob, size_t bytes, struct half_id *id)
+{
+    struct half h;
+
+    if (bytes < offsetof(struct half, slots))
+        return false;
+    memset(&h, 0, sizeof(h));
+    memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
+    if (h.magic != HALF_MAGIC || (h.side != SIDE_WRITER && h.side != SIDE_READER) || h.incarnation == 0)
+        return false;
+    *id = (struct half_id){(enum side)h.side, h.op, h.ctx, h.incarnation};
+    return true;
+}
+
+/* "here 64, at rank 3 128": both values, in the same order at both ends */
+static int differ(const struct rch *ch, const char *what, unsigned long long here, unsigned long long there, char *why, size_t n)
+{
+    if (here == there)
+        return 0;
+    snprintf(why, n, "%s is %llu here and %llu at rank %d: both ends must give the same", what, here, there, ch->peer);
+    return -EPROTO;
+}
+
+static int differ_name(const struct rch *ch, const char *what, const char *here, const char *there, char *why, size_t n)
+{
+    if (strcmp(here, there) == 0)
+        return 0;
+    snprintf(why, n, "%s is %s here and %s at rank %d: both ends must give the same", what, here, there, ch->peer);
+    return -EPROTO;
+}
+
+static int compare(const struct rch *ch, const struct half *h, char *why, size_t n)
+{
+    const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
+    char btl[BTL_NAME_MAX + 1] = "";
+    int rc;
+
+    memcpy(btl, h->btl, BTL_NAME_MAX);
+    rc = differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, n);
+    if (rc == 0)
+        rc = differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, n);
+    if (rc == 0)
+        rc = differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, n);
+    if (rc == 0)
+        rc = differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync), config_sync_name(h->sync), why, n);
+    if (rc == 0)
+        rc = differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm), config_algorithm_name(h->algorithm), why, n);
+    if (rc == 0)
+        rc = differ(ch, "slots", ch->cfg.slots, h->slots, why, n);
+    if (rc == 0)
+        rc = differ_name(ch, "the backend", ch->ops->name, btl, why, n);
+    return rc;
+}
+
+static int attach_all(struct rch *ch, const struct half *h, char *why, size_t n)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+    int rc = 0;
+
+    if (!owns_heap(ch))
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, heap_piece_bytes(&ch->cfg), writer ? BTL_PEER_WRITES : BTL_PEER_READS,
+                             &ch->heap_remote, why, n);
+    if (rc != 0 || !writer)
+        return rc;
+    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote, why, n);
+    if (rc == 0)
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, sizeof(struct credit_line), BTL_PEER_READS, &ch->credit_remote, why, n);
+    return rc;
+}
+
+int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t n)
+{
+    struct half h = {0};
+    int rc;
+
+    memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
+    rc = differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, n);
+    if (rc == 0)
+        rc = differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION, h.layout, why, n);
+    if (rc == 0)
+        rc = differ(ch, "the length of a half", sizeof(h), bytes, why, n);
+    if (rc == 0)
+        rc = compare(ch, &h, why, n);
+    if (rc == 0)
+        rc = attach_all(ch, &h, why, n);
+    if (rc == 0 && config_side(&ch->cfg) == SIDE_WRITER) {
+        if (!owns_heap(ch))
+            rc = make_heap(ch, ch->heap_remote.base, why, n);
+        if (rc == 0) {
+            ch->control = &((struct ring_area *)ch->ring_remote.base)->control;
+            ch->slot = ((struct ring_area *)ch->ring_remote.base)->slot;
+            ch->credit = ch->credit_remote.base;
+        }
+    } else if (rc == 0 && !owns_heap(ch)) {
+        ch->r.heap_base = ch->heap_remote.base;
+    }
+    return rc;
+}
+
+static void free_piece(struct rch *ch, struct btl_piece *piece, bool zero)
+{
+    if (piece->slab == NULL)
+        return;
+    if (zero)
+        memset(piece->base, 0, piece->bytes); /* a flag of the past must never be taken for one of the future */
+    ch->ops->free(ch->btl, piece);
+}
+
+void half_release(struct rch *ch)
+{
+    if (config_side(&ch->cfg) == SIDE_WRITER && ch->w.heap != NULL)
+        heap_destroy(ch->w.heap);
+    if (config_side(&ch->cfg) == SIDE_READER)
+        check_forget(ch);
+    desc_pool_destroy(&ch->pool);
+    if (ch->ops != NULL) {
+        ch->ops->detach(ch->btl, &ch->heap_remote);
+        ch->ops->detach(ch->btl, &ch->credit_remote);
+        ch->ops->detach(ch->btl, &ch->ring_remote);
+        free_piece(ch, &ch->heap_piece, false);
+        free_piece(ch, &ch->credit_piece, true);
+        free_piece(ch, &ch->ring_piece, true);
+    }
+    if (ch->cfg.thread_sync)
+        pthread_mutex_destroy(&ch->mutex);
+    free(ch->reason);
+    ch->reason = NULL;
+}

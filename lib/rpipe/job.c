@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.c: rinit and rexit: brings the layers up in order and takes them down in reverse; and what a fork means.
+ *
+ * A process joins a job once. The states only go forward: NEW, OPEN, LEFT; in the child of a fork FORKED.
+ */
+#include "rpipe/channel.h"
+#include "rpipe/half.h"
+
+#include "bootstrap/collect.h"
+#include "bootstrap/control.h"
+#include "bootstrap/job.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum state { STATE_NEW, STATE_OPEN, STATE_LEFT, STATE_FORKED };
+static _Atomic int state;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
+static struct btl_host host;
+
+bool job_is_open(void) { return atomic_load_explicit(&state, memory_order_acquire) == STATE_OPEN; }
+
+int job_refuses(const char *call)
+{
+    switch (atomic_load_explicit(&state, memory_order_acquire)) {
+    case STATE_OPEN:
+        return 0;
+    case STATE_LEFT:
+        error_set("%s: this process has left the job (rexit)", call);
+        break;
+    case STATE_FORKED:
+        error_set("%s: the job belongs to the parent process of this one", call);
+        break;
+    default:
+        error_set("%s: call rinit first", call);
+    }
+    return -ENOTCONN;
+}
+
+/* ---- hooks ---- */
+
+static int tell_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
+}
+
+static int fd_path(int peer, char *why, size_t n)
+{
+    if (control_path(peer) != CONTROL_TCP)
+        return 0;
+    snprintf(why, n, "rank %d is on another host, or in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can "
+                     "be passed to it", peer);
+    return -ENOTSUP;
+}
+
+static void peer_gone(int rank, enum control_end end, const char *why)
+{
+    if (end == PEER_DIED)
+        log_info("rank %d is gone: %s", rank, why);
+    join_peer_gone(rank, end == PEER_DIED);
+}
+
+static const struct control_hooks hooks = {join_message, peer_gone, join_tick};
+
+/* The child of a fork has no service thread and must not touch what the parent goes on with. */
+static void forked(void)
+{
+    struct rch *ch;
+    size_t cursor = 0;
+
+    if (atomic_load_explicit(&state, memory_order_relaxed) != STATE_OPEN)
+        return;
+    atomic_store_explicit(&state, STATE_FORKED, memory_order_release);
+    while ((ch = ends_next(&cursor)) != NULL)
+        atomic_store_explicit(&ch->notice, NOTICE_FORKED, memory_order_relaxed);
+    control_forked();
+    store_forked();
+    btl_forked();
+}
+
+/* ---- rinit ---- */
+
+static int open_layers(int *rank, int *size, char *why, size_t n)
+{
+    int64_t deadline;
+    int rc = settings_load(why, (unsigned)n);
+
+    if (rc != 0)
+        return rc;
+    log_set_level((enum log_level)setting_number(SET_LOG));
+    deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
+    rc = job_open(rank, size, deadline, why, n);
+    if (rc != 0)
+        return rc;
+    log_set_rank(*rank);
+    host = (struct btl_host){*rank, setting_number(SET_DEBUG) != 0, tell_backend, fd_path};
+    rc = btl_start(&host);
+    if (rc == 0)
+        rc = control_start(&hooks, deadline, why, n);
+    if (rc != 0) {
+        job_close();
+        return rc;
+    }
+    wait_configure(control_local_ranks());
+    return 0;
+}
+
+int rpipe_init(int *rank, int *nranks)
+{
+    static bool registered;
+    char why[384] = "";
+    int own, size, rc;
+
+    pthread_mutex_lock(&lock);
+    rc = atomic_load_explicit(&state, memory_order_relaxed) == STATE_NEW ? 0 : -EALREADY;
+    if (rc != 0) {
+        error_set("rinit: a process joins a job once, and this one %s", job_is_open() ? "has" : "has already, or is the child of one that has");
+    } else {
+        rc = open_layers(&own, &size, why, sizeof(why));
+        if (rc != 0)
+            error_set("rinit: %s", why);
+    }
+    if (rc == 0) {
+        if (!registered && pthread_atfork(NULL, NULL, forked) == 0)
+            registered = true;
+        atomic_store_explicit(&state, STATE_OPEN, memory_order_release);
+        if (rank != NULL)
+            *rank = own;
+        if (nranks != NULL)
+            *nranks = size;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+/* ---- rexit ---- */
+
+static void close_all(void)
+{
+    struct rch *ch;
+    size_t cursor = 0;
+
+    while ((ch = ends_next(&cursor)) != NULL)
+        if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_CLOSED) == 0)
+            (void)rpipe_close(ch);
+}
+
+/* The service thread has ended: whatever still waits for a bye will not get one. */
+static void release_all(void)
+{
+    struct meeting *m;
+    size_t cursor = 0;
+
+    while ((m = store_next(&cursor)) != NULL) {
+        while (!list_empty(&m->ends)) {
+            struct rch *ch = container_of(container_of(m->ends.next, struct store_end, link), struct rch, end);
+
+            store_unregister(&ch->end);
+            half_release(ch);
+        }
+    }
+    store_clear();
+}
+
+int rpipe_exit(void)
+{
+    int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
+    int rc = job_refuses("rexit");
+
+    if (rc != 0)
+        return rc;
+    pthread_mutex_lock(&lock);
+    if (!job_is_open()) {
+        pthread_mutex_unlock(&lock);
+        return job_refuses("rexit");
+    }
+    close_all();
+    rc = collect_leave(deadline);
+    if (rc != 0)
+        error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
+                  setting_number(SET_TIMEOUT_MS));
+    atomic_store_explicit(&state, STATE_LEFT, memory_order_release);
+    control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
+    release_all();
+    btl_stop();
+    job_close();
+    pthread_mutex_unlock(&lock);
+    return rc;
+}

@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * join.c: how the two ends of a channel find each other, part, and come back under the same id (doc/protocol.md).
+ *
+ * An end sends its whole half when it opens and bye when it closes. Whoever has both halves first joins for himself; no
+ * reply is needed. Invariants, under the lock of the exchange store:
+ *   - looking for the peer's half and registering as open are one step;
+ *   - everything that can fail locally has been done before the incarnation is counted;
+ *   - an end in a meeting's list is open, or closed and waits for the peer's bye; the service thread touches an end, its
+ *     wake words included, only while it is in the list and not closed;
+ *   - a bye for an incarnation that is not open yet is answered at once, and that incarnation ("late") touches nothing.
+ */
+#include "rpipe/channel.h"
+#include "rpipe/half.h"
+
+#include "bootstrap/control.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define REASON_BYTES 384
+
+/* An id, an incarnation, a number: bye (messages written), event acknowledgement (begun), fail (code, and a reason). */
+struct note {
+    uint32_t ctx, incarnation, side; /* of the sender */
+    int32_t code;
+    uint64_t number;
+    char reason[REASON_BYTES]; /* MESSAGE_FAIL */
+};
+static_assert(sizeof(struct note) == 24 + REASON_BYTES, "on the wire");
+
+static enum side other(enum side side) { return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER; }
+
+static int post_note(enum message type, int peer, struct note *n, const int *fd)
+{
+    if (type != MESSAGE_FAIL)
+        return control_post(peer, type, n, offsetof(struct note, reason), fd, fd != NULL ? 1 : 0);
+    return control_post(peer, type, n, sizeof(*n), NULL, 0);
+}
+
+static struct note note_of(const struct rch *ch, uint64_t number)
+{
+    return (struct note){ch->cfg.ctx, ch->end.incarnation, (uint32_t)config_side(&ch->cfg), 0, number, ""};
+}
+
+/* ---- notices: store lock held ---- */
+
+void notice_set(struct rch *ch, uint32_t bits)
+{
+    uint32_t before = atomic_fetch_or_explicit(&ch->notice, bits, memory_order_acq_rel); /* pairs with the loads of notice */
+    _Atomic uint32_t *word = own_wake_word(ch, before | bits);
+
+    if ((before & NOTICE_CLOSED) != 0)
+        return;
+    wake_look(&ch->own_wake, true);
+    if (word != &ch->own_wake)
+        wake_look(word, true);
+    if ((before & NOTICE_READER) != 0 && ch->event_arm >= 0)
+        channel_kick(ch);
+}
+
+static void set_failed(struct rch *ch, int code, const char *reason)
+{
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
+        return;
+    ch->failure = code;
+    ch->reason = strdup(reason);
+    notice_set(ch, NOTICE_FAILED);
+}
+
+static void tell_failed(struct rch *ch, int code, const char *reason)
+{
+    struct note n = note_of(ch, 0);
+
+    n.code = code;
+    snprintf(n.reason, sizeof(n.reason), "%s", reason);
+    (void)post_note(MESSAGE_FAIL, ch->peer, &n, NULL); /* a peer that is gone needs no word */
+}
+
+void join_fail(struct rch *ch, int code, const char *reason)
+{
+    store_lock();
+    set_failed(ch, code, reason);
+    store_unlock();
+    tell_failed(ch, code, reason);
+}
+
+/* ---- joining: store lock held ---- */
+
+static void events_on(struct rch *ch, int fd)
+{
+    struct note n;
+
+    if (ch->event_arm >= 0) { /* asked twice */
+        close(fd);
+        return;
+    }
+    ch->event_arm = fd;
+    notice_set(ch, NOTICE_EVENT);
+    /* every thread of this process has passed a fence: each slot not covered by `begun` is followed by a look that sees EVENT */
+    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    n = note_of(ch, atomic_load_explicit(&ch->w.sent, memory_order_seq_cst));
+    (void)post_note(MESSAGE_EVENT_ACK, ch->peer, &n, NULL);
+}
+
+/* Attaches the peer's half to an open end. */
+static void join(struct rch *ch, const void *blob, size_t bytes)
+{
+    char reason[REASON_BYTES];
+    int rc = half_attach(ch, blob, bytes, reason, sizeof(reason));
+
+    if (rc != 0) {
+        log_error("%s cannot be joined: %s", channel_name(ch), reason);
+        set_failed(ch, rc, reason);
+        /* where the halves disagree the peer sees that by itself; what only happened here it has to be told */
+        tell_failed(ch, rc, reason);
+        return;
+    }
+    ch->fences = !(control_membarrier() && control_peer_membarrier(ch->peer));
+    ch->life = control_life(ch->peer);
+    notice_set(ch, config_side(&ch->cfg) == SIDE_WRITER ? NOTICE_MET : NOTICE_JOINED);
+}
+
+int join_complete(struct rch *ch, int64_t deadline)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    int64_t slice = deadline == DEADLINE_NOW ? DEADLINE_NOW : clock_now() + WAIT_SLICE_MS * NS_PER_MS;
+
+    if ((notice & (NOTICE_MET | NOTICE_JOINED)) != NOTICE_MET)
+        return (notice & NOTICE_JOINED) != 0 ? 0 : R_PENDING;
+    if (control_flush(ch->peer, slice < deadline ? slice : deadline) != 0)
+        return R_PENDING;
+    atomic_fetch_or_explicit(&ch->notice, NOTICE_JOINED, memory_order_acq_rel); /* never neither of the two */
+    atomic_fetch_and_explicit(&ch->notice, ~(uint32_t)NOTICE_MET, memory_order_relaxed);
+    return 0;
+}
+
+int join_open(struct rch *ch)
+{
+    enum side side = config_side(&ch->cfg);
+    struct store_half *half;
+    struct meeting *m;
+    struct link *last;
+    unsigned char blob[HALF_BYTES];
+    int rc;
+
+    store_lock();
+    m = store_meeting(ch->peer, side, ch->cfg.ctx, true);
+    if (m == NULL) {
+        store_unlock();
+        return -ENOMEM;
+    }
+    last = m->ends.prev;
+    if (last != &m->ends) {
+        struct rch *before = container_of(container_of(last, struct store_end, link), struct rch, end);
+
+        if ((atomic_load_explicit(&before->notice, memory_order_relaxed) & NOTICE_CLOSED) == 0) {
+            store_unlock();
+            return -EEXIST;
+        }
+    }
+    store_register(m, &ch->end);
+    atomic_store_explicit(&ch->notice, side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) |
+                          (ch->checked ? NOTICE_CHECKED : 0u), memory_order_release);
+    half_make(ch, blob);
+    half = store_find_half(m, ch->end.incarnation);
+    if (half != NULL && half->bye) {
+        ch->late = true;
+        ch->bye_final = half->final;
+        notice_set(ch, NOTICE_BYE);
+        if (half->event_fd >= 0)
+            close(half->event_fd);
+        store_drop_half(m, half);
+        half = NULL;
+    }
+    /* a post only queues: our half is behind everything else that we have told the peer, and before our bye */
+    rc = ch->late ? 0 : control_post(ch->peer, MESSAGE_HALF, blob, sizeof(blob), NULL, 0);
+    if (half != NULL) {
+        join(ch, half->blob, half->bytes);
+        if (half->event_fd >= 0)
+            events_on(ch, half->event_fd);
+        store_drop_half(m, half);
+    }
+    if (rc != 0)
+        notice_set(ch, rc == -EPIPE ? NOTICE_LEFT : NOTICE_DEAD);
+    store_unlock();
+    return 0;
+}
+
+/* ---- parting ---- */
+
+/* Store lock held. Gives back everything but the handle, and that too, when nobody needs it any more. */
+static void release_if_done(struct rch *ch)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
+
+    if ((notice & NOTICE_CLOSED) == 0 || (notice & (NOTICE_BYE | NOTICE_DEAD | NOTICE_LEFT)) == 0 || ch->users > 0)
+        return;
+    store_unregister(&ch->end);
+    half_release(ch);
+    ends_put(ch);
+}
+
+void join_release_if_done(struct rch *ch)
+{
+    store_lock();
+    if (ch->end.meeting != NULL)
+        release_if_done(ch);
+    store_unlock();
+}
+
+void join_close(struct rch *ch, uint64_t final)
+{
+    struct note n = note_of(ch, final);
+    int peer = ch->peer;
+    bool late, watched = ch->event_fd >= 0;
+
+    store_lock();
+    late = ch->late;
+    atomic_fetch_or_explicit(&ch->notice, NOTICE_CLOSED, memory_order_acq_rel);
+    if (ch->event_fd >= 0)
+        close(ch->event_fd);
+    if (ch->event_arm >= 0)
+        close(ch->event_arm);
+    ch->event_fd = ch->event_arm = -1;
+    /* the bye is queued before the end can be taken for another incarnation */
+    if (!late && post_note(MESSAGE_BYE, peer, &n, NULL) != 0)
+        atomic_fetch_or_explicit(&ch->notice, NOTICE_LEFT, memory_order_relaxed); /* nobody is there to answer */
+    release_if_done(ch);
+    store_unlock();
+    if (watched)
+        event_watch(-1);
+}
+
+/* ---- what the service thread hears: store lock held ---- */
+
+static struct rch *open_end(struct meeting *m, uint32_t incarnation)
+{
+    struct store_end *end = m != NULL ? store_find_end(m, incarnation) : NULL;
+
+    return end != NULL ? container_of(end, struct rch, end) : NULL;
+}
+
+static bool is_closed(const struct rch *ch)
+{
+    return (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0;
+}
+
+static void hear_half(int from, const void *body, size_t bytes)
+{
+    struct half_id id;
+    struct meeting *m;
+    struct rch *ch;
+    int rc;
+
+    if (!half_identify(body, bytes, &id)) {
+        log_warn("rank %d sends the half of a channel that cannot be understood: it is ignored", from);
+        return;
+    }
+    m = store_meeting(from, other(id.side), id.ctx, true);
+    if (m == NULL)
+        return;
+    ch = open_end(m, id.incarnation);
+    if (ch != NULL) {
+        uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
+
+        if ((notice & (NOTICE_CLOSED | NOTICE_JOINED | NOTICE_MET | NOTICE_FAILED)) == 0)
+            join(ch, body, bytes);
+    } else if (id.incarnation > m->opened) {
+        rc = store_keep(m, id.incarnation, body, bytes, NULL);
+        if (rc != 0)
+            log_warn("a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
+    }
+}
+
+static void hear_bye(int from, const struct note *n)
+{
+    struct meeting *m = store_meeting(from, other((enum side)n->side), n->ctx, true);
+    struct store_half *half;
+    struct rch *ch;
+
+    if (m == NULL)
+        return;
+    ch = open_end(m, n->incarnation);
+    if (ch != NULL) {
+        ch->bye_final = n->number;
+        notice_set(ch, NOTICE_BYE);
+        release_if_done(ch);
+    } else if (n->incarnation > m->opened) {
+        struct note answer = {n->ctx, n->incarnation, (uint32_t)m->side, 0, 0, ""};
+
+        half = store_find_half(m, n->incarnation);
+        if (half == NULL && store_keep(m, n->incarnation, NULL, 0, &half) != 0)
+            return;
+        half->bye = true;
+        half->final = n->number;
+        (void)post_note(MESSAGE_BYE, from, &answer, NULL); /* so that the peer need not keep its memory for us */
+    }
+}
+
+static void hear_fail(int from, const struct note *n)
+{
+    struct rch *ch = open_end(store_meeting(from, other((enum side)n->side), n->ctx, false), n->incarnation);
+    char reason[REASON_BYTES + 64];
+
+    if (ch == NULL || is_closed(ch))
+        return;
+    snprintf(reason, sizeof(reason), "rank %d gave this channel up: %.*s", from, REASON_BYTES - 1, n->reason);
+    set_failed(ch, n->code < 0 ? n->code : -EPROTO, reason);
+}
+
+/* True if the descriptor has been kept. */
+static bool hear_event_on(int from, const struct note *n, int fd)
+{
+    struct meeting *m = store_meeting(from, other((enum side)n->side), n->ctx, false);
+    struct rch *ch = open_end(m, n->incarnation);
+    struct store_half *half;
+
+    if (m == NULL || m->side != SIDE_WRITER)
+        return false;
+    if (ch != NULL && !is_closed(ch)) {
+        events_on(ch, fd);
+        return true;
+    }
+    half = ch == NULL ? store_find_half(m, n->incarnation) : NULL;
+    if (half == NULL || half->event_fd >= 0)
+        return false;
+    half->event_fd = fd;
+    return true;
+}
+
+static void hear_event_ack(int from, const struct note *n)
+{
+    struct rch *ch = open_end(store_meeting(from, other((enum side)n->side), n->ctx, false), n->incarnation);
+
+    if (ch == NULL || is_closed(ch) || ch->event_arm < 0 || config_side(&ch->cfg) != SIDE_READER)
+        return;
+    /* first what is owed, then that the mode is on, then what wakes: rread reads them in the other order (acquire) */
+    atomic_store_explicit(&ch->r.want, n->number, memory_order_relaxed);
+    atomic_store_explicit(&ch->r.acked, true, memory_order_release);
+    channel_kick(ch);
+}
+
+void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    size_t least = type == MESSAGE_FAIL ? sizeof(struct note) : offsetof(struct note, reason);
+    struct note n = {0};
+    bool kept = false;
+    int i;
+
+    if (type == MESSAGE_BTL) {
+        btl_message(from, body, bytes, fds, nfds);
+        return;
+    }
+    store_lock();
+    if (type == MESSAGE_HALF) {
+        hear_half(from, body, bytes);
+    } else if (bytes == least) {
+        memcpy(&n, body, bytes);
+        n.reason[REASON_BYTES - 1] = '\0';
+        if (n.side != SIDE_WRITER && n.side != SIDE_READER)
+            log_warn("rank %d speaks of an end that is neither writer nor reader", from);
+        else if (type == MESSAGE_BYE)
+            hear_bye(from, &n);
+        else if (type == MESSAGE_FAIL)
+            hear_fail(from, &n);
+        else if (type == MESSAGE_EVENT_ON && nfds == 1)
+            kept = hear_event_on(from, &n, fds[0]);
+        else if (type == MESSAGE_EVENT_ACK)
+            hear_event_ack(from, &n);
+    } else {
+        log_warn("rank %d sends a message of type %u that this version does not understand", from, type);
+    }
+    store_unlock();
+    for (i = kept ? 1 : 0; i < nfds; i++)
+        close(fds[i]);
+}
+
+/* ---- the end of a peer ---- */
+
+void join_peer_gone(int rank, bool died)
+{
+    struct link *cursor, *after;
+    struct meeting *m;
+    size_t at = 0;
+
+    store_lock();
+    while ((m = store_next(&at)) != NULL) {
+        if (m->peer != rank)
+            continue;
+        list_for_each (cursor, after, &m->ends) {
+            struct rch *ch = container_of(container_of(cursor, struct store_end, link), struct rch, end);
+
+            notice_set(ch, died ? NOTICE_DEAD : NOTICE_LEFT);
+            release_if_done(ch);
+        }
+    }
+    store_unlock();
+    btl_peer_gone(rank);
+}
+
+void join_tick(void)
+{
+    struct link *cursor, *after;
+    struct meeting *m;
+    size_t at = 0;
+
+    store_lock();
+    while ((m = store_next(&at)) != NULL) {
+        list_for_each (cursor, after, &m->ends) {
+            struct rch *ch = container_of(container_of(cursor, struct store_end, link), struct rch, end);
+
+            if (!is_closed(ch) && ch->event_fd >= 0 && life_died(ch->life))
+                channel_kick(ch);
+        }
+    }
+    store_unlock();
+}
+
+int join_ask_events(struct rch *ch)
+{
+    struct note n = note_of(ch, 0);
+
+    return ch->late ? 0 : post_note(MESSAGE_EVENT_ON, ch->peer, &n, &ch->event_arm);
+}
+
+/* ---- for the sentence of a deadline ---- */
+
+const char *join_pending(const struct rch *ch)
+{
+    static _Thread_local char text[256];
+    uint32_t side = (uint32_t)config_side(&ch->cfg);
+    size_t used = 0, at = 0;
+    struct meeting *m;
+    int shown = 0;
+
+    snprintf(text, sizeof(text), "rank %d has opened no end that could be joined to it", ch->peer);
+    store_lock();
+    while ((m = store_next(&at)) != NULL && shown < 3) {
+        struct link *cursor, *after;
+
+        if (m->peer != ch->peer)
+            continue;
+        list_for_each (cursor, after, &m->halves) {
+            struct half_id id;
+            struct store_half *half = container_of(cursor, struct store_half, link);
+
+            if (half->bye || !half_identify(half->blob, half->bytes, &id))
+                continue;
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s of ctx %u (%s)%s",
+                                     shown == 0 ? "pending there: the " : ", the ", id.side == SIDE_WRITER ? "writer" : "reader",
+                                     id.ctx, config_op_name(id.op),
+                                     id.side == side && id.ctx == ch->cfg.ctx ? ", which is this side too: exactly one end is the writer" : "");
+            if (used >= sizeof(text))
+                used = sizeof(text) - 1;
+            shown++;
+            break;
+        }
+    }
+    store_unlock();
+    return text;
+}

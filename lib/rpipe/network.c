@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * network.c: the control network as users see it: small, slow and reliable. The work is done in lib/bootstrap.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/collect.h"
+#include "bootstrap/job.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static int64_t deadline(void) { return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS)); }
+
+static int said(const char *call, int rc, const char *why)
+{
+    if (rc != 0)
+        error_set("%s: %s", call, why);
+    return rc;
+}
+
+uint32_t rpipe_network_rank(void) { return job_is_open() ? (uint32_t)job_rank() : 0; }
+uint32_t rpipe_network_ranks(void) { return job_is_open() ? (uint32_t)job_size() : 0; }
+
+void rpipe_network_abort(int code)
+{
+    if (job_is_open())
+        job_abort(code);
+    _Exit(code);
+}
+
+int rpipe_network_barrier(void)
+{
+    char why[320] = "";
+    int rc = job_refuses("network_barrier");
+
+    return rc != 0 ? rc : said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
+}
+
+int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
+{
+    char why[320] = "";
+    int rc = job_refuses("network_allgather");
+
+    if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL)) {
+        error_set("network_allgather: a buffer is NULL");
+        rc = -EINVAL;
+    }
+    return rc != 0 ? rc : said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
+}
+
+static int refuses_rank(const char *call, int rank, const void *buf, size_t bytes)
+{
+    int rc = job_refuses(call);
+
+    if (rc != 0)
+        return rc;
+    if (rank < 0 || rank >= job_size()) {
+        error_set("%s: rank %d; the ranks of this job are 0 to %d", call, rank, job_size() - 1);
+        return -EINVAL;
+    }
+    if (bytes > 0 && buf == NULL) {
+        error_set("%s: the buffer is NULL", call);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int rpipe_network_send(int to, const void *buf, size_t bytes)
+{
+    char why[320] = "";
+    int rc = refuses_rank("network_send", to, buf, bytes);
+
+    return rc != 0 ? rc : said("network_send", collect_send(to, buf, bytes, deadline(), why, sizeof(why)), why);
+}
+
+int rpipe_network_recv(int from, void *buf, size_t bytes)
+{
+    char why[320] = "";
+    int rc = refuses_rank("network_recv", from, buf, bytes);
+
+    return rc != 0 ? rc : said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
+}
+
+int rpipe_progress(void)
+{
+    /* the backends of this version move bytes by themselves; the service thread does the rest */
+    return job_refuses("rprogress");
+}

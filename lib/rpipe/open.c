@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * open.c: rpipe and rclose: the life of one end as its user sees it. Joining and parting are in join.c.
+ */
+#include "rpipe/channel.h"
+#include "rpipe/half.h"
+
+#include "bootstrap/control.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A fresh end with its settled configuration and the pieces that the peer will need. */
+static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t n)
+{
+    bool writer = config_side(cfg) == SIDE_WRITER;
+    pthread_mutexattr_t attributes;
+    int rc;
+
+    ch->cfg = *cfg;
+    ch->peer = cfg->allocator.peer;
+    ch->timeout_ms = cfg->timeout_ms;
+    ch->mask = cfg->slots - 1;
+    ch->inline_max = cfg->thresholds.inline_max;
+    if (ch->inline_max > cfg->allocator.alloc_size)
+        ch->inline_max = (uint32_t)cfg->allocator.alloc_size;
+    ch->event_fd = ch->event_arm = -1;
+    ch->checked = setting_number(SET_DEBUG) != 0;
+    ch->fences = true;
+    desc_pool_init(&ch->pool, cfg->max_descriptors);
+    if (writer) {
+        ch->w.limit = cfg->slots;
+        ch->w.look_step = (uint64_t)(cfg->watermark * cfg->slots);
+        if (ch->w.look_step == 0)
+            ch->w.look_step = 1;
+        ch->w.look_at = ch->w.look_step;
+    }
+    if (cfg->thread_sync) {
+        pthread_mutexattr_init(&attributes);
+        pthread_mutex_init(&ch->mutex, &attributes);
+        pthread_mutexattr_destroy(&attributes);
+    }
+    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, n);
+    return rc != 0 ? rc : half_allocate(ch, why, n);
+}
+
+int rpipe_open(rch_t *out, const rmalloc_config_t *cfg)
+{
+    rmalloc_config_t settled;
+    char why[384] = "";
+    struct rch *ch;
+    int rc = job_refuses("rpipe");
+
+    if (rc != 0)
+        return rc;
+    if (out == NULL || cfg == NULL) {
+        error_set("rpipe: needs a place for the channel and a configuration (NULL)");
+        return -EINVAL;
+    }
+    rc = config_settle(cfg, &settled, (int)rpipe_network_ranks(), why, sizeof(why));
+    if (rc != 0) {
+        error_set("rpipe: %s", why);
+        return rc;
+    }
+    rc = control_peer_state(settled.allocator.peer);
+    if (rc != 0) {
+        error_set("rpipe: rank %d has %s", settled.allocator.peer, rc == -EPIPE ? "left the job (rexit)" : "died");
+        return rc;
+    }
+    ch = ends_take();
+    if (ch == NULL) {
+        error_set("rpipe: no memory for another channel");
+        return -ENOMEM;
+    }
+    rc = prepare(ch, &settled, why, sizeof(why));
+    if (rc == 0) {
+        rc = join_open(ch);
+        if (rc == -EEXIST)
+            snprintf(why, sizeof(why), "this end is open already; another pipe between the same ranks needs another ctx");
+        else if (rc != 0)
+            snprintf(why, sizeof(why), "no memory for another channel");
+    }
+    if (rc != 0) {
+        error_set("rpipe: %s: %s", channel_name(ch), why);
+        half_release(ch);
+        ends_put(ch);
+        return rc;
+    }
+    *out = ch;
+    return 0;
+}
+
+/* ---- waiting for the join ---- */
+
+static int join_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+
+    (void)arguments;
+    if ((notice & NOTICE_FAILED) != 0)
+        return fail(ch, ch->failure, "rpipe_wait: %s", ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+    if ((notice & (NOTICE_JOINED | NOTICE_BYE)) != 0)
+        return 0;
+    if ((notice & NOTICE_MET) != 0)
+        return join_complete(ch, deadline_in_ms(ch->timeout_ms));
+    if ((notice & NOTICE_LEFT) != 0)
+        return fail(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
+    if (channel_peer_died(ch, notice))
+        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET, "rpipe_wait: rank %d died before it was joined",
+                    ch->peer);
+    return R_PENDING;
+}
+
+int rpipe_wait(rch_t ch)
+{
+    int rc = channel_refuses(ch, "rpipe_wait", 0);
+
+    return rc != 0 ? rc : channel_wait(ch, "rpipe_wait", "other end", join_attempt, NULL);
+}
+
+int rpipe_set_timeout(rch_t ch, int ms)
+{
+    int rc = channel_refuses(ch, "rpipe_set_timeout", 0);
+
+    if (rc != 0)
+        return rc;
+    if (ms < -1)
+        return fail(ch, -EINVAL, "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
+    ch->timeout_ms = ms;
+    return 0;
+}
+
+/* ---- closing ---- */
+
+static int close_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint64_t final = 0;
+
+    (void)arguments;
+    if ((notice & NOTICE_WRITER) != 0) {
+        final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+        if ((notice & NOTICE_JOINED) != 0) {
+            /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
+            /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
+            atomic_store_explicit(&ch->control->final, final + 1, memory_order_release);
+            wake_reader(ch);
+            if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
+                channel_kick(ch);
+        }
+    }
+    join_close(ch, final);
+    return 0;
+}
+
+int rpipe_close(rch_t ch)
+{
+    int rc = channel_refuses(ch, "rclose", 0);
+
+    return rc != 0 ? rc : channel_once(ch, close_attempt, NULL);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * poll.c: rpipe_poll: waits for the first of many pipes, by looking at each.
+ *
+ * Looks only, takes nothing, so that it needs no lock. Beyond spinning and yielding it naps (at most 1 ms): a thread can
+ * sleep on one wake word, not on many, and the pipes need not even be of one backend.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/control.h"
+
+#include <errno.h>
+
+#define POLL_MOST 65536
+
+static bool is_ready(struct rch *ch)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint64_t nread = ch->r.nread;
+
+    if ((notice & (NOTICE_FAILED | NOTICE_CLOSED | NOTICE_LEFT)) != 0)
+        return true;
+    if ((notice & NOTICE_JOINED) == 0)
+        return (notice & NOTICE_BYE) != 0 || channel_peer_died(ch, notice);
+    if (ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1))
+        return true;
+    return (notice & NOTICE_BYE) != 0 || atomic_load_explicit(&ch->control->final, memory_order_acquire) != 0 ||
+           channel_peer_died(ch, notice);
+}
+
+static bool look(const rch_t *ch, int n, int *ready)
+{
+    bool any = false;
+    int i;
+
+    for (i = 0; i < n; i++)
+        if (is_ready(ch[i])) {
+            if (!any && i > 0) /* outputs only on success */
+                for (int j = 0; j < i; j++)
+                    ready[j] = 0;
+            any = true;
+            ready[i] = 1;
+        } else if (any) {
+            ready[i] = 0;
+        }
+    return any;
+}
+
+int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
+{
+    struct waiter w;
+    int i, rc = 0;
+
+    if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
+        error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout of -1 or more", POLL_MOST);
+        return -EINVAL;
+    }
+    for (i = 0; i < n; i++) {
+        rc = channel_refuses(ch[i], "rpipe_poll", SIDE_READER);
+        if (rc != 0)
+            return rc;
+    }
+    if (look(ch, n, ready))
+        return 0;
+    if (timeout_ms == 0)
+        return R_PENDING;
+    wait_begin(&w, NULL, deadline_in_ms(timeout_ms), true);
+    while (!look(ch, n, ready)) {
+        if (wait_step(&w) != 0) {
+            error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
+            return -ETIMEDOUT;
+        }
+    }
+    wait_end(&w);
+    return 0;
+}

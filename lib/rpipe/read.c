@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * read.c: the reader: messages, and giving them back.
+ *
+ * A slot is copied into the descriptor, checked there (what the peer wrote is read once), and only then told read.
+ * Heap messages wait in a list, in the order of their slots, until every older one is freed too: the credit line carries
+ * a prefix, never a count.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint64_t b)
+{
+    char reason[192];
+
+    snprintf(reason, sizeof(reason), "message %llu of rank %d %s (%llu, %llu)", (unsigned long long)ch->r.nread + 1, ch->peer, what,
+             (unsigned long long)a, (unsigned long long)b);
+    join_fail(ch, -EPROTO, reason);
+    return fail(ch, -EPROTO, "%s", reason);
+}
+
+static NOINLINE int no_descriptor(struct rch *ch, const char *call)
+{
+    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages; free some, or make max_descriptors (%u) larger", call,
+                (unsigned long long)ch->r.held, ch->cfg.max_descriptors);
+}
+
+/* A heap message: d->offset and d->size are copied and not yet believed. */
+static inline int take_heap(struct rch *ch, struct rdesc *d)
+{
+    struct reader *r = &ch->r;
+
+    if (UNLIKELY(d->offset > r->heap_bytes || d->size > r->heap_bytes - d->offset)) {
+        desc_put(&ch->pool, d);
+        return nonsense(ch, "lies outside the heap (offset, size)", d->offset, d->size);
+    }
+    if (UNLIKELY(r->heap_read - r->heap_freed >= r->heap_units)) {
+        desc_put(&ch->pool, d);
+        return nonsense(ch, "is one more than the heap can hold (outstanding, units)", r->heap_read - r->heap_freed, r->heap_units);
+    }
+    d->mem = r->heap_base + d->offset;
+    d->units = 1;
+    d->next = NULL;
+    d->prev = r->newest;
+    if (r->newest != NULL)
+        r->newest->next = d;
+    else
+        r->oldest = d;
+    r->newest = d;
+    r->heap_read++;
+    return 0;
+}
+
+/* The next slot is full (acquire): takes its message. */
+static inline int read_take(struct rch *ch, const char *call, struct slot *s, raddr_t *out, size_t *size)
+{
+    struct reader *r = &ch->r;
+    struct rdesc *d = desc_take(&ch->pool);
+    uint32_t kind, bytes;
+    int rc;
+
+    if (UNLIKELY(d == NULL))
+        return no_descriptor(ch, call);
+    kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
+    d->header = s->header;
+    d->owner = ch;
+    if (LIKELY(kind == SLOT_INLINE)) {
+        bytes = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
+        if (UNLIKELY(bytes > DESC_INLINE_MAX)) {
+            desc_put(&ch->pool, d);
+            return nonsense(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
+        }
+        memcpy(d->payload, s->payload, DESC_INLINE_MAX);
+        d->mem = d->payload;
+        d->size = bytes;
+        d->units = 0;
+    } else {
+        if (UNLIKELY(kind != SLOT_HEAP)) {
+            desc_put(&ch->pool, d);
+            return nonsense(ch, "is of no known kind (kind, -)", kind, 0);
+        }
+        d->offset = __atomic_load_n(&s->heap.offset, __ATOMIC_RELAXED);
+        d->size = __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
+        rc = take_heap(ch, d);
+        if (UNLIKELY(rc != 0))
+            return rc;
+    }
+    d->state = DESC_OWNED;
+    r->nread++;
+    r->held++;
+    ch->bytes += d->size;
+    /* release: the slot is copied before the writer may overwrite it. Pairs with credit_fetch */
+    atomic_store_explicit(&ch->credit->slots_read, r->nread, memory_order_release);
+    wake_writer(ch);
+    *out = d;
+    if (size != NULL)
+        *size = d->size;
+    return 0;
+}
+
+/* ---- when there is no message ---- */
+
+/* 0: still open; 1: closed, and everything has been read; or an error */
+static int at_end(struct rch *ch, uint32_t notice)
+{
+    /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
+    uint64_t nread = ch->r.nread, final = atomic_load_explicit(&ch->control->final, memory_order_acquire);
+
+    if (final == 0 && (notice & NOTICE_BYE) != 0)
+        final = ch->bye_final + 1; /* it closed before it was joined: the line was out of its reach */
+    if (final == 0 || ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1))
+        return 0;
+    if (final == nread + 1)
+        return 1;
+    return nonsense(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
+}
+
+static int no_more(struct rch *ch, const char *call, uint32_t notice)
+{
+    int rc;
+
+    if ((notice & NOTICE_FAILED) != 0)
+        return fail(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+    if ((notice & NOTICE_JOINED) != 0) {
+        rc = at_end(ch, notice);
+        if (rc < 0)
+            return rc;
+        if (rc > 0)
+            return fail(ch, R_EOF, "%s: rank %d has closed this channel, and all its %llu messages have been read", call, ch->peer,
+                        (unsigned long long)ch->r.nread);
+    } else if ((notice & NOTICE_BYE) != 0) {
+        return fail(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
+    }
+    if (channel_peer_died(ch, notice)) {
+        if ((notice & NOTICE_JOINED) != 0 && ring_slot_ready(&ch->slot[ch->r.nread & ch->mask], ch->r.nread + 1))
+            return R_PENDING; /* look again: the last thing that it did */
+        return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu", call, ch->peer,
+                    (unsigned long long)ch->r.nread);
+    }
+    if ((notice & NOTICE_LEFT) != 0)
+        return fail(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
+    return R_PENDING;
+}
+
+struct read_arguments {
+    const char *call;
+    raddr_t d;
+    size_t size;
+};
+
+static int checked(struct rch *ch, struct rdesc *d)
+{
+    int rc = check_read(ch, d);
+
+    return rc == 0 ? 0 : nonsense(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
+}
+
+static int read_attempt(struct rch *ch, void *arguments)
+{
+    struct read_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    struct slot *s = &ch->slot[ch->r.nread & ch->mask];
+    int rc = R_PENDING, ended;
+
+    if ((notice & NOTICE_FAILED) == 0 && (notice & NOTICE_JOINED) != 0) {
+        if (ring_slot_ready(s, ch->r.nread + 1))
+            rc = read_take(ch, a->call, s, &a->d, &a->size);
+        else if ((notice & NOTICE_EVENT) != 0 && event_drain(ch))
+            rc = read_take(ch, a->call, s, &a->d, &a->size);
+    }
+    if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
+        rc = checked(ch, a->d);
+    if (rc != R_PENDING)
+        return rc;
+    ended = no_more(ch, a->call, notice);
+    if (ended != R_PENDING && (notice & NOTICE_EVENT) != 0)
+        channel_kick(ch); /* the end stays readable */
+    return ended;
+}
+
+static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
+{
+    struct read_arguments a = {call, NULL, 0};
+    int rc = channel_refuses(ch, call, SIDE_READER);
+
+    if (rc == 0 && d == NULL)
+        rc = fail(ch, -EINVAL, "%s: no place for the descriptor (NULL)", call);
+    if (rc == 0)
+        rc = wait ? channel_wait(ch, call, "message", read_attempt, &a) : channel_once(ch, read_attempt, &a);
+    if (rc != 0)
+        return rc;
+    *d = a.d;
+    if (size != NULL)
+        *size = a.size;
+    return 0;
+}
+
+static inline int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
+{
+    struct slot *s;
+
+    if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY))
+        return read_slow(ch, call, d, size, wait);
+    s = &ch->slot[ch->r.nread & ch->mask];
+    if (UNLIKELY(!ring_slot_ready(s, ch->r.nread + 1)))
+        return read_slow(ch, call, d, size, wait);
+    return read_take(ch, call, s, d, size);
+}
+
+int rpipe_read(rch_t ch, raddr_t *d, size_t *size) { return read_message(ch, "rread", d, size, true); }
+
+int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size) { return read_message(ch, "rread_nb", d, size, false); }
+
+void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size)
+{
+    int rc = read_message(ch, "rread_mem", d, size, true);
+
+    if (rc == 0)
+        return (*d)->mem;
+    errno = -rc;
+    return NULL;
+}
+
+/* ---- giving back ---- */
+
+/* The oldest message is freed: publishes how far there is no gap. */
+static inline void publish_prefix(struct rch *ch)
+{
+    struct reader *r = &ch->r;
+    struct rdesc *d = r->oldest, *next;
+
+    do {
+        next = d->next;
+        desc_put(&ch->pool, d);
+        r->heap_freed++;
+        d = next;
+    } while (d != NULL && d->state == DESC_FREED);
+    r->oldest = d;
+    if (d == NULL)
+        r->newest = NULL;
+    /* release: the user's last look at the memory comes before the writer's next store there. Pairs with credit_fetch */
+    atomic_store_explicit(&ch->credit->heap_freed, r->heap_freed, memory_order_release);
+    wake_writer(ch);
+}
+
+static inline void read_free(struct rch *ch, struct rdesc *d)
+{
+    ch->r.held--;
+    if (d->units == 0) {
+        desc_put(&ch->pool, d);
+        return;
+    }
+    d->state = DESC_FREED;
+    if (d == ch->r.oldest)
+        publish_prefix(ch);
+}
+
+static int free_attempt(struct rch *ch, void *arguments)
+{
+    struct rdesc *d = arguments;
+
+    if (d == NULL)
+        return fail(ch, -EINVAL, "rfree: the descriptor is ADDR_NULL");
+    if (d->owner != ch || d->state != DESC_OWNED)
+        return fail(ch, -EINVAL, "rfree: the descriptor %s",
+                    d->owner != ch ? "belongs to another channel" : "was given back already");
+    if (ch->checked)
+        check_freed(ch, d);
+    read_free(ch, d);
+    return 0;
+}
+
+static NOINLINE int free_slow(struct rch *ch, struct rdesc *d)
+{
+    int rc = channel_refuses(ch, "rfree", 0);
+
+    if (rc != 0)
+        return rc;
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_WRITER) != 0)
+        return write_unalloc(ch, d);
+    return channel_once(ch, free_attempt, d);
+}
+
+int rmalloc_free(rch_t ch, raddr_t d)
+{
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY || d == NULL ||
+                 d->owner != ch || d->state != DESC_OWNED))
+        return free_slow(ch, d);
+    read_free(ch, d);
+    return 0;
+}
+
+/* ---- looking at a message, at either end ---- */
+
+static inline bool is_message(rch_t ch, raddr_t d)
+{
+    return LIKELY(ch != NULL && d != NULL && d->owner == ch && d->state == DESC_OWNED &&
+                  (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_CLOSED | NOTICE_FORKED)) == 0);
+}
+
+static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)
+{
+    int rc = channel_refuses(ch, call, 0);
+
+    if (rc == 0)
+        rc = fail(ch, -EINVAL, "%s: %s", call, d == NULL ? "the descriptor is ADDR_NULL" : "the descriptor is not yours (any more)");
+    errno = -rc;
+}
+
+void *rmalloc_ptr(rch_t ch, raddr_t d)
+{
+    if (is_message(ch, d))
+        return d->mem;
+    not_message(ch, "rmem", d);
+    return NULL;
+}
+
+size_t rmalloc_size(rch_t ch, raddr_t d)
+{
+    if (is_message(ch, d))
+        return d->size;
+    not_message(ch, "rsize", d);
+    return 0;
+}
+
+void *rpipe_network_header(rch_t ch, raddr_t d)
+{
+    if (is_message(ch, d))
+        return &d->header;
+    not_message(ch, "network_header", d);
+    return NULL;
+}
+
+size_t rpipe_network_header_bytes(rch_t ch)
+{
+    (void)ch; /* the same for every channel of this version */
+    return DESC_HEADER_BYTES;
+}

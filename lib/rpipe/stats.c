@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stats.c: what an end has counted, and what the library can say of itself.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/job.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static int stats_attempt(struct rch *ch, void *arguments)
+{
+    rpipe_stats_t *st = arguments;
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+
+    *st = (rpipe_stats_t){
+        .bytes = ch->bytes,
+        .credit_fetches = ch->credit_fetches,
+        .stalls_ring = ch->stalls_ring,
+        .stalls_heap = ch->stalls_heap,
+        .sleeps = ch->sleeps,
+        .wakes = ch->wakes,
+        .heap_bytes = ch->cfg.allocator.alloc_size,
+        .slots = ch->cfg.slots,
+        .incarnation = ch->end.incarnation,
+    };
+    if (writer) {
+        st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+        st->inline_messages = st->messages - ch->w.heap_sent;
+        st->held = ch->w.allocated;
+        st->heap_used = ch->w.heap != NULL ? heap_bytes_used(ch->w.heap) : 0;
+    } else {
+        struct rdesc *d;
+
+        st->messages = ch->r.nread;
+        st->inline_messages = ch->r.nread - ch->r.heap_read;
+        st->held = ch->r.held;
+        for (d = ch->r.oldest; d != NULL; d = d->next)
+            st->heap_used += d->state == DESC_OWNED ? d->size : 0;
+    }
+    return 0;
+}
+
+int rpipe_stats(rch_t ch, rpipe_stats_t *st)
+{
+    int rc = channel_refuses(ch, "rpipe_stats", 0);
+
+    if (rc == 0 && st == NULL)
+        rc = fail(ch, -EINVAL, "rpipe_stats: no place for the statistics (NULL)");
+    return rc != 0 ? rc : channel_once(ch, stats_attempt, st);
+}
+
+/* ---- the library ---- */
+
+const char *rmalloc_version(void) { return PACKAGE_VERSION; }
+
+int rmalloc_setting(int index, rmalloc_setting_t *setting)
+{
+    static bool loaded;
+    char why[160];
+
+    if (setting == NULL)
+        return -EINVAL;
+    if (index < 0 || index >= SETTINGS)
+        return -ENOENT;
+    if (!loaded && !job_is_open() && settings_load(why, sizeof(why)) != 0) {
+        error_set("%s", why);
+        return -EINVAL;
+    }
+    loaded = true;
+    *setting = (rmalloc_setting_t){setting_name((enum setting)index), setting_text((enum setting)index),
+                                   setting_fallback((enum setting)index), setting_help((enum setting)index)};
+    return 0;
+}
+
+int rmalloc_backend(int index, rmalloc_backend_t *backend)
+{
+    static _Thread_local char why[320];
+    rmalloc_setting_t first;
+    int ways, rc;
+
+    if (backend == NULL)
+        return -EINVAL;
+    if (index < 0)
+        return -ENOENT;
+    rc = rmalloc_setting(0, &first); /* modules are looked for where the settings say */
+    if (rc != 0)
+        return rc;
+    *backend = (rmalloc_backend_t){NULL, "btl", false, why};
+    if (btl_describe(index, &backend->name, &backend->usable, why, sizeof(why)) == 0)
+        return 0;
+    for (ways = 0; btl_describe(ways, &backend->name, &backend->usable, why, sizeof(why)) == 0; ways++)
+        ;
+    backend->kind = "bootstrap";
+    return job_describe(index - ways, &backend->name, &backend->usable, why, sizeof(why));
+}

@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * write.c: the writer: memory, messages, flush.
+ *
+ * The fast paths need an end whose notice is exactly WRITER_READY. Everything else makes an attempt under channel_once or
+ * channel_wait. A descriptor is the user's (DESC_OWNED, owner == the end) until its slot is published.
+ *
+ * Order of the stores of a message (doc/protocol.md): payload, by the user or by us; `sent`, for the event protocol; slot;
+ * flag (release); looks at the wake word and at NOTICE_EVENT; and at the credit line when the watermark is reached.
+ */
+#include "rpipe/channel.h"
+
+#include "bootstrap/control.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static inline struct rdesc *give_inline(struct rch *ch, size_t size)
+{
+    struct rdesc *d = desc_take(&ch->pool);
+
+    if (UNLIKELY(d == NULL))
+        return NULL;
+    d->mem = d->payload;
+    d->size = size;
+    d->units = 0;
+    d->state = DESC_OWNED;
+    d->owner = ch;
+    d->header = 0;
+    ch->w.allocated++;
+    return d;
+}
+
+static inline struct rdesc *give_block(struct rch *ch, size_t size)
+{
+    struct rdesc *d = heap_alloc(ch->w.heap, size);
+
+    if (d == NULL)
+        return NULL;
+    d->owner = ch;
+    d->header = 0;
+    ch->w.allocated++;
+    return d;
+}
+
+struct alloc_arguments {
+    const char *call;
+    size_t size;
+    struct rdesc *d;
+};
+
+static int alloc_attempt(struct rch *ch, void *arguments)
+{
+    struct alloc_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    int rc = channel_trouble(ch, a->call, notice);
+
+    if (rc != 0)
+        return rc;
+    if (a->size > ch->cfg.allocator.alloc_size)
+        return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call, a->size,
+                    (unsigned long long)ch->cfg.allocator.alloc_size);
+    if (a->size <= ch->inline_max) {
+        a->d = give_inline(ch, a->size);
+        if (a->d == NULL)
+            return fail(ch, -ENOBUFS, "%s: this end holds %llu unsent messages; max_descriptors is %u", a->call,
+                        (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
+        return 0;
+    }
+    if (ch->w.heap == NULL)
+        return R_PENDING; /* PUT: the heap is the reader's, and he is not there yet */
+    a->d = give_block(ch, a->size);
+    if (a->d == NULL && (notice & NOTICE_JOINED) != 0) {
+        rc = credit_fetch(ch);
+        if (rc != 0)
+            return rc;
+        a->d = give_block(ch, a->size);
+    }
+    if (a->d == NULL) {
+        ch->stalls_heap++;
+        if (ch->w.heap_sent == ch->w.heap_applied)
+            return fail(ch, -ENOBUFS,
+                        "%s: no %zu bytes in a heap of %llu, and all that is in use is this end's own unsent memory: send it, "
+                        "free it, or make alloc_size larger",
+                        a->call, a->size, (unsigned long long)ch->cfg.allocator.alloc_size);
+        return R_PENDING;
+    }
+    if ((notice & NOTICE_CHECKED) != 0)
+        check_heap(ch);
+    return 0;
+}
+
+static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
+{
+    struct alloc_arguments a = {call, size, NULL};
+    int rc = channel_refuses(ch, call, SIDE_WRITER);
+
+    if (rc == 0)
+        rc = wait ? channel_wait(ch, call, "memory given back by the reader", alloc_attempt, &a)
+                  : channel_once(ch, alloc_attempt, &a);
+    if (rc == 0)
+        *d = a.d;
+    return rc;
+}
+
+static inline struct rdesc *alloc_fast(struct rch *ch, size_t size)
+{
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
+        return NULL;
+    if (size <= ch->inline_max)
+        return give_inline(ch, size);
+    return LIKELY(size <= ch->cfg.allocator.alloc_size) ? give_block(ch, size) : NULL;
+}
+
+raddr_t rmalloc_alloc(rch_t ch, size_t size)
+{
+    struct rdesc *d = alloc_fast(ch, size);
+    int rc;
+
+    if (LIKELY(d != NULL))
+        return d;
+    rc = alloc_slow(ch, "rmalloc", size, &d, true);
+    if (rc != 0) {
+        errno = -rc;
+        return ADDR_NULL;
+    }
+    return d;
+}
+
+int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
+{
+    struct rdesc *fast;
+
+    if (UNLIKELY(d == NULL)) {
+        error_set("rmalloc_nb: no place for the descriptor (NULL)");
+        return -EINVAL;
+    }
+    fast = alloc_fast(ch, size);
+    if (LIKELY(fast != NULL)) {
+        *d = fast;
+        return 0;
+    }
+    return alloc_slow(ch, "rmalloc_nb", size, d, false);
+}
+
+void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
+{
+    struct rdesc *got;
+
+    if (UNLIKELY(d == NULL)) {
+        error_set("rmalloc_mem: no place for the descriptor (NULL)");
+        errno = EINVAL;
+        return NULL;
+    }
+    got = rmalloc_alloc(ch, size);
+    if (got == NULL)
+        return NULL;
+    *d = got;
+    return got->mem;
+}
+
+/* ---- messages ---- */
+
+static NOINLINE void kick_if_event(struct rch *ch)
+{
+    channel_kick(ch);
+    ch->wakes++;
+}
+
+/* There is a free slot, and d is the user's: hands it over. */
+static inline void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
+{
+    struct slot *s = &ch->slot[sent & ch->mask];
+    struct writer *w = &ch->w;
+
+    atomic_store_explicit(&w->sent, sent + 1, memory_order_relaxed); /* "begun": before the slot, by the release below */
+    s->header = d->header;
+    if (d->units == 0) {
+        memcpy(s->payload, d->payload, DESC_INLINE_MAX);
+        s->kind = SLOT_INLINE;
+        s->bytes = (uint8_t)bytes;
+        ring_slot_publish(s, sent + 1);
+        desc_put(&ch->pool, d);
+    } else {
+        s->heap.offset = d->offset;
+        s->heap.size = bytes;
+        s->kind = SLOT_HEAP;
+        d->state = DESC_SENT;
+        d->link = NULL;
+        ring_slot_publish(s, sent + 1);
+        if (w->newest != NULL)
+            w->newest->link = d;
+        else
+            w->oldest = d;
+        w->newest = d;
+        w->heap_sent++;
+    }
+    wake_reader(ch);
+    w->allocated--;
+    ch->bytes += bytes;
+}
+
+static inline bool is_users(const struct rch *ch, const struct rdesc *d)
+{
+    return LIKELY(d != NULL && d->state == DESC_OWNED && d->owner == ch);
+}
+
+static NOINLINE int not_users(struct rch *ch, const char *call, const struct rdesc *d)
+{
+    static const char *const state[] = {"was given back, or handed over, already", "belongs to another channel",
+                                        "was handed over already", "was given back already", "is not a message"};
+
+    if (d == NULL)
+        return fail(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
+    return fail(ch, -EINVAL, "%s: the descriptor %s", call, d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
+}
+
+struct write_arguments {
+    const char *call;
+    struct rdesc *d;
+    size_t bytes;
+    bool wait;
+};
+#define WHOLE SIZE_MAX
+
+static int write_attempt(struct rch *ch, void *arguments)
+{
+    struct write_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    size_t bytes;
+    uint64_t sent;
+    int rc;
+
+    if (!is_users(ch, a->d))
+        return not_users(ch, a->call, a->d);
+    bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
+    if (bytes > a->d->size)
+        return fail(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes, a->d->size);
+    rc = channel_trouble(ch, a->call, notice);
+    if (rc != 0)
+        return rc;
+    if ((notice & NOTICE_JOINED) == 0 &&
+        (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
+        return rc;
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (sent == ch->w.limit) {
+        rc = credit_fetch(ch);
+        if (rc != 0)
+            return rc;
+        if (sent == ch->w.limit) {
+            ch->stalls_ring++;
+            return R_PENDING;
+        }
+    }
+    write_publish(ch, a->d, bytes, sent);
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_EVENT) != 0)
+        kick_if_event(ch);
+    if (sent + 1 >= ch->w.look_at)
+        (void)credit_fetch(ch); /* what is wrong with the line, the next call will say */
+    if ((notice & NOTICE_CHECKED) != 0)
+        check_heap(ch);
+    return 0;
+}
+
+static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+{
+    struct write_arguments a = {call, d, bytes, wait};
+    int rc = channel_refuses(ch, call, SIDE_WRITER);
+
+    if (rc != 0)
+        return rc;
+    return wait ? channel_wait(ch, call, "free slot in the ring", write_attempt, &a) : channel_once(ch, write_attempt, &a);
+}
+
+static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
+{
+    if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
+        kick_if_event(ch);
+    if (sent + 1 >= ch->w.look_at)
+        (void)credit_fetch(ch);
+}
+
+static inline int write_message(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+{
+    uint64_t sent;
+
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
+        return write_slow(ch, call, d, bytes, wait);
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (UNLIKELY(sent == ch->w.limit || !is_users(ch, d) || (bytes != WHOLE && bytes > d->size)))
+        return write_slow(ch, call, d, bytes, wait);
+    write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
+    /* the look at NOTICE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
+    if (UNLIKELY(atomic_load_explicit(&ch->notice, memory_order_relaxed) != WRITER_READY || sent + 1 >= ch->w.look_at))
+        write_behind(ch, sent);
+    return 0;
+}
+
+int rpipe_write(rch_t ch, raddr_t d) { return write_message(ch, "rwrite", d, WHOLE, true); }
+
+int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes)
+{
+    if (UNLIKELY(bytes == WHOLE))
+        bytes--; /* no message is that long: refused as any other length beyond it */
+    return write_message(ch, "rwrite_n", d, bytes, true);
+}
+
+int rpipe_write_nb(rch_t ch, raddr_t d) { return write_message(ch, "rwrite_nb", d, WHOLE, false); }
+
+/* ---- giving back what was not sent ---- */
+
+static int unalloc_attempt(struct rch *ch, void *arguments)
+{
+    struct rdesc *d = arguments;
+
+    if (!is_users(ch, d))
+        return not_users(ch, "rfree", d);
+    ch->w.allocated--;
+    if (d->units == 0)
+        desc_put(&ch->pool, d);
+    else
+        heap_free(ch->w.heap, d);
+    if (ch->checked && ch->w.heap != NULL)
+        check_heap(ch);
+    if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */
+        wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
+    return 0;
+}
+
+int write_unalloc(struct rch *ch, struct rdesc *d)
+{
+    return channel_once(ch, unalloc_attempt, d);
+}
+
+/* ---- flush ---- */
+
+static int flush_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    int rc = channel_trouble(ch, "rflush", notice);
+
+    (void)arguments;
+    if (rc != 0 || (notice & NOTICE_JOINED) == 0)
+        return rc; /* not joined: nothing has been written */
+    return ch->ops->flush(ch->btl, ch->peer);
+}
+
+int rpipe_flush(rch_t ch)
+{
+    int rc = channel_refuses(ch, "rflush", SIDE_WRITER);
+
+    return rc != 0 ? rc : channel_wait(ch, "rflush", "completion", flush_attempt, NULL);
+}
