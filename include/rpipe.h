@@ -75,7 +75,7 @@ const char *rpipe_error(rch_t ch);
 
 uint32_t rpipe_network_rank(void);
 uint32_t rpipe_network_ranks(void);
-void rpipe_network_abort(int code);
+void rpipe_network_abort(int code) __attribute__((noreturn));
 int rpipe_network_barrier(void);
 int rpipe_network_allgather(const void *mine, size_t bytes, void *all);
 int rpipe_network_send(int to, const void *buf, size_t bytes);
@@ -100,7 +100,7 @@ static inline int rflush(rch_t ch) { return rpipe_flush(ch); }
 static inline int rprogress(void) { return rpipe_progress(); }
 static inline uint32_t network_rank(void) { return rpipe_network_rank(); }
 static inline uint32_t network_ranks(void) { return rpipe_network_ranks(); }
-static inline void network_abort(int code) { rpipe_network_abort(code); }
+static inline __attribute__((noreturn)) void network_abort(int code) { rpipe_network_abort(code); }
 static inline int network_barrier(void) { return rpipe_network_barrier(); }
 static inline int network_allgather(const void *mine, size_t bytes, void *all)
 {
