@@ -57,7 +57,7 @@ static inline int take_heap(struct rch *ch, struct rdesc *d)
 }
 
 /* The next slot is full (acquire): takes its message. */
-static inline int read_take(struct rch *ch, const char *call, struct slot *s, raddr_t *out, size_t *size)
+static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot *s, raddr_t *out, size_t *size)
 {
     struct reader *r = &ch->r;
     struct rdesc *d = desc_take(&ch->pool);
@@ -200,7 +200,7 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
     return 0;
 }
 
-static inline int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
+static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
     struct slot *s;
 

@@ -170,7 +170,7 @@ static NOINLINE void kick_if_event(struct rch *ch)
 }
 
 /* There is a free slot, and d is the user's: hands it over. */
-static inline void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
+static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
 {
     struct slot *s = &ch->slot[sent & ch->mask];
     struct writer *w = &ch->w;
@@ -282,7 +282,7 @@ static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
         (void)credit_fetch(ch);
 }
 
-static inline int write_message(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
     uint64_t sent;
 

@@ -14,6 +14,7 @@
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define NOINLINE __attribute__((noinline, cold))
+#define FORCE_INLINE inline __attribute__((always_inline)) /* short paths with constant arguments */
 
 /* In a loop that polls: gives the pipeline, and a sibling hardware thread, a rest. */
 static inline void cpu_pause(void)
