@@ -14,11 +14,13 @@
 #include "util/cpu.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define DESC_INLINE_MAX 40 /* bytes of payload that ride in a slot */
 #define DESC_HEADER_BYTES 8
+#define DESC_LIMIT_DEFAULT 1000000u /* of a pool, where its user names none */
 
 enum desc_state {
     DESC_POOLED, /* in its pool: whoever shows it is mistaken */
@@ -29,14 +31,14 @@ enum desc_state {
 };
 
 struct rdesc {
-    void *mem;       /* where the user writes or reads; NULL if the range is not mapped here */
-    size_t size;     /* bytes asked for, or received */
-    uint64_t offset; /* bytes from the beginning of the heap; meaningless for an inline message */
-    uint32_t units;  /* length of the block; 0: an inline message, no block */
-    uint32_t state;  /* enum desc_state */
+    void *mem;                 /* where the user writes or reads; NULL if the range is not mapped here */
+    size_t size;               /* bytes asked for, or received */
+    uint64_t offset;           /* bytes from the beginning of the heap; meaningless for an inline message */
+    uint32_t units;            /* length of the block; 0: an inline message, no block */
+    uint32_t state;            /* enum desc_state */
     const void *owner;         /* the heap or the channel end that it belongs to */
     struct rdesc *prev, *next; /* neighbours in the order of the owner: of allocation, or of reading */
-    struct rdesc *link;        /* pool; order of notifications */
+    struct rdesc *link;        /* pool; order of notifications: never the heap's while the block is handed out */
 
     uint64_t header;                  /* user header that travels with the message */
     uint8_t payload[DESC_INLINE_MAX]; /* of an inline message */
@@ -57,8 +59,13 @@ void desc_pool_init(struct desc_pool *pool, uint32_t limit);
 void desc_pool_destroy(struct desc_pool *pool);
 /* Makes more descriptors: the only malloc, gone after warm-up. 0, -ENOMEM, or -ENOBUFS at the limit. */
 int desc_pool_grow(struct desc_pool *pool) NOINLINE;
+/* Is `d`, which may be any pointer, a descriptor of this pool? Looks at no byte behind it. Walks the chunks. */
+bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d);
+/* 0 and how many lie in the pool; or -EUCLEAN and a sentence. Invariants: every descriptor on the free list is of this
+ * pool and DESC_POOLED, every other one is not DESC_POOLED, and the chunks hold `made` of them. */
+int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, uint32_t *pooled);
 
-/* NULL only if the pool cannot grow. The state is the caller's to set. */
+/* NULL only if the pool cannot grow. The state is the caller's to set, to anything but DESC_POOLED. */
 static inline struct rdesc *desc_take(struct desc_pool *pool)
 {
     struct rdesc *d;

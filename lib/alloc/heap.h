@@ -15,20 +15,26 @@
 struct heap_config {
     rmalloc_algorithm_t algorithm;
     uint32_t unit_size;       /* a power of two, 1..1 MiB */
-    uint64_t bytes;           /* rounded up to whole units; at most 2^31 units */
-    void *base;               /* where the range is mapped, or NULL */
-    uint32_t max_descriptors; /* 0: 1,000,000 */
+    uint64_t bytes;           /* at least 1, at most 2^31 units; the last unit may be short */
+    void *base;               /* where the range is mapped, aligned to a unit; or NULL */
+    uint32_t max_descriptors; /* blocks that may be handed out or waiting; 0: DESC_LIMIT_DEFAULT */
     uint64_t seed;
 };
 
 struct heap; /* = rdma_vmem_t */
 
-int heap_create(struct heap **h, const struct heap_config *cfg); /* -EINVAL, -ENOTSUP (algorithm), -ENOMEM */
-void heap_destroy(struct heap *h);
-struct rdesc *heap_alloc(struct heap *h, size_t size); /* DESC_OWNED; NULL: not now (size 0 takes one unit) */
-void heap_free(struct heap *h, struct rdesc *d);       /* d is DESC_OWNED or DESC_SENT, and of this heap */
-uint64_t heap_bytes(const struct heap *h);             /* in whole units */
-uint64_t heap_bytes_used(const struct heap *h);
+/* 0, or a sentence and -EINVAL, or -ENOTSUP (algorithm) */
+int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes);
+int heap_create(struct heap **h, const struct heap_config *cfg); /* as heap_config_check(), or -ENOMEM */
+void heap_destroy(struct heap *h);                               /* and its descriptors, handed out or not */
+/* A block of at least one unit, DESC_OWNED; size 0 takes one unit. NULL: see heap_alloc_error(). */
+struct rdesc *heap_alloc(struct heap *h, size_t size);
+/* Why the last heap_alloc() gave NULL: -EMSGSIZE it can never fit; -EAGAIN no room now; -ENOBUFS max_descriptors are in
+ * use; -ENOMEM no memory for another descriptor. */
+int heap_alloc_error(const struct heap *h);
+void heap_free(struct heap *h, struct rdesc *d); /* d is DESC_OWNED or DESC_SENT, and of this heap */
+uint64_t heap_bytes(const struct heap *h);       /* of the range: the largest request that an empty heap satisfies */
+uint64_t heap_bytes_used(const struct heap *h);  /* handed out, in whole units, but for a short one at the end */
 void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats);
 int heap_check(const struct heap *h, char *why, size_t why_bytes); /* 0 or -EUCLEAN and the invariant that is broken */
 

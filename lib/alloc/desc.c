@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * desc.c: pools of descriptors, see desc.h.
+ *
+ * Memory comes in chunks that double from FIRST_CHUNK to LAST_CHUNK descriptors and are given back with the pool, never
+ * before: that is what makes the pool type-stable.
+ */
+#include "alloc/desc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_CHUNK 16u  /* an idle channel pays 2 KiB */
+#define LAST_CHUNK 8192u /* 1 MiB */
+
+struct desc_chunk {
+    struct desc_chunk *next;
+    uint32_t count;
+    struct rdesc desc[]; /* alignment of a cache line, and so of the chunk */
+};
+
+void desc_pool_init(struct desc_pool *pool, uint32_t limit) { *pool = (struct desc_pool){.limit = limit}; }
+
+void desc_pool_destroy(struct desc_pool *pool)
+{
+    struct desc_chunk *chunk = pool->chunks, *next;
+
+    for (; chunk != NULL; chunk = next) {
+        next = chunk->next;
+        free(chunk);
+    }
+    *pool = (struct desc_pool){.limit = pool->limit};
+}
+
+int desc_pool_grow(struct desc_pool *pool)
+{
+    uint32_t count = pool->made < FIRST_CHUNK ? FIRST_CHUNK : pool->made;
+    struct desc_chunk *chunk;
+    size_t bytes;
+
+    if (pool->made >= pool->limit)
+        return -ENOBUFS;
+    if (count > LAST_CHUNK)
+        count = LAST_CHUNK;
+    if (count > pool->limit - pool->made)
+        count = pool->limit - pool->made;
+    bytes = sizeof(*chunk) + count * sizeof(struct rdesc);
+    chunk = aligned_alloc(CACHE_LINE, bytes);
+    if (chunk == NULL)
+        return -ENOMEM;
+    memset(chunk, 0, bytes);
+    chunk->count = count;
+    chunk->next = pool->chunks;
+    pool->chunks = chunk;
+    pool->made += count;
+    while (count-- > 0) /* backwards, so that they are taken in the order of their addresses */
+        desc_put(pool, &chunk->desc[count]);
+    return 0;
+}
+
+bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d)
+{
+    const struct desc_chunk *chunk;
+    uintptr_t distance;
+
+    for (chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        distance = (uintptr_t)d - (uintptr_t)chunk->desc;
+        if (distance < chunk->count * sizeof(*d))
+            return distance % sizeof(*d) == 0;
+    }
+    return false;
+}
+
+int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, uint32_t *pooled)
+{
+    const struct desc_chunk *chunk;
+    const struct rdesc *d;
+    uint32_t made = 0, idle = 0, listed = 0, i;
+
+    for (chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
+        made += chunk->count;
+        for (i = 0; i < chunk->count; i++)
+            idle += chunk->desc[i].state == DESC_POOLED;
+    }
+    for (d = pool->free; d != NULL && listed <= made; d = d->link, listed++) {
+        if (!desc_pool_holds(pool, d)) {
+            snprintf(why, why_bytes, "the free list of the descriptor pool leads out of it after %u entries", listed);
+            return -EUCLEAN;
+        }
+        if (d->state != DESC_POOLED) {
+            snprintf(why, why_bytes, "entry %u of the descriptor pool's free list is in state %u", listed, d->state);
+            return -EUCLEAN;
+        }
+    }
+    if (made != pool->made || made > pool->limit || listed != idle) {
+        snprintf(why, why_bytes,
+                 "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are on the free list", made,
+                 pool->made, pool->limit, idle, listed);
+        return -EUCLEAN;
+    }
+    *pooled = listed;
+    return 0;
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * next_fit.h: the short paths of next-fit, inline; the rest, and the idea, are in next_fit.c.
+ *
+ * Short is: a block that fits at the head; and giving back the newest block, or the oldest one, where its neighbour is
+ * still handed out and no end of the range lies between. All else is a call.
+ */
+#ifndef ALLOC_NEXT_FIT_H
+#define ALLOC_NEXT_FIT_H
+
+#include "alloc/fit.h"
+
+extern const struct fit_ops next_fit_ops;
+
+struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size) NOINLINE;
+/* Not cold: it is the way of every block that is given back out of order. */
+void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline));
+
+/*
+ * The order below is made for few taken branches, which cost more than anything else here: the way of the newest block,
+ * alone or not, falls through. The newest block is h->last, and its next means nothing; the prev of the oldest is &h->list.
+ */
+static inline struct rdesc *next_fit_first(const struct heap *h) { return h->list.next; }
+
+/* Makes `d`, the first of the pool, the newest block: `need` bytes at the head. */
+static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint64_t need, size_t size)
+{
+    struct rdesc *last = h->last;
+    uint64_t offset = h->head, head = offset + need;
+
+    last->next = d; /* the oldest, if last is &h->list */
+    h->pool.free = d->link;
+    h->last = d;
+    h->head = head;
+    h->allocs++;
+    d->mem = h->base != NULL ? h->base + offset : NULL;
+    d->size = size;
+    d->offset = offset;
+    d->units = (uint32_t)(need >> h->shift);
+    d->state = DESC_OWNED;
+    d->owner = h;
+    d->prev = last;
+    if (UNLIKELY(head > h->mark)) {
+        h->peak += head - h->mark;
+        h->mark = head;
+    }
+    return d;
+}
+
+static inline struct rdesc *next_fit_alloc(struct heap *h, size_t size)
+{
+    uint64_t need = (size + h->round_up) & h->whole; /* 0 where size is 0, and where the sum overflows */
+    struct rdesc *d = h->pool.free;
+
+    if (UNLIKELY(need - 1 >= h->limit - h->head || d == NULL)) /* so a need of 0 goes there too */
+        return next_fit_alloc_slow(h, size);
+    return next_fit_place(h, d, need, size);
+}
+
+static inline void next_fit_free(struct heap *h, struct rdesc *d)
+{
+    struct rdesc *prev = d->prev, *next = d->next;
+    uint64_t offset = d->offset, alone;
+
+    if (LIKELY(d == h->last && prev->state < DESC_FREED && prev->offset <= offset)) { /* the newest: roll back */
+        alone = prev == &h->list ? offset : 0;                                        /* start again at 0 */
+        h->last = prev;
+        h->head = offset - alone;
+        h->mark -= alone;
+    } else if (d != h->last && prev == &h->list && next->state < DESC_FREED && next->offset > offset) {
+        h->list.next = next; /* the oldest: move the tail */
+        next->prev = prev;
+        h->mark += next->offset - offset;
+        if (h->limit == offset)
+            h->limit = next->offset;
+    } else {
+        next_fit_free_slow(h, d);
+        return;
+    }
+    h->frees++;
+    desc_put(&h->pool, d);
+}
+
+#endif

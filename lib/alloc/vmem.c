@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * vmem.c: the allocator by itself, for users: rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) ...
+ *
+ * An rdma_vmem is a heap. Misuse that the descriptor itself gives away (foreign, freed already) is always detected; with
+ * RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is told, and every invariant is checked after
+ * every operation.
+ */
+#include "alloc/fit.h"
+#include "alloc/next_fit.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+
+#define NO_OFFSET UINT64_MAX
+
+static struct heap *heap_of(rdma_vmem_t *vmem) { return (struct heap *)(void *)vmem; }
+
+static int settings_result;
+
+/* rinit has done it in a program that uses pipes, and its threads read the settings by now. */
+static void load_settings(void)
+{
+    char why[256];
+
+    if (*setting_text(SET_DEBUG) != '\0')
+        return;
+    settings_result = settings_load(why, sizeof(why));
+    if (settings_result != 0)
+        log_error("rdma_vmem_create: %s", why);
+}
+
+static rdma_vmem_t *refuse(int error)
+{
+    errno = -error;
+    return NULL;
+}
+
+rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    struct heap_config hc;
+    struct heap *h;
+    char why[160];
+    int error;
+
+    pthread_once(&once, load_settings);
+    if (settings_result != 0)
+        return refuse(settings_result);
+    if (cfg == NULL) {
+        log_error("rdma_vmem_create: there is no configuration; start from RMALLOC_CONFIG_DEFAULT");
+        return refuse(-EINVAL);
+    }
+    if (cfg->version != RMALLOC_CONFIG_VERSION) {
+        log_error("rdma_vmem_create: version of the configuration is %u; this library has %u: start from "
+                  "RMALLOC_CONFIG_DEFAULT",
+                  cfg->version, RMALLOC_CONFIG_VERSION);
+        return refuse(-EINVAL);
+    }
+    hc = (struct heap_config){
+        .algorithm = cfg->allocator.algorithm,
+        .unit_size = cfg->allocator.unit_size,
+        .bytes = cfg->allocator.alloc_size,
+        .base = buffer,
+        .max_descriptors = cfg->max_descriptors,
+        .seed = cfg->allocator.seed,
+    };
+    error = heap_config_check(&hc, why, sizeof(why));
+    if (error != 0) {
+        log_error("rdma_vmem_create: %s", why);
+        return refuse(error);
+    }
+    error = heap_create(&h, &hc);
+    if (error != 0) {
+        log_error("rdma_vmem_create: there is no memory for the allocator itself (%zu bytes)", sizeof(*h));
+        return refuse(error);
+    }
+    h->plain = hc.algorithm == NEXT_FIT && setting_number(SET_DEBUG) == 0;
+    return (rdma_vmem_t *)(void *)h;
+}
+
+int rmalloc_vmem_destroy(rdma_vmem_t *vmem)
+{
+    if (vmem == NULL)
+        return -EINVAL;
+    heap_destroy(heap_of(vmem));
+    return 0;
+}
+
+static bool debugging(void) { return setting_number(SET_DEBUG) != 0; }
+
+/* Every invariant, if that is asked for; 0, or -EUCLEAN and a logged sentence. */
+static int check_after(struct heap *h, const char *call)
+{
+    char why[256];
+    int error;
+
+    if (!debugging())
+        return 0;
+    error = heap_check(h, why, sizeof(why));
+    if (error != 0)
+        log_error("%s: the allocator is damaged: %s", call, why);
+    return error;
+}
+
+static inline bool owned(const struct heap *h, const struct rdesc *d)
+{
+    return d->owner == h && d->state == DESC_OWNED;
+}
+
+/* Why `d` is not a block that the user of `h` owns, or NULL. */
+static const char *misuse(const struct heap *h, const struct rdesc *d)
+{
+    if (h == NULL)
+        return "there is no instance";
+    if (d == NULL)
+        return "the descriptor is ADDR_NULL";
+    if (debugging() && !desc_pool_holds(&h->pool, d))
+        return "what is given is no descriptor of this instance";
+    if (d->state != DESC_OWNED)
+        return "the descriptor has been freed";
+    if (d->owner != h)
+        return "the descriptor belongs to another instance or to a channel";
+    return NULL;
+}
+
+/* 0, or -EINVAL, told where debugging is on. */
+static int refuse_misuse(const struct heap *h, const struct rdesc *d, const char *call)
+{
+    const char *what = misuse(h, d);
+
+    if (what == NULL)
+        return 0;
+    if (debugging())
+        log_error("%s: %s", call, what);
+    return -EINVAL;
+}
+
+static NOINLINE raddr_t no_block(const struct heap *h)
+{
+    errno = -h->error;
+    return ADDR_NULL;
+}
+
+static NOINLINE raddr_t alloc_carefully(struct heap *h, size_t size)
+{
+    struct rdesc *d;
+    int error;
+
+    if (h == NULL) {
+        errno = EINVAL;
+        return ADDR_NULL;
+    }
+    d = heap_alloc(h, size);
+    error = check_after(h, "rdmalloc");
+    if (error != 0) {
+        errno = -error;
+        return ADDR_NULL;
+    }
+    return d != NULL ? d : no_block(h);
+}
+
+static NOINLINE int free_carefully(struct heap *h, raddr_t d)
+{
+    int error = refuse_misuse(h, d, "rdmafree");
+
+    if (error != 0)
+        return error;
+    heap_free(h, d);
+    return check_after(h, "rdmafree");
+}
+
+static NOINLINE void *ptr_carefully(const struct heap *h, raddr_t d)
+{
+    int error = refuse_misuse(h, d, "getmem");
+
+    if (error == 0 && d->mem == NULL)
+        error = -ENOTSUP; /* the range is not mapped here */
+    if (error != 0) {
+        errno = -error;
+        return NULL;
+    }
+    return d->mem;
+}
+
+raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size)
+{
+    struct heap *h = heap_of(vmem);
+    struct rdesc *d;
+
+    if (UNLIKELY(h == NULL || !h->plain))
+        return alloc_carefully(h, size);
+    d = next_fit_alloc(h, size);
+    return LIKELY(d != NULL) ? d : no_block(h);
+}
+
+int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d)
+{
+    struct heap *h = heap_of(vmem);
+
+    if (UNLIKELY(h == NULL || d == NULL || !h->plain || !owned(h, d)))
+        return free_carefully(h, d);
+    next_fit_free(h, d);
+    return 0;
+}
+
+void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
+{
+    const struct heap *h = heap_of(vmem);
+
+    if (UNLIKELY(h == NULL || d == NULL || !h->plain || !owned(h, d) || d->mem == NULL))
+        return ptr_carefully(h, d);
+    return d->mem;
+}
+
+uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
+{
+    int error = refuse_misuse(heap_of(vmem), d, "rdma_vmem_offset");
+
+    if (error != 0) {
+        errno = -error;
+        return NO_OFFSET;
+    }
+    return d->offset;
+}
+
+int rmalloc_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *stats)
+{
+    if (vmem == NULL || stats == NULL)
+        return -EINVAL;
+    heap_get_stats(heap_of(vmem), stats);
+    return 0;
+}
+
+int rmalloc_vmem_check(rdma_vmem_t *vmem)
+{
+    char why[256];
+    int error;
+
+    if (vmem == NULL)
+        return -EINVAL;
+    error = heap_check(heap_of(vmem), why, sizeof(why));
+    if (error != 0)
+        log_error("rdma_vmem_check: %s", why);
+    return error;
+}

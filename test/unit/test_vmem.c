@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The allocator by itself, as rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) specify it, through their short
+ * names. Only the tests of damage look inside.
+ */
+#include <rmalloc.h>
+
+#include "alloc/fit.h"
+#include "util/settings.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define UNIT 64u
+
+static rmalloc_config_t config(uint64_t bytes)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.unit_size = UNIT;
+    cfg.allocator.alloc_size = bytes;
+    return cfg;
+}
+
+static rdma_vmem_t *create(void *buffer, uint64_t bytes)
+{
+    rmalloc_config_t cfg = config(bytes);
+    rdma_vmem_t *v = rdma_vmem_create(buffer, &cfg);
+
+    assert_non_null(v);
+    return v;
+}
+
+/* ---- what is said on standard error ---- */
+
+static FILE *said;
+static int real_stderr = -1;
+
+static void listen_begin(void)
+{
+    said = tmpfile();
+    assert_non_null(said);
+    real_stderr = dup(STDERR_FILENO);
+    dup2(fileno(said), STDERR_FILENO);
+}
+
+static void listen_end(char *text, size_t bytes)
+{
+    size_t n;
+
+    dup2(real_stderr, STDERR_FILENO);
+    close(real_stderr);
+    rewind(said);
+    n = fread(text, 1, bytes - 1, said);
+    text[n] = '\0';
+    fclose(said);
+}
+
+static void assert_said(const char *word)
+{
+    char text[2048];
+
+    listen_end(text, sizeof(text));
+    if (strstr(text, word) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", text, word);
+}
+
+static void assert_silent(void)
+{
+    char text[2048];
+
+    listen_end(text, sizeof(text));
+    assert_string_equal(text, "");
+}
+
+/* ---- creation ---- */
+
+static void assert_refused(void *buffer, const rmalloc_config_t *cfg, int error, const char *word)
+{
+    rdma_vmem_t *v;
+    int found;
+
+    listen_begin();
+    errno = 0;
+    v = rdma_vmem_create(buffer, cfg);
+    found = errno;
+    assert_said(word);
+    assert_null(v);
+    assert_int_equal(found, error);
+}
+
+static void a_bad_configuration_is_refused_and_explained(void **state)
+{
+    char *buffer = aligned_alloc(UNIT, 4096);
+    rmalloc_config_t cfg = config(2048);
+
+    (void)state;
+    assert_refused(buffer, NULL, EINVAL, "RMALLOC_CONFIG_DEFAULT");
+    cfg.version = 99;
+    assert_refused(buffer, &cfg, EINVAL, "99");
+    cfg = config(2048);
+    cfg.allocator.unit_size = 48;
+    assert_refused(buffer, &cfg, EINVAL, "unit_size is 48");
+    cfg = config(0);
+    assert_refused(buffer, &cfg, EINVAL, "alloc_size is 0");
+    cfg = config(UINT64_C(1) << 40);
+    assert_refused(NULL, &cfg, EINVAL, "alloc_size is 1099511627776");
+    cfg = config(2048);
+    assert_refused(buffer + 32, &cfg, EINVAL, "aligned");
+    cfg.allocator.algorithm = BEST_FIT;
+    assert_refused(buffer, &cfg, ENOTSUP, "BEST_FIT");
+    cfg.allocator.algorithm = (rmalloc_algorithm_t)17;
+    assert_refused(buffer, &cfg, EINVAL, "17");
+    assert_int_equal(rdma_vmem_destroy(NULL), -EINVAL);
+    free(buffer);
+}
+
+/* In a process of its own: the environment is read once. */
+static int run_self(const char *name, const char *value)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv(name, value, 1);
+        execl("/proc/self/exe", "test_vmem", "create", (char *)NULL);
+        _exit(99);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static int create_and_tell(void)
+{
+    rmalloc_config_t cfg = config(1024);
+    rdma_vmem_t *v = rdma_vmem_create(NULL, &cfg);
+
+    if (v == NULL)
+        return errno;
+    if (rdmafree(v, (raddr_t)&cfg) != -EINVAL) /* not a descriptor: seen only where debugging is on */
+        return 98;
+    rdma_vmem_destroy(v);
+    return 0;
+}
+
+static void the_environment_is_read_without_rinit(void **state)
+{
+    (void)state;
+    listen_begin();
+    assert_int_equal(run_self("RPIPE_SLOTS", "3"), EINVAL);
+    assert_said("RPIPE_SLOTS is 3");
+    listen_begin();
+    assert_int_equal(run_self("RMALLOC_DEBUG", "1"), 0);
+    assert_said("no descriptor");
+}
+
+/* ---- use ---- */
+
+static void memory_can_be_written_to_the_last_byte(void **state)
+{
+    static const size_t sizes[] = {1, 63, 64, 65, 0, 1000, 128, 7};
+    enum { N = sizeof(sizes) / sizeof(sizes[0]) };
+    char *buffer = aligned_alloc(UNIT, 4096);
+    rdma_vmem_t *v = create(buffer, 4096);
+    raddr_t d[N];
+
+    (void)state;
+    for (unsigned i = 0; i < N; i++) {
+        char *p;
+
+        d[i] = rdmalloc(v, sizes[i]);
+        assert_true(d[i] != ADDR_NULL);
+        p = getmem(v, d[i]);
+        assert_non_null(p);
+        assert_int_equal((uintptr_t)p % UNIT, 0);
+        assert_int_equal(rdma_vmem_offset(v, d[i]), p - buffer);
+        memset(p, (int)i + 1, sizes[i]);
+    }
+    for (unsigned i = 0; i < N; i++) {
+        const char *p = getmem(v, d[i]);
+
+        for (size_t k = 0; k < sizes[i]; k++)
+            assert_int_equal(p[k], i + 1);
+        assert_int_equal(rdmafree(v, d[i]), 0);
+    }
+    assert_int_equal(rdma_vmem_check(v), 0);
+    assert_int_equal(rdma_vmem_destroy(v), 0);
+    free(buffer);
+}
+
+static void a_buffer_of_any_size_is_used_whole_and_not_exceeded(void **state)
+{
+    (void)state;
+    for (size_t bytes = 1; bytes < 200; bytes += 13) {
+        char *buffer;
+        rdma_vmem_t *v;
+        raddr_t d;
+        size_t sum = 0;
+
+        assert_int_equal(posix_memalign((void **)&buffer, UNIT, bytes), 0); /* ASan: to the byte */
+        v = create(buffer, bytes);
+        d = rdmalloc(v, bytes);
+        assert_true(d != ADDR_NULL);
+        memset(getmem(v, d), 1, bytes);
+        assert_int_equal(rdmafree(v, d), 0);
+        for (size_t want = UNIT; want > 0; want--)
+            while ((d = rdmalloc(v, want)) != ADDR_NULL) {
+                memset(getmem(v, d), 2, want);
+                sum += want;
+            }
+        assert_int_equal(sum, bytes);
+        rdma_vmem_destroy(v);
+        free(buffer);
+    }
+}
+
+static void assert_no_block(rdma_vmem_t *v, size_t size, int error)
+{
+    errno = 0;
+    assert_true(rdmalloc(v, size) == ADDR_NULL);
+    assert_int_equal(errno, error);
+}
+
+static void errno_says_why_there_is_no_block(void **state)
+{
+    rmalloc_config_t cfg = config(10 * UNIT);
+    rdma_vmem_t *v;
+    raddr_t d;
+
+    (void)state;
+    cfg.max_descriptors = 2;
+    v = rdma_vmem_create(NULL, &cfg);
+    assert_non_null(v);
+    assert_no_block(v, 10 * UNIT + 1, EMSGSIZE);
+    assert_no_block(v, SIZE_MAX, EMSGSIZE);
+    d = rdmalloc(v, 5 * UNIT);
+    assert_no_block(v, 6 * UNIT, EAGAIN);
+    assert_true(rdmalloc(v, 1) != ADDR_NULL);
+    assert_no_block(v, 1, ENOBUFS);
+    assert_int_equal(rdmafree(v, d), 0);
+    assert_true(rdmalloc(v, 5 * UNIT) != ADDR_NULL);
+    assert_no_block(NULL, 1, EINVAL);
+    rdma_vmem_destroy(v);
+}
+
+static void a_range_that_is_not_mapped_has_offsets_and_no_memory(void **state)
+{
+    rdma_vmem_t *v = create(NULL, UINT64_C(1) << 36); /* more than there is */
+    raddr_t a = rdmalloc(v, UINT64_C(1) << 35), b = rdmalloc(v, 1);
+
+    (void)state;
+    assert_int_equal(rdma_vmem_offset(v, a), 0);
+    assert_int_equal(rdma_vmem_offset(v, b), UINT64_C(1) << 35);
+    errno = 0;
+    assert_null(getmem(v, b));
+    assert_int_equal(errno, ENOTSUP);
+    rdma_vmem_destroy(v);
+}
+
+static void statistics_are_filled_in(void **state)
+{
+    rdma_vmem_t *v = create(NULL, 10 * UNIT);
+    rdma_vmem_stats_t s;
+    raddr_t a = rdmalloc(v, 1), b = rdmalloc(v, 2 * UNIT);
+
+    (void)state;
+    assert_true(a != ADDR_NULL);
+    memset(&s, 0xff, sizeof(s));
+    assert_no_block(v, 8 * UNIT, EAGAIN);
+    assert_true(rdmalloc(v, 1) != ADDR_NULL);
+    assert_int_equal(rdmafree(v, b), 0);
+    assert_int_equal(rdma_vmem_stats(v, &s), 0);
+    assert_int_equal(s.bytes, 10 * UNIT);
+    assert_int_equal(s.bytes_used, 2 * UNIT);
+    assert_int_equal(s.bytes_stuck, 2 * UNIT);
+    assert_int_equal(s.bytes_free, 6 * UNIT);
+    assert_int_equal(s.largest, 6 * UNIT);
+    assert_int_equal(s.peak, 4 * UNIT);
+    assert_int_equal(s.allocs, 3);
+    assert_int_equal(s.frees, 1);
+    assert_int_equal(s.failures, 1);
+    assert_int_equal(s.blocks_used, 2);
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(s.reserved[i], 0);
+    assert_int_equal(rdma_vmem_stats(v, NULL), -EINVAL);
+    assert_int_equal(rdma_vmem_stats(NULL, &s), -EINVAL);
+    rdma_vmem_destroy(v);
+}
+
+/* ---- misuse ---- */
+
+static void assert_no_use(rdma_vmem_t *v, raddr_t d)
+{
+    assert_int_equal(rdmafree(v, d), -EINVAL);
+    errno = 0;
+    assert_null(getmem(v, d));
+    assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_true(rdma_vmem_offset(v, d) == UINT64_MAX);
+    assert_int_equal(errno, EINVAL);
+}
+
+static void misuse_is_detected_and_does_no_harm(void **state)
+{
+    char *buffer = aligned_alloc(UNIT, 4096);
+    rdma_vmem_t *v = create(buffer, 4096), *other = create(NULL, 4096);
+    raddr_t a = rdmalloc(v, 1), b = rdmalloc(v, 1), c = rdmalloc(v, 1), d = rdmalloc(v, 1),
+            foreign = rdmalloc(other, 1);
+    rdma_vmem_stats_t s;
+
+    (void)state;
+    assert_no_use(v, ADDR_NULL);
+    assert_no_use(NULL, a);
+    assert_no_use(v, foreign);
+    assert_no_use(other, a);
+    assert_int_equal(rdmafree(v, b), 0);
+    assert_no_use(v, b); /* waits for a */
+    assert_int_equal(rdmafree(v, c), 0);
+    assert_no_use(v, b);
+    assert_no_use(v, c);
+    assert_int_equal(rdmafree(v, d), 0);
+    assert_no_use(v, d); /* back in its pool */
+    a->state = DESC_SENT;
+    assert_no_use(v, a); /* handed over */
+    a->state = DESC_OWNED;
+    assert_int_equal(rdma_vmem_check(v), 0);
+    assert_int_equal(rdma_vmem_check(other), 0);
+    assert_int_equal(rdma_vmem_stats(v, &s), 0);
+    assert_int_equal(s.frees, 3);
+    assert_int_equal(s.blocks_used, 1);
+    assert_int_equal(rdmafree(v, a), 0);
+    assert_no_use(v, a);
+    assert_int_equal(rdmafree(other, foreign), 0);
+    assert_int_equal(rdma_vmem_check(NULL), -EINVAL);
+    rdma_vmem_destroy(v);
+    rdma_vmem_destroy(other);
+    free(buffer);
+}
+
+/* ---- damage, debugging ---- */
+
+static struct heap *inside(rdma_vmem_t *v) { return (struct heap *)(void *)v; }
+
+static void the_check_logs_a_sentence(void **state)
+{
+    rdma_vmem_t *v = create(NULL, 4096);
+    raddr_t a = rdmalloc(v, 100);
+
+    (void)state;
+    listen_begin();
+    assert_int_equal(rdma_vmem_check(v), 0);
+    assert_silent();
+    a->units++;
+    listen_begin();
+    assert_int_equal(rdma_vmem_check(v), -EUCLEAN);
+    assert_said("rdma_vmem_check: ");
+    a->units--;
+    assert_int_equal(rdma_vmem_check(v), 0);
+    rdma_vmem_destroy(v);
+}
+
+static void set_debug(const char *value)
+{
+    char why[256] = "";
+
+    setenv("RMALLOC_DEBUG", value, 1);
+    assert_int_equal(settings_load(why, sizeof(why)), 0);
+}
+
+static int debug_on(void **state)
+{
+    (void)state;
+    set_debug("1");
+    return 0;
+}
+
+static int debug_off(void **state)
+{
+    (void)state;
+    set_debug("0");
+    return 0;
+}
+
+static void debugging_finds_damage_at_the_next_operation(void **state)
+{
+    rdma_vmem_t *v = create(NULL, 4096);
+    raddr_t a = rdmalloc(v, 100), b = rdmalloc(v, 100);
+    struct rdesc *lost = inside(v)->pool.free;
+
+    (void)state;
+    inside(v)->pool.free = NULL;
+    listen_begin();
+    assert_int_equal(rdmafree(v, b), -EUCLEAN);
+    assert_said("rdmafree: the allocator is damaged");
+    b->link = lost;
+    assert_int_equal(rdma_vmem_check(v), 0);
+    a->size = 1000000;
+    listen_begin();
+    assert_no_block(v, 1, EUCLEAN);
+    assert_said("rdmalloc: the allocator is damaged");
+    rdma_vmem_destroy(v);
+}
+
+static void debugging_tells_every_misuse(void **state)
+{
+    rdma_vmem_t *v = create(NULL, 4096), *other = create(NULL, 4096);
+    raddr_t a = rdmalloc(v, 100), b = rdmalloc(v, 1), foreign = rdmalloc(other, 1);
+    static char nonsense[256];
+
+    (void)state;
+    assert_int_equal(rdmafree(v, a), 0);
+    listen_begin();
+    assert_int_equal(rdmafree(v, a), -EINVAL);
+    assert_said("rdmafree: the descriptor has been freed");
+    listen_begin();
+    assert_int_equal(rdmafree(v, foreign), -EINVAL);
+    assert_said("no descriptor of this instance");
+    listen_begin();
+    assert_null(getmem(v, (raddr_t)(void *)nonsense));
+    assert_said("getmem: what is given is no descriptor");
+    listen_begin();
+    assert_true(rdma_vmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
+    assert_said("rdma_vmem_offset: ");
+    listen_begin();
+    assert_no_use(v, (raddr_t)(void *)((char *)b + 16));
+    assert_said("no descriptor");
+    listen_begin();
+    assert_int_equal(rdmafree(v, ADDR_NULL), -EINVAL);
+    assert_said("ADDR_NULL");
+    assert_int_equal(rdmafree(v, b), 0);
+    rdma_vmem_destroy(v);
+    rdma_vmem_destroy(other);
+}
+
+static void debugging_changes_no_result(void **state)
+{
+    rdma_vmem_t *v = create(NULL, 30 * UNIT);
+    raddr_t d[8] = {ADDR_NULL};
+    unsigned refused = 0;
+
+    (void)state;
+    listen_begin();
+    for (unsigned i = 0; i < 2000; i++) {
+        raddr_t *slot = &d[i * 5 % 7];
+
+        if (*slot != ADDR_NULL)
+            assert_int_equal(rdmafree(v, *slot), 0);
+        *slot = rdmalloc(v, i * 37 % 500);
+        if (*slot == ADDR_NULL) {
+            assert_int_equal(errno, EAGAIN);
+            refused++;
+        }
+    }
+    assert_silent();
+    assert_true(refused > 0 && refused < 2000);
+    rdma_vmem_destroy(v);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_bad_configuration_is_refused_and_explained),
+        cmocka_unit_test(the_environment_is_read_without_rinit),
+        cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_off),
+        cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_off),
+        cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_off),
+        cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_off),
+        cmocka_unit_test_setup(statistics_are_filled_in, debug_off),
+        cmocka_unit_test_setup(misuse_is_detected_and_does_no_harm, debug_off),
+        cmocka_unit_test_setup(the_check_logs_a_sentence, debug_off),
+        cmocka_unit_test_setup(debugging_finds_damage_at_the_next_operation, debug_on),
+        cmocka_unit_test_setup(debugging_tells_every_misuse, debug_on),
+        cmocka_unit_test_setup(debugging_changes_no_result, debug_on),
+        cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_on),
+        cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_on),
+        cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_on),
+        cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_on),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "create") == 0)
+        return create_and_tell();
+    return cmocka_run_group_tests_name("vmem", tests, NULL, NULL);
+}
