@@ -40,12 +40,12 @@ struct rdesc {
     struct rdesc *prev, *next; /* neighbours in the order of the owner: of allocation, or of reading */
     struct rdesc *link;        /* pool; order of notifications: never the heap's while the block is handed out */
 
+    uint8_t payload[DESC_INLINE_MAX]; /* of an inline message; its address is what rmem(3) promises: a multiple of 16 */
     uint64_t header;                  /* user header that travels with the message */
-    uint8_t payload[DESC_INLINE_MAX]; /* of an inline message */
     uint64_t spare[2];
 } __attribute__((aligned(CACHE_LINE)));
 
-static_assert(offsetof(struct rdesc, header) == CACHE_LINE, "the first line is what every path touches");
+static_assert(offsetof(struct rdesc, payload) == CACHE_LINE, "the first line is what every path touches");
 static_assert(sizeof(struct rdesc) == 2 * CACHE_LINE, "a descriptor is two lines");
 
 struct desc_chunk;

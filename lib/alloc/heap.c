@@ -82,6 +82,7 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->whole = ~h->round_up;
     h->shift = (uint32_t)__builtin_ctz(cfg->unit_size);
     h->base = cfg->base;
+    h->owner = cfg->owner != NULL ? cfg->owner : h;
     h->bytes = cfg->bytes;
     h->algorithm = cfg->algorithm;
     h->ops = fits[cfg->algorithm].ops;

@@ -196,9 +196,9 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d)
 static int next_fit_open(struct heap *h, const struct heap_config *cfg)
 {
     (void)cfg;
-    h->list = (struct rdesc){.state = DESC_POOLED, .owner = h};
+    h->list = (struct rdesc){.state = DESC_POOLED, .owner = h->owner};
     h->last = &h->list;
-    h->gap = (struct rdesc){.state = DESC_GAP, .owner = h};
+    h->gap = (struct rdesc){.state = DESC_GAP, .owner = h->owner};
     settle(h, 0);
     return 0;
 }
@@ -229,7 +229,7 @@ static int check_block(const struct heap *h, const struct rdesc *d, char *why, s
 
     if ((d->state == DESC_GAP) != (d == &h->gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
         return heap_broken(why, n, "the block at %llu is in state %u", at, d->state);
-    if (d->owner != h)
+    if (d->owner != h->owner)
         return heap_broken(why, n, "the block at %llu belongs to another owner", at);
     if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset >= h->bytes ||
         (uint64_t)d->units << h->shift > h->bytes - d->offset + h->round_up)

@@ -38,7 +38,7 @@ static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint
     d->offset = offset;
     d->units = (uint32_t)(need >> h->shift);
     d->state = DESC_OWNED;
-    d->owner = h;
+    d->owner = h->owner;
     d->prev = last;
     if (UNLIKELY(head > h->mark)) {
         h->peak += head - h->mark;

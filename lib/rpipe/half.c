@@ -50,6 +50,7 @@ static int make_heap(struct rch *ch, void *base, char *why, size_t n)
         .base = base,
         .max_descriptors = ch->cfg.max_descriptors,
         .seed = ch->cfg.allocator.seed,
+        .owner = ch,
     };
     int rc = heap_create(&ch->w.heap, &c);
 

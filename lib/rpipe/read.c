@@ -203,13 +203,18 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
 static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
     struct slot *s;
+    int looks = wait ? WAIT_TIGHT_LOOKS : 1;
+    uint64_t next;
 
     if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY))
         return read_slow(ch, call, d, size, wait);
-    s = &ch->slot[ch->r.nread & ch->mask];
-    if (UNLIKELY(!ring_slot_ready(s, ch->r.nread + 1)))
-        return read_slow(ch, call, d, size, wait);
-    return read_take(ch, call, s, d, size);
+    next = ch->r.nread;
+    s = &ch->slot[next & ch->mask];
+    do {
+        if (LIKELY(ring_slot_ready(s, next + 1)))
+            return read_take(ch, call, s, d, size);
+    } while (--looks > 0);
+    return read_slow(ch, call, d, size, wait);
 }
 
 int rpipe_read(rch_t ch, raddr_t *d, size_t *size) { return read_message(ch, "rread", d, size, true); }

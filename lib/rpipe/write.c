@@ -39,7 +39,6 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
 
     if (d == NULL)
         return NULL;
-    d->owner = ch;
     d->header = 0;
     ch->w.allocated++;
     return d;
@@ -55,10 +54,10 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 {
     struct alloc_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    int rc = channel_trouble(ch, a->call, notice);
+    int rc = 0;
 
-    if (rc != 0)
-        return rc;
+    if ((notice & NOTICE_FAILED) != 0)
+        return channel_trouble(ch, a->call, notice);
     if (a->size > ch->cfg.allocator.alloc_size)
         return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call, a->size,
                     (unsigned long long)ch->cfg.allocator.alloc_size);
@@ -69,8 +68,10 @@ static int alloc_attempt(struct rch *ch, void *arguments)
                         (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
         return 0;
     }
-    if (ch->w.heap == NULL)
-        return R_PENDING; /* PUT: the heap is the reader's, and he is not there yet */
+    if (ch->w.heap == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
+        rc = channel_trouble(ch, a->call, notice);
+        return rc != 0 ? rc : R_PENDING;
+    }
     a->d = give_block(ch, a->size);
     if (a->d == NULL && (notice & NOTICE_JOINED) != 0) {
         rc = credit_fetch(ch);
@@ -78,7 +79,10 @@ static int alloc_attempt(struct rch *ch, void *arguments)
             return rc;
         a->d = give_block(ch, a->size);
     }
-    if (a->d == NULL) {
+    if (a->d == NULL) { /* memory that is there is given also when the reader has closed: only waiting is in vain */
+        rc = channel_trouble(ch, a->call, notice);
+        if (rc != 0)
+            return rc;
         ch->stalls_heap++;
         if (ch->w.heap_sent == ch->w.heap_applied)
             return fail(ch, -ENOBUFS,
@@ -178,7 +182,11 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     atomic_store_explicit(&w->sent, sent + 1, memory_order_relaxed); /* "begun": before the slot, by the release below */
     s->header = d->header;
     if (d->units == 0) {
-        memcpy(s->payload, d->payload, DESC_INLINE_MAX);
+        /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
+        if (bytes <= sizeof(uint64_t))
+            memcpy(s->payload, d->payload, sizeof(uint64_t));
+        else
+            memcpy(s->payload, d->payload, DESC_INLINE_MAX);
         s->kind = SLOT_INLINE;
         s->bytes = (uint8_t)bytes;
         ring_slot_publish(s, sent + 1);
