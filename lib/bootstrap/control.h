@@ -49,11 +49,19 @@ void control_stop(int64_t deadline);
 /* In the child of a fork: closes the sockets, forgets the thread. Takes no lock, waits for nobody. */
 void control_forked(void);
 
-/* Queues a copy of the message; descriptors are duplicated. 0; -EINVAL; -ENOMEM; -ENOTCONN (stopped); -ECONNRESET (the
- * peer has died); -EPIPE (it has left); -ENOTSUP (descriptors over TCP). */
+/* Queues a copy of the message; descriptors are duplicated. 0; -EINVAL; -ENOMEM; -EMFILE; -ENOTCONN (stopped);
+ * -ECONNRESET (the peer has died); -EPIPE (it has left); -ENOTSUP (descriptors over TCP). */
 int control_post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
-/* Until everything posted to `to` (-1: to anybody) so far is with the kernel, or the peer is gone. 0 or -ETIMEDOUT. */
+/* Until everything posted to `to` (-1: to anybody) so far is with the kernel, or the peer is gone. 0 or -ETIMEDOUT;
+ * -EDEADLK on the service thread; -ENOTCONN. */
 int control_flush(int to, int64_t deadline);
+/* Sees to it that the end of `rank` will be noticed: connects, where there is no connection yet. For whoever waits for a
+ * peer that he sends nothing to. */
+void control_heed(int rank);
+/* Has the service thread look at the life words now: peer_gone() follows for the dead, after what they still said. */
+void control_look(void);
+/* On the service thread: this peer breaks the protocol of a layer above. It is cut off as if it had died. */
+void control_cut_off(int rank, const char *why);
 
 enum control_path control_path(int rank); /* how messages would travel; looks at the card, may wait for it briefly */
 /* Where to watch the peer's life word (read-only page), or NULL: not connected yet, or not on this host. Valid until

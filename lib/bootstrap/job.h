@@ -33,6 +33,11 @@ struct job_ops {
     int (*card)(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes);
     void (*abort)(int code) __attribute__((noreturn)); /* ends every process of the job */
     void (*close)(void);                               /* local: does not wait for anybody */
+    /* Ranks on this host, this one included. NULL: every card is at hand, count them. */
+    int (*local_size)(void);
+    /* A descriptor for the service thread to watch, -1 for none, and what to do when it is readable. May be NULL. */
+    int (*watch)(void);
+    void (*watched)(void);
 };
 
 int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes);
@@ -42,6 +47,9 @@ _Noreturn void job_abort(int code);
 void job_close(void);
 int job_rank(void);
 int job_size(void);
+int job_local_size(void);   /* ranks on this host; 0: unknown, but every card is at hand without waiting */
+int job_watch(void);        /* see job_ops.watch; -1: nothing to watch */
+void job_watched(void);
 const char *job_name(void); /* "pmix", "tcp", "single"; NULL before job_open */
 /* For rmalloc_info: the index-th way, what job_ops.query says of it; -ENOENT after the last. */
 int job_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * card.h: the business card: how a rank can be reached, and the cookie that shows that it is the right one.
+ *
+ * Every rank publishes one through the job, and that is how the cookie is known to the job and to nobody else. Two ranks
+ * are on the same host if kernel (boot id) and network namespace are the same: then abstract Unix sockets reach.
+ */
+#ifndef BOOTSTRAP_CARD_H
+#define BOOTSTRAP_CARD_H
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CARD_MAGIC UINT64_C(0x3164726163636d72) /* "rmccard1" on a little-endian machine */
+#define CARD_VERSION 1
+#define CARD_ADDRESSES 8
+#define COOKIE_BYTES 16
+
+struct card_address {
+    uint8_t family; /* 4 or 6 */
+    uint8_t spare[7];
+    uint8_t bytes[16]; /* network byte order */
+};
+
+struct card {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t rank;
+    uint8_t cookie[COOKIE_BYTES];
+    uint8_t boot_id[16];
+    uint64_t network; /* inode of the network namespace; 0: not known, never the same as another's */
+    uint32_t pid;
+    uint16_t tcp_port;      /* host byte order; 0: does not listen */
+    uint8_t unix_bytes;     /* of the name; 0: does not listen */
+    uint8_t addresses;
+    uint8_t unix_name[40];  /* abstract: begins with a zero byte */
+    struct card_address address[CARD_ADDRESSES];
+};
+
+static_assert(sizeof(struct card_address) == 24, "fixed on the wire");
+static_assert(offsetof(struct card, network) == 48 && offsetof(struct card, unix_name) == 64, "fixed on the wire");
+static_assert(sizeof(struct card) == 104 + 24 * CARD_ADDRESSES, "fixed on the wire");
+
+/* Magic, version, rank, cookie, host, pid; no way to be reached yet. 0 or -errno and a sentence. */
+int card_make(struct card *card, int rank, char *why, size_t why_bytes);
+/* Copies what the job says is the card of `rank`, if it can be one. 0, or -EPROTO and a sentence. */
+int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why, size_t why_bytes);
+bool card_same_host(const struct card *a, const struct card *b);
+/* In a time that does not depend on where they differ. */
+bool cookie_equal(const uint8_t *a, const uint8_t *b);
+
+#endif

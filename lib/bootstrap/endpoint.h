@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * endpoint.h: where this process listens, and how others are dialled.
+ *
+ * Unix sockets have abstract names with 128 random bits: they vanish with the process, need no directory, and are never
+ * those of another process later. TCP listens at all addresses, or at the one that RPIPE_INTERFACE names.
+ */
+#ifndef BOOTSTRAP_ENDPOINT_H
+#define BOOTSTRAP_ENDPOINT_H
+
+#include "bootstrap/card.h"
+
+/* A listening socket, with its name or its addresses written into the card; or -errno and a sentence. */
+int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes);
+int endpoint_listen_tcp(struct card *card, const char *interface, char *why, size_t why_bytes);
+/* A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
+int endpoint_dial_unix(const struct card *card, bool *done);
+int endpoint_dial_tcp(const struct card *card, unsigned address, bool *done);
+void endpoint_tune_tcp(int fd); /* a connected socket: no delay, keep-alive */
+/* "10.0.0.1:4711", for sentences */
+void endpoint_print(const struct card *card, unsigned address, char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* job_single.c: a job of one process, which nobody had to start in a special way. */
+#include "bootstrap/job_ways.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    uint8_t card[JOB_CARD_MAX];
+    size_t bytes; /* 0: not published yet */
+} own;
+
+static int single_query(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "a job of one process");
+    return 0;
+}
+
+static int single_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
+{
+    (void)deadline, (void)why, (void)why_bytes;
+    own.bytes = 0;
+    *rank = 0;
+    *size = 1;
+    return 0;
+}
+
+static int single_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+{
+    (void)deadline, (void)why, (void)why_bytes;
+    memcpy(own.card, card, bytes);
+    own.bytes = bytes;
+    return 0;
+}
+
+static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
+{
+    (void)rank, (void)deadline;
+    if (own.bytes == 0) {
+        snprintf(why, why_bytes, "no card has been published yet");
+        return -ENOENT;
+    }
+    memcpy(card, own.card, own.bytes);
+    *bytes = own.bytes;
+    return 0;
+}
+
+static int single_local_size(void) { return 1; }
+static _Noreturn void single_abort(int code) { _exit(code); }
+static void single_close(void) { own.bytes = 0; }
+
+const struct job_ops job_single_ops = {
+    .version = JOB_OPS_VERSION,
+    .name = "single",
+    .query = single_query,
+    .open = single_open,
+    .publish = single_publish,
+    .card = single_card,
+    .abort = single_abort,
+    .close = single_close,
+    .local_size = single_local_size,
+};

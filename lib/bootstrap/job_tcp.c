@@ -1,0 +1,414 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job_tcp.c: a job without a launcher: RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT and RPIPE_SECRET say who is who.
+ *
+ * All cards travel through rank 0, once. Afterwards every rank has the whole table, and the connections to rank 0 serve
+ * for one thing: to pass on network_abort(). They are watched by the service thread; that one of them hangs up means
+ * nothing here, since the control network notices the dead.
+ */
+#include "bootstrap/job_tcp.h"
+
+#include "bootstrap/job_ways.h"
+#include "bootstrap/owned.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define DIAL_MS 2000 /* one attempt to connect */
+
+static struct tcp_job job = {.watch = -1};
+static int listener = -1;
+
+/* "host:port", "[address]:port" */
+static bool split_root(const char *root, struct tcp_job *j)
+{
+    const char *colon = strrchr(root, ':'), *begin = root, *end = colon;
+    char *rest;
+    long port;
+
+    if (colon == NULL)
+        return false;
+    if (*begin == '[') {
+        begin++;
+        end--;
+        if (end < begin || *end != ']')
+            return false;
+    } else if (memchr(root, ':', (size_t)(colon - root)) != NULL) {
+        return false; /* an IPv6 address without brackets */
+    }
+    port = strtol(colon + 1, &rest, 10);
+    if (end <= begin || (size_t)(end - begin) >= sizeof(j->host) || rest == colon + 1 || *rest != '\0' || port < 1 ||
+        port > 65535)
+        return false;
+    snprintf(j->host, sizeof(j->host), "%.*s", (int)(end - begin), begin);
+    snprintf(j->port, sizeof(j->port), "%ld", port);
+    return true;
+}
+
+static int tcp_query(char *why, size_t why_bytes)
+{
+    struct tcp_job parts;
+    long rank = setting_number(SET_RANK), size = setting_number(SET_SIZE);
+
+    if (!setting_given(SET_RANK) || !setting_given(SET_SIZE)) {
+        snprintf(why, why_bytes, "RPIPE_RANK and RPIPE_SIZE are not both set");
+        return -ENOENT;
+    }
+    if (size < 1 || rank < 0 || rank >= size) {
+        snprintf(why, why_bytes, "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1", rank, size);
+        return -EINVAL;
+    }
+    if (size > 1 && !split_root(setting_text(SET_ROOT), &parts)) {
+        snprintf(why, why_bytes, "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
+                 setting_text(SET_ROOT));
+        return -EINVAL;
+    }
+    if (size > 1 && *setting_text(SET_SECRET) == '\0') {
+        snprintf(why, why_bytes, "RPIPE_SECRET is empty; give all processes of the job one word that no other job has");
+        return -EINVAL;
+    }
+    snprintf(why, why_bytes, "rank %ld of %ld%s%s", rank, size, size > 1 ? ", root " : "",
+             size > 1 ? setting_text(SET_ROOT) : "");
+    return 0;
+}
+
+int tcp_resolve(const struct tcp_job *j, struct addrinfo **list, char *why, size_t why_bytes)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    int status = getaddrinfo(j->host, j->port, &hints, list);
+
+    if (status == 0)
+        return 0;
+    snprintf(why, why_bytes, "the host \"%s\" of RPIPE_ROOT: %s", j->host, gai_strerror(status));
+    return status == EAI_AGAIN ? -EAGAIN : -EHOSTUNREACH;
+}
+
+static void tcp_close(void)
+{
+    int i;
+
+    for (i = 0; job.links != NULL && i < job.size; i++)
+        owned_close(job.links[i]);
+    free(job.links);
+    free(job.table);
+    owned_close(job.watch);
+    owned_close(listener);
+    listener = -1;
+    job = (struct tcp_job){.watch = -1};
+}
+
+static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
+{
+    int i;
+
+    job = (struct tcp_job){.watch = -1, .secret = setting_text(SET_SECRET)};
+    job.rank = (int)setting_number(SET_RANK);
+    job.size = (int)setting_number(SET_SIZE);
+    job.links = malloc(sizeof(*job.links) * (size_t)job.size);
+    job.table = calloc((size_t)job.size, sizeof(*job.table));
+    if (job.links == NULL || job.table == NULL) {
+        snprintf(why, why_bytes, "no memory for the table of %d ranks", job.size);
+        tcp_close();
+        return -ENOMEM;
+    }
+    for (i = 0; i < job.size; i++)
+        job.links[i] = -1;
+    if (job.size > 1)
+        split_root(setting_text(SET_ROOT), &job);
+    if (job.size > 1 && job.rank == 0) { /* early: guests that come now need not come twice */
+        listener = tcp_root_listen(&job, deadline, why, why_bytes);
+        if (listener < 0) {
+            int result = listener;
+
+            tcp_close();
+            return result;
+        }
+    }
+    *rank = job.rank;
+    *size = job.size;
+    return 0;
+}
+
+/* Waits until fd is ready for `events`. 0 or -ETIMEDOUT. */
+static int wait_ready(int fd, short events, int64_t deadline)
+{
+    struct pollfd p = {.fd = fd, .events = events};
+    int n;
+
+    do {
+        n = poll(&p, 1, deadline_left_ms(deadline, -1));
+    } while (n < 0 && errno == EINTR);
+    return n > 0 ? 0 : -ETIMEDOUT;
+}
+
+static int send_all(int fd, const void *data, size_t bytes, int64_t deadline)
+{
+    const char *at = data;
+
+    while (bytes > 0) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
+            return -errno;
+        } else if (wait_ready(fd, POLLOUT, deadline) != 0) {
+            return -ETIMEDOUT;
+        }
+    }
+    return 0;
+}
+
+static int receive_all(int fd, void *data, size_t bytes, int64_t deadline)
+{
+    char *at = data;
+
+    while (bytes > 0) {
+        ssize_t n = recv(fd, at, bytes, 0);
+
+        if (n > 0) {
+            at += n;
+            bytes -= (size_t)n;
+        } else if (n == 0) {
+            return -ECONNRESET;
+        } else if (errno != EAGAIN && errno != EINTR) {
+            return -errno;
+        } else if (wait_ready(fd, POLLIN, deadline) != 0) {
+            return -ETIMEDOUT;
+        }
+    }
+    return 0;
+}
+
+/* A dial to a port of this host on which nobody listens can be answered by its own end. */
+static bool met_itself(int fd)
+{
+    struct sockaddr_storage here = {0}, there = {0};
+    socklen_t here_bytes = sizeof(here), there_bytes = sizeof(there);
+
+    return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 && here_bytes == there_bytes &&
+           memcmp(&here, &there, here_bytes) == 0;
+}
+
+static int dial(const struct addrinfo *a, int64_t deadline)
+{
+    int64_t attempt = deadline_in_ms(DIAL_MS);
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int error = 0, one = 1;
+    socklen_t bytes = sizeof(error);
+
+    if (fd < 0)
+        return -errno;
+    if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
+        error = errno;
+        if (error == EINPROGRESS) {
+            if (wait_ready(fd, POLLOUT, attempt < deadline ? attempt : deadline) != 0)
+                error = ETIMEDOUT;
+            else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
+                error = errno;
+        }
+    }
+    if (error == 0 && met_itself(fd))
+        error = ECONNREFUSED;
+    if (error != 0) {
+        close(fd);
+        return -error;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    owned_add(fd);
+    return fd;
+}
+
+/* One visit to rank 0. 0: the table is here. -EAGAIN: try again, `why` says what happened. Else refused. */
+static int visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why, size_t why_bytes)
+{
+    size_t secret_bytes = strlen(job.secret);
+    struct tcp_join join = {.magic = TCP_JOIN_MAGIC, .version = TCP_VERSION, .rank = (uint32_t)job.rank,
+                            .size = (uint32_t)job.size, .secret_bytes = (uint32_t)secret_bytes,
+                            .card_bytes = (uint32_t)card_bytes};
+    struct tcp_verdict verdict;
+    char text[TCP_TEXT_MAX + 1] = "";
+    int i, result;
+
+    result = send_all(fd, &join, sizeof(join), deadline);
+    if (result == 0)
+        result = send_all(fd, job.secret, secret_bytes, deadline);
+    if (result == 0)
+        result = send_all(fd, card, card_bytes, deadline);
+    if (result == 0)
+        result = receive_all(fd, &verdict, sizeof(verdict), deadline);
+    if (result != 0) {
+        snprintf(why, why_bytes, "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?", job.host,
+                 job.port, strerror(-result));
+        return result == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
+    }
+    if (verdict.magic != TCP_VERDICT_MAGIC || verdict.text_bytes > TCP_TEXT_MAX || verdict.code > 0 ||
+        verdict.code < -4095) {
+        snprintf(why, why_bytes, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job", job.host, job.port);
+        return -EPROTO;
+    }
+    if (verdict.code != 0) {
+        receive_all(fd, text, verdict.text_bytes, deadline);
+        snprintf(why, why_bytes, "rank 0 at %s:%s refused this process: %s", job.host, job.port, text);
+        return verdict.code == -EAGAIN ? -EPROTO : verdict.code;
+    }
+    result = receive_all(fd, job.table, sizeof(*job.table) * (size_t)job.size, deadline);
+    for (i = 0; result == 0 && i < job.size; i++) {
+        if (job.table[i].bytes == 0 || job.table[i].bytes > JOB_CARD_MAX)
+            result = -EPROTO;
+    }
+    if (result != 0)
+        snprintf(why, why_bytes, "the table of ranks from rank 0 at %s:%s: %s", job.host, job.port, strerror(-result));
+    return result;
+}
+
+static int guest_join(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+{
+    const struct timespec nap = {0, 20 * NS_PER_MS};
+    struct addrinfo *list, *a;
+    int fd, result;
+
+    for (;;) {
+        list = NULL;
+        result = tcp_resolve(&job, &list, why, why_bytes);
+        if (result != 0 && result != -EAGAIN)
+            return result;
+        for (a = list; a != NULL; a = a->ai_next) {
+            fd = dial(a, deadline);
+            if (fd < 0) {
+                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s; is it running?", job.host,
+                         job.port, strerror(-fd));
+                continue;
+            }
+            result = visit(fd, card, bytes, deadline, why, why_bytes);
+            if (result == 0)
+                job.links[0] = fd;
+            else
+                owned_close(fd);
+            if (result != -EAGAIN) {
+                freeaddrinfo(list);
+                return result;
+            }
+        }
+        if (list != NULL)
+            freeaddrinfo(list);
+        if (deadline_passed(deadline))
+            return -ETIMEDOUT;
+        nanosleep(&nap, NULL);
+    }
+}
+
+/* All links behind one descriptor. Without it only network_abort() is poorer. */
+static void watch_links(void)
+{
+    int i;
+
+    job.watch = epoll_create1(EPOLL_CLOEXEC);
+    owned_add(job.watch);
+    for (i = 0; i < job.size; i++) {
+        struct epoll_event event = {.events = EPOLLIN, .data.fd = i};
+
+        if (job.links[i] >= 0)
+            epoll_ctl(job.watch, EPOLL_CTL_ADD, job.links[i], &event);
+    }
+}
+
+static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+{
+    int result = 0;
+
+    memcpy(job.table[job.rank].card, card, bytes);
+    job.table[job.rank].bytes = (uint32_t)bytes;
+    if (job.size > 1 && job.rank == 0) {
+        result = tcp_root_gather(&job, listener, deadline, why, why_bytes);
+        owned_close(listener);
+        listener = -1;
+    } else if (job.size > 1) {
+        result = guest_join(card, bytes, deadline, why, why_bytes);
+    }
+    if (result == 0 && job.size > 1)
+        watch_links();
+    return result;
+}
+
+static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
+{
+    (void)deadline;
+    if (job.table[rank].bytes == 0) {
+        snprintf(why, why_bytes, "the card of rank %d is not known yet", rank);
+        return -ENOENT;
+    }
+    memcpy(card, job.table[rank].card, job.table[rank].bytes);
+    *bytes = job.table[rank].bytes;
+    return 0;
+}
+
+static void notify_all(const struct tcp_notice *notice)
+{
+    int i;
+
+    for (i = 0; i < job.size; i++) {
+        if (job.links[i] >= 0)
+            send(job.links[i], notice, sizeof(*notice), MSG_NOSIGNAL | MSG_DONTWAIT);
+    }
+}
+
+static _Noreturn void tcp_abort(int code)
+{
+    struct tcp_notice notice = {TCP_NOTICE_MAGIC, code, (uint32_t)job.rank};
+
+    if (job.links != NULL)
+        notify_all(&notice);
+    _exit(code);
+}
+
+static int tcp_watch(void) { return job.watch; }
+
+static void tcp_watched(void)
+{
+    struct tcp_notice notice;
+    struct epoll_event event;
+    ssize_t n;
+    int i;
+
+    while (epoll_wait(job.watch, &event, 1, 0) == 1) {
+        i = event.data.fd;
+        n = recv(job.links[i], &notice, sizeof(notice), MSG_DONTWAIT);
+        if (n < 0 && (errno == EAGAIN || errno == EINTR))
+            continue;
+        if (n == (ssize_t)sizeof(notice) && notice.magic == TCP_NOTICE_MAGIC) {
+            log_error("rank %u has aborted the job, code %d", notice.from, notice.code);
+            notify_all(&notice);
+            _exit(notice.code);
+        }
+        epoll_ctl(job.watch, EPOLL_CTL_DEL, job.links[i], NULL);
+        owned_close(job.links[i]);
+        job.links[i] = -1;
+    }
+}
+
+const struct job_ops job_tcp_ops = {
+    .version = JOB_OPS_VERSION,
+    .name = "tcp",
+    .query = tcp_query,
+    .open = tcp_open,
+    .publish = tcp_publish,
+    .card = tcp_card,
+    .abort = tcp_abort,
+    .close = tcp_close,
+    .watch = tcp_watch,
+    .watched = tcp_watched,
+};

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job_tcp_root.c: rank 0 of the tcp bootstrap: listens, gathers the cards of all ranks, hands out the table.
+ *
+ * The port is open to anybody, so every guest has a buffer of its own and a deadline of its own, and nothing that a guest
+ * says or leaves unsaid holds up the others. A guest that is refused is told why; a stranger is not.
+ */
+#include "bootstrap/job_tcp.h"
+
+#include "bootstrap/owned.h"
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define BIND_MS 2000
+#define STRANGERS_MAX 1024 /* guests that have not said who they are, at one time */
+#define WARNINGS_MAX 10
+
+struct guest {
+    int fd, rank; /* -1: has not joined yet */
+    int64_t deadline;
+    size_t bytes; /* received so far; after the gathering: sent so far */
+    uint8_t said[sizeof(struct tcp_join) + TCP_SECRET_MAX + JOB_CARD_MAX];
+};
+
+struct gathering {
+    struct tcp_job *job;
+    struct guest **guest;
+    struct pollfd *polls; /* [0] is the listener, [1 + i] guest i */
+    int guests, room, joined, warnings;
+};
+
+static bool bind_any_port(int fd, const struct tcp_job *job, int family)
+{
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(job->port))};
+    struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(job->port))};
+
+    if (family == AF_INET6)
+        return bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0;
+    return bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0;
+}
+
+/* At the address that RPIPE_ROOT names; on all, if that is none of this host (behind a translation of addresses). */
+static int listen_once(const struct tcp_job *job, const struct addrinfo *list)
+{
+    const struct addrinfo *a;
+    int one = 1, fd, error = EADDRNOTAVAIL;
+
+    for (a = list; a != NULL; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd < 0) {
+            error = errno;
+            continue;
+        }
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+        if ((bind(fd, a->ai_addr, a->ai_addrlen) == 0 ||
+             (errno == EADDRNOTAVAIL && bind_any_port(fd, job, a->ai_family))) &&
+            listen(fd, 4096) == 0)
+            return fd;
+        error = errno;
+        close(fd);
+    }
+    return -error;
+}
+
+int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size_t why_bytes)
+{
+    const struct timespec nap = {0, 50 * NS_PER_MS};
+    int64_t patience = deadline_in_ms(BIND_MS);
+    struct addrinfo *list;
+    int fd = tcp_resolve(job, &list, why, why_bytes);
+
+    if (fd != 0)
+        return fd;
+    /* A guest that dials before we listen can meet itself on a port of the ephemeral range, and hold it for a moment. */
+    while ((fd = listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) && !deadline_passed(deadline))
+        nanosleep(&nap, NULL);
+    freeaddrinfo(list);
+    if (fd < 0)
+        snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port, strerror(-fd),
+                 fd == -EADDRINUSE ? "; another job has this port: choose another" : "");
+    else
+        owned_add(fd);
+    return fd;
+}
+
+static void guest_drop(struct gathering *g, int i)
+{
+    struct guest *guest = g->guest[i];
+
+    if (guest->rank >= 0) {
+        g->joined--;
+        g->job->table[guest->rank].bytes = 0;
+    }
+    owned_close(guest->fd);
+    free(guest);
+    g->guests--;
+    g->guest[i] = g->guest[g->guests];
+    g->polls[1 + i] = g->polls[1 + g->guests];
+}
+
+static void guest_warn(struct gathering *g, const char *text)
+{
+    if (g->warnings++ < WARNINGS_MAX)
+        log_warn("bootstrap tcp: a process was refused: %s", text);
+}
+
+static void guest_refuse(struct gathering *g, int i, int code, const char *text)
+{
+    struct {
+        struct tcp_verdict verdict;
+        char text[TCP_TEXT_MAX];
+    } answer = {{TCP_VERDICT_MAGIC, code, 0}, ""};
+
+    guest_warn(g, text);
+    snprintf(answer.text, sizeof(answer.text), "%s", text);
+    answer.verdict.text_bytes = (uint32_t)strlen(answer.text);
+    /* a fresh socket takes this little at once; if not, the guest only learns less */
+    send(g->guest[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    guest_drop(g, i);
+}
+
+static bool secret_right(const struct tcp_job *job, const uint8_t *secret, size_t bytes)
+{
+    size_t length = strlen(job->secret), i;
+    unsigned difference = bytes != length;
+
+    for (i = 0; i < bytes; i++)
+        difference |= (unsigned)(secret[i] ^ (uint8_t)job->secret[i % (length + 1)]);
+    return difference == 0;
+}
+
+/* Looks at what guest i has said so far. True: it is still there. */
+static bool guest_heard(struct gathering *g, int i)
+{
+    struct guest *guest = g->guest[i];
+    struct tcp_job *job = g->job;
+    struct tcp_join join;
+    char text[TCP_TEXT_MAX];
+
+    if (guest->bytes < sizeof(join))
+        return true;
+    memcpy(&join, guest->said, sizeof(join));
+    if (join.magic != TCP_JOIN_MAGIC || join.secret_bytes > TCP_SECRET_MAX || join.card_bytes > JOB_CARD_MAX) {
+        guest_warn(g, "it does not speak the language of this bootstrap");
+        guest_drop(g, i);
+        return false;
+    }
+    if (guest->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
+        return true;
+    if (!secret_right(job, guest->said + sizeof(join), join.secret_bytes)) {
+        guest_refuse(g, i, -EACCES, "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
+        return false;
+    }
+    if (join.version != TCP_VERSION) {
+        snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d", join.version, TCP_VERSION);
+        guest_refuse(g, i, -EPROTO, text);
+        return false;
+    }
+    if (join.size != (uint32_t)job->size || join.rank == 0 || join.rank >= (uint32_t)job->size) {
+        snprintf(text, sizeof(text), "it says that it is rank %u of %u; rank 0 has RPIPE_SIZE %d", join.rank, join.size,
+                 job->size);
+        guest_refuse(g, i, -EINVAL, text);
+        return false;
+    }
+    if (job->table[join.rank].bytes != 0 || join.card_bytes == 0) {
+        snprintf(text, sizeof(text), "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
+        guest_refuse(g, i, -EEXIST, text);
+        return false;
+    }
+    memcpy(job->table[join.rank].card, guest->said + sizeof(join) + join.secret_bytes, join.card_bytes);
+    job->table[join.rank].bytes = join.card_bytes;
+    guest->rank = (int)join.rank;
+    guest->deadline = DEADLINE_NEVER;
+    g->joined++;
+    return true;
+}
+
+static void guest_readable(struct gathering *g, int i)
+{
+    struct guest *guest = g->guest[i];
+    ssize_t n = recv(guest->fd, guest->said + guest->bytes, sizeof(guest->said) - guest->bytes, 0);
+
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    /* A guest that has joined keeps silent: what comes now is its end. Its place is free again. */
+    if (n <= 0 || guest->rank >= 0) {
+        guest_drop(g, i);
+        return;
+    }
+    guest->bytes += (size_t)n;
+    guest_heard(g, i);
+}
+
+static void guest_accept(struct gathering *g, int listener)
+{
+    int one = 1, fd;
+    struct guest *guest;
+
+    while (g->guests < g->room && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+        guest = calloc(1, sizeof(*guest));
+        if (guest == NULL) {
+            close(fd);
+            return;
+        }
+        owned_add(fd);
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+        guest->fd = fd;
+        guest->rank = -1;
+        guest->deadline = deadline_in_ms(TCP_JOIN_MS);
+        g->polls[1 + g->guests] = (struct pollfd){.fd = fd, .events = POLLIN};
+        g->guest[g->guests++] = guest;
+    }
+}
+
+static int gather_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
+{
+    int i, missing = 0;
+
+    while (g->joined < g->job->size - 1) {
+        /* A full house waits for a guest's deadline, not for the listener. */
+        g->polls[0] = (struct pollfd){.fd = g->guests < g->room ? listener : -1, .events = POLLIN};
+        if (deadline_passed(deadline)) {
+            while (missing < g->job->size - 1 && g->job->table[missing].bytes != 0)
+                missing++;
+            snprintf(why, why_bytes, "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is missing",
+                     g->joined + 1, g->job->size, g->job->host, g->job->port, missing);
+            return -ETIMEDOUT;
+        }
+        if (poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)
+            return -errno;
+        for (i = g->guests - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
+            if (g->polls[1 + i].revents != 0)
+                guest_readable(g, i);
+            else if (deadline_passed(g->guest[i]->deadline))
+                guest_drop(g, i);
+        }
+        if ((g->polls[0].revents & POLLIN) != 0)
+            guest_accept(g, listener);
+    }
+    return 0;
+}
+
+/* The verdict and the table, to everybody, as fast as each takes it. */
+static int hand_out(struct gathering *g, int64_t deadline, char *why, size_t why_bytes)
+{
+    size_t table_bytes = sizeof(struct tcp_slot) * (size_t)g->job->size;
+    size_t all = sizeof(struct tcp_verdict) + table_bytes;
+    struct tcp_verdict *answer = malloc(all);
+    int i, left, result = 0;
+
+    if (answer == NULL)
+        return -ENOMEM;
+    *answer = (struct tcp_verdict){TCP_VERDICT_MAGIC, 0, 0};
+    memcpy(answer + 1, g->job->table, table_bytes);
+    for (i = 0; i < g->guests; i++) {
+        g->guest[i]->bytes = 0;
+        g->polls[1 + i].events = g->guest[i]->rank >= 0 ? POLLOUT : 0;
+        g->polls[1 + i].revents = g->polls[1 + i].events;
+    }
+    g->polls[0].fd = -1;
+    for (;;) {
+        for (i = g->guests - 1, left = 0; i >= 0; i--) {
+            struct guest *guest = g->guest[i];
+            ssize_t n;
+
+            if (guest->rank < 0 || guest->bytes == all)
+                continue;
+            left++;
+            if (g->polls[1 + i].revents == 0)
+                continue;
+            n = send(guest->fd, (char *)answer + guest->bytes, all - guest->bytes, MSG_NOSIGNAL);
+            if (n >= 0) {
+                guest->bytes += (size_t)n;
+            } else if (errno != EAGAIN && errno != EINTR) {
+                /* It is dead. The others have its card, and will find that out where they need it. */
+                log_warn("bootstrap tcp: rank %d has gone while it joined: %s", guest->rank, strerror(errno));
+                guest->bytes = all;
+            }
+            if (guest->bytes == all) {
+                g->polls[1 + i].events = 0;
+                left--;
+            }
+        }
+        if (left == 0)
+            break;
+        if (deadline_passed(deadline)) {
+            snprintf(why, why_bytes, "%d ranks do not take the table of ranks in time", left);
+            result = -ETIMEDOUT;
+            break;
+        }
+        poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200));
+    }
+    free(answer);
+    return result;
+}
+
+int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why, size_t why_bytes)
+{
+    struct gathering g = {.job = job, .room = job->size + STRANGERS_MAX};
+    int i, result = -ENOMEM;
+
+    snprintf(why, why_bytes, "no memory to let %d ranks join", job->size);
+    g.guest = calloc((size_t)g.room, sizeof(*g.guest));
+    g.polls = calloc((size_t)g.room + 1, sizeof(*g.polls));
+    if (g.guest != NULL && g.polls != NULL)
+        result = gather_all(&g, listener, deadline, why, why_bytes);
+    if (result == 0)
+        result = hand_out(&g, deadline, why, why_bytes);
+    for (i = 0; i < g.guests; i++) {
+        if (result == 0 && g.guest[i]->rank >= 0)
+            job->links[g.guest[i]->rank] = g.guest[i]->fd;
+        else
+            owned_close(g.guest[i]->fd);
+        free(g.guest[i]);
+    }
+    free(g.guest);
+    free(g.polls);
+    return result;
+}

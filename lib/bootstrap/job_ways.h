@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* job_ways.h: the ways into a job that are linked into the library; pmix is a module. */
+#ifndef BOOTSTRAP_JOB_WAYS_H
+#define BOOTSTRAP_JOB_WAYS_H
+
+#include "bootstrap/job.h"
+
+extern const struct job_ops job_single_ops;
+extern const struct job_ops job_tcp_ops;
+
+#endif
