@@ -35,7 +35,7 @@ static struct {
     rdma_op_t op;
     enum progress progress;
     bool check;
-} options = {512, 4000, "heat2d.png", RDMA_PUT, AUTO, true};
+} options = {640, 6400, "heat2d.png", RDMA_PUT, AUTO, true};
 
 /* What a process has of the plate. A side without a neighbour has peer -1 and the rim, a row of zeros. */
 struct band {
@@ -112,8 +112,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"size", 's', "N", 0, "The plate has N x N cells (512)", 0},
-    {"steps", 'n', "N", 0, "Time steps (4000)", 0},
+    {"size", 's', "N", 0, "The plate has N x N cells (640)", 0},
+    {"steps", 'n', "N", 0, "Time steps (6400)", 0},
     {"output", 'o', "FILE", 0, "PNG of the beginning and the end (heat2d.png); \"\" for none", 0},
     {"op", 'p', "put|get", 0, "Who moves the halo rows: their writer (put) or their reader (get)", 0},
     {"progress", 'P', "WHEN", 0, "live (one line that changes), lines, none, or auto: live on a terminal", 0},
@@ -154,7 +154,7 @@ static bool on_terminal(void)
 static void show_progress(int step, double began)
 {
     static double last;
-    static int tenth = -1;
+    static int fifth;
     double now = seconds(), took = now - began;
     double share = options.steps > 0 ? (double)step / options.steps : 1.0;
     char bar[41];
@@ -162,9 +162,9 @@ static void show_progress(int step, double began)
     if (options.progress == NONE)
         return;
     if (options.progress == LINES) {
-        if (step > 0 && (int)(share * 5) > tenth)
+        if (step > 0 && (int)(share * 5) > fifth)
             fprintf(stderr, "heat2d: step %d of %d, %.1f s\n", step, options.steps, took);
-        tenth = (int)(share * 5);
+        fifth = (int)(share * 5);
         return;
     }
     if (now - last < 0.05 && step < options.steps)
@@ -468,9 +468,11 @@ int main(int argc, char **argv)
     argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
     MUST(NULL, rinit(&b.rank, &b.nranks));
     if (b.nranks > options.size) {
-        fprintf(stderr, "heat2d: %d processes cannot share %d rows; give at least one row to each\n", b.nranks,
-                options.size);
-        network_abort(2);
+        if (b.rank == 0)
+            fprintf(stderr, "heat2d: %d processes cannot share %d rows; give at least one row to each\n", b.nranks,
+                    options.size);
+        rexit();
+        return 2;
     }
     if (options.progress == AUTO)
         options.progress = b.rank == 0 && on_terminal() ? LIVE : LINES;

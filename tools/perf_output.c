@@ -8,6 +8,7 @@
 #include "perf.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,8 +33,11 @@ static double bytes_per_second(const struct perf_result *r) { return (double)r->
 
 static void table_begin(const struct perf_options *o)
 {
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
+    double load;
+
     printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rmalloc_version(), perf_launch_name(),
-           sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"));
+           processors, setting_value("RPIPE_WAIT"));
     if (o->slots > 0)
         printf(", %ld slots", o->slots);
     if (o->bound > 0)
@@ -49,6 +53,10 @@ static void table_begin(const struct perf_options *o)
     else
         printf("%d rounds of %g s", o->rounds, o->seconds);
     printf(" for each size; every size was checked byte by byte before.\n");
+    if (getloadavg(&load, 1) == 1 && load > 0.5 * (double)processors)
+        printf("The machine is BUSY: load average %.1f on %ld processors; what follows tells more about that than "
+               "about pipes.\n",
+               load, processors);
 }
 
 static void table_heading(const struct perf_options *o, const struct perf_result *r)
