@@ -72,12 +72,14 @@ static bool has(const struct perf_result *r, int n, bool latency)
     return false;
 }
 
+/* Latency is the p50 as a line and a band up to the p99; bandwidth is the median of the rounds. */
 static void print_panel(FILE *script, const struct perf_result *r, int n, const int *curve_of, bool latency)
 {
     const char *separator = "plot ";
 
-    fprintf(script, "set title '%s'\nset ylabel '%s'\nset key %s\n", latency ? "Latency" : "Bandwidth",
-            latency ? "microseconds" : "GB/s", latency ? "top left" : "bottom right");
+    fprintf(script, "set title '%s'\nset ylabel '%s'\nset key %s Left reverse samplen 2 spacing 1.2\n",
+            latency ? "Latency: p50, with a band up to p99" : "Bandwidth", latency ? "microseconds" : "GB/s",
+            latency ? "top left" : "bottom right");
     for (int i = 0; i < n; i++) {
         const char *colour = colours[curve_of[i] % 4];
 
@@ -85,13 +87,10 @@ static void print_panel(FILE *script, const struct perf_result *r, int n, const 
             continue;
         if (latency)
             fprintf(script,
-                    "%s$d%d using 1:4:5 with filledcurves fc rgb '%s' fs transparent solid 0.15 noborder "
-                    "title 'p50 to p99, %s'",
-                    separator, curve_of[i], colour, curve_name(&r[i]));
-        else
-            fprintf(script, "%s", separator);
+                    "%s$d%d using 1:4:5 with filledcurves fc rgb '%s' fs transparent solid 0.15 noborder notitle",
+                    separator, curve_of[i], colour);
         fprintf(script, "%s$d%d using 1:%d with linespoints lw 2 pt 7 ps 0.7 lc rgb '%s' title '%s'",
-                latency ? ", " : "", curve_of[i], latency ? 2 : 3, colour, curve_name(&r[i]));
+                latency ? ", " : separator, curve_of[i], latency ? 4 : 3, colour, curve_name(&r[i]));
         separator = ", ";
     }
     fprintf(script, "\n");
@@ -108,13 +107,14 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
     print_data(script, r, n, curve_of);
     fprintf(script, "set terminal pngcairo size %d,520 font 'Sans,11'\nset output ", panels * 700);
     print_quoted(script, path);
-    fprintf(script,
-            "\nset multiplot layout 1,%d title 'rmalloc\\_perf %s: 2 processes, payload %s' font ',13'\n"
-            "set logscale x 2\nset logscale y 10\nset xlabel 'bytes of a message'\nset border 3 lc rgb '#555555'\n"
-            "set tics nomirror textcolor rgb '#333333'\nset grid lc rgb '#dddddd' lw 1\nset xtics rotate by -40\n"
-            "set xtics ('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, '2M' 2097152, "
-            "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
-            panels, rmalloc_version(), o->touch ? "filled and read" : "not touched");
+    fprintf(
+        script,
+        "\nset multiplot layout 1,%d title 'rmalloc\\_perf %s: 2 processes, payload %s' font ',13'\n"
+        "set logscale x 2\nset logscale y 10\nset xlabel 'bytes of a message'\nset border 3 lc rgb '#555555'\n"
+        "set tics nomirror textcolor rgb '#333333'\nset grid lt 1 lc rgb '#dddddd' lw 0.7\nset xtics rotate by -40\n"
+        "set xtics ('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, '2M' 2097152, "
+        "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
+        panels, rmalloc_version(), o->touch ? "filled and read" : "not touched");
     if (has(r, n, true))
         print_panel(script, r, n, curve_of, true);
     if (has(r, n, false))
