@@ -164,9 +164,8 @@ enum message { MESSAGE_HALF = 64, MESSAGE_BYE, MESSAGE_FAIL, MESSAGE_EVENT_ON, M
 int channel_refuses(struct rch *ch, const char *call, enum side side); /* NULL, closed, forked, wrong end: the code */
 int channel_trouble(struct rch *ch, const char *call, uint32_t notice); /* joined end: peer gone, failed: code or 0 */
 bool channel_peer_died(const struct rch *ch, uint32_t notice);
-int channel_lock(struct rch *ch, uint32_t notice);
-void channel_unlock(struct rch *ch, uint32_t notice);
 int channel_timed_out(struct rch *ch, const char *call, const char *awaited);
+int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held);
 void channel_kick(struct rch *ch); /* makes the reader's descriptor readable */
 
 typedef int (*attempt)(struct rch *ch, void *arguments); /* 0, R_PENDING: wait and try again, or an error */

@@ -22,8 +22,11 @@ int channel_refuses(struct rch *ch, const char *call, enum side side)
     uint32_t notice;
 
     if (ch == NULL) {
-        error_set("%s: the channel is NULL", call);
-        return -EINVAL;
+        int rc = job_refuses(call);
+
+        if (rc == 0)
+            error_set("%s: the channel is NULL", call);
+        return rc != 0 ? rc : -EINVAL;
     }
     notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     if ((notice & NOTICE_FORKED) != 0) {
@@ -44,9 +47,13 @@ bool channel_peer_died(const struct rch *ch, uint32_t notice)
 {
     struct rch *changing = (struct rch *)ch;
 
-    /* an end that is not joined does not look at the life word: the peer's half may still be on its way here */
-    if ((notice & NOTICE_DEAD) == 0 && ((notice & NOTICE_JOINED) == 0 || !life_died(ch->life)))
-        return false;
+    if ((notice & NOTICE_DEAD) == 0) {
+        if (!life_died((notice & NOTICE_JOINED) != 0 ? ch->life : control_life(ch->peer)))
+            return false;
+        control_look(); /* the service thread hears what the dead still said, and tells every end */
+        if ((notice & NOTICE_JOINED) == 0)
+            return false; /* perhaps the peer's half is still on its way here */
+    }
     atomic_thread_fence(memory_order_acquire); /* what is looked at from here on is as the dead left it */
     if (ch->died == 0)
         changing->died = clock_now();
@@ -74,6 +81,14 @@ int channel_timed_out(struct rch *ch, const char *call, const char *awaited)
         return fail(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
     return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call, awaited,
                 ch->timeout_ms, ch->peer);
+}
+
+int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held)
+{
+    if (ch->pool.made < ch->pool.limit)
+        return fail(ch, -ENOMEM, "%s: no memory for another descriptor", call);
+    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger", call,
+                (unsigned long long)held, ch->cfg.max_descriptors);
 }
 
 void channel_kick(struct rch *ch)

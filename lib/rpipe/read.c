@@ -24,12 +24,6 @@ static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint6
     return fail(ch, -EPROTO, "%s", reason);
 }
 
-static NOINLINE int no_descriptor(struct rch *ch, const char *call)
-{
-    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages; free some, or make max_descriptors (%u) larger", call,
-                (unsigned long long)ch->r.held, ch->cfg.max_descriptors);
-}
-
 /* A heap message: d->offset and d->size are copied and not yet believed. */
 static inline int take_heap(struct rch *ch, struct rdesc *d)
 {
@@ -65,7 +59,7 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
     int rc;
 
     if (UNLIKELY(d == NULL))
-        return no_descriptor(ch, call);
+        return channel_no_descriptor(ch, call, ch->r.held);
     kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
     d->header = s->header;
     d->owner = ch;

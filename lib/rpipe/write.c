@@ -63,10 +63,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
                     (unsigned long long)ch->cfg.allocator.alloc_size);
     if (a->size <= ch->inline_max) {
         a->d = give_inline(ch, a->size);
-        if (a->d == NULL)
-            return fail(ch, -ENOBUFS, "%s: this end holds %llu unsent messages; max_descriptors is %u", a->call,
-                        (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
-        return 0;
+        return a->d != NULL ? 0 : channel_no_descriptor(ch, a->call, ch->w.allocated);
     }
     if (ch->w.heap == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
         rc = channel_trouble(ch, a->call, notice);
