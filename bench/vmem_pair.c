@@ -2,10 +2,10 @@
 /*
  * vmem_pair.c: what rdmalloc + rdmafree cost, beside malloc + free of mimalloc and of the C library.
  *
- * All three are called as a program calls them: exported symbols of shared libraries, through direct calls. In every round
- * each allocator runs each pattern once, one after the other, so that a noisy moment strikes all; medians, minima, and the
- * ratios of both are printed. libmimalloc takes the place of malloc, under all its names, in a program that is linked with
- * it, so the C library's own is looked up in the C library.
+ * All three are called as a program calls them: exported symbols of shared libraries, through direct calls. In every
+ * round each allocator runs each pattern once, one after the other, so that a noisy moment strikes all; medians,
+ * minima, and the ratios of both are printed. libmimalloc takes the place of malloc, under all its names, in a
+ * program that is linked with it, so the C library's own is looked up in the C library.
  *
  * usage: vmem_pair [rounds [pairs]]
  */

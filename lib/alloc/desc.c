@@ -2,8 +2,8 @@
 /*
  * desc.c: pools of descriptors, see desc.h.
  *
- * Memory comes in chunks that double from FIRST_CHUNK to LAST_CHUNK descriptors and are given back with the pool, never
- * before: that is what makes the pool type-stable.
+ * Memory comes in chunks that double from FIRST_CHUNK to LAST_CHUNK descriptors and are given back with the pool,
+ * never before: that is what makes the pool type-stable.
  */
 #include "alloc/desc.h"
 

@@ -2,11 +2,11 @@
 /*
  * desc.h: the descriptor behind raddr_t, and pools of descriptors.
  *
- * A descriptor stands for one piece of memory that may or may not be mapped here, so nothing about the piece is kept in
- * the piece itself. Two cache lines: the first is what every path touches, the second what a small message needs.
+ * A descriptor stands for one piece of memory that may or may not be mapped here, so nothing about the piece is kept
+ * in the piece itself. Two cache lines: the first is what every path touches, the second what a small message needs.
  *
- * Pools are type-stable: memory of a descriptor is never anything else while its pool lives, so that a stale raddr_t can
- * be looked at, and be recognized by its state, without touching foreign memory.
+ * Pools are type-stable: memory of a descriptor is never anything else while its pool lives, so that a stale raddr_t
+ * can be looked at, and be recognized by its state, without touching foreign memory.
  */
 #ifndef ALLOC_DESC_H
 #define ALLOC_DESC_H

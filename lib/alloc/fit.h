@@ -3,9 +3,10 @@
  * fit.h: a heap from inside, and what a heuristic implements. For heap.c, vmem.c and the fits; others include heap.h.
  *
  * A fit decides where a block lies and keeps the order of its blocks; heap.c keeps what is the same for all: range,
- * units, descriptors, counters. Next-fit, the default, is called directly (next_fit.h), the others through their table:
- * a new one is a file, a line in heap.c, and its state in the descriptors. Of a free block's descriptor all but offset,
- * units, state and owner is the fit's: prev and next for neighbours by address, link and the second line for a tree.
+ * units, descriptors, counters. Next-fit, the default, is called directly (next_fit.h), the others through their
+ * table: a new one is a file, a line in heap.c, and its state in the descriptors. Of a free block's descriptor all
+ * but offset, units, state and owner is the fit's: prev and next for neighbours by address, link and the second line
+ * for a tree.
  */
 #ifndef ALLOC_FIT_H
 #define ALLOC_FIT_H
@@ -23,12 +24,12 @@ struct fit_ops {
     uint64_t (*used)(const struct heap *h);    /* bytes handed out, in whole units */
     uint64_t (*largest)(const struct heap *h); /* request that would succeed, but for a lack of descriptors */
     uint64_t (*stuck)(const struct heap *h);   /* bytes neither handed out nor usable */
-    /* 0, how many descriptors of the pool are in blocks, and how many blocks are handed out; or -EUCLEAN, see heap_check */
+    /* As heap_check(); tells how many descriptors of the pool are in blocks, and how many blocks are handed out. */
     int (*check)(const struct heap *h, char *why, size_t why_bytes, uint32_t *descriptors, uint32_t *handed_out);
 };
 
 struct heap {
-    /* What every alloc and free touches. First what they write: a processor retires two stores to one line at a time. */
+    /* What every alloc and free touches, and first what they write. */
     uint64_t head;      /* next-fit: where the next block begins, */
     uint64_t limit;     /* which byte it may not reach: the end of the range, or the oldest block, */
     uint64_t mark;      /* and where the head will be when more is handed out than ever: see next_fit.c */

@@ -2,8 +2,8 @@
 /*
  * heap.c: what is the same for every heuristic: creation, dispatch, statistics, the common part of the check.
  *
- * Invariants beyond those of the fit: used <= peak <= bytes; allocs - frees blocks are handed out; every descriptor is
- * either in the pool or in a block.
+ * Invariants beyond those of the fit: used <= peak <= bytes; allocs - frees blocks are handed out; every descriptor
+ * is either in the pool or in a block.
  */
 #include "alloc/heap.h"
 

@@ -2,8 +2,8 @@
 /*
  * heap.h: one allocator instance: a contiguous range, managed in units, that may or may not be mapped here.
  *
- * It is the allocator of a channel's shadow and of rdma_vmem_create() alike (thesis §4.2, §4.4). Pure data structure: no
- * I/O, no channel, no lock; one thread at a time.
+ * It is the allocator of a channel's shadow and of rdma_vmem_create() alike (thesis §4.2, §4.4). Pure data structure:
+ * no I/O, no channel, no lock; one thread at a time.
  */
 #ifndef ALLOC_HEAP_H
 #define ALLOC_HEAP_H

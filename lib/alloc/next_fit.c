@@ -2,32 +2,34 @@
 /*
  * next_fit.c: a circular arena (thesis §4.1.3, figure 4.6). The short paths are in next_fit.h.
  *
- * Blocks are taken at the head and come back, mostly, at the tail. They hang in the list in the order of allocation, from
- * the tail (list.next, the oldest) to the head (last, the newest):
+ * Blocks are taken at the head and come back, mostly, at the tail. They hang in the list in the order of allocation,
+ * from the tail (list.next, the oldest) to the head (last, the newest):
  *
  *      0        tail               head    bytes        0     head         tail             bytes
  *      |  free   |A|B|.freed.|C|D|  free  |             |D|E|F|   free      |A|B|.freed.|C|gap|
  *                not wrapped: limit = bytes                   wrapped: limit = tail
  *
- * A request that does not fit between head and end, but before the tail, goes to 0; what it skips becomes a gap, a block
- * that nobody owns. A heap without blocks starts again at 0.
+ * A request that does not fit between head and end, but before the tail, goes to 0; what it skips becomes a gap, a
+ * block that nobody owns. A heap without blocks starts again at 0.
  *
  * Invariants
- * 1. From the oldest to the newest, each block begins where the one before it ends, or at 0 after one that ends at the end
- *    of the range; this happens at most once, and never as far as the oldest. So blocks and the hole from head to tail tile
- *    the range.
- * 2. head is the end of the newest block; limit is the offset of the oldest if the newest lies before it, else the end of
- *    the range. `head == limit` is a full heap, and `no blocks` an empty one: the two cannot be mistaken.
- * 3. mark - head is peak - used: what is handed out grows with the head, so its peak is passed where the head passes the
- *    mark, and the short paths need not count what is in use.
+ * 1. From the oldest to the newest, each block begins where the one before it ends, or at 0 after one that ends at
+ *    the end of the range; this happens at most once, and never as far as the oldest. So blocks and the hole from
+ *    head to tail tile the range.
+ * 2. head is the end of the newest block; limit is the offset of the oldest if the newest lies before it, else the
+ *    end of the range. `head == limit` is a full heap, and `no blocks` an empty one: the two cannot be mistaken.
+ * 3. mark - head is peak - used: what is handed out grows with the head, so its peak is passed where the head passes
+ *    the mark, and the short paths need not count what is in use.
  * 4. First and last block are handed out (DESC_OWNED, DESC_SENT). Those between may wait (DESC_FREED), or be the gap.
- * 5. No two that wait are neighbours by address: they are merged when the second is given back, and the gap takes in what
- *    lies before it. So at most two of them follow each other in the list, on either side of the end of the range; every
- *    operation takes constant time, and there are at most twice as many descriptors in use as blocks handed out.
+ * 5. No two that wait are neighbours by address: they are merged when the second is given back, and the gap takes in
+ *    what lies before it. So at most two of them follow each other in the list, on either side of the end of the
+ *    range; every operation takes constant time, and there are at most twice as many descriptors in use as blocks
+ *    handed out.
  *
- * Giving back the newest rolls the head back, also over what waits below it and over the gap. That is safe because whatever
- * waits has been given back: nobody holds it, here or at the other end (a writer frees only what it never sent, credits
- * free only what the reader has freed), and the gap was never anybody's. It waited only for the list to become short.
+ * Giving back the newest rolls the head back, also over what waits below it and over the gap. That is safe because
+ * whatever waits has been given back: nobody holds it, here or at the other end (a writer frees only what it never
+ * sent, credits free only what the reader has freed), and the gap was never anybody's. It waited only for the list to
+ * become short.
  */
 #include "alloc/next_fit.h"
 

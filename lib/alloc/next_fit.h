@@ -2,8 +2,8 @@
 /*
  * next_fit.h: the short paths of next-fit, inline; the rest, and the idea, are in next_fit.c.
  *
- * Short is: a block that fits at the head; and giving back the newest block, or the oldest one, where its neighbour is
- * still handed out and no end of the range lies between. All else is a call.
+ * Short is: a block that fits at the head; and giving back the newest block, or the oldest one, where its neighbour
+ * is still handed out and no end of the range lies between. All else is a call.
  */
 #ifndef ALLOC_NEXT_FIT_H
 #define ALLOC_NEXT_FIT_H
@@ -17,8 +17,9 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size) NOINLINE;
 void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline));
 
 /*
- * The order below is made for few taken branches, which cost more than anything else here: the way of the newest block,
- * alone or not, falls through. The newest block is h->last, and its next means nothing; the prev of the oldest is &h->list.
+ * The order below is made for few taken branches, which cost more than anything else here: the way of the newest
+ * block, alone or not, falls through. The newest block is h->last, and its next means nothing; the prev of the oldest
+ * is &h->list.
  */
 static inline struct rdesc *next_fit_first(const struct heap *h) { return h->list.next; }
 

@@ -2,9 +2,9 @@
 /*
  * vmem.c: the allocator by itself, for users: rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) ...
  *
- * An rdma_vmem is a heap. Misuse that the descriptor itself gives away (foreign, freed already) is always detected; with
- * RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is told, and every invariant is checked after
- * every operation.
+ * An rdma_vmem is a heap. Misuse that the descriptor itself gives away (foreign, freed already) is always detected;
+ * with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is told, and every invariant is
+ * checked after every operation.
  */
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"

@@ -25,6 +25,17 @@ void *aligned_alloc(size_t alignment, size_t size)
     return p;
 }
 
+/* Valgrind puts its own in the place of this one. */
+static void skip_unless_memory_can_be_cut_off(void)
+{
+    void *(*volatile call)(size_t, size_t) = aligned_alloc;
+    unsigned before = granted;
+
+    free(call(CACHE_LINE, CACHE_LINE));
+    if (granted == before)
+        skip();
+}
+
 static struct rdesc *take(struct desc_pool *pool)
 {
     struct rdesc *d = desc_take(pool);
@@ -137,6 +148,7 @@ static void after_warm_up_no_memory_is_asked_for(void **state)
     unsigned before = 0;
 
     (void)state;
+    skip_unless_memory_can_be_cut_off();
     desc_pool_init(&pool, 1000000);
     for (int round = 0; round < 100; round++) {
         for (int i = 0; i < 500; i++)
@@ -156,6 +168,7 @@ static void without_memory_the_pool_stays_as_it_was(void **state)
     uint32_t made;
 
     (void)state;
+    skip_unless_memory_can_be_cut_off();
     desc_pool_init(&pool, 1000);
     while (pool.made < 64 || pool.free != NULL)
         assert_non_null(take(&pool));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The behaviour of a next-fit heap, case by case; after every operation every invariant is checked. Sequences that nobody
- * thought of are in test_heap_model.c.
+ * The behaviour of a next-fit heap, case by case; after every operation every invariant is checked. Sequences that
+ * nobody thought of are in test_heap_model.c.
  */
 #include "alloc/heap.h"
 
@@ -29,6 +29,17 @@ void *aligned_alloc(size_t alignment, size_t size)
     }
     granted++;
     return p;
+}
+
+/* Valgrind puts its own in the place of this one. */
+static void skip_unless_memory_can_be_cut_off(void)
+{
+    void *(*volatile call)(size_t, size_t) = aligned_alloc;
+    unsigned before = granted;
+
+    free(call(CACHE_LINE, CACHE_LINE));
+    if (granted == before)
+        skip();
 }
 
 static void assert_sound(const struct heap *h)
@@ -158,6 +169,7 @@ static void creation_without_memory_fails(void **state)
     struct heap *h = NULL;
 
     (void)state;
+    skip_unless_memory_can_be_cut_off();
     denied_after = 0;
     assert_int_equal(heap_create(&h, &cfg), -ENOMEM);
     denied_after = UINT32_MAX;
@@ -632,11 +644,14 @@ static void the_limit_of_descriptors_is_told(void **state)
 
 static void without_memory_for_a_descriptor_nothing_changes(void **state)
 {
-    struct heap *h = heap_of_units(100);
-    struct rdesc *a = take(h, 60, 0);
+    struct heap *h;
+    struct rdesc *a;
     unsigned n = 60;
 
     (void)state;
+    skip_unless_memory_can_be_cut_off();
+    h = heap_of_units(100);
+    a = take(h, 60, 0);
     while (h->pool.free != NULL)
         take(h, 1, n++);
     give(h, a); /* one descriptor again */
@@ -652,11 +667,13 @@ static void without_memory_for_a_descriptor_nothing_changes(void **state)
 
 static void after_warm_up_no_memory_is_asked_for(void **state)
 {
-    struct heap *h = heap_of_units(4096);
+    struct heap *h;
     struct rdesc *held[64] = {NULL}, *warm[2 * 64];
     unsigned before, random = 1;
 
     (void)state;
+    skip_unless_memory_can_be_cut_off();
+    h = heap_of_units(4096);
     for (unsigned i = 0; i < 2 * 64; i++) /* 64 blocks, and between any two of them one that waits */
         warm[i] = take(h, 1, i);
     for (unsigned i = 0; i < 2 * 64; i++)

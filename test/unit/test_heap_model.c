@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random operations on a next-fit heap beside a model that is too simple to be wrong: a map with one entry per unit (which
- * block owns it), and the list of blocks in the order of allocation as a plain array, out of which is recomputed, at every
- * request, where next-fit must place it or that it must refuse. After each operation the whole heap is checked, and the
- * memory of every block still holds what was written into it.
+ * Random operations on a next-fit heap beside a model that is too simple to be wrong: a map with one entry per unit
+ * (which block owns it), and the list of blocks in the order of allocation as a plain array, out of which is
+ * recomputed, at every request, where next-fit must place it or that it must refuse. After each operation the whole
+ * heap is checked, and the memory of every block still holds what was written into it.
  *
- * The seed is printed. usage: test_heap_model [seed [operations]], or MODEL_SEED and MODEL_OPERATIONS in the environment.
+ * The seed is printed. usage: test_heap_model [seed [operations]], or MODEL_SEED and MODEL_OPERATIONS in the
+ * environment.
  */
 #include "alloc/heap.h"
 

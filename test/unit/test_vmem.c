@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator by itself, as rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) specify it, through their short
- * names. Only the tests of damage look inside.
+ * The allocator by itself, as rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) specify it, through their
+ * short names. Only the tests of damage look inside.
  */
 #include <rmalloc.h>
 
 #include "alloc/fit.h"
 #include "util/settings.h"
 
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -123,23 +122,6 @@ static void a_bad_configuration_is_refused_and_explained(void **state)
     free(buffer);
 }
 
-/* In a process of its own: the environment is read once. */
-static int run_self(const char *name, const char *value)
-{
-    int status;
-    pid_t pid = fork();
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        setenv(name, value, 1);
-        execl("/proc/self/exe", "test_vmem", "create", (char *)NULL);
-        _exit(99);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_true(WIFEXITED(status));
-    return WEXITSTATUS(status);
-}
-
 static int create_and_tell(void)
 {
     rmalloc_config_t cfg = config(1024);
@@ -153,14 +135,32 @@ static int create_and_tell(void)
     return 0;
 }
 
+/* In a process of its own: the environment is read once. */
+static int create_with(const char *name, const char *value)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv(name, value, 1);
+        _exit(create_and_tell());
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+/* Comes first: nothing may have read the environment in this process. */
 static void the_environment_is_read_without_rinit(void **state)
 {
     (void)state;
+    assert_string_equal(setting_text(SET_DEBUG), "");
     listen_begin();
-    assert_int_equal(run_self("RPIPE_SLOTS", "3"), EINVAL);
+    assert_int_equal(create_with("RPIPE_SLOTS", "3"), EINVAL);
     assert_said("RPIPE_SLOTS is 3");
     listen_begin();
-    assert_int_equal(run_self("RMALLOC_DEBUG", "1"), 0);
+    assert_int_equal(create_with("RMALLOC_DEBUG", "1"), 0);
     assert_said("no descriptor");
 }
 
@@ -466,11 +466,11 @@ static void debugging_changes_no_result(void **state)
     rdma_vmem_destroy(v);
 }
 
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_bad_configuration_is_refused_and_explained),
         cmocka_unit_test(the_environment_is_read_without_rinit),
+        cmocka_unit_test(a_bad_configuration_is_refused_and_explained),
         cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_off),
         cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_off),
         cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_off),
@@ -487,7 +487,5 @@ int main(int argc, char **argv)
         cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_on),
     };
 
-    if (argc > 1 && strcmp(argv[1], "create") == 0)
-        return create_and_tell();
     return cmocka_run_group_tests_name("vmem", tests, NULL, NULL);
 }
