@@ -11,6 +11,7 @@
 #include "bootstrap/endpoint.h"
 #include "bootstrap/job.h"
 #include "bootstrap/life.h"
+#include "bootstrap/membarrier.h"
 #include "bootstrap/owned.h"
 #include "bootstrap/service.h"
 #include "util/clock.h"
@@ -18,14 +19,12 @@
 #include "util/settings.h"
 
 #include <errno.h>
-#include <linux/membarrier.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define STACK_BYTES (256u << 10)
@@ -51,18 +50,6 @@ static void wake(void)
 }
 
 /* ---- start and stop ---- */
-
-static bool membarrier_register(void)
-{
-    const int needed = MEMBARRIER_CMD_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
-    long offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
-
-    if (offered < 0 || (offered & needed) != needed)
-        return false;
-    if ((offered & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0)
-        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
-}
 
 static int listen_all(char *why, size_t why_bytes)
 {
@@ -229,7 +216,7 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     control.rank = job_rank();
     control.size = job_size();
     control.hooks = *hooks;
-    control.membarrier = membarrier_register();
+    control.membarrier = membarrier_registered();
     result = card_make(&control.card, control.rank, why, why_bytes);
     if (result == 0)
         result = make_peers(why, why_bytes);

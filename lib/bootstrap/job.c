@@ -8,6 +8,7 @@
 #include "bootstrap/job.h"
 
 #include "bootstrap/job_ways.h"
+#include "bootstrap/membarrier.h"
 #include "util/log.h"
 #include "util/module.h"
 #include "util/settings.h"
@@ -81,6 +82,7 @@ int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes
         snprintf(why, why_bytes, "the job is already open");
         return -EALREADY;
     }
+    membarrier_register(); /* before there are threads, see there */
     ops = way_ops(way, said, sizeof(said));
     result = ops != NULL ? ops->query(said, sizeof(said)) : -ENOSYS;
     if (result == 0)

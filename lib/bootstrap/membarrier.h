@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * membarrier.h: registers this process for membarrier(2), early.
+ *
+ * While a process has one thread, to register costs nothing; afterwards the kernel waits for a grace period of RCU, some
+ * 20 ms. PMIx_Init starts a thread, and so does the control network: job_open() registers before either.
+ */
+#ifndef BOOTSTRAP_MEMBARRIER_H
+#define BOOTSTRAP_MEMBARRIER_H
+
+#include <stdbool.h>
+
+void membarrier_register(void);   /* once per process; later calls do nothing */
+bool membarrier_registered(void); /* for GLOBAL_EXPEDITED, which is also how this process reaches others */
+
+#endif
