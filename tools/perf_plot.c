@@ -15,7 +15,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static const char *const colours[] = {"#2166ac", "#b2182b", "#5aae61", "#e08214"};
+/* The same curve has the same colour in both panels. */
+static const char *curve_colour(const struct perf_result *r)
+{
+    static const char *const colours[] = {"#2166ac", "#d6604d", "#5aae61", "#e6a02c"};
+
+    return r->test == PERF_MEMORY ? "#777777" : colours[(r->op == RDMA_GET) + 2 * r->bi];
+}
 
 static bool same_curve(const struct perf_result *a, const struct perf_result *b)
 {
@@ -81,7 +87,8 @@ static void print_panel(FILE *script, const struct perf_result *r, int n, const 
             latency ? "Latency: p50, with a band up to p99" : "Bandwidth", latency ? "microseconds" : "GB/s",
             latency ? "top left" : "bottom right");
     for (int i = 0; i < n; i++) {
-        const char *colour = colours[curve_of[i] % 4];
+        const char *colour = curve_colour(&r[i]);
+        int point = r[i].op == RDMA_GET ? 6 : 7; /* where PUT and GET coincide, both are seen */
 
         if ((r[i].test == PERF_LATENCY) != latency || (i > 0 && curve_of[i] == curve_of[i - 1]))
             continue;
@@ -89,8 +96,9 @@ static void print_panel(FILE *script, const struct perf_result *r, int n, const 
             fprintf(script,
                     "%s$d%d using 1:4:5 with filledcurves fc rgb '%s' fs transparent solid 0.15 noborder notitle",
                     separator, curve_of[i], colour);
-        fprintf(script, "%s$d%d using 1:%d with linespoints lw 2 pt 7 ps 0.7 lc rgb '%s' title '%s'",
-                latency ? ", " : separator, curve_of[i], latency ? 4 : 3, colour, curve_name(&r[i]));
+        fprintf(script, "%s$d%d using 1:%d with linespoints lw 2 pt %d ps %s lc rgb '%s' title '%s'",
+                latency ? ", " : separator, curve_of[i], latency ? 4 : 3, point, point == 6 ? "1.2" : "0.7", colour,
+                curve_name(&r[i]));
         separator = ", ";
     }
     fprintf(script, "\n");
