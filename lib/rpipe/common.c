@@ -70,6 +70,8 @@ int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
         return fail(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call, ch->peer);
     if ((notice & NOTICE_DEAD) != 0 || ((notice & NOTICE_JOINED) != 0 && life_died(ch->life)))
         return fail(ch, -EPIPE, "%s: the reader, rank %d, has died", call, ch->peer);
+    if ((notice & NOTICE_JOINED) == 0 && life_died(control_life(ch->peer)))
+        control_look(); /* NOTICE_DEAD will follow, after what the dead still said */
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #define CACHE_LINE 64
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define NOINLINE __attribute__((noinline, cold))
+#define NOINLINE __attribute__((noinline)) /* not "cold": that spreads to whoever calls, and costs short paths their optimization */
 #define FORCE_INLINE inline __attribute__((always_inline)) /* short paths with constant arguments */
 
 /* In a loop that polls: gives the pipeline, and a sibling hardware thread, a rest. */
