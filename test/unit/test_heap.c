@@ -716,6 +716,29 @@ static void memory_is_at_its_offset_and_a_shadow_has_none(void **state)
     free(buffer);
 }
 
+static void blocks_belong_to_whom_the_heap_was_made_for(void **state)
+{
+    int channel;
+    struct heap_config cfg = {.unit_size = UNIT, .bytes = 10 * UNIT, .owner = &channel};
+    struct rdesc *a, *b;
+    struct heap *h;
+
+    (void)state;
+    assert_int_equal(heap_create(&h, &cfg), 0);
+    a = heap_alloc(h, 6 * UNIT);
+    b = heap_alloc(h, 2 * UNIT);
+    assert_ptr_equal(a->owner, &channel);
+    assert_sound(h);
+    give(h, a);
+    a = heap_alloc(h, 3 * UNIT); /* over a gap */
+    assert_int_equal(a->offset, 0);
+    assert_ptr_equal(a->owner, &channel);
+    assert_sound(h);
+    give(h, b);
+    give(h, a);
+    heap_destroy(h);
+}
+
 static void counters_say_what_happened(void **state)
 {
     struct heap *h = heap_of_units(10);
@@ -867,6 +890,7 @@ int main(void)
         cmocka_unit_test(without_memory_for_a_descriptor_nothing_changes),
         cmocka_unit_test(after_warm_up_no_memory_is_asked_for),
         cmocka_unit_test(memory_is_at_its_offset_and_a_shadow_has_none),
+        cmocka_unit_test(blocks_belong_to_whom_the_heap_was_made_for),
         cmocka_unit_test(counters_say_what_happened),
         cmocka_unit_test(a_fit_is_reached_through_its_table_too),
         cmocka_unit_test(the_check_sees_damage),
