@@ -42,6 +42,7 @@ static double rate_send(char *buf, int bytes, int n)
     MPI_Request request[WINDOW];
     double began;
 
+    n = (n + WINDOW - 1) / WINDOW * WINDOW;
     MPI_Barrier(MPI_COMM_WORLD);
     began = MPI_Wtime();
     for (int i = 0; i < n; i += WINDOW) {
@@ -57,7 +58,7 @@ static double rate_send(char *buf, int bytes, int n)
         MPI_Send(NULL, 0, MPI_BYTE, 0, 1, MPI_COMM_WORLD);
     else
         MPI_Recv(NULL, 0, MPI_BYTE, 1, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    return (n + WINDOW - 1) / WINDOW * WINDOW / (MPI_Wtime() - began);
+    return n / (MPI_Wtime() - began);
 }
 
 static void put_and_flag(const char *buf, int bytes, long long flag, MPI_Win win)

@@ -215,9 +215,7 @@ static void halo_receive(const struct band *b, struct side *s)
 
     if (s->peer < 0)
         return;
-    s->halo_row = rread_mem(s->in, &s->halo, &bytes);
-    if (s->halo_row == NULL)
-        MUST(s->in, -errno);
+    s->halo_row = MUST_HAVE(s->in, rread_mem(s->in, &s->halo, &bytes));
     MUST_HOLD(bytes == row_bytes(b));
 }
 
@@ -232,9 +230,7 @@ static void halo_memory(const struct band *b, struct side *s)
 {
     if (s->peer < 0)
         return;
-    s->send_row = rmalloc_mem(s->out, row_bytes(b), &s->sending);
-    if (s->send_row == NULL)
-        MUST(s->out, -errno);
+    s->send_row = MUST_HAVE(s->out, rmalloc_mem(s->out, row_bytes(b), &s->sending));
 }
 
 /* ---- the run ---- */
@@ -349,10 +345,8 @@ static double *gather(struct band *b)
 
         for (int y = 0; y < b->rows; y++) {
             raddr_t d;
-            void *mem = rmalloc_mem(ch, row_bytes(b), &d);
+            void *mem = MUST_HAVE(ch, rmalloc_mem(ch, row_bytes(b), &d));
 
-            if (mem == NULL)
-                MUST(ch, -errno);
             memcpy(mem, row_of(b, b->now, y), row_bytes(b));
             MUST(ch, rwrite(ch, d));
         }
@@ -368,10 +362,8 @@ static double *gather(struct band *b)
         for (int y = heat_band(r, b->n, b->nranks); y < heat_band(r + 1, b->n, b->nranks); y++) {
             size_t bytes;
             raddr_t d;
-            const void *mem = rread_mem(ch, &d, &bytes);
+            const void *mem = MUST_HAVE(ch, rread_mem(ch, &d, &bytes));
 
-            if (mem == NULL)
-                MUST(ch, -errno);
             MUST_HOLD(bytes == row_bytes(b));
             memcpy(row_of(b, plate, y), mem, bytes);
             MUST(ch, rfree(ch, d));

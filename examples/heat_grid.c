@@ -83,7 +83,10 @@ out:
 }
 
 /* Where an isotherm runs between a pixel and its right or lower neighbour; the hottest point is none. */
-static int crosses(double a, double b) { return floor(fmin(a, 0.999) * ISOTHERMS) != floor(fmin(b, 0.999) * ISOTHERMS); }
+static int crosses(double a, double b)
+{
+    return floor(fmin(a, 0.999) * ISOTHERMS) != floor(fmin(b, 0.999) * ISOTHERMS);
+}
 
 int heat_draw(const double *plate, int n, int bands, struct picture *p)
 {

@@ -34,9 +34,7 @@ static rch_t channel(int peer, int writer, rdma_op_t op, uint32_t ctx, size_t si
 static void send_value(rch_t ch, int value)
 {
     raddr_t addr = rmalloc(ch, sizeof(int));
-    int *ptr = rmem(ch, addr);
-
-    MUST_HOLD(ptr != NULL);
+    int *ptr = MUST_HAVE(ch, rmem(ch, addr));
     *ptr = value;
     MUST(ch, rwrite(ch, addr)); /* remote write: from here on the memory is the reader's */
 }

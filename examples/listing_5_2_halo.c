@@ -99,15 +99,13 @@ int main(void)
     if (left != NONE) {
         left_ch[0] = channel(left, 0);
         left_ch[1] = channel(left, 1);
-        lrow_out_mem = rmalloc_mem(left_ch[1], sizeof(row_t), &lrow_out);
-        MUST_HOLD(lrow_out_mem != NULL);
+        lrow_out_mem = MUST_HAVE(left_ch[1], rmalloc_mem(left_ch[1], sizeof(row_t), &lrow_out));
         memcpy(lrow_out_mem, u[0][0], sizeof(row_t));
     }
     if (right != NONE) {
         right_ch[0] = channel(right, 0);
         right_ch[1] = channel(right, 1);
-        rrow_out_mem = rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out);
-        MUST_HOLD(rrow_out_mem != NULL);
+        rrow_out_mem = MUST_HAVE(right_ch[1], rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out));
         memcpy(rrow_out_mem, u[0][ROWS - 1], sizeof(row_t));
     }
 
@@ -118,14 +116,12 @@ int main(void)
             MUST(right_ch[1], rwrite(right_ch[1], rrow_out));
 
         if (left != NONE) {
-            lrow_in_mem = rread_mem(left_ch[0], &lrow_in, NULL);
-            lrow_out_mem = rmalloc_mem(left_ch[1], sizeof(row_t), &lrow_out);
-            MUST_HOLD(lrow_in_mem != NULL && lrow_out_mem != NULL);
+            lrow_in_mem = MUST_HAVE(left_ch[0], rread_mem(left_ch[0], &lrow_in, NULL));
+            lrow_out_mem = MUST_HAVE(left_ch[1], rmalloc_mem(left_ch[1], sizeof(row_t), &lrow_out));
         }
         if (right != NONE) {
-            rrow_in_mem = rread_mem(right_ch[0], &rrow_in, NULL);
-            rrow_out_mem = rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out);
-            MUST_HOLD(rrow_in_mem != NULL && rrow_out_mem != NULL);
+            rrow_in_mem = MUST_HAVE(right_ch[0], rread_mem(right_ch[0], &rrow_in, NULL));
+            rrow_out_mem = MUST_HAVE(right_ch[1], rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out));
         }
 
         remote_update(u[1 - iz], u[iz], ROWS, lrow_in_mem, rrow_in_mem, lrow_out_mem, rrow_out_mem);

@@ -130,9 +130,8 @@ static void insert(rch_t *out, uint64_t value, uint32_t number)
 {
     uint64_t owner = hash_position(&table, value) / TABLE_SIZE;
     raddr_t addr;
-    element_t *element = rmalloc_mem(out[owner], sizeof(*element), &addr);
+    element_t *element = MUST_HAVE(out[owner], rmalloc_mem(out[owner], sizeof(*element), &addr));
 
-    MUST_HOLD(element != NULL);
     element->value = value;
     element->from = (uint32_t)table.rank;
     element->number = number;

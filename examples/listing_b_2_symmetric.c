@@ -32,8 +32,7 @@ static void transfer(rmalloc_config_t cfg, bool is_source)
             int *ptr;
 
             addr = rmalloc(ch, allocsz);
-            ptr = rmem(ch, addr);
-            MUST_HOLD(ptr != NULL);
+            ptr = MUST_HAVE(ch, rmem(ch, addr));
             for (int k = 0; k < INTS; k++)
                 ptr[k] = SEND_VAL * (i + 1) + k;
             MUST(ch, rwrite(ch, addr));

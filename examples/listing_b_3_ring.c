@@ -28,9 +28,7 @@ static int rank, nprocs;
 static void channel_write(rch_t ch, int val)
 {
     raddr_t addr = rmalloc(ch, sizeof(message_t));
-    message_t *r = rmem(ch, addr);
-
-    MUST_HOLD(r != NULL);
+    message_t *r = MUST_HAVE(ch, rmem(ch, addr));
     r->value = val;
     r->more[30] = ~val;
     MUST(ch, rwrite(ch, addr));

@@ -10,8 +10,10 @@
 
 #include <rpipe.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #define MUST(ch, call) must_succeed((call), (ch), #call)
+#define MUST_HAVE(ch, call) must_have((call), (ch), #call) /* a call that returns memory */
 #define MUST_HOLD(condition) must_hold((condition), #condition, __FILE__, __LINE__)
 
 static inline void must_succeed(int code, rch_t ch, const char *call)
@@ -23,6 +25,14 @@ static inline void must_succeed(int code, rch_t ch, const char *call)
     why = rpipe_error(ch);
     fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code), why != NULL ? why : "");
     network_abort(1);
+    exit(1);
+}
+
+static inline void *must_have(void *mem, rch_t ch, const char *call)
+{
+    if (mem == NULL)
+        must_succeed(-errno, ch, call);
+    return mem;
 }
 
 static inline void must_hold(int condition, const char *text, const char *file, int line)
@@ -31,6 +41,7 @@ static inline void must_hold(int condition, const char *text, const char *file, 
         return;
     fprintf(stderr, "rank %u: %s:%d: this does not hold: %s\n", (unsigned)network_rank(), file, line, text);
     network_abort(1);
+    exit(1);
 }
 
 #endif

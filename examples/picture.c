@@ -19,7 +19,7 @@ int picture_create(struct picture *p, int width, int height, uint32_t background
 {
     p->width = width;
     p->height = height;
-    p->rgb = malloc((size_t)width * (size_t)height * 3);
+    p->rgb = calloc((size_t)width * (size_t)height, 3);
     if (p->rgb == NULL)
         return -ENOMEM;
     for (int y = 0; y < height; y++)

@@ -8,23 +8,18 @@
 #include "perf.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#define CURVES_MAX 9 /* latency and stream, by PUT and GET, one way and both; memory */
 
 /* Results are kept for the plot. */
-static struct perf_result *kept;
+static struct perf_result kept[CURVES_MAX * PERF_SIZES_MAX];
 static int results;
 
 static void keep(const struct perf_options *o, int rank, const struct perf_result *r)
 {
-    struct perf_result *more;
-
     if (rank != 0)
         return;
     perf_output_result(o, r);
-    more = realloc(kept, ((size_t)results + 1) * sizeof(*kept));
-    if (more == NULL)
-        perf_fail(NULL, "malloc of the results", -ENOMEM);
-    kept = more;
     kept[results++] = *r;
 }
 
@@ -97,6 +92,5 @@ int main(int argc, char **argv)
     status |= perf_launch_wait();
     if (rank == 0 && options.plot != NULL && perf_plot(options.plot, &options, kept, results) != 0)
         status = 1;
-    free(kept);
     return status;
 }
