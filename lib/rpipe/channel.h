@@ -87,7 +87,8 @@ struct rch {
     } __attribute__((aligned(CACHE_LINE)));
 
     /* seldom */
-    uint64_t bytes, credit_fetches, stalls_ring, stalls_heap, sleeps, wakes __attribute__((aligned(CACHE_LINE)));
+    uint64_t bytes, credit_fetches, stalls_ring, stalls_heap, wakes __attribute__((aligned(CACHE_LINE)));
+    _Atomic uint64_t sleeps; /* counted by a thread that holds no lock */
     int timeout_ms;
     uint32_t inline_max; /* of rmalloc: min(configured, alloc_size) */
     uint32_t slots;

@@ -180,9 +180,12 @@ static int wait_for(struct rch *ch, const char *call, const char *awaited, attem
         rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
         if (w.phase != WAIT_ARMED)
             aim(ch, &w);
+        if (w.sleeps > 0) { /* now, and not at the end: whoever asks why nothing moves wants to see it */
+            atomic_fetch_add_explicit(&ch->sleeps, w.sleeps, memory_order_relaxed);
+            w.sleeps = 0;
+        }
     } while (rc == R_PENDING);
     wait_end(&w);
-    ch->sleeps += w.sleeps;
     return rc;
 }
 

@@ -270,7 +270,7 @@ static void hear_half(int from, const void *body, size_t bytes)
     if (ch != NULL) {
         uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
 
-        if ((notice & (NOTICE_CLOSED | NOTICE_JOINED | NOTICE_MET | NOTICE_FAILED)) == 0)
+        if (!ch->late && (notice & (NOTICE_CLOSED | NOTICE_JOINED | NOTICE_MET | NOTICE_FAILED)) == 0)
             join(ch, body, bytes);
     } else if (id.incarnation > m->opened) {
         rc = store_keep(m, id.incarnation, body, bytes, NULL);

@@ -21,7 +21,7 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .credit_fetches = ch->credit_fetches,
         .stalls_ring = ch->stalls_ring,
         .stalls_heap = ch->stalls_heap,
-        .sleeps = ch->sleeps,
+        .sleeps = atomic_load_explicit(&ch->sleeps, memory_order_relaxed),
         .wakes = ch->wakes,
         .heap_bytes = ch->cfg.allocator.alloc_size,
         .slots = ch->cfg.slots,
