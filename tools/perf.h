@@ -6,6 +6,7 @@
  *     perf_launch    starts the second process where there is no launcher
  *     perf_link      a pair of pipes; sends, receives and checks messages
  *     perf_measure   what is timed, and how
+ *     perf_machine   what other processes did meanwhile
  *     perf_output    table, CSV, JSON
  *     perf_plot      gnuplot
  *
@@ -22,6 +23,7 @@
 
 #define PERF_SIZES_MAX 128
 #define PERF_CLOCK_SHARE 50 /* a batch lasts at least so many readings of the clock */
+#define PERF_BUSY 0.05      /* share of the machine that others may have before it is called busy */
 
 enum perf_test { PERF_LATENCY, PERF_STREAM, PERF_MEMORY, PERF_TESTS };
 enum perf_format { PERF_TABLE, PERF_CSV, PERF_JSON };
@@ -87,10 +89,14 @@ void perf_measure(struct perf_link *link, const struct perf_options *o, enum per
                   struct perf_result *result);
 double perf_clock_cost(void); /* ns of one reading */
 
+/* ---- perf_machine.c: called by both ranks ---- */
+void perf_machine_begin(void);
+double perf_machine_others(void); /* since then: share of the processors' time that was not ours */
+
 /* ---- perf_output.c ---- */
 void perf_output_begin(const struct perf_options *o);
 void perf_output_result(const struct perf_options *o, const struct perf_result *r);
-void perf_output_end(const struct perf_options *o);
+void perf_output_end(const struct perf_options *o, double others);
 
 /* ---- perf_plot.c ---- */
 int perf_plot(const char *path, const struct perf_options *o, const struct perf_result *r, int n);

@@ -3,12 +3,11 @@
  * perf_output.c: results as a table, as CSV or as JSON, see perf.h.
  *
  * A result is printed as soon as it is there. CSV and JSON carry every field of every result; times are in microseconds,
- * rates in messages and bytes per second. In JSON a field that a test does not have is missing; in CSV it is empty.
+ * rates in messages and bytes per second; what other processes took of the machine is told at the end. In JSON a field that a test does not have is missing; in CSV it is empty.
  */
 #include "perf.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,11 +32,8 @@ static double bytes_per_second(const struct perf_result *r) { return (double)r->
 
 static void table_begin(const struct perf_options *o)
 {
-    long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    double load;
-
     printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rmalloc_version(), perf_launch_name(),
-           processors, setting_value("RPIPE_WAIT"));
+           sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"));
     if (o->slots > 0)
         printf(", %ld slots", o->slots);
     if (o->bound > 0)
@@ -53,10 +49,6 @@ static void table_begin(const struct perf_options *o)
     else
         printf("%d rounds of %g s", o->rounds, o->seconds);
     printf(" for each size; every size was checked byte by byte before.\n");
-    if (getloadavg(&load, 1) == 1 && load > 0.5 * (double)processors)
-        printf("The machine is BUSY: load average %.1f on %ld processors; what follows tells more about that than "
-               "about pipes.\n",
-               load, processors);
 }
 
 static void table_heading(const struct perf_options *o, const struct perf_result *r)
@@ -180,9 +172,13 @@ void perf_output_result(const struct perf_options *o, const struct perf_result *
     fflush(stdout);
 }
 
-void perf_output_end(const struct perf_options *o)
+void perf_output_end(const struct perf_options *o, double others)
 {
     if (o->format == PERF_JSON)
-        printf("\n]}\n");
+        printf("\n ],\n \"others\": %.4f}\n", others);
+    else if (o->format == PERF_TABLE)
+        printf("\n%sMeanwhile other processes took %.1f %% of the processors' time.\n",
+               others > PERF_BUSY ? "The machine was BUSY; the figures tell more about that than about pipes. " : "",
+               100 * others);
     fflush(stdout);
 }

@@ -63,6 +63,7 @@ static void measure_all(const struct perf_options *o, int rank)
 int main(int argc, char **argv)
 {
     struct perf_options options;
+    double others;
     int rank, nranks, code, status = 0;
 
     perf_options_parse(&options, argc, argv);
@@ -81,9 +82,11 @@ int main(int argc, char **argv)
     perf_pin(options.cpu[rank]);
     if (rank == 0)
         perf_output_begin(&options);
+    perf_machine_begin();
     measure_all(&options, rank);
+    others = perf_machine_others();
     if (rank == 0)
-        perf_output_end(&options);
+        perf_output_end(&options, others);
     code = rexit();
     if (code != 0) {
         fprintf(stderr, "rmalloc_perf: rank %d: rexit: %s\n", rank, rstrerror(code));
