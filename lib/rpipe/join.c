@@ -181,10 +181,13 @@ int join_open(struct rch *ch)
     }
     /* a post only queues: our half is behind everything else that we have told the peer, and before our bye */
     rc = ch->late ? 0 : control_post(ch->peer, MESSAGE_HALF, blob, sizeof(blob), NULL, 0);
-    if (half != NULL) {
-        join(ch, half->blob, half->bytes);
-        if (half->event_fd >= 0)
+    if (half != NULL) { /* a peer that is gone has taken along the memory that its half names */
+        if (rc == 0)
+            join(ch, half->blob, half->bytes);
+        if (half->event_fd >= 0 && rc == 0)
             events_on(ch, half->event_fd);
+        else if (half->event_fd >= 0)
+            close(half->event_fd);
         store_drop_half(m, half);
     }
     if (rc != 0)
