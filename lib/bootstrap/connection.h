@@ -49,7 +49,7 @@ struct connection {
     bool heard;       /* something has come after the greeting */
     bool wants_write; /* epoll has been told */
     int peer;         /* -1: not known yet */
-    int64_t deadline; /* of the greeting */
+    int64_t deadline; /* of the greeting; once open: the next look at whether TCP data is acknowledged */
     /* what has come */
     uint8_t *buffer;
     size_t capacity, begin, end; /* bytes [begin, end) have not been consumed */

@@ -7,22 +7,26 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/sockios.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #define BACKLOG 4096
-/* A peer's host that says nothing is given up after 5 + 3 * 2 s, also with data under way. */
+/* A peer's host that says nothing is given up after 5 + 3 * 2 s. Keep-alive rests while data is under way: for that,
+ * endpoint_tcp_silent(). TCP_USER_TIMEOUT would also end connections to a process that is stopped. */
 #define KEEP_IDLE_S 5
 #define KEEP_INTERVAL_S 2
 #define KEEP_COUNT 3
-#define USER_TIMEOUT_MS 10000
+#define SILENCE_MS 10000
+#define SILENCE_TRIES 3
 
 union any_address {
     struct sockaddr any;
@@ -222,14 +226,26 @@ int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done)
 void endpoint_tune_tcp(int fd)
 {
     int one = 1, idle = KEEP_IDLE_S, interval = KEEP_INTERVAL_S, count = KEEP_COUNT;
-    unsigned timeout = USER_TIMEOUT_MS;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval, sizeof(interval));
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
-    setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+}
+
+bool endpoint_tcp_silent(int fd, bool *idle)
+{
+    struct tcp_info info = {0};
+    socklen_t bytes = sizeof(info);
+    int unacknowledged = 0;
+
+    *idle = ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
+    if (*idle || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+        return false;
+    /* A stopped process's kernel answers, be it that there is no room: then neither of the two counts grows. */
+    return info.tcpi_last_ack_recv > SILENCE_MS &&
+           (info.tcpi_retransmits >= SILENCE_TRIES || info.tcpi_probes >= SILENCE_TRIES);
 }
 
 void endpoint_print(const struct card *card, unsigned i, char *text, size_t bytes)

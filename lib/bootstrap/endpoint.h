@@ -17,6 +17,8 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
 int endpoint_dial_unix(const struct card *card, bool *done);
 int endpoint_dial_tcp(const struct card *card, unsigned address, bool *done);
 void endpoint_tune_tcp(int fd); /* a connected socket: no delay, keep-alive */
+/* Has the other host not acknowledged anything for 10 s, although it had to? *idle: all has been acknowledged. */
+bool endpoint_tcp_silent(int fd, bool *idle);
 /* "10.0.0.1:4711", for sentences */
 void endpoint_print(const struct card *card, unsigned address, char *text, size_t bytes);
 

@@ -21,8 +21,8 @@ enum lane_number { LANE_USER, LANE_COLLECTIVE, LANES };
 enum piece_kind { PIECE_MESSAGE, PIECE_BARRIER, PIECE_ALLGATHER, PIECE_LEAVE, PIECE_KINDS };
 
 #define PIECE_CANCEL 1u   /* flag: the message that has begun will not be finished */
-#define WINDOW_BYTES (1u << 20)
 #define PIECE_CHARGE 64   /* what a piece costs the window besides its payload, so that empty ones are not free */
+#define WINDOW_BYTES ((1u << 20) + 32 * PIECE_CHARGE) /* the largest message of network_send, 1 MiB, goes without waiting */
 
 struct piece { /* on the wire, followed by payload */
     uint32_t lane, kind, flags;
@@ -40,6 +40,7 @@ struct ack { /* on the wire */
 
 static_assert(sizeof(struct piece) == 48 && sizeof(struct ack) == 16, "fixed on the wire");
 #define PIECE_PAYLOAD (CONTROL_BODY_MAX - sizeof(struct piece))
+static_assert((1u << 20) / PIECE_PAYLOAD + 3 <= 32, "the pieces of the largest message, and two to cancel it");
 
 struct arrived { /* a piece that waits for its receiver */
     struct link link;

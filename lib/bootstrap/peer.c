@@ -32,6 +32,7 @@
 #define SUSPECT_UNIX_MS 50
 #define SUSPECT_TCP_MS 2000
 #define DRAIN_BYTES (64u << 20)  /* more than any socket buffer: nobody keeps us reading for ever */
+#define SILENCE_CHECK_MS 2000
 #define WHY 320
 
 static bool forced(long choice) { return setting_number(SET_CONTROL) == choice; }
@@ -421,6 +422,10 @@ void peer_write(struct connection *c)
     result = connection_send(c, &gone);
     if (carries)
         count_gone(p, gone);
+    if (carries && !c->is_unix && c->deadline == NO_TIME) {
+        c->deadline = deadline_in_ms(SILENCE_CHECK_MS);
+        service_timer(c->deadline);
+    }
     if (result == 0 || result == -EAGAIN) {
         wants_write(c, result != 0);
     } else if (result == -ENOBUFS && carries) {
@@ -431,6 +436,18 @@ void peer_write(struct connection *c)
         service_read(c, DRAIN_BYTES); /* its goodbye may have come before the end */
         peer_lost(c, why);
     }
+}
+
+void peer_silence_check(struct connection *c)
+{
+    bool idle;
+
+    if (endpoint_tcp_silent(c->fd, &idle)) {
+        peer_lost(c, "its host has not acknowledged anything for 10 s");
+        return;
+    }
+    c->deadline = idle ? NO_TIME : deadline_in_ms(SILENCE_CHECK_MS);
+    service_timer(c->deadline);
 }
 
 void peer_serve(struct peer *p)

@@ -367,6 +367,20 @@ static void timers_run(void)
 
         peer_greeting_late(container_of(first, struct connection, link));
     }
+    list_for_each (at, after, &control.open) {
+        struct connection *c = container_of(at, struct connection, link);
+
+        service_timer(c->deadline);
+        if (c->deadline <= now)
+            list_remove(at), list_append(&due, at);
+    }
+    while (!list_empty(&due)) {
+        struct connection *c = container_of(due.next, struct connection, link);
+
+        list_remove(&c->link);
+        list_append(&control.open, &c->link);
+        peer_silence_check(c); /* may end the peer, and with it others of `due`: those leave the list */
+    }
     list_for_each (at, after, &control.timed) {
         list_remove(at);
         list_append(&due, at);

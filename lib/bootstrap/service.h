@@ -103,5 +103,6 @@ void peer_end(struct peer *p, enum control_end end, const char *why);
 void peer_check_lives(void);
 void peer_timer(struct peer *p, int64_t now);
 void peer_greeting_late(struct connection *c);
+void peer_silence_check(struct connection *c); /* S: an open TCP connection that has been written to lately */
 
 #endif

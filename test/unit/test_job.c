@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_job.c: the ways into a job: which one is chosen, what is wrong with the settings, and the tcp bootstrap with ranks
+ * that come late, come twice, know another secret or size, and with strangers at its port.
+ */
+#include "ranks.h"
+
+#include "bootstrap/card.h"
+
+static char why[600];
+
+static void environment(const char *bootstrap, const char *rank, const char *size, const char *root, const char *secret)
+{
+    static const char *const names[] = {"RPIPE_BOOTSTRAP", "RPIPE_RANK", "RPIPE_SIZE", "RPIPE_ROOT", "RPIPE_SECRET"};
+    const char *const values[] = {bootstrap, rank, size, root, secret};
+    int i;
+
+    for (i = 0; i < 5; i++) {
+        if (values[i] != NULL)
+            setenv(names[i], values[i], 1);
+        else
+            unsetenv(names[i]);
+    }
+    assert_int_equal(settings_load(why, sizeof(why)), 0);
+}
+
+static int try_open(int ms)
+{
+    int rank, size, result;
+
+    why[0] = '\0';
+    result = job_open(&rank, &size, deadline_in_ms(ms), why, sizeof(why));
+    assert_true(result <= 0);
+    assert_true((result == 0) == (job_name() != NULL));
+    return result;
+}
+
+static void test_single_without_any_environment(void **state)
+{
+    uint8_t card[JOB_CARD_MAX];
+    size_t bytes;
+    int rank, size;
+
+    (void)state;
+    unsetenv("PMIX_NAMESPACE");
+    environment(NULL, NULL, NULL, NULL, NULL);
+    assert_int_equal(try_open(1000), 0);
+    assert_string_equal(job_name(), "single");
+    assert_int_equal(job_rank(), 0);
+    assert_int_equal(job_size(), 1);
+    assert_int_equal(job_local_size(), 1);
+    assert_int_equal(job_open(&rank, &size, DEADLINE_NEVER, why, sizeof(why)), -EALREADY);
+    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -ENOENT);
+    assert_int_equal(job_publish("card", 5, DEADLINE_NOW, why, sizeof(why)), 0);
+    assert_int_equal(job_publish(card, JOB_CARD_MAX + 1, DEADLINE_NOW, why, sizeof(why)), -EMSGSIZE);
+    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), 0);
+    assert_int_equal(bytes, 5);
+    assert_string_equal((char *)card, "card");
+    assert_int_equal(job_card(1, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -EINVAL);
+    assert_int_equal(job_card(-1, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -EINVAL);
+    job_close();
+    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -ENOTCONN);
+}
+
+static void expect_failure(const char *word)
+{
+    assert_true(try_open(1000) < 0);
+    if (strstr(why, word) == NULL)
+        fail_msg("\"%s\" does not speak of \"%s\"", why, word);
+}
+
+static void test_settings_that_cannot_be(void **state)
+{
+    (void)state;
+    environment("pmix", NULL, NULL, NULL, NULL); /* forced, and not there: no fallback */
+    expect_failure("pmix");
+    environment("tcp", NULL, NULL, NULL, NULL);
+    expect_failure("RPIPE_RANK");
+    environment(NULL, "0", NULL, NULL, NULL); /* half of it is given: not a job of one */
+    expect_failure("RPIPE_SIZE");
+    environment(NULL, "2", "2", "h:1", "s");
+    expect_failure("RPIPE_RANK is 2");
+    environment(NULL, "0", "0", "h:1", "s");
+    expect_failure("RPIPE_SIZE is 0");
+    environment(NULL, "0", "2", "h:1", "");
+    expect_failure("RPIPE_SECRET");
+    environment(NULL, "0", "2", NULL, "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "2", "localhost", "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "2", "localhost:0", "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "2", "localhost:65536", "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "2", "::1:5000", "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "2", "[::1:5000", "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "2", ":5000", "s");
+    expect_failure("RPIPE_ROOT");
+    environment(NULL, "0", "1", NULL, NULL); /* alone: nothing else is needed */
+    assert_int_equal(try_open(1000), 0);
+    assert_string_equal(job_name(), "tcp");
+    assert_int_equal(job_publish("x", 1, deadline_in_ms(1000), why, sizeof(why)), 0);
+    job_close();
+}
+
+static void test_describe_every_way(void **state)
+{
+    const char *name;
+    bool usable;
+    int i;
+
+    (void)state;
+    environment(NULL, NULL, NULL, NULL, NULL);
+    for (i = 0; job_describe(i, &name, &usable, why, sizeof(why)) == 0; i++) {
+        assert_true(strlen(why) > 0);
+        assert_int_equal(usable, strcmp(name, "single") == 0);
+    }
+    assert_int_equal(i, 3);
+    assert_int_equal(job_describe(-1, &name, &usable, why, sizeof(why)), -ENOENT);
+}
+
+/* ---- tcp ---- */
+
+static const char *root;
+static int late; /* this rank comes last */
+
+/* In a rank: opens, publishes a card that shows the rank, and looks at all others. */
+static int join(int rank, int size, int ms)
+{
+    char card[32], seen[JOB_CARD_MAX];
+    size_t bytes;
+    int r, s, k, result;
+
+    if (settings_load(why, sizeof(why)) != 0)
+        return -EINVAL;
+    result = job_open(&r, &s, deadline_in_ms(ms), why, sizeof(why));
+    if (result != 0)
+        return result;
+    CHECK(r == rank && s == size);
+    snprintf(card, sizeof(card), "card of rank %d", rank);
+    result = job_publish(card, strlen(card) + 1 + (size_t)rank, deadline_in_ms(ms), why, sizeof(why));
+    for (k = 0; k < size && result == 0; k++) {
+        CHECK(job_card(k, seen, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0);
+        snprintf(card, sizeof(card), "card of rank %d", k);
+        CHECK(bytes == strlen(card) + 1 + (size_t)k && strcmp(seen, card) == 0);
+    }
+    return result;
+}
+
+static void joined(int result)
+{
+    if (result != 0) {
+        fprintf(stderr, "[rank %d] %d: %s\n", job_rank(), result, why);
+        _exit(1);
+    }
+}
+
+static void rank_joins(int rank, int size)
+{
+    if (root != NULL)
+        setenv("RPIPE_ROOT", root, 1);
+    if (rank == late)
+        usleep(200000);
+    joined(join(rank, size, LIMIT_MS));
+    job_close();
+}
+
+static void test_ranks_join_in_any_order(void **state)
+{
+    (void)state;
+    for (late = 0; late < 4; late++)
+        run_ranks(4, rank_joins);
+    late = -1;
+    run_ranks(8, rank_joins);
+}
+
+static void test_names_and_both_families(void **state)
+{
+    char text[64];
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+    (void)state;
+    late = 0; /* the others dial before anybody listens */
+    snprintf(text, sizeof(text), "localhost:%d", free_port());
+    root = text;
+    run_ranks(3, rank_joins);
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&six, sizeof(six)) == 0) {
+        snprintf(text, sizeof(text), "[::1]:%d", free_port());
+        run_ranks(3, rank_joins);
+    }
+    if (fd >= 0)
+        close(fd);
+    root = NULL;
+    late = -1;
+}
+
+static void rank_mistaken(int rank, int size)
+{
+    const char *mistake = getenv("MISTAKE");
+    int result;
+
+    log_set_level(LOG_ERROR);
+    if (rank == 2 && strcmp(mistake, "secret") == 0) {
+        setenv("RPIPE_SECRET", "the word of another job", 1);
+    } else if (rank == 2 && strcmp(mistake, "twice") == 0) {
+        setenv("RPIPE_RANK", "1", 1);
+        usleep(100000);
+    } else if (rank == 2 && strcmp(mistake, "size") == 0) {
+        setenv("RPIPE_SIZE", "9", 1);
+        setenv("RPIPE_RANK", "8", 1);
+    }
+    if (rank == 2) {
+        int r, s;
+
+        CHECK(settings_load(why, sizeof(why)) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+        result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
+        CHECK(result == (strcmp(mistake, "secret") == 0 ? -EACCES : strcmp(mistake, "twice") == 0 ? -EEXIST : -EINVAL));
+        CHECK(strstr(why, "refused") != NULL);
+        return;
+    }
+    result = join(rank, size, rank == 0 ? 1500 : 3000); /* rank 1 is still there when rank 0 gives up */
+    CHECK(result == -ETIMEDOUT);
+    if (rank == 0)
+        CHECK(strstr(why, "2 of 3") != NULL && strstr(why, "rank 2 is the first") != NULL);
+}
+
+static void test_who_does_not_belong_is_told_why(void **state)
+{
+    static const char *const mistakes[] = {"secret", "twice", "size"};
+    int i;
+
+    (void)state;
+    for (i = 0; i < 3; i++) {
+        setenv("MISTAKE", mistakes[i], 1);
+        run_ranks(3, rank_mistaken);
+    }
+}
+
+static void rank_among_strangers(int rank, int size)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    uint8_t noise[3000];
+    unsigned seed = 7;
+    int fds[60], i;
+    size_t k;
+
+    log_set_level(LOG_ERROR);
+    a.sin_port = htons((uint16_t)atoi(strrchr(getenv("RPIPE_ROOT"), ':') + 1));
+    for (i = 0; rank == 1 && i < 60; i++) { /* some talk nonsense, some hang up, some stay and say nothing */
+        int64_t patience = deadline_in_ms(LIMIT_MS);
+
+        fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        while (connect(fds[i], (struct sockaddr *)&a, sizeof(a)) != 0) {
+            CHECK(!deadline_passed(patience));
+            usleep(1000);
+        }
+        for (k = 0; k < sizeof(noise); k++)
+            noise[k] = (uint8_t)rand_r(&seed);
+        if (i % 3 != 0)
+            send(fds[i], noise, (size_t)(i * 50 % 3000 + 1), MSG_NOSIGNAL);
+        if (i % 3 == 1)
+            close(fds[i]);
+    }
+    joined(join(rank, size, LIMIT_MS));
+    job_close();
+}
+
+static void test_strangers_at_the_port(void **state)
+{
+    (void)state;
+    run_ranks(3, rank_among_strangers);
+}
+
+static void rank_killed_while_joining(int rank, int size)
+{
+    if (rank == 1) {
+        /* joins, and dies before the table is complete; it is started anew */
+        pid_t first = fork();
+
+        if (first == 0) {
+            join(rank, size, LIMIT_MS);
+            _exit(1); /* not reached: rank 2 waits for its death */
+        }
+        usleep(200000);
+        kill(first, SIGKILL);
+        CHECK(waitpid(first, NULL, 0) == first);
+    }
+    if (rank == 2)
+        usleep(500000);
+    joined(join(rank, size, LIMIT_MS));
+    job_close();
+}
+
+static void test_a_rank_may_die_and_come_again(void **state)
+{
+    (void)state;
+    run_ranks(3, rank_killed_while_joining);
+}
+
+static void rank_alone(int rank, int size)
+{
+    int result = join(rank, size, 200);
+
+    CHECK(result == -ETIMEDOUT && strstr(why, "RPIPE_ROOT") != NULL);
+}
+
+static void rank_aborts(int rank, int size)
+{
+    struct control_hooks none = {NULL, NULL, NULL};
+
+    log_set_level(LOG_ERROR);
+    (void)size;
+    rank_start(&none);
+    if (rank == 2)
+        job_abort(7);
+    for (;;)
+        pause(); /* alarm(2), set by ranks_start(), ends a rank that nobody tells */
+}
+
+static void test_abort_ends_all(void **state)
+{
+    pid_t pids[RANKS_MAX];
+    int rank, status;
+
+    (void)state;
+    ranks_start(4, rank_aborts, pids);
+    for (rank = 0; rank < 4; rank++) {
+        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    }
+}
+
+static void test_nobody_listens(void **state)
+{
+    char text[64];
+    pid_t pid;
+    int status;
+
+    (void)state;
+    snprintf(text, sizeof(text), "127.0.0.1:%d", free_port());
+    environment("tcp", "1", "2", text, "word");
+    pid = fork();
+    if (pid == 0) {
+        rank_alone(1, 2);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void test_a_damaged_card_is_refused(void **state)
+{
+    struct card card, copy, out;
+
+    (void)state;
+    environment(NULL, NULL, NULL, NULL, NULL);
+    assert_int_equal(card_make(&card, 3, why, sizeof(why)), 0);
+    assert_int_equal(card_check(&out, &card, sizeof(card), 3, why, sizeof(why)), 0);
+    assert_true(card_same_host(&card, &out) && cookie_equal(card.cookie, out.cookie));
+    assert_int_equal(card_check(&out, &card, sizeof(card), 4, why, sizeof(why)), -EPROTO);
+    assert_int_equal(card_check(&out, &card, sizeof(card) - 1, 3, why, sizeof(why)), -EPROTO);
+    copy = card, copy.version++;
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    copy = card, copy.addresses = CARD_ADDRESSES + 1;
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    copy = card, copy.addresses = 1;
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    copy = card, copy.unix_bytes = 41;
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    copy = card, copy.network++;
+    assert_false(card_same_host(&card, &copy));
+    copy.network = card.network = 0;
+    assert_false(card_same_host(&card, &copy));
+    copy.cookie[15] ^= 0x80;
+    assert_false(cookie_equal(card.cookie, copy.cookie));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_single_without_any_environment),
+        cmocka_unit_test(test_settings_that_cannot_be),
+        cmocka_unit_test(test_describe_every_way),
+        cmocka_unit_test(test_a_damaged_card_is_refused),
+        cmocka_unit_test(test_ranks_join_in_any_order),
+        cmocka_unit_test(test_names_and_both_families),
+        cmocka_unit_test(test_who_does_not_belong_is_told_why),
+        cmocka_unit_test(test_strangers_at_the_port),
+        cmocka_unit_test(test_a_rank_may_die_and_come_again),
+        cmocka_unit_test(test_abort_ends_all),
+        cmocka_unit_test(test_nobody_listens),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
