@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -40,8 +41,14 @@ static struct {
 int life_create(char *why, size_t why_bytes)
 {
     void *page = MAP_FAILED;
+    struct rlimit most;
     int result, fd;
 
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIFE_BYTES) {
+        snprintf(why, why_bytes, "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit -f)",
+                 (unsigned long long)most.rlim_cur);
+        return -ENOMEM; /* the kernel would add a signal that ends the process (SIGXFSZ) */
+    }
     fd = memfd_create("rmalloc-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, LIFE_BYTES) != 0)
         goto failed;

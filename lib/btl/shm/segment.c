@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -94,8 +95,12 @@ static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) & ~(to
 /* A memfd of that size with its memory allocated; -errno. */
 static int make_fd(size_t bytes, unsigned flags)
 {
-    int fd = memfd_create("rmalloc", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags), rc;
+    struct rlimit most;
+    int fd, rc;
 
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && bytes > most.rlim_cur)
+        return -EFBIG; /* the kernel would add a signal that ends the process (SIGXFSZ) */
+    fd = memfd_create("rmalloc", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     if (fd < 0)
         return -errno;
     do
@@ -169,8 +174,9 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         file = make_fd(bytes, 0);
     }
     if (file < 0) {
-        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s", bytes, strerror(-file));
-        return file == -ENOSPC ? -ENOMEM : file;
+        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
+                 file == -EFBIG ? " (it counts as a file: see ulimit -f)" : file == -EMFILE ? " (see ulimit -n)" : "");
+        return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
     base = map_aligned(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
