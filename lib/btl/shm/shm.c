@@ -55,6 +55,7 @@ struct window { /* onto a slab of a peer */
     int peer;
     uint32_t access;
     uint32_t attached;
+    int error; /* why it could not be mapped here; 0: it is */
     bool gone; /* withdrawn by the peer, or the peer is gone */
 };
 
@@ -231,26 +232,26 @@ static void window_close(struct btl *btl, struct window *w)
     free(w);
 }
 
+/* What cannot be mapped is remembered too, so that the channels that need it can say why. */
 static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
-    struct window *w = calloc(1, sizeof(*w));
-    char why[256] = "no memory";
-    int rc = -ENOMEM;
+    struct window *w = hash_get(&btl->windows, window_key(peer, t->id)) == NULL ? calloc(1, sizeof(*w)) : NULL;
+    char why[256] = "there is no memory for the books, or it passed this before";
 
-    if (w != NULL && hash_get(&btl->windows, window_key(peer, t->id)) == NULL) {
-        rc = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+    if (w != NULL) {
         w->id = t->id;
         w->peer = peer;
         w->access = t->access;
-        if (rc == 0 && hash_put(&btl->windows, window_key(peer, t->id), w) != 0) {
-            segment_unmap(&w->segment);
-            rc = -ENOMEM;
+        w->error = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+        if (hash_put(&btl->windows, window_key(peer, t->id), w) == 0) {
+            if (w->error != 0)
+                log_warn("shared memory of rank %d is refused: %s", peer, why); /* its channels will say so too */
+            return;
         }
-    }
-    if (rc != 0) {
-        log_warn("shared memory of rank %d is refused: %s", peer, why); /* its channels will say why they cannot join */
+        segment_unmap(&w->segment);
         free(w);
     }
+    log_warn("shared memory of rank %d is refused: %s", peer, why);
 }
 
 static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds, int nfds)
@@ -290,6 +291,10 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
     if (w == NULL || w->gone) {
         snprintf(why, why_bytes, "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
         rc = -EPROTO;
+    } else if (w->error != 0) {
+        snprintf(why, why_bytes, "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer, btl->host.rank,
+                 strerror(-w->error), w->error == -ENOMEM ? " (address space, ulimit -v; or mappings, vm.max_map_count)" : "");
+        rc = w->error;
     } else if (w->access != access || length < bytes || offset > w->segment.bytes || length > w->segment.bytes - offset ||
                offset % CACHE_LINE != 0) {
         snprintf(why, why_bytes, "rank %d names memory that is not in what it passed", peer);
