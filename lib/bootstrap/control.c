@@ -145,7 +145,7 @@ static int start_thread(char *why, size_t why_bytes)
     pthread_attr_destroy(&attributes);
     if (error != 0) {
         snprintf(why, why_bytes, "the service thread cannot be started: %s", strerror(error));
-        return -error;
+        return error == EAGAIN ? -ENOMEM : -error; /* -EAGAIN would say: ask again */
     }
     pthread_setname_np(control.thread, "rmalloc");
     return 0;
