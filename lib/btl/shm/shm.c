@@ -3,9 +3,9 @@
  * shm.c: the shared-memory backend: pieces in slabs, and the windows onto the slabs of peers.
  *
  * A slab is one segment of pieces of one size, for one peer, with one kind of access; it is announced to the peer, with
- * its descriptor, before the key of any of its pieces can arrive there (same FIFO). The first slab of a kind holds one piece,
- * every further one twice as many, up to SLAB_MOST bytes: so that one channel costs little, and 65,536 channels few
- * mappings (a process may have some 65,000) and no more than twice what they need. An empty slab is given back at once,
+ * its descriptor, before the key of any of its pieces can arrive there (same FIFO). A further slab holds a
+ * quarter more pieces of its kind, up to SLAB_MOST bytes: so that one channel costs little, many channels cost at most a
+ * quarter more than what they need, and 65,536 of them few mappings (a process may have some 65,000). An empty slab is given back at once,
  * and so are the peer's windows onto it.
  *
  * Invariants, under `lock`: slab.used == pieces handed out; a slab with a free piece is in its kind's list `open`, a full one is
@@ -34,7 +34,7 @@ struct kind { /* slabs alike */
     uint32_t access;
     bool huge;
     size_t piece_bytes;
-    uint32_t slabs;   /* there are */
+    size_t pieces;    /* there are, handed out or not */
     struct link open; /* slabs with a free piece */
     struct link link; /* in btl.kinds of its hash key */
 };
@@ -125,13 +125,14 @@ static int tell(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 
 static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
 {
-    size_t pieces = k->slabs < 20 ? (size_t)1 << k->slabs : (size_t)1 << 20;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
     struct shm_tell t;
     struct slab *s;
     int fd, rc;
 
-    while (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
-        pieces /= 2;
+    if (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
+        pieces = SLAB_MOST / k->piece_bytes > 0 ? SLAB_MOST / k->piece_bytes : 1;
+    pieces = (pieces * k->piece_bytes + page - 1) / page * page / k->piece_bytes; /* whatever the last page still holds */
     s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_piece[0]));
     if (s == NULL) {
         snprintf(why, why_bytes, "no memory for the books of shared memory");
@@ -140,7 +141,7 @@ static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *w
     rc = segment_make(pieces * k->piece_bytes, k->access == BTL_PEER_WRITES, k->huge, &s->segment, &fd, why, why_bytes);
     if (rc != 0)
         goto fail;
-    s->pieces = (uint32_t)(s->segment.bytes / k->piece_bytes < pieces ? s->segment.bytes / k->piece_bytes : pieces);
+    s->pieces = (uint32_t)pieces;
     s->kind = k;
     s->id = ++btl->last_id;
     t = (struct shm_tell){TELL_SLAB, k->access, s->id, s->segment.bytes};
@@ -151,7 +152,7 @@ static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *w
         segment_unmap(&s->segment);
         goto fail;
     }
-    k->slabs++;
+    k->pieces += s->pieces;
     list_append(&k->open, &s->link);
     *out = s;
     return 0;
@@ -165,7 +166,7 @@ static void slab_destroy(struct btl *btl, struct slab *s)
     struct shm_tell t = {TELL_WITHDRAWN, s->kind->access, s->id, 0};
 
     (void)tell(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
-    s->kind->slabs--;
+    s->kind->pieces -= s->pieces;
     segment_unmap(&s->segment);
     free(s);
 }
