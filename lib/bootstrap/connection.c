@@ -264,6 +264,7 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
     union fd_space space;
     struct iovec iov;
     struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+    int before;
     ssize_t n;
 
     if (buffer_reserve(c) != 0) {
@@ -283,11 +284,17 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "its connection broke: %s", strerror(errno));
         return -errno;
     }
-    if (!take_fds(c, &header) || (header.msg_flags & MSG_CTRUNC) != 0) {
-        snprintf(why, why_bytes, "descriptors that it sent could not be taken: this process has too many open "
-                                 "(RLIMIT_NOFILE), or it sent more than %d at once",
-                 CONTROL_FDS_MAX);
+    before = c->nfds;
+    if (!take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds > before)) {
+        snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
         return -EPROTO;
+    }
+    if ((header.msg_flags & MSG_CTRUNC) != 0) { /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
+        if (c->nfds == (int)(sizeof(c->fds) / sizeof(c->fds[0]))) {
+            snprintf(why, why_bytes, "it sent descriptors that no message speaks of");
+            return -EPROTO;
+        }
+        c->fds[c->nfds++] = -1; /* who gets the message sees what is missing; none of this version carries more than one */
     }
     c->end += (size_t)n;
     return n;

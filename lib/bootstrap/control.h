@@ -33,7 +33,8 @@ enum control_path { CONTROL_SELF, CONTROL_UNIX, CONTROL_TCP };
 enum control_end { PEER_LEFT, PEER_DIED };
 
 struct control_hooks {
-    /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's: it keeps or closes every one. */
+    /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's: it keeps or closes every one. One that this
+     * process had no number left for (RLIMIT_NOFILE) is -1. */
     void (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
     /* This peer will say nothing more: it called control_stop() (PEER_LEFT), or is dead or unreachable (PEER_DIED).
      * Once per peer; `why` is a sentence. */

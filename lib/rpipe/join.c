@@ -373,7 +373,7 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
             hear_bye(from, &n);
         else if (type == MESSAGE_FAIL)
             hear_fail(from, &n);
-        else if (type == MESSAGE_EVENT_ON && nfds == 1)
+        else if (type == MESSAGE_EVENT_ON && nfds == 1 && fds[0] >= 0) /* else it stays readable, which is allowed */
             kept = hear_event_on(from, &n, fds[0]);
         else if (type == MESSAGE_EVENT_ACK)
             hear_event_ack(from, &n);

@@ -243,7 +243,12 @@ static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int
         w->id = t->id;
         w->peer = peer;
         w->access = t->access;
-        w->error = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+        if (fd < 0) {
+            w->error = -EMFILE;
+            snprintf(why, sizeof(why), "there was no file descriptor left to receive it (see ulimit -n)");
+        } else {
+            w->error = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+        }
         if (hash_put(&btl->windows, window_key(peer, t->id), w) == 0) {
             if (w->error != 0)
                 log_warn("shared memory of rank %d is refused: %s", peer, why); /* its channels will say so too */
@@ -294,7 +299,10 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
         rc = -EPROTO;
     } else if (w->error != 0) {
         snprintf(why, why_bytes, "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer, btl->host.rank,
-                 strerror(-w->error), w->error == -ENOMEM ? " (address space, ulimit -v; or mappings, vm.max_map_count)" : "");
+                 strerror(-w->error),
+                 w->error == -ENOMEM   ? " (address space, ulimit -v; or mappings, vm.max_map_count)" :
+                 w->error == -EMFILE ? " (see ulimit -n)" :
+                                       "");
         rc = w->error;
     } else if (w->access != access || length < bytes || offset > w->segment.bytes || length > w->segment.bytes - offset ||
                offset % CACHE_LINE != 0) {
