@@ -124,6 +124,7 @@ struct rch *ends_next(size_t *cursor); /* every end there ever was */
 
 /* ---- job.c ---- */
 bool job_is_open(void); /* between rinit and rexit, in this process */
+bool job_was_opened(void); /* since rinit, for ever: the settings are what rinit has found */
 int job_refuses(const char *call); /* 0, or -ENOTCONN and the sentence why `call` cannot be made */
 
 /* ---- config.c ---- */

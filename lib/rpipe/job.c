@@ -24,6 +24,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit a
 static struct btl_host host;
 
 bool job_is_open(void) { return atomic_load_explicit(&state, memory_order_acquire) == STATE_OPEN; }
+bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != STATE_NEW; }
 
 int job_refuses(const char *call)
 {

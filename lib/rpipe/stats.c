@@ -59,41 +59,35 @@ const char *rmalloc_version(void) { return PACKAGE_VERSION; }
 
 int rmalloc_setting(int index, rmalloc_setting_t *setting)
 {
-    static bool loaded;
-    char why[160];
+    enum setting s = (enum setting)index;
 
-    if (setting == NULL)
+    if (index < 0 || setting == NULL)
         return -EINVAL;
-    if (index < 0 || index >= SETTINGS)
+    if (index >= SETTINGS)
         return -ENOENT;
-    if (!loaded && !job_is_open() && settings_load(why, sizeof(why)) != 0) {
-        error_set("%s", why);
-        return -EINVAL;
-    }
-    loaded = true;
-    *setting = (rmalloc_setting_t){setting_name((enum setting)index), setting_text((enum setting)index),
-                                   setting_fallback((enum setting)index), setting_help((enum setting)index)};
+    *setting = (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s), setting_fallback(s),
+                                   setting_help(s)};
     return 0;
 }
 
 int rmalloc_backend(int index, rmalloc_backend_t *backend)
 {
     static _Thread_local char why[320];
-    rmalloc_setting_t first;
+    rmalloc_backend_t found = {NULL, "btl", false, why};
     int ways, rc;
 
-    if (backend == NULL)
+    if (index < 0 || backend == NULL)
         return -EINVAL;
-    if (index < 0)
-        return -ENOENT;
-    rc = rmalloc_setting(0, &first); /* modules are looked for where the settings say */
-    if (rc != 0)
-        return rc;
-    *backend = (rmalloc_backend_t){NULL, "btl", false, why};
-    if (btl_describe(index, &backend->name, &backend->usable, why, sizeof(why)) == 0)
-        return 0;
-    for (ways = 0; btl_describe(ways, &backend->name, &backend->usable, why, sizeof(why)) == 0; ways++)
-        ;
-    backend->kind = "bootstrap";
-    return job_describe(index - ways, &backend->name, &backend->usable, why, sizeof(why));
+    if (!job_was_opened()) /* modules are looked for where the settings say; bad ones are told by rinit */
+        (void)settings_load(why, sizeof(why));
+    rc = btl_describe(index, &found.name, &found.usable, why, sizeof(why));
+    if (rc != 0) {
+        for (ways = 0; btl_describe(ways, &found.name, &found.usable, why, sizeof(why)) == 0; ways++)
+            ;
+        found.kind = "bootstrap";
+        rc = job_describe(index - ways, &found.name, &found.usable, why, sizeof(why));
+    }
+    if (rc == 0)
+        *backend = found;
+    return rc;
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { CHOICE, NUMBER, REAL, TEXT };
+enum kind { CHOICE, NUMBER, POWER_OF_TWO, REAL, TEXT };
 
 static const struct entry {
     const char *name, *fallback;
@@ -30,7 +30,7 @@ static const struct entry {
                   "microseconds of spinning before an adaptive wait yields; -1: by cores and ranks"},
     [SET_TIMEOUT_MS] = {"RPIPE_TIMEOUT_MS", "60000", NUMBER, NULL, -1, 1000000000,
                         "deadline of blocking calls in milliseconds; -1: none"},
-    [SET_SLOTS] = {"RPIPE_SLOTS", "64", NUMBER, NULL, 2, 65536, "slots of a notification ring, a power of two"},
+    [SET_SLOTS] = {"RPIPE_SLOTS", "64", POWER_OF_TWO, NULL, 2, 65536, "slots of a notification ring, a power of two"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
                        "share of ring or heap in use at which the writer looks for credits"},
     [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1, "1: heaps in huge pages where there are any"},
@@ -82,8 +82,10 @@ static bool parse(const struct entry *e, const char *text, struct value *v)
         v->number = choice_index(e->words, text);
         return v->number >= 0 && *text != '\0';
     case NUMBER:
+    case POWER_OF_TWO:
         v->number = strtol(text, &end, 10);
-        return errno == 0 && end != text && *end == '\0' && v->number >= e->least && v->number <= e->most;
+        return errno == 0 && end != text && *end == '\0' && v->number >= e->least && v->number <= e->most &&
+               (e->kind == NUMBER || (v->number & (v->number - 1)) == 0);
     case REAL:
         v->real = strtod(text, &end);
         return errno == 0 && end != text && *end == '\0' && v->real >= (double)e->least && v->real <= (double)e->most;
@@ -100,30 +102,34 @@ static void complain(const struct entry *e, const char *text, char *why, unsigne
     else if (e->kind == TEXT)
         snprintf(why, bytes, "%s is longer than 255 characters", e->name);
     else
-        snprintf(why, bytes, "%s is \"%.60s\"; it must be a number from %ld to %ld", e->name, text, e->least, e->most);
+        snprintf(why, bytes, "%s is \"%.60s\"; it must be a %s from %ld to %ld", e->name, text,
+                 e->kind == POWER_OF_TWO ? "power of two" : "number", e->least, e->most);
 }
 
 int settings_load(char *why, unsigned why_bytes)
 {
-    int i;
+    struct value found[SETTINGS];
 
-    for (i = 0; i < SETTINGS; i++) {
+    for (int i = 0; i < SETTINGS; i++) {
         const struct entry *e = &table[i];
         const char *text = secure_getenv(e->name);
-        struct value v = {.given = text != NULL};
 
-        if (!parse(e, text != NULL ? text : e->fallback, &v)) {
+        found[i] = (struct value){.given = text != NULL};
+        if (!parse(e, text != NULL ? text : e->fallback, &found[i])) {
             complain(e, text, why, why_bytes);
             return -EINVAL;
         }
-        values[i] = v;
     }
-    i = (int)values[SET_SLOTS].number;
-    if ((i & (i - 1)) != 0) {
-        snprintf(why, why_bytes, "RPIPE_SLOTS is %d; it must be a power of two from 2 to 65536", i);
-        return -EINVAL;
-    }
+    memcpy(values, found, sizeof(values)); /* all or nothing */
     return 0;
+}
+
+const char *setting_found(enum setting s)
+{
+    static struct value found[SETTINGS];
+    const char *text = secure_getenv(table[s].name);
+
+    return text != NULL && parse(&table[s], text, &found[s]) ? found[s].text : table[s].fallback;
 }
 
 const char *setting_name(enum setting s) { return table[s].name; }
