@@ -64,11 +64,6 @@ int rpipe_open(rch_t *out, const rmalloc_config_t *cfg)
         error_set("rpipe: %s", why);
         return rc;
     }
-    rc = control_peer_state(settled.allocator.peer);
-    if (rc != 0) {
-        error_set("rpipe: rank %d has %s", settled.allocator.peer, rc == -EPIPE ? "left the job (rexit)" : "died");
-        return rc;
-    }
     ch = ends_take();
     if (ch == NULL) {
         error_set("rpipe: no memory for another channel");
@@ -106,7 +101,8 @@ static int join_attempt(struct rch *ch, void *arguments)
     if ((notice & NOTICE_MET) != 0)
         return join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if ((notice & NOTICE_LEFT) != 0)
-        return fail(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
+        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
+                    "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
     if (channel_peer_died(ch, notice))
         return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET, "rpipe_wait: rank %d died before it was joined",
                     ch->peer);
