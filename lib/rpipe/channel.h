@@ -157,7 +157,7 @@ void join_release_if_done(struct rch *ch); /* takes the store's lock */
 
 /* ---- event.c ---- */
 void event_watch(int change); /* +1, -1: ends in event mode; while there are any, the service thread ticks */
-bool event_drain(struct rch *ch);
+bool event_drain(struct rch *ch, bool joined);
 
 /* ---- message types ---- */
 enum message { MESSAGE_HALF = 64, MESSAGE_BYE, MESSAGE_FAIL, MESSAGE_EVENT_ON, MESSAGE_EVENT_ACK, MESSAGE_BTL };

@@ -25,19 +25,22 @@ void event_watch(int change)
 }
 
 /*
- * The slot is empty. True if a message has come in between; then the descriptor has been armed again, because there may
- * be more, and their kicks are gone. While the writer has not acknowledged the mode it stays readable.
+ * There is no message. True if one has come in between; then the descriptor has been armed again, because there may be
+ * more, and their kicks are gone. From the join, which kicks, until the writer has acknowledged the mode it stays readable.
+ * The caller looks at everything that kicks, notices too, once more after this: their kicks are drained like any other.
  */
-bool event_drain(struct rch *ch)
+bool event_drain(struct rch *ch, bool joined)
 {
     char bytes[256];
     uint64_t nread = ch->r.nread;
 
-    if (!atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with hear_event_ack */
+    if (joined && !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with hear_event_ack */
         return false;
     while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
         ;
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
+    if (!joined)
+        return false;
     if (ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1)) {
         channel_kick(ch);
         return true;

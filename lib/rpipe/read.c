@@ -159,21 +159,25 @@ static int read_attempt(struct rch *ch, void *arguments)
     struct read_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     struct slot *s = &ch->slot[ch->r.nread & ch->mask];
+    bool joined = (notice & NOTICE_JOINED) != 0, there;
     int rc = R_PENDING, ended;
 
-    if ((notice & NOTICE_FAILED) == 0 && (notice & NOTICE_JOINED) != 0) {
-        if (ring_slot_ready(s, ch->r.nread + 1))
-            rc = read_take(ch, a->call, s, &a->d, &a->size);
-        else if ((notice & NOTICE_EVENT) != 0 && event_drain(ch))
-            rc = read_take(ch, a->call, s, &a->d, &a->size);
+    there = joined && ring_slot_ready(s, ch->r.nread + 1);
+    if (!there && (notice & NOTICE_EVENT) != 0) {
+        there = event_drain(ch, joined);
+        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* what else kicked, and has been drained */
+        if (!joined && (notice & NOTICE_JOINED) != 0)
+            return read_attempt(ch, arguments);
     }
+    if (there && (notice & NOTICE_FAILED) == 0)
+        rc = read_take(ch, a->call, s, &a->d, &a->size);
     if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
         rc = checked(ch, a->d);
     if (rc != R_PENDING)
         return rc;
     ended = no_more(ch, a->call, notice);
-    if (ended != R_PENDING && (notice & NOTICE_EVENT) != 0)
-        channel_kick(ch); /* the end stays readable */
+    if ((ended != R_PENDING || ch->died != 0) && (notice & NOTICE_EVENT) != 0)
+        channel_kick(ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
     return ended;
 }
 
