@@ -145,6 +145,7 @@ struct read_arguments {
     const char *call;
     raddr_t d;
     size_t size;
+    bool stalled; /* calls are counted, not attempts */
 };
 
 static int checked(struct rch *ch, struct rdesc *d)
@@ -175,6 +176,8 @@ static int read_attempt(struct rch *ch, void *arguments)
         rc = checked(ch, a->d);
     if (rc != R_PENDING)
         return rc;
+    ch->stalls_ring += !a->stalled;
+    a->stalled = true;
     ended = no_more(ch, a->call, notice);
     if ((ended != R_PENDING || ch->died != 0) && (notice & NOTICE_EVENT) != 0)
         channel_kick(ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
@@ -183,7 +186,7 @@ static int read_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
-    struct read_arguments a = {call, NULL, 0};
+    struct read_arguments a = {call, NULL, 0, false};
     int rc = channel_refuses(ch, call, SIDE_READER);
 
     if (rc == 0 && d == NULL)

@@ -11,8 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 
+static uint64_t whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+
 static int stats_attempt(struct rch *ch, void *arguments)
 {
+    const uint64_t unit = ch->cfg.allocator.unit_size;
     rpipe_stats_t *st = arguments;
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
@@ -23,7 +26,7 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .stalls_heap = ch->stalls_heap,
         .sleeps = atomic_load_explicit(&ch->sleeps, memory_order_relaxed),
         .wakes = ch->wakes,
-        .heap_bytes = ch->cfg.allocator.alloc_size,
+        .heap_bytes = whole_units(ch->cfg.allocator.alloc_size, unit),
         .slots = ch->cfg.slots,
         .incarnation = ch->end.incarnation,
     };
@@ -39,7 +42,7 @@ static int stats_attempt(struct rch *ch, void *arguments)
         st->inline_messages = ch->r.nread - ch->r.heap_read;
         st->held = ch->r.held;
         for (d = ch->r.oldest; d != NULL; d = d->next)
-            st->heap_used += d->state == DESC_OWNED ? d->size : 0;
+            st->heap_used += d->state == DESC_OWNED ? whole_units(d->size, unit) : 0;
     }
     return 0;
 }

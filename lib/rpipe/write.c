@@ -48,6 +48,7 @@ struct alloc_arguments {
     const char *call;
     size_t size;
     struct rdesc *d;
+    bool stalled; /* calls are counted, not attempts */
 };
 
 static int alloc_attempt(struct rch *ch, void *arguments)
@@ -80,7 +81,8 @@ static int alloc_attempt(struct rch *ch, void *arguments)
         rc = channel_trouble(ch, a->call, notice);
         if (rc != 0)
             return rc;
-        ch->stalls_heap++;
+        ch->stalls_heap += !a->stalled;
+        a->stalled = true;
         if (ch->w.heap_sent == ch->w.heap_applied)
             return fail(ch, -ENOBUFS,
                         "%s: no %zu bytes in a heap of %llu, and all that is in use is this end's own unsent memory: send it, "
@@ -95,7 +97,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
-    struct alloc_arguments a = {call, size, NULL};
+    struct alloc_arguments a = {call, size, NULL, false};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc == 0)
@@ -226,7 +228,7 @@ struct write_arguments {
     const char *call;
     struct rdesc *d;
     size_t bytes;
-    bool wait;
+    bool wait, stalled;
 };
 #define WHOLE SIZE_MAX
 
@@ -255,7 +257,8 @@ static int write_attempt(struct rch *ch, void *arguments)
         if (rc != 0)
             return rc;
         if (sent == ch->w.limit) {
-            ch->stalls_ring++;
+            ch->stalls_ring += !a->stalled;
+            a->stalled = true;
             return R_PENDING;
         }
     }
@@ -271,7 +274,7 @@ static int write_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
-    struct write_arguments a = {call, d, bytes, wait};
+    struct write_arguments a = {call, d, bytes, wait, false};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc != 0)
