@@ -68,14 +68,16 @@ int card_check(struct card *card, const void *blob, size_t bytes, int rank, char
     unsigned i;
 
     if (bytes != sizeof(c)) {
-        snprintf(why, why_bytes, "the business card of rank %d has %zu bytes, not %zu: another version of this library?",
-                 rank, bytes, sizeof(c));
+        snprintf(why, why_bytes,
+                 "the business card of rank %d has %zu bytes, not %zu: another version of this library?", rank, bytes,
+                 sizeof(c));
         return -EPROTO;
     }
     memcpy(&c, blob, sizeof(c));
     if (c.magic != CARD_MAGIC || c.version != CARD_VERSION) {
-        snprintf(why, why_bytes, "the business card of rank %d has version %u, not %u: every rank needs the same library",
-                 rank, c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
+        snprintf(why, why_bytes,
+                 "the business card of rank %d has version %u, not %u: every rank needs the same library", rank,
+                 c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
         return -EPROTO;
     }
     for (i = 0; i < CARD_ADDRESSES && i < c.addresses; i++) {

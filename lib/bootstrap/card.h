@@ -32,10 +32,10 @@ struct card {
     uint8_t boot_id[16];
     uint64_t network; /* inode of the network namespace; 0: not known, never the same as another's */
     uint32_t pid;
-    uint16_t tcp_port;      /* host byte order; 0: does not listen */
-    uint8_t unix_bytes;     /* of the name; 0: does not listen */
+    uint16_t tcp_port;  /* host byte order; 0: does not listen */
+    uint8_t unix_bytes; /* of the name; 0: does not listen */
     uint8_t addresses;
-    uint8_t unix_name[40];  /* abstract: begins with a zero byte */
+    uint8_t unix_name[40]; /* abstract: begins with a zero byte */
     struct card_address address[CARD_ADDRESSES];
 };
 

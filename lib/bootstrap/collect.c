@@ -20,8 +20,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLICE_MS 50  /* the dead wake nobody */
-#define HEED_SLICES 1 /* after that, see to it that the peer's end would be noticed: within 100 ms, with what dialling takes */
+#define SLICE_MS 50 /* the dead wake nobody */
+#define HEED_SLICES                                                                                                    \
+    1 /* after that, see to it that the peer's end would be noticed: within 100 ms, with what dialling takes */
 
 static struct {
     pthread_mutex_t lock;
@@ -135,11 +136,13 @@ static int advance(struct transfer *t, bool receives, char *why, size_t why_byte
 static int too_late(const struct transfer *send, const struct transfer *receive, char *why, size_t why_bytes)
 {
     if (receive != NULL && !receive->finished)
-        return complain(-ETIMEDOUT, why, why_bytes, "rank %d has not sent what is awaited from it in time (%llu of %llu bytes "
-                                                    "have come)",
+        return complain(-ETIMEDOUT, why, why_bytes,
+                        "rank %d has not sent what is awaited from it in time (%llu of %llu bytes "
+                        "have come)",
                         receive->peer, (unsigned long long)receive->done, (unsigned long long)receive->bytes);
-    return complain(-ETIMEDOUT, why, why_bytes, "rank %d has not received what it was sent in time, so that there is no room "
-                                                "for more (%llu of %llu bytes have gone; the window is %u)",
+    return complain(-ETIMEDOUT, why, why_bytes,
+                    "rank %d has not received what it was sent in time, so that there is no room "
+                    "for more (%llu of %llu bytes have gone; the window is %u)",
                     send->peer, (unsigned long long)send->done, (unsigned long long)send->bytes, WINDOW_BYTES);
 }
 
@@ -248,7 +251,7 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why,
 struct collective {
     enum piece_kind kind;
     uint32_t epoch;
-    int step;           /* +1: round k sends to rank + 2^k; -1: to rank - 2^k */
+    int step; /* +1: round k sends to rank + 2^k; -1: to rank - 2^k */
     const bool *ends;
     int64_t deadline;
     char *why;
@@ -296,8 +299,12 @@ static int round_run(const struct collective *c, uint32_t round, const void *fro
 {
     int distance = c->step * (1 << round), culprit = -1, result = -ENOMEM;
     struct transfer send = {.peer = partner(distance), .lane = LANE_COLLECTIVE, .from = from, .bytes = from_bytes};
-    struct transfer receive = {.peer = partner(-distance), .lane = LANE_COLLECTIVE, .kind = c->kind, .epoch = c->epoch,
-                               .to = to, .bytes = to_bytes};
+    struct transfer receive = {.peer = partner(-distance),
+                               .lane = LANE_COLLECTIVE,
+                               .kind = c->kind,
+                               .epoch = c->epoch,
+                               .to = to,
+                               .bytes = to_bytes};
 
     send.head = (struct piece){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
     if (pair_of(send.peer) != NULL && pair_of(receive.peer) != NULL)
@@ -358,7 +365,8 @@ int collect_barrier(int64_t deadline, char *why, size_t why_bytes)
 /* Bruck: block i is that of rank + i; in round k what is here, but no more than is wanted, goes to rank - 2^k. */
 int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why, size_t why_bytes)
 {
-    struct collective c = {.kind = PIECE_ALLGATHER, .step = -1, .deadline = deadline, .why = why, .why_bytes = why_bytes};
+    struct collective c = {
+        .kind = PIECE_ALLGATHER, .step = -1, .deadline = deadline, .why = why, .why_bytes = why_bytes};
     size_t whole, size, count;
     uint8_t *blocks;
     uint32_t round;
@@ -426,8 +434,8 @@ static int leave_one_by_one(int64_t deadline)
 int collect_leave(int64_t deadline)
 {
     char why[256];
-    struct collective c = {.kind = PIECE_LEAVE, .ends = &collect.leaving, .deadline = deadline, .why = why,
-                           .why_bytes = sizeof(why)};
+    struct collective c = {
+        .kind = PIECE_LEAVE, .ends = &collect.leaving, .deadline = deadline, .why = why, .why_bytes = sizeof(why)};
     int result = collective_begin(&c);
 
     if (result != 0)

@@ -18,9 +18,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define BUFFER_FIRST 4096  /* enough for a greeting, and for most of what follows */
-#define BUFFER_READ 32768  /* bytes that an open connection asks for at once */
-#define BATCH 64           /* messages per sendmsg(2) */
+#define BUFFER_FIRST 4096 /* enough for a greeting, and for most of what follows */
+#define BUFFER_READ 32768 /* bytes that an open connection asks for at once */
+#define BATCH 64          /* messages per sendmsg(2) */
 
 union fd_space { /* of ancillary data, aligned */
     struct cmsghdr head;
@@ -289,18 +289,21 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
         return -EPROTO;
     }
-    if ((header.msg_flags & MSG_CTRUNC) != 0) { /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
+    if ((header.msg_flags & MSG_CTRUNC) !=
+        0) { /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
         if (c->nfds == (int)(sizeof(c->fds) / sizeof(c->fds[0]))) {
             snprintf(why, why_bytes, "it sent descriptors that no message speaks of");
             return -EPROTO;
         }
-        c->fds[c->nfds++] = -1; /* who gets the message sees what is missing; none of this version carries more than one */
+        c->fds[c->nfds++] =
+            -1; /* who gets the message sees what is missing; none of this version carries more than one */
     }
     c->end += (size_t)n;
     return n;
 }
 
-int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why, size_t why_bytes)
+int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why,
+                     size_t why_bytes)
 {
     size_t have = c->end - c->begin;
     const struct wire_frame *f = (const void *)(c->buffer + c->begin);
@@ -313,7 +316,8 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
         return 0;
     }
     if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX) {
-        snprintf(why, why_bytes, "it sent what cannot be a message (%u bytes of body, %u descriptors)", f->bytes, f->nfds);
+        snprintf(why, why_bytes, "it sent what cannot be a message (%u bytes of body, %u descriptors)", f->bytes,
+                 f->nfds);
         return -EPROTO;
     }
     if (have < sizeof(*f) + wire_padded(f->bytes))

@@ -72,7 +72,8 @@ int connection_send(struct connection *c, uint64_t *gone);
 ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes);
 /* The next whole frame in the buffer: 1, 0 (not whole yet), or -EPROTO and a sentence. Good until the next call. Its
  * descriptors are c->fds[0 .. nfds); who takes one over calls owned_forget() and puts -1 in its place. */
-int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why, size_t why_bytes);
+int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why,
+                     size_t why_bytes);
 void connection_consume(struct connection *c, const struct wire_frame *frame);
 
 #endif

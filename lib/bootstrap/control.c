@@ -37,7 +37,10 @@ static _Thread_local bool on_service_thread;
 
 void control_enter_service_thread(void) { on_service_thread = true; }
 bool control_on_service_thread(void) { return on_service_thread; }
-static bool running(void) { return atomic_load_explicit(&control.running, memory_order_acquire); } /* pairs with start */
+static bool running(void)
+{
+    return atomic_load_explicit(&control.running, memory_order_acquire);
+} /* pairs with start */
 bool control_running(void) { return running(); }
 static bool is_rank(int rank) { return rank >= 0 && rank < control.size; }
 
@@ -233,7 +236,8 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     if (result != 0)
         goto failed;
     control.local_ranks = count_local();
-    atomic_store_explicit(&control.running, true, memory_order_release); /* pairs with running(); hooks may post at once */
+    atomic_store_explicit(&control.running, true,
+                          memory_order_release); /* pairs with running(); hooks may post at once */
     result = start_thread(why, why_bytes);
     if (result != 0) {
         atomic_store_explicit(&control.running, false, memory_order_release);
@@ -395,8 +399,8 @@ bool control_peer_membarrier(int rank)
 {
     if (!running() || !is_rank(rank))
         return false;
-    return rank == control.rank ? control.membarrier :
-                                  atomic_load_explicit(&control.peers[rank].membarrier, memory_order_relaxed);
+    return rank == control.rank ? control.membarrier
+                                : atomic_load_explicit(&control.peers[rank].membarrier, memory_order_relaxed);
 }
 
 bool control_membarrier(void) { return running() && control.membarrier; }

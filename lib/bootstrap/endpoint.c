@@ -95,7 +95,8 @@ static bool address_add(struct card *card, const struct sockaddr *a)
 
 static bool is_link_local(const struct sockaddr *a)
 {
-    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
+    return a->sa_family == AF_INET6 &&
+           IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
 }
 
 /* The addresses to offer: those of `interface` (a name, or an address in text), or all. Loopback last, if at all. */
@@ -129,9 +130,10 @@ static int collect_addresses(struct card *card, const char *interface, char *why
     freeifaddrs(list);
     if (card->addresses > 0)
         return 0;
-    snprintf(why, why_bytes, *interface != '\0' ? "RPIPE_INTERFACE is \"%s\", but no interface of this host that is up has "
-                                                  "this name or address" :
-                                                  "no network interface of this host has an address%s",
+    snprintf(why, why_bytes,
+             *interface != '\0' ? "RPIPE_INTERFACE is \"%s\", but no interface of this host that is up has "
+                                  "this name or address"
+                                : "no network interface of this host has an address%s",
              interface);
     return -EADDRNOTAVAIL;
 }

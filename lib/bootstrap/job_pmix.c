@@ -29,8 +29,9 @@ static struct {
 static int pmix_query(char *why, size_t why_bytes)
 {
     if (getenv("PMIX_NAMESPACE") == NULL || getenv("PMIX_RANK") == NULL) {
-        snprintf(why, why_bytes, "no PMIx launcher started this process (PMIX_NAMESPACE and PMIX_RANK are not set); "
-                                 "start it with mpirun, prterun or srun --mpi=pmix");
+        snprintf(why, why_bytes,
+                 "no PMIx launcher started this process (PMIX_NAMESPACE and PMIX_RANK are not set); "
+                 "start it with mpirun, prterun or srun --mpi=pmix");
         return -ENOENT;
     }
     snprintf(why, why_bytes, "namespace %.100s, rank %.20s", getenv("PMIX_NAMESPACE"), getenv("PMIX_RANK"));
@@ -157,7 +158,8 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
         memcpy(card, value->data.bo.bytes, value->data.bo.size);
         *bytes = value->data.bo.size;
     } else {
-        snprintf(why, why_bytes, "the business card of rank %d is not one: is it of another version of this library?", rank);
+        snprintf(why, why_bytes, "the business card of rank %d is not one: is it of another version of this library?",
+                 rank);
         result = -EPROTO;
     }
     PMIX_VALUE_RELEASE(value);

@@ -236,8 +236,11 @@ static int dial(const struct addrinfo *a, int64_t deadline)
 static int visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     size_t secret_bytes = strlen(job.secret);
-    struct tcp_join join = {.magic = TCP_JOIN_MAGIC, .version = TCP_VERSION, .rank = (uint32_t)job.rank,
-                            .size = (uint32_t)job.size, .secret_bytes = (uint32_t)secret_bytes,
+    struct tcp_join join = {.magic = TCP_JOIN_MAGIC,
+                            .version = TCP_VERSION,
+                            .rank = (uint32_t)job.rank,
+                            .size = (uint32_t)job.size,
+                            .secret_bytes = (uint32_t)secret_bytes,
                             .card_bytes = (uint32_t)card_bytes};
     struct tcp_verdict verdict;
     char text[TCP_TEXT_MAX + 1] = "";
@@ -251,8 +254,8 @@ static int visit(int fd, const void *card, size_t card_bytes, int64_t deadline, 
     if (result == 0)
         result = receive_all(fd, &verdict, sizeof(verdict), deadline);
     if (result != 0) {
-        snprintf(why, why_bytes, "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?", job.host,
-                 job.port, strerror(-result));
+        snprintf(why, why_bytes, "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?",
+                 job.host, job.port, strerror(-result));
         return result == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
     }
     if (verdict.magic != TCP_VERDICT_MAGIC || verdict.text_bytes > TCP_TEXT_MAX || verdict.code > 0 ||

@@ -61,7 +61,8 @@ struct tcp_job {
 };
 
 /* job_tcp_root.c: gathers the cards of all, hands out the table. The links stay open. 0 or -errno and a sentence. */
-int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size_t why_bytes); /* the socket, or -errno */
+int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why,
+                    size_t why_bytes); /* the socket, or -errno */
 int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why, size_t why_bytes);
 /* job_tcp.c */
 int tcp_resolve(const struct tcp_job *job, struct addrinfo **list, char *why, size_t why_bytes);

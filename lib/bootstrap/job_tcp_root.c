@@ -87,8 +87,8 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
         nanosleep(&nap, NULL);
     freeaddrinfo(list);
     if (fd < 0)
-        snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port, strerror(-fd),
-                 fd == -EADDRINUSE ? "; another job has this port: choose another" : "");
+        snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port,
+                 strerror(-fd), fd == -EADDRINUSE ? "; another job has this port: choose another" : "");
     else
         owned_add(fd);
     return fd;
@@ -159,11 +159,13 @@ static bool guest_heard(struct gathering *g, int i)
     if (guest->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
         return true;
     if (!secret_right(job, guest->said + sizeof(join), join.secret_bytes)) {
-        guest_refuse(g, i, -EACCES, "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
+        guest_refuse(g, i, -EACCES,
+                     "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
         return false;
     }
     if (join.version != TCP_VERSION) {
-        snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d", join.version, TCP_VERSION);
+        snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d", join.version,
+                 TCP_VERSION);
         guest_refuse(g, i, -EPROTO, text);
         return false;
     }
@@ -233,8 +235,9 @@ static int gather_all(struct gathering *g, int listener, int64_t deadline, char 
         if (deadline_passed(deadline)) {
             while (missing < g->job->size - 1 && g->job->table[missing].bytes != 0)
                 missing++;
-            snprintf(why, why_bytes, "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is missing",
-                     g->joined + 1, g->job->size, g->job->host, g->job->port, missing);
+            snprintf(why, why_bytes,
+                     "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is missing", g->joined + 1,
+                     g->job->size, g->job->host, g->job->port, missing);
             return -ETIMEDOUT;
         }
         if (poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)

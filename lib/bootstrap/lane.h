@@ -20,9 +20,10 @@
 enum lane_number { LANE_USER, LANE_COLLECTIVE, LANES };
 enum piece_kind { PIECE_MESSAGE, PIECE_BARRIER, PIECE_ALLGATHER, PIECE_LEAVE, PIECE_KINDS };
 
-#define PIECE_CANCEL 1u   /* flag: the message that has begun will not be finished */
-#define PIECE_CHARGE 64   /* what a piece costs the window besides its payload, so that empty ones are not free */
-#define WINDOW_BYTES ((1u << 20) + 32 * PIECE_CHARGE) /* the largest message of network_send, 1 MiB, goes without waiting */
+#define PIECE_CANCEL 1u /* flag: the message that has begun will not be finished */
+#define PIECE_CHARGE 64 /* what a piece costs the window besides its payload, so that empty ones are not free */
+#define WINDOW_BYTES                                                                                                   \
+    ((1u << 20) + 32 * PIECE_CHARGE) /* the largest message of network_send, 1 MiB, goes without waiting */
 
 struct piece { /* on the wire, followed by payload */
     uint32_t lane, kind, flags;
@@ -34,7 +35,7 @@ struct piece { /* on the wire, followed by payload */
     uint64_t total, offset; /* bytes of the message; of it, before this piece */
 };
 
-struct ack { /* on the wire */
+struct ack {              /* on the wire */
     uint64_t lane, taken; /* sum of the charges of all pieces that the user has taken, ever */
 };
 
@@ -56,9 +57,9 @@ struct lane_out {
 
 struct lane_in {
     struct link pieces;
-    uint64_t charged, taken; /* sums: of what arrived; of what the user took */
+    uint64_t charged, taken;     /* sums: of what arrived; of what the user took */
     uint64_t next_offset, total; /* of the message that arrives: its next piece must have this offset; 0: a new one */
-    uint8_t *stash;          /* the beginning of a message whose receiver gave up */
+    uint8_t *stash;              /* the beginning of a message whose receiver gave up */
     uint64_t stashed, stash_total;
     bool discarding; /* the rest of a message that nobody wants is still to come */
     bool busy;       /* somebody receives */

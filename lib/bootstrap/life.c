@@ -45,7 +45,8 @@ int life_create(char *why, size_t why_bytes)
     int result, fd;
 
     if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIFE_BYTES) {
-        snprintf(why, why_bytes, "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit -f)",
+        snprintf(why, why_bytes,
+                 "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit -f)",
                  (unsigned long long)most.rlim_cur);
         return -ENOMEM; /* the kernel would add a signal that ends the process (SIGXFSZ) */
     }

@@ -24,14 +24,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define CARD_MS 20               /* one look at the job's store from the service thread */
-#define CARD_PATIENCE_MS 10000   /* that a rank may have no card: all have published before anybody could post */
-#define CONNECT_MS 5000          /* connect(2) over TCP to one address */
-#define WELCOME_MS 5000          /* then the next address is tried; doubled in every round, to a minute */
-#define REFUSALS_MAX 3           /* greetings that end early, before that means something */
+#define CARD_MS 20             /* one look at the job's store from the service thread */
+#define CARD_PATIENCE_MS 10000 /* that a rank may have no card: all have published before anybody could post */
+#define CONNECT_MS 5000        /* connect(2) over TCP to one address */
+#define WELCOME_MS 5000        /* then the next address is tried; doubled in every round, to a minute */
+#define REFUSALS_MAX 3         /* greetings that end early, before that means something */
 #define SUSPECT_UNIX_MS 50
 #define SUSPECT_TCP_MS 2000
-#define DRAIN_BYTES (64u << 20)  /* more than any socket buffer: nobody keeps us reading for ever */
+#define DRAIN_BYTES (64u << 20) /* more than any socket buffer: nobody keeps us reading for ever */
 #define SILENCE_CHECK_MS 2000
 #define WHY 320
 
@@ -46,8 +46,9 @@ int peer_path(const struct card *card, char *why, size_t why_bytes)
     if (near && !forced(2))
         return CONTROL_UNIX;
     if (forced(1)) {
-        snprintf(why, why_bytes, "it is on another host or in another network namespace, which Unix sockets "
-                                 "(RPIPE_CONTROL=unix) do not reach");
+        snprintf(why, why_bytes,
+                 "it is on another host or in another network namespace, which Unix sockets "
+                 "(RPIPE_CONTROL=unix) do not reach");
         return -EHOSTUNREACH;
     }
     if (card->tcp_port == 0 || card->addresses == 0) {
@@ -263,7 +264,10 @@ static void dial_failed(struct peer *p, bool is_unix, const char *why)
 
 static void say_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
-    struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = (uint32_t)control.rank, .to = to,
+    struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
+                               .version = WIRE_VERSION,
+                               .from = (uint32_t)control.rank,
+                               .to = to,
                                .flags = control.membarrier ? WIRE_HAS_MEMBARRIER : 0};
     int life = life_fd();
     struct message *m;
@@ -481,7 +485,8 @@ static int check_greeting(const struct connection *c, const struct wire_frame *f
         return -EPROTO;
     }
     if (hello->version != WIRE_VERSION) {
-        snprintf(why, why_bytes, "it speaks version %u of the control network, not %u; every rank needs the same library",
+        snprintf(why, why_bytes,
+                 "it speaks version %u of the control network, not %u; every rank needs the same library",
                  hello->version, WIRE_VERSION);
         return -EPROTO;
     }
@@ -498,7 +503,8 @@ static int check_greeting(const struct connection *c, const struct wire_frame *f
 }
 
 /* The first greeting brings the life page, whoever called. */
-static int learn(struct peer *p, const struct connection *c, const struct wire_hello *hello, char *why, size_t why_bytes)
+static int learn(struct peer *p, const struct connection *c, const struct wire_hello *hello, char *why,
+                 size_t why_bytes)
 {
     const _Atomic uint32_t *word;
     int result;
@@ -633,7 +639,8 @@ void peer_lost(struct connection *c, const char *why)
         p->out = NULL;
         service_drop(c);
         peer_suspect(p, why);
-    } else if (c->heard || p->suspect_at != NO_TIME || life_died(atomic_load_explicit(&p->life, memory_order_relaxed))) {
+    } else if (c->heard || p->suspect_at != NO_TIME ||
+               life_died(atomic_load_explicit(&p->life, memory_order_relaxed))) {
         peer_end(p, p->said_goodbye ? PEER_LEFT : PEER_DIED, p->reason != NULL ? p->reason : why);
     } else {
         p->in = NULL; /* it called, and hung up before it said anything: it will call again, or be missed elsewhere */

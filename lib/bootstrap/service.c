@@ -30,10 +30,10 @@
 #define EVENTS 64
 #define TURN_BYTES (1u << 20) /* from one connection, before the others are looked at */
 #define TICK_NS (25 * NS_PER_MS)
-#define HELLO_MS 5000         /* who calls has to say who it is */
-#define STRANGERS_MAX 1024    /* callers that have not; more: the oldest goes */
+#define HELLO_MS 5000      /* who calls has to say who it is */
+#define STRANGERS_MAX 1024 /* callers that have not; more: the oldest goes */
 #define WARNINGS_MAX 20
-#define LINGER_MS 500         /* for the acknowledgement of what TCP has taken */
+#define LINGER_MS 500 /* for the acknowledgement of what TCP has taken */
 #define WHY 320
 
 void service_warn(const char *format, ...)
@@ -103,7 +103,8 @@ static void deliver(int from, uint32_t type, const void *body, size_t bytes, con
 static void frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     int fds[CONTROL_FDS_MAX];
-    bool known = frame->type == WIRE_GOODBYE || (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_PIECE));
+    bool known =
+        frame->type == WIRE_GOODBYE || (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_PIECE));
 
     c->heard = true;
     if (!known || (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
@@ -428,7 +429,7 @@ static void say_goodbyes(void)
             continue;
         m = message_new(WIRE_GOODBYE, NULL, 0, NULL, 0);
         if (m == NULL)
-            continue; /* the peer will take us for dead */
+            continue;                     /* the peer will take us for dead */
         if (p->out == NULL && !waiting) { /* it talks to us, we never talked to it: say it where it listens */
             connection_queue(p->in, m);
             peer_write(p->in);

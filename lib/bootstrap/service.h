@@ -92,9 +92,9 @@ void service_drop(struct connection *c);                /* closes; freed at the 
 /* peer.c */
 const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_bytes);
 int peer_path(const struct card *card, char *why, size_t why_bytes); /* enum control_path, or -errno and a sentence */
-void peer_serve(struct peer *p);                                      /* S: sends, or dials */
-void peer_connected(struct connection *c);                            /* S: connect(2) is done, well or badly */
-void peer_write(struct connection *c);                                /* S: the socket takes more */
+void peer_serve(struct peer *p);                                     /* S: sends, or dials */
+void peer_connected(struct connection *c);                           /* S: connect(2) is done, well or badly */
+void peer_write(struct connection *c);                               /* S: the socket takes more */
 void peer_hello(struct connection *c, const struct wire_frame *frame, const void *body);
 void peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body);
 void peer_lost(struct connection *c, const char *why); /* S: this connection has ended, or has to */

@@ -23,8 +23,8 @@
 enum wire_type {
     WIRE_HELLO = 1,
     WIRE_WELCOME,
-    WIRE_GOODBYE, /* the last frame of an orderly exit */
-    WIRE_PING,    /* nothing: makes a connection, so that the end of the peer is noticed */
+    WIRE_GOODBYE,    /* the last frame of an orderly exit */
+    WIRE_PING,       /* nothing: makes a connection, so that the end of the peer is noticed */
     WIRE_PIECE = 16, /* these three belong to collect.c */
     WIRE_ACK,
     WIRE_LEAVE,

@@ -103,8 +103,8 @@ static inline void ranks_wait(int size, const pid_t *pids, int killed, int signa
 
     for (rank = 0; rank < size; rank++) {
         assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-        if (rank == killed ? !(WIFSIGNALED(status) && WTERMSIG(status) == signal_) :
-                             !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
+        if (rank == killed ? !(WIFSIGNALED(status) && WTERMSIG(status) == signal_)
+                           : !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
             fprintf(stderr, "rank %d ended with status 0x%x\n", rank, status);
             bad++;
         }
@@ -126,7 +126,8 @@ static inline void rank_start(const struct control_hooks *hooks)
     char why[512] = "";
     int rank, size;
 
-    if (settings_load(why, sizeof(why)) != 0 || job_open(&rank, &size, deadline_in_ms(LIMIT_MS), why, sizeof(why)) != 0 ||
+    if (settings_load(why, sizeof(why)) != 0 ||
+        job_open(&rank, &size, deadline_in_ms(LIMIT_MS), why, sizeof(why)) != 0 ||
         control_start(hooks, deadline_in_ms(LIMIT_MS), why, sizeof(why)) != 0) {
         fprintf(stderr, "rank_start: %s\n", why);
         _exit(1);

@@ -24,8 +24,14 @@ static const struct control_hooks hooks = {NULL, on_gone, NULL};
 static char why[400];
 
 static int64_t limit(void) { return deadline_in_ms(LIMIT_MS); }
-static int put(int to, const void *buf, size_t bytes, int ms) { return collect_send(to, buf, bytes, deadline_in_ms(ms), why, sizeof(why)); }
-static int get(int from, void *buf, size_t bytes, int ms) { return collect_recv(from, buf, bytes, deadline_in_ms(ms), why, sizeof(why)); }
+static int put(int to, const void *buf, size_t bytes, int ms)
+{
+    return collect_send(to, buf, bytes, deadline_in_ms(ms), why, sizeof(why));
+}
+static int get(int from, void *buf, size_t bytes, int ms)
+{
+    return collect_recv(from, buf, bytes, deadline_in_ms(ms), why, sizeof(why));
+}
 
 #define OK(call)                                                                                                       \
     do {                                                                                                               \
@@ -168,7 +174,8 @@ static void rank_interrupted(int rank, int size)
         OK(put(1, buf, 10, LIMIT_MS));
     } else {
         /* deadlines that have passed already: each takes what is there at that moment */
-        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW, why, sizeof(why))) == -ETIMEDOUT)
+        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW, why, sizeof(why))) ==
+               -ETIMEDOUT)
             CHECK(get(0, scrap, 11, 0) < 0);
         CHECK(result == 0 && tries > 1);
         for (i = 0; i < large; i++)
@@ -249,7 +256,8 @@ static void rank_last_words(int rank, int size)
     } else {
         AWAIT(atomic_load(&died) + atomic_load(&left) == 1);
         OK(get(1, &value, 8, LIMIT_MS));
-        CHECK(get(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE) && strstr(why, "rank 1") != NULL);
+        CHECK(get(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE) &&
+              strstr(why, "rank 1") != NULL);
         CHECK(put(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE));
     }
     rank_stop();
@@ -374,7 +382,8 @@ static void rank_different(int rank, int size)
     if (rank == 0)
         CHECK(collect_barrier(limit(), why, sizeof(why)) == -EPROTO && strstr(why, "network_allgather") != NULL);
     else
-        CHECK(collect_allgather(value, 8, all, limit(), why, sizeof(why)) == -EPROTO && strstr(why, "network_barrier") != NULL);
+        CHECK(collect_allgather(value, 8, all, limit(), why, sizeof(why)) == -EPROTO &&
+              strstr(why, "network_barrier") != NULL);
     CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), why, sizeof(why)) == -EMSGSIZE);
     CHECK(collect_leave(limit()) == 0);
     rank_stop();
@@ -486,21 +495,21 @@ static void test_a_lane_takes_only_what_fits(void **state)
     (void)state;
     lane_init(pair);
     assert_non_null(lane_arrive(pair, little, sizeof(little)));
-    assert_non_null(arrive(pair, next, 100));                                             /* no beginning */
-    assert_non_null(arrive(pair, (struct piece){.lane = 2}, 0));                          /* no such lane */
-    assert_non_null(arrive(pair, (struct piece){.lane = LANE_COLLECTIVE}, 0));            /* kind of the other lane */
+    assert_non_null(arrive(pair, next, 100));                                  /* no beginning */
+    assert_non_null(arrive(pair, (struct piece){.lane = 2}, 0));               /* no such lane */
+    assert_non_null(arrive(pair, (struct piece){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
     assert_non_null(arrive(pair, (struct piece){.kind = PIECE_KINDS}, 0));
     assert_non_null(arrive(pair, (struct piece){.flags = 2}, 0));
-    assert_non_null(arrive(pair, (struct piece){.flags = PIECE_CANCEL}, 0));              /* nothing to cancel */
-    assert_non_null(arrive(pair, whole, 11));                                             /* more than it said */
-    assert_non_null(arrive(pair, (struct piece){.total = UINT64_MAX}, 0));                /* no progress */
+    assert_non_null(arrive(pair, (struct piece){.flags = PIECE_CANCEL}, 0)); /* nothing to cancel */
+    assert_non_null(arrive(pair, whole, 11));                                /* more than it said */
+    assert_non_null(arrive(pair, (struct piece){.total = UINT64_MAX}, 0));   /* no progress */
     assert_null(arrive(pair, first, 60000));
-    assert_non_null(arrive(pair, first, 60000));                                          /* the same again */
-    assert_non_null(arrive(pair, whole, 10));                                             /* another in between */
+    assert_non_null(arrive(pair, first, 60000)); /* the same again */
+    assert_non_null(arrive(pair, whole, 10));    /* another in between */
     assert_null(arrive(pair, next, 60000));
     next.offset = 120000;
     next.total++;
-    assert_non_null(arrive(pair, next, 60000));                                           /* it grows */
+    assert_non_null(arrive(pair, next, 60000)); /* it grows */
     next.total--;
     assert_null(arrive(pair, next, 60000));
     next.offset = 180000;
@@ -510,7 +519,7 @@ static void test_a_lane_takes_only_what_fits(void **state)
         assert_true(i < 20000); /* until the window is full */
     assert_true(pair->in[LANE_USER].charged <= WINDOW_BYTES);
     assert_null(arrive(pair, (struct piece){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER}, 0)); /* its own window */
-    assert_non_null(lane_acked(pair, &ack, sizeof(ack)));                                 /* of what was never sent */
+    assert_non_null(lane_acked(pair, &ack, sizeof(ack))); /* of what was never sent */
     assert_non_null(lane_acked(pair, &ack, 8));
     ack.lane = 77;
     assert_non_null(lane_acked(pair, &ack, sizeof(ack)));
@@ -521,7 +530,7 @@ int main(void)
 {
     char un[] = "unix", tcp[] = "tcp";
 #define BOTH(test)                                                                                                     \
-    {#test " (unix)", test, NULL, NULL, un}, {#test " (tcp)", test, NULL, NULL, tcp}
+    {#test " (unix)", test, NULL, NULL, un}, { #test " (tcp)", test, NULL, NULL, tcp }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lane_takes_only_what_fits),
         BOTH(test_sizes_around_pieces_and_window),

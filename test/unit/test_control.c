@@ -345,6 +345,14 @@ static void test_who_dies_is_missed(void **state)
     }
 }
 
+static pid_t *shared_pids; /* what ranks tell each other beside the network */
+
+static void share_pids(void)
+{
+    shared_pids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared_pids, MAP_FAILED);
+}
+
 /* The life word tells the death even if somebody keeps the dead process's sockets open. */
 static void rank_dies_held(int rank, int size)
 {
@@ -355,7 +363,9 @@ static void rank_dies_held(int rank, int size)
         pid_t holder = fork(); /* a child that does not call control_forked() */
 
         if (holder == 0) {
-            sleep(1);
+            alarm(120);
+            while (*(volatile pid_t *)shared_pids == 0)
+                usleep(1000);
             _exit(0);
         }
         CHECK(post_note(0, 1, 8, NULL, 0) == 0 && control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
@@ -366,6 +376,7 @@ static void rank_dies_held(int rank, int size)
     CHECK(atomic_load(&died) == 0);
     control_look();
     AWAIT(atomic_load(&died) == 1);
+    *(volatile pid_t *)shared_pids = 1;
     control_set_ticking(true);
     AWAIT(atomic_load(&ticks) > 2);
     rank_stop();
@@ -377,8 +388,10 @@ static void test_life_word_tells_before_sockets(void **state)
 
     (void)state;
     setenv("RPIPE_CONTROL", "unix", 1);
+    share_pids();
     ranks_start(2, rank_dies_held, pids);
     ranks_wait(2, pids, 1, SIGKILL);
+    munmap(shared_pids, 4096);
 }
 
 static void rank_never_met(int rank, int size)
@@ -404,8 +417,6 @@ static void test_who_cannot_be_reached_is_lost(void **state)
     ranks_start(2, rank_never_met, pids);
     ranks_wait(2, pids, 1, SIGKILL);
 }
-
-static pid_t *shared_pids; /* who has stopped itself */
 
 static void rank_stopped(int rank, int size)
 {
@@ -437,8 +448,7 @@ static void rank_stopped(int rank, int size)
 static void test_who_is_stopped_is_not_dead(void **state)
 {
     setenv("RPIPE_CONTROL", *state, 1);
-    shared_pids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(shared_pids, MAP_FAILED);
+    share_pids();
     run_ranks(2, rank_stopped);
     munmap(shared_pids, 4096);
 }
@@ -512,8 +522,8 @@ static void own_card(int rank, struct card *card)
 static int stranger(const struct card *card, bool tcp)
 {
     struct sockaddr_un u = {.sun_family = AF_UNIX};
-    struct sockaddr_in i = {.sin_family = AF_INET, .sin_port = htons(card->tcp_port),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in i = {
+        .sin_family = AF_INET, .sin_port = htons(card->tcp_port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     memcpy(u.sun_path, card->unix_name, card->unix_bytes);
@@ -521,7 +531,8 @@ static int stranger(const struct card *card, bool tcp)
     if (tcp)
         CHECK(connect(fd, (struct sockaddr *)&i, sizeof(i)) == 0);
     else
-        CHECK(connect(fd, (struct sockaddr *)&u, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->unix_bytes)) == 0);
+        CHECK(connect(fd, (struct sockaddr *)&u,
+                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->unix_bytes)) == 0);
     return fd;
 }
 
@@ -687,7 +698,7 @@ int main(void)
 {
     char un[] = "unix", tcp[] = "tcp";
 #define BOTH(test)                                                                                                     \
-    {#test " (unix)", test, NULL, NULL, un}, {#test " (tcp)", test, NULL, NULL, tcp}
+    {#test " (unix)", test, NULL, NULL, un}, { #test " (tcp)", test, NULL, NULL, tcp }
     const struct CMUnitTest tests[] = {
         BOTH(test_messages_arrive_in_order),
         cmocka_unit_test(test_bad_arguments_are_refused),

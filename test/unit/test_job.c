@@ -215,7 +215,8 @@ static void rank_mistaken(int rank, int size)
     if (rank == 2) {
         int r, s;
 
-        CHECK(settings_load(why, sizeof(why)) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+        CHECK(settings_load(why, sizeof(why)) == 0 &&
+              job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
         result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
         CHECK(result == (strcmp(mistake, "secret") == 0 ? -EACCES : strcmp(mistake, "twice") == 0 ? -EEXIST : -EINVAL));
         CHECK(strstr(why, "refused") != NULL);

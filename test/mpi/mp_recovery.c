@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mp_recovery.c: a rank is killed under a launcher that lets the others live (mpirun --enable-recovery, 3 ranks or more).
+ *
+ * The last rank dies in the middle of a job in which all have met. The others notice, their barrier fails and names the
+ * dead, they pass over it when they leave, and neither that nor the end of the launcher's client hangs.
+ */
+#include "bootstrap/collect.h"
+#include "bootstrap/control.h"
+#include "bootstrap/job.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIMIT_MS 60000
+
+static char why[512];
+static int rank, size;
+static _Atomic int died;
+
+#define CHECK(condition)                                                                                               \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            log_error("%s:%d: not true: %s; %s", __FILE__, __LINE__, #condition, why);                                 \
+            job_abort(1);                                                                                              \
+        }                                                                                                              \
+    } while (0)
+
+static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    (void)from, (void)type, (void)body, (void)bytes, (void)fds, (void)nfds;
+}
+
+static void on_gone(int peer, enum control_end end, const char *sentence)
+{
+    if (peer == size - 1 && end == PEER_DIED && strstr(sentence, "lost") != NULL)
+        atomic_fetch_add(&died, 1);
+}
+
+int main(void)
+{
+    const struct control_hooks hooks = {on_message, on_gone, NULL};
+    int64_t limit = deadline_in_ms(LIMIT_MS);
+    const int number = 4711;
+    int result, received = 0;
+
+    CHECK(settings_load(why, sizeof(why)) == 0);
+    CHECK(job_open(&rank, &size, limit, why, sizeof(why)) == 0);
+    log_set_rank(rank);
+    CHECK(size >= 3);
+    CHECK(control_start(&hooks, limit, why, sizeof(why)) == 0);
+    CHECK(collect_barrier(limit, why, sizeof(why)) == 0);
+    if (rank == size - 1) { /* last words to rank 0, then dead */
+        CHECK(collect_send(0, &number, sizeof(number), limit, why, sizeof(why)) == 0);
+        CHECK(control_flush(-1, limit) == 0);
+        kill(getpid(), SIGKILL);
+    }
+    result = collect_barrier(limit, why, sizeof(why));
+    CHECK(result == -ECONNRESET && strstr(why, "rank") != NULL);
+    if (rank == 0) {
+        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) == 0 && received == number);
+        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) == -ECONNRESET);
+    }
+    CHECK(collect_leave(limit) == 0);
+    CHECK(control_peer_state(size - 1) == -ECONNRESET);
+    control_stop(limit); /* after which no hook runs */
+    CHECK(atomic_load(&died) == 1);
+    job_close();
+    if (rank == 0)
+        printf("%d ranks went on without rank %d\n", size - 1, size - 1);
+    return 0;
+}

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_connection.c: frames over a socket pair: every split of the bytes, descriptors, and random damage.
+ *
+ * The seed is printed and can be given as the argument.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "bootstrap/connection.h"
+#include "bootstrap/owned.h"
+#include "util/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static unsigned seed;
+static char why[400];
+
+static unsigned dice(unsigned sides) { return (unsigned)rand_r(&seed) % sides; }
+
+static void make_pair(struct connection **from, struct connection **to)
+{
+    int fds[2];
+
+    assert_return_code(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), errno);
+    *from = connection_new(fds[0], true, true);
+    *to = connection_new(fds[1], true, false);
+    assert_true(*from != NULL && *to != NULL);
+    (*from)->state = (*to)->state = CONNECTION_OPEN;
+    (*to)->body_max = CONTROL_BODY_MAX;
+}
+
+static void end_pair(struct connection *from, struct connection *to)
+{
+    connection_close(from);
+    connection_close(to);
+    connection_free(from);
+    connection_free(to);
+}
+
+static int open_descriptors(void)
+{
+    int fd, count = 0;
+
+    for (fd = 0; fd < 1000; fd++)
+        count += fcntl(fd, F_GETFD) >= 0;
+    return count;
+}
+
+static struct message *make_message(uint32_t number)
+{
+    static uint8_t body[CONTROL_BODY_MAX];
+    int fds[CONTROL_FDS_MAX], nfds = dice(3) == 0 ? (int)dice(CONTROL_FDS_MAX + 1) : 0, i;
+    size_t bytes = dice(20) == 0 ? CONTROL_BODY_MAX : dice(4) == 0 ? dice(5000) : dice(100), k;
+    struct message *m;
+
+    for (k = 0; k < bytes; k++)
+        body[k] = (uint8_t)(k * 3 + number);
+    for (i = 0; i < nfds; i++) {
+        fds[i] = memfd_create("test", MFD_CLOEXEC);
+        assert_return_code(fds[i], errno);
+        assert_return_code(ftruncate(fds[i], (off_t)(number * 10 + (unsigned)i)), errno);
+    }
+    m = message_new(number, body, bytes, fds, nfds);
+    assert_non_null(m);
+    for (i = 0; i < nfds; i++)
+        close(fds[i]);
+    return m;
+}
+
+static void look_at(struct connection *c, const struct wire_frame *frame, const void *body, uint32_t number)
+{
+    const uint8_t *b = body;
+    size_t k;
+    int i;
+
+    assert_int_equal(frame->type, number);
+    assert_int_equal((uintptr_t)body % 8, 0);
+    for (k = 0; k < frame->bytes; k++)
+        assert_int_equal(b[k], (uint8_t)(k * 3 + number));
+    for (i = 0; i < (int)frame->nfds; i++)
+        assert_int_equal(lseek(c->fds[i], 0, SEEK_END), (off_t)(number * 10 + (unsigned)i));
+}
+
+static void test_frames_and_descriptors_in_any_portion(void **state)
+{
+    int before = open_descriptors(), small = 4096, round;
+    struct connection *from, *to;
+    const struct wire_frame *frame;
+    const void *body;
+    uint32_t sent, got;
+
+    (void)state;
+    for (round = 0; round < 20; round++) {
+        uint64_t gone = 0;
+
+        make_pair(&from, &to);
+        if (round % 2 != 0)
+            setsockopt(from->fd, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+        for (sent = got = 0; got < 400;) {
+            int result;
+
+            while (sent < 400 && dice(3) != 0)
+                connection_queue(from, make_message(++sent));
+            result = connection_send(from, &gone);
+            assert_true(result == 0 || result == -EAGAIN);
+            while (dice(4) != 0) {
+                ssize_t n = connection_receive(to, why, sizeof(why));
+
+                assert_true(n > 0 || n == -EAGAIN);
+                while (connection_frame(to, &frame, &body, why, sizeof(why)) == 1) {
+                    look_at(to, frame, body, ++got);
+                    connection_consume(to, frame);
+                }
+                if (n < 0)
+                    break;
+            }
+        }
+        assert_int_equal(gone, 400);
+        assert_int_equal(to->nfds, 0);
+        end_pair(from, to);
+    }
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void test_every_split_of_the_bytes(void **state)
+{
+    static uint8_t stream[3 * 200];
+    struct connection *from, *to;
+    const struct wire_frame *frame;
+    const void *body;
+    size_t length = 0, cut, first;
+    int k, got;
+
+    (void)state;
+    for (k = 1; k <= 3; k++) {
+        struct wire_frame f = {WIRE_FRAME_MAGIC, (uint32_t)k, (uint32_t)(k * 41), 0};
+        size_t i;
+
+        memcpy(stream + length, &f, sizeof(f));
+        for (i = 0; i < f.bytes; i++)
+            stream[length + sizeof(f) + i] = (uint8_t)(i * 3 + (size_t)k);
+        length += sizeof(f) + wire_padded(f.bytes);
+    }
+    for (first = 1; first < length; first++) {
+        make_pair(&from, &to);
+        for (cut = 0, got = 0; cut < length; cut += first) {
+            size_t n = length - cut < first ? length - cut : first;
+
+            assert_int_equal(send(from->fd, stream + cut, n, 0), n);
+            assert_true(connection_receive(to, why, sizeof(why)) > 0);
+            while (connection_frame(to, &frame, &body, why, sizeof(why)) == 1) {
+                look_at(to, frame, body, (uint32_t)++got);
+                connection_consume(to, frame);
+            }
+        }
+        assert_int_equal(got, 3);
+        end_pair(from, to);
+    }
+}
+
+/* Damage is refused or is another message, and never anything else; descriptors do not stay behind. */
+static void test_damaged_streams(void **state)
+{
+    int before = open_descriptors(), round, refused = 0;
+    struct connection *from, *to;
+    const struct wire_frame *frame;
+    const void *body;
+
+    (void)state;
+    for (round = 0; round < 3000; round++) {
+        static uint8_t bytes[4096]; /* room behind the body, for a header that claims more */
+        int result = 0, i, fds[CONTROL_FDS_MAX] = {0};
+        uint64_t gone = 0;
+        struct message *m;
+        ssize_t n;
+
+        make_pair(&from, &to);
+        for (i = 0; i < 3; i++) { /* with more, or fewer, descriptors than it says */
+            m = message_new(100, bytes, sizeof(bytes), fds, (int)dice(3));
+            assert_non_null(m);
+            m->frame.bytes = dice(150);
+            if (dice(4) == 0)
+                m->frame.nfds = dice(12);
+            if (dice(6) == 0)
+                ((uint8_t *)&m->frame)[dice(sizeof(m->frame))] ^= (uint8_t)(1u << dice(8));
+            if (dice(6) == 0)
+                m->frame.bytes = m->frame.bytes > 8 ? m->frame.bytes - 8 : 0; /* the rest is taken for a header */
+            connection_queue(from, m);
+            if (wire_padded(m->frame.bytes) > sizeof(bytes)) { /* a length that we cannot send: as much as there is */
+                list_remove(&m->link);
+                send(from->fd, &m->frame, sizeof(m->frame), 0);
+                message_free(m);
+            }
+        }
+        connection_send(from, &gone);
+        shutdown(from->fd, SHUT_WR);
+        while (result >= 0 && (n = connection_receive(to, why, sizeof(why))) > 0) {
+            while ((result = connection_frame(to, &frame, &body, why, sizeof(why))) == 1)
+                connection_consume(to, frame);
+        }
+        refused += result < 0;
+        end_pair(from, to);
+    }
+    assert_true(refused > 500);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void test_more_descriptors_than_allowed(void **state)
+{
+    int before = open_descriptors(), fds[20], i;
+    char space[CMSG_SPACE(sizeof(fds))] = {0}, byte = 'x';
+    struct iovec iov = {&byte, 1};
+    struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&header);
+    struct connection *from, *to;
+
+    (void)state;
+    make_pair(&from, &to);
+    for (i = 0; i < 20; i++)
+        fds[i] = 0;
+    c->cmsg_level = SOL_SOCKET;
+    c->cmsg_type = SCM_RIGHTS;
+    c->cmsg_len = CMSG_LEN(sizeof(fds));
+    memcpy(CMSG_DATA(c), fds, sizeof(fds));
+    assert_int_equal(sendmsg(from->fd, &header, 0), 1);
+    assert_int_equal(connection_receive(to, why, sizeof(why)), -EPROTO);
+    end_pair(from, to);
+    assert_int_equal(open_descriptors(), before);
+}
+
+static void test_owned_descriptors_can_be_closed_together(void **state)
+{
+    int before = open_descriptors(), fds[50], i;
+
+    (void)state;
+    for (i = 0; i < 50; i++) {
+        fds[i] = dup(0);
+        assert_return_code(fds[i], errno);
+        owned_add(fds[i]);
+    }
+    owned_add(-1);
+    owned_forget(fds[7]);
+    owned_close(fds[8]);
+    owned_close_all();
+    assert_int_equal(open_descriptors(), before + 1);
+    assert_return_code(fcntl(fds[7], F_GETFD), errno);
+    close(fds[7]);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames_and_descriptors_in_any_portion),
+        cmocka_unit_test(test_every_split_of_the_bytes),
+        cmocka_unit_test(test_damaged_streams),
+        cmocka_unit_test(test_more_descriptors_than_allowed),
+        cmocka_unit_test(test_owned_descriptors_can_be_closed_together),
+    };
+
+    seed = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : (unsigned)clock_now();
+    printf("seed %u\n", seed);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
