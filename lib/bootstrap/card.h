@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #define CARD_MAGIC UINT64_C(0x3164726163636d72) /* "rmccard1" on a little-endian machine */
-#define CARD_VERSION 1
+#define CARD_VERSION 1u
 #define CARD_ADDRESSES 8
 #define COOKIE_BYTES 16
 

@@ -285,19 +285,12 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
         return -errno;
     }
     before = c->nfds;
-    if (!take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds > before)) {
+    if (!take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
         snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
         return -EPROTO;
     }
-    if ((header.msg_flags & MSG_CTRUNC) !=
-        0) { /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
-        if (c->nfds == (int)(sizeof(c->fds) / sizeof(c->fds[0]))) {
-            snprintf(why, why_bytes, "it sent descriptors that no message speaks of");
-            return -EPROTO;
-        }
-        c->fds[c->nfds++] =
-            -1; /* who gets the message sees what is missing; none of this version carries more than one */
-    }
+    if ((header.msg_flags & MSG_CTRUNC) != 0)
+        c->truncated = true; /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
     c->end += (size_t)n;
     return n;
 }
@@ -322,6 +315,12 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
     }
     if (have < sizeof(*f) + wire_padded(f->bytes))
         return 0;
+    /* Those that are missing are the last of the latest message; who gets it sees -1 in their place. */
+    if (c->truncated && f->nfds > (uint32_t)c->nfds) {
+        while ((uint32_t)c->nfds < f->nfds)
+            c->fds[c->nfds++] = -1;
+        c->truncated = false;
+    }
     if (f->nfds > (uint32_t)c->nfds) {
         snprintf(why, why_bytes, "it sent a message that speaks of %u descriptors, with %d", f->nfds, c->nfds);
         return -EPROTO;

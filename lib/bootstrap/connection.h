@@ -48,6 +48,7 @@ struct connection {
     bool is_unix, outgoing;
     bool heard;       /* something has come after the greeting */
     bool wants_write; /* epoll has been told */
+    bool truncated;   /* descriptors have come that this process had no number for */
     int peer;         /* -1: not known yet */
     int64_t deadline; /* of the greeting; once open: the next look at whether TCP data is acknowledged */
     /* what has come */

@@ -13,13 +13,13 @@
 /* A listening socket, with its name or its addresses written into the card; or -errno and a sentence. */
 int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes);
 int endpoint_listen_tcp(struct card *card, const char *interface, char *why, size_t why_bytes);
-/* A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
+/* i: which of the card's addresses. A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
 int endpoint_dial_unix(const struct card *card, bool *done);
-int endpoint_dial_tcp(const struct card *card, unsigned address, bool *done);
+int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done);
 void endpoint_tune_tcp(int fd); /* a connected socket: no delay, keep-alive */
 /* Has the other host not acknowledged anything for 10 s, although it had to? *idle: all has been acknowledged. */
 bool endpoint_tcp_silent(int fd, bool *idle);
 /* "10.0.0.1:4711", for sentences */
-void endpoint_print(const struct card *card, unsigned address, char *text, size_t bytes);
+void endpoint_print(const struct card *card, unsigned i, char *text, size_t bytes);
 
 #endif

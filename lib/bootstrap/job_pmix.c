@@ -166,7 +166,7 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
     return result;
 }
 
-static _Noreturn void pmix_abort(int code)
+static __attribute__((noreturn)) void pmix_abort(int code)
 {
     PMIx_Abort(code, "network_abort", NULL, 0);
     _exit(code);

@@ -48,7 +48,7 @@ static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, ch
 }
 
 static int single_local_size(void) { return 1; }
-static _Noreturn void single_abort(int code) { _exit(code); }
+static __attribute__((noreturn)) void single_abort(int code) { _exit(code); }
 static void single_close(void) { own.bytes = 0; }
 
 const struct job_ops job_single_ops = {

@@ -117,13 +117,13 @@ static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t wh
     job.size = (int)setting_number(SET_SIZE);
     job.links = malloc(sizeof(*job.links) * (size_t)job.size);
     job.table = calloc((size_t)job.size, sizeof(*job.table));
+    for (i = 0; job.links != NULL && i < job.size; i++)
+        job.links[i] = -1;
     if (job.links == NULL || job.table == NULL) {
         snprintf(why, why_bytes, "no memory for the table of %d ranks", job.size);
         tcp_close();
         return -ENOMEM;
     }
-    for (i = 0; i < job.size; i++)
-        job.links[i] = -1;
     if (job.size > 1)
         split_root(setting_text(SET_ROOT), &job);
     if (job.size > 1 && job.rank == 0) { /* early: guests that come now need not come twice */
@@ -369,7 +369,7 @@ static void notify_all(const struct tcp_notice *notice)
     }
 }
 
-static _Noreturn void tcp_abort(int code)
+static __attribute__((noreturn)) void tcp_abort(int code)
 {
     struct tcp_notice notice = {TCP_NOTICE_MAGIC, code, (uint32_t)job.rank};
 

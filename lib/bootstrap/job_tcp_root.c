@@ -81,7 +81,7 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
     int fd = tcp_resolve(job, &list, why, why_bytes);
 
     if (fd != 0)
-        return fd;
+        return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING to those above */
     /* A guest that dials before we listen can meet itself on a port of the ephemeral range, and hold it for a moment. */
     while ((fd = listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) && !deadline_passed(deadline))
         nanosleep(&nap, NULL);

@@ -509,7 +509,8 @@ static int learn(struct peer *p, const struct connection *c, const struct wire_h
     const _Atomic uint32_t *word;
     int result;
 
-    if (c->is_unix && atomic_load_explicit(&p->life, memory_order_relaxed) == NULL) {
+    /* Without a number left for its descriptor the hang-up of its sockets has to tell. */
+    if (c->is_unix && c->fds[0] >= 0 && atomic_load_explicit(&p->life, memory_order_relaxed) == NULL) {
         result = life_map(c->fds[0], &word, why, why_bytes);
         if (result != 0)
             return result;

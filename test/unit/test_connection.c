@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -240,6 +241,51 @@ static void test_more_descriptors_than_allowed(void **state)
     assert_int_equal(open_descriptors(), before);
 }
 
+/* A process at its limit gets the message, with -1 for each descriptor that it had no number for, and then the next one. */
+static void test_no_descriptors_left(void **state)
+{
+    int before = open_descriptors(), fds[4] = {0, 0, 0, 0}, top;
+    struct connection *from, *to;
+    const struct wire_frame *frame;
+    struct rlimit old, low;
+    const void *body;
+    uint64_t gone = 0;
+
+    (void)state;
+    make_pair(&from, &to);
+    connection_queue(from, message_new(100, "0123456", 8, fds, 1));
+    connection_queue(from, message_new(101, "0123456", 8, fds, 4));
+    connection_queue(from, message_new(102, "0123456", 8, fds, 2));
+    assert_int_equal(connection_send(from, &gone), 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    top = fcntl(0, F_DUPFD, 3); /* the lowest that is free */
+    assert_return_code(top, errno);
+    close(top);
+    low = old;
+    low.rlim_cur = (rlim_t)top + 2; /* room for two */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
+    assert_true(connection_receive(to, why, sizeof(why)) > 0);
+    assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
+    assert_true(frame->type == 100 && frame->nfds == 1 && to->fds[0] >= 0);
+    top = to->fds[0]; /* is kept: one place is left */
+    owned_forget(top);
+    to->fds[0] = -1;
+    connection_consume(to, frame);
+    assert_true(connection_receive(to, why, sizeof(why)) > 0);
+    assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
+    assert_true(frame->type == 101 && frame->nfds == 4 && to->nfds == 4);
+    assert_true(to->fds[0] >= 0 && to->fds[1] == -1 && to->fds[2] == -1 && to->fds[3] == -1);
+    connection_consume(to, frame);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    assert_true(connection_receive(to, why, sizeof(why)) > 0);
+    assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
+    assert_true(frame->type == 102 && to->nfds == 2 && to->fds[0] >= 0 && to->fds[1] >= 0);
+    connection_consume(to, frame);
+    close(top);
+    end_pair(from, to);
+    assert_int_equal(open_descriptors(), before);
+}
+
 static void test_owned_descriptors_can_be_closed_together(void **state)
 {
     int before = open_descriptors(), fds[50], i;
@@ -266,6 +312,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_every_split_of_the_bytes),
         cmocka_unit_test(test_damaged_streams),
         cmocka_unit_test(test_more_descriptors_than_allowed),
+        cmocka_unit_test(test_no_descriptors_left),
         cmocka_unit_test(test_owned_descriptors_can_be_closed_together),
     };
 
