@@ -14,6 +14,10 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* The reader stores to the credit line with every message: a look takes the line away from it, and is worth it only when a
+ * good part of the ring may have become free. */
+#define CREDIT_PAUSES 12
+
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
 
@@ -171,6 +175,8 @@ static int wait_for(struct rch *ch, const char *call, const char *awaited, attem
         return rc;
     wait_begin(&w, NULL, deadline_in_ms(ch->timeout_ms), true);
     w.keep = locked;
+    if (config_side(&ch->cfg) == SIDE_WRITER)
+        w.pauses = CREDIT_PAUSES;
     aim(ch, &w);
     do {
         if (wait_step(&w) != 0) {

@@ -20,15 +20,10 @@ static int cannot_be(struct rch *ch, const char *what, uint64_t there, uint64_t 
     return fail(ch, -EPROTO, "%s", reason);
 }
 
-/* Spreads the looks: at the watermark first; beyond it after half of the slots that are left. */
-static void schedule(struct writer *w, uint64_t sent, uint64_t read, uint64_t slots)
+/* At the watermark; once it is passed, not before the ring is full: each look takes the line away from the reader. */
+static void schedule(struct writer *w, uint64_t sent, uint64_t read)
 {
-    uint64_t used = sent - read, step = (slots - used) / 2;
-
-    if (used < w->look_step)
-        w->look_at = read + w->look_step;
-    else
-        w->look_at = sent + (step > 0 ? step : 1);
+    w->look_at = sent - read < w->look_step ? read + w->look_step : UINT64_MAX;
 }
 
 int credit_fetch(struct rch *ch)
@@ -46,7 +41,7 @@ int credit_fetch(struct rch *ch)
     if (freed - w->heap_applied > w->heap_sent - w->heap_applied)
         return cannot_be(ch, "heap messages are freed", freed, w->heap_applied, w->heap_sent);
     w->limit = read + slots;
-    schedule(w, sent, read, slots);
+    schedule(w, sent, read);
     for (; w->heap_applied != freed; w->heap_applied++) {
         struct rdesc *d = w->oldest;
 

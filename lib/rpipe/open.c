@@ -43,7 +43,12 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
         pthread_mutexattr_destroy(&attributes);
     }
     rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, n);
-    return rc != 0 ? rc : half_allocate(ch, why, n);
+    if (rc != 0)
+        return rc;
+    rc = half_allocate(ch, why, n);
+    if (rc != 0 && control_peer_state(ch->peer) != 0)
+        rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
+    return rc;
 }
 
 int rpipe_open(rch_t *out, const rmalloc_config_t *cfg)

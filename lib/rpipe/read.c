@@ -201,19 +201,33 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
     return 0;
 }
 
+
+/*
+ * In a stream messages come faster than a cache line travels, and what counts is how many lines travel at once: the reader
+ * asks for one some slots on. Much further, and it would take lines away from a writer that has not written them yet.
+ */
+#define READ_AHEAD 4
+
 static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
     struct slot *s;
-    int looks = wait ? WAIT_TIGHT_LOOKS : 1;
+    int looks = WAIT_FIRST_LOOKS;
     uint64_t next;
 
     if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY))
         return read_slow(ch, call, d, size, wait);
     next = ch->r.nread;
     s = &ch->slot[next & ch->mask];
+    if (LIKELY(ring_slot_ready(s, next + 1))) {
+        __builtin_prefetch(&ch->slot[(next + READ_AHEAD) & ch->mask]);
+        return read_take(ch, call, s, d, size);
+    }
+    if (!wait)
+        return read_slow(ch, call, d, size, wait);
     do {
         if (LIKELY(ring_slot_ready(s, next + 1)))
             return read_take(ch, call, s, d, size);
+        cpu_pause();
     } while (--looks > 0);
     return read_slow(ch, call, d, size, wait);
 }

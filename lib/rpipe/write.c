@@ -83,7 +83,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
             return rc;
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
-        if (ch->w.heap_sent == ch->w.heap_applied)
+        if (ch->w.heap_sent == ch->w.heap_applied && (notice & NOTICE_LOCKED) == 0) /* else another thread may send, or free */
             return fail(ch, -ENOBUFS,
                         "%s: no %zu bytes in a heap of %llu, and all that is in use is this end's own unsent memory: send it, "
                         "free it, or make alloc_size larger",
@@ -172,12 +172,16 @@ static NOINLINE void kick_if_event(struct rch *ch)
     ch->wakes++;
 }
 
+/* A slot so far ahead is fetched for writing: the reader had it a lap ago, and taking it back takes as long as several messages. */
+#define SLOTS_AHEAD 8
+
 /* There is a free slot, and d is the user's: hands it over. */
 static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
 {
     struct slot *s = &ch->slot[sent & ch->mask];
     struct writer *w = &ch->w;
 
+    cpu_prefetch_write(&ch->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     atomic_store_explicit(&w->sent, sent + 1, memory_order_relaxed); /* "begun": before the slot, by the release below */
     s->header = d->header;
     if (d->units == 0) {

@@ -41,7 +41,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
 {
     int64_t now = clock_now();
 
-    *w = (struct waiter){.word = word, .deadline = deadline, .fences = fences, .nap_us = NAP_FIRST_US};
+    *w = (struct waiter){.word = word, .deadline = deadline, .fences = fences, .nap_us = NAP_FIRST_US, .pauses = 1};
     switch (setting_number(SET_WAIT)) {
     case WAIT_SPIN:
         w->yield_from = w->sleep_from = DEADLINE_NEVER;
@@ -91,7 +91,8 @@ int wait_step(struct waiter *w)
     int64_t now;
 
     if (w->phase == WAIT_SPINNING && ++w->spins % SPINS_PER_LOOK != 0) {
-        cpu_pause();
+        for (uint32_t i = 0; i < w->pauses; i++)
+            cpu_pause();
         return 0;
     }
     now = clock_now();

@@ -28,6 +28,16 @@ static inline void cpu_pause(void)
 #endif
 }
 
+/* A line that will be written soon is fetched for writing now: its owner's copy is taken away before the store needs it. */
+static inline void cpu_prefetch_write(const void *line)
+{
+#if defined(__x86_64__)
+    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)line)); /* the builtin fetches for reading, but for newer -march */
+#else
+    __builtin_prefetch(line, 1, 3);
+#endif
+}
+
 /* Between a store that may end somebody's wait and the look at his wake word, where he cannot issue membarrier(2). */
 static inline void fence_store_before_wake_look(void) { atomic_thread_fence(memory_order_seq_cst); }
 

@@ -29,14 +29,19 @@ static int own_directory(char *path, size_t bytes)
 void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes)
 {
     char own[PATH_MAX], path[PATH_MAX + 64];
-    const char *directory[3] = {setting_text(SET_MODULE_PATH), NULL, PKGLIBDIR};
+    char below[PATH_MAX + 16];
+    const char *directory[4] = {setting_text(SET_MODULE_PATH), NULL, NULL, PKGLIBDIR};
     void *handle = NULL, *address;
     const char *said;
     int i;
 
     if (own_directory(own, sizeof(own)) == 0)
         directory[1] = own;
-    for (i = 0; i < 3 && handle == NULL; i++) {
+    if (directory[1] != NULL) {
+        snprintf(below, sizeof(below), "%s/rmalloc", own);
+        directory[2] = below;
+    }
+    for (i = 0; i < 4 && handle == NULL; i++) {
         if (directory[i] == NULL || *directory[i] == '\0')
             continue;
         snprintf(path, sizeof(path), "%s/%s.so", directory[i], name);

@@ -2,8 +2,8 @@
 /*
  * module.h: opens a shared object of this library at run time.
  *
- * Looked for in RPIPE_MODULE_PATH, then beside the library itself (build tree), then in the directory that configure
- * chose (PKGLIBDIR). Opened RTLD_LOCAL, never closed: what it brings along may hold threads or handlers.
+ * Looked for in RPIPE_MODULE_PATH, then beside the library itself (build tree), then in rmalloc/ below it (an
+ * installation that has been moved), then in the directory that configure chose (PKGLIBDIR). Opened RTLD_LOCAL, never closed: what it brings along may hold threads or handlers.
  */
 #ifndef UTIL_MODULE_H
 #define UTIL_MODULE_H
