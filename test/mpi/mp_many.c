@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Many channels from each rank to its neighbour: 2,000, or as many as the argument says (65,536 is the promise for a
+ * pair). All are open at the same time, each carries messages of its own, and all are found ready by rpipe_poll.
+ * Nothing is measured here.
+ */
+#include "mp_check.h"
+#include <sys/resource.h>
+
+enum { HEAP = 256, ROUNDS = 3 };
+
+static size_t size_of(uint32_t ctx, uint64_t round)
+{
+    return mp_mix(ctx ^ round << 32) % (round % 2 == 0 ? 41 : HEAP + 1);
+}
+
+int main(int argc, char **argv)
+{
+    int next, previous;
+    struct rlimit files;
+    uint32_t n;
+    rch_t *w, *r;
+    int *ready;
+    double begun;
+
+    mp_begin(argc, argv, 2);
+    n = (uint32_t)mp_number(argc, argv, 2000);
+    next = (mp_rank + 1) % mp_ranks;
+    previous = (mp_rank + mp_ranks - 1) % mp_ranks;
+    if (getrlimit(RLIMIT_NOFILE, &files) == 0 && mp_rank == 0)
+        printf("%u channels per pair, at most %llu file descriptors\n", n, (unsigned long long)files.rlim_cur);
+    w = calloc(n, sizeof(*w));
+    r = calloc(n, sizeof(*r));
+    ready = calloc(n, sizeof(*ready));
+    CHECK(NULL, w != NULL && r != NULL && ready != NULL);
+    begun = mp_now_ms();
+    /* with 65,536 of them the channels of a pair go one way only, as the promise says */
+    for (uint32_t i = 0; i < n; i++) {
+        rdma_op_t op = i % 2 == 0 ? RDMA_PUT : RDMA_GET;
+
+        if (n <= 10000 || mp_rank % 2 == 0)
+            CHECK_OK(NULL, mp_open(&w[i], true, next, i, op, HEAP, 2));
+        if (n <= 10000 || mp_rank % 2 != 0)
+            CHECK_OK(NULL, mp_open(&r[i], false, previous, i, op, HEAP, 2));
+    }
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        for (uint32_t i = 0; i < n && w[i] != NULL; i++)
+            mp_send(w[i], size_of(i, round), mp_key(mp_rank, next, i, round));
+        if (round == 1) { /* the writers have all sent when the barrier is passed: all are ready, at one look */
+            CHECK_OK(NULL, network_barrier());
+            if (r[0] != NULL) {
+                CHECK_OK(NULL, rpipe_poll(r, (int)(n < 65536 ? n : 65536), ready, 0));
+                for (uint32_t i = 0; i < n && i < 65536; i++)
+                    CHECK(r[i], ready[i] == 1);
+            }
+        }
+        for (uint32_t k = 0; k < n && r[0] != NULL; k++) {
+            uint32_t i = round % 2 == 0 ? k : n - 1 - k;
+
+            mp_read_free(r[i], size_of(i, round), mp_key(previous, mp_rank, i, round));
+        }
+    }
+    for (uint32_t i = 0; i < n; i++) {
+        raddr_t d;
+
+        if (w[i] != NULL)
+            CHECK_OK(w[i], rclose(w[i]));
+        if (r[i] != NULL && i % 2 == 0) {
+            CHECK_RC(R_EOF, r[i], rread(r[i], &d, NULL));
+            CHECK_OK(r[i], rclose(r[i]));
+        } /* the others are left to rexit() */
+    }
+    if (mp_rank == 0)
+        printf("%.0f ms\n", mp_now_ms() - begun);
+    free(w);
+    free(r);
+    free(ready);
+    return mp_end();
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Two ends that do not agree: both get -EPROTO, from every call that needs the other, with a sentence that names both
+ * values. Two writers, two readers, and ends with different ctx never join: -ETIMEDOUT, and the sentence says what
+ * the peer has opened instead. Afterwards the same ids are good again.
+ */
+#include "mp_check.h"
+
+static rmalloc_config_t config(bool writer, rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = 1 - mp_rank;
+    cfg.allocator.rdma_active = writer == (op == RDMA_PUT);
+    cfg.allocator.alloc_size = 4096;
+    cfg.ctx = ctx;
+    return cfg;
+}
+
+/* "4096" may not be taken out of "40960" */
+static void says_number(rch_t ch, const char *number)
+{
+    const char *at = rpipe_error(ch);
+    size_t n = strlen(number);
+
+    while ((at = strstr(at, number)) != NULL) {
+        bool before = at > rpipe_error(ch) && at[-1] >= '0' && at[-1] <= '9';
+
+        if (!before && (at[n] < '0' || at[n] > '9'))
+            return;
+        at += n;
+    }
+    mp_failed(ch, "the sentence does not name", number, __FILE__, __LINE__);
+}
+
+static void refused(rch_t ch, bool writer, const char *mine, const char *his, const char *field)
+{
+    raddr_t d = ADDR_NULL;
+    size_t size = 77;
+    rpipe_stats_t st;
+    int ready = 7;
+
+    for (int again = 0; again < 2; again++) {
+        CHECK_RC(-EPROTO, ch, rpipe_wait(ch));
+        CHECK_SAYS(ch, field);
+        if (mine[0] >= '0' && mine[0] <= '9') {
+            says_number(ch, mine);
+            says_number(ch, his);
+        } else {
+            CHECK_SAYS(ch, mine);
+            CHECK_SAYS(ch, his);
+        }
+        if (writer) {
+            errno = 0;
+            CHECK(ch, rmalloc(ch, 1000) == ADDR_NULL && errno == EPROTO);
+            CHECK(ch, rmalloc(ch, 1) == ADDR_NULL && errno == EPROTO);
+            CHECK_RC(-EPROTO, ch, rmalloc_nb(ch, 1, &d));
+            CHECK_RC(-EPROTO, ch, rflush(ch));
+        } else {
+            CHECK_RC(-EPROTO, ch, rread(ch, &d, &size));
+            CHECK_RC(-EPROTO, ch, rread_nb(ch, &d, &size));
+            CHECK(ch, rread_mem(ch, &d, &size) == NULL && errno == EPROTO);
+            CHECK_OK(ch, rpipe_poll(&ch, 1, &ready, -1));
+            CHECK(ch, ready == 1);
+        }
+        CHECK(ch, d == ADDR_NULL && size == 77);
+        CHECK_SAYS(ch, his);
+        CHECK_OK(ch, rpipe_stats(ch, &st));
+    }
+}
+
+enum field { OP, ALLOC_SIZE, UNIT_SIZE, SLOTS, SLOTS_DEFAULT, FIELDS };
+
+static void mismatch(enum field field, int writer, uint32_t ctx, rdma_op_t op)
+{
+    static const char *const names[] = {"op", "alloc_size", "unit_size", "slots", "slots"};
+    static const char *const values[][2] = {
+        {"PUT", "GET"}, {"4096", "40960"}, {"64", "4096"}, {"128", "32"}, {"64", "256"}};
+    bool mine = mp_rank == writer;
+    rmalloc_config_t cfg = config(mine, op, ctx);
+    raddr_t early = ADDR_NULL;
+    rch_t ch;
+
+    switch (field) {
+    case OP:
+        cfg = config(mine, mp_rank == 0 ? RDMA_PUT : RDMA_GET, ctx);
+        break;
+    case ALLOC_SIZE:
+        cfg.allocator.alloc_size = mp_rank == 0 ? 4096 : 40960;
+        break;
+    case UNIT_SIZE:
+        cfg.allocator.unit_size = mp_rank == 0 ? 64 : 4096;
+        break;
+    case SLOTS:
+        cfg.slots = mp_rank == 0 ? 128 : 32;
+        break;
+    default:
+        cfg.slots = mp_rank == 0 ? 0 : 256; /* 0 stands for the setting, 64 */
+    }
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
+    if (mine) /* what was allocated before it was known can still be given back */
+        (void)rmalloc_nb(ch, 20, &early);
+    refused(ch, mine, values[field][mp_rank], values[field][1 - mp_rank], names[field]);
+    if (early != ADDR_NULL) {
+        CHECK_RC(-EPROTO, ch, rwrite(ch, early));
+        CHECK_RC(-EPROTO, ch, rwrite_nb(ch, early));
+        CHECK_OK(ch, rfree(ch, early));
+    }
+    CHECK_OK(ch, rclose(ch));
+
+    cfg = config(mine, op, ctx);
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
+    if (mine)
+        mp_send(ch, 4096, mp_key(writer, 1 - writer, ctx, 0));
+    else
+        mp_read_free(ch, 4096, mp_key(writer, 1 - writer, ctx, 0));
+    CHECK_OK(ch, rclose(ch));
+}
+
+/* both ranks open the same end; the barrier, so that each has heard of the other */
+static void same_role(bool writer, uint32_t ctx, rdma_op_t op)
+{
+    rmalloc_config_t cfg = config(writer, op, ctx);
+    char nothing[512];
+    raddr_t d;
+    double begun;
+    rch_t ch;
+
+    cfg.timeout_ms = 50;
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
+    CHECK_OK(NULL, network_barrier());
+    begun = mp_now_ms();
+    CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+    CHECK(ch, mp_now_ms() - begun > 48 && mp_now_ms() - begun < 20000);
+    CHECK_SAYS(ch, writer ? "writ" : "read");
+    snprintf(nothing, sizeof(nothing), "%s", rpipe_error(ch));
+    if (writer) {
+        CHECK(ch, (d = rmalloc(ch, 10)) != ADDR_NULL);
+        CHECK_RC(-ETIMEDOUT, ch, rwrite(ch, d));
+    } else {
+        CHECK_RC(-ETIMEDOUT, ch, rread(ch, &d, NULL));
+    }
+    CHECK_OK(NULL, network_barrier());
+    CHECK_OK(ch, rclose(ch));
+    CHECK_OK(NULL, network_barrier());
+
+    /* an end whose peer has nothing of it: another sentence */
+    if (mp_rank == 0) {
+        cfg.ctx += 100000;
+        cfg.timeout_ms = 20;
+        CHECK_OK(NULL, rpipe(&ch, &cfg));
+        CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+        CHECK(ch, strcmp(nothing, rpipe_error(ch)) != 0);
+        CHECK_OK(ch, rclose(ch));
+    }
+    CHECK_OK(NULL, network_barrier());
+
+    /* each takes another role: now there are both */
+    cfg = config(mp_rank == 0, op, ctx + 1);
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
+    CHECK_OK(ch, rpipe_wait(ch));
+    CHECK_OK(ch, rclose(ch));
+}
+
+/* both have opened a good end, of different channels */
+static void other_ctx(uint32_t ctx, rdma_op_t op)
+{
+    rmalloc_config_t cfg = config(mp_rank == 0, op, ctx + (uint32_t)mp_rank * 1111);
+    char his[16];
+    rch_t ch;
+
+    snprintf(his, sizeof(his), "%u", ctx + (uint32_t)(1 - mp_rank) * 1111);
+    cfg.timeout_ms = 50;
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
+    CHECK_OK(NULL, network_barrier());
+    CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+    says_number(ch, his);
+    CHECK_OK(NULL, network_barrier());
+    CHECK_OK(ch, rclose(ch));
+}
+
+/* it stays open at the deadline, and may still be joined */
+static void joined_later(uint32_t ctx, rdma_op_t op)
+{
+    rmalloc_config_t cfg = config(mp_rank == 0, op, ctx);
+    char word = 0;
+    rch_t ch;
+
+    if (mp_rank == 0) {
+        cfg.timeout_ms = 20;
+        CHECK_OK(NULL, rpipe(&ch, &cfg));
+        CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+        CHECK_OK(NULL, network_send(1, &word, 1));
+        CHECK_OK(ch, rpipe_set_timeout(ch, -1));
+        CHECK_OK(ch, rpipe_wait(ch));
+        mp_send(ch, 100, mp_key(0, 1, ctx, 0));
+    } else {
+        CHECK_OK(NULL, network_recv(0, &word, 1));
+        CHECK_OK(NULL, rpipe(&ch, &cfg));
+        mp_read_free(ch, 100, mp_key(0, 1, ctx, 0));
+    }
+    CHECK_OK(ch, rclose(ch));
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t ctx = 1000;
+
+    setenv("RPIPE_SLOTS", "64", 1);
+    mp_begin(argc, argv, 2);
+    if (mp_ranks != 2)
+        mp_failed(NULL, "2 ranks, please", NULL, __FILE__, __LINE__);
+    for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
+        for (int writer = 0; writer < 2; writer++)
+            for (int field = 0; field < FIELDS; field++)
+                mismatch((enum field)field, writer, ctx++, (rdma_op_t)op);
+        same_role(true, ctx, (rdma_op_t)op);
+        same_role(false, ctx + 10, (rdma_op_t)op);
+        other_ctx(ctx + 20, (rdma_op_t)op);
+        joined_later(ctx + 30, (rdma_op_t)op);
+        ctx += 10000;
+    }
+    return mp_end();
+}

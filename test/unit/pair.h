@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pair.h: both ends of a channel to oneself, for the tests of the public interface in one process.
+ *
+ * They are written from the manual alone, and see the public headers alone. Every pair gets a ctx of its own, so that
+ * ends that a failed test leaves open are in nobody's way. Messages are filled with a pattern that depends on a key,
+ * so that one that is torn, stale or somebody else's is told from the right one at every byte.
+ */
+#ifndef TEST_UNIT_PAIR_H
+#define TEST_UNIT_PAIR_H
+
+#include <rpipe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+struct pair {
+    rch_t w, r;
+};
+
+/* the sentence of ch belongs to a wrong result */
+#define assert_rc(expected, ch, call) pair_expect((expected), (call), (ch), #call, __FILE__, __LINE__)
+#define assert_ok(ch, call) assert_rc(R_SUCCESS, ch, call)
+/* calls that return a pointer, a descriptor or a size */
+#define assert_errno(expected, call)                                                                                   \
+    do {                                                                                                               \
+        errno = 0;                                                                                                     \
+        assert_true((call) == 0);                                                                                      \
+        assert_int_equal(errno, (expected));                                                                           \
+    } while (0)
+#define ANY_RADDR ((raddr_t)(uintptr_t)0x51) /* what an output holds that must not be touched */
+
+static inline void pair_expect(int expected, int code, rch_t ch, const char *call, const char *file, int line)
+{
+    if (code == expected)
+        return;
+    print_error("%s:%d: %s gave %d (%s), not %d (%s); %s\n", file, line, call, code, rstrerror(code), expected,
+                rstrerror(expected), rpipe_error(ch));
+    _fail(file, line);
+}
+
+static inline rmalloc_config_t pair_config(rdma_op_t op, uint64_t alloc_size)
+{
+    static uint32_t ctx = 0;
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = 0;
+    cfg.allocator.alloc_size = alloc_size;
+    cfg.ctx = ctx++;
+    return cfg;
+}
+
+static inline rmalloc_config_t pair_writer(rmalloc_config_t cfg)
+{
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT;
+    return cfg;
+}
+
+static inline rmalloc_config_t pair_reader(rmalloc_config_t cfg)
+{
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_GET;
+    return cfg;
+}
+
+static inline void pair_open_with(struct pair *p, const rmalloc_config_t *cfg)
+{
+    rmalloc_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
+
+    assert_ok(NULL, rpipe(&p->w, &w));
+    assert_ok(NULL, rpipe(&p->r, &r));
+    assert_ok(p->w, rpipe_wait(p->w));
+    assert_ok(p->r, rpipe_wait(p->r));
+}
+
+static inline void pair_open(struct pair *p, rdma_op_t op, uint64_t alloc_size)
+{
+    rmalloc_config_t cfg = pair_config(op, alloc_size);
+
+    pair_open_with(p, &cfg);
+}
+
+static inline void pair_close(struct pair *p)
+{
+    assert_ok(p->w, rclose(p->w));
+    assert_ok(p->r, rclose(p->r));
+}
+
+/* ---- patterns ---- */
+
+static inline uint64_t pair_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static inline void pair_fill(void *memory, size_t size, uint64_t key)
+{
+    uint8_t *p = memory;
+
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = pair_mix(key + i);
+
+        memcpy(p + i, &word, size - i < 8 ? size - i : 8);
+    }
+}
+
+static inline bool pair_same(const void *memory, size_t size, uint64_t key)
+{
+    const uint8_t *p = memory;
+
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = pair_mix(key + i);
+
+        if (memcmp(p + i, &word, size - i < 8 ? size - i : 8) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- one message ---- */
+
+static inline raddr_t pair_alloc(const struct pair *p, size_t size, uint64_t key)
+{
+    raddr_t d = rmalloc(p->w, size);
+
+    if (d == ADDR_NULL)
+        fail_msg("rmalloc of %zu: %s", size, rpipe_error(p->w));
+    assert_int_equal(rsize(p->w, d), size);
+    assert_non_null(rmem(p->w, d));
+    pair_fill(rmem(p->w, d), size, key);
+    return d;
+}
+
+static inline void pair_send(const struct pair *p, size_t size, uint64_t key)
+{
+    raddr_t d = pair_alloc(p, size, key);
+
+    assert_ok(p->w, rwrite(p->w, d));
+}
+
+static inline raddr_t pair_receive(const struct pair *p, size_t size, uint64_t key)
+{
+    raddr_t d = ADDR_NULL;
+    size_t got = SIZE_MAX;
+
+    assert_ok(p->r, rread(p->r, &d, &got));
+    assert_true(d != ADDR_NULL);
+    assert_int_equal(got, size);
+    assert_int_equal(rsize(p->r, d), size);
+    assert_non_null(rmem(p->r, d));
+    assert_true(pair_same(rmem(p->r, d), size, key));
+    return d;
+}
+
+static inline void pair_read_free(const struct pair *p, size_t size, uint64_t key)
+{
+    assert_ok(p->r, rfree(p->r, pair_receive(p, size, key)));
+}
+
+static inline double pair_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* the deadlines of these tests are short; a machine that is busy may pass them by far */
+#define PAIR_LATE_MS 20000.0
+
+/* ---- the program ---- */
+
+static inline int pair_setup(void **state)
+{
+    int rank = -1, nranks = -1;
+
+    (void)state;
+    if (rinit(&rank, &nranks) != R_SUCCESS) {
+        print_error("rinit: %s\n", rpipe_error(NULL));
+        return -1;
+    }
+    return rank == 0 && nranks == 1 ? 0 : -1;
+}
+
+static inline int pair_teardown(void **state)
+{
+    (void)state;
+    return rexit();
+}
+
+/* the group once in a child with RMALLOC_DEBUG=1, and then here without it: a process joins a job once */
+static inline int pair_main(int (*group)(void))
+{
+    int status = 0, failed;
+    pid_t pid;
+
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    pid = fork();
+    if (pid < 0)
+        return 99;
+    if (pid == 0) {
+        setenv("RMALLOC_DEBUG", "1", 1);
+        print_message("RMALLOC_DEBUG=1\n");
+        exit(group() != 0);
+    }
+    if (waitpid(pid, &status, 0) != pid)
+        return 99;
+    if (WIFSIGNALED(status))
+        print_error("the group with RMALLOC_DEBUG=1 ended by signal %d\n", WTERMSIG(status));
+    failed = status != 0;
+    setenv("RMALLOC_DEBUG", "0", 1);
+    print_message("RMALLOC_DEBUG=0\n");
+    return group() != 0 || failed;
+}
+
+#endif

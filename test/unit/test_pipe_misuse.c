@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a call says that cannot be done: wrong end, wrong descriptor, closed channel, limits; and that it had no
+ * effect. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and without.
+ */
+#include "pair.h"
+
+#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
+
+static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+
+static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+
+/* every call on ch, none of which may do anything; d is anything */
+static void all_refused(int code, rch_t ch, raddr_t d)
+{
+    raddr_t out = ANY_RADDR;
+    size_t size = 77;
+    rpipe_stats_t st, st_before;
+    int ready = 7;
+
+    memset(&st, 0x5a, sizeof(st));
+    st_before = st;
+    assert_rc(code, ch, rpipe_wait(ch));
+    assert_rc(code, ch, rpipe_set_timeout(ch, 1));
+    assert_rc(code, ch, rwrite(ch, d));
+    assert_rc(code, ch, rwrite_n(ch, d, 0));
+    assert_rc(code, ch, rwrite_nb(ch, d));
+    assert_rc(code, ch, rread(ch, &out, &size));
+    assert_rc(code, ch, rread_nb(ch, &out, &size));
+    assert_rc(code, ch, rflush(ch));
+    assert_rc(code, ch, rfree(ch, d));
+    assert_rc(code, ch, rmalloc_nb(ch, 1, &out));
+    assert_rc(code, ch, rpipe_fd(ch));
+    assert_rc(code, ch, rpipe_stats(ch, &st));
+    assert_rc(code, ch, rpipe_poll(&ch, 1, &ready, 0));
+    assert_errno(-code, rmalloc(ch, 1));
+    assert_errno(-code, rmalloc_mem(ch, 1, &out));
+    assert_errno(-code, rread_mem(ch, &out, &size));
+    assert_errno(-code, rmem(ch, d));
+    assert_errno(-code, rsize(ch, d));
+    assert_errno(-code, network_header(ch, d));
+    assert_rc(code, ch, rclose(ch));
+    assert_true(out == ANY_RADDR && size == 77 && ready == 7);
+    assert_memory_equal(&st, &st_before, sizeof(st));
+    assert_string_not_equal(rpipe_error(NULL), "no error");
+    assert_int_equal(network_header_bytes(ch), 8);
+}
+
+static void test_null_channel(void **state)
+{
+    (void)state;
+    all_refused(-EINVAL, NULL, ADDR_NULL);
+}
+
+static void test_after_close(void **state)
+{
+    struct pair p;
+    raddr_t d, e;
+
+    pair_open(&p, op_of(state), 4096);
+    assert_string_equal(rpipe_error(p.r), "no error");
+    pair_send(&p, 100, 1);
+    d = pair_receive(&p, 100, 1);
+    e = pair_alloc(&p, 100, 2);
+    assert_rc(-EBADF, p.r, rflush(p.r));
+    assert_string_not_equal(rpipe_error(p.r), "no error");
+    pair_close(&p);
+    all_refused(-ENOTCONN, p.w, e);
+    all_refused(-ENOTCONN, p.r, d);
+    all_refused(-ENOTCONN, p.r, ADDR_NULL);                /* comes before -EINVAL */
+    assert_string_not_equal(rpipe_error(p.r), "no error"); /* can still be asked for */
+    assert_non_null(rpipe_error(p.w));
+}
+
+static void test_null_outputs(void **state)
+{
+    struct pair p;
+    raddr_t d;
+
+    pair_open(&p, op_of(state), 4096);
+    pair_send(&p, 10, 1);
+    assert_rc(-EINVAL, p.r, rread(p.r, NULL, NULL));
+    assert_rc(-EINVAL, p.r, rread_nb(p.r, NULL, NULL));
+    assert_errno(EINVAL, rread_mem(p.r, NULL, NULL));
+    assert_rc(-EINVAL, p.w, rmalloc_nb(p.w, 1, NULL));
+    assert_errno(EINVAL, rmalloc_mem(p.w, 1, NULL));
+    assert_rc(-EINVAL, p.r, rpipe_stats(p.r, NULL));
+    assert_ok(p.r, rread(p.r, &d, NULL)); /* was not taken by those */
+    assert_true(pair_same(rmem(p.r, d), 10, 1));
+    assert_ok(p.r, rfree(p.r, d));
+    pair_send(&p, 10, 2);
+    assert_non_null(rread_mem(p.r, &d, NULL));
+    pair_close(&p);
+}
+
+static void test_wrong_end(void **state)
+{
+    struct pair p;
+    raddr_t d = ANY_RADDR, mine, his;
+    size_t size = 77;
+    int ready = 7;
+
+    pair_open(&p, op_of(state), 4096);
+    mine = pair_alloc(&p, 100, 1);
+    pair_send(&p, 100, 2);
+    his = pair_receive(&p, 100, 2);
+
+    assert_rc(-EBADF, p.w, rread(p.w, &d, &size));
+    assert_rc(-EBADF, p.w, rread_nb(p.w, &d, &size));
+    assert_errno(EBADF, rread_mem(p.w, &d, &size));
+    assert_rc(-EBADF, p.w, rpipe_fd(p.w));
+    assert_rc(-EBADF, p.w, rpipe_poll(&p.w, 1, &ready, 0));
+    assert_errno(EBADF, rmalloc(p.r, 1));
+    assert_errno(EBADF, rmalloc_mem(p.r, 1, &d));
+    assert_rc(-EBADF, p.r, rmalloc_nb(p.r, 1, &d));
+    assert_rc(-EBADF, p.r, rwrite(p.r, his));
+    assert_rc(-EBADF, p.r, rwrite_n(p.r, his, 1));
+    assert_rc(-EBADF, p.r, rwrite_nb(p.r, his));
+    assert_rc(-EBADF, p.r, rflush(p.r));
+    assert_true(d == ANY_RADDR && size == 77 && ready == 7);
+
+    assert_true(pair_same(rmem(p.r, his), 100, 2));
+    assert_ok(p.r, rfree(p.r, his));
+    assert_ok(p.w, rwrite(p.w, mine));
+    pair_read_free(&p, 100, 1);
+    pair_close(&p);
+}
+
+/* d is not the caller's on this end */
+static void not_owned(rch_t ch, raddr_t d, bool writer)
+{
+    assert_rc(-EINVAL, ch, rfree(ch, d));
+    assert_errno(EINVAL, rmem(ch, d));
+    assert_errno(EINVAL, rsize(ch, d));
+    assert_errno(EINVAL, network_header(ch, d));
+    if (writer) {
+        assert_rc(-EINVAL, ch, rwrite(ch, d));
+        assert_rc(-EINVAL, ch, rwrite_nb(ch, d));
+        assert_rc(-EINVAL, ch, rwrite_n(ch, d, 0));
+    }
+}
+
+/* stale descriptors, as long as their place has not been used again */
+static void test_stale(void **state)
+{
+    static const size_t sizes[] = {0, 40, 41, 1000};
+    struct pair p;
+    rpipe_stats_t st;
+
+    pair_open(&p, op_of(state), 4096);
+    not_owned(p.w, ADDR_NULL, true);
+    not_owned(p.r, ADDR_NULL, false);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        raddr_t w, r, unsent;
+
+        unsent = pair_alloc(&p, sizes[i], i); /* freed unsent */
+        assert_ok(p.w, rfree(p.w, unsent));
+        not_owned(p.w, unsent, true);
+        w = pair_alloc(&p, sizes[i], i); /* written */
+        assert_ok(p.w, rwrite(p.w, w));
+        not_owned(p.w, w, true);
+        r = pair_receive(&p, sizes[i], i); /* read and freed */
+        assert_ok(p.r, rfree(p.r, r));
+        not_owned(p.r, r, false);
+    }
+    assert_ok(p.w, rpipe_stats(p.w, &st));
+    assert_int_equal(st.held, 0);
+    assert_ok(p.r, rpipe_stats(p.r, &st));
+    assert_int_equal(st.held, 0);
+    for (uint64_t i = 0; i < 100; i++) { /* no harm was done */
+        pair_send(&p, 4096, i);
+        pair_read_free(&p, 4096, i);
+    }
+    pair_close(&p);
+}
+
+/* descriptors of the other end, and of other channels */
+static void test_foreign(void **state)
+{
+    static const size_t sizes[] = {0, 40, 41, 1000};
+    struct pair p, q;
+
+    pair_open(&p, op_of(state), 4096);
+    pair_open(&q, op_of(state), 4096);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        raddr_t pw, pr, qw, qr;
+
+        pair_send(&p, sizes[i], 1);
+        pair_send(&q, sizes[i], 2);
+        pr = pair_receive(&p, sizes[i], 1);
+        qr = pair_receive(&q, sizes[i], 2);
+        pw = pair_alloc(&p, sizes[i], 3);
+        qw = pair_alloc(&q, sizes[i], 4);
+        not_owned(p.w, pr, true);
+        not_owned(p.r, pw, false);
+        not_owned(p.w, qw, true);
+        not_owned(p.w, qr, true);
+        not_owned(p.r, qr, false);
+        not_owned(q.r, pr, false);
+        not_owned(q.w, pw, true);
+        assert_true(pair_same(rmem(p.r, pr), sizes[i], 1));
+        assert_true(pair_same(rmem(q.r, qr), sizes[i], 2));
+        assert_ok(p.r, rfree(p.r, pr));
+        assert_ok(q.r, rfree(q.r, qr));
+        assert_ok(p.w, rwrite(p.w, pw));
+        assert_ok(q.w, rwrite(q.w, qw));
+        pair_read_free(&p, sizes[i], 3);
+        pair_read_free(&q, sizes[i], 4);
+    }
+    pair_close(&p);
+    pair_close(&q);
+}
+
+/* ---- limits ---- */
+
+static void test_emsgsize(void **state)
+{
+    static const size_t more[] = {1, 63, 64, 1000000};
+    struct pair p;
+    raddr_t d = ANY_RADDR;
+
+    pair_open(&p, op_of(state), 1000);
+    for (size_t i = 0; i < sizeof(more) / sizeof(*more); i++) {
+        assert_errno(EMSGSIZE, rmalloc(p.w, 1000 + more[i]));
+        assert_errno(EMSGSIZE, rmalloc_mem(p.w, 1000 + more[i], &d));
+        assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 1000 + more[i], &d));
+        assert_non_null(strstr(rpipe_error(p.w), "1000"));
+    }
+    for (int shift = 0; shift < 8; shift++)
+        assert_errno(EMSGSIZE, rmalloc(p.w, SIZE_MAX - (size_t)shift * 8));
+    assert_true(d == ANY_RADDR);
+    pair_send(&p, 1000, 1);
+    pair_read_free(&p, 1000, 1);
+    pair_close(&p);
+
+    /* a small heap limits messages that would ride in a slot, too */
+    pair_open(&p, op_of(state), 8);
+    assert_errno(EMSGSIZE, rmalloc(p.w, 9));
+    pair_send(&p, 8, 1);
+    pair_read_free(&p, 8, 1);
+    pair_close(&p);
+}
+
+/* ENOBUFS is the caller's to cure, R_PENDING the reader's; neither is a wait */
+static void test_enobufs(void **state)
+{
+    struct pair p;
+    raddr_t a, b, c, d = ANY_RADDR;
+    int round;
+
+    pair_open(&p, op_of(state), 1024);
+    assert_ok(p.w, rpipe_set_timeout(p.w, -1));
+    for (round = 0; round < 20; round++) {
+        a = pair_alloc(&p, 512, 1);
+        b = pair_alloc(&p, 512, 2);
+        assert_errno(ENOBUFS, rmalloc(p.w, 64)); /* at once, though the deadline is never */
+        assert_errno(ENOBUFS, rmalloc_mem(p.w, 64, &d));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d));
+        assert_true(d == ANY_RADDR);
+        c = pair_alloc(&p, 40, 3); /* takes no heap */
+        assert_ok(p.w, rwrite(p.w, c));
+        pair_read_free(&p, 40, 3);
+        /* sent: not read, read, then freed */
+        assert_ok(p.w, rwrite(p.w, a));
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
+        a = pair_receive(&p, 512, 1);
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_ok(p.r, rfree(p.r, a));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_true(d == ANY_RADDR);
+        assert_ok(p.w, rfree(p.w, b));
+        assert_ok(p.w, rmalloc_nb(p.w, 1024, &d));
+        assert_ok(p.w, rfree(p.w, d));
+        d = ANY_RADDR;
+    }
+    pair_close(&p);
+}
+
+/* the oldest that the reader holds keeps all behind it: R_PENDING, until it is freed */
+static void test_oldest_held(void **state)
+{
+    struct pair p;
+    raddr_t held[4], d = ANY_RADDR;
+
+    pair_open(&p, op_of(state), 1024);
+    for (uint64_t i = 0; i < 4; i++)
+        pair_send(&p, 256, i);
+    for (uint64_t i = 0; i < 4; i++)
+        held[i] = pair_receive(&p, 256, i);
+    for (size_t i = 3; i > 0; i--) {
+        assert_ok(p.r, rfree(p.r, held[i]));
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
+    }
+    assert_true(d == ANY_RADDR);
+    assert_true(pair_same(rmem(p.r, held[0]), 256, 0));
+    assert_ok(p.r, rfree(p.r, held[0]));
+    assert_ok(p.w, rmalloc_nb(p.w, 1024, &d));
+    pair_close(&p);
+}
+
+static void test_ring_full(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    struct pair p;
+    raddr_t d;
+
+    cfg.slots = 4;
+    pair_open_with(&p, &cfg);
+    assert_rc(-EINVAL, p.w, rpipe_set_timeout(p.w, -2)); /* makes a sentence */
+    for (uint64_t round = 0; round < 50; round++) {
+        size_t size = round % 2 == 0 ? 20 : 200;
+        char before[512];
+
+        for (uint64_t i = 0; i < 4; i++)
+            pair_send(&p, size, round + i);
+        d = pair_alloc(&p, size, round + 4);
+        snprintf(before, sizeof(before), "%s", rpipe_error(p.w));
+        assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
+        assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
+        assert_string_equal(rpipe_error(p.w), before); /* R_PENDING is no failure */
+        assert_int_equal(rsize(p.w, d), size);
+        assert_true(pair_same(rmem(p.w, d), size, round + 4));
+        /* a slot is free when its message has been read, however long it is held */
+        raddr_t first = pair_receive(&p, size, round);
+        assert_ok(p.w, rwrite_nb(p.w, d));
+        for (uint64_t i = 1; i < 5; i++)
+            pair_read_free(&p, size, round + i);
+        assert_ok(p.r, rfree(p.r, first));
+        assert_rc(R_PENDING, p.r, rread_nb(p.r, &d, NULL));
+    }
+    pair_close(&p);
+}
+
+/* a limit of each end on its own */
+static void test_max_descriptors(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 65536), w = pair_writer(cfg), r = pair_reader(cfg);
+    struct pair p;
+    raddr_t held[3], mine[5], d = ANY_RADDR;
+    size_t size = 77;
+
+    w.max_descriptors = 5;
+    r.max_descriptors = 3;
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_ok(NULL, rpipe(&p.r, &r));
+    assert_ok(p.w, rpipe_wait(p.w));
+    for (int round = 0; round < 20; round++) {
+        size_t bytes = round % 2 == 0 ? 30 : 300;
+
+        for (size_t i = 0; i < 5; i++)
+            mine[i] = pair_alloc(&p, bytes, i);
+        assert_errno(ENOBUFS, rmalloc(p.w, bytes));
+        assert_errno(ENOBUFS, rmalloc_mem(p.w, bytes - 1, &d));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, bytes + 1, &d));
+        for (size_t i = 0; i < 5; i++)
+            assert_ok(p.w, rwrite(p.w, mine[i]));
+        for (size_t i = 0; i < 3; i++)
+            held[i] = pair_receive(&p, bytes, i);
+        assert_rc(-ENOBUFS, p.r, rread(p.r, &d, &size));
+        assert_rc(-ENOBUFS, p.r, rread_nb(p.r, &d, &size));
+        assert_errno(ENOBUFS, rread_mem(p.r, &d, &size));
+        assert_non_null(strstr(rpipe_error(p.r), "3"));
+        assert_true(d == ANY_RADDR && size == 77);
+        if (bytes == 300) /* sent and not freed ones stand in the way: the reader can cure that */
+            assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, bytes, &d));
+        for (size_t i = 0; i < 3; i++)
+            assert_ok(p.r, rfree(p.r, held[i]));
+        for (size_t i = 3; i < 5; i++)
+            pair_read_free(&p, bytes, i);
+        assert_ok(p.w, rmalloc_nb(p.w, bytes, &mine[0]));
+        assert_ok(p.w, rfree(p.w, mine[0]));
+        assert_true(d == ANY_RADDR);
+    }
+    pair_close(&p);
+}
+
+/* ---- disagreement ---- */
+
+static void test_disagreement(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    raddr_t d = ANY_RADDR;
+    size_t size = 77;
+    struct pair p;
+    int ready = 0;
+
+    r.allocator.alloc_size = 12345;
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_ok(NULL, rpipe(&p.r, &r));
+    for (int i = 0; i < 2; i++) {
+        const rch_t both[2] = {p.w, p.r};
+
+        for (int k = 0; k < 2; k++) {
+            assert_rc(-EPROTO, both[k], rpipe_wait(both[k]));
+            assert_non_null(strstr(rpipe_error(both[k]), "12345"));
+            assert_non_null(strstr(rpipe_error(both[k]), "4096"));
+        }
+        assert_rc(-EPROTO, p.r, rread(p.r, &d, &size));
+        assert_rc(-EPROTO, p.r, rread_nb(p.r, &d, &size));
+        assert_errno(EPROTO, rread_mem(p.r, &d, &size));
+        assert_errno(EPROTO, rmalloc(p.w, 100));
+        assert_errno(EPROTO, rmalloc(p.w, 1));
+        assert_rc(-EPROTO, p.w, rmalloc_nb(p.w, 100, &d));
+        assert_rc(-EPROTO, p.w, rflush(p.w));
+        assert_ok(p.r, rpipe_poll(&p.r, 1, &ready, -1)); /* an error is not a wait */
+        assert_int_equal(ready, 1);
+        assert_true(d == ANY_RADDR && size == 77);
+    }
+    pair_close(&p);
+    r.allocator.alloc_size = 4096; /* better the next time */
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_ok(NULL, rpipe(&p.r, &r));
+    pair_send(&p, 4096, 1);
+    pair_read_free(&p, 4096, 1);
+    pair_close(&p);
+}
+
+/* ---- fork ---- */
+
+static int in_child(const struct pair *p, raddr_t held, raddr_t mine)
+{
+    rmalloc_config_t cfg = pair_writer(pair_config(RDMA_PUT, 4096)), vmem_cfg = RMALLOC_CONFIG_DEFAULT;
+    rdma_vmem_t *vmem;
+    raddr_t d;
+    rch_t ch;
+    char byte = 0, all = 0;
+
+    if (rread_nb(p->r, &d, NULL) != -ENOTCONN || rread(p->r, &d, NULL) != -ENOTCONN || rfree(p->r, held) != -ENOTCONN ||
+        rwrite(p->w, mine) != -ENOTCONN || rmalloc_nb(p->w, 10, &d) != -ENOTCONN || rmem(p->r, held) != NULL ||
+        rclose(p->w) != -ENOTCONN || rclose(p->r) != -ENOTCONN)
+        return 1;
+    if (strstr(rpipe_error(NULL), "parent") == NULL)
+        return 2;
+    if (rpipe(&ch, &cfg) != -ENOTCONN || rexit() != -ENOTCONN || rinit(NULL, NULL) != -EALREADY)
+        return 3;
+    if (network_barrier() != -ENOTCONN || network_allgather(&byte, 1, &all) != -ENOTCONN ||
+        network_send(0, &byte, 1) != -ENOTCONN || network_recv(0, &byte, 1) != -ENOTCONN)
+        return 4;
+    vmem_cfg.allocator.alloc_size = 1000;
+    vmem = rdma_vmem_create(NULL, &vmem_cfg);
+    if (vmem == NULL || rdmalloc(vmem, 1000) == ADDR_NULL || rdma_vmem_destroy(vmem) != R_SUCCESS)
+        return 5;
+    return 0;
+}
+
+static void test_fork(void **state)
+{
+    struct pair p;
+    raddr_t held, mine;
+    int status;
+    pid_t pid;
+
+    pair_open(&p, op_of(state), 4096);
+    pair_send(&p, 1000, 1);
+    pair_send(&p, 1000, 2);
+    held = pair_receive(&p, 1000, 1);
+    mine = pair_alloc(&p, 1000, 3);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0)
+        _exit(in_child(&p, held, mine));
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    /* the parent goes on as if nothing had been */
+    assert_true(pair_same(rmem(p.r, held), 1000, 1));
+    assert_ok(p.r, rfree(p.r, held));
+    pair_read_free(&p, 1000, 2);
+    assert_ok(p.w, rwrite(p.w, mine));
+    pair_read_free(&p, 1000, 3);
+    pair_close(&p);
+    pair_open(&p, op_of(state), 4096);
+    pair_close(&p);
+}
+
+/* the last test: rexit with open channels, and what is left after it */
+static void test_after_rexit(void **state)
+{
+    struct pair p;
+    raddr_t d;
+
+    (void)state;
+    pair_open(&p, RDMA_PUT, 4096);
+    pair_send(&p, 100, 1);
+    d = pair_receive(&p, 100, 1);
+    assert_int_equal(network_ranks(), 1);
+    assert_ok(NULL, rexit());
+    all_refused(-ENOTCONN, p.w, d);
+    all_refused(-ENOTCONN, p.r, d);
+    all_refused(-ENOTCONN, NULL, ADDR_NULL);
+    assert_rc(-ENOTCONN, NULL, rexit());
+    assert_rc(-EALREADY, NULL, rinit(NULL, NULL));
+    assert_int_equal(network_rank(), 0);
+    assert_int_equal(network_ranks(), 0);
+    assert_int_equal(rprogress(), R_SUCCESS);
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_null_channel),
+        PUT_AND_GET(test_after_close),
+        PUT_AND_GET(test_null_outputs),
+        PUT_AND_GET(test_wrong_end),
+        PUT_AND_GET(test_stale),
+        PUT_AND_GET(test_foreign),
+        PUT_AND_GET(test_emsgsize),
+        PUT_AND_GET(test_enobufs),
+        PUT_AND_GET(test_oldest_held),
+        PUT_AND_GET(test_ring_full),
+        PUT_AND_GET(test_max_descriptors),
+        PUT_AND_GET(test_disagreement),
+        PUT_AND_GET(test_fork),
+        cmocka_unit_test(test_after_rexit),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, NULL);
+}
+
+int main(void) { return pair_main(group); }

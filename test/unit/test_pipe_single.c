@@ -1,0 +1,623 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages of a channel to oneself: order, sizes, memory, headers, the end, statistics, incarnations. Each test runs
+ * as PUT and as GET, and all of them with RMALLOC_DEBUG=1 too. What is misused is in test_pipe_misuse.c, what waits
+ * in test_pipe_waiting.c.
+ */
+#include "pair.h"
+
+#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
+
+static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+
+static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+
+/* sizes around every border that a message can meet */
+static void test_sizes(void **state)
+{
+    static const size_t sizes[] = {0,   1,   7,   8,   39,  40,   41,   63,   64,    65,
+                                   127, 128, 129, 255, 256, 4095, 4096, 4097, 65535, 65536};
+    struct pair p;
+
+    pair_open(&p, op_of(state), 65536);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+        pair_send(&p, sizes[i], i);
+        pair_read_free(&p, sizes[i], i);
+    }
+    pair_close(&p);
+}
+
+/* units other than the default, heaps that are not whole units; the alignment of rmem(3) at both ends */
+static void test_units(void **state)
+{
+    for (uint32_t unit = 1; unit <= 1u << 20; unit *= 4) {
+        rmalloc_config_t cfg = pair_config(op_of(state), 10 * (uint64_t)unit + 77);
+        struct pair p;
+
+        cfg.allocator.unit_size = unit;
+        pair_open_with(&p, &cfg);
+        for (uint64_t key = 0; key < 40; key++) {
+            size_t size =
+                key % 2 == 0 ? key : pair_mix(key) % (5 * (size_t)unit + 100) % (cfg.allocator.alloc_size + 1);
+            size_t align = size > 40 ? unit : 16;
+            raddr_t d = pair_alloc(&p, size, key);
+
+            assert_int_equal((uintptr_t)rmem(p.w, d) % align, 0);
+            assert_ok(p.w, rwrite(p.w, d));
+            d = pair_receive(&p, size, key);
+            assert_int_equal((uintptr_t)rmem(p.r, d) % align, 0);
+            assert_ptr_equal(rmem(p.r, d), rmem(p.r, d));
+            assert_ok(p.r, rfree(p.r, d));
+        }
+        /* the largest message, after whatever was before */
+        pair_send(&p, cfg.allocator.alloc_size, unit);
+        pair_read_free(&p, cfg.allocator.alloc_size, unit);
+        pair_close(&p);
+    }
+}
+
+/* the smallest channels that are allowed */
+static void test_smallest(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 1);
+    struct pair p;
+
+    cfg.slots = 2;
+    cfg.thresholds.inline_max = 0; /* so that the one byte lies in the heap */
+    pair_open_with(&p, &cfg);
+    for (uint64_t key = 0; key < 1000; key++) {
+        pair_send(&p, key % 3 != 0, key);
+        pair_read_free(&p, key % 3 != 0, key);
+    }
+    pair_close(&p);
+}
+
+/* read in the order of writing, whatever the order of allocation and of freeing */
+static void test_orders(void **state)
+{
+    enum { N = 32 };
+    rmalloc_config_t cfg = pair_config(op_of(state), N * 512);
+    raddr_t mine[N], his[N];
+    struct pair p;
+
+    pair_open_with(&p, &cfg);
+    for (uint64_t round = 0; round < 200; round++) {
+        size_t order[N], size[N];
+
+        for (size_t i = 0; i < N; i++) {
+            size[i] = pair_mix(round * N + i) % (i % 2 == 0 ? 42 : 256);
+            mine[i] = pair_alloc(&p, size[i], round + i);
+            order[i] = i;
+        }
+        for (size_t i = N - 1; i > 0; i--) {
+            size_t j = pair_mix(round + i) % (i + 1), t = order[i];
+
+            order[i] = order[j];
+            order[j] = t;
+        }
+        for (size_t i = 0; i < N; i++)
+            assert_ok(p.w, rwrite(p.w, mine[order[i]]));
+        for (size_t i = 0; i < N; i++)
+            his[i] = pair_receive(&p, size[order[i]], round + order[i]);
+        for (size_t i = 0; i < N; i++) /* what is held stays as it is, while others are freed */
+            assert_true(pair_same(rmem(p.r, his[i]), size[order[i]], round + order[i]));
+        for (size_t i = 0; i < N; i++) {
+            size_t k = order[(i + round) % N];
+
+            assert_true(pair_same(rmem(p.r, his[k]), size[order[k]], round + order[k]));
+            assert_ok(p.r, rfree(p.r, his[k]));
+        }
+    }
+    pair_close(&p);
+}
+
+/*
+ * Liveness: after any traffic, when the reader has freed all and the writer holds nothing, the whole heap can be had,
+ * without waiting.
+ */
+static void test_whole_heap(void **state)
+{
+    const size_t heap = 20 * 64;
+    struct pair p;
+    raddr_t d;
+
+    pair_open(&p, op_of(state), heap);
+    for (uint64_t i = 0; i < 2000; i++) {
+        size_t size = pair_mix(i) % (heap + 1);
+        raddr_t unsent = ADDR_NULL;
+
+        if (size < heap / 2 && i % 3 == 0)
+            assert_ok(p.w, rmalloc_nb(p.w, pair_mix(~i) % (heap / 4), &unsent));
+        if (rmalloc_nb(p.w, size, &d) == R_SUCCESS) {
+            pair_fill(rmem(p.w, d), size, i);
+            assert_ok(p.w, rwrite(p.w, d));
+            pair_read_free(&p, size, i);
+        }
+        if (unsent != ADDR_NULL)
+            assert_ok(p.w, rfree(p.w, unsent));
+        assert_ok(p.w, rmalloc_nb(p.w, heap, &d));
+        assert_ok(p.w, rfree(p.w, d));
+    }
+    pair_close(&p);
+}
+
+/* many more messages than slots and heap: everything is used again and again, and nothing is mixed up */
+static void test_stream(void **state)
+{
+    enum { WINDOW = 4, MESSAGES = 20000 };
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    raddr_t held[WINDOW] = {ADDR_NULL};
+    size_t size[WINDOW] = {0};
+    struct pair p;
+
+    cfg.slots = 4;
+    pair_open_with(&p, &cfg);
+    for (uint64_t i = 0; i < MESSAGES; i++) {
+        size_t k = i % WINDOW, victim = pair_mix(i) % WINDOW;
+
+        if (held[victim] != ADDR_NULL) { /* out of order */
+            assert_ok(p.r, rfree(p.r, held[victim]));
+            held[victim] = ADDR_NULL;
+        }
+        if (held[k] != ADDR_NULL) {
+            assert_true(pair_same(rmem(p.r, held[k]), size[k], i - WINDOW));
+            assert_ok(p.r, rfree(p.r, held[k]));
+        }
+        size[k] = pair_mix(i) % 600;
+        while (true) { /* an old message that is held can keep the heap: let go of the oldest */
+            raddr_t d;
+            int rc = rmalloc_nb(p.w, size[k], &d);
+            size_t oldest;
+
+            if (rc == R_SUCCESS) {
+                pair_fill(rmem(p.w, d), size[k], i);
+                assert_ok(p.w, rwrite(p.w, d));
+                break;
+            }
+            assert_rc(R_PENDING, p.w, rc);
+            for (oldest = 1; oldest < WINDOW && held[(k + oldest) % WINDOW] == ADDR_NULL; oldest++)
+                ;
+            assert_true(oldest < WINDOW); /* else nothing is in the way */
+            assert_ok(p.r, rfree(p.r, held[(k + oldest) % WINDOW]));
+            held[(k + oldest) % WINDOW] = ADDR_NULL;
+        }
+        held[k] = pair_receive(&p, size[k], i);
+    }
+    pair_close(&p);
+}
+
+static void test_zero_size(void **state)
+{
+    struct pair p;
+    raddr_t d;
+    size_t size = 9;
+
+    pair_open(&p, op_of(state), 64);
+    for (uint64_t i = 0; i < 300; i++) {
+        assert_non_null(rmalloc_mem(p.w, 0, &d));
+        errno = 0;
+        assert_int_equal(rsize(p.w, d), 0);
+        assert_int_equal(errno, 0);
+        memcpy(network_header(p.w, d), &i, sizeof(i));
+        assert_ok(p.w, rwrite(p.w, d));
+        assert_non_null(rread_mem(p.r, &d, &size));
+        assert_int_equal(size, 0);
+        errno = 0;
+        assert_int_equal(rsize(p.r, d), 0);
+        assert_int_equal(errno, 0);
+        assert_memory_equal(network_header(p.r, d), &i, sizeof(i));
+        assert_ok(p.r, rfree(p.r, d));
+    }
+    pair_close(&p);
+}
+
+/* zero after rmalloc, also where another message had one; travels with inline, heap and empty messages */
+static void test_header(void **state)
+{
+    static const size_t sizes[] = {0, 1, 40, 41, 64, 200, 1024};
+    struct pair p;
+
+    pair_open(&p, op_of(state), 1024);
+    assert_int_equal(network_header_bytes(p.w), 8);
+    assert_int_equal(network_header_bytes(p.r), 8);
+    for (uint64_t i = 0; i < 700; i++) {
+        size_t size = sizes[i % 7];
+        raddr_t d = pair_alloc(&p, size, i);
+        uint64_t header, key = pair_mix(i);
+
+        assert_non_null(network_header(p.w, d));
+        assert_int_equal((uintptr_t)network_header(p.w, d) % 8, 0);
+        memcpy(&header, network_header(p.w, d), sizeof(header));
+        assert_true(header == 0);
+        if (i % 5 != 0)
+            memcpy(network_header(p.w, d), &key, sizeof(key));
+        else
+            key = 0;
+        assert_true(pair_same(rmem(p.w, d), size, i));
+        assert_ok(p.w, rwrite(p.w, d));
+        d = pair_receive(&p, size, i);
+        assert_int_equal((uintptr_t)network_header(p.r, d) % 8, 0);
+        memcpy(&header, network_header(p.r, d), sizeof(header));
+        assert_true(header == key);
+        assert_ok(p.r, rfree(p.r, d));
+    }
+    pair_close(&p);
+}
+
+/* only the first bytes: of all of the memory, which comes back all */
+static void test_write_n(void **state)
+{
+    static const size_t asked[] = {0, 1, 40, 41, 64, 100, 1000, 4096};
+    struct pair p;
+    raddr_t d;
+
+    pair_open(&p, op_of(state), 4096);
+    for (uint64_t i = 0; i < 2000; i++) {
+        size_t size = asked[i % 8], bytes = pair_mix(i) % (size + 1);
+        uint64_t key = ~i;
+
+        d = pair_alloc(&p, size, i);
+        memcpy(network_header(p.w, d), &key, sizeof(key));
+        assert_rc(-EINVAL, p.w, rwrite_n(p.w, d, size + 1));
+        assert_rc(-EINVAL, p.w, rwrite_n(p.w, d, SIZE_MAX));
+        assert_int_equal(rsize(p.w, d), size);
+        assert_ok(p.w, rwrite_n(p.w, d, bytes));
+        assert_rc(-EINVAL, p.w, rwrite(p.w, d));
+        d = pair_receive(&p, bytes, i);
+        assert_memory_equal(network_header(p.r, d), &key, sizeof(key));
+        assert_ok(p.r, rfree(p.r, d));
+    }
+    assert_ok(p.w, rmalloc_nb(p.w, 4096, &d));
+    assert_ok(p.w, rfree(p.w, d));
+    pair_close(&p);
+}
+
+/* a PUT reader may write to what it has read; nobody else sees it */
+static void test_scribble(void **state)
+{
+    struct pair p;
+
+    (void)state;
+    pair_open(&p, RDMA_PUT, 1024);
+    for (uint64_t i = 0; i < 100; i++) {
+        size_t size = i % 2 == 0 ? 40 : 500;
+        raddr_t d;
+
+        pair_send(&p, size, i);
+        d = pair_receive(&p, size, i);
+        memset(rmem(p.r, d), 0xff, size);
+        assert_ok(p.r, rfree(p.r, d));
+    }
+    pair_close(&p);
+}
+
+/* inline_max says what rides in the slot; statistics tell */
+static void test_inline_max(void **state)
+{
+    static const uint32_t given[] = {0, 1, 10, 40, 41, 1000, UINT32_MAX};
+
+    for (size_t g = 0; g < sizeof(given) / sizeof(*given); g++) {
+        uint32_t limit = given[g] > 40 ? 40 : given[g];
+        rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+        rpipe_stats_t w, r;
+        struct pair p;
+
+        cfg.thresholds.inline_max = given[g];
+        pair_open_with(&p, &cfg);
+        for (size_t size = 0; size <= 50; size++) {
+            pair_send(&p, size, size);
+            pair_read_free(&p, size, size);
+        }
+        assert_ok(p.w, rpipe_stats(p.w, &w));
+        assert_ok(p.r, rpipe_stats(p.r, &r));
+        assert_int_equal(w.inline_messages, limit + 1);
+        assert_int_equal(r.inline_messages, limit + 1);
+        pair_close(&p);
+    }
+}
+
+static void test_stats(void **state)
+{
+    static const uint64_t zero[8] = {0};
+    rmalloc_config_t cfg = pair_config(op_of(state), 64 * 64 + 1);
+    rpipe_stats_t w, r;
+    struct pair p;
+    raddr_t unsent, a, b, none;
+
+    cfg.slots = 4;
+    pair_open_with(&p, &cfg);
+    memset(&w, 0xff, sizeof(w));
+    assert_ok(p.w, rpipe_stats(p.w, &w));
+    assert_ok(p.r, rpipe_stats(p.r, &r));
+    assert_int_equal(w.messages + w.bytes + w.inline_messages + w.held + w.stalls_heap + w.heap_used, 0);
+    assert_int_equal(r.messages + r.bytes + r.inline_messages + r.held + r.heap_used + r.credit_fetches, 0);
+    assert_int_equal(w.heap_bytes, 65 * 64);
+    assert_int_equal(r.heap_bytes, 65 * 64);
+    assert_int_equal(w.slots, 4);
+    assert_int_equal(r.slots, 4);
+    assert_int_equal(w.incarnation, 1);
+    assert_int_equal(r.incarnation, 1);
+    assert_memory_equal(w.reserved, zero, sizeof(zero));
+
+    unsent = pair_alloc(&p, 100, 0);
+    pair_send(&p, 10, 1);
+    pair_send(&p, 1000, 2);
+    a = pair_receive(&p, 10, 1);
+    b = pair_receive(&p, 1000, 2);
+    assert_rc(R_PENDING, p.r, rread_nb(p.r, &none, NULL));
+    assert_ok(p.w, rpipe_stats(p.w, &w));
+    assert_ok(p.r, rpipe_stats(p.r, &r));
+    assert_int_equal(w.messages, 2);
+    assert_int_equal(w.bytes, 1010);
+    assert_int_equal(w.inline_messages, 1);
+    assert_int_equal(w.held, 1);
+    assert_int_equal(w.heap_used, 128 + 1024);
+    assert_int_equal(r.messages, 2);
+    assert_int_equal(r.bytes, 1010);
+    assert_int_equal(r.inline_messages, 1);
+    assert_int_equal(r.held, 2);
+    assert_int_equal(r.heap_used, 1024);
+    assert_int_equal(r.credit_fetches, 0);
+    assert_int_equal(r.stalls_heap, 0);
+    assert_true(r.stalls_ring >= 1);
+
+    assert_int_equal(w.stalls_heap, 0);
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 64 * 64, &none));
+    assert_ok(p.w, rpipe_stats(p.w, &w));
+    assert_int_equal(w.stalls_heap, 1);
+    assert_true(w.credit_fetches >= 1);
+
+    assert_ok(p.r, rfree(p.r, a));
+    assert_ok(p.r, rfree(p.r, b));
+    assert_ok(p.w, rfree(p.w, unsent));
+    assert_ok(p.w, rpipe_stats(p.w, &w));
+    assert_ok(p.r, rpipe_stats(p.r, &r));
+    assert_int_equal(w.held, 0);
+    assert_int_equal(r.held, 0);
+    assert_int_equal(r.heap_used, 0);
+    pair_close(&p);
+}
+
+/* ---- the end ---- */
+
+static void test_eof(void **state)
+{
+    struct pair p;
+    raddr_t d = ANY_RADDR, first;
+    size_t size = 77;
+    rpipe_stats_t st;
+    int fd_ready;
+
+    pair_open(&p, op_of(state), 4096);
+    pair_send(&p, 30, 1);
+    pair_send(&p, 2000, 2);
+    pair_send(&p, 0, 3);
+    assert_non_null(rmalloc(p.w, 100)); /* allocated and not written: dropped */
+    first = pair_receive(&p, 30, 1);
+    assert_ok(p.w, rclose(p.w));
+    d = pair_receive(&p, 2000, 2);
+    assert_ok(p.r, rpipe_wait(p.r));
+    pair_read_free(&p, 0, 3);
+    for (int i = 0; i < 3; i++) {
+        raddr_t none = ANY_RADDR;
+
+        assert_rc(R_EOF, p.r, rread(p.r, &none, &size));
+        assert_rc(R_EOF, p.r, rread_nb(p.r, &none, &size));
+        errno = 0;
+        assert_null(rread_mem(p.r, &none, &size));
+        assert_int_equal(errno, -R_EOF);
+        assert_string_equal(rstrerror(-errno), rstrerror(R_EOF));
+        assert_true(none == ANY_RADDR && size == 77);
+        assert_string_not_equal(rpipe_error(p.r), "no error");
+    }
+    assert_ok(p.r, rpipe_poll(&p.r, 1, &fd_ready, 0));
+    assert_int_equal(fd_ready, 1);
+    /* what is held stays */
+    assert_true(pair_same(rmem(p.r, first), 30, 1));
+    assert_true(pair_same(rmem(p.r, d), 2000, 2));
+    assert_ok(p.r, rpipe_stats(p.r, &st));
+    assert_int_equal(st.held, 2);
+    assert_ok(p.r, rfree(p.r, d));
+    assert_ok(p.r, rfree(p.r, first));
+    assert_ok(p.r, rclose(p.r));
+}
+
+/* -EPIPE is certain where a call would have to wait: at the latest when so many slots are full */
+static void assert_write_fails(rch_t w, int slots)
+{
+    int rc = R_SUCCESS, i;
+
+    for (i = 0; i <= slots && rc == R_SUCCESS; i++) {
+        raddr_t d = rmalloc(w, i % 2 == 0 ? 10 : 50);
+
+        rc = d != ADDR_NULL ? rwrite(w, d) : -errno;
+        if (d != ADDR_NULL && rc != R_SUCCESS)
+            assert_ok(w, rfree(w, d)); /* it stayed ours */
+    }
+    assert_rc(-EPIPE, w, rc);
+}
+
+/* what was not sent stays the writer's */
+static void test_reader_closes(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 65536);
+    struct pair p;
+    rpipe_stats_t st;
+    raddr_t d, held;
+
+    cfg.slots = 8;
+    pair_open_with(&p, &cfg);
+    held = pair_alloc(&p, 300, 5);
+    pair_send(&p, 300, 1);
+    pair_send(&p, 10, 1);
+    (void)pair_receive(&p, 300, 1);
+    assert_ok(p.r, rclose(p.r));
+    assert_write_fails(p.w, 8);
+    assert_rc(-EPIPE, p.w, rwrite(p.w, held));
+    assert_rc(-EPIPE, p.w, rwrite_nb(p.w, held));
+    assert_rc(-EPIPE, p.w, rwrite_n(p.w, held, 1));
+    assert_rc(-EPIPE, p.w, rflush(p.w));
+    assert_rc(-EPIPE, p.w, rmalloc_nb(p.w, 65536, &d)); /* it could only wait */
+    assert_errno(EPIPE, rmalloc(p.w, 65536));
+    assert_ok(p.w, rpipe_wait(p.w)); /* closed in order */
+    assert_true(pair_same(rmem(p.w, held), 300, 5));
+    assert_int_equal(rsize(p.w, held), 300);
+    assert_ok(p.w, rpipe_stats(p.w, &st));
+    assert_int_equal(st.held, 1);
+    assert_ok(p.w, rfree(p.w, held));
+    assert_ok(p.w, rclose(p.w));
+}
+
+/* ---- incarnations ---- */
+
+static void test_reopen(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    rpipe_stats_t st;
+    struct pair p;
+
+    for (uint32_t i = 1; i <= 200; i++) {
+        pair_open_with(&p, &cfg);
+        pair_send(&p, 30, i);
+        pair_send(&p, 3000, ~i);
+        pair_read_free(&p, 30, i);
+        if (i % 2 == 0)
+            pair_read_free(&p, 3000, ~i);
+        assert_ok(p.w, rpipe_stats(p.w, &st));
+        assert_int_equal(st.incarnation, i);
+        assert_ok(p.r, rpipe_stats(p.r, &st));
+        assert_int_equal(st.incarnation, i);
+        if (i % 3 == 0) {
+            assert_ok(p.r, rclose(p.r));
+            assert_ok(p.w, rclose(p.w));
+        } else {
+            pair_close(&p);
+        }
+    }
+}
+
+/* the n-th opening of one end belongs to the n-th of the other, no matter how far one is ahead */
+static void test_ahead(void **state)
+{
+    enum { AHEAD = 20 };
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    struct pair p;
+    raddr_t d;
+
+    for (int i = 0; i < AHEAD; i++) { /* the writer comes and goes */
+        assert_ok(NULL, rpipe(&p.w, &w));
+        assert_ok(p.w, rclose(p.w));
+    }
+    assert_ok(NULL, rpipe(&p.w, &w));
+    for (int i = 0; i < AHEAD; i++) {
+        assert_ok(NULL, rpipe(&p.r, &r));
+        if (i % 2 == 0)
+            assert_ok(p.r, rpipe_wait(p.r)); /* joins nevertheless */
+        assert_rc(R_EOF, p.r, rread(p.r, &d, NULL));
+        assert_ok(p.r, rclose(p.r));
+    }
+    assert_ok(NULL, rpipe(&p.r, &r));
+    pair_send(&p, 1000, 1);
+    pair_read_free(&p, 1000, 1);
+    pair_close(&p);
+
+    for (int i = 0; i < AHEAD; i++) { /* the reader comes and goes */
+        assert_ok(NULL, rpipe(&p.r, &r));
+        assert_ok(p.r, rclose(p.r));
+    }
+    assert_ok(NULL, rpipe(&p.r, &r));
+    for (int i = 0; i < AHEAD; i++) {
+        assert_ok(NULL, rpipe(&p.w, &w));
+        if (i % 2 == 0)
+            assert_ok(p.w, rpipe_wait(p.w));
+        assert_write_fails(p.w, 64);
+        assert_ok(p.w, rclose(p.w));
+    }
+    assert_ok(NULL, rpipe(&p.w, &w));
+    pair_send(&p, 1000, 1);
+    pair_read_free(&p, 1000, 1);
+    pair_close(&p);
+}
+
+/* the writer is in its next life while the reader still reads from the last one */
+static void test_overlapping_lives(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    struct pair p, next;
+    raddr_t held, d;
+
+    pair_open_with(&p, &cfg);
+    pair_send(&p, 3000, 1);
+    pair_send(&p, 20, 2);
+    held = pair_receive(&p, 3000, 1);
+    assert_ok(p.w, rclose(p.w));
+    assert_ok(NULL, rpipe(&next.w, &w));
+    if (cfg.allocator.op == RDMA_GET) { /* its heap is its own: it may be filled before the join */
+        assert_ok(next.w, rmalloc_nb(next.w, 4096, &d));
+        memset(rmem(next.w, d), 0xff, 4096);
+        assert_ok(next.w, rfree(next.w, d));
+    }
+    assert_ok(next.w, rpipe_set_timeout(next.w, 20));
+    assert_rc(-ETIMEDOUT, next.w, rpipe_wait(next.w)); /* not joined to the old reader */
+    assert_ok(next.w, rpipe_set_timeout(next.w, 60000));
+    assert_true(pair_same(rmem(p.r, held), 3000, 1));
+    pair_read_free(&p, 20, 2);
+    assert_rc(R_EOF, p.r, rread(p.r, &d, NULL));
+    assert_true(pair_same(rmem(p.r, held), 3000, 1));
+    assert_ok(p.r, rclose(p.r));
+    assert_ok(NULL, rpipe(&next.r, &r));
+    assert_ok(next.w, rpipe_wait(next.w));
+    pair_send(&next, 3000, 3);
+    pair_read_free(&next, 3000, 3);
+    pair_close(&next);
+}
+
+/* many channels at a time: what belongs to one is in no other */
+static void test_many(void **state)
+{
+    enum { N = 200 };
+    struct pair p[N];
+
+    for (size_t i = 0; i < N; i++)
+        pair_open(&p[i], op_of(state), 1024);
+    for (uint64_t round = 0; round < 10; round++) {
+        for (size_t i = 0; i < N; i++) {
+            pair_send(&p[i], 20, round * N + i);
+            pair_send(&p[i], 200 + i, ~(round * N + i));
+        }
+        for (size_t i = N; i-- > 0;) {
+            pair_read_free(&p[i], 20, round * N + i);
+            pair_read_free(&p[i], 200 + i, ~(round * N + i));
+        }
+    }
+    for (size_t i = 0; i < N; i++)
+        pair_close(&p[i]);
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_sizes),
+        PUT_AND_GET(test_units),
+        PUT_AND_GET(test_smallest),
+        PUT_AND_GET(test_orders),
+        PUT_AND_GET(test_whole_heap),
+        PUT_AND_GET(test_stream),
+        PUT_AND_GET(test_zero_size),
+        PUT_AND_GET(test_header),
+        PUT_AND_GET(test_write_n),
+        cmocka_unit_test(test_scribble),
+        PUT_AND_GET(test_inline_max),
+        PUT_AND_GET(test_stats),
+        PUT_AND_GET(test_eof),
+        PUT_AND_GET(test_reader_closes),
+        PUT_AND_GET(test_reopen),
+        PUT_AND_GET(test_ahead),
+        PUT_AND_GET(test_overlapping_lives),
+        PUT_AND_GET(test_many),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }

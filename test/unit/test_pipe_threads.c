@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Threads: different ends in different threads; one end in many (thread_sync); what ends the wait of another thread.
+ * A failure in a thread is said there, counted, and asserted by the test. Each test runs as PUT and as GET, with
+ * RMALLOC_DEBUG=1 and without.
+ */
+#include "pair.h"
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
+
+static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+
+static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+
+static atomic_int faults;
+
+#define HOLDS(ch, condition)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));                       \
+            atomic_fetch_add(&faults, 1);                                                                              \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+    } while (0)
+
+enum { THREAD_MESSAGES = 5000 };
+
+static size_t thread_size(uint64_t i) { return pair_mix(i) % 700; }
+
+static void *writing(void *argument)
+{
+    struct pair *p = argument;
+
+    for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
+        raddr_t d = rmalloc(p->w, thread_size(i));
+
+        HOLDS(p->w, d != ADDR_NULL);
+        pair_fill(rmem(p->w, d), thread_size(i), i);
+        HOLDS(p->w, rwrite(p->w, d) == R_SUCCESS);
+    }
+    HOLDS(p->w, rclose(p->w) == R_SUCCESS);
+    return NULL;
+}
+
+static void *reading(void *argument)
+{
+    struct pair *p = argument;
+    raddr_t d;
+    size_t size;
+
+    for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
+        HOLDS(p->r, rread(p->r, &d, &size) == R_SUCCESS);
+        HOLDS(p->r, size == thread_size(i) && pair_same(rmem(p->r, d), size, i));
+        HOLDS(p->r, rfree(p->r, d) == R_SUCCESS);
+    }
+    HOLDS(p->r, rread(p->r, &d, &size) == R_EOF);
+    HOLDS(p->r, rclose(p->r) == R_SUCCESS);
+    return NULL;
+}
+
+/* the two ends, and different channels, in threads of their own: without thread_sync */
+static void test_two_threads(void **state)
+{
+    enum { N = 3 };
+    pthread_t w[N], r[N];
+    struct pair p[N];
+
+    atomic_store(&faults, 0);
+    for (int i = 0; i < N; i++) {
+        rmalloc_config_t cfg = pair_config(op_of(state), i == 0 ? 700 : 4096);
+
+        cfg.slots = i == 1 ? 2 : 64;
+        pair_open_with(&p[i], &cfg);
+        assert_int_equal(pthread_create(&w[i], NULL, writing, &p[i]), 0);
+        assert_int_equal(pthread_create(&r[i], NULL, reading, &p[i]), 0);
+    }
+    for (int i = 0; i < N; i++) {
+        pthread_join(w[i], NULL);
+        pthread_join(r[i], NULL);
+    }
+    assert_int_equal(atomic_load(&faults), 0);
+}
+
+/* thread_sync: many writers and many readers of the same two ends */
+enum { CROWD = 4, CROWD_MESSAGES = 2000 };
+
+struct crowd {
+    struct pair p;
+    atomic_int writers_left;
+    atomic_uchar seen[CROWD][CROWD_MESSAGES];
+};
+
+struct member {
+    struct crowd *crowd;
+    uint64_t number;
+};
+
+static uint64_t crowd_key(uint64_t who, uint64_t i) { return who << 32 | i; }
+
+static size_t crowd_size(uint64_t key) { return pair_mix(~key) % 300; }
+
+static void *crowd_writes(const struct member *me, rch_t w)
+{
+    for (uint64_t i = 0; i < CROWD_MESSAGES; i++) {
+        uint64_t key = crowd_key(me->number, i);
+        raddr_t d;
+
+        /* the unsent blocks of other threads are this end's own, too: they will be sent */
+        while ((d = rmalloc(w, crowd_size(key))) == ADDR_NULL) {
+            HOLDS(w, errno == ENOBUFS);
+            sched_yield();
+        }
+        memcpy(network_header(w, d), &key, sizeof(key));
+        pair_fill(rmem(w, d), crowd_size(key), key);
+        HOLDS(w, rwrite(w, d) == R_SUCCESS);
+    }
+    return NULL;
+}
+
+static void *crowd_writing(void *argument)
+{
+    const struct member *me = argument;
+    rch_t w = me->crowd->p.w;
+
+    (void)crowd_writes(me, w);
+    if (atomic_fetch_sub(&me->crowd->writers_left, 1) == 1) /* also after a fault: the readers wait for the end */
+        HOLDS(w, rclose(w) == R_SUCCESS);
+    return NULL;
+}
+
+/* what one thread reads of one writing thread comes in the order in which that one wrote */
+static void *crowd_reading(void *argument)
+{
+    const struct member *me = argument;
+    rch_t r = me->crowd->p.r;
+    int64_t last[CROWD] = {-1, -1, -1, -1};
+    raddr_t d;
+    size_t size;
+    int rc;
+
+    while ((rc = rread(r, &d, &size)) == R_SUCCESS) {
+        uint64_t key, who, i;
+
+        memcpy(&key, network_header(r, d), sizeof(key));
+        who = key >> 32;
+        i = key & 0xffffffff;
+        HOLDS(r, who < CROWD && i < CROWD_MESSAGES && (int64_t)i > last[who]);
+        last[who] = (int64_t)i;
+        HOLDS(r, size == crowd_size(key) && pair_same(rmem(r, d), size, key));
+        HOLDS(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
+        HOLDS(r, rfree(r, d) == R_SUCCESS);
+    }
+    HOLDS(r, rc == R_EOF);
+    return NULL;
+}
+
+static void test_crowd(void **state)
+{
+    struct crowd *crowd = calloc(1, sizeof(*crowd));
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    struct member member[CROWD];
+    pthread_t w[CROWD], r[CROWD];
+
+    assert_non_null(crowd);
+    atomic_store(&faults, 0);
+    atomic_store(&crowd->writers_left, CROWD);
+    cfg.thread_sync = true;
+    cfg.slots = 16;
+    pair_open_with(&crowd->p, &cfg);
+    for (size_t i = 0; i < CROWD; i++) {
+        member[i] = (struct member){crowd, i};
+        assert_int_equal(pthread_create(&w[i], NULL, crowd_writing, &member[i]), 0);
+        assert_int_equal(pthread_create(&r[i], NULL, crowd_reading, &member[i]), 0);
+    }
+    for (size_t i = 0; i < CROWD; i++) {
+        pthread_join(w[i], NULL);
+        pthread_join(r[i], NULL);
+    }
+    assert_int_equal(atomic_load(&faults), 0);
+    for (size_t k = 0; k < CROWD; k++)
+        for (size_t i = 0; i < CROWD_MESSAGES; i++)
+            assert_int_equal(atomic_load(&crowd->seen[k][i]), 1);
+    assert_ok(crowd->p.r, rclose(crowd->p.r));
+    free(crowd);
+}
+
+/* a call that waits keeps no other thread from going on; rclose ends it */
+struct waiter {
+    struct pair *p;
+    int rc;
+    bool writer;
+};
+
+static void *wait_for_it(void *argument)
+{
+    struct waiter *me = argument;
+    raddr_t d = ADDR_NULL;
+
+    if (me->writer) {
+        d = rmalloc(me->p->w, 1000);
+        me->rc = d == ADDR_NULL ? -errno : R_SUCCESS;
+    } else {
+        me->rc = rread(me->p->r, &d, NULL);
+    }
+    return NULL;
+}
+
+static uint64_t sleeps(rch_t ch)
+{
+    rpipe_stats_t st;
+
+    assert_ok(ch, rpipe_stats(ch, &st));
+    return st.sleeps;
+}
+
+/* adaptive waiting ends in sleep: then the other thread is surely in its call */
+static void start_waiting(pthread_t *t, struct waiter *me, bool until_asleep)
+{
+    rch_t ch = me->writer ? me->p->w : me->p->r;
+    uint64_t before = sleeps(ch);
+
+    assert_int_equal(pthread_create(t, NULL, wait_for_it, me), 0);
+    while (until_asleep && sleeps(ch) == before)
+        sched_yield();
+}
+
+static void test_waiting_holds_no_lock(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    struct waiter reader, writer;
+    struct pair p;
+    raddr_t held;
+    pthread_t t;
+
+    cfg.thread_sync = true;
+    cfg.timeout_ms = -1;
+    pair_open_with(&p, &cfg);
+    pair_send(&p, 1000, 1);
+    held = pair_receive(&p, 1000, 1);
+
+    /* one thread waits for a message, and this one frees what it holds */
+    reader = (struct waiter){&p, 1, false};
+    start_waiting(&t, &reader, true);
+    assert_true(pair_same(rmem(p.r, held), 1000, 1));
+    assert_int_equal(rsize(p.r, held), 1000);
+    assert_ok(p.r, rfree(p.r, held));
+    pair_send(&p, 30, 2);
+    pthread_join(t, NULL);
+    assert_rc(R_SUCCESS, p.r, reader.rc);
+
+    /* one thread waits for memory, and this one writes */
+    pair_send(&p, 1000, 3);
+    writer = (struct waiter){&p, 1, true};
+    start_waiting(&t, &writer, true);
+    pair_send(&p, 30, 4);
+    pair_read_free(&p, 1000, 3);
+    pthread_join(t, NULL);
+    assert_rc(R_SUCCESS, p.w, writer.rc);
+    pair_read_free(&p, 30, 4);
+    pair_close(&p);
+}
+
+static void test_close_ends_waits(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    struct waiter reader, writer;
+    struct pair p;
+    pthread_t t;
+
+    cfg.thread_sync = true;
+    cfg.timeout_ms = -1;
+    for (int round = 0; round < 5; round++) {
+        pair_open_with(&p, &cfg);
+        pair_send(&p, 1000, 1);
+        writer = (struct waiter){&p, 1, true};
+        start_waiting(&t, &writer, round % 2 == 0);
+        assert_ok(p.w, rclose(p.w));
+        pthread_join(t, NULL);
+        assert_rc(-ENOTCONN, p.w, writer.rc);
+        pair_read_free(&p, 1000, 1);
+        assert_ok(p.r, rclose(p.r));
+
+        pair_open_with(&p, &cfg);
+        reader = (struct waiter){&p, 1, false};
+        start_waiting(&t, &reader, round % 2 == 0);
+        assert_ok(p.r, rclose(p.r));
+        pthread_join(t, NULL);
+        assert_rc(-ENOTCONN, p.r, reader.rc);
+        assert_ok(p.w, rclose(p.w));
+    }
+}
+
+/* a thread in rread sees the other end close: R_EOF, -EPIPE, also without a deadline */
+static void test_peer_close_wakes(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    struct waiter reader, writer;
+    struct pair p;
+    pthread_t t;
+
+    cfg.thread_sync = true; /* for the statistics */
+    cfg.timeout_ms = -1;
+    pair_open_with(&p, &cfg);
+    reader = (struct waiter){&p, 1, false};
+    start_waiting(&t, &reader, true);
+    assert_ok(p.w, rclose(p.w));
+    pthread_join(t, NULL);
+    assert_rc(R_EOF, p.r, reader.rc);
+    assert_ok(p.r, rclose(p.r));
+
+    pair_open_with(&p, &cfg);
+    pair_send(&p, 1000, 1);
+    writer = (struct waiter){&p, 1, true};
+    start_waiting(&t, &writer, true);
+    assert_ok(p.r, rclose(p.r));
+    pthread_join(t, NULL);
+    assert_rc(-EPIPE, p.w, writer.rc);
+    assert_ok(p.w, rclose(p.w));
+}
+
+/* rpipe() and rclose() by many threads at the same time */
+static void *opening(void *argument)
+{
+    uint32_t base = *(uint32_t *)argument;
+
+    for (uint32_t i = 0; i < 100; i++) {
+        rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT, w, r;
+        struct pair p;
+        raddr_t d;
+        size_t size;
+
+        cfg.allocator.peer = 0;
+        cfg.allocator.op = i % 2 == 0 ? RDMA_PUT : RDMA_GET;
+        cfg.allocator.alloc_size = 1000;
+        cfg.ctx = base + i % 3;
+        w = pair_writer(cfg);
+        r = pair_reader(cfg);
+        HOLDS(NULL, rpipe(&p.w, &w) == R_SUCCESS);
+        HOLDS(NULL, rpipe(&p.r, &r) == R_SUCCESS);
+        d = rmalloc(p.w, 1000);
+        HOLDS(p.w, d != ADDR_NULL);
+        pair_fill(rmem(p.w, d), 1000, base + i);
+        HOLDS(p.w, rwrite(p.w, d) == R_SUCCESS);
+        HOLDS(p.r, rread(p.r, &d, &size) == R_SUCCESS);
+        HOLDS(p.r, size == 1000 && pair_same(rmem(p.r, d), size, base + i));
+        HOLDS(p.r, rclose(p.r) == R_SUCCESS);
+        HOLDS(p.w, rclose(p.w) == R_SUCCESS);
+    }
+    return NULL;
+}
+
+static void test_open_in_threads(void **state)
+{
+    enum { N = 6 };
+    uint32_t base[N];
+    pthread_t t[N];
+
+    (void)state;
+    atomic_store(&faults, 0);
+    for (uint32_t i = 0; i < N; i++) {
+        base[i] = 0x10000000u * (i + 1);
+        assert_int_equal(pthread_create(&t[i], NULL, opening, &base[i]), 0);
+    }
+    for (uint32_t i = 0; i < N; i++)
+        pthread_join(t[i], NULL);
+    assert_int_equal(atomic_load(&faults), 0);
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_two_threads),           PUT_AND_GET(test_crowd),
+        PUT_AND_GET(test_waiting_holds_no_lock), PUT_AND_GET(test_close_ends_waits),
+        PUT_AND_GET(test_peer_close_wakes),      cmocka_unit_test(test_open_in_threads),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }

@@ -1,0 +1,497 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What waits, and what ends it: deadlines, the join, rpipe_fd with epoll, rpipe_poll. Time is never asserted but as a
+ * deadline that was not too early, and not absurdly late. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and
+ * without.
+ */
+#include "pair.h"
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/time.h>
+
+#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
+
+static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+
+static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+
+/* ---- deadlines ---- */
+
+static double begun;
+
+static void begin(void) { begun = pair_now_ms(); }
+
+static void passed(double least)
+{
+    double ms = pair_now_ms() - begun;
+
+    if (ms < least - 1.0 || ms > least + PAIR_LATE_MS)
+        fail_msg("a deadline of %.0f ms took %.1f ms", least, ms);
+}
+
+static void test_set_timeout(void **state)
+{
+    struct pair p;
+
+    pair_open(&p, op_of(state), 4096);
+    assert_ok(p.r, rpipe_set_timeout(p.r, -1));
+    assert_ok(p.r, rpipe_set_timeout(p.r, 0));
+    assert_ok(p.r, rpipe_set_timeout(p.r, INT32_MAX));
+    assert_rc(-EINVAL, p.r, rpipe_set_timeout(p.r, RPIPE_TIMEOUT_AUTO));
+    assert_rc(-EINVAL, p.r, rpipe_set_timeout(p.r, INT32_MIN));
+    pair_close(&p);
+}
+
+/* every waiting call; afterwards the channel is as good as before */
+static void test_deadlines(void **state)
+{
+    static const int deadlines[] = {0, 1, 30};
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    raddr_t d = ANY_RADDR, third;
+    rpipe_stats_t before, st;
+    struct pair p;
+    size_t size = 77;
+    int ready = 7;
+
+    cfg.slots = 2;
+    pair_open_with(&p, &cfg);
+    for (size_t i = 0; i < sizeof(deadlines) / sizeof(*deadlines); i++) {
+        int ms = deadlines[i];
+
+        assert_ok(p.r, rpipe_set_timeout(p.r, ms));
+        assert_ok(p.w, rpipe_set_timeout(p.w, ms));
+        assert_ok(p.r, rpipe_stats(p.r, &before));
+        begin();
+        assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
+        passed(ms);
+        assert_ok(p.r, rpipe_stats(p.r, &st));
+        assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
+        begin();
+        assert_errno(ETIMEDOUT, rread_mem(p.r, &d, &size));
+        passed(ms);
+        if (ms > 0) {
+            begin();
+            assert_rc(-ETIMEDOUT, p.r, rpipe_poll(&p.r, 1, &ready, ms));
+            passed(ms);
+        }
+
+        pair_send(&p, 500, 1);
+        pair_send(&p, 500, 2);
+        begin();
+        assert_ok(p.w, rpipe_stats(p.w, &before));
+        assert_errno(ETIMEDOUT, rmalloc(p.w, 500)); /* the heap is full */
+        passed(ms);
+        assert_ok(p.w, rpipe_stats(p.w, &st));
+        assert_int_equal(st.stalls_heap, before.stalls_heap + 1); /* calls, not looks */
+        begin();
+        assert_errno(ETIMEDOUT, rmalloc_mem(p.w, 500, &third));
+        passed(ms);
+        third = pair_alloc(&p, 10, 3);
+        begin();
+        assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, third)); /* the ring is full */
+        passed(ms);
+        assert_ok(p.w, rpipe_stats(p.w, &st));
+        assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
+        begin();
+        assert_rc(-ETIMEDOUT, p.w, rwrite_n(p.w, third, 5));
+        passed(ms);
+        assert_int_equal(rsize(p.w, third), 10);
+        assert_ok(p.w, rflush(p.w));
+        assert_string_not_equal(rpipe_error(p.w), "no error");
+
+        pair_read_free(&p, 500, 1);
+        pair_read_free(&p, 500, 2);
+        assert_ok(p.w, rwrite(p.w, third));
+        pair_read_free(&p, 10, 3);
+        assert_true(d == ANY_RADDR && size == 77 && ready == 7);
+    }
+    pair_close(&p);
+}
+
+/* from the configuration */
+static void test_configured_deadline(void **state)
+{
+    rmalloc_config_t cfg = pair_reader(pair_config(op_of(state), 1024));
+    raddr_t d;
+    rch_t r;
+
+    cfg.timeout_ms = 30;
+    assert_ok(NULL, rpipe(&r, &cfg));
+    begin();
+    assert_rc(-ETIMEDOUT, r, rread(r, &d, NULL));
+    passed(30);
+    assert_ok(r, rclose(r));
+}
+
+/* a channel whose other end is not there */
+static void test_unjoined(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024), w = pair_writer(cfg), r = pair_reader(cfg);
+    struct pair p;
+    raddr_t d = ANY_RADDR, small;
+    int rc;
+
+    w.timeout_ms = 20;
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_ok(p.w, rflush(p.w)); /* nothing has been written */
+    begin();
+    assert_rc(-ETIMEDOUT, p.w, rpipe_wait(p.w));
+    passed(20);
+    assert_non_null(small = rmalloc(p.w, 40)); /* rides in a slot */
+    pair_fill(rmem(p.w, small), 40, 1);
+    assert_rc(R_PENDING, p.w, rwrite_nb(p.w, small));
+    begin();
+    assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, small));
+    passed(20);
+    rc = rmalloc_nb(p.w, 1024, &d);
+    if (op_of(state) == RDMA_PUT) { /* the heap is not here */
+        assert_rc(R_PENDING, p.w, rc);
+        assert_errno(ETIMEDOUT, rmalloc(p.w, 1024));
+    } else {
+        assert_rc(R_SUCCESS, p.w, rc);
+        assert_ok(p.w, rfree(p.w, d));
+    }
+    assert_ok(p.w, rpipe_set_timeout(p.w, 60000));
+    assert_ok(NULL, rpipe(&p.r, &r));
+    assert_ok(p.w, rwrite(p.w, small)); /* waits for the join */
+    pair_read_free(&p, 40, 1);
+    pair_close(&p);
+
+    r.timeout_ms = 20;
+    assert_ok(NULL, rpipe(&p.r, &r));
+    begin();
+    assert_rc(-ETIMEDOUT, p.r, rpipe_wait(p.r));
+    passed(20);
+    assert_rc(R_PENDING, p.r, rread_nb(p.r, &d, NULL));
+    assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, NULL));
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_ok(p.w, rpipe_wait(p.w));
+    pair_close(&p);
+}
+
+/* the sentence of a join that does not come says what the peer has opened instead */
+static void test_other_ctx(void **state)
+{
+    rmalloc_config_t w = pair_writer(pair_config(op_of(state), 1024)), r = pair_reader(w);
+    char mine[16], his[16];
+    struct pair p;
+
+    w.timeout_ms = r.timeout_ms = 20;
+    w.ctx = 1234567;
+    r = pair_reader(w);
+    r.ctx = 7654321;
+    snprintf(mine, sizeof(mine), "%u", w.ctx);
+    snprintf(his, sizeof(his), "%u", r.ctx);
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_ok(NULL, rpipe(&p.r, &r));
+    assert_rc(-ETIMEDOUT, p.w, rpipe_wait(p.w));
+    assert_non_null(strstr(rpipe_error(p.w), his));
+    assert_rc(-ETIMEDOUT, p.r, rpipe_wait(p.r));
+    assert_non_null(strstr(rpipe_error(p.r), mine));
+    pair_close(&p);
+}
+
+/* a handler of a signal does not end a wait */
+static volatile sig_atomic_t signals;
+
+static void on_alarm(int number)
+{
+    (void)number;
+    signals++;
+}
+
+static void test_signals(void **state)
+{
+    const struct itimerval every_ms = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    struct sigaction act = {.sa_handler = on_alarm}, before;
+    struct pair p;
+    raddr_t d;
+    int ready;
+
+    pair_open(&p, op_of(state), 1024);
+    assert_ok(p.r, rpipe_set_timeout(p.r, 100));
+    signals = 0;
+    sigaction(SIGALRM, &act, &before);
+    setitimer(ITIMER_REAL, &every_ms, NULL);
+    begin();
+    int rc = rread(p.r, &d, NULL);
+    int polled = rpipe_poll(&p.r, 1, &ready, 100);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    passed(200);
+    assert_rc(-ETIMEDOUT, p.r, rc);
+    assert_rc(-ETIMEDOUT, p.r, polled);
+    assert_true(signals > 0);
+    pair_close(&p);
+}
+
+/* ---- rpipe_fd ---- */
+
+static int poll_fd(int fd, int ms)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int n = poll(&p, 1, ms);
+
+    assert_true(n >= 0);
+    if (n == 1)
+        assert_int_equal(p.revents, POLLIN);
+    return n;
+}
+
+/* it may be readable for nothing for a while, but not for ever: who waits with it must come to sleep */
+static void quiet(rch_t r, int fd)
+{
+    double start = pair_now_ms();
+    raddr_t d;
+
+    while (poll_fd(fd, 1) == 1) {
+        assert_rc(R_PENDING, r, rread_nb(r, &d, NULL));
+        if (pair_now_ms() - start > PAIR_LATE_MS)
+            fail_msg("the descriptor of an empty channel stays readable");
+    }
+}
+
+static void test_fd(void **state)
+{
+    struct pair p;
+    raddr_t d;
+    int fd;
+
+    pair_open(&p, op_of(state), 4096);
+    fd = rpipe_fd(p.r);
+    assert_true(fd >= 0);
+    assert_int_equal(rpipe_fd(p.r), fd);
+    assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
+    for (uint64_t i = 0; i < 200; i++) {
+        size_t size = i % 2 == 0 ? 10 : 1000;
+
+        if (i % 4 == 0)
+            quiet(p.r, fd);
+        pair_send(&p, size, i);
+        pair_send(&p, size, ~i);
+        assert_int_equal(poll_fd(fd, 10000), 1);
+        assert_int_equal(poll_fd(fd, 10000), 1); /* level-triggered: looking changes nothing */
+        assert_ok(p.r, rread_nb(p.r, &d, NULL)); /* one per wake-up */
+        assert_true(pair_same(rmem(p.r, d), size, i));
+        assert_ok(p.r, rfree(p.r, d));
+        assert_int_equal(poll_fd(fd, 10000), 1); /* there is one more */
+        assert_ok(p.r, rread_nb(p.r, &d, NULL));
+        assert_true(pair_same(rmem(p.r, d), size, ~i));
+        assert_ok(p.r, rfree(p.r, d));
+        if (i % 3 == 0)
+            assert_rc(R_PENDING, p.r, rread_nb(p.r, &d, NULL)); /* until R_PENDING */
+    }
+    quiet(p.r, fd);
+    pair_send(&p, 10, 1);
+    assert_ok(p.w, rclose(p.w));
+    assert_int_equal(poll_fd(fd, 10000), 1);
+    pair_read_free(&p, 10, 1);
+    for (int i = 0; i < 5; i++) { /* the end: for ever */
+        assert_int_equal(poll_fd(fd, 10000), 1);
+        assert_rc(R_EOF, p.r, rread_nb(p.r, &d, NULL));
+    }
+    assert_int_equal(rpipe_fd(p.r), fd);
+    assert_ok(p.r, rclose(p.r));
+}
+
+/* the descriptor is older than the join; the close of an empty channel wakes, too */
+static void test_fd_before_join(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+
+    for (uint64_t i = 0; i < 50; i++) {
+        struct pair p;
+        raddr_t d;
+        int fd, rc;
+
+        assert_ok(NULL, rpipe(&p.r, &r));
+        fd = rpipe_fd(p.r);
+        assert_true(fd >= 0);
+        assert_ok(NULL, rpipe(&p.w, &w));
+        if (i % 3 != 0) {
+            pair_send(&p, 200, i);
+            do { /* readable for nothing is allowed */
+                assert_int_equal(poll_fd(fd, 10000), 1);
+                rc = rread_nb(p.r, &d, NULL);
+            } while (rc == R_PENDING);
+            assert_ok(p.r, rc);
+            assert_true(pair_same(rmem(p.r, d), 200, i));
+            assert_ok(p.r, rfree(p.r, d));
+            if (i % 3 == 1)
+                quiet(p.r, fd);
+        }
+        assert_ok(p.w, rclose(p.w));
+        do {
+            assert_int_equal(poll_fd(fd, 10000), 1);
+            rc = rread_nb(p.r, &d, NULL);
+        } while (rc == R_PENDING);
+        assert_rc(R_EOF, p.r, rc);
+        assert_int_equal(poll_fd(fd, 10000), 1);
+        assert_ok(p.r, rclose(p.r));
+    }
+}
+
+/* epoll over several channels, with messages, waiting reads and rpipe_poll in between */
+static void test_epoll(void **state)
+{
+    enum { N = 8 };
+    struct epoll_event event = {.events = EPOLLIN};
+    struct pair p[N];
+    uint64_t sent[N] = {0}, got[N] = {0};
+    int set = epoll_create1(EPOLL_CLOEXEC), ended = 0;
+
+    assert_true(set >= 0);
+    for (size_t i = 0; i < N; i++) {
+        pair_open(&p[i], op_of(state), 4096);
+        event.data.u64 = i;
+        assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, rpipe_fd(p[i].r), &event), 0);
+    }
+    for (uint64_t round = 0; ended < N; round++) {
+        size_t k = pair_mix(round) % N;
+
+        if (round < 3000 && sent[k] - got[k] < 8) {
+            pair_send(&p[k], 10 + k * 20, sent[k]);
+            sent[k]++;
+        }
+        for (size_t i = 0; round >= 3000 && i < N; i++)
+            if (p[i].w != NULL) {
+                assert_ok(p[i].w, rclose(p[i].w));
+                p[i].w = NULL;
+            }
+        if (round % 3 != 0 && round < 3000)
+            continue;
+        assert_true(epoll_wait(set, &event, 1, 10000) == 1); /* something is there or has ended */
+        k = event.data.u64;
+        raddr_t d;
+        int rc = rread_nb(p[k].r, &d, NULL);
+
+        if (rc == R_SUCCESS) {
+            assert_true(pair_same(rmem(p[k].r, d), 10 + k * 20, got[k]));
+            assert_ok(p[k].r, rfree(p[k].r, d));
+            got[k]++;
+        } else if (rc == R_EOF) {
+            assert_true(got[k] == sent[k]);
+            assert_int_equal(epoll_ctl(set, EPOLL_CTL_DEL, rpipe_fd(p[k].r), NULL), 0);
+            assert_ok(p[k].r, rclose(p[k].r));
+            ended++;
+        } else {
+            assert_rc(R_PENDING, p[k].r, rc);
+        }
+    }
+    close(set);
+}
+
+/* ---- rpipe_poll ---- */
+
+static void test_poll(void **state)
+{
+    enum { N = 16 };
+    struct pair p[N];
+    rch_t r[N + 2];
+    int ready[N + 2], i;
+
+    for (i = 0; i < N; i++) {
+        pair_open(&p[i], op_of(state), 4096);
+        r[i] = p[i].r;
+    }
+    memset(ready, 7, sizeof(ready));
+    assert_rc(R_PENDING, NULL, rpipe_poll(r, N, ready, 0));
+    begin();
+    assert_rc(-ETIMEDOUT, NULL, rpipe_poll(r, N, ready, 20));
+    passed(20);
+    for (i = 0; i < N; i++)
+        assert_int_equal(ready[i], 0x07070707); /* written on success only */
+    for (int round = 0; round < 100; round++) {
+        unsigned mask = (unsigned)pair_mix((uint64_t)round) & 0xffff;
+
+        for (i = 0; i < N; i++)
+            if (mask >> i & 1)
+                pair_send(&p[i], 100, (uint64_t)round);
+        if (mask == 0)
+            continue;
+        r[N] = r[3]; /* the same end twice */
+        r[N + 1] = r[0];
+        assert_ok(NULL, rpipe_poll(r, N + 2, ready, round % 2 == 0 ? 0 : -1));
+        for (i = 0; i < N; i++)
+            assert_int_equal(ready[i], mask >> i & 1);
+        assert_int_equal(ready[N], mask >> 3 & 1);
+        assert_int_equal(ready[N + 1], mask & 1);
+        for (i = 0; i < N; i++)
+            if (mask >> i & 1)
+                pair_read_free(&p[i], 100, (uint64_t)round);
+    }
+    assert_ok(p[5].w, rclose(p[5].w)); /* R_EOF is ready, and stays so */
+    for (int round = 0; round < 3; round++) {
+        raddr_t d;
+
+        assert_ok(NULL, rpipe_poll(r, N, ready, 10000));
+        for (i = 0; i < N; i++)
+            assert_int_equal(ready[i], i == 5);
+        assert_rc(R_EOF, r[5], rread(r[5], &d, NULL));
+    }
+
+    memset(ready, 7, sizeof(ready));
+    assert_rc(-EINVAL, NULL, rpipe_poll(NULL, 1, ready, 0));
+    assert_rc(-EINVAL, NULL, rpipe_poll(r, 1, NULL, 0));
+    assert_rc(-EINVAL, NULL, rpipe_poll(r, 0, ready, 0));
+    assert_rc(-EINVAL, NULL, rpipe_poll(r, -1, ready, 0));
+    assert_rc(-EINVAL, NULL, rpipe_poll(r, 65537, ready, 0));
+    assert_rc(-EINVAL, NULL, rpipe_poll(r, 1, ready, -2));
+    r[N] = NULL;
+    assert_rc(-EINVAL, NULL, rpipe_poll(r, N + 1, ready, 0));
+    r[N] = p[2].w;
+    assert_rc(-EBADF, p[2].w, rpipe_poll(r, N + 1, ready, 0));
+    assert_ok(r[7], rclose(r[7]));
+    assert_rc(-ENOTCONN, r[7], rpipe_poll(r, N, ready, 0));
+    for (i = 0; i < N + 2; i++)
+        assert_int_equal(ready[i], 0x07070707);
+    for (i = 0; i < N; i++) {
+        if (i != 5)
+            assert_ok(p[i].w, rclose(p[i].w));
+        if (i != 7)
+            assert_ok(p[i].r, rclose(p[i].r));
+    }
+}
+
+/* ends that are not joined are not ready, and do not hide those that are */
+static void test_poll_unjoined(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    rch_t both[2];
+    struct pair p, q;
+    int ready[2];
+
+    pair_open(&p, op_of(state), 4096);
+    assert_ok(NULL, rpipe(&q.r, &r));
+    both[0] = q.r;
+    both[1] = p.r;
+    assert_rc(R_PENDING, NULL, rpipe_poll(both, 2, ready, 0));
+    assert_rc(-ETIMEDOUT, NULL, rpipe_poll(both, 2, ready, 10));
+    pair_send(&p, 10, 1);
+    assert_ok(NULL, rpipe_poll(both, 2, ready, -1));
+    assert_true(ready[0] == 0 && ready[1] == 1);
+    pair_read_free(&p, 10, 1);
+    assert_ok(NULL, rpipe(&q.w, &w));
+    pair_send(&q, 10, 2); /* waits for the join of the writer; the reader may join later */
+    assert_ok(NULL, rpipe_poll(both, 2, ready, -1));
+    assert_true(ready[0] == 1 && ready[1] == 0);
+    pair_read_free(&q, 10, 2);
+    pair_close(&p);
+    pair_close(&q);
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_set_timeout), PUT_AND_GET(test_deadlines),      PUT_AND_GET(test_configured_deadline),
+        PUT_AND_GET(test_unjoined),    PUT_AND_GET(test_other_ctx),      PUT_AND_GET(test_signals),
+        PUT_AND_GET(test_fd),          PUT_AND_GET(test_fd_before_join), PUT_AND_GET(test_epoll),
+        PUT_AND_GET(test_poll),        PUT_AND_GET(test_poll_unjoined),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the library says about itself: rstrerror(3), rmalloc_version(3), rmalloc_setting(3), rmalloc_backend(3); and
+ * about environments that cannot be: rmalloc(7), rinit(3). Each environment is tried in a process of its own.
+ */
+#include "pair.h"
+#include <ctype.h>
+
+/* from ENVIRONMENT in rmalloc(7) */
+static const struct {
+    const char *name, *fallback;
+} documented[] = {
+    {"RPIPE_BOOTSTRAP", "auto"}, {"RPIPE_BTL", "auto"},         {"RPIPE_CONTROL", "auto"}, {"RPIPE_WAIT", "adaptive"},
+    {"RPIPE_SPIN", "-1"},        {"RPIPE_TIMEOUT_MS", "60000"}, {"RPIPE_SLOTS", "64"},     {"RPIPE_WATERMARK", "0.5"},
+    {"RPIPE_HUGE_PAGES", "0"},   {"RMALLOC_DEBUG", "0"},        {"RPIPE_LOG", "warn"},     {"RPIPE_MODULE_PATH", ""},
+    {"RPIPE_INTERFACE", ""},     {"RPIPE_RANK", "-1"},          {"RPIPE_SIZE", "-1"},      {"RPIPE_ROOT", ""},
+    {"RPIPE_SECRET", ""},
+};
+#define DOCUMENTED (sizeof(documented) / sizeof(*documented))
+
+static void test_strerror(void **state)
+{
+    static const int codes[] = {R_SUCCESS, R_PENDING, R_EOF,     -EALREADY,  -EBADF,   -ECONNRESET,
+                                -EEXIST,   -EINVAL,   -EMSGSIZE, -ENOBUFS,   -ENOMEM,  -ENOTCONN,
+                                -ENOTSUP,  -EPIPE,    -EPROTO,   -ETIMEDOUT, -EUCLEAN, -ECONNREFUSED};
+    const size_t n = sizeof(codes) / sizeof(*codes);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++) {
+        errno = 77;
+        assert_non_null(rstrerror(codes[i]));
+        assert_int_equal(errno, 77);
+        assert_true(strlen(rstrerror(codes[i])) > 0);
+        for (size_t j = 0; j < i; j++)
+            assert_string_not_equal(rstrerror(codes[i]), rstrerror(codes[j]));
+    }
+    /* every other number has a name too */
+    for (int code = -5000; code < 200; code++)
+        assert_true(strlen(rstrerror(code)) > 0);
+    assert_true(strlen(rstrerror(INT32_MIN)) > 0);
+    assert_true(strlen(rstrerror(INT32_MAX)) > 0);
+    assert_string_not_equal(rstrerror(-4095), rstrerror(R_EOF));
+}
+
+static void test_version(void **state)
+{
+    int major, minor, patch, end = 0;
+
+    (void)state;
+    assert_int_equal(sscanf(rmalloc_version(), "%d.%d.%d%n", &major, &minor, &patch, &end), 3);
+    assert_int_equal(rmalloc_version()[end], '\0');
+    assert_string_equal(rmalloc_version(), PACKAGE_VERSION);
+}
+
+static void test_settings(void **state)
+{
+    rmalloc_setting_t s, untouched;
+    bool found[DOCUMENTED] = {false};
+    int n;
+
+    (void)state;
+    for (n = 0; rmalloc_setting(n, &s) == R_SUCCESS; n++) {
+        size_t i;
+
+        for (i = 0; i < DOCUMENTED && strcmp(documented[i].name, s.name) != 0; i++)
+            ;
+        if (i == DOCUMENTED)
+            fail_msg("%s is not in the manual", s.name);
+        assert_false(found[i]);
+        found[i] = true;
+        assert_string_equal(s.fallback, documented[i].fallback);
+        if (getenv(s.name) == NULL)
+            assert_string_equal(s.value, s.fallback);
+        assert_true(strlen(s.help) > 0 && strchr(s.help, '\n') == NULL);
+    }
+    for (size_t i = 0; i < DOCUMENTED; i++)
+        if (!found[i])
+            fail_msg("%s is in the manual only", documented[i].name);
+    memset(&s, 0x5a, sizeof(s));
+    untouched = s;
+    assert_int_equal(rmalloc_setting(n, &s), -ENOENT);
+    assert_int_equal(rmalloc_setting(INT32_MAX, &s), -ENOENT);
+    assert_int_equal(rmalloc_setting(-1, &s), -EINVAL);
+    assert_int_equal(rmalloc_setting(0, NULL), -EINVAL);
+    assert_memory_equal(&s, &untouched, sizeof(s));
+}
+
+static void test_backends(void **state)
+{
+    static const char *const names[] = {"shm", "pmix", "tcp", "single"};
+    bool found[4] = {false};
+    rmalloc_backend_t b, untouched;
+    int n;
+
+    (void)state;
+    for (n = 0; rmalloc_backend(n, &b) == R_SUCCESS; n++) {
+        for (size_t i = 0; i < 4; i++)
+            if (strcmp(b.name, names[i]) == 0) {
+                found[i] = true;
+                assert_string_equal(b.kind, i == 0 ? "btl" : "bootstrap");
+            }
+        assert_true(strlen(b.reason) > 0 && strchr(b.reason, '\n') == NULL);
+        if (strcmp(b.name, "single") == 0 || strcmp(b.name, "shm") == 0)
+            assert_true(b.usable);
+    }
+    for (size_t i = 0; i < 4; i++)
+        if (!found[i])
+            fail_msg("%s is in the manual only", names[i]);
+    memset(&b, 0x5a, sizeof(b));
+    untouched = b;
+    assert_int_equal(rmalloc_backend(n, &b), -ENOENT);
+    assert_int_equal(rmalloc_backend(-1, &b), -EINVAL);
+    assert_int_equal(rmalloc_backend(0, NULL), -EINVAL);
+    assert_memory_equal(&b, &untouched, sizeof(b));
+}
+
+/* ---- before rinit: -ENOTCONN, whatever the arguments are; and what works at any time ---- */
+
+static void test_before_rinit(void **state)
+{
+    char byte = 0, all[4] = {0};
+    rpipe_stats_t st;
+    raddr_t d = ADDR_NULL;
+    size_t size = 5;
+    int ready = 7;
+    rch_t ch = NULL;
+
+    (void)state;
+    assert_string_equal(rpipe_error(NULL), "no error");
+    assert_int_equal(rclose(ch), -ENOTCONN);
+    assert_int_equal(rpipe_wait(ch), -ENOTCONN);
+    assert_int_equal(rpipe_set_timeout(ch, 1), -ENOTCONN);
+    assert_int_equal(rpipe_fd(ch), -ENOTCONN);
+    assert_int_equal(rpipe_stats(ch, &st), -ENOTCONN);
+    assert_int_equal(rwrite(ch, d), -ENOTCONN);
+    assert_int_equal(rwrite_n(ch, d, 1), -ENOTCONN);
+    assert_int_equal(rwrite_nb(ch, d), -ENOTCONN);
+    assert_int_equal(rread(ch, &d, &size), -ENOTCONN);
+    assert_int_equal(rread_nb(ch, &d, &size), -ENOTCONN);
+    assert_int_equal(rflush(ch), -ENOTCONN);
+    assert_int_equal(rfree(ch, d), -ENOTCONN);
+    assert_int_equal(rmalloc_nb(ch, 1, &d), -ENOTCONN);
+    assert_int_equal(rpipe_poll(&ch, 1, &ready, 0), -ENOTCONN);
+    assert_errno(ENOTCONN, rmalloc(ch, 1));
+    assert_errno(ENOTCONN, rmalloc_mem(ch, 1, &d));
+    assert_errno(ENOTCONN, rread_mem(ch, &d, &size));
+    assert_errno(ENOTCONN, rmem(ch, d));
+    assert_errno(ENOTCONN, rsize(ch, d));
+    assert_errno(ENOTCONN, network_header(ch, d));
+    assert_int_equal(network_barrier(), -ENOTCONN);
+    assert_int_equal(network_allgather(&byte, 1, all), -ENOTCONN);
+    assert_int_equal(network_send(0, &byte, 1), -ENOTCONN);
+    assert_int_equal(network_recv(0, &byte, 1), -ENOTCONN);
+    assert_int_equal(rexit(), -ENOTCONN);
+    assert_true(size == 5 && ready == 7 && d == ADDR_NULL);
+    assert_string_not_equal(rpipe_error(NULL), "no error");
+
+    assert_int_equal(network_rank(), 0);
+    assert_int_equal(network_ranks(), 0);
+    assert_int_equal(network_header_bytes(ch), 8);
+    assert_int_equal(rprogress(), R_SUCCESS);
+}
+
+/* ---- environments ---- */
+
+/* a process that has only this in its environment of ours; its exit status */
+static int in_child(int (*body)(const char *name, const char *value), const char *name, const char *value)
+{
+    int status;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        setenv(name, value, 1);
+        _exit(body(name, value));
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
+}
+
+/* -EINVAL and a sentence that names the variable and its value; better then, it works */
+static int bad(const char *name, const char *value)
+{
+    int rank = 55, nranks = 55, rc = rinit(&rank, &nranks);
+    rmalloc_setting_t s;
+    int seen = 0;
+
+    if (rc != -EINVAL || rank != 55 || nranks != 55) {
+        fprintf(stderr, "%s=%s: rinit gave %d, %s\n", name, value, rc, rpipe_error(NULL));
+        return 1;
+    }
+    if (strstr(rpipe_error(NULL), name) == NULL || strstr(rpipe_error(NULL), value) == NULL) {
+        fprintf(stderr, "%s=%s: the sentence names not both: %s\n", name, value, rpipe_error(NULL));
+        return 2;
+    }
+    for (int i = 0; rmalloc_setting(i, &s) == R_SUCCESS; i++) {
+        seen += strcmp(s.name, name) == 0 && strcmp(s.value, s.fallback) == 0;
+        seen += strcmp(s.name, "RPIPE_SECRET") == 0 && strcmp(s.value, "found") == 0;
+    }
+    if (seen != 2) {
+        fprintf(stderr, "%s=%s: rmalloc_setting does not tell the default of what is bad, and the rest as it is\n",
+                name, value);
+        return 3;
+    }
+    unsetenv(name);
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    rc = rinit(NULL, NULL);
+    if (rc != R_SUCCESS || rexit() != R_SUCCESS) {
+        fprintf(stderr, "after %s=%s: a good environment gives %d, %s\n", name, value, rc, rpipe_error(NULL));
+        return 4;
+    }
+    return 0;
+}
+
+static int fine(const char *name, const char *value)
+{
+    rmalloc_setting_t s;
+    int rc = rinit(NULL, NULL);
+
+    for (int i = 0; rmalloc_setting(i, &s) == R_SUCCESS; i++)
+        if (strcmp(s.name, name) == 0 && strcmp(s.value, value) != 0) {
+            fprintf(stderr, "%s=%s: in force is \"%s\"\n", name, value, s.value);
+            return 1;
+        }
+    if (rc != R_SUCCESS || rexit() != R_SUCCESS) {
+        fprintf(stderr, "%s=%s: rinit gave %d, %s\n", name, value, rc, rpipe_error(NULL));
+        return 2;
+    }
+    if (rinit(NULL, NULL) != -EALREADY || rexit() != -ENOTCONN)
+        return 3;
+    return 0;
+}
+
+static void test_environment(void **state)
+{
+    static const char *const bads[][2] = {
+        {"RPIPE_BOOTSTRAP", "slurm"},
+        {"RPIPE_BTL", "ofi2"},
+        {"RPIPE_CONTROL", "udp"},
+        {"RPIPE_WAIT", "dream"},
+        {"RPIPE_WAIT", "SPIN"},
+        {"RPIPE_SPIN", "-2"},
+        {"RPIPE_SPIN", "1000001"},
+        {"RPIPE_SPIN", "abc"},
+        {"RPIPE_SPIN", ""},
+        {"RPIPE_TIMEOUT_MS", "-2"},
+        {"RPIPE_TIMEOUT_MS", "1000000001"},
+        {"RPIPE_TIMEOUT_MS", "10s"},
+        {"RPIPE_TIMEOUT_MS", ""},
+        {"RPIPE_TIMEOUT_MS", " "},
+        {"RPIPE_TIMEOUT_MS", "99999999999999999999"},
+        {"RPIPE_SLOTS", "0"},
+        {"RPIPE_SLOTS", "1"},
+        {"RPIPE_SLOTS", "3"},
+        {"RPIPE_SLOTS", "131072"},
+        {"RPIPE_SLOTS", "64x"},
+        {"RPIPE_WATERMARK", "1.5"},
+        {"RPIPE_WATERMARK", "-0.1"},
+        {"RPIPE_WATERMARK", "nan"},
+        {"RPIPE_WATERMARK", ""},
+        {"RPIPE_WATERMARK", "half"},
+        {"RPIPE_HUGE_PAGES", "2"},
+        {"RMALLOC_DEBUG", "2"},
+        {"RMALLOC_DEBUG", "yes please"},
+        {"RPIPE_LOG", "loud"},
+        {"RPIPE_RANK", "-2"},
+        {"RPIPE_RANK", "first"},
+        {"RPIPE_SIZE", "many"},
+    };
+    static const char *const fines[][2] = {
+        {"RPIPE_BOOTSTRAP", "single"},
+        {"RPIPE_BTL", "shm"},
+        {"RPIPE_BTL", "auto"},
+        {"RPIPE_CONTROL", "unix"},
+        {"RPIPE_CONTROL", "tcp"},
+        {"RPIPE_WAIT", "spin"},
+        {"RPIPE_WAIT", "yield"},
+        {"RPIPE_WAIT", "sleep"},
+        {"RPIPE_WAIT", "adaptive"},
+        {"RPIPE_SPIN", "0"},
+        {"RPIPE_SPIN", "1000000"},
+        {"RPIPE_TIMEOUT_MS", "-1"},
+        {"RPIPE_TIMEOUT_MS", "1000000000"},
+        {"RPIPE_SLOTS", "2"},
+        {"RPIPE_SLOTS", "65536"},
+        {"RPIPE_WATERMARK", "0"},
+        {"RPIPE_WATERMARK", "1"},
+        {"RPIPE_HUGE_PAGES", "1"},
+        {"RMALLOC_DEBUG", "1"},
+        {"RPIPE_LOG", "error"},
+        {"RPIPE_LOG", "info"},
+    };
+    int failed = 0;
+
+    (void)state;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    setenv("RPIPE_SECRET", "found", 1);
+    for (size_t i = 0; i < sizeof(bads) / sizeof(*bads); i++)
+        if (in_child(bad, bads[i][0], bads[i][1]) != 0) {
+            print_error("%s=\"%s\" is bad\n", bads[i][0], bads[i][1]);
+            failed++;
+        }
+    for (size_t i = 0; i < sizeof(fines) / sizeof(*fines); i++)
+        if (in_child(fine, fines[i][0], fines[i][1]) != 0) {
+            print_error("%s=\"%s\" is good\n", fines[i][0], fines[i][1]);
+            failed++;
+        }
+    unsetenv("RPIPE_SECRET");
+    assert_int_equal(failed, 0);
+}
+
+/* who asks for a launcher where there is none gets an error, never another bootstrap */
+static int no_job(const char *name, const char *value)
+{
+    int rc;
+
+    (void)name;
+    unsetenv("PMIX_NAMESPACE");
+    unsetenv("PMIX_RANK");
+    unsetenv("RPIPE_RANK");
+    unsetenv("RPIPE_SIZE");
+    rc = rinit(NULL, NULL);
+    if (rc == -ENOENT || (rc == -ENOSYS && strcmp(value, "pmix") == 0))
+        return strlen(rpipe_error(NULL)) > 10 ? 0 : 2;
+    fprintf(stderr, "bootstrap %s without a job: %d, %s\n", value, rc, rpipe_error(NULL));
+    return 1;
+}
+
+static void test_no_job(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(no_job, "RPIPE_BOOTSTRAP", "tcp"), 0);
+    assert_int_equal(in_child(no_job, "RPIPE_BOOTSTRAP", "pmix"), 0);
+}
+
+/* a deadline, and the size of a ring, of a channel that does not say */
+static int in_force(const char *name, const char *value)
+{
+    rmalloc_config_t cfg = pair_reader(pair_config(RDMA_PUT, 4096));
+    double begun, passed;
+    rpipe_stats_t st;
+    raddr_t d;
+    rch_t ch;
+
+    (void)name;
+    (void)value;
+    setenv("RPIPE_SLOTS", "16", 1);
+    if (rinit(NULL, NULL) != R_SUCCESS || rpipe(&ch, &cfg) != R_SUCCESS || rpipe_stats(ch, &st) != R_SUCCESS)
+        return 1;
+    setenv("RPIPE_SLOTS", "32", 1); /* has no effect any more */
+    begun = pair_now_ms();
+    if (rread(ch, &d, NULL) != -ETIMEDOUT)
+        return 2;
+    passed = pair_now_ms() - begun;
+    if (passed < 39.0 || passed > PAIR_LATE_MS)
+        return 3;
+    return st.slots == 16 && rexit() == R_SUCCESS ? 0 : 4;
+}
+
+static void test_in_force(void **state)
+{
+    (void)state;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    assert_int_equal(in_child(in_force, "RPIPE_TIMEOUT_MS", "40"), 0);
+}
+
+/* the child of a process that has not joined may join by itself; of one that has, it may not */
+static int joins(const char *name, const char *value)
+{
+    int rc, status;
+    pid_t pid;
+
+    (void)name;
+    (void)value;
+    rc = rinit(NULL, NULL);
+    if (rc != R_SUCCESS)
+        return 1;
+    pid = fork();
+    if (pid == 0)
+        _exit(rinit(NULL, NULL) == -EALREADY && rexit() == -ENOTCONN && network_barrier() == -ENOTCONN ? 0 : 1);
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        return 2;
+    return network_barrier() == R_SUCCESS && rexit() == R_SUCCESS ? 0 : 3;
+}
+
+static void test_fork(void **state)
+{
+    (void)state;
+    assert_int_equal(in_child(joins, "RPIPE_BOOTSTRAP", "single"), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_strerror), cmocka_unit_test(test_version),      cmocka_unit_test(test_settings),
+        cmocka_unit_test(test_backends), cmocka_unit_test(test_before_rinit), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_no_job),   cmocka_unit_test(test_in_force),     cmocka_unit_test(test_fork),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
