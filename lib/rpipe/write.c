@@ -181,7 +181,6 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     struct slot *s = &ch->slot[sent & ch->mask];
     struct writer *w = &ch->w;
 
-    cpu_prefetch_write(&ch->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     atomic_store_explicit(&w->sent, sent + 1, memory_order_relaxed); /* "begun": before the slot, by the release below */
     s->header = d->header;
     if (d->units == 0) {
@@ -209,6 +208,7 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
         w->heap_sent++;
     }
     wake_reader(ch);
+    cpu_prefetch_write(&ch->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     w->allocated--;
     ch->bytes += bytes;
 }
