@@ -22,8 +22,8 @@ struct meeting {
     int peer;
     uint32_t side; /* of the own end */
     uint32_t ctx;
-    uint32_t opened;   /* incarnations of the own end so far */
-    struct link ends;  /* store_end: open, or closed and not yet released */
+    uint32_t opened;  /* incarnations of the own end so far */
+    struct link ends; /* store_end: open, or closed and not yet released */
     struct link halves;
 };
 
@@ -38,10 +38,10 @@ struct store_end {
 struct store_half {
     struct link link;
     uint32_t incarnation;
-    bool bye;         /* the peer has closed it already, */
-    uint64_t final;   /* after so many messages */
-    int event_fd;     /* or -1 */
-    size_t bytes;     /* 0: only the bye is known */
+    bool bye;       /* the peer has closed it already, */
+    uint64_t final; /* after so many messages */
+    int event_fd;   /* or -1 */
+    size_t bytes;   /* 0: only the bye is known */
     unsigned char blob[];
 };
 

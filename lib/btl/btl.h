@@ -21,8 +21,8 @@
 #define BTL_NAME_MAX 8
 
 /* capabilities */
-#define BTL_LOAD_STORE 0x01u      /* remote memory is mapped: direct loads and stores, release orders payload and flag */
-#define BTL_ORDERED 0x02u         /* put, then put_notify: visible in that order */
+#define BTL_LOAD_STORE 0x01u /* remote memory is mapped: direct loads and stores, release orders payload and flag */
+#define BTL_ORDERED 0x02u    /* put, then put_notify: visible in that order */
 #define BTL_TARGET_PROGRESS 0x04u /* the target has to call progress for operations to complete */
 
 /* what the one peer may do with a piece */
@@ -63,10 +63,10 @@ struct btl_host {
 
 struct btl_attributes {
     uint32_t capabilities;
-    uint32_t atomics;       /* bit mask of 1 << ratomic_op_t on 64-bit words */
-    uint32_t inline_max;    /* bytes that a put takes without a registered source; SIZE_MAX semantics: UINT32_MAX */
-    uint32_t alignment;     /* of pieces */
-    uint64_t message_max;   /* bytes of one operation */
+    uint32_t atomics;     /* bit mask of 1 << ratomic_op_t on 64-bit words */
+    uint32_t inline_max;  /* bytes that a put takes without a registered source; SIZE_MAX semantics: UINT32_MAX */
+    uint32_t alignment;   /* of pieces */
+    uint64_t message_max; /* bytes of one operation */
 };
 
 struct btl_ops {
@@ -79,12 +79,13 @@ struct btl_ops {
     void (*close)(struct btl *btl);
     void (*forked)(struct btl *btl); /* in the child of a fork: locks are as the parent left them */
     int (*reach)(struct btl *btl, int peer, char *why, size_t why_bytes); /* can this peer be reached? */
-    void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds, int nfds); /* from tell */
+    void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
+                    int nfds); /* from tell */
     void (*peer_gone)(struct btl *btl, int peer);
 
     /* own memory */
-    int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
-                 size_t why_bytes);
+    int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+                 char *why, size_t why_bytes);
     void (*free)(struct btl *btl, struct btl_piece *piece); /* the peer does not reach for it any more */
     /* the peer's */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,

@@ -32,49 +32,50 @@ enum notice {
     NOTICE_WRITER = SIDE_WRITER,
     NOTICE_READER = SIDE_READER,
     NOTICE_JOINED = 0x004,
-    NOTICE_BYE = 0x008,    /* the peer has closed in order */
-    NOTICE_DEAD = 0x010,   /* the peer has died */
-    NOTICE_LEFT = 0x020,   /* the peer has left the job in order, without having closed this */
-    NOTICE_FAILED = 0x040, /* `failure` says how; the channel is of no more use */
-    NOTICE_EVENT = 0x080,  /* writer: kick after every slot; reader: rpipe_fd has been called */
-    NOTICE_LOCKED = 0x100, /* opened with thread_sync */
+    NOTICE_BYE = 0x008,     /* the peer has closed in order */
+    NOTICE_DEAD = 0x010,    /* the peer has died */
+    NOTICE_LEFT = 0x020,    /* the peer has left the job in order, without having closed this */
+    NOTICE_FAILED = 0x040,  /* `failure` says how; the channel is of no more use */
+    NOTICE_EVENT = 0x080,   /* writer: kick after every slot; reader: rpipe_fd has been called */
+    NOTICE_LOCKED = 0x100,  /* opened with thread_sync */
     NOTICE_CHECKED = 0x200, /* RMALLOC_DEBUG=1 */
     NOTICE_CLOSED = 0x400,
     NOTICE_FORKED = 0x800, /* belongs to the parent process */
-    NOTICE_MET = 0x1000,   /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
+    NOTICE_MET =
+        0x1000, /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
                               writer that dies after its first message has not taken along what the reader needs to read it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
 #define READER_READY (NOTICE_READER | NOTICE_JOINED)
 
 struct writer {
-    _Atomic uint64_t sent; /* messages; stored before the slot: "begun" of the event protocol */
-    uint64_t limit;        /* `sent` may come up to here: slots read, as far as known, + slots */
-    uint64_t look_at;      /* look at the credit line when `sent` gets here (watermark) */
-    struct heap *heap;     /* PUT: the shadow of the reader's heap; GET: the own heap */
-    struct rdesc *oldest, *newest;      /* blocks sent and not known to be freed, in the order of their slots, by .link */
-    uint64_t heap_sent, heap_applied;   /* heap messages: sent; known to be freed */
-    uint64_t look_step;                 /* watermark in slots */
-    uint64_t allocated;                 /* descriptors that the user owns */
+    _Atomic uint64_t sent;            /* messages; stored before the slot: "begun" of the event protocol */
+    uint64_t limit;                   /* `sent` may come up to here: slots read, as far as known, + slots */
+    uint64_t look_at;                 /* look at the credit line when `sent` gets here (watermark) */
+    struct heap *heap;                /* PUT: the shadow of the reader's heap; GET: the own heap */
+    struct rdesc *oldest, *newest;    /* blocks sent and not known to be freed, in the order of their slots, by .link */
+    uint64_t heap_sent, heap_applied; /* heap messages: sent; known to be freed */
+    uint64_t look_step;               /* watermark in slots */
+    uint64_t allocated;               /* descriptors that the user owns */
 };
 
 struct reader {
-    uint64_t nread;                   /* messages */
-    char *heap_base;                  /* where the messages lie, as mapped here */
+    uint64_t nread;  /* messages */
+    char *heap_base; /* where the messages lie, as mapped here */
     uint64_t heap_bytes, heap_units;
-    struct rdesc *oldest, *newest;    /* heap messages read and not in the credit line yet, in order, by .next and .prev */
-    uint64_t heap_read, heap_freed;   /* heap messages: read; freed without a gap */
-    uint64_t held;                    /* messages that the user owns */
-    void *overlap;                    /* RMALLOC_DEBUG: tree of the messages held */
+    struct rdesc *oldest, *newest; /* heap messages read and not in the credit line yet, in order, by .next and .prev */
+    uint64_t heap_read, heap_freed; /* heap messages: read; freed without a gap */
+    uint64_t held;                  /* messages that the user owns */
+    void *overlap;                  /* RMALLOC_DEBUG: tree of the messages held */
     /* event mode */
-    _Atomic uint64_t want;            /* items that are known to be under way; service thread */
+    _Atomic uint64_t want; /* items that are known to be under way; service thread */
     _Atomic bool acked;
 };
 
 struct rch {
     /* first line: every call */
     _Atomic uint32_t notice;
-    bool fences; /* no membarrier between the two processes */
+    bool fences;   /* no membarrier between the two processes */
     uint64_t mask; /* slots - 1 */
     struct slot *slot;
     struct ring_control *control;
@@ -103,11 +104,11 @@ struct rch {
 
     struct store_end end;
     uint64_t bye_final;
-    int failure;     /* NOTICE_FAILED: the code */
-    char *reason;    /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
-    char *sentence;  /* the last failure, for rpipe_error */
-    bool late;       /* opened after the peer's bye: touches nothing, says nothing */
-    bool checked;    /* RMALLOC_DEBUG=1 */
+    int failure;          /* NOTICE_FAILED: the code */
+    char *reason;         /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
+    char *sentence;       /* the last failure, for rpipe_error */
+    bool late;            /* opened after the peer's bye: touches nothing, says nothing */
+    bool checked;         /* RMALLOC_DEBUG=1 */
     rmalloc_config_t cfg; /* settled: no defaults left */
     const struct btl_ops *ops;
     struct btl *btl;
@@ -118,13 +119,13 @@ struct rch {
 static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
 
 /* ---- ends.c: memory of ends ---- */
-struct rch *ends_take(void);      /* zero, NOTICE_CLOSED */
-void ends_put(struct rch *ch);    /* released: may be taken again */
+struct rch *ends_take(void);           /* zero, NOTICE_CLOSED */
+void ends_put(struct rch *ch);         /* released: may be taken again */
 struct rch *ends_next(size_t *cursor); /* every end there ever was */
 
 /* ---- job.c ---- */
-bool job_is_open(void); /* between rinit and rexit, in this process */
-bool job_was_opened(void); /* since rinit, for ever: the settings are what rinit has found */
+bool job_is_open(void);            /* between rinit and rexit, in this process */
+bool job_was_opened(void);         /* since rinit, for ever: the settings are what rinit has found */
 int job_refuses(const char *call); /* 0, or -ENOTCONN and the sentence why `call` cannot be made */
 
 /* ---- config.c ---- */
@@ -142,15 +143,15 @@ int fail(struct rch *ch, int code, const char *format, ...) __attribute__((forma
 const char *channel_name(const struct rch *ch);
 
 /* ---- join.c: halves, byes ---- */
-int join_open(struct rch *ch);                      /* registers, joins if the other half is there, posts the own half */
-void join_close(struct rch *ch, uint64_t final);    /* after CLOSED: posts bye, releases what can be released */
+int join_open(struct rch *ch);                   /* registers, joins if the other half is there, posts the own half */
+void join_close(struct rch *ch, uint64_t final); /* after CLOSED: posts bye, releases what can be released */
 void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
 void join_peer_gone(int rank, bool died);
-void join_tick(void);                               /* ends in event mode: has the peer died? */
-int join_ask_events(struct rch *ch);                /* passes ch->event_arm to the writer */
-int join_complete(struct rch *ch, int64_t deadline); /* writer, MET → JOINED; R_PENDING */
+void join_tick(void);                                         /* ends in event mode: has the peer died? */
+int join_ask_events(struct rch *ch);                          /* passes ch->event_arm to the writer */
+int join_complete(struct rch *ch, int64_t deadline);          /* writer, MET → JOINED; R_PENDING */
 void join_fail(struct rch *ch, int code, const char *reason); /* FAILED here, and told to the peer */
-void notice_set(struct rch *ch, uint32_t bits);     /* ors them in, and wakes who waits at this end */
+void notice_set(struct rch *ch, uint32_t bits);               /* ors them in, and wakes who waits at this end */
 /* What the peer has pending with us, for a deadline's sentence: never NULL. Buffer of the calling thread. */
 const char *join_pending(const struct rch *ch);
 void join_release_if_done(struct rch *ch); /* takes the store's lock */
@@ -163,7 +164,7 @@ bool event_drain(struct rch *ch, bool joined);
 enum message { MESSAGE_HALF = 64, MESSAGE_BYE, MESSAGE_FAIL, MESSAGE_EVENT_ON, MESSAGE_EVENT_ACK, MESSAGE_BTL };
 
 /* ---- common.c: what every slow path needs ---- */
-int channel_refuses(struct rch *ch, const char *call, enum side side); /* NULL, closed, forked, wrong end: the code */
+int channel_refuses(struct rch *ch, const char *call, enum side side);  /* NULL, closed, forked, wrong end: the code */
 int channel_trouble(struct rch *ch, const char *call, uint32_t notice); /* joined end: peer gone, failed: code or 0 */
 bool channel_peer_died(const struct rch *ch, uint32_t notice);
 int channel_timed_out(struct rch *ch, const char *call, const char *awaited);

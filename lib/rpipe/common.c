@@ -85,16 +85,16 @@ int channel_timed_out(struct rch *ch, const char *call, const char *awaited)
 
     if ((notice & (NOTICE_JOINED | NOTICE_MET)) == 0)
         return fail(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
-    return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call, awaited,
-                ch->timeout_ms, ch->peer);
+    return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
+                awaited, ch->timeout_ms, ch->peer);
 }
 
 int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held)
 {
     if (ch->pool.made < ch->pool.limit)
         return fail(ch, -ENOMEM, "%s: no memory for another descriptor", call);
-    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger", call,
-                (unsigned long long)held, ch->cfg.max_descriptors);
+    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+                call, (unsigned long long)held, ch->cfg.max_descriptors);
 }
 
 void channel_kick(struct rch *ch)
@@ -112,7 +112,8 @@ static bool is_locked(const struct rch *ch)
 
 static bool enter(struct rch *ch)
 {
-    atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
+    atomic_fetch_add_explicit(&ch->users, 1,
+                              memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
     return (atomic_load_explicit(&ch->notice, memory_order_seq_cst) & NOTICE_CLOSED) == 0;
 }
 

@@ -41,81 +41,85 @@ const char *config_sync_name(int sync)
     return sync >= 0 && sync < 3 ? name[sync] : "an unknown sync mode";
 }
 
-static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t n)
+static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t why_bytes)
 {
     if (a->peer < 0 || a->peer >= ranks) {
-        snprintf(why, n, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer, ranks - 1);
+        snprintf(why, why_bytes, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer, ranks - 1);
         return -EINVAL;
     }
     if (a->op == RDMA_ATOMIC) {
-        snprintf(why, n, "RDMA_ATOMIC is not in this version; RDMA_PUT and RDMA_GET are");
+        snprintf(why, why_bytes, "RDMA_ATOMIC is not in this version; RDMA_PUT and RDMA_GET are");
         return -ENOTSUP;
     }
     if (a->op != RDMA_PUT && a->op != RDMA_GET) {
-        snprintf(why, n, "allocator.op is %d; it must be RDMA_PUT or RDMA_GET", (int)a->op);
+        snprintf(why, why_bytes, "allocator.op is %d; it must be RDMA_PUT or RDMA_GET", (int)a->op);
         return -EINVAL;
     }
     if (!power_of_two(a->unit_size) || a->unit_size > UNIT_MOST) {
-        snprintf(why, n, "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes", a->unit_size, UNIT_MOST);
+        snprintf(why, why_bytes, "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes",
+                 a->unit_size, UNIT_MOST);
         return -EINVAL;
     }
     if (a->alloc_size == 0) {
-        snprintf(why, n, "allocator.alloc_size is 0; a channel needs a heap of at least 1 byte");
+        snprintf(why, why_bytes, "allocator.alloc_size is 0; a channel needs a heap of at least 1 byte");
         return -EINVAL;
     }
     if (a->alloc_size > UNITS_MOST * a->unit_size) {
-        snprintf(why, n, "allocator.alloc_size is %llu; units of %u bytes allow at most %llu: make unit_size larger",
+        snprintf(why, why_bytes,
+                 "allocator.alloc_size is %llu; units of %u bytes allow at most %llu: make unit_size larger",
                  (unsigned long long)a->alloc_size, a->unit_size, (unsigned long long)(UNITS_MOST * a->unit_size));
         return -EINVAL;
     }
     if ((unsigned)a->algorithm > RANDOM_FIT) {
-        snprintf(why, n, "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT", (int)a->algorithm);
+        snprintf(why, why_bytes, "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT", (int)a->algorithm);
         return -EINVAL;
     }
     if (a->algorithm != NEXT_FIT) {
-        snprintf(why, n, "%s is not in this version; NEXT_FIT is", config_algorithm_name((int)a->algorithm));
+        snprintf(why, why_bytes, "%s is not in this version; NEXT_FIT is", config_algorithm_name((int)a->algorithm));
         return -ENOTSUP;
     }
     return 0;
 }
 
-int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ranks, char *why, size_t n)
+int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ranks, char *why, size_t why_bytes)
 {
     rmalloc_config_t c = *cfg;
     int rc;
 
     if (c.version != RMALLOC_CONFIG_VERSION) {
-        snprintf(why, n, "the configuration has version %u, this library knows %u: start from RMALLOC_CONFIG_DEFAULT", c.version,
-                 RMALLOC_CONFIG_VERSION);
+        snprintf(why, why_bytes,
+                 "the configuration has version %u, this library knows %u: start from RMALLOC_CONFIG_DEFAULT",
+                 c.version, RMALLOC_CONFIG_VERSION);
         return -EINVAL;
     }
-    rc = settle_allocator(&c.allocator, ranks, why, n);
+    rc = settle_allocator(&c.allocator, ranks, why, why_bytes);
     if (rc != 0)
         return rc;
     if ((unsigned)c.sync > CHANNEL_SYNC) {
-        snprintf(why, n, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC", (int)c.sync);
+        snprintf(why, why_bytes, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC", (int)c.sync);
         return -EINVAL;
     }
     if (c.sync != NET_SYNC_BLOCKS) {
-        snprintf(why, n, "%s is not in this version; NET_SYNC_BLOCKS is", config_sync_name((int)c.sync));
+        snprintf(why, why_bytes, "%s is not in this version; NET_SYNC_BLOCKS is", config_sync_name((int)c.sync));
         return -ENOTSUP;
     }
     if (c.timeout_ms == RPIPE_TIMEOUT_AUTO)
         c.timeout_ms = (int)setting_number(SET_TIMEOUT_MS);
     if (c.timeout_ms < -1) {
-        snprintf(why, n, "timeout_ms is %d; it must be -1 (no deadline) or more", c.timeout_ms);
+        snprintf(why, why_bytes, "timeout_ms is %d; it must be -1 (no deadline) or more", c.timeout_ms);
         return -EINVAL;
     }
     if (c.watermark < 0)
         c.watermark = setting_real(SET_WATERMARK);
     if (!(c.watermark <= 1)) {
-        snprintf(why, n, "watermark is %g; it must be from 0 to 1", c.watermark);
+        snprintf(why, why_bytes, "watermark is %g; it must be from 0 to 1", c.watermark);
         return -EINVAL;
     }
     if (c.slots == 0)
         c.slots = (uint32_t)setting_number(SET_SLOTS);
     if (!power_of_two(c.slots) || c.slots < SLOTS_LEAST || c.slots > SLOTS_MOST) {
-        snprintf(why, n, "slots is %u; it must be a power of two from %u to %u", c.slots, SLOTS_LEAST, SLOTS_MOST);
+        snprintf(why, why_bytes, "slots is %u; it must be a power of two from %u to %u", c.slots, SLOTS_LEAST,
+                 SLOTS_MOST);
         return -EINVAL;
     }
     if (c.max_descriptors == 0)

@@ -95,7 +95,8 @@ const char *rmalloc_strerror(int code)
     if (code < 0 && code > -4096) {
         const char *name = strerrorname_np(-code);
 
-        snprintf(text, sizeof(text), "%s: %s", name != NULL ? name : "errno", strerrordesc_np(-code) != NULL ? strerrordesc_np(-code) : "unknown");
+        snprintf(text, sizeof(text), "%s: %s", name != NULL ? name : "errno",
+                 strerrordesc_np(-code) != NULL ? strerrordesc_np(-code) : "unknown");
         return text;
     }
     snprintf(text, sizeof(text), "%d is not a result of this library", code);

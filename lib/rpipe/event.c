@@ -59,8 +59,7 @@ static int fd_attempt(struct rch *ch, void *arguments)
         return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
         rc = -errno;
-        return fail(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(errno),
-                    errno == EMFILE ? " (see ulimit -n)" : "");
+        return fail(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(errno), errno == EMFILE ? " (see ulimit -n)" : "");
     }
     store_lock(); /* the service thread kicks through these */
     ch->event_fd = pair[0];

@@ -41,7 +41,7 @@ static size_t heap_piece_bytes(const rmalloc_config_t *cfg)
     return (cfg->allocator.alloc_size + unit - 1) & ~(unit - 1);
 }
 
-static int make_heap(struct rch *ch, void *base, char *why, size_t n)
+static int make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
 {
     struct heap_config c = {
         .algorithm = ch->cfg.allocator.algorithm,
@@ -55,26 +55,29 @@ static int make_heap(struct rch *ch, void *base, char *why, size_t n)
     int rc = heap_create(&ch->w.heap, &c);
 
     if (rc != 0)
-        snprintf(why, n, "the allocator of the heap cannot be made: %s", rmalloc_strerror(rc));
+        snprintf(why, why_bytes, "the allocator of the heap cannot be made: %s", rmalloc_strerror(rc));
     return rc;
 }
 
-int half_allocate(struct rch *ch, char *why, size_t n)
+int half_allocate(struct rch *ch, char *why, size_t why_bytes)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
     uint32_t access = reader ? BTL_PEER_WRITES : BTL_PEER_READS;
     int rc;
 
     if (owns_heap(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, heap_piece_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece, why, n);
+        rc = ch->ops->alloc(ch->btl, ch->peer, heap_piece_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece,
+                            why, why_bytes);
         if (rc != 0)
             return rc;
     }
     if (!reader)
-        return owns_heap(ch) ? make_heap(ch, ch->heap_piece.base, why, n) : 0;
-    rc = ch->ops->alloc(ch->btl, ch->peer, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, false, &ch->ring_piece, why, n);
+        return owns_heap(ch) ? make_heap(ch, ch->heap_piece.base, why, why_bytes) : 0;
+    rc = ch->ops->alloc(ch->btl, ch->peer, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, false, &ch->ring_piece, why,
+                        why_bytes);
     if (rc == 0)
-        rc = ch->ops->alloc(ch->btl, ch->peer, sizeof(struct credit_line), BTL_PEER_READS, false, &ch->credit_piece, why, n);
+        rc = ch->ops->alloc(ch->btl, ch->peer, sizeof(struct credit_line), BTL_PEER_READS, false, &ch->credit_piece,
+                            why, why_bytes);
     if (rc != 0)
         return rc;
     ch->control = &((struct ring_area *)ch->ring_piece.base)->control;
@@ -126,79 +129,86 @@ bool half_identify(const void *blob, size_t bytes, struct half_id *id)
 }
 
 /* "here 64, at rank 3 128": both values, in the same order at both ends */
-static int differ(const struct rch *ch, const char *what, unsigned long long here, unsigned long long there, char *why, size_t n)
+static int differ(const struct rch *ch, const char *what, unsigned long long here, unsigned long long there, char *why,
+                  size_t why_bytes)
 {
     if (here == there)
         return 0;
-    snprintf(why, n, "%s is %llu here and %llu at rank %d: both ends must give the same", what, here, there, ch->peer);
+    snprintf(why, why_bytes, "%s is %llu here and %llu at rank %d: both ends must give the same", what, here, there,
+             ch->peer);
     return -EPROTO;
 }
 
-static int differ_name(const struct rch *ch, const char *what, const char *here, const char *there, char *why, size_t n)
+static int differ_name(const struct rch *ch, const char *what, const char *here, const char *there, char *why,
+                       size_t why_bytes)
 {
     if (strcmp(here, there) == 0)
         return 0;
-    snprintf(why, n, "%s is %s here and %s at rank %d: both ends must give the same", what, here, there, ch->peer);
+    snprintf(why, why_bytes, "%s is %s here and %s at rank %d: both ends must give the same", what, here, there,
+             ch->peer);
     return -EPROTO;
 }
 
-static int compare(const struct rch *ch, const struct half *h, char *why, size_t n)
+static int compare(const struct rch *ch, const struct half *h, char *why, size_t why_bytes)
 {
     const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
     char btl[BTL_NAME_MAX + 1] = "";
     int rc;
 
     memcpy(btl, h->btl, BTL_NAME_MAX);
-    rc = differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, n);
+    rc = differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, n);
+        rc = differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, n);
+        rc = differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, why_bytes);
     if (rc == 0)
-        rc = differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync), config_sync_name(h->sync), why, n);
+        rc = differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync), config_sync_name(h->sync), why, why_bytes);
     if (rc == 0)
-        rc = differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm), config_algorithm_name(h->algorithm), why, n);
+        rc = differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm),
+                         config_algorithm_name(h->algorithm), why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "slots", ch->cfg.slots, h->slots, why, n);
+        rc = differ(ch, "slots", ch->cfg.slots, h->slots, why, why_bytes);
     if (rc == 0)
-        rc = differ_name(ch, "the backend", ch->ops->name, btl, why, n);
+        rc = differ_name(ch, "the backend", ch->ops->name, btl, why, why_bytes);
     return rc;
 }
 
-static int attach_all(struct rch *ch, const struct half *h, char *why, size_t n)
+static int attach_all(struct rch *ch, const struct half *h, char *why, size_t why_bytes)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc = 0;
 
     if (!owns_heap(ch))
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, heap_piece_bytes(&ch->cfg), writer ? BTL_PEER_WRITES : BTL_PEER_READS,
-                             &ch->heap_remote, why, n);
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, heap_piece_bytes(&ch->cfg),
+                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
     if (rc != 0 || !writer)
         return rc;
-    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote, why, n);
+    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote,
+                         why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, sizeof(struct credit_line), BTL_PEER_READS, &ch->credit_remote, why, n);
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, sizeof(struct credit_line), BTL_PEER_READS,
+                             &ch->credit_remote, why, why_bytes);
     return rc;
 }
 
-int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t n)
+int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t why_bytes)
 {
     struct half h = {0};
     int rc;
 
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
-    rc = differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, n);
+    rc = differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION, h.layout, why, n);
+        rc = differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION, h.layout, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "the length of a half", sizeof(h), bytes, why, n);
+        rc = differ(ch, "the length of a half", sizeof(h), bytes, why, why_bytes);
     if (rc == 0)
-        rc = compare(ch, &h, why, n);
+        rc = compare(ch, &h, why, why_bytes);
     if (rc == 0)
-        rc = attach_all(ch, &h, why, n);
+        rc = attach_all(ch, &h, why, why_bytes);
     if (rc == 0 && config_side(&ch->cfg) == SIDE_WRITER) {
         if (!owns_heap(ch))
-            rc = make_heap(ch, ch->heap_remote.base, why, n);
+            rc = make_heap(ch, ch->heap_remote.base, why, why_bytes);
         if (rc == 0) {
             ch->control = &((struct ring_area *)ch->ring_remote.base)->control;
             ch->slot = ((struct ring_area *)ch->ring_remote.base)->slot;

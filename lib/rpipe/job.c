@@ -50,12 +50,14 @@ static int tell_backend(int peer, const void *body, size_t bytes, const int *fds
     return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
 }
 
-static int fd_path(int peer, char *why, size_t n)
+static int fd_path(int peer, char *why, size_t why_bytes)
 {
     if (control_path(peer) != CONTROL_TCP)
         return 0;
-    snprintf(why, n, "rank %d is on another host, or in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can "
-                     "be passed to it", peer);
+    snprintf(why, why_bytes,
+             "rank %d is on another host, or in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can "
+             "be passed to it",
+             peer);
     return -ENOTSUP;
 }
 
@@ -86,23 +88,23 @@ static void forked(void)
 
 /* ---- rinit ---- */
 
-static int open_layers(int *rank, int *size, char *why, size_t n)
+static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
 {
     int64_t deadline;
-    int rc = settings_load(why, (unsigned)n);
+    int rc = settings_load(why, (unsigned)why_bytes);
 
     if (rc != 0)
         return rc;
     log_set_level((enum log_level)setting_number(SET_LOG));
     deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
-    rc = job_open(rank, size, deadline, why, n);
+    rc = job_open(rank, size, deadline, why, why_bytes);
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
     host = (struct btl_host){*rank, setting_number(SET_DEBUG) != 0, tell_backend, fd_path};
     rc = btl_start(&host);
     if (rc == 0)
-        rc = control_start(&hooks, deadline, why, n);
+        rc = control_start(&hooks, deadline, why, why_bytes);
     if (rc != 0) {
         job_close();
         return rc;
@@ -120,7 +122,8 @@ int rpipe_init(int *rank, int *nranks)
     pthread_mutex_lock(&lock);
     rc = atomic_load_explicit(&state, memory_order_relaxed) == STATE_NEW ? 0 : -EALREADY;
     if (rc != 0) {
-        error_set("rinit: a process joins a job once, and this one %s", job_is_open() ? "has" : "has already, or is the child of one that has");
+        error_set("rinit: a process joins a job once, and this one %s",
+                  job_is_open() ? "has" : "has already, or is the child of one that has");
     } else {
         rc = open_layers(&own, &size, why, sizeof(why));
         if (rc != 0)
@@ -183,8 +186,9 @@ int rpipe_exit(void)
     close_all();
     rc = collect_leave(deadline);
     if (rc != 0)
-        error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
-                  setting_number(SET_TIMEOUT_MS));
+        error_set(
+            "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
+            setting_number(SET_TIMEOUT_MS));
     atomic_store_explicit(&state, STATE_LEFT, memory_order_release);
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
     release_all();

@@ -53,7 +53,8 @@ static struct note note_of(const struct rch *ch, uint64_t number)
 
 void notice_set(struct rch *ch, uint32_t bits)
 {
-    uint32_t before = atomic_fetch_or_explicit(&ch->notice, bits, memory_order_acq_rel); /* pairs with the loads of notice */
+    uint32_t before =
+        atomic_fetch_or_explicit(&ch->notice, bits, memory_order_acq_rel); /* pairs with the loads of notice */
     _Atomic uint32_t *word = own_wake_word(ch, before | bits);
 
     if ((before & NOTICE_CLOSED) != 0)
@@ -166,8 +167,9 @@ int join_open(struct rch *ch)
         }
     }
     store_register(m, &ch->end);
-    atomic_store_explicit(&ch->notice, side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) |
-                          (ch->checked ? NOTICE_CHECKED : 0u), memory_order_release);
+    atomic_store_explicit(&ch->notice,
+                          side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) | (ch->checked ? NOTICE_CHECKED : 0u),
+                          memory_order_release);
     half_make(ch, blob);
     half = store_find_half(m, ch->end.incarnation);
     if (half != NULL && half->bye) {
@@ -457,9 +459,11 @@ const char *join_pending(const struct rch *ch)
             if (half->bye || !half_identify(half->blob, half->bytes, &id))
                 continue;
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s of ctx %u (%s)%s",
-                                     shown == 0 ? "pending there: the " : ", the ", id.side == SIDE_WRITER ? "writer" : "reader",
-                                     id.ctx, config_op_name(id.op),
-                                     id.side == side && id.ctx == ch->cfg.ctx ? ", which is this side too: exactly one end is the writer" : "");
+                                     shown == 0 ? "pending there: the " : ", the ",
+                                     id.side == SIDE_WRITER ? "writer" : "reader", id.ctx, config_op_name(id.op),
+                                     id.side == side && id.ctx == ch->cfg.ctx
+                                         ? ", which is this side too: exactly one end is the writer"
+                                         : "");
             if (used >= sizeof(text))
                 used = sizeof(text) - 1;
             shown++;

@@ -49,7 +49,8 @@ int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
         error_set("network_allgather: a buffer is NULL");
         rc = -EINVAL;
     }
-    return rc != 0 ? rc : said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
+    return rc != 0 ? rc
+                   : said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
 }
 
 static int refuses_rank(const char *call, int rank, const void *buf, size_t bytes)

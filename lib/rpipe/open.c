@@ -13,7 +13,7 @@
 #include <string.h>
 
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
-static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t n)
+static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
 {
     bool writer = config_side(cfg) == SIDE_WRITER;
     pthread_mutexattr_t attributes;
@@ -42,25 +42,25 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
         pthread_mutex_init(&ch->mutex, &attributes);
         pthread_mutexattr_destroy(&attributes);
     }
-    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, n);
+    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, why_bytes);
     if (rc != 0)
         return rc;
-    rc = half_allocate(ch, why, n);
+    rc = half_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
     return rc;
 }
 
-int rpipe_open(rch_t *out, const rmalloc_config_t *cfg)
+int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
 {
     rmalloc_config_t settled;
     char why[384] = "";
-    struct rch *ch;
+    struct rch *end;
     int rc = job_refuses("rpipe");
 
     if (rc != 0)
         return rc;
-    if (out == NULL || cfg == NULL) {
+    if (ch == NULL || cfg == NULL) {
         error_set("rpipe: needs a place for the channel and a configuration (NULL)");
         return -EINVAL;
     }
@@ -69,26 +69,27 @@ int rpipe_open(rch_t *out, const rmalloc_config_t *cfg)
         error_set("rpipe: %s", why);
         return rc;
     }
-    ch = ends_take();
-    if (ch == NULL) {
+    end = ends_take();
+    if (end == NULL) {
         error_set("rpipe: no memory for another channel");
         return -ENOMEM;
     }
-    rc = prepare(ch, &settled, why, sizeof(why));
+    rc = prepare(end, &settled, why, sizeof(why));
     if (rc == 0) {
-        rc = join_open(ch);
+        rc = join_open(end);
         if (rc == -EEXIST)
-            snprintf(why, sizeof(why), "this end is open already; another pipe between the same ranks needs another ctx");
+            snprintf(why, sizeof(why),
+                     "this end is open already; another pipe between the same ranks needs another ctx");
         else if (rc != 0)
             snprintf(why, sizeof(why), "no memory for another channel");
     }
     if (rc != 0) {
-        error_set("rpipe: %s: %s", channel_name(ch), why);
-        half_release(ch);
-        ends_put(ch);
+        error_set("rpipe: %s: %s", channel_name(end), why);
+        half_release(end);
+        ends_put(end);
         return rc;
     }
-    *out = ch;
+    *ch = end;
     return 0;
 }
 
@@ -100,7 +101,8 @@ static int join_attempt(struct rch *ch, void *arguments)
 
     (void)arguments;
     if ((notice & NOTICE_FAILED) != 0)
-        return fail(ch, ch->failure, "rpipe_wait: %s", ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+        return fail(ch, ch->failure, "rpipe_wait: %s",
+                    ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((notice & (NOTICE_JOINED | NOTICE_BYE)) != 0)
         return 0;
     if ((notice & NOTICE_MET) != 0)
@@ -109,8 +111,8 @@ static int join_attempt(struct rch *ch, void *arguments)
         return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
                     "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
     if (channel_peer_died(ch, notice))
-        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET, "rpipe_wait: rank %d died before it was joined",
-                    ch->peer);
+        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
+                    "rpipe_wait: rank %d died before it was joined", ch->peer);
     return R_PENDING;
 }
 

@@ -52,7 +52,8 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     int i, rc = 0;
 
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
-        error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout of -1 or more", POLL_MOST);
+        error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout of -1 or more",
+                  POLL_MOST);
         return -EINVAL;
     }
     for (i = 0; i < n; i++) {

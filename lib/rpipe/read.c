@@ -18,8 +18,8 @@ static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint6
 {
     char reason[192];
 
-    snprintf(reason, sizeof(reason), "message %llu of rank %d %s (%llu, %llu)", (unsigned long long)ch->r.nread + 1, ch->peer, what,
-             (unsigned long long)a, (unsigned long long)b);
+    snprintf(reason, sizeof(reason), "message %llu of rank %d %s (%llu, %llu)", (unsigned long long)ch->r.nread + 1,
+             ch->peer, what, (unsigned long long)a, (unsigned long long)b);
     join_fail(ch, -EPROTO, reason);
     return fail(ch, -EPROTO, "%s", reason);
 }
@@ -35,7 +35,8 @@ static inline int take_heap(struct rch *ch, struct rdesc *d)
     }
     if (UNLIKELY(r->heap_read - r->heap_freed >= r->heap_units)) {
         desc_put(&ch->pool, d);
-        return nonsense(ch, "is one more than the heap can hold (outstanding, units)", r->heap_read - r->heap_freed, r->heap_units);
+        return nonsense(ch, "is one more than the heap can hold (outstanding, units)", r->heap_read - r->heap_freed,
+                        r->heap_units);
     }
     d->mem = r->heap_base + d->offset;
     d->units = 1;
@@ -125,16 +126,16 @@ static int no_more(struct rch *ch, const char *call, uint32_t notice)
         if (rc < 0)
             return rc;
         if (rc > 0)
-            return fail(ch, R_EOF, "%s: rank %d has closed this channel, and all its %llu messages have been read", call, ch->peer,
-                        (unsigned long long)ch->r.nread);
+            return fail(ch, R_EOF, "%s: rank %d has closed this channel, and all its %llu messages have been read",
+                        call, ch->peer, (unsigned long long)ch->r.nread);
     } else if ((notice & NOTICE_BYE) != 0) {
         return fail(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
     }
     if (channel_peer_died(ch, notice)) {
         if ((notice & NOTICE_JOINED) != 0 && ring_slot_ready(&ch->slot[ch->r.nread & ch->mask], ch->r.nread + 1))
             return R_PENDING; /* look again: the last thing that it did */
-        return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu", call, ch->peer,
-                    (unsigned long long)ch->r.nread);
+        return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu", call,
+                    ch->peer, (unsigned long long)ch->r.nread);
     }
     if ((notice & NOTICE_LEFT) != 0)
         return fail(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
@@ -200,7 +201,6 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
         *size = a.size;
     return 0;
 }
-
 
 /*
  * In a stream messages come faster than a cache line travels, and what counts is how many lines travel at once: the reader
@@ -328,7 +328,8 @@ static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)
     int rc = channel_refuses(ch, call, 0);
 
     if (rc == 0)
-        rc = fail(ch, -EINVAL, "%s: %s", call, d == NULL ? "the descriptor is ADDR_NULL" : "the descriptor is not yours (any more)");
+        rc = fail(ch, -EINVAL, "%s: %s", call,
+                  d == NULL ? "the descriptor is ADDR_NULL" : "the descriptor is not yours (any more)");
     errno = -rc;
 }
 

@@ -68,8 +68,8 @@ int rmalloc_setting(int index, rmalloc_setting_t *setting)
         return -EINVAL;
     if (index >= SETTINGS)
         return -ENOENT;
-    *setting = (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s), setting_fallback(s),
-                                   setting_help(s)};
+    *setting = (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s),
+                                   setting_fallback(s), setting_help(s)};
     return 0;
 }
 

@@ -60,8 +60,8 @@ static int alloc_attempt(struct rch *ch, void *arguments)
     if ((notice & NOTICE_FAILED) != 0)
         return channel_trouble(ch, a->call, notice);
     if (a->size > ch->cfg.allocator.alloc_size)
-        return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call, a->size,
-                    (unsigned long long)ch->cfg.allocator.alloc_size);
+        return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
+                    a->size, (unsigned long long)ch->cfg.allocator.alloc_size);
     if (a->size <= ch->inline_max) {
         a->d = give_inline(ch, a->size);
         return a->d != NULL ? 0 : channel_no_descriptor(ch, a->call, ch->w.allocated);
@@ -83,11 +83,13 @@ static int alloc_attempt(struct rch *ch, void *arguments)
             return rc;
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
-        if (ch->w.heap_sent == ch->w.heap_applied && (notice & NOTICE_LOCKED) == 0) /* else another thread may send, or free */
-            return fail(ch, -ENOBUFS,
-                        "%s: no %zu bytes in a heap of %llu, and all that is in use is this end's own unsent memory: send it, "
-                        "free it, or make alloc_size larger",
-                        a->call, a->size, (unsigned long long)ch->cfg.allocator.alloc_size);
+        if (ch->w.heap_sent == ch->w.heap_applied &&
+            (notice & NOTICE_LOCKED) == 0) /* else another thread may send, or free */
+            return fail(
+                ch, -ENOBUFS,
+                "%s: no %zu bytes in a heap of %llu, and all that is in use is this end's own unsent memory: send it, "
+                "free it, or make alloc_size larger",
+                a->call, a->size, (unsigned long long)ch->cfg.allocator.alloc_size);
         return R_PENDING;
     }
     if ((notice & NOTICE_CHECKED) != 0)
@@ -181,7 +183,8 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     struct slot *s = &ch->slot[sent & ch->mask];
     struct writer *w = &ch->w;
 
-    atomic_store_explicit(&w->sent, sent + 1, memory_order_relaxed); /* "begun": before the slot, by the release below */
+    atomic_store_explicit(&w->sent, sent + 1,
+                          memory_order_relaxed); /* "begun": before the slot, by the release below */
     s->header = d->header;
     if (d->units == 0) {
         /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
@@ -225,7 +228,8 @@ static NOINLINE int not_users(struct rch *ch, const char *call, const struct rde
 
     if (d == NULL)
         return fail(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
-    return fail(ch, -EINVAL, "%s: the descriptor %s", call, d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
+    return fail(ch, -EINVAL, "%s: the descriptor %s", call,
+                d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
 }
 
 struct write_arguments {
@@ -283,7 +287,8 @@ static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d
 
     if (rc != 0)
         return rc;
-    return wait ? channel_wait(ch, call, "free slot in the ring", write_attempt, &a) : channel_once(ch, write_attempt, &a);
+    return wait ? channel_wait(ch, call, "free slot in the ring", write_attempt, &a)
+                : channel_once(ch, write_attempt, &a);
 }
 
 static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
@@ -341,10 +346,7 @@ static int unalloc_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-int write_unalloc(struct rch *ch, struct rdesc *d)
-{
-    return channel_once(ch, unalloc_attempt, d);
-}
+int write_unalloc(struct rch *ch, struct rdesc *d) { return channel_once(ch, unalloc_attempt, d); }
 
 /* ---- flush ---- */
 

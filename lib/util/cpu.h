@@ -13,7 +13,8 @@
 #define CACHE_LINE 64
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define NOINLINE __attribute__((noinline)) /* not "cold": that spreads to whoever calls, and costs short paths their optimization */
+#define NOINLINE                                                                                                       \
+    __attribute__((noinline)) /* not "cold": that spreads to whoever calls, and costs short paths their optimization */
 #define FORCE_INLINE inline __attribute__((always_inline)) /* short paths with constant arguments */
 
 /* In a loop that polls: gives the pipeline, and a sibling hardware thread, a rest. */
@@ -32,7 +33,9 @@ static inline void cpu_pause(void)
 static inline void cpu_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0" : : "m"(*(const char *)line)); /* the builtin fetches for reading, but for newer -march */
+    __asm__ __volatile__("prefetchw %0"
+                         :
+                         : "m"(*(const char *)line)); /* the builtin fetches for reading, but for newer -march */
 #else
     __builtin_prefetch(line, 1, 3);
 #endif

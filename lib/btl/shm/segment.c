@@ -84,9 +84,10 @@ static int enough_memory(size_t bytes, char *why, size_t why_bytes)
     }
     if (there == UINT64_MAX || (there > LEAVE_FREE && bytes <= there - LEAVE_FREE))
         return 0;
-    snprintf(why, why_bytes,
-             "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the number of channels smaller",
-             bytes >> 20, who, (unsigned long long)(there >> 20));
+    snprintf(
+        why, why_bytes,
+        "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the number of channels smaller",
+        bytes >> 20, who, (unsigned long long)(there >> 20));
     return -ENOMEM;
 }
 
@@ -137,7 +138,8 @@ static void *map_aligned(size_t bytes, int protection, int fd)
     if (head + round_up(bytes, page) < room)
         munmap(at + head + round_up(bytes, page), room - head - round_up(bytes, page));
     at += head;
-    if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0) == MAP_FAILED) {
+    if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0) ==
+        MAP_FAILED) {
         int saved = errno;
 
         munmap(at, bytes);
@@ -164,8 +166,8 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         if (file >= 0)
             bytes = round_up(bytes, HUGE_PAGE);
         else
-            log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see /proc/sys/vm/nr_hugepages", bytes >> 20,
-                     strerror(-file));
+            log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see /proc/sys/vm/nr_hugepages",
+                     bytes >> 20, strerror(-file));
     }
     if (file < 0) {
         bytes = round_up(bytes, page);
@@ -175,7 +177,9 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     if (file < 0) {
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
-                 file == -EFBIG ? " (it counts as a file: see ulimit -f)" : file == -EMFILE ? " (see ulimit -n)" : "");
+                 file == -EFBIG    ? " (it counts as a file: see ulimit -f)"
+                 : file == -EMFILE ? " (see ulimit -n)"
+                                   : "");
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
     base = map_aligned(bytes, PROT_READ | PROT_WRITE, file);
@@ -216,7 +220,8 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
         return -EPROTO;
     }
     if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0) {
-        snprintf(why, why_bytes, "the shared memory that the peer passed is smaller than the %zu bytes that it announced", bytes);
+        snprintf(why, why_bytes,
+                 "the shared memory that the peer passed is smaller than the %zu bytes that it announced", bytes);
         return -EPROTO;
     }
     if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC && (seals & F_SEAL_FUTURE_WRITE) == 0) {
@@ -245,7 +250,7 @@ void segment_unmap(struct segment *s)
 int segment_query(char *why, size_t why_bytes)
 {
     struct segment s;
-    int fd, rc = segment_make(1, false, false, &s, &fd, why, why_bytes);
+    int fd = -1, rc = segment_make(1, false, false, &s, &fd, why, why_bytes);
 
     if (rc != 0)
         return rc;

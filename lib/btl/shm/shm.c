@@ -85,7 +85,8 @@ static uint64_t window_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)p
 /* Different kinds may collide: the key is only where to begin to look, see find_kind. */
 static uint64_t kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
 {
-    return ((uint64_t)(uint32_t)peer << 43) ^ ((uint64_t)bytes << 2) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^ (probe << 58);
+    return ((uint64_t)(uint32_t)peer << 43) ^ ((uint64_t)bytes << 2) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^
+           (probe << 58);
 }
 
 static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge)
@@ -132,7 +133,8 @@ static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *w
 
     if (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
         pieces = SLAB_MOST / k->piece_bytes > 0 ? SLAB_MOST / k->piece_bytes : 1;
-    pieces = (pieces * k->piece_bytes + page - 1) / page * page / k->piece_bytes; /* whatever the last page still holds */
+    pieces =
+        (pieces * k->piece_bytes + page - 1) / page * page / k->piece_bytes; /* whatever the last page still holds */
     s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_piece[0]));
     if (s == NULL) {
         snprintf(why, why_bytes, "no memory for the books of shared memory");
@@ -171,8 +173,8 @@ static void slab_destroy(struct btl *btl, struct slab *s)
     free(s);
 }
 
-static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
-                     size_t why_bytes)
+static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+                     char *why, size_t why_bytes)
 {
     struct kind *k;
     struct slab *s;
@@ -295,17 +297,18 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
     pthread_mutex_lock(&btl->lock);
     w = hash_get(&btl->windows, window_key(peer, key->word[KEY_SLAB]));
     if (w == NULL || w->gone) {
-        snprintf(why, why_bytes, "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
+        snprintf(why, why_bytes,
+                 "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
         rc = -EPROTO;
     } else if (w->error != 0) {
-        snprintf(why, why_bytes, "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer, btl->host.rank,
-                 strerror(-w->error),
-                 w->error == -ENOMEM   ? " (address space, ulimit -v; or mappings, vm.max_map_count)" :
-                 w->error == -EMFILE ? " (see ulimit -n)" :
-                                       "");
+        snprintf(why, why_bytes, "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer,
+                 btl->host.rank, strerror(-w->error),
+                 w->error == -ENOMEM   ? " (address space, ulimit -v; or mappings, vm.max_map_count)"
+                 : w->error == -EMFILE ? " (see ulimit -n)"
+                                       : "");
         rc = w->error;
-    } else if (w->access != access || length < bytes || offset > w->segment.bytes || length > w->segment.bytes - offset ||
-               offset % CACHE_LINE != 0) {
+    } else if (w->access != access || length < bytes || offset > w->segment.bytes ||
+               length > w->segment.bytes - offset || offset % CACHE_LINE != 0) {
         snprintf(why, why_bytes, "rank %d names memory that is not in what it passed", peer);
         rc = -EPROTO;
     } else {
@@ -362,8 +365,8 @@ static int shm_put(struct btl_remote *to, uint64_t offset, const void *from, siz
 }
 
 /* The last 8 bytes of a slot are its flag: a release store behind everything else. */
-static int shm_put_notify(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes, struct btl_remote *ring,
-                          uint64_t slot_offset, const void *slot)
+static int shm_put_notify(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes,
+                          struct btl_remote *ring, uint64_t slot_offset, const void *slot)
 {
     char *at = (char *)ring->base + slot_offset;
     uint64_t flag;
