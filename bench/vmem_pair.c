@@ -11,12 +11,12 @@
  */
 #include <rmalloc.h>
 
-#include "util/clock.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #ifdef HAVE_MIMALLOC
 #include <mimalloc.h>
 #endif
@@ -25,6 +25,14 @@
 #define SIZES 4096     /* a power of two */
 #define ROUNDS_MAX 999
 #define INLINE static inline __attribute__((always_inline))
+
+static int64_t clock_now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
 
 static rdma_vmem_t *vmem;
 static void *(*libc_malloc)(size_t size);

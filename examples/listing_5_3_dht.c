@@ -186,6 +186,8 @@ int main(void)
     MUST_HOLD(pthread_join(handler, NULL) == 0);
 
     check(&table);
+    free(requests);
+    free(out);
     if (table.rank == 0)
         printf("listing 5.3: %d processes, %d elements, each in its place\n", table.procs, table.procs * INSERTS);
     MUST(NULL, rexit());

@@ -635,7 +635,7 @@ static void the_limit_of_descriptors_is_told(void **state)
 
     h = heap_of_bytes(10 * UNIT, UNIT, 2); /* a gap needs none */
     a = take(h, 6, 0);
-    b = take(h, 2, 6);
+    take(h, 2, 6);
     give(h, a);
     take(h, 4, 0);
     assert_stuck(h, 2);

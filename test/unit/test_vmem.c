@@ -158,7 +158,7 @@ static void the_environment_is_read_without_rinit(void **state)
     assert_string_equal(setting_text(SET_DEBUG), "");
     listen_begin();
     assert_int_equal(create_with("RPIPE_SLOTS", "3"), EINVAL);
-    assert_said("RPIPE_SLOTS is 3");
+    assert_said("RPIPE_SLOTS is \"3\"");
     listen_begin();
     assert_int_equal(create_with("RMALLOC_DEBUG", "1"), 0);
     assert_said("no descriptor");
