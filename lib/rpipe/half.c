@@ -80,6 +80,9 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
                             why, why_bytes);
     if (rc != 0)
         return rc;
+    /* a flag of the past must never be taken for one of the future, nor a byte of a heap that lay there for a credit */
+    memset(ch->ring_piece.base, 0, ring_area_bytes(ch->cfg.slots));
+    memset(ch->credit_piece.base, 0, sizeof(struct credit_line));
     ch->control = &((struct ring_area *)ch->ring_piece.base)->control;
     ch->slot = ((struct ring_area *)ch->ring_piece.base)->slot;
     ch->credit = ch->credit_piece.base;
@@ -220,13 +223,10 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
     return rc;
 }
 
-static void free_piece(struct rch *ch, struct btl_piece *piece, bool zero)
+static void free_piece(struct rch *ch, struct btl_piece *piece)
 {
-    if (piece->slab == NULL)
-        return;
-    if (zero)
-        memset(piece->base, 0, piece->bytes); /* a flag of the past must never be taken for one of the future */
-    ch->ops->free(ch->btl, piece);
+    if (piece->slab != NULL)
+        ch->ops->free(ch->btl, piece);
 }
 
 void half_release(struct rch *ch)
@@ -240,9 +240,9 @@ void half_release(struct rch *ch)
         ch->ops->detach(ch->btl, &ch->heap_remote);
         ch->ops->detach(ch->btl, &ch->credit_remote);
         ch->ops->detach(ch->btl, &ch->ring_remote);
-        free_piece(ch, &ch->heap_piece, false);
-        free_piece(ch, &ch->credit_piece, true);
-        free_piece(ch, &ch->ring_piece, true);
+        free_piece(ch, &ch->heap_piece);
+        free_piece(ch, &ch->credit_piece);
+        free_piece(ch, &ch->ring_piece);
     }
     if (ch->cfg.thread_sync)
         pthread_mutex_destroy(&ch->mutex);
