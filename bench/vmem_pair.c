@@ -11,7 +11,6 @@
  */
 #include <rmalloc.h>
 
-
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>

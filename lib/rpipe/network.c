@@ -11,8 +11,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define SEND_MOST (1u << 20) /* beyond it a message could only leave in parts, and a deadline would find it half sent */
-
 static int64_t deadline(void) { return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS)); }
 
 static int said(const char *call, int rc, const char *why)
@@ -75,10 +73,6 @@ int rpipe_network_send(int to, const void *buf, size_t bytes)
     char why[320] = "";
     int rc = refuses_rank("network_send", to, buf, bytes);
 
-    if (rc == 0 && bytes > SEND_MOST) {
-        error_set("network_send: %zu bytes; a message of the control network has at most %u", bytes, SEND_MOST);
-        return -EMSGSIZE;
-    }
     return rc != 0 ? rc : said("network_send", collect_send(to, buf, bytes, deadline(), why, sizeof(why)), why);
 }
 
