@@ -319,8 +319,10 @@ int rmalloc_free(rch_t ch, raddr_t d)
 
 static inline bool is_message(rch_t ch, raddr_t d)
 {
-    return LIKELY(ch != NULL && d != NULL && d->owner == ch && d->state == DESC_OWNED &&
-                  (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_CLOSED | NOTICE_FORKED)) == 0);
+    /* the notice first: the descriptors of a closed end are gone */
+    return LIKELY(ch != NULL && d != NULL &&
+                  (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_CLOSED | NOTICE_FORKED)) == 0 &&
+                  d->owner == ch && d->state == DESC_OWNED);
 }
 
 static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)
