@@ -183,6 +183,17 @@ static inline _Atomic uint32_t *own_wake_word(struct rch *ch, uint32_t notice)
     return (notice & NOTICE_WRITER) != 0 ? &ch->control->writer_wake : &ch->control->reader_wake;
 }
 
+/*
+ * The heap of a writer, if it may be used. `notice` has been loaded with acquire: on a PUT channel the service thread makes the
+ * heap, and only MET, or JOINED, which is never there without having been MET, says that it is complete.
+ */
+static inline struct heap *writer_heap(const struct rch *ch, uint32_t notice)
+{
+    bool made = ch->cfg.allocator.op == RDMA_GET || (notice & (NOTICE_MET | NOTICE_JOINED)) != 0;
+
+    return made ? ch->w.heap : NULL;
+}
+
 /* After a store that may end the peer's wait. */
 static inline void wake_reader(struct rch *ch)
 {

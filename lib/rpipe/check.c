@@ -52,9 +52,10 @@ void check_forget(struct rch *ch)
 
 void check_heap(struct rch *ch)
 {
+    struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire)); /* pairs with notice_set */
     char why[256];
 
-    if (ch->w.heap == NULL || heap_check(ch->w.heap, why, sizeof(why)) == 0)
+    if (heap == NULL || heap_check(heap, why, sizeof(why)) == 0)
         return;
     log_error("%s: the books of the heap are broken: %s", channel_name(ch), why);
     abort();

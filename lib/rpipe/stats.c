@@ -31,10 +31,12 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .incarnation = ch->end.incarnation,
     };
     if (writer) {
+        struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire)); /* pairs with notice_set */
+
         st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
         st->inline_messages = st->messages - ch->w.heap_sent;
         st->held = ch->w.allocated;
-        st->heap_used = ch->w.heap != NULL ? heap_bytes_used(ch->w.heap) : 0;
+        st->heap_used = heap != NULL ? heap_bytes_used(heap) : 0;
     } else {
         struct rdesc *d;
 

@@ -66,7 +66,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
         a->d = give_inline(ch, a->size);
         return a->d != NULL ? 0 : channel_no_descriptor(ch, a->call, ch->w.allocated);
     }
-    if (ch->w.heap == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
+    if (writer_heap(ch, notice) == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
         rc = channel_trouble(ch, a->call, notice);
         return rc != 0 ? rc : R_PENDING;
     }
@@ -339,7 +339,7 @@ static int unalloc_attempt(struct rch *ch, void *arguments)
         desc_put(&ch->pool, d);
     else
         heap_free(ch->w.heap, d);
-    if (ch->checked && ch->w.heap != NULL)
+    if (ch->checked)
         check_heap(ch);
     if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */
         wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
