@@ -271,7 +271,7 @@ static int write_attempt(struct rch *ch, void *arguments)
         }
     }
     write_publish(ch, a->d, bytes, sent);
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_EVENT) != 0)
+    if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
         kick_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
         (void)credit_fetch(ch); /* what is wrong with the line, the next call will say */
