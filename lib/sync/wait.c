@@ -17,8 +17,8 @@
 #include <unistd.h>
 
 #define SPINS_PER_LOOK 32 /* pauses between looks at the clock */
-#define ROOMY_SPIN_US 50
-#define ROOMY_YIELD_US 150
+#define ROOMY_SPIN_US 5   /* not more: nothing forbids two ranks on one core, and then all of it is in vain */
+#define ROOMY_YIELD_US 200
 #define CROWDED_SPIN_US 1
 #define CROWDED_YIELD_US 20
 #define NAP_FIRST_US 50
