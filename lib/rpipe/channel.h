@@ -184,8 +184,8 @@ static inline _Atomic uint32_t *own_wake_word(struct rch *ch, uint32_t notice)
 }
 
 /*
- * The heap of a writer, if it may be used. `notice` has been loaded with acquire: on a PUT channel the service thread makes the
- * heap, and only MET, or JOINED, which is never there without having been MET, says that it is complete.
+ * The heap of a writer, if it may be used. `notice` has been loaded with acquire: on a PUT channel the service thread
+ * makes the heap, and only MET, or JOINED, which is never there without having been MET, says that it is complete.
  */
 static inline struct heap *writer_heap(const struct rch *ch, uint32_t notice)
 {

@@ -52,7 +52,8 @@ void check_forget(struct rch *ch)
 
 void check_heap(struct rch *ch)
 {
-    struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire)); /* pairs with notice_set */
+    /* acquire: pairs with notice_set */
+    struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
     char why[256];
 
     if (heap == NULL || heap_check(heap, why, sizeof(why)) == 0)

@@ -31,7 +31,8 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .incarnation = ch->end.incarnation,
     };
     if (writer) {
-        struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire)); /* pairs with notice_set */
+        /* acquire: pairs with notice_set */
+        struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
 
         st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
         st->inline_messages = st->messages - ch->w.heap_sent;

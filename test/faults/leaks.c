@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * leaks.c: opening and closing thousands of channels costs nothing that stays: no descriptor, no mapping, no memory.
+ *
+ * Between two ranks and to oneself, PUT and GET, small and large heaps, with and without messages, rpipe_fd and held
+ * messages; closed by either end first, joined or not, and refused (a disagreement of the two ends). Measured after
+ * the first tenth, when pools have been filled, and at the end.
+ *
+ *     leaks [CHANNELS]
+ */
+#include "job.h"
+
+#include <dirent.h>
+#include <malloc.h>
+
+struct usage {
+    int fds, maps;
+    long resident_kib;
+    size_t heap_bytes; /* of malloc, in use */
+};
+
+static int count_fds(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+static int count_maps(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    int n = 0, c;
+
+    while (f != NULL && (c = fgetc(f)) != EOF)
+        n += c == '\n';
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+static struct usage usage_now(void)
+{
+    struct usage u = {count_fds(), count_maps(), 0, mallinfo2().uordblks};
+    FILE *f = fopen("/proc/self/statm", "re");
+    long pages = 0;
+
+    if (f != NULL && fscanf(f, "%*d %ld", &pages) == 1)
+        u.resident_kib = pages * (sysconf(_SC_PAGESIZE) / 1024);
+    if (f != NULL)
+        fclose(f);
+    return u;
+}
+
+static void some_messages(rch_t ch, bool writer, uint64_t k, size_t heap)
+{
+    uint64_t i;
+    size_t size;
+    raddr_t d;
+
+    for (i = 0; i < k % 5; i++) {
+        size = i % 2 == 0 ? 8 : heap / 8;
+        if (writer) {
+            d = rmalloc(ch, size);
+            MUST(d != ADDR_NULL, ch);
+            fill(rmem(ch, d), size, k + i);
+            MUST(rwrite(ch, d) == 0, ch);
+        } else {
+            MUST(rread(ch, &d, &size) == 0, ch);
+            MUST(filled(rmem(ch, d), size, k + i), ch);
+            if (i != 2) /* one is still held when the channel is closed */
+                MUST(rfree(ch, d) == 0, ch);
+        }
+    }
+    if (writer && k % 3 == 0)
+        MUST(rmalloc(ch, 8) != ADDR_NULL, ch); /* and one allocated, and not sent */
+}
+
+static void one_channel(int rank, uint64_t k)
+{
+    static const size_t heaps[] = {100, 5000, 70000, 1 << 20};
+    bool writer = (k & 1) == (uint64_t)rank;
+    rmalloc_config_t cfg = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, 1 - rank, writer, heaps[k / 4 % 4]);
+    int rc;
+    rch_t ch;
+
+    cfg.ctx = (uint32_t)(k % 7);
+    cfg.thread_sync = k % 5 == 0;
+    if (k % 11 == 10)
+        cfg.allocator.alloc_size += (uint64_t)rank; /* the ends do not agree */
+    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    if (k % 11 == 10) {
+        MUST((rc = rpipe_wait(ch)) == -EPROTO || rc == 0, ch); /* 0: the other one has closed before */
+    } else if (k % 13 != 12) {                                 /* else closed at once, joined or not */
+        if (!writer && k % 17 == 0)
+            MUST(rpipe_fd(ch) >= 0, ch);
+        some_messages(ch, writer, k, heaps[k / 4 % 4]);
+    }
+    MUST(rclose(ch) == 0, ch);
+}
+
+static void to_oneself(int rank, uint64_t k)
+{
+    rmalloc_config_t w = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, rank, true, 4000), r = w;
+    rch_t writer, reader;
+
+    r.allocator.rdma_active = !w.allocator.rdma_active;
+    MUST(rpipe(&writer, &w) == 0 && rpipe(&reader, &r) == 0, NULL);
+    some_messages(writer, true, k, 4000);
+    some_messages(reader, false, k, 4000);
+    MUST(rclose(k & 1 ? writer : reader) == 0 && rclose(k & 1 ? reader : writer) == 0, NULL);
+}
+
+static int opens_and_closes(int rank, struct board *board, const void *arguments)
+{
+    const uint64_t channels = *(const uint64_t *)arguments;
+    struct usage before = {0}, after;
+    uint64_t k;
+
+    (void)board;
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    for (k = 0; k < channels; k++) {
+        one_channel(rank, k);
+        if (k % 8 == 0)
+            to_oneself(rank, k);
+        if (k % 64 == 0) /* neither is thousands of channels ahead: what is under way is memory too */
+            MUST(network_barrier() == 0, NULL);
+        if (k == channels / 10 / 64 * 64)
+            before = usage_now();
+    }
+    MUST(network_barrier() == 0, NULL);
+    nap_us(100000); /* the last byes arrive; nothing depends on it but the numbers below */
+    after = usage_now();
+    printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld KiB, malloc %zu -> "
+           "%zu bytes\n",
+           rank, (unsigned long long)channels, before.fds, after.fds, before.maps, after.maps, before.resident_kib,
+           after.resident_kib, before.heap_bytes, after.heap_bytes);
+    MUST(after.fds <= before.fds + 4, NULL);
+    MUST(after.maps <= before.maps + 16, NULL);
+    MUST(after.heap_bytes <= before.heap_bytes + (256u << 10),
+         NULL); /* less than 32 bytes per channel of the default */
+    MUST(rexit() == 0, NULL);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t channels = argc > 1 ? strtoull(argv[1], NULL, 0) : 10000;
+    struct job job;
+    int rank;
+
+    setenv("RPIPE_LOG", "error", 1);
+    job_prepare(&job, 2);
+    if (freopen("/dev/null", "w", stderr) == NULL) /* ends that do not agree are told there, a thousand times */
+        return 99;
+    job_start(&job, opens_and_closes, &channels);
+    for (rank = 0; rank < 2; rank++)
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x", rank, job.status[rank]);
+    job_finish(&job);
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

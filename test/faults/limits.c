@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * limits.c: memory, descriptors and address space that are not there.
+ *
+ * A heap larger than the memory is -ENOMEM at once and a sentence with the numbers, and neither SIGBUS nor the
+ * kernel's killer. Under every limit of descriptors (RLIMIT_NOFILE), address space (RLIMIT_AS) and size of files
+ * (RLIMIT_FSIZE) a program either works or is told which call failed and why: no crash, no hang, no result that is
+ * no error of that call, and nothing is lost: when the limit is lifted, what can be repeated works.
+ */
+#include "job.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED true /* which takes terabytes of address space */
+#else
+#define SANITIZED false
+#endif
+
+#define GIB ((uint64_t)1 << 30)
+
+struct limit {
+    int resource;
+    rlim_t value;
+    bool late; /* after rinit */
+};
+
+static void set_limit(int resource, rlim_t value)
+{
+    struct rlimit l;
+
+    MUST(getrlimit(resource, &l) == 0, NULL);
+    l.rlim_cur = value < l.rlim_max ? value : l.rlim_max;
+    MUST(setrlimit(resource, &l) == 0, NULL);
+}
+
+static uint64_t memory_available(void)
+{
+    unsigned long long kib = 0;
+    char line[128];
+    FILE *f = fopen("/proc/meminfo", "re");
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL && sscanf(line, "MemAvailable: %llu", &kib) != 1)
+        ;
+    if (f != NULL)
+        fclose(f);
+    return (uint64_t)kib * 1024;
+}
+
+static int open_fds(void)
+{
+    int fd, n = 0;
+
+    for (fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+/* One message through a channel to oneself; 0, or how the first call that failed did. */
+static int one_message(rdma_op_t op, uint64_t heap, size_t bytes, const char **call, rch_t *of)
+{
+    static uint32_t ctx;
+    rmalloc_config_t w = channel_config(op, 0, true, heap), r = channel_config(op, 0, false, heap);
+    static rch_t writer, reader;
+    raddr_t d;
+    int rc;
+
+    w.timeout_ms = r.timeout_ms = 2000;
+    w.ctx = r.ctx = ctx++;
+    *of = NULL;
+    *call = "rpipe";
+    rc = rpipe(&writer, &w);
+    if (rc != 0)
+        return rc;
+    rc = rpipe(&reader, &r);
+    if (rc != 0) {
+        MUST(rclose(writer) == 0, writer);
+        return rc;
+    }
+    *call = "rpipe_wait";
+    rc = rpipe_wait(*of = writer);
+    if (rc == 0)
+        rc = rpipe_wait(*of = reader);
+    *call = "rmalloc";
+    if (rc == 0 && (d = rmalloc(*of = writer, bytes)) == ADDR_NULL)
+        rc = -errno;
+    if (rc == 0) {
+        fill(rmem(writer, d), bytes, 7);
+        *call = "rwrite";
+        rc = rwrite(*of = writer, d);
+    }
+    *call = "rread";
+    if (rc == 0)
+        rc = rread(*of = reader, &d, NULL);
+    if (rc == 0)
+        MUST(filled(rmem(reader, d), bytes, 7), reader);
+    *call = "rpipe_fd";
+    if (rc == 0) {
+        rc = rpipe_fd(*of = reader);
+        rc = rc >= 0 ? 0 : rc;
+    }
+    MUST(rclose(writer) == 0 && rclose(reader) == 0, writer);
+    return rc;
+}
+
+static bool is_want(int rc)
+{
+    return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
+           (rc == -ENOTSUP &&
+            strstr(rpipe_error(NULL), strerror(EMFILE)) != NULL); /* the backend cannot even be loaded */
+}
+
+/* ---- memory ---- */
+
+static int too_large(int rank, struct board *board, const void *arguments)
+{
+    uint64_t there = memory_available(), sizes[] = {there + there / 2, 4 * there, UINT64_C(1) << 45};
+    rdma_op_t op;
+    size_t i;
+    rch_t ch;
+    int rc;
+
+    (void)rank;
+    (void)board;
+    (void)arguments;
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    for (op = RDMA_PUT; op <= RDMA_GET; op++) {
+        for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+            rmalloc_config_t cfg = channel_config(op, 0, op == RDMA_GET, sizes[i]); /* the end that owns the heap */
+
+            cfg.allocator.unit_size = 1 << 16;
+            rc = rpipe(&ch, &cfg);
+            EXPECT(rc == -ENOMEM, "a heap of %llu MiB: %d (%s)", (unsigned long long)(sizes[i] >> 20), rc,
+                   rstrerror(rc));
+            EXPECT(strstr(rpipe_error(NULL), "MiB") != NULL && strstr(rpipe_error(NULL), "available") != NULL,
+                   "the sentence: %s", rpipe_error(NULL));
+        }
+    }
+    printf("%s\n", rpipe_error(NULL));
+    MUST(rexit() == 0, NULL);
+    return job_failures;
+}
+
+/* ---- a limit ---- */
+
+static int under_limit(int rank, struct board *board, const void *arguments)
+{
+    const struct limit *l = arguments;
+    const char *call = "rinit";
+    rlim_t value = l->value;
+    rch_t of = NULL;
+    int rc, again, before = open_fds();
+
+    setenv("RPIPE_TIMEOUT_MS", "3000", 1);
+    if (l->resource == RLIMIT_NOFILE)
+        value += (rlim_t)before;
+    if (!l->late)
+        set_limit(l->resource, value);
+    rc = rinit(NULL, NULL);
+    if (l->late) {
+        MUST(rc == 0, NULL);
+        set_limit(l->resource, l->resource == RLIMIT_NOFILE ? l->value + (rlim_t)open_fds() : l->value);
+    }
+    if (rc == 0)
+        rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
+    if (rc == 0)
+        rc = one_message(RDMA_GET, 8 << 20, 5 << 20, &call, &of);
+    set_limit(l->resource, RLIM_INFINITY);
+    rank_returned(board, rank, rc, of);
+    if (rc != 0) {
+        EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rstrerror(rc), rpipe_error(of));
+        EXPECT(strlen(rpipe_error(of)) > 12, "no sentence: %s", rpipe_error(of));
+    }
+    if (strcmp(call, "rinit") != 0) { /* what has been refused can be had later */
+        again = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
+        EXPECT(again == 0, "once the limit is lifted, after %d: %s: %d (%s): %s", rc, call, again, rstrerror(again),
+               rpipe_error(of));
+        EXPECT(rexit() == 0, "%s", rpipe_error(NULL));
+    } else {
+        EXPECT(open_fds() <= before + 1, "rinit failed and leaves %d descriptors",
+               open_fds() - before); /* +1: syslog and the like */
+    }
+    fflush(stdout);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static int try_limit(const struct limit *l, const char *what)
+{
+    struct job job;
+    int code = 1;
+
+    job_prepare(&job, 1);
+    job_start(&job, under_limit, l);
+    if (job_ended(&job, 0)) {
+        EXPECT(job_status_is(&job, 0, 0), "%s %llu%s: status 0x%x: %s", what, (unsigned long long)l->value,
+               l->late ? ", set after rinit" : "", job.status[0], job.board->rank[0].sentence);
+        code = atomic_load(&job.board->rank[0].code);
+        if (getenv("FAULTS_TELL") != NULL)
+            printf("%s %llu%s: %d, %s\n", what, (unsigned long long)l->value, l->late ? " late" : "", code,
+                   job.board->rank[0].sentence);
+    }
+    job_finish(&job);
+    return code;
+}
+
+static void sweep(int resource, const char *what, uint64_t from, uint64_t to, uint64_t step, bool late)
+{
+    struct limit l = {.resource = resource, .late = late};
+    int good = 0, refused = 0;
+
+    for (l.value = from; l.value <= to; l.value += step) {
+        if (try_limit(&l, what) == 0)
+            good++;
+        else
+            refused++;
+    }
+    printf("%s from %llu to %llu%s: %d times refused with a sentence, %d times good\n", what, (unsigned long long)from,
+           (unsigned long long)to, late ? ", set after rinit" : "", refused, good);
+    EXPECT(refused > 0 && good > 0, "the range of %s shows nothing", what);
+}
+
+/* ---- a limit at one of two ranks: the other is told ---- */
+
+/* Exactly so many more can be opened from here on. */
+static void leave_descriptors(int spare)
+{
+    int fd, last = 0, own[1024], n = 0;
+
+    for (fd = 0; fd < 1024; fd++)
+        last = fcntl(fd, F_GETFD) >= 0 ? fd : last;
+    set_limit(RLIMIT_NOFILE, (rlim_t)(last + 1 + spare));
+    while ((fd = dup(0)) >= 0)
+        own[n++] = fd;
+    MUST(errno == EMFILE && n >= spare, NULL);
+    while (spare-- > 0)
+        close(own[--n]);
+}
+
+static int poor_and_rich(int rank, struct board *board, const void *arguments)
+{
+    const int spare = *(const int *)arguments;
+    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 1, 1 << 20);
+    rch_t ch = NULL;
+    raddr_t d;
+    int rc;
+
+    setenv("RPIPE_TIMEOUT_MS", "3000", 1);
+    cfg.timeout_ms = 3000;
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    MUST(network_barrier() == 0 && network_barrier() == 0, NULL); /* after two, both connections stand */
+    cfg.ctx = 1;
+    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, ch); /* and the backend is loaded */
+    cfg.ctx = 0;
+    MUST(network_barrier() == 0, NULL);
+    if (rank == 1)
+        leave_descriptors(spare);
+    MUST(network_barrier() == 0, NULL);
+    rc = rpipe(&ch, &cfg);
+    if (rc == 0) {
+        rc = rpipe_wait(ch);
+        if (rc == 0 && rank == 1)
+            rc = (d = rmalloc(ch, 3000)) != ADDR_NULL ? rwrite(ch, d) : -errno;
+        else if (rc == 0)
+            rc = rread(ch, &d, NULL);
+        rank_returned(board, rank, rc, ch);
+        MUST(rclose(ch) == 0, ch);
+    } else {
+        rank_returned(board, rank, rc, NULL);
+    }
+    if (rank == 1)
+        set_limit(RLIMIT_NOFILE, RLIM_INFINITY);
+    (void)rexit();
+    return 0;
+}
+
+static void test_poor(void)
+{
+    struct job job;
+    int spare, rank;
+
+    for (spare = 0; spare < 8; spare++) {
+        job_prepare(&job, 2);
+        job_start(&job, poor_and_rich, &spare);
+        for (rank = 0; rank < 2; rank++) {
+            const struct board_rank *at = &job.board->rank[rank];
+
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d, %d descriptors: status 0x%x", rank,
+                   spare, job.status[rank]);
+            EXPECT(at->code == (spare == 0 ? -EMFILE : 0), "rank %d, %d descriptors: %d (%s): %s", rank, spare,
+                   at->code, rstrerror(at->code), at->sentence);
+            if (getenv("FAULTS_TELL") != NULL)
+                printf("%d descriptors at rank 1, rank %d: %d, %s\n", spare, rank, at->code, at->sentence);
+        }
+        job_finish(&job);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct job job;
+
+    (void)argc;
+    setenv("RPIPE_LOG", "error", 0);
+    job_prepare(&job, 1);
+    job_start(&job, too_large, NULL);
+    EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "heaps beyond the memory: status 0x%x", job.status[0]);
+    job_finish(&job);
+    sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 24, 1, false);
+    sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 12, 1, true);
+    sweep(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0, 12 << 20, 1 << 20, false);
+    test_poor();
+    if (!SANITIZED) {
+        sweep(RLIMIT_AS, "RLIMIT_AS", 4 << 20, 64 << 20, 1 << 20, false);
+        sweep(RLIMIT_AS, "RLIMIT_AS", 4 << 20, 64 << 20, 4 << 20, true);
+    }
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mp_soak.c: random traffic for a number of seconds; every byte, every order and every end is checked.
+ *
+ *     mp_soak [SECONDS] [seed=N] [-threads] [-sync]          2 s unless said otherwise
+ *
+ * Every rank has PUT and GET channels to itself and to two others, and from them. An incarnation of a channel
+ * carries a number of messages of random size, allocated ahead, written in another order than allocated, freed at
+ * random moments out of order, and looked at once more before they are freed; then the writer closes, or the reader
+ * does before that, and both open again. What the two ends have to agree on (sizes, numbers, who closes) both draw
+ * from the seed. One thread serves all ends of a rank without waiting, but for the naps, polls and short deadlines
+ * that are part of it; with -threads four do, and with -sync the ends are opened with thread_sync.
+ */
+#include "mp_check.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+
+#define EDGES_MOST 12 /* of one rank: writers and readers */
+#define AHEAD 5       /* messages allocated and not written */
+#define HELD 12       /* messages read and not freed */
+#define THREADS 4
+#define STUCK_MS 15000
+
+enum { LAST = 1, FINAL = 2 }; /* in the header of a message: the last of its incarnation; of the channel */
+
+struct held {
+    raddr_t d;
+    size_t size;
+    uint64_t key;
+};
+
+struct end {
+    bool writer, open, done;
+    int from, to;
+    uint32_t ctx;
+    uint64_t incarnation, number; /* messages in this one */
+    uint64_t messages, quit;      /* of this incarnation; the reader closes after so many (0: it does not) */
+    bool saw_last, saw_final, announced_final;
+    rch_t ch;
+    uint64_t size_most;
+    raddr_t ahead[AHEAD];
+    int n_ahead;
+    struct held held[HELD];
+    int n_held;
+};
+
+struct worker {
+    pthread_t thread;
+    struct end *end[2 * EDGES_MOST];
+    int ends;
+    uint64_t random; /* of this thread alone: timing, not contents */
+    uint64_t messages, bytes, incarnations, idle;
+};
+
+static struct end ends[2 * EDGES_MOST];
+static struct worker workers[THREADS];
+static int n_ends;
+static double stop_at;
+static bool thread_sync;
+
+static uint64_t mine(struct worker *w) { return mp_mix(w->random++); }
+static bool now_and_then(struct worker *w, unsigned one_in) { return mine(w) % one_in == 0; }
+
+/* ---- what both ends know ---- */
+
+static uint64_t common(const struct end *e, uint64_t what)
+{
+    return mp_mix(mp_key(e->from, e->to, e->ctx, e->incarnation) ^ mp_mix(what));
+}
+
+static void configure(const struct end *e, rmalloc_config_t *cfg)
+{
+    static const uint64_t heaps[] = {64, 1000, 4096, 1 << 16, 1 << 18, 3 << 20};
+    static const uint32_t units[] = {1, 8, 64, 4096}, slots[] = {2, 4, 16, 64, 512};
+
+    *cfg = (rmalloc_config_t)RMALLOC_CONFIG_DEFAULT;
+    cfg->allocator.op = e->ctx % 2 == 0 ? RDMA_PUT : RDMA_GET;
+    cfg->allocator.peer = e->writer ? e->to : e->from;
+    cfg->allocator.rdma_active = e->writer == (cfg->allocator.op == RDMA_PUT);
+    cfg->allocator.alloc_size = heaps[common(e, 1) % 6];
+    cfg->allocator.unit_size = units[common(e, 2) % 4];
+    cfg->slots = slots[common(e, 3) % 5];
+    cfg->ctx = e->ctx;
+    cfg->thread_sync = thread_sync;
+}
+
+static void begin(struct worker *w, struct end *e)
+{
+    rmalloc_config_t cfg;
+
+    e->incarnation++;
+    e->number = 0;
+    e->saw_last = false;
+    e->messages = 1 + common(e, 4) % (common(e, 5) % 8 == 0 ? 2000 : 100);
+    e->quit = common(e, 6) % 4 == 0 ? 1 + common(e, 7) % e->messages : 0;
+    configure(e, &cfg);
+    e->size_most = cfg.allocator.alloc_size;
+    cfg.thresholds.inline_max = (uint32_t)(mine(w) % 42);
+    cfg.watermark = (double)(mine(w) % 11) / 10;
+    cfg.timeout_ms = now_and_then(w, 8) ? (int)(mine(w) % 3) : 0;
+    CHECK_OK(NULL, rpipe(&e->ch, &cfg));
+    e->open = true;
+    w->incarnations++;
+    if (!e->writer && now_and_then(w, 4))
+        CHECK(e->ch, rpipe_fd(e->ch) >= 0);
+}
+
+static void finish(struct end *e)
+{
+    CHECK_OK(e->ch, rclose(e->ch)); /* drops what is held and what is ahead */
+    e->open = false;
+    e->n_ahead = e->n_held = 0;
+}
+
+static size_t size_of(const struct end *e, uint64_t number)
+{
+    uint64_t r = common(e, 1000 + number);
+
+    switch (r % 8) {
+    case 0:
+        return 0;
+    case 1:
+    case 2:
+    case 3:
+        return (r >> 8) % (e->size_most < 41 ? e->size_most + 1 : 41);
+    case 4:
+        return (r >> 8) % (e->size_most / 2 + 1);
+    default:
+        return (r >> 8) % (e->size_most / 64 + 1);
+    }
+}
+
+/* ---- the writer ---- */
+
+/* Of the blocks ahead, one that is large enough, beginning anywhere; or -1. */
+static int find_block(struct worker *w, const struct end *e, size_t size)
+{
+    int i, first = (int)(mine(w) % AHEAD);
+
+    for (i = 0; i < AHEAD; i++) {
+        int at = (first + i) % AHEAD;
+
+        if (at < e->n_ahead && rsize(e->ch, e->ahead[at]) >= size)
+            return at;
+    }
+    return -1;
+}
+
+static raddr_t take_block(struct end *e, int at)
+{
+    raddr_t d = e->ahead[at];
+
+    memmove(e->ahead + at, e->ahead + at + 1, sizeof(e->ahead[0]) * (size_t)(--e->n_ahead - at));
+    return d;
+}
+
+/* Allocates for the next message, or for one behind it; what stands in its way goes back unsent. 0: it did something. */
+static int allocate(struct worker *w, struct end *e)
+{
+    bool needed = find_block(w, e, size_of(e, e->number)) < 0;
+    size_t size = size_of(e, e->number + (needed ? 0 : (uint64_t)e->n_ahead));
+    raddr_t d = ADDR_NULL;
+    int rc = -ENOBUFS;
+
+    if (!needed && (e->n_ahead == AHEAD || e->number + (uint64_t)e->n_ahead >= e->messages))
+        return R_PENDING;
+    if (e->n_ahead < AHEAD) {
+        if (now_and_then(w, 8) && size < e->size_most) /* more than is written in the end */
+            size++;
+        if (now_and_then(w, 16))
+            rc = (d = rmalloc(e->ch, size)) != ADDR_NULL ? 0 : -errno;
+        else
+            rc = rmalloc_nb(e->ch, size, &d);
+    }
+    /* with thread_sync another thread could give back what stands in the way, so the answer is "not yet" */
+    if (needed && thread_sync && e->n_ahead > 0 && (rc == R_PENDING || rc == -ETIMEDOUT) && now_and_then(w, 16))
+        rc = -ENOBUFS;
+    if (rc == -ENOBUFS && needed) {
+        CHECK(e->ch, e->n_ahead > 0);
+        CHECK_OK(e->ch, rfree(e->ch, take_block(e, (int)(mine(w) % (uint64_t)e->n_ahead))));
+        return 0;
+    }
+    if (rc == -EPIPE)
+        return needed ? rc : R_PENDING;
+    if (rc == R_PENDING || rc == -ETIMEDOUT || rc == -ENOBUFS)
+        return R_PENDING;
+    CHECK_OK(e->ch, rc);
+    CHECK(e->ch, rsize(e->ch, d) == size);
+    e->ahead[e->n_ahead++] = d;
+    return 0;
+}
+
+/* The next message, in any of the blocks that are large enough. -> rwrite's answer, or R_PENDING */
+static int write_next(struct worker *w, struct end *e)
+{
+    size_t size = size_of(e, e->number);
+    int at = find_block(w, e, size), rc;
+    uint64_t flags = 0;
+    raddr_t d;
+
+    if (at < 0)
+        return R_PENDING;
+    d = e->ahead[at];
+    mp_fill(rmem(e->ch, d), size, common(e, 1000 + e->number));
+    if (e->number + 1 == e->messages)
+        flags = LAST | (e->announced_final ? FINAL : 0);
+    memcpy(network_header(e->ch, d), &(uint64_t){e->number << 2 | flags}, sizeof(uint64_t));
+    rc = rsize(e->ch, d) == size && now_and_then(w, 2) ? rwrite_nb(e->ch, d) : rwrite_n(e->ch, d, size);
+    if (rc != 0)
+        return rc;
+    take_block(e, at);
+    e->number++;
+    w->messages++;
+    w->bytes += size;
+    return 0;
+}
+
+static bool serve_writer(struct worker *w, struct end *e)
+{
+    int allocated = allocate(w, e), rc;
+
+    if (e->number == 0 && mp_now_ms() >= stop_at && e->quit == 0)
+        e->announced_final = true; /* before the first message: settled for this incarnation */
+    rc = write_next(w, e);
+    if (rc == -EPIPE || allocated == -EPIPE) {
+        CHECK(e->ch, e->quit != 0); /* only then may the reader have gone */
+        finish(e);
+        return true;
+    }
+    if (rc != R_PENDING && rc != -ETIMEDOUT)
+        CHECK_OK(e->ch, rc);
+    if (e->number == e->messages) {
+        e->done = e->announced_final;
+        finish(e);
+    }
+    return allocated == 0 || rc == 0;
+}
+
+/* ---- the reader ---- */
+
+static void free_one(struct worker *w, struct end *e)
+{
+    int i = (int)(mine(w) % (uint64_t)e->n_held);
+    struct held *h = &e->held[i];
+
+    CHECK(e->ch, mp_same(rmem(e->ch, h->d), h->size, h->key)); /* nobody has written there since */
+    CHECK_OK(e->ch, rfree(e->ch, h->d));
+    *h = e->held[--e->n_held];
+}
+
+static int read_next(struct worker *w, struct end *e)
+{
+    uint64_t header, key = common(e, 1000 + e->number);
+    size_t size;
+    raddr_t d;
+    int rc;
+
+    rc = now_and_then(w, 16) ? rread(e->ch, &d, &size) : rread_nb(e->ch, &d, &size);
+    if (rc != 0)
+        return rc;
+    memcpy(&header, network_header(e->ch, d), sizeof(header));
+    CHECK(e->ch, header >> 2 == e->number);
+    CHECK(e->ch, size == size_of(e, e->number) && rsize(e->ch, d) == size);
+    CHECK(e->ch, mp_same(rmem(e->ch, d), size, key));
+    CHECK(e->ch, ((header & LAST) != 0) == (e->number + 1 == e->messages));
+    e->saw_last = (header & LAST) != 0;
+    e->saw_final = (header & FINAL) != 0;
+    e->held[e->n_held++] = (struct held){d, size, key};
+    e->number++;
+    return 0;
+}
+
+static bool serve_reader(struct worker *w, struct end *e)
+{
+    int rc = R_PENDING;
+
+    if (e->n_held > 0 && (e->n_held == HELD || now_and_then(w, 3)))
+        free_one(w, e);
+    if (e->n_held < HELD)
+        rc = read_next(w, e);
+    if (rc == R_EOF) {
+        CHECK(e->ch, e->saw_last && e->number == e->messages);
+        e->done = e->saw_final;
+        if (now_and_then(w, 2))
+            while (e->n_held > 0)
+                free_one(w, e);
+        finish(e);
+        return true;
+    }
+    if (rc == R_PENDING || rc == -ETIMEDOUT)
+        return false;
+    CHECK_OK(e->ch, rc);
+    if (e->quit != 0 && e->number == e->quit)
+        finish(e);
+    return true;
+}
+
+/* ---- a rank ---- */
+
+/* Nothing to do: waits for anything, in one way or another. */
+static void idle(struct worker *w)
+{
+    rch_t readers[2 * EDGES_MOST];
+    int ready[2 * EDGES_MOST], n = 0, i, rc;
+
+    w->idle++;
+    if (now_and_then(w, 512))
+        usleep((unsigned)(mine(w) % 2000));
+    for (i = 0; i < w->ends; i++)
+        if (w->end[i]->open && !w->end[i]->writer)
+            readers[n++] = w->end[i]->ch;
+    if (n == 0 || !now_and_then(w, 32)) {
+        sched_yield();
+        return;
+    }
+    rc = rpipe_poll(readers, n, ready, 1);
+    CHECK(NULL, rc == 0 || rc == -ETIMEDOUT);
+}
+
+/* Nothing at all for STUCK_MS: says where every end stands, and gives up. */
+static void stuck(const struct worker *w)
+{
+    rpipe_stats_t st;
+    int i;
+
+    for (i = 0; i < w->ends; i++) {
+        const struct end *e = w->end[i];
+
+        memset(&st, 0, sizeof(st));
+        if (e->open)
+            CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
+        fprintf(stderr,
+                "rank %d: %s of %d>%d ctx %u: incarnation %llu (%u), %s, message %llu of %llu, quit %llu, %d ahead, %d "
+                "held, next of %zu "
+                "bytes, heap %llu of %llu, %u slots; %s\n",
+                mp_rank, e->writer ? "writer" : "reader", e->from, e->to, e->ctx, (unsigned long long)e->incarnation,
+                st.incarnation,
+                e->done   ? "done"
+                : e->open ? "open"
+                          : "closed",
+                (unsigned long long)e->number, (unsigned long long)e->messages, (unsigned long long)e->quit, e->n_ahead,
+                e->n_held, size_of(e, e->number), (unsigned long long)st.heap_used, (unsigned long long)st.heap_bytes,
+                st.slots, e->open ? rpipe_error(e->ch) : "");
+    }
+    CHECK(NULL, !"nothing has moved for a long time");
+}
+
+static void *serve(void *argument)
+{
+    struct worker *w = argument;
+    double moved = mp_now_ms();
+    int i, live;
+
+    do {
+        bool did = false;
+
+        for (i = 0, live = 0; i < w->ends; i++) {
+            struct end *e = w->end[i];
+
+            if (e->done)
+                continue;
+            live++;
+            if (!e->open) {
+                if (now_and_then(w, 8)) /* one end is late now and then */
+                    begin(w, e);
+                continue;
+            }
+            if (e->writer ? serve_writer(w, e) : serve_reader(w, e))
+                did = true;
+        }
+        if (did)
+            moved = mp_now_ms();
+        else if (live > 0)
+            idle(w);
+        if (live > 0 && mp_now_ms() - moved > STUCK_MS)
+            stuck(w);
+    } while (live > 0);
+    return NULL;
+}
+
+static void add_edge(int from, int to, uint32_t ctx)
+{
+    int side;
+
+    for (side = 0; side < 2; side++)
+        if ((side == 0 ? from : to) == mp_rank)
+            ends[n_ends++] = (struct end){.writer = side == 0, .from = from, .to = to, .ctx = ctx};
+}
+
+static long resident_kib(void)
+{
+    long pages = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    if (f == NULL || fscanf(f, "%*d %ld", &pages) != 1)
+        pages = 0;
+    if (f != NULL)
+        fclose(f);
+    return pages * (sysconf(_SC_PAGESIZE) / 1024);
+}
+
+int main(int argc, char **argv)
+{
+    long seconds = mp_number(argc, argv, 2), before;
+    int rank, i, threads = mp_asked(argc, argv, "-threads") ? THREADS : 1;
+    uint32_t ctx;
+    struct worker sum = {0};
+
+    thread_sync = mp_asked(argc, argv, "-sync");
+    mp_begin(argc, argv, 1);
+    for (rank = 0; rank < mp_ranks; rank++) {
+        for (ctx = 0; ctx < 2; ctx++) {
+            add_edge(rank, rank, ctx);
+            if (mp_ranks > 1)
+                add_edge(rank, (rank + 1) % mp_ranks, ctx);
+            if (mp_ranks > 3)
+                add_edge(rank, (rank + 3) % mp_ranks, ctx);
+        }
+    }
+    before = resident_kib();
+    stop_at = mp_now_ms() + 1e3 * (double)seconds;
+    for (i = 0; i < n_ends; i++)
+        workers[i % threads].end[workers[i % threads].ends++] = &ends[i];
+    for (i = 0; i < threads; i++) {
+        workers[i].random = mp_seed * 31 + (uint64_t)mp_rank * 1000003 + (uint64_t)i * 7919;
+        CHECK(NULL, pthread_create(&workers[i].thread, NULL, serve, &workers[i]) == 0);
+    }
+    for (i = 0; i < threads; i++) {
+        CHECK(NULL, pthread_join(workers[i].thread, NULL) == 0);
+        sum.messages += workers[i].messages;
+        sum.bytes += workers[i].bytes;
+        sum.incarnations += workers[i].incarnations;
+    }
+    printf("rank %d: %llu messages, %.1f MiB written, %llu ends opened, resident %ld KiB before, %ld after\n", mp_rank,
+           (unsigned long long)sum.messages, (double)sum.bytes / (1 << 20), (unsigned long long)sum.incarnations,
+           before, resident_kib());
+    CHECK(NULL, sum.messages > 0);
+    mp_end();
+    return 0;
+}
