@@ -144,6 +144,98 @@ static int too_large(int rank, struct board *board, const void *arguments)
     return job_failures;
 }
 
+/* ---- the memory of a control group: the kernel kills who exceeds it ---- */
+
+#define GROUP_MIB 96
+
+static bool write_file(const char *directory, const char *name, const char *text)
+{
+    char path[512];
+    bool good;
+    FILE *f;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, name);
+    f = fopen(path, "we");
+    if (f == NULL)
+        return false;
+    good = fputs(text, f) >= 0;
+    return fclose(f) == 0 && good;
+}
+
+/* A group with a limit below that of this process, and one without below that; or false, where that may not be. */
+static bool make_groups(char outer[400], char inner[420])
+{
+    char line[256], text[32], own[256] = "";
+    FILE *f = fopen("/proc/self/cgroup", "re");
+    bool first = false;
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        if (strstr(line, ":memory:") != NULL) {
+            first = true;
+            snprintf(own, sizeof(own), "%s", strstr(line, ":memory:") + 8);
+        } else if (!first && strncmp(line, "0::", 3) == 0) {
+            snprintf(own, sizeof(own), "%s", line + 3);
+        }
+    }
+    if (f != NULL)
+        fclose(f);
+    snprintf(outer, 400, "/sys/fs/cgroup%s%s/rmalloc-%d", first ? "/memory" : "", strcmp(own, "/") == 0 ? "" : own,
+             (int)getpid());
+    snprintf(inner, 420, "%s/inner", outer);
+    snprintf(text, sizeof(text), "%llu", (unsigned long long)GROUP_MIB << 20);
+    if (mkdir(outer, 0755) != 0)
+        return false;
+    if (!first)
+        (void)write_file(outer, "cgroup.subtree_control", "+memory");
+    if (write_file(outer, first ? "memory.limit_in_bytes" : "memory.max", text) && mkdir(inner, 0755) == 0)
+        return true;
+    rmdir(outer);
+    return false;
+}
+
+static int in_group(int rank, struct board *board, const void *arguments)
+{
+    const char *call;
+    char text[32];
+    rch_t of;
+    int rc;
+
+    snprintf(text, sizeof(text), "%d", (int)getpid());
+    if (!write_file(arguments, "cgroup.procs", text))
+        return 77;
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    rc = one_message(RDMA_PUT, (uint64_t)4 * GROUP_MIB << 20, 5000, &call, &of);
+    rank_returned(board, rank, rc, of);
+    EXPECT(rc == -ENOMEM && strstr(rpipe_error(NULL), "control group") != NULL, "%s: %d: %s", call, rc,
+           rpipe_error(NULL));
+    rc = one_message(RDMA_GET, 16 << 20, 12 << 20, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    MUST(rexit() == 0, NULL);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static void test_group(void)
+{
+    char outer[400], inner[420];
+    struct job job;
+
+    if (!make_groups(outer, inner)) {
+        printf("control groups: left out, none can be made here\n");
+        return;
+    }
+    job_prepare(&job, 1);
+    job_start(&job, in_group, inner);
+    if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
+        printf("control groups: left out, none can be entered here\n");
+    else
+        EXPECT(job_status_is(&job, 0, 0), "in a control group of %d MiB: status 0x%x", GROUP_MIB, job.status[0]);
+    printf("%s\n", job.board->rank[0].sentence);
+    job_finish(&job);
+    rmdir(inner);
+    rmdir(outer);
+}
+
 /* ---- a limit ---- */
 
 static int under_limit(int rank, struct board *board, const void *arguments)
@@ -308,6 +400,7 @@ int main(int argc, char **argv)
     job_start(&job, too_large, NULL);
     EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "heaps beyond the memory: status 0x%x", job.status[0]);
     job_finish(&job);
+    test_group();
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 24, 1, false);
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 12, 1, true);
     sweep(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0, 12 << 20, 1 << 20, false);

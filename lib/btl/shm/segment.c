@@ -46,31 +46,68 @@ static uint64_t read_number(const char *path, const char *key, uint64_t scale)
     return number * scale;
 }
 
-/* What the memory controller of this process still allows (cgroup version 2, then 1). */
+/* What one control group still allows; UINT64_MAX where it says nothing. Files in memory make room when they have to. */
+static uint64_t group_left(const char *directory, bool second)
+{
+    char path[640];
+    uint64_t most, used, files;
+
+    snprintf(path, sizeof(path), "%s/%s", directory, second ? "memory.max" : "memory.limit_in_bytes");
+    most = read_number(path, NULL, 1);
+    snprintf(path, sizeof(path), "%s/%s", directory, second ? "memory.current" : "memory.usage_in_bytes");
+    used = read_number(path, NULL, 1);
+    if (most == UINT64_MAX || used == UINT64_MAX)
+        return UINT64_MAX;
+    snprintf(path, sizeof(path), "%s/memory.stat", directory);
+    files = read_number(path, second ? "\ninactive_file " : "\ntotal_inactive_file ", 1);
+    if (files != UINT64_MAX)
+        used -= files < used ? files : used;
+    return most > used ? most - used : 0;
+}
+
+/* From the group of this process up to the root of what is mounted: every level has its limit. */
+static uint64_t groups_left(const char *mounted, const char *group, bool second)
+{
+    char path[512];
+    uint64_t least = UINT64_MAX, left;
+    size_t root = strlen(mounted);
+    char *slash;
+
+    if (snprintf(path, sizeof(path), "%s%s", mounted, group) >= (int)sizeof(path))
+        return UINT64_MAX;
+    for (;;) {
+        left = group_left(path, second);
+        least = left < least ? left : least;
+        slash = strrchr(path, '/');
+        if (slash == NULL || slash < path + root)
+            return least;
+        *slash = '\0';
+    }
+}
+
+/* What the memory controllers of this process still allow (cgroup version 1 or 2, or both mounted). */
 static uint64_t cgroup_left(void)
 {
-    char line[512], path[640];
-    uint64_t most = UINT64_MAX, used = UINT64_MAX;
+    uint64_t least = UINT64_MAX, left = UINT64_MAX;
+    char line[512], *group;
     FILE *f = fopen("/proc/self/cgroup", "re");
 
     if (f == NULL)
         return UINT64_MAX;
     while (fgets(line, sizeof(line), f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        if (strncmp(line, "0::", 3) == 0) {
-            snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.max", line + 3);
-            most = read_number(path, NULL, 1);
-            snprintf(path, sizeof(path), "/sys/fs/cgroup%s/memory.current", line + 3);
-            used = read_number(path, NULL, 1);
-        } else if (strstr(line, ":memory:") != NULL) {
-            most = read_number("/sys/fs/cgroup/memory/memory.limit_in_bytes", NULL, 1);
-            used = read_number("/sys/fs/cgroup/memory/memory.usage_in_bytes", NULL, 1);
-        }
+        group = strchr(line, ':');
+        group = group != NULL ? strchr(group + 1, ':') : NULL;
+        if (group == NULL)
+            continue;
+        if (strncmp(line, "0::", 3) == 0)
+            left = groups_left("/sys/fs/cgroup", group + 1, true);
+        else if (strstr(line, ":memory:") != NULL)
+            left = groups_left("/sys/fs/cgroup/memory", group + 1, false);
+        least = left < least ? left : least;
     }
     fclose(f);
-    if (most == UINT64_MAX || used == UINT64_MAX)
-        return UINT64_MAX;
-    return most > used ? most - used : 0;
+    return least;
 }
 
 static int enough_memory(size_t bytes, char *why, size_t why_bytes)
