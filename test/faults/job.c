@@ -42,7 +42,7 @@ uint64_t seed_of(int argc, char **argv)
 
 /* ---- the job ---- */
 
-/* A port that is free at this moment. Rank 0 takes it soon; that somebody else is faster is improbable, and would show. */
+/* A port that is free now. Rank 0 takes it soon; that somebody else is faster is improbable, and would show. */
 static void free_port(char port[8])
 {
     struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};

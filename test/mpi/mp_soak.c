@@ -2,20 +2,23 @@
 /*
  * mp_soak.c: random traffic for a number of seconds; every byte, every order and every end is checked.
  *
- *     mp_soak [SECONDS] [seed=N] [-threads] [-sync]          2 s unless said otherwise
+ *     mp_soak [SECONDS] [seed=N] [-threads] [-sync] [-signals]          2 s unless said otherwise
  *
  * Every rank has PUT and GET channels to itself and to two others, and from them. An incarnation of a channel
  * carries a number of messages of random size, allocated ahead, written in another order than allocated, freed at
  * random moments out of order, and looked at once more before they are freed; then the writer closes, or the reader
  * does before that, and both open again. What the two ends have to agree on (sizes, numbers, who closes) both draw
  * from the seed. One thread serves all ends of a rank without waiting, but for the naps, polls and short deadlines
- * that are part of it; with -threads four do, and with -sync the ends are opened with thread_sync.
+ * that are part of it; with -threads four do, and with -sync the ends are opened with thread_sync,
+ * and with -signals a handler interrupts whatever is going on, a thousand times a second.
  */
 #include "mp_check.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <sys/time.h>
 
 #define EDGES_MOST 12 /* of one rank: writers and readers */
 #define AHEAD 5       /* messages allocated and not written */
@@ -380,6 +383,18 @@ static void *serve(void *argument)
     return NULL;
 }
 
+static void interrupted(int sig) { (void)sig; }
+
+/* Without SA_RESTART, so that system calls really end with EINTR. */
+static void start_signals(void)
+{
+    const struct sigaction action = {.sa_handler = interrupted};
+    const struct itimerval every = {{0, 1000}, {0, 1000}};
+
+    CHECK(NULL, sigaction(SIGALRM, &action, NULL) == 0);
+    CHECK(NULL, setitimer(ITIMER_REAL, &every, NULL) == 0);
+}
+
 static void add_edge(int from, int to, uint32_t ctx)
 {
     int side;
@@ -419,6 +434,8 @@ int main(int argc, char **argv)
                 add_edge(rank, (rank + 3) % mp_ranks, ctx);
         }
     }
+    if (mp_asked(argc, argv, "-signals"))
+        start_signals();
     before = resident_kib();
     stop_at = mp_now_ms() + 1e3 * (double)seconds;
     for (i = 0; i < n_ends; i++)

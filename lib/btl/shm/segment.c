@@ -46,7 +46,7 @@ static uint64_t read_number(const char *path, const char *key, uint64_t scale)
     return number * scale;
 }
 
-/* What one control group still allows; UINT64_MAX where it says nothing. Files in memory make room when they have to. */
+/* What one control group still allows; UINT64_MAX: it says nothing. Files in memory make room when they have to. */
 static uint64_t group_left(const char *directory, bool second)
 {
     char path[640];
