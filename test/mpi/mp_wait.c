@@ -75,6 +75,7 @@ static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
 {
     rch_t w, r;
     raddr_t d;
+    int ready;
 
     if (mp_ranks == 1)
         return;
@@ -97,6 +98,7 @@ static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
         CHECK_OK(NULL, mp_open(&r, false, 1, ctx, op, HEAP, 2));
         mp_compute(30);
         mp_read_free(r, HEAP, mp_key(1, 0, ctx, 0));
+        CHECK_OK(r, rpipe_poll(&r, 1, &ready, -1)); /* the second one is there, and stays unread */
         mp_compute(30);
         CHECK_OK(r, rclose(r));
     } else if (mp_rank == 1) {
