@@ -108,8 +108,7 @@ static int join_attempt(struct rch *ch, void *arguments)
     if ((notice & NOTICE_MET) != 0)
         return join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if ((notice & NOTICE_LEFT) != 0)
-        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
-                    "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
+        return fail(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
     if (channel_peer_died(ch, notice))
         return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
                     "rpipe_wait: rank %d died before it was joined", ch->peer);
