@@ -21,9 +21,12 @@
 #define ROOMY_YIELD_US 200
 #define CROWDED_SPIN_US 1
 #define CROWDED_YIELD_US 20
+#define YIELD_DEAR_US 500    /* a yield that took so long gave its time slice to somebody else's work */
+#define YIELD_NOT_FOR_MS 100 /* after one such: who sleeps is woken before that work, who yields waits behind it */
 #define NAP_FIRST_US 50
 #define NAP_MOST_US 1000
 
+static _Atomic int64_t no_yield_before; /* adaptive waiting of this process sleeps at once until then */
 static int64_t spin_ns = ROOMY_SPIN_US * 1000, yield_ns = ROOMY_YIELD_US * 1000;
 
 void wait_configure(int local_ranks)
@@ -55,7 +58,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         break;
     default:
         w->yield_from = now + spin_ns;
-        w->sleep_from = w->yield_from + yield_ns;
+        w->sleep_from = w->yield_from + (now < atomic_load_explicit(&no_yield_before, memory_order_relaxed) ? 0 : yield_ns);
     }
     if (w->sleep_from <= now)
         w->phase = WAIT_YIELDING; /* the first step decides */
@@ -109,6 +112,8 @@ int wait_step(struct waiter *w)
     } else if (now < w->sleep_from) {
         w->phase = WAIT_YIELDING;
         sched_yield();
+        if (clock_now() - now > YIELD_DEAR_US * 1000)
+            atomic_store_explicit(&no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
     } else if (w->word == NULL) {
         nap(w->nap_us);
         w->sleeps++;
