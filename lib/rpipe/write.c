@@ -211,8 +211,7 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
         w->heap_sent++;
     }
     wake_reader(ch);
-    if (sent + SLOTS_AHEAD < w->limit) /* else the reader has not read it yet */
-        cpu_prefetch_write(&ch->slot[(sent + SLOTS_AHEAD) & ch->mask]);
+    cpu_prefetch_write(&ch->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     w->allocated--;
     ch->bytes += bytes;
 }
