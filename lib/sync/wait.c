@@ -58,7 +58,9 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         break;
     default:
         w->yield_from = now + spin_ns;
-        w->sleep_from = w->yield_from + (now < atomic_load_explicit(&no_yield_before, memory_order_relaxed) ? 0 : yield_ns);
+        w->sleep_from = w->yield_from;
+        if (now >= atomic_load_explicit(&no_yield_before, memory_order_relaxed))
+            w->sleep_from += yield_ns;
     }
     if (w->sleep_from <= now)
         w->phase = WAIT_YIELDING; /* the first step decides */
