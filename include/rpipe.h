@@ -26,7 +26,7 @@ int rpipe_exit(void);                   /* collective; closes what is open; does
 /* ---- channel ---- */
 
 int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg); /* does not wait for the peer */
-int rpipe_wait(rch_t ch);                                /* until both ends are joined */
+int rpipe_wait(rch_t ch);                               /* until both ends are joined */
 int rpipe_close(rch_t ch);
 int rpipe_set_timeout(rch_t ch, int ms); /* -1 waits for ever */
 

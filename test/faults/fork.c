@@ -182,7 +182,7 @@ static int leaves_a_child(int rank, struct board *board, const void *arguments)
     rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 1, 1 << 15);
     const bool joined = *(const bool *)arguments;
     raddr_t d;
-    rch_t ch;
+    rch_t ch = NULL;
     int rc;
 
     MUST(rinit(NULL, NULL) == 0, NULL);

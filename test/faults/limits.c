@@ -323,7 +323,7 @@ static void leave_descriptors(int spare)
 
     for (fd = 0; fd < 1024; fd++)
         last = fcntl(fd, F_GETFD) >= 0 ? fd : last;
-    set_limit(RLIMIT_NOFILE, (rlim_t)(last + 1 + spare));
+    set_limit(RLIMIT_NOFILE, (rlim_t)last + 1 + (rlim_t)spare);
     while ((fd = dup(0)) >= 0)
         own[n++] = fd;
     MUST(errno == EMFILE && n >= spare, NULL);

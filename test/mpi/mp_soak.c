@@ -200,7 +200,7 @@ static int write_next(struct worker *w, struct end *e)
 {
     size_t size = size_of(e, e->number);
     int at = find_block(w, e, size), rc;
-    uint64_t flags = 0;
+    uint64_t flags = 0, header;
     raddr_t d;
 
     if (at < 0)
@@ -209,7 +209,8 @@ static int write_next(struct worker *w, struct end *e)
     mp_fill(rmem(e->ch, d), size, common(e, 1000 + e->number));
     if (e->number + 1 == e->messages)
         flags = LAST | (e->announced_final ? FINAL : 0);
-    memcpy(network_header(e->ch, d), &(uint64_t){e->number << 2 | flags}, sizeof(uint64_t));
+    header = e->number << 2 | flags;
+    memcpy(network_header(e->ch, d), &header, sizeof(header));
     rc = rsize(e->ch, d) == size && now_and_then(w, 2) ? rwrite_nb(e->ch, d) : rwrite_n(e->ch, d, size);
     if (rc != 0)
         return rc;

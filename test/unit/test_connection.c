@@ -185,7 +185,6 @@ static void test_damaged_streams(void **state)
         int result = 0, i, fds[CONTROL_FDS_MAX] = {0};
         uint64_t gone = 0;
         struct message *m;
-        ssize_t n;
 
         make_pair(&from, &to);
         for (i = 0; i < 3; i++) { /* with more, or fewer, descriptors than it says */
@@ -207,7 +206,7 @@ static void test_damaged_streams(void **state)
         }
         connection_send(from, &gone);
         shutdown(from->fd, SHUT_WR);
-        while (result >= 0 && (n = connection_receive(to, why, sizeof(why))) > 0) {
+        while (result >= 0 && connection_receive(to, why, sizeof(why)) > 0) {
             while ((result = connection_frame(to, &frame, &body, why, sizeof(why))) == 1)
                 connection_consume(to, frame);
         }
