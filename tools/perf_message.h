@@ -3,7 +3,8 @@
  * perf_message.h: one message, from memory to release, inline in the loops that are timed.
  *
  * `mode` is a constant at every call, so that a loop has no branch for what it does not do. Filling is memset(3), reading
- * is a sum over all words: the fastest usual ways to write and to read memory, so that the pipe cannot hide behind them.
+ * is a sum over all words: the fastest usual ways to write and to read memory, so that the pipe cannot hide behind them. What
+ * is shorter than a cache line is stored word by word, as a program stores a number, without a call.
  */
 #ifndef TOOLS_PERF_MESSAGE_H
 #define TOOLS_PERF_MESSAGE_H
@@ -19,7 +20,19 @@ typedef uint64_t perf_words __attribute__((vector_size(32)));
 
 extern volatile uint64_t perf_sink; /* where sums go, so that they are not optimized away */
 
-PERF_INLINE void perf_fill(void *mem, size_t size, uint64_t sequence) { memset(mem, (int)(sequence & 0xff), size); }
+PERF_INLINE void perf_fill(void *mem, size_t size, uint64_t sequence)
+{
+    char *p = mem, *end = p + size;
+
+    if (size >= 64) {
+        memset(mem, (int)(sequence & 0xff), size);
+        return;
+    }
+    for (; end - p >= 8; p += 8)
+        memcpy(p, &sequence, 8);
+    for (; p < end; p++)
+        *p = (char)sequence;
+}
 
 PERF_INLINE uint64_t perf_sum(const void *mem, size_t size)
 {
@@ -33,8 +46,10 @@ PERF_INLINE uint64_t perf_sum(const void *mem, size_t size)
         a += wa;
         b += wb;
     }
-    a += b;
-    sum = a[0] + a[1] + a[2] + a[3];
+    if (size >= 64) {
+        a += b;
+        sum = a[0] + a[1] + a[2] + a[3];
+    }
     for (; end - p >= 8; p += 8) {
         memcpy(&word, p, 8);
         sum += word;
