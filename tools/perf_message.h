@@ -46,10 +46,8 @@ PERF_INLINE uint64_t perf_sum(const void *mem, size_t size)
         a += wa;
         b += wb;
     }
-    if (size >= 64) {
-        a += b;
-        sum = a[0] + a[1] + a[2] + a[3];
-    }
+    a += b;
+    sum = a[0] + a[1] + a[2] + a[3];
     for (; end - p >= 8; p += 8) {
         memcpy(&word, p, 8);
         sum += word;
