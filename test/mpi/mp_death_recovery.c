@@ -57,7 +57,7 @@ static void to_the_dead(rch_t ch)
 
 int main(int argc, char **argv)
 {
-    rch_t put, get, out, ring[2];
+    rch_t put = NULL, get = NULL, out = NULL, ring[2];
     int last, next, before;
     char byte = 1;
     uint64_t sent;

@@ -286,7 +286,7 @@ void segment_unmap(struct segment *s)
 
 int segment_query(char *why, size_t why_bytes)
 {
-    struct segment s;
+    struct segment s = {NULL, 0};
     int fd = -1, rc = segment_make(1, false, false, &s, &fd, why, why_bytes);
 
     if (rc != 0)
