@@ -54,6 +54,7 @@ struct btl_remote {
 /* What a backend may ask of its surroundings. */
 struct btl_host {
     int rank;
+    int log_level; /* enum log_level: a module has a log of its own */
     bool debug;
     /* To the same backend in the peer, by the control network; FIFO with the halves of channels. -ENOTSUP: no way for fds */
     int (*tell)(int peer, const void *body, size_t bytes, const int *fds, int nfds);

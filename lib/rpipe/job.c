@@ -101,7 +101,8 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
-    host = (struct btl_host){*rank, setting_number(SET_DEBUG) != 0, tell_backend, fd_path};
+    host =
+        (struct btl_host){*rank, (int)setting_number(SET_LOG), setting_number(SET_DEBUG) != 0, tell_backend, fd_path};
     rc = btl_start(&host);
     if (rc == 0)
         rc = control_start(&hooks, deadline, why, why_bytes);

@@ -412,6 +412,8 @@ static int shm_open(const struct btl_host *host, struct btl **out, char *why, si
         return -ENOMEM;
     }
     btl->host = *host;
+    log_set_level((enum log_level)host->log_level);
+    log_set_rank(host->rank);
     pthread_mutex_init(&btl->lock, NULL);
     hash_init(&btl->kinds);
     hash_init(&btl->windows);
