@@ -210,6 +210,9 @@ static inline void wake_writer(struct rch *ch)
 /* ---- credit.c: the writer's view of the credit line ---- */
 int credit_fetch(struct rch *ch); /* 0, or -EPROTO: the line cannot be */
 
+/* ---- read.c ---- */
+bool unheard_message(const struct rch *ch); /* the writer is joined and has written, this end is not joined yet */
+
 /* ---- write.c ---- */
 int write_unalloc(struct rch *ch, struct rdesc *d); /* rfree of the writer */
 

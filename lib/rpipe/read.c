@@ -14,6 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define HALF_MOST_NS (100 * NS_PER_MS)
+
 static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint64_t b)
 {
     char reason[192];
@@ -156,14 +158,36 @@ static int checked(struct rch *ch, struct rdesc *d)
     return rc == 0 ? 0 : nonsense(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
 }
 
+/* This end is not joined. An end that was opened to a peer that is gone has no ring. */
+bool unheard_message(const struct rch *ch) { return !ch->late && ch->slot != NULL && ring_slot_ready(&ch->slot[0], 1); }
+
+/*
+ * There is a message, but this end is not joined: so the writer is, its half is with the kernel, and our service thread is
+ * about to hear it. What rwrite or rflush has promised to be visible is worth that moment, once in the life of a channel,
+ * also to a call that does not wait.
+ */
+static NOINLINE uint32_t await_half(struct rch *ch, uint32_t notice)
+{
+    struct waiter w;
+
+    wait_begin(&w, &ch->own_wake, clock_now() + HALF_MOST_NS, true);
+    while ((notice & (NOTICE_JOINED | NOTICE_FAILED | NOTICE_DEAD)) == 0 && wait_step(&w) == 0)
+        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    wait_end(&w);
+    return notice;
+}
+
 static int read_attempt(struct rch *ch, void *arguments)
 {
     struct read_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     struct slot *s = &ch->slot[ch->r.nread & ch->mask];
-    bool joined = (notice & NOTICE_JOINED) != 0, there;
+    bool joined, there;
     int rc = R_PENDING, ended;
 
+    if ((notice & NOTICE_JOINED) == 0 && unheard_message(ch))
+        notice = await_half(ch, notice);
+    joined = (notice & NOTICE_JOINED) != 0;
     there = joined && ring_slot_ready(s, ch->r.nread + 1);
     if (!there && (notice & NOTICE_EVENT) != 0) {
         there = event_drain(ch, joined);
