@@ -482,6 +482,7 @@ static void rank_forks(int rank, int size)
     before = count_sockets();
     rank_start(&hooks);
     barrier();
+    CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0); /* our connection stands: no socket is being made now */
     CHECK(count_sockets() > before);
     child = fork();
     CHECK(child >= 0);
