@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -46,25 +47,28 @@ typedef struct rmalloc_allocator_config {
     rdma_op_t op;                  /* who moves the payload: PUT the writer, GET the reader */
     int peer;                      /* rank of the other end; may be one's own */
     bool rdma_active;              /* this end moves it: the writer of a PUT pipe, the reader of a GET pipe */
-    rmalloc_algorithm_t algorithm; /* NEXT_FIT; the others are -ENOTSUP in this version */
+    rmalloc_algorithm_t algorithm; /* which free block a request gets; other than NEXT_FIT: with tags or channel */
     uint32_t unit_size;            /* bytes per unit of allocation, a power of two, at most 1 MiB */
     uint64_t alloc_size;           /* bytes of the heap, at least 1, at most 2^31 units */
     ratomic_op_t atomic_type;      /* for RDMA_ATOMIC */
     uint64_t seed;                 /* for RANDOM_FIT */
-    uint64_t reserved[4];
+    uint64_t max_alloc_size;       /* bytes that the heap may grow to when it stays full; 0: it does not grow */
+    uint64_t reserved[3];
 } rmalloc_allocator_config_t;
 
 typedef struct rmalloc_thresholds {
-    uint32_t inline_max;  /* largest message that rides in its slot, bytes, 0..40; ~0: 40. Here */
-    uint32_t fetch_ahead; /* GET where memory is not shared: messages fetched ahead of rread; 0: default. Here */
-    uint64_t reserved[4];
+    uint32_t inline_max;    /* largest message that rides in its slot, bytes, 0..40; ~0: 40. Here */
+    uint32_t fetch_ahead;   /* GET where memory is not shared: messages fetched ahead of rread; 0: default. Here */
+    uint32_t grow_after_us; /* writer: a heap that may grow does so when it has been full for so long; 0: 1000. Here */
+    uint32_t zero;
+    uint64_t reserved[3];
 } rmalloc_thresholds_t;
 
 typedef struct rmalloc_config {
     uint32_t version;                     /* RMALLOC_CONFIG_VERSION, from RMALLOC_CONFIG_DEFAULT */
     uint32_t ctx;                         /* which of the pipes from this writer to this reader, from 0 */
     rmalloc_allocator_config_t allocator; /* see above */
-    rmalloc_sync_t sync;                  /* NET_SYNC_BLOCKS; the others are -ENOTSUP in this version */
+    rmalloc_sync_t sync;                  /* how freed memory comes back; NET_SYNC_BLOCKS: with NEXT_FIT only */
     int timeout_ms;                       /* deadline of calls; -1 none, RPIPE_TIMEOUT_AUTO the setting. Here */
     double watermark;                     /* share of ring or heap in use at which credits are fetched, 0..1. Here */
     uint32_t slots;                       /* of the ring, a power of two, 2..65536; 0: the setting RPIPE_SLOTS */
@@ -74,7 +78,9 @@ typedef struct rmalloc_config {
     bool huge_pages;                      /* for the heap, where this machine has any to give. Here */
     const char *btl;                      /* "shm"; NULL: the best that reaches the peer */
     rmalloc_thresholds_t thresholds;
-    uint64_t reserved[8];
+    uint32_t sync_queue; /* tags and channel: heap messages that may be written and not known to be freed; 0: default */
+    uint32_t zero;
+    uint64_t reserved[7];
 } rmalloc_config_t;
 
 #define RMALLOC_CONFIG_VERSION 1u
@@ -83,10 +89,10 @@ typedef struct rmalloc_config {
 /* clang-format off */
 #define RMALLOC_CONFIG_DEFAULT                                                                                         \
     {   RMALLOC_CONFIG_VERSION, 0,                                                                                     \
-        { RDMA_PUT, -1, false, NEXT_FIT, 64, 0, RATOMIC_XOR, 0, { 0, 0, 0, 0 } },                                      \
+        { RDMA_PUT, -1, false, NEXT_FIT, 64, 0, RATOMIC_XOR, 0, 0, { 0, 0, 0 } },                                      \
         NET_SYNC_BLOCKS, RPIPE_TIMEOUT_AUTO, -1.0, 0, 0, 0, false, false, NULL,                                        \
-        { UINT32_MAX, 0, { 0, 0, 0, 0 } },                                                                             \
-        { 0, 0, 0, 0, 0, 0, 0, 0 } }
+        { UINT32_MAX, 0, 0, 0, { 0, 0, 0 } },                                                                          \
+        0, 0, { 0, 0, 0, 0, 0, 0, 0 } }
 /* clang-format on */
 
 /* ---- memory of a channel ---- */
@@ -113,8 +119,27 @@ typedef struct rdma_vmem_stats {
     uint64_t frees;
     uint64_t failures;    /* that did not fit at that moment */
     uint64_t blocks_used; /* handed out now */
-    uint64_t reserved[6];
+    uint64_t blocks_free; /* pieces that the free and the stuck memory is in */
+    uint64_t segments;    /* 1, and one for each rdma_vmem_grow() */
+    uint64_t metadata;    /* bytes of descriptors and index: what the allocator itself uses */
+    uint64_t reserved[3];
 } rdma_vmem_stats_t;
+
+typedef enum {
+    RDMA_BLOCK_FREE = 0,
+    RDMA_BLOCK_USED = 1, /* handed out */
+    RDMA_BLOCK_STUCK = 2 /* next-fit: given back or skipped, and not yet usable */
+} rdma_block_state_t;
+
+typedef struct rdma_vmem_block {
+    uint64_t offset; /* bytes from the beginning of the range */
+    uint64_t bytes;  /* length of the block: whole units, but for a short one at the end */
+    uint64_t size;   /* RDMA_BLOCK_USED: bytes that were asked for */
+    raddr_t d;       /* RDMA_BLOCK_USED, else ADDR_NULL */
+    rdma_block_state_t state;
+    uint32_t segment; /* from 0: which of the segments it lies in */
+    uint64_t reserved[2];
+} rdma_vmem_block_t;
 
 /* buffer: the range, unit-aligned; or NULL, for a range that is not mapped here (a shadow). It stays the caller's. */
 rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg);
@@ -122,7 +147,14 @@ int rmalloc_vmem_destroy(rdma_vmem_t *vmem);
 raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size);
 int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d);
 void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d);
-uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d); /* bytes from the beginning of the range */
+int rmalloc_vmem_set(rdma_vmem_t *vmem, raddr_t d, const void *from); /* copies as many bytes as were asked for */
+size_t rmalloc_vmem_size(rdma_vmem_t *vmem, raddr_t d);               /* bytes that were asked for */
+uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d);           /* bytes from the beginning of the range */
+/* One more segment behind the last; no block will lie in two. buffer: as in create; NULL exactly where that was. */
+int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes);
+/* Every block, by address. A visitor that returns other than 0 ends it; its value is returned. */
+int rmalloc_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg);
+int rmalloc_vmem_dump(rdma_vmem_t *vmem, FILE *to); /* statistics, a map, every block: for people */
 int rmalloc_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *stats);
 int rmalloc_vmem_check(rdma_vmem_t *vmem); /* every invariant; -EUCLEAN and a logged sentence where one is broken */
 
@@ -163,6 +195,17 @@ static inline int rdma_vmem_destroy(rdma_vmem_t *vmem) { return rmalloc_vmem_des
 static inline raddr_t rdmalloc(rdma_vmem_t *vmem, size_t size) { return rmalloc_vmem_alloc(vmem, size); }
 static inline int rdmafree(rdma_vmem_t *vmem, raddr_t d) { return rmalloc_vmem_free(vmem, d); }
 static inline void *getmem(rdma_vmem_t *vmem, raddr_t d) { return rmalloc_vmem_ptr(vmem, d); }
+static inline int setmem(rdma_vmem_t *vmem, raddr_t d, const void *from) { return rmalloc_vmem_set(vmem, d, from); }
+static inline size_t rdma_vmem_size(rdma_vmem_t *vmem, raddr_t d) { return rmalloc_vmem_size(vmem, d); }
+static inline int rdma_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
+{
+    return rmalloc_vmem_grow(vmem, buffer, bytes);
+}
+static inline int rdma_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg)
+{
+    return rmalloc_vmem_walk(vmem, visit, arg);
+}
+static inline int rdma_vmem_dump(rdma_vmem_t *vmem, FILE *to) { return rmalloc_vmem_dump(vmem, to); }
 static inline uint64_t rdma_vmem_offset(rdma_vmem_t *vmem, raddr_t d) { return rmalloc_vmem_offset(vmem, d); }
 static inline int rdma_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *st) { return rmalloc_vmem_stats(vmem, st); }
 static inline int rdma_vmem_check(rdma_vmem_t *vmem) { return rmalloc_vmem_check(vmem); }

@@ -64,7 +64,14 @@ typedef struct rpipe_stats {
     uint64_t heap_used;       /* of it, as far as this end knows */
     uint32_t slots;           /* of the ring */
     uint32_t incarnation;     /* how often this end has opened this id */
-    uint64_t reserved[8];
+    uint64_t stalls_queue;    /* calls that found sync_queue messages outstanding (writer, tags and channel) */
+    uint64_t returned;        /* heap messages whose memory has come back (writer), or was given back (reader) */
+    uint64_t grows;           /* segments that the heap has grown by */
+    uint64_t grow_refused; /* times that there was no memory to grow; the next three are of the last growth (writer): */
+    uint64_t grow_at;      /* how many messages had been written, */
+    uint64_t grow_request; /* how many bytes were asked for and did not fit, */
+    uint64_t grow_waited_us; /* and for how long the heap had been full, microseconds */
+    uint64_t reserved[1];
 } rpipe_stats_t;
 
 int rpipe_stats(rch_t ch, rpipe_stats_t *st);
