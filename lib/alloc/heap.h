@@ -34,8 +34,20 @@ struct rdesc *heap_alloc(struct heap *h, size_t size);
  * use; -ENOMEM no memory for another descriptor. */
 int heap_alloc_error(const struct heap *h);
 void heap_free(struct heap *h, struct rdesc *d); /* d is DESC_OWNED or DESC_SENT, and of this heap */
-uint64_t heap_bytes(const struct heap *h);       /* of the range: the largest request that an empty heap satisfies */
-uint64_t heap_bytes_used(const struct heap *h);  /* handed out, in whole units, but for a short one at the end */
+/* One more segment behind the last, at the next whole unit. 0, -EINVAL (base or bytes; more than 2^31 units), -ENOMEM. */
+int heap_grow(struct heap *h, void *base, uint64_t bytes);
+uint64_t heap_bytes(const struct heap *h);           /* of all segments */
+uint64_t heap_largest_segment(const struct heap *h); /* the largest request that an empty heap satisfies */
+/* The largest request that would succeed if every block that is DESC_SENT came back now: what unsent memory stands in the way
+ * of. Walks blocks: for slow paths. */
+uint64_t heap_unsent_room(const struct heap *h);
+/* Takes exactly `size` bytes at `offset`, in whole units: a second instance follows the first. FIRST_FIT only. NULL: they are
+ * not all free, not in one segment, or not at a unit; or as heap_alloc(). */
+struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size);
+/* Every block by address, gaps and what waits too; ends at a visitor's value other than 0, and returns it. */
+int heap_walk(const struct heap *h, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg);
+int heap_dump(const struct heap *h, FILE *to);  /* statistics, a map, every block; 0 or -errno of the stream */
+uint64_t heap_bytes_used(const struct heap *h); /* handed out, in whole units, but for a short one at the end */
 void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats);
 int heap_check(const struct heap *h, char *why, size_t why_bytes); /* 0 or -EUCLEAN and the invariant that is broken */
 
