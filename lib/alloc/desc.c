@@ -8,20 +8,40 @@
 #include "alloc/desc.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CHUNK 16u  /* an idle channel pays 2 KiB */
-#define LAST_CHUNK 8192u /* 1 MiB */
+#define FIRST_CHUNK 16u /* an idle channel pays 1 or 2 KiB */
+#define LAST_CHUNK 8192u
 
 struct desc_chunk {
     struct desc_chunk *next;
     uint32_t count;
-    struct rdesc desc[]; /* alignment of a cache line, and so of the chunk */
+    char desc[] __attribute__((aligned(CACHE_LINE)));
 };
 
-void desc_pool_init(struct desc_pool *pool, uint32_t limit) { *pool = (struct desc_pool){.limit = limit}; }
+uint32_t desc_owner_id(void)
+{
+    static _Atomic uint32_t last;
+    uint32_t id;
+
+    do
+        id = (atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1) & DESC_OWNER_MOST;
+    while (id == 0);
+    return id;
+}
+
+static struct rdesc *desc_at(const struct desc_pool *pool, const struct desc_chunk *chunk, uint32_t i)
+{
+    return (struct rdesc *)(void *)((uintptr_t)chunk->desc + (size_t)i * pool->stride);
+}
+
+void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride)
+{
+    *pool = (struct desc_pool){.limit = limit, .stride = stride};
+}
 
 void desc_pool_destroy(struct desc_pool *pool)
 {
@@ -31,7 +51,7 @@ void desc_pool_destroy(struct desc_pool *pool)
         next = chunk->next;
         free(chunk);
     }
-    *pool = (struct desc_pool){.limit = pool->limit};
+    *pool = (struct desc_pool){.limit = pool->limit, .stride = pool->stride};
 }
 
 int desc_pool_grow(struct desc_pool *pool)
@@ -46,7 +66,7 @@ int desc_pool_grow(struct desc_pool *pool)
         count = LAST_CHUNK;
     if (count > pool->limit - pool->made)
         count = pool->limit - pool->made;
-    bytes = sizeof(*chunk) + count * sizeof(struct rdesc);
+    bytes = sizeof(*chunk) + (size_t)count * pool->stride;
     chunk = aligned_alloc(CACHE_LINE, bytes);
     if (chunk == NULL)
         return -ENOMEM;
@@ -56,7 +76,7 @@ int desc_pool_grow(struct desc_pool *pool)
     pool->chunks = chunk;
     pool->made += count;
     while (count-- > 0) /* backwards, so that they are taken in the order of their addresses */
-        desc_put(pool, &chunk->desc[count]);
+        desc_put(pool, desc_at(pool, chunk, count));
     return 0;
 }
 
@@ -67,8 +87,8 @@ bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d)
 
     for (chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
         distance = (uintptr_t)d - (uintptr_t)chunk->desc;
-        if (distance < chunk->count * sizeof(*d))
-            return distance % sizeof(*d) == 0;
+        if (distance < (size_t)chunk->count * pool->stride)
+            return distance % pool->stride == 0;
     }
     return false;
 }
@@ -82,7 +102,7 @@ int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, u
     for (chunk = pool->chunks; chunk != NULL; chunk = chunk->next) {
         made += chunk->count;
         for (i = 0; i < chunk->count; i++)
-            idle += chunk->desc[i].state == DESC_POOLED;
+            idle += desc_at(pool, chunk, i)->state == DESC_POOLED;
     }
     for (d = pool->free; d != NULL && listed <= made; d = d->link, listed++) {
         if (!desc_pool_holds(pool, d)) {

@@ -39,7 +39,8 @@ struct heap {
     uint64_t round_up; /* bytes of a unit - 1, to be added, */
     uint64_t whole;    /* and its complement, to be masked with: the next whole unit */
     char *base;        /* where the range is mapped, or NULL */
-    const void *owner; /* of blocks in use: the heap itself, or whoever it was made for */
+    uint32_t owner;    /* of blocks in use: an id of its own, or of whoever it was made for */
+    uint32_t whose;    /* desc_owned_by(owner) */
     uint32_t shift;    /* log2 of the bytes of a unit */
     rmalloc_algorithm_t algorithm;
     bool plain; /* vmem.c: next-fit, and nothing to check after an operation */

@@ -82,11 +82,13 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->whole = ~h->round_up;
     h->shift = (uint32_t)__builtin_ctz(cfg->unit_size);
     h->base = cfg->base;
-    h->owner = cfg->owner != NULL ? cfg->owner : h;
+    h->owner = cfg->owner != 0 ? cfg->owner : desc_owner_id();
+    h->whose = desc_owned_by(h->owner);
     h->bytes = cfg->bytes;
     h->algorithm = cfg->algorithm;
     h->ops = fits[cfg->algorithm].ops;
-    desc_pool_init(&h->pool, cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT);
+    desc_pool_init(&h->pool, cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT,
+                   sizeof(struct rdesc));
     error = h->ops->open(h, cfg);
     if (error != 0) {
         free(h);

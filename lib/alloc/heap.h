@@ -19,7 +19,7 @@ struct heap_config {
     void *base;               /* where the range is mapped, aligned to a unit; or NULL */
     uint32_t max_descriptors; /* blocks that may be handed out or waiting; 0: DESC_LIMIT_DEFAULT */
     uint64_t seed;
-    const void *owner; /* what the owner of a block in use is set to; NULL: the heap */
+    uint32_t owner; /* what the owner of a block in use is set to; 0: an id of the heap's own */
 };
 
 struct heap; /* = rdma_vmem_t */

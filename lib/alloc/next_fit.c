@@ -198,9 +198,9 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d)
 static int next_fit_open(struct heap *h, const struct heap_config *cfg)
 {
     (void)cfg;
-    h->list = (struct rdesc){.state = DESC_POOLED, .owner = h->owner};
+    h->list = (struct rdesc){.state = DESC_POOLED, .owner = h->owner & DESC_OWNER_MOST};
     h->last = &h->list;
-    h->gap = (struct rdesc){.state = DESC_GAP, .owner = h->owner};
+    h->gap = (struct rdesc){.state = DESC_GAP, .owner = h->owner & DESC_OWNER_MOST};
     settle(h, 0);
     return 0;
 }

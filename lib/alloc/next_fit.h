@@ -38,8 +38,7 @@ static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint
     d->size = size;
     d->offset = offset;
     d->units = (uint32_t)(need >> h->shift);
-    d->state = DESC_OWNED;
-    d->owner = h->owner;
+    d->whose = h->whose;
     d->prev = last;
     if (UNLIKELY(head > h->mark)) {
         h->peak += head - h->mark;

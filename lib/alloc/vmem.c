@@ -106,10 +106,7 @@ static int check_after(struct heap *h, const char *call)
     return error;
 }
 
-static inline bool owned(const struct heap *h, const struct rdesc *d)
-{
-    return d->owner == h && d->state == DESC_OWNED;
-}
+static inline bool owned(const struct heap *h, const struct rdesc *d) { return d->whose == h->whose; }
 
 /* Why `d` is not a block that the user of `h` owns, or NULL. */
 static const char *misuse(const struct heap *h, const struct rdesc *d)
@@ -122,7 +119,7 @@ static const char *misuse(const struct heap *h, const struct rdesc *d)
         return "what is given is no descriptor of this instance";
     if (d->state != DESC_OWNED)
         return "the descriptor has been freed";
-    if (d->owner != h)
+    if (d->owner != h->owner)
         return "the descriptor belongs to another instance or to a channel";
     return NULL;
 }

@@ -75,11 +75,11 @@ struct reader {
 struct rch {
     /* first line: every call */
     _Atomic uint32_t notice;
-    bool fences;   /* no membarrier between the two processes */
-    uint64_t mask; /* slots - 1 */
-    struct slot *slot;
-    struct ring_control *control;
-    struct credit_line *credit;
+    uint32_t whose; /* of a descriptor that this end's user owns: desc_owned_by(id) */
+    uint32_t mask;  /* slots - 1 */
+    bool fences;    /* no membarrier between the two processes */
+    struct ring_area *ring;
+    struct credit_area *credit;
     struct desc_pool pool; /* writer: of inline messages; reader: of all */
 
     union {
@@ -88,6 +88,7 @@ struct rch {
     } __attribute__((aligned(CACHE_LINE)));
 
     /* seldom */
+    uint32_t id; /* owner of descriptors */
     uint64_t bytes, credit_fetches, stalls_ring, stalls_heap, wakes __attribute__((aligned(CACHE_LINE)));
     _Atomic uint64_t sleeps; /* counted by a thread that holds no lock */
     int timeout_ms;
@@ -180,7 +181,7 @@ static inline _Atomic uint32_t *own_wake_word(struct rch *ch, uint32_t notice)
 {
     if ((notice & NOTICE_JOINED) == 0)
         return &ch->own_wake;
-    return (notice & NOTICE_WRITER) != 0 ? &ch->control->writer_wake : &ch->control->reader_wake;
+    return (notice & NOTICE_WRITER) != 0 ? &ch->ring->control.writer_wake : &ch->ring->control.reader_wake;
 }
 
 /*
@@ -197,13 +198,13 @@ static inline struct heap *writer_heap(const struct rch *ch, uint32_t notice)
 /* After a store that may end the peer's wait. */
 static inline void wake_reader(struct rch *ch)
 {
-    if (UNLIKELY(wake_look(&ch->control->reader_wake, ch->fences)))
+    if (UNLIKELY(wake_look(&ch->ring->control.reader_wake, ch->fences)))
         ch->wakes++;
 }
 
 static inline void wake_writer(struct rch *ch)
 {
-    if (UNLIKELY(wake_look(&ch->control->writer_wake, ch->fences)))
+    if (UNLIKELY(wake_look(&ch->ring->control.writer_wake, ch->fences)))
         ch->wakes++;
 }
 

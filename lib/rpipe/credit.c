@@ -29,12 +29,12 @@ static void schedule(struct writer *w, uint64_t sent, uint64_t read)
 int credit_fetch(struct rch *ch)
 {
     struct writer *w = &ch->w;
-    uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = ch->mask + 1,
+    uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = (uint64_t)ch->mask + 1,
              known = w->limit - slots;
     /* acquire: pairs with the release in read_take, so that a slot is copied out before it is overwritten, */
-    uint64_t read = atomic_load_explicit(&ch->credit->slots_read, memory_order_acquire);
+    uint64_t read = atomic_load_explicit(&ch->credit->line.slots_read, memory_order_acquire);
     /* and with the release in the reader's rfree: its last look at a block comes before our next store there */
-    uint64_t freed = atomic_load_explicit(&ch->credit->heap_freed, memory_order_acquire);
+    uint64_t freed = atomic_load_explicit(&ch->credit->line.heap_freed, memory_order_acquire);
 
     ch->credit_fetches++;
     if (read - known > sent - known)

@@ -41,7 +41,7 @@ bool event_drain(struct rch *ch, bool joined)
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
     if (!joined)
         return false;
-    if (ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1)) {
+    if (ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1)) {
         channel_kick(ch);
         return true;
     }

@@ -50,7 +50,7 @@ static int make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
         .base = base,
         .max_descriptors = ch->cfg.max_descriptors,
         .seed = ch->cfg.allocator.seed,
-        .owner = ch,
+        .owner = ch->id,
     };
     int rc = heap_create(&ch->w.heap, &c);
 
@@ -83,8 +83,7 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
     /* a flag of the past must never be taken for one of the future, nor a byte of a heap that lay there for a credit */
     memset(ch->ring_piece.base, 0, ring_area_bytes(ch->cfg.slots));
     memset(ch->credit_piece.base, 0, sizeof(struct credit_line));
-    ch->control = &((struct ring_area *)ch->ring_piece.base)->control;
-    ch->slot = ((struct ring_area *)ch->ring_piece.base)->slot;
+    ch->ring = ch->ring_piece.base;
     ch->credit = ch->credit_piece.base;
     if (owns_heap(ch))
         ch->r.heap_base = ch->heap_piece.base;
@@ -213,8 +212,7 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
         if (!owns_heap(ch))
             rc = make_heap(ch, ch->heap_remote.base, why, why_bytes);
         if (rc == 0) {
-            ch->control = &((struct ring_area *)ch->ring_remote.base)->control;
-            ch->slot = ((struct ring_area *)ch->ring_remote.base)->slot;
+            ch->ring = ch->ring_remote.base;
             ch->credit = ch->credit_remote.base;
         }
     } else if (rc == 0 && !owns_heap(ch)) {

@@ -29,7 +29,9 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     ch->event_fd = ch->event_arm = -1;
     ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
-    desc_pool_init(&ch->pool, cfg->max_descriptors);
+    ch->id = desc_owner_id();
+    ch->whose = desc_owned_by(ch->id);
+    desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
     if (writer) {
         ch->w.limit = cfg->slots;
         ch->w.look_step = (uint64_t)(cfg->watermark * cfg->slots);
@@ -147,7 +149,7 @@ static int close_attempt(struct rch *ch, void *arguments)
         if ((notice & NOTICE_JOINED) != 0) {
             /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
             /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
-            atomic_store_explicit(&ch->control->final, final + 1, memory_order_release);
+            atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
             wake_reader(ch);
             if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
                 channel_kick(ch);

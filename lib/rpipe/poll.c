@@ -22,9 +22,9 @@ static bool is_ready(struct rch *ch)
         return true;
     if ((notice & NOTICE_JOINED) == 0)
         return (notice & NOTICE_BYE) != 0 || unheard_message(ch) || channel_peer_died(ch, notice);
-    if (ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1))
+    if (ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1))
         return true;
-    return (notice & NOTICE_BYE) != 0 || atomic_load_explicit(&ch->control->final, memory_order_acquire) != 0 ||
+    return (notice & NOTICE_BYE) != 0 || atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
            channel_peer_died(ch, notice);
 }
 

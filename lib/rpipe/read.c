@@ -65,15 +65,14 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
         return channel_no_descriptor(ch, call, ch->r.held);
     kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
     d->header = s->header;
-    d->owner = ch;
     if (LIKELY(kind == SLOT_INLINE)) {
         bytes = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
         if (UNLIKELY(bytes > DESC_INLINE_MAX)) {
             desc_put(&ch->pool, d);
             return nonsense(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
         }
-        memcpy(d->payload, s->payload, DESC_INLINE_MAX);
-        d->mem = d->payload;
+        memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
+        d->mem = desc_payload(d);
         d->size = bytes;
         d->units = 0;
     } else {
@@ -87,12 +86,12 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
         if (UNLIKELY(rc != 0))
             return rc;
     }
-    d->state = DESC_OWNED;
+    d->whose = ch->whose;
     r->nread++;
     r->held++;
     ch->bytes += d->size;
     /* release: the slot is copied before the writer may overwrite it. Pairs with credit_fetch */
-    atomic_store_explicit(&ch->credit->slots_read, r->nread, memory_order_release);
+    atomic_store_explicit(&ch->credit->line.slots_read, r->nread, memory_order_release);
     wake_writer(ch);
     *out = d;
     if (size != NULL)
@@ -106,11 +105,11 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
 static int at_end(struct rch *ch, uint32_t notice)
 {
     /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
-    uint64_t nread = ch->r.nread, final = atomic_load_explicit(&ch->control->final, memory_order_acquire);
+    uint64_t nread = ch->r.nread, final = atomic_load_explicit(&ch->ring->control.final, memory_order_acquire);
 
     if (final == 0 && (notice & NOTICE_BYE) != 0)
         final = ch->bye_final + 1; /* it closed before it was joined: the line was out of its reach */
-    if (final == 0 || ring_slot_ready(&ch->slot[nread & ch->mask], nread + 1))
+    if (final == 0 || ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1))
         return 0;
     if (final == nread + 1)
         return 1;
@@ -134,7 +133,7 @@ static int no_more(struct rch *ch, const char *call, uint32_t notice)
         return fail(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
     }
     if (channel_peer_died(ch, notice)) {
-        if ((notice & NOTICE_JOINED) != 0 && ring_slot_ready(&ch->slot[ch->r.nread & ch->mask], ch->r.nread + 1))
+        if ((notice & NOTICE_JOINED) != 0 && ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1))
             return R_PENDING; /* look again: the last thing that it did */
         return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu", call,
                     ch->peer, (unsigned long long)ch->r.nread);
@@ -159,7 +158,10 @@ static int checked(struct rch *ch, struct rdesc *d)
 }
 
 /* This end is not joined. An end that was opened to a peer that is gone has no ring. */
-bool unheard_message(const struct rch *ch) { return !ch->late && ch->slot != NULL && ring_slot_ready(&ch->slot[0], 1); }
+bool unheard_message(const struct rch *ch)
+{
+    return !ch->late && ch->ring != NULL && ring_slot_ready(&ch->ring->slot[0], 1);
+}
 
 /*
  * There is a message, but this end is not joined: so the writer is, its half is with the kernel, and our service thread is
@@ -181,14 +183,13 @@ static int read_attempt(struct rch *ch, void *arguments)
 {
     struct read_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    struct slot *s = &ch->slot[ch->r.nread & ch->mask];
     bool joined, there;
     int rc = R_PENDING, ended;
 
     if ((notice & NOTICE_JOINED) == 0 && unheard_message(ch))
         notice = await_half(ch, notice);
     joined = (notice & NOTICE_JOINED) != 0;
-    there = joined && ring_slot_ready(s, ch->r.nread + 1);
+    there = joined && ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
     if (!there && (notice & NOTICE_EVENT) != 0) {
         there = event_drain(ch, joined);
         notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* what else kicked, and has been drained */
@@ -196,7 +197,7 @@ static int read_attempt(struct rch *ch, void *arguments)
             return read_attempt(ch, arguments);
     }
     if (there && (notice & NOTICE_FAILED) == 0)
-        rc = read_take(ch, a->call, s, &a->d, &a->size);
+        rc = read_take(ch, a->call, &ch->ring->slot[ch->r.nread & ch->mask], &a->d, &a->size);
     if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
         rc = checked(ch, a->d);
     if (rc != R_PENDING)
@@ -241,9 +242,9 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
     if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY))
         return read_slow(ch, call, d, size, wait);
     next = ch->r.nread;
-    s = &ch->slot[next & ch->mask];
+    s = &ch->ring->slot[next & ch->mask];
     if (LIKELY(ring_slot_ready(s, next + 1))) {
-        __builtin_prefetch(&ch->slot[(next + READ_AHEAD) & ch->mask]);
+        __builtin_prefetch(&ch->ring->slot[(next + READ_AHEAD) & ch->mask]);
         return read_take(ch, call, s, d, size);
     }
     if (!wait)
@@ -288,7 +289,7 @@ static inline void publish_prefix(struct rch *ch)
     if (d == NULL)
         r->newest = NULL;
     /* release: the user's last look at the memory comes before the writer's next store there. Pairs with credit_fetch */
-    atomic_store_explicit(&ch->credit->heap_freed, r->heap_freed, memory_order_release);
+    atomic_store_explicit(&ch->credit->line.heap_freed, r->heap_freed, memory_order_release);
     wake_writer(ch);
 }
 
@@ -310,9 +311,9 @@ static int free_attempt(struct rch *ch, void *arguments)
 
     if (d == NULL)
         return fail(ch, -EINVAL, "rfree: the descriptor is ADDR_NULL");
-    if (d->owner != ch || d->state != DESC_OWNED)
+    if (d->whose != ch->whose)
         return fail(ch, -EINVAL, "rfree: the descriptor %s",
-                    d->owner != ch ? "belongs to another channel" : "was given back already");
+                    d->owner != ch->id ? "belongs to another channel" : "was given back already");
     if (ch->checked)
         check_freed(ch, d);
     read_free(ch, d);
@@ -333,7 +334,7 @@ static NOINLINE int free_slow(struct rch *ch, struct rdesc *d)
 int rmalloc_free(rch_t ch, raddr_t d)
 {
     if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY || d == NULL ||
-                 d->owner != ch || d->state != DESC_OWNED))
+                 d->whose != ch->whose))
         return free_slow(ch, d);
     read_free(ch, d);
     return 0;
@@ -346,7 +347,7 @@ static inline bool is_message(rch_t ch, raddr_t d)
     /* the notice first: the descriptors of a closed end are gone */
     return LIKELY(ch != NULL && d != NULL &&
                   (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_CLOSED | NOTICE_FORKED)) == 0 &&
-                  d->owner == ch && d->state == DESC_OWNED);
+                  d->whose == ch->whose);
 }
 
 static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)

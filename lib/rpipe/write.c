@@ -23,11 +23,10 @@ static inline struct rdesc *give_inline(struct rch *ch, size_t size)
 
     if (UNLIKELY(d == NULL))
         return NULL;
-    d->mem = d->payload;
+    d->mem = desc_payload(d);
     d->size = size;
     d->units = 0;
-    d->state = DESC_OWNED;
-    d->owner = ch;
+    d->whose = ch->whose;
     d->header = 0;
     ch->w.allocated++;
     return d;
@@ -180,7 +179,7 @@ static NOINLINE void kick_if_event(struct rch *ch)
 /* There is a free slot, and d is the user's: hands it over. */
 static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
 {
-    struct slot *s = &ch->slot[sent & ch->mask];
+    struct slot *s = &ch->ring->slot[sent & ch->mask];
     struct writer *w = &ch->w;
 
     atomic_store_explicit(&w->sent, sent + 1,
@@ -189,9 +188,9 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     if (d->units == 0) {
         /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
         if (bytes <= sizeof(uint64_t))
-            memcpy(s->payload, d->payload, sizeof(uint64_t));
+            memcpy(s->payload, desc_payload(d), sizeof(uint64_t));
         else
-            memcpy(s->payload, d->payload, DESC_INLINE_MAX);
+            memcpy(s->payload, desc_payload(d), DESC_INLINE_MAX);
         s->kind = SLOT_INLINE;
         s->bytes = (uint8_t)bytes;
         ring_slot_publish(s, sent + 1);
@@ -211,14 +210,14 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
         w->heap_sent++;
     }
     wake_reader(ch);
-    cpu_prefetch_write(&ch->slot[(sent + SLOTS_AHEAD) & ch->mask]);
+    cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     w->allocated--;
     ch->bytes += bytes;
 }
 
 static inline bool is_users(const struct rch *ch, const struct rdesc *d)
 {
-    return LIKELY(d != NULL && d->state == DESC_OWNED && d->owner == ch);
+    return LIKELY(d != NULL && d->whose == ch->whose);
 }
 
 static NOINLINE int not_users(struct rch *ch, const char *call, const struct rdesc *d)

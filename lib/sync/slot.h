@@ -68,6 +68,12 @@ struct credit_line {
 };
 static_assert(sizeof(struct credit_line) == CACHE_LINE, "one line");
 
+/* In the reader's memory; the writer only reads it. With tags: the queue behind the line, so that one READ gets both. */
+struct credit_area {
+    struct credit_line line;
+    _Atomic uint64_t tag[];
+};
+
 static inline size_t ring_area_bytes(uint32_t slots)
 {
     return sizeof(struct ring_area) + (size_t)slots * sizeof(struct slot);

@@ -125,9 +125,9 @@ static void lie_to_reader(const struct lie *lie, rdma_op_t op)
         receive_one(p.r, i == 1 ? 500 : 24, (uint64_t)i);
     }
     if (lie->final != 0) {
-        atomic_store(&p.w->control->final, lie->final);
+        atomic_store(&p.w->ring->control.final, lie->final);
     } else {
-        slot = &p.w->slot[3];
+        slot = &p.w->ring->slot[3];
         memcpy(slot, &lie->slot, offsetof(struct slot, flag));
         ring_slot_publish(slot, 4);
     }
@@ -156,15 +156,15 @@ static void lie_with_flags(void)
     }
     MUST(rpipe_set_timeout(p.r, SHORT_MS) == 0, p.r);
     for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
-        atomic_store(&p.w->slot[3].flag, flags[i]);
+        atomic_store(&p.w->ring->slot[3].flag, flags[i]);
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == -ETIMEDOUT, "flag %llu: rread gave %d", (unsigned long long)flags[i], rc);
     }
-    atomic_store(&p.w->control->reader_wake, 0xffffffffu); /* nor are wake words of anybody's making more than noise */
-    atomic_store(&p.w->control->writer_wake, 77);
+    atomic_store(&p.w->ring->control.reader_wake, 0xffffffffu); /* nor are wake words of anybody's making more than noise */
+    atomic_store(&p.w->ring->control.writer_wake, 77);
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == -ETIMEDOUT, "wake words: rread gave %d", rc);
-    atomic_store(&p.w->slot[3].flag, 0);
+    atomic_store(&p.w->ring->slot[3].flag, 0);
     send_one(p.w, 24, 3);
     receive_one(p.r, 24, 3);
     pair_close(p);
@@ -180,7 +180,7 @@ static void lie_with_numbers(void)
     raddr_t d;
 
     for (i = 0; rc == 0 && i <= units; i++) {
-        slot = &p.w->slot[i % SLOTS];
+        slot = &p.w->ring->slot[i % SLOTS];
         memset(slot, 0, offsetof(struct slot, flag));
         slot->kind = SLOT_HEAP;
         slot->heap.offset = i % units * 64;
@@ -201,9 +201,9 @@ static void lie_twice(void)
 
     send_one(p.w, 500, 1);
     MUST(rread(p.r, &d, NULL) == 0, p.r);
-    p.w->slot[1] = p.w->slot[0];
-    p.w->slot[1].heap.offset += 64;
-    ring_slot_publish(&p.w->slot[1], 2);
+    p.w->ring->slot[1] = p.w->ring->slot[0];
+    p.w->ring->slot[1].heap.offset += 64;
+    ring_slot_publish(&p.w->ring->slot[1], 2);
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == (p.r->checked ? -EPROTO : 0), "overlap: %d", rc);
     pair_close(p);
@@ -239,8 +239,8 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
     for (i = 0; i < 4; i++)
         send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
     MUST(credit_fetch(p.w) == 0, p.w);
-    atomic_store(&p.r->credit->slots_read, lie->read);
-    atomic_store(&p.r->credit->heap_freed, lie->freed);
+    atomic_store(&p.r->credit->line.slots_read, lie->read);
+    atomic_store(&p.r->credit->line.heap_freed, lie->freed);
     MUST(rpipe_set_timeout(p.w, SHORT_MS) == 0, p.w);
     for (i = 0; rc == 0 && i < 3 * SLOTS; i++) {
         errno = 0;
@@ -272,7 +272,7 @@ static void *scribbles(void *argument)
 
     while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
         uint64_t x = draw(&s->random);
-        struct slot *slot = &s->p.r->slot[x >> 8 & (SLOTS - 1)];
+        struct slot *slot = &s->p.r->ring->slot[x >> 8 & (SLOTS - 1)];
         volatile uint64_t *word = (volatile uint64_t *)(void *)slot + (x >> 16 & 7);
         uint64_t value = x >> 24 & 1 ? draw(&s->random) : draw(&s->random) % (2 * HEAP);
 
@@ -280,17 +280,17 @@ static void *scribbles(void *argument)
             value %= 64;
         switch (x & 15) {
         case 0:
-            atomic_store_explicit(&s->p.r->credit->slots_read, value, memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->credit->line.slots_read, value, memory_order_relaxed);
             break;
         case 1:
-            atomic_store_explicit(&s->p.r->credit->heap_freed, value, memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->credit->line.heap_freed, value, memory_order_relaxed);
             break;
         case 2:
-            atomic_store_explicit(&s->p.r->control->final, value, memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->ring->control.final, value, memory_order_relaxed);
             break;
         case 3:
-            atomic_store_explicit(&s->p.r->control->reader_wake, (uint32_t)value, memory_order_relaxed);
-            atomic_store_explicit(&s->p.r->control->writer_wake, (uint32_t)value, memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->ring->control.reader_wake, (uint32_t)value, memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->ring->control.writer_wake, (uint32_t)value, memory_order_relaxed);
             break;
         default:
             *word = value;

@@ -71,7 +71,7 @@ static void a_new_pool_has_asked_for_no_memory(void **state)
     unsigned before = granted;
 
     (void)state;
-    desc_pool_init(&pool, 10);
+    desc_pool_init(&pool, 10, sizeof(struct rdesc_message));
     assert_int_equal(granted, before);
     assert_pooled(&pool, 0);
     desc_pool_destroy(&pool);
@@ -83,8 +83,8 @@ static void descriptors_are_distinct_aligned_and_of_their_pool(void **state)
     struct desc_pool pool, other;
 
     (void)state;
-    desc_pool_init(&pool, 100000);
-    desc_pool_init(&other, 100000);
+    desc_pool_init(&pool, 100000, sizeof(struct rdesc_message));
+    desc_pool_init(&other, 100000, sizeof(struct rdesc_message));
     assert_non_null(take(&other));
     for (int i = 0; i < 1000; i++) {
         d[i] = take(&pool);
@@ -92,12 +92,12 @@ static void descriptors_are_distinct_aligned_and_of_their_pool(void **state)
         assert_int_equal((uintptr_t)d[i] % CACHE_LINE, 0);
         assert_true(desc_pool_holds(&pool, d[i]));
         assert_false(desc_pool_holds(&other, d[i]));
-        d[i]->payload[DESC_INLINE_MAX - 1] = (uint8_t)i;
+        desc_payload(d[i])[DESC_INLINE_MAX - 1] = (uint8_t)i;
         d[i]->size = (size_t)i;
     }
     for (int i = 0; i < 1000; i++) { /* nobody wrote into anybody else's */
         assert_int_equal(d[i]->size, i);
-        assert_int_equal(d[i]->payload[DESC_INLINE_MAX - 1], i & 255);
+        assert_int_equal(desc_payload(d[i])[DESC_INLINE_MAX - 1], i & 255);
     }
     assert_false(desc_pool_holds(&pool, &outside));
     assert_false(desc_pool_holds(&pool, NULL));
@@ -113,7 +113,7 @@ static void the_limit_is_kept_exactly(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
-        desc_pool_init(&pool, limits[i]);
+        desc_pool_init(&pool, limits[i], sizeof(struct rdesc_message));
         for (uint32_t k = 0; k < limits[i]; k++)
             assert_non_null(take(&pool));
         assert_null(desc_take(&pool));
@@ -130,7 +130,7 @@ static void what_is_put_back_is_pooled_and_taken_next(void **state)
     struct desc_pool pool;
 
     (void)state;
-    desc_pool_init(&pool, 2);
+    desc_pool_init(&pool, 2, sizeof(struct rdesc_message));
     a = take(&pool);
     b = take(&pool);
     desc_put(&pool, a);
@@ -149,7 +149,7 @@ static void after_warm_up_no_memory_is_asked_for(void **state)
 
     (void)state;
     skip_unless_memory_can_be_cut_off();
-    desc_pool_init(&pool, 1000000);
+    desc_pool_init(&pool, 1000000, sizeof(struct rdesc_message));
     for (int round = 0; round < 100; round++) {
         for (int i = 0; i < 500; i++)
             assert_non_null(d[i] = take(&pool));
@@ -169,7 +169,7 @@ static void without_memory_the_pool_stays_as_it_was(void **state)
 
     (void)state;
     skip_unless_memory_can_be_cut_off();
-    desc_pool_init(&pool, 1000);
+    desc_pool_init(&pool, 1000, sizeof(struct rdesc_message));
     while (pool.made < 64 || pool.free != NULL)
         assert_non_null(take(&pool));
     made = pool.made;
@@ -189,7 +189,7 @@ static void the_check_sees_damage(void **state)
     struct desc_pool pool;
 
     (void)state;
-    desc_pool_init(&pool, 3);
+    desc_pool_init(&pool, 3, sizeof(struct rdesc_message));
     a = take(&pool);
     b = take(&pool);
     c = take(&pool);

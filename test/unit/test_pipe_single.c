@@ -318,7 +318,7 @@ static void test_inline_max(void **state)
 
 static void test_stats(void **state)
 {
-    static const uint64_t zero[8] = {0};
+    static const uint64_t zero[sizeof(((rpipe_stats_t *)0)->reserved) / sizeof(uint64_t)] = {0};
     rmalloc_config_t cfg = pair_config(op_of(state), 64 * 64 + 1);
     rpipe_stats_t w, r;
     struct pair p;
