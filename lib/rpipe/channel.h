@@ -4,8 +4,8 @@
  *
  * `notice` says what the fast paths have to know: an end that is joined, and nothing else, has exactly the value
  * WRITER_READY or READER_READY; everything that needs a second look (not joined, closed by the peer, dead, failed, event
- * mode, a lock, checks, closed, forked) is one more bit, and leads to the slow path. The service thread only ever or-s
- * bits in, under the lock of the exchange store; the rest of the structure, once joined, belongs to the user's thread.
+ * mode, growth, a lock, checks, closed, forked) is one more bit, and leads to the slow path. The service thread only ever
+ * or-s bits in, under the lock of the exchange store; the rest of the structure, once joined, belongs to the user's thread.
  *
  * Memory of ends is type-stable: after rclose a handle is remembered as closed until another rpipe() takes it, so that
  * using it is an error and not a crash. An end is released, and may be taken again, when it is closed, nobody is inside
@@ -18,13 +18,15 @@
 #include "alloc/heap.h"
 #include "bootstrap/store.h"
 #include "btl/btl.h"
+#include "sync/block_table.h"
 #include "sync/slot.h"
+#include "sync/tag.h"
 #include "sync/wait.h"
 
 #include <pthread.h>
 #include <rpipe.h>
 
-#define PROTOCOL_VERSION 1u
+#define PROTOCOL_VERSION 2u
 
 enum side { SIDE_WRITER = 1, SIDE_READER = 2 };
 
@@ -44,28 +46,46 @@ enum notice {
     NOTICE_MET =
         0x1000, /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
                               writer that dies after its first message has not taken along what the reader needs to read it */
+    NOTICE_GROWN = 0x2000, /* writer: an answer about growth is there; the writer's own calls clear it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
 #define READER_READY (NOTICE_READER | NOTICE_JOINED)
 
 struct writer {
-    _Atomic uint64_t sent;            /* messages; stored before the slot: "begun" of the event protocol */
-    uint64_t limit;                   /* `sent` may come up to here: slots read, as far as known, + slots */
-    uint64_t look_at;                 /* look at the credit line when `sent` gets here (watermark) */
-    struct heap *heap;                /* PUT: the shadow of the reader's heap; GET: the own heap */
-    struct rdesc *oldest, *newest;    /* blocks sent and not known to be freed, in the order of their slots, by .link */
+    _Atomic uint64_t sent; /* messages; stored before the slot: "begun" of the event protocol */
+    uint64_t limit;        /* `sent` may come up to here: slots read, as far as known, + slots */
+    uint64_t look_at;      /* look for credits when `sent` gets here (watermark) */
+    struct heap *heap;     /* PUT: the shadow of the reader's heap; GET: the own heap */
+    struct rdesc *oldest,
+        *newest; /* block mode: blocks sent and not known to be freed, in the order of their slots, by .link */
     uint64_t heap_sent, heap_applied; /* heap messages: sent; known to be freed */
-    uint64_t look_step;               /* watermark in slots */
-    uint64_t allocated;               /* descriptors that the user owns */
+    uint64_t heap_limit;      /* `heap_sent` may come up to here: heap_applied + sync_queue; block mode: no bound */
+    uint64_t units_out;       /* of blocks sent and not known to be freed */
+    uint64_t units_look;      /* look for credits when units_out gets here (watermark) */
+    struct block_table table; /* tag and channel mode: those blocks, by index */
+    struct ring_cursor back;  /* and where the next one that comes back will be named */
+    struct slot *reverse;     /* channel mode: our ring of freed blocks */
+    uint64_t look_slots, look_units; /* watermark in slots, in units */
+    uint64_t allocated;              /* descriptors that the user owns */
+    uint64_t blocks_given,
+        blocks_unalloced;   /* heap blocks allocated; given back unsent: the rest is sent, or unsent still */
+    uint64_t room, room_at; /* what unsent memory leaves at most; and the sum of those and heap_sent when that was so */
 };
 
 struct reader {
-    uint64_t nread;  /* messages */
-    char *heap_base; /* where the messages lie, as mapped here */
-    uint64_t heap_bytes, heap_units;
-    struct rdesc *oldest, *newest; /* heap messages read and not in the credit line yet, in order, by .next and .prev */
-    uint64_t heap_read, heap_freed; /* heap messages: read; freed without a gap */
+    uint64_t nread;      /* messages */
+    char *heap_base;     /* where the messages lie, as mapped here */
+    uint64_t heap_bytes; /* of the first segment */
+    uint64_t most;       /* heap messages that can be outstanding: units of the heap, or sync_queue */
+    uint32_t shift;      /* log2 of the bytes of a unit */
+    rmalloc_sync_t sync;
+    struct rdesc *oldest,
+        *newest; /* block mode: heap messages read and not in the credit line yet, in order, by .next */
+    uint64_t heap_read, heap_freed; /* heap messages: read; told to the writer as free */
+    struct ring_cursor back;        /* tag and channel mode: where the next one that is freed will be named */
+    struct slot *reverse;           /* channel mode: the writer's ring of freed blocks */
     uint64_t held;                  /* messages that the user owns */
+    uint64_t units_held;            /* of the heap, in them */
     void *overlap;                  /* RMALLOC_DEBUG: tree of the messages held */
     /* event mode */
     _Atomic uint64_t want; /* items that are known to be under way; service thread */
@@ -88,7 +108,9 @@ struct rch {
     } __attribute__((aligned(CACHE_LINE)));
 
     /* seldom */
-    uint32_t id; /* owner of descriptors */
+    uint32_t id;    /* owner of descriptors */
+    uint64_t units; /* of the heap */
+    uint64_t stalls_queue;
     uint64_t bytes, credit_fetches, stalls_ring, stalls_heap, wakes __attribute__((aligned(CACHE_LINE)));
     _Atomic uint64_t sleeps; /* counted by a thread that holds no lock */
     int timeout_ms;
@@ -103,6 +125,8 @@ struct rch {
     _Atomic uint32_t users;    /* threads inside a slow path of an end with thread_sync */
     pthread_mutex_t mutex;     /* thread_sync */
 
+    struct growth *growth; /* grow.c; NULL: the heap does not grow */
+
     struct store_end end;
     uint64_t bye_final;
     int failure;          /* NOTICE_FAILED: the code */
@@ -113,8 +137,8 @@ struct rch {
     rmalloc_config_t cfg; /* settled: no defaults left */
     const struct btl_ops *ops;
     struct btl *btl;
-    struct btl_piece ring_piece, credit_piece, heap_piece;
-    struct btl_remote ring_remote, credit_remote, heap_remote;
+    struct btl_piece ring_piece, credit_piece, heap_piece, reverse_piece;
+    struct btl_remote ring_remote, credit_remote, heap_remote, reverse_remote;
     struct rch *next_free;
 };
 static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
@@ -156,13 +180,25 @@ void notice_set(struct rch *ch, uint32_t bits);               /* ors them in, an
 /* What the peer has pending with us, for a deadline's sentence: never NULL. Buffer of the calling thread. */
 const char *join_pending(const struct rch *ch);
 void join_release_if_done(struct rch *ch); /* takes the store's lock */
+/* The same with the store's lock held. The end may be gone after join_release_locked. */
+void join_fail_locked(struct rch *ch, int code, const char *reason);
+void join_release_locked(struct rch *ch);
 
 /* ---- event.c ---- */
 void event_watch(int change); /* +1, -1: ends in event mode; while there are any, the service thread ticks */
 bool event_drain(struct rch *ch, bool joined);
 
 /* ---- message types ---- */
-enum message { MESSAGE_HALF = 64, MESSAGE_BYE, MESSAGE_FAIL, MESSAGE_EVENT_ON, MESSAGE_EVENT_ACK, MESSAGE_BTL };
+enum message {
+    MESSAGE_HALF = 64,
+    MESSAGE_BYE,
+    MESSAGE_FAIL,
+    MESSAGE_EVENT_ON,
+    MESSAGE_EVENT_ACK,
+    MESSAGE_BTL,
+    MESSAGE_GROW,
+    MESSAGE_GROWN
+};
 
 /* ---- common.c: what every slow path needs ---- */
 int channel_refuses(struct rch *ch, const char *call, enum side side);  /* NULL, closed, forked, wrong end: the code */
@@ -209,7 +245,10 @@ static inline void wake_writer(struct rch *ch)
 }
 
 /* ---- credit.c: the writer's view of the credit line ---- */
-int credit_fetch(struct rch *ch); /* 0, or -EPROTO: the line cannot be */
+int credit_open(struct rch *ch); /* the books of blocks that are out; 0 or -ENOMEM */
+void credit_close(struct rch *ch);
+void credit_rescale(struct rch *ch); /* the heap has grown */
+int credit_fetch(struct rch *ch);    /* 0, or -EPROTO: what the reader says cannot be */
 
 /* ---- read.c ---- */
 bool unheard_message(const struct rch *ch); /* the writer is joined and has written, this end is not joined yet */
@@ -220,6 +259,7 @@ int write_unalloc(struct rch *ch, struct rdesc *d); /* rfree of the writer */
 /* ---- check.c: RMALLOC_DEBUG ---- */
 int check_read(struct rch *ch, struct rdesc *d); /* overlap with a message that is held: -EPROTO */
 void check_freed(struct rch *ch, struct rdesc *d);
+void check_grow(struct rch *ch, void *base, uint64_t bytes);
 void check_forget(struct rch *ch);
 void check_heap(struct rch *ch); /* aborts with a sentence: our own books are broken */
 

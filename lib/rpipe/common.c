@@ -7,6 +7,7 @@
  * inside: a thread counts itself, then looks at CLOSED; rclose sets CLOSED, then looks at the count.
  */
 #include "rpipe/channel.h"
+#include "rpipe/grow.h"
 
 #include "bootstrap/control.h"
 
@@ -178,6 +179,7 @@ static int wait_for(struct rch *ch, const char *call, const char *awaited, attem
     w.keep = locked;
     if (config_side(&ch->cfg) == SIDE_WRITER)
         w.pauses = CREDIT_PAUSES;
+    w.slice = grow_slice(ch, w.slice);
     aim(ch, &w);
     do {
         if (wait_step(&w) != 0) {

@@ -10,6 +10,8 @@
 #define UNIT_MOST (1u << 20)
 #define UNITS_MOST (UINT64_C(1) << 31)
 #define DESCRIPTORS_DEFAULT 1000000u
+#define QUEUE_MOST (1u << 24)
+#define QUEUE_TAGS_DEFAULT 65536u
 #define SLOTS_LEAST 2u
 #define SLOTS_MOST 65536u
 
@@ -74,10 +76,46 @@ static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why,
         snprintf(why, why_bytes, "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT", (int)a->algorithm);
         return -EINVAL;
     }
-    if (a->algorithm != NEXT_FIT) {
-        snprintf(why, why_bytes, "%s is not in this version; NEXT_FIT is", config_algorithm_name((int)a->algorithm));
-        return -ENOTSUP;
+    if (a->max_alloc_size != 0 && a->max_alloc_size < a->alloc_size) {
+        snprintf(why, why_bytes, "allocator.max_alloc_size is %llu, less than alloc_size, %llu; 0: it does not grow",
+                 (unsigned long long)a->max_alloc_size, (unsigned long long)a->alloc_size);
+        return -EINVAL;
     }
+    if (a->max_alloc_size > UNITS_MOST * a->unit_size) {
+        snprintf(why, why_bytes, "allocator.max_alloc_size is %llu; units of %u bytes allow at most %llu",
+                 (unsigned long long)a->max_alloc_size, a->unit_size, (unsigned long long)(UNITS_MOST * a->unit_size));
+        return -EINVAL;
+    }
+    return 0;
+}
+
+/* Table 3.1 of the thesis: which mode goes with which heuristic; and how many blocks may be out. */
+static int settle_sync(rmalloc_config_t *c, char *why, size_t why_bytes)
+{
+    uint64_t bytes =
+        c->allocator.max_alloc_size > c->allocator.alloc_size ? c->allocator.max_alloc_size : c->allocator.alloc_size;
+    uint64_t units = (bytes - 1) / c->allocator.unit_size + 1, most = QUEUE_TAGS_DEFAULT;
+
+    if ((unsigned)c->sync > CHANNEL_SYNC) {
+        snprintf(why, why_bytes, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC", (int)c->sync);
+        return -EINVAL;
+    }
+    if (c->sync == NET_SYNC_BLOCKS && c->allocator.algorithm != NEXT_FIT) {
+        snprintf(why, why_bytes,
+                 "NET_SYNC_BLOCKS gives memory back in the order of the messages, which only NEXT_FIT can use: with %s "
+                 "choose "
+                 "NET_SYNC_TAGS (deferred) or CHANNEL_SYNC (immediate)",
+                 config_algorithm_name((int)c->allocator.algorithm));
+        return -EINVAL;
+    }
+    if (c->sync_queue > QUEUE_MOST) {
+        snprintf(why, why_bytes, "sync_queue is %u; it must be at most %u", c->sync_queue, QUEUE_MOST);
+        return -EINVAL;
+    }
+    if (c->sync == NET_SYNC_BLOCKS)
+        c->sync_queue = 0; /* there is none */
+    else if (c->sync_queue == 0)
+        c->sync_queue = (uint32_t)(units < most ? units : most);
     return 0;
 }
 
@@ -95,14 +133,9 @@ int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ra
     rc = settle_allocator(&c.allocator, ranks, why, why_bytes);
     if (rc != 0)
         return rc;
-    if ((unsigned)c.sync > CHANNEL_SYNC) {
-        snprintf(why, why_bytes, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC", (int)c.sync);
-        return -EINVAL;
-    }
-    if (c.sync != NET_SYNC_BLOCKS) {
-        snprintf(why, why_bytes, "%s is not in this version; NET_SYNC_BLOCKS is", config_sync_name((int)c.sync));
-        return -ENOTSUP;
-    }
+    rc = settle_sync(&c, why, why_bytes);
+    if (rc != 0)
+        return rc;
     if (c.timeout_ms == RPIPE_TIMEOUT_AUTO)
         c.timeout_ms = (int)setting_number(SET_TIMEOUT_MS);
     if (c.timeout_ms < -1) {

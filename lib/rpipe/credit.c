@@ -1,14 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * credit.c: the writer picks up credits (DESIGN §5 "Backward", thesis §4.4.1 block synchronization).
+ * credit.c: the writer picks up what the reader has given back: slots, and memory (doc/protocol.md "How memory comes back").
  *
- * The two words of the credit line are independent: neither is ever checked against the other. Each may only grow, up to
- * what has been sent. The prefix of freed messages is applied to the writer's own FIFO of blocks, oldest slot first.
+ * The words of the reader are independent: none is ever checked against another. Counts may only grow, up to what has been
+ * sent; a block may only come back if it is out.
+ *   block: a prefix of the heap messages, applied to the writer's own FIFO of blocks, oldest slot first (thesis §4.4.1);
+ *   tag, channel: indexes of blocks, in the order in which the reader has freed them (thesis §4.4.2).
  */
 #include "rpipe/channel.h"
 
 #include <errno.h>
 #include <stdio.h>
+
+void credit_rescale(struct rch *ch)
+{
+    ch->w.look_units = (uint64_t)(ch->cfg.watermark * (double)ch->units);
+    ch->w.units_look = ch->w.look_units;
+}
+
+int credit_open(struct rch *ch)
+{
+    struct writer *w = &ch->w;
+    uint32_t queue = ch->cfg.sync_queue;
+
+    w->limit = ch->cfg.slots;
+    w->look_slots = (uint64_t)(ch->cfg.watermark * ch->cfg.slots);
+    w->look_at = w->look_slots;
+    credit_rescale(ch);
+    w->heap_limit = UINT64_MAX;
+    if (ch->cfg.sync == NET_SYNC_BLOCKS)
+        return 0;
+    w->heap_limit = queue;
+    ring_cursor_init(&w->back, queue);
+    return block_table_create(&w->table, queue);
+}
+
+void credit_close(struct rch *ch) { block_table_destroy(&ch->w.table); }
 
 static int cannot_be(struct rch *ch, const char *what, uint64_t there, uint64_t least, uint64_t most)
 {
@@ -20,10 +47,61 @@ static int cannot_be(struct rch *ch, const char *what, uint64_t there, uint64_t 
     return fail(ch, -EPROTO, "%s", reason);
 }
 
-/* At the watermark; once it is passed, not before the ring is full: each look takes the line away from the reader. */
-static void schedule(struct writer *w, uint64_t sent, uint64_t read)
+static inline void take_back(struct writer *w, struct rdesc *d)
 {
-    w->look_at = sent - read < w->look_step ? read + w->look_step : UINT64_MAX;
+    w->units_out -= d->units;
+    w->heap_applied++;
+    heap_free(w->heap, d);
+}
+
+static int fetch_prefix(struct rch *ch)
+{
+    struct writer *w = &ch->w;
+    /* acquire: pairs with the release in the reader's rfree: its last look at a block comes before our next store there */
+    uint64_t freed = atomic_load_explicit(&ch->credit->line.heap_freed, memory_order_acquire);
+
+    if (freed - w->heap_applied > w->heap_sent - w->heap_applied)
+        return cannot_be(ch, "heap messages are freed", freed, w->heap_applied, w->heap_sent);
+    while (w->heap_applied != freed) {
+        struct rdesc *d = w->oldest;
+
+        w->oldest = d->link;
+        if (w->oldest == NULL)
+            w->newest = NULL;
+        take_back(w, d);
+    }
+    return 0;
+}
+
+/* Each step takes a block that is out: so it ends after as many steps, whatever the reader does meanwhile. */
+static int fetch_blocks(struct rch *ch)
+{
+    struct writer *w = &ch->w;
+    uint32_t block;
+
+    while (w->reverse != NULL ? reverse_next(w->reverse, &w->back, w->heap_applied + 1, &block)
+                              : tag_next(ch->credit, &w->back, &block)) {
+        struct rdesc *d = block_table_take(&w->table, block);
+
+        if (d == NULL)
+            return cannot_be(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
+        take_back(w, d);
+    }
+    w->heap_limit = w->heap_applied + ch->cfg.sync_queue;
+    return 0;
+}
+
+/*
+ * When to look next. The ring: at the watermark; once that is passed, not before the ring is full, because each look takes the
+ * line away from the reader. The heap: at the watermark; once it is passed, half way to full. A watermark of 0 looks always.
+ */
+static void schedule(struct writer *w, uint64_t sent, uint64_t read, uint64_t units)
+{
+    if (w->look_slots == 0)
+        w->look_at = 0;
+    else
+        w->look_at = sent - read < w->look_slots ? read + w->look_slots : UINT64_MAX;
+    w->units_look = w->units_out < w->look_units ? w->look_units : w->units_out + (units - w->units_out) / 2 + 1;
 }
 
 int credit_fetch(struct rch *ch)
@@ -31,25 +109,15 @@ int credit_fetch(struct rch *ch)
     struct writer *w = &ch->w;
     uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = (uint64_t)ch->mask + 1,
              known = w->limit - slots;
-    /* acquire: pairs with the release in read_take, so that a slot is copied out before it is overwritten, */
+    /* acquire: pairs with the release in read_take, so that a slot is copied out before it is overwritten */
     uint64_t read = atomic_load_explicit(&ch->credit->line.slots_read, memory_order_acquire);
-    /* and with the release in the reader's rfree: its last look at a block comes before our next store there */
-    uint64_t freed = atomic_load_explicit(&ch->credit->line.heap_freed, memory_order_acquire);
+    int rc;
 
     ch->credit_fetches++;
     if (read - known > sent - known)
         return cannot_be(ch, "slots are read", read, known, sent);
-    if (freed - w->heap_applied > w->heap_sent - w->heap_applied)
-        return cannot_be(ch, "heap messages are freed", freed, w->heap_applied, w->heap_sent);
     w->limit = read + slots;
-    schedule(w, sent, read);
-    for (; w->heap_applied != freed; w->heap_applied++) {
-        struct rdesc *d = w->oldest;
-
-        w->oldest = d->link;
-        if (w->oldest == NULL)
-            w->newest = NULL;
-        heap_free(w->heap, d);
-    }
-    return 0;
+    rc = ch->cfg.sync == NET_SYNC_BLOCKS ? fetch_prefix(ch) : fetch_blocks(ch);
+    schedule(w, sent, read, ch->units);
+    return rc;
 }

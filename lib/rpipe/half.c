@@ -7,6 +7,8 @@
  */
 #include "rpipe/half.h"
 
+#include "rpipe/grow.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,11 +21,11 @@ struct half {
     uint16_t protocol, layout;
     uint32_t ctx, incarnation;
     uint8_t side, op, algorithm, sync;
-    uint32_t slots, unit_size, zero;
+    uint32_t slots, unit_size, sync_queue;
     uint64_t alloc_size;
     char btl[BTL_NAME_MAX];
-    struct btl_key ring, credit, heap;
-    uint64_t reserved[2];
+    struct btl_key ring, credit, heap, reverse;
+    uint64_t max_alloc_size, reserved;
 };
 static_assert(sizeof(struct half) == HALF_BYTES, "on the wire");
 static_assert(offsetof(struct half, side) == 16, "what half_identify reads stays where it is in every version");
@@ -59,6 +61,33 @@ static int make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
     return rc;
 }
 
+/* Memory is used again: a flag, or a tag, of the past must never be taken for one of the future. */
+static int allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct btl_piece *piece, char *why,
+                         size_t why_bytes)
+{
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, piece, why, why_bytes);
+
+    if (rc == 0)
+        memset(piece->base, 0, bytes);
+    return rc;
+}
+
+static size_t reverse_bytes(const rmalloc_config_t *cfg) { return cfg->sync_queue * sizeof(struct slot); }
+
+static uint32_t tags(const rmalloc_config_t *cfg) { return cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0; }
+
+static int allocate_writer(struct rch *ch, char *why, size_t why_bytes)
+{
+    int rc = 0;
+
+    if (ch->cfg.sync == CHANNEL_SYNC)
+        rc = allocate_zero(ch, reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_piece, why, why_bytes);
+    if (rc == 0 && owns_heap(ch))
+        rc = make_heap(ch, ch->heap_piece.base, why, why_bytes);
+    ch->w.reverse = ch->reverse_piece.base;
+    return rc;
+}
+
 int half_allocate(struct rch *ch, char *why, size_t why_bytes)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
@@ -72,23 +101,21 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
             return rc;
     }
     if (!reader)
-        return owns_heap(ch) ? make_heap(ch, ch->heap_piece.base, why, why_bytes) : 0;
-    rc = ch->ops->alloc(ch->btl, ch->peer, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, false, &ch->ring_piece, why,
-                        why_bytes);
+        return allocate_writer(ch, why, why_bytes);
+    rc = allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_piece, why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->alloc(ch->btl, ch->peer, sizeof(struct credit_line), BTL_PEER_READS, false, &ch->credit_piece,
-                            why, why_bytes);
+        rc = allocate_zero(ch, credit_area_bytes(tags(&ch->cfg)), BTL_PEER_READS, &ch->credit_piece, why, why_bytes);
     if (rc != 0)
         return rc;
-    /* a flag of the past must never be taken for one of the future, nor a byte of a heap that lay there for a credit */
-    memset(ch->ring_piece.base, 0, ring_area_bytes(ch->cfg.slots));
-    memset(ch->credit_piece.base, 0, sizeof(struct credit_line));
     ch->ring = ch->ring_piece.base;
     ch->credit = ch->credit_piece.base;
     if (owns_heap(ch))
         ch->r.heap_base = ch->heap_piece.base;
     ch->r.heap_bytes = ch->cfg.allocator.alloc_size;
-    ch->r.heap_units = (ch->cfg.allocator.alloc_size - 1) / ch->cfg.allocator.unit_size + 1;
+    ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.allocator.unit_size);
+    ch->r.sync = ch->cfg.sync;
+    ch->r.most = ch->cfg.sync == NET_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
+    ring_cursor_init(&ch->r.back, ch->cfg.sync_queue);
     return 0;
 }
 
@@ -106,10 +133,13 @@ void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES])
         .sync = (uint8_t)ch->cfg.sync,
         .slots = ch->cfg.slots,
         .unit_size = ch->cfg.allocator.unit_size,
+        .sync_queue = ch->cfg.sync_queue,
         .alloc_size = ch->cfg.allocator.alloc_size,
+        .max_alloc_size = ch->cfg.allocator.max_alloc_size,
         .ring = ch->ring_piece.key,
         .credit = ch->credit_piece.key,
         .heap = ch->heap_piece.key,
+        .reverse = ch->reverse_piece.key,
     };
 
     strncpy(h.btl, ch->ops->name, sizeof(h.btl) - 1);
@@ -169,6 +199,10 @@ static int compare(const struct rch *ch, const struct half *h, char *why, size_t
         rc = differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm),
                          config_algorithm_name(h->algorithm), why, why_bytes);
     if (rc == 0)
+        rc = differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size, why, why_bytes);
+    if (rc == 0)
+        rc = differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, why, why_bytes);
+    if (rc == 0)
         rc = differ(ch, "slots", ch->cfg.slots, h->slots, why, why_bytes);
     if (rc == 0)
         rc = differ_name(ch, "the backend", ch->ops->name, btl, why, why_bytes);
@@ -183,12 +217,15 @@ static int attach_all(struct rch *ch, const struct half *h, char *why, size_t wh
     if (!owns_heap(ch))
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, heap_piece_bytes(&ch->cfg),
                              writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
+    if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
+                             &ch->reverse_remote, why, why_bytes);
     if (rc != 0 || !writer)
         return rc;
     rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote,
                          why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, sizeof(struct credit_line), BTL_PEER_READS,
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, credit_area_bytes(tags(&ch->cfg)), BTL_PEER_READS,
                              &ch->credit_remote, why, why_bytes);
     return rc;
 }
@@ -215,8 +252,10 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
             ch->ring = ch->ring_remote.base;
             ch->credit = ch->credit_remote.base;
         }
-    } else if (rc == 0 && !owns_heap(ch)) {
-        ch->r.heap_base = ch->heap_remote.base;
+    } else if (rc == 0) {
+        ch->r.reverse = ch->reverse_remote.base;
+        if (!owns_heap(ch))
+            ch->r.heap_base = ch->heap_remote.base;
     }
     return rc;
 }
@@ -231,16 +270,21 @@ void half_release(struct rch *ch)
 {
     if (config_side(&ch->cfg) == SIDE_WRITER && ch->w.heap != NULL)
         heap_destroy(ch->w.heap);
+    if (config_side(&ch->cfg) == SIDE_WRITER)
+        credit_close(ch);
     if (config_side(&ch->cfg) == SIDE_READER)
         check_forget(ch);
     desc_pool_destroy(&ch->pool);
     if (ch->ops != NULL) {
+        grow_release(ch);
         ch->ops->detach(ch->btl, &ch->heap_remote);
         ch->ops->detach(ch->btl, &ch->credit_remote);
         ch->ops->detach(ch->btl, &ch->ring_remote);
+        ch->ops->detach(ch->btl, &ch->reverse_remote);
         free_piece(ch, &ch->heap_piece);
         free_piece(ch, &ch->credit_piece);
         free_piece(ch, &ch->ring_piece);
+        free_piece(ch, &ch->reverse_piece);
     }
     if (ch->cfg.thread_sync)
         pthread_mutex_destroy(&ch->mutex);

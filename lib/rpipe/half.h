@@ -7,7 +7,7 @@
 
 #include "rpipe/channel.h"
 
-#define HALF_BYTES 160
+#define HALF_BYTES 192
 
 struct half_id {
     enum side side; /* of the sender */

@@ -11,6 +11,7 @@
  *   - a bye for an incarnation that is not open yet is answered at once, and that incarnation ("late") touches nothing.
  */
 #include "rpipe/channel.h"
+#include "rpipe/grow.h"
 #include "rpipe/half.h"
 
 #include "bootstrap/control.h"
@@ -84,12 +85,17 @@ static void tell_failed(struct rch *ch, int code, const char *reason)
     (void)post_note(MESSAGE_FAIL, ch->peer, &n, NULL); /* a peer that is gone needs no word */
 }
 
+void join_fail_locked(struct rch *ch, int code, const char *reason)
+{
+    set_failed(ch, code, reason);
+    tell_failed(ch, code, reason);
+}
+
 void join_fail(struct rch *ch, int code, const char *reason)
 {
     store_lock();
-    set_failed(ch, code, reason);
+    join_fail_locked(ch, code, reason);
     store_unlock();
-    tell_failed(ch, code, reason);
 }
 
 /* ---- joining: store lock held ---- */
@@ -212,11 +218,16 @@ static void release_if_done(struct rch *ch)
     ends_put(ch);
 }
 
+void join_release_locked(struct rch *ch)
+{
+    if (ch->end.meeting != NULL)
+        release_if_done(ch);
+}
+
 void join_release_if_done(struct rch *ch)
 {
     store_lock();
-    if (ch->end.meeting != NULL)
-        release_if_done(ch);
+    join_release_locked(ch);
     store_unlock();
 }
 
@@ -352,6 +363,24 @@ static void hear_event_ack(int from, const struct note *n)
     channel_kick(ch);
 }
 
+static void hear_growth(int from, uint32_t type, const void *body, size_t bytes)
+{
+    uint32_t ctx, incarnation, side;
+    struct rch *ch;
+
+    if (!grow_identify(body, bytes, &ctx, &incarnation, &side)) {
+        log_warn("rank %d speaks of a growing heap in a way that this version does not understand", from);
+        return;
+    }
+    ch = open_end(store_meeting(from, other((enum side)side), ctx, false), incarnation);
+    if (ch == NULL || is_closed(ch))
+        return;
+    if (type == MESSAGE_GROW)
+        grow_hear_question(ch, body);
+    else
+        grow_hear_answer(ch, body);
+}
+
 void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
     size_t least = type == MESSAGE_FAIL ? sizeof(struct note) : offsetof(struct note, reason);
@@ -366,6 +395,8 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
     store_lock();
     if (type == MESSAGE_HALF) {
         hear_half(from, body, bytes);
+    } else if (type == MESSAGE_GROW || type == MESSAGE_GROWN) {
+        hear_growth(from, type, body, bytes);
     } else if (bytes == least) {
         memcpy(&n, body, bytes);
         n.reason[REASON_BYTES - 1] = '\0';

@@ -3,6 +3,7 @@
  * open.c: rpipe and rclose: the life of one end as its user sees it. Joining and parting are in join.c.
  */
 #include "rpipe/channel.h"
+#include "rpipe/grow.h"
 #include "rpipe/half.h"
 
 #include "bootstrap/control.h"
@@ -15,7 +16,6 @@
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
 static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
 {
-    bool writer = config_side(cfg) == SIDE_WRITER;
     pthread_mutexattr_t attributes;
     int rc;
 
@@ -32,12 +32,14 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     ch->id = desc_owner_id();
     ch->whose = desc_owned_by(ch->id);
     desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
-    if (writer) {
-        ch->w.limit = cfg->slots;
-        ch->w.look_step = (uint64_t)(cfg->watermark * cfg->slots);
-        if (ch->w.look_step == 0)
-            ch->w.look_step = 1;
-        ch->w.look_at = ch->w.look_step;
+    ch->units = (cfg->allocator.alloc_size - 1) / cfg->allocator.unit_size + 1;
+    if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0) {
+        snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)", cfg->sync_queue);
+        return -ENOMEM;
+    }
+    if (grow_open(ch) != 0) {
+        snprintf(why, why_bytes, "no memory for the books of a heap that grows");
+        return -ENOMEM;
     }
     if (cfg->thread_sync) {
         pthread_mutexattr_init(&attributes);

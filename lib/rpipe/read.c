@@ -7,6 +7,7 @@
  * a prefix, never a count.
  */
 #include "rpipe/channel.h"
+#include "rpipe/grow.h"
 
 #include "bootstrap/control.h"
 
@@ -31,25 +32,30 @@ static inline int take_heap(struct rch *ch, struct rdesc *d)
 {
     struct reader *r = &ch->r;
 
-    if (UNLIKELY(d->offset > r->heap_bytes || d->size > r->heap_bytes - d->offset)) {
+    if (LIKELY(d->offset < r->heap_bytes && d->size <= r->heap_bytes - d->offset))
+        d->mem = r->heap_base + d->offset;
+    else
+        d->mem = grow_find(ch, d->offset, d->size);
+    if (UNLIKELY(d->mem == NULL)) {
         desc_put(&ch->pool, d);
         return nonsense(ch, "lies outside the heap (offset, size)", d->offset, d->size);
     }
-    if (UNLIKELY(r->heap_read - r->heap_freed >= r->heap_units)) {
+    if (UNLIKELY(r->heap_read - r->heap_freed >= r->most)) {
         desc_put(&ch->pool, d);
-        return nonsense(ch, "is one more than the heap can hold (outstanding, units)", r->heap_read - r->heap_freed,
-                        r->heap_units);
+        return nonsense(ch, "is one more than can be outstanding (outstanding, limit)", r->heap_read - r->heap_freed,
+                        r->most);
     }
-    d->mem = r->heap_base + d->offset;
-    d->units = 1;
-    d->next = NULL;
-    d->prev = r->newest;
-    if (r->newest != NULL)
-        r->newest->next = d;
-    else
-        r->oldest = d;
-    r->newest = d;
+    d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
+    if (r->sync == NET_SYNC_BLOCKS) {
+        d->next = NULL;
+        if (r->newest != NULL)
+            r->newest->next = d;
+        else
+            r->oldest = d;
+        r->newest = d;
+    }
     r->heap_read++;
+    r->units_held += d->units;
     return 0;
 }
 
@@ -82,6 +88,7 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
         }
         d->offset = __atomic_load_n(&s->heap.offset, __ATOMIC_RELAXED);
         d->size = __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
+        d->block = __atomic_load_n(&s->block, __ATOMIC_RELAXED);
         rc = take_heap(ch, d);
         if (UNLIKELY(rc != 0))
             return rc;
@@ -293,11 +300,32 @@ static inline void publish_prefix(struct rch *ch)
     wake_writer(ch);
 }
 
+/* Tag and channel mode: in any order, and the writer has left room. The descriptor first: the index may be out again at once. */
+static inline void publish_block(struct rch *ch, struct rdesc *d)
+{
+    struct reader *r = &ch->r;
+    uint32_t block = d->block;
+
+    desc_put(&ch->pool, d);
+    r->heap_freed++;
+    /* both are releases: the user's last look at the memory comes before the writer's next store there */
+    if (r->reverse != NULL)
+        reverse_append(r->reverse, &r->back, r->heap_freed, block);
+    else
+        tag_append(ch->credit, &r->back, block);
+    wake_writer(ch);
+}
+
 static inline void read_free(struct rch *ch, struct rdesc *d)
 {
     ch->r.held--;
     if (d->units == 0) {
         desc_put(&ch->pool, d);
+        return;
+    }
+    ch->r.units_held -= d->units;
+    if (ch->r.sync != NET_SYNC_BLOCKS) {
+        publish_block(ch, d);
         return;
     }
     d->state = DESC_FREED;

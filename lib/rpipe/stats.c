@@ -3,6 +3,7 @@
  * stats.c: what an end has counted, and what the library can say of itself.
  */
 #include "rpipe/channel.h"
+#include "rpipe/grow.h"
 
 #include "bootstrap/job.h"
 #include "util/settings.h"
@@ -10,8 +11,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-static uint64_t whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
 
 static int stats_attempt(struct rch *ch, void *arguments)
 {
@@ -24,9 +23,10 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .credit_fetches = ch->credit_fetches,
         .stalls_ring = ch->stalls_ring,
         .stalls_heap = ch->stalls_heap,
+        .stalls_queue = ch->stalls_queue,
         .sleeps = atomic_load_explicit(&ch->sleeps, memory_order_relaxed),
         .wakes = ch->wakes,
-        .heap_bytes = whole_units(ch->cfg.allocator.alloc_size, unit),
+        .heap_bytes = ch->units * unit,
         .slots = ch->cfg.slots,
         .incarnation = ch->end.incarnation,
     };
@@ -37,16 +37,16 @@ static int stats_attempt(struct rch *ch, void *arguments)
         st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
         st->inline_messages = st->messages - ch->w.heap_sent;
         st->held = ch->w.allocated;
+        st->returned = ch->w.heap_applied;
         st->heap_used = heap != NULL ? heap_bytes_used(heap) : 0;
     } else {
-        struct rdesc *d;
-
         st->messages = ch->r.nread;
         st->inline_messages = ch->r.nread - ch->r.heap_read;
         st->held = ch->r.held;
-        for (d = ch->r.oldest; d != NULL; d = d->next)
-            st->heap_used += d->state == DESC_OWNED ? whole_units(d->size, unit) : 0;
+        st->heap_used = ch->r.units_held * unit;
+        st->returned = ch->r.heap_freed;
     }
+    grow_stats(ch, st);
     return 0;
 }
 

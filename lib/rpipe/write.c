@@ -9,6 +9,7 @@
  * flag (release); looks at the wake word and at NOTICE_EVENT; and at the credit line when the watermark is reached.
  */
 #include "rpipe/channel.h"
+#include "rpipe/grow.h"
 
 #include "bootstrap/control.h"
 
@@ -40,15 +41,98 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
         return NULL;
     d->header = 0;
     ch->w.allocated++;
+    ch->w.blocks_given++;
     return d;
+}
+
+/* A message lies in one segment. */
+static uint64_t largest_segment(const struct rch *ch)
+{
+    const struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+
+    return heap != NULL ? heap_largest_segment(heap) : ch->cfg.allocator.alloc_size;
 }
 
 struct alloc_arguments {
     const char *call;
     size_t size;
     struct rdesc *d;
-    bool stalled; /* calls are counted, not attempts */
+    uint32_t attempts;
+    bool wait;
 };
+
+/* A look at what unsent memory leaves walks blocks: a call that waits takes one when it has not been helped for so long. */
+#define ATTEMPTS_BEFORE_WALK 32
+
+/*
+ * Would the request fail even if everything that was sent came back? Where several threads share this end (thread_sync)
+ * nobody can say: another one may send, or free.
+ */
+static bool only_unsent_stands_in_the_way(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+{
+    struct writer *w = &ch->w;
+    uint64_t now = w->blocks_given + w->blocks_unalloced + w->heap_sent;
+
+    if ((notice & NOTICE_LOCKED) != 0)
+        return false;
+    if (w->heap_sent == w->heap_applied)
+        return true;
+    if (w->blocks_given == w->heap_sent + w->blocks_unalloced || (a->wait && a->attempts < ATTEMPTS_BEFORE_WALK))
+        return false;
+    if (w->room_at != now) { /* what is unsent has changed since the last look */
+        w->room = heap_unsent_room(w->heap);
+        w->room_at = now;
+    }
+    return a->size > w->room;
+}
+
+/* There is no room, also after a look at what has come back. 0: try again. */
+static int starved(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+{
+    unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
+    bool too_large = a->size > heap_largest_segment(ch->w.heap);
+    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, a, notice);
+    enum grow_outlook outlook = GROW_NEVER;
+
+    if (ch->growth != NULL && (notice & NOTICE_JOINED) == 0) {
+        if (grow_could(ch, a->size))
+            return R_PENDING; /* it is the other end that has to agree */
+    } else if (ch->growth != NULL) {
+        outlook = grow_when_full(ch, a->size, in_vain);
+        if (outlook == GROW_AGAIN)
+            return 0;
+        if (outlook == GROW_UNDER_WAY || outlook == GROW_LATER)
+            return R_PENDING;
+    }
+    if (too_large && outlook == GROW_REFUSED)
+        return fail(
+            ch, -ENOMEM,
+            "%s: %llu bytes need a larger segment than the heap of %llu has, and there was no memory to grow it at "
+            "one of its ends (see RPIPE_LOG=info)",
+            a->call, size, bytes);
+    if (in_vain)
+        return fail(
+            ch, -ENOBUFS,
+            "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory stands in the way: send it, free "
+            "it, or make alloc_size larger",
+            a->call, size, bytes);
+    return R_PENDING;
+}
+
+static int too_large(struct rch *ch, const struct alloc_arguments *a)
+{
+    const rmalloc_allocator_config_t *c = &ch->cfg.allocator;
+
+    if (c->max_alloc_size > c->alloc_size)
+        return fail(
+            ch, -EMSGSIZE,
+            "%s: %zu bytes can never fit: the largest segment of the heap has %llu, and to max_alloc_size (%llu) "
+            "there are %llu left",
+            a->call, a->size, (unsigned long long)largest_segment(ch), (unsigned long long)c->max_alloc_size,
+            (unsigned long long)grow_left(ch));
+    return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
+                a->size, (unsigned long long)c->alloc_size);
+}
 
 static int alloc_attempt(struct rch *ch, void *arguments)
 {
@@ -58,9 +142,10 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 
     if ((notice & NOTICE_FAILED) != 0)
         return channel_trouble(ch, a->call, notice);
-    if (a->size > ch->cfg.allocator.alloc_size)
-        return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
-                    a->size, (unsigned long long)ch->cfg.allocator.alloc_size);
+    if ((notice & NOTICE_GROWN) != 0)
+        grow_settle(ch);
+    if (a->size > largest_segment(ch) && !grow_could(ch, a->size))
+        return too_large(ch, a);
     if (a->size <= ch->inline_max) {
         a->d = give_inline(ch, a->size);
         return a->d != NULL ? 0 : channel_no_descriptor(ch, a->call, ch->w.allocated);
@@ -69,28 +154,21 @@ static int alloc_attempt(struct rch *ch, void *arguments)
         rc = channel_trouble(ch, a->call, notice);
         return rc != 0 ? rc : R_PENDING;
     }
-    a->d = give_block(ch, a->size);
-    if (a->d == NULL && (notice & NOTICE_JOINED) != 0) {
-        rc = credit_fetch(ch);
-        if (rc != 0)
-            return rc;
-        a->d = give_block(ch, a->size);
-    }
-    if (a->d == NULL) { /* memory that is there is given also when the reader has closed: only waiting is in vain */
+    a->d = ch->w.reverse != NULL ? NULL : give_block(ch, a->size); /* channel mode: first what has come back */
+    if (a->d == NULL && (notice & NOTICE_JOINED) != 0 && (rc = credit_fetch(ch)) != 0)
+        return rc;
+    while (a->d == NULL && (a->d = give_block(ch, a->size)) == NULL) {
+        /* memory that is there is given also when the reader has closed: only waiting is in vain */
         rc = channel_trouble(ch, a->call, notice);
         if (rc != 0)
             return rc;
-        ch->stalls_heap += !a->stalled;
-        a->stalled = true;
-        if (ch->w.heap_sent == ch->w.heap_applied &&
-            (notice & NOTICE_LOCKED) == 0) /* else another thread may send, or free */
-            return fail(
-                ch, -ENOBUFS,
-                "%s: no %zu bytes in a heap of %llu, and all that is in use is this end's own unsent memory: send it, "
-                "free it, or make alloc_size larger",
-                a->call, a->size, (unsigned long long)ch->cfg.allocator.alloc_size);
-        return R_PENDING;
+        ch->stalls_heap += a->attempts++ == 0;
+        rc = starved(ch, a, notice);
+        if (rc != 0)
+            return rc;
     }
+    if (ch->growth != NULL)
+        grow_not_needed(ch, a->size);
     if ((notice & NOTICE_CHECKED) != 0)
         check_heap(ch);
     return 0;
@@ -98,7 +176,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
-    struct alloc_arguments a = {call, size, NULL, false};
+    struct alloc_arguments a = {call, size, NULL, 0, wait};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc == 0)
@@ -115,7 +193,10 @@ static inline struct rdesc *alloc_fast(struct rch *ch, size_t size)
         return NULL;
     if (size <= ch->inline_max)
         return give_inline(ch, size);
-    return LIKELY(size <= ch->cfg.allocator.alloc_size) ? give_block(ch, size) : NULL;
+    if (UNLIKELY(ch->w.reverse != NULL) &&
+        credit_fetch(ch) != 0) /* channel mode: what has been freed is back at once */
+        return NULL;
+    return give_block(ch, size);
 }
 
 raddr_t rmalloc_alloc(rch_t ch, size_t size)
@@ -176,7 +257,13 @@ static NOINLINE void kick_if_event(struct rch *ch)
 /* A slot so far ahead is fetched for writing: the reader had it a lap ago, and taking it back takes as long as several messages. */
 #define SLOTS_AHEAD 8
 
-/* There is a free slot, and d is the user's: hands it over. */
+/* A heap message needs a free index too, where blocks have one. */
+static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
+{
+    return d->units != 0 && w->heap_sent == w->heap_limit;
+}
+
+/* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
 static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
 {
     struct slot *s = &ch->ring->slot[sent & ch->mask];
@@ -200,14 +287,22 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
         s->heap.size = bytes;
         s->kind = SLOT_HEAP;
         d->state = DESC_SENT;
-        d->link = NULL;
-        ring_slot_publish(s, sent + 1);
-        if (w->newest != NULL)
-            w->newest->link = d;
-        else
-            w->oldest = d;
-        w->newest = d;
+        if (w->table.entry != NULL) {
+            s->block = block_table_put(&w->table, d);
+            ring_slot_publish(s, sent + 1);
+        } else {
+            d->link = NULL;
+            ring_slot_publish(s, sent + 1);
+            if (w->newest != NULL)
+                w->newest->link = d;
+            else
+                w->oldest = d;
+            w->newest = d;
+        }
         w->heap_sent++;
+        w->units_out += d->units;
+        if (UNLIKELY(w->units_out >= w->units_look))
+            w->look_at = 0; /* behind this message */
     }
     wake_reader(ch);
     cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
@@ -247,6 +342,8 @@ static int write_attempt(struct rch *ch, void *arguments)
     uint64_t sent;
     int rc;
 
+    if ((notice & NOTICE_GROWN) != 0)
+        grow_settle(ch);
     if (!is_users(ch, a->d))
         return not_users(ch, a->call, a->d);
     bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
@@ -259,15 +356,18 @@ static int write_attempt(struct rch *ch, void *arguments)
         (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
         return rc;
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (sent == ch->w.limit) {
+    if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
         rc = credit_fetch(ch);
         if (rc != 0)
             return rc;
-        if (sent == ch->w.limit) {
-            ch->stalls_ring += !a->stalled;
-            a->stalled = true;
-            return R_PENDING;
-        }
+    }
+    if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
+        if (!a->stalled && sent == ch->w.limit)
+            ch->stalls_ring++;
+        else if (!a->stalled)
+            ch->stalls_queue++;
+        a->stalled = true;
+        return R_PENDING;
     }
     write_publish(ch, a->d, bytes, sent);
     if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
@@ -279,6 +379,14 @@ static int write_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
+/* For the sentence of a deadline; d may be anything. */
+static const char *write_awaits(const struct rch *ch, const struct rdesc *d)
+{
+    if (d != NULL && is_users(ch, d) && queue_is_full(&ch->w, d))
+        return "message given back by the reader, which holds as many as sync_queue allows,";
+    return "free slot in the ring";
+}
+
 static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
     struct write_arguments a = {call, d, bytes, wait, false};
@@ -286,8 +394,7 @@ static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d
 
     if (rc != 0)
         return rc;
-    return wait ? channel_wait(ch, call, "free slot in the ring", write_attempt, &a)
-                : channel_once(ch, write_attempt, &a);
+    return wait ? channel_wait(ch, call, write_awaits(ch, d), write_attempt, &a) : channel_once(ch, write_attempt, &a);
 }
 
 static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
@@ -305,7 +412,8 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct r
     if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
         return write_slow(ch, call, d, bytes, wait);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (UNLIKELY(sent == ch->w.limit || !is_users(ch, d) || (bytes != WHOLE && bytes > d->size)))
+    if (UNLIKELY(sent == ch->w.limit || !is_users(ch, d) || queue_is_full(&ch->w, d) ||
+                 (bytes != WHOLE && bytes > d->size)))
         return write_slow(ch, call, d, bytes, wait);
     write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
     /* the look at NOTICE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
@@ -334,10 +442,12 @@ static int unalloc_attempt(struct rch *ch, void *arguments)
     if (!is_users(ch, d))
         return not_users(ch, "rfree", d);
     ch->w.allocated--;
-    if (d->units == 0)
+    if (d->units == 0) {
         desc_put(&ch->pool, d);
-    else
+    } else {
         heap_free(ch->w.heap, d);
+        ch->w.blocks_unalloced++;
+    }
     if (ch->checked)
         check_heap(ch);
     if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */

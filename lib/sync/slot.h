@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SYNC_LAYOUT_VERSION 1
+#define SYNC_LAYOUT_VERSION 2
 
-enum slot_kind { SLOT_INLINE = 1, SLOT_HEAP = 2 };
+enum slot_kind { SLOT_INLINE = 1, SLOT_HEAP = 2, SLOT_FREED = 3 };
 
 /*
  * A notification. `flag` is the sequence number of the message, counted from 1 and never repeated: the reader tests for
@@ -36,7 +36,7 @@ struct slot {
     uint8_t kind;    /* enum slot_kind */
     uint8_t bytes;   /* SLOT_INLINE: length of the payload */
     uint8_t zero[2];
-    uint32_t block; /* tag sync: index of the block */
+    uint32_t block; /* SLOT_HEAP with tags or channel, SLOT_FREED: index of the block */
     _Atomic uint64_t flag;
 };
 static_assert(sizeof(struct slot) == CACHE_LINE, "a slot is one line: one write");

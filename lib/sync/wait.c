@@ -45,6 +45,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     int64_t now = clock_now();
 
     *w = (struct waiter){.word = word, .deadline = deadline, .fences = fences, .nap_us = NAP_FIRST_US, .pauses = 1};
+    w->slice = WAIT_SLICE_MS * NS_PER_MS;
     switch (setting_number(SET_WAIT)) {
     case WAIT_SPIN:
         w->yield_from = w->sleep_from = DEADLINE_NEVER;
@@ -82,7 +83,7 @@ static void nap(uint32_t us)
 
 static void sleep_on(const struct waiter *w, int64_t now)
 {
-    int64_t ns = WAIT_SLICE_MS * NS_PER_MS;
+    int64_t ns = w->slice;
     struct timespec t;
 
     if (w->deadline != DEADLINE_NEVER && w->deadline - now < ns)

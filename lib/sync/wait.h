@@ -47,6 +47,7 @@ struct waiter {
     uint32_t spins;
     uint32_t pauses; /* between two looks while spinning; more where each look disturbs the one who is waited for */
     uint32_t sleeps; /* for the statistics */
+    int64_t slice; /* ns to sleep at most, then the condition is looked at again; WAIT_SLICE_MS unless it is changed */
 };
 
 /* Once, in rinit, and again when more is known: how many ranks share this host. */

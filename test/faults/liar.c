@@ -160,7 +160,8 @@ static void lie_with_flags(void)
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == -ETIMEDOUT, "flag %llu: rread gave %d", (unsigned long long)flags[i], rc);
     }
-    atomic_store(&p.w->ring->control.reader_wake, 0xffffffffu); /* nor are wake words of anybody's making more than noise */
+    atomic_store(&p.w->ring->control.reader_wake,
+                 0xffffffffu); /* nor are wake words of anybody's making more than noise */
     atomic_store(&p.w->ring->control.writer_wake, 77);
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == -ETIMEDOUT, "wake words: rread gave %d", rc);

@@ -45,6 +45,22 @@ static inline void pair_expect(int expected, int code, rch_t ch, const char *cal
     _fail(file, line);
 }
 
+/* PAIR_MODE="tags NEXT_FIT 0" (or channel; algorithm by number; sync_queue): the same tests in another mode. */
+static inline void pair_mode(rmalloc_config_t *cfg)
+{
+    const char *mode = getenv("PAIR_MODE");
+    unsigned algorithm, queue;
+    char sync[16];
+
+    if (mode == NULL)
+        return;
+    if (sscanf(mode, "%15s %u %u", sync, &algorithm, &queue) != 3)
+        fail_msg("PAIR_MODE is \"%s\"; it must be like \"tags 2 100\"", mode);
+    cfg->sync = strcmp(sync, "tags") == 0 ? NET_SYNC_TAGS : CHANNEL_SYNC;
+    cfg->allocator.algorithm = (rmalloc_algorithm_t)algorithm;
+    cfg->sync_queue = queue;
+}
+
 static inline rmalloc_config_t pair_config(rdma_op_t op, uint64_t alloc_size)
 {
     static uint32_t ctx = 0;
@@ -54,6 +70,7 @@ static inline rmalloc_config_t pair_config(rdma_op_t op, uint64_t alloc_size)
     cfg.allocator.peer = 0;
     cfg.allocator.alloc_size = alloc_size;
     cfg.ctx = ctx++;
+    pair_mode(&cfg);
     return cfg;
 }
 

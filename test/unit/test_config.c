@@ -217,16 +217,59 @@ static void test_enums(void **state)
     cfg = good();
     cfg.allocator.op = RDMA_ATOMIC;
     refused(-ENOTSUP, &cfg, "RDMA_ATOMIC");
-    for (int a = FIRST_FIT; a <= RANDOM_FIT; a++) {
-        cfg = good();
-        cfg.allocator.algorithm = (rmalloc_algorithm_t)a;
-        refused(-ENOTSUP, &cfg, "algorithm");
-    }
-    for (int s = NET_SYNC_TAGS; s <= CHANNEL_SYNC; s++) {
-        cfg = good();
-        cfg.sync = (rmalloc_sync_t)s;
-        refused(-ENOTSUP, &cfg, "sync");
-    }
+}
+
+/* table 3.1 of the thesis */
+static void test_modes(void **state)
+{
+    (void)state;
+    for (int a = NEXT_FIT; a <= RANDOM_FIT; a++)
+        for (int s = NET_SYNC_BLOCKS; s <= CHANNEL_SYNC; s++) {
+            rmalloc_config_t cfg = good();
+
+            cfg.allocator.algorithm = (rmalloc_algorithm_t)a;
+            cfg.sync = (rmalloc_sync_t)s;
+            if (a == NEXT_FIT || s != NET_SYNC_BLOCKS) {
+                accepted(&cfg, "a mode and a heuristic that go together");
+                continue;
+            }
+            refused_naming(-EINVAL, &cfg, "blocks with other than NEXT_FIT", "NET_SYNC_TAGS");
+            refused_naming(-EINVAL, &cfg, "blocks with other than NEXT_FIT", "CHANNEL_SYNC");
+        }
+}
+
+static void test_sync_queue(void **state)
+{
+    static const uint32_t good_ones[] = {0, 1, 2, 3, 1000, 65537, 1u << 24};
+
+    (void)state;
+    for (int s = NET_SYNC_BLOCKS; s <= CHANNEL_SYNC; s++)
+        for (size_t i = 0; i < sizeof(good_ones) / sizeof(good_ones[0]); i++) {
+            rmalloc_config_t cfg = good();
+
+            cfg.sync = (rmalloc_sync_t)s;
+            cfg.sync_queue = s == CHANNEL_SYNC && good_ones[i] > 65537 ? 65536 : good_ones[i]; /* 64 bytes each */
+            accepted(&cfg, "sync_queue");
+            cfg.sync_queue = (1u << 24) + 1;
+            refused_naming(-EINVAL, &cfg, "sync_queue", "16777217");
+        }
+}
+
+static void test_max_alloc_size(void **state)
+{
+    rmalloc_config_t cfg = good();
+
+    (void)state;
+    cfg.allocator.max_alloc_size = cfg.allocator.alloc_size;
+    accepted(&cfg, "max_alloc_size = alloc_size");
+    cfg.allocator.max_alloc_size = cfg.allocator.alloc_size + 1;
+    accepted(&cfg, "max_alloc_size = alloc_size + 1");
+    cfg.allocator.max_alloc_size = cfg.allocator.alloc_size - 1;
+    refused_naming(-EINVAL, &cfg, "max_alloc_size below alloc_size", "max_alloc_size");
+    cfg.allocator.max_alloc_size = (UINT64_C(1) << 31) * cfg.allocator.unit_size;
+    accepted(&cfg, "max_alloc_size of 2^31 units");
+    cfg.allocator.max_alloc_size++;
+    refused_naming(-EINVAL, &cfg, "max_alloc_size above 2^31 units", "max_alloc_size");
 }
 
 static void test_btl(void **state)
@@ -323,11 +366,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_rinit), /* which is called here */
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_null),       cmocka_unit_test(test_version),
-        cmocka_unit_test(test_peer),         cmocka_unit_test(test_alloc_size), cmocka_unit_test(test_unit_size),
-        cmocka_unit_test(test_slots),        cmocka_unit_test(test_watermark),  cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_enums),        cmocka_unit_test(test_btl),        cmocka_unit_test(test_ctx),
-        cmocka_unit_test(test_exists),       cmocka_unit_test(test_memory),     cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_good),           cmocka_unit_test(test_null),       cmocka_unit_test(test_version),
+        cmocka_unit_test(test_peer),           cmocka_unit_test(test_alloc_size), cmocka_unit_test(test_unit_size),
+        cmocka_unit_test(test_slots),          cmocka_unit_test(test_watermark),  cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_enums),          cmocka_unit_test(test_modes),      cmocka_unit_test(test_sync_queue),
+        cmocka_unit_test(test_max_alloc_size), cmocka_unit_test(test_btl),        cmocka_unit_test(test_ctx),
+        cmocka_unit_test(test_exists),         cmocka_unit_test(test_memory),     cmocka_unit_test(test_copied),
     };
 
     setenv("RPIPE_BOOTSTRAP", "single", 1);
