@@ -80,6 +80,15 @@ int desc_pool_grow(struct desc_pool *pool)
     return 0;
 }
 
+size_t desc_pool_bytes(const struct desc_pool *pool)
+{
+    size_t bytes = 0;
+
+    for (const struct desc_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
+        bytes += sizeof(*chunk) + (size_t)chunk->count * pool->stride;
+    return bytes;
+}
+
 bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d)
 {
     const struct desc_chunk *chunk;

@@ -30,7 +30,8 @@ enum desc_state {
     DESC_SENT,   /* handed over; its block is in use until the reader has freed it */
     DESC_FREED,  /* given back, but an older one is not: waits */
     DESC_GAP,    /* units skipped at the end of a next-fit arena */
-    DESC_FREE,   /* a free block of a tree fit */
+    DESC_FREE,   /* a free block, in an index */
+    DESC_LOOSE,  /* and one that is in none at the moment */
 };
 
 struct rdesc {
@@ -89,6 +90,7 @@ void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride);
 void desc_pool_destroy(struct desc_pool *pool);
 /* Makes more descriptors: the only malloc, gone after warm-up. 0, -ENOMEM, or -ENOBUFS at the limit. */
 int desc_pool_grow(struct desc_pool *pool) NOINLINE;
+size_t desc_pool_bytes(const struct desc_pool *pool); /* that its chunks take */
 /* Is `d`, which may be any pointer, a descriptor of this pool? Looks at no byte behind it. Walks the chunks. */
 bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d);
 /* 0 and how many lie in the pool; or -EUCLEAN and a sentence. Invariants: every descriptor on the free list is of this

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heap.c: what is the same for every heuristic: creation, dispatch, statistics, the common part of the check.
+ * heap.c: what is the same for every heuristic: creation, growth, dispatch, statistics, the common part of the check.
  *
  * Invariants beyond those of the fit: used <= peak <= bytes; allocs - frees blocks are handed out; every descriptor
- * is either in the pool or in a block.
+ * is either in the pool or in a block; segments follow each other, each at the next whole unit.
  */
 #include "alloc/heap.h"
 
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"
+#include "alloc/tree_fit.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -19,13 +20,9 @@
 #define UNIT_MAX (UINT32_C(1) << 20)
 #define UNITS_MAX (UINT64_C(1) << 31)
 
-/* By rmalloc_algorithm_t. NULL: known, and not in this version. */
-static const struct {
-    const char *name;
-    const struct fit_ops *ops;
-} fits[] = {
-    [NEXT_FIT] = {"NEXT_FIT", &next_fit_ops}, [FIRST_FIT] = {"FIRST_FIT", NULL},   [BEST_FIT] = {"BEST_FIT", NULL},
-    [WORST_FIT] = {"WORST_FIT", NULL},        [RANDOM_FIT] = {"RANDOM_FIT", NULL},
+static const struct fit_ops *const fits[] = {
+    [NEXT_FIT] = &next_fit_ops,   [FIRST_FIT] = &first_fit_ops,   [BEST_FIT] = &best_fit_ops,
+    [WORST_FIT] = &worst_fit_ops, [RANDOM_FIT] = &random_fit_ops,
 };
 
 int heap_broken(char *why, size_t why_bytes, const char *format, ...)
@@ -41,7 +38,6 @@ int heap_broken(char *why, size_t why_bytes, const char *format, ...)
 int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes)
 {
     const uint32_t unit = cfg->unit_size;
-    const size_t algorithm = (size_t)cfg->algorithm;
 
     if (unit == 0 || unit > UNIT_MAX || (unit & (unit - 1)) != 0)
         snprintf(why, why_bytes, "unit_size is %u; it must be a power of two from 1 to %u", unit, UNIT_MAX);
@@ -55,15 +51,39 @@ int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
         snprintf(why, why_bytes, "the buffer at %p of %llu bytes leads beyond the address space", cfg->base,
                  (unsigned long long)cfg->bytes);
-    else if (algorithm >= sizeof(fits) / sizeof(fits[0]))
+    else if ((size_t)cfg->algorithm >= sizeof(fits) / sizeof(fits[0]))
         snprintf(why, why_bytes, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT", (int)cfg->algorithm);
-    else if (fits[algorithm].ops == NULL) {
-        snprintf(why, why_bytes, "algorithm is %s; this version has NEXT_FIT only", fits[algorithm].name);
-        return -ENOTSUP;
-    } else {
+    else
         return 0;
-    }
     return -EINVAL;
+}
+
+/* ---- segments ---- */
+
+static uint64_t whole_units(const struct heap *h, uint64_t bytes) { return (bytes + h->round_up) & h->whole; }
+
+static void fill_segment(const struct heap *h, struct segment *s, uint64_t begin, void *base, uint64_t bytes)
+{
+    s->begin = begin;
+    s->end = begin + bytes;
+    s->zero = (uintptr_t)base - (uintptr_t)begin;
+    s->edge = (struct rdesc){.offset = begin, .state = DESC_POOLED};
+    s->edge.prev = s->edge.next = &s->edge;
+    s->gap = (struct rdesc){.state = DESC_GAP};
+    s->edge.owner = s->gap.owner = h->owner & DESC_OWNER_MOST;
+}
+
+/* What the sums know of a segment that the fit has taken in. */
+static void count_segment(struct heap *h, struct segment *s)
+{
+    const uint64_t bytes = s->end - s->begin;
+
+    s->number = h->segments++;
+    h->newest = s;
+    h->bytes += bytes;
+    if (bytes > h->largest)
+        h->largest = bytes;
+    h->ragged = h->ragged || (bytes & h->round_up) != 0;
 }
 
 int heap_create(struct heap **heap, const struct heap_config *cfg)
@@ -81,31 +101,64 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->round_up = cfg->unit_size - 1;
     h->whole = ~h->round_up;
     h->shift = (uint32_t)__builtin_ctz(cfg->unit_size);
-    h->base = cfg->base;
+    h->mapped = cfg->base != NULL ? UINTPTR_MAX : 0;
     h->owner = cfg->owner != 0 ? cfg->owner : desc_owner_id();
     h->whose = desc_owned_by(h->owner);
-    h->bytes = cfg->bytes;
     h->algorithm = cfg->algorithm;
-    h->ops = fits[cfg->algorithm].ops;
-    desc_pool_init(&h->pool, cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT,
-                   sizeof(struct rdesc));
-    error = h->ops->open(h, cfg);
+    h->ops = fits[cfg->algorithm];
+    h->most = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
+    fill_segment(h, &h->first, 0, cfg->base, cfg->bytes);
+    h->ops->open(h, cfg);
+    error = h->ops->grow(h, &h->first);
     if (error != 0) {
-        free(h);
+        heap_destroy(h);
         return error;
     }
+    count_segment(h, &h->first);
     *heap = h;
     return 0;
 }
 
 void heap_destroy(struct heap *h)
 {
+    struct segment *s, *next;
+
     if (h == NULL)
         return;
+    for (s = h->first.next; s != NULL; s = next) {
+        next = s->next;
+        free(s);
+    }
     h->ops->close(h);
     desc_pool_destroy(&h->pool);
     free(h);
 }
+
+int heap_grow(struct heap *h, void *base, uint64_t bytes)
+{
+    const uint64_t begin = whole_units(h, h->newest->end), most = UNITS_MAX << h->shift;
+    struct segment *s;
+    int error;
+
+    if (bytes == 0 || bytes > most - begin || (base != NULL) != (h->mapped != 0) ||
+        ((uintptr_t)base & h->round_up) != 0 || (uintptr_t)base > UINTPTR_MAX - bytes)
+        return -EINVAL;
+    s = aligned_alloc(CACHE_LINE, sizeof(*s));
+    if (s == NULL)
+        return -ENOMEM;
+    memset(s, 0, sizeof(*s));
+    fill_segment(h, s, begin, base, bytes);
+    error = h->ops->grow(h, s);
+    if (error != 0) {
+        free(s);
+        return error;
+    }
+    h->newest->next = s;
+    count_segment(h, s);
+    return 0;
+}
+
+/* ---- dispatch ---- */
 
 struct rdesc *heap_alloc(struct heap *h, size_t size)
 {
@@ -122,35 +175,112 @@ void heap_free(struct heap *h, struct rdesc *d)
         h->ops->free(h, d);
 }
 
+struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size)
+{
+    return h->algorithm == FIRST_FIT ? tree_fit_carve(h, offset, size) : heap_refuse(h, -ENOTSUP);
+}
+
+int heap_walk(const struct heap *h, heap_visit visit, void *arg)
+{
+    int result = 0;
+
+    for (const struct segment *s = &h->first; s != NULL && result == 0; s = s->next)
+        result = h->ops->walk(h, s, visit, arg);
+    return result;
+}
+
+uint64_t heap_unsent_room(const struct heap *h)
+{
+    uint64_t most = 0;
+
+    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
+        uint64_t room = h->ops->unsent_room(h, s);
+
+        most = room > most ? room : most;
+    }
+    return most;
+}
+
 int heap_alloc_error(const struct heap *h) { return h->error; }
 uint64_t heap_bytes(const struct heap *h) { return h->bytes; }
 uint64_t heap_bytes_used(const struct heap *h) { return h->ops->used(h); }
+uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }
+
+/* ---- statistics, check ---- */
+
+/* Is there a descriptor for one more block, or could there be? */
+static bool may_hand_out(const struct heap *h)
+{
+    return h->allocs - h->frees < h->most && (h->pool.free != NULL || h->pool.made < h->pool.limit);
+}
 
 void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
 {
     *stats = (rdma_vmem_stats_t){
         .bytes = h->bytes,
         .bytes_used = h->ops->used(h),
-        .bytes_stuck = h->ops->stuck(h),
-        .largest = h->pool.free != NULL || h->pool.made < h->pool.limit ? h->ops->largest(h) : 0,
+        .largest = may_hand_out(h) ? h->ops->largest(h) : 0,
         .peak = h->peak,
         .allocs = h->allocs,
         .frees = h->frees,
         .failures = h->failures,
         .blocks_used = h->allocs - h->frees,
+        .segments = h->segments,
+        .metadata = sizeof(*h) + (h->segments - 1) * sizeof(struct segment) + desc_pool_bytes(&h->pool),
     };
+    h->ops->stats(h, stats);
     stats->bytes_free = stats->bytes - stats->bytes_used - stats->bytes_stuck;
+}
+
+int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d, char *why, size_t n)
+{
+    const unsigned long long at = d->offset;
+
+    if (d->owner != (h->owner & DESC_OWNER_MOST))
+        return heap_broken(why, n, "the block at %llu belongs to another owner", at);
+    if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin || d->offset >= s->end ||
+        (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
+        return heap_broken(why, n, "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
+                           d->units);
+    if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
+        return heap_broken(why, n, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
+    if (d->state != DESC_FREED && d->state != DESC_GAP && d->mem != address_of(h, s->zero, d->offset))
+        return heap_broken(why, n, "the memory of the block at %llu is not at its offset", at);
+    return 0;
+}
+
+static int check_segments(const struct heap *h, char *why, size_t n)
+{
+    const struct segment *s = &h->first, *last = s;
+    uint64_t bytes = 0, largest = 0, begin = 0;
+    uint32_t number = 0;
+
+    for (; s != NULL && number <= h->segments; last = s, s = s->next) {
+        const uint64_t length = s->end - s->begin;
+
+        if (s->begin != begin || s->end <= s->begin || s->number != number++)
+            return heap_broken(why, n, "segment %u does not begin at %llu", s->number, (unsigned long long)begin);
+        begin = whole_units(h, s->end);
+        bytes += length;
+        largest = length > largest ? length : largest;
+    }
+    if (number != h->segments || last != h->newest || bytes != h->bytes || largest != h->largest)
+        return heap_broken(why, n, "%u segments of %llu bytes, at most %llu, are counted as %u, %llu and %llu", number,
+                           (unsigned long long)bytes, (unsigned long long)largest, h->segments,
+                           (unsigned long long)h->bytes, (unsigned long long)h->largest);
+    return 0;
 }
 
 int heap_check(const struct heap *h, char *why, size_t why_bytes)
 {
     const uint64_t used = h->ops->used(h);
     uint32_t in_blocks, handed_out, pooled;
-    int error = h->ops->check(h, why, why_bytes, &in_blocks, &handed_out);
+    int error = check_segments(h, why, why_bytes);
 
-    if (error != 0)
-        return error;
-    error = desc_pool_check(&h->pool, why, why_bytes, &pooled);
+    if (error == 0)
+        error = h->ops->check(h, why, why_bytes, &in_blocks, &handed_out);
+    if (error == 0)
+        error = desc_pool_check(&h->pool, why, why_bytes, &pooled);
     if (error != 0)
         return error;
     if (pooled + in_blocks != h->pool.made)
@@ -163,20 +293,4 @@ int heap_check(const struct heap *h, char *why, size_t why_bytes)
         return heap_broken(why, why_bytes, "%llu bytes are handed out, at the peak %llu, of %llu",
                            (unsigned long long)used, (unsigned long long)h->peak, (unsigned long long)h->bytes);
     return 0;
-}
-
-uint64_t heap_largest_segment(const struct heap *h) { return h->bytes; }
-
-uint64_t heap_unsent_room(const struct heap *h)
-{
-    (void)h;
-    return UINT64_MAX; /* nothing is known to stand in the way */
-}
-
-int heap_grow(struct heap *h, void *base, uint64_t bytes)
-{
-    (void)h;
-    (void)base;
-    (void)bytes;
-    return -ENOTSUP;
 }

@@ -310,6 +310,14 @@ bool index_prev(const struct index *ix, struct index_place *place)
     return true;
 }
 
+bool index_below(const struct index *ix, uint64_t key, struct index_place *place)
+{
+    if (ix->root == NULL)
+        return false;
+    descend(ix, key, place);
+    return index_prev(ix, place);
+}
+
 bool index_select(const struct index *ix, uint32_t rank, struct index_place *place)
 {
     struct index_node *node = ix->root;

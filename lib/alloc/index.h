@@ -66,7 +66,8 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
 bool index_rekey(struct index *ix, const struct index_pool *pool, const struct index_place *place, uint64_t key);
 
 /* These find an entry: true and its place, or false: there is none. */
-bool index_from(const struct index *ix, uint64_t key, struct index_place *place); /* the first one that is not below */
+bool index_from(const struct index *ix, uint64_t key, struct index_place *place);  /* the first one that is not below */
+bool index_below(const struct index *ix, uint64_t key, struct index_place *place); /* the last one that is */
 bool index_next(const struct index *ix, struct index_place *place);
 bool index_prev(const struct index *ix, struct index_place *place);
 bool index_select(const struct index *ix, uint32_t rank, struct index_place *place); /* COUNTED: by number, from 0 */

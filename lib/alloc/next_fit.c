@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * next_fit.c: a circular arena (thesis §4.1.3, figure 4.6). The short paths are in next_fit.h.
+ * next_fit.c: a circular arena for each segment (thesis §4.1.3, figure 4.6). The short paths are in next_fit.h.
  *
- * Blocks are taken at the head and come back, mostly, at the tail. They hang in the list in the order of allocation,
- * from the tail (list.next, the oldest) to the head (last, the newest):
+ * Blocks are taken at the head and come back, mostly, at the tail. They hang in a list in the order of allocation,
+ * from the tail (edge.next, the oldest) to the head (last, the newest):
  *
- *      0        tail               head    bytes        0     head         tail             bytes
+ *      begin    tail               head      end        begin  head         tail             end
  *      |  free   |A|B|.freed.|C|D|  free  |             |D|E|F|   free      |A|B|.freed.|C|gap|
- *                not wrapped: limit = bytes                   wrapped: limit = tail
+ *                not wrapped: limit = end                     wrapped: limit = tail
  *
- * A request that does not fit between head and end, but before the tail, goes to 0; what it skips becomes a gap, a
- * block that nobody owns. A heap without blocks starts again at 0.
+ * A request that does not fit between head and end, but before the tail, goes to the beginning; what it skips becomes a
+ * gap, a block that nobody owns. An arena without blocks starts again at its beginning. Where a request does not fit into
+ * the arena that was given out from last, the others are tried, in a circle; that one's state is in the heap itself
+ * (h->now, h->zero), where the short paths find it, that of the others in their segments.
  *
- * Invariants
- * 1. From the oldest to the newest, each block begins where the one before it ends, or at 0 after one that ends at
- *    the end of the range; this happens at most once, and never as far as the oldest. So blocks and the hole from
- *    head to tail tile the range.
+ * Invariants, of each arena
+ * 1. From the oldest to the newest, each block begins where the one before it ends, or at the beginning after one that
+ *    ends at the end; this happens at most once, and never as far as the oldest. So blocks and the hole from head to
+ *    tail tile the segment.
  * 2. head is the end of the newest block; limit is the offset of the oldest if the newest lies before it, else the
- *    end of the range. `head == limit` is a full heap, and `no blocks` an empty one: the two cannot be mistaken.
- * 3. mark - head is peak - used: what is handed out grows with the head, so its peak is passed where the head passes
- *    the mark, and the short paths need not count what is in use.
+ *    end. `head == limit` is a full arena, and `no blocks` an empty one: the two cannot be mistaken.
+ * 3. mark - head is peak - used, for the whole heap and the arena it is in: what is handed out grows with the head, so
+ *    its peak is passed where the head passes the mark, and the short paths need not count what is in use.
  * 4. First and last block are handed out (DESC_OWNED, DESC_SENT). Those between may wait (DESC_FREED), or be the gap.
  * 5. No two that wait are neighbours by address: they are merged when the second is given back, and the gap takes in
- *    what lies before it. So at most two of them follow each other in the list, on either side of the end of the
- *    range; every operation takes constant time, and there are at most twice as many descriptors in use as blocks
- *    handed out.
+ *    what lies before it. So at most two of them follow each other in the list, on either side of the end;
+ *    every operation takes constant time, but for trying the other arenas, and there are at most twice as many
+ *    descriptors in use as blocks handed out.
  *
  * Giving back the newest rolls the head back, also over what waits below it and over the gap. That is safe because
  * whatever waits has been given back: nobody holds it, here or at the other end (a writer frees only what it never
@@ -37,65 +39,107 @@
 
 static bool waits(const struct rdesc *d) { return d->state >= DESC_FREED; }
 
-static bool wrapped(const struct heap *h) { return h->limit != h->bytes; }
+static struct rdesc *first(const struct segment *s) { return s->edge.next; }
 
 /* Where the oldest block begins, which is what the head may not reach once it has wrapped. */
-static uint64_t tail(const struct heap *h) { return next_fit_first(h)->offset; }
+static uint64_t tail(const struct segment *s) { return first(s)->offset; }
 
-static uint64_t used(const struct heap *h) { return h->peak + h->head - h->mark; }
+static uint64_t used(const struct heap *h) { return h->peak + h->now.head - h->mark; }
 
-static bool empty(const struct heap *h) { return h->last == &h->list; }
-
-/* Skips what is left before the end of the range. */
-static void wrap(struct heap *h)
+static const struct arena *arena_of(const struct heap *h, const struct segment *s)
 {
-    struct rdesc *gap = &h->gap;
-
-    if (h->head < h->bytes) {
-        gap->offset = h->head;
-        gap->units = (uint32_t)((h->bytes - h->head + h->round_up) >> h->shift);
-        gap->prev = h->last;
-        h->last->next = gap;
-        h->last = gap;
-    }
-    h->limit = tail(h);
-    h->mark -= h->head;
-    h->head = 0;
+    return s == h->at ? &h->now : &s->arena;
 }
 
-static struct rdesc *fail(struct heap *h, int error)
+static bool empty(const struct heap *h, const struct segment *s) { return arena_of(h, s)->last == &s->edge; }
+static bool wrapped(const struct heap *h, const struct segment *s) { return arena_of(h, s)->limit != s->end; }
+
+/* From now on the short paths are about this arena. */
+static void enter(struct heap *h, struct segment *s)
 {
-    h->failures++;
-    h->error = error;
+    const uint64_t ahead = h->mark - h->now.head;
+
+    h->at->arena = h->now;
+    h->now = s->arena;
+    h->zero = s->zero;
+    h->at = s;
+    h->mark = h->now.head + ahead;
+}
+
+/* Skips what is left before the end. */
+static void wrap(struct heap *h)
+{
+    struct segment *s = h->at;
+    struct rdesc *gap = &s->gap;
+
+    if (h->now.head < s->end) {
+        gap->offset = h->now.head;
+        gap->units = (uint32_t)((s->end - h->now.head + h->round_up) >> h->shift);
+        gap->prev = h->now.last;
+        h->now.last->next = gap;
+        h->now.last = gap;
+        h->waiting++;
+    }
+    h->now.limit = tail(s);
+    h->mark -= h->now.head - s->begin;
+    h->now.head = s->begin;
+}
+
+/* Is there room for that many bytes where the arena has none at its head? */
+static bool fits_at_the_beginning(const struct heap *h, const struct segment *s, uint64_t need)
+{
+    return !wrapped(h, s) && !empty(h, s) && need <= tail(s) - s->begin;
+}
+
+/* The bytes that a block of `least` takes at the head, which are fewer than whole units at a short end; 0: no room. */
+static uint64_t need_at_head(const struct heap *h, const struct segment *s, size_t least)
+{
+    const uint64_t need = (least + h->round_up) & h->whole, room = arena_of(h, s)->limit - arena_of(h, s)->head;
+
+    return need <= room ? need : least <= room ? room : 0; /* only the end is not at a whole unit */
+}
+
+/* The segment from the one that it gave out from last on, in a circle, that has room; or NULL. */
+static struct segment *segment_with_room(struct heap *h, size_t least)
+{
+    const uint64_t need = (least + h->round_up) & h->whole;
+    struct segment *s = h->at;
+
+    do {
+        if (need_at_head(h, s, least) != 0 || fits_at_the_beginning(h, s, need))
+            return s;
+        s = s->next != NULL ? s->next : &h->first;
+    } while (s != h->at);
     return NULL;
 }
 
-/* Whatever does not simply fit at the head: size 0, a block that ends in a short last unit, wrapping, no descriptor. */
+/* Whatever does not simply fit at the head: size 0, a block that ends in a short last unit, wrapping, another segment, no
+ * descriptor. */
 struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 {
-    size_t least = size == 0 ? 1 : size;
-    uint64_t need, room = h->limit - h->head;
+    const size_t least = size == 0 ? 1 : size;
+    struct segment *s;
     struct rdesc *d;
-    bool wraps = false;
+    uint64_t need;
     int error;
 
-    if (least > h->bytes)
-        return fail(h, -EMSGSIZE);
-    need = (least + h->round_up) & h->whole; /* no overflow: bytes is at most 2^51 */
-    if (need > room && least <= room)        /* only the end of the range is not at a whole unit */
-        need = room;
-    if (need > room) {
-        wraps = !wrapped(h) && !empty(h) && need <= tail(h);
-        if (!wraps)
-            return fail(h, -EAGAIN);
-    }
+    if (least > h->largest)
+        return heap_refuse(h, -EMSGSIZE);
+    s = segment_with_room(h, least); /* no overflow: a segment has at most 2^51 bytes */
+    if (s == NULL)
+        return heap_refuse(h, -EAGAIN);
     if (h->pool.free == NULL) { /* before anything is changed */
         error = desc_pool_grow(&h->pool);
         if (error != 0)
-            return fail(h, error);
+            return heap_refuse(h, error);
     }
-    if (wraps)
+    if (s != h->at)
+        enter(h, s);
+    need = need_at_head(h, s, least);
+    if (need == 0) {
         wrap(h);
+        need = (least + h->round_up) & h->whole;
+    }
     d = next_fit_place(h, h->pool.free, need, size);
     d->units = (uint32_t)((need + h->round_up) >> h->shift);
     return d;
@@ -104,14 +148,15 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 /* Gives back the descriptor of a block that has left the list. The gap keeps its own. */
 static void drop(struct heap *h, struct rdesc *d)
 {
-    if (d != &h->gap)
+    h->waiting--;
+    if (d->state != DESC_GAP)
         desc_put(&h->pool, d);
 }
 
-/* Makes one of two that wait and follow each other, in the list and by address. */
+/* Makes one of two that wait and follow each other, in the list and by address. Neither is the last. */
 static struct rdesc *merge(struct heap *h, struct rdesc *low, struct rdesc *high)
 {
-    if (high == &h->gap) { /* the gap stays, and low is not the first: something is handed out before it */
+    if (high->state == DESC_GAP) { /* the gap stays, and low is not the first: something is handed out before it */
         high->offset = low->offset;
         high->units += low->units;
         high->prev = low->prev;
@@ -121,10 +166,7 @@ static struct rdesc *merge(struct heap *h, struct rdesc *low, struct rdesc *high
     }
     low->units += high->units;
     low->next = high->next;
-    if (high == h->last)
-        h->last = low;
-    else
-        high->next->prev = low;
+    high->next->prev = low;
     drop(h, high);
     return low;
 }
@@ -134,28 +176,29 @@ static bool mergeable(const struct rdesc *low, const struct rdesc *high)
     return waits(low) && waits(high) && low->offset < high->offset;
 }
 
-/* Brings head, limit and mark in accord with the list, of which `in_use` bytes are handed out. */
+/* Brings head, limit and mark in accord with the list, where `in_use` bytes are handed out in the heap. */
 static void settle(struct heap *h, uint64_t in_use)
 {
-    const struct rdesc *last = h->last;
+    const struct segment *s = h->at;
+    const struct rdesc *last = h->now.last;
 
-    if (empty(h)) {
-        h->head = 0;
-        h->limit = h->bytes;
+    if (empty(h, s)) {
+        h->now.head = s->begin;
+        h->now.limit = s->end;
     } else {
-        h->head = last->offset + block_bytes(h, last);
-        h->limit = tail(h) > last->offset ? tail(h) : h->bytes;
+        h->now.head = last->offset + block_bytes(h, last);
+        h->now.limit = tail(s) > last->offset ? tail(s) : s->end;
     }
-    h->mark = h->head + h->peak - in_use;
+    h->mark = h->now.head + h->peak - in_use;
 }
 
 /* Takes from the end of the list what waits there. The first block does not. */
 static void roll_back(struct heap *h)
 {
-    while (waits(h->last)) {
-        struct rdesc *d = h->last;
+    while (waits(h->now.last)) {
+        struct rdesc *d = h->now.last;
 
-        h->last = d->prev;
+        h->now.last = d->prev;
         drop(h, d);
     }
 }
@@ -163,92 +206,195 @@ static void roll_back(struct heap *h)
 /* Takes from the beginning of the list what waits there. The last block does not. */
 static void move_tail(struct heap *h)
 {
-    struct rdesc *first = next_fit_first(h), *next;
+    struct rdesc *edge = &h->at->edge, *d = edge->next, *next;
 
-    for (; waits(first); first = next) {
-        next = first->next;
-        drop(h, first);
+    for (; waits(d); d = next) {
+        next = d->next;
+        drop(h, d);
     }
-    first->prev = &h->list;
-    h->list.next = first;
+    d->prev = edge;
+    edge->next = d;
 }
 
-/* One that is not alone: next_fit_free() sees to that. */
-void next_fit_free_slow(struct heap *h, struct rdesc *d)
+/* One of the arena that the heap is in. */
+static void free_here(struct heap *h, struct rdesc *d)
 {
     uint64_t in_use = used(h) - block_bytes(h, d);
 
     h->frees++;
+    h->waiting++;
     d->state = DESC_FREED;
-    if (d == h->last) {
+    if (d == h->now.last && d->prev == &h->at->edge) {
+        h->now.last = d->prev;
+        drop(h, d);
+    } else if (d == h->now.last) {
         roll_back(h);
-    } else if (d == next_fit_first(h)) {
+    } else if (d->prev == &h->at->edge) {
         move_tail(h);
     } else { /* between two others: head and limit stay where they are */
         if (mergeable(d->prev, d))
             d = merge(h, d->prev, d);
         if (mergeable(d, d->next))
             merge(h, d, d->next);
-        h->mark = h->head + h->peak - in_use;
+        h->mark = h->now.head + h->peak - in_use;
         return;
     }
     settle(h, in_use);
 }
 
-static int next_fit_open(struct heap *h, const struct heap_config *cfg)
+void next_fit_free_slow(struct heap *h, struct rdesc *d)
+{
+    struct segment *at = h->at, *s = at;
+
+    if (LIKELY(d->offset - at->begin < at->end - at->begin)) {
+        free_here(h, d);
+        return;
+    }
+    do
+        s = s->next != NULL ? s->next : &h->first;
+    while (d->offset - s->begin >= s->end - s->begin);
+    enter(h, s);
+    free_here(h, d);
+    enter(h, at);
+}
+
+static void next_fit_open(struct heap *h, const struct heap_config *cfg)
 {
     (void)cfg;
-    h->list = (struct rdesc){.state = DESC_POOLED, .owner = h->owner & DESC_OWNER_MOST};
-    h->last = &h->list;
-    h->gap = (struct rdesc){.state = DESC_GAP, .owner = h->owner & DESC_OWNER_MOST};
-    settle(h, 0);
-    return 0;
+    desc_pool_init(&h->pool, h->most, sizeof(struct rdesc));
 }
 
 static void next_fit_close(struct heap *h) { (void)h; }
 
-static struct rdesc *next_fit_ops_alloc(struct heap *h, size_t size) { return next_fit_alloc(h, size); }
-static void next_fit_ops_free(struct heap *h, struct rdesc *d) { next_fit_free(h, d); }
-
-static uint64_t next_fit_largest(const struct heap *h)
+static int next_fit_grow(struct heap *h, struct segment *s)
 {
-    uint64_t room = h->limit - h->head, before = wrapped(h) || empty(h) ? 0 : tail(h);
-
-    return room > before ? room : before;
-}
-
-static uint64_t next_fit_stuck(const struct heap *h)
-{
-    if (empty(h))
-        return 0;
-    return (wrapped(h) ? h->bytes - tail(h) + h->head : h->head - tail(h)) - used(h);
-}
-
-/* What must hold of one block, wherever it hangs. */
-static int check_block(const struct heap *h, const struct rdesc *d, char *why, size_t n)
-{
-    const unsigned long long at = d->offset;
-
-    if ((d->state == DESC_GAP) != (d == &h->gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
-        return heap_broken(why, n, "the block at %llu is in state %u", at, d->state);
-    if (d->owner != h->owner)
-        return heap_broken(why, n, "the block at %llu belongs to another owner", at);
-    if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset >= h->bytes ||
-        (uint64_t)d->units << h->shift > h->bytes - d->offset + h->round_up)
-        return heap_broken(why, n, "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
-                           d->units);
-    if (waits(d))
-        return 0;
-    if (d->size > block_bytes(h, d))
-        return heap_broken(why, n, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
-    if (d->mem != (h->base != NULL ? h->base + d->offset : NULL))
-        return heap_broken(why, n, "the memory of the block at %llu is not at its offset", at);
+    s->arena = (struct arena){.head = s->begin, .limit = s->end, .last = &s->edge};
+    if (h->at == NULL) {
+        h->at = s;
+        h->now = s->arena;
+        h->zero = s->zero;
+        settle(h, 0);
+    }
     return 0;
 }
 
-/* What must hold between a block and the one before it in the list. `laps` counts the ends of the range passed. */
-static int check_neighbours(const struct heap *h, const struct rdesc *prev, const struct rdesc *d, unsigned *laps,
-                            char *why, size_t n)
+static struct rdesc *next_fit_ops_alloc(struct heap *h, size_t size) { return next_fit_alloc(h, size); }
+static void next_fit_ops_free(struct heap *h, struct rdesc *d) { next_fit_free(h, d); }
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+static uint64_t next_fit_largest(const struct heap *h)
+{
+    uint64_t most = 0;
+
+    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
+        const struct arena *a = arena_of(h, s);
+
+        most = larger(most, a->limit - a->head);
+        if (!wrapped(h, s) && !empty(h, s))
+            most = larger(most, tail(s) - s->begin);
+    }
+    return most;
+}
+
+/* What is left when all that has been sent is back: the arena between the newest and the oldest that has not. */
+static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment *s)
+{
+    const struct rdesc *prev = &s->edge, *d = first(s), *oldest = NULL, *newest = NULL;
+    uint64_t head;
+
+    for (; prev != arena_of(h, s)->last; prev = d, d = d->next)
+        if (d->state == DESC_OWNED) {
+            newest = d;
+            oldest = oldest != NULL ? oldest : d;
+        }
+    if (newest == NULL)
+        return s->end - s->begin;
+    head = newest->offset + block_bytes(h, newest);
+    return newest->offset < oldest->offset ? oldest->offset - head : larger(s->end - head, oldest->offset - s->begin);
+}
+
+/* ---- walk, statistics ---- */
+
+static int visit_hole(const struct segment *s, uint64_t begin, uint64_t end, heap_visit visit, void *arg)
+{
+    const rdma_vmem_block_t b = {.offset = begin, .bytes = end - begin, .state = RDMA_BLOCK_FREE, .segment = s->number};
+
+    return begin < end ? visit(&b, arg) : 0;
+}
+
+static int visit_block(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
+{
+    rdma_vmem_block_t b = {
+        .offset = d->offset, .bytes = block_bytes(h, d), .state = RDMA_BLOCK_STUCK, .segment = s->number};
+
+    if (!waits(d)) {
+        b.state = RDMA_BLOCK_USED;
+        b.size = d->size;
+        b.d = d;
+    }
+    return visit(&b, arg);
+}
+
+/* From `d` to the newest, as far as addresses ascend. */
+static int walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
+{
+    const struct rdesc *last = arena_of(h, s)->last;
+    int result = visit_block(h, s, d, visit, arg);
+
+    for (; result == 0 && d != last && d->next->offset > d->offset; d = d->next)
+        result = visit_block(h, s, d->next, visit, arg);
+    return result;
+}
+
+static int next_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg)
+{
+    const struct arena *a = arena_of(h, s);
+    struct rdesc *d = first(s);
+    int result = 0;
+
+    if (empty(h, s))
+        return visit_hole(s, s->begin, s->end, visit, arg);
+    if (a->last->offset >= d->offset) { /* not wrapped: hole, blocks, hole */
+        result = visit_hole(s, s->begin, d->offset, visit, arg);
+        if (result == 0)
+            result = walk_ascending(h, s, d, visit, arg);
+        return result != 0 ? result : visit_hole(s, a->head, s->end, visit, arg);
+    }
+    while (d->next->offset > d->offset) /* wrapped: from the first one behind the end; the hole; from the oldest */
+        d = d->next;
+    result = walk_ascending(h, s, d->next, visit, arg);
+    if (result == 0)
+        result = visit_hole(s, a->head, tail(s), visit, arg);
+    return result != 0 ? result : walk_ascending(h, s, first(s), visit, arg);
+}
+
+static void next_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
+{
+    stats->blocks_free = h->waiting;
+    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
+        const struct arena *a = arena_of(h, s);
+        const bool in_two = !wrapped(h, s) && !empty(h, s); /* the hole is on both sides of the end */
+
+        stats->blocks_free += a->limit > a->head;
+        if (in_two)
+            stats->blocks_free += tail(s) > s->begin;
+        if (!empty(h, s))
+            stats->bytes_stuck += in_two ? a->head - tail(s) : s->end - tail(s) + a->head - s->begin;
+    }
+    stats->bytes_stuck -= stats->bytes_used;
+}
+
+/* ---- check ---- */
+
+struct totals {
+    uint64_t in_use;
+    uint32_t descriptors, handed_out, waiting;
+};
+
+/* What must hold between a block and the one before it in the list. `laps` counts the ends of the segment passed. */
+static int check_neighbours(const struct heap *h, const struct segment *s, const struct rdesc *prev,
+                            const struct rdesc *d, unsigned *laps, char *why, size_t n)
 {
     const uint64_t end = prev->offset + block_bytes(h, prev);
 
@@ -256,57 +402,76 @@ static int check_neighbours(const struct heap *h, const struct rdesc *prev, cons
         if (waits(prev) && waits(d))
             return heap_broken(why, n, "the neighbours at %llu and %llu are both free",
                                (unsigned long long)prev->offset, (unsigned long long)d->offset);
-    } else if (end == h->bytes && d->offset == 0) {
+    } else if (end == s->end && d->offset == s->begin) {
         (*laps)++;
     } else {
         return heap_broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
                            (unsigned long long)end, (unsigned long long)d->offset);
     }
-    if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > tail(h)))
+    if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > tail(s)))
         return heap_broken(why, n, "the block at %llu has overrun the oldest one, at %llu",
-                           (unsigned long long)d->offset, (unsigned long long)tail(h));
+                           (unsigned long long)d->offset, (unsigned long long)tail(s));
+    return 0;
+}
+
+static int check_arena(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
+{
+    const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge, *last = arena_of(h, s)->last;
+    uint64_t head = s->begin, limit = s->end;
+    unsigned laps = 0;
+    int error;
+
+    for (d = first(s); prev != last; prev = d, d = d->next) {
+        if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev || t->descriptors > h->pool.made)
+            return heap_broken(why, n, "the list of blocks is torn after the block at %llu",
+                               (unsigned long long)prev->offset);
+        if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
+            return heap_broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
+        error = heap_check_block(h, s, d, why, n);
+        if (error == 0 && prev != edge)
+            error = check_neighbours(h, s, prev, d, &laps, why, n);
+        if (error != 0)
+            return error;
+        t->descriptors += d != gap;
+        t->handed_out += !waits(d);
+        t->waiting += waits(d);
+        t->in_use += waits(d) ? 0 : block_bytes(h, d);
+        if (d == gap && (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
+            return heap_broken(why, n, "the gap at %llu is not at the end of the segment",
+                               (unsigned long long)d->offset);
+    }
+    if (prev != edge) {
+        if (waits(first(s)) || waits(prev))
+            return heap_broken(why, n, "the oldest or the newest block is free");
+        head = prev->offset + block_bytes(h, prev);
+        limit = laps > 0 ? tail(s) : s->end;
+    }
+    if (head != arena_of(h, s)->head || limit != arena_of(h, s)->limit)
+        return heap_broken(why, n, "head %llu and limit %llu should be %llu and %llu",
+                           (unsigned long long)arena_of(h, s)->head, (unsigned long long)arena_of(h, s)->limit,
+                           (unsigned long long)head, (unsigned long long)limit);
     return 0;
 }
 
 static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors, uint32_t *handed_out)
 {
-    const struct rdesc *list = &h->list, *d, *prev = list;
-    uint64_t head = 0, limit = h->bytes, in_use = 0;
-    uint32_t pooled = 0, out = 0;
-    unsigned laps = 0;
+    struct totals t = {.in_use = 0};
     int error;
 
-    for (d = next_fit_first(h); prev != h->last; prev = d, d = d->next) {
-        if ((d != &h->gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev || pooled > h->pool.made)
-            return heap_broken(why, n, "the list of blocks is torn after the block at %llu",
-                               (unsigned long long)prev->offset);
-        error = check_block(h, d, why, n);
-        if (error == 0 && prev != list)
-            error = check_neighbours(h, prev, d, &laps, why, n);
+    if (h->zero != h->at->zero)
+        return heap_broken(why, n, "the heap is not in the segment that it says");
+    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
+        error = check_arena(h, s, &t, why, n);
         if (error != 0)
             return error;
-        pooled += d != &h->gap;
-        if (!waits(d)) {
-            out++;
-            in_use += block_bytes(h, d);
-        }
-        if (d == &h->gap && (d->offset + block_bytes(h, d) != h->bytes || d == h->last || d->next->offset != 0))
-            return heap_broken(why, n, "the gap at %llu is not at the end of the range", (unsigned long long)d->offset);
     }
-    if (prev != list) {
-        if (waits(next_fit_first(h)) || waits(prev))
-            return heap_broken(why, n, "the oldest or the newest block is free");
-        head = prev->offset + block_bytes(h, prev);
-        limit = laps > 0 ? tail(h) : h->bytes;
-    }
-    if (head != h->head || limit != h->limit)
-        return heap_broken(why, n, "head %llu and limit %llu should be %llu and %llu", (unsigned long long)h->head,
-                           (unsigned long long)h->limit, (unsigned long long)head, (unsigned long long)limit);
-    if (in_use != used(h))
-        return heap_broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)in_use,
+    if (t.in_use != used(h))
+        return heap_broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.in_use,
                            (unsigned long long)used(h));
-    *descriptors = pooled;
-    *handed_out = out;
+    if (t.waiting != h->waiting)
+        return heap_broken(why, n, "%u blocks wait, %u are counted", t.waiting, h->waiting);
+    *descriptors = t.descriptors;
+    *handed_out = t.handed_out;
     return 0;
 }
 
@@ -314,10 +479,13 @@ const struct fit_ops next_fit_ops = {
     .name = "next-fit",
     .open = next_fit_open,
     .close = next_fit_close,
+    .grow = next_fit_grow,
     .alloc = next_fit_ops_alloc,
     .free = next_fit_ops_free,
     .used = used,
     .largest = next_fit_largest,
-    .stuck = next_fit_stuck,
+    .unsent_room = next_fit_unsent_room,
+    .walk = next_fit_walk,
+    .stats = next_fit_stats,
     .check = next_fit_check,
 };

@@ -18,23 +18,22 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline
 
 /*
  * The order below is made for few taken branches, which cost more than anything else here: the way of the newest
- * block, alone or not, falls through. The newest block is h->last, and its next means nothing; the prev of the oldest
- * is &h->list.
+ * block, alone or not, falls through. The newest block is h->now.last, and its next means nothing; the prev of the
+ * oldest is the edge of the segment.
  */
-static inline struct rdesc *next_fit_first(const struct heap *h) { return h->list.next; }
 
 /* Makes `d`, the first of the pool, the newest block: `need` bytes at the head. */
 static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint64_t need, size_t size)
 {
-    struct rdesc *last = h->last;
-    uint64_t offset = h->head, head = offset + need;
+    struct rdesc *last = h->now.last;
+    uint64_t offset = h->now.head, head = offset + need;
 
-    last->next = d; /* the oldest, if last is &h->list */
+    last->next = d; /* the oldest, if last is the edge */
     h->pool.free = d->link;
-    h->last = d;
-    h->head = head;
+    h->now.last = d;
+    h->now.head = head;
     h->allocs++;
-    d->mem = h->base != NULL ? h->base + offset : NULL;
+    d->mem = address_of(h, h->zero, offset);
     d->size = size;
     d->offset = offset;
     d->units = (uint32_t)(need >> h->shift);
@@ -52,27 +51,27 @@ static inline struct rdesc *next_fit_alloc(struct heap *h, size_t size)
     uint64_t need = (size + h->round_up) & h->whole; /* 0 where size is 0, and where the sum overflows */
     struct rdesc *d = h->pool.free;
 
-    if (UNLIKELY(need - 1 >= h->limit - h->head || d == NULL)) /* so a need of 0 goes there too */
+    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head || d == NULL)) /* so a need of 0 goes there too */
         return next_fit_alloc_slow(h, size);
     return next_fit_place(h, d, need, size);
 }
 
 static inline void next_fit_free(struct heap *h, struct rdesc *d)
 {
-    struct rdesc *prev = d->prev, *next = d->next;
+    struct rdesc *prev = d->prev, *next = d->next, *edge = &h->at->edge;
     uint64_t offset = d->offset, alone;
 
-    if (LIKELY(d == h->last && prev->state < DESC_FREED && prev->offset <= offset)) { /* the newest: roll back */
-        alone = prev == &h->list ? offset : 0;                                        /* start again at 0 */
-        h->last = prev;
-        h->head = offset - alone;
+    if (LIKELY(d == h->now.last && prev->state < DESC_FREED && prev->offset <= offset)) { /* the newest: roll back */
+        alone = prev == edge ? offset - prev->offset : 0; /* start again at the beginning */
+        h->now.last = prev;
+        h->now.head = offset - alone;
         h->mark -= alone;
-    } else if (d != h->last && prev == &h->list && next->state < DESC_FREED && next->offset > offset) {
-        h->list.next = next; /* the oldest: move the tail */
+    } else if (d != h->now.last && prev == edge && next->state < DESC_FREED && next->offset > offset) {
+        edge->next = next; /* the oldest: move the tail */
         next->prev = prev;
         h->mark += next->offset - offset;
-        if (h->limit == offset)
-            h->limit = next->offset;
+        if (h->now.limit == offset)
+            h->now.limit = next->offset;
     } else {
         next_fit_free_slow(h, d);
         return;

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 
 #define NO_OFFSET UINT64_MAX
 
@@ -213,6 +214,30 @@ void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
     return d->mem;
 }
 
+int rmalloc_vmem_set(rdma_vmem_t *vmem, raddr_t d, const void *from)
+{
+    int error = refuse_misuse(heap_of(vmem), d, "setmem");
+
+    if (error == 0 && from == NULL)
+        error = -EINVAL;
+    if (error == 0 && d->mem == NULL)
+        error = -ENOTSUP; /* the range is not mapped here */
+    if (error == 0)
+        memcpy(d->mem, from, d->size);
+    return error;
+}
+
+size_t rmalloc_vmem_size(rdma_vmem_t *vmem, raddr_t d)
+{
+    int error = refuse_misuse(heap_of(vmem), d, "rdma_vmem_size");
+
+    if (error != 0) {
+        errno = -error;
+        return 0;
+    }
+    return d->size;
+}
+
 uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
 {
     int error = refuse_misuse(heap_of(vmem), d, "rdma_vmem_offset");
@@ -222,6 +247,27 @@ uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
         return NO_OFFSET;
     }
     return d->offset;
+}
+
+int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
+{
+    struct heap *h = heap_of(vmem);
+    int error;
+
+    if (vmem == NULL)
+        return -EINVAL;
+    error = heap_grow(h, buffer, bytes);
+    return error != 0 ? error : check_after(h, "rdma_vmem_grow");
+}
+
+int rmalloc_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg)
+{
+    return vmem == NULL || visit == NULL ? -EINVAL : heap_walk(heap_of(vmem), visit, arg);
+}
+
+int rmalloc_vmem_dump(rdma_vmem_t *vmem, FILE *to)
+{
+    return vmem == NULL || to == NULL ? -EINVAL : heap_dump(heap_of(vmem), to);
 }
 
 int rmalloc_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *stats)

@@ -114,8 +114,6 @@ static void a_bad_configuration_is_refused_and_explained(void **state)
     assert_refused(NULL, &cfg, EINVAL, "alloc_size is 1099511627776");
     cfg = config(2048);
     assert_refused(buffer + 32, &cfg, EINVAL, "aligned");
-    cfg.allocator.algorithm = BEST_FIT;
-    assert_refused(buffer, &cfg, ENOTSUP, "BEST_FIT");
     cfg.allocator.algorithm = (rmalloc_algorithm_t)17;
     assert_refused(buffer, &cfg, EINVAL, "17");
     assert_int_equal(rdma_vmem_destroy(NULL), -EINVAL);

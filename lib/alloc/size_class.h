@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * size_class.h: classes of sizes, and a set of classes that is searched by two bit scans.
+ *
+ * Classes are exact up to 15 units, and eight to the octave beyond: class_of() ascends, and within a class no size is
+ * more than an eighth above another. There are SIZE_CLASSES for sizes up to 2^32 - 1; a range of n units needs those up to
+ * class_of(n).
+ */
+#ifndef ALLOC_SIZE_CLASS_H
+#define ALLOC_SIZE_CLASS_H
+
+#include <assert.h>
+#include <stdint.h>
+
+#define SIZE_CLASSES 240u
+#define SIZE_CLASS_NONE UINT32_MAX
+
+/* The four highest bits of the size, and which octave they are in. */
+static inline uint32_t size_class(uint32_t units)
+{
+    const uint32_t octave = 28 - (uint32_t)__builtin_clz(units | 8);
+
+    return (octave << 3) + (units >> octave);
+}
+
+#define CLASS_WORDS ((SIZE_CLASSES + 63) / 64)
+
+/* Bit c % 64 of word c / 64 is set if class c is not empty; bit w of `words`, if word w has one. */
+struct class_set {
+    uint64_t word[CLASS_WORDS];
+    uint32_t words;
+};
+
+static_assert(CLASS_WORDS <= 32, "one word says which words have a bit");
+
+static inline void class_set_add(struct class_set *set, uint32_t c)
+{
+    set->word[c / 64] |= UINT64_C(1) << c % 64;
+    set->words |= 1u << c / 64;
+}
+
+static inline void class_set_remove(struct class_set *set, uint32_t c)
+{
+    set->word[c / 64] &= ~(UINT64_C(1) << c % 64);
+    if (set->word[c / 64] == 0)
+        set->words &= ~(1u << c / 64);
+}
+
+/* The first class that is not below `c`, which is less than SIZE_CLASSES; or SIZE_CLASS_NONE. */
+static inline uint32_t class_set_from(const struct class_set *set, uint32_t c)
+{
+    uint32_t w = c / 64, words;
+    uint64_t bits = set->word[w] & UINT64_MAX << c % 64;
+
+    if (bits == 0) {
+        words = set->words & ~((2u << w) - 1);
+        if (words == 0)
+            return SIZE_CLASS_NONE;
+        w = (uint32_t)__builtin_ctz(words);
+        bits = set->word[w];
+    }
+    return w * 64 + (uint32_t)__builtin_ctzll(bits);
+}
+
+/* The last class, or SIZE_CLASS_NONE. */
+static inline uint32_t class_set_last(const struct class_set *set)
+{
+    uint32_t w;
+
+    if (set->words == 0)
+        return SIZE_CLASS_NONE;
+    w = 31 - (uint32_t)__builtin_clz(set->words);
+    return w * 64 + 63 - (uint32_t)__builtin_clzll(set->word[w]);
+}
+
+#endif
