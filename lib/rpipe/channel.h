@@ -86,7 +86,7 @@ struct reader {
     struct slot *reverse;           /* channel mode: the writer's ring of freed blocks */
     uint64_t held;                  /* messages that the user owns */
     uint64_t units_held;            /* of the heap, in them */
-    void *overlap;                  /* RMALLOC_DEBUG: tree of the messages held */
+    struct heap *second;            /* RMALLOC_DEBUG: the heap as the reader sees it (check.c) */
     /* event mode */
     _Atomic uint64_t want; /* items that are known to be under way; service thread */
     _Atomic bool acked;
@@ -257,10 +257,16 @@ bool unheard_message(const struct rch *ch); /* the writer is joined and has writ
 int write_unalloc(struct rch *ch, struct rdesc *d); /* rfree of the writer */
 
 /* ---- check.c: RMALLOC_DEBUG ---- */
+int check_open(struct rch *ch);                  /* reader: 0 or -ENOMEM */
 int check_read(struct rch *ch, struct rdesc *d); /* overlap with a message that is held: -EPROTO */
 void check_freed(struct rch *ch, struct rdesc *d);
-void check_grow(struct rch *ch, void *base, uint64_t bytes);
+void check_grow(struct rch *ch, uint64_t bytes);
 void check_forget(struct rch *ch);
 void check_heap(struct rch *ch); /* aborts with a sentence: our own books are broken */
+/*
+ * For tests that have both ends in one process: what the writer's shadow holds free must be free in the reader's instance;
+ * at rest, when everything written has been read, both must be the same. 0, or -EUCLEAN and a sentence.
+ */
+int check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why, size_t why_bytes);
 
 #endif

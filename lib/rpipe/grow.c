@@ -428,7 +428,7 @@ void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
         ch->units = g->at[g->known].end / ch->cfg.allocator.unit_size;
         if (ch->r.sync == NET_SYNC_BLOCKS)
             ch->r.most = ch->units;
-        check_grow(ch, g->at[g->known].base, g->at[g->known].end - g->at[g->known].begin);
+        check_grow(ch, g->at[g->known].end - g->at[g->known].begin);
     }
     for (i = count; i-- > 0;)
         if (offset >= g->at[i].begin && offset < g->at[i].end)

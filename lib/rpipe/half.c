@@ -116,6 +116,10 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
     ch->r.sync = ch->cfg.sync;
     ch->r.most = ch->cfg.sync == NET_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
     ring_cursor_init(&ch->r.back, ch->cfg.sync_queue);
+    if (ch->checked && check_open(ch) != 0) {
+        snprintf(why, why_bytes, "no memory for the second instance of RMALLOC_DEBUG=1");
+        return -ENOMEM;
+    }
     return 0;
 }
 

@@ -27,10 +27,17 @@ static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint6
     return fail(ch, -EPROTO, "%s", reason);
 }
 
-/* A heap message: d->offset and d->size are copied and not yet believed. */
-static inline int take_heap(struct rch *ch, struct rdesc *d)
+/*
+ * A heap message: what the slot says is copied once, and not believed. Not inline, so that the messages that ride in their
+ * slot, which are waited for, have the short way.
+ */
+static NOINLINE int take_heap(struct rch *ch, struct rdesc *d, const struct slot *s)
 {
     struct reader *r = &ch->r;
+
+    d->offset = __atomic_load_n(&s->heap.offset, __ATOMIC_RELAXED);
+    d->size = __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
+    d->block = __atomic_load_n(&s->block, __ATOMIC_RELAXED);
 
     if (LIKELY(d->offset < r->heap_bytes && d->size <= r->heap_bytes - d->offset))
         d->mem = r->heap_base + d->offset;
@@ -86,10 +93,7 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
             desc_put(&ch->pool, d);
             return nonsense(ch, "is of no known kind (kind, -)", kind, 0);
         }
-        d->offset = __atomic_load_n(&s->heap.offset, __ATOMIC_RELAXED);
-        d->size = __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
-        d->block = __atomic_load_n(&s->block, __ATOMIC_RELAXED);
-        rc = take_heap(ch, d);
+        rc = take_heap(ch, d, s);
         if (UNLIKELY(rc != 0))
             return rc;
     }
@@ -316,13 +320,8 @@ static inline void publish_block(struct rch *ch, struct rdesc *d)
     wake_writer(ch);
 }
 
-static inline void read_free(struct rch *ch, struct rdesc *d)
+static NOINLINE void free_block(struct rch *ch, struct rdesc *d)
 {
-    ch->r.held--;
-    if (d->units == 0) {
-        desc_put(&ch->pool, d);
-        return;
-    }
     ch->r.units_held -= d->units;
     if (ch->r.sync != NET_SYNC_BLOCKS) {
         publish_block(ch, d);
@@ -331,6 +330,15 @@ static inline void read_free(struct rch *ch, struct rdesc *d)
     d->state = DESC_FREED;
     if (d == ch->r.oldest)
         publish_prefix(ch);
+}
+
+static FORCE_INLINE void read_free(struct rch *ch, struct rdesc *d)
+{
+    ch->r.held--;
+    if (d->units == 0)
+        desc_put(&ch->pool, d);
+    else
+        free_block(ch, d);
 }
 
 static int free_attempt(struct rch *ch, void *arguments)

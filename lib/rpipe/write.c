@@ -263,6 +263,33 @@ static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
     return d->units != 0 && w->heap_sent == w->heap_limit;
 }
 
+/*
+ * A block is handed over. Not inline, so that the messages that ride in their slot, which are waited for, have the short way.
+ */
+static NOINLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
+{
+    s->heap.offset = d->offset;
+    s->heap.size = bytes;
+    s->kind = SLOT_HEAP;
+    d->state = DESC_SENT;
+    if (w->table.entry != NULL) {
+        s->block = block_table_put(&w->table, d);
+        ring_slot_publish(s, sent + 1);
+    } else {
+        d->link = NULL;
+        ring_slot_publish(s, sent + 1);
+        if (w->newest != NULL)
+            w->newest->link = d;
+        else
+            w->oldest = d;
+        w->newest = d;
+    }
+    w->heap_sent++;
+    w->units_out += d->units;
+    if (UNLIKELY(w->units_out >= w->units_look))
+        w->look_at = 0; /* behind this message */
+}
+
 /* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
 static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
 {
@@ -273,36 +300,19 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
                           memory_order_relaxed); /* "begun": before the slot, by the release below */
     s->header = d->header;
     if (d->units == 0) {
+        const uint8_t *payload = desc_payload(d);
+
         /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
         if (bytes <= sizeof(uint64_t))
-            memcpy(s->payload, desc_payload(d), sizeof(uint64_t));
+            memcpy(s->payload, payload, sizeof(uint64_t));
         else
-            memcpy(s->payload, desc_payload(d), DESC_INLINE_MAX);
+            memcpy(s->payload, payload, DESC_INLINE_MAX);
         s->kind = SLOT_INLINE;
         s->bytes = (uint8_t)bytes;
         ring_slot_publish(s, sent + 1);
         desc_put(&ch->pool, d);
     } else {
-        s->heap.offset = d->offset;
-        s->heap.size = bytes;
-        s->kind = SLOT_HEAP;
-        d->state = DESC_SENT;
-        if (w->table.entry != NULL) {
-            s->block = block_table_put(&w->table, d);
-            ring_slot_publish(s, sent + 1);
-        } else {
-            d->link = NULL;
-            ring_slot_publish(s, sent + 1);
-            if (w->newest != NULL)
-                w->newest->link = d;
-            else
-                w->oldest = d;
-            w->newest = d;
-        }
-        w->heap_sent++;
-        w->units_out += d->units;
-        if (UNLIKELY(w->units_out >= w->units_look))
-            w->look_at = 0; /* behind this message */
+        publish_block(w, s, d, bytes, sent);
     }
     wake_reader(ch);
     cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
