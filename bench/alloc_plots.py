@@ -166,7 +166,7 @@ def irregular(run, how, orders, delays):
     body = "set multiplot layout 2,1 title 'Figure 6.14: the reader frees out of order, and takes its time' font ',14'\n"
     rows = [(f"{order}\\n{delay} us", [relative(run.sample("irregular", group=f"{delay}", name=f"{n} {order}"),
                                                 run.sample("irregular", group=f"{delay}", name=f"{n} {usual}")) for n in names])
-            for order, (usual, _) in orders.items() if order != usual for delay in delays]
+            for order, usual in orders.items() if order != usual for delay in delays]
     body += block("d0", rows) + "set title 'slowdown against regular frees with the same delay'\nset ylabel 'slowdown'\n" \
         "set logscale y 2\nset yrange [0.5:*]\nset format y '%g'\n" \
         "set arrow 1 from graph 0, first 1 to graph 1, first 1 nohead lc rgb '#555555' dt 2\n" + bars("d0", names, rows)

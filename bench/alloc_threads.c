@@ -341,7 +341,7 @@ static int open_pipe(struct contestant *w, int way, rch_t *out, rch_t *in)
     uint64_t blocks = run.pattern == LARSON ? PLACES + AHEAD : RING;
     int code;
 
-    cfg.ctx = (uint32_t)way;
+    cfg.ctx = (uint32_t)(2 * (w - contestants) + way);
     cfg.allocator.peer = 0;
     cfg.allocator.algorithm = w->fit;
     cfg.allocator.unit_size = UNIT;
