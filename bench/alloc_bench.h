@@ -34,6 +34,15 @@ static inline int64_t clock_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* What this thread has had of its processor: others may take it away meanwhile */
+static inline int64_t clock_thread(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 static inline void cpu_pause(void)
 {
 #ifdef __x86_64__

@@ -82,7 +82,7 @@ def relative(a, b):
 
 def pairs(run, traces, names):
     body = "set multiplot layout 2,1 title 'An allocation and its free, on the same traces' font ',14'\nset ylabel 'ns (median)'\n" \
-           "set yrange [0:*]\n"
+           "set logscale y 10\nset yrange [1:*]\n"
     for touch, says in ((0, "not touched"), (1, "first word written")):
         rows = [(t, [median(run.sample("pairs", trace=t, touch=touch, allocator=n)) for n in names]) for t in traces]
         body += block(f"d{touch}", rows) + f"set title 'Memory {says}'\n" + bars(f"d{touch}", names, rows)
@@ -92,12 +92,13 @@ def pairs(run, traces, names):
 def scale(run, lives, names):
     ticks = ", ".join(f"'{short(v)}' {v}" for v in lives)
     body = "set multiplot layout 1,2 title 'One live block freed at random, another allocated' font ',14'\n" \
-           "set logscale xy\nset xlabel 'live blocks'\nset ylabel 'ns (median)'\nset grid x y lt 1 lc rgb '#dddddd' lw 0.7\n" \
-           f"set xtics ({ticks})\nset key top left inside Left reverse samplen 2 spacing 1.1\n"
+           "set logscale xy\nset xlabel 'live blocks' offset 0,0.7\nset ylabel 'ns (median)'\nset grid x y lt 1 lc rgb '#dddddd' lw 0.7\n" \
+           f"set xtics ({ticks})\nset key below horizontal center Left reverse samplen 2 spacing 1.1 maxrows 2\n" \
+           f"set xrange [{lives[0] * 0.8:.3g}:{lives[-1] * 1.25:.8g}]\n"
     samples = [run.sample("scale", live=v, most=m, allocator=n) for v in lives for m in (64, 256) for n in names]
     found = [s.median for s in samples if s]
     if found:
-        body += f"set yrange [{min(found) * 0.8:.4g}:{max(found) * 4:.4g}]\n"
+        body += f"set yrange [{min(found) * 0.8:.4g}:{max(found) * 1.25:.4g}]\n"
     for least, most in ((64, 64), (16, 256)):
         parts = []
         body += f"set title '{'blocks of 64 B' if least == most else f'blocks of {least} to {most} B'}'\n"
@@ -111,7 +112,7 @@ def scale(run, lives, names):
             parts.append(f"$s{most}_{i} using 1:2 with linespoints lw 2 dt {dash} pt {6 if peer else 7} ps 0.8 "
                          f"lc rgb '{COLOURS[n]}' title {quoted(n)}")
         body += "plot " + ", \\\n     ".join(parts or ["NaN notitle"]) + "\n"
-    return draw(run, "scale", (1200, 560), body + "unset multiplot\n")
+    return draw(run, "scale", (1200, 620), body + "unset multiplot\n")
 
 
 def fragmentation(run, traces, names):
@@ -155,15 +156,15 @@ def bounded(run, names, thesis):
         rows.append((n.replace(" ", "\\n").replace("fit", ""), [relative(run.sample("bounded", group=test, name=n),
                                                       run.sample("bounded", group=test, name="unbounded"))
                                              for test in ("stream", "pingpong")] + [thesis[n][1] if n in thesis else None]))
-    return draw(run, "table_6_2", (1150, 540), block("d", rows) + "set bmargin 6\n"
+    return draw(run, "table_6_2", (1150, 560), block("d", rows) + "set bmargin 7\n"
                 "set title 'Table 6.2: time of a message of 8 B by its time in an unbounded heap' font ',13'\n"
-                "set ylabel 'time / time unbounded'\nset yrange [0:*]\nset xlabel 'messages that the heap holds, heuristic' offset 0,-1.2\n"
+                "set ylabel 'time / time unbounded'\nset yrange [0:*]\nset xlabel 'messages that the heap holds, heuristic' offset 0,-2.4\n"
                 "set arrow 1 from graph 0, first 1 to graph 1, first 1 nohead lc rgb '#555555' dt 2\n" + bars("d", columns, rows))
 
 
 def irregular(run, how, orders, delays):
     names = list(how)
-    body = "set multiplot layout 2,1 title 'Figure 6.14: the reader frees out of order, and takes its time' font ',14'\n"
+    body = "set multiplot layout 2,1 title 'Figure 6.14: the reader frees out of order, and takes its time' font ',14'\nset xtics font ',9'\n"
     rows = [(f"{order}\\n{delay} us", [relative(run.sample("irregular", group=f"{delay}", name=f"{n} {order}"),
                                                 run.sample("irregular", group=f"{delay}", name=f"{n} {usual}")) for n in names])
             for order, usual in orders.items() if order != usual for delay in delays]
