@@ -1,0 +1,638 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "heap_model.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+void (*model_context)(FILE *to);
+uint64_t model_denials;
+
+static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit", "random-fit"};
+
+static void print_model(const struct model *m, FILE *to)
+{
+    fprintf(to, "  %s, units of %u bytes; blocks handed out [unit + units #age]:", names[m->algorithm], m->unit);
+    for (unsigned s = 0, i = 0; s < m->segments; s++) {
+        fprintf(to, "\n  segment %u at unit %" PRIu64 " of %" PRIu64 " units, %" PRIu64 " bytes:", s, m->segment[s].at,
+                m->segment[s].units, m->segment[s].bytes);
+        for (; i < m->blocks && m->block[i].segment == s; i++)
+            if (i < 100)
+                fprintf(to, " %" PRIu64 "+%" PRIu64 "#%" PRIu64 "%s", m->block[i].at, m->block[i].units,
+                        m->block[i].age, m->block[i].sent ? "s" : "");
+    }
+    fputc('\n', to);
+}
+
+void model_fail(const struct model *m, const char *format, ...)
+{
+    va_list args;
+
+    fflush(stdout);
+    fputs("heap and model differ: ", stderr);
+    va_start(args, format);
+    vfprintf(stderr, format, args);
+    va_end(args);
+    fputc('\n', stderr);
+    print_model(m, stderr);
+    if (model_context != NULL)
+        model_context(stderr);
+    abort();
+}
+
+static void *grown(void *array, unsigned *room, unsigned needed, size_t element)
+{
+    if (needed <= *room)
+        return array;
+    *room = needed * 2 + 16;
+    array = realloc(array, *room * element);
+    if (array == NULL)
+        abort();
+    return array;
+}
+
+/* ---- geometry ---- */
+
+static uint64_t units_for(const struct model *m, size_t size)
+{
+    return size == 0 ? 1 : ((uint64_t)size - 1) / m->unit + 1;
+}
+
+/* The bytes of units [at, at + units), of which the last may be the short one of the segment. */
+static uint64_t bytes_of(const struct model *m, unsigned segment, uint64_t at, uint64_t units)
+{
+    const struct model_segment *s = &m->segment[segment];
+    uint64_t begin = (at - s->at) * m->unit, end = begin + units * m->unit;
+
+    return (end < s->bytes ? end : s->bytes) - begin;
+}
+
+static void add_segment(struct model *m, void *base, uint64_t bytes)
+{
+    struct model_segment *s = &m->segment[m->segments];
+
+    s->at = m->segments == 0 ? 0 : s[-1].at + s[-1].units;
+    s->units = (bytes + m->unit - 1) / m->unit;
+    s->bytes = bytes;
+    s->base = base;
+    m->segments++;
+}
+
+void model_open(struct model *m, const struct heap_config *cfg)
+{
+    memset(m, 0, sizeof(*m));
+    m->algorithm = cfg->algorithm;
+    m->unit = cfg->unit_size;
+    m->limit = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
+    add_segment(m, cfg->base, cfg->bytes);
+}
+
+void model_close(struct model *m)
+{
+    free(m->block);
+    free(m->piece);
+    free(m->candidate);
+}
+
+bool model_can_grow(const struct model *m, const void *base, uint64_t bytes)
+{
+    const struct model_segment *last = &m->segment[m->segments - 1];
+
+    return bytes > 0 && bytes <= (MODEL_UNITS_MAX - last->at - last->units) * m->unit &&
+           (base == NULL) == (m->segment[0].base == NULL) && (uintptr_t)base % m->unit == 0 &&
+           (uintptr_t)base <= UINTPTR_MAX - bytes;
+}
+
+void model_grow(struct model *m, void *base, uint64_t bytes)
+{
+    if (m->segments == MODEL_SEGMENTS)
+        abort();
+    add_segment(m, base, bytes);
+}
+
+uint64_t model_bytes(const struct model *m)
+{
+    uint64_t sum = 0;
+
+    for (unsigned s = 0; s < m->segments; s++)
+        sum += m->segment[s].bytes;
+    return sum;
+}
+
+uint64_t model_largest_segment(const struct model *m)
+{
+    uint64_t most = 0;
+
+    for (unsigned s = 0; s < m->segments; s++)
+        most = m->segment[s].bytes > most ? m->segment[s].bytes : most;
+    return most;
+}
+
+uint64_t model_block_bytes(const struct model *m, const struct model_block *b)
+{
+    return bytes_of(m, b->segment, b->at, b->units);
+}
+
+uint64_t model_used(const struct model *m)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < m->blocks; i++)
+        sum += model_block_bytes(m, &m->block[i]);
+    return sum;
+}
+
+char *model_memory(const struct model *m, const struct model_block *b)
+{
+    const struct model_segment *s = &m->segment[b->segment];
+
+    return s->base == NULL ? NULL : s->base + (b->at - s->at) * m->unit;
+}
+
+/* ---- where free memory is, and which of it a request gets ---- */
+
+struct arena { /* next-fit: what is handed out of a segment, from the oldest block to the newest */
+    const struct model_block *oldest, *newest;
+};
+
+static struct arena arena_of(const struct model *m, unsigned segment)
+{
+    struct arena a = {NULL, NULL};
+
+    for (unsigned i = 0; i < m->blocks; i++) {
+        const struct model_block *b = &m->block[i];
+
+        if (b->segment != segment)
+            continue;
+        if (a.oldest == NULL || b->age < a.oldest->age)
+            a.oldest = b;
+        if (a.newest == NULL || b->age > a.newest->age)
+            a.newest = b;
+    }
+    return a;
+}
+
+/* Is the piece not between the oldest block and the newest one, going round? */
+static bool arena_may_use(const struct arena *a, const struct model_piece *p)
+{
+    if (a->oldest == NULL)
+        return true;
+    if (a->newest->at < a->oldest->at)
+        return p->at > a->newest->at && p->at < a->oldest->at;
+    return p->at > a->newest->at || p->at < a->oldest->at;
+}
+
+static void add_piece(struct model *m, unsigned segment, uint64_t at, uint64_t end)
+{
+    struct model_piece *p;
+
+    if (at == end)
+        return;
+    m->piece = grown(m->piece, &m->piece_room, m->pieces + 1, sizeof(*m->piece));
+    p = &m->piece[m->pieces++];
+    *p = (struct model_piece){.at = at, .units = end - at, .segment = segment};
+    p->bytes = bytes_of(m, segment, at, p->units);
+}
+
+void model_look(struct model *m)
+{
+    unsigned i = 0;
+
+    m->pieces = 0;
+    for (unsigned s = 0; s < m->segments; s++) {
+        uint64_t at = m->segment[s].at;
+        unsigned first = m->pieces;
+
+        for (; i < m->blocks && m->block[i].segment == s; i++) {
+            add_piece(m, s, at, m->block[i].at);
+            at = m->block[i].at + m->block[i].units;
+        }
+        add_piece(m, s, at, m->segment[s].at + m->segment[s].units);
+        if (m->algorithm == NEXT_FIT) {
+            struct arena a = arena_of(m, s);
+
+            for (unsigned p = first; p < m->pieces; p++)
+                m->piece[p].stuck = !arena_may_use(&a, &m->piece[p]);
+        }
+    }
+}
+
+/* A piece may end in a short unit, so that it has the units and not the bytes. */
+static bool is_large_enough(const struct model *m, const struct model_piece *p, size_t size)
+{
+    return !p->stuck && units_for(m, size) <= p->units && size <= p->bytes;
+}
+
+/* Does the heuristic prefer piece p to piece q, which lies before it? */
+static bool prefers(const struct model *m, const struct model_piece *p, const struct model_piece *q)
+{
+    switch (m->algorithm) {
+    case BEST_FIT:
+        return p->units < q->units;
+    case WORST_FIT:
+        return p->units > q->units;
+    default: /* the lowest */
+        return false;
+    }
+}
+
+static void choose_next_fit(struct model *m, size_t size)
+{
+    for (unsigned n = 0; n < m->segments; n++) {
+        unsigned segment = (m->current + n) % m->segments;
+        struct arena a = arena_of(m, segment);
+        int behind = -1, around = -1; /* the newest block */
+
+        for (unsigned i = 0; i < m->pieces; i++) {
+            const struct model_piece *p = &m->piece[i];
+
+            if (p->segment != segment || !is_large_enough(m, p, size))
+                continue;
+            if (a.newest != NULL && p->at < a.newest->at)
+                around = (int)i;
+            else
+                behind = (int)i;
+        }
+        if (behind < 0 && around < 0)
+            continue;
+        m->candidate[m->candidates++] = (unsigned)(behind >= 0 ? behind : around);
+        return;
+    }
+}
+
+static void choose(struct model *m, size_t size)
+{
+    for (unsigned i = 0; i < m->pieces; i++) {
+        if (!is_large_enough(m, &m->piece[i], size))
+            continue;
+        if (m->candidates == 0 || m->algorithm == RANDOM_FIT)
+            m->candidate[m->candidates++] = i;
+        else if (prefers(m, &m->piece[i], &m->piece[m->candidate[0]]))
+            m->candidate[0] = i;
+    }
+}
+
+unsigned model_candidates(struct model *m, size_t size)
+{
+    model_look(m);
+    m->candidate = realloc(m->candidate, (m->pieces + 1) * sizeof(*m->candidate));
+    if (m->candidate == NULL)
+        abort();
+    m->candidates = 0;
+    if (m->algorithm == NEXT_FIT)
+        choose_next_fit(m, size);
+    else
+        choose(m, size);
+    return m->candidates;
+}
+
+static unsigned stuck_pieces(const struct model *m)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < m->pieces; i++)
+        n += m->piece[i].stuck;
+    return n;
+}
+
+static uint64_t largest_piece(const struct model *m)
+{
+    uint64_t most = 0;
+
+    for (unsigned i = 0; i < m->pieces; i++)
+        if (!m->piece[i].stuck && m->piece[i].bytes > most)
+            most = m->piece[i].bytes;
+    return most;
+}
+
+uint64_t model_largest(struct model *m)
+{
+    model_look(m);
+    return m->blocks < m->limit ? largest_piece(m) : 0;
+}
+
+uint64_t model_unsent_room(const struct model *m)
+{
+    struct model after = *m;
+    uint64_t room;
+
+    after.block = malloc((m->blocks + 1) * sizeof(*after.block));
+    if (after.block == NULL)
+        abort();
+    after.blocks = 0;
+    for (unsigned i = 0; i < m->blocks; i++)
+        if (!m->block[i].sent)
+            after.block[after.blocks++] = m->block[i];
+    after.piece = NULL;
+    after.piece_room = 0;
+    model_look(&after);
+    room = largest_piece(&after); /* of memory: whether there is a descriptor is another question */
+    free(after.piece);
+    free(after.block);
+    return room;
+}
+
+int model_error(struct model *m, size_t size, bool *either)
+{
+    *either = false;
+    if (size > model_largest_segment(m))
+        return -EMSGSIZE;
+    if (model_candidates(m, size) == 0)
+        return -EAGAIN;
+    if (m->blocks >= m->limit)
+        return -ENOBUFS;
+    *either = m->blocks + stuck_pieces(m) >= m->limit; /* what waits may take descriptors */
+    return 0;
+}
+
+/* ---- changes ---- */
+
+static unsigned segment_at(const struct model *m, uint64_t at)
+{
+    unsigned s = 0;
+
+    while (s + 1 < m->segments && m->segment[s + 1].at <= at)
+        s++;
+    return s;
+}
+
+unsigned model_add(struct model *m, raddr_t d, size_t size, uint64_t at)
+{
+    struct model_block b = {.d = d, .size = size, .at = at, .units = units_for(m, size), .age = ++m->age};
+    unsigned i = 0;
+    uint64_t used;
+
+    b.segment = segment_at(m, at);
+    while (i < m->blocks && m->block[i].at < at)
+        i++;
+    m->block = grown(m->block, &m->block_room, m->blocks + 1, sizeof(*m->block));
+    memmove(m->block + i + 1, m->block + i, (m->blocks - i) * sizeof(*m->block));
+    m->block[i] = b;
+    m->blocks++;
+    m->current = b.segment;
+    m->allocs++;
+    used = model_used(m);
+    m->peak = used > m->peak ? used : m->peak;
+    return i;
+}
+
+void model_remove(struct model *m, unsigned index)
+{
+    m->blocks--;
+    memmove(m->block + index, m->block + index + 1, (m->blocks - index) * sizeof(*m->block));
+    m->frees++;
+}
+
+bool model_can_carve(struct model *m, uint64_t offset, size_t size)
+{
+    uint64_t at = offset / m->unit, units = units_for(m, size);
+
+    if (offset % m->unit != 0)
+        return false;
+    model_look(m);
+    for (unsigned i = 0; i < m->pieces; i++) {
+        const struct model_piece *p = &m->piece[i];
+
+        if (at >= p->at && at - p->at < p->units)
+            return units <= p->units - (at - p->at) && size <= p->bytes - (at - p->at) * m->unit;
+    }
+    return false;
+}
+
+/* ---- comparison ---- */
+
+static void expect(const struct model *m, const char *what, uint64_t is, uint64_t should)
+{
+    if (is != should)
+        model_fail(m, "%s is %" PRIu64 ", should be %" PRIu64, what, is, should);
+}
+
+void model_compare_stats(struct model *m, const rdma_vmem_stats_t *stats)
+{
+    uint64_t stuck = 0;
+
+    model_look(m);
+    for (unsigned i = 0; i < m->pieces; i++)
+        stuck += m->piece[i].stuck ? m->piece[i].bytes : 0;
+    expect(m, "bytes", stats->bytes, model_bytes(m));
+    expect(m, "bytes_used", stats->bytes_used, model_used(m));
+    expect(m, "bytes_stuck", stats->bytes_stuck, stuck);
+    expect(m, "bytes_free", stats->bytes_free, model_bytes(m) - model_used(m) - stuck);
+    expect(m, "peak", stats->peak, m->peak);
+    expect(m, "allocs", stats->allocs, m->allocs);
+    expect(m, "frees", stats->frees, m->frees);
+    expect(m, "failures", stats->failures, m->failures);
+    expect(m, "blocks_used", stats->blocks_used, m->blocks);
+    expect(m, "blocks_free", stats->blocks_free, m->pieces);
+    expect(m, "segments", stats->segments, m->segments);
+    if (stats->largest != 0 || m->blocks + stuck_pieces(m) < m->limit)
+        expect(m, "largest", stats->largest, model_largest(m));
+    if (stats->metadata == 0)
+        model_fail(m, "metadata is 0");
+    for (size_t i = 0; i < sizeof(stats->reserved) / sizeof(stats->reserved[0]); i++)
+        expect(m, "reserved", stats->reserved[i], 0);
+}
+
+void model_walk_begin(struct model_walk *w, struct model *m, unsigned stop_after)
+{
+    model_look(m);
+    *w = (struct model_walk){.m = m, .left = stop_after};
+}
+
+/* Blocks and pieces, merged by address, are the tiling. */
+int model_visit(const rdma_vmem_block_t *block, void *walk)
+{
+    struct model_walk *w = walk;
+    const struct model *m = w->m;
+    const struct model_block *b = w->blocks < m->blocks ? &m->block[w->blocks] : NULL;
+    const struct model_piece *p = w->pieces < m->pieces ? &m->piece[w->pieces] : NULL;
+
+    expect(m, "walk: offset", block->offset, w->at * m->unit);
+    if (b != NULL && b->at == w->at) {
+        expect(m, "walk: state", block->state, RDMA_BLOCK_USED);
+        expect(m, "walk: bytes", block->bytes, model_block_bytes(m, b));
+        expect(m, "walk: size", block->size, b->size);
+        expect(m, "walk: segment", block->segment, b->segment);
+        if (block->d != b->d)
+            model_fail(m, "walk: another descriptor at unit %" PRIu64, w->at);
+        w->at += b->units;
+        w->blocks++;
+    } else if (p != NULL && p->at == w->at) {
+        expect(m, "walk: state", block->state, p->stuck ? RDMA_BLOCK_STUCK : RDMA_BLOCK_FREE);
+        expect(m, "walk: bytes", block->bytes, p->bytes);
+        expect(m, "walk: size", block->size, 0);
+        expect(m, "walk: segment", block->segment, p->segment);
+        if (block->d != ADDR_NULL)
+            model_fail(m, "walk: a descriptor at unit %" PRIu64 ", which is free", w->at);
+        w->at += p->units;
+        w->pieces++;
+    } else {
+        model_fail(m, "walk: a block too many, at %" PRIu64, block->offset);
+    }
+    expect(m, "walk: reserved", block->reserved[0] | block->reserved[1], 0);
+    return w->left != 0 && --w->left == 0 ? MODEL_STOP : 0;
+}
+
+void model_walk_end(const struct model_walk *w, int result)
+{
+    const struct model *m = w->m;
+
+    if (result == MODEL_STOP && w->left == 0)
+        return;
+    if (result != 0)
+        model_fail(m, "walk gave %d", result);
+    expect(m, "walk: blocks seen", w->blocks + w->pieces, m->blocks + m->pieces);
+}
+
+/* ---- twins ---- */
+
+void twins_open(struct twins *t, const struct heap_config *cfg)
+{
+    int error;
+
+    memset(t, 0, sizeof(*t));
+    model_open(&t->m, cfg);
+    error = heap_create(&t->h, cfg);
+    if (error != 0)
+        model_fail(&t->m, "heap_create gave %d", error);
+}
+
+void twins_close(struct twins *t)
+{
+    heap_destroy(t->h);
+    model_close(&t->m);
+}
+
+static unsigned adopt(struct twins *t, struct rdesc *d, size_t size)
+{
+    unsigned i = model_add(&t->m, d, size, d->offset / t->m.unit);
+
+    expect(&t->m, "state", d->state, DESC_OWNED);
+    expect(&t->m, "size", d->size, size);
+    expect(&t->m, "units", d->units, t->m.block[i].units);
+    if ((char *)d->mem != model_memory(&t->m, &t->m.block[i]))
+        model_fail(&t->m, "the memory of the block at %" PRIu64 " is not where it should be", d->offset);
+    return i;
+}
+
+int twins_alloc(struct twins *t, size_t size)
+{
+    struct model *m = &t->m;
+    bool either;
+    int error = model_error(m, size, &either), real;
+    uint64_t denials = model_denials;
+    struct rdesc *d = heap_alloc(t->h, size);
+
+    t->candidates = 0;
+    if (d == NULL) {
+        real = heap_alloc_error(t->h);
+        if (real != error && !(either && real == -ENOBUFS) && !(denials != model_denials && real == -ENOMEM))
+            model_fail(m, "a request for %zu bytes gave %d, should give %d", size, real, error);
+        m->failures++;
+        return -1;
+    }
+    if (error != 0)
+        model_fail(m, "a request for %zu bytes got %" PRIu64 ", should give %d", size, d->offset, error);
+    for (unsigned i = 0; i < m->candidates; i++) {
+        if (m->piece[m->candidate[i]].at * m->unit == d->offset) {
+            t->candidates = m->candidates;
+            t->rank = i;
+            return (int)adopt(t, d, size);
+        }
+    }
+    model_fail(m, "a request for %zu bytes got %" PRIu64 ", should get %" PRIu64 "%s", size, d->offset,
+               m->piece[m->candidate[0]].at * m->unit, m->candidates > 1 ? " or others" : "");
+}
+
+void twins_free(struct twins *t, unsigned index)
+{
+    struct rdesc *d = t->m.block[index].d;
+
+    model_remove(&t->m, index);
+    heap_free(t->h, d);
+}
+
+void twins_send(struct twins *t, unsigned index)
+{
+    t->m.block[index].sent = true;
+    t->m.block[index].d->state = DESC_SENT;
+}
+
+int twins_grow(struct twins *t, void *base, uint64_t bytes)
+{
+    int expected = model_can_grow(&t->m, base, bytes) ? 0 : -EINVAL, error;
+    uint64_t denials = model_denials;
+
+    error = heap_grow(t->h, base, bytes);
+    if (error == -ENOMEM && expected == 0 && denials != model_denials)
+        return error;
+    if (error != expected)
+        model_fail(&t->m, "heap_grow by %" PRIu64 " bytes gave %d, should give %d", bytes, error, expected);
+    if (error == 0)
+        model_grow(&t->m, base, bytes);
+    return error;
+}
+
+int twins_carve(struct twins *t, uint64_t offset, size_t size)
+{
+    struct model *m = &t->m;
+    rdma_vmem_stats_t before, after;
+    struct rdesc *d;
+    bool can = model_can_carve(m, offset, size);
+    uint64_t denials = model_denials;
+
+    heap_get_stats(t->h, &before);
+    d = heap_carve(t->h, offset, size);
+    heap_get_stats(t->h, &after);
+    if (d == NULL) {
+        if (can && m->blocks < m->limit && denials == model_denials)
+            model_fail(m, "%zu bytes at %" PRIu64 " are free, and were not carved", size, offset);
+        m->failures += after.failures != before.failures; /* whether this is a failure is not laid down */
+        return -1;
+    }
+    if (!can)
+        model_fail(m, "%zu bytes at %" PRIu64 " were carved, and must not be", size, offset);
+    if (d->offset != offset)
+        model_fail(m, "carving %zu bytes at %" PRIu64 " gave %" PRIu64, size, offset, d->offset);
+    return (int)adopt(t, d, size);
+}
+
+static void compare_blocks(struct twins *t)
+{
+    for (unsigned i = 0; i < t->m.blocks; i++) {
+        const struct model_block *b = &t->m.block[i];
+
+        expect(&t->m, "offset", b->d->offset, b->at * t->m.unit);
+        expect(&t->m, "size", b->d->size, b->size);
+        expect(&t->m, "units", b->d->units, b->units);
+        expect(&t->m, "state", b->d->state, b->sent ? DESC_SENT : DESC_OWNED);
+        if ((char *)b->d->mem != model_memory(&t->m, b))
+            model_fail(&t->m, "the memory of the block at %" PRIu64 " has moved", b->d->offset);
+    }
+}
+
+void twins_compare(struct twins *t)
+{
+    struct model *m = &t->m;
+    rdma_vmem_stats_t stats;
+    struct model_walk w;
+    char why[256] = "";
+    unsigned tiles;
+
+    if (heap_check(t->h, why, sizeof(why)) != 0)
+        model_fail(m, "heap_check: %s", why);
+    compare_blocks(t);
+    heap_get_stats(t->h, &stats);
+    model_compare_stats(m, &stats);
+    expect(m, "heap_bytes", heap_bytes(t->h), model_bytes(m));
+    expect(m, "heap_bytes_used", heap_bytes_used(t->h), model_used(m));
+    expect(m, "heap_largest_segment", heap_largest_segment(t->h), model_largest_segment(m));
+    expect(m, "heap_unsent_room", heap_unsent_room(t->h), model_unsent_room(m));
+    model_walk_begin(&w, m, 0);
+    model_walk_end(&w, heap_walk(t->h, model_visit, &w));
+    tiles = m->blocks + m->pieces;
+    model_walk_begin(&w, m, tiles / 2 + 1);
+    expect(m, "a walk that is ended", (uint64_t)heap_walk(t->h, model_visit, &w), MODEL_STOP);
+}
