@@ -67,9 +67,6 @@ struct writer {
     struct slot *reverse;     /* channel mode: our ring of freed blocks */
     uint64_t look_slots, look_units; /* watermark in slots, in units */
     uint64_t allocated;              /* descriptors that the user owns */
-    uint64_t blocks_given,
-        blocks_unalloced;   /* heap blocks allocated; given back unsent: the rest is sent, or unsent still */
-    uint64_t room, room_at; /* what unsent memory leaves at most; and the sum of those and heap_sent when that was so */
 };
 
 struct reader {
@@ -248,7 +245,12 @@ static inline void wake_writer(struct rch *ch)
 int credit_open(struct rch *ch); /* the books of blocks that are out; 0 or -ENOMEM */
 void credit_close(struct rch *ch);
 void credit_rescale(struct rch *ch); /* the heap has grown */
-int credit_fetch(struct rch *ch);    /* 0, or -EPROTO: what the reader says cannot be */
+enum credit_need {
+    NEED_SLOT,   /* what stands in the way is the ring */
+    NEED_SOON,   /* nothing yet (watermark) */
+    NEED_MEMORY, /* the heap, or the bound on messages outstanding (sync_queue) */
+};
+int credit_fetch(struct rch *ch, enum credit_need need); /* 0, or -EPROTO: what the reader says cannot be */
 
 /* ---- read.c ---- */
 bool unheard_message(const struct rch *ch); /* the writer is joined and has written, this end is not joined yet */

@@ -128,7 +128,7 @@ int check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *wh
         return -EINVAL;
     }
     if (at_rest)
-        rc = credit_fetch(writer);
+        rc = credit_fetch(writer, NEED_MEMORY);
     if (rc == 0)
         rc = heap_check(heap, why, why_bytes);
     if (rc == 0)

@@ -4,6 +4,9 @@
  *
  * The words of the reader are independent: none is ever checked against another. Counts may only grow, up to what has been
  * sent; a block may only come back if it is out.
+ * The slots read are in one line with the prefix of block mode, so those are looked at together; tags and reverse slots are
+ * in lines of their own, and each look takes a line away from the reader: they are looked at when memory is needed, and
+ * when the ring has moved.
  *   block: a prefix of the heap messages, applied to the writer's own FIFO of blocks, oldest slot first (thesis §4.4.1);
  *   tag, channel: indexes of blocks, in the order in which the reader has freed them (thesis §4.4.2).
  */
@@ -73,14 +76,18 @@ static int fetch_prefix(struct rch *ch)
     return 0;
 }
 
-/* Each step takes a block that is out: so it ends after as many steps, whatever the reader does meanwhile. */
-static int fetch_blocks(struct rch *ch)
+/*
+ * Takes blocks back that are named by tags or slots. Each step takes one that is out: so it ends after as many, whatever the
+ * reader does meanwhile. `all`: also those in a line that the reader is still writing.
+ */
+static int fetch_named(struct rch *ch, bool all)
 {
     struct writer *w = &ch->w;
     uint32_t block;
 
-    while (w->reverse != NULL ? reverse_next(w->reverse, &w->back, w->heap_applied + 1, &block)
-                              : tag_next(ch->credit, &w->back, &block)) {
+    while (w->reverse != NULL
+               ? reverse_next(w->reverse, &w->back, w->heap_applied + 1, &block)
+               : (all || tag_line_is_full(ch->credit, &w->back)) && tag_next(ch->credit, &w->back, &block)) {
         struct rdesc *d = block_table_take(&w->table, block);
 
         if (d == NULL)
@@ -104,20 +111,34 @@ static void schedule(struct writer *w, uint64_t sent, uint64_t read, uint64_t un
     w->units_look = w->units_out < w->look_units ? w->look_units : w->units_out + (units - w->units_out) / 2 + 1;
 }
 
-int credit_fetch(struct rch *ch)
+static int fetch_slots(struct rch *ch)
 {
     struct writer *w = &ch->w;
     uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = (uint64_t)ch->mask + 1,
              known = w->limit - slots;
     /* acquire: pairs with the release in read_take, so that a slot is copied out before it is overwritten */
     uint64_t read = atomic_load_explicit(&ch->credit->line.slots_read, memory_order_acquire);
-    int rc;
 
-    ch->credit_fetches++;
     if (read - known > sent - known)
         return cannot_be(ch, "slots are read", read, known, sent);
     w->limit = read + slots;
-    rc = ch->cfg.sync == NET_SYNC_BLOCKS ? fetch_prefix(ch) : fetch_blocks(ch);
-    schedule(w, sent, read, ch->units);
+    return 0;
+}
+
+int credit_fetch(struct rch *ch, enum credit_need need)
+{
+    struct writer *w = &ch->w;
+    uint64_t limit = w->limit;
+    int rc = 0;
+
+    ch->credit_fetches++;
+    if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
+        rc = fetch_slots(ch);
+    if (rc == 0 && ch->cfg.sync == NET_SYNC_BLOCKS)
+        rc = fetch_prefix(ch);
+    else if (rc == 0 &&
+             (need == NEED_MEMORY || w->limit != limit)) /* who waits for the ring looks there again and again */
+        rc = fetch_named(ch, need == NEED_MEMORY);
+    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1, ch->units);
     return rc;
 }

@@ -292,14 +292,14 @@ int64_t grow_slice(const struct rch *ch, int64_t most)
     return g != NULL && g->total < g->limit && g->after_ns < most ? g->after_ns : most;
 }
 
-void grow_stats(const struct rch *ch, rpipe_stats_t *st)
+void grow_stats(struct rch *ch, rpipe_stats_t *st)
 {
     const struct growth *g = ch->growth;
 
     if (g == NULL)
         return;
-    st->grows =
-        config_side(&ch->cfg) == SIDE_WRITER ? g->last.grows : atomic_load_explicit(&g->count, memory_order_acquire);
+    st->grows = config_side(&ch->cfg) == SIDE_WRITER ? g->last.grows : grow_refresh(ch);
+    st->heap_bytes = ch->units * ch->cfg.allocator.unit_size;
     st->grow_refused = g->refused;
     st->grow_at = g->last.grow_at;
     st->grow_request = g->last.grow_request;
@@ -415,22 +415,29 @@ bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *inca
 
 /* ---- the reader's thread ---- */
 
-void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
+uint32_t grow_refresh(struct rch *ch)
 {
     struct growth *g = ch->growth;
-    uint32_t count, i;
-
-    if (g == NULL)
-        return NULL;
     /* acquire: pairs with the release in grant(); whoever has seen a message in a segment sees its entry */
-    count = atomic_load_explicit(&g->count, memory_order_acquire);
+    uint32_t count = atomic_load_explicit(&g->count, memory_order_acquire);
+
     for (; g->known < count; g->known++) {
         ch->units = g->at[g->known].end / ch->cfg.allocator.unit_size;
         if (ch->r.sync == NET_SYNC_BLOCKS)
             ch->r.most = ch->units;
         check_grow(ch, g->at[g->known].end - g->at[g->known].begin);
     }
-    for (i = count; i-- > 0;)
+    return count;
+}
+
+void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
+{
+    struct growth *g = ch->growth;
+    uint32_t i;
+
+    if (g == NULL)
+        return NULL;
+    for (i = grow_refresh(ch); i-- > 0;)
         if (offset >= g->at[i].begin && offset < g->at[i].end)
             return size <= g->at[i].end - offset ? g->at[i].base + (offset - g->at[i].begin) : NULL;
     return NULL;

@@ -9,7 +9,7 @@
 
 int grow_open(struct rch *ch); /* 0 or -ENOMEM; nothing where max_alloc_size does not allow any growth */
 void grow_release(struct rch *ch);
-void grow_stats(const struct rch *ch, rpipe_stats_t *st);
+void grow_stats(struct rch *ch, rpipe_stats_t *st);
 
 /* ---- writer ---- */
 void grow_settle(struct rch *ch);                   /* NOTICE_GROWN: takes up what has been granted */
@@ -29,6 +29,7 @@ void grow_not_needed(struct rch *ch, size_t size);      /* there was, after all.
 int64_t grow_slice(const struct rch *ch, int64_t most); /* how long to sleep before growth is to be thought of, ns */
 
 /* ---- reader ---- */
+uint32_t grow_refresh(struct rch *ch); /* takes note of new segments: how many there are. Only with ch->growth */
 /* A message beyond the first segment: where it lies; NULL: nowhere. */
 void *grow_find(struct rch *ch, uint64_t offset, uint64_t size) NOINLINE;
 

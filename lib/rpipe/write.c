@@ -41,7 +41,6 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
         return NULL;
     d->header = 0;
     ch->w.allocated++;
-    ch->w.blocks_given++;
     return d;
 }
 
@@ -57,33 +56,16 @@ struct alloc_arguments {
     const char *call;
     size_t size;
     struct rdesc *d;
-    uint32_t attempts;
-    bool wait;
+    bool stalled; /* calls are counted, not attempts */
 };
 
-/* A look at what unsent memory leaves walks blocks: a call that waits takes one when it has not been helped for so long. */
-#define ATTEMPTS_BEFORE_WALK 32
-
 /*
- * Would the request fail even if everything that was sent came back? Where several threads share this end (thread_sync)
- * nobody can say: another one may send, or free.
+ * Only this end's own unsent memory stands in the way: the reader has nothing to give back. Where several threads share this
+ * end (thread_sync) nobody can say: another one may send, or free.
  */
-static bool only_unsent_stands_in_the_way(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+static bool only_unsent_stands_in_the_way(const struct rch *ch, uint32_t notice)
 {
-    struct writer *w = &ch->w;
-    uint64_t now = w->blocks_given + w->blocks_unalloced + w->heap_sent;
-
-    if ((notice & NOTICE_LOCKED) != 0)
-        return false;
-    if (w->heap_sent == w->heap_applied)
-        return true;
-    if (w->blocks_given == w->heap_sent + w->blocks_unalloced || (a->wait && a->attempts < ATTEMPTS_BEFORE_WALK))
-        return false;
-    if (w->room_at != now) { /* what is unsent has changed since the last look */
-        w->room = heap_unsent_room(w->heap);
-        w->room_at = now;
-    }
-    return a->size > w->room;
+    return ch->w.heap_sent == ch->w.heap_applied && (notice & NOTICE_LOCKED) == 0;
 }
 
 /* There is no room, also after a look at what has come back. 0: try again. */
@@ -91,7 +73,7 @@ static int starved(struct rch *ch, const struct alloc_arguments *a, uint32_t not
 {
     unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
     bool too_large = a->size > heap_largest_segment(ch->w.heap);
-    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, a, notice);
+    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, notice);
     enum grow_outlook outlook = GROW_NEVER;
 
     if (ch->growth != NULL && (notice & NOTICE_JOINED) == 0) {
@@ -155,14 +137,15 @@ static int alloc_attempt(struct rch *ch, void *arguments)
         return rc != 0 ? rc : R_PENDING;
     }
     a->d = ch->w.reverse != NULL ? NULL : give_block(ch, a->size); /* channel mode: first what has come back */
-    if (a->d == NULL && (notice & NOTICE_JOINED) != 0 && (rc = credit_fetch(ch)) != 0)
+    if (a->d == NULL && (notice & NOTICE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
     while (a->d == NULL && (a->d = give_block(ch, a->size)) == NULL) {
         /* memory that is there is given also when the reader has closed: only waiting is in vain */
         rc = channel_trouble(ch, a->call, notice);
         if (rc != 0)
             return rc;
-        ch->stalls_heap += a->attempts++ == 0;
+        ch->stalls_heap += !a->stalled;
+        a->stalled = true;
         rc = starved(ch, a, notice);
         if (rc != 0)
             return rc;
@@ -176,7 +159,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
-    struct alloc_arguments a = {call, size, NULL, 0, wait};
+    struct alloc_arguments a = {call, size, NULL, false};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc == 0)
@@ -194,7 +177,7 @@ static inline struct rdesc *alloc_fast(struct rch *ch, size_t size)
     if (size <= ch->inline_max)
         return give_inline(ch, size);
     if (UNLIKELY(ch->w.reverse != NULL) &&
-        credit_fetch(ch) != 0) /* channel mode: what has been freed is back at once */
+        credit_fetch(ch, NEED_MEMORY) != 0) /* channel mode: what has been freed is back at once */
         return NULL;
     return give_block(ch, size);
 }
@@ -366,11 +349,10 @@ static int write_attempt(struct rch *ch, void *arguments)
         (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
         return rc;
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
-        rc = credit_fetch(ch);
-        if (rc != 0)
-            return rc;
-    }
+    if (sent == ch->w.limit && (rc = credit_fetch(ch, NEED_SLOT)) != 0)
+        return rc;
+    if (queue_is_full(&ch->w, a->d) && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
+        return rc;
     if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
         if (!a->stalled && sent == ch->w.limit)
             ch->stalls_ring++;
@@ -383,7 +365,7 @@ static int write_attempt(struct rch *ch, void *arguments)
     if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
         kick_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
-        (void)credit_fetch(ch); /* what is wrong with the line, the next call will say */
+        (void)credit_fetch(ch, NEED_SOON); /* what is wrong with the line, the next call will say */
     if ((notice & NOTICE_CHECKED) != 0)
         check_heap(ch);
     return 0;
@@ -412,7 +394,7 @@ static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
     if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
         kick_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
-        (void)credit_fetch(ch);
+        (void)credit_fetch(ch, NEED_SOON);
 }
 
 static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
@@ -452,12 +434,10 @@ static int unalloc_attempt(struct rch *ch, void *arguments)
     if (!is_users(ch, d))
         return not_users(ch, "rfree", d);
     ch->w.allocated--;
-    if (d->units == 0) {
+    if (d->units == 0)
         desc_put(&ch->pool, d);
-    } else {
+    else
         heap_free(ch->w.heap, d);
-        ch->w.blocks_unalloced++;
-    }
     if (ch->checked)
         check_heap(ch);
     if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */

@@ -44,6 +44,19 @@ static inline void tag_append(struct credit_area *area, struct ring_cursor *c, u
     ring_cursor_advance(c);
 }
 
+/*
+ * Writer: has the reader left the line of the next tag? As long as he writes there, a look takes the line away from him, which
+ * costs more than the tags are worth, unless they are needed now. He writes in order: pairs with tag_append.
+ */
+static inline bool tag_line_is_full(const struct credit_area *area, const struct ring_cursor *c)
+{
+    uint32_t last = c->at | (CACHE_LINE / sizeof(uint64_t) - 1);
+
+    if (last >= c->size)
+        last = c->size - 1;
+    return (uint32_t)(atomic_load_explicit(&area->tag[last], memory_order_acquire) >> 32) == c->lap;
+}
+
 /* Writer: true, and the index, if one more block has been freed. Acquire: pairs with tag_append. */
 static inline bool tag_next(const struct credit_area *area, struct ring_cursor *c, uint32_t *block)
 {
@@ -65,6 +78,7 @@ static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint
     s->block = block;
     ring_slot_publish(s, freed);
     ring_cursor_advance(c);
+    cpu_prefetch_write(&ring[c->at]); /* the writer has had it, a lap ago */
 }
 
 /* Writer: `freed` is the one that is expected. Pairs with reverse_append. */

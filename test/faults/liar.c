@@ -239,7 +239,7 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
         receive_one(p.r, i % 2 == 0 ? 24 : 200, (uint64_t)i);
     for (i = 0; i < 4; i++)
         send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
-    MUST(credit_fetch(p.w) == 0, p.w);
+    MUST(credit_fetch(p.w, NEED_SLOT) == 0, p.w);
     atomic_store(&p.r->credit->line.slots_read, lie->read);
     atomic_store(&p.r->credit->line.heap_freed, lie->freed);
     MUST(rpipe_set_timeout(p.w, SHORT_MS) == 0, p.w);
