@@ -45,7 +45,10 @@ static inline void pair_expect(int expected, int code, rch_t ch, const char *cal
     _fail(file, line);
 }
 
-/* PAIR_MODE="tags NEXT_FIT 0" (or channel; algorithm by number; sync_queue): the same tests in another mode. */
+/*
+ * What the same tests run in: block mode, the default, and some of the others (pair_main). PAIR_MODE="tags 2 100", or
+ * "channel", algorithm by number, sync_queue: in that alone.
+ */
 static inline void pair_mode(rmalloc_config_t *cfg)
 {
     const char *mode = getenv("PAIR_MODE");
@@ -54,7 +57,8 @@ static inline void pair_mode(rmalloc_config_t *cfg)
 
     if (mode == NULL)
         return;
-    if (sscanf(mode, "%15s %u %u", sync, &algorithm, &queue) != 3)
+    if (sscanf(mode, "%15s %u %u", sync, &algorithm, &queue) != 3 ||
+        (strcmp(sync, "tags") != 0 && strcmp(sync, "channel") != 0))
         fail_msg("PAIR_MODE is \"%s\"; it must be like \"tags 2 100\"", mode);
     cfg->sync = strcmp(sync, "tags") == 0 ? NET_SYNC_TAGS : CHANNEL_SYNC;
     cfg->allocator.algorithm = (rmalloc_algorithm_t)algorithm;
@@ -214,29 +218,69 @@ static inline int pair_teardown(void **state)
     return rexit();
 }
 
-/* the group once in a child with RMALLOC_DEBUG=1, and then here without it: a process joins a job once */
+/*
+ * A process joins a job once, so the group runs in a child for each mode. All of them at the same time: they wait more than
+ * they work. What they say is kept, and told one after the other.
+ */
+struct pair_child {
+    const char *mode, *debug;
+    pid_t pid;
+    FILE *says;
+};
+
+static inline void pair_child_start(struct pair_child *c, int (*group)(void))
+{
+    c->says = tmpfile();
+    c->pid = c->says != NULL ? fork() : -1;
+    if (c->pid != 0)
+        return;
+    setenv("RMALLOC_DEBUG", c->debug, 1);
+    if (c->mode != NULL)
+        setenv("PAIR_MODE", c->mode, 1);
+    if (dup2(fileno(c->says), 1) < 0 || dup2(fileno(c->says), 2) < 0)
+        _exit(99);
+    exit(group() != 0);
+}
+
+static inline bool pair_child_end(struct pair_child *c)
+{
+    int status = -1, byte;
+
+    print_message("%s, RMALLOC_DEBUG=%s\n", c->mode != NULL ? c->mode : "blocks", c->debug);
+    fflush(NULL);
+    if (c->pid < 0 || waitpid(c->pid, &status, 0) != c->pid)
+        return false;
+    rewind(c->says);
+    while ((byte = fgetc(c->says)) != EOF)
+        putchar(byte);
+    fclose(c->says);
+    if (status != 0)
+        print_error("%s, RMALLOC_DEBUG=%s: ended with status 0x%x\n", c->mode != NULL ? c->mode : "blocks", c->debug,
+                    (unsigned)status);
+    return status == 0;
+}
+
+/* with RMALLOC_DEBUG=1 and without, and in turns in other modes */
 static inline int pair_main(int (*group)(void))
 {
-    int status = 0, failed;
-    pid_t pid;
+    struct pair_child child[] = {{NULL, "0", 0, NULL},         {NULL, "1", 0, NULL},
+                                 {"tags 0 0", "0", 0, NULL},   {"tags 2 0", "1", 0, NULL},
+                                 {"tags 1 100", "0", 0, NULL}, {"channel 3 0", "1", 0, NULL},
+                                 {"channel 0 0", "0", 0, NULL}};
+    size_t n = sizeof(child) / sizeof(*child);
+    bool good = true;
 
     setenv("RPIPE_BOOTSTRAP", "single", 1);
-    pid = fork();
-    if (pid < 0)
-        return 99;
-    if (pid == 0) {
-        setenv("RMALLOC_DEBUG", "1", 1);
-        print_message("RMALLOC_DEBUG=1\n");
-        exit(group() != 0);
+    if (getenv("PAIR_MODE") != NULL) {
+        child[0].mode = child[1].mode = getenv("PAIR_MODE");
+        n = 2;
     }
-    if (waitpid(pid, &status, 0) != pid)
-        return 99;
-    if (WIFSIGNALED(status))
-        print_error("the group with RMALLOC_DEBUG=1 ended by signal %d\n", WTERMSIG(status));
-    failed = status != 0;
-    setenv("RMALLOC_DEBUG", "0", 1);
-    print_message("RMALLOC_DEBUG=0\n");
-    return group() != 0 || failed;
+    fflush(NULL);
+    for (size_t i = 0; i < n; i++)
+        pair_child_start(&child[i], group);
+    for (size_t i = 0; i < n; i++)
+        good = pair_child_end(&child[i]) && good;
+    return good ? 0 : 1;
 }
 
 #endif

@@ -261,13 +261,16 @@ static void test_enobufs(void **state)
         c = pair_alloc(&p, 40, 3); /* takes no heap */
         assert_ok(p.w, rwrite(p.w, c));
         pair_read_free(&p, 40, 3);
-        /* sent: not read, read, then freed */
+        /* sent: not read, read, then freed. What b leaves, if all that is sent came back, is 512 */
         assert_ok(p.w, rwrite(p.w, a));
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
         a = pair_receive(&p, 512, 1);
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
+        assert_errno(ENOBUFS, rmalloc(p.w, 1024));
         assert_ok(p.r, rfree(p.r, a));
-        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
         assert_true(d == ANY_RADDR);
         assert_ok(p.w, rfree(p.w, b));
         assert_ok(p.w, rmalloc_nb(p.w, 1024, &d));
@@ -277,23 +280,45 @@ static void test_enobufs(void **state)
     pair_close(&p);
 }
 
-/* the oldest that the reader holds keeps all behind it: R_PENDING, until it is freed */
+/*
+ * Four messages fill the heap; the reader holds the first, and frees the others, the last one first. Blocks, and next-fit in every
+ * mode: it keeps all behind it. Any other heuristic: it keeps its own room.
+ */
 static void test_oldest_held(void **state)
 {
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    raddr_t held[4], got[3] = {ADDR_NULL}, d = ANY_RADDR;
     struct pair p;
-    raddr_t held[4], d = ANY_RADDR;
 
-    pair_open(&p, op_of(state), 1024);
+    pair_open_with(&p, &cfg);
     for (uint64_t i = 0; i < 4; i++)
         pair_send(&p, 256, i);
     for (uint64_t i = 0; i < 4; i++)
         held[i] = pair_receive(&p, 256, i);
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
     for (size_t i = 3; i > 0; i--) {
         assert_ok(p.r, rfree(p.r, held[i]));
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
+        if (cfg.sync == NET_SYNC_BLOCKS) {
+            assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
+        } else if (cfg.allocator.algorithm == NEXT_FIT) { /* but the youngest come back, the youngest first */
+            assert_ok(p.w, rmalloc_nb(p.w, 256 * (4 - i), &d));
+            assert_ok(p.w, rfree(p.w, d));
+            d = ANY_RADDR;
+            assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256 * (4 - i) + 1, &d));
+        } else {
+            assert_ok(p.w, rmalloc_nb(p.w, 256, &got[i - 1]));
+        }
     }
     assert_true(d == ANY_RADDR);
     assert_true(pair_same(rmem(p.r, held[0]), 256, 0));
+    if (cfg.allocator.algorithm != NEXT_FIT) {
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 257, &d));
+        for (size_t i = 0; i < 3; i++)
+            assert_ok(p.w, rfree(p.w, got[i]));
+        assert_ok(p.w, rmalloc_nb(p.w, 768, &got[0])); /* in one piece again */
+        assert_ok(p.w, rfree(p.w, got[0]));
+    }
     assert_ok(p.r, rfree(p.r, held[0]));
     assert_ok(p.w, rmalloc_nb(p.w, 1024, &d));
     pair_close(&p);
