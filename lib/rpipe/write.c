@@ -77,8 +77,8 @@ static int starved(struct rch *ch, const struct alloc_arguments *a, uint32_t not
     enum grow_outlook outlook = GROW_NEVER;
 
     if (ch->growth != NULL && (notice & NOTICE_JOINED) == 0) {
-        if (grow_could(ch, a->size))
-            return R_PENDING; /* it is the other end that has to agree */
+        if (grow_could(ch, a->size)) /* it is the other end that has to agree */
+            return join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
     } else if (ch->growth != NULL) {
         outlook = grow_when_full(ch, a->size, in_vain);
         if (outlook == GROW_AGAIN)
@@ -140,6 +140,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
     if (a->d == NULL && (notice & NOTICE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
     while (a->d == NULL && (a->d = give_block(ch, a->size)) == NULL) {
+        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* it may have been joined in here */
         /* memory that is there is given also when the reader has closed: only waiting is in vain */
         rc = channel_trouble(ch, a->call, notice);
         if (rc != 0)
