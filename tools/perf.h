@@ -43,6 +43,10 @@ struct perf_options {
     long slots;     /* 0: the library's default */
     long bound;     /* heap in messages; 0: ample */
     long inline_max;
+    rmalloc_sync_t sync;
+    rmalloc_algorithm_t algorithm;
+    const char *sync_name, *algorithm_name; /* as they were given; NULL: they were not */
+    long queue;                             /* 0: the library's default */
     bool touch;
     enum perf_format format;
     const char *plot;

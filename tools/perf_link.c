@@ -81,6 +81,9 @@ static rch_t open_end(const struct perf_options *o, const struct perf_link *link
     cfg.allocator.rdma_active = link->op == RDMA_PUT ? writer : !writer;
     cfg.allocator.unit_size = UNIT;
     cfg.allocator.alloc_size = room * (uint64_t)link->in_flight;
+    cfg.allocator.algorithm = o->algorithm;
+    cfg.sync = o->sync;
+    cfg.sync_queue = (uint32_t)o->queue;
     cfg.thresholds.inline_max = (uint32_t)o->inline_max;
     cfg.slots = (uint32_t)(o->slots > 0 ? o->slots : o->bound > 0 ? power_of_two_from(o->bound) : 0);
     code = rpipe(&ch, &cfg);

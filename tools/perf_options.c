@@ -17,7 +17,10 @@ enum {
     KEY_PLOT,
     KEY_SECONDS,
     KEY_BATCH,
-    KEY_CPUS
+    KEY_CPUS,
+    KEY_SYNC,
+    KEY_ALGORITHM,
+    KEY_QUEUE
 };
 
 static const struct argp_option option_table[] = {
@@ -44,6 +47,12 @@ static const struct argp_option option_table[] = {
      "unless --slots is given; 0: ample (0)",
      0},
     {"inline", KEY_INLINE, "BYTES", 0, "Largest message that rides in its slot, 0 to 40 (40; 0 with --bound)", 0},
+    {"sync", KEY_SYNC, "blocks|tags|channel", 0,
+     "How freed memory comes back to the writer (blocks; tags with --algorithm)", 0},
+    {"algorithm", KEY_ALGORITHM, "next|first|best|worst|random", 0,
+     "Which free block of the heap a message gets (next); others go with tags and channel", 0},
+    {"queue", KEY_QUEUE, "N", 0,
+     "With tags and channel: messages that may be under way or held by the reader; 0: the library's default (0)", 0},
     {"touch", KEY_TOUCH, NULL, 0, "The writer fills every byte, the reader sums every byte (the default)", 0},
     {"no-touch", KEY_NO_TOUCH, NULL, 0, "The payload is handed over, but not touched by either side", 0},
     {"format", KEY_FORMAT, "table|csv|json", 0, "What is printed (table)", 0},
@@ -151,6 +160,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     static const char *const ops[] = {"put", "get", "both", NULL};
     static const char *const directions[] = {"uni", "bi", "both", NULL};
     static const char *const formats[] = {"table", "csv", "json", NULL};
+    static const char *const syncs[] = {"blocks", "tags", "channel", NULL}; /* as rmalloc_sync_t */
+    static const char *const algorithms[] = {"next",  "first",  "best",
+                                             "worst", "random", NULL}; /* as rmalloc_algorithm_t */
     struct perf_options *o = state->input;
     char *end;
     int i;
@@ -199,6 +211,25 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_INLINE:
         o->inline_max = number(arg, 0, 40, "--inline", state);
+        return 0;
+    case KEY_SYNC:
+        o->sync = (rmalloc_sync_t)choice(arg, syncs, "--sync", state);
+        o->sync_name = arg;
+        return 0;
+    case KEY_ALGORITHM:
+        o->algorithm = (rmalloc_algorithm_t)choice(arg, algorithms, "--algorithm", state);
+        o->algorithm_name = arg;
+        return 0;
+    case KEY_QUEUE:
+        o->queue = number(arg, 0, 1 << 24, "--queue", state);
+        return 0;
+    case ARGP_KEY_END:
+        if (o->algorithm != NEXT_FIT && o->sync == NET_SYNC_BLOCKS && o->sync_name != NULL)
+            argp_error(state, "--sync blocks goes with --algorithm next only; others need tags or channel");
+        if (o->algorithm != NEXT_FIT && o->sync_name == NULL) {
+            o->sync = NET_SYNC_TAGS;
+            o->sync_name = "tags";
+        }
         return 0;
     case KEY_TOUCH:
     case KEY_NO_TOUCH:

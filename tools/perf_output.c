@@ -38,6 +38,12 @@ static void table_begin(const struct perf_options *o)
         printf(", %ld slots", o->slots);
     if (o->bound > 0)
         printf(", heap of %ld messages", o->bound);
+    if (o->sync_name != NULL)
+        printf(", sync %s", o->sync_name);
+    if (o->algorithm_name != NULL)
+        printf(", %s-fit", o->algorithm_name);
+    if (o->queue > 0)
+        printf(", queue of %ld", o->queue);
     if (o->cpu[0] >= 0)
         printf(", bound to processors %d and %d", o->cpu[0], o->cpu[1]);
     printf("\n%s",
@@ -125,10 +131,12 @@ static void csv_result(const struct perf_options *o, const struct perf_result *r
 
 static void json_begin(const struct perf_options *o)
 {
-    printf("{\"tool\": \"rmalloc_perf\", \"version\": \"%s\", \"processors\": %ld, \"wait\": \"%s\", \"touched\": %s, "
-           "\"rounds\": %d, \"slots\": %ld, \"clock_ns\": %.1f,\n \"results\": [",
-           rmalloc_version(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"), o->touch ? "true" : "false",
-           o->rounds, o->slots, perf_clock_cost());
+    printf(
+        "{\"tool\": \"rmalloc_perf\", \"version\": \"%s\", \"processors\": %ld, \"wait\": \"%s\", \"touched\": %s, "
+        "\"rounds\": %d, \"slots\": %ld, \"sync\": \"%s\", \"algorithm\": \"%s\", \"clock_ns\": %.1f,\n \"results\": [",
+        rmalloc_version(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"), o->touch ? "true" : "false",
+        o->rounds, o->slots, o->sync_name != NULL ? o->sync_name : "blocks",
+        o->algorithm_name != NULL ? o->algorithm_name : "next", perf_clock_cost());
 }
 
 static void json_result(const struct perf_result *r)
