@@ -219,11 +219,12 @@ static inline int pair_teardown(void **state)
 }
 
 /*
- * A process joins a job once, so the group runs in a child for each mode. All of them at the same time: they wait more than
- * they work. What they say is kept, and told one after the other.
+ * A process joins a job once, so the group runs in a child for each setting. All of them at the same time: they wait more
+ * than they work. What they say is kept, and told one after the other.
  */
 struct pair_child {
-    const char *mode, *debug;
+    const char *name, *value; /* of the environment; NULL: nothing but */
+    const char *debug;        /* RMALLOC_DEBUG */
     pid_t pid;
     FILE *says;
 };
@@ -235,8 +236,8 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
     if (c->pid != 0)
         return;
     setenv("RMALLOC_DEBUG", c->debug, 1);
-    if (c->mode != NULL)
-        setenv("PAIR_MODE", c->mode, 1);
+    if (c->name != NULL)
+        setenv(c->name, c->value, 1);
     if (dup2(fileno(c->says), 1) < 0 || dup2(fileno(c->says), 2) < 0)
         _exit(99);
     exit(group() != 0);
@@ -244,9 +245,10 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
 
 static inline bool pair_child_end(struct pair_child *c)
 {
+    const char *name = c->name != NULL ? c->name : "", *value = c->name != NULL ? c->value : "";
     int status = -1, byte;
 
-    print_message("%s, RMALLOC_DEBUG=%s\n", c->mode != NULL ? c->mode : "blocks", c->debug);
+    print_message("---- %s %s RMALLOC_DEBUG=%s\n", name, value, c->debug);
     fflush(NULL);
     if (c->pid < 0 || waitpid(c->pid, &status, 0) != c->pid)
         return false;
@@ -255,32 +257,38 @@ static inline bool pair_child_end(struct pair_child *c)
         putchar(byte);
     fclose(c->says);
     if (status != 0)
-        print_error("%s, RMALLOC_DEBUG=%s: ended with status 0x%x\n", c->mode != NULL ? c->mode : "blocks", c->debug,
-                    (unsigned)status);
+        print_error("---- %s %s RMALLOC_DEBUG=%s: ended with status 0x%x\n", name, value, c->debug, (unsigned)status);
     return status == 0;
 }
 
-/* with RMALLOC_DEBUG=1 and without, and in turns in other modes */
-static inline int pair_main(int (*group)(void))
+static inline int pair_children(struct pair_child *child, size_t n, int (*group)(void))
 {
-    struct pair_child child[] = {{NULL, "0", 0, NULL},         {NULL, "1", 0, NULL},
-                                 {"tags 0 0", "0", 0, NULL},   {"tags 2 0", "1", 0, NULL},
-                                 {"tags 1 100", "0", 0, NULL}, {"channel 3 0", "1", 0, NULL},
-                                 {"channel 0 0", "0", 0, NULL}};
-    size_t n = sizeof(child) / sizeof(*child);
     bool good = true;
 
     setenv("RPIPE_BOOTSTRAP", "single", 1);
-    if (getenv("PAIR_MODE") != NULL) {
-        child[0].mode = child[1].mode = getenv("PAIR_MODE");
-        n = 2;
-    }
     fflush(NULL);
     for (size_t i = 0; i < n; i++)
         pair_child_start(&child[i], group);
     for (size_t i = 0; i < n; i++)
         good = pair_child_end(&child[i]) && good;
     return good ? 0 : 1;
+}
+
+/* in block mode with RMALLOC_DEBUG=1 and without, and in turns in other modes */
+static inline int pair_main(int (*group)(void))
+{
+    struct pair_child child[] = {
+        {.debug = "0"},
+        {.debug = "1"},
+        {"PAIR_MODE", "tags 0 0", "0", 0, NULL},
+        {"PAIR_MODE", "tags 2 0", "1", 0, NULL},
+        {"PAIR_MODE", "tags 1 100", "0", 0, NULL},
+        {"PAIR_MODE", "channel 3 0", "1", 0, NULL},
+        {"PAIR_MODE", "channel 0 0", "0", 0, NULL},
+    };
+    bool asked = getenv("PAIR_MODE") != NULL;
+
+    return pair_children(child, asked ? 2 : sizeof(child) / sizeof(*child), group);
 }
 
 #endif

@@ -1,0 +1,682 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every heuristic with every mode, PUT and GET: what rmalloc(3), rwrite(3) and rfree(3) say of a heap that is full, of a
+ * queue that is full, of what stands in the way, and of what ends a wait. With RPIPE_WAIT=sleep too, where who waits sleeps at
+ * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
+ */
+#include "pair.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct mode {
+    rdma_op_t op;
+    rmalloc_algorithm_t algorithm;
+    rmalloc_sync_t sync;
+};
+
+static const struct mode modes[] = {
+    {RDMA_PUT, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_GET, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_PUT, NEXT_FIT, NET_SYNC_TAGS},
+    {RDMA_GET, NEXT_FIT, NET_SYNC_TAGS},   {RDMA_PUT, NEXT_FIT, CHANNEL_SYNC},    {RDMA_GET, NEXT_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_GET, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_PUT, FIRST_FIT, CHANNEL_SYNC},
+    {RDMA_GET, FIRST_FIT, CHANNEL_SYNC},   {RDMA_PUT, BEST_FIT, NET_SYNC_TAGS},   {RDMA_GET, BEST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, BEST_FIT, CHANNEL_SYNC},    {RDMA_GET, BEST_FIT, CHANNEL_SYNC},    {RDMA_PUT, WORST_FIT, NET_SYNC_TAGS},
+    {RDMA_GET, WORST_FIT, NET_SYNC_TAGS},  {RDMA_PUT, WORST_FIT, CHANNEL_SYNC},   {RDMA_GET, WORST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_GET, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_PUT, RANDOM_FIT, CHANNEL_SYNC},
+    {RDMA_GET, RANDOM_FIT, CHANNEL_SYNC},
+};
+#define MODES (sizeof(modes) / sizeof(*modes))
+
+static const struct mode *now; /* which one a test that fails was in */
+static uint64_t seed, state;
+
+static uint64_t draw(void) { return pair_mix(seed ^ state++); }
+
+/* every test is a function of a mode; the tests of cmocka run it in all of them */
+typedef void (*in_mode)(const struct mode *m);
+
+static int tell_mode(void **unused)
+{
+    (void)unused;
+    if (now != NULL)
+        print_error("mode %d: op %d algorithm %d sync %d seed %llu\n", (int)(now - modes), (int)now->op,
+                    (int)now->algorithm, (int)now->sync, (unsigned long long)seed);
+    now = NULL;
+    return 0;
+}
+
+static void in_every_mode(in_mode test)
+{
+    for (size_t i = 0; i < MODES; i++) {
+        now = &modes[i];
+        test(now);
+    }
+    now = NULL;
+}
+
+static rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_size, uint32_t queue)
+{
+    rmalloc_config_t cfg = pair_config(m->op, alloc_size);
+
+    cfg.allocator.algorithm = m->algorithm;
+    cfg.sync = m->sync;
+    cfg.sync_queue = queue;
+    cfg.slots = 64;
+    return cfg;
+}
+
+static void mode_open(struct pair *p, const struct mode *m, uint64_t alloc_size, uint32_t queue)
+{
+    rmalloc_config_t cfg = mode_config(m, alloc_size, queue);
+
+    pair_open_with(p, &cfg);
+}
+
+static rpipe_stats_t stats(rch_t ch)
+{
+    rpipe_stats_t st;
+
+    assert_ok(ch, rpipe_stats(ch, &st));
+    return st;
+}
+
+/* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the books agree */
+static void whole_heap(const struct pair *p, size_t bytes)
+{
+    rpipe_stats_t w, r;
+    raddr_t d = ANY_RADDR;
+
+    assert_ok(p->w, rmalloc_nb(p->w, bytes, &d));
+    assert_ok(p->w, rfree(p->w, d));
+    w = stats(p->w);
+    r = stats(p->r);
+    assert_int_equal(w.heap_used, 0);
+    assert_int_equal(r.heap_used, 0);
+    assert_int_equal(w.held + r.held, 0);
+    assert_int_equal(w.returned, w.messages - w.inline_messages);
+    assert_int_equal(r.returned, w.returned);
+}
+
+/* ---- threads ---- */
+
+static atomic_int faults;
+
+#define HOLDS(ch, condition)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));                       \
+            atomic_fetch_add(&faults, 1);                                                                              \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+    } while (0)
+
+static void spin(uint64_t microseconds)
+{
+    double end = pair_now_ms() + (double)microseconds / 1e3;
+
+    while (pair_now_ms() < end)
+        ;
+}
+
+/* ---- room ---- */
+
+static void full_heap(const struct mode *m)
+{
+    raddr_t d = ANY_RADDR, held[16];
+    uint64_t stalls;
+    struct pair p;
+
+    mode_open(&p, m, 1024, 0);
+    assert_rc(-EINVAL, p.w, rpipe_set_timeout(p.w, -2)); /* makes a sentence */
+    for (uint64_t round = 0; round < 3; round++) {
+        char before[512];
+
+        for (uint64_t i = 0; i < 16; i++)
+            pair_send(&p, 64, i);
+        snprintf(before, sizeof(before), "%s", rpipe_error(p.w));
+        stalls = stats(p.w).stalls_heap;
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 41, &d));
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
+        assert_string_equal(rpipe_error(p.w), before); /* a full heap is no failure */
+        assert_int_equal(stats(p.w).stalls_heap, stalls + 2);
+        assert_ok(p.w, rpipe_set_timeout(p.w, -1));
+        assert_errno(EMSGSIZE, rmalloc(p.w, 1025)); /* at once, full or not, though the deadline is never */
+        assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 1025, &d));
+        assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+        assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
+        assert_ok(p.w, rpipe_set_timeout(p.w, 20000));
+        pair_send(&p, 40, 99); /* takes no heap */
+        for (uint64_t i = 0; i < 16; i++)
+            held[i] = pair_receive(&p, 64, i);
+        pair_read_free(&p, 40, 99);
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d)); /* read is not freed */
+        for (size_t i = 16; i > 0; i--)
+            assert_ok(p.r, rfree(p.r, held[i - 1]));
+        assert_true(d == ANY_RADDR);
+        whole_heap(&p, 1024);
+    }
+    pair_close(&p);
+}
+
+/*
+ * A block of 256 that is unsent, between two that are sent: it leaves 256 before it and 512 behind it. What needs more is a wait
+ * while the reader has something to free, and then -ENOBUFS at once, to a call that waits, too.
+ */
+static void *waits_for_itself(void *argument)
+{
+    const struct pair *p = argument;
+
+    errno = 0;
+    HOLDS(p->w, rmalloc(p->w, 513) == ADDR_NULL && errno == ENOBUFS);
+    return NULL;
+}
+
+static void unsent_in_the_middle(const struct mode *m)
+{
+    raddr_t a, b, c, d = ANY_RADDR;
+    pthread_t thread;
+    struct pair p;
+
+    mode_open(&p, m, 1024, 0);
+    assert_ok(p.w, rpipe_set_timeout(p.w, -1));
+    a = pair_alloc(&p, 256, 1);
+    b = pair_alloc(&p, 256, 2);
+    c = pair_alloc(&p, 512, 3);
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d)); /* nothing is sent */
+    assert_errno(ENOBUFS, rmalloc(p.w, 64));           /* at once, though the deadline is never */
+    assert_ok(p.w, rwrite(p.w, c));
+    assert_ok(p.w, rwrite(p.w, a));
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
+    c = pair_receive(&p, 512, 3);
+    a = pair_receive(&p, 256, 1);
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 513, &d));
+    assert_int_equal(pthread_create(&thread, NULL, waits_for_itself, &p), 0);
+    spin(draw() % 500);
+    assert_ok(p.r, rfree(p.r, a));
+    spin(draw() % 200);
+    assert_ok(p.r, rfree(p.r, c));
+    pthread_join(thread, NULL);
+    assert_int_equal(atomic_load(&faults), 0);
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 1024, &d));
+    assert_errno(ENOBUFS, rmalloc(p.w, 1024));
+    assert_true(d == ANY_RADDR);
+    assert_ok(p.w, rmalloc_nb(p.w, 512, &c)); /* what it leaves */
+    assert_true(pair_same(rmem(p.w, b), 256, 2));
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
+    assert_ok(p.w, rfree(p.w, c));
+    assert_ok(p.w, rfree(p.w, b));
+    whole_heap(&p, 1024);
+    pair_close(&p);
+}
+
+/* any order of the frees, any order of the sizes before */
+static void frees_in_any_order(const struct mode *m)
+{
+    enum { N = 20 };
+    struct pair p;
+
+    mode_open(&p, m, 64 * 64, 0);
+    assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+    for (int round = 0; round < 40; round++) {
+        raddr_t held[N];
+        uint64_t key[N];
+        size_t size[N], n, k;
+
+        for (n = 0; n < N; n++) {
+            raddr_t d;
+            int rc;
+
+            key[n] = draw();
+            size[n] = draw() % 500;
+            rc = rmalloc_nb(p.w, size[n], &d);
+            if (rc != R_SUCCESS) {
+                assert_rc(R_PENDING, p.w, rc);
+                break;
+            }
+            pair_fill(rmem(p.w, d), size[n], key[n]);
+            assert_ok(p.w, rwrite(p.w, d));
+            held[n] = pair_receive(&p, size[n], key[n]);
+        }
+        assert_true(n >= 8);
+        while (n > 0) {
+            k = draw() % n;
+            assert_true(pair_same(rmem(p.r, held[k]), size[k], key[k]));
+            assert_ok(p.r, rfree(p.r, held[k]));
+            held[k] = held[--n];
+            size[k] = size[n];
+            key[k] = key[n];
+        }
+        whole_heap(&p, 64 * 64);
+    }
+    pair_close(&p);
+}
+
+/* the writer has closed, or is gone: what is held can be freed, in any order */
+static void frees_after_the_end(const struct mode *m)
+{
+    raddr_t held[16];
+    struct pair p;
+
+    for (int round = 0; round < 2; round++) {
+        mode_open(&p, m, 1024, 0);
+        for (uint64_t i = 0; i < 16; i++)
+            pair_send(&p, 64, i);
+        for (uint64_t i = 0; i < 8; i++)
+            held[i] = pair_receive(&p, 64, i);
+        assert_ok(p.w, rclose(p.w));
+        for (uint64_t i = 8; i < 16; i++)
+            held[i] = pair_receive(&p, 64, i);
+        assert_rc(R_EOF, p.r, rread(p.r, &held[0], NULL));
+        for (size_t i = 16; i > 0; i -= 2) {
+            assert_true(pair_same(rmem(p.r, held[i - 1]), 64, i - 1));
+            assert_ok(p.r, rfree(p.r, held[i - 1]));
+        }
+        if (round == 0)
+            for (size_t i = 0; i < 16; i += 2)
+                assert_ok(p.r, rfree(p.r, held[i]));
+        assert_ok(p.r, rclose(p.r));
+    }
+}
+
+/* On a GET channel the heap is here: it is used before the reader is; nothing can have come back. */
+static void before_the_join(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 0), w = pair_writer(cfg), r = pair_reader(cfg);
+    raddr_t a, b, d = ANY_RADDR;
+    struct pair p;
+
+    assert_ok(NULL, rpipe(&p.w, &w));
+    if (m->op == RDMA_PUT) {
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+        assert_ok(NULL, rpipe(&p.r, &r));
+    }
+    a = pair_alloc(&p, 512, 1);
+    b = pair_alloc(&p, 512, 2);
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d));
+    assert_ok(p.w, rfree(p.w, b));
+    b = pair_alloc(&p, 512, 3);
+    if (m->op == RDMA_GET) {
+        assert_rc(R_PENDING, p.w, rwrite_nb(p.w, a));
+        assert_ok(NULL, rpipe(&p.r, &r));
+    }
+    assert_ok(p.w, rwrite(p.w, b));
+    assert_ok(p.w, rwrite(p.w, a));
+    pair_read_free(&p, 512, 3);
+    pair_read_free(&p, 512, 1);
+    whole_heap(&p, 1024);
+    pair_close(&p);
+}
+
+/* What an earlier incarnation has left in the same memory, tags of the first lap included, is not taken for news. */
+static void incarnations(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 5);
+    raddr_t held, d = ANY_RADDR;
+    struct pair p;
+
+    for (uint64_t round = 0; round < 12; round++) {
+        pair_open_with(&p, &cfg);
+        pair_send(&p, 600, round);
+        held = pair_receive(&p, 600, round);
+        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_true(pair_same(rmem(p.r, held), 600, round));
+        assert_ok(p.r, rfree(p.r, held));
+        for (uint64_t i = 0; i < round; i++) { /* leaves the queue at every position */
+            pair_send(&p, 100, i);
+            pair_read_free(&p, 100, i);
+        }
+        whole_heap(&p, 1024);
+        if (round % 3 == 0)
+            pair_send(&p, 1024, 1); /* the end comes before it is read */
+        pair_close(&p);
+    }
+}
+
+/* ---- the queue ---- */
+
+static void queue_full(const struct mode *m)
+{
+    static const uint32_t queues[] = {1, 2, 3, 16};
+
+    for (size_t k = 0; k < sizeof(queues) / sizeof(*queues); k++) {
+        uint64_t q = queues[k], stalls;
+        raddr_t held[16], d, last;
+        struct pair p;
+
+        mode_open(&p, m, 4096, queues[k]);
+        for (int round = 0; round < 7; round++) {
+            for (uint64_t i = 0; i < q; i++)
+                pair_send(&p, 50, i);
+            d = pair_alloc(&p, 60, 7);
+            if (m->sync == NET_SYNC_BLOCKS) { /* there is none */
+                assert_ok(p.w, rwrite_nb(p.w, d));
+            } else {
+                stalls = stats(p.w).stalls_queue;
+                assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
+                assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+                assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, d));
+                assert_rc(-ETIMEDOUT, p.w, rwrite_n(p.w, d, 50)); /* not even what would fit into a slot */
+                assert_int_equal(stats(p.w).stalls_queue, stalls + 3);
+                assert_int_equal(rsize(p.w, d), 60);
+                assert_true(pair_same(rmem(p.w, d), 60, 7)); /* it is still the caller's */
+            }
+            for (uint64_t i = 0; i < 5; i++)
+                pair_send(&p, 40, 100 + i); /* what rides in its slot is not held up */
+            for (uint64_t i = 0; i < q; i++)
+                held[i] = pair_receive(&p, 50, i);
+            if (m->sync == NET_SYNC_BLOCKS)
+                pair_read_free(&p, 60, 7);
+            for (uint64_t i = 0; i < 5; i++)
+                pair_read_free(&p, 40, 100 + i);
+            last = held[draw() % q];
+            if (m->sync != NET_SYNC_BLOCKS) {
+                assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d)); /* read is not freed */
+                assert_ok(p.r, rfree(p.r, last));             /* any one is room for one */
+                assert_ok(p.w, rwrite_nb(p.w, d));
+                d = pair_alloc(&p, 60, 8);
+                assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
+                assert_ok(p.w, rfree(p.w, d));
+                pair_read_free(&p, 60, 7);
+                for (uint64_t i = 0; i < q; i++)
+                    if (held[i] != last)
+                        assert_ok(p.r, rfree(p.r, held[i]));
+            } else {
+                for (uint64_t i = 0; i < q; i++)
+                    assert_ok(p.r, rfree(p.r, held[i]));
+            }
+            assert_ok(p.w, rpipe_set_timeout(p.w, 20000));
+            whole_heap(&p, 4096);
+        }
+        pair_close(&p);
+    }
+}
+
+/* ---- waiting ---- */
+
+/* two sides that wait for each other to read: the deadline of each ends it */
+struct side {
+    struct pair out;
+    bool in_rwrite;
+    raddr_t unsent;
+    pthread_barrier_t *begin;
+};
+
+static void *waits_in_vain(void *argument)
+{
+    struct side *s = argument;
+
+    pthread_barrier_wait(s->begin);
+    if (s->in_rwrite) {
+        HOLDS(s->out.w, rwrite(s->out.w, s->unsent) == -ETIMEDOUT);
+        HOLDS(s->out.w, rfree(s->out.w, s->unsent) == R_SUCCESS);
+    } else {
+        errno = 0;
+        HOLDS(s->out.w, rmalloc(s->out.w, 1024) == ADDR_NULL && errno == ETIMEDOUT);
+    }
+    return NULL;
+}
+
+static void both_wait(const struct mode *m)
+{
+    pthread_barrier_t begin;
+    struct side side[2];
+    pthread_t thread[2];
+
+    for (int in_rwrite = 0; in_rwrite < (m->sync == NET_SYNC_BLOCKS ? 1 : 2); in_rwrite++) {
+        double start = pair_now_ms();
+
+        pthread_barrier_init(&begin, NULL, 2);
+        for (int i = 0; i < 2; i++) {
+            side[i] = (struct side){.in_rwrite = in_rwrite != 0, .begin = &begin};
+            mode_open(&side[i].out, m, 1024, 2);
+            assert_ok(side[i].out.w, rpipe_set_timeout(side[i].out.w, 15));
+            pair_send(&side[i].out, 100, 1);
+            pair_send(&side[i].out, 100, 2);
+            if (in_rwrite != 0)
+                side[i].unsent = pair_alloc(&side[i].out, 100, 3);
+        }
+        for (int i = 0; i < 2; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, waits_in_vain, &side[i]), 0);
+        for (int i = 0; i < 2; i++)
+            pthread_join(thread[i], NULL);
+        assert_int_equal(atomic_load(&faults), 0);
+        assert_true(pair_now_ms() - start >= 14);
+        for (int i = 0; i < 2; i++) { /* and all is as it was */
+            pair_read_free(&side[i].out, 100, 1);
+            pair_read_free(&side[i].out, 100, 2);
+            whole_heap(&side[i].out, 1024);
+            pair_close(&side[i].out);
+        }
+        pthread_barrier_destroy(&begin);
+    }
+}
+
+/* a writer that waits, or sleeps, for memory or for the queue, is woken by rfree of any message that helps */
+enum { WAKES = 40 };
+
+static void *writes_many(void *argument)
+{
+    const struct pair *p = argument;
+
+    for (uint64_t i = 0; i < WAKES; i++) {
+        raddr_t d = rmalloc(p->w, 100);
+
+        HOLDS(p->w, d != ADDR_NULL);
+        pair_fill(rmem(p->w, d), 100, i);
+        HOLDS(p->w, rwrite(p->w, d) == R_SUCCESS);
+    }
+    return NULL;
+}
+
+static void wakes(const struct mode *m)
+{
+    for (int by_queue = 0; by_queue < 2; by_queue++) {
+        struct pair p;
+        raddr_t held[4];
+        pthread_t thread;
+        uint64_t got = 0, first = 0;
+        double start = pair_now_ms();
+
+        /* 4 messages of 128 fit into the heap, or into the queue */
+        mode_open(&p, m, by_queue != 0 ? 65536 : 512, by_queue != 0 ? 4 : 0);
+        assert_int_equal(pthread_create(&thread, NULL, writes_many, &p), 0);
+        while (got < WAKES) {
+            bool fits = m->sync != NET_SYNC_BLOCKS || by_queue == 0;
+
+            for (; got < WAKES && got - first < 4; got++)
+                held[got % 4] = pair_receive(&p, 100, got);
+            if (fits)
+                spin(draw() % 300);        /* the writer is in some stage of its wait */
+            for (; first < got; first++) { /* in the order in which any one of them helps: the oldest first */
+                assert_true(pair_same(rmem(p.r, held[first % 4]), 100, first));
+                assert_ok(p.r, rfree(p.r, held[first % 4]));
+                if (fits && draw() % 2 == 0)
+                    spin(draw() % 100);
+            }
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&faults), 0);
+        assert_true(pair_now_ms() - start < PAIR_LATE_MS);
+        whole_heap(&p, by_queue != 0 ? 65536 : 512);
+        pair_close(&p);
+    }
+}
+
+/* ---- several threads at one end ---- */
+
+struct crowd {
+    struct pair p;
+    atomic_uint_fast64_t next, got;
+    atomic_bool holds;
+};
+
+enum { CROWD = 3, CROWD_MESSAGES = 300 };
+
+static size_t crowd_size(uint64_t i) { return pair_mix(i) % 5 == 0 ? pair_mix(i) % 41 : 41 + pair_mix(i) % 400; }
+
+static void *crowd_writes(void *argument)
+{
+    struct crowd *c = argument;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&c->next, 1)) < CROWD_MESSAGES) {
+        raddr_t d = rmalloc(c->p.w, crowd_size(i));
+
+        HOLDS(c->p.w, d != ADDR_NULL);
+        pair_fill(rmem(c->p.w, d), crowd_size(i), i);
+        memcpy(network_header(c->p.w, d), &i, sizeof(i));
+        HOLDS(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
+    }
+    return NULL;
+}
+
+static void *crowd_reads(void *argument)
+{
+    struct crowd *c = argument;
+
+    while (atomic_fetch_add(&c->got, 1) < CROWD_MESSAGES) {
+        raddr_t d;
+        size_t size;
+        uint64_t i;
+
+        HOLDS(c->p.r, rread(c->p.r, &d, &size) == R_SUCCESS);
+        memcpy(&i, network_header(c->p.r, d), sizeof(i));
+        HOLDS(c->p.r, size == crowd_size(i) && pair_same(rmem(c->p.r, d), size, i));
+        HOLDS(c->p.r, rfree(c->p.r, d) == R_SUCCESS);
+    }
+    return NULL;
+}
+
+static void crowd(const struct mode *m)
+{
+    /* no fewer than there are writers: each holds one unsent while it waits for the queue */
+    rmalloc_config_t cfg = mode_config(m, 4096, CROWD);
+    pthread_t thread[2 * CROWD];
+    struct crowd c = {0};
+
+    cfg.thread_sync = true;
+    pair_open_with(&c.p, &cfg);
+    for (int i = 0; i < 2 * CROWD; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
+    for (int i = 0; i < 2 * CROWD; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(stats(c.p.w).messages, CROWD_MESSAGES);
+    whole_heap(&c.p, 4096);
+    pair_close(&c.p);
+}
+
+/* with thread_sync another thread's unsent block is no -ENOBUFS: that thread may free it, and then the wait ends */
+static void *waits_for_a_friend(void *argument)
+{
+    struct crowd *c = argument;
+    raddr_t d;
+
+    atomic_store(&c->holds, true);
+    d = rmalloc(c->p.w, 1024);
+    HOLDS(c->p.w, d != ADDR_NULL);
+    HOLDS(c->p.w, rfree(c->p.w, d) == R_SUCCESS);
+    return NULL;
+}
+
+static void friends(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    struct crowd c = {0};
+    raddr_t d = ANY_RADDR, unsent;
+    pthread_t thread;
+
+    cfg.thread_sync = true;
+    pair_open_with(&c.p, &cfg);
+    for (int round = 0; round < 4; round++) {
+        atomic_store(&c.holds, false);
+        unsent = pair_alloc(&c.p, 200, 1);
+        assert_rc(R_PENDING, c.p.w, rmalloc_nb(c.p.w, 1024, &d));
+        assert_int_equal(pthread_create(&thread, NULL, waits_for_a_friend, &c), 0);
+        while (!atomic_load(&c.holds))
+            ;
+        spin(draw() % 500);
+        if (round % 2 == 0) {
+            assert_ok(c.p.w, rfree(c.p.w, unsent));
+        } else {
+            assert_ok(c.p.w, rwrite(c.p.w, unsent));
+            pair_read_free(&c.p, 200, 1);
+        }
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&faults), 0);
+    }
+    whole_heap(&c.p, 1024);
+    pair_close(&c.p);
+}
+
+/* ---- the table ---- */
+
+static void test_table(void **unused)
+{
+    (void)unused;
+    for (int algorithm = NEXT_FIT; algorithm <= RANDOM_FIT; algorithm++) {
+        for (int sync = NET_SYNC_BLOCKS; sync <= CHANNEL_SYNC; sync++) {
+            rmalloc_config_t cfg = pair_writer(pair_config(RDMA_PUT, 1000));
+            rch_t ch;
+            int rc;
+
+            cfg.sync = (rmalloc_sync_t)sync;
+            cfg.allocator.algorithm = (rmalloc_algorithm_t)algorithm;
+            rc = rpipe(&ch, &cfg);
+            if (sync == NET_SYNC_BLOCKS && algorithm != NEXT_FIT) {
+                assert_rc(-EINVAL, NULL, rc);
+                assert_non_null(strstr(rpipe_error(NULL), "NET_SYNC_TAGS"));
+                assert_non_null(strstr(rpipe_error(NULL), "CHANNEL_SYNC"));
+            } else {
+                assert_ok(NULL, rc);
+                assert_ok(ch, rclose(ch));
+            }
+        }
+    }
+}
+
+static void test_full_heap(void **unused) { (void)unused, in_every_mode(full_heap); }
+static void test_unsent_in_the_middle(void **unused) { (void)unused, in_every_mode(unsent_in_the_middle); }
+static void test_frees_in_any_order(void **unused) { (void)unused, in_every_mode(frees_in_any_order); }
+static void test_frees_after_the_end(void **unused) { (void)unused, in_every_mode(frees_after_the_end); }
+static void test_before_the_join(void **unused) { (void)unused, in_every_mode(before_the_join); }
+static void test_incarnations(void **unused) { (void)unused, in_every_mode(incarnations); }
+static void test_queue_full(void **unused) { (void)unused, in_every_mode(queue_full); }
+static void test_both_wait(void **unused) { (void)unused, in_every_mode(both_wait); }
+static void test_wakes(void **unused) { (void)unused, in_every_mode(wakes); }
+static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
+static void test_friends(void **unused) { (void)unused, in_every_mode(friends); }
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_table),
+        cmocka_unit_test_teardown(test_full_heap, tell_mode),
+        cmocka_unit_test_teardown(test_unsent_in_the_middle, tell_mode),
+        cmocka_unit_test_teardown(test_frees_in_any_order, tell_mode),
+        cmocka_unit_test_teardown(test_frees_after_the_end, tell_mode),
+        cmocka_unit_test_teardown(test_before_the_join, tell_mode),
+        cmocka_unit_test_teardown(test_incarnations, tell_mode),
+        cmocka_unit_test_teardown(test_queue_full, tell_mode),
+        cmocka_unit_test_teardown(test_both_wait, tell_mode),
+        cmocka_unit_test_teardown(test_wakes, tell_mode),
+        cmocka_unit_test_teardown(test_crowd, tell_mode),
+        cmocka_unit_test_teardown(test_friends, tell_mode),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(int argc, char **argv)
+{
+    struct pair_child child[] = {
+        {.debug = "0"},
+        {"RPIPE_WAIT", "sleep", "0", 0, NULL},
+        {"RPIPE_WAIT", "yield", "1", 0, NULL},
+    };
+
+    seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
+    unsetenv("PAIR_MODE");
+    return pair_children(child, sizeof(child) / sizeof(*child), group);
+}
