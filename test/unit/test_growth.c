@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A heap that grows ("A heap that grows" of rmalloc_config(3), "Growth" of rmalloc(3)), in every heuristic with every mode: when
+ * and by how much, what the statistics say, what can never fit, where messages lie, who waits, closing at any moment of a
+ * growth, and no memory for it. With RPIPE_WAIT=sleep too. Death and lies are in test/faults.
+ */
+#include "modes.h"
+#include <dirent.h>
+#include <sys/resource.h>
+
+#define NEVER_US 60000000u /* grow_after_us of a test that must not wait for it */
+
+static void open_growing(struct pair *p, const struct mode *m, uint64_t alloc, uint64_t most, uint32_t after_us)
+{
+    rmalloc_config_t cfg = mode_config(m, alloc, 0);
+
+    cfg.allocator.max_alloc_size = most;
+    cfg.thresholds.grow_after_us = after_us;
+    cfg.timeout_ms = 20000;
+    pair_open_with(p, &cfg);
+}
+
+/* rmalloc_nb until it gives something else than R_PENDING */
+static int insist(rch_t w, size_t size, raddr_t *d)
+{
+    double end = pair_now_ms() + PAIR_LATE_MS;
+    int rc;
+
+    while ((rc = rmalloc_nb(w, size, d)) == R_PENDING)
+        if (pair_now_ms() > end)
+            break;
+    return rc;
+}
+
+/* ---- when it stays full ---- */
+
+/* The reader frees nothing: 1024, 2048, 4096, 8192 bytes, and then it is full. */
+static void to_the_limit(const struct mode *m)
+{
+    enum { N = 128 };
+    static const size_t segments[] = {4096, 2048, 1024, 1024};
+    raddr_t held[N], whole[4], d = ANY_RADDR;
+    uint64_t order[N];
+    rpipe_stats_t st;
+    struct pair p;
+
+    open_growing(&p, m, 1024, 8192 + 63, 200); /* the limit counts in whole units */
+    for (uint64_t i = 0; i < N; i++) {
+        pair_send(&p, 64, i);
+        held[i] = pair_receive(&p, 64, i);
+        st = stats(p.w);
+        assert_int_equal(st.grows, i < 16 ? 0 : i < 32 ? 1 : i < 64 ? 2 : 3);
+        assert_int_equal(st.heap_bytes, 1024u << st.grows);
+        assert_int_equal(st.heap_used, 64 * (i + 1));
+    }
+    assert_int_equal(st.grow_refused, 0);
+    assert_int_equal(st.grow_at, 64);
+    assert_int_equal(st.grow_request, 64);
+    assert_true(st.grow_waited_us >= 200);
+    assert_int_equal(st.stalls_heap, 3);
+    st = stats(p.r);
+    assert_int_equal(st.grows, 3);
+    assert_int_equal(st.heap_bytes, 8192);
+    assert_int_equal(st.heap_used, 8192);
+    assert_int_equal(st.grow_refused + st.grow_at + st.grow_request + st.grow_waited_us, 0);
+
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d));
+    assert_ok(p.w, rpipe_set_timeout(p.w, 5));
+    assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
+    assert_errno(EMSGSIZE, rmalloc(p.w, 4097)); /* no message lies in two segments */
+    assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8192, &d));
+    assert_true(d == ANY_RADDR);
+    assert_int_equal(stats(p.w).grows, 3);
+
+    for (size_t i = 0; i < N; i++)
+        order[i] = i;
+    for (size_t i = N; i > 0; i--) {
+        size_t k = draw() % i;
+        uint64_t x = order[k];
+
+        order[k] = order[i - 1];
+        assert_true(pair_same(rmem(p.r, held[x]), 64, x));
+        assert_ok(p.r, rfree(p.r, held[x]));
+    }
+    for (size_t i = 0; i < 4; i++) { /* every segment whole */
+        assert_ok(p.w, rmalloc_nb(p.w, segments[i], &whole[i]));
+        pair_fill(rmem(p.w, whole[i]), segments[i], i);
+    }
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 41, &d));
+    st = stats(p.w);
+    assert_true(st.heap_used == 8192 && st.returned == N);
+    for (size_t i = 4; i > 0; i--) {
+        assert_true(pair_same(rmem(p.w, whole[i - 1]), segments[i - 1], i - 1));
+        assert_ok(p.w, rwrite(p.w, whole[i - 1]));
+    }
+    for (size_t i = 4; i > 0; i--)
+        pair_read_free(&p, segments[i - 1], i - 1);
+    pair_close(&p);
+}
+
+/* a reader that frees in time: no growth, however long it goes on */
+static void not_needed(const struct mode *m)
+{
+    struct pair p;
+
+    open_growing(&p, m, 1024, 8192, NEVER_US);
+    for (uint64_t i = 0; i < 300; i++) {
+        pair_send(&p, 200 + i, i);
+        pair_send(&p, 400, i);
+        pair_read_free(&p, 200 + i, i);
+        pair_read_free(&p, 400, i);
+    }
+    assert_int_equal(stats(p.w).grows + stats(p.r).grows, 0);
+    assert_int_equal(stats(p.w).heap_bytes, 1024);
+    pair_close(&p);
+}
+
+/* the loop of who does not wait gets what who waits gets, and not sooner */
+static void asked_again_and_again(const struct mode *m)
+{
+    double start;
+    struct pair p;
+    raddr_t held, d;
+
+    open_growing(&p, m, 1024, 3000, 3000);
+    pair_send(&p, 1024, 1);
+    held = pair_receive(&p, 1024, 1);
+    start = pair_now_ms();
+    assert_ok(p.w, insist(p.w, 500, &d));
+    assert_true(pair_now_ms() - start >= 3.0);
+    assert_int_equal(stats(p.w).grows, 1);
+    assert_true(stats(p.w).grow_waited_us >= 3000);
+    assert_int_equal(stats(p.w).stalls_heap >= 1, 1);
+    assert_true(pair_same(rmem(p.r, held), 1024, 1));
+    pair_fill(rmem(p.w, d), 500, 2);
+    assert_ok(p.w, rwrite(p.w, d));
+    pair_read_free(&p, 500, 2);
+    assert_ok(p.r, rfree(p.r, held));
+    pair_close(&p);
+}
+
+/* ---- at once ---- */
+
+/* 10000 bytes are 156 units: 9984; behind the first 1024 there is room for one segment of 8960, or several smaller ones */
+static void larger_than_any_segment(const struct mode *m)
+{
+    raddr_t a, b, d = ANY_RADDR;
+    rpipe_stats_t st;
+    struct pair p;
+
+    for (int nb = 0; nb < 2; nb++) {
+        open_growing(&p, m, 1024, 10000, NEVER_US);
+        assert_errno(EMSGSIZE, rmalloc(p.w, 8961));
+        assert_errno(EMSGSIZE, rmalloc(p.w, 10000));
+        assert_errno(EMSGSIZE, rmalloc(p.w, SIZE_MAX));
+        assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8961, &d));
+        assert_int_equal(stats(p.w).grows, 0);
+        if (nb != 0)
+            assert_ok(p.w, insist(p.w, 5000, &a));
+        else
+            assert_non_null(a = rmalloc(p.w, 5000));
+        st = stats(p.w);
+        assert_int_equal(st.grows, 1);
+        assert_int_equal(st.grow_request, 5000);
+        assert_int_equal(st.grow_at, 0);
+        assert_int_equal(st.heap_bytes, 1024 + 5056);
+        assert_rc(-EMSGSIZE, p.w,
+                  rmalloc_nb(p.w, 5057, &d)); /* more than the segment, and than the 3904 that are left */
+        pair_fill(rmem(p.w, a), 5000, 1);
+        assert_non_null(b = rmalloc(p.w, 1024)); /* the first segment is free */
+        assert_int_equal(stats(p.w).grows, 1);
+        pair_fill(rmem(p.w, b), 1024, 2);
+        assert_ok(p.w, rwrite(p.w, b));
+        assert_ok(p.w, rwrite(p.w, a));
+        pair_read_free(&p, 1024, 2);
+        a = pair_receive(&p, 5000, 1);
+        assert_ok(p.r, rfree(p.r, a));
+        assert_ok(p.w, rmalloc_nb(p.w, 5056, &a)); /* in the segment that is there */
+        assert_ok(p.w, rfree(p.w, a));
+        assert_int_equal(stats(p.w).grows, 1);
+        assert_true(d == ANY_RADDR);
+        pair_close(&p);
+    }
+    open_growing(&p, m, 1024, 10000, NEVER_US); /* all that the limit leaves, in one piece */
+    assert_non_null(a = rmalloc(p.w, 8960));
+    assert_int_equal(stats(p.w).heap_bytes, 9984);
+    pair_fill(rmem(p.w, a), 8960, 3);
+    assert_ok(p.w, rwrite(p.w, a));
+    pair_read_free(&p, 8960, 3);
+    pair_close(&p);
+}
+
+/* Nothing is written, nobody else could make room: it grows at once, without a single rwrite, and then it is -ENOBUFS. */
+static void instead_of_enobufs(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 0), w, r;
+    enum { N = 8 };
+    raddr_t mine[N], d = ANY_RADDR;
+    struct pair p;
+
+    cfg.allocator.max_alloc_size = 4096;
+    cfg.thresholds.grow_after_us = NEVER_US;
+    cfg.timeout_ms = 20000;
+    w = pair_writer(cfg);
+    r = pair_reader(cfg);
+    for (int late = 0; late < 2; late++) {
+        uint64_t n = 0;
+
+        assert_ok(NULL, rpipe(&p.w, &w));
+        if (late != 0 &&
+            m->op == RDMA_GET) { /* the heap is here; before the join it does not grow, and that is a wait */
+            for (; n < 2; n++)
+                mine[n] = pair_alloc(&p, 512, n);
+            assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+            assert_int_equal(stats(p.w).grows, 0);
+        }
+        assert_ok(NULL, rpipe(&p.r, &r));
+        for (; n < N; n++)
+            mine[n] = pair_alloc(&p, 512, n);
+        assert_int_equal(stats(p.w).grows, 2);
+        assert_int_equal(stats(p.w).messages, 0);
+        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 512, &d));
+        assert_errno(ENOBUFS, rmalloc(p.w, 2048));
+        for (uint64_t i = 0; i < N; i++) {
+            uint64_t k = i * 3 % N;
+
+            assert_true(pair_same(rmem(p.w, mine[k]), 512, k));
+            assert_ok(p.w, rwrite(p.w, mine[k]));
+        }
+        for (uint64_t i = 0; i < N; i++)
+            pair_read_free(&p, 512, i * 3 % N);
+        assert_int_equal(stats(p.r).grows, 2);
+        pair_close(&p);
+    }
+}
+
+/* Sizes of all kinds into many segments, in small units and a heap that is not whole units; held long, freed in any order. */
+static void all_sizes(const struct mode *m)
+{
+    enum { HELD = 40 };
+    static const uint32_t units[] = {1, 8, 64, 4096};
+
+    for (size_t k = 0; k < 4; k++) {
+        rmalloc_config_t cfg = mode_config(m, 40 * units[k] - (uint64_t)units[k] / 3, 0);
+        struct {
+            raddr_t d;
+            size_t size;
+            uint64_t key;
+        } held[HELD];
+        size_t n = 0, size;
+        struct pair p;
+
+        cfg.allocator.unit_size = units[k];
+        cfg.allocator.max_alloc_size = 1000 * (uint64_t)units[k] + draw() % units[k];
+        cfg.thresholds.grow_after_us = 1;
+        cfg.thresholds.inline_max = 0;
+        pair_open_with(&p, &cfg);
+        for (uint64_t i = 0; i < 150; i++) {
+            raddr_t d;
+            int rc;
+
+            size = draw() % (draw() % 8 == 0 ? 300 * units[k] : 20 * units[k]);
+            rc = rmalloc_nb(p.w, size, &d);
+            if (rc == -EMSGSIZE)
+                assert_true(size > cfg.allocator.alloc_size);
+            else if (rc != R_SUCCESS)
+                assert_rc(R_PENDING, p.w, rc);
+            if (rc == R_SUCCESS) {
+                pair_fill(rmem(p.w, d), size, i);
+                assert_ok(p.w, rwrite(p.w, d));
+                held[n].d = pair_receive(&p, size, i);
+                held[n].size = size;
+                held[n++].key = i;
+            }
+            while (n > 0 && (n == HELD || draw() % 4 == 0)) {
+                size_t at = draw() % n;
+
+                assert_true(pair_same(rmem(p.r, held[at].d), held[at].size, held[at].key));
+                assert_ok(p.r, rfree(p.r, held[at].d));
+                held[at] = held[--n];
+            }
+        }
+        while (n > 0) {
+            n--;
+            assert_true(pair_same(rmem(p.r, held[n].d), held[n].size, held[n].key));
+            assert_ok(p.r, rfree(p.r, held[n].d));
+        }
+        assert_int_equal(stats(p.r).heap_used, 0);
+        assert_true(stats(p.w).heap_bytes <= cfg.allocator.max_alloc_size + units[k]);
+        assert_ok(p.w, rmalloc_nb(p.w, cfg.allocator.alloc_size, &held[0].d));
+        pair_close(&p);
+    }
+}
+
+/* ---- threads ---- */
+
+struct crowd {
+    struct pair p;
+    atomic_uint_fast64_t next, got;
+};
+enum { CROWD = 3, CROWD_MESSAGES = 240, CROWD_HOLDS = 8 };
+
+static size_t crowd_size(uint64_t i) { return 41 + pair_mix(i) % 900; }
+
+static void *crowd_writes(void *argument)
+{
+    struct crowd *c = argument;
+    uint64_t i;
+
+    while ((i = atomic_fetch_add(&c->next, 1)) < CROWD_MESSAGES) {
+        raddr_t d = rmalloc(c->p.w, crowd_size(i));
+
+        HOLDS(c->p.w, d != ADDR_NULL);
+        pair_fill(rmem(c->p.w, d), crowd_size(i), i);
+        memcpy(network_header(c->p.w, d), &i, sizeof(i));
+        HOLDS(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
+    }
+    return NULL;
+}
+
+static void *crowd_reads(void *argument)
+{
+    struct crowd *c = argument;
+    raddr_t held[CROWD_HOLDS];
+    uint64_t key[CROWD_HOLDS], n = 0;
+    size_t size;
+
+    while (atomic_fetch_add(&c->got, 1) < CROWD_MESSAGES) {
+        HOLDS(c->p.r, rread(c->p.r, &held[n], &size) == R_SUCCESS);
+        memcpy(&key[n], network_header(c->p.r, held[n]), sizeof(key[n]));
+        HOLDS(c->p.r, size == crowd_size(key[n]));
+        if (++n < CROWD_HOLDS)
+            continue;
+        for (; n > 0; n--) {
+            HOLDS(c->p.r, pair_same(rmem(c->p.r, held[n - 1]), crowd_size(key[n - 1]), key[n - 1]));
+            HOLDS(c->p.r, rfree(c->p.r, held[n - 1]) == R_SUCCESS);
+        }
+    }
+    while (n-- > 0)
+        HOLDS(c->p.r, rfree(c->p.r, held[n]) == R_SUCCESS);
+    return NULL;
+}
+
+/* 3 readers hold up to 24 messages: they do not fit into the first segment */
+static void crowd(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    pthread_t thread[2 * CROWD];
+    struct crowd c = {0};
+
+    cfg.allocator.max_alloc_size = 1 << 20;
+    cfg.thresholds.grow_after_us = 50;
+    cfg.thread_sync = true;
+    cfg.timeout_ms = 20000;
+    pair_open_with(&c.p, &cfg);
+    for (int i = 0; i < 2 * CROWD; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
+    for (int i = 0; i < 2 * CROWD; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(atomic_load(&faults), 0);
+    assert_true(stats(c.p.w).grows >= 1);
+    assert_int_equal(stats(c.p.r).heap_used, 0);
+    pair_close(&c.p);
+}
+
+/* ---- closing at any moment of a growth, and opening again ---- */
+
+struct closing {
+    const struct mode *mode;
+    struct pair p;
+    uint64_t before_close; /* microseconds; the writer's */
+    bool waits;
+};
+
+static void *grows_and_closes(void *argument)
+{
+    struct closing *c = argument;
+    raddr_t d = ADDR_NULL;
+    int rc;
+
+    if (c->waits) {
+        errno = 0;
+        d = rmalloc(c->p.w, 5000);
+        rc = d != ADDR_NULL ? R_SUCCESS : -errno;
+    } else {
+        rc = rmalloc_nb(c->p.w, 5000, &d);
+    }
+    HOLDS(c->p.w, rc == R_SUCCESS || rc == R_PENDING || rc == -EPIPE);
+    if (rc == R_SUCCESS) {
+        pair_fill(rmem(c->p.w, d), 5000, 5);
+        rc = rwrite(c->p.w, d);
+        HOLDS(c->p.w, rc == R_SUCCESS || rc == -EPIPE);
+    }
+    spin(c->before_close);
+    HOLDS(c->p.w, rclose(c->p.w) == R_SUCCESS);
+    return NULL;
+}
+
+struct usage {
+    int fds, maps;
+};
+
+static struct usage usage_now(void)
+{
+    struct usage u = {0, 0};
+    DIR *dir = opendir("/proc/self/fd");
+    FILE *f = fopen("/proc/self/maps", "re");
+    int byte;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        u.fds++;
+    while (f != NULL && (byte = fgetc(f)) != EOF)
+        u.maps += byte == '\n';
+    closedir(dir);
+    fclose(f);
+    return u;
+}
+
+static void close_while_it_grows(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    struct closing c = {.mode = m};
+    struct usage before = {0, 0}, after;
+    enum { ROUNDS = 60 };
+    pthread_t thread;
+    raddr_t d;
+    int rc;
+
+    cfg.allocator.max_alloc_size = 100000;
+    cfg.timeout_ms = 20000;
+    for (int round = 0; round < ROUNDS; round++) {
+        cfg.ctx = cfg.ctx % 1000 + 1000 * (uint32_t)(round % 2); /* again and again the same two */
+        pair_open_with(&c.p, &cfg);
+        c.before_close = draw() % 4 == 0 ? 0 : draw() % 150;
+        c.waits = draw() % 3 == 0;
+        assert_int_equal(pthread_create(&thread, NULL, grows_and_closes, &c), 0);
+        if (draw() % 3 == 0) { /* what was written is read to the end */
+            rc = rread(c.p.r, &d, NULL);
+            if (rc == R_SUCCESS) {
+                assert_true(pair_same(rmem(c.p.r, d), 5000, 5));
+                rc = rread(c.p.r, &d, NULL);
+            }
+            assert_rc(R_EOF, c.p.r, rc);
+        } else {
+            spin(draw() % 150);
+        }
+        assert_ok(c.p.r, rclose(c.p.r));
+        pthread_join(thread, NULL);
+        assert_int_equal(atomic_load(&faults), 0);
+        if (round == ROUNDS / 3)
+            before = usage_now();
+    }
+    /* a last one, in order: everything of those before has been dealt with by then */
+    pair_open_with(&c.p, &cfg);
+    pair_close(&c.p);
+    after = usage_now();
+    if (after.fds > before.fds + 3 || after.maps > before.maps + 12)
+        fail_msg("descriptors %d -> %d, mappings %d -> %d", before.fds, after.fds, before.maps, after.maps);
+}
+
+/* ---- no memory ---- */
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit l;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &l), 0);
+    l.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &l), 0);
+}
+
+/* what shared memory counts as: a file. All modes at the same time, because the next attempt is a second away. */
+static void test_refused(void **unused)
+{
+    static struct pair p[MODES];
+    static raddr_t held[MODES];
+    FILE *says = tmpfile();
+    int kept = dup(2), logged = 0;
+    raddr_t d = ANY_RADDR;
+    char line[512];
+    double start;
+
+    (void)unused;
+    assert_true(says != NULL && kept >= 0);
+    fflush(stderr);
+    assert_int_equal(dup2(fileno(says), 2), 2);
+    for (size_t i = 0; i < MODES; i++)
+        open_growing(&p[i], &modes[i], 1 << 16, 64 << 20, 100);
+    limit_files(1 << 18);
+    start = pair_now_ms();
+    for (size_t i = 0; i < MODES; i++) {
+        rpipe_stats_t st;
+        int rc;
+
+        now = &modes[i];
+        rc = insist(p[i].w, 5 << 20, &d); /* larger than any segment: no wait for the reader helps */
+        assert_rc(-ENOMEM, p[i].w, rc);
+        assert_true(strlen(rpipe_error(p[i].w)) > 20);
+        assert_errno(ENOMEM, rmalloc(p[i].w, 5 << 20));
+        st = stats(p[i].w);
+        assert_true(st.grow_refused >= 1);
+        assert_int_equal(st.grows, 0);
+        assert_int_equal(st.heap_bytes, 1 << 16);
+        pair_send(&p[i], 1 << 16, i); /* it goes on with what it has */
+        held[i] = pair_receive(&p[i], 1 << 16, i);
+        assert_rc(R_PENDING, p[i].w, rmalloc_nb(p[i].w, 100, &d)); /* the reader can help */
+        assert_ok(p[i].r, rfree(p[i].r, held[i]));
+        pair_send(&p[i], 1 << 15, i);
+        pair_read_free(&p[i], 1 << 15, i);
+        d = pair_alloc(&p[i], 1 << 16, i);
+        assert_rc(-ENOBUFS, p[i].w, rmalloc_nb(p[i].w, 100, &(raddr_t){NULL})); /* as without growth */
+        assert_ok(p[i].w, rfree(p[i].w, d));
+        d = ANY_RADDR;
+    }
+    if (pair_now_ms() - start < 900) /* not again for a second */
+        for (size_t i = 0; i < MODES; i++)
+            assert_int_equal(stats(p[i].w).grow_refused, 1);
+    limit_files(RLIM_INFINITY);
+    for (size_t i = 0; i < MODES; i++) {
+        int rc;
+
+        now = &modes[i];
+        start = pair_now_ms();
+        while ((rc = insist(p[i].w, 5 << 20, &d)) == -ENOMEM && pair_now_ms() - start < PAIR_LATE_MS)
+            ;
+        assert_ok(p[i].w, rc);
+        assert_int_equal(stats(p[i].w).grows, 1);
+        pair_fill(rmem(p[i].w, d), 5 << 20, i);
+        assert_ok(p[i].w, rwrite(p[i].w, d));
+        pair_read_free(&p[i], 5 << 20, i);
+        pair_close(&p[i]);
+    }
+    now = NULL;
+    fflush(stderr);
+    assert_int_equal(dup2(kept, 2), 2);
+    close(kept);
+    rewind(says);
+    while (fgets(line, sizeof(line), says) != NULL)
+        logged += strstr(line, "info: ") != NULL && strstr(line, "grow") != NULL && strstr(line, "ulimit") != NULL;
+    fclose(says);
+    assert_true(logged >= (int)MODES);
+}
+
+static void test_to_the_limit(void **unused) { (void)unused, in_every_mode(to_the_limit); }
+static void test_not_needed(void **unused) { (void)unused, in_every_mode(not_needed); }
+static void test_asked_again_and_again(void **unused) { (void)unused, in_every_mode(asked_again_and_again); }
+static void test_larger_than_any_segment(void **unused) { (void)unused, in_every_mode(larger_than_any_segment); }
+static void test_instead_of_enobufs(void **unused) { (void)unused, in_every_mode(instead_of_enobufs); }
+static void test_all_sizes(void **unused) { (void)unused, in_every_mode(all_sizes); }
+static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
+static void test_close_while_it_grows(void **unused) { (void)unused, in_every_mode(close_while_it_grows); }
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_to_the_limit, tell_mode),
+        cmocka_unit_test_teardown(test_not_needed, tell_mode),
+        cmocka_unit_test_teardown(test_asked_again_and_again, tell_mode),
+        cmocka_unit_test_teardown(test_larger_than_any_segment, tell_mode),
+        cmocka_unit_test_teardown(test_instead_of_enobufs, tell_mode),
+        cmocka_unit_test_teardown(test_all_sizes, tell_mode),
+        cmocka_unit_test_teardown(test_crowd, tell_mode),
+        cmocka_unit_test_teardown(test_close_while_it_grows, tell_mode),
+        cmocka_unit_test_teardown(test_refused, tell_mode),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(int argc, char **argv)
+{
+    struct pair_child child[] = {
+        {.debug = "0"},
+        {"RPIPE_WAIT", "sleep", "0", 0, NULL},
+        {"RPIPE_WAIT", "yield", "1", 0, NULL},
+    };
+
+    seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
+    unsetenv("PAIR_MODE");
+    setenv("RPIPE_LOG", "info", 1); /* a refusal is told there */
+    return pair_children(child, sizeof(child) / sizeof(*child), group);
+}
