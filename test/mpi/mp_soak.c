@@ -5,7 +5,7 @@
  *     mp_soak [SECONDS] [seed=N] [-threads] [-sync] [-signals]          2 s unless said otherwise
  *
  * Every rank has PUT and GET channels to itself and to two others, and from them. An incarnation of a channel
- * carries a number of messages of random size, allocated ahead, written in another order than allocated, freed at
+ * has a heuristic and a mode of its own, in a heap that may grow, and carries a number of messages of random size, allocated ahead, written in another order than allocated, freed at
  * random moments out of order, and looked at once more before they are freed; then the writer closes, or the reader
  * does before that, and both open again. What the two ends have to agree on (sizes, numbers, who closes) both draw
  * from the seed. One thread serves all ends of a rank without waiting, but for the naps, polls and short deadlines
@@ -54,7 +54,7 @@ struct worker {
     struct end *end[2 * EDGES_MOST];
     int ends;
     uint64_t random; /* of this thread alone: timing, not contents */
-    uint64_t messages, bytes, incarnations, idle;
+    uint64_t messages, bytes, incarnations, grows, idle;
 };
 
 static struct end ends[2 * EDGES_MOST];
@@ -76,7 +76,8 @@ static uint64_t common(const struct end *e, uint64_t what)
 static void configure(const struct end *e, rmalloc_config_t *cfg)
 {
     static const uint64_t heaps[] = {64, 1000, 4096, 1 << 16, 1 << 18, 3 << 20};
-    static const uint32_t units[] = {1, 8, 64, 4096}, slots[] = {2, 4, 16, 64, 512};
+    static const uint32_t units[] = {1, 8, 64, 4096}, slots[] = {2, 4, 16, 64, 512}, queues[] = {0, 1, 2, 7, 100};
+    uint64_t mode = common(e, 8) % 11; /* of table 3.1 */
 
     *cfg = (rmalloc_config_t)RMALLOC_CONFIG_DEFAULT;
     cfg->allocator.op = e->ctx % 2 == 0 ? RDMA_PUT : RDMA_GET;
@@ -85,6 +86,11 @@ static void configure(const struct end *e, rmalloc_config_t *cfg)
     cfg->allocator.alloc_size = heaps[common(e, 1) % 6];
     cfg->allocator.unit_size = units[common(e, 2) % 4];
     cfg->slots = slots[common(e, 3) % 5];
+    cfg->allocator.algorithm = mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
+    cfg->sync = mode < 3 ? (rmalloc_sync_t)mode : mode % 2 == 1 ? NET_SYNC_TAGS : CHANNEL_SYNC;
+    cfg->sync_queue = queues[common(e, 9) % 5];
+    if (common(e, 10) % 3 == 0)
+        cfg->allocator.max_alloc_size = cfg->allocator.alloc_size + common(e, 11) % (4 * cfg->allocator.alloc_size);
     cfg->ctx = e->ctx;
     cfg->thread_sync = thread_sync;
 }
@@ -101,7 +107,9 @@ static void begin(struct worker *w, struct end *e)
     configure(e, &cfg);
     e->size_most = cfg.allocator.alloc_size;
     cfg.thresholds.inline_max = (uint32_t)(mine(w) % 42);
+    cfg.thresholds.grow_after_us = 1 + (uint32_t)(mine(w) % 2000);
     cfg.watermark = (double)(mine(w) % 11) / 10;
+    cfg.allocator.seed = mine(w);
     cfg.timeout_ms = now_and_then(w, 8) ? (int)(mine(w) % 3) : 0;
     CHECK_OK(NULL, rpipe(&e->ch, &cfg));
     e->open = true;
@@ -110,8 +118,13 @@ static void begin(struct worker *w, struct end *e)
         CHECK(e->ch, rpipe_fd(e->ch) >= 0);
 }
 
-static void finish(struct end *e)
+static void finish(struct worker *w, struct end *e)
 {
+    rpipe_stats_t st;
+
+    CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
+    if (e->writer)
+        w->grows += st.grows;
     CHECK_OK(e->ch, rclose(e->ch)); /* drops what is held and what is ahead */
     e->open = false;
     e->n_ahead = e->n_held = 0;
@@ -230,14 +243,14 @@ static bool serve_writer(struct worker *w, struct end *e)
     rc = write_next(w, e);
     if (rc == -EPIPE || allocated == -EPIPE) {
         CHECK(e->ch, e->quit != 0); /* only then may the reader have gone */
-        finish(e);
+        finish(w, e);
         return true;
     }
     if (rc != R_PENDING && rc != -ETIMEDOUT)
         CHECK_OK(e->ch, rc);
     if (e->number == e->messages) {
         e->done = e->announced_final;
-        finish(e);
+        finish(w, e);
     }
     return allocated == 0 || rc == 0;
 }
@@ -290,14 +303,14 @@ static bool serve_reader(struct worker *w, struct end *e)
         if (now_and_then(w, 2))
             while (e->n_held > 0)
                 free_one(w, e);
-        finish(e);
+        finish(w, e);
         return true;
     }
     if (rc == R_PENDING || rc == -ETIMEDOUT)
         return false;
     CHECK_OK(e->ch, rc);
     if (e->quit != 0 && e->number == e->quit)
-        finish(e);
+        finish(w, e);
     return true;
 }
 
@@ -326,19 +339,20 @@ static void idle(struct worker *w)
 /* Nothing at all for STUCK_MS: says where every end stands, and gives up. */
 static void stuck(const struct worker *w)
 {
+    rmalloc_config_t cfg;
     rpipe_stats_t st;
     int i;
 
     for (i = 0; i < w->ends; i++) {
         const struct end *e = w->end[i];
 
+        configure(e, &cfg);
         memset(&st, 0, sizeof(st));
         if (e->open)
             CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
         fprintf(stderr,
                 "rank %d: %s of %d>%d ctx %u: incarnation %llu (%u), %s, message %llu of %llu, quit %llu, %d ahead, %d "
-                "held, next of %zu "
-                "bytes, heap %llu of %llu, %u slots; %s\n",
+                "held, next of %zu bytes, heap %llu of %llu, %u slots, algorithm %d sync %d queue %u, %llu grown; %s\n",
                 mp_rank, e->writer ? "writer" : "reader", e->from, e->to, e->ctx, (unsigned long long)e->incarnation,
                 st.incarnation,
                 e->done   ? "done"
@@ -346,7 +360,8 @@ static void stuck(const struct worker *w)
                           : "closed",
                 (unsigned long long)e->number, (unsigned long long)e->messages, (unsigned long long)e->quit, e->n_ahead,
                 e->n_held, size_of(e, e->number), (unsigned long long)st.heap_used, (unsigned long long)st.heap_bytes,
-                st.slots, e->open ? rpipe_error(e->ch) : "");
+                st.slots, (int)cfg.allocator.algorithm, (int)cfg.sync, cfg.sync_queue, (unsigned long long)st.grows,
+                e->open ? rpipe_error(e->ch) : "");
     }
     CHECK(NULL, !"nothing has moved for a long time");
 }
@@ -450,10 +465,13 @@ int main(int argc, char **argv)
         sum.messages += workers[i].messages;
         sum.bytes += workers[i].bytes;
         sum.incarnations += workers[i].incarnations;
+        sum.grows += workers[i].grows;
     }
-    printf("rank %d: %llu messages, %.1f MiB written, %llu ends opened, resident %ld KiB before, %ld after\n", mp_rank,
-           (unsigned long long)sum.messages, (double)sum.bytes / (1 << 20), (unsigned long long)sum.incarnations,
-           before, resident_kib());
+    printf(
+        "rank %d: %llu messages, %.1f MiB written, %llu ends opened, %llu segments grown, resident %ld KiB before, %ld "
+        "after\n",
+        mp_rank, (unsigned long long)sum.messages, (double)sum.bytes / (1 << 20), (unsigned long long)sum.incarnations,
+        (unsigned long long)sum.grows, before, resident_kib());
     CHECK(NULL, sum.messages > 0);
     mp_end();
     return 0;
