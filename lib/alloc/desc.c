@@ -2,22 +2,24 @@
 /*
  * desc.c: pools of descriptors, see desc.h.
  *
- * Memory comes in chunks that double from FIRST_CHUNK to LAST_CHUNK descriptors and are given back with the pool,
- * never before: that is what makes the pool type-stable.
+ * Memory comes in chunks (chunk.h), which are given back with the pool, never before: that is what makes the pool
+ * type-stable.
  */
 #include "alloc/desc.h"
 
+#include "alloc/broken.h"
+#include "alloc/chunk.h"
+
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIRST_CHUNK 16u /* an idle channel pays 1 or 2 KiB */
-#define LAST_CHUNK 8192u
+#define FIRST_CHUNK 16u /* descriptors: an idle channel pays 1 or 2 KiB */
 
 struct desc_chunk {
     struct desc_chunk *next;
+    size_t bytes;
     uint32_t count;
     char desc[] __attribute__((aligned(CACHE_LINE)));
 };
@@ -43,35 +45,39 @@ void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride)
     *pool = (struct desc_pool){.limit = limit, .stride = stride};
 }
 
+static size_t bytes_of(const struct desc_pool *pool, uint32_t count)
+{
+    return sizeof(struct desc_chunk) + (size_t)count * pool->stride;
+}
+
 void desc_pool_destroy(struct desc_pool *pool)
 {
     struct desc_chunk *chunk = pool->chunks, *next;
 
     for (; chunk != NULL; chunk = next) {
         next = chunk->next;
-        free(chunk);
+        chunk_free(chunk, chunk->bytes);
     }
     *pool = (struct desc_pool){.limit = pool->limit, .stride = pool->stride};
 }
 
 int desc_pool_grow(struct desc_pool *pool)
 {
-    uint32_t count = pool->made < FIRST_CHUNK ? FIRST_CHUNK : pool->made;
+    const uint32_t left = pool->limit - pool->made, least = left < FIRST_CHUNK ? left : FIRST_CHUNK;
+    const size_t bytes = chunk_bytes((size_t)pool->made * pool->stride, bytes_of(pool, least));
+    const size_t room = (bytes - sizeof(struct desc_chunk)) / pool->stride;
     struct desc_chunk *chunk;
-    size_t bytes;
+    uint32_t count;
 
-    if (pool->made >= pool->limit)
+    if (left == 0)
         return -ENOBUFS;
-    if (count > LAST_CHUNK)
-        count = LAST_CHUNK;
-    if (count > pool->limit - pool->made)
-        count = pool->limit - pool->made;
-    bytes = sizeof(*chunk) + (size_t)count * pool->stride;
-    chunk = aligned_alloc(CACHE_LINE, bytes);
+    chunk = chunk_alloc(bytes);
     if (chunk == NULL)
         return -ENOMEM;
-    memset(chunk, 0, bytes);
+    count = room < left ? (uint32_t)room : left;
+    memset(chunk, 0, bytes_of(pool, count));
     chunk->count = count;
+    chunk->bytes = bytes;
     chunk->next = pool->chunks;
     pool->chunks = chunk;
     pool->made += count;
@@ -85,7 +91,7 @@ size_t desc_pool_bytes(const struct desc_pool *pool)
     size_t bytes = 0;
 
     for (const struct desc_chunk *chunk = pool->chunks; chunk != NULL; chunk = chunk->next)
-        bytes += sizeof(*chunk) + (size_t)chunk->count * pool->stride;
+        bytes += chunk->bytes;
     return bytes;
 }
 
@@ -114,21 +120,17 @@ int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, u
             idle += desc_at(pool, chunk, i)->state == DESC_POOLED;
     }
     for (d = pool->free; d != NULL && listed <= made; d = d->link, listed++) {
-        if (!desc_pool_holds(pool, d)) {
-            snprintf(why, why_bytes, "the free list of the descriptor pool leads out of it after %u entries", listed);
-            return -EUCLEAN;
-        }
-        if (d->state != DESC_POOLED) {
-            snprintf(why, why_bytes, "entry %u of the descriptor pool's free list is in state %u", listed, d->state);
-            return -EUCLEAN;
-        }
+        if (!desc_pool_holds(pool, d))
+            return broken(why, why_bytes, "the free list of the descriptor pool leads out of it after %u entries",
+                          listed);
+        if (d->state != DESC_POOLED)
+            return broken(why, why_bytes, "entry %u of the descriptor pool's free list is in state %u", listed,
+                          d->state);
     }
-    if (made != pool->made || made > pool->limit || listed != idle) {
-        snprintf(why, why_bytes,
-                 "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are on the free list", made,
-                 pool->made, pool->limit, idle, listed);
-        return -EUCLEAN;
-    }
+    if (made != pool->made || made > pool->limit || listed != idle)
+        return broken(why, why_bytes,
+                      "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are on the free list",
+                      made, pool->made, pool->limit, idle, listed);
     *pooled = listed;
     return 0;
 }

@@ -71,6 +71,9 @@ struct free_set {
     uint64_t random; /* state of the generator */
 };
 
+/* How a public function goes about it: with a check after each operation, or straight to the short paths of a fit. */
+enum heap_way { HEAP_CAREFULLY, HEAP_NEXT_FIT, HEAP_TREE_FIT };
+
 struct heap {
     /* What every alloc and free touches, and first what they write. */
     struct arena now;   /* next-fit: in this segment, */
@@ -90,7 +93,7 @@ struct heap {
     uintptr_t zero;    /* next-fit: of the segment `at` */
     struct free_set free;
     rmalloc_algorithm_t algorithm;
-    bool plain;  /* vmem.c: next-fit, and nothing to check after an operation */
+    uint8_t way; /* vmem.c */
     bool ragged; /* some segment has a short last unit */
     int error;   /* of the last alloc that failed */
     uint64_t failures;
@@ -140,7 +143,5 @@ static inline struct rdesc *heap_refuse(struct heap *h, int error)
 
 /* What must hold of one block, wherever it hangs, and whatever state it may be in. */
 int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d, char *why, size_t why_bytes);
-/* Writes the sentence; returns -EUCLEAN. */
-int heap_broken(char *why, size_t why_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

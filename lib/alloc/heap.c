@@ -7,12 +7,12 @@
  */
 #include "alloc/heap.h"
 
+#include "alloc/broken.h"
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"
 #include "alloc/tree_fit.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,16 +24,6 @@ static const struct fit_ops *const fits[] = {
     [NEXT_FIT] = &next_fit_ops,   [FIRST_FIT] = &first_fit_ops,   [BEST_FIT] = &best_fit_ops,
     [WORST_FIT] = &worst_fit_ops, [RANDOM_FIT] = &random_fit_ops,
 };
-
-int heap_broken(char *why, size_t why_bytes, const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(why, why_bytes, format, args);
-    va_end(args);
-    return -EUCLEAN;
-}
 
 int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes)
 {
@@ -237,15 +227,14 @@ int heap_check_block(const struct heap *h, const struct segment *s, const struct
     const unsigned long long at = d->offset;
 
     if (d->owner != (h->owner & DESC_OWNER_MOST))
-        return heap_broken(why, n, "the block at %llu belongs to another owner", at);
+        return broken(why, n, "the block at %llu belongs to another owner", at);
     if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin || d->offset >= s->end ||
         (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
-        return heap_broken(why, n, "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
-                           d->units);
+        return broken(why, n, "the block at %llu of %u units is not aligned, empty, or beyond the end", at, d->units);
     if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
-        return heap_broken(why, n, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
+        return broken(why, n, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
     if (d->state != DESC_FREED && d->state != DESC_GAP && d->mem != address_of(h, s->zero, d->offset))
-        return heap_broken(why, n, "the memory of the block at %llu is not at its offset", at);
+        return broken(why, n, "the memory of the block at %llu is not at its offset", at);
     return 0;
 }
 
@@ -259,15 +248,15 @@ static int check_segments(const struct heap *h, char *why, size_t n)
         const uint64_t length = s->end - s->begin;
 
         if (s->begin != begin || s->end <= s->begin || s->number != number++)
-            return heap_broken(why, n, "segment %u does not begin at %llu", s->number, (unsigned long long)begin);
+            return broken(why, n, "segment %u does not begin at %llu", s->number, (unsigned long long)begin);
         begin = whole_units(h, s->end);
         bytes += length;
         largest = length > largest ? length : largest;
     }
     if (number != h->segments || last != h->newest || bytes != h->bytes || largest != h->largest)
-        return heap_broken(why, n, "%u segments of %llu bytes, at most %llu, are counted as %u, %llu and %llu", number,
-                           (unsigned long long)bytes, (unsigned long long)largest, h->segments,
-                           (unsigned long long)h->bytes, (unsigned long long)h->largest);
+        return broken(why, n, "%u segments of %llu bytes, at most %llu, are counted as %u, %llu and %llu", number,
+                      (unsigned long long)bytes, (unsigned long long)largest, h->segments, (unsigned long long)h->bytes,
+                      (unsigned long long)h->largest);
     return 0;
 }
 
@@ -284,13 +273,13 @@ int heap_check(const struct heap *h, char *why, size_t why_bytes)
     if (error != 0)
         return error;
     if (pooled + in_blocks != h->pool.made)
-        return heap_broken(why, why_bytes, "of %u descriptors %u are in the pool and %u in blocks", h->pool.made,
-                           pooled, in_blocks);
+        return broken(why, why_bytes, "of %u descriptors %u are in the pool and %u in blocks", h->pool.made, pooled,
+                      in_blocks);
     if (h->allocs - h->frees != handed_out)
-        return heap_broken(why, why_bytes, "%u blocks are handed out, after %llu allocations and %llu frees",
-                           handed_out, (unsigned long long)h->allocs, (unsigned long long)h->frees);
+        return broken(why, why_bytes, "%u blocks are handed out, after %llu allocations and %llu frees", handed_out,
+                      (unsigned long long)h->allocs, (unsigned long long)h->frees);
     if (used > h->peak || h->peak > h->bytes)
-        return heap_broken(why, why_bytes, "%llu bytes are handed out, at the peak %llu, of %llu",
-                           (unsigned long long)used, (unsigned long long)h->peak, (unsigned long long)h->bytes);
+        return broken(why, why_bytes, "%llu bytes are handed out, at the peak %llu, of %llu", (unsigned long long)used,
+                      (unsigned long long)h->peak, (unsigned long long)h->bytes);
     return 0;
 }

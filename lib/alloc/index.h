@@ -21,6 +21,7 @@
 #ifndef INDEX_FANOUT
 #define INDEX_FANOUT 15 /* entries of a node: 15 keys and a count are two lines, 15 pointers two more */
 #endif
+#define INDEX_LEAST (INDEX_FANOUT / 2u) /* less than half of what is split, lest a node be split and merged in turns */
 #define INDEX_LEVELS 32                 /* more than any index has: 2^31 blocks, at least INDEX_FANOUT / 2 to a node */
 #define INDEX_KEY_MOST (UINT64_MAX - 1) /* the largest key; what is unused in a node is beyond it */
 
@@ -62,8 +63,6 @@ void index_pool_destroy(struct index_pool *pool); /* and so all its indices */
 int index_insert(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block);
 /* Takes out the entry at `place`. */
 void index_take(struct index *ix, struct index_pool *pool, const struct index_place *place);
-/* Gives the entry at `place` another key, if that keeps it where it is; else false, and nothing is changed. */
-bool index_rekey(struct index *ix, const struct index_pool *pool, const struct index_place *place, uint64_t key);
 
 /* These find an entry: true and its place, or false: there is none. */
 bool index_from(const struct index *ix, uint64_t key, struct index_place *place);  /* the first one that is not below */

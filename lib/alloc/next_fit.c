@@ -35,6 +35,8 @@
  */
 #include "alloc/next_fit.h"
 
+#include "alloc/broken.h"
+
 #include <errno.h>
 
 static bool waits(const struct rdesc *d) { return d->state >= DESC_FREED; }
@@ -216,30 +218,72 @@ static void move_tail(struct heap *h)
     edge->next = d;
 }
 
+/* The gap takes in what waits before it. */
+static void free_before_gap(struct heap *h, struct rdesc *d)
+{
+    d->state = DESC_FREED;
+    h->waiting++;
+    if (mergeable(d->prev, d))
+        d = merge(h, d->prev, d);
+    merge(h, d, d->next);
+}
+
+/* `mask` is 0 or all ones: arithmetic, which no compiler makes a branch of. */
+static inline struct rdesc *choose(uintptr_t mask, const struct rdesc *yes, const struct rdesc *no)
+{
+    return (struct rdesc *)(((uintptr_t)yes & mask) | ((uintptr_t)no & ~mask));
+}
+
+/*
+ * Between two others: head and limit stay where they are. Which of the two wait is anybody's guess, so nothing branches on
+ * it: the lower one of those that become one keeps its descriptor, and of the others those that there are go to the pool.
+ */
+static void free_between(struct heap *h, struct rdesc *d)
+{
+    struct rdesc *prev = d->prev, *next = d->next, *pooled = h->pool.free;
+    const uintptr_t with_prev = -(uintptr_t)(waits(prev) & (prev->offset < d->offset));
+    const uintptr_t with_next = -(uintptr_t)(waits(next) & (next->offset > d->offset));
+    struct rdesc *low = choose(with_prev, prev, d), *high = choose(with_next, next->next, next);
+    struct rdesc *gone = choose(with_next, next, d);
+
+    low->units = d->units + (prev->units & (uint32_t)with_prev) + (next->units & (uint32_t)with_next);
+    low->next = high;
+    high->prev = low;
+    gone->state = DESC_POOLED;
+    gone->link = pooled;
+    pooled = choose(with_next, next, pooled);
+    d->state = DESC_FREED & (uint8_t)~with_prev; /* or DESC_POOLED, which is 0 */
+    d->link = pooled;
+    h->pool.free = choose(with_prev, d, pooled);
+    h->waiting += 1 + (uint32_t)with_prev + (uint32_t)with_next; /* less one for each */
+}
+
 /* One of the arena that the heap is in. */
 static void free_here(struct heap *h, struct rdesc *d)
 {
-    uint64_t in_use = used(h) - block_bytes(h, d);
+    const uint64_t bytes = block_bytes(h, d);
+    struct rdesc *edge = &h->at->edge;
 
     h->frees++;
-    h->waiting++;
-    d->state = DESC_FREED;
-    if (d == h->now.last && d->prev == &h->at->edge) {
-        h->now.last = d->prev;
-        drop(h, d);
-    } else if (d == h->now.last) {
-        roll_back(h);
-    } else if (d->prev == &h->at->edge) {
-        move_tail(h);
-    } else { /* between two others: head and limit stay where they are */
-        if (mergeable(d->prev, d))
-            d = merge(h, d->prev, d);
-        if (mergeable(d, d->next))
-            merge(h, d, d->next);
-        h->mark = h->now.head + h->peak - in_use;
+    if (LIKELY(d != h->now.last && d->prev != edge)) {
+        h->mark += bytes;
+        if (UNLIKELY(d->next->state == DESC_GAP))
+            free_before_gap(h, d);
+        else
+            free_between(h, d);
         return;
     }
-    settle(h, in_use);
+    h->waiting++;
+    d->state = DESC_FREED;
+    if (d != h->now.last) {
+        move_tail(h);
+    } else if (d->prev != edge) {
+        roll_back(h);
+    } else {
+        h->now.last = edge;
+        drop(h, d);
+    }
+    settle(h, used(h) - bytes);
 }
 
 void next_fit_free_slow(struct heap *h, struct rdesc *d)
@@ -400,17 +444,17 @@ static int check_neighbours(const struct heap *h, const struct segment *s, const
 
     if (d->offset == end) {
         if (waits(prev) && waits(d))
-            return heap_broken(why, n, "the neighbours at %llu and %llu are both free",
-                               (unsigned long long)prev->offset, (unsigned long long)d->offset);
+            return broken(why, n, "the neighbours at %llu and %llu are both free", (unsigned long long)prev->offset,
+                          (unsigned long long)d->offset);
     } else if (end == s->end && d->offset == s->begin) {
         (*laps)++;
     } else {
-        return heap_broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
-                           (unsigned long long)end, (unsigned long long)d->offset);
+        return broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
+                      (unsigned long long)end, (unsigned long long)d->offset);
     }
     if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > tail(s)))
-        return heap_broken(why, n, "the block at %llu has overrun the oldest one, at %llu",
-                           (unsigned long long)d->offset, (unsigned long long)tail(s));
+        return broken(why, n, "the block at %llu has overrun the oldest one, at %llu", (unsigned long long)d->offset,
+                      (unsigned long long)tail(s));
     return 0;
 }
 
@@ -423,10 +467,10 @@ static int check_arena(const struct heap *h, const struct segment *s, struct tot
 
     for (d = first(s); prev != last; prev = d, d = d->next) {
         if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev || t->descriptors > h->pool.made)
-            return heap_broken(why, n, "the list of blocks is torn after the block at %llu",
-                               (unsigned long long)prev->offset);
+            return broken(why, n, "the list of blocks is torn after the block at %llu",
+                          (unsigned long long)prev->offset);
         if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
-            return heap_broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
+            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
         error = heap_check_block(h, s, d, why, n);
         if (error == 0 && prev != edge)
             error = check_neighbours(h, s, prev, d, &laps, why, n);
@@ -437,19 +481,18 @@ static int check_arena(const struct heap *h, const struct segment *s, struct tot
         t->waiting += waits(d);
         t->in_use += waits(d) ? 0 : block_bytes(h, d);
         if (d == gap && (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
-            return heap_broken(why, n, "the gap at %llu is not at the end of the segment",
-                               (unsigned long long)d->offset);
+            return broken(why, n, "the gap at %llu is not at the end of the segment", (unsigned long long)d->offset);
     }
     if (prev != edge) {
         if (waits(first(s)) || waits(prev))
-            return heap_broken(why, n, "the oldest or the newest block is free");
+            return broken(why, n, "the oldest or the newest block is free");
         head = prev->offset + block_bytes(h, prev);
         limit = laps > 0 ? tail(s) : s->end;
     }
     if (head != arena_of(h, s)->head || limit != arena_of(h, s)->limit)
-        return heap_broken(why, n, "head %llu and limit %llu should be %llu and %llu",
-                           (unsigned long long)arena_of(h, s)->head, (unsigned long long)arena_of(h, s)->limit,
-                           (unsigned long long)head, (unsigned long long)limit);
+        return broken(why, n, "head %llu and limit %llu should be %llu and %llu",
+                      (unsigned long long)arena_of(h, s)->head, (unsigned long long)arena_of(h, s)->limit,
+                      (unsigned long long)head, (unsigned long long)limit);
     return 0;
 }
 
@@ -459,17 +502,17 @@ static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *d
     int error;
 
     if (h->zero != h->at->zero)
-        return heap_broken(why, n, "the heap is not in the segment that it says");
+        return broken(why, n, "the heap is not in the segment that it says");
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
         error = check_arena(h, s, &t, why, n);
         if (error != 0)
             return error;
     }
     if (t.in_use != used(h))
-        return heap_broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.in_use,
-                           (unsigned long long)used(h));
+        return broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.in_use,
+                      (unsigned long long)used(h));
     if (t.waiting != h->waiting)
-        return heap_broken(why, n, "%u blocks wait, %u are counted", t.waiting, h->waiting);
+        return broken(why, n, "%u blocks wait, %u are counted", t.waiting, h->waiting);
     *descriptors = t.descriptors;
     *handed_out = t.handed_out;
     return 0;

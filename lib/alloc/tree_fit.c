@@ -9,7 +9,7 @@
  *   first-fit    offset, units      one index, with the largest units of each subtree
  *   best-fit     units, offset      one for each class of sizes: the first class that has a block large enough
  *   worst-fit    ~units, offset     one for each class: the last class
- *   random-fit   units, offset      one for each class, with the number of blocks of each subtree
+ *   random-fit   units, offset      one index, with the number of blocks of each subtree
  *
  * The block that changed last is loose: it is in no index, but looked at beside them. What is allocated from it, given back
  * to it, or taken again, changes no index; when another block becomes loose, it goes into its own.
@@ -34,33 +34,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* `fit` is a constant wherever it is a parameter: each fit has code of its own. */
-typedef const rmalloc_algorithm_t fit_t;
-
-static bool is_free(const struct rdesc *d) { return d->state >= DESC_FREE; }
-
 /* ---- the indices, and the loose block ---- */
-
-static FORCE_INLINE uint64_t key_of(const struct heap *h, const struct rdesc *d, fit_t fit)
-{
-    const uint64_t place = d->offset >> h->shift;
-
-    if (fit == FIRST_FIT)
-        return place << 32 | d->units;
-    return (uint64_t)(fit == WORST_FIT ? ~d->units : d->units) << 32 | place;
-}
-
-static FORCE_INLINE uint32_t class_of(const struct rdesc *d, fit_t fit)
-{
-    return fit == FIRST_FIT ? 0 : size_class(d->units);
-}
 
 /* False: there is no memory. */
 static FORCE_INLINE bool put_in_index(struct heap *h, struct rdesc *d, fit_t fit)
 {
-    const uint32_t class = class_of(d, fit);
+    const uint32_t class = tree_fit_class(d->units, fit);
 
-    if (UNLIKELY(index_insert(&h->free.index[class], &h->free.nodes, key_of(h, d, fit), d) != 0))
+    if (UNLIKELY(index_insert(&h->free.index[class], &h->free.nodes, tree_fit_key(h, d, fit), d) != 0))
         return false;
     class_set_add(&h->free.some, class);
     h->free.indexed++;
@@ -109,8 +90,8 @@ static FORCE_INLINE void take_out(struct heap *h, struct rdesc *d, fit_t fit)
             link = &(*link)->link;
         *link = d->link;
     } else {
-        index_from(&h->free.index[class_of(d, fit)], key_of(h, d, fit), &place);
-        take_from_index(h, class_of(d, fit), &place);
+        index_from(&h->free.index[tree_fit_class(d->units, fit)], tree_fit_key(h, d, fit), &place);
+        take_from_index(h, tree_fit_class(d->units, fit), &place);
     }
 }
 
@@ -140,10 +121,10 @@ static FORCE_INLINE struct rdesc *find_first(const struct heap *h, struct search
     return found ? index_block(&s->place) : NULL;
 }
 
-static FORCE_INLINE struct rdesc *find_best(const struct heap *h, struct search *s)
+static FORCE_INLINE struct rdesc *find_best(const struct heap *h, struct search *s, fit_t fit)
 {
     const uint64_t key = (uint64_t)s->units << 32;
-    uint32_t class = class_set_from(&h->free.some, size_class(s->units));
+    uint32_t class = class_set_from(&h->free.some, tree_fit_class(s->units, fit));
 
     for (; class != SIZE_CLASS_NONE; class = class_set_from(&h->free.some, class + 1)) {
         bool found = index_from(&h->free.index[class], key, &s->place);
@@ -175,8 +156,8 @@ static FORCE_INLINE struct rdesc *find(const struct heap *h, struct search *s, f
     struct rdesc *loose = h->free.loose, *d = NULL;
 
     if (h->free.indexed > 0)
-        d = fit == FIRST_FIT ? find_first(h, s) : fit == BEST_FIT ? find_best(h, s) : find_worst(h, s);
-    if (loose != NULL && fits(h, loose, s) && (d == NULL || key_of(h, loose, fit) < index_key(&s->place)))
+        d = fit == FIRST_FIT ? find_first(h, s) : fit == WORST_FIT ? find_worst(h, s) : find_best(h, s, fit);
+    if (loose != NULL && fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
         d = loose;
     return d;
 }
@@ -203,92 +184,43 @@ static uint32_t random_below(struct free_set *f, uint32_t n)
     return (uint32_t)(product >> 32);
 }
 
-/* How many blocks in the indices have enough units, beginning with number `*skip` of the request's own class. */
-static uint32_t count_large_enough(const struct heap *h, const struct search *s, uint32_t *skip)
+/* Are all of so many blocks that have enough units too short? Those are at the ends of segments, with exactly enough. */
+static bool all_too_short(const struct heap *h, const struct search *s, uint32_t candidates)
 {
-    const struct class_set *some = &h->free.some;
-    uint32_t own = size_class(s->units), class = class_set_from(some, own), n = 0;
+    if (h->ragged)
+        for (const struct segment *g = &h->first; g != NULL; g = g->next) {
+            const struct rdesc *last = linked(g->edge.prev);
 
-    *skip = 0;
-    if (class == own) {
-        *skip = index_rank(&h->free.index[own], (uint64_t)s->units << 32);
-        n = h->free.index[own].count - *skip;
-        class = class_set_from(some, own + 1);
-    }
-    for (; class != SIZE_CLASS_NONE; class = class_set_from(some, class + 1))
-        n += h->free.index[class].count;
-    return n;
+            candidates -= tree_fit_is_free(last) && last->units == s->units && !fits(h, last, s);
+        }
+    return candidates == 0;
 }
 
-/* Does the request fit into the last block of a segment, which has exactly enough units? Then `*fail` does not count it. */
-static bool any_fits(const struct heap *h, const struct search *s, uint32_t candidates)
-{
-    for (const struct segment *g = &h->first; g != NULL && candidates > 0; g = g->next) {
-        const struct rdesc *last = g->edge.prev;
-
-        candidates -= is_free(last) && last->units == s->units && !fits(h, last, s);
-    }
-    return candidates > 0;
-}
-
-/* Any of those that the request fits into, each with the same probability. */
+/* Any of those that the request fits into, each with the same probability: the loose block is the last of them. */
 static struct rdesc *find_random(struct heap *h, struct search *s)
 {
+    const struct index *index = &h->free.index[0];
+    const uint32_t skip = index_rank(index, (uint64_t)s->units << 32), indexed = index->count - skip;
     struct rdesc *loose = h->free.loose, *d;
-    const bool with_loose = loose != NULL && loose->units >= s->units;
-    uint32_t skip, n = count_large_enough(h, s, &skip), drawn;
+    const uint32_t candidates = indexed + (loose != NULL && loose->units >= s->units);
 
-    if (h->ragged ? !any_fits(h, s, n + with_loose) : n + with_loose == 0)
+    s->class = 0;
+    if (all_too_short(h, s, candidates))
         return NULL;
     do {
-        drawn = random_below(&h->free, n + with_loose);
-        if (drawn == n) {
-            d = loose;
-            continue;
-        }
-        drawn += skip; /* counts from the first block of the request's own class */
-        s->class = class_set_from(&h->free.some, size_class(s->units));
-        while (drawn >= h->free.index[s->class].count) {
-            drawn -= h->free.index[s->class].count;
-            s->class = class_set_from(&h->free.some, s->class + 1);
-        }
-        index_select(&h->free.index[s->class], drawn, &s->place);
-        d = index_block(&s->place);
-    } while (h->ragged && !fits(h, d, s));
+        const uint32_t drawn = candidates > 1 ? random_below(&h->free, candidates) : 0;
+
+        d = index_select(index, skip + drawn, &s->place) ? index_block(&s->place) : loose;
+    } while (!fits(h, d, s));
     return d;
 }
 
 /* ---- allocation ---- */
 
-/* Cuts the low end off a free block: a block of its own, from the pool. */
-static FORCE_INLINE struct rdesc *cut(struct heap *h, struct rdesc *rest, uint32_t units)
-{
-    const uint64_t bytes = (uint64_t)units << h->shift;
-    struct rdesc *d = h->pool.free, *prev = rest->prev;
-
-    h->pool.free = d->link;
-    d->mem = rest->mem;
-    d->offset = rest->offset;
-    d->units = units;
-    d->prev = prev;
-    d->next = rest;
-    prev->next = d;
-    rest->prev = d;
-    rest->mem = (void *)((uintptr_t)rest->mem + ((uintptr_t)bytes & h->mapped));
-    rest->offset += bytes;
-    rest->units -= units;
-    return d;
-}
-
 /* Is there a descriptor for one more block? 0, -ENOBUFS, or -ENOMEM. */
 static NOINLINE int more_descriptors(struct heap *h)
 {
     return h->allocs - h->frees >= h->most ? -ENOBUFS : desc_pool_grow(&h->pool);
-}
-
-static FORCE_INLINE uint32_t units_of(const struct heap *h, size_t size)
-{
-    return (uint32_t)((size + (size == 0) + h->round_up) >> h->shift);
 }
 
 /* False: there is no memory to put what else is loose into indices. */
@@ -302,18 +234,6 @@ static FORCE_INLINE bool only_one_loose(struct heap *h, fit_t fit)
     return d->link == NULL;
 }
 
-/* The last step: the block is the user's. */
-static FORCE_INLINE struct rdesc *hand_out(struct heap *h, struct rdesc *d, size_t size)
-{
-    d->whose = h->whose;
-    d->size = size;
-    h->allocs++;
-    h->used += block_bytes(h, d);
-    if (h->used > h->peak)
-        h->peak = h->used;
-    return d;
-}
-
 static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t fit)
 {
     struct rdesc *d, *rest;
@@ -325,7 +245,7 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
     if (UNLIKELY(!only_one_loose(h, fit)))
         return heap_refuse(h, -ENOMEM);
     s.size = size;
-    s.units = units_of(h, size);
+    s.units = tree_fit_units(h, size);
     d = fit == RANDOM_FIT ? find_random(h, &s) : find(h, &s, fit);
     if (UNLIKELY(d == NULL))
         return heap_refuse(h, -EAGAIN);
@@ -336,47 +256,41 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
     }
     if (d == h->free.loose) {
         if (d->units != s.units)
-            d = cut(h, d, s.units); /* what is left stays loose */
+            d = tree_fit_cut(h, d, s.units); /* what is left stays loose */
         else
             h->free.loose = NULL;
     } else {
         take_from_index(h, s.class, &s.place);
         if (d->units != s.units) {
             rest = d;
-            d = cut(h, rest, s.units);
+            d = tree_fit_cut(h, rest, s.units);
             make_loose(h, rest, fit);
         }
     }
-    return hand_out(h, d, size);
+    tree_fit_mark_used(d);
+    return tree_fit_hand_out(h, d, size);
 }
 
 /* ---- giving back ---- */
 
-/* Makes one block of two neighbours, with the descriptor of the higher one. */
-static FORCE_INLINE void merge(struct heap *h, struct rdesc *low, struct rdesc *high)
-{
-    high->mem = low->mem;
-    high->offset = low->offset;
-    high->units += low->units;
-    high->prev = low->prev;
-    low->prev->next = high;
-    desc_put(&h->pool, low);
-}
-
 static FORCE_INLINE void tree_free(struct heap *h, struct rdesc *d, fit_t fit)
 {
-    struct rdesc *prev = d->prev, *next = d->next;
+    struct rdesc *prev = linked(d->prev), *next = linked(d->next);
 
     h->frees++;
     h->used -= block_bytes(h, d);
-    if (is_free(next)) {
+    if (links_to_free(d->next)) {
         take_out(h, next, fit);
-        merge(h, d, next);
+        tree_fit_merge(h, d, next);
         d = next;
+    } else {
+        next->prev = link_to_free(d);
     }
-    if (is_free(prev)) {
+    if (links_to_free(d->prev)) {
         take_out(h, prev, fit);
-        merge(h, prev, d);
+        tree_fit_merge(h, prev, d);
+    } else {
+        prev->next = link_to_free(d);
     }
     make_loose(h, d, fit);
 }
@@ -414,7 +328,7 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         return heap_refuse(h, -EINVAL);
     if (!only_one_loose(h, FIRST_FIT))
         return heap_refuse(h, -ENOMEM);
-    units = units_of(h, size);
+    units = tree_fit_units(h, size);
     d = free_block_at(h, offset);
     if (d == NULL || size + (size == 0) > d->offset + block_bytes(h, d) - offset)
         return heap_refuse(h, -EAGAIN);
@@ -424,17 +338,19 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         return heap_refuse(h, error);
     take_out(h, d, FIRST_FIT);
     if (offset > d->offset)
-        low = cut(h, d, (uint32_t)((offset - d->offset) >> h->shift));
+        low = tree_fit_cut(h, d, (uint32_t)((offset - d->offset) >> h->shift));
     if (d->units > units) {
         high = d;
-        d = cut(h, high, units);
+        d = tree_fit_cut(h, high, units);
         make_loose(h, high, FIRST_FIT);
     }
+    tree_fit_mark_used(d);
     if (low != NULL) {
         low->whose = h->whose;
+        tree_fit_mark_free(low);
         make_loose(h, low, FIRST_FIT);
     }
-    return hand_out(h, d, size);
+    return tree_fit_hand_out(h, d, size);
 }
 
 /* ---- segments ---- */
@@ -457,7 +373,7 @@ static void tree_close(struct heap *h)
 /* Indices for all classes of sizes up to this one. */
 static int more_indices(struct heap *h, uint32_t units, fit_t fit)
 {
-    const uint32_t count = fit == FIRST_FIT ? 1 : size_class(units) + 1;
+    const uint32_t count = tree_fit_class(units, fit) + 1;
     struct index *index;
 
     if (count <= h->free.indices)
@@ -489,7 +405,7 @@ static int tree_grow(struct heap *h, struct segment *s, fit_t fit)
     d->units = units;
     d->whose = h->whose;
     d->prev = d->next = &s->edge;
-    s->edge.prev = s->edge.next = d;
+    tree_fit_mark_free(d);
     make_loose(h, d, fit);
     return 0;
 }
@@ -528,167 +444,15 @@ static uint64_t tree_largest(const struct heap *h, fit_t fit)
     struct search s = {.size = whole, .units = units};
     uint64_t most = 0;
 
-    if (units == 0 || !h->ragged || find(h, &s, fit == RANDOM_FIT ? BEST_FIT : fit) != NULL)
+    if (units == 0 || !h->ragged || find(h, &s, fit) != NULL)
         return whole;
     for (const struct segment *g = &h->first; g != NULL; g = g->next) {
-        const struct rdesc *last = g->edge.prev;
+        const struct rdesc *last = linked(g->edge.prev);
 
-        if (is_free(last) && last->units == units && block_bytes(h, last) > most)
+        if (tree_fit_is_free(last) && last->units == units && block_bytes(h, last) > most)
             most = block_bytes(h, last);
     }
     return most;
-}
-
-static uint64_t tree_unsent_room(const struct heap *h, const struct segment *s)
-{
-    uint64_t most = 0, room = 0;
-
-    for (const struct rdesc *d = s->edge.next; d != &s->edge; d = d->next) {
-        room = d->state == DESC_OWNED ? 0 : room + block_bytes(h, d);
-        most = room > most ? room : most;
-    }
-    return most;
-}
-
-static int tree_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg)
-{
-    int result = 0;
-
-    for (struct rdesc *d = s->edge.next; d != &s->edge && result == 0; d = d->next) {
-        rdma_vmem_block_t b = {.offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
-
-        if (!is_free(d)) {
-            b.state = RDMA_BLOCK_USED;
-            b.size = d->size;
-            b.d = d;
-        }
-        result = visit(&b, arg);
-    }
-    return result;
-}
-
-static void tree_stats(const struct heap *h, rdma_vmem_stats_t *stats)
-{
-    stats->blocks_free = h->free.indexed;
-    for (const struct rdesc *d = h->free.loose; d != NULL; d = d->link)
-        stats->blocks_free++;
-    stats->metadata += h->free.nodes.made + h->free.indices * sizeof(struct index);
-}
-
-/* ---- check ---- */
-
-struct totals {
-    uint64_t used;
-    uint32_t blocks, handed_out, indexed, loose;
-};
-
-static FORCE_INLINE int check_free(const struct heap *h, const struct rdesc *d, char *why, size_t n, fit_t fit)
-{
-    const unsigned long long at = d->offset;
-    const uint64_t key = key_of(h, d, fit);
-    const uint32_t class = class_of(d, fit);
-    const struct rdesc *loose = h->free.loose;
-    struct index_place place;
-
-    if (d->state == DESC_FREE && (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
-                                  index_key(&place) != key || index_block(&place) != d))
-        return heap_broken(why, n, "the free block at %llu is not in its index", at);
-    if (d->state == DESC_LOOSE) {
-        while (loose != NULL && loose != d)
-            loose = loose->link;
-        if (loose == NULL)
-            return heap_broken(why, n, "the loose block at %llu is not in the list", at);
-    }
-    if (is_free(d->prev))
-        return heap_broken(why, n, "the neighbours at %llu and %llu are both free", (unsigned long long)d->prev->offset,
-                           at);
-    return 0;
-}
-
-/* The blocks of a segment. */
-static FORCE_INLINE int check_chain(const struct heap *h, const struct segment *s, struct totals *t, char *why,
-                                    size_t n, fit_t fit)
-{
-    const struct rdesc *d = s->edge.next, *prev = &s->edge;
-    uint64_t end = s->begin;
-    int error;
-
-    for (; d != &s->edge; prev = d, d = d->next) {
-        if (!desc_pool_holds(&h->pool, d) || d->prev != prev || t->blocks > h->pool.made)
-            return heap_broken(why, n, "the chain of blocks is torn after the block at %llu",
-                               (unsigned long long)prev->offset);
-        if (d->offset != end)
-            return heap_broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
-                               (unsigned long long)end, (unsigned long long)d->offset);
-        error = heap_check_block(h, s, d, why, n);
-        if (error != 0)
-            return error;
-        t->blocks++;
-        end += block_bytes(h, d);
-        if (d->state == DESC_FREE || d->state == DESC_LOOSE) {
-            t->indexed += d->state == DESC_FREE;
-            t->loose += d->state == DESC_LOOSE;
-            error = check_free(h, d, why, n, fit);
-            if (error != 0)
-                return error;
-        } else if (d->state == DESC_OWNED || d->state == DESC_SENT) {
-            t->handed_out++;
-            t->used += block_bytes(h, d);
-        } else {
-            return heap_broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
-        }
-    }
-    if (end != s->end || s->edge.prev != prev)
-        return heap_broken(why, n, "the last block of a segment ends at %llu, the segment at %llu",
-                           (unsigned long long)end, (unsigned long long)s->end);
-    return 0;
-}
-
-static int check_indices(const struct heap *h, const struct totals *t, char *why, size_t n)
-{
-    uint32_t nodes[2] = {0, 0}, indexed = 0, loose = 0;
-    struct class_set some = {.words = 0};
-
-    for (uint32_t class = 0; class < h->free.indices; class ++) {
-        if (index_check(&h->free.index[class], &h->free.nodes, nodes, why, n) != 0)
-            return -EUCLEAN;
-        indexed += h->free.index[class].count;
-        if (h->free.index[class].count > 0)
-            class_set_add(&some, class);
-    }
-    if (index_pool_check(&h->free.nodes, nodes, why, n) != 0)
-        return -EUCLEAN;
-    if (memcmp(&some, &h->free.some, sizeof(some)) != 0)
-        return heap_broken(why, n, "the set of classes that have free blocks is wrong");
-    for (const struct rdesc *d = h->free.loose; d != NULL && loose <= h->pool.made; d = d->link)
-        loose++;
-    if (t->indexed != indexed || indexed != h->free.indexed || t->loose != loose)
-        return heap_broken(why, n,
-                           "%u free blocks should be in an index and %u loose; %u and %u are, and %u are counted",
-                           t->indexed, t->loose, indexed, loose, h->free.indexed);
-    return 0;
-}
-
-static FORCE_INLINE int tree_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
-                                   uint32_t *handed_out, fit_t fit)
-{
-    struct totals t = {.used = 0};
-    int error;
-
-    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = check_chain(h, s, &t, why, n, fit);
-        if (error != 0)
-            return error;
-    }
-    if (t.used != h->used)
-        return heap_broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.used,
-                           (unsigned long long)h->used);
-    error = check_indices(h, &t, why, n);
-    if (error != 0)
-        return error;
-    *descriptors = t.blocks;
-    *handed_out = t.handed_out;
-    return 0;
 }
 
 /* ---- a table for each fit, which has code of its own for whatever depends on it ---- */
@@ -699,10 +463,6 @@ static FORCE_INLINE int tree_check(const struct heap *h, char *why, size_t n, ui
     static struct rdesc *name_##_alloc(struct heap *h, size_t size) { return tree_alloc(h, size, fit_); }              \
     static void name_##_free(struct heap *h, struct rdesc *d) { tree_free(h, d, fit_); }                               \
     static uint64_t name_##_largest(const struct heap *h) { return tree_largest(h, fit_); }                            \
-    static int name_##_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors, uint32_t *handed_out)   \
-    {                                                                                                                  \
-        return tree_check(h, why, n, descriptors, handed_out, fit_);                                                   \
-    }                                                                                                                  \
     const struct fit_ops name_##_ops = {                                                                               \
         .name = says_,                                                                                                 \
         .open = name_##_open,                                                                                          \
@@ -712,10 +472,10 @@ static FORCE_INLINE int tree_check(const struct heap *h, char *why, size_t n, ui
         .free = name_##_free,                                                                                          \
         .used = tree_used,                                                                                             \
         .largest = name_##_largest,                                                                                    \
-        .unsent_room = tree_unsent_room,                                                                               \
-        .walk = tree_walk,                                                                                             \
-        .stats = tree_stats,                                                                                           \
-        .check = name_##_check,                                                                                        \
+        .unsent_room = tree_fit_unsent_room,                                                                           \
+        .walk = tree_fit_walk,                                                                                         \
+        .stats = tree_fit_stats,                                                                                       \
+        .check = tree_fit_check,                                                                                       \
     }
 
 FIT_OPS(first_fit, "first-fit", FIRST_FIT);

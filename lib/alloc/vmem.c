@@ -8,6 +8,7 @@
  */
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"
+#include "alloc/tree_fit.h"
 #include "util/log.h"
 #include "util/settings.h"
 
@@ -79,7 +80,7 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
         log_error("rdma_vmem_create: there is no memory for the allocator itself (%zu bytes)", sizeof(*h));
         return refuse(error);
     }
-    h->plain = hc.algorithm == NEXT_FIT && setting_number(SET_DEBUG) == 0;
+    h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CAREFULLY : hc.algorithm == NEXT_FIT ? HEAP_NEXT_FIT : HEAP_TREE_FIT;
     return (rdma_vmem_t *)(void *)h;
 }
 
@@ -184,13 +185,27 @@ static NOINLINE void *ptr_carefully(const struct heap *h, raddr_t d)
     return d->mem;
 }
 
+/* The fits other than next-fit, beside the way of which they would only be in the way. */
+static NOINLINE raddr_t alloc_from_tree(struct heap *h, size_t size)
+{
+    struct rdesc *d = tree_fit_alloc(h, size);
+
+    return LIKELY(d != NULL) ? d : no_block(h);
+}
+
+static NOINLINE int free_to_tree(struct heap *h, raddr_t d)
+{
+    tree_fit_free(h, d);
+    return 0;
+}
+
 raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size)
 {
     struct heap *h = heap_of(vmem);
     struct rdesc *d;
 
-    if (UNLIKELY(h == NULL || !h->plain))
-        return alloc_carefully(h, size);
+    if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
+        return h != NULL && h->way == HEAP_TREE_FIT ? alloc_from_tree(h, size) : alloc_carefully(h, size);
     d = next_fit_alloc(h, size);
     return LIKELY(d != NULL) ? d : no_block(h);
 }
@@ -199,8 +214,10 @@ int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d)
 {
     struct heap *h = heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || !h->plain || !owned(h, d)))
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !owned(h, d)))
         return free_carefully(h, d);
+    if (UNLIKELY(h->way != HEAP_NEXT_FIT))
+        return free_to_tree(h, d);
     next_fit_free(h, d);
     return 0;
 }
@@ -209,7 +226,7 @@ void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
 {
     const struct heap *h = heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || !h->plain || !owned(h, d) || d->mem == NULL))
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !owned(h, d) || d->mem == NULL))
         return ptr_carefully(h, d);
     return d->mem;
 }

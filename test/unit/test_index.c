@@ -190,6 +190,9 @@ static void look_for(const struct set *s, uint64_t key)
         assert_place(s, &other, at - 1);
     else
         assert_int_equal(at, 0);
+    assert_int_equal(index_below(&s->ix, key, &other), at > 0);
+    if (at > 0)
+        assert_place(s, &other, at - 1);
     if (index_next(&s->ix, &place))
         assert_place(s, &place, at + 1);
     else
@@ -234,25 +237,6 @@ static void look_at_all(const struct set *s)
     assert_false(found);
 }
 
-static void rekey(struct set *s, uint32_t at)
-{
-    const uint64_t low = at > 0 ? s->key[at - 1] + 1 : 0,
-                   high = at + 1 < s->count ? s->key[at + 1] : s->key[at] + random_below(1000) + 1;
-    const uint64_t key = random_below(4) == 0 ? new_key(s) : low + random_next() % (high - low);
-    struct index_place place;
-
-    if (key > INDEX_KEY_MOST)
-        return;
-    assert_true(index_from(&s->ix, s->key[at], &place));
-    if (index_rekey(&s->ix, &s->pool, &place, key)) {
-        assert_true(key >= low && (key < high || at + 1 == s->count));
-        s->key[at] = key;
-        assert_place(s, &place, at);
-    } else {
-        assert_place(s, &place, at); /* nothing has changed */
-    }
-}
-
 /* ---- random operations ---- */
 
 static void one_operation(struct set *s, unsigned mood)
@@ -260,9 +244,7 @@ static void one_operation(struct set *s, unsigned mood)
     const uint32_t most = mood % 5 == 0 ? BLOCKS_MAX : 100;
     const bool grows = s->count < most && random_below(100) < (mood & 8 ? 70u : 30u);
 
-    if (s->count > 0 && random_below(8) == 0)
-        rekey(s, random_below(s->count));
-    else if (grows || s->count == 0)
+    if (grows || s->count == 0)
         insert(s, mood & 1 && s->count > 0 && s->key[s->count - 1] < INDEX_KEY_MOST - 1000
                       ? s->key[s->count - 1] + 1 + random_below(1000)
                       : new_key(s));
@@ -388,50 +370,51 @@ static void many_indices_share_a_pool(void **state)
     index_pool_destroy(&pool);
 }
 
-/* At most 256 bytes for every LEAST entries, a seventh above that, and a chunk that is not used up. */
+/* Bytes of nodes for each block: at most 256 / INDEX_LEAST, and a seventh of that above it, and so on. */
+static double bytes_each(const struct index *ix, const struct index_pool *pool)
+{
+    uint32_t nodes[2] = {0, 0};
+    char why[256] = "";
+
+    if (index_check(ix, pool, nodes, why, sizeof(why)) != 0 || index_pool_check(pool, nodes, why, sizeof(why)) != 0)
+        fail_msg("%s", why);
+    return ((double)nodes[0] * pool->bytes[0] + (double)nodes[1] * pool->bytes[1]) / ix->count;
+}
+
 static void memory_for_many_is_bounded(void **state)
 {
-    enum { MANY = 200000 };
+    enum { MANY = 200000, ASCENDING = 0, DESCENDING, AT_RANDOM };
+    static const char *const patterns[] = {"ascending", "descending", "at random"};
 
     (void)state;
-#if INDEX_FANOUT == 15
-    for (unsigned pattern = 0; pattern < 3; pattern++) {
+    if (INDEX_FANOUT != 15)
+        skip();
+    for (int pattern = ASCENDING; pattern <= AT_RANDOM; pattern++) {
         struct index_pool pool;
         struct index ix = {NULL, 0, 0};
         struct index_place place;
-        double each;
+        double full, thin;
 
         index_pool_init(&pool, INDEX_LARGEST);
-        random_state = seed;
-        for (uint32_t i = 0; i < MANY; i++)
-            assert_int_equal(index_insert(&ix, &pool,
-                                          pattern == 0   ? i
-                                          : pattern == 1 ? MANY - i
-                                                         : random_next() >> 1,
-                                          blocks),
-                             0);
-        each = (double)pool.made / MANY;
-        print_message("%s: %.1f bytes an entry\n",
-                      pattern == 0   ? "ascending"
-                      : pattern == 1 ? "descending"
-                                     : "at random",
-                      each);
-        assert_true(each < 27);
-        /* thinned out as badly as can be: nodes come back */
-        for (uint64_t key = 0; ix.count > MANY / 8 && index_from(&ix, key, &place); key = index_key(&place) + 1)
-            if (random_below(8) != 0) {
-                key = index_key(&place);
+        for (uint32_t i = 0; i < MANY; i++) {
+            uint64_t key = pattern == ASCENDING ? i : pattern == DESCENDING ? MANY - i : random_next() >> 1;
+
+            assert_int_equal(index_insert(&ix, &pool, key, blocks), 0);
+        }
+        full = bytes_each(&ix, &pool);
+        assert_true((double)pool.made < full * MANY * 1.25 + 4096);
+        for (uint64_t key = 0; index_from(&ix, key, &place); key++) { /* all but every eighth are taken */
+            key = index_key(&place);
+            if (random_below(8) != 0)
                 index_take(&ix, &pool, &place);
-                if (!index_from(&ix, key, &place))
-                    break;
-            }
-        each = ((double)pool.made - pool.idle[0] * 256.0 - pool.idle[1] * 320.0) / ix.count;
-        assert_true(each < 46);
+        }
+        thin = bytes_each(&ix, &pool);
+        print_message("seed %llu, %s: %.1f bytes a block, thinned out %.1f\n", (unsigned long long)seed,
+                      patterns[pattern], full, thin);
+        assert_true(full < 26);
+        assert_true(thin < 45);
         index_pool_destroy(&pool);
     }
-#else
-    skip();
-#endif
 }
 
 static void without_memory_nothing_changes_and_all_can_be_taken(void **state)

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tree_fit_check.c: what is there in a heap of first-, best-, worst- or random-fit, and whether it is as tree_fit.c says.
+ */
+#include "alloc/tree_fit.h"
+
+#include "alloc/broken.h"
+
+#include <string.h>
+
+uint64_t tree_fit_unsent_room(const struct heap *h, const struct segment *s)
+{
+    uint64_t most = 0, room = 0;
+
+    for (const struct rdesc *d = linked(s->edge.next); d != &s->edge; d = linked(d->next)) {
+        room = d->state == DESC_OWNED ? 0 : room + block_bytes(h, d);
+        most = room > most ? room : most;
+    }
+    return most;
+}
+
+int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg)
+{
+    int result = 0;
+
+    for (struct rdesc *d = linked(s->edge.next); d != &s->edge && result == 0; d = linked(d->next)) {
+        rdma_vmem_block_t b = {.offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
+
+        if (!tree_fit_is_free(d)) {
+            b.state = RDMA_BLOCK_USED;
+            b.size = d->size;
+            b.d = d;
+        }
+        result = visit(&b, arg);
+    }
+    return result;
+}
+
+void tree_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
+{
+    stats->blocks_free = h->free.indexed;
+    for (const struct rdesc *d = h->free.loose; d != NULL; d = d->link)
+        stats->blocks_free++;
+    stats->metadata += h->free.nodes.made + h->free.indices * sizeof(struct index);
+}
+
+/* ---- check ---- */
+
+struct totals {
+    uint64_t used;
+    uint32_t blocks, handed_out, indexed, loose;
+};
+
+static int check_free(const struct heap *h, const struct rdesc *d, char *why, size_t n)
+{
+    const unsigned long long at = d->offset;
+    const uint64_t key = tree_fit_key(h, d, h->algorithm);
+    const uint32_t class = tree_fit_class(d->units, h->algorithm);
+    const struct rdesc *loose = h->free.loose;
+    struct index_place place;
+
+    if (d->state == DESC_FREE && (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
+                                  index_key(&place) != key || index_block(&place) != d))
+        return broken(why, n, "the free block at %llu is not in its index", at);
+    if (d->state == DESC_LOOSE) {
+        while (loose != NULL && loose != d)
+            loose = loose->link;
+        if (loose == NULL)
+            return broken(why, n, "the loose block at %llu is not in the list", at);
+    }
+    if (links_to_free(d->prev))
+        return broken(why, n, "the neighbours at %llu and %llu are both free",
+                      (unsigned long long)linked(d->prev)->offset, at);
+    return 0;
+}
+
+/* What the neighbours' links to it are. */
+static const struct rdesc *link_of(const struct rdesc *d) { return tree_fit_is_free(d) ? link_to_free(d) : d; }
+
+/* The blocks of a segment. */
+static int check_chain(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
+{
+    const struct rdesc *d = linked(s->edge.next), *prev = &s->edge;
+    uint64_t end = s->begin;
+    int error;
+
+    for (; d != &s->edge; prev = d, d = linked(d->next)) {
+        if (!desc_pool_holds(&h->pool, d) || d->prev != link_of(prev) || prev->next != link_of(d) ||
+            t->blocks > h->pool.made)
+            return broken(why, n, "the chain of blocks is torn after the block at %llu",
+                          (unsigned long long)prev->offset);
+        if (d->offset != end)
+            return broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
+                          (unsigned long long)end, (unsigned long long)d->offset);
+        error = heap_check_block(h, s, d, why, n);
+        if (error != 0)
+            return error;
+        t->blocks++;
+        end += block_bytes(h, d);
+        if (d->state == DESC_FREE || d->state == DESC_LOOSE) {
+            t->indexed += d->state == DESC_FREE;
+            t->loose += d->state == DESC_LOOSE;
+            error = check_free(h, d, why, n);
+            if (error != 0)
+                return error;
+        } else if (d->state == DESC_OWNED || d->state == DESC_SENT) {
+            t->handed_out++;
+            t->used += block_bytes(h, d);
+        } else {
+            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
+        }
+    }
+    if (end != s->end || s->edge.prev != link_of(prev) || prev->next != &s->edge)
+        return broken(why, n, "the last block of a segment ends at %llu, the segment at %llu", (unsigned long long)end,
+                      (unsigned long long)s->end);
+    return 0;
+}
+
+static int check_indices(const struct heap *h, const struct totals *t, char *why, size_t n)
+{
+    uint32_t nodes[2] = {0, 0}, indexed = 0, loose = 0;
+    struct class_set some = {.words = 0};
+
+    for (uint32_t c = 0; c < h->free.indices; c++) {
+        if (index_check(&h->free.index[c], &h->free.nodes, nodes, why, n) != 0)
+            return -EUCLEAN;
+        indexed += h->free.index[c].count;
+        if (h->free.index[c].count > 0)
+            class_set_add(&some, c);
+    }
+    if (index_pool_check(&h->free.nodes, nodes, why, n) != 0)
+        return -EUCLEAN;
+    if (memcmp(&some, &h->free.some, sizeof(some)) != 0)
+        return broken(why, n, "the set of classes that have free blocks is wrong");
+    for (const struct rdesc *d = h->free.loose; d != NULL && loose <= h->pool.made; d = d->link)
+        loose++;
+    if (t->indexed != indexed || indexed != h->free.indexed || t->loose != loose)
+        return broken(why, n, "%u free blocks should be in an index and %u loose; %u and %u are, and %u are counted",
+                      t->indexed, t->loose, indexed, loose, h->free.indexed);
+    return 0;
+}
+
+int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors, uint32_t *handed_out)
+{
+    struct totals t = {.used = 0};
+    int error;
+
+    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
+        error = check_chain(h, s, &t, why, n);
+        if (error != 0)
+            return error;
+    }
+    if (t.used != h->used)
+        return broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.used,
+                      (unsigned long long)h->used);
+    error = check_indices(h, &t, why, n);
+    if (error != 0)
+        return error;
+    *descriptors = t.blocks;
+    *handed_out = t.handed_out;
+    return 0;
+}
