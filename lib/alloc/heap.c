@@ -154,7 +154,7 @@ struct rdesc *heap_alloc(struct heap *h, size_t size)
 {
     if (LIKELY(h->algorithm == NEXT_FIT))
         return next_fit_alloc(h, size);
-    return h->ops->alloc(h, size);
+    return tree_fit_alloc(h, size);
 }
 
 void heap_free(struct heap *h, struct rdesc *d)
@@ -162,7 +162,7 @@ void heap_free(struct heap *h, struct rdesc *d)
     if (LIKELY(h->algorithm == NEXT_FIT))
         next_fit_free(h, d);
     else
-        h->ops->free(h, d);
+        tree_fit_free(h, d);
 }
 
 struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size)
