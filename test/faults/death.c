@@ -18,6 +18,7 @@
 
 #define MESSAGES 20 /* fewer than slots */
 #define GIB ((size_t)1 << 30)
+#define SEGMENT ((size_t)64 << 20)
 
 enum kind {
     READ_EMPTY,  /* rread of an empty ring */
@@ -29,6 +30,9 @@ enum kind {
     FD_UNJOINED, /* poll on the rpipe_fd of an end whose writer never opened */
     WRITE_RING,  /* rwrite, the ring is full */
     WRITE_HEAP,  /* rmalloc, the heap is full */
+    WRITE_QUEUE, /* rwrite, as many messages as sync_queue allows are not freed */
+    WRITE_GROWS, /* rmalloc, the heap grows by segments that take a while to make */
+    READ_GROWS,  /* rread, while the writer makes it grow */
     WAIT_READER, /* rpipe_wait, the writer never opened */
     WAIT_WRITER, /* rpipe_wait, the reader never opened */
     READ_UNJOINED,
@@ -49,15 +53,35 @@ struct scenario {
     int expected;
     bool other_victim; /* rank 0, the root of the bootstrap, dies, and not rank 1 */
     const char *wait;
+    rmalloc_sync_t sync; /* WRITE_QUEUE */
 };
 
 static int victim_of(const struct scenario *s) { return s->other_victim ? 0 : 1; }
 
-static bool survivor_writes(enum kind kind) { return kind == WRITE_RING || kind == WRITE_HEAP || kind == WAIT_WRITER; }
+static bool survivor_writes(enum kind kind)
+{
+    return kind == WRITE_RING || kind == WRITE_HEAP || kind == WRITE_QUEUE || kind == WRITE_GROWS ||
+           kind == WAIT_WRITER;
+}
 
 static bool joins(enum kind kind)
 {
-    return kind <= POLL_EMPTY || kind == FD_EMPTY || kind == WRITE_RING || kind == WRITE_HEAP;
+    return kind <= POLL_EMPTY || kind == FD_EMPTY || kind == READ_GROWS ||
+           (survivor_writes(kind) && kind != WAIT_WRITER);
+}
+
+static rmalloc_config_t config_of(const struct scenario *s, int peer, bool writer)
+{
+    rmalloc_config_t cfg = channel_config(s->op, peer, writer, s->heap);
+
+    if (s->kind == WRITE_QUEUE) {
+        cfg.sync = s->sync;
+        cfg.allocator.algorithm = BEST_FIT;
+        cfg.sync_queue = 5;
+    } else if (s->kind == WRITE_GROWS || s->kind == READ_GROWS) {
+        cfg.allocator.max_alloc_size = s->heap + 2 * SEGMENT;
+    }
+    return cfg;
 }
 
 static bool has_channel(enum kind kind) { return kind <= READ_UNJOINED; }
@@ -66,6 +90,36 @@ static size_t message_bytes(uint64_t i)
 {
     return i % 3 == 0 ? 8 : 100 + i * 61 % 3000;
 } /* in the slot, and in the heap */
+
+/* ---- both ---- */
+
+static int fill_ring(rch_t ch)
+{
+    raddr_t d;
+    int rc;
+
+    do {
+        d = rmalloc(ch, 8);
+        if (d == ADDR_NULL)
+            return -errno;
+        rc = rwrite(ch, d);
+    } while (rc == 0);
+    return rc;
+}
+
+static int fill_heap(rch_t ch, size_t bytes)
+{
+    raddr_t d;
+    int rc;
+
+    do {
+        d = rmalloc(ch, bytes);
+        if (d == ADDR_NULL)
+            return -errno;
+        rc = rwrite(ch, d);
+    } while (rc == 0);
+    return rc;
+}
 
 /* ---- the one that dies ---- */
 
@@ -99,7 +153,7 @@ static int victim(int rank, struct board *board, const struct scenario *s)
             p[i] = 1;
     }
     if (joins(s->kind)) {
-        rmalloc_config_t cfg = channel_config(s->op, peer, !survivor_writes(s->kind), s->heap);
+        rmalloc_config_t cfg = config_of(s, peer, !survivor_writes(s->kind));
 
         MUST(rpipe(&ch, &cfg) == 0, NULL);
         MUST(rpipe_wait(ch) == 0, ch);
@@ -109,6 +163,8 @@ static int victim(int rank, struct board *board, const struct scenario *s)
     rank_reached(board, rank, 2);
     if (s->kind == READ_STREAM)
         victim_writes(ch, board, rank, UINT64_MAX);
+    if (s->kind == READ_GROWS)
+        (void)fill_heap(ch, SEGMENT);
     for (;;)
         pause();
 }
@@ -130,31 +186,15 @@ static uint64_t read_all(rch_t ch, int *code)
     return i;
 }
 
-static int fill_ring(rch_t ch)
+/* Holds all that comes. */
+static int read_and_hold(rch_t ch)
 {
     raddr_t d;
     int rc;
 
-    do {
-        d = rmalloc(ch, 8);
-        if (d == ADDR_NULL)
-            return -errno;
-        rc = rwrite(ch, d);
-    } while (rc == 0);
-    return rc;
-}
-
-static int fill_heap(rch_t ch, size_t bytes)
-{
-    raddr_t d;
-    int rc;
-
-    do {
-        d = rmalloc(ch, bytes);
-        if (d == ADDR_NULL)
-            return -errno;
-        rc = rwrite(ch, d);
-    } while (rc == 0);
+    do
+        rc = rread(ch, &d, NULL);
+    while (rc == 0);
     return rc;
 }
 
@@ -214,6 +254,12 @@ static int call(const struct scenario *s, rch_t ch, int peer, struct board *boar
         return fill_ring(ch);
     case WRITE_HEAP:
         return fill_heap(ch, s->heap / 8);
+    case WRITE_QUEUE:
+        return fill_heap(ch, 100);
+    case WRITE_GROWS:
+        return fill_heap(ch, SEGMENT);
+    case READ_GROWS:
+        return read_and_hold(ch);
     case WAIT_READER:
     case WAIT_WRITER:
         return rpipe_wait(ch);
@@ -238,7 +284,7 @@ static int survivor(int rank, struct board *board, const struct scenario *s)
     rch_t ch = NULL;
 
     if (channel) {
-        rmalloc_config_t cfg = channel_config(s->op, peer, survivor_writes(s->kind), s->heap);
+        rmalloc_config_t cfg = config_of(s, peer, survivor_writes(s->kind));
 
         MUST(rpipe(&ch, &cfg) == 0, NULL);
         if (joins(s->kind))
@@ -321,41 +367,49 @@ static void round_of(const struct scenario *s, uint64_t *random, struct spread *
 }
 
 static const struct scenario scenarios[] = {
-    {"rread, PUT", READ_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rread, GET", READ_EMPTY, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rread of a stream, PUT", READ_STREAM, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rread of a stream, GET", READ_STREAM, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rread after the death, PUT", READ_LATER, RDMA_PUT, 2, 1 << 17, 0, -ECONNRESET, 0, 0},
-    {"rread after the death, GET", READ_LATER, RDMA_GET, 2, 1 << 17, 0, -ECONNRESET, 0, 0},
-    {"rpipe_poll", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rpipe_poll, not joined", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"epoll on rpipe_fd", FD_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"poll on rpipe_fd, not joined", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rwrite, ring full, PUT", WRITE_RING, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0},
-    {"rwrite, ring full, GET", WRITE_RING, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0},
-    {"rmalloc, heap full, PUT", WRITE_HEAP, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0},
-    {"rmalloc, heap full, GET", WRITE_HEAP, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0},
-    {"rpipe_wait of a reader", WAIT_READER, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"rpipe_wait of a writer", WAIT_WRITER, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0},
-    {"rread, not joined", READ_UNJOINED, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0},
-    {"network_recv", NETWORK_RECV, RDMA_PUT, 2, 0, 0, -ECONNRESET, 0, 0},
-    {"network_send, window full", NETWORK_SEND, RDMA_PUT, 2, 0, 0, -ECONNRESET, 0, 0},
-    {"network_barrier of 4", NETWORK_BARRIER, RDMA_PUT, 4, 0, 0, -ECONNRESET, 0, 0},
-    {"network_allgather of 5", NETWORK_GATHER, RDMA_PUT, 5, 0, 0, -ECONNRESET, 0, 0},
-    {"rexit of 3", EXIT, RDMA_PUT, 3, 0, 0, 0, 0, 0},
+    {"rread, PUT", READ_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread, GET", READ_EMPTY, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread of a stream, PUT", READ_STREAM, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread of a stream, GET", READ_STREAM, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, PUT", READ_LATER, RDMA_PUT, 2, 1 << 17, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, GET", READ_LATER, RDMA_GET, 2, 1 << 17, 0, -ECONNRESET, 0, 0, 0},
+    {"rpipe_poll", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rpipe_poll, not joined", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"epoll on rpipe_fd", FD_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"poll on rpipe_fd, not joined", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rwrite, ring full, PUT", WRITE_RING, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rwrite, ring full, GET", WRITE_RING, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rmalloc, heap full, PUT", WRITE_HEAP, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rmalloc, heap full, GET", WRITE_HEAP, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rwrite, queue full, PUT tags", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, NET_SYNC_TAGS},
+    {"rwrite, queue full, GET tags", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, NET_SYNC_TAGS},
+    {"rwrite, queue full, PUT channel", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, CHANNEL_SYNC},
+    {"rwrite, queue full, GET channel", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, CHANNEL_SYNC},
+    {"rmalloc, the heap grows, PUT", WRITE_GROWS, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rmalloc, the heap grows, GET", WRITE_GROWS, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rread, the heap grows, PUT", READ_GROWS, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread, the heap grows, GET", READ_GROWS, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rpipe_wait of a reader", WAIT_READER, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rpipe_wait of a writer", WAIT_WRITER, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rread, not joined", READ_UNJOINED, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"network_recv", NETWORK_RECV, RDMA_PUT, 2, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"network_send, window full", NETWORK_SEND, RDMA_PUT, 2, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"network_barrier of 4", NETWORK_BARRIER, RDMA_PUT, 4, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"network_allgather of 5", NETWORK_GATHER, RDMA_PUT, 5, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"rexit of 3", EXIT, RDMA_PUT, 3, 0, 0, 0, 0, 0, 0},
     /* the socket hangs up late, the life word does not */
-    {"rread, PUT, victim of 1 GiB", READ_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0},
-    {"rread, GET heap of 1 GiB", READ_EMPTY, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0},
-    {"rread after the death, GET heap of 1 GiB", READ_LATER, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0},
-    {"rwrite, PUT heap of 1 GiB", WRITE_RING, RDMA_PUT, 2, GIB, 0, -EPIPE, 0, 0},
-    {"rpipe_wait, victim of 1 GiB", WAIT_READER, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0},
-    {"rpipe_poll, victim of 1 GiB", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0},
-    {"rpipe_poll, not joined, victim of 1 GiB", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0},
-    {"epoll on rpipe_fd, victim of 1 GiB", FD_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0},
-    {"poll on rpipe_fd, not joined, 1 GiB", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0},
-    {"network_recv, victim of 1 GiB", NETWORK_RECV, RDMA_PUT, 2, 0, GIB, -ECONNRESET, 0, 0},
-    {"network_barrier of 4, victim of 1 GiB", NETWORK_BARRIER, RDMA_PUT, 4, 0, GIB, -ECONNRESET, 0, 0},
-    {"rexit of 3, victim of 1 GiB", EXIT, RDMA_PUT, 3, 0, GIB, 0, 0, 0},
+    {"rread, PUT, victim of 1 GiB", READ_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rread, GET heap of 1 GiB", READ_EMPTY, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, GET heap of 1 GiB", READ_LATER, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
+    {"rwrite, PUT heap of 1 GiB", WRITE_RING, RDMA_PUT, 2, GIB, 0, -EPIPE, 0, 0, 0},
+    {"rpipe_wait, victim of 1 GiB", WAIT_READER, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rpipe_poll, victim of 1 GiB", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rpipe_poll, not joined, victim of 1 GiB", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"epoll on rpipe_fd, victim of 1 GiB", FD_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"poll on rpipe_fd, not joined, 1 GiB", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"network_recv, victim of 1 GiB", NETWORK_RECV, RDMA_PUT, 2, 0, GIB, -ECONNRESET, 0, 0, 0},
+    {"network_barrier of 4, victim of 1 GiB", NETWORK_BARRIER, RDMA_PUT, 4, 0, GIB, -ECONNRESET, 0, 0, 0},
+    {"rexit of 3, victim of 1 GiB", EXIT, RDMA_PUT, 3, 0, GIB, 0, 0, 0, 0},
 };
 
 static size_t memory_available(void) { return (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
