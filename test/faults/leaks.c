@@ -2,8 +2,9 @@
 /*
  * leaks.c: opening and closing thousands of channels costs nothing that stays: no descriptor, no mapping, no memory.
  *
- * Between two ranks and to oneself, PUT and GET, small and large heaps, with and without messages, rpipe_fd and held
- * messages; closed by either end first, joined or not, and refused (a disagreement of the two ends). Measured after
+ * Between two ranks and to oneself, PUT and GET, in every heuristic and mode, small and large heaps, with and without messages,
+ * rpipe_fd and held messages; heaps that grow, and that are closed while they do; closed by either end first, joined or not, and
+ * refused (a disagreement of the two ends). Measured after
  * the first tenth, when pools have been filled, and at the end.
  *
  *     leaks [CHANNELS]
@@ -80,6 +81,33 @@ static void some_messages(rch_t ch, bool writer, uint64_t k, size_t heap)
         MUST(rmalloc(ch, 8) != ADDR_NULL, ch); /* and one allocated, and not sent */
 }
 
+static void mode_of(rmalloc_config_t *cfg, uint64_t k)
+{
+    uint64_t mode = k % 19 % 11; /* of table 3.1 */
+
+    cfg->allocator.algorithm = mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
+    cfg->sync = mode < 3 ? (rmalloc_sync_t)mode : mode % 2 == 1 ? NET_SYNC_TAGS : CHANNEL_SYNC;
+    cfg->sync_queue = k % 3 == 0 ? 0 : (uint32_t)(5 + k % 50);
+    if (k % 4 == 3)
+        cfg->allocator.max_alloc_size = 8 * cfg->allocator.alloc_size;
+}
+
+/* Grows by one segment, or is closed while it does, or as soon as it has. */
+static void some_growth(rch_t ch, uint64_t k, size_t heap)
+{
+    raddr_t d;
+    int rc;
+
+    rc = rmalloc_nb(ch, 2 * heap, &d);
+    MUST(rc == 0 || rc == R_PENDING || rc == -EPIPE, ch);
+    if (rc != R_PENDING || k % 8 == 3)
+        return;
+    d = rmalloc(ch, 2 * heap);
+    MUST(d != ADDR_NULL || errno == EPIPE, ch); /* the reader does not wait for us */
+    if (d != ADDR_NULL && k % 16 == 7)
+        MUST((rc = rwrite(ch, d)) == 0 || rc == -EPIPE, ch);
+}
+
 static void one_channel(int rank, uint64_t k)
 {
     static const size_t heaps[] = {100, 5000, 70000, 1 << 20};
@@ -90,6 +118,7 @@ static void one_channel(int rank, uint64_t k)
 
     cfg.ctx = (uint32_t)(k % 7);
     cfg.thread_sync = k % 5 == 0;
+    mode_of(&cfg, k / 4);
     if (k % 11 == 10)
         cfg.allocator.alloc_size += (uint64_t)rank; /* the ends do not agree */
     MUST(rpipe(&ch, &cfg) == 0, NULL);
@@ -99,19 +128,25 @@ static void one_channel(int rank, uint64_t k)
         if (!writer && k % 17 == 0)
             MUST(rpipe_fd(ch) >= 0, ch);
         some_messages(ch, writer, k, heaps[k / 4 % 4]);
+        if (writer && cfg.allocator.max_alloc_size != 0)
+            some_growth(ch, k, heaps[k / 4 % 4]);
     }
     MUST(rclose(ch) == 0, ch);
 }
 
 static void to_oneself(int rank, uint64_t k)
 {
-    rmalloc_config_t w = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, rank, true, 4000), r = w;
+    rmalloc_config_t w = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, rank, true, 4000), r;
     rch_t writer, reader;
 
+    mode_of(&w, k / 8);
+    r = w;
     r.allocator.rdma_active = !w.allocator.rdma_active;
     MUST(rpipe(&writer, &w) == 0 && rpipe(&reader, &r) == 0, NULL);
     some_messages(writer, true, k, 4000);
     some_messages(reader, false, k, 4000);
+    if (w.allocator.max_alloc_size != 0)
+        some_growth(writer, k / 8, 4000);
     MUST(rclose(k & 1 ? writer : reader) == 0 && rclose(k & 1 ? reader : writer) == 0, NULL);
 }
 
