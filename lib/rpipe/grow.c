@@ -159,7 +159,7 @@ static void refused(struct rch *ch, const char *who, const char *why)
 }
 
 /* The state is NONE. */
-static void ask(struct rch *ch, size_t size, int64_t now)
+static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
 {
     struct growth *g = ch->growth;
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
@@ -175,21 +175,22 @@ static void ask(struct rch *ch, size_t size, int64_t now)
     if (!heap_is_readers(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->piece,
                             why, sizeof(why));
+        if (rc != 0 && control_peer_state(ch->peer) != 0)
+            return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
         if (rc != 0) {
             refused(ch, "this end", why);
-            return;
+            return GROW_REFUSED;
         }
         n.key = s->piece.key;
     }
     /* release: pairs with the acquire in grow_hear_answer. Before the post, or the answer could be there first */
     atomic_store_explicit(&g->state, GROW_ASKED, memory_order_release);
-    rc = control_post(ch->peer, MESSAGE_GROW, &n, sizeof(n), NULL, 0);
-    if (rc == 0)
-        return;
+    if (control_post(ch->peer, MESSAGE_GROW, &n, sizeof(n), NULL, 0) == 0)
+        return GROW_UNDER_WAY;
     atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
     if (s->piece.slab != NULL)
         ch->ops->free(ch->btl, &s->piece);
-    refused(ch, "this end", "the other cannot be asked");
+    return GROW_LATER;
 }
 
 /* The answer is a grant. 0, or -errno and the segment is still to be taken up. */
@@ -199,7 +200,7 @@ static int take_up(struct rch *ch)
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
     struct grown *s = &g->at[count];
     uint64_t bytes = s->end - s->begin;
-    char why[256] = "no memory for the books";
+    char why[256] = "the heap cannot take up the segment";
     int rc = 0;
 
     if (heap_is_readers(ch) && s->remote.window == NULL)
@@ -208,6 +209,10 @@ static int take_up(struct rch *ch)
     if (rc == 0) {
         s->base = heap_is_readers(ch) ? s->remote.base : s->piece.base;
         rc = heap_grow(ch->w.heap, s->base, bytes);
+    }
+    if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
+        join_fail(ch, -EPROTO, why);
+        return rc;
     }
     if (rc != 0) {
         refused(ch, "this end", why);
@@ -278,11 +283,7 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
         return GROW_REFUSED;
     if (next_bytes(ch, size) == 0)
         return GROW_NEVER;
-    if (urgent || now - g->full_since >= g->after_ns) {
-        ask(ch, size, now);
-        return atomic_load_explicit(&g->state, memory_order_relaxed) == GROW_NONE ? GROW_REFUSED : GROW_UNDER_WAY;
-    }
-    return GROW_LATER;
+    return urgent || now - g->full_since >= g->after_ns ? ask(ch, size, now) : GROW_LATER;
 }
 
 int64_t grow_slice(const struct rch *ch, int64_t most)
