@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A million blocks in a heap of every heuristic: so many that pools of descriptors and of nodes come to their largest
+ * pieces of memory, and indices to their depth. The model is a map with a byte for each unit, out of which is found, now
+ * and then, where a request must go; that blocks do not overlap is seen each time.
+ *
+ * The seed is printed. usage: test_heap_crowd [seed], or MODEL_SEED in the environment.
+ */
+#include "alloc/heap.h"
+
+#include "util/clock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define CROWD 1000000u
+
+static uint64_t random_state;
+
+static uint64_t random_next(void) /* splitmix64 */
+{
+    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+static uint64_t random_below(uint64_t n) { return random_next() % n; }
+
+struct crowd {
+    struct heap *h;
+    struct rdesc **at; /* by unit: the block that begins there */
+    unsigned char *taken;
+    uint64_t held;
+};
+
+/* Which unit a request gets by the definition; random-fit: whether `given` is one that it may get. CROWD: none. */
+static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorithm, unsigned units, unsigned given)
+{
+    unsigned best = CROWD, best_units = 0;
+
+    for (unsigned at = 0, end; at < CROWD; at = end) {
+        end = at + 1;
+        if (c->taken[at])
+            continue;
+        while (end < CROWD && !c->taken[end])
+            end++;
+        if (end - at < units)
+            continue;
+        if (best == CROWD || (algorithm == BEST_FIT && end - at < best_units) ||
+            (algorithm == WORST_FIT && end - at > best_units) || (algorithm == RANDOM_FIT && at == given)) {
+            best = at;
+            best_units = end - at;
+        }
+    }
+    return best;
+}
+
+static void crowd_alloc(struct crowd *c, rmalloc_algorithm_t algorithm, unsigned units, bool look)
+{
+    struct rdesc *d = heap_alloc(c->h, units);
+    unsigned at;
+
+    if (d == NULL) {
+        assert_int_equal(heap_alloc_error(c->h), -EAGAIN);
+        if (algorithm != NEXT_FIT)
+            assert_int_equal(crowd_choice(c, algorithm, units, CROWD), CROWD);
+        return;
+    }
+    at = (unsigned)d->offset;
+    if (look && algorithm != NEXT_FIT)
+        assert_int_equal(at, crowd_choice(c, algorithm, units, at));
+    for (unsigned u = at; u < at + units; u++) {
+        assert_false(c->taken[u]);
+        c->taken[u] = 1;
+    }
+    c->at[at] = d;
+    c->held++;
+}
+
+static void crowd_free(struct crowd *c, unsigned at)
+{
+    struct rdesc *d = c->at[at];
+
+    memset(&c->taken[at], 0, d->units);
+    c->at[at] = NULL;
+    c->held--;
+    heap_free(c->h, d);
+}
+
+static int crowd_visit(const rdma_vmem_block_t *block, void *arg)
+{
+    const struct crowd *c = arg;
+
+    for (uint64_t u = block->offset; u < block->offset + block->bytes; u++)
+        if (c->taken[u] != (block->state == RDMA_BLOCK_USED))
+            return -1;
+    return block->d == c->at[block->offset] ? 0 : -1;
+}
+
+static void crowd_compare(struct crowd *c)
+{
+    rdma_vmem_stats_t stats;
+    char why[256] = "";
+
+    if (heap_check(c->h, why, sizeof(why)) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(heap_walk(c->h, crowd_visit, c), 0);
+    heap_get_stats(c->h, &stats);
+    assert_int_equal(stats.blocks_used, c->held);
+}
+
+static void crowded(rmalloc_algorithm_t algorithm)
+{
+    struct heap_config cfg = {.algorithm = algorithm, .unit_size = 1, .bytes = CROWD, .max_descriptors = 2 * CROWD};
+    struct crowd c = {.at = calloc(CROWD, sizeof(*c.at)), .taken = calloc(CROWD, 1)};
+    const unsigned churn = 60000, first = (unsigned)random_below(CROWD);
+
+    cfg.seed = random_next();
+    assert_true(c.at != NULL && c.taken != NULL);
+    assert_int_equal(heap_create(&c.h, &cfg), 0);
+    for (unsigned i = 0; i < CROWD; i++)
+        crowd_alloc(&c, algorithm, 1, i % 200000 == 0);
+    assert_int_equal(c.held, CROWD);
+    for (unsigned i = 0; i < CROWD; i++) { /* every second one, in an order that is none */
+        unsigned at = (unsigned)((first + (uint64_t)i * 700001) % CROWD);
+
+        if (at % 2 == 0)
+            crowd_free(&c, at);
+    }
+    for (unsigned i = 0; i < churn; i++) {
+        unsigned at = (unsigned)random_below(CROWD);
+
+        if (c.at[at] != NULL)
+            crowd_free(&c, at);
+        else if (algorithm != NEXT_FIT || i % 1024 == 0)
+            crowd_alloc(&c, algorithm, 1 + (unsigned)random_below(2), i % 8192 < 2);
+    }
+    crowd_compare(&c);
+    for (unsigned i = 0; i < CROWD; i++) {
+        unsigned at = (unsigned)((first + (uint64_t)i * 700001) % CROWD);
+
+        if (c.at[at] != NULL)
+            crowd_free(&c, at);
+    }
+    crowd_alloc(&c, algorithm, CROWD, true);
+    assert_int_equal(c.held, 1);
+    crowd_compare(&c);
+    heap_destroy(c.h);
+    free(c.at);
+    free(c.taken);
+}
+
+static void next_fit_with_a_million_blocks(void **state)
+{
+    (void)state;
+    crowded(NEXT_FIT);
+}
+
+static void first_fit_with_a_million_blocks(void **state)
+{
+    (void)state;
+    crowded(FIRST_FIT);
+}
+
+static void best_fit_with_a_million_blocks(void **state)
+{
+    (void)state;
+    crowded(BEST_FIT);
+}
+
+static void worst_fit_with_a_million_blocks(void **state)
+{
+    (void)state;
+    crowded(WORST_FIT);
+}
+
+static void random_fit_with_a_million_blocks(void **state)
+{
+    (void)state;
+    crowded(RANDOM_FIT);
+}
+
+int main(int argc, char **argv)
+{
+    const char *s = argc > 1 ? argv[1] : getenv("MODEL_SEED");
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(next_fit_with_a_million_blocks),   cmocka_unit_test(first_fit_with_a_million_blocks),
+        cmocka_unit_test(best_fit_with_a_million_blocks),   cmocka_unit_test(worst_fit_with_a_million_blocks),
+        cmocka_unit_test(random_fit_with_a_million_blocks),
+    };
+
+    random_state = s != NULL ? strtoull(s, NULL, 0) : (uint64_t)clock_now();
+    print_message("seed %llu\n", (unsigned long long)random_state);
+    return cmocka_run_group_tests_name("a million blocks", tests, NULL, NULL);
+}
