@@ -360,6 +360,7 @@ static void both_wait(const struct mode *m)
 
 /* a writer that waits, or sleeps, for memory or for the queue, is woken by rfree of any message that helps */
 enum { WAKES = 40 };
+static uint64_t woken[CHANNEL_SYNC + 1]; /* by rfree, in each mode */
 
 static void *writes_many(void *argument)
 {
@@ -381,7 +382,7 @@ static void wakes(const struct mode *m)
         struct pair p;
         raddr_t held[4];
         pthread_t thread;
-        uint64_t got = 0, first = 0;
+        uint64_t got = 0, first = 0, before;
         double start = pair_now_ms();
 
         /* 4 messages of 128 fit into the heap, or into the queue */
@@ -393,13 +394,15 @@ static void wakes(const struct mode *m)
             for (; got < WAKES && got - first < 4; got++)
                 held[got % 4] = pair_receive(&p, 100, got);
             if (fits)
-                spin(draw() % 300);        /* the writer is in some stage of its wait */
+                spin(draw() % 300); /* the writer is in some stage of its wait */
+            before = stats(p.r).wakes;
             for (; first < got; first++) { /* in the order in which any one of them helps: the oldest first */
                 assert_true(pair_same(rmem(p.r, held[first % 4]), 100, first));
                 assert_ok(p.r, rfree(p.r, held[first % 4]));
                 if (fits && draw() % 2 == 0)
                     spin(draw() % 100);
             }
+            woken[m->sync] += stats(p.r).wakes - before;
         }
         pthread_join(thread, NULL);
         assert_int_equal(atomic_load(&faults), 0);
@@ -550,7 +553,16 @@ static void test_before_the_join(void **unused) { (void)unused, in_every_mode(be
 static void test_incarnations(void **unused) { (void)unused, in_every_mode(incarnations); }
 static void test_queue_full(void **unused) { (void)unused, in_every_mode(queue_full); }
 static void test_both_wait(void **unused) { (void)unused, in_every_mode(both_wait); }
-static void test_wakes(void **unused) { (void)unused, in_every_mode(wakes); }
+static void test_wakes(void **unused)
+{
+    const char *wait = getenv("RPIPE_WAIT");
+
+    (void)unused;
+    in_every_mode(wakes);
+    /* who sleeps looks up now and then by itself: that he is woken shows only here */
+    for (size_t sync = 0; wait != NULL && strcmp(wait, "sleep") == 0 && sync <= CHANNEL_SYNC; sync++)
+        assert_true(woken[sync] > 0);
+}
 static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
 static void test_friends(void **unused) { (void)unused, in_every_mode(friends); }
 
