@@ -192,6 +192,7 @@ uint64_t heap_unsent_room(const struct heap *h)
 }
 
 int heap_alloc_error(const struct heap *h) { return h->error; }
+uint64_t heap_allocs(const struct heap *h) { return h->allocs; }
 uint64_t heap_bytes(const struct heap *h) { return h->bytes; }
 uint64_t heap_bytes_used(const struct heap *h) { return h->ops->used(h); }
 uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }

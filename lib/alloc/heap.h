@@ -36,6 +36,7 @@ int heap_alloc_error(const struct heap *h);
 void heap_free(struct heap *h, struct rdesc *d); /* d is DESC_OWNED or DESC_SENT, and of this heap */
 /* One more segment behind the last, at the next whole unit. 0, -EINVAL (base or bytes; more than 2^31 units), -ENOMEM. */
 int heap_grow(struct heap *h, void *base, uint64_t bytes);
+uint64_t heap_allocs(const struct heap *h);          /* that succeeded */
 uint64_t heap_bytes(const struct heap *h);           /* of all segments */
 uint64_t heap_largest_segment(const struct heap *h); /* the largest request that an empty heap satisfies */
 /* The largest request that would succeed if every block that is DESC_SENT came back now: what unsent memory stands in the way

@@ -201,13 +201,17 @@ enum message {
 int channel_refuses(struct rch *ch, const char *call, enum side side);  /* NULL, closed, forked, wrong end: the code */
 int channel_trouble(struct rch *ch, const char *call, uint32_t notice); /* joined end: peer gone, failed: code or 0 */
 bool channel_peer_died(const struct rch *ch, uint32_t notice);
-int channel_timed_out(struct rch *ch, const char *call, const char *awaited);
 int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held);
 void channel_kick(struct rch *ch); /* makes the reader's descriptor readable */
 
 typedef int (*attempt)(struct rch *ch, void *arguments); /* 0, R_PENDING: wait and try again, or an error */
+/* What a call waits for; the attempt may change it. */
+struct awaited {
+    const char *what; /* for the sentence of the deadline: "no WHAT within 100 ms" */
+    int64_t slice;    /* ns to sleep at most before the next attempt; 0: WAIT_SLICE_MS */
+};
 /* Tries until something other than R_PENDING, or the deadline. Takes the lock around each attempt where there is one. */
-int channel_wait(struct rch *ch, const char *call, const char *awaited, attempt try, void *arguments);
+int channel_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments);
 int channel_once(struct rch *ch, attempt try, void *arguments);
 
 static inline _Atomic uint32_t *own_wake_word(struct rch *ch, uint32_t notice)

@@ -7,7 +7,6 @@
  * inside: a thread counts itself, then looks at CLOSED; rclose sets CLOSED, then looks at the count.
  */
 #include "rpipe/channel.h"
-#include "rpipe/grow.h"
 
 #include "bootstrap/control.h"
 
@@ -80,14 +79,14 @@ int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
     return 0;
 }
 
-int channel_timed_out(struct rch *ch, const char *call, const char *awaited)
+static int timed_out(struct rch *ch, const char *call, const struct awaited *awaited)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
 
     if ((notice & (NOTICE_JOINED | NOTICE_MET)) == 0)
         return fail(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
     return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
-                awaited, ch->timeout_ms, ch->peer);
+                awaited->what, ch->timeout_ms, ch->peer);
 }
 
 int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held)
@@ -168,7 +167,8 @@ static void aim(struct rch *ch, struct waiter *w)
         w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */
 }
 
-static int wait_for(struct rch *ch, const char *call, const char *awaited, attempt try, void *arguments, bool locked)
+static int wait_for(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments,
+                    bool locked)
 {
     struct waiter w;
     int rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
@@ -179,11 +179,11 @@ static int wait_for(struct rch *ch, const char *call, const char *awaited, attem
     w.keep = locked;
     if (config_side(&ch->cfg) == SIDE_WRITER)
         w.pauses = CREDIT_PAUSES;
-    w.slice = grow_slice(ch, w.slice);
     aim(ch, &w);
     do {
+        w.slice = awaited->slice != 0 ? awaited->slice : WAIT_SLICE_MS * NS_PER_MS;
         if (wait_step(&w) != 0) {
-            rc = channel_timed_out(ch, call, awaited);
+            rc = timed_out(ch, call, awaited);
             break;
         }
         rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
@@ -198,7 +198,7 @@ static int wait_for(struct rch *ch, const char *call, const char *awaited, attem
     return rc;
 }
 
-int channel_wait(struct rch *ch, const char *call, const char *awaited, attempt try, void *arguments)
+int channel_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments)
 {
     int rc;
 

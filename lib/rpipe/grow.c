@@ -26,9 +26,6 @@
 
 #define GROWTHS_MOST 33             /* 2^31 units are reached from one by doubling in 31 */
 #define RETRY_NS (1000 * NS_PER_MS) /* after a refusal */
-#define FORGET_NS (100 * NS_PER_MS) /* failing calls further apart are not one time of being full */
-#define GROW_AFTER_DEFAULT_US 1000
-
 enum grow_state { GROW_NONE, GROW_ASKED, GROW_ANSWERED };
 
 struct grown {
@@ -52,6 +49,7 @@ struct growth {
     int64_t full_since, last_failed; /* 0: not */
     int64_t not_before;              /* after a refusal */
     size_t full_size;
+    uint64_t allocs;    /* of the heap, when that began */
     size_t request;     /* of the growth that is under way, */
     uint64_t waited_us; /* and how long the heap had been full */
     uint64_t refused;
@@ -266,9 +264,10 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
     int64_t now = clock_now();
     uint32_t state;
 
-    if (g->full_since == 0 || now - g->last_failed > FORGET_NS) {
+    if (g->full_since == 0 || (now - g->last_failed > FORGET_NS && heap_allocs(ch->w.heap) != g->allocs)) {
         g->full_since = now;
         g->full_size = size;
+        g->allocs = heap_allocs(ch->w.heap);
     }
     g->last_failed = now;
     state = atomic_load_explicit(&g->state, memory_order_relaxed);
@@ -286,12 +285,7 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
     return urgent || now - g->full_since >= g->after_ns ? ask(ch, size, now) : GROW_LATER;
 }
 
-int64_t grow_slice(const struct rch *ch, int64_t most)
-{
-    const struct growth *g = ch->growth;
-
-    return g != NULL && g->total < g->limit && g->after_ns < most ? g->after_ns : most;
-}
+int64_t grow_after(const struct rch *ch) { return ch->growth->after_ns; }
 
 void grow_stats(struct rch *ch, rpipe_stats_t *st)
 {

@@ -25,8 +25,8 @@ enum grow_outlook {
 };
 /* There is no room for `size`. `urgent`: waiting for the reader would be in vain. Only with ch->growth, joined. */
 enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent);
-void grow_not_needed(struct rch *ch, size_t size);      /* there was, after all. Only with ch->growth */
-int64_t grow_slice(const struct rch *ch, int64_t most); /* how long to sleep before growth is to be thought of, ns */
+void grow_not_needed(struct rch *ch, size_t size); /* there was, after all. Only with ch->growth */
+int64_t grow_after(const struct rch *ch);          /* how long it has to be full, ns. Only with ch->growth */
 
 /* ---- reader ---- */
 uint32_t grow_refresh(struct rch *ch); /* takes note of new segments: how many there are. Only with ch->growth */

@@ -29,6 +29,11 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     ch->event_fd = ch->event_arm = -1;
     ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
+    if (cfg->thread_sync) {
+        pthread_mutexattr_init(&attributes);
+        pthread_mutex_init(&ch->mutex, &attributes);
+        pthread_mutexattr_destroy(&attributes);
+    }
     ch->id = desc_owner_id();
     ch->whose = desc_owned_by(ch->id);
     desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
@@ -40,11 +45,6 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     if (grow_open(ch) != 0) {
         snprintf(why, why_bytes, "no memory for the books of a heap that grows");
         return -ENOMEM;
-    }
-    if (cfg->thread_sync) {
-        pthread_mutexattr_init(&attributes);
-        pthread_mutex_init(&ch->mutex, &attributes);
-        pthread_mutexattr_destroy(&attributes);
     }
     rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, why_bytes);
     if (rc != 0)
@@ -121,9 +121,10 @@ static int join_attempt(struct rch *ch, void *arguments)
 
 int rpipe_wait(rch_t ch)
 {
+    static const struct awaited awaited = {"other end", 0};
     int rc = channel_refuses(ch, "rpipe_wait", 0);
 
-    return rc != 0 ? rc : channel_wait(ch, "rpipe_wait", "other end", join_attempt, NULL);
+    return rc != 0 ? rc : channel_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
 }
 
 int rpipe_set_timeout(rch_t ch, int ms)

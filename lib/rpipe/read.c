@@ -223,13 +223,14 @@ static int read_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
+    static const struct awaited awaited = {"message", 0};
     struct read_arguments a = {call, NULL, 0, false};
     int rc = channel_refuses(ch, call, SIDE_READER);
 
     if (rc == 0 && d == NULL)
         rc = fail(ch, -EINVAL, "%s: no place for the descriptor (NULL)", call);
     if (rc == 0)
-        rc = wait ? channel_wait(ch, call, "message", read_attempt, &a) : channel_once(ch, read_attempt, &a);
+        rc = wait ? channel_wait(ch, call, &awaited, read_attempt, &a) : channel_once(ch, read_attempt, &a);
     if (rc != 0)
         return rc;
     *d = a.d;

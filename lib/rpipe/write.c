@@ -57,6 +57,7 @@ struct alloc_arguments {
     size_t size;
     struct rdesc *d;
     bool stalled; /* calls are counted, not attempts */
+    struct awaited awaited;
 };
 
 /*
@@ -69,7 +70,7 @@ static bool only_unsent_stands_in_the_way(const struct rch *ch, uint32_t notice)
 }
 
 /* There is no room, also after a look at what has come back. 0: try again. */
-static int starved(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t notice)
 {
     unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
     bool too_large = a->size > heap_largest_segment(ch->w.heap);
@@ -81,6 +82,7 @@ static int starved(struct rch *ch, const struct alloc_arguments *a, uint32_t not
             return join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
     } else if (ch->growth != NULL) {
         outlook = grow_when_full(ch, a->size, in_vain);
+        a->awaited.slice = outlook == GROW_LATER ? grow_after(ch) : 0;
         if (outlook == GROW_AGAIN)
             return 0;
         if (outlook == GROW_UNDER_WAY || outlook == GROW_LATER)
@@ -99,6 +101,17 @@ static int starved(struct rch *ch, const struct alloc_arguments *a, uint32_t not
             "it, or make alloc_size larger",
             a->call, size, bytes);
     return R_PENDING;
+}
+
+/* What is missing is not room, so no growth helps. */
+static int no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+{
+    if (heap_alloc_error(ch->w.heap) == -ENOMEM)
+        return fail(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
+    if (!only_unsent_stands_in_the_way(ch, notice))
+        return R_PENDING;
+    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+                a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
 }
 
 static int too_large(struct rch *ch, const struct alloc_arguments *a)
@@ -147,7 +160,8 @@ static int alloc_attempt(struct rch *ch, void *arguments)
             return rc;
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
-        rc = starved(ch, a, notice);
+        rc = heap_alloc_error(ch->w.heap);
+        rc = rc == -ENOMEM || rc == -ENOBUFS ? no_block_descriptor(ch, a, notice) : starved(ch, a, notice);
         if (rc != 0)
             return rc;
     }
@@ -160,12 +174,11 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
-    struct alloc_arguments a = {call, size, NULL, false};
+    struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc == 0)
-        rc = wait ? channel_wait(ch, call, "memory given back by the reader", alloc_attempt, &a)
-                  : channel_once(ch, alloc_attempt, &a);
+        rc = wait ? channel_wait(ch, call, &a.awaited, alloc_attempt, &a) : channel_once(ch, alloc_attempt, &a);
     if (rc == 0)
         *d = a.d;
     return rc;
@@ -325,6 +338,7 @@ struct write_arguments {
     struct rdesc *d;
     size_t bytes;
     bool wait, stalled;
+    struct awaited awaited;
 };
 #define WHOLE SIZE_MAX
 
@@ -355,11 +369,13 @@ static int write_attempt(struct rch *ch, void *arguments)
     if (queue_is_full(&ch->w, a->d) && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
     if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
-        if (!a->stalled && sent == ch->w.limit)
-            ch->stalls_ring++;
-        else if (!a->stalled)
-            ch->stalls_queue++;
+        bool ring = sent == ch->w.limit;
+
+        ch->stalls_ring += !a->stalled && ring;
+        ch->stalls_queue += !a->stalled && !ring;
         a->stalled = true;
+        a->awaited.what = ring ? "free slot in the ring"
+                               : "message given back by the reader, who holds as many as sync_queue allows,";
         return R_PENDING;
     }
     write_publish(ch, a->d, bytes, sent);
@@ -372,22 +388,14 @@ static int write_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-/* For the sentence of a deadline; d may be anything. */
-static const char *write_awaits(const struct rch *ch, const struct rdesc *d)
-{
-    if (d != NULL && is_users(ch, d) && queue_is_full(&ch->w, d))
-        return "message given back by the reader, which holds as many as sync_queue allows,";
-    return "free slot in the ring";
-}
-
 static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
-    struct write_arguments a = {call, d, bytes, wait, false};
+    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc != 0)
         return rc;
-    return wait ? channel_wait(ch, call, write_awaits(ch, d), write_attempt, &a) : channel_once(ch, write_attempt, &a);
+    return wait ? channel_wait(ch, call, &a.awaited, write_attempt, &a) : channel_once(ch, write_attempt, &a);
 }
 
 static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
@@ -463,7 +471,8 @@ static int flush_attempt(struct rch *ch, void *arguments)
 
 int rpipe_flush(rch_t ch)
 {
+    static const struct awaited awaited = {"completion", 0};
     int rc = channel_refuses(ch, "rflush", SIDE_WRITER);
 
-    return rc != 0 ? rc : channel_wait(ch, "rflush", "completion", flush_attempt, NULL);
+    return rc != 0 ? rc : channel_wait(ch, "rflush", &awaited, flush_attempt, NULL);
 }
