@@ -92,7 +92,7 @@ def pairs(run, traces, names):
 def scale(run, lives, names):
     ticks = ", ".join(f"'{short(v)}' {v}" for v in lives)
     body = "set multiplot layout 1,2 title 'One live block freed at random, another allocated' font ',14'\n" \
-           "set logscale xy\nset xlabel 'live blocks' offset 0,0.7\nset ylabel 'ns (median)'\nset grid x y lt 1 lc rgb '#dddddd' lw 0.7\n" \
+           "set logscale xy\nset xlabel 'live blocks'\nset bmargin 8\nset ylabel 'ns (median)'\nset grid x y lt 1 lc rgb '#dddddd' lw 0.7\n" \
            f"set xtics ({ticks})\nset key below horizontal center Left reverse samplen 2 spacing 1.1 maxrows 2\n" \
            f"set xrange [{lives[0] * 0.8:.3g}:{lives[-1] * 1.25:.8g}]\n"
     samples = [run.sample("scale", live=v, most=m, allocator=n) for v in lives for m in (64, 256) for n in names]

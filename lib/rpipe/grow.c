@@ -26,6 +26,10 @@
 
 #define GROWTHS_MOST 33             /* 2^31 units are reached from one by doubling in 31 */
 #define RETRY_NS (1000 * NS_PER_MS) /* after a refusal */
+#define GROW_AFTER_DEFAULT_US 1000
+/* failing calls further apart, between which others have succeeded, are not one time of being full */
+#define FORGET_NS (100 * NS_PER_MS)
+
 enum grow_state { GROW_NONE, GROW_ASKED, GROW_ANSWERED };
 
 struct grown {
