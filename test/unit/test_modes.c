@@ -247,7 +247,7 @@ static void queue_full(const struct mode *m)
 
     for (size_t k = 0; k < sizeof(queues) / sizeof(*queues); k++) {
         uint64_t q = queues[k], stalls;
-        raddr_t held[16], d, last;
+        raddr_t held[16] = {ADDR_NULL}, d, last;
         struct pair p;
 
         mode_open(&p, m, 4096, queues[k]);
