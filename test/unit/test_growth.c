@@ -139,6 +139,57 @@ static void asked_again_and_again(const struct mode *m)
     pair_close(&p);
 }
 
+/* nor does the time between two calls matter, if none of them finds room */
+static void test_slow_loop(void **unused)
+{
+    (void)unused;
+    for (size_t i = 0; i < 2; i++) {
+        int calls, rc = R_PENDING;
+        struct pair p;
+        raddr_t d;
+
+        now = &modes[i];
+        open_growing(&p, now, 1024, 3000, 100);
+        pair_send(&p, 1024, 1);
+        for (calls = 0; rc == R_PENDING && calls < 20; calls++) {
+            if (calls > 0)
+                spin(110000);
+            rc = rmalloc_nb(p.w, 500, &d);
+        }
+        assert_ok(p.w, rc);
+        assert_true(calls > 1);
+        pair_close(&p);
+    }
+    now = NULL;
+}
+
+/* where it is descriptors that are missing, more room is of no use */
+static void descriptors(const struct mode *m)
+{
+    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    raddr_t mine[5], d = ANY_RADDR;
+    struct pair p;
+
+    cfg.allocator.max_alloc_size = 8192;
+    cfg.thresholds.grow_after_us = 1;
+    cfg.max_descriptors = 5;
+    pair_open_with(&p, &cfg);
+    assert_ok(p.w, rpipe_set_timeout(p.w, 3));
+    for (uint64_t i = 0; i < 5; i++)
+        mine[i] = pair_alloc(&p, 100, i);
+    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 100, &d));
+    assert_errno(ENOBUFS, rmalloc(p.w, 100));
+    for (uint64_t i = 0; i < 5; i++)
+        assert_ok(p.w, rwrite(p.w, mine[i]));
+    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 100, &d)); /* the reader can help */
+    assert_errno(ETIMEDOUT, rmalloc(p.w, 100));
+    for (uint64_t i = 0; i < 5; i++)
+        pair_read_free(&p, 100, i);
+    assert_ok(p.w, rmalloc_nb(p.w, 100, &d));
+    assert_int_equal(stats(p.w).grows, 0);
+    pair_close(&p);
+}
+
 /* ---- at once ---- */
 
 /* 10000 bytes are 156 units: 9984; behind the first 1024 there is room for one segment of 8960, or several smaller ones */
@@ -546,6 +597,7 @@ static void test_not_needed(void **unused) { (void)unused, in_every_mode(not_nee
 static void test_asked_again_and_again(void **unused) { (void)unused, in_every_mode(asked_again_and_again); }
 static void test_larger_than_any_segment(void **unused) { (void)unused, in_every_mode(larger_than_any_segment); }
 static void test_instead_of_enobufs(void **unused) { (void)unused, in_every_mode(instead_of_enobufs); }
+static void test_descriptors(void **unused) { (void)unused, in_every_mode(descriptors); }
 static void test_all_sizes(void **unused) { (void)unused, in_every_mode(all_sizes); }
 static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
 static void test_close_while_it_grows(void **unused) { (void)unused, in_every_mode(close_while_it_grows); }
@@ -556,6 +608,8 @@ static int group(void)
         cmocka_unit_test_teardown(test_to_the_limit, tell_mode),
         cmocka_unit_test_teardown(test_not_needed, tell_mode),
         cmocka_unit_test_teardown(test_asked_again_and_again, tell_mode),
+        cmocka_unit_test_teardown(test_slow_loop, tell_mode),
+        cmocka_unit_test_teardown(test_descriptors, tell_mode),
         cmocka_unit_test_teardown(test_larger_than_any_segment, tell_mode),
         cmocka_unit_test_teardown(test_instead_of_enobufs, tell_mode),
         cmocka_unit_test_teardown(test_all_sizes, tell_mode),
