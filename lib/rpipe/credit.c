@@ -99,16 +99,16 @@ static int fetch_named(struct rch *ch, bool all)
 }
 
 /*
- * When to look next. The ring: at the watermark; once that is passed, not before the ring is full, because each look takes the
- * line away from the reader. The heap: at the watermark; once it is passed, half way to full. A watermark of 0 looks always.
+ * When to look next: at the watermark, of the ring and of the heap; once one is passed, not before there is no room, because
+ * each look takes a line away from the reader. A watermark of 0 looks always.
  */
-static void schedule(struct writer *w, uint64_t sent, uint64_t read, uint64_t units)
+static void schedule(struct writer *w, uint64_t sent, uint64_t read)
 {
     if (w->look_slots == 0)
         w->look_at = 0;
     else
         w->look_at = sent - read < w->look_slots ? read + w->look_slots : UINT64_MAX;
-    w->units_look = w->units_out < w->look_units ? w->look_units : w->units_out + (units - w->units_out) / 2 + 1;
+    w->units_look = w->units_out < w->look_units || w->look_units == 0 ? w->look_units : UINT64_MAX;
 }
 
 static int fetch_slots(struct rch *ch)
@@ -139,6 +139,6 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     else if (rc == 0 &&
              (need == NEED_MEMORY || w->limit != limit)) /* who waits for the ring looks there again and again */
         rc = fetch_named(ch, need == NEED_MEMORY);
-    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1, ch->units);
+    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
     return rc;
 }
