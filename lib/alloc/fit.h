@@ -62,11 +62,12 @@ struct segment {
 
 /* The free blocks of first-, best-, worst- and random-fit: see tree_fit.c. */
 struct free_set {
-    struct rdesc *loose;   /* the one that changed last is in no index; its .link leads to others only without memory */
-    struct index *index;   /* by class; the rest is about these */
-    uint32_t indices;      /* how many: as many as there are classes for the largest segment, or one */
-    uint32_t indexed;      /* blocks in all of them */
-    struct class_set some; /* those that are not empty */
+    struct rdesc *loose;    /* the one that changed last is in no index; the edge of the first segment: there is none */
+    struct rdesc *homeless; /* linked by .link: those that there was no memory for in an index */
+    struct index *index;    /* by class; the rest is about these */
+    uint32_t indices;       /* how many: as many as there are classes for the largest segment, or one */
+    uint32_t indexed;       /* blocks in all of them */
+    struct class_set some;  /* those that are not empty */
     struct index_pool nodes;
     uint64_t random; /* state of the generator */
 };

@@ -223,19 +223,20 @@ void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
     stats->bytes_free = stats->bytes - stats->bytes_used - stats->bytes_stuck;
 }
 
-int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d, char *why, size_t n)
+int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d, char *why, size_t why_bytes)
 {
     const unsigned long long at = d->offset;
 
     if (d->owner != (h->owner & DESC_OWNER_MOST))
-        return broken(why, n, "the block at %llu belongs to another owner", at);
+        return broken(why, why_bytes, "the block at %llu belongs to another owner", at);
     if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin || d->offset >= s->end ||
         (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
-        return broken(why, n, "the block at %llu of %u units is not aligned, empty, or beyond the end", at, d->units);
+        return broken(why, why_bytes, "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
+                      d->units);
     if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
-        return broken(why, n, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
+        return broken(why, why_bytes, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
     if (d->state != DESC_FREED && d->state != DESC_GAP && d->mem != address_of(h, s->zero, d->offset))
-        return broken(why, n, "the memory of the block at %llu is not at its offset", at);
+        return broken(why, why_bytes, "the memory of the block at %llu is not at its offset", at);
     return 0;
 }
 

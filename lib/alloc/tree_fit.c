@@ -17,13 +17,13 @@
  * A request may find that a block with exactly enough units is a little too short, because it ends at the short end
  * of a segment; it then goes on to the next best. There is at most one such block to a segment.
  *
- * Giving back never fails: where there is no memory for a node of an index, blocks stay loose, linked to each other, until
+ * Giving back never fails: where there is no memory for a node of an index, blocks are homeless, linked to each other, until
  * there is; nothing is allocated before, since the choice would not be exact.
  *
  * Invariants
  * 1. The chain of a segment tiles it. No two free blocks are neighbours in it.
- * 2. A block that is DESC_FREE is in the index of its class under its key; DESC_LOOSE: in the list from free.loose.
- *    There is more than one loose block only after the memory for an index was refused.
+ * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE is free.loose, or in the
+ *    list from free.homeless. Where there are homeless ones nothing is loose, so that the short paths are closed.
  * 3. `some` has the indices that are not empty, `indexed` is the sum of their counts.
  * 4. There are at most as many free blocks as segments and blocks handed out, so the pool has descriptors for as many
  *    blocks as may be handed out whatever their order.
@@ -59,39 +59,63 @@ static FORCE_INLINE void take_from_index(struct heap *h, uint32_t class, const s
     h->free.indexed--;
 }
 
-/* Puts all of a list of loose blocks into their indices, or as many as there is memory for; returns the rest. */
-static FORCE_INLINE struct rdesc *put_all_in_index(struct heap *h, struct rdesc *list, fit_t fit)
+static void make_homeless(struct heap *h, struct rdesc *d)
+{
+    d->state = DESC_LOOSE;
+    d->link = h->free.homeless;
+    h->free.homeless = d;
+}
+
+/* Is there memory by now? False: not for all of them. */
+static FORCE_INLINE bool none_homeless(struct heap *h, fit_t fit)
 {
     struct rdesc *next;
 
-    for (; list != NULL; list = next) {
-        next = list->link;
-        if (!put_in_index(h, list, fit))
-            break;
+    for (; UNLIKELY(h->free.homeless != NULL); h->free.homeless = next) {
+        next = h->free.homeless->link;
+        if (!put_in_index(h, h->free.homeless, fit))
+            return false;
     }
-    return list;
+    return true;
 }
 
+/* Puts the loose block into its index, or among the homeless. */
+static FORCE_INLINE void settle_loose(struct heap *h, fit_t fit)
+{
+    struct rdesc *d = h->free.loose;
+
+    h->free.loose = tree_fit_none(h);
+    if (d != tree_fit_none(h) && UNLIKELY(!put_in_index(h, d, fit)))
+        make_homeless(h, d);
+}
+
+/* Nothing else is loose. */
 static FORCE_INLINE void make_loose(struct heap *h, struct rdesc *d, fit_t fit)
 {
+    if (!none_homeless(h, fit)) {
+        make_homeless(h, d);
+        return;
+    }
     d->state = DESC_LOOSE;
-    d->link = put_all_in_index(h, h->free.loose, fit);
     h->free.loose = d;
 }
 
-/* Takes a block out of the index or the list that it is in: it will change, or be handed out. */
+/* Takes a block out of where it is found: it will change, or be handed out. */
 static FORCE_INLINE void take_out(struct heap *h, struct rdesc *d, fit_t fit)
 {
-    struct rdesc **link = &h->free.loose;
+    const uint32_t class = tree_fit_class(d->units, fit);
+    struct rdesc **link = &h->free.homeless;
     struct index_place place;
 
-    if (d->state == DESC_LOOSE) {
+    if (d == h->free.loose) {
+        h->free.loose = tree_fit_none(h);
+    } else if (LIKELY(d->state == DESC_FREE)) {
+        index_from(&h->free.index[class], tree_fit_key(h, d, fit), &place);
+        take_from_index(h, class, &place);
+    } else {
         while (*link != d)
             link = &(*link)->link;
         *link = d->link;
-    } else {
-        index_from(&h->free.index[tree_fit_class(d->units, fit)], tree_fit_key(h, d, fit), &place);
-        take_from_index(h, tree_fit_class(d->units, fit), &place);
     }
 }
 
@@ -157,7 +181,7 @@ static FORCE_INLINE struct rdesc *find(const struct heap *h, struct search *s, f
 
     if (h->free.indexed > 0)
         d = fit == FIRST_FIT ? find_first(h, s) : fit == WORST_FIT ? find_worst(h, s) : find_best(h, s, fit);
-    if (loose != NULL && fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
+    if (fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
         d = loose;
     return d;
 }
@@ -202,7 +226,7 @@ static struct rdesc *find_random(struct heap *h, struct search *s)
     const struct index *index = &h->free.index[0];
     const uint32_t skip = index_rank(index, (uint64_t)s->units << 32), indexed = index->count - skip;
     struct rdesc *loose = h->free.loose, *d;
-    const uint32_t candidates = indexed + (loose != NULL && loose->units >= s->units);
+    const uint32_t candidates = indexed + (loose->units >= s->units);
 
     s->class = 0;
     if (all_too_short(h, s, candidates))
@@ -223,17 +247,6 @@ static NOINLINE int more_descriptors(struct heap *h)
     return h->allocs - h->frees >= h->most ? -ENOBUFS : desc_pool_grow(&h->pool);
 }
 
-/* False: there is no memory to put what else is loose into indices. */
-static FORCE_INLINE bool only_one_loose(struct heap *h, fit_t fit)
-{
-    struct rdesc *d = h->free.loose;
-
-    if (LIKELY(d == NULL || d->link == NULL))
-        return true;
-    d->link = put_all_in_index(h, d->link, fit);
-    return d->link == NULL;
-}
-
 static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t fit)
 {
     struct rdesc *d, *rest;
@@ -242,10 +255,10 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
 
     if (UNLIKELY(size > h->largest))
         return heap_refuse(h, -EMSGSIZE);
-    if (UNLIKELY(!only_one_loose(h, fit)))
+    if (!none_homeless(h, fit))
         return heap_refuse(h, -ENOMEM);
     s.size = size;
-    s.units = tree_fit_units(h, size);
+    s.units = (uint32_t)tree_fit_units(h, size);
     d = fit == RANDOM_FIT ? find_random(h, &s) : find(h, &s, fit);
     if (UNLIKELY(d == NULL))
         return heap_refuse(h, -EAGAIN);
@@ -258,17 +271,18 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
         if (d->units != s.units)
             d = tree_fit_cut(h, d, s.units); /* what is left stays loose */
         else
-            h->free.loose = NULL;
+            h->free.loose = tree_fit_none(h);
     } else {
         take_from_index(h, s.class, &s.place);
         if (d->units != s.units) {
             rest = d;
             d = tree_fit_cut(h, rest, s.units);
+            settle_loose(h, fit);
             make_loose(h, rest, fit);
         }
     }
     tree_fit_mark_used(d);
-    return tree_fit_hand_out(h, d, size);
+    return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }
 
 /* ---- giving back ---- */
@@ -279,6 +293,8 @@ static FORCE_INLINE void tree_free(struct heap *h, struct rdesc *d, fit_t fit)
 
     h->frees++;
     h->used -= block_bytes(h, d);
+    if (h->free.loose != prev && h->free.loose != next)
+        settle_loose(h, fit); /* while the descriptors of the neighbours may be on their way from memory */
     if (links_to_free(d->next)) {
         take_out(h, next, fit);
         tree_fit_merge(h, d, next);
@@ -299,7 +315,7 @@ static FORCE_INLINE void tree_free(struct heap *h, struct rdesc *d, fit_t fit)
 
 static bool lies_in(const struct heap *h, const struct rdesc *d, uint64_t offset)
 {
-    return d != NULL && offset - d->offset < (uint64_t)d->units << h->shift;
+    return offset - d->offset < (uint64_t)d->units << h->shift;
 }
 
 /* The free block that the offset lies in, or NULL. */
@@ -326,9 +342,9 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         return heap_refuse(h, -EMSGSIZE);
     if ((offset & h->round_up) != 0)
         return heap_refuse(h, -EINVAL);
-    if (!only_one_loose(h, FIRST_FIT))
+    if (!none_homeless(h, FIRST_FIT))
         return heap_refuse(h, -ENOMEM);
-    units = tree_fit_units(h, size);
+    units = (uint32_t)tree_fit_units(h, size);
     d = free_block_at(h, offset);
     if (d == NULL || size + (size == 0) > d->offset + block_bytes(h, d) - offset)
         return heap_refuse(h, -EAGAIN);
@@ -342,15 +358,17 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
     if (d->units > units) {
         high = d;
         d = tree_fit_cut(h, high, units);
+        settle_loose(h, FIRST_FIT);
         make_loose(h, high, FIRST_FIT);
     }
     tree_fit_mark_used(d);
     if (low != NULL) {
         low->whose = h->whose;
         tree_fit_mark_free(low);
+        settle_loose(h, FIRST_FIT);
         make_loose(h, low, FIRST_FIT);
     }
-    return tree_fit_hand_out(h, d, size);
+    return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }
 
 /* ---- segments ---- */
@@ -362,6 +380,7 @@ static void tree_open(struct heap *h, const struct heap_config *cfg, fit_t fit)
     desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX, sizeof(struct rdesc));
     index_pool_init(&h->free.nodes, fit == FIRST_FIT ? INDEX_LARGEST : fit == RANDOM_FIT ? INDEX_COUNTED : INDEX_PLAIN);
     h->free.random = cfg->seed;
+    h->free.loose = tree_fit_none(h);
 }
 
 static void tree_close(struct heap *h)
@@ -406,6 +425,7 @@ static int tree_grow(struct heap *h, struct segment *s, fit_t fit)
     d->whose = h->whose;
     d->prev = d->next = &s->edge;
     tree_fit_mark_free(d);
+    settle_loose(h, fit);
     make_loose(h, d, fit);
     return 0;
 }
@@ -419,9 +439,9 @@ static FORCE_INLINE uint32_t most_units(const struct heap *h, fit_t fit)
 {
     const uint32_t class = class_set_last(&h->free.some);
     struct index_place place;
-    uint32_t most = 0;
+    uint32_t most = h->free.loose->units;
 
-    for (const struct rdesc *d = h->free.loose; d != NULL; d = d->link)
+    for (const struct rdesc *d = h->free.homeless; d != NULL; d = d->link)
         most = d->units > most ? d->units : most;
     if (class != SIZE_CLASS_NONE) {
         uint32_t units = 0;
@@ -464,7 +484,7 @@ static uint64_t tree_largest(const struct heap *h, fit_t fit)
     static void name_##_free(struct heap *h, struct rdesc *d) { tree_free(h, d, fit_); }                               \
     static uint64_t name_##_largest(const struct heap *h) { return tree_largest(h, fit_); }                            \
     const struct fit_ops name_##_ops = {                                                                               \
-        .name = says_,                                                                                                 \
+        .name = (says_),                                                                                               \
         .open = name_##_open,                                                                                          \
         .close = tree_close,                                                                                           \
         .grow = name_##_grow,                                                                                          \

@@ -64,10 +64,14 @@ static inline void tree_fit_mark_free(const struct rdesc *d)
     linked(d->next)->prev = link_to_free(d);
 }
 
-static inline uint32_t tree_fit_units(const struct heap *h, size_t size)
+/* At least one; more than there can be for what can never fit. */
+static inline uint64_t tree_fit_units(const struct heap *h, size_t size)
 {
-    return (uint32_t)((size + (size == 0) + h->round_up) >> h->shift);
+    return ((size - (size != 0)) >> h->shift) + 1;
 }
+
+/* What the list of free blocks that are in no index ends in; it has no units, so nothing fits into it. */
+static inline struct rdesc *tree_fit_none(struct heap *h) { return &h->first.edge; }
 
 /* Cuts the low end off a free block, whose neighbours are not: a block of its own, from the pool, that is not free. */
 static inline struct rdesc *tree_fit_cut(struct heap *h, struct rdesc *rest, uint32_t units)
@@ -103,61 +107,61 @@ static inline void tree_fit_merge(struct heap *h, struct rdesc *low, struct rdes
 }
 
 /* The last step: the block is the user's. */
-static inline struct rdesc *tree_fit_hand_out(struct heap *h, struct rdesc *d, size_t size)
+static inline struct rdesc *tree_fit_hand_out(struct heap *h, struct rdesc *d, size_t size, uint64_t bytes)
 {
     d->whose = h->whose;
     d->size = size;
     h->allocs++;
-    h->used += block_bytes(h, d);
+    h->used += bytes;
     if (UNLIKELY(h->used > h->peak))
         h->peak = h->used;
     return d;
 }
 
 /* Is the loose block, which is large enough, what the fit prefers? That is, if nothing else can be. */
-static inline bool tree_fit_prefers_loose(const struct heap *h, const struct rdesc *loose, uint32_t units)
+static inline bool tree_fit_prefers_loose(const struct heap *h, uint32_t units)
 {
     if (h->free.indexed == 0)
         return true;
-    return h->algorithm == BEST_FIT &&
-           class_set_from(&h->free.some, size_class(units)) > size_class(loose->units); /* all others are larger */
+    return h->algorithm == BEST_FIT && /* all others are larger */
+           class_set_from(&h->free.some, size_class(units)) > size_class(h->free.loose->units);
 }
 
 static inline struct rdesc *tree_fit_alloc(struct heap *h, size_t size)
 {
+    const uint64_t units = tree_fit_units(h, size);
     struct rdesc *d = h->free.loose;
-    const uint32_t units = tree_fit_units(h, size);
 
-    if (UNLIKELY(d == NULL || size > h->largest || d->units < units || h->ragged || d->link != NULL ||
-                 h->pool.free == NULL || h->allocs - h->frees >= h->most) ||
-        !tree_fit_prefers_loose(h, d, units))
+    if (d->units < units || UNLIKELY(h->ragged || h->pool.free == NULL || h->allocs - h->frees >= h->most) ||
+        !tree_fit_prefers_loose(h, (uint32_t)units))
         return h->ops->alloc(h, size);
     if (d->units != units) {
-        d = tree_fit_cut(h, d, units);
+        d = tree_fit_cut(h, d, (uint32_t)units);
     } else {
-        h->free.loose = NULL;
+        h->free.loose = tree_fit_none(h);
         tree_fit_mark_used(d);
     }
-    return tree_fit_hand_out(h, d, size);
+    return tree_fit_hand_out(h, d, size, units << h->shift);
 }
 
 static inline void tree_fit_free(struct heap *h, struct rdesc *d)
 {
     struct rdesc *loose = h->free.loose;
 
-    if (!links_to_free(d->prev) && d->next == link_to_free(loose)) {
-        h->frees++;
-        h->used -= block_bytes(h, d);
+    if (links_to_free(d->prev) || UNLIKELY(h->ragged) ||
+        (d->next != link_to_free(loose) &&
+         (links_to_free(d->next) || loose != tree_fit_none(h) || UNLIKELY(h->free.homeless != NULL)))) {
+        h->ops->free(h, d);
+        return;
+    }
+    h->frees++;
+    h->used -= (uint64_t)d->units << h->shift;
+    if (d->next == link_to_free(loose)) {
         tree_fit_merge(h, d, loose);
-    } else if (!links_to_free(d->prev) && !links_to_free(d->next) && loose == NULL) {
-        h->frees++;
-        h->used -= block_bytes(h, d);
+    } else {
         d->state = DESC_LOOSE;
-        d->link = NULL;
         h->free.loose = d;
         tree_fit_mark_free(d);
-    } else {
-        h->ops->free(h, d);
     }
 }
 

@@ -38,8 +38,8 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
 
 void tree_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
 {
-    stats->blocks_free = h->free.indexed;
-    for (const struct rdesc *d = h->free.loose; d != NULL; d = d->link)
+    stats->blocks_free = h->free.indexed + (h->free.loose->units > 0);
+    for (const struct rdesc *d = h->free.homeless; d != NULL; d = d->link)
         stats->blocks_free++;
     stats->metadata += h->free.nodes.made + h->free.indices * sizeof(struct index);
 }
@@ -56,17 +56,17 @@ static int check_free(const struct heap *h, const struct rdesc *d, char *why, si
     const unsigned long long at = d->offset;
     const uint64_t key = tree_fit_key(h, d, h->algorithm);
     const uint32_t class = tree_fit_class(d->units, h->algorithm);
-    const struct rdesc *loose = h->free.loose;
+    const struct rdesc *homeless = h->free.homeless;
     struct index_place place;
 
     if (d->state == DESC_FREE && (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
                                   index_key(&place) != key || index_block(&place) != d))
         return broken(why, n, "the free block at %llu is not in its index", at);
-    if (d->state == DESC_LOOSE) {
-        while (loose != NULL && loose != d)
-            loose = loose->link;
-        if (loose == NULL)
-            return broken(why, n, "the loose block at %llu is not in the list", at);
+    if (d->state == DESC_LOOSE && d != h->free.loose) {
+        while (homeless != NULL && homeless != d)
+            homeless = homeless->link;
+        if (homeless == NULL)
+            return broken(why, n, "the free block at %llu is neither loose nor homeless", at);
     }
     if (links_to_free(d->prev))
         return broken(why, n, "the neighbours at %llu and %llu are both free",
@@ -118,7 +118,7 @@ static int check_chain(const struct heap *h, const struct segment *s, struct tot
 
 static int check_indices(const struct heap *h, const struct totals *t, char *why, size_t n)
 {
-    uint32_t nodes[2] = {0, 0}, indexed = 0, loose = 0;
+    uint32_t nodes[2] = {0, 0}, indexed = 0, loose = h->free.loose->units > 0;
     struct class_set some = {.words = 0};
 
     for (uint32_t c = 0; c < h->free.indices; c++) {
@@ -132,10 +132,12 @@ static int check_indices(const struct heap *h, const struct totals *t, char *why
         return -EUCLEAN;
     if (memcmp(&some, &h->free.some, sizeof(some)) != 0)
         return broken(why, n, "the set of classes that have free blocks is wrong");
-    for (const struct rdesc *d = h->free.loose; d != NULL && loose <= h->pool.made; d = d->link)
+    if (h->free.homeless != NULL && h->free.loose != &h->first.edge)
+        return broken(why, n, "a block is loose while others are homeless");
+    for (const struct rdesc *d = h->free.homeless; d != NULL && loose <= h->pool.made; d = d->link)
         loose++;
     if (t->indexed != indexed || indexed != h->free.indexed || t->loose != loose)
-        return broken(why, n, "%u free blocks should be in an index and %u loose; %u and %u are, and %u are counted",
+        return broken(why, n, "%u free blocks should be in an index and %u not; %u and %u are, and %u are counted",
                       t->indexed, t->loose, indexed, loose, h->free.indexed);
     return 0;
 }

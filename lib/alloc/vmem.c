@@ -274,6 +274,11 @@ int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
     if (vmem == NULL)
         return -EINVAL;
     error = heap_grow(h, buffer, bytes);
+    if (error == -EINVAL && debugging())
+        log_error(
+            "rdma_vmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a whole unit, it is mapped "
+            "if and only if the first one is, and all together have at most 2^31 units",
+            (unsigned long long)bytes, buffer);
     return error != 0 ? error : check_after(h, "rdma_vmem_grow");
 }
 

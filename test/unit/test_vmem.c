@@ -20,10 +20,13 @@
 
 #define UNIT 64u
 
+static rmalloc_algorithm_t fit; /* of what is created from now on */
+
 static rmalloc_config_t config(uint64_t bytes)
 {
     rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
 
+    cfg.allocator.algorithm = fit;
     cfg.allocator.unit_size = UNIT;
     cfg.allocator.alloc_size = bytes;
     return cfg;
@@ -295,6 +298,119 @@ static void statistics_are_filled_in(void **state)
     rdma_vmem_destroy(v);
 }
 
+static void a_block_is_filled_and_tells_its_size(void **state)
+{
+    static const char text[] = "what is copied, and not a byte more";
+    char *buffer = aligned_alloc(UNIT, 4096);
+    rdma_vmem_t *v = create(buffer, 4096), *shadow = create(NULL, 4096);
+    raddr_t d = rdmalloc(v, sizeof(text)), none = rdmalloc(v, 0), s = rdmalloc(shadow, sizeof(text));
+
+    (void)state;
+    memset(buffer, 'x', 4096);
+    assert_int_equal(setmem(v, d, text), 0);
+    assert_memory_equal(getmem(v, d), text, sizeof(text));
+    assert_int_equal(((char *)getmem(v, d))[sizeof(text)], 'x');
+    assert_int_equal(setmem(v, none, text), 0);
+    assert_int_equal(*(char *)getmem(v, none), 'x');
+    assert_int_equal(rdma_vmem_size(v, d), sizeof(text));
+    assert_int_equal(rdma_vmem_size(shadow, s), sizeof(text));
+    errno = 0;
+    assert_int_equal(rdma_vmem_size(v, none), 0);
+    assert_int_equal(errno, 0);
+    assert_int_equal(setmem(shadow, s, text), -ENOTSUP);
+    assert_int_equal(setmem(v, d, NULL), -EINVAL);
+    assert_int_equal(setmem(NULL, d, text), -EINVAL);
+    rdma_vmem_destroy(v);
+    rdma_vmem_destroy(shadow);
+    free(buffer);
+}
+
+static void a_range_grows(void **state)
+{
+    char *first = aligned_alloc(UNIT, 2 * UNIT), *second = aligned_alloc(UNIT, 4 * UNIT);
+    rdma_vmem_t *v = create(first, UNIT + 1);
+    raddr_t a, b;
+
+    (void)state;
+    assert_no_block(v, 4 * UNIT, EMSGSIZE);
+    assert_int_equal(rdma_vmem_grow(NULL, second, UNIT), -EINVAL);
+    assert_int_equal(rdma_vmem_grow(v, NULL, UNIT), -EINVAL);
+    assert_int_equal(rdma_vmem_grow(v, second, 0), -EINVAL);
+    assert_int_equal(rdma_vmem_grow(v, second + 1, UNIT), -EINVAL);
+    assert_int_equal(rdma_vmem_grow(v, second, 4 * UNIT), 0);
+    b = rdmalloc(v, 4 * UNIT);
+    a = rdmalloc(v, UNIT + 1);
+    assert_int_equal(rdma_vmem_offset(v, a), 0);
+    assert_int_equal(rdma_vmem_offset(v, b), 2 * UNIT);
+    assert_ptr_equal(getmem(v, a), first);
+    assert_ptr_equal(getmem(v, b), second);
+    assert_no_block(v, 1, EAGAIN);
+    assert_int_equal(rdmafree(v, b), 0);
+    assert_int_equal(rdmafree(v, a), 0);
+    assert_int_equal(rdma_vmem_check(v), 0);
+    rdma_vmem_destroy(v);
+    free(first);
+    free(second);
+}
+
+static int count(const rdma_vmem_block_t *b, void *arg)
+{
+    *(uint64_t *)arg += b->bytes;
+    return b->state == RDMA_BLOCK_USED && b->size == 77 ? 7 : 0;
+}
+
+static void a_walk_ends_where_a_visitor_ends_it(void **state)
+{
+    rdma_vmem_t *v = create(NULL, 10 * UNIT);
+    uint64_t sum = 0;
+
+    (void)state;
+    assert_int_equal(rdma_vmem_walk(v, count, &sum), 0);
+    assert_int_equal(sum, 10 * UNIT);
+    assert_true(rdmalloc(v, UNIT) != ADDR_NULL);
+    assert_true(rdmalloc(v, 77) != ADDR_NULL);
+    sum = 0;
+    assert_int_equal(rdma_vmem_walk(v, count, &sum), 7);
+    assert_int_equal(sum, 3 * UNIT);
+    assert_int_equal(rdma_vmem_walk(NULL, count, &sum), -EINVAL);
+    assert_int_equal(rdma_vmem_walk(v, NULL, &sum), -EINVAL);
+    rdma_vmem_destroy(v);
+}
+
+static void a_dump_shows_what_there_is(void **state)
+{
+    static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit", "random-fit"};
+    rdma_vmem_t *v = create(NULL, 100 * UNIT);
+    raddr_t a = rdmalloc(v, 40 * UNIT), b = rdmalloc(v, 2 * UNIT - 3);
+    char text[8192];
+    FILE *to = tmpfile(), *full = fopen("/dev/full", "w");
+    size_t n;
+
+    (void)state;
+    assert_int_equal(rdmafree(v, a), 0);
+    assert_int_equal(rdma_vmem_grow(v, NULL, 5 * UNIT), 0);
+    assert_non_null(to);
+    assert_int_equal(rdma_vmem_dump(v, to), 0);
+    rewind(to);
+    n = fread(text, 1, sizeof(text) - 1, to);
+    text[n] = '\0';
+    fclose(to);
+    assert_non_null(strstr(text, names[fit]));
+    assert_non_null(strstr(text, "6720 bytes")); /* 105 units */
+    assert_non_null(strstr(text, "........................................##......................\n"));
+    assert_non_null(strstr(text, "125 "));
+    assert_non_null(strstr(text, "largest 3712")); /* the hole behind b */
+    assert_int_equal(rdma_vmem_dump(NULL, stdout), -EINVAL);
+    assert_int_equal(rdma_vmem_dump(v, NULL), -EINVAL);
+    if (full != NULL) {
+        setvbuf(full, NULL, _IONBF, 0);
+        assert_int_equal(rdma_vmem_dump(v, full), -ENOSPC);
+        fclose(full);
+    }
+    assert_int_equal(rdmafree(v, b), 0);
+    rdma_vmem_destroy(v);
+}
+
 /* ---- misuse ---- */
 
 static void assert_no_use(rdma_vmem_t *v, raddr_t d)
@@ -306,6 +422,10 @@ static void assert_no_use(rdma_vmem_t *v, raddr_t d)
     errno = 0;
     assert_true(rdma_vmem_offset(v, d) == UINT64_MAX);
     assert_int_equal(errno, EINVAL);
+    errno = 0;
+    assert_int_equal(rdma_vmem_size(v, d), 0);
+    assert_int_equal(errno, EINVAL);
+    assert_int_equal(setmem(v, d, "nothing"), -EINVAL);
 }
 
 static void misuse_is_detected_and_does_no_harm(void **state)
@@ -430,11 +550,20 @@ static void debugging_tells_every_misuse(void **state)
     assert_true(rdma_vmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
     assert_said("rdma_vmem_offset: ");
     listen_begin();
+    assert_int_equal(rdma_vmem_size(v, a), 0);
+    assert_said("rdma_vmem_size: the descriptor has been freed");
+    listen_begin();
+    assert_int_equal(setmem(v, a, "nothing"), -EINVAL);
+    assert_said("setmem: the descriptor has been freed");
+    listen_begin();
     assert_no_use(v, (raddr_t)(void *)((char *)b + 16));
     assert_said("no descriptor");
     listen_begin();
     assert_int_equal(rdmafree(v, ADDR_NULL), -EINVAL);
     assert_said("ADDR_NULL");
+    listen_begin();
+    assert_int_equal(rdma_vmem_grow(v, nonsense, 100), -EINVAL);
+    assert_said("rdma_vmem_grow: 100 bytes at 0x");
     assert_int_equal(rdmafree(v, b), 0);
     rdma_vmem_destroy(v);
     rdma_vmem_destroy(other);
@@ -464,16 +593,18 @@ static void debugging_changes_no_result(void **state)
     rdma_vmem_destroy(v);
 }
 
-int main(void)
+/* The same for every fit, with and without debugging. */
+static int run_for(rmalloc_algorithm_t which, const char *name)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_environment_is_read_without_rinit),
-        cmocka_unit_test(a_bad_configuration_is_refused_and_explained),
         cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_off),
         cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_off),
         cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_off),
         cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_off),
-        cmocka_unit_test_setup(statistics_are_filled_in, debug_off),
+        cmocka_unit_test_setup(a_block_is_filled_and_tells_its_size, debug_off),
+        cmocka_unit_test_setup(a_range_grows, debug_off),
+        cmocka_unit_test_setup(a_walk_ends_where_a_visitor_ends_it, debug_off),
+        cmocka_unit_test_setup(a_dump_shows_what_there_is, debug_off),
         cmocka_unit_test_setup(misuse_is_detected_and_does_no_harm, debug_off),
         cmocka_unit_test_setup(the_check_logs_a_sentence, debug_off),
         cmocka_unit_test_setup(debugging_finds_damage_at_the_next_operation, debug_on),
@@ -483,7 +614,27 @@ int main(void)
         cmocka_unit_test_setup(a_buffer_of_any_size_is_used_whole_and_not_exceeded, debug_on),
         cmocka_unit_test_setup(errno_says_why_there_is_no_block, debug_on),
         cmocka_unit_test_setup(a_range_that_is_not_mapped_has_offsets_and_no_memory, debug_on),
+        cmocka_unit_test_setup(a_block_is_filled_and_tells_its_size, debug_on),
+        cmocka_unit_test_setup(a_range_grows, debug_on),
     };
 
-    return cmocka_run_group_tests_name("vmem", tests, NULL, NULL);
+    fit = which;
+    return cmocka_run_group_tests_name(name, tests, NULL, NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_environment_is_read_without_rinit),
+        cmocka_unit_test(a_bad_configuration_is_refused_and_explained),
+        cmocka_unit_test_setup(statistics_are_filled_in, debug_off),
+    };
+    int failed = cmocka_run_group_tests_name("vmem", tests, NULL, NULL);
+
+    failed += run_for(NEXT_FIT, "vmem, next-fit");
+    failed += run_for(FIRST_FIT, "vmem, first-fit");
+    failed += run_for(BEST_FIT, "vmem, best-fit");
+    failed += run_for(WORST_FIT, "vmem, worst-fit");
+    failed += run_for(RANDOM_FIT, "vmem, random-fit");
+    return failed;
 }
