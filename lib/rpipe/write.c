@@ -172,6 +172,22 @@ static int alloc_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
+/* The deadline has passed: would it ever have been of use to wait? */
+static int explain_timeout(struct rch *ch, const struct alloc_arguments *a)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    struct heap *heap = writer_heap(ch, notice);
+    uint64_t room = heap != NULL && (notice & NOTICE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
+
+    if (a->size <= room)
+        return -ETIMEDOUT; /* there is a sentence */
+    return fail(
+        ch, -ETIMEDOUT,
+        "%s: no %zu bytes within %d ms, and the reader cannot help: if it gave everything back, what this end has "
+        "allocated and not sent would leave %llu at most: send it, or free it",
+        a->call, a->size, ch->timeout_ms, (unsigned long long)room);
+}
+
 static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
     struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
@@ -179,6 +195,8 @@ static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, ra
 
     if (rc == 0)
         rc = wait ? channel_wait(ch, call, &a.awaited, alloc_attempt, &a) : channel_once(ch, alloc_attempt, &a);
+    if (rc == -ETIMEDOUT)
+        rc = explain_timeout(ch, &a);
     if (rc == 0)
         *d = a.d;
     return rc;
