@@ -21,6 +21,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,8 +56,10 @@ struct window { /* onto a slab of a peer */
     int peer;
     uint32_t access;
     uint32_t attached;
-    int error; /* why it could not be mapped here; 0: it is */
-    bool gone; /* withdrawn by the peer, or the peer is gone */
+    int error;      /* why it could not be mapped here; 0: it is */
+    int fd;         /* kept as long as it is not mapped, so that it can be tried again; or -1 */
+    uint64_t bytes; /* as announced */
+    bool gone;      /* withdrawn by the peer, or the peer is gone */
 };
 
 struct btl {
@@ -228,11 +231,18 @@ static void shm_free(struct btl *btl, struct btl_piece *piece)
 
 /* ---- the peer's memory ---- */
 
+static void window_free(struct window *w)
+{
+    segment_unmap(&w->segment);
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w);
+}
+
 static void window_close(struct btl *btl, struct window *w)
 {
     hash_remove(&btl->windows, window_key(w->peer, w->id));
-    segment_unmap(&w->segment);
-    free(w);
+    window_free(w);
 }
 
 /* What cannot be mapped is remembered too, so that the channels that need it can say why. */
@@ -245,19 +255,22 @@ static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int
         w->id = t->id;
         w->peer = peer;
         w->access = t->access;
+        w->bytes = t->bytes;
+        w->fd = -1;
         if (fd < 0) {
             w->error = -EMFILE;
             snprintf(why, sizeof(why), "there was no file descriptor left to receive it (see ulimit -n)");
         } else {
             w->error = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+            if (w->error == -ENOMEM) /* what there is no room for now, there may be later */
+                w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         }
         if (hash_put(&btl->windows, window_key(peer, t->id), w) == 0) {
             if (w->error != 0)
                 log_warn("shared memory of rank %d is refused: %s", peer, why); /* its channels will say so too */
             return;
         }
-        segment_unmap(&w->segment);
-        free(w);
+        window_free(w);
     }
     log_warn("shared memory of rank %d is refused: %s", peer, why);
 }
@@ -287,6 +300,15 @@ out:
         close(fds[i]);
 }
 
+static void window_map_again(struct window *w, char *why, size_t why_bytes)
+{
+    w->error = segment_map(w->fd, w->bytes, w->access == BTL_PEER_WRITES, &w->segment, why, why_bytes);
+    if (w->error != 0)
+        return;
+    close(w->fd);
+    w->fd = -1;
+}
+
 static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                       struct btl_remote *remote, char *why, size_t why_bytes)
 {
@@ -296,6 +318,8 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
 
     pthread_mutex_lock(&btl->lock);
     w = hash_get(&btl->windows, window_key(peer, key->word[KEY_SLAB]));
+    if (w != NULL && w->fd >= 0)
+        window_map_again(w, why, why_bytes);
     if (w == NULL || w->gone) {
         snprintf(why, why_bytes,
                  "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
@@ -427,10 +451,8 @@ static void shm_close(struct btl *btl)
     struct kind *k;
     struct window *w;
 
-    while ((w = hash_next(&btl->windows, &cursor)) != NULL) {
-        segment_unmap(&w->segment);
-        free(w);
-    }
+    while ((w = hash_next(&btl->windows, &cursor)) != NULL)
+        window_free(w);
     cursor = 0;
     while ((k = hash_next(&btl->kinds, &cursor)) != NULL)
         free(k); /* its pieces have been freed by their channels, and the slabs with the last of them */
