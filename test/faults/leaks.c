@@ -5,7 +5,8 @@
  * Between two ranks and to oneself, PUT and GET, in every heuristic and mode, small and large heaps, with and without messages,
  * rpipe_fd and held messages; heaps that grow, and that are closed while they do; closed by either end first, joined or not, and
  * refused (a disagreement of the two ends). Measured after
- * the first tenth, when pools have been filled, and at the end.
+ * the first tenth, when pools have been filled, and at the end. Before that: a segment that one end has made, and the other
+ * has no address space to map, is neither lost nor made twice.
  *
  *     leaks [CHANNELS]
  */
@@ -13,6 +14,15 @@
 
 #include <dirent.h>
 #include <malloc.h>
+#include <sys/resource.h>
+
+#ifdef __SANITIZE_ADDRESS__
+#define SANITIZED true /* which takes terabytes of address space */
+#elif defined(__SANITIZE_THREAD__)
+#define SANITIZED true
+#else
+#define SANITIZED false
+#endif
 
 struct usage {
     int fds, maps;
@@ -182,6 +192,111 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
     return 0;
 }
 
+/* ---- a segment that cannot be mapped ---- */
+
+#define SEGMENT ((size_t)64 << 20)
+#define SPARE ((size_t)16 << 20)
+
+static size_t address_space(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    long pages = 0;
+
+    MUST(f != NULL && fscanf(f, "%ld", &pages) == 1, NULL);
+    fclose(f);
+    return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void limit_address_space(rlim_t bytes)
+{
+    struct rlimit l;
+
+    MUST(getrlimit(RLIMIT_AS, &l) == 0, NULL);
+    l.rlim_cur = bytes;
+    MUST(setrlimit(RLIMIT_AS, &l) == 0, NULL);
+}
+
+static void writer_grows(rch_t ch)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+    rpipe_stats_t st;
+    raddr_t d;
+    int i;
+
+    for (i = 0; i < 2; i++) { /* refused, and not tried again at once */
+        errno = 0;
+        MUST(rmalloc(ch, SEGMENT) == ADDR_NULL && errno == ENOMEM, ch);
+    }
+    MUST(rpipe_stats(ch, &st) == 0 && st.grow_refused >= 1 && st.grows == 0, ch);
+    some_messages(ch, true, 4, 4096); /* it goes on with what it has */
+    MUST(network_barrier() == 0, NULL);
+    limit_address_space(RLIM_INFINITY);
+    MUST(network_barrier() == 0, NULL); /* there is address space, at both */
+    do
+        d = rmalloc(ch, SEGMENT);
+    while (d == ADDR_NULL && errno == ENOMEM && !deadline_passed(patience));
+    MUST(d != ADDR_NULL, ch);
+    fill(rmem(ch, d), SEGMENT, 7);
+    MUST(rwrite(ch, d) == 0, ch);
+    MUST(rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT, ch);
+}
+
+static void reader_grows(rch_t ch)
+{
+    rpipe_stats_t st;
+    size_t size;
+    raddr_t d;
+
+    some_messages(ch, false, 4, 4096);
+    MUST(network_barrier() == 0, NULL);
+    limit_address_space(RLIM_INFINITY);
+    MUST(network_barrier() == 0, NULL);
+    MUST(rread(ch, &d, &size) == 0, ch);
+    MUST(size == SEGMENT && filled(rmem(ch, d), size, 7), ch);
+    MUST(rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT, ch);
+    MUST(rfree(ch, d) == 0, ch);
+}
+
+/* Rank 0 reads, rank 1 writes; the one whose memory it is not has no address space for more. */
+static int cannot_map(int rank, struct board *board, const void *arguments)
+{
+    const rdma_op_t op = *(const rdma_op_t *)arguments;
+    rmalloc_config_t cfg = channel_config(op, 1 - rank, rank == 1, 4096);
+    bool poor = rank == (op == RDMA_PUT ? 1 : 0);
+    rch_t ch;
+
+    (void)board;
+    cfg.allocator.max_alloc_size = 4096 + SEGMENT;
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, NULL);
+    MUST(network_barrier() == 0, NULL);
+    if (poor)
+        limit_address_space(address_space() + SPARE);
+    MUST(network_barrier() == 0, NULL);
+    if (rank == 1)
+        writer_grows(ch);
+    else
+        reader_grows(ch);
+    MUST(rclose(ch) == 0 && rexit() == 0, NULL);
+    return 0;
+}
+
+static void test_cannot_map(void)
+{
+    struct job job;
+    rdma_op_t op;
+    int rank;
+
+    for (op = RDMA_PUT; op <= RDMA_GET; op++) {
+        job_prepare(&job, 2);
+        job_start(&job, cannot_map, &op);
+        for (rank = 0; rank < 2; rank++)
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "op %d, rank %d: status 0x%x", (int)op, rank,
+                   job.status[rank]);
+        job_finish(&job);
+    }
+}
+
 int main(int argc, char **argv)
 {
     uint64_t channels = argc > 1 ? strtoull(argv[1], NULL, 0) : 10000;
@@ -189,6 +304,8 @@ int main(int argc, char **argv)
     int rank;
 
     setenv("RPIPE_LOG", "error", 1);
+    if (!SANITIZED)
+        test_cannot_map();
     job_prepare(&job, 2);
     if (freopen("/dev/null", "w", stderr) == NULL) /* ends that do not agree are told there, a thousand times */
         return 99;
