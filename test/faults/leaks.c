@@ -17,9 +17,10 @@
 #include <sys/resource.h>
 
 #ifdef __SANITIZE_ADDRESS__
-#define SANITIZED true                    /* which takes terabytes of address space, */
-const char *__asan_default_options(void); /* NOLINT(bugprone-reserved-identifier): its name */
+#define SANITIZED true /* which takes terabytes of address space, */
 /* and keeps what is freed: 256 MiB of it, as many mappings, unless it is told otherwise */
+__attribute__((visibility("default"))) const char *
+__asan_default_options(void); /* NOLINT(bugprone-reserved-identifier): its name */
 const char *__asan_default_options(void) { return "quarantine_size_mb=1"; }
 #elif defined(__SANITIZE_THREAD__)
 #define SANITIZED true
