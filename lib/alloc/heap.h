@@ -31,7 +31,7 @@ void heap_destroy(struct heap *h);                               /* and its desc
 /* A block of at least one unit, DESC_OWNED; size 0 takes one unit. NULL: see heap_alloc_error(). */
 struct rdesc *heap_alloc(struct heap *h, size_t size);
 /* Why the last heap_alloc() gave NULL: -EMSGSIZE it can never fit; -EAGAIN no room now; -ENOBUFS max_descriptors are in
- * use; -ENOMEM no memory for another descriptor. */
+ * use; -ENOMEM no memory for another descriptor, or for the index. */
 int heap_alloc_error(const struct heap *h);
 void heap_free(struct heap *h, struct rdesc *d); /* d is DESC_OWNED or DESC_SENT, and of this heap */
 /* One more segment behind the last, at the next whole unit. 0, -EINVAL (base or bytes; more than 2^31 units), -ENOMEM. */
@@ -39,10 +39,8 @@ int heap_grow(struct heap *h, void *base, uint64_t bytes);
 uint64_t heap_allocs(const struct heap *h);          /* that succeeded */
 uint64_t heap_bytes(const struct heap *h);           /* of all segments */
 uint64_t heap_largest_segment(const struct heap *h); /* the largest request that an empty heap satisfies */
-/*
- * The largest request for which there would be room if every block that is DESC_SENT came back now; a lack of descriptors
- * apart. Walks blocks: for sentences.
- */
+/* The largest request that would succeed if every block that is DESC_SENT came back now: what unsent memory stands in the way
+ * of. Walks blocks: for slow paths. */
 uint64_t heap_unsent_room(const struct heap *h);
 /* Takes exactly `size` bytes at `offset`, in whole units: a second instance follows the first. FIRST_FIT only. NULL: they are
  * not all free, not in one segment, or not at a unit; or as heap_alloc(). */

@@ -502,3 +502,41 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
         ix->height = 0;
     }
 }
+
+/* The keys that an entry may have where it is, as far as its leaf and the leaf's parent know: from, and below. */
+static void bounds(const struct index *ix, const struct index_place *place, uint64_t *low, uint64_t *high)
+{
+    const struct index_node *leaf = place->node[0], *parent = ix->height > 1 ? place->node[1] : NULL;
+    const uint32_t slot = place->slot[0];
+
+    if (slot > 0)
+        *low = leaf->key[slot - 1] + 1;
+    else
+        *low = parent == NULL ? 0 : parent->key[place->slot[1]];
+    if (slot + 1 < leaf->count)
+        *high = leaf->key[slot + 1];
+    else if (parent == NULL)
+        *high = UNUSED;
+    else
+        *high = place->slot[1] + 1 < parent->count ? parent->key[place->slot[1] + 1] : leaf->key[slot];
+}
+
+bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place, uint64_t key,
+                   struct rdesc *block)
+{
+    struct index_node *leaf = place->node[0];
+    const uint32_t slot = place->slot[0];
+    const uint64_t old = leaf->key[slot];
+    uint64_t low, high;
+
+    bounds(ix, place, &low, &high);
+    if (key < low || key >= high)
+        return false;
+    leaf->key[slot] = key;
+    leaf->block[slot] = block;
+    if (pool->kind == INDEX_LARGEST && (uint32_t)key > (uint32_t)old)
+        weigh_gain(ix, pool, place, key);
+    else if (pool->kind == INDEX_LARGEST && (uint32_t)key < (uint32_t)old)
+        weigh_loss(ix, pool, place, old);
+    return true;
+}

@@ -61,6 +61,9 @@ void index_pool_destroy(struct index_pool *pool); /* and so all its indices */
 
 /* 0 or -ENOMEM. The key is not there yet. */
 int index_insert(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block);
+/* Gives the entry at `place` another key, and block, if that keeps it in its place; else false, and nothing is changed. */
+bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place, uint64_t key,
+                   struct rdesc *block);
 /* Takes out the entry at `place`. */
 void index_take(struct index *ix, struct index_pool *pool, const struct index_place *place);
 

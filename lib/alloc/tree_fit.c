@@ -12,7 +12,8 @@
  *   random-fit   units, offset      one index, with the number of blocks of each subtree
  *
  * The block that changed last is loose: it is in no index, but looked at beside them. What is allocated from it, given back
- * to it, or taken again, changes no index; when another block becomes loose, it goes into its own.
+ * to it, or taken again, changes no index; when another block becomes loose, it goes into its own. With first-fit a block that
+ * loses its low end, or grows, stays where it is in the order: its entry is changed in place.
  *
  * A request may find that a block with exactly enough units is a little too short, because it ends at the short end
  * of a segment; it then goes on to the next best. There is at most one such block to a segment.
@@ -272,11 +273,14 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
             d = tree_fit_cut(h, d, s.units); /* what is left stays loose */
         else
             h->free.loose = tree_fit_none(h);
-    } else {
+    } else if (d->units == s.units) {
         take_from_index(h, s.class, &s.place);
-        if (d->units != s.units) {
-            rest = d;
-            d = tree_fit_cut(h, rest, s.units);
+    } else {
+        rest = d;
+        d = tree_fit_cut(h, rest, s.units);
+        if (fit != FIRST_FIT ||
+            !index_replace(&h->free.index[0], &h->free.nodes, &s.place, tree_fit_key(h, rest, fit), rest)) {
+            take_from_index(h, s.class, &s.place);
             settle_loose(h, fit);
             make_loose(h, rest, fit);
         }
@@ -287,12 +291,41 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
 
 /* ---- giving back ---- */
 
+/* First-fit: a block in the index takes in one that is given back beside it, and stays where it is. False: it is loose. */
+static FORCE_INLINE bool grow_in_place(struct heap *h, struct rdesc *d, struct rdesc *neighbour)
+{
+    struct index_place place;
+
+    if (neighbour->state != DESC_FREE)
+        return false;
+    index_from(&h->free.index[0], tree_fit_key(h, neighbour, FIRST_FIT), &place);
+    if (d->next == link_to_free(neighbour)) {
+        tree_fit_merge(h, d, neighbour);
+        d = neighbour;
+    } else {
+        tree_fit_merge(h, neighbour, d);
+        linked(d->next)->prev = link_to_free(d);
+        d->state = DESC_FREE;
+    }
+    if (!index_replace(&h->free.index[0], &h->free.nodes, &place, tree_fit_key(h, d, FIRST_FIT), d)) {
+        take_from_index(h, 0, &place);
+        settle_loose(h, FIRST_FIT);
+        make_loose(h, d, FIRST_FIT);
+    }
+    return true;
+}
+
 static FORCE_INLINE void tree_free(struct heap *h, struct rdesc *d, fit_t fit)
 {
     struct rdesc *prev = linked(d->prev), *next = linked(d->next);
 
+    if (links_to_free(d->prev))
+        __builtin_prefetch(prev); /* it is looked at last */
     h->frees++;
     h->used -= block_bytes(h, d);
+    if (fit == FIRST_FIT && links_to_free(d->prev) != links_to_free(d->next) &&
+        grow_in_place(h, d, links_to_free(d->prev) ? prev : next))
+        return;
     if (h->free.loose != prev && h->free.loose != next)
         settle_loose(h, fit); /* while the descriptors of the neighbours may be on their way from memory */
     if (links_to_free(d->next)) {

@@ -73,6 +73,7 @@ struct set {
 };
 
 static struct rdesc blocks[BLOCKS_MAX * 2];
+static unsigned replaced;
 
 static void assert_sound(const struct set *s)
 {
@@ -237,6 +238,28 @@ static void look_at_all(const struct set *s)
     assert_false(found);
 }
 
+static void replace(struct set *s, uint32_t at)
+{
+    const uint64_t low = at > 0 ? s->key[at - 1] + 1 : 0,
+                   high = at + 1 < s->count ? s->key[at + 1] : s->key[at] + random_below(1000) + 1;
+    const uint64_t key = random_below(4) == 0 ? new_key(s) : low + random_next() % (high - low);
+    struct rdesc *block = &blocks[random_below(BLOCKS_MAX * 2)];
+    struct index_place place;
+
+    if (key > INDEX_KEY_MOST)
+        return;
+    assert_true(index_from(&s->ix, s->key[at], &place));
+    if (index_replace(&s->ix, &s->pool, &place, key, block)) {
+        assert_true(key >= low && (key < high || at + 1 == s->count));
+        s->key[at] = key;
+        s->block[at] = block;
+        replaced++;
+    } else {
+        assert_true(s->ix.height > 1 || key < low || key >= high); /* a set of one node knows its neighbours */
+    }
+    assert_place(s, &place, at);
+}
+
 /* ---- random operations ---- */
 
 static void one_operation(struct set *s, unsigned mood)
@@ -244,7 +267,9 @@ static void one_operation(struct set *s, unsigned mood)
     const uint32_t most = mood % 5 == 0 ? BLOCKS_MAX : 100;
     const bool grows = s->count < most && random_below(100) < (mood & 8 ? 70u : 30u);
 
-    if (grows || s->count == 0)
+    if (s->count > 0 && random_below(8) == 0)
+        replace(s, random_below(s->count));
+    else if (grows || s->count == 0)
         insert(s, mood & 1 && s->count > 0 && s->key[s->count - 1] < INDEX_KEY_MOST - 1000
                       ? s->key[s->count - 1] + 1 + random_below(1000)
                       : new_key(s));
@@ -280,6 +305,8 @@ static void does_what_a_sorted_array_does(void **state)
     assert_sound(s);
     assert_null(s->ix.root);
     assert_true(tallest >= 2);
+    assert_true(replaced > operations / 50);
+    replaced = 0;
     close_set(s);
 }
 
