@@ -39,8 +39,10 @@ int heap_grow(struct heap *h, void *base, uint64_t bytes);
 uint64_t heap_allocs(const struct heap *h);          /* that succeeded */
 uint64_t heap_bytes(const struct heap *h);           /* of all segments */
 uint64_t heap_largest_segment(const struct heap *h); /* the largest request that an empty heap satisfies */
-/* The largest request that would succeed if every block that is DESC_SENT came back now: what unsent memory stands in the way
- * of. Walks blocks: for slow paths. */
+/*
+ * The largest request for which there would be room if every block that is DESC_SENT came back now; a lack of descriptors
+ * apart. Walks blocks: for sentences.
+ */
 uint64_t heap_unsent_room(const struct heap *h);
 /* Takes exactly `size` bytes at `offset`, in whole units: a second instance follows the first. FIRST_FIT only. NULL: they are
  * not all free, not in one segment, or not at a unit; or as heap_alloc(). */

@@ -123,8 +123,10 @@ static inline bool tree_fit_prefers_loose(const struct heap *h, uint32_t units)
 {
     if (h->free.indexed == 0)
         return true;
-    return h->algorithm == BEST_FIT && /* all others are larger */
-           class_set_from(&h->free.some, size_class(units)) > size_class(h->free.loose->units);
+    if (h->algorithm == BEST_FIT) /* all others are larger */
+        return class_set_from(&h->free.some, size_class(units)) > size_class(h->free.loose->units);
+    return h->algorithm == WORST_FIT && /* or smaller */
+           class_set_last(&h->free.some) < size_class(h->free.loose->units);
 }
 
 static inline struct rdesc *tree_fit_alloc(struct heap *h, size_t size)
