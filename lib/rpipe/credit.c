@@ -137,8 +137,8 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     if (rc == 0 && ch->cfg.sync == NET_SYNC_BLOCKS)
         rc = fetch_prefix(ch);
     else if (rc == 0 &&
-             (need == NEED_MEMORY || w->limit != limit)) /* who waits for the ring looks there again and again */
-        rc = fetch_named(ch, need == NEED_MEMORY);
+             (need != NEED_SLOT || w->limit != limit)) /* who waits for the ring looks there again and again */
+        rc = fetch_named(ch, need == NEED_MEMORY || w->look_units == 0);
     schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
     return rc;
 }

@@ -27,11 +27,8 @@ static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint6
     return fail(ch, -EPROTO, "%s", reason);
 }
 
-/*
- * A heap message: what the slot says is copied once, and not believed. Not inline, so that the messages that ride in their
- * slot, which are waited for, have the short way.
- */
-static NOINLINE int take_heap(struct rch *ch, struct rdesc *d, const struct slot *s)
+/* A heap message: what the slot says is copied once, and not believed. */
+static FORCE_INLINE int take_heap(struct rch *ch, struct rdesc *d, const struct slot *s)
 {
     struct reader *r = &ch->r;
 
@@ -321,7 +318,7 @@ static inline void publish_block(struct rch *ch, struct rdesc *d)
     wake_writer(ch);
 }
 
-static NOINLINE void free_block(struct rch *ch, struct rdesc *d)
+static FORCE_INLINE void free_block(struct rch *ch, struct rdesc *d)
 {
     ch->r.units_held -= d->units;
     if (ch->r.sync != NET_SYNC_BLOCKS) {

@@ -278,10 +278,8 @@ static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
     return d->units != 0 && w->heap_sent == w->heap_limit;
 }
 
-/*
- * A block is handed over. Not inline, so that the messages that ride in their slot, which are waited for, have the short way.
- */
-static NOINLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
+/* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
+static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
 {
     s->heap.offset = d->offset;
     s->heap.size = bytes;
