@@ -18,6 +18,7 @@
 #include "util/log.h"
 #include "util/settings.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -50,6 +51,30 @@ static void wake(void)
     ssize_t n = write(control.wake, &one, sizeof(one));
 
     (void)n; /* full: then it is awake */
+}
+
+void control_wake_for_watch(void)
+{
+    bool asleep;
+
+    if (!running())
+        return;
+    pthread_mutex_lock(&control.lock);
+    asleep = control.asleep;
+    pthread_mutex_unlock(&control.lock);
+    if (asleep)
+        wake();
+}
+
+const char *control_address(void)
+{
+    static char text[INET6_ADDRSTRLEN];
+    const struct card_address *a = &control.card.address[0];
+
+    *text = '\0';
+    if (control.card.addresses > 0)
+        (void)inet_ntop(a->family == 4 ? AF_INET : AF_INET6, a->bytes, text, sizeof(text));
+    return text;
 }
 
 /* ---- start and stop ---- */
@@ -263,6 +288,7 @@ void control_stop(int64_t deadline)
     pthread_mutex_unlock(&control.lock);
     wake();
     pthread_join(control.thread, NULL);
+    watch_forget();
     pthread_mutex_lock(&control.lock);
     atomic_store_explicit(&control.running, false, memory_order_release);
     pthread_mutex_unlock(&control.lock);

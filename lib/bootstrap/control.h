@@ -77,6 +77,15 @@ int control_peer_state(int rank);
 bool control_peer_membarrier(int rank); /* the peer is registered for, and able to issue, membarrier GLOBAL_EXPEDITED */
 bool control_membarrier(void);          /* and this process */
 void control_set_ticking(bool on);
+/*
+ * The service thread calls ready(arg) once, when fd can be read, or without one (-1) only by time, `delay_us` from now at the
+ * earliest. Watching again replaces what (ready, arg) waited for. 0, -ENOMEM, or an error of epoll. After control_unwatch, on any
+ * other thread than the service thread, `ready` neither runs nor will; the caller holds no lock that `ready` takes.
+ */
+int control_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
+void control_unwatch(void (*ready)(void *arg), void *arg);
+/* The address that this rank offers first to other hosts, numeric; "" if it listens at none. Valid until control_stop(). */
+const char *control_address(void);
 bool control_on_service_thread(void);
 int control_local_ranks(void); /* ranks on this host that are known so far, this one included */
 

@@ -276,6 +276,9 @@ static void event_dispatch(void *watch, uint32_t events)
     case WATCH_TCP:
         accept_callers(control.tcp_listener, false);
         break;
+    case WATCH_BACKEND:
+        watch_event(watch);
+        break;
     default:
         event_of_connection(watch, events);
         break;
@@ -399,7 +402,10 @@ static void timers_run(void)
 
 static int turn_timeout(void)
 {
-    int64_t until = control.timer;
+    int64_t until = control.timer, due = watch_next();
+
+    if (due < until)
+        until = due;
 
     if (atomic_load_explicit(&control.ticking, memory_order_relaxed) && control.next_tick < until)
         until = control.next_tick;
@@ -548,6 +554,7 @@ void *service_main(void *unused)
             peer_check_lives();
         if (control.timer != NO_TIME && clock_now() >= control.timer)
             timers_run();
+        watch_run();
         free_all(&control.closed);
     } while (!stop_step());
     linger();

@@ -4,6 +4,7 @@
  *
  *   control.c   what the other threads call: start, stop, post, flush, questions
  *   service.c   the service thread: its loop, what comes in, timers, the end
+ *   watch.c     what backends want to be called for
  *   peer.c      one peer: dialling, greeting, sending, and how it ends
  *
  * Who may touch what: fields marked L under control.lock; fields marked S on the service thread alone; atomics from
@@ -17,7 +18,7 @@
 #include <pthread.h>
 
 /* What epoll points to begins with one of these. */
-enum watch { WATCH_WAKE, WATCH_JOB, WATCH_UNIX, WATCH_TCP, WATCH_CONNECTION };
+enum watch { WATCH_WAKE, WATCH_JOB, WATCH_UNIX, WATCH_TCP, WATCH_CONNECTION, WATCH_BACKEND };
 
 #define NO_TIME INT64_MAX
 
@@ -80,6 +81,13 @@ static inline int peer_rank(const struct peer *p) { return (int)(p - control.pee
 /* control.c */
 void control_enter_service_thread(void);
 bool control_running(void);
+void control_wake_for_watch(void); /* a watch has a new time */
+
+/* watch.c: service thread */
+void watch_event(void *watch);
+int64_t watch_next(void); /* when one is due; NO_TIME */
+void watch_run(void);     /* what is due; and frees what has been unwatched */
+void watch_forget(void);  /* when there is no such thread any more */
 
 /* service.c */
 void *service_main(void *unused);

@@ -4,32 +4,39 @@
  *
  * A backend moves bytes between this process and peers that it can reach. It knows nothing of channels. Above it nobody
  * branches on its name, only on its capabilities: with BTL_LOAD_STORE a remote piece is mapped here, and the layers above
- * store and load it themselves; without, they call put, put_notify, get.
+ * store and load it themselves; without, they open a line to the peer and call write, get, atomic, flush on it (doc/network.md).
  *
  * Backends are modules (btl_NAME.so) that export `const struct btl_ops btl_NAME_ops`. A piece of memory is shown to one
- * peer only, never to two. All calls may come from any thread; alloc, attach and their opposites may take locks and
- * system calls, the transfers may not.
+ * peer only, never to two. alloc, attach, line_open, and their opposites may come from any thread, and take locks and system
+ * calls. The transfers of one line come from one thread at a time, different lines from different threads at once, and they
+ * neither allocate nor wait.
  */
 #ifndef BTL_BTL_H
 #define BTL_BTL_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define BTL_OPS_VERSION 1
+#define BTL_OPS_VERSION 2
 #define BTL_NAME_MAX 8
 
 /* capabilities */
-#define BTL_LOAD_STORE 0x01u /* remote memory is mapped: direct loads and stores, release orders payload and flag */
-#define BTL_ORDERED 0x02u    /* put, then put_notify: visible in that order */
-#define BTL_TARGET_PROGRESS 0x04u /* the target has to call progress for operations to complete */
+#define BTL_LOAD_STORE                                                                                                 \
+    0x01u /* remote memory is mapped: direct loads and stores, release orders payload and flag; no lines */
+#define BTL_TARGET_PROGRESS                                                                                            \
+    0x02u /* the target has to call progress, or its service thread, for operations to complete */
+#define BTL_ATOMICS_COHERENT 0x04u /* atomics are atomic with those of the target's processor too */
 
 /* what the one peer may do with a piece */
 #define BTL_PEER_READS 0u
 #define BTL_PEER_WRITES 1u
+#define BTL_PEER_ATOMICS 2u /* and writes and reads */
+#define BTL_LOCAL 3u        /* nothing: it is the near side of transfers. Not with BTL_LOAD_STORE */
 
 struct btl;
+struct btl_line;
 
 /* How the other side finds a piece; travels in a channel's half. Opaque above the backend, but for its size. */
 struct btl_key {
@@ -48,7 +55,48 @@ struct btl_piece {
 struct btl_remote {
     void *base; /* BTL_LOAD_STORE: where it is mapped here, else NULL */
     size_t bytes;
-    void *window; /* the backend's */
+    void *window;       /* the backend's; not NULL while it is attached */
+    struct btl_key key; /* without BTL_LOAD_STORE: for the backend's transfers */
+};
+
+/* ---- lines: without BTL_LOAD_STORE ---- */
+
+/* How the other end of a line finds this one; travels in a channel's half. Opaque above the backend, but for its size. */
+#define BTL_ADDRESS_MAX 112
+struct btl_address {
+    uint16_t bytes;
+    uint8_t byte[BTL_ADDRESS_MAX - 2];
+};
+
+enum btl_role { BTL_DIALS, BTL_ACCEPTS }; /* of a line that has to be connected, one end each */
+
+/* From a near piece to a far one, or the other way round. Any length: the backend splits what is beyond its limits. */
+struct btl_transfer {
+    const struct btl_remote *remote;
+    uint64_t remote_offset;
+    const struct btl_piece *piece;
+    uint64_t offset;
+    size_t bytes;
+};
+
+/*
+ * When an operation that brings something back is complete. The caller's, who zeroes it once. An operation that is accepted adds
+ * one to `pending`; when it is complete, well or badly, it sets `error` if it failed, then takes one away (release): whoever
+ * sees 0 (acquire) sees what was fetched.
+ */
+struct btl_done {
+    _Atomic int32_t pending;
+    _Atomic int32_t error; /* 0 or -errno; of the first that failed */
+};
+
+/* What a line has asked of its device, since it was opened. */
+struct btl_counts {
+    uint64_t work_requests; /* that went out: pieces of a payload that was split, slots, reads, atomics */
+    uint64_t doorbells;     /* calls that handed over one or more of them */
+    uint64_t signaled;      /* of the work requests: with a completion of their own */
+    uint64_t inlined;       /* of the work requests: copied at once, not fetched from memory by the device */
+    uint64_t gets, atomics, flushes;
+    uint64_t refused; /* calls that said -EAGAIN */
 };
 
 /* What a backend may ask of its surroundings. */
@@ -60,14 +108,23 @@ struct btl_host {
     int (*tell)(int peer, const void *body, size_t bytes, const int *fds, int nfds);
     /* Can descriptors travel to this peer? 0, or -ENOTSUP and why not. */
     int (*fd_path)(int peer, char *why, size_t why_bytes);
+    /* The text of a setting (RPIPE_...), "" where it is not set. A module has no settings of its own. */
+    const char *(*setting)(const char *name);
+    /* The numeric address under which this rank is reached by others, "" if there is none. */
+    const char *address;
+    /*
+     * The service thread calls ready(arg) when fd can be read, `delay_us` after now at the earliest, once; the callback
+     * may watch again. Fds are the backend's; unwatch before closing. fd -1: nothing but the time. After unwatch has returned,
+     * on whatever thread but the service thread, `ready` neither runs nor will. Takes no lock of its callers'.
+     */
+    int (*watch)(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
+    void (*unwatch)(void (*ready)(void *arg), void *arg);
 };
 
 struct btl_attributes {
     uint32_t capabilities;
-    uint32_t atomics;     /* bit mask of 1 << ratomic_op_t on 64-bit words */
-    uint32_t inline_max;  /* bytes that a put takes without a registered source; SIZE_MAX semantics: UINT32_MAX */
-    uint32_t alignment;   /* of pieces */
-    uint64_t message_max; /* bytes of one operation */
+    uint32_t atomics;   /* bit mask of 1 << ratomic_op_t on 64-bit words; what a network has is known once it is open */
+    uint32_t alignment; /* of pieces */
 };
 
 struct btl_ops {
@@ -81,27 +138,57 @@ struct btl_ops {
     void (*forked)(struct btl *btl); /* in the child of a fork: locks are as the parent left them */
     int (*reach)(struct btl *btl, int peer, char *why, size_t why_bytes); /* can this peer be reached? */
     void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
-                    int nfds); /* from tell */
+                    int nfds); /* from tell; NULL: this backend does not talk */
     void (*peer_gone)(struct btl *btl, int peer);
 
     /* own memory */
     int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
                  char *why, size_t why_bytes);
     void (*free)(struct btl *btl, struct btl_piece *piece); /* the peer does not reach for it any more */
+    /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
+    int (*adopt)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+                 char *why, size_t why_bytes);
     /* the peer's */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                   struct btl_remote *remote, char *why, size_t why_bytes);
     void (*detach)(struct btl *btl, struct btl_remote *remote);
 
-    /* transfers: 0, -EAGAIN (queues full, nothing done), or an error. Unused where BTL_LOAD_STORE is set, but there. */
-    int (*put)(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes);
-    /* payload, then the 64-byte slot behind it, in this order; either may be absent (bytes == 0) */
-    int (*put_notify)(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes, struct btl_remote *ring,
-                      uint64_t slot_offset, const void *slot);
-    int (*get)(struct btl_remote *from, uint64_t offset, void *to, size_t bytes);
-    int (*atomic)(struct btl_remote *at, uint64_t offset, int op, uint64_t operand, uint64_t compare, uint64_t *old);
-    int (*progress)(struct btl *btl);
-    int (*flush)(struct btl *btl, int peer); /* every put so far is placed */
+    /*
+     * Lines: NULL with BTL_LOAD_STORE. Two ends of one channel open one each, exchange addresses by other means, and connect.
+     * No call waits. A line that fails stays failed: every call says so, and line_state why.
+     *   line_open: depth: operations that may be outstanding at least, 0: a default.
+     *   line_connect: with the other end's address, also on the service thread. Not before it may anything be transferred.
+     *   line_state: 0: up; -EAGAIN: not yet; or the error and one sentence (the device's status spelled out).
+     *   line_close: what is under way is given up; no btl_done is touched after it. Memory that a device may still reach for
+     *     is kept by the backend, whatever its caller frees.
+     */
+    int (*line_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **line,
+                     struct btl_address *address, char *why, size_t why_bytes);
+    int (*line_connect)(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes);
+    int (*line_state)(struct btl_line *line, char *why, size_t why_bytes);
+    void (*line_close)(struct btl_line *line);
+    void (*line_describe)(struct btl_line *line, char *text,
+                          size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
+    void (*line_counts)(struct btl_line *line, struct btl_counts *counts);
+    uint32_t (*line_atomics)(struct btl_line *line); /* bit mask of 1 << ratomic_op_t that `atomic` takes */
+
+    /*
+     * Transfers: 0: accepted whole, and will be carried out whatever the caller does next; -EAGAIN: queues are full or the line is
+     * not up yet, nothing was done, ask again after progress; or the line has failed.
+     *   write: the payload, then the 64-byte slot (slot->bytes is 64, aligned): the payload is visible before any change of the
+     *     last 8 bytes of the slot is. Within the slot nothing is ordered. Either may be NULL. The near memory must not change
+     *     until the peer has shown that it has the slot, or flush has said 0.
+     *   get, atomic: with completion. atomic: `at->remote` is the cell; `at->piece`, if not NULL, gets the old value (8 bytes).
+     *   flush: 0: what was accepted before the first of these calls that said -EAGAIN is placed in the peer's memory.
+     *   progress: completions, and whatever else has to be driven; 0 or the error of the line.
+     */
+    int (*write)(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
+    int (*get)(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done);
+    int (*atomic)(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+                  struct btl_done *done);
+    int (*flush)(struct btl_line *line);
+    int (*progress)(struct btl_line *line);
+    int (*progress_all)(struct btl *btl); /* rprogress, and whoever waits for many */
 };
 
 /* ---- registry (btl.c) ---- */

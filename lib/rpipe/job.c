@@ -61,6 +61,17 @@ static int fd_path(int peer, char *why, size_t why_bytes)
     return -ENOTSUP;
 }
 
+/* A module has a table of settings of its own, which was never loaded. */
+static const char *host_setting(const char *name)
+{
+    int s;
+
+    for (s = 0; s < SETTINGS; s++)
+        if (strcmp(setting_name((enum setting)s), name) == 0)
+            return setting_text((enum setting)s);
+    return "";
+}
+
 static void peer_gone(int rank, enum control_end end, const char *why)
 {
     if (end == PEER_DIED)
@@ -101,8 +112,17 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
-    host =
-        (struct btl_host){*rank, (int)setting_number(SET_LOG), setting_number(SET_DEBUG) != 0, tell_backend, fd_path};
+    host = (struct btl_host){
+        .rank = *rank,
+        .log_level = (int)setting_number(SET_LOG),
+        .debug = setting_number(SET_DEBUG) != 0,
+        .tell = tell_backend,
+        .fd_path = fd_path,
+        .setting = host_setting,
+        .address = "",
+        .watch = control_watch,
+        .unwatch = control_unwatch,
+    };
     rc = btl_start(&host);
     if (rc == 0)
         rc = control_start(&hooks, deadline, why, why_bytes);
@@ -110,6 +130,7 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
         job_close();
         return rc;
     }
+    host.address = control_address();
     wait_configure(control_local_ranks());
     return 0;
 }

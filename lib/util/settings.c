@@ -23,7 +23,8 @@ static const struct entry {
 } table[SETTINGS] = {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
                        "who tells which processes are in the job"},
-    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm", 0, 0, "backend of every channel, over its configuration"},
+    [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
+                 "backend of every channel, over its configuration"},
     [SET_CONTROL] = {"RPIPE_CONTROL", "auto", CHOICE, "auto|unix|tcp", 0, 0, "sockets of the control network"},
     [SET_WAIT] = {"RPIPE_WAIT", "adaptive", CHOICE, "spin|yield|sleep|adaptive", 0, 0, "how calls wait"},
     [SET_SPIN] = {"RPIPE_SPIN", "-1", NUMBER, NULL, -1, 1000000,

@@ -380,49 +380,6 @@ static void shm_peer_gone(struct btl *btl, int peer)
     pthread_mutex_unlock(&btl->lock);
 }
 
-/* ---- transfers, for whoever does not want to load and store by himself ---- */
-
-static int shm_put(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes)
-{
-    memcpy((char *)to->base + offset, from, bytes);
-    return 0;
-}
-
-/* The last 8 bytes of a slot are its flag: a release store behind everything else. */
-static int shm_put_notify(struct btl_remote *to, uint64_t offset, const void *from, size_t bytes,
-                          struct btl_remote *ring, uint64_t slot_offset, const void *slot)
-{
-    char *at = (char *)ring->base + slot_offset;
-    uint64_t flag;
-
-    if (bytes > 0)
-        memcpy((char *)to->base + offset, from, bytes);
-    memcpy(at, slot, 56);
-    memcpy(&flag, (const char *)slot + 56, sizeof(flag));
-    /* pairs with the acquire of the flag in ring_slot_ready */
-    __atomic_store_n((uint64_t *)(void *)(at + 56), flag, __ATOMIC_RELEASE);
-    return 0;
-}
-
-static int shm_get(struct btl_remote *from, uint64_t offset, void *to, size_t bytes)
-{
-    memcpy(to, (const char *)from->base + offset, bytes);
-    return 0;
-}
-
-static int shm_progress(struct btl *btl)
-{
-    (void)btl;
-    return 0;
-}
-
-static int shm_flush(struct btl *btl, int peer)
-{
-    (void)btl;
-    (void)peer;
-    return 0; /* a store is placed when it is visible, and visible in order */
-}
-
 /* ---- the backend ---- */
 
 static int shm_query(char *why, size_t why_bytes) { return segment_query(why, why_bytes); }
@@ -473,11 +430,7 @@ extern const struct btl_ops btl_shm_ops;
 __attribute__((visibility("default"))) const struct btl_ops btl_shm_ops = {
     .version = BTL_OPS_VERSION,
     .name = "shm",
-    .attributes = {.capabilities = BTL_LOAD_STORE | BTL_ORDERED,
-                   .atomics = 0,
-                   .inline_max = UINT32_MAX,
-                   .alignment = CACHE_LINE,
-                   .message_max = UINT64_MAX},
+    .attributes = {.capabilities = BTL_LOAD_STORE, .alignment = CACHE_LINE},
     .query = shm_query,
     .open = shm_open,
     .close = shm_close,
@@ -489,10 +442,4 @@ __attribute__((visibility("default"))) const struct btl_ops btl_shm_ops = {
     .free = shm_free,
     .attach = shm_attach,
     .detach = shm_detach,
-    .put = shm_put,
-    .put_notify = shm_put_notify,
-    .get = shm_get,
-    .atomic = NULL,
-    .progress = shm_progress,
-    .flush = shm_flush,
 };
