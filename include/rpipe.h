@@ -89,6 +89,8 @@ int rpipe_network_send(int to, const void *buf, size_t bytes);
 int rpipe_network_recv(int from, void *buf, size_t bytes);
 void *rpipe_network_header(rch_t ch, raddr_t d); /* user header that travels with the message */
 size_t rpipe_network_header_bytes(rch_t ch);
+int rpipe_set_tag(rch_t ch, raddr_t d, uint64_t tag); /* the header as one number, */
+uint64_t rpipe_tag(rch_t ch, raddr_t d);              /* 0 unless it was set */
 
 #pragma GCC visibility pop
 
@@ -117,6 +119,8 @@ static inline int network_send(int to, const void *buf, size_t bytes) { return r
 static inline int network_recv(int from, void *buf, size_t bytes) { return rpipe_network_recv(from, buf, bytes); }
 static inline void *network_header(rch_t ch, raddr_t d) { return rpipe_network_header(ch, d); }
 static inline size_t network_header_bytes(rch_t ch) { return rpipe_network_header_bytes(ch); }
+static inline int rset_tag(rch_t ch, raddr_t d, uint64_t tag) { return rpipe_set_tag(ch, d, tag); }
+static inline uint64_t rtag(rch_t ch, raddr_t d) { return rpipe_tag(ch, d); }
 #endif
 
 #ifdef __cplusplus

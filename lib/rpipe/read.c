@@ -423,3 +423,22 @@ size_t rpipe_network_header_bytes(rch_t ch)
     (void)ch; /* the same for every channel of this version */
     return DESC_HEADER_BYTES;
 }
+
+/* The header as one number. It lies in the descriptor until rwrite, and behind it in the slot: nothing travels for it. */
+int rpipe_set_tag(rch_t ch, raddr_t d, uint64_t tag)
+{
+    if (is_message(ch, d)) {
+        d->header = tag;
+        return 0;
+    }
+    not_message(ch, "rset_tag", d);
+    return -errno;
+}
+
+uint64_t rpipe_tag(rch_t ch, raddr_t d)
+{
+    if (is_message(ch, d))
+        return d->header;
+    not_message(ch, "rtag", d);
+    return 0;
+}

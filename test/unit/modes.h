@@ -83,7 +83,7 @@ static inline rpipe_stats_t stats(rch_t ch)
 
 /* ---- threads ---- */
 
-static atomic_int faults;
+static atomic_int faults __attribute__((unused));
 
 #define HOLDS(ch, condition)                                                                                           \
     do {                                                                                                               \

@@ -40,6 +40,8 @@ static void all_refused(int code, rch_t ch, raddr_t d)
     assert_errno(-code, rmem(ch, d));
     assert_errno(-code, rsize(ch, d));
     assert_errno(-code, network_header(ch, d));
+    assert_rc(code, ch, rset_tag(ch, d, 1));
+    assert_errno(-code, rtag(ch, d));
     assert_rc(code, ch, rclose(ch));
     assert_true(out == ANY_RADDR && size == 77 && ready == 7);
     assert_memory_equal(&st, &st_before, sizeof(st));
