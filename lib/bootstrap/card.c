@@ -2,6 +2,7 @@
 /* card.c: see card.h. */
 #include "bootstrap/card.h"
 
+#include "btl/btl.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -51,6 +52,7 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes)
     card->version = CARD_VERSION;
     card->rank = (uint32_t)rank;
     card->pid = (uint32_t)getpid();
+    card->backends = btl_likely();
     if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES) {
         snprintf(why, why_bytes, "getrandom(2) for the cookie of this rank: %s", strerror(errno));
         return -EIO;
@@ -93,9 +95,14 @@ int card_check(struct card *card, const void *blob, size_t bytes, int rank, char
     return 0;
 }
 
+bool card_same_kernel(const struct card *a, const struct card *b)
+{
+    return a->network != 0 && b->network != 0 && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
+}
+
 bool card_same_host(const struct card *a, const struct card *b)
 {
-    return a->network != 0 && a->network == b->network && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
+    return card_same_kernel(a, b) && a->network == b->network;
 }
 
 bool cookie_equal(const uint8_t *a, const uint8_t *b)

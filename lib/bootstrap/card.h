@@ -3,7 +3,8 @@
  * card.h: the business card: how a rank can be reached, and the cookie that shows that it is the right one.
  *
  * Every rank publishes one through the job, and that is how the cookie is known to the job and to nobody else. Two ranks
- * are on the same host if kernel (boot id) and network namespace are the same: then abstract Unix sockets reach.
+ * are on the same host if kernel (boot id) and network namespace are the same: then abstract Unix sockets reach. It also
+ * says which backends the rank could probably use, so that both ends of a channel choose the same one without asking.
  */
 #ifndef BOOTSTRAP_CARD_H
 #define BOOTSTRAP_CARD_H
@@ -14,7 +15,7 @@
 #include <stdint.h>
 
 #define CARD_MAGIC UINT64_C(0x3164726163636d72) /* "rmccard1" on a little-endian machine */
-#define CARD_VERSION 1u
+#define CARD_VERSION 2u
 #define CARD_ADDRESSES 8
 #define COOKIE_BYTES 16
 
@@ -37,17 +38,20 @@ struct card {
     uint8_t addresses;
     uint8_t unix_name[40]; /* abstract: begins with a zero byte */
     struct card_address address[CARD_ADDRESSES];
+    uint32_t backends; /* btl_likely() */
+    uint32_t spare;
 };
 
 static_assert(sizeof(struct card_address) == 24, "fixed on the wire");
 static_assert(offsetof(struct card, network) == 48 && offsetof(struct card, unix_name) == 64, "fixed on the wire");
-static_assert(sizeof(struct card) == 104 + 24 * CARD_ADDRESSES, "fixed on the wire");
+static_assert(sizeof(struct card) == 112 + 24 * CARD_ADDRESSES, "fixed on the wire");
 
-/* Magic, version, rank, cookie, host, pid; no way to be reached yet. 0 or -errno and a sentence. */
+/* Magic, version, rank, cookie, host, pid, backends; no way to be reached yet. 0 or -errno and a sentence. */
 int card_make(struct card *card, int rank, char *why, size_t why_bytes);
 /* Copies what the job says is the card of `rank`, if it can be one. 0, or -EPROTO and a sentence. */
 int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why, size_t why_bytes);
 bool card_same_host(const struct card *a, const struct card *b);
+bool card_same_kernel(const struct card *a, const struct card *b); /* but perhaps in another network namespace */
 /* In a time that does not depend on where they differ. */
 bool cookie_equal(const uint8_t *a, const uint8_t *b);
 

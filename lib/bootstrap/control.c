@@ -405,6 +405,25 @@ enum control_path control_path(int rank)
     return path >= 0 ? (enum control_path)path : CONTROL_TCP;
 }
 
+int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why, size_t why_bytes)
+{
+    const struct card *card;
+    char said[256];
+
+    if (!running() || !is_rank(rank)) {
+        snprintf(why, why_bytes, "the control network does not run, or there is no rank %d", rank);
+        return -ENOTCONN;
+    }
+    card = rank == control.rank ? &control.card : peer_card(rank, deadline_in_ms(CARD_MS), said, sizeof(said));
+    if (card == NULL) {
+        snprintf(why, why_bytes, "rank %d does not say which backends it has: %s", rank, said);
+        return -EHOSTUNREACH;
+    }
+    *backends = card->backends;
+    *same_kernel = card_same_kernel(card, &control.card);
+    return 0;
+}
+
 const _Atomic uint32_t *control_life(int rank)
 {
     if (!running() || !is_rank(rank))

@@ -65,6 +65,8 @@ void control_look(void);
 void control_cut_off(int rank, const char *why);
 
 enum control_path control_path(int rank); /* how messages would travel; looks at the card, may wait for it briefly */
+/* What this rank's card says of its backends (btl_likely), and whether it runs under this kernel. 0 or -errno and why not. */
+int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why, size_t why_bytes);
 /* Where to watch the peer's life word (read-only page), or NULL: not connected yet, or not on this host. Valid until
  * control_stop(). The word is the owner's thread id while it lives. */
 const _Atomic uint32_t *control_life(int rank);

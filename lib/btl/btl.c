@@ -2,7 +2,10 @@
 /*
  * btl.c: the registry of backends: loads their modules when first needed, and chooses one for a peer.
  *
- * Invariant: a backend that is open stays open until btl_stop(). The table is in order of preference.
+ * Invariants: a backend that is open stays open until btl_stop(). The table is in order of preference. Unless somebody names a
+ * backend, what is chosen follows from the business cards of the two ranks alone; a network that should be usable and cannot be
+ * opened is passed over with a line of log, because the ranks of a cluster are mostly alike, and where they are not, the two
+ * halves of the channel disagree in a sentence of their own. shm is not passed over.
  */
 #include "btl/btl.h"
 
@@ -23,12 +26,13 @@ struct entry {
     struct btl *btl;           /* once open */
 };
 static struct entry table[] = {
-    {.name = "shm"},
+    {.name = "shm"}, /* BTL_LIKELY_SHM and so on are 1 << index */
     {.name = "verbs"},
     {.name = "ofi"},
     {.name = "sim", .asked_for = true},
 };
 #define ENTRIES (int)(sizeof(table) / sizeof(table[0]))
+#define REASON 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
 static const struct btl_host *host;
@@ -97,37 +101,155 @@ void btl_forked(void)
             table[i].ops->forked(table[i].btl);
 }
 
-int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl, char *why, size_t why_bytes)
-{
-    const char *ruled = setting_number(SET_BTL) == 0 ? NULL : setting_text(SET_BTL);
-    char reason[256] = "no such backend";
-    size_t used = 0;
-    int i, rc = -ENOTSUP;
+/* ---- the choice ---- */
 
-    if (ruled != NULL)
-        wanted = ruled;
-    if (why_bytes > 0)
-        *why = '\0';
-    pthread_mutex_lock(&lock);
+/* Adds "name: reason" to what stands in `why`. */
+static void list_reason(char *why, size_t why_bytes, const char *name, const char *reason)
+{
+    size_t used = strlen(why);
+
+    if (used + 1 < why_bytes)
+        snprintf(why + used, why_bytes - used, "%s%s: %s", used > 0 ? "; " : "", name, reason);
+}
+
+/* Should entry i be it? From what both ends know of each other, so that both say the same. 0, or -ENOTSUP; why or why not. */
+static int fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other, char *why, size_t why_bytes)
+{
+    uint32_t both = own->likely & other->likely, bit = 1u << i;
+    const char *who = (own->likely & bit) == 0 ? "this rank has" : "";
+    char there[32];
+
+    if (*who == '\0') {
+        snprintf(there, sizeof(there), "rank %d has", peer);
+        who = there;
+    }
+    if ((both & bit) == 0) {
+        if (bit == BTL_LIKELY_VERBS)
+            snprintf(why, why_bytes, "%s no active RDMA port, or not the module btl_verbs", who);
+        else
+            snprintf(why, why_bytes, "%s not the module btl_%s", who, table[i].name);
+        return -ENOTSUP;
+    }
+    if (bit == BTL_LIKELY_SHM) {
+        if (host->fd_path(peer, why, why_bytes) != 0)
+            return -ENOTSUP;
+        snprintf(why, why_bytes, "both ranks are on one host, and descriptors can be passed");
+    } else if (bit == BTL_LIKELY_VERBS) {
+        snprintf(why, why_bytes, "no memory can be shared, and both ranks have an active RDMA port");
+    } else if ((own->likely & BTL_LIKELY_VERBS) == 0) {
+        snprintf(why, why_bytes, "no memory can be shared, and this rank has no active RDMA port");
+    } else {
+        snprintf(why, why_bytes, "no memory can be shared, and %s",
+                 (other->likely & BTL_LIKELY_VERBS) == 0 ? "the other rank has no active RDMA port"
+                                                         : "verbs cannot be opened");
+    }
+    return 0;
+}
+
+/* Lock held. 0: `why` says why it is this one; else why not. */
+static int take(struct entry *e, int peer, char *why, size_t why_bytes)
+{
+    int rc = open_entry(e, why, why_bytes);
+
+    return rc == 0 ? e->ops->reach(e->btl, peer, why, why_bytes) : rc;
+}
+
+/* Lock held. The backend that somebody has named. */
+static int take_named(const char *name, const char *who, int peer, struct entry **taken, char *why, size_t why_bytes)
+{
+    char reason[REASON];
+    int i, rc;
+
+    for (i = 0; i < ENTRIES; i++) {
+        if (strcmp(name, table[i].name) != 0)
+            continue;
+        rc = take(&table[i], peer, reason, sizeof(reason));
+        if (rc == 0) {
+            *taken = &table[i];
+            snprintf(why, why_bytes, "it is what %s says", who);
+        } else {
+            snprintf(why, why_bytes, "%s: %s", name, reason);
+        }
+        return rc;
+    }
+    snprintf(why, why_bytes, "this version has no backend \"%s\"", name);
+    return -ENOTSUP;
+}
+
+/* Once per process, and not for each channel: what is slower than it could be, and why. */
+static void tell_once(bool *told, const char *format, int peer, const char *name, const char *reason)
+    __attribute__((format(printf, 2, 0)));
+static void tell_once(bool *told, const char *format, int peer, const char *name, const char *reason)
+{
+    if (!*told)
+        log_warn(format, peer, name, reason);
+    *told = true;
+}
+
+/* Lock held. The first that fits, and can be opened. */
+static int take_first(int peer, struct entry **taken, char *why, size_t why_bytes)
+{
+    static bool told_near, told_unopened;
+    struct btl_peer own, other;
+    char reason[REASON], near[REASON] = "";
+    int i, rc;
+
+    rc = host->peer(host->rank, &own, why, why_bytes);
+    if (rc == 0)
+        rc = host->peer(peer, &other, why, why_bytes);
+    if (rc != 0)
+        return rc;
+    *why = '\0';
     for (i = 0; i < ENTRIES; i++) {
         struct entry *e = &table[i];
+        char fit[REASON];
 
-        if (wanted != NULL ? strcmp(wanted, e->name) != 0 : e->asked_for)
+        if (e->asked_for)
             continue;
-        rc = open_entry(e, reason, sizeof(reason));
-        if (rc == 0)
-            rc = e->ops->reach(e->btl, peer, reason, sizeof(reason));
+        rc = fits(i, peer, &own, &other, fit, sizeof(fit));
         if (rc == 0) {
-            *ops = e->ops;
-            *btl = e->btl;
-            break;
+            rc = take(e, peer, reason, sizeof(reason));
+            if (rc == 0) {
+                *taken = e;
+                if (other.same_kernel && *near != '\0')
+                    tell_once(&told_near, "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
+                              e->name, near);
+                snprintf(why, why_bytes, "%s", fit);
+                return 0;
+            }
+            if (i == 0) { /* for want of something, which passes: the other end will not choose another one */
+                list_reason(why, why_bytes, e->name, reason);
+                return rc;
+            }
+            tell_once(&told_unopened, "rank %d should be reached through %s, which cannot be opened here: %s", peer,
+                      e->name, reason);
+        } else {
+            snprintf(reason, sizeof(reason), "%s", fit);
         }
-        if (used < why_bytes)
-            used += (size_t)snprintf(why + used, why_bytes - used, "%s%s: %s", used > 0 ? "; " : "", e->name, reason);
+        if (i == 0)
+            snprintf(near, sizeof(near), "%s", reason);
+        list_reason(why, why_bytes, e->name, reason);
+    }
+    return -ENOTSUP;
+}
+
+int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl, char *why, size_t why_bytes)
+{
+    struct entry *taken = NULL;
+    int rc;
+
+    pthread_mutex_lock(&lock);
+    if (setting_number(SET_BTL) != 0)
+        rc = take_named(setting_text(SET_BTL), "RPIPE_BTL", peer, &taken, why, why_bytes);
+    else if (wanted != NULL)
+        rc = take_named(wanted, "the configuration (btl)", peer, &taken, why, why_bytes);
+    else
+        rc = take_first(peer, &taken, why, why_bytes);
+    if (rc == 0) {
+        *ops = taken->ops;
+        *btl = taken->btl;
     }
     pthread_mutex_unlock(&lock);
-    if (rc != 0 && used == 0)
-        snprintf(why, why_bytes, "this version has no backend \"%s\"", wanted != NULL ? wanted : "");
     return rc;
 }
 

@@ -99,7 +99,13 @@ struct btl_counts {
     uint64_t refused; /* calls that said -EAGAIN */
 };
 
-/* What a backend may ask of its surroundings. */
+/* What is known of a rank before anything is opened, at each of two ranks the same of the other. */
+struct btl_peer {
+    uint32_t likely;  /* btl_likely() there */
+    bool same_kernel; /* it runs on this host, perhaps in other namespaces */
+};
+
+/* What a backend, and the choice of one, may ask of its surroundings. */
 struct btl_host {
     int rank;
     int log_level; /* enum log_level: a module has a log of its own */
@@ -119,6 +125,8 @@ struct btl_host {
      */
     int (*watch)(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
     void (*unwatch)(void (*ready)(void *arg), void *arg);
+    /* for btl_choose; also of this rank itself. 0, or -errno and why not */
+    int (*peer)(int peer, struct btl_peer *facts, char *why, size_t why_bytes);
 };
 
 struct btl_attributes {
@@ -196,7 +204,19 @@ struct btl_ops {
 int btl_start(const struct btl_host *host); /* backends are opened when first needed */
 void btl_stop(void);
 void btl_forked(void);
-/* The backend for this peer: `wanted` (a name or NULL), under the setting RPIPE_BTL. -ENOTSUP and why not. */
+/* Bit mask of backends that probably can be used here, by index: the module is installed and, for verbs, an RDMA port of this
+ * host is active. Loads nothing. */
+uint32_t btl_likely(void);
+#define BTL_LIKELY_SHM 1u
+#define BTL_LIKELY_VERBS 2u
+#define BTL_LIKELY_OFI 4u
+/* Is a port of a device below this directory active? That of the kernel is /sys/class/infiniband. */
+bool btl_port_active(const char *devices);
+/*
+ * The backend for this peer: `wanted` (a name or NULL), under the setting RPIPE_BTL; else shm where descriptors can be passed,
+ * verbs where both ranks are likely to have it, ofi. So both ends choose the same without asking each other. Either way `why`
+ * gets a sentence; -ENOTSUP: one reason per backend.
+ */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl, char *why, size_t why_bytes);
 void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds); /* owns the descriptors */
 void btl_peer_gone(int peer);

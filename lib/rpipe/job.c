@@ -61,6 +61,11 @@ static int fd_path(int peer, char *why, size_t why_bytes)
     return -ENOTSUP;
 }
 
+static int peer_facts(int peer, struct btl_peer *facts, char *why, size_t why_bytes)
+{
+    return control_peer_backends(peer, &facts->likely, &facts->same_kernel, why, why_bytes);
+}
+
 /* A module has a table of settings of its own, which was never loaded. */
 static const char *host_setting(const char *name)
 {
@@ -122,6 +127,7 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
         .address = "",
         .watch = control_watch,
         .unwatch = control_unwatch,
+        .peer = peer_facts,
     };
     rc = btl_start(&host);
     if (rc == 0)

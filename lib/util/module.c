@@ -26,13 +26,13 @@ static int own_directory(char *path, size_t bytes)
     return 0;
 }
 
-void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes)
+#define PATH_BYTES (PATH_MAX + 64)
+
+/* Where the module is, the first of all places. */
+static bool find(const char *name, char path[PATH_BYTES])
 {
-    char own[PATH_MAX], path[PATH_MAX + 64];
-    char below[PATH_MAX + 16];
+    char own[PATH_MAX], below[PATH_MAX + 16];
     const char *directory[4] = {setting_text(SET_MODULE_PATH), NULL, NULL, PKGLIBDIR};
-    void *handle = NULL, *address;
-    const char *said;
     int i;
 
     if (own_directory(own, sizeof(own)) == 0)
@@ -41,21 +41,37 @@ void *module_symbol(const char *name, const char *symbol, char *why, size_t why_
         snprintf(below, sizeof(below), "%s/rmalloc", own);
         directory[2] = below;
     }
-    for (i = 0; i < 4 && handle == NULL; i++) {
+    for (i = 0; i < 4; i++) {
         if (directory[i] == NULL || *directory[i] == '\0')
             continue;
-        snprintf(path, sizeof(path), "%s/%s.so", directory[i], name);
-        if (access(path, R_OK) != 0)
-            continue;
-        handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-        if (handle == NULL) {
-            said = dlerror();
-            snprintf(why, why_bytes, "cannot be loaded: %s", said != NULL ? said : path);
-            return NULL;
-        }
+        snprintf(path, PATH_BYTES, "%s/%s.so", directory[i], name);
+        if (access(path, R_OK) == 0)
+            return true;
     }
-    if (handle == NULL) {
+    return false;
+}
+
+bool module_installed(const char *name)
+{
+    char path[PATH_BYTES];
+
+    return find(name, path);
+}
+
+void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes)
+{
+    char path[PATH_BYTES];
+    void *handle, *address;
+    const char *said;
+
+    if (!find(name, path)) {
         snprintf(why, why_bytes, "%s.so is not installed in %s", name, PKGLIBDIR);
+        return NULL;
+    }
+    handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (handle == NULL) {
+        said = dlerror();
+        snprintf(why, why_bytes, "cannot be loaded: %s", said != NULL ? said : path);
         return NULL;
     }
     address = dlsym(handle, symbol);

@@ -8,6 +8,7 @@
 #ifndef UTIL_MODULE_H
 #define UTIL_MODULE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /* Before what a module offers: the rest of it is hidden. */
@@ -15,5 +16,7 @@
 
 /* The address of `symbol` in the module `name` ("btl_shm"); NULL and one line in `why`, where it is not to be had. */
 void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes);
+/* Is there such a file? Loads nothing. */
+bool module_installed(const char *name);
 
 #endif

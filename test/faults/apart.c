@@ -3,8 +3,8 @@
  * apart.c: one rank of a job whose ranks are on one host, in different network namespaces; run by
  * test/faults/namespaces.
  *
- * Abstract Unix sockets do not reach from one namespace to another, so no descriptor can be passed: a channel is
- * refused with -ENOTSUP and a sentence that says why, at once, at both ends. The control network works, over TCP.
+ * Abstract Unix sockets do not reach from one namespace to another, so no descriptor can be passed: a channel that wants
+ * shm is refused with -ENOTSUP and a sentence that says why, at once, at both ends. The control network works, over TCP.
  */
 #include "job.h"
 
@@ -38,6 +38,7 @@ int main(void)
             MUST(network_recv(from, theirs, LARGE) == 0 && filled(theirs, LARGE, (uint64_t)from), NULL);
     }
     cfg = channel_config(RDMA_PUT, 1 - rank, rank == 0, 1 << 16);
+    cfg.btl = "shm";
     begin = clock_now();
     rc = rpipe(&ch, &cfg);
     if (rc == 0)

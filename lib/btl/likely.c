@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * likely.c: which backends this rank could probably use, found without loading any of them.
+ *
+ * It goes on the business card, so that two ranks choose the same backend without asking each other, and so that a job on
+ * one host loads no network library. Likely is not sure: a backend that then cannot be opened says why.
+ */
+#include "btl/btl.h"
+
+#include "util/module.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define DEVICES "/sys/class/infiniband"
+
+/* The kernel writes "4: ACTIVE". */
+static bool state_is_active(int ports, const char *port)
+{
+    char path[300], state[32];
+    ssize_t n;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/state", port);
+    fd = openat(ports, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    n = read(fd, state, sizeof(state) - 1);
+    close(fd);
+    if (n <= 0)
+        return false;
+    state[n] = '\0';
+    return strstr(state, "ACTIVE") != NULL && strstr(state, "DEFER") == NULL;
+}
+
+static bool device_has_active_port(int devices, const char *device)
+{
+    char path[300];
+    struct dirent *entry;
+    bool active = false;
+    DIR *ports;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s/ports", device);
+    fd = openat(devices, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    ports = fd >= 0 ? fdopendir(fd) : NULL;
+    if (ports == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return false;
+    }
+    while (!active && (entry = readdir(ports)) != NULL)
+        active = entry->d_name[0] != '.' && state_is_active(dirfd(ports), entry->d_name);
+    closedir(ports);
+    return active;
+}
+
+bool btl_port_active(const char *devices)
+{
+    DIR *directory = opendir(devices);
+    struct dirent *entry;
+    bool active = false;
+
+    if (directory == NULL)
+        return false;
+    while (!active && (entry = readdir(directory)) != NULL)
+        active = entry->d_name[0] != '.' && device_has_active_port(dirfd(directory), entry->d_name);
+    closedir(directory);
+    return active;
+}
+
+uint32_t btl_likely(void)
+{
+    uint32_t likely = 0;
+
+    if (module_installed("btl_shm"))
+        likely |= BTL_LIKELY_SHM;
+    if (module_installed("btl_verbs") && btl_port_active(DEVICES))
+        likely |= BTL_LIKELY_VERBS;
+    if (module_installed("btl_ofi"))
+        likely |= BTL_LIKELY_OFI;
+    return likely;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fake_btl.c: three modules in one, for test_choice: backends that move nothing, and open or do not as the environment says.
+ *
+ * FAKE_BROKEN names those, separated by commas, that cannot be opened.
+ */
+#include "btl/btl.h"
+
+#include "util/module.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int query(char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "it is a fake");
+    return 0;
+}
+
+static int open_as(const char *name, struct btl **btl, char *why, size_t why_bytes)
+{
+    const char *broken = getenv("FAKE_BROKEN");
+
+    if (broken != NULL && strstr(broken, name) != NULL) {
+        snprintf(why, why_bytes, "the fake %s is broken", name);
+        return -EIO;
+    }
+    *btl = (struct btl *)(uintptr_t)name;
+    return 0;
+}
+
+static void close_fake(struct btl *btl) { (void)btl; }
+
+static int reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+{
+    (void)btl, (void)peer, (void)why, (void)why_bytes;
+    return 0;
+}
+
+#define FAKE(backend)                                                                                                  \
+    static int open_##backend(const struct btl_host *host, struct btl **btl, char *why, size_t why_bytes)              \
+    {                                                                                                                  \
+        (void)host;                                                                                                    \
+        return open_as(#backend, btl, why, why_bytes);                                                                 \
+    }                                                                                                                  \
+    extern const struct btl_ops btl_##backend##_ops;                                                                   \
+    MODULE_EXPORT const struct btl_ops btl_##backend##_ops = {                                                         \
+        .version = BTL_OPS_VERSION,                                                                                    \
+        .name = #backend,                                                                                              \
+        .query = query,                                                                                                \
+        .open = open_##backend,                                                                                        \
+        .close = close_fake,                                                                                           \
+        .reach = reach,                                                                                                \
+    };
+
+FAKE(shm)
+FAKE(verbs)
+FAKE(ofi)

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Which backend a channel gets (lib/btl/btl.c, likely.c): with modules that are fakes, and business cards that say what the
+ * test wants. What matters most: two ranks that ask about each other choose the same, and nothing is loaded that is not needed.
+ */
+#include "btl/btl.h"
+
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <ftw.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SHM BTL_LIKELY_SHM
+#define VERBS BTL_LIKELY_VERBS
+#define OFI BTL_LIKELY_OFI
+#define ALL (SHM | VERBS | OFI)
+
+static char directory[] = "/tmp/rmalloc-choice-XXXXXX";
+static struct btl_peer card[2];
+static bool passable;
+
+static int facts(int peer, struct btl_peer *of, char *why, size_t why_bytes)
+{
+    (void)why, (void)why_bytes;
+    *of = card[peer];
+    return 0;
+}
+
+static int fd_path(int peer, char *why, size_t why_bytes)
+{
+    snprintf(why, why_bytes, "rank %d is in another namespace", peer);
+    return passable ? 0 : -ENOTSUP;
+}
+
+/* What rank `rank` chooses for the other of the two; "" and a sentence. */
+static const char *choice_of(int rank, const char *wanted, char *why, size_t why_bytes)
+{
+    static struct btl_host host;
+    const struct btl_ops *ops = NULL;
+    struct btl *btl = NULL;
+    int rc;
+
+    host = (struct btl_host){.rank = rank, .peer = facts, .fd_path = fd_path};
+    assert_int_equal(btl_start(&host), 0);
+    rc = btl_choose(1 - rank, wanted, &ops, &btl, why, why_bytes);
+    btl_stop();
+    assert_true(rc == 0 ? ops != NULL && btl != NULL : rc < 0 && ops == NULL);
+    assert_true(*why != '\0');
+    return rc == 0 ? ops->name : "";
+}
+
+static void both_choose(const char *expected, uint32_t of_0, uint32_t of_1)
+{
+    char why[512];
+    int rank;
+
+    card[0] = (struct btl_peer){of_0, passable};
+    card[1] = (struct btl_peer){of_1, passable};
+    for (rank = 0; rank < 2; rank++)
+        assert_string_equal(choice_of(rank, NULL, why, sizeof(why)), expected);
+}
+
+static void set_backend(const char *name)
+{
+    char why[256];
+
+    if (name != NULL)
+        setenv("RPIPE_BTL", name, 1);
+    else
+        unsetenv("RPIPE_BTL");
+    assert_int_equal(settings_load(why, sizeof(why)), 0);
+}
+
+static int reset(void **state)
+{
+    (void)state;
+    unsetenv("FAKE_BROKEN");
+    set_backend(NULL);
+    passable = true;
+    return 0;
+}
+
+/* Runs first: no module has been loaded yet. */
+static void test_what_is_likely_is_found_without_loading_anything(void **state)
+{
+    char path[PATH_MAX];
+    uint32_t likely = btl_likely();
+
+    (void)state;
+    assert_true((likely & SHM) != 0 && (likely & OFI) != 0);
+    snprintf(path, sizeof(path), "%s/btl_ofi.so", directory);
+    assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
+}
+
+static void test_the_same_host_means_shm_and_loads_only_that(void **state)
+{
+    (void)state;
+    both_choose("shm", ALL, ALL);
+    both_choose("shm", SHM, SHM);
+    setenv("FAKE_BROKEN", "verbs,ofi", 1); /* nobody asks them */
+    both_choose("shm", ALL, ALL);
+}
+
+static void test_both_ends_choose_the_same_whatever_each_has(void **state)
+{
+    uint32_t a, b;
+
+    (void)state;
+    for (int near = 0; near < 2; near++) {
+        passable = near != 0;
+        for (a = 0; a <= ALL; a++) {
+            for (b = 0; b <= ALL; b++) {
+                uint32_t both = a & b;
+
+                both_choose(near && (both & SHM) != 0 ? "shm"
+                            : (both & VERBS) != 0     ? "verbs"
+                            : (both & OFI) != 0       ? "ofi"
+                                                      : "",
+                            a, b);
+            }
+        }
+    }
+}
+
+static void test_nothing_fits_is_one_reason_per_backend(void **state)
+{
+    char why[512];
+
+    (void)state;
+    passable = false;
+    card[0] = (struct btl_peer){ALL, false};
+    card[1] = (struct btl_peer){SHM, false};
+    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
+    assert_non_null(strstr(why, "shm: rank 1 is in another namespace"));
+    assert_non_null(strstr(why, "verbs: rank 1 has no active RDMA port"));
+    assert_non_null(strstr(why, "ofi: rank 1 has not the module btl_ofi"));
+    assert_string_equal(choice_of(1, NULL, why, sizeof(why)), "");
+    assert_non_null(strstr(why, "verbs: this rank has no active RDMA port"));
+}
+
+static void test_what_cannot_be_opened_is_passed_over(void **state)
+{
+    char why[512];
+
+    (void)state;
+    passable = false;
+    setenv("FAKE_BROKEN", "verbs", 1);
+    both_choose("ofi", ALL, ALL);
+    setenv("FAKE_BROKEN", "verbs,ofi", 1);
+    card[0] = card[1] = (struct btl_peer){ALL, false};
+    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
+    assert_non_null(strstr(why, "verbs: the fake verbs is broken"));
+    assert_non_null(strstr(why, "ofi: the fake ofi is broken"));
+    passable = true; /* but shm is not */
+    setenv("FAKE_BROKEN", "shm", 1);
+    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
+    assert_non_null(strstr(why, "shm: the fake shm is broken"));
+}
+
+static void test_a_name_overrides_and_does_not_fall_back(void **state)
+{
+    char why[512];
+
+    (void)state;
+    card[0] = card[1] = (struct btl_peer){ALL, true};
+    assert_string_equal(choice_of(0, "ofi", why, sizeof(why)), "ofi");
+    set_backend("verbs"); /* over the configuration */
+    assert_string_equal(choice_of(0, "ofi", why, sizeof(why)), "verbs");
+    assert_non_null(strstr(why, "RPIPE_BTL"));
+    setenv("FAKE_BROKEN", "verbs", 1);
+    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
+    assert_non_null(strstr(why, "broken"));
+    set_backend(NULL);
+    assert_string_equal(choice_of(0, "pigeon", why, sizeof(why)), "");
+    assert_non_null(strstr(why, "no backend \"pigeon\""));
+}
+
+/* ---- ports ---- */
+
+static void write_state(const char *below, const char *port, const char *text)
+{
+    static const char *const part[] = {"dev0", "dev0/ports", "dev1", "dev1/ports"};
+    char path[PATH_MAX];
+    FILE *file;
+
+    (void)mkdir(below, 0700);
+    for (size_t i = 0; i < sizeof(part) / sizeof(part[0]); i++) {
+        snprintf(path, sizeof(path), "%s/%s", below, part[i]);
+        (void)mkdir(path, 0700);
+    }
+    snprintf(path, sizeof(path), "%s/%s", below, port);
+    (void)mkdir(path, 0700);
+    snprintf(path, sizeof(path), "%s/%s/state", below, port);
+    file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_a_port_is_active_or_not(void **state)
+{
+    char below[PATH_MAX];
+
+    (void)state;
+    snprintf(below, sizeof(below), "%s/infiniband", directory);
+    assert_false(btl_port_active(below)); /* no such directory */
+    write_state(below, "dev0/ports/1", "1: DOWN\n");
+    assert_false(btl_port_active(below));
+    write_state(below, "dev0/ports/2", "5: ACTIVE_DEFER\n");
+    assert_false(btl_port_active(below));
+    write_state(below, "dev1/ports/1", "");
+    assert_false(btl_port_active(below));
+    write_state(below, "dev1/ports/1", "4: ACTIVE\n");
+    assert_true(btl_port_active(below));
+}
+
+/* ---- the directory of modules ---- */
+
+static int prepare(void **state)
+{
+    static const char *const name[] = {"btl_shm", "btl_verbs", "btl_ofi"};
+    char module[PATH_MAX], path[PATH_MAX];
+    const char *fakes = getenv("TEST_FAKE_BTL");
+
+    if (realpath(fakes != NULL ? fakes : "test/unit/.libs/fake_btl.so", module) == NULL || mkdtemp(directory) == NULL)
+        return -1;
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof(path), "%s/%s.so", directory, name[i]);
+        if (symlink(module, path) != 0)
+            return -1;
+    }
+    setenv("RPIPE_MODULE_PATH", directory, 1);
+    log_set_level(LOG_ERROR); /* what is passed over is told */
+    return reset(state);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
+{
+    (void)st, (void)kind, (void)at;
+    return remove(path);
+}
+
+static int clean(void **state)
+{
+    (void)state;
+    return nftw(directory, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup(test_what_is_likely_is_found_without_loading_anything, reset),
+        cmocka_unit_test_setup(test_the_same_host_means_shm_and_loads_only_that, reset),
+        cmocka_unit_test_setup(test_both_ends_choose_the_same_whatever_each_has, reset),
+        cmocka_unit_test_setup(test_nothing_fits_is_one_reason_per_backend, reset),
+        cmocka_unit_test_setup(test_what_cannot_be_opened_is_passed_over, reset),
+        cmocka_unit_test_setup(test_a_name_overrides_and_does_not_fall_back, reset),
+        cmocka_unit_test_setup(test_a_port_is_active_or_not, reset),
+    };
+
+    return cmocka_run_group_tests(tests, prepare, clean);
+}
