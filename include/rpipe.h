@@ -48,6 +48,19 @@ int rpipe_fd(rch_t ch);
 /* ready[i] becomes 1 where rread(ch[i]) would not wait, else 0. 0 if any is; -ETIMEDOUT; R_PENDING if timeout_ms is 0 */
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms);
 
+/* ---- connection on demand ---- */
+
+typedef struct rpipe_pending {
+    int peer;     /* whose end waits */
+    uint32_t ctx; /* of the channel */
+    rdma_op_t op; /* of the channel, as the peer has opened it */
+    bool writer;  /* the end that waits is the writer: who opens the other one reads */
+    uint64_t reserved[2];
+} rpipe_pending_t;
+
+/* ends of channels `ctx` that peers have opened and this process has not; *seen from 0. How many, at most `most` */
+int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most);
+
 /* ---- what happened ---- */
 
 typedef struct rpipe_stats {

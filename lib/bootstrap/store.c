@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -13,6 +14,12 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hash meetings; /* key() → struct meeting */
 static struct hash kept;     /* peer → number of halves kept, as a pointer-sized count + 1 */
+
+static _Atomic uint64_t arrivals = 1; /* never 0: whoever has seen nothing yet has seen 0 */
+
+/* acquire, release: who sees the number finds what it counts; under the lock in any case */
+uint64_t store_arrivals(void) { return atomic_load_explicit(&arrivals, memory_order_acquire); }
+void store_arrived(void) { atomic_fetch_add_explicit(&arrivals, 1, memory_order_release); }
 
 void store_lock(void) { pthread_mutex_lock(&lock); }
 void store_unlock(void) { pthread_mutex_unlock(&lock); }

@@ -50,6 +50,10 @@ void store_unlock(void);
 void store_forked(void);
 void store_clear(void); /* everything; no end may be registered */
 
+/* How often there may have been more to find than before, from 1: a half was kept, or an end closed behind which one waits. */
+uint64_t store_arrivals(void);
+void store_arrived(void);
+
 struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make); /* NULL: none, or no memory */
 struct meeting *store_next(size_t *cursor);                                      /* all meetings */
 

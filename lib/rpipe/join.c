@@ -240,6 +240,8 @@ void join_close(struct rch *ch, uint64_t final)
     store_lock();
     late = ch->late;
     atomic_fetch_or_explicit(&ch->notice, NOTICE_CLOSED, memory_order_acq_rel);
+    if (!list_empty(&ch->end.meeting->halves))
+        store_arrived(); /* the next incarnation can be opened now */
     if (ch->event_fd >= 0)
         close(ch->event_fd);
     if (ch->event_arm >= 0)
@@ -292,6 +294,8 @@ static void hear_half(int from, const void *body, size_t bytes)
         rc = store_keep(m, id.incarnation, body, bytes, NULL);
         if (rc != 0)
             log_warn("a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
+        else
+            store_arrived();
     }
 }
 
