@@ -40,7 +40,8 @@ struct store_half {
     uint32_t incarnation;
     bool bye;       /* the peer has closed it already, */
     uint64_t final; /* after so many messages */
-    int event_fd;   /* or -1 */
+    bool events;    /* the reader has asked for event mode, */
+    int event_fd;   /* by this; or -1 */
     size_t bytes;   /* 0: only the bye is known */
     unsigned char blob[];
 };

@@ -26,7 +26,7 @@
 #include <pthread.h>
 #include <rpipe.h>
 
-#define PROTOCOL_VERSION 2u
+#define PROTOCOL_VERSION 3u
 
 enum side { SIDE_WRITER = 1, SIDE_READER = 2 };
 
@@ -46,6 +46,7 @@ enum notice {
     NOTICE_MET =
         0x1000, /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
                               writer that dies after its first message has not taken along what the reader needs to read it */
+    NOTICE_NET = 0x4000,   /* the other side's memory is not mapped here: every call takes the slow path (net.h) */
     NOTICE_GROWN = 0x2000, /* writer: an answer about growth is there; the writer's own calls clear it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
@@ -123,6 +124,7 @@ struct rch {
     pthread_mutex_t mutex;     /* thread_sync */
 
     struct growth *growth; /* grow.c; NULL: the heap does not grow */
+    struct net *net;       /* net.h; NULL: the other side's memory is mapped */
 
     struct store_end end;
     uint64_t bye_final;
@@ -173,6 +175,7 @@ void join_tick(void);                                         /* ends in event m
 int join_ask_events(struct rch *ch);                          /* passes ch->event_arm to the writer */
 int join_complete(struct rch *ch, int64_t deadline);          /* writer, MET → JOINED; R_PENDING */
 void join_fail(struct rch *ch, int code, const char *reason); /* FAILED here, and told to the peer */
+void join_kick(struct rch *ch, uint64_t number);              /* writer over a network, event mode */
 void notice_set(struct rch *ch, uint32_t bits);               /* ors them in, and wakes who waits at this end */
 /* What the peer has pending with us, for a deadline's sentence: never NULL. Buffer of the calling thread. */
 const char *join_pending(const struct rch *ch);
@@ -194,7 +197,8 @@ enum message {
     MESSAGE_EVENT_ACK,
     MESSAGE_BTL,
     MESSAGE_GROW,
-    MESSAGE_GROWN
+    MESSAGE_GROWN,
+    MESSAGE_KICK
 };
 
 /* ---- common.c: what every slow path needs ---- */
@@ -255,11 +259,33 @@ enum credit_need {
     NEED_MEMORY, /* the heap, or the bound on messages outstanding (sync_queue) */
 };
 int credit_fetch(struct rch *ch, enum credit_need need); /* 0, or -EPROTO: what the reader says cannot be */
+int credit_apply(struct rch *ch);                        /* over a network: all that the mirror says */
 
 /* ---- read.c ---- */
-bool unheard_message(const struct rch *ch); /* the writer is joined and has written, this end is not joined yet */
+bool unheard_message(struct rch *ch);            /* the writer is joined and has written, this end is not joined yet */
+bool reader_message_there(struct rch *ch);       /* rread would not wait for one. Joined */
+uint64_t reader_delivered(const struct rch *ch); /* messages that rread has returned */
+/* Takes the message of a slot that is complete, and that nobody changes, out of the ring. */
+int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d);
 
 /* ---- write.c ---- */
+/* A block has been handed over: one more is out. */
+static FORCE_INLINE void writer_count_block(struct writer *w, struct rdesc *d)
+{
+    d->state = DESC_SENT;
+    if (w->table.entry == NULL) {
+        d->link = NULL;
+        if (w->newest != NULL)
+            w->newest->link = d;
+        else
+            w->oldest = d;
+        w->newest = d;
+    }
+    w->heap_sent++;
+    w->units_out += d->units;
+    if (UNLIKELY(w->units_out >= w->units_look))
+        w->look_at = 0; /* behind this message */
+}
 int write_unalloc(struct rch *ch, struct rdesc *d); /* rfree of the writer */
 
 /* ---- check.c: RMALLOC_DEBUG ---- */

@@ -162,6 +162,8 @@ static void aim(struct rch *ch, struct waiter *w)
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
 
     w->word = own_wake_word(ch, notice);
+    if (ch->net != NULL && (notice & (NOTICE_JOINED | NOTICE_MET)) != 0)
+        w->word = NULL; /* nobody wakes through a network: naps, and a look after each */
     w->fences = (notice & NOTICE_JOINED) == 0 || ch->fences;
     if (ch->died != 0)
         w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */

@@ -10,7 +10,9 @@
  *   block: a prefix of the heap messages, applied to the writer's own FIFO of blocks, oldest slot first (thesis §4.4.1);
  *   tag, channel: indexes of blocks, in the order in which the reader has freed them (thesis §4.4.2).
  */
-#include "rpipe/channel.h"
+#include "rpipe/net.h"
+
+#include "sync/seal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -76,6 +78,20 @@ static int fetch_prefix(struct rch *ch)
     return 0;
 }
 
+static bool next_reverse(struct rch *ch, uint32_t *block)
+{
+    struct writer *w = &ch->w;
+    struct slot copy;
+
+    if (ch->net == NULL)
+        return reverse_next(w->reverse, &w->back, w->heap_applied + 1, block);
+    if (!seal_open(&w->reverse[w->back.at], w->heap_applied + 1, &copy))
+        return false;
+    *block = copy.block;
+    ring_cursor_advance(&w->back);
+    return true;
+}
+
 /*
  * Takes blocks back that are named by tags or slots. Each step takes one that is out: so it ends after as many, whatever the
  * reader does meanwhile. `all`: also those in a line that the reader is still writing.
@@ -86,7 +102,7 @@ static int fetch_named(struct rch *ch, bool all)
     uint32_t block;
 
     while (w->reverse != NULL
-               ? reverse_next(w->reverse, &w->back, w->heap_applied + 1, &block)
+               ? next_reverse(ch, &block)
                : (all || tag_line_is_full(ch->credit, &w->back)) && tag_next(ch->credit, &w->back, &block)) {
         struct rdesc *d = block_table_take(&w->table, block);
 
@@ -125,12 +141,25 @@ static int fetch_slots(struct rch *ch)
     return 0;
 }
 
+int credit_apply(struct rch *ch)
+{
+    struct writer *w = &ch->w;
+    int rc = fetch_slots(ch);
+
+    if (rc == 0)
+        rc = ch->cfg.sync == NET_SYNC_BLOCKS ? fetch_prefix(ch) : fetch_named(ch, true);
+    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+    return rc;
+}
+
 int credit_fetch(struct rch *ch, enum credit_need need)
 {
     struct writer *w = &ch->w;
     uint64_t limit = w->limit;
     int rc = 0;
 
+    if (ch->net != NULL)
+        return net_credit_fetch(ch, need);
     ch->credit_fetches++;
     if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
         rc = fetch_slots(ch);

@@ -32,8 +32,6 @@ void event_watch(int change)
 bool event_drain(struct rch *ch, bool joined)
 {
     char bytes[256];
-    uint64_t nread = ch->r.nread;
-
     if (joined && !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with hear_event_ack */
         return false;
     while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
@@ -41,11 +39,11 @@ bool event_drain(struct rch *ch, bool joined)
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
     if (!joined)
         return false;
-    if (ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1)) {
+    if (reader_message_there(ch)) {
         channel_kick(ch);
         return true;
     }
-    if (atomic_load_explicit(&ch->r.want, memory_order_relaxed) > nread)
+    if (atomic_load_explicit(&ch->r.want, memory_order_relaxed) > reader_delivered(ch))
         channel_kick(ch); /* it is under way */
     return false;
 }

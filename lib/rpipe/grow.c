@@ -16,6 +16,8 @@
  */
 #include "rpipe/grow.h"
 
+#include "rpipe/net.h"
+
 #include "bootstrap/control.h"
 #include "util/log.h"
 
@@ -36,7 +38,8 @@ struct grown {
     uint64_t begin, end; /* offsets in the heap, bytes */
     char *base;
     struct btl_piece piece;   /* of the end whose memory it is, */
-    struct btl_remote remote; /* or of the other */
+    struct btl_remote remote; /* or of the other, */
+    struct btl_piece mirror;  /* and over a network what stands for it here */
 };
 
 struct growth {
@@ -102,6 +105,8 @@ void grow_release(struct rch *ch)
     for (i = 0; g != NULL && i < GROWTHS_MOST; i++) {
         if (g->at[i].remote.window != NULL)
             ch->ops->detach(ch->btl, &g->at[i].remote);
+        if (g->at[i].mirror.slab != NULL)
+            ch->ops->free(ch->btl, &g->at[i].mirror);
         if (g->at[i].piece.slab != NULL)
             ch->ops->free(ch->btl, &g->at[i].piece);
     }
@@ -121,6 +126,23 @@ static struct grow_note note_of(const struct rch *ch, uint64_t k, uint64_t bytes
                               .side = (uint32_t)config_side(&ch->cfg),
                               .k = k,
                               .bytes = bytes};
+}
+
+/* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
+static int reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key, uint64_t bytes, char *why,
+                         size_t why_bytes)
+{
+    uint32_t access = heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
+    int rc = 0;
+
+    if (s->remote.window == NULL)
+        rc = ch->ops->attach(ch->btl, ch->peer, key, piece_bytes(ch, bytes), access, &s->remote, why, why_bytes);
+    if (rc == 0 && ch->net != NULL && s->mirror.slab == NULL)
+        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
+                            why_bytes);
+    if (rc == 0)
+        s->base = ch->net != NULL ? s->mirror.base : s->remote.base;
+    return rc;
 }
 
 /* ---- the writer's thread ---- */
@@ -205,11 +227,11 @@ static int take_up(struct rch *ch)
     char why[256] = "the heap cannot take up the segment";
     int rc = 0;
 
-    if (heap_is_readers(ch) && s->remote.window == NULL)
-        rc = ch->ops->attach(ch->btl, ch->peer, &g->key, piece_bytes(ch, bytes), BTL_PEER_WRITES, &s->remote, why,
-                             sizeof(why));
+    if (heap_is_readers(ch))
+        rc = reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
+    else
+        s->base = s->piece.base;
     if (rc == 0) {
-        s->base = heap_is_readers(ch) ? s->remote.base : s->piece.base;
         rc = heap_grow(ch->w.heap, s->base, bytes);
     }
     if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
@@ -323,21 +345,20 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     struct grown *s = &g->at[n->k - 1];
     int rc;
 
+    /* it may take long: no other end should have to wait. The end stays: its users are counted */
+    atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
+    store_unlock();
     if (heap_is_readers(ch)) {
-        /* it may take long: no other end should have to wait. The end stays: its users are counted */
-        atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
-        store_unlock();
         rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
                             &s->piece, why, why_bytes);
-        store_lock();
-        atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
+        s->base = s->piece.base;
     } else {
-        rc = ch->ops->attach(ch->btl, ch->peer, &n->key, piece_bytes(ch, n->bytes), BTL_PEER_READS, &s->remote, why,
-                             why_bytes);
+        rc = reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
     }
+    store_lock();
+    atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
     if (rc != 0)
         return rc;
-    s->base = heap_is_readers(ch) ? s->piece.base : s->remote.base;
     s->begin = g->total;
     s->end = g->total + n->bytes;
     g->total = s->end;
@@ -429,15 +450,32 @@ uint32_t grow_refresh(struct rch *ch)
     return count;
 }
 
+/* The segment of an offset that lies in one; `count` of them are known. */
+static struct grown *segment_of(struct growth *g, uint32_t count, uint64_t offset)
+{
+    while (g != NULL && count-- > 0)
+        if (offset >= g->at[count].begin && offset < g->at[count].end)
+            return &g->at[count];
+    return NULL;
+}
+
+bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
+{
+    struct growth *g = ch->growth;
+    struct grown *s = g != NULL ? segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset) : NULL;
+
+    if (s == NULL)
+        return false;
+    t->remote = &s->remote;
+    t->piece = &s->mirror;
+    t->remote_offset = t->offset = offset - s->begin;
+    return true;
+}
+
 void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
 {
     struct growth *g = ch->growth;
-    uint32_t i;
+    struct grown *s = g != NULL ? segment_of(g, grow_refresh(ch), offset) : NULL;
 
-    if (g == NULL)
-        return NULL;
-    for (i = grow_refresh(ch); i-- > 0;)
-        if (offset >= g->at[i].begin && offset < g->at[i].end)
-            return size <= g->at[i].end - offset ? g->at[i].base + (offset - g->at[i].begin) : NULL;
-    return NULL;
+    return s != NULL && size <= s->end - offset ? s->base + (offset - s->begin) : NULL;
 }

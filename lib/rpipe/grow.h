@@ -33,6 +33,10 @@ uint32_t grow_refresh(struct rch *ch); /* takes note of new segments: how many t
 /* A message beyond the first segment: where it lies; NULL: nowhere. */
 void *grow_find(struct rch *ch, uint64_t offset, uint64_t size) NOINLINE;
 
+/* ---- both, over a network ---- */
+/* Where an offset beyond the first segment lies: fills all of t but its length. False: nowhere. */
+bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t);
+
 /* ---- service thread: store lock held ---- */
 bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side);
 void grow_hear_question(struct rch *ch,

@@ -8,6 +8,7 @@
 #include "rpipe/half.h"
 
 #include "rpipe/grow.h"
+#include "rpipe/net.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ struct half {
     char btl[BTL_NAME_MAX];
     struct btl_key ring, credit, heap, reverse;
     uint64_t max_alloc_size, reserved;
+    struct btl_address address; /* of the line, where the backend has lines */
 };
 static_assert(sizeof(struct half) == HALF_BYTES, "on the wire");
 static_assert(offsetof(struct half, side) == 16, "what half_identify reads stays where it is in every version");
@@ -36,7 +38,7 @@ static bool owns_heap(const struct rch *ch)
 }
 
 /* Whole units, so that a piece of a slab is aligned to a unit; at least a line. */
-static size_t heap_piece_bytes(const rmalloc_config_t *cfg)
+size_t half_heap_bytes(const rmalloc_config_t *cfg)
 {
     uint64_t unit = cfg->allocator.unit_size < CACHE_LINE ? CACHE_LINE : cfg->allocator.unit_size;
 
@@ -72,16 +74,19 @@ static int allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct b
     return rc;
 }
 
-static size_t reverse_bytes(const rmalloc_config_t *cfg) { return cfg->sync_queue * sizeof(struct slot); }
+size_t half_reverse_bytes(const rmalloc_config_t *cfg) { return cfg->sync_queue * sizeof(struct slot); }
 
-static uint32_t tags(const rmalloc_config_t *cfg) { return cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0; }
+size_t half_credit_bytes(const rmalloc_config_t *cfg)
+{
+    return credit_area_bytes(cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0);
+}
 
 static int allocate_writer(struct rch *ch, char *why, size_t why_bytes)
 {
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = allocate_zero(ch, reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_piece, why, why_bytes);
+        rc = allocate_zero(ch, half_reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_piece, why, why_bytes);
     if (rc == 0 && owns_heap(ch))
         rc = make_heap(ch, ch->heap_piece.base, why, why_bytes);
     ch->w.reverse = ch->reverse_piece.base;
@@ -92,10 +97,12 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
     uint32_t access = reader ? BTL_PEER_WRITES : BTL_PEER_READS;
-    int rc;
+    int rc = net_open(ch, why, why_bytes);
 
+    if (rc != 0)
+        return rc;
     if (owns_heap(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, heap_piece_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece,
+        rc = ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece,
                             why, why_bytes);
         if (rc != 0)
             return rc;
@@ -104,7 +111,7 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
         return allocate_writer(ch, why, why_bytes);
     rc = allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_piece, why, why_bytes);
     if (rc == 0)
-        rc = allocate_zero(ch, credit_area_bytes(tags(&ch->cfg)), BTL_PEER_READS, &ch->credit_piece, why, why_bytes);
+        rc = allocate_zero(ch, half_credit_bytes(&ch->cfg), BTL_PEER_READS, &ch->credit_piece, why, why_bytes);
     if (rc != 0)
         return rc;
     ch->ring = ch->ring_piece.base;
@@ -146,6 +153,8 @@ void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES])
         .reverse = ch->reverse_piece.key,
     };
 
+    if (ch->net != NULL)
+        h.address = ch->net->address;
     strncpy(h.btl, ch->ops->name, sizeof(h.btl) - 1);
     memcpy(blob, &h, sizeof(h));
 }
@@ -219,17 +228,17 @@ static int attach_all(struct rch *ch, const struct half *h, char *why, size_t wh
     int rc = 0;
 
     if (!owns_heap(ch))
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, heap_piece_bytes(&ch->cfg),
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, half_heap_bytes(&ch->cfg),
                              writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
     if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, half_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
                              &ch->reverse_remote, why, why_bytes);
     if (rc != 0 || !writer)
         return rc;
     rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote,
                          why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, credit_area_bytes(tags(&ch->cfg)), BTL_PEER_READS,
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, half_credit_bytes(&ch->cfg), BTL_PEER_READS,
                              &ch->credit_remote, why, why_bytes);
     return rc;
 }
@@ -249,17 +258,19 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
         rc = compare(ch, &h, why, why_bytes);
     if (rc == 0)
         rc = attach_all(ch, &h, why, why_bytes);
+    if (rc == 0 && ch->net != NULL)
+        rc = ch->ops->line_connect(ch->net->line, &h.address, why, why_bytes);
     if (rc == 0 && config_side(&ch->cfg) == SIDE_WRITER) {
         if (!owns_heap(ch))
-            rc = make_heap(ch, ch->heap_remote.base, why, why_bytes);
+            rc = make_heap(ch, ch->net != NULL ? ch->net->heap.base : ch->heap_remote.base, why, why_bytes);
         if (rc == 0) {
-            ch->ring = ch->ring_remote.base;
-            ch->credit = ch->credit_remote.base;
+            ch->ring = ch->net != NULL ? ch->net->ring.base : ch->ring_remote.base;
+            ch->credit = ch->net != NULL ? ch->net->credit.base : ch->credit_remote.base;
         }
     } else if (rc == 0) {
-        ch->r.reverse = ch->reverse_remote.base;
+        ch->r.reverse = ch->net != NULL ? ch->net->reverse.base : ch->reverse_remote.base;
         if (!owns_heap(ch))
-            ch->r.heap_base = ch->heap_remote.base;
+            ch->r.heap_base = ch->net != NULL ? ch->net->heap.base : ch->heap_remote.base;
     }
     return rc;
 }
@@ -280,6 +291,7 @@ void half_release(struct rch *ch)
         check_forget(ch);
     desc_pool_destroy(&ch->pool);
     if (ch->ops != NULL) {
+        net_close_line(ch);
         grow_release(ch);
         ch->ops->detach(ch->btl, &ch->heap_remote);
         ch->ops->detach(ch->btl, &ch->credit_remote);
@@ -289,6 +301,7 @@ void half_release(struct rch *ch)
         free_piece(ch, &ch->credit_piece);
         free_piece(ch, &ch->ring_piece);
         free_piece(ch, &ch->reverse_piece);
+        net_free_mirrors(ch);
     }
     if (ch->cfg.thread_sync)
         pthread_mutex_destroy(&ch->mutex);

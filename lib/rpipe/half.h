@@ -7,13 +7,18 @@
 
 #include "rpipe/channel.h"
 
-#define HALF_BYTES 192
+#define HALF_BYTES 304
 
 struct half_id {
     enum side side; /* of the sender */
     int op;
     uint32_t ctx, incarnation;
 };
+
+/* Bytes of the pieces: the same at both ends, and in mirrors. */
+size_t half_heap_bytes(const rmalloc_config_t *cfg);
+size_t half_credit_bytes(const rmalloc_config_t *cfg);
+size_t half_reverse_bytes(const rmalloc_config_t *cfg);
 
 int half_allocate(struct rch *ch, char *why, size_t why_bytes); /* the pieces that the peer will need */
 void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES]);

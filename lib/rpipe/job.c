@@ -172,14 +172,17 @@ int rpipe_init(int *rank, int *nranks)
 
 /* ---- rexit ---- */
 
-static void close_all(void)
+static void close_all(int64_t deadline)
 {
     struct rch *ch;
     size_t cursor = 0;
 
-    while ((ch = ends_next(&cursor)) != NULL)
-        if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_CLOSED) == 0)
-            (void)rpipe_close(ch);
+    while ((ch = ends_next(&cursor)) != NULL) {
+        if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_CLOSED) != 0)
+            continue;
+        ch->timeout_ms = deadline_left_ms(deadline, -1); /* one deadline for all */
+        (void)rpipe_close(ch);
+    }
 }
 
 /* The service thread has ended: whatever still waits for a bye will not get one. */
@@ -211,7 +214,7 @@ int rpipe_exit(void)
         pthread_mutex_unlock(&lock);
         return job_refuses("rexit");
     }
-    close_all();
+    close_all(deadline);
     rc = collect_leave(deadline);
     if (rc != 0)
         error_set(

@@ -13,6 +13,7 @@
 #include "rpipe/channel.h"
 #include "rpipe/grow.h"
 #include "rpipe/half.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/control.h"
 #include "util/log.h"
@@ -104,8 +105,9 @@ static void events_on(struct rch *ch, int fd)
 {
     struct note n;
 
-    if (ch->event_arm >= 0) { /* asked twice */
-        close(fd);
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_EVENT) != 0) { /* asked twice */
+        if (fd >= 0)
+            close(fd);
         return;
     }
     ch->event_arm = fd;
@@ -138,11 +140,15 @@ int join_complete(struct rch *ch, int64_t deadline)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
     int64_t slice = deadline == DEADLINE_NOW ? DEADLINE_NOW : clock_now() + WAIT_SLICE_MS * NS_PER_MS;
+    int rc;
 
     if ((notice & (NOTICE_MET | NOTICE_JOINED)) != NOTICE_MET)
         return (notice & NOTICE_JOINED) != 0 ? 0 : R_PENDING;
     if (control_flush(ch->peer, slice < deadline ? slice : deadline) != 0)
         return R_PENDING;
+    rc = net_up(ch);
+    if (rc != 0)
+        return rc;
     atomic_fetch_or_explicit(&ch->notice, NOTICE_JOINED, memory_order_acq_rel); /* never neither of the two */
     atomic_fetch_and_explicit(&ch->notice, ~(uint32_t)NOTICE_MET, memory_order_relaxed);
     return 0;
@@ -174,7 +180,8 @@ int join_open(struct rch *ch)
     }
     store_register(m, &ch->end);
     atomic_store_explicit(&ch->notice,
-                          side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) | (ch->checked ? NOTICE_CHECKED : 0u),
+                          side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) | (ch->checked ? NOTICE_CHECKED : 0u) |
+                              (ch->net != NULL ? NOTICE_NET : 0u),
                           memory_order_release);
     half_make(ch, blob);
     half = store_find_half(m, ch->end.incarnation);
@@ -192,7 +199,7 @@ int join_open(struct rch *ch)
     if (half != NULL) { /* a peer that is gone has taken along the memory that its half names */
         if (rc == 0)
             join(ch, half->blob, half->bytes);
-        if (half->event_fd >= 0 && rc == 0)
+        if (half->events && rc == 0)
             events_on(ch, half->event_fd);
         else if (half->event_fd >= 0)
             close(half->event_fd);
@@ -345,13 +352,16 @@ static bool hear_event_on(int from, const struct note *n, int fd)
     if (m == NULL || m->side != SIDE_WRITER)
         return false;
     if (ch != NULL && !is_closed(ch)) {
+        if (fd < 0 && ch->net == NULL)
+            return false; /* it stays readable, which is allowed */
         events_on(ch, fd);
         return true;
     }
     half = ch == NULL ? store_find_half(m, n->incarnation) : NULL;
-    if (half == NULL || half->event_fd >= 0)
+    if (half == NULL || half->events)
         return false;
     half->event_fd = fd;
+    half->events = true;
     return true;
 }
 
@@ -364,6 +374,19 @@ static void hear_event_ack(int from, const struct note *n)
     /* first what is owed, then that the mode is on, then what wakes: rread reads them in the other order (acquire) */
     atomic_store_explicit(&ch->r.want, n->number, memory_order_relaxed);
     atomic_store_explicit(&ch->r.acked, true, memory_order_release);
+    channel_kick(ch);
+}
+
+/* So much has been written over a network: it is here, or will be. */
+static void hear_kick(int from, const struct note *n)
+{
+    struct rch *ch = open_end(store_meeting(from, other((enum side)n->side), n->ctx, false), n->incarnation);
+
+    if (ch == NULL || is_closed(ch) || ch->event_arm < 0 || config_side(&ch->cfg) != SIDE_READER)
+        return;
+    /* first what is owed, then what wakes: as in hear_event_ack */
+    if (n->number > atomic_load_explicit(&ch->r.want, memory_order_relaxed))
+        atomic_store_explicit(&ch->r.want, n->number, memory_order_relaxed);
     channel_kick(ch);
 }
 
@@ -410,10 +433,12 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
             hear_bye(from, &n);
         else if (type == MESSAGE_FAIL)
             hear_fail(from, &n);
-        else if (type == MESSAGE_EVENT_ON && nfds == 1 && fds[0] >= 0) /* else it stays readable, which is allowed */
-            kept = hear_event_on(from, &n, fds[0]);
+        else if (type == MESSAGE_EVENT_ON && nfds <= 1)
+            kept = hear_event_on(from, &n, nfds == 1 ? fds[0] : -1);
         else if (type == MESSAGE_EVENT_ACK)
             hear_event_ack(from, &n);
+        else if (type == MESSAGE_KICK)
+            hear_kick(from, &n);
     } else {
         log_warn("rank %d sends a message of type %u that this version does not understand", from, type);
     }
@@ -467,7 +492,14 @@ int join_ask_events(struct rch *ch)
 {
     struct note n = note_of(ch, 0);
 
-    return ch->late ? 0 : post_note(MESSAGE_EVENT_ON, ch->peer, &n, &ch->event_arm);
+    return ch->late ? 0 : post_note(MESSAGE_EVENT_ON, ch->peer, &n, ch->net == NULL ? &ch->event_arm : NULL);
+}
+
+void join_kick(struct rch *ch, uint64_t number)
+{
+    struct note n = note_of(ch, number);
+
+    (void)post_note(MESSAGE_KICK, ch->peer, &n, NULL); /* a peer that is gone waits for nothing */
 }
 
 /* ---- for the sentence of a deadline ---- */

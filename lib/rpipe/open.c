@@ -5,6 +5,7 @@
 #include "rpipe/channel.h"
 #include "rpipe/grow.h"
 #include "rpipe/half.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/control.h"
 #include "util/settings.h"
@@ -149,7 +150,7 @@ static int close_attempt(struct rch *ch, void *arguments)
     (void)arguments;
     if ((notice & NOTICE_WRITER) != 0) {
         final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-        if ((notice & NOTICE_JOINED) != 0) {
+        if ((notice & (NOTICE_JOINED | NOTICE_NET)) == NOTICE_JOINED) {
             /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
             /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
             atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
@@ -158,13 +159,27 @@ static int close_attempt(struct rch *ch, void *arguments)
                 channel_kick(ch);
         }
     }
+    net_forget_fetched(ch);
     join_close(ch, final);
     return 0;
 }
 
+static int settle_attempt(struct rch *ch, void *arguments)
+{
+    (void)arguments;
+    return net_settle(ch);
+}
+
 int rpipe_close(rch_t ch)
 {
-    int rc = channel_refuses(ch, "rclose", 0);
+    static const struct awaited awaited = {"proof that everything has arrived", 0};
+    int rc = channel_refuses(ch, "rclose", 0), settled = 0, closed;
 
-    return rc != 0 ? rc : channel_once(ch, close_attempt, NULL);
+    if (rc != 0)
+        return rc;
+    /* over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back */
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_NET) != 0)
+        settled = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL);
+    closed = channel_once(ch, close_attempt, NULL);
+    return closed != 0 ? closed : settled == -ETIMEDOUT ? settled : 0;
 }

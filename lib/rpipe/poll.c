@@ -5,7 +5,7 @@
  * Looks only, takes nothing, so that it needs no lock. Beyond spinning and yielding it naps (at most 1 ms): a thread can
  * sleep on one wake word, not on many, and the pipes need not even be of one backend.
  */
-#include "rpipe/channel.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/control.h"
 
@@ -16,16 +16,35 @@
 static bool is_ready(struct rch *ch)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
-    uint64_t nread = ch->r.nread;
 
     if ((notice & (NOTICE_FAILED | NOTICE_CLOSED | NOTICE_LEFT)) != 0)
         return true;
     if ((notice & NOTICE_JOINED) == 0)
         return (notice & NOTICE_BYE) != 0 || unheard_message(ch) || channel_peer_died(ch, notice);
-    if (ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1))
+    if (reader_message_there(ch))
         return true;
+    if (ch->net != NULL)
+        return ((notice & NOTICE_BYE) != 0 && reader_delivered(ch) >= ch->bye_final) ||
+               (ch->net->failed_at != 0 && net_failed(ch, "rpipe_poll") != R_PENDING) || channel_peer_died(ch, notice);
     return (notice & NOTICE_BYE) != 0 || atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
            channel_peer_died(ch, notice);
+}
+
+static int ready_attempt(struct rch *ch, void *arguments)
+{
+    *(bool *)arguments = is_ready(ch);
+    return 0;
+}
+
+/* Over a network a look drives the line, and takes slots: under the lock, where there is one. */
+static bool is_ready_now(struct rch *ch)
+{
+    bool ready = true;
+
+    if (ch->net == NULL)
+        return is_ready(ch);
+    (void)channel_once(ch, ready_attempt, &ready); /* closed meanwhile: rread will say so */
+    return ready;
 }
 
 static bool look(const rch_t *ch, int n, int *ready)
@@ -34,7 +53,7 @@ static bool look(const rch_t *ch, int n, int *ready)
     int i;
 
     for (i = 0; i < n; i++)
-        if (is_ready(ch[i])) {
+        if (is_ready_now(ch[i])) {
             if (!any && i > 0) /* outputs only on success */
                 for (int j = 0; j < i; j++)
                     ready[j] = 0;

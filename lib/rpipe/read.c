@@ -8,8 +8,10 @@
  */
 #include "rpipe/channel.h"
 #include "rpipe/grow.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/control.h"
+#include "sync/seal.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -64,7 +66,7 @@ static FORCE_INLINE int take_heap(struct rch *ch, struct rdesc *d, const struct 
 }
 
 /* The next slot is full (acquire): takes its message. */
-static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot *s, raddr_t *out, size_t *size)
+static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot *s, raddr_t *out, size_t *size)
 {
     struct reader *r = &ch->r;
     struct rdesc *d = desc_take(&ch->pool);
@@ -107,14 +109,39 @@ static FORCE_INLINE int read_take(struct rch *ch, const char *call, struct slot 
     return 0;
 }
 
+int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d) { return take(ch, call, s, d, NULL); }
+
+bool reader_message_there(struct rch *ch)
+{
+    if (ch->net != NULL)
+        return net_message_there(ch);
+    return ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
+}
+
+uint64_t reader_delivered(const struct rch *ch) { return ch->r.nread - (ch->net != NULL ? ch->net->fetch_count : 0); }
+
 /* ---- when there is no message ---- */
+
+/* Over a network: the number comes with the bye, and what it counts may still be on its way. */
+static int at_end_of_line(struct rch *ch, uint32_t notice)
+{
+    if ((notice & NOTICE_BYE) == 0 || reader_delivered(ch) < ch->bye_final)
+        return 0;
+    if (reader_delivered(ch) == ch->bye_final)
+        return 1;
+    return nonsense(ch, "has been read, though the peer has written fewer (read, announced)", ch->r.nread,
+                    ch->bye_final);
+}
 
 /* 0: still open; 1: closed, and everything has been read; or an error */
 static int at_end(struct rch *ch, uint32_t notice)
 {
-    /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
-    uint64_t nread = ch->r.nread, final = atomic_load_explicit(&ch->ring->control.final, memory_order_acquire);
+    uint64_t nread = ch->r.nread, final;
 
+    if (ch->net != NULL)
+        return at_end_of_line(ch, notice);
+    /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
+    final = atomic_load_explicit(&ch->ring->control.final, memory_order_acquire);
     if (final == 0 && (notice & NOTICE_BYE) != 0)
         final = ch->bye_final + 1; /* it closed before it was joined: the line was out of its reach */
     if (final == 0 || ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1))
@@ -141,10 +168,10 @@ static int no_more(struct rch *ch, const char *call, uint32_t notice)
         return fail(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
     }
     if (channel_peer_died(ch, notice)) {
-        if ((notice & NOTICE_JOINED) != 0 && ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1))
+        if ((notice & NOTICE_JOINED) != 0 && reader_message_there(ch))
             return R_PENDING; /* look again: the last thing that it did */
         return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu", call,
-                    ch->peer, (unsigned long long)ch->r.nread);
+                    ch->peer, (unsigned long long)reader_delivered(ch));
     }
     if ((notice & NOTICE_LEFT) != 0)
         return fail(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
@@ -166,9 +193,14 @@ static int checked(struct rch *ch, struct rdesc *d)
 }
 
 /* This end is not joined. An end that was opened to a peer that is gone has no ring. */
-bool unheard_message(const struct rch *ch)
+bool unheard_message(struct rch *ch)
 {
-    return !ch->late && ch->ring != NULL && ring_slot_ready(&ch->ring->slot[0], 1);
+    if (ch->late || ch->ring == NULL)
+        return false;
+    if (ch->net == NULL)
+        return ring_slot_ready(&ch->ring->slot[0], 1);
+    (void)ch->ops->progress(ch->net->line);
+    return seal_promises(&ch->ring->slot[0], 1);
 }
 
 /*
@@ -187,6 +219,13 @@ static NOINLINE uint32_t await_half(struct rch *ch, uint32_t notice)
     return notice;
 }
 
+static int take_next(struct rch *ch, const char *call, raddr_t *d, size_t *size)
+{
+    if (ch->net != NULL)
+        return net_take(ch, call, d, size);
+    return take(ch, call, &ch->ring->slot[ch->r.nread & ch->mask], d, size);
+}
+
 static int read_attempt(struct rch *ch, void *arguments)
 {
     struct read_arguments *a = arguments;
@@ -197,15 +236,17 @@ static int read_attempt(struct rch *ch, void *arguments)
     if ((notice & NOTICE_JOINED) == 0 && unheard_message(ch))
         notice = await_half(ch, notice);
     joined = (notice & NOTICE_JOINED) != 0;
-    there = joined && ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
-    if (!there && (notice & NOTICE_EVENT) != 0) {
+    there = joined && ch->net == NULL && reader_message_there(ch);
+    if (joined && ch->net != NULL && (notice & NOTICE_FAILED) == 0)
+        rc = net_take(ch, a->call, &a->d, &a->size);
+    if (!there && rc == R_PENDING && (notice & NOTICE_EVENT) != 0) {
         there = event_drain(ch, joined);
         notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* what else kicked, and has been drained */
         if (!joined && (notice & NOTICE_JOINED) != 0)
             return read_attempt(ch, arguments);
     }
     if (there && (notice & NOTICE_FAILED) == 0)
-        rc = read_take(ch, a->call, &ch->ring->slot[ch->r.nread & ch->mask], &a->d, &a->size);
+        rc = take_next(ch, a->call, &a->d, &a->size);
     if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
         rc = checked(ch, a->d);
     if (rc != R_PENDING)
@@ -254,13 +295,13 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
     s = &ch->ring->slot[next & ch->mask];
     if (LIKELY(ring_slot_ready(s, next + 1))) {
         __builtin_prefetch(&ch->ring->slot[(next + READ_AHEAD) & ch->mask]);
-        return read_take(ch, call, s, d, size);
+        return take(ch, call, s, d, size);
     }
     if (!wait)
         return read_slow(ch, call, d, size, wait);
     do {
         if (LIKELY(ring_slot_ready(s, next + 1)))
-            return read_take(ch, call, s, d, size);
+            return take(ch, call, s, d, size);
         cpu_pause();
     } while (--looks > 0);
     return read_slow(ch, call, d, size, wait);
@@ -311,7 +352,9 @@ static inline void publish_block(struct rch *ch, struct rdesc *d)
     desc_put(&ch->pool, d);
     r->heap_freed++;
     /* both are releases: the user's last look at the memory comes before the writer's next store there */
-    if (r->reverse != NULL)
+    if (UNLIKELY(ch->net != NULL && r->reverse != NULL))
+        net_name_block(ch, block);
+    else if (r->reverse != NULL)
         reverse_append(r->reverse, &r->back, r->heap_freed, block);
     else
         tag_append(ch->credit, &r->back, block);

@@ -40,9 +40,9 @@ static int stats_attempt(struct rch *ch, void *arguments)
         st->returned = ch->w.heap_applied;
         st->heap_used = heap != NULL ? heap_bytes_used(heap) : 0;
     } else {
-        st->messages = ch->r.nread;
+        st->messages = reader_delivered(ch);
         st->inline_messages = ch->r.nread - ch->r.heap_read;
-        st->held = ch->r.held;
+        st->held = ch->r.held - (ch->r.nread - st->messages);
         st->heap_used = ch->r.units_held * unit;
         st->returned = ch->r.heap_freed;
     }

@@ -10,6 +10,7 @@
  */
 #include "rpipe/channel.h"
 #include "rpipe/grow.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/control.h"
 
@@ -265,7 +266,10 @@ void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
 
 static NOINLINE void kick_if_event(struct rch *ch)
 {
-    channel_kick(ch);
+    if (ch->net != NULL)
+        join_kick(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
+    else
+        channel_kick(ch);
     ch->wakes++;
 }
 
@@ -284,23 +288,10 @@ static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct 
     s->heap.offset = d->offset;
     s->heap.size = bytes;
     s->kind = SLOT_HEAP;
-    d->state = DESC_SENT;
-    if (w->table.entry != NULL) {
+    if (w->table.entry != NULL)
         s->block = block_table_put(&w->table, d);
-        ring_slot_publish(s, sent + 1);
-    } else {
-        d->link = NULL;
-        ring_slot_publish(s, sent + 1);
-        if (w->newest != NULL)
-            w->newest->link = d;
-        else
-            w->oldest = d;
-        w->newest = d;
-    }
-    w->heap_sent++;
-    w->units_out += d->units;
-    if (UNLIKELY(w->units_out >= w->units_look))
-        w->look_at = 0; /* behind this message */
+    ring_slot_publish(s, sent + 1);
+    writer_count_block(w, d);
 }
 
 /* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
@@ -379,6 +370,8 @@ static int write_attempt(struct rch *ch, void *arguments)
     if ((notice & NOTICE_JOINED) == 0 &&
         (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
         return rc;
+    if (ch->net != NULL && (rc = net_drive(ch, a->call)) != 0)
+        return rc;
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (sent == ch->w.limit && (rc = credit_fetch(ch, NEED_SLOT)) != 0)
         return rc;
@@ -394,7 +387,12 @@ static int write_attempt(struct rch *ch, void *arguments)
                                : "message given back by the reader, who holds as many as sync_queue allows,";
         return R_PENDING;
     }
-    write_publish(ch, a->d, bytes, sent);
+    if (ch->net == NULL)
+        write_publish(ch, a->d, bytes, sent);
+    else if ((rc = net_publish(ch, a->call, a->d, bytes, sent)) != 0) {
+        a->awaited.what = "room in the queues of the network";
+        return rc;
+    }
     if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
         kick_if_event(ch);
     if (sent + 1 >= ch->w.look_at)

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net.c: the line of an end, and its mirrors: opening, connecting, driving, failing, releasing (doc/network.md).
+ *
+ * Invariants
+ * 1. ch->net is set before the end is registered, and is released with it: NOTICE_NET is there exactly if it is.
+ * 2. The line belongs to the end's user; the service thread only connects it (join), and releases it when the end is closed
+ *    and nobody is inside a call.
+ * 3. A piece is given back after the line has been closed: so nothing that was asked for can reach it any more.
+ */
+#include "rpipe/net.h"
+
+#include "rpipe/grow.h"
+#include "rpipe/half.h"
+
+#include "bootstrap/control.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A line that fails is often the first notice of a peer that has died or left; the control network says which, in this time. */
+#define NEWS_NS (2000 * NS_PER_MS)
+
+/* ---- opening ---- */
+
+static int mirror(struct rch *ch, size_t bytes, struct btl_piece *piece, char *why, size_t why_bytes)
+{
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, piece, why, why_bytes);
+
+    if (rc == 0)
+        memset(piece->base, 0, bytes); /* tags of the past must not be taken for tags of the future */
+    return rc;
+}
+
+static int mirror_heap(struct rch *ch, char *why, size_t why_bytes)
+{
+    return ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), BTL_LOCAL, ch->cfg.huge_pages, &ch->net->heap,
+                          why, why_bytes);
+}
+
+static int open_writer(struct rch *ch, char *why, size_t why_bytes)
+{
+    struct net *n = ch->net;
+    int rc = mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
+
+    if (rc == 0)
+        rc = mirror(ch, half_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
+    if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT)
+        rc = mirror_heap(ch, why, why_bytes);
+    return rc;
+}
+
+static int open_reader(struct rch *ch, char *why, size_t why_bytes)
+{
+    struct net *n = ch->net;
+    uint32_t ahead = ch->cfg.thresholds.fetch_ahead;
+    int rc = 0;
+
+    if (ch->cfg.sync == CHANNEL_SYNC)
+        rc = mirror(ch, half_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
+    if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
+        return rc;
+    n->fetch_most = ahead == 0 ? FETCH_AHEAD_DEFAULT : ahead < FETCH_AHEAD_MOST ? ahead : FETCH_AHEAD_MOST;
+    n->fetch = calloc(n->fetch_most, sizeof(*n->fetch));
+    if (n->fetch == NULL) {
+        snprintf(why, why_bytes, "no memory to fetch %u messages ahead", n->fetch_most);
+        return -ENOMEM;
+    }
+    return mirror_heap(ch, why, why_bytes);
+}
+
+int net_open(struct rch *ch, char *why, size_t why_bytes)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+    int rc;
+
+    if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
+        return 0;
+    ch->net = calloc(1, sizeof(*ch->net));
+    if (ch->net == NULL) {
+        snprintf(why, why_bytes, "no memory for another line");
+        return -ENOMEM;
+    }
+    rc = writer ? open_writer(ch, why, why_bytes) : open_reader(ch, why, why_bytes);
+    if (rc == 0)
+        rc = ch->ops->line_open(ch->btl, ch->peer, writer ? BTL_DIALS : BTL_ACCEPTS, ch->cfg.max_cqe, &ch->net->line,
+                                &ch->net->address, why, why_bytes);
+    return rc;
+}
+
+/* ---- releasing ---- */
+
+void net_close_line(struct rch *ch)
+{
+    struct net *n = ch->net;
+
+    if (n == NULL)
+        return;
+    if (n->line != NULL)
+        ch->ops->line_close(n->line);
+    n->line = NULL;
+    free(n->fetch);
+    n->fetch = NULL;
+}
+
+void net_free_mirrors(struct rch *ch)
+{
+    struct net *n = ch->net;
+    struct btl_piece *piece[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
+    size_t i;
+
+    if (n == NULL)
+        return;
+    for (i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
+        if (piece[i]->slab != NULL)
+            ch->ops->free(ch->btl, piece[i]);
+    free(n);
+    ch->net = NULL;
+}
+
+/* ---- the line ---- */
+
+int net_up(struct rch *ch)
+{
+    char why[16];
+    int rc;
+
+    if (ch->net == NULL)
+        return 0;
+    rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    if (rc == -EAGAIN) {
+        (void)ch->ops->progress(ch->net->line);
+        rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    }
+    return rc == -EAGAIN ? R_PENDING : rc != 0 ? net_failed(ch, "join") : 0;
+}
+
+int net_failed(struct rch *ch, const char *call)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    char why[320] = "it does not say why", reason[384];
+    int rc;
+
+    if (ch->net->failed_at == 0) {
+        ch->net->failed_at = clock_now();
+        control_heed(ch->peer); /* a peer that is gone will be told of */
+        control_look();
+    }
+    if ((notice & (NOTICE_FAILED | NOTICE_BYE | NOTICE_DEAD | NOTICE_LEFT)) != 0 ||
+        clock_now() - ch->net->failed_at < NEWS_NS)
+        return R_PENDING;
+    rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    if (rc == 0 || rc == -EAGAIN)
+        rc = -EIO;
+    snprintf(reason, sizeof(reason), "the connection by %s to rank %d has failed: %s", ch->ops->name, ch->peer, why);
+    join_fail(ch, rc, reason);
+    return fail(ch, rc, "%s: %s", call, reason);
+}
+
+int net_drive(struct rch *ch, const char *call)
+{
+    return ch->ops->progress(ch->net->line) == 0 ? 0 : net_failed(ch, call);
+}
+
+bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t)
+{
+    *t = (struct btl_transfer){&ch->heap_remote, offset, &ch->net->heap, offset, bytes};
+    return offset < ch->cfg.allocator.alloc_size || grow_locate(ch, offset, t);
+}
+
+/* ---- before bye ---- */
+
+static bool fetches_pending(const struct net *n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n->fetch_count; i++) {
+        const struct fetch *f = &n->fetch[(n->fetch_first + i) % n->fetch_most];
+
+        if (f->posted && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
+            return true;
+    }
+    return atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) > 0;
+}
+
+int net_settle(struct rch *ch)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    int rc;
+
+    if (ch->net == NULL || (notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) != 0)
+        return 0;
+    if (ch->ops->progress(ch->net->line) != 0)
+        return (notice & NOTICE_BYE) != 0 ? 0 : net_failed(ch, "rflush"); /* nobody is there to whom it matters */
+    if (fetches_pending(ch->net))
+        return R_PENDING;
+    rc = ch->ops->flush(ch->net->line);
+    return rc == 0 || rc == -EAGAIN ? rc : (notice & NOTICE_BYE) != 0 ? 0 : net_failed(ch, "rflush");
+}

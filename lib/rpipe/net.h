@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net.h: an end of a channel whose backend cannot map the other side's memory (doc/network.md).
+ *
+ * Such an end carries NOTICE_NET, so that every call takes the slow path, and a struct net. The code that stores into the other
+ * side's memory, or loads from it, works on mirrors; here is what carries them.
+ *
+ *   net.c        the line and the mirrors: opening, connecting, driving, failing, releasing
+ *   net_write.c  the writer: a message goes out, credits come in
+ *   net_read.c   the reader: a message comes in, is fetched (GET), blocks are named (channel mode)
+ */
+#ifndef RPIPE_NET_H
+#define RPIPE_NET_H
+
+#include "rpipe/channel.h"
+
+#define FETCH_AHEAD_DEFAULT 8
+#define FETCH_AHEAD_MOST 256
+
+/* A message that the reader of a GET pipe has taken from its slot; its payload is here when nothing is pending. */
+struct fetch {
+    struct rdesc *d;
+    struct btl_done done;
+    bool posted; /* or there is nothing to fetch */
+};
+
+struct net {
+    struct btl_line *line;
+    struct btl_address address; /* own, for the half */
+    /* of pieces of the other end: same size, same offsets */
+    struct btl_piece ring, credit, heap, reverse;
+    int64_t failed_at; /* when the line was first seen to have failed; 0: it has not */
+
+    /* writer: the one look at the credits that is under way */
+    struct btl_done credit_done;
+    bool credit_under_way;
+    int64_t credit_not_before;        /* how soon another one is worth it */
+    int64_t credit_nap;               /* and how long that was, ns */
+    int64_t credit_at, credit_before; /* when the last one was posted, and the one before it */
+    uint64_t credit_reads;            /* operations, for the statistics */
+
+    /* reader, GET: messages between slot and rread, oldest first */
+    struct fetch *fetch;
+    uint32_t fetch_most, fetch_first, fetch_count;
+    uint64_t kicked; /* reader, event mode: the highest number that the writer has kicked with; service thread */
+};
+
+/* ---- net.c ---- */
+int net_open(struct rch *ch, char *why, size_t why_bytes); /* line and mirrors; nothing where memory is mapped */
+void net_close_line(struct rch *ch);                       /* before any memory is given back */
+void net_free_mirrors(struct rch *ch);                     /* after what they mirror has been detached */
+int net_up(struct rch *ch);                                /* 0, R_PENDING, or it has failed */
+int net_drive(struct rch *ch, const char *call);           /* progress; 0, R_PENDING (it fails), or the error */
+int net_failed(struct rch *ch, const char *call); /* the line has: R_PENDING as long as the peer may be the reason */
+/* Where [offset, offset + bytes) of the heap lies: fills remote, remote_offset, piece, offset. False: in no segment. */
+bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);
+/* Everything that this end has asked for is done: 0, R_PENDING, or an error. Before bye. */
+int net_settle(struct rch *ch);
+
+/* ---- net_write.c ---- */
+int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent);
+int net_credit_fetch(struct rch *ch, enum credit_need need);
+
+/* ---- net_read.c ---- */
+/* Drives the line. The next message is here, and what it needs has been fetched. */
+bool net_message_there(struct rch *ch);
+/* Takes it: 0, R_PENDING, or an error. */
+int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size);
+void net_name_block(struct rch *ch, uint32_t block); /* channel mode: heap_freed has been counted */
+void net_forget_fetched(struct rch *ch);             /* rclose: waits for none */
+
+#endif

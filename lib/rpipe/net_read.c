@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net_read.c: the reader of a pipe over a network (doc/network.md).
+ *
+ * PUT: payload and slot have been written here; a slot counts when its seal fits. GET: slots are taken a few ahead, so that payloads
+ * are fetched while the program works on earlier ones; a message is there when its payload is. The memory that it is fetched
+ * into is free, because the block of the same offset in the writer's heap is out until this end frees it.
+ *
+ * Invariants of the fetch queue: messages are in the order of their slots, and have been counted as read (r.nread, r.held); those
+ * from the first one that is not posted on are not posted either.
+ */
+#include "rpipe/net.h"
+
+#include "rpipe/grow.h"
+#include "sync/seal.h"
+
+#include <errno.h>
+
+static bool is_get(const struct rch *ch) { return ch->net->fetch_most > 0; }
+
+static const struct slot *next_slot(const struct rch *ch) { return &ch->ring->slot[ch->r.nread & ch->mask]; }
+
+/* ---- GET: fetching ahead ---- */
+
+static struct fetch *fetch_at(struct net *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
+
+static int fetch_post(struct rch *ch, struct fetch *f)
+{
+    struct btl_transfer t;
+    int rc;
+
+    if (f->d->units == 0 || f->d->size == 0) {
+        f->posted = true;
+        return 0;
+    }
+    if (!net_locate(ch, f->d->offset, f->d->size, &t)) /* take_heap has looked at the same table */
+        return -EFAULT;
+    rc = ch->ops->get(ch->net->line, &t, &f->done);
+    f->posted = rc == 0;
+    return rc;
+}
+
+/* Takes slots as far as there is room to fetch for them, and posts what is not posted. 0, or what is wrong with a slot. */
+static int fetch_ahead(struct rch *ch, const char *call)
+{
+    struct net *n = ch->net;
+    struct slot copy;
+    uint32_t i;
+    int rc = 0;
+
+    while (n->fetch_count < n->fetch_most && seal_open(next_slot(ch), ch->r.nread + 1, &copy)) {
+        struct fetch *f = fetch_at(n, n->fetch_count);
+
+        rc = read_take(ch, call, &copy, &f->d);
+        if (rc != 0)
+            break;
+        atomic_store_explicit(&f->done.pending, 0, memory_order_relaxed);
+        atomic_store_explicit(&f->done.error, 0, memory_order_relaxed);
+        f->posted = false;
+        n->fetch_count++;
+    }
+    for (i = 0; i < n->fetch_count; i++) {
+        struct fetch *f = fetch_at(n, i);
+
+        if (!f->posted && fetch_post(ch, f) != 0)
+            break; /* queues are full, or the line has failed: net_drive says which */
+    }
+    return n->fetch_count > 0 ? 0 : rc; /* what came before what is wrong is still to be read */
+}
+
+static bool first_is_fetched(struct rch *ch)
+{
+    struct net *n = ch->net;
+    const struct fetch *f = &n->fetch[n->fetch_first];
+
+    /* acquire: pairs with the release of whoever completes the get: the payload is here */
+    return n->fetch_count > 0 && f->posted && atomic_load_explicit(&f->done.pending, memory_order_acquire) == 0 &&
+           atomic_load_explicit(&f->done.error, memory_order_relaxed) == 0;
+}
+
+void net_forget_fetched(struct rch *ch)
+{
+    if (ch->net != NULL)
+        ch->net->fetch_count = 0;
+}
+
+/* ---- a message comes in ---- */
+
+bool net_message_there(struct rch *ch)
+{
+    struct slot copy;
+
+    (void)net_drive(ch, "rread"); /* what is here is here, also where the line has failed */
+    if (!is_get(ch))
+        return seal_open(next_slot(ch), ch->r.nread + 1, &copy);
+    /* a slot that cannot be is something to tell, too */
+    return fetch_ahead(ch, "rread") != 0 || first_is_fetched(ch);
+}
+
+static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
+{
+    struct net *n = ch->net;
+    int rc = fetch_ahead(ch, call);
+
+    if (rc != 0)
+        return rc;
+    if (!first_is_fetched(ch))
+        return R_PENDING;
+    *d = n->fetch[n->fetch_first].d;
+    n->fetch_first = (n->fetch_first + 1) % n->fetch_most;
+    n->fetch_count--;
+    (void)fetch_ahead(ch, call); /* there is room again */
+    return 0;
+}
+
+int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
+{
+    struct slot copy;
+    int driven = net_drive(ch, call), rc;
+
+    if (is_get(ch))
+        rc = take_fetched(ch, call, d);
+    else if (seal_open(next_slot(ch), ch->r.nread + 1, &copy))
+        rc = read_take(ch, call, &copy, d);
+    else
+        rc = R_PENDING;
+    if (rc == 0)
+        *size = (*d)->size;
+    return rc == R_PENDING && driven != 0 ? driven : rc;
+}
+
+/* ---- channel mode: a block is given back in the writer's memory ---- */
+
+#define QUEUE_MOST_NS (1000 * NS_PER_MS)
+
+void net_name_block(struct rch *ch, uint32_t block)
+{
+    struct reader *r = &ch->r;
+    uint64_t offset = r->back.at * sizeof(struct slot);
+    struct slot *s = &r->reverse[r->back.at];
+    struct btl_transfer t = {&ch->reverse_remote, offset, &ch->net->reverse, offset, sizeof(*s)};
+    int64_t until = 0;
+
+    memset(s, 0, offsetof(struct slot, flag));
+    s->kind = SLOT_FREED;
+    s->block = block;
+    seal_slot(s, r->heap_freed);
+    ring_cursor_advance(&r->back);
+    /* queues of a line that is up move by themselves: rfree does not wait for the writer */
+    while (ch->ops->write(ch->net->line, NULL, &t) == -EAGAIN && ch->ops->progress(ch->net->line) == 0) {
+        int64_t now = clock_now();
+
+        if (until == 0)
+            until = now + QUEUE_MOST_NS;
+        if (now > until) {
+            join_fail(ch, -EIO, "the queues of the network have not moved for a second: freed memory cannot be told");
+            return;
+        }
+        cpu_pause();
+    }
+}
