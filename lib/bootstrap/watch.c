@@ -98,8 +98,7 @@ void control_unwatch(void (*ready)(void *arg), void *arg)
     struct watched *w;
 
     pthread_mutex_lock(&lock);
-    w = find(ready, arg);
-    if (w != NULL) {
+    while ((w = find(ready, arg)) != NULL) { /* again: a callback that was running may have watched anew */
         if (w->added)
             (void)epoll_ctl(control.epoll, EPOLL_CTL_DEL, w->fd, NULL);
         w->rest = RESTING;
