@@ -88,6 +88,25 @@ typedef struct rpipe_stats {
 } rpipe_stats_t;
 
 int rpipe_stats(rch_t ch, rpipe_stats_t *st);
+
+/* How the bytes of a channel travel, and what that has asked of the network; all 0 where memory is mapped. */
+typedef struct rpipe_transport {
+    char backend[16];       /* "shm", "ofi", "verbs" */
+    char path[160];         /* the connection, in words of its backend */
+    char why[320];          /* why this backend and not a better one */
+    uint64_t work_requests; /* transfers handed to the network by this end: payloads, slots, reads */
+    uint64_t doorbells;     /* calls that handed over one or more of them */
+    uint64_t signaled;      /* of the work requests: with a completion */
+    uint64_t inlined;       /* of the work requests: copied at once */
+    uint64_t gets;          /* reads of the other side's memory: credits (writer), payloads (reader, GET) */
+    uint64_t atomics;
+    uint64_t flushes;
+    uint64_t refused;      /* times that its queues were full */
+    uint64_t credit_reads; /* of the gets: for credits */
+    uint64_t reserved[7];
+} rpipe_transport_t;
+
+int rpipe_transport(rch_t ch, rpipe_transport_t *transport);
 /* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
 const char *rpipe_error(rch_t ch);
 

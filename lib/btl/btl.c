@@ -60,6 +60,7 @@ static int load(struct entry *e, char *why, size_t why_bytes)
 
 static int open_entry(struct entry *e, char *why, size_t why_bytes)
 {
+    struct btl *opened;
     int rc;
 
     if (e->btl != NULL)
@@ -68,7 +69,9 @@ static int open_entry(struct entry *e, char *why, size_t why_bytes)
     if (rc == 0)
         rc = e->ops->query(why, why_bytes);
     if (rc == 0)
-        rc = e->ops->open(host, &e->btl, why, why_bytes);
+        rc = e->ops->open(host, &opened, why, why_bytes);
+    if (rc == 0)
+        __atomic_store_n(&e->btl, opened, __ATOMIC_RELEASE); /* pairs with btl_progress, which takes no lock */
     return rc;
 }
 
@@ -278,6 +281,18 @@ void btl_peer_gone(int peer)
     for (i = 0; i < ENTRIES; i++)
         if (table[i].btl != NULL && table[i].ops->peer_gone != NULL)
             table[i].ops->peer_gone(table[i].btl, peer);
+}
+
+void btl_progress(void)
+{
+    int i;
+
+    for (i = 0; i < ENTRIES; i++) {
+        struct btl *btl = __atomic_load_n(&table[i].btl, __ATOMIC_ACQUIRE); /* pairs with open_entry */
+
+        if (btl != NULL && table[i].ops->progress_all != NULL)
+            (void)table[i].ops->progress_all(btl);
+    }
 }
 
 int btl_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes)

@@ -220,6 +220,7 @@ bool btl_port_active(const char *devices);
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl, char *why, size_t why_bytes);
 void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds); /* owns the descriptors */
 void btl_peer_gone(int peer);
+void btl_progress(void); /* drives what is open */
 /* For rmalloc_info: the index-th backend that this version knows of; -ENOENT after the last. */
 int btl_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes);
 

@@ -130,6 +130,7 @@ struct rch {
     uint64_t bye_final;
     int failure;          /* NOTICE_FAILED: the code */
     char *reason;         /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
+    char *why;            /* this backend, and not another one; NULL: no memory for it */
     char *sentence;       /* the last failure, for rpipe_error */
     bool late;            /* opened after the peer's bye: touches nothing, says nothing */
     bool checked;         /* RMALLOC_DEBUG=1 */

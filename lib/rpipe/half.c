@@ -306,5 +306,6 @@ void half_release(struct rch *ch)
     if (ch->cfg.thread_sync)
         pthread_mutex_destroy(&ch->mutex);
     free(ch->reason);
-    ch->reason = NULL;
+    free(ch->why);
+    ch->reason = ch->why = NULL;
 }

@@ -50,6 +50,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, why_bytes);
     if (rc != 0)
         return rc;
+    ch->why = strdup(why);
     rc = half_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */

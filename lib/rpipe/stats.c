@@ -4,6 +4,7 @@
  */
 #include "rpipe/channel.h"
 #include "rpipe/grow.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/job.h"
 #include "util/settings.h"
@@ -57,6 +58,41 @@ int rpipe_stats(rch_t ch, rpipe_stats_t *st)
     if (rc == 0 && st == NULL)
         rc = fail(ch, -EINVAL, "rpipe_stats: no place for the statistics (NULL)");
     return rc != 0 ? rc : channel_once(ch, stats_attempt, st);
+}
+
+static int transport_attempt(struct rch *ch, void *arguments)
+{
+    rpipe_transport_t *t = arguments;
+    struct btl_counts counts = {0};
+
+    *t = (rpipe_transport_t){.backend = ""};
+    snprintf(t->backend, sizeof(t->backend), "%s", ch->ops->name);
+    snprintf(t->why, sizeof(t->why), "%s", ch->why != NULL ? ch->why : "");
+    if (ch->net == NULL) {
+        snprintf(t->path, sizeof(t->path), "memory that both processes have mapped");
+        return 0;
+    }
+    ch->ops->line_describe(ch->net->line, t->path, sizeof(t->path));
+    ch->ops->line_counts(ch->net->line, &counts);
+    t->work_requests = counts.work_requests;
+    t->doorbells = counts.doorbells;
+    t->signaled = counts.signaled;
+    t->inlined = counts.inlined;
+    t->gets = counts.gets;
+    t->atomics = counts.atomics;
+    t->flushes = counts.flushes;
+    t->refused = counts.refused;
+    t->credit_reads = ch->net->credit_reads;
+    return 0;
+}
+
+int rpipe_transport(rch_t ch, rpipe_transport_t *transport)
+{
+    int rc = channel_refuses(ch, "rpipe_transport", 0);
+
+    if (rc == 0 && transport == NULL)
+        rc = fail(ch, -EINVAL, "rpipe_transport: no place for the answer (NULL)");
+    return rc != 0 ? rc : channel_once(ch, transport_attempt, transport);
 }
 
 /* ---- the library ---- */
