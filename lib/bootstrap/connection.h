@@ -50,7 +50,7 @@ struct connection {
     bool wants_write; /* epoll has been told */
     bool truncated;   /* descriptors have come that this process had no number for */
     int peer;         /* -1: not known yet */
-    int64_t deadline; /* of the greeting; once open: the next look at whether TCP data is acknowledged */
+    int64_t deadline; /* of the greeting; of an open outgoing one over TCP: the next look at its pulse */
     /* what has come */
     uint8_t *buffer;
     size_t capacity, begin, end; /* bytes [begin, end) have not been consumed */

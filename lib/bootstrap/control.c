@@ -192,6 +192,7 @@ static void forget_peers(void)
         life_unmap(atomic_load_explicit(&p->life, memory_order_relaxed));
         free(atomic_load_explicit(&p->card, memory_order_relaxed));
         free(p->reason);
+        free(atomic_load_explicit(&p->ended, memory_order_relaxed));
     }
     free(control.peers);
     control.peers = NULL;
@@ -438,6 +439,16 @@ int control_peer_state(int rank)
     if (!running() || !is_rank(rank))
         return 0;
     return atomic_load_explicit(&control.peers[rank].state, memory_order_acquire);
+}
+
+const char *control_peer_why(int rank)
+{
+    const char *why;
+
+    if (!running() || !is_rank(rank))
+        return "";
+    why = atomic_load_explicit(&control.peers[rank].ended, memory_order_acquire); /* pairs with peer_end */
+    return why != NULL ? why : "";
 }
 
 bool control_peer_membarrier(int rank)

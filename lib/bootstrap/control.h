@@ -76,6 +76,8 @@ static inline bool life_died(const _Atomic uint32_t *life)
 }
 /* 0: the peer can be talked to, or has not been talked to yet; -EPIPE: left; -ECONNRESET: died */
 int control_peer_state(int rank);
+/* Why it is taken for dead, "" while nothing is known: "its host has not answered for 9000 ms ...". Valid until control_stop() */
+const char *control_peer_why(int rank);
 bool control_peer_membarrier(int rank); /* the peer is registered for, and able to issue, membarrier GLOBAL_EXPEDITED */
 bool control_membarrier(void);          /* and this process */
 void control_set_ticking(bool on);

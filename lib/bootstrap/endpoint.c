@@ -20,13 +20,9 @@
 #include <unistd.h>
 
 #define BACKLOG 4096
-/* A peer's host that says nothing is given up after 5 + 3 * 2 s. Keep-alive rests while data is under way: for that,
- * endpoint_tcp_silent(). TCP_USER_TIMEOUT would also end connections to a process that is stopped. */
-#define KEEP_IDLE_S 5
-#define KEEP_INTERVAL_S 2
+/* The kernel's keep-alive counts in seconds, and rests while data is under way. It is for connections that others opened; of
+ * its own ones a rank takes the pulse. TCP_USER_TIMEOUT would also end connections to a process that is stopped. */
 #define KEEP_COUNT 3
-#define SILENCE_MS 10000
-#define SILENCE_TRIES 3
 
 union any_address {
     struct sockaddr any;
@@ -225,9 +221,11 @@ int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done)
     return dial(address.any.sa_family, &address.any, length, done);
 }
 
-void endpoint_tune_tcp(int fd)
+static int seconds(long ms) { return ms < 1000 ? 1 : (int)(ms / 1000); }
+
+void endpoint_tune_tcp(int fd, long keepalive_ms)
 {
-    int one = 1, idle = KEEP_IDLE_S, interval = KEEP_INTERVAL_S, count = KEEP_COUNT;
+    int one = 1, idle = seconds(keepalive_ms / 2), interval = seconds(keepalive_ms / 5), count = KEEP_COUNT;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
@@ -236,18 +234,20 @@ void endpoint_tune_tcp(int fd)
     setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof(count));
 }
 
-bool endpoint_tcp_silent(int fd, bool *idle)
+void endpoint_tcp_pulse(int fd, struct endpoint_pulse *pulse)
 {
     struct tcp_info info = {0};
     socklen_t bytes = sizeof(info);
     int unacknowledged = 0;
 
-    *idle = ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 || unacknowledged == 0;
-    if (*idle || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
-        return false;
-    /* A stopped process's kernel answers, be it that there is no room: then neither of the two counts grows. */
-    return info.tcpi_last_ack_recv > SILENCE_MS &&
-           (info.tcpi_retransmits >= SILENCE_TRIES || info.tcpi_probes >= SILENCE_TRIES);
+    *pulse = (struct endpoint_pulse){.idle = true};
+    if (ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+        return;
+    pulse->idle = unacknowledged == 0;
+    pulse->quiet_ms =
+        info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv : info.tcpi_last_data_recv;
+    /* A stopped process's kernel answers, be it that there is no room: then neither of the two grows. */
+    pulse->tries = info.tcpi_retransmits > info.tcpi_probes ? info.tcpi_retransmits : info.tcpi_probes;
 }
 
 void endpoint_print(const struct card *card, unsigned i, char *text, size_t bytes)

@@ -16,9 +16,14 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
 /* i: which of the card's addresses. A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
 int endpoint_dial_unix(const struct card *card, bool *done);
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done);
-void endpoint_tune_tcp(int fd); /* a connected socket: no delay, keep-alive */
-/* Has the other host not acknowledged anything for 10 s, although it had to? *idle: all has been acknowledged. */
-bool endpoint_tcp_silent(int fd, bool *idle);
+void endpoint_tune_tcp(int fd, long keepalive_ms); /* a connected socket: no delay, keep-alive */
+/* How the other host answers. A process that is stopped answers too: its kernel does. */
+struct endpoint_pulse {
+    bool idle;     /* all has been acknowledged */
+    long quiet_ms; /* since anything came from there */
+    int tries;     /* how often the oldest that is not acknowledged has been sent again */
+};
+void endpoint_tcp_pulse(int fd, struct endpoint_pulse *pulse);
 /* "10.0.0.1:4711", for sentences */
 void endpoint_print(const struct card *card, unsigned i, char *text, size_t bytes);
 

@@ -26,13 +26,12 @@
 
 #define CARD_MS 20             /* one look at the job's store from the service thread */
 #define CARD_PATIENCE_MS 10000 /* that a rank may have no card: all have published before anybody could post */
-#define CONNECT_MS 5000        /* connect(2) over TCP to one address */
+#define CONNECT_MS 5000        /* connect(2) over TCP to one address; not longer than the keep-alive */
 #define WELCOME_MS 5000        /* then the next address is tried; doubled in every round, to a minute */
 #define REFUSALS_MAX 3         /* greetings that end early, before that means something */
 #define SUSPECT_UNIX_MS 50
 #define SUSPECT_TCP_MS 2000
 #define DRAIN_BYTES (64u << 20) /* more than any socket buffer: nobody keeps us reading for ever */
-#define SILENCE_CHECK_MS 2000
 #define WHY 320
 
 static bool forced(long choice) { return setting_number(SET_CONTROL) == choice; }
@@ -143,6 +142,8 @@ void peer_end(struct peer *p, enum control_end end, const char *why)
         snprintf(sentence, sizeof(sentence), "rank %d has left the job", rank);
     else
         snprintf(sentence, sizeof(sentence), "rank %d is lost: %s", rank, why);
+    if (end == PEER_DIED)
+        atomic_store_explicit(&p->ended, strdup(why), memory_order_release); /* pairs with control_peer_why */
     drop_queue(p, end == PEER_LEFT ? -EPIPE : -ECONNRESET);
     if (p->out != NULL)
         service_drop(p->out);
@@ -289,7 +290,7 @@ static void greet(struct connection *c)
     c->state = CONNECTION_GREETING;
     c->deadline = NO_TIME;
     if (!c->is_unix) {
-        endpoint_tune_tcp(c->fd);
+        endpoint_tune_tcp(c->fd, setting_number(SET_KEEPALIVE_MS));
         c->deadline = deadline_in_ms(WELCOME_MS << rounds);
         service_timer(c->deadline);
     }
@@ -376,7 +377,8 @@ static void dial(struct peer *p)
     c->peer = rank;
     c->wants_write = !done;
     c->state = CONNECTION_DIALING;
-    c->deadline = deadline_in_ms(CONNECT_MS);
+    c->deadline = deadline_in_ms(setting_number(SET_KEEPALIVE_MS) < CONNECT_MS ? (int)setting_number(SET_KEEPALIVE_MS)
+                                                                               : CONNECT_MS);
     service_timer(c->deadline);
     list_append(&control.greeting, &c->link);
     control.greetings++;
@@ -426,10 +428,6 @@ void peer_write(struct connection *c)
     result = connection_send(c, &gone);
     if (carries)
         count_gone(p, gone);
-    if (carries && !c->is_unix && c->deadline == NO_TIME) {
-        c->deadline = deadline_in_ms(SILENCE_CHECK_MS);
-        service_timer(c->deadline);
-    }
     if (result == 0 || result == -EAGAIN) {
         wants_write(c, result != 0);
     } else if (result == -ENOBUFS && carries) {
@@ -442,15 +440,28 @@ void peer_write(struct connection *c)
     }
 }
 
-void peer_silence_check(struct connection *c)
+/*
+ * A host that has said nothing for a quarter of the keep-alive is asked (its kernel answers, whatever the process does); one that
+ * has said nothing for three quarters, though it was asked again and again, is lost. Looked at eight times within the keep-alive,
+ * all connections in the same turns.
+ */
+void peer_pulse(struct connection *c)
 {
-    bool idle;
+    const long keepalive = setting_number(SET_KEEPALIVE_MS);
+    const int64_t period = keepalive * NS_PER_MS / 8;
+    struct endpoint_pulse pulse;
+    char why[WHY];
 
-    if (endpoint_tcp_silent(c->fd, &idle)) {
-        peer_lost(c, "its host has not acknowledged anything for 10 s");
+    endpoint_tcp_pulse(c->fd, &pulse);
+    if (!pulse.idle && pulse.quiet_ms > keepalive * 3 / 4 && pulse.tries >= (keepalive < 4000 ? 2 : 3)) {
+        snprintf(why, sizeof(why), "its host has not answered for %ld ms (RPIPE_KEEPALIVE_MS is %ld)", pulse.quiet_ms,
+                 keepalive);
+        peer_conclude(&control.peers[c->peer], why);
         return;
     }
-    c->deadline = idle ? NO_TIME : deadline_in_ms(SILENCE_CHECK_MS);
+    if (pulse.idle && pulse.quiet_ms > keepalive / 4)
+        control_heed(c->peer);
+    c->deadline = (clock_now() / period + 1) * period;
     service_timer(c->deadline);
 }
 
@@ -590,6 +601,8 @@ void peer_welcome(struct connection *c, const struct wire_frame *frame, const vo
         return;
     }
     opened(c);
+    if (!c->is_unix)
+        peer_pulse(c);
     peer_write(c);
 }
 

@@ -16,6 +16,7 @@
 #include "bootstrap/owned.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -225,7 +226,7 @@ static void accept_callers(int listener, bool is_unix)
             return;
         owned_add(fd);
         if (!is_unix)
-            endpoint_tune_tcp(fd);
+            endpoint_tune_tcp(fd, setting_number(SET_KEEPALIVE_MS));
         if (control.greetings >= STRANGERS_MAX + 2 * control.size)
             stranger_drop();
         c = connection_new(fd, is_unix, false);
@@ -383,7 +384,7 @@ static void timers_run(void)
 
         list_remove(&c->link);
         list_append(&control.open, &c->link);
-        peer_silence_check(c); /* may end the peer, and with it others of `due`: those leave the list */
+        peer_pulse(c); /* may end the peer, and with it others of `due`: those leave the list */
     }
     list_for_each (at, after, &control.timed) {
         list_remove(at);

@@ -30,6 +30,7 @@ struct peer {
     _Atomic bool membarrier;
     const _Atomic uint32_t *_Atomic life; /* set once; the page is unmapped at the end of the network */
     struct card *_Atomic card;            /* set once */
+    char *_Atomic ended;                  /* set once: why it is taken for dead */
 
     struct connection *out, *in; /* S: NULL: none; `in` is always open */
     struct link alive;           /* S: in control.alive once `life` is set */
@@ -111,6 +112,6 @@ void peer_end(struct peer *p, enum control_end end, const char *why);
 void peer_check_lives(void);
 void peer_timer(struct peer *p, int64_t now);
 void peer_greeting_late(struct connection *c);
-void peer_silence_check(struct connection *c); /* S: an open TCP connection that has been written to lately */
+void peer_pulse(struct connection *c); /* S: an open TCP connection of our own: does the other host still answer? */
 
 #endif

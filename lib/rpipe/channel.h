@@ -206,6 +206,7 @@ enum message {
 int channel_refuses(struct rch *ch, const char *call, enum side side);  /* NULL, closed, forked, wrong end: the code */
 int channel_trouble(struct rch *ch, const char *call, uint32_t notice); /* joined end: peer gone, failed: code or 0 */
 bool channel_peer_died(const struct rch *ch, uint32_t notice);
+const char *channel_why_died(const struct rch *ch); /* ": its host ...", or "" where nothing is known; for sentences */
 int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held);
 void channel_kick(struct rch *ch); /* makes the reader's descriptor readable */
 

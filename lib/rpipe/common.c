@@ -11,6 +11,7 @@
 #include "bootstrap/control.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -47,6 +48,15 @@ int channel_refuses(struct rch *ch, const char *call, enum side side)
     return 0;
 }
 
+const char *channel_why_died(const struct rch *ch)
+{
+    static _Thread_local char text[160];
+    const char *why = control_peer_why(ch->peer);
+
+    snprintf(text, sizeof(text), "%s%s", *why != '\0' ? ": " : "", why);
+    return text;
+}
+
 bool channel_peer_died(const struct rch *ch, uint32_t notice)
 {
     struct rch *changing = (struct rch *)ch;
@@ -73,7 +83,7 @@ int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
     if ((notice & NOTICE_LEFT) != 0)
         return fail(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call, ch->peer);
     if ((notice & NOTICE_DEAD) != 0 || ((notice & NOTICE_JOINED) != 0 && life_died(ch->life)))
-        return fail(ch, -EPIPE, "%s: the reader, rank %d, has died", call, ch->peer);
+        return fail(ch, -EPIPE, "%s: the reader, rank %d, has died%s", call, ch->peer, channel_why_died(ch));
     if ((notice & NOTICE_JOINED) == 0 && life_died(control_life(ch->peer)))
         control_look(); /* NOTICE_DEAD will follow, after what the dead still said */
     return 0;

@@ -117,7 +117,7 @@ static int join_attempt(struct rch *ch, void *arguments)
         return fail(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
     if (channel_peer_died(ch, notice))
         return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
-                    "rpipe_wait: rank %d died before it was joined", ch->peer);
+                    "rpipe_wait: rank %d died before it was joined%s", ch->peer, channel_why_died(ch));
     return R_PENDING;
 }
 

@@ -170,8 +170,8 @@ static int no_more(struct rch *ch, const char *call, uint32_t notice)
     if (channel_peer_died(ch, notice)) {
         if ((notice & NOTICE_JOINED) != 0 && reader_message_there(ch))
             return R_PENDING; /* look again: the last thing that it did */
-        return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu", call,
-                    ch->peer, (unsigned long long)reader_delivered(ch));
+        return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu%s", call,
+                    ch->peer, (unsigned long long)reader_delivered(ch), channel_why_died(ch));
     }
     if ((notice & NOTICE_LEFT) != 0)
         return fail(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);

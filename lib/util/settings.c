@@ -31,6 +31,8 @@ static const struct entry {
                   "microseconds of spinning before an adaptive wait yields; -1: by cores and ranks"},
     [SET_TIMEOUT_MS] = {"RPIPE_TIMEOUT_MS", "60000", NUMBER, NULL, -1, 1000000000,
                         "deadline of blocking calls in milliseconds; -1: none"},
+    [SET_KEEPALIVE_MS] = {"RPIPE_KEEPALIVE_MS", "10000", NUMBER, NULL, 1000, 86400000,
+                          "milliseconds after which a host that answers nothing is taken for lost"},
     [SET_SLOTS] = {"RPIPE_SLOTS", "64", POWER_OF_TWO, NULL, 2, 65536, "slots of a notification ring, a power of two"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
                        "share of ring or heap in use at which the writer looks for credits"},

@@ -18,6 +18,7 @@ enum setting {
     SET_WAIT,
     SET_SPIN,
     SET_TIMEOUT_MS,
+    SET_KEEPALIVE_MS,
     SET_SLOTS,
     SET_WATERMARK,
     SET_HUGE_PAGES,

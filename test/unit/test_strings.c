@@ -10,11 +10,12 @@
 static const struct {
     const char *name, *fallback;
 } documented[] = {
-    {"RPIPE_BOOTSTRAP", "auto"}, {"RPIPE_BTL", "auto"},         {"RPIPE_CONTROL", "auto"}, {"RPIPE_WAIT", "adaptive"},
-    {"RPIPE_SPIN", "-1"},        {"RPIPE_TIMEOUT_MS", "60000"}, {"RPIPE_SLOTS", "64"},     {"RPIPE_WATERMARK", "0.5"},
-    {"RPIPE_HUGE_PAGES", "0"},   {"RMALLOC_DEBUG", "0"},        {"RPIPE_LOG", "warn"},     {"RPIPE_MODULE_PATH", ""},
-    {"RPIPE_INTERFACE", ""},     {"RPIPE_RANK", "-1"},          {"RPIPE_SIZE", "-1"},      {"RPIPE_ROOT", ""},
-    {"RPIPE_SECRET", ""},
+    {"RPIPE_BOOTSTRAP", "auto"}, {"RPIPE_BTL", "auto"},      {"RPIPE_CONTROL", "auto"},
+    {"RPIPE_WAIT", "adaptive"},  {"RPIPE_SPIN", "-1"},       {"RPIPE_TIMEOUT_MS", "60000"},
+    {"RPIPE_SLOTS", "64"},       {"RPIPE_WATERMARK", "0.5"}, {"RPIPE_HUGE_PAGES", "0"},
+    {"RMALLOC_DEBUG", "0"},      {"RPIPE_LOG", "warn"},      {"RPIPE_MODULE_PATH", ""},
+    {"RPIPE_INTERFACE", ""},     {"RPIPE_RANK", "-1"},       {"RPIPE_SIZE", "-1"},
+    {"RPIPE_ROOT", ""},          {"RPIPE_SECRET", ""},       {"RPIPE_KEEPALIVE_MS", "10000"},
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(*documented))
 
@@ -251,6 +252,8 @@ static void test_environment(void **state)
         {"RPIPE_TIMEOUT_MS", ""},
         {"RPIPE_TIMEOUT_MS", " "},
         {"RPIPE_TIMEOUT_MS", "99999999999999999999"},
+        {"RPIPE_KEEPALIVE_MS", "999"},
+        {"RPIPE_KEEPALIVE_MS", "-1"},
         {"RPIPE_SLOTS", "0"},
         {"RPIPE_SLOTS", "1"},
         {"RPIPE_SLOTS", "3"},
@@ -283,6 +286,7 @@ static void test_environment(void **state)
         {"RPIPE_SPIN", "1000000"},
         {"RPIPE_TIMEOUT_MS", "-1"},
         {"RPIPE_TIMEOUT_MS", "1000000000"},
+        {"RPIPE_KEEPALIVE_MS", "1000"},
         {"RPIPE_SLOTS", "2"},
         {"RPIPE_SLOTS", "65536"},
         {"RPIPE_WATERMARK", "0"},
