@@ -281,6 +281,12 @@ static void free_piece(struct rch *ch, struct btl_piece *piece)
         ch->ops->free(ch->btl, piece);
 }
 
+static void detach(struct rch *ch, struct btl_remote *remote)
+{
+    if (remote->window != NULL)
+        ch->ops->detach(ch->btl, remote);
+}
+
 void half_release(struct rch *ch)
 {
     if (config_side(&ch->cfg) == SIDE_WRITER && ch->w.heap != NULL)
@@ -293,10 +299,10 @@ void half_release(struct rch *ch)
     if (ch->ops != NULL) {
         net_close_line(ch);
         grow_release(ch);
-        ch->ops->detach(ch->btl, &ch->heap_remote);
-        ch->ops->detach(ch->btl, &ch->credit_remote);
-        ch->ops->detach(ch->btl, &ch->ring_remote);
-        ch->ops->detach(ch->btl, &ch->reverse_remote);
+        detach(ch, &ch->heap_remote);
+        detach(ch, &ch->credit_remote);
+        detach(ch, &ch->ring_remote);
+        detach(ch, &ch->reverse_remote);
         free_piece(ch, &ch->heap_piece);
         free_piece(ch, &ch->credit_piece);
         free_piece(ch, &ch->ring_piece);

@@ -132,7 +132,7 @@ int wait_step(struct waiter *w)
 
 void wait_end(struct waiter *w)
 {
-    if (w->armed && !w->keep)
+    if (w->armed && !w->keep && w->word != NULL)
         atomic_store_explicit(w->word, 0, memory_order_relaxed); /* a stale 1 would only cost a needless wake-up */
 }
 
