@@ -1,110 +1,84 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heat2d.c: heat spreads over a plate that N processes share, and every halo row travels without a copy.
+ * heat2d.c: heat spreads over a plate that N processes share, and every halo travels without a copy.
  *
- * The plate is cut into N bands of rows (thesis section 6.3.1). Each step needs the neighbours' outermost rows of the step
- * before. A process computes its own outermost rows first, straight into memory of the pipes to its neighbours as well, and
- * hands them over before it turns to the interior; then the neighbours' rows are there when it comes back. It reads them
- * where they lie and gives the memory back.
+ * The plate is cut into bands of rows (thesis section 6.3.1), or into blocks. Each step needs what the neighbours had next
+ * to the border in the step before. A process computes its own outermost rows and columns first, straight into memory of
+ * the pipes to its neighbours as well, and hands them over before it turns to the interior; then the neighbours' are there
+ * when it comes back. It reads them where they lie and gives the memory back.
  *
- * At most two rows of a pipe are in use at a time: the one that the neighbour still reads, and the next.
+ * At most two halos of a pipe are in use at a time: the one that the neighbour still reads, and the next.
  *
  * At the end rank 0 gathers the plate, through pipes too, repeats the whole run by itself and compares every bit.
  */
-#include <argp.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <rpipe.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "animation.h"
+#include "app.h"
 #include "heat_grid.h"
 #include "must.h"
 
-enum { UP, DOWN, SIDES };
-enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
-enum progress { AUTO, LIVE, LINES, NONE };
+enum { HALO, GATHER };    /* ctx of a pipe: rank 1 has one of each to rank 0 */
+#define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
 static struct {
-    int size, steps;
-    const char *output;
+    int size, steps, frames;
+    const char *output, *animate, *grid;
     rdma_op_t op;
-    enum progress progress;
-    bool check;
-} options = {640, 6400, "heat2d.png", RDMA_PUT, AUTO, true};
+} options = {640, 6400, 60, "heat2d.png", "", "auto", RDMA_PUT};
 
-/* What a process has of the plate. A side without a neighbour has peer -1 and the rim, a row of zeros. */
-struct band {
-    int rank, nranks, n;
-    int first, rows;
-    double *now, *next;
+/* What a process has of the plate. Where no neighbour is there is the rim, zeros. */
+struct part {
+    struct heat_block block;
+    int rank, nranks;
+    double *now, *next, *rim;
+    struct heat_halo halo;
     struct side {
         int peer;
         rch_t in, out;
-        raddr_t halo, sending;
-        const double *halo_row;
-        double *send_row;
-    } side[SIDES];
-    double *rim;
+        raddr_t reading, sending;
+    } side[HEAT_SIDES];
+    rch_t *gather; /* rank 0: from each; else [0], to rank 0 */
+    double interior_s, frames_s;
+    struct animation *film;
+    float *frame;
+    double *plate; /* rank 0 */
 };
-
-static double seconds(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* ---- options ---- */
 
-static long number(const char *text, long least, long most, const char *what, struct argp_state *state)
-{
-    char *end;
-    long value;
-
-    errno = 0;
-    value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
-        argp_error(state, "%s is \"%s\"; it must be a number from %ld to %ld", what, text, least, most);
-    return value;
-}
-
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
-    static const char *const progress[] = {"auto", "live", "lines", "none"};
-    unsigned i;
+    static const char *const ops[] = {"put", "get", NULL};
 
     switch (key) {
     case 's':
-        options.size = (int)number(arg, 1, 16384, "--size", state);
+        options.size = (int)app_number(arg, 1, 16384, "--size", state);
         return 0;
     case 'n':
-        options.steps = (int)number(arg, 0, 1000000000, "--steps", state);
+        options.steps = (int)app_number(arg, 0, 1000000000, "--steps", state);
+        return 0;
+    case 'g':
+        if (!heat_grid_valid(arg))
+            argp_error(state, "--grid is \"%s\"; it must be auto, 1d, 2d, or rows by columns, as 2x3", arg);
+        options.grid = arg;
         return 0;
     case 'o':
         options.output = arg;
         return 0;
+    case 'a':
+        options.animate = arg;
+        return 0;
+    case 'f':
+        options.frames = (int)app_number(arg, 1, 10000, "--frames", state);
+        return 0;
     case 'p':
-        if (strcmp(arg, "put") != 0 && strcmp(arg, "get") != 0)
-            argp_error(state, "--op is \"%s\"; it must be put or get", arg);
-        options.op = strcmp(arg, "get") == 0 ? RDMA_GET : RDMA_PUT;
-        return 0;
-    case 'P':
-        for (i = 0; i < 4; i++)
-            if (strcmp(arg, progress[i]) == 0)
-                options.progress = (enum progress)i;
-        for (i = 0; i < 4 && strcmp(arg, progress[i]) != 0; i++)
-            ;
-        if (i == 4)
-            argp_error(state, "--progress is \"%s\"; it must be auto, live, lines or none", arg);
-        return 0;
-    case 'C':
-        options.check = false;
+        options.op = app_word(arg, ops, "--op", state) == 1 ? RDMA_GET : RDMA_PUT;
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -114,71 +88,26 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static const struct argp_option option_table[] = {
     {"size", 's', "N", 0, "The plate has N x N cells (640)", 0},
     {"steps", 'n', "N", 0, "Time steps (6400)", 0},
+    {"grid", 'g', "GRID", 0, "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on", 0},
     {"output", 'o', "FILE", 0, "PNG of the beginning and the end (heat2d.png); \"\" for none", 0},
-    {"op", 'p', "put|get", 0, "Who moves the halo rows: their writer (put) or their reader (get)", 0},
-    {"progress", 'P', "WHEN", 0, "live (one line that changes), lines, none, or auto: live on a terminal", 0},
-    {"no-check", 'C', NULL, 0, "Do not repeat the run on rank 0 to compare", 0},
+    {"animate", 'a', "FILE", 0, "Animated PNG of the whole run", 0},
+    {"frames", 'f', "N", 0, "Pictures of the animation (60)", 0},
+    {"op", 'p', "put|get", 0, "Who moves the halos: their writer (put) or their reader (get)", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
+
+static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
 
 static const struct argp option_parser = {
     option_table,
     parse_option,
     NULL,
     "Heat spreads over a plate that is shared by the processes of a job.\v"
-    "Run it as: mpirun -n 4 heat2d. The exit status is 0 if the result equals, bit for bit, that of one process.",
-    NULL,
+    "Run it as: mpirun -n 4 heat2d. The exit status is 0 if the result equals, bit for bit, that of one process. "
+    "\"communication\" is the time of the run beyond what all cells take at the speed of the interior ones.",
+    children,
     NULL,
     NULL};
-
-/* ---- progress ---- */
-
-/* A launcher puts a pipe between a process and the terminal, so its own standard error is looked at too. */
-static bool on_terminal(void)
-{
-    char path[64];
-    bool yes = isatty(STDERR_FILENO);
-    int fd;
-
-    if (yes)
-        return true;
-    snprintf(path, sizeof(path), "/proc/%ld/fd/2", (long)getppid());
-    fd = open(path, O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
-    if (fd >= 0) {
-        yes = isatty(fd);
-        close(fd);
-    }
-    return yes;
-}
-
-static void show_progress(int step, double began)
-{
-    static double last;
-    static int fifth;
-    double now = seconds(), took = now - began;
-    double share = options.steps > 0 ? (double)step / options.steps : 1.0;
-    char bar[41];
-
-    if (options.progress == NONE)
-        return;
-    if (options.progress == LINES) {
-        if (step > 0 && (int)(share * 5) > fifth)
-            fprintf(stderr, "heat2d: step %d of %d, %.1f s\n", step, options.steps, took);
-        fifth = (int)(share * 5);
-        return;
-    }
-    if (now - last < 0.05 && step < options.steps)
-        return;
-    last = now;
-    for (int i = 0; i < 40; i++)
-        bar[i] = i < (int)(share * 40) ? '=' : i == (int)(share * 40) ? '>' : ' ';
-    bar[40] = '\0';
-    fprintf(stderr, "\rheat2d [%s] %3d %%  step %d of %d  %.1f s  %.3f ms/step ", bar, (int)(share * 100), step,
-            options.steps, took, step > 0 ? took * 1e3 / step : 0.0);
-    if (step == options.steps)
-        fputc('\n', stderr);
-    fflush(stderr);
-}
 
 /* ---- pipes ---- */
 
@@ -196,295 +125,330 @@ static rch_t open_pipe(int peer, bool writer, uint32_t ctx, uint64_t heap)
     return ch;
 }
 
-static size_t row_bytes(const struct band *b) { return (size_t)b->n * sizeof(double); }
-static double *row_of(const struct band *b, double *grid, int y) { return grid + (size_t)y * (size_t)b->n; }
-
-/* Heap for `rows` rows, whatever their size is rounded up to. */
-static uint64_t heap_for(const struct band *b, uint64_t rows) { return rows * ((row_bytes(b) + 63) / 64 * 64); }
-
-static void halo_ready(struct side *s)
+/* Heap for `count` messages of so many cells, whatever their size is rounded up to. */
+static uint64_t heap_for(int cells, uint64_t count)
 {
-    if (s->peer >= 0)
-        MUST(s->out, rwrite(s->out, s->sending));
-    s->send_row = NULL;
+    return count * (((uint64_t)cells * sizeof(double) + 63) / 64 * 64);
 }
 
-static void halo_receive(const struct band *b, struct side *s)
+static size_t halo_bytes(const struct part *p, int side)
 {
-    size_t bytes;
+    return (size_t)heat_halo_cells(&p->block, side) * sizeof(double);
+}
 
-    if (s->peer < 0)
+/* ---- the halo of a step ---- */
+
+static void halo_receive(struct part *p)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
+        size_t bytes;
+
+        if (s->peer < 0)
+            continue;
+        p->halo.from[i] = MUST_HAVE(s->in, rread_mem(s->in, &s->reading, &bytes));
+        MUST_HOLD(bytes == halo_bytes(p, i));
+    }
+}
+
+/* Memory of the neighbours, for what they will need next. */
+static void halo_memory(struct part *p)
+{
+    for (int i = 0; i < HEAT_SIDES; i++)
+        if (p->side[i].peer >= 0)
+            p->halo.send[i] =
+                MUST_HAVE(p->side[i].out, rmalloc_mem(p->side[i].out, halo_bytes(p, i), &p->side[i].sending));
+}
+
+static void halo_release(struct part *p)
+{
+    for (int i = 0; i < HEAT_SIDES; i++)
+        if (p->side[i].peer >= 0)
+            MUST(p->side[i].in, rfree(p->side[i].in, p->side[i].reading));
+}
+
+static void halo_hand_over(struct part *p)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        if (p->side[i].peer >= 0)
+            MUST(p->side[i].out, rwrite(p->side[i].out, p->side[i].sending));
+        p->halo.send[i] = NULL;
+    }
+}
+
+/* ---- the plate at rank 0 ---- */
+
+static void block_of(const struct part *p, int rank, struct heat_block *b)
+{
+    MUST_HOLD(heat_block_of(rank, p->nranks, options.size, options.grid, b) == 0);
+}
+
+static void gather_open(struct part *p)
+{
+    p->gather = calloc((size_t)p->nranks, sizeof(rch_t));
+    MUST_HOLD(p->gather != NULL);
+    if (p->rank != 0) {
+        p->gather[0] = open_pipe(0, true, GATHER, heap_for(p->block.cols, 16));
         return;
-    s->halo_row = MUST_HAVE(s->in, rread_mem(s->in, &s->halo, &bytes));
-    MUST_HOLD(bytes == row_bytes(b));
+    }
+    p->plate = malloc((size_t)options.size * (size_t)options.size * sizeof(double));
+    MUST_HOLD(p->plate != NULL);
+    for (int r = 1; r < p->nranks; r++) {
+        struct heat_block b;
+
+        block_of(p, r, &b);
+        p->gather[r] = open_pipe(r, false, GATHER, heap_for(b.cols, 16));
+    }
 }
 
-static void halo_release(struct side *s)
+static double *plate_at(const struct part *p, int y, int x)
 {
-    if (s->peer >= 0)
-        MUST(s->in, rfree(s->in, s->halo));
+    return p->plate + (size_t)y * (size_t)options.size + (size_t)x;
 }
 
-/* Memory of the neighbour, for the row that it will need next. */
-static void halo_memory(const struct band *b, struct side *s)
+/* Every row of every block is a message to rank 0. */
+static void gather(struct part *p)
 {
-    if (s->peer < 0)
+    const struct heat_block *mine = &p->block;
+    size_t bytes = (size_t)mine->cols * sizeof(double);
+
+    for (int y = 0; y < mine->rows; y++) {
+        const double *row = p->now + (size_t)y * (size_t)mine->cols;
+        raddr_t d;
+
+        if (p->rank == 0) {
+            memcpy(plate_at(p, mine->y + y, mine->x), row, bytes);
+            continue;
+        }
+        memcpy(MUST_HAVE(p->gather[0], rmalloc_mem(p->gather[0], bytes, &d)), row, bytes);
+        MUST(p->gather[0], rwrite(p->gather[0], d));
+    }
+    for (int r = 1; p->rank == 0 && r < p->nranks; r++) {
+        struct heat_block b;
+
+        block_of(p, r, &b);
+        for (int y = 0; y < b.rows; y++) {
+            raddr_t d;
+            const void *row = MUST_HAVE(p->gather[r], rread_mem(p->gather[r], &d, &bytes));
+
+            MUST_HOLD(bytes == (size_t)b.cols * sizeof(double));
+            memcpy(plate_at(p, b.y + y, b.x), row, bytes);
+            MUST(p->gather[r], rfree(p->gather[r], d));
+        }
+    }
+}
+
+/* ---- the animation ---- */
+
+static int frame_side(void) { return options.size < LARGEST_FRAME ? options.size : LARGEST_FRAME; }
+
+static void film_begin(struct part *p)
+{
+    int side = frame_side();
+    char why[256];
+
+    if (p->rank != 0 || *options.animate == '\0')
         return;
-    s->send_row = MUST_HAVE(s->out, rmalloc_mem(s->out, row_bytes(b), &s->sending));
+    p->frame = malloc((size_t)side * (size_t)side * sizeof(*p->frame));
+    p->film = animation_begin(options.animate, side, side, 60, why, sizeof(why));
+    if (p->film == NULL)
+        fprintf(stderr, "heat2d: %s\n", why);
+    MUST_HOLD(p->frame != NULL);
+}
+
+/* All processes take part in a picture, whether rank 0 can draw it or not. */
+static void film_take(struct part *p, int step)
+{
+    int side = frame_side(), n = options.size;
+    long last = step > 0 ? (long)(step - 1) * options.frames / options.steps : -1;
+    double began;
+
+    if (*options.animate == '\0' || (step > 0 && (long)step * options.frames / options.steps == last))
+        return;
+    began = app_seconds();
+    gather(p);
+    if (p->film != NULL) {
+        for (int y = 0; y < side; y++)
+            for (int x = 0; x < side; x++)
+                p->frame[(size_t)y * (size_t)side + (size_t)x] =
+                    (float)*plate_at(p, heat_cut(y, n, side), heat_cut(x, n, side));
+        if (animation_add(p->film, p->frame) != 0)
+            fprintf(stderr, "heat2d: a picture of %s was not drawn\n", options.animate);
+    }
+    p->frames_s += app_seconds() - began;
+}
+
+static int film_end(struct part *p)
+{
+    char why[256];
+    int code = 0;
+
+    if (p->film != NULL && (code = animation_end(p->film, why, sizeof(why))) != 0)
+        fprintf(stderr, "heat2d: %s\n", why);
+    else if (p->film != NULL && !app_options.json)
+        printf("heat2d: animation: %s\n", options.animate);
+    return code;
 }
 
 /* ---- the run ---- */
 
-static void band_create(struct band *b)
+static void part_create(struct part *p)
 {
-    size_t bytes;
+    struct heat_block *b = &p->block;
+    size_t cells = (size_t)b->rows * (size_t)b->cols;
 
-    b->n = options.size;
-    b->first = heat_band(b->rank, b->n, b->nranks);
-    b->rows = heat_band(b->rank + 1, b->n, b->nranks) - b->first;
-    bytes = (size_t)b->rows * row_bytes(b);
-    b->now = malloc(bytes);
-    b->next = malloc(bytes);
-    b->rim = calloc((size_t)b->n, sizeof(double));
-    MUST_HOLD(b->now != NULL && b->next != NULL && b->rim != NULL);
-    for (int y = 0; y < b->rows; y++)
-        for (int x = 0; x < b->n; x++)
-            row_of(b, b->now, y)[x] = heat_start(b->first + y, x, b->n);
+    p->now = malloc(cells * sizeof(double));
+    p->next = malloc(cells * sizeof(double));
+    p->rim = calloc((size_t)(b->rows > b->cols ? b->rows : b->cols), sizeof(double));
+    MUST_HOLD(p->now != NULL && p->next != NULL && p->rim != NULL);
+    heat_start_block(b, p->now);
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        struct side *s = &p->side[i];
 
-    for (int i = 0; i < SIDES; i++) {
-        struct side *s = &b->side[i];
-
-        s->peer = i == UP ? b->rank - 1 : b->rank + 1;
-        s->halo_row = b->rim;
-        if (s->peer >= b->nranks)
-            s->peer = -1;
+        s->peer = b->peer[i];
+        p->halo.from[i] = p->rim;
         if (s->peer < 0)
             continue;
-        s->out = open_pipe(s->peer, true, HALO, heap_for(b, 2));
-        s->in = open_pipe(s->peer, false, HALO, heap_for(b, 2));
+        s->out = open_pipe(s->peer, true, HALO, heap_for(heat_halo_cells(b, i), 2));
+        s->in = open_pipe(s->peer, false, HALO, heap_for(heat_halo_cells(b, i), 2));
     }
+    gather_open(p);
 }
 
-/* The rows at the beginning lie in the grid; from then on a row is computed where the neighbour will read it. */
-static void send_first_rows(struct band *b)
+static void step(struct part *p, bool last)
 {
-    for (int i = 0; i < SIDES; i++) {
-        struct side *s = &b->side[i];
+    double *swap, began;
 
-        halo_memory(b, s);
-        if (s->peer >= 0)
-            memcpy(s->send_row, row_of(b, b->now, i == UP ? 0 : b->rows - 1), row_bytes(b));
-        halo_ready(s);
-    }
+    halo_receive(p);
+    if (!last)
+        halo_memory(p);
+    heat_edges(&p->block, p->now, p->next, &p->halo);
+    halo_release(p);
+    if (!last)
+        halo_hand_over(p);
+
+    began = app_seconds();
+    heat_interior(&p->block, p->now, p->next, &p->halo);
+    p->interior_s += app_seconds() - began;
+    swap = p->now;
+    p->now = p->next;
+    p->next = swap;
 }
 
-static void compute_row(struct band *b, int y, double *also)
-{
-    const double *above = y > 0 ? row_of(b, b->now, y - 1) : b->side[UP].halo_row;
-    const double *below = y + 1 < b->rows ? row_of(b, b->now, y + 1) : b->side[DOWN].halo_row;
-
-    heat_row(row_of(b, b->next, y), also, above, row_of(b, b->now, y), below, b->n);
-}
-
-static void step(struct band *b, bool last)
-{
-    struct side *up = &b->side[UP], *down = &b->side[DOWN];
-    double *swap;
-
-    halo_receive(b, up);
-    halo_receive(b, down);
-    if (!last) {
-        halo_memory(b, up);
-        halo_memory(b, down);
-    }
-    compute_row(b, 0, up->send_row);
-    if (b->rows > 1)
-        compute_row(b, b->rows - 1, down->send_row);
-    else if (down->send_row != NULL) /* one row: it is the outermost on both sides */
-        memcpy(down->send_row, row_of(b, b->next, 0), row_bytes(b));
-    halo_release(up);
-    halo_release(down);
-    if (!last) {
-        halo_ready(up);
-        halo_ready(down);
-    }
-
-    for (int y = 1; y < b->rows - 1; y++)
-        compute_row(b, y, NULL);
-    swap = b->now;
-    b->now = b->next;
-    b->next = swap;
-}
-
-static double run(struct band *b)
+static double run(struct part *p)
 {
     double began;
 
+    film_begin(p);
     MUST(NULL, network_barrier());
-    began = seconds();
-    if (options.steps > 0)
-        send_first_rows(b);
+    began = app_seconds();
+    film_take(p, 0);
+    if (options.steps >
+        0) { /* the halos of the beginning lie in the grid; from then on each is computed into its pipe */
+        halo_memory(p);
+        heat_first_halo(&p->block, p->now, &p->halo);
+        halo_hand_over(p);
+    }
     for (int i = 1; i <= options.steps; i++) {
-        step(b, i == options.steps);
-        if (b->rank == 0)
-            show_progress(i, began);
+        step(p, i == options.steps);
+        film_take(p, i);
+        if (p->rank == 0)
+            app_progress_show("heat2d", "step", (uint64_t)i, (uint64_t)options.steps, began);
     }
     MUST(NULL, network_barrier());
-    return seconds() - began;
+    return app_seconds() - began;
 }
 
 /* ---- the result ---- */
 
-/* Every row as a message to rank 0, which returns the plate. */
-static double *gather(struct band *b)
+static double mean_of(const struct part *p, double mine)
 {
-    double *plate;
-
-    if (b->rank != 0) {
-        rch_t ch = open_pipe(0, true, GATHER, heap_for(b, 16));
-
-        for (int y = 0; y < b->rows; y++) {
-            raddr_t d;
-            void *mem = MUST_HAVE(ch, rmalloc_mem(ch, row_bytes(b), &d));
-
-            memcpy(mem, row_of(b, b->now, y), row_bytes(b));
-            MUST(ch, rwrite(ch, d));
-        }
-        MUST(ch, rclose(ch));
-        return NULL;
-    }
-    plate = malloc((size_t)b->n * row_bytes(b));
-    MUST_HOLD(plate != NULL);
-    memcpy(plate, b->now, (size_t)b->rows * row_bytes(b));
-    for (int r = 1; r < b->nranks; r++) {
-        rch_t ch = open_pipe(r, false, GATHER, heap_for(b, 16));
-
-        for (int y = heat_band(r, b->n, b->nranks); y < heat_band(r + 1, b->n, b->nranks); y++) {
-            size_t bytes;
-            raddr_t d;
-            const void *mem = MUST_HAVE(ch, rread_mem(ch, &d, &bytes));
-
-            MUST_HOLD(bytes == row_bytes(b));
-            memcpy(row_of(b, plate, y), mem, bytes);
-            MUST(ch, rfree(ch, d));
-        }
-        MUST(ch, rclose(ch));
-    }
-    return plate;
-}
-
-static uint64_t halo_bytes(const struct band *b)
-{
-    uint64_t mine = 0, sum = 0, *all = calloc((size_t)b->nranks, sizeof(*all));
+    double sum = 0, *all = calloc((size_t)p->nranks, sizeof(*all));
 
     MUST_HOLD(all != NULL);
-    for (int i = 0; i < SIDES; i++) {
-        rpipe_stats_t st;
-
-        if (b->side[i].peer < 0)
-            continue;
-        MUST(b->side[i].out, rpipe_stats(b->side[i].out, &st));
-        mine += st.bytes;
-    }
     MUST(NULL, network_allgather(&mine, sizeof(mine), all));
-    for (int r = 0; r < b->nranks; r++)
+    for (int r = 0; r < p->nranks; r++)
         sum += all[r];
     free(all);
-    return sum;
+    return sum / p->nranks;
 }
 
-/* 0, or 1 and a sentence about the first cell that differs. */
-static int compare(const struct band *b, const double *plate)
+/* Time beyond what all cells of the block take at the speed of the interior ones. */
+static double communication(const struct part *p, double took)
 {
-    double began = seconds(), *alone = heat_serial(b->n, options.steps);
-    long cells = (long)b->n * b->n, wrong = 0, first = -1;
+    double interior = heat_interior_cells(&p->block), cells = (double)p->block.rows * p->block.cols;
 
-    MUST_HOLD(alone != NULL);
-    for (long i = 0; i < cells; i++) {
-        if (memcmp(&plate[i], &alone[i], sizeof(double)) == 0)
-            continue;
-        wrong++;
-        if (first < 0)
-            first = i;
-    }
-    if (wrong > 0)
-        fprintf(stderr,
-                "heat2d: WRONG: %ld of %ld cells differ from the run of one process; the first is row %ld, "
-                "column %ld: %.17g instead of %.17g\n",
-                wrong, cells, first / b->n, first % b->n, plate[first], alone[first]);
-    else
-        printf("heat2d: right: all %ld cells equal those of one process (%.2f s) bit for bit\n", cells,
-               seconds() - began);
-    free(alone);
-    return wrong > 0;
+    return interior > 0 ? took - p->interior_s * cells / interior : took;
 }
 
-static int draw(const struct band *b, const double *plate)
+static int draw(const struct part *p)
 {
-    struct picture p;
+    struct picture picture;
     char why[256];
     int code;
 
-    MUST_HOLD(heat_draw(plate, b->n, b->nranks, &p) == 0);
-    code = picture_write(&p, options.output, why, sizeof(why));
-    if (code == 0)
-        printf("heat2d: picture: %s\n", options.output);
-    else
+    MUST_HOLD(heat_draw(p->plate, &p->block, &picture) == 0);
+    code = picture_write(&picture, options.output, why, sizeof(why));
+    if (code != 0)
         fprintf(stderr, "heat2d: %s\n", why);
-    picture_destroy(&p);
+    else if (!app_options.json)
+        printf("heat2d: picture: %s\n", options.output);
+    picture_destroy(&picture);
     return code != 0 && code != -ENOTSUP;
 }
 
-static int report(const struct band *b, const double *plate, double took, uint64_t bytes)
+static int report(struct part *p, double took, double comm)
 {
+    double cells = (double)options.size * options.size;
+    struct app_result result = {"heat2d",  options.op == RDMA_PUT ? "rpipe put" : "rpipe get",
+                                p->nranks, took,
+                                comm,      (double)options.steps,
+                                "steps",   app_digest(0, p->plate, (size_t)cells)};
     int status = 0;
 
-    printf("heat2d: %d processes, %d x %d cells, %d steps by %s: %.2f s, %.3f ms a step, %.1f MB of halo rows\n",
-           b->nranks, b->n, b->n, options.steps, options.op == RDMA_PUT ? "PUT" : "GET", took,
-           options.steps > 0 ? took * 1e3 / options.steps : 0.0, (double)bytes / 1e6);
-    if (options.check)
-        status |= compare(b, plate);
+    if (!app_options.json)
+        printf("heat2d: %d x %d cells in %d x %d blocks\n", options.size, options.size, p->block.down, p->block.across);
+    app_result_print(&result);
+    if (app_options.check) {
+        status = heat_compare("heat2d", p->plate, options.size, options.steps);
+        if (status == 0 && !app_options.json)
+            printf("heat2d: right: all %.0f cells equal those of one process bit for bit\n", cells);
+    }
+    if (film_end(p) != 0)
+        status = 1;
     if (*options.output != '\0')
-        status |= draw(b, plate);
+        status |= draw(p);
     fflush(stdout);
     return status;
 }
 
 int main(int argc, char **argv)
 {
-    struct band b = {0};
-    double took, *plate;
-    uint64_t bytes;
+    struct part p = {0};
+    double took, comm;
     int status = 0;
 
     argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
-    MUST(NULL, rinit(&b.rank, &b.nranks));
-    if (b.nranks > options.size) {
-        if (b.rank == 0)
-            fprintf(stderr, "heat2d: %d processes cannot share %d rows; give at least one row to each\n", b.nranks,
-                    options.size);
+    MUST(NULL, rinit(&p.rank, &p.nranks));
+    if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
+        if (p.rank == 0)
+            fprintf(stderr, "heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n", p.nranks,
+                    options.size, options.size, options.grid);
         rexit();
         return 2;
     }
-    if (options.progress == AUTO)
-        options.progress = b.rank == 0 && on_terminal() ? LIVE : LINES;
-
-    band_create(&b);
-    took = run(&b);
-    bytes = halo_bytes(&b);
-    plate = gather(&b);
-    if (b.rank == 0)
-        status = report(&b, plate, took, bytes);
-    for (int i = 0; i < SIDES; i++) {
-        if (b.side[i].peer < 0)
-            continue;
-        MUST(b.side[i].out, rclose(b.side[i].out));
-        MUST(b.side[i].in, rclose(b.side[i].in));
-    }
+    part_create(&p);
+    took = run(&p);
+    comm = mean_of(&p, communication(&p, took));
+    gather(&p);
+    if (p.rank == 0)
+        status = report(&p, took - p.frames_s, comm - p.frames_s);
     MUST(NULL, rexit());
-    free(plate);
-    free(b.now);
-    free(b.next);
-    free(b.rim);
+    free(p.gather);
+    free(p.plate);
+    free(p.frame);
+    free(p.now);
+    free(p.next);
+    free(p.rim);
     return status;
 }

@@ -1,29 +1,71 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heat_grid.h: the heat equation on rows of a square plate whose rim is kept at temperature 0.
+ * heat_grid.h: the heat equation on a square plate whose rim is kept at temperature 0, and how it is cut into blocks.
  *
- * One function computes a row, whoever asks: a process that owns a band of the plate and got the rows beside it from its
+ * One function computes a row, whoever asks: a process that owns a block of the plate and got what is beside it from its
  * neighbours, or one process that owns the whole plate. So both results can be compared bit for bit. It can write the row
  * to a second place at the same time, which is how a halo row comes to lie in memory of a pipe without a copy.
  */
 #ifndef EXAMPLES_HEAT_GRID_H
 #define EXAMPLES_HEAT_GRID_H
 
+#include <stddef.h>
+
 #include "picture.h"
 
-/* out (and also, unless it is NULL) = the row `here` one step later; above and below are the rows beside it; n cells each */
-void heat_row(double *restrict out, double *restrict also, const double *above, const double *here, const double *below,
-              int n);
+enum heat_side { HEAT_UP, HEAT_DOWN, HEAT_LEFT, HEAT_RIGHT, HEAT_SIDES };
 
-double heat_start(int y, int x, int n); /* temperature of a cell of a plate of n x n cells at the beginning, 0..1 */
+/* What one of `down` x `across` processes has of the plate, and who is beside it: -1 where the rim is. */
+struct heat_block {
+    int n;            /* the plate has n x n cells */
+    int down, across; /* blocks, one below the other and side by side */
+    int y, x;         /* the first cell of this one */
+    int rows, cols;
+    int peer[HEAT_SIDES];
+};
+
+/* --grid: "1d", "2d", "auto" (2-D from 4 processes on), or DOWNxACROSS. 0, or -EINVAL: the processes do not fit it. */
+int heat_block_of(int rank, int nranks, int n, const char *grid, struct heat_block *b);
+/* Whether this is a word for heat_block_of(). */
+int heat_grid_valid(const char *grid);
+
+/* Values that a halo of this side has. */
+static inline int heat_halo_cells(const struct heat_block *b, int side)
+{
+    return side == HEAT_UP || side == HEAT_DOWN ? b->cols : b->rows;
+}
+
+static inline int heat_opposite(int side) { return side ^ 1; }
+
+/* What a step needs of the other blocks, and what they need of it: NULL in send where nobody is. */
+struct heat_halo {
+    const double *from[HEAT_SIDES];
+    double *send[HEAT_SIDES];
+};
+
+/* One step, from now to next, rows one behind the other. First what others wait for, written to halo->send as well; then */
+/* the rest, which nobody outside needs. */
+void heat_edges(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo);
+void heat_interior(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo);
+/* Cells that heat_interior() computes. */
+double heat_interior_cells(const struct heat_block *b);
+
+/* Copies the outermost rows and columns to halo->send: what others need of the beginning. */
+void heat_first_halo(const struct heat_block *b, const double *now, const struct heat_halo *halo);
+
+double heat_start(int y, int x, int n);                         /* a cell of a plate at the beginning, 0..1 */
+void heat_start_block(const struct heat_block *b, double *now); /* all of a block */
 
 /* All steps by one process; returns its result, for free(3), or NULL where there is no memory. */
 double *heat_serial(int n, int steps);
 
-/* The plate at the beginning and at the end side by side, isotherms, and the borders of `bands` bands of rows. */
-int heat_draw(const double *plate, int n, int bands, struct picture *p);
+/* 0, or 1 and a sentence about the first cell that differs from the run of one process. */
+int heat_compare(const char *app, const double *plate, int n, int steps);
 
-/* First row of band r when n rows are dealt to `bands` bands; heat_band(bands, ...) is n. */
-static inline int heat_band(int r, int n, int bands) { return (int)((long)n * r / bands); }
+/* The plate at the beginning and at the end side by side, isotherms, and the borders of the blocks. */
+int heat_draw(const double *plate, const struct heat_block *b, struct picture *p);
+
+/* Where block i begins when n rows or columns are dealt to `parts`; heat_cut(parts, ...) is n. */
+static inline int heat_cut(int i, int n, int parts) { return (int)((long)n * i / parts); }
 
 #endif

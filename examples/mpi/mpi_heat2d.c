@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi_heat2d.c: examples/heat2d over MPI, for comparison.
+ *
+ * Blocks, kernel and order of a step are the same. With --by=send halos go by MPI_Isend out of the grid (rows) or out of a
+ * buffer into which they were computed (columns), and receives are posted a step ahead. With --by=put they go by MPI_Put
+ * into one of two boxes of the neighbour, with a flag behind them; a neighbour whose halo has come has used the one before.
+ */
+#include <mpi.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../app.h"
+#include "../heat_grid.h"
+#include "notify.h"
+
+static struct {
+    int size, steps;
+    const char *grid;
+    bool put;
+} options = {640, 6400, "auto", false};
+
+struct part {
+    struct heat_block block;
+    int rank, nranks;
+    double *now, *next, *rim;
+    struct heat_halo halo;
+    double *receive[2][HEAT_SIDES], *pack[2][HEAT_SIDES];
+    MPI_Request receiving[2][HEAT_SIDES], sending[2][HEAT_SIDES];
+    struct notify boxes;
+    double interior_s;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const by[] = {"send", "put", NULL};
+
+    switch (key) {
+    case 's':
+        options.size = (int)app_number(arg, 1, 16384, "--size", state);
+        return 0;
+    case 'n':
+        options.steps = (int)app_number(arg, 0, 1000000000, "--steps", state);
+        return 0;
+    case 'g':
+        if (!heat_grid_valid(arg))
+            argp_error(state, "--grid is \"%s\"; it must be auto, 1d, 2d, or rows by columns, as 2x3", arg);
+        options.grid = arg;
+        return 0;
+    case 'b':
+        options.put = app_word(arg, by, "--by", state) == 1;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option option_table[] = {
+    {"size", 's', "N", 0, "The plate has N x N cells (640)", 0},
+    {"steps", 'n', "N", 0, "Time steps (6400)", 0},
+    {"grid", 'g', "GRID", 0, "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on", 0},
+    {"by", 'b', "send|put", 0, "Halos by MPI_Isend, or by MPI_Put, flush and a flag", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp option_parser = {option_table, parse_option, NULL, "heat2d over MPI.", children, NULL, NULL};
+
+/* Halo k is that of the beginning (0), or after step k; it lies in box k % 2 of the side where it comes from. */
+static int box_of(int side, int k) { return side * 2 + k % 2; }
+
+static void receive_post(struct part *p, int k)
+{
+    for (int i = 0; i < HEAT_SIDES; i++)
+        if (p->block.peer[i] >= 0 && k < options.steps)
+            MPI_Irecv(p->receive[k % 2][i], heat_halo_cells(&p->block, i), MPI_DOUBLE, p->block.peer[i],
+                      heat_opposite(i), MPI_COMM_WORLD, &p->receiving[k % 2][i]);
+}
+
+static void receive(struct part *p, int k)
+{
+    if (!options.put) {
+        MPI_Waitall(HEAT_SIDES, p->receiving[k % 2], MPI_STATUSES_IGNORE);
+        receive_post(p, k + 1);
+    }
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        if (p->block.peer[i] < 0)
+            continue;
+        if (options.put)
+            notify_await(&p->boxes, box_of(i, k), (uint64_t)k + 1);
+        p->halo.from[i] = options.put ? notify_data(&p->boxes, box_of(i, k)) : p->receive[k % 2][i];
+    }
+}
+
+/* Rows are sent out of the grid, where nobody changes them before the step after the next. */
+static void pack_memory(struct part *p, int k)
+{
+    if (!options.put) /* those that went out of this buffer, and out of this grid */
+        MPI_Waitall(HEAT_SIDES, p->sending[k % 2], MPI_STATUSES_IGNORE);
+    for (int i = HEAT_LEFT; i <= HEAT_RIGHT; i++)
+        p->halo.send[i] = p->block.peer[i] >= 0 ? p->pack[k % 2][i] : NULL;
+}
+
+static void hand_over(struct part *p, const double *grid, int k)
+{
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        int cells = heat_halo_cells(&p->block, i);
+        const double *from = i == HEAT_UP     ? grid
+                             : i == HEAT_DOWN ? grid + (size_t)(p->block.rows - 1) * (size_t)p->block.cols
+                                              : p->pack[k % 2][i];
+
+        if (p->block.peer[i] < 0)
+            continue;
+        if (options.put)
+            notify_put(&p->boxes, p->block.peer[i], box_of(heat_opposite(i), k), from, (size_t)cells * sizeof(double),
+                       (uint64_t)k + 1);
+        else
+            MPI_Isend(from, cells, MPI_DOUBLE, p->block.peer[i], i, MPI_COMM_WORLD, &p->sending[k % 2][i]);
+        p->halo.send[i] = NULL;
+    }
+}
+
+static double *numbers(size_t n)
+{
+    double *d = calloc(n > 0 ? n : 1, sizeof(*d));
+
+    if (d == NULL) {
+        fprintf(stderr, "mpi_heat2d: no memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return d;
+}
+
+static void part_create(struct part *p)
+{
+    struct heat_block *b = &p->block;
+    size_t longest = (size_t)(b->rows > b->cols ? b->rows : b->cols), cells = (size_t)b->rows * (size_t)b->cols;
+
+    p->now = numbers(cells);
+    p->next = numbers(cells);
+    p->rim = numbers(longest);
+    heat_start_block(b, p->now);
+    for (int i = 0; i < HEAT_SIDES; i++) {
+        p->halo.from[i] = p->rim;
+        for (int k = 0; k < 2; k++) {
+            p->receive[k][i] = numbers(longest);
+            p->pack[k][i] = numbers(longest);
+            p->receiving[k][i] = MPI_REQUEST_NULL;
+            p->sending[k][i] = MPI_REQUEST_NULL;
+        }
+    }
+    if (options.put)
+        notify_create(&p->boxes, 2 * HEAT_SIDES, (size_t)b->n * sizeof(double));
+}
+
+static double run(struct part *p)
+{
+    double began, from, *swap;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    began = app_seconds();
+    if (options.steps > 0) {
+        if (!options.put)
+            receive_post(p, 0);
+        pack_memory(p, 0);
+        heat_first_halo(&p->block, p->now, &p->halo);
+        hand_over(p, p->now, 0);
+    }
+    for (int k = 1; k <= options.steps; k++) {
+        receive(p, k - 1);
+        pack_memory(p, k);
+        heat_edges(&p->block, p->now, p->next, &p->halo);
+        if (k < options.steps)
+            hand_over(p, p->next, k);
+        from = app_seconds();
+        heat_interior(&p->block, p->now, p->next, &p->halo);
+        p->interior_s += app_seconds() - from;
+        swap = p->now;
+        p->now = p->next;
+        p->next = swap;
+        if (p->rank == 0)
+            app_progress_show("mpi_heat2d", "step", (uint64_t)k, (uint64_t)options.steps, began);
+    }
+    MPI_Waitall(2 * HEAT_SIDES, p->sending[0], MPI_STATUSES_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return app_seconds() - began;
+}
+
+static double *gather(const struct part *p)
+{
+    size_t n = (size_t)p->block.n;
+    double *plate, *from;
+
+    if (p->rank != 0) {
+        MPI_Send(p->now, p->block.rows * p->block.cols, MPI_DOUBLE, 0, HEAT_SIDES, MPI_COMM_WORLD);
+        return NULL;
+    }
+    plate = numbers(n * n);
+    from = numbers(n * n);
+    for (int r = 0; r < p->nranks; r++) {
+        const double *cells = r == 0 ? p->now : from;
+        struct heat_block b;
+
+        heat_block_of(r, p->nranks, options.size, options.grid, &b);
+        if (r > 0)
+            MPI_Recv(from, b.rows * b.cols, MPI_DOUBLE, r, HEAT_SIDES, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+        for (int y = 0; y < b.rows; y++)
+            memcpy(plate + (size_t)(b.y + y) * n + (size_t)b.x, cells + (size_t)y * (size_t)b.cols,
+                   (size_t)b.cols * sizeof(double));
+    }
+    free(from);
+    return plate;
+}
+
+static double communication(const struct part *p, double took)
+{
+    double interior = heat_interior_cells(&p->block), cells = (double)p->block.rows * p->block.cols, sum;
+    double mine = interior > 0 ? took - p->interior_s * cells / interior : took;
+
+    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    return sum / p->nranks;
+}
+
+int main(int argc, char **argv)
+{
+    struct part p = {0};
+    double took, comm, *plate;
+    int status = 0;
+
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &p.nranks);
+    if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
+        if (p.rank == 0)
+            fprintf(stderr, "mpi_heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n", p.nranks,
+                    options.size, options.size, options.grid);
+        MPI_Finalize();
+        return 2;
+    }
+    part_create(&p);
+    took = run(&p);
+    comm = communication(&p, took);
+    plate = gather(&p);
+    if (p.rank == 0) {
+        struct app_result result = {"heat2d", options.put ? "mpi put" : "mpi send",
+                                    p.nranks, took,
+                                    comm,     (double)options.steps,
+                                    "steps",  app_digest(0, plate, (size_t)options.size * (size_t)options.size)};
+
+        app_result_print(&result);
+        if (app_options.check)
+            status = heat_compare("mpi_heat2d", plate, options.size, options.steps);
+        fflush(stdout);
+    }
+    if (options.put)
+        notify_destroy(&p.boxes);
+    for (int i = 0; i < HEAT_SIDES; i++)
+        for (int k = 0; k < 2; k++) {
+            free(p.receive[k][i]);
+            free(p.pack[k][i]);
+        }
+    free(plate);
+    free(p.now);
+    free(p.next);
+    free(p.rim);
+    MPI_Finalize();
+    return status;
+}
