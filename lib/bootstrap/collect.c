@@ -105,7 +105,17 @@ static void release(bool *busy)
     pthread_cond_broadcast(&collect.changed);
 }
 
-static const char *fate(int state) { return state == -EPIPE ? "has left the job" : "has died, or cannot be reached"; }
+/* "has left the job"; "has died, or cannot be reached: its host has not answered for 9000 ms ..." */
+static const char *fate(int rank, int state)
+{
+    static _Thread_local char text[200];
+    const char *why = control_peer_why(rank);
+
+    if (state == -EPIPE)
+        return "has left the job";
+    snprintf(text, sizeof(text), "has died, or cannot be reached%s%s", *why != '\0' ? ": " : "", why);
+    return text;
+}
 
 /* ---- transfers ---- */
 
@@ -128,7 +138,8 @@ static int advance(struct transfer *t, bool receives, char *why, size_t why_byte
     state = control_peer_state(t->peer);
     if (state != 0)
         return complain(state, why, why_bytes, "rank %d, %s, %s", t->peer,
-                        receives ? "from which a message is awaited" : "to which a message is to go", fate(state));
+                        receives ? "from which a message is awaited" : "to which a message is to go",
+                        fate(t->peer, state));
     return complain(result, why, why_bytes, "a message %s rank %d: %s", receives ? "from" : "to", t->peer,
                     strerror(-result));
 }
