@@ -35,6 +35,7 @@ struct kind { /* slabs alike */
 
 struct slab {
     void *registration; /* first: pool_registration() */
+    int peer;
     char *base;
     size_t bytes;
     struct kind *kind; /* NULL: adopted, and not in any list */
@@ -147,6 +148,7 @@ static int slab_make(struct pool *pool, struct kind *k, struct slab **out, char 
         goto fail;
     }
     s->pieces = (uint32_t)pieces;
+    s->peer = k->peer;
     s->kind = k;
     k->pieces += s->pieces;
     list_append(&k->open, &s->open);
@@ -220,6 +222,7 @@ int pool_adopt(struct pool *pool, int peer, void *base, size_t bytes, uint32_t a
         snprintf(why, why_bytes, "no memory for the books of registered memory");
         return -ENOMEM;
     }
+    s->peer = peer;
     s->base = base;
     s->bytes = bytes;
     s->pieces = s->used = 1;
@@ -281,6 +284,8 @@ void pool_keep(struct pool *pool, int peer)
     }
     pthread_mutex_unlock(&pool->lock);
 }
+
+int pool_peer(const struct btl_piece *piece) { return ((const struct slab *)piece->slab)->peer; }
 
 /* ---- the pool ---- */
 

@@ -47,6 +47,8 @@ void pool_free(struct pool *pool, struct btl_piece *piece);
  */
 void pool_keep(struct pool *pool, int peer);
 
+int pool_peer(const struct btl_piece *piece); /* whom it was allocated for */
+
 /* What enroll() has answered, for the slab of this piece. */
 static inline void *pool_registration(const struct btl_piece *piece) { return *(void **)piece->slab; }
 

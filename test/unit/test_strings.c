@@ -16,6 +16,7 @@ static const struct {
     {"RMALLOC_DEBUG", "0"},      {"RPIPE_LOG", "warn"},      {"RPIPE_MODULE_PATH", ""},
     {"RPIPE_INTERFACE", ""},     {"RPIPE_RANK", "-1"},       {"RPIPE_SIZE", "-1"},
     {"RPIPE_ROOT", ""},          {"RPIPE_SECRET", ""},       {"RPIPE_KEEPALIVE_MS", "10000"},
+    {"RPIPE_OFI_PROVIDER", ""},  {"RPIPE_OFI_DOMAIN", ""},   {"RPIPE_OFI_ORDER", "auto"},
 };
 #define DOCUMENTED (sizeof(documented) / sizeof(*documented))
 

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.c: registration of memory with the domain, see ofi.h.
+ *
+ * What a provider may ask for (FI_MR_...): LOCAL: the near side has to be registered too, and its descriptor given; without,
+ * near memory is not registered at all. VIRT_ADDR: the peer names memory by its address here; without, by the offset in its
+ * registration. PROV_KEY: the provider chooses the key; without, it is chosen here, at random, so that a stranger does
+ * not guess it. ENDPOINT: a registration works once it is bound to the endpoint. ALLOCATED: pages exist before: mapped they are.
+ */
+#include "btl/ofi/ofi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define KEY_TRIES 8
+
+static uint64_t access_flags(uint32_t access)
+{
+    uint64_t near = FI_READ | FI_WRITE;
+
+    switch (access) {
+    case BTL_PEER_READS:
+        return near | FI_REMOTE_READ;
+    case BTL_PEER_WRITES: /* reads too: that is how a flush proves that what was written is there */
+    case BTL_PEER_ATOMICS:
+        return near | FI_REMOTE_READ | FI_REMOTE_WRITE;
+    default:
+        return near;
+    }
+}
+
+static uint64_t random_key(uint64_t mask)
+{
+    uint64_t key = 0;
+
+    if (getrandom(&key, sizeof(key), GRND_NONBLOCK) != (ssize_t)sizeof(key))
+        key = (uint64_t)(uintptr_t)&key * UINT64_C(0x9e3779b97f4a7c15);
+    return key & mask;
+}
+
+static int enable(struct ofi_endpoint *e, struct fid_mr *mr)
+{
+    int rc;
+
+    if ((e->info->domain_attr->mr_mode & FI_MR_ENDPOINT) == 0)
+        return 0;
+    rc = fi_mr_bind(mr, &e->ep->fid, 0);
+    return rc != 0 ? rc : fi_mr_enable(mr);
+}
+
+int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access, struct ofi_registration *r,
+                    char *why, size_t why_bytes)
+{
+    bool chosen = (e->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
+    struct fid_mr *mr = NULL;
+    int rc, tries;
+
+    *r = (struct ofi_registration){.by_address = (e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0};
+    if (access == BTL_LOCAL && !e->needs_desc)
+        return 0;
+    for (tries = 0; tries < KEY_TRIES; tries++) {
+        rc = fi_mr_reg(e->domain, base, bytes, access_flags(access), 0, chosen ? random_key(e->keys) : 0, 0, &mr, NULL);
+        if (rc != -FI_ENOKEY || !chosen)
+            break;
+    }
+    if (rc == 0) {
+        rc = enable(e, mr);
+        if (rc != 0)
+            fi_close(&mr->fid);
+    }
+    if (rc != 0) {
+        snprintf(why, why_bytes, "provider %s does not register %zu bytes: fi_mr_reg: %s%s", e->provider, bytes,
+                 fi_strerror(-rc), rc == -FI_ENOMEM ? " (memory that may be locked, ulimit -l)" : "");
+        return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
+    }
+    r->mr = mr;
+    r->desc = fi_mr_desc(mr);
+    r->key = fi_mr_key(mr);
+    return 0;
+}
+
+void memory_unregister(struct ofi_registration *r)
+{
+    if (r->mr != NULL)
+        fi_close(&r->mr->fid);
+    r->mr = NULL;
+}
+
+/* ---- for the pool ---- */
+
+static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+                  size_t why_bytes)
+{
+    struct ofi_registration *r = malloc(sizeof(*r));
+    struct btl *btl = backend;
+    int rc;
+
+    (void)peer; /* a registration is for whoever has its key; that is the peer alone */
+    if (r == NULL) {
+        snprintf(why, why_bytes, "no memory for the books of registered memory");
+        return -ENOMEM;
+    }
+    ofi_lock(btl);
+    rc = memory_register(&btl->rma, base, bytes, access, r, why, why_bytes);
+    ofi_unlock(btl);
+    if (rc != 0) {
+        free(r);
+        return rc;
+    }
+    *registration = r;
+    return 0;
+}
+
+static void withdraw(void *backend, void *registration)
+{
+    struct ofi_registration *r = registration;
+    struct btl *btl = backend;
+
+    ofi_lock(btl);
+    memory_unregister(r);
+    ofi_unlock(btl);
+    free(r);
+}
+
+static void key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *k)
+{
+    const struct ofi_registration *r = registration;
+
+    (void)backend;
+    *k = (struct btl_key){0};
+    k->word[KEY_KEY] = r->key;
+    k->word[KEY_ADDRESS] = r->by_address ? (uint64_t)(uintptr_t)base + offset : offset;
+    k->word[KEY_BYTES] = bytes;
+}
+
+const struct pool_device memory_device = {enroll, withdraw, key};

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * progress.c: completions and their errors; and who drives the endpoint.
+ *
+ * Many providers move bytes, at the target too, only while somebody calls into them. Whoever waits does. When nobody does, the
+ * service thread steps in: it sleeps until the completion queue's descriptor can be read, or looks every millisecond where there
+ * is none. It leaves an endpoint alone that a user's thread has driven within the last millisecond, because a thread
+ * that is woken by each packet takes the time of the one that polls: then it only looks again a millisecond later.
+ *
+ * Invariant: `armed` is set while the service thread sleeps on descriptors alone. Whoever posts something then makes it look
+ * by time: what a provider keeps to itself (a socket that was full) must not depend on the descriptor's being told.
+ */
+#include "btl/ofi/ofi.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define COMPLETIONS 16
+#define ROUNDS 64 /* in one call, then others have their turn */
+
+/* One error of the queue: false: there was none. */
+static bool take_error(struct btl *btl, struct ofi_endpoint *e)
+{
+    struct fi_cq_err_entry error = {0};
+    char device[160], said[256];
+    const char *more;
+
+    if (fi_cq_readerr(e->cq, &error, 0) <= 0)
+        return false;
+    more = fi_cq_strerror(e->cq, error.prov_errno, error.err_data, device, sizeof(device));
+    snprintf(said, sizeof(said), "%s (%s, %d)", fi_strerror(error.err), more != NULL ? more : "no details",
+             error.prov_errno);
+    transfer_lost(btl, error.op_context, error.err, said);
+    return true;
+}
+
+static void drive(struct btl *btl, struct ofi_endpoint *e)
+{
+    struct fi_cq_entry entry[COMPLETIONS];
+    ssize_t n;
+    int round;
+
+    for (round = 0; round < ROUNDS; round++) {
+        n = fi_cq_read(e->cq, entry, COMPLETIONS);
+        for (ssize_t i = 0; i < n; i++)
+            transfer_completed(btl, entry[i].op_context);
+        if (n == -FI_EAVAIL) {
+            if (!take_error(btl, e))
+                return;
+        } else if (n < 0 && n != -FI_EAGAIN) {
+            if (!e->broken)
+                log_error("ofi: provider %s: fi_cq_read: %s", e->provider, fi_strerror((int)-n));
+            e->broken = true;
+            return;
+        } else if (n < COMPLETIONS) {
+            return;
+        }
+    }
+}
+
+void progress_drive(struct btl *btl)
+{
+    drive(btl, &btl->rma);
+    if (!list_empty(&btl->stuck) || !list_empty(&btl->stuck_lines))
+        transfer_continue(btl);
+}
+
+/* ---- by users ---- */
+
+void progress_by_user(struct btl *btl)
+{
+    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed); /* a hint for serve */
+    if (atomic_load_explicit(&btl->waiting, memory_order_relaxed) > 0 || pthread_mutex_trylock(&btl->lock) != 0)
+        return; /* somebody drives it at this moment */
+    progress_drive(btl);
+    ofi_unlock(btl);
+}
+
+static void serve(void *arg);
+
+void progress_posted(struct btl *btl)
+{
+    if (!btl->armed)
+        return;
+    btl->armed = false;
+    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
+    (void)btl->host.watch(-1, OFI_QUIET_US, serve, btl);
+}
+
+/* ---- by the service thread ---- */
+
+/* True: nothing is left to do, and the descriptor will tell when there is. */
+static bool may_sleep(struct btl *btl)
+{
+    struct fid *fid = &btl->rma.cq->fid;
+
+    return btl->rma.wait_fd >= 0 && list_empty(&btl->stuck) && list_empty(&btl->stuck_lines) &&
+           fi_trywait(btl->rma.fabric, &fid, 1) == FI_SUCCESS;
+}
+
+static void serve(void *arg)
+{
+    struct btl *btl = arg;
+
+    if (clock_now() - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < OFI_QUIET_NS) {
+        ofi_lock(btl);
+        btl->armed = false;
+        (void)btl->host.watch(-1, OFI_QUIET_US, serve, btl);
+        ofi_unlock(btl);
+        progress_part(btl);
+        return;
+    }
+    ofi_lock(btl);
+    progress_drive(btl);
+    btl->armed = may_sleep(btl);
+    (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, btl->armed ? 0 : OFI_QUIET_US, serve, btl);
+    ofi_unlock(btl);
+    progress_part(btl);
+}
+
+int progress_start(struct btl *btl) { return btl->host.watch(-1, 0, serve, btl); }
+
+void progress_stop(struct btl *btl) { btl->host.unwatch(serve, btl); }

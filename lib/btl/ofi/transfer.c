@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * transfer.c: operations: how writes, fetches and atomics are posted, in as many steps as it takes, and finished; see ofi.h.
+ *
+ * What STREAM posts has no completion and no struct: its context is a number that names the line, so that an error finds it,
+ * and one of a line that has been closed finds none. Everything else has a struct ofi_op, one step of which is posted at a
+ * time. Operations are allocated when lines are opened.
+ *
+ * Invariants: an operation that is under way is in the list of its line, or of the orphans; it has one step posted, or is in
+ * btl.stuck. line.pending == operations in its list; line.placing == those of them that place something at the peer, and
+ * flushes. A line with `rest` or `rest_slot` accepts nothing: what it has accepted comes first.
+ */
+#include "btl/ofi/ofi.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <rmalloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- operations ---- */
+
+struct ofi_chunk {
+    struct ofi_chunk *next;
+    struct ofi_registration registration;
+    struct ofi_scratch scratch[OFI_OPS_CHUNK];
+    struct ofi_op op[OFI_OPS_CHUNK];
+};
+
+/* So many that every line has a few, and a few lines many. */
+int ops_reserve(struct btl *btl, char *why, size_t why_bytes)
+{
+    struct ofi_chunk *c;
+    size_t i;
+    int rc;
+
+    while (btl->ops < OFI_OPS_CHUNK + 4 * btl->line_count) {
+        c = calloc(1, sizeof(*c));
+        if (c == NULL) {
+            snprintf(why, why_bytes, "no memory for %u operations of lines", OFI_OPS_CHUNK);
+            return -ENOMEM;
+        }
+        rc = memory_register(&btl->rma, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration, why, why_bytes);
+        if (rc != 0) {
+            free(c);
+            return rc;
+        }
+        for (i = 0; i < OFI_OPS_CHUNK; i++) {
+            struct ofi_op *op = &c->op[i];
+
+            op->scratch = &c->scratch[i];
+            op->scratch_desc = c->registration.desc;
+            list_init(&op->stuck);
+            list_append(&btl->spare, &op->link);
+        }
+        c->next = btl->chunks;
+        btl->chunks = c;
+        btl->ops += OFI_OPS_CHUNK;
+    }
+    return 0;
+}
+
+void ops_release(struct btl *btl)
+{
+    struct ofi_chunk *c;
+
+    while ((c = btl->chunks) != NULL) {
+        btl->chunks = c->next;
+        memory_unregister(&c->registration);
+        free(c);
+    }
+}
+
+static bool places(const struct ofi_op *op) { return op->kind != OFI_GET; }
+
+static struct ofi_op *op_take(struct btl_line *line, enum ofi_kind kind, struct btl_done *done)
+{
+    struct btl *btl = line->btl;
+    struct ofi_op *op;
+
+    if (line->pending >= line->depth || list_empty(&btl->spare))
+        return NULL;
+    op = container_of(btl->spare.next, struct ofi_op, link);
+    list_remove(&op->link);
+    list_append(&line->ops, &op->link);
+    op->endpoint = line->endpoint;
+    op->line = line;
+    op->peer = line->peer;
+    op->to = line->to;
+    op->kind = kind;
+    op->done = done;
+    op->old = NULL;
+    op->part.bytes = op->next.bytes = 0;
+    line->pending++;
+    if (places(op))
+        line->placing++;
+    return op;
+}
+
+static void op_put(struct btl *btl, struct ofi_op *op)
+{
+    if (op->line != NULL) {
+        op->line->pending--;
+        if (places(op))
+            op->line->placing--;
+        op->line = NULL;
+    }
+    list_remove(&op->stuck);
+    list_remove(&op->link);
+    list_insert(&btl->spare, &op->link); /* in front: it is warm */
+}
+
+static void tell_done(struct ofi_op *op, int error)
+{
+    if (op->done == NULL)
+        return;
+    if (error != 0) {
+        int none = 0;
+
+        atomic_compare_exchange_strong_explicit(&op->done->error, &none, error, memory_order_relaxed,
+                                                memory_order_relaxed);
+    }
+    /* release: whoever sees 0 (acquire) sees what was fetched, and the error */
+    atomic_fetch_sub_explicit(&op->done->pending, 1, memory_order_release);
+    op->done = NULL;
+}
+
+int line_fail(struct btl_line *line, int error, const char *call, const char *said)
+{
+    struct link *at, *after;
+    char text[128];
+
+    if (atomic_load_explicit(&line->error, memory_order_relaxed) == 0) {
+        fabric_name(line->endpoint, &line->far, text, sizeof(text));
+        snprintf(line->why, sizeof(line->why), "provider %s, to rank %d at %s: %s: %s", line->endpoint->provider,
+                 line->peer, text, call, said);
+        /* release: the sentence is whole for whoever sees the error (acquire, in ofi_line_state) */
+        atomic_store_explicit(&line->error, error, memory_order_release);
+        list_for_each (at, after, &line->ops)
+            tell_done(container_of(at, struct ofi_op, link), error);
+    }
+    return atomic_load_explicit(&line->error, memory_order_relaxed);
+}
+
+static int positive_errno(int fi_error) /* of libfabric, whose numbers from 256 on are its own */
+{
+    return fi_error <= 0 || fi_error > 255 ? EIO : fi_error;
+}
+
+/* ---- posting ---- */
+
+static void *tag_of(const struct btl_line *line) { return (void *)(((uintptr_t)line->id << 1) | 1); }
+static bool is_tag(const void *context) { return ((uintptr_t)context & 1) != 0; }
+
+static ssize_t post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part, size_t bytes,
+                         uint64_t flags, bool fetch, void *context)
+{
+    struct iovec near = {part->local, bytes};
+    struct fi_rma_iov far = {part->remote, bytes, part->key};
+    void *desc = part->desc;
+    struct fi_msg_rma message = {.msg_iov = &near,
+                                 .desc = &desc,
+                                 .iov_count = 1,
+                                 .addr = to,
+                                 .rma_iov = &far,
+                                 .rma_iov_count = 1,
+                                 .context = context};
+
+    return fetch ? fi_readmsg(e->ep, &message, flags) : fi_writemsg(e->ep, &message, flags);
+}
+
+static void advance(struct ofi_part *part, size_t bytes)
+{
+    part->remote += bytes;
+    part->local += bytes;
+    part->bytes -= bytes;
+}
+
+static struct ofi_part part_of(const struct btl_transfer *t)
+{
+    if (t == NULL)
+        return (struct ofi_part){0};
+    return (struct ofi_part){
+        .remote = t->remote->key.word[KEY_ADDRESS] + t->remote_offset,
+        .key = t->remote->key.word[KEY_KEY],
+        .local = (char *)t->piece->base + t->offset,
+        .desc = ((const struct ofi_registration *)pool_registration(t->piece))->desc,
+        .bytes = t->bytes,
+    };
+}
+
+static void count(struct btl_line *line, bool signaled, bool inlined, bool doorbell)
+{
+    line->counts.work_requests++;
+    line->counts.doorbells += doorbell;
+    line->counts.signaled += signaled;
+    line->counts.inlined += inlined;
+}
+
+/* 0; -EAGAIN; or the line's error, for what the provider said for good */
+static int taken(struct btl_line *line, ssize_t rc, const char *call)
+{
+    if (rc == 0)
+        return 0;
+    if (rc == -FI_EAGAIN)
+        return -EAGAIN;
+    return line_fail(line, -positive_errno((int)-rc), call, fi_strerror((int)-rc));
+}
+
+static enum fi_op atomic_code(int op)
+{
+    static const enum fi_op code[] = {
+        [RATOMIC_ADD] = FI_SUM,  [RATOMIC_CAS] = FI_CSWAP, [RATOMIC_SWAP] = FI_ATOMIC_WRITE,
+        [RATOMIC_AND] = FI_BAND, [RATOMIC_OR] = FI_BOR,    [RATOMIC_XOR] = FI_BXOR};
+
+    return code[op];
+}
+
+/* Always one that fetches: its completion then says that it has been carried out, and few providers lack them. */
+static ssize_t post_atomic(struct ofi_op *op)
+{
+    struct ofi_scratch *s = op->scratch;
+    struct ofi_endpoint *e = op->endpoint;
+    void *d = op->scratch_desc;
+
+    if (op->atomic == RATOMIC_CAS)
+        return fi_compare_atomic(e->ep, &s->operand, 1, d, &s->compare, d, &s->result, d, op->to, op->part.remote,
+                                 op->part.key, FI_UINT64, FI_CSWAP, &op->context);
+    return fi_fetch_atomic(e->ep, &s->operand, 1, d, &s->result, d, op->to, op->part.remote, op->part.key, FI_UINT64,
+                           atomic_code(op->atomic), &op->context);
+}
+
+uint32_t transfer_atomics(struct ofi_endpoint *e)
+{
+    uint32_t mask = 0;
+    size_t n = 0;
+    int op;
+
+    if ((e->info->caps & FI_ATOMIC) == 0)
+        return 0;
+    for (op = RATOMIC_ADD; op <= RATOMIC_XOR; op++) {
+        int rc = op == RATOMIC_CAS    ? fi_compare_atomicvalid(e->ep, FI_UINT64, FI_CSWAP, &n)
+                 : op == RATOMIC_SWAP ? fi_fetch_atomicvalid(e->ep, FI_UINT64, FI_ATOMIC_WRITE, &n)
+                                      : fi_fetch_atomicvalid(e->ep, FI_UINT64, atomic_code(op), &n);
+
+        if (rc == 0 && n > 0)
+            mask |= 1u << op;
+    }
+    return mask;
+}
+
+/* Posts the next step: 0, or what the provider said. */
+static ssize_t op_post(struct ofi_op *op)
+{
+    struct ofi_endpoint *e = op->endpoint;
+    bool fetch = op->kind == OFI_GET || op->kind == OFI_FLUSH;
+    size_t bytes = op->part.bytes < e->most ? op->part.bytes : e->most;
+    uint64_t flags = FI_COMPLETION | (fetch ? 0 : FI_DELIVERY_COMPLETE);
+    ssize_t rc;
+
+    if (op->kind == OFI_ATOMIC) {
+        rc = post_atomic(op);
+        bytes = op->part.bytes;
+    } else {
+        rc = post_move(e, op->to, &op->part, bytes, flags, fetch, &op->context);
+    }
+    if (rc != 0)
+        return rc;
+    advance(&op->part, bytes);
+    if (op->line != NULL)
+        count(op->line, true, false, true);
+    return 0;
+}
+
+/* The first step: with an error nothing has been done, and the operation is given back. */
+static int op_start(struct btl_line *line, struct ofi_op *op, const char *call)
+{
+    int rc = taken(line, op_post(op), call);
+
+    if (rc != 0) {
+        op->done = NULL;
+        op_put(line->btl, op);
+        line->counts.refused += rc == -EAGAIN;
+        return rc;
+    }
+    if (op->done != NULL)
+        atomic_fetch_add_explicit(&op->done->pending, 1, memory_order_relaxed);
+    return 0;
+}
+
+static void op_finish(struct btl *btl, struct ofi_op *op, int error)
+{
+    if (error == 0 && op->kind == OFI_ATOMIC && op->old != NULL && op->line != NULL)
+        memcpy(op->old, &op->scratch->result, sizeof(op->scratch->result));
+    tell_done(op, error);
+    op_put(btl, op);
+}
+
+/* A step is done: the next, if there is one. */
+static void op_continue(struct btl *btl, struct ofi_op *op)
+{
+    ssize_t rc;
+
+    if (op->part.bytes == 0) {
+        op->part = op->next;
+        op->next.bytes = 0;
+    }
+    if (op->part.bytes == 0 || (op->line == NULL && op->kind != OFI_FLUSH) ||
+        (op->line != NULL && atomic_load_explicit(&op->line->error, memory_order_relaxed) != 0)) {
+        op_finish(btl, op, op->part.bytes == 0 ? 0 : -ECANCELED);
+        return;
+    }
+    rc = op_post(op);
+    if (rc == -FI_EAGAIN) {
+        if (list_empty(&op->stuck))
+            list_append(&btl->stuck, &op->stuck);
+        return;
+    }
+    list_remove(&op->stuck);
+    if (rc == 0)
+        return;
+    if (op->line != NULL)
+        (void)taken(op->line, rc, "a later step of a transfer");
+    op_finish(btl, op, -positive_errno((int)-rc));
+}
+
+void transfer_completed(struct btl *btl, void *context)
+{
+    if (context != NULL && !is_tag(context)) /* a tag: of a provider that tells more than it was asked */
+        op_continue(btl, context);
+}
+
+void transfer_lost(struct btl *btl, void *context, int error, const char *said)
+{
+    struct link *at, *after;
+    struct ofi_op *op = context;
+
+    if (context == NULL) {
+        log_warn("ofi: provider %s reports a failure of it knows not what: %s", btl->rma.provider, said);
+        return;
+    }
+    if (!is_tag(context)) {
+        if (op->line != NULL)
+            (void)line_fail(op->line, -positive_errno(error),
+                            op->kind == OFI_GET      ? "fi_readmsg"
+                            : op->kind == OFI_ATOMIC ? "an atomic operation"
+                            : op->kind == OFI_FLUSH  ? "fi_readmsg, behind writes"
+                                                     : "fi_writemsg",
+                            said);
+        op_finish(btl, op, -positive_errno(error));
+        return;
+    }
+    list_for_each (at, after, &btl->lines) {
+        struct btl_line *line = container_of(at, struct btl_line, link);
+
+        if (tag_of(line) == context)
+            (void)line_fail(line, -positive_errno(error), "fi_writemsg", said);
+    }
+}
+
+/* ---- STREAM ---- */
+
+/* Posts what is left of an accepted write: 0; -EAGAIN: not all; or the line's error. */
+static int stream_continue(struct btl_line *line)
+{
+    struct ofi_endpoint *e = line->endpoint;
+    int rc;
+
+    while (line->rest.bytes > 0) {
+        size_t bytes = line->rest.bytes < e->most ? line->rest.bytes : e->most;
+        bool more = bytes < line->rest.bytes || line->rest_slot.bytes > 0;
+
+        rc = taken(line, post_move(e, line->to, &line->rest, bytes, more ? FI_MORE : 0, false, tag_of(line)),
+                   "fi_writemsg");
+        if (rc != 0)
+            return rc;
+        count(line, false, false, !more);
+        advance(&line->rest, bytes);
+    }
+    if (line->rest_slot.bytes > 0) {
+        rc = taken(line,
+                   post_move(e, line->to, &line->rest_slot, line->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
+                             tag_of(line)),
+                   "fi_writemsg");
+        if (rc != 0)
+            return rc;
+        count(line, false, e->inject, true);
+        line->rest_slot.bytes = 0;
+    }
+    return 0;
+}
+
+static int stream_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+{
+    const struct btl_transfer *end = slot != NULL ? slot : payload;
+    struct ofi_part last = part_of(end);
+    size_t bytes;
+    int rc;
+
+    line->rest = part_of(payload);
+    line->rest_slot = part_of(slot);
+    bytes = line->rest.bytes;
+    rc = stream_continue(line);
+    if (rc == -EAGAIN && line->rest.bytes == bytes && (bytes > 0 || line->rest_slot.bytes > 0)) {
+        line->rest.bytes = line->rest_slot.bytes = 0;
+        line->counts.refused++;
+        return -EAGAIN;
+    }
+    if (rc == -EAGAIN)
+        list_append(&line->btl->stuck_lines, &line->stuck);
+    else if (rc != 0)
+        return rc;
+    bytes = last.bytes < sizeof(uint64_t) ? last.bytes : sizeof(uint64_t);
+    line->last = (struct ofi_part){.remote = last.remote + last.bytes - bytes, .key = last.key, .bytes = bytes};
+    line->unflushed = true;
+    return 0;
+}
+
+/* ---- the calls ---- */
+
+/* 0: the line takes something. What it has accepted goes first. */
+static int line_ready(struct btl_line *line)
+{
+    int rc = atomic_load_explicit(&line->error, memory_order_relaxed);
+
+    if (rc != 0)
+        return rc;
+    if (!line->connected)
+        return -EAGAIN;
+    if (line->rest.bytes == 0 && line->rest_slot.bytes == 0)
+        return 0;
+    rc = stream_continue(line);
+    if (rc == 0)
+        list_remove(&line->stuck);
+    return rc;
+}
+
+int transfer_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+{
+    struct ofi_op *op;
+    int rc = line_ready(line);
+
+    if (rc != 0) {
+        line->counts.refused += rc == -EAGAIN;
+        return rc;
+    }
+    if (payload != NULL && payload->bytes == 0)
+        payload = NULL;
+    if (payload == NULL && slot == NULL)
+        return 0;
+    if (line->endpoint->stream && (payload == NULL || payload->bytes <= line->endpoint->ordered))
+        return stream_write(line, payload, slot);
+    op = op_take(line, OFI_WRITE, NULL);
+    if (op == NULL) {
+        line->counts.refused++;
+        return -EAGAIN;
+    }
+    op->part = part_of(payload != NULL ? payload : slot);
+    op->next = part_of(payload != NULL ? slot : NULL);
+    return op_start(line, op, "fi_writemsg");
+}
+
+int transfer_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
+{
+    struct ofi_op *op = NULL;
+    int rc = line_ready(line);
+
+    if (rc == 0 && t->bytes == 0)
+        return 0;
+    if (rc == 0)
+        op = op_take(line, OFI_GET, done);
+    if (op == NULL) {
+        line->counts.refused += rc == 0 || rc == -EAGAIN;
+        return rc != 0 ? rc : -EAGAIN;
+    }
+    op->part = part_of(t);
+    rc = op_start(line, op, "fi_readmsg");
+    line->counts.gets += rc == 0;
+    return rc;
+}
+
+int transfer_atomic(struct btl_line *line, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+                    struct btl_done *done)
+{
+    struct ofi_op *op = NULL;
+    int rc = line_ready(line);
+
+    if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR || (line->endpoint->atomics & 1u << code) == 0))
+        return -ENOTSUP;
+    if (rc == 0)
+        op = op_take(line, OFI_ATOMIC, done);
+    if (op == NULL) {
+        line->counts.refused += rc == 0 || rc == -EAGAIN;
+        return rc != 0 ? rc : -EAGAIN;
+    }
+    op->atomic = code;
+    op->part = (struct ofi_part){.remote = at->remote->key.word[KEY_ADDRESS] + at->remote_offset,
+                                 .key = at->remote->key.word[KEY_KEY],
+                                 .bytes = sizeof(uint64_t)};
+    op->old = at->piece != NULL ? (char *)at->piece->base + at->offset : NULL;
+    op->scratch->operand = operand;
+    op->scratch->compare = compare;
+    rc = op_start(line, op, "an atomic operation");
+    line->counts.atomics += rc == 0;
+    return rc;
+}
+
+/* A read of what was written last: it is behind all writes, and does not overtake them. */
+static void flush_part(struct ofi_op *op, const struct btl_line *line)
+{
+    op->part = line->last;
+    op->part.local = (char *)&op->scratch->landing;
+    op->part.desc = op->scratch_desc;
+}
+
+int transfer_flush(struct btl_line *line)
+{
+    struct ofi_op *op;
+    int rc = line_ready(line);
+
+    if (rc != 0)
+        return rc;
+    if (line->unflushed) {
+        op = op_take(line, OFI_FLUSH, NULL);
+        if (op == NULL)
+            return -EAGAIN;
+        flush_part(op, line);
+        rc = op_start(line, op, "fi_readmsg, behind writes");
+        if (rc != 0)
+            return rc;
+        line->unflushed = false;
+        line->counts.flushes++;
+    }
+    return line->placing > 0 ? -EAGAIN : 0;
+}
+
+/* ---- what could not be posted at once, and what outlives its line ---- */
+
+void transfer_continue(struct btl *btl)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &btl->stuck_lines) {
+        struct btl_line *line = container_of(at, struct btl_line, stuck);
+
+        if (stream_continue(line) != -EAGAIN)
+            list_remove(&line->stuck);
+    }
+    list_for_each (at, after, &btl->stuck)
+        op_continue(btl, container_of(at, struct ofi_op, stuck));
+}
+
+/* Operations become orphans; a stream whose end is not known ends with a flush among them. */
+void transfer_abandon(struct btl_line *line)
+{
+    struct btl *btl = line->btl;
+    struct link *at, *after;
+
+    line->depth = UINT32_MAX;
+    if (line->unflushed && atomic_load_explicit(&line->error, memory_order_relaxed) == 0) {
+        struct ofi_op *op = op_take(line, OFI_FLUSH, NULL);
+
+        if (op != NULL) {
+            flush_part(op, line);
+            list_append(&btl->stuck, &op->stuck);
+        } else {
+            (void)line_fail(line, -ENOBUFS, "line_close", "no operation is free"); /* its memory is kept */
+        }
+    }
+    list_for_each (at, after, &line->ops) {
+        struct ofi_op *op = container_of(at, struct ofi_op, link);
+
+        op->line = NULL;
+        op->done = NULL;
+        list_remove(&op->link);
+        list_append(&btl->orphans, &op->link);
+    }
+    line->pending = line->placing = 0;
+    list_remove(&line->stuck);
+    transfer_continue(btl);
+}
+
+bool ops_orphaned(const struct btl *btl, int peer)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &btl->orphans)
+        if (container_of(at, struct ofi_op, link)->peer == peer)
+            return true;
+    return false;
+}
+
+/* What the provider never took, it will not take any more. What it has taken may still touch memory. */
+void transfer_peer_gone(struct btl *btl, int peer)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &btl->stuck) {
+        struct ofi_op *op = container_of(at, struct ofi_op, stuck);
+
+        if (op->peer == peer && op->line == NULL)
+            list_remove(&op->stuck); /* and stays an orphan */
+    }
+}
