@@ -47,6 +47,8 @@ int rpipe_progress(void);  /* never needed for correctness */
 int rpipe_fd(rch_t ch);
 /* ready[i] becomes 1 where rread(ch[i]) would not wait, else 0. 0 if any is; -ETIMEDOUT; R_PENDING if timeout_ms is 0 */
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms);
+/* writer: would a message of this size, once it has memory, be written without waiting? R_PENDING: not at the moment */
+int rpipe_room(rch_t ch, size_t size);
 
 /* ---- connection on demand ---- */
 
@@ -124,6 +126,95 @@ size_t rpipe_network_header_bytes(rch_t ch);
 int rpipe_set_tag(rch_t ch, raddr_t d, uint64_t tag); /* the header as one number, */
 uint64_t rpipe_tag(rch_t ch, raddr_t d);              /* 0 unless it was set */
 
+/*
+ * ---- pipes made of pipes ----
+ *
+ * The end with many partners is an object; the other end of each of its pipes is a plain one, opened by rpipe(). A place is the
+ * number of a pipe of the object, from 0, in the order of the list of ranks (NULL: rank 0 to n - 1); a rank that occurs several times
+ * has as many pipes, ctx, ctx + 1 ... Of cfg peer and rdma_active do not matter. A partner that is gone is told once, as the
+ * error of one call; ..._who() says which place the last error was about. Sentences are in rpipe_error(NULL).
+ */
+
+/* full duplex: a pipe each way, between two who both open it */
+typedef struct rpipe_duplex *rduplex_t;
+
+int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg);
+int rpipe_duplex_wait(rduplex_t dx);
+rch_t rpipe_duplex_out(rduplex_t dx); /* to write to */
+rch_t rpipe_duplex_in(rduplex_t dx);  /* to read from */
+int rpipe_duplex_close(rduplex_t dx);
+
+/* one writer, many readers: a message is dealt to one of them when its memory is allocated */
+typedef struct rpipe_scatter *rscatter_t;
+
+#define RSCATTER_NEXT (-1) /* in turn */
+#define RSCATTER_ANY (-2)  /* the first one who has room */
+
+int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n);
+int rpipe_scatter_wait(rscatter_t sc);
+int rpipe_scatter_set_timeout(rscatter_t sc, int ms);
+/* `to` is a place, or one of the two; *place whose message it has become */
+int rpipe_scatter_alloc(rscatter_t sc, int to, size_t size, int *place, raddr_t *d);
+int rpipe_scatter_alloc_nb(rscatter_t sc, int to, size_t size, int *place, raddr_t *d);
+int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d);
+rch_t rpipe_scatter_pipe(rscatter_t sc, int place);
+int rpipe_scatter_rank(rscatter_t sc, int place);
+int rpipe_scatter_place(rscatter_t sc, int rank); /* the first one with this rank, or -ENOENT */
+int rpipe_scatter_live(rscatter_t sc);            /* readers that are not gone */
+int rpipe_scatter_who(rscatter_t sc);             /* place of the last error, or -1 */
+int rpipe_scatter_close(rscatter_t sc);
+
+/* many writers, one reader: messages of whoever has some, in turn; or one of each, combined */
+typedef struct rpipe_redux *rredux_t;
+
+typedef enum {
+    RREDUX_SUM = 0,
+    RREDUX_PROD,
+    RREDUX_MIN,
+    RREDUX_MAX,
+    RREDUX_BAND, /* bits; not of floating point */
+    RREDUX_BOR,
+    RREDUX_BXOR,
+    RREDUX_LAND, /* truth values, 0 or 1; not of floating point */
+    RREDUX_LOR
+} rredux_op_t;
+
+typedef enum {
+    RREDUX_INT32 = 0,
+    RREDUX_INT64,
+    RREDUX_UINT32,
+    RREDUX_UINT64,
+    RREDUX_FLOAT,
+    RREDUX_DOUBLE
+} rredux_type_t;
+
+#define RREDUX_OWN 1 /* `into` holds the reader's own contribution, the first operand */
+#define RREDUX_ORDERED                                                                                                 \
+    2 /* in the order of places, not of arrival: the same result every time, also of floating point */
+
+/* into = into (operator) from */
+typedef void (*rredux_function_t)(void *into, const void *from, size_t bytes, void *argument);
+
+int rpipe_redux_open(rredux_t *rx, const rmalloc_config_t *cfg, const int *writers, int n);
+int rpipe_redux_wait(rredux_t rx);
+int rpipe_redux_set_timeout(rredux_t rx, int ms);
+/* the next message: give it back with rfree(rredux_pipe(rx, *place), *d). R_EOF: all have closed */
+int rpipe_redux_read(rredux_t rx, int *place, raddr_t *d, size_t *size);
+int rpipe_redux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size);
+/* one message of every writer, combined; -ETIMEDOUT and the loss of a writer: call again, it goes on */
+int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op, int flags,
+                       int *combined);
+int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function, void *argument, int flags,
+                      int *combined);
+/* an operator by itself: into[i] = into[i] (op) from[i] */
+int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_t type, rredux_op_t op);
+rch_t rpipe_redux_pipe(rredux_t rx, int place);
+int rpipe_redux_rank(rredux_t rx, int place);
+int rpipe_redux_place(rredux_t rx, int rank);
+int rpipe_redux_live(rredux_t rx);
+int rpipe_redux_who(rredux_t rx);
+int rpipe_redux_close(rredux_t rx);
+
 #pragma GCC visibility pop
 
 #ifndef RPIPE_NO_SHORT_NAMES
@@ -153,6 +244,69 @@ static inline void *network_header(rch_t ch, raddr_t d) { return rpipe_network_h
 static inline size_t network_header_bytes(rch_t ch) { return rpipe_network_header_bytes(ch); }
 static inline int rset_tag(rch_t ch, raddr_t d, uint64_t tag) { return rpipe_set_tag(ch, d, tag); }
 static inline uint64_t rtag(rch_t ch, raddr_t d) { return rpipe_tag(ch, d); }
+
+static inline int rduplex(rduplex_t *dx, const rmalloc_config_t *cfg) { return rpipe_duplex_open(dx, cfg); }
+static inline int rduplex_wait(rduplex_t dx) { return rpipe_duplex_wait(dx); }
+static inline rch_t rduplex_out(rduplex_t dx) { return rpipe_duplex_out(dx); }
+static inline rch_t rduplex_in(rduplex_t dx) { return rpipe_duplex_in(dx); }
+static inline int rduplex_close(rduplex_t dx) { return rpipe_duplex_close(dx); }
+
+static inline int rscatter(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
+{
+    return rpipe_scatter_open(sc, cfg, readers, n);
+}
+static inline int rscatter_wait(rscatter_t sc) { return rpipe_scatter_wait(sc); }
+static inline int rscatter_set_timeout(rscatter_t sc, int ms) { return rpipe_scatter_set_timeout(sc, ms); }
+static inline int rscatter_alloc(rscatter_t sc, int to, size_t size, int *place, raddr_t *d)
+{
+    return rpipe_scatter_alloc(sc, to, size, place, d);
+}
+static inline int rscatter_alloc_nb(rscatter_t sc, int to, size_t size, int *place, raddr_t *d)
+{
+    return rpipe_scatter_alloc_nb(sc, to, size, place, d);
+}
+static inline int rscatter_write(rscatter_t sc, int place, raddr_t d) { return rpipe_scatter_write(sc, place, d); }
+static inline rch_t rscatter_pipe(rscatter_t sc, int place) { return rpipe_scatter_pipe(sc, place); }
+static inline int rscatter_rank(rscatter_t sc, int place) { return rpipe_scatter_rank(sc, place); }
+static inline int rscatter_place(rscatter_t sc, int rank) { return rpipe_scatter_place(sc, rank); }
+static inline int rscatter_live(rscatter_t sc) { return rpipe_scatter_live(sc); }
+static inline int rscatter_who(rscatter_t sc) { return rpipe_scatter_who(sc); }
+static inline int rscatter_close(rscatter_t sc) { return rpipe_scatter_close(sc); }
+
+static inline int rredux(rredux_t *rx, const rmalloc_config_t *cfg, const int *writers, int n)
+{
+    return rpipe_redux_open(rx, cfg, writers, n);
+}
+static inline int rredux_wait(rredux_t rx) { return rpipe_redux_wait(rx); }
+static inline int rredux_set_timeout(rredux_t rx, int ms) { return rpipe_redux_set_timeout(rx, ms); }
+static inline int rredux_read(rredux_t rx, int *place, raddr_t *d, size_t *size)
+{
+    return rpipe_redux_read(rx, place, d, size);
+}
+static inline int rredux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size)
+{
+    return rpipe_redux_read_nb(rx, place, d, size);
+}
+static inline int rredux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op, int flags,
+                                int *combined)
+{
+    return rpipe_redux_reduce(rx, into, count, type, op, flags, combined);
+}
+static inline int rredux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function, void *argument,
+                               int flags, int *combined)
+{
+    return rpipe_redux_apply(rx, into, bytes, function, argument, flags, combined);
+}
+static inline int rredux_combine(void *into, const void *from, size_t count, rredux_type_t type, rredux_op_t op)
+{
+    return rpipe_redux_combine(into, from, count, type, op);
+}
+static inline rch_t rredux_pipe(rredux_t rx, int place) { return rpipe_redux_pipe(rx, place); }
+static inline int rredux_rank(rredux_t rx, int place) { return rpipe_redux_rank(rx, place); }
+static inline int rredux_place(rredux_t rx, int rank) { return rpipe_redux_place(rx, rank); }
+static inline int rredux_live(rredux_t rx) { return rpipe_redux_live(rx); }
+static inline int rredux_who(rredux_t rx) { return rpipe_redux_who(rx); }
+static inline int rredux_close(rredux_t rx) { return rpipe_redux_close(rx); }
 #endif
 
 #ifdef __cplusplus

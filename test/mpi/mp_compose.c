@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pipes made of pipes between processes: a ring of duplex pipes that exchange halos; rank 0 deals 10,000 messages to the others by
+ * place, in turn, and to whoever has room; all others write to rank 0, who reads in turn and reduces. Every message is checked by
+ * its reader, and sums of what was dealt are compared with sums of what has come.
+ */
+#include "mp_check.h"
+
+enum { HALOS = 300, DEALT = 10000, WRITTEN = 3000, ROUNDS = 300, WORDS = 40, HEAP = 1 << 16, LIMIT_MS = 60000 };
+
+static rmalloc_config_t config(rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = op;
+    cfg.allocator.alloc_size = HEAP;
+    cfg.ctx = ctx;
+    cfg.slots = 32;
+    cfg.timeout_ms = LIMIT_MS;
+    return cfg;
+}
+
+/* the plain end of a partner of rank 0 */
+static rch_t partner(rmalloc_config_t cfg, bool writer)
+{
+    rch_t ch;
+
+    cfg.allocator.peer = 0;
+    cfg.allocator.rdma_active = writer == (cfg.allocator.op == RDMA_PUT);
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
+    return ch;
+}
+
+/* everybody but rank 0: place i is rank i + 1 */
+static int *others(void)
+{
+    int *rank = calloc((size_t)mp_ranks, sizeof(*rank));
+
+    CHECK(NULL, rank != NULL);
+    for (int i = 0; i + 1 < mp_ranks; i++)
+        rank[i] = i + 1;
+    return rank;
+}
+
+/* ---- duplex ---- */
+
+static size_t halo_size(uint64_t step) { return step % 4 == 0 ? 24 : 100 + step * 37 % 4000; }
+
+/* two neighbours exchange; edge i lies between rank i and rank i + 1 */
+static void halo(rdma_op_t op, uint32_t base)
+{
+    int right = (mp_rank + 1) % mp_ranks, left = (mp_rank + mp_ranks - 1) % mp_ranks;
+    rmalloc_config_t r = config(op, base + (uint32_t)mp_rank), l = config(op, base + (uint32_t)left);
+    rduplex_t to_right, to_left;
+
+    r.allocator.peer = right;
+    l.allocator.peer = left;
+    CHECK_OK(NULL, rduplex(&to_right, &r));
+    CHECK_OK(NULL, rduplex(&to_left, &l));
+    for (uint64_t step = 0; step < HALOS; step++) {
+        mp_send(rduplex_out(to_right), halo_size(step), mp_key(mp_rank, right, r.ctx, step));
+        mp_send(rduplex_out(to_left), halo_size(step), mp_key(mp_rank, left, l.ctx, step));
+        mp_read_free(rduplex_in(to_left), halo_size(step), mp_key(left, mp_rank, l.ctx, step));
+        mp_read_free(rduplex_in(to_right), halo_size(step), mp_key(right, mp_rank, r.ctx, step));
+    }
+    /* half of it ends, the other half goes on */
+    CHECK_OK(rduplex_out(to_right), rclose(rduplex_out(to_right)));
+    CHECK_RC(R_EOF, rduplex_in(to_left), rread(rduplex_in(to_left), &(raddr_t){NULL}, NULL));
+    mp_send(rduplex_out(to_left), 1000, mp_key(mp_rank, left, l.ctx, HALOS));
+    mp_read_free(rduplex_in(to_right), 1000, mp_key(right, mp_rank, r.ctx, HALOS));
+    CHECK_OK(NULL, rduplex_close(to_right));
+    CHECK_OK(NULL, rduplex_close(to_left));
+}
+
+/* ---- scatter ---- */
+
+struct account {
+    uint64_t messages, sum;
+};
+
+static size_t dealt_size(uint64_t number) { return 8 + mp_mix(number ^ mp_seed) % (number % 3 == 0 ? 32 : 900); }
+
+static void add(struct account *a, uint64_t number)
+{
+    a->messages++;
+    a->sum += mp_mix(number);
+}
+
+static void dealer(rdma_op_t op, uint32_t ctx, struct account *account)
+{
+    rmalloc_config_t cfg = config(op, ctx);
+    int n = mp_ranks - 1, *ranks = others(), turn = 0;
+    rscatter_t sc;
+
+    CHECK_OK(NULL, rscatter(&sc, &cfg, ranks, n));
+    for (uint64_t number = 0; number < DEALT; number++) {
+        int to = number % 3 == 0 ? RSCATTER_NEXT : number % 3 == 1 ? RSCATTER_ANY : (int)(number / 3 % (unsigned)n);
+        int place = -9;
+        raddr_t d;
+        rch_t ch;
+
+        CHECK_OK(NULL, rscatter_alloc(sc, to, dealt_size(number), &place, &d));
+        CHECK(NULL, place >= 0 && place < n);
+        if (to == RSCATTER_NEXT) {
+            CHECK(NULL, place == turn);
+            turn = (turn + 1) % n;
+        }
+        ch = rscatter_pipe(sc, place);
+        CHECK(NULL, rscatter_rank(sc, place) == place + 1);
+        mp_fill(rmem(ch, d), dealt_size(number), mp_key(0, 0, ctx, number));
+        CHECK_OK(ch, rset_tag(ch, d, number));
+        CHECK_OK(NULL, rscatter_write(sc, place, d));
+        add(&account[place + 1], number);
+    }
+    CHECK_OK(NULL, rscatter_close(sc));
+    free(ranks);
+}
+
+static void served(rdma_op_t op, uint32_t ctx, struct account *account)
+{
+    rch_t ch = partner(config(op, ctx), false);
+    uint64_t before = 0;
+    size_t size;
+    raddr_t d;
+    int rc;
+
+    while ((rc = rread(ch, &d, &size)) == R_SUCCESS) {
+        uint64_t number = rtag(ch, d);
+
+        CHECK(ch, account->messages == 0 || number > before);
+        CHECK(ch, size == dealt_size(number) && mp_same(rmem(ch, d), size, mp_key(0, 0, ctx, number)));
+        CHECK_OK(ch, rfree(ch, d));
+        add(account, number);
+        before = number;
+        if (mp_rank == 1 && number % 128 == 0)
+            mp_compute(0.2); /* one is slower than the others */
+    }
+    CHECK_RC(R_EOF, ch, rc);
+    CHECK_OK(ch, rclose(ch));
+}
+
+static void scatter(rdma_op_t op, uint32_t ctx)
+{
+    struct account *dealt = calloc((size_t)mp_ranks, sizeof(*dealt)), mine = {0, 0},
+                   *got = calloc((size_t)mp_ranks, sizeof(*got));
+    uint64_t total = 0;
+
+    CHECK(NULL, dealt != NULL && got != NULL);
+    if (mp_rank == 0)
+        dealer(op, ctx, dealt);
+    else
+        served(op, ctx, &mine);
+    CHECK_OK(NULL, network_allgather(&mine, sizeof(mine), got));
+    for (int i = 1; i < mp_ranks && mp_rank == 0; i++) {
+        CHECK(NULL, got[i].messages == dealt[i].messages && got[i].sum == dealt[i].sum);
+        CHECK(NULL, got[i].messages >= DEALT / 3 / (unsigned)(mp_ranks - 1)); /* its turns, at least */
+        total += got[i].messages;
+        printf("rank %d got %llu of %d messages\n", i, (unsigned long long)got[i].messages, DEALT);
+    }
+    CHECK(NULL, mp_rank != 0 || total == DEALT);
+    free(dealt);
+    free(got);
+}
+
+/* ---- redux ---- */
+
+static void fan_in(rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = config(op, ctx);
+    uint64_t *count = calloc((size_t)mp_ranks, sizeof(*count));
+    int *ranks = others(), place, rc;
+    rredux_t rx;
+    size_t size;
+    raddr_t d;
+
+    CHECK(NULL, count != NULL);
+    if (mp_rank != 0) {
+        rch_t ch = partner(cfg, true);
+
+        for (uint64_t i = 0; i < WRITTEN; i++)
+            mp_send(ch, dealt_size(i), mp_key(mp_rank, 0, ctx, i));
+        CHECK_OK(ch, rclose(ch));
+    } else {
+        CHECK_OK(NULL, rredux(&rx, &cfg, ranks, mp_ranks - 1));
+        while ((rc = rredux_read(rx, &place, &d, &size)) == R_SUCCESS) {
+            rch_t ch = rredux_pipe(rx, place);
+            uint64_t i = count[place]++;
+
+            CHECK(ch, rredux_rank(rx, place) == place + 1);
+            CHECK(ch, size == dealt_size(i) && mp_same(rmem(ch, d), size, mp_key(place + 1, 0, ctx, i)));
+            CHECK_OK(ch, rfree(ch, d));
+        }
+        CHECK_RC(R_EOF, NULL, rc);
+        for (place = 0; place + 1 < mp_ranks; place++)
+            CHECK(NULL, count[place] == WRITTEN);
+        CHECK_OK(NULL, rredux_close(rx));
+    }
+    free(count);
+    free(ranks);
+}
+
+/* of very different sizes, so that the order of a sum shows */
+static double element(int rank, uint64_t round, size_t k)
+{
+    uint64_t r = mp_mix(mp_seed ^ round << 20 ^ (uint64_t)rank << 40 ^ k);
+
+    return (double)(int64_t)r * (double)(UINT64_C(1) << r % 60);
+}
+
+static void reduce(rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = config(op, ctx);
+    int *ranks = others(), combined;
+    double sum[WORDS];
+    rredux_t rx = NULL;
+    rch_t ch = NULL;
+
+    if (mp_rank == 0)
+        CHECK_OK(NULL, rredux(&rx, &cfg, ranks, mp_ranks - 1));
+    else
+        ch = partner(cfg, true);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        size_t words = round % 2 == 0 ? 3 : WORDS; /* in their slot, and not */
+
+        if (mp_rank != 0) {
+            raddr_t d = rmalloc(ch, words * sizeof(double));
+            double *out = d != ADDR_NULL ? rmem(ch, d) : NULL;
+
+            CHECK(ch, out != NULL);
+            for (size_t k = 0; k < words; k++)
+                out[k] = element(mp_rank, round, k);
+            CHECK_OK(ch, rwrite(ch, d));
+            continue;
+        }
+        for (size_t k = 0; k < words; k++)
+            sum[k] = element(0, round, k);
+        if (round % 3 == 2) { /* in any order: what does not depend on it */
+            CHECK_OK(NULL, rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_MAX, RREDUX_OWN, &combined));
+        } else {
+            CHECK_OK(NULL,
+                     rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_OWN | RREDUX_ORDERED, &combined));
+        }
+        CHECK(NULL, combined == mp_ranks - 1);
+        for (size_t k = 0; k < words; k++) {
+            double want = element(0, round, k);
+
+            for (int i = 1; i < mp_ranks; i++) {
+                double x = element(i, round, k);
+
+                want = round % 3 != 2 ? want + x : x > want ? x : want;
+            }
+            CHECK(NULL, sum[k] == want);
+        }
+    }
+    if (mp_rank == 0) {
+        CHECK_OK(NULL, network_barrier()); /* all have closed */
+        CHECK_RC(R_EOF, NULL, rredux_reduce(rx, sum, 3, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+        CHECK_OK(NULL, rredux_close(rx));
+    } else {
+        CHECK_OK(ch, rclose(ch));
+        CHECK_OK(NULL, network_barrier());
+    }
+    free(ranks);
+}
+
+int main(int argc, char **argv)
+{
+    mp_begin(argc, argv, 2);
+    for (rdma_op_t op = RDMA_PUT; op <= RDMA_GET; op++) {
+        uint32_t base = 1000 * ((uint32_t)op + 1);
+
+        halo(op, base);
+        scatter(op, base + 100);
+        fan_in(op, base + 200);
+        reduce(op, base + 300);
+    }
+    return mp_end();
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rduplex(3): a pipe each way. To oneself it is a loop; what it is between two is shown with plain pipes at the other end, and by two
+ * processes in test/mpi/mp_compose.c. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
+ */
+#include "fan.h"
+
+static void test_loop(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rduplex_t dx = NULL;
+    struct pair p;
+
+    assert_ok(NULL, rduplex(&dx, &cfg));
+    assert_non_null(dx);
+    assert_ok(NULL, rduplex_wait(dx));
+    p.w = rduplex_out(dx);
+    p.r = rduplex_in(dx);
+    assert_true(p.w != NULL && p.r != NULL && p.w != p.r);
+    assert_true(rduplex_out(dx) == p.w && rduplex_in(dx) == p.r);
+    for (uint64_t i = 0; i < 300; i++) {
+        pair_send(&p, i % 3 == 0 ? 20 : 700, i);
+        pair_read_free(&p, i % 3 == 0 ? 20 : 700, i);
+    }
+    assert_rc(-EBADF, p.w, rread_nb(p.w, &(raddr_t){NULL}, NULL)); /* plain ends, each of one side */
+    assert_errno(EBADF, rmalloc(p.r, 8));
+    assert_ok(NULL, rduplex_close(dx));
+}
+
+/* the configuration says who is RDMA-active: it does not matter */
+static void test_active(void **state)
+{
+    for (int active = 0; active < 2; active++) {
+        rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+        rduplex_t dx;
+        struct pair p;
+
+        cfg.allocator.rdma_active = active == 1;
+        assert_ok(NULL, rduplex(&dx, &cfg));
+        p.w = rduplex_out(dx);
+        p.r = rduplex_in(dx);
+        pair_send(&p, 500, 1);
+        pair_read_free(&p, 500, 1);
+        assert_ok(NULL, rduplex_close(dx));
+    }
+}
+
+/* one direction ends before the other */
+static void test_half_close(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    raddr_t d = ANY_RADDR;
+    struct pair p, other;
+    rduplex_t dx;
+
+    assert_ok(NULL, rduplex(&dx, &cfg));
+    p.w = rduplex_out(dx);
+    p.r = rduplex_in(dx);
+    pair_send(&p, 100, 1);
+    assert_ok(p.w, rclose(p.w));
+    assert_errno(ENOTCONN, rduplex_out(dx));
+    assert_true(rduplex_in(dx) == p.r);
+    pair_read_free(&p, 100, 1);
+    assert_rc(R_EOF, p.r, rread(p.r, &d, NULL));
+    /* ends are used again: the object must not take others' for its own */
+    for (int i = 0; i < 40; i++) {
+        pair_open(&other, op_of(state), 1024);
+        assert_errno(ENOTCONN, rduplex_out(dx));
+        if (i < 39)
+            pair_close(&other);
+    }
+    assert_ok(NULL, rduplex_close(dx));
+    pair_send(&other, 100, 2);
+    pair_read_free(&other, 100, 2);
+    pair_close(&other);
+}
+
+static void test_again(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+
+    for (uint64_t i = 0; i < 20; i++) {
+        rduplex_t dx;
+        struct pair p;
+
+        assert_ok(NULL, rduplex(&dx, &cfg));
+        assert_rc(-EEXIST, NULL, rduplex(&(rduplex_t){NULL}, &cfg));
+        p.w = rduplex_out(dx);
+        p.r = rduplex_in(dx);
+        pair_send(&p, 100, i);
+        pair_read_free(&p, 100, i);
+        assert_ok(NULL, rduplex_close(dx));
+    }
+}
+
+static void test_refused(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rduplex_t dx = (rduplex_t)(uintptr_t)0x51, open;
+    rscatter_t other;
+
+    assert_rc(-EINVAL, NULL, rduplex(NULL, &cfg));
+    assert_rc(-EINVAL, NULL, rduplex(&dx, NULL));
+    cfg.allocator.peer = 1;
+    assert_rc(-EINVAL, NULL, rduplex(&dx, &cfg));
+    assert_non_null(strstr(rpipe_error(NULL), "rduplex"));
+    assert_true(dx == (rduplex_t)(uintptr_t)0x51);
+    assert_rc(-EINVAL, NULL, rduplex_wait(NULL));
+    assert_rc(-EINVAL, NULL, rduplex_close(NULL));
+    assert_errno(EINVAL, rduplex_out(NULL));
+    assert_errno(EINVAL, rduplex_in(NULL));
+    cfg.allocator.peer = 0;
+    assert_ok(NULL, rduplex(&open, &cfg));
+    assert_ok(NULL, rduplex_close(open));
+    assert_rc(-ENOTCONN, NULL, rduplex_close(open));
+    assert_rc(-ENOTCONN, NULL, rduplex_wait(open));
+    assert_errno(ENOTCONN, rduplex_in(open));
+    cfg = fan_config(op_of(state), 4096, 1);
+    assert_ok(NULL, rscatter(&other, &cfg, fan_self, 1));
+    assert_rc(-ENOTCONN, NULL, rduplex_close((rduplex_t)(void *)other)); /* of another kind */
+    assert_ok(NULL, rscatter_close(other));
+}
+
+/* nobody comes */
+static void test_deadline(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rscatter_t sc;
+
+    cfg.timeout_ms = 20;
+    assert_ok(NULL, rscatter(&sc, &cfg, fan_self, 1));
+    assert_rc(-ETIMEDOUT, NULL, rscatter_wait(sc));
+    assert_int_equal(rscatter_who(sc), 0);
+    assert_int_equal(rscatter_live(sc), 1);
+    assert_ok(NULL, rscatter_close(sc));
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_loop),  PUT_AND_GET(test_active),  PUT_AND_GET(test_half_close),
+        PUT_AND_GET(test_again), PUT_AND_GET(test_refused), PUT_AND_GET(test_deadline),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }

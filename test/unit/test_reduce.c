@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rredux_reduce(3): one message of every writer, combined. The operators beside plain C; order of arrival and of places; rounds that
+ * are interrupted and go on. All of it to oneself. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
+ */
+#include "fan.h"
+#include <math.h>
+
+enum { N = 4 };
+
+struct fan {
+    rredux_t rx;
+    rch_t writer[FAN_MOST];
+};
+
+static void fan_open(struct fan *f, rdma_op_t op, int n)
+{
+    rmalloc_config_t cfg = fan_config(op, 8192, n);
+
+    assert_ok(NULL, rredux(&f->rx, &cfg, fan_self, n));
+    fan_partners(f->writer, &cfg, n, true);
+    assert_ok(NULL, rredux_wait(f->rx));
+    for (int i = 0; i < n; i++)
+        assert_ok(f->writer[i], rpipe_wait(f->writer[i]));
+}
+
+static void give(const struct fan *f, int place, const void *data, size_t size)
+{
+    raddr_t d = rmalloc(f->writer[place], size);
+
+    assert_true(d != ADDR_NULL);
+    memcpy(rmem(f->writer[place], d), data, size);
+    assert_ok(f->writer[place], rwrite(f->writer[place], d));
+}
+
+static void give_double(const struct fan *f, int place, double value) { give(f, place, &value, sizeof(value)); }
+
+/* ---- operators ---- */
+
+#define EXPECT(type, kind, op, expression)                                                                             \
+    do {                                                                                                               \
+        type into[7], from[7], want[7];                                                                                \
+        for (size_t i = 0; i < 7; i++) {                                                                               \
+            type a = (type)(int64_t)pair_mix(i), b = (type)(int64_t)pair_mix(i + 77);                                  \
+            if (i == 3)                                                                                                \
+                a = 0;                                                                                                 \
+            if (i == 4)                                                                                                \
+                b = a;                                                                                                 \
+            if (i == 5)                                                                                                \
+                a = b = 0;                                                                                             \
+            into[i] = a;                                                                                               \
+            from[i] = b;                                                                                               \
+            want[i] = (type)(expression);                                                                              \
+        }                                                                                                              \
+        assert_ok(NULL, rredux_combine(into, from, 7, kind, op));                                                      \
+        assert_memory_equal(into, want, sizeof(into));                                                                 \
+    } while (0)
+
+#define EXPECT_COMMON(type, wide, kind)                                                                                \
+    do {                                                                                                               \
+        EXPECT(type, kind, RREDUX_SUM, (wide)a + (wide)b);                                                             \
+        EXPECT(type, kind, RREDUX_PROD, (wide)a *(wide)b);                                                             \
+        EXPECT(type, kind, RREDUX_MIN, a < b ? a : b);                                                                 \
+        EXPECT(type, kind, RREDUX_MAX, a > b ? a : b);                                                                 \
+    } while (0)
+
+#define EXPECT_INTEGER(type, wide, kind)                                                                               \
+    do {                                                                                                               \
+        EXPECT_COMMON(type, wide, kind);                                                                               \
+        EXPECT(type, kind, RREDUX_BAND, (wide)a &(wide)b);                                                             \
+        EXPECT(type, kind, RREDUX_BOR, (wide)a | (wide)b);                                                             \
+        EXPECT(type, kind, RREDUX_BXOR, (wide)a ^ (wide)b);                                                            \
+        EXPECT(type, kind, RREDUX_LAND, a != 0 && b != 0);                                                             \
+        EXPECT(type, kind, RREDUX_LOR, a != 0 || b != 0);                                                              \
+    } while (0)
+
+static void test_operators(void **state)
+{
+    (void)state;
+    EXPECT_INTEGER(int32_t, uint32_t, RREDUX_INT32);
+    EXPECT_INTEGER(uint32_t, uint32_t, RREDUX_UINT32);
+    EXPECT_INTEGER(int64_t, uint64_t, RREDUX_INT64);
+    EXPECT_INTEGER(uint64_t, uint64_t, RREDUX_UINT64);
+    EXPECT_COMMON(float, float, RREDUX_FLOAT);
+    EXPECT_COMMON(double, double, RREDUX_DOUBLE);
+}
+
+/* a value that is none loses; what there is no operator for */
+static void test_no_numbers(void **state)
+{
+    double into[3] = {NAN, 1.0, NAN}, nan[3] = {1.0, NAN, NAN};
+    uint64_t word = 1;
+
+    (void)state;
+    assert_ok(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MIN));
+    assert_true(into[0] == 1.0 && into[1] == 1.0 && isnan(into[2]));
+    into[0] = NAN;
+    assert_ok(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MAX));
+    assert_true(into[0] == 1.0 && into[1] == 1.0 && isnan(into[2]));
+    for (rredux_op_t op = RREDUX_BAND; op <= RREDUX_LOR; op++) {
+        assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_DOUBLE, op));
+        assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_FLOAT, op));
+    }
+    assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, (rredux_type_t)6, RREDUX_SUM));
+    assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_INT64, (rredux_op_t)9));
+    assert_rc(-EINVAL, NULL, rredux_combine(NULL, &word, 1, RREDUX_INT64, RREDUX_SUM));
+    assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, SIZE_MAX / 4, RREDUX_INT64, RREDUX_SUM));
+    assert_ok(NULL, rredux_combine(NULL, NULL, 0, RREDUX_INT64, RREDUX_SUM));
+    assert_int_equal(word, 1);
+}
+
+/* ---- rounds ---- */
+
+/* one message of each, whoever is ahead; small and large */
+static void test_rounds(void **state)
+{
+    struct fan f;
+
+    fan_open(&f, op_of(state), N);
+    for (size_t count = 1; count <= 60; count += 59) {
+        int64_t data[60], into[60];
+        int combined = 0;
+
+        for (int64_t ahead = 0; ahead < 3; ahead++)
+            for (int i = N - 1; i >= 0; i--) {
+                for (size_t k = 0; k < count; k++)
+                    data[k] = (ahead + 1) * 1000 * (i + 1) + (int64_t)k;
+                give(&f, i, data, count * sizeof(*data));
+            }
+        for (int64_t round = 0; round < 3; round++) {
+            bool own = round == 1;
+
+            for (size_t k = 0; k < count; k++)
+                into[k] = 7;
+            assert_ok(NULL,
+                      rredux_reduce(f.rx, into, count, RREDUX_INT64, RREDUX_SUM, own ? RREDUX_OWN : 0, &combined));
+            assert_int_equal(combined, N);
+            for (size_t k = 0; k < count; k++)
+                assert_int_equal(into[k], (round + 1) * 10000 + 4 * (int64_t)k + (own ? 7 : 0));
+        }
+    }
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, N);
+}
+
+/* sums of these depend on the order */
+static void test_ordered(void **state)
+{
+    static const double value[N] = {1e100, 1.0, -1e100, 3.0};
+    static const int arrival[][N] = {{0, 1, 2, 3}, {3, 2, 1, 0}, {2, 0, 3, 1}, {1, 3, 0, 2}};
+    struct fan f;
+
+    fan_open(&f, op_of(state), N);
+    for (size_t k = 0; k < 4; k++) {
+        double sum = 0.5;
+
+        for (int i = 0; i < N; i++)
+            give_double(&f, arrival[k][i], value[arrival[k][i]]);
+        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED, NULL));
+        assert_true(sum == ((value[0] + value[1]) + value[2]) + value[3]);
+        sum = 0.5;
+        for (int i = 0; i < N; i++)
+            give_double(&f, arrival[k][i], value[arrival[k][i]]);
+        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED | RREDUX_OWN, NULL));
+        assert_true(sum == (((0.5 + value[0]) + value[1]) + value[2]) + value[3]);
+    }
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, N);
+}
+
+/* a function of the user's: appends, so that the order shows */
+struct list {
+    char text[64];
+};
+
+static void append(void *into, const void *from, size_t bytes, void *argument)
+{
+    struct list *a = into;
+
+    assert_int_equal(bytes, sizeof(*a));
+    strcat(a->text, ((const struct list *)from)->text);
+    ++*(int *)argument;
+}
+
+static void test_function(void **state)
+{
+    struct list result = {""}, word[N] = {{"a"}, {"b"}, {"c"}, {"d"}};
+    int calls = 0, combined = 0;
+    struct fan f;
+
+    fan_open(&f, op_of(state), N);
+    for (int flags = 0; flags < 4; flags++) {
+        bool own = (flags & RREDUX_OWN) != 0;
+
+        calls = 0;
+        strcpy(result.text, "x");
+        for (int i = N - 1; i >= 0; i--)
+            give(&f, i, &word[i], sizeof(word[i]));
+        assert_ok(NULL, rredux_apply(f.rx, &result, sizeof(result), append, &calls, flags, &combined));
+        assert_string_equal(result.text, own ? "xabcd" : "abcd"); /* all were there: in the order of places */
+        assert_int_equal(calls, own ? 4 : 3);
+        assert_int_equal(combined, 4);
+    }
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, N);
+}
+
+/* a deadline in the middle: what has come is in the result, and the round goes on */
+static void test_goes_on(void **state)
+{
+    struct fan f;
+    int place, combined = 99;
+    raddr_t d;
+
+    fan_open(&f, op_of(state), N);
+    for (int ordered = 0; ordered < 2; ordered++) {
+        int flags = ordered ? RREDUX_ORDERED : 0;
+        double sum = 0.5, other;
+
+        assert_ok(NULL, rredux_set_timeout(f.rx, 5));
+        assert_rc(-ETIMEDOUT, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_true(sum == 0.5); /* nothing has come */
+        give_double(&f, 1, 1.0);
+        give_double(&f, 1, 100.0); /* is ahead */
+        assert_rc(-ETIMEDOUT, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_int_equal(rredux_who(f.rx), 0);
+        assert_true(sum == (ordered ? 0.5 : 1.0));
+        give_double(&f, 3, 2.0);
+        give_double(&f, 0, 3.0);
+        assert_rc(-ETIMEDOUT, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_int_equal(rredux_who(f.rx), 2);
+        /* nothing else meanwhile */
+        assert_rc(-EBUSY, NULL, rredux_reduce(f.rx, &other, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(-EBUSY, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_MAX, flags, &combined));
+        assert_rc(-EBUSY, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
+        assert_int_equal(combined, 99);
+        give_double(&f, 2, 4.0);
+        assert_ok(NULL, rredux_set_timeout(f.rx, FAN_LIMIT_MS));
+        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_true(sum == 10.0);
+        assert_int_equal(combined, 4);
+        combined = 99;
+        assert_ok(NULL, rredux_read(f.rx, &place, &d, NULL));
+        assert_int_equal(place, 1);
+        assert_true(*(double *)rmem(rredux_pipe(f.rx, 1), d) == 100.0);
+        assert_ok(NULL, rfree(rredux_pipe(f.rx, 1), d));
+    }
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, N);
+}
+
+/* who closes takes part no more, and the round goes on without him; at last R_EOF */
+static void test_writers_close(void **state)
+{
+    struct fan f;
+    int combined = 99;
+    double sum = 0.5;
+
+    for (int flags = 0; flags < 4; flags++) {
+        double own = (flags & RREDUX_OWN) != 0 ? 1000.0 : 0.0;
+
+        fan_open(&f, op_of(state), N);
+        give_double(&f, 0, 1.0);
+        assert_ok(f.writer[0], rclose(f.writer[0])); /* after its contribution */
+        assert_ok(f.writer[1], rclose(f.writer[1])); /* before it */
+        give_double(&f, 2, 2.0);
+        give_double(&f, 3, 4.0);
+        give_double(&f, 3, 8.0);
+        sum = 1000.0;
+        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_true(sum == 7.0 + own);
+        assert_int_equal(combined, 3);
+        assert_ok(f.writer[2], rclose(f.writer[2]));
+        sum = 1000.0;
+        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_true(sum == 8.0 + own);
+        assert_int_equal(combined, 1);
+        assert_ok(f.writer[3], rclose(f.writer[3]));
+        sum = 1000.0;
+        assert_rc(R_EOF, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_true(sum == 1000.0);
+        assert_int_equal(combined, 1);
+        assert_rc(R_EOF, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_ok(NULL, rredux_close(f.rx));
+    }
+}
+
+/* a message of another size is left out, and said */
+static void test_wrong_size(void **state)
+{
+    struct fan f;
+    int combined = 99;
+    double sum = 0.5;
+
+    fan_open(&f, op_of(state), N);
+    give_double(&f, 0, 1.0);
+    give(&f, 1, "abcd", 4);
+    give_double(&f, 2, 2.0);
+    give_double(&f, 3, 4.0);
+    assert_rc(-EMSGSIZE, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    assert_int_equal(rredux_who(f.rx), 1);
+    assert_int_equal(combined, 99);
+    assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    assert_true(sum == 7.0);
+    assert_int_equal(combined, 3);
+    assert_int_equal(rredux_live(f.rx), N);
+    for (int i = 0; i < N; i++)
+        give_double(&f, i, 1.0);
+    assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    assert_true(sum == 4.0);
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, N);
+}
+
+static void test_refused(void **state)
+{
+    struct fan f;
+    int combined;
+    double sum;
+
+    fan_open(&f, op_of(state), 1);
+    assert_rc(-EINVAL, NULL, rredux_reduce(NULL, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, NULL, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_BAND, 0, &combined));
+    assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 4, &combined));
+    assert_rc(-EINVAL, NULL, rredux_apply(f.rx, &sum, 8, NULL, NULL, 0, &combined));
+    give_double(&f, 0, 1.0);
+    assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+    assert_true(sum == 1.0);
+    assert_ok(NULL, rredux_close(f.rx));
+    assert_rc(-ENOTCONN, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+    fan_close(f.writer, 1);
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_operators), cmocka_unit_test(test_no_numbers), PUT_AND_GET(test_rounds),
+        PUT_AND_GET(test_ordered),        PUT_AND_GET(test_function),        PUT_AND_GET(test_goes_on),
+        PUT_AND_GET(test_writers_close),  PUT_AND_GET(test_wrong_size),      PUT_AND_GET(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }

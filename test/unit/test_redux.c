@@ -1,0 +1,354 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rredux(3): messages of many writers, in turn; nobody starves. All of it to oneself, so that it is known at each read what lies
+ * in which pipe. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
+ */
+#include "fan.h"
+
+enum { N = 5, SLOTS = 16 };
+
+struct fan {
+    rredux_t rx;
+    rch_t writer[FAN_MOST];
+    uint64_t sent[FAN_MOST], got[FAN_MOST];
+    int n;
+};
+
+static void fan_open(struct fan *f, rdma_op_t op, int n)
+{
+    rmalloc_config_t cfg = fan_config(op, 8192, n);
+
+    *f = (struct fan){.n = n};
+    cfg.slots = SLOTS;
+    assert_ok(NULL, rredux(&f->rx, &cfg, fan_self, n));
+    fan_partners(f->writer, &cfg, n, true);
+    assert_ok(NULL, rredux_wait(f->rx));
+    for (int i = 0; i < n; i++)
+        assert_ok(f->writer[i], rpipe_wait(f->writer[i]));
+    assert_int_equal(rredux_live(f->rx), n);
+    assert_int_equal(rredux_who(f->rx), -1);
+}
+
+static size_t size_of(int place, uint64_t i) { return (i + (uint64_t)place) % 3 == 0 ? i % 41 : 50 + i * 61 % 300; }
+
+static void send(struct fan *f, int place)
+{
+    fan_send(f->writer[place], (uint64_t)place, f->sent[place], size_of(place, f->sent[place]));
+    f->sent[place]++;
+}
+
+/* takes a message that has been read: the next one of its writer */
+static void checked(struct fan *f, int place, raddr_t d, size_t size)
+{
+    assert_in_range(place, 0, f->n - 1);
+    assert_true(f->got[place] < f->sent[place]);
+    assert_int_equal(size, size_of(place, f->got[place]));
+    assert_true(fan_check(rredux_pipe(f->rx, place), d, size) == ((uint64_t)place << 32 | f->got[place]));
+    f->got[place]++;
+}
+
+static int receive(struct fan *f)
+{
+    int place = -7;
+    raddr_t d = ANY_RADDR;
+    size_t size = 77;
+
+    assert_ok(NULL, rredux_read(f->rx, &place, &d, &size));
+    checked(f, place, d, size);
+    return place;
+}
+
+static void nothing(struct fan *f)
+{
+    int place = 9;
+    raddr_t d = ANY_RADDR;
+    size_t size = 77;
+
+    assert_rc(R_PENDING, NULL, rredux_read_nb(f->rx, &place, &d, &size));
+    assert_true(place == 9 && d == ANY_RADDR && size == 77);
+}
+
+/* all have something: one message each, in the same turn, round after round */
+static void test_in_turn(void **state)
+{
+    struct fan f;
+    int order[N];
+
+    fan_open(&f, op_of(state), N);
+    nothing(&f);
+    for (int round = 0; round < 40; round++) {
+        if (round % 8 == 0)
+            for (int i = 0; i < N; i++)
+                for (int k = 0; k < 8; k++)
+                    send(&f, i);
+        for (int i = 0; i < N; i++) {
+            int place = receive(&f);
+
+            if (round == 0)
+                order[i] = place;
+            for (int k = 0; k < i; k++)
+                assert_int_not_equal(order[k], place);
+            assert_int_equal(place, order[i]);
+        }
+    }
+    nothing(&f);
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, N);
+}
+
+/* no message that lies in its pipe waits for more than 2n + 8 of others, whatever the others do */
+static void test_nobody_starves(void **state)
+{
+    for (int n = 1; n <= FAN_MOST; n += 5) {
+        uint64_t s = 1000u * (unsigned)n + (unsigned)op_of(state), waited[FAN_MOST] = {0}, most = 0;
+        struct fan f;
+
+        fan_open(&f, op_of(state), n);
+        for (int step = 0; step < 1500; step++) {
+            /* a few send much, the others a little now and then; who is busy changes */
+            int busy = 1 + (int)(pair_mix(s + (unsigned)step / 100) % (unsigned)n), place, left = 0;
+
+            for (int i = 0; i < n; i++) {
+                bool much = (i + step / 200) % n < busy;
+
+                if (f.sent[i] - f.got[i] < 6 && (much || pair_mix(s++) % 50 == 0))
+                    send(&f, i);
+                left += f.sent[i] > f.got[i];
+            }
+            if (left == 0)
+                continue;
+            place = receive(&f);
+            waited[place] = 0;
+            for (int i = 0; i < n; i++) {
+                waited[i] = i != place && f.sent[i] > f.got[i] ? waited[i] + 1 : 0;
+                most = waited[i] > most ? waited[i] : most;
+                if (waited[i] > 2 * (uint64_t)n + 8)
+                    fail_msg("%d writers: writer %d has waited for %d messages of others", n, i, (int)waited[i]);
+            }
+        }
+        assert_true(n == 1 || most > 0);
+        assert_ok(NULL, rredux_close(f.rx));
+        fan_close(f.writer, n);
+    }
+}
+
+/* who has been idle for long comes soon */
+static void test_idle_one(void **state)
+{
+    struct fan f;
+    int k;
+
+    fan_open(&f, op_of(state), 3);
+    for (int round = 0; round < 30; round++) {
+        for (k = 0; k < 20; k++) {
+            send(&f, 0);
+            (void)receive(&f);
+        }
+        for (k = 0; k < 14; k++)
+            send(&f, 0);
+        send(&f, 2);
+        for (k = 0; receive(&f) != 2; k++)
+            assert_true(k < 14);
+        while (f.got[0] < f.sent[0])
+            (void)receive(&f);
+    }
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, 3);
+}
+
+static void test_deadline(void **state)
+{
+    struct fan f;
+    int place = 9;
+    raddr_t d = ANY_RADDR;
+
+    fan_open(&f, op_of(state), 2);
+    for (int ms = 0; ms < 30; ms += 15) {
+        double begun = pair_now_ms();
+
+        assert_ok(NULL, rredux_set_timeout(f.rx, ms));
+        assert_rc(-ETIMEDOUT, NULL, rredux_read(f.rx, &place, &d, NULL));
+        assert_true(pair_now_ms() - begun > ms - 1.0);
+        assert_true(place == 9 && d == ANY_RADDR);
+        assert_int_equal(rredux_who(f.rx), -1);
+    }
+    send(&f, 1);
+    assert_int_equal(receive(&f), 1); /* what is there is there at any deadline */
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, 2);
+}
+
+/* writers end one after the other, each after its last message; when all have, R_EOF */
+static void test_ends(void **state)
+{
+    struct fan f;
+    int place = 9;
+    raddr_t d = ANY_RADDR;
+
+    fan_open(&f, op_of(state), N);
+    for (int i = 0; i < N; i++) {
+        for (int k = 0; k < 3 + i; k++)
+            send(&f, i);
+        if (i != 2)
+            assert_ok(f.writer[i], rclose(f.writer[i]));
+    }
+    for (int k = 0; k < 3 + 4 + 5 + 6 + 7; k++)
+        (void)receive(&f);
+    nothing(&f); /* one is left, and nobody says anything about the others */
+    assert_int_equal(rredux_live(f.rx), 1);
+    send(&f, 2);
+    assert_int_equal(receive(&f), 2);
+    assert_ok(f.writer[2], rclose(f.writer[2]));
+    assert_rc(R_EOF, NULL, rredux_read(f.rx, &place, &d, NULL));
+    assert_rc(R_EOF, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
+    assert_int_equal(rredux_who(f.rx), -1);
+    assert_int_equal(rredux_live(f.rx), 0);
+    assert_true(place == 9 && d == ANY_RADDR);
+    assert_ok(NULL, rredux_close(f.rx));
+}
+
+/* what the reader still holds can be given back after its writer's end */
+static void test_held(void **state)
+{
+    struct fan f;
+    raddr_t d[8];
+    int place[8];
+
+    fan_open(&f, op_of(state), 2);
+    for (int i = 0; i < 8; i++)
+        send(&f, i % 2);
+    for (int i = 0; i < 8; i++)
+        assert_ok(NULL, rredux_read(f.rx, &place[i], &d[i], NULL));
+    fan_close(f.writer, 2);
+    assert_rc(R_EOF, NULL, rredux_read(f.rx, &place[0], &(raddr_t){NULL}, NULL));
+    for (int i = 0; i < 8; i++)
+        checked(&f, place[i], d[i], rsize(rredux_pipe(f.rx, place[i]), d[i]));
+    assert_ok(NULL, rredux_close(f.rx));
+}
+
+/* a part that the user closes has no part any more */
+static void test_part_closed(void **state)
+{
+    struct fan f;
+    struct pair other;
+    rch_t part;
+
+    fan_open(&f, op_of(state), 3);
+    for (int i = 0; i < 3; i++)
+        send(&f, i);
+    for (int i = 0; i < 3; i++)
+        (void)receive(&f);
+    part = rredux_pipe(f.rx, 1);
+    assert_ok(part, rclose(part));
+    assert_true(rredux_pipe(f.rx, 1) == NULL);
+    /* ends are used again: others' messages are not ours */
+    assert_ok(f.writer[1], rclose(f.writer[1]));
+    for (int i = 0; i < 40; i++) {
+        pair_open(&other, op_of(state), 1024);
+        pair_send(&other, 8, 1);
+        nothing(&f);
+        send(&f, 2);
+        assert_int_equal(receive(&f), 2);
+        pair_read_free(&other, 8, 1);
+        pair_close(&other);
+    }
+    assert_int_equal(rredux_live(f.rx), 2);
+    assert_ok(f.writer[0], rclose(f.writer[0]));
+    assert_ok(f.writer[2], rclose(f.writer[2]));
+    assert_rc(R_EOF, NULL, rredux_read(f.rx, &(int){0}, &(raddr_t){NULL}, NULL));
+    assert_ok(NULL, rredux_close(f.rx));
+}
+
+/* its own limits are the caller's business, and no writer is lost for them */
+static void test_max_descriptors(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 8192, 1);
+    int place;
+    rch_t w;
+    raddr_t d[3];
+    rredux_t rx;
+
+    cfg.max_descriptors = 2;
+    assert_ok(NULL, rredux(&rx, &cfg, fan_self, 1));
+    cfg.max_descriptors = 0;
+    fan_partners(&w, &cfg, 1, true);
+    for (uint64_t i = 0; i < 3; i++)
+        fan_send(w, 0, i, 8);
+    assert_ok(NULL, rredux_read(rx, &place, &d[0], NULL));
+    assert_ok(NULL, rredux_read(rx, &place, &d[1], NULL));
+    assert_rc(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
+    assert_rc(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
+    assert_int_equal(rredux_who(rx), 0);
+    assert_int_equal(rredux_live(rx), 1);
+    assert_ok(NULL, rfree(rredux_pipe(rx, 0), d[0]));
+    assert_ok(NULL, rredux_read(rx, &place, &d[2], NULL));
+    assert_true(fan_check(rredux_pipe(rx, 0), d[1], 8) == 1 && fan_check(rredux_pipe(rx, 0), d[2], 8) == 2);
+    assert_ok(NULL, rredux_close(rx));
+    assert_ok(w, rclose(w));
+}
+
+/* the descriptors of the parts: all readable ones are drained, then R_PENDING */
+static void test_descriptors(void **state)
+{
+    struct fan f;
+
+    fan_open(&f, op_of(state), 3);
+    for (int i = 0; i < 3; i++)
+        assert_true(rpipe_fd(rredux_pipe(f.rx, i)) >= 0);
+    for (int round = 0; round < 20; round++) {
+        send(&f, round % 3);
+        send(&f, (round + 1) % 3);
+        (void)receive(&f);
+        (void)receive(&f);
+        nothing(&f);
+    }
+    assert_ok(NULL, rredux_close(f.rx));
+    fan_close(f.writer, 3);
+}
+
+static void test_refused(void **state)
+{
+    rredux_t rx = (rredux_t)(uintptr_t)0x51;
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    struct fan f;
+    raddr_t d;
+    int place;
+
+    assert_rc(-EINVAL, NULL, rredux(NULL, &cfg, fan_self, 1));
+    assert_rc(-EINVAL, NULL, rredux(&rx, NULL, fan_self, 1));
+    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 0));
+    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 65537));
+    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, NULL, 2));
+    cfg.sync = 7;
+    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 1));
+    assert_true(rx == (rredux_t)(uintptr_t)0x51);
+    fan_open(&f, op_of(state), 2);
+    assert_rc(-EINVAL, NULL, rredux_read(f.rx, NULL, &d, NULL));
+    assert_rc(-EINVAL, NULL, rredux_read(f.rx, &place, NULL, NULL));
+    assert_rc(-EINVAL, NULL, rredux_read_nb(NULL, &place, &d, NULL));
+    assert_rc(-EINVAL, NULL, rredux_set_timeout(f.rx, -3));
+    assert_true(rredux_pipe(f.rx, -1) == NULL && rredux_pipe(f.rx, 2) == NULL && rredux_pipe(NULL, 0) == NULL);
+    assert_int_equal(rredux_rank(f.rx, 1), 0);
+    assert_int_equal(rredux_rank(f.rx, -1), -EINVAL);
+    assert_int_equal(rredux_place(f.rx, 0), 0);
+    assert_int_equal(rredux_place(f.rx, 3), -ENOENT);
+    assert_ok(NULL, rredux_close(f.rx));
+    assert_rc(-ENOTCONN, NULL, rredux_close(f.rx));
+    assert_rc(-ENOTCONN, NULL, rredux_read(f.rx, &place, &d, NULL));
+    assert_rc(-EINVAL, NULL, rredux_close(NULL));
+    fan_close(f.writer, 2);
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_in_turn),     PUT_AND_GET(test_nobody_starves), PUT_AND_GET(test_idle_one),
+        PUT_AND_GET(test_deadline),    PUT_AND_GET(test_ends),           PUT_AND_GET(test_held),
+        PUT_AND_GET(test_part_closed), PUT_AND_GET(test_refused),        PUT_AND_GET(test_max_descriptors),
+        PUT_AND_GET(test_descriptors),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rscatter(3): one writer deals messages to many readers. All of it to oneself: what the readers have is looked at after each
+ * message. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
+ */
+#include "fan.h"
+
+enum { N = 4 };
+
+struct fan {
+    rscatter_t sc;
+    rch_t reader[FAN_MOST];
+    rmalloc_config_t cfg;
+};
+
+static void fan_open(struct fan *f, rdma_op_t op, uint64_t heap, uint32_t slots, int n)
+{
+    f->cfg = fan_config(op, heap, n);
+    f->cfg.slots = slots;
+    assert_ok(NULL, rscatter(&f->sc, &f->cfg, fan_self, n));
+    fan_partners(f->reader, &f->cfg, n, false);
+    assert_ok(NULL, rscatter_wait(f->sc));
+    for (int i = 0; i < n; i++)
+        assert_ok(f->reader[i], rpipe_wait(f->reader[i]));
+    assert_int_equal(rscatter_live(f->sc), n);
+    assert_int_equal(rscatter_who(f->sc), -1);
+}
+
+/* deals one message; to whom */
+static int deal(const struct fan *f, int to, uint64_t number, size_t size)
+{
+    int place = -7;
+    raddr_t d = ANY_RADDR;
+    rch_t ch;
+
+    assert_ok(NULL, rscatter_alloc(f->sc, to, size, &place, &d));
+    ch = rscatter_pipe(f->sc, place);
+    assert_non_null(ch);
+    pair_fill(rmem(ch, d), size, number);
+    assert_ok(ch, rset_tag(ch, d, number));
+    assert_ok(NULL, rscatter_write(f->sc, place, d));
+    return place;
+}
+
+static void receive(const struct fan *f, int place, uint64_t number, size_t size)
+{
+    raddr_t d;
+    size_t got;
+
+    assert_ok(f->reader[place], rread(f->reader[place], &d, &got));
+    assert_int_equal(got, size);
+    assert_true(fan_check(f->reader[place], d, size) == number);
+}
+
+static void nothing(const struct fan *f, int place)
+{
+    assert_rc(R_PENDING, f->reader[place], rread_nb(f->reader[place], &(raddr_t){NULL}, NULL));
+}
+
+static size_t size_of(uint64_t i) { return i % 3 == 0 ? i % 41 : 50 + i * 61 % 900; }
+
+static void test_by_place(void **state)
+{
+    struct fan f;
+
+    fan_open(&f, op_of(state), 8192, 16, N);
+    for (uint64_t i = 0; i < 400; i++) {
+        int to = (int)(pair_mix(i) % N);
+
+        assert_int_equal(deal(&f, to, i, size_of(i)), to);
+        receive(&f, to, i, size_of(i));
+        nothing(&f, (to + 1) % N);
+    }
+    assert_ok(NULL, rscatter_close(f.sc));
+    for (int i = 0; i < N; i++)
+        assert_rc(R_EOF, f.reader[i], rread(f.reader[i], &(raddr_t){NULL}, NULL));
+    fan_close(f.reader, N);
+}
+
+static void test_in_turn(void **state)
+{
+    struct fan f;
+
+    fan_open(&f, op_of(state), 8192, 16, N);
+    for (uint64_t i = 0; i < 400; i++) {
+        assert_int_equal(deal(&f, RSCATTER_NEXT, i, size_of(i)), (int)(i % N));
+        if (i % 7 == 0) { /* what goes to somebody by name does not change whose turn it is */
+            (void)deal(&f, 0, 1000 + i, 8);
+            receive(&f, (int)(i % N), i, size_of(i));
+            receive(&f, 0, 1000 + i, 8);
+        } else {
+            receive(&f, (int)(i % N), i, size_of(i));
+        }
+    }
+    assert_ok(NULL, rscatter_close(f.sc));
+    fan_close(f.reader, N);
+}
+
+/* a turn that failed for want of room is not over */
+static void test_turn_waits(void **state)
+{
+    struct fan f;
+    raddr_t d = ANY_RADDR;
+    int place = 9;
+
+    fan_open(&f, op_of(state), 1024, 16, 2);
+    assert_int_equal(deal(&f, 0, 1, 1000), 0); /* its heap is full */
+    assert_rc(R_PENDING, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 1000, &place, &d));
+    assert_ok(NULL, rscatter_set_timeout(f.sc, 20));
+    assert_rc(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 1000, &place, &d));
+    assert_true(place == 9 && d == ANY_RADDR);
+    assert_int_equal(rscatter_who(f.sc), 0);
+    assert_ok(NULL, rscatter_set_timeout(f.sc, FAN_LIMIT_MS));
+    receive(&f, 0, 1, 1000);
+    assert_int_equal(deal(&f, RSCATTER_NEXT, 2, 1000), 0);
+    assert_int_equal(deal(&f, RSCATTER_NEXT, 3, 1000), 1);
+    receive(&f, 0, 2, 1000);
+    receive(&f, 1, 3, 1000);
+    assert_ok(NULL, rscatter_close(f.sc));
+    fan_close(f.reader, 2);
+}
+
+/* while all have room, in turn; who has none, in his ring or in his heap, gets none until he has */
+static void test_who_has_room(void **state)
+{
+    struct fan f;
+    uint64_t count[N] = {0};
+    raddr_t d = ANY_RADDR;
+    int place = 9;
+
+    for (int small = 0; small < 2; small++) {
+        size_t size = small ? 8 : 500;
+
+        fan_open(&f, op_of(state), 2000, 4, N);
+        for (uint64_t i = 0; i < 2 * N; i++)
+            assert_int_equal(deal(&f, RSCATTER_ANY, i, size), (int)(i % N));
+        /* readers 1 and 3 read, the others do not: they fill up, and the rest goes to 1 and 3 */
+        for (uint64_t i = 0; i < 2; i++) {
+            receive(&f, 1, i * N + 1, size);
+            receive(&f, 3, i * N + 3, size);
+        }
+        memset(count, 0, sizeof(count));
+        for (uint64_t i = 0; i < 100; i++) {
+            place = deal(&f, RSCATTER_ANY, 1000 + i, size);
+            if (place % 2 == 1)
+                receive(&f, place, 1000 + i, size);
+            count[place]++;
+        }
+        assert_true(count[0] <= 2 && count[2] <= 2);
+        assert_true(count[1] >= 48 && count[3] >= 48);
+        while (rscatter_alloc_nb(f.sc, RSCATTER_ANY, size, &place, &d) == 0)
+            assert_ok(NULL, rscatter_write(f.sc, place, d));
+        /* nobody has any */
+        place = 9;
+        d = ANY_RADDR;
+        assert_ok(NULL, rscatter_set_timeout(f.sc, 20));
+        assert_rc(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
+        assert_true(place == 9 && d == ANY_RADDR);
+        assert_int_equal(rscatter_who(f.sc), -1);
+        assert_ok(f.reader[2], rread(f.reader[2], &d, NULL));
+        assert_ok(f.reader[2], rfree(f.reader[2], d));
+        assert_ok(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
+        assert_int_equal(place, 2);
+        assert_ok(rscatter_pipe(f.sc, place), rfree(rscatter_pipe(f.sc, place), d));
+        assert_ok(NULL, rscatter_close(f.sc));
+        fan_close(f.reader, N);
+    }
+}
+
+/* what the caller holds itself is no reason to wait */
+static void test_unsent(void **state)
+{
+    struct fan f;
+    raddr_t d[8];
+    int place[8];
+
+    fan_open(&f, op_of(state), 4096, 4, 2);
+    for (int i = 0; i < 8; i++)
+        assert_ok(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place[i], &d[i]));
+    assert_rc(-ENOBUFS, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
+    for (int i = 0; i < 8; i++)
+        assert_ok(NULL, rwrite(rscatter_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
+    assert_rc(R_PENDING, NULL, rscatter_alloc_nb(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
+    assert_ok(NULL, rscatter_close(f.sc));
+    fan_close(f.reader, 2);
+}
+
+/* a reader who closes is told once, and the rest goes on */
+static void test_reader_closes(void **state)
+{
+    struct fan f;
+    raddr_t d = ANY_RADDR;
+    int place = 9;
+
+    fan_open(&f, op_of(state), 8192, 16, 3);
+    assert_ok(f.reader[1], rclose(f.reader[1]));
+    assert_int_equal(deal(&f, RSCATTER_NEXT, 0, 100), 0);
+    /* memory that is there is given also when the reader has closed: then the write tells */
+    place = deal(&f, 0, 1, 100);
+    assert_int_equal(place, 0);
+    fan_await_bye(rscatter_pipe(f.sc, 1));
+    assert_ok(NULL, rscatter_alloc(f.sc, 1, 8, &place, &d));
+    assert_rc(-EPIPE, NULL, rscatter_write(f.sc, 1, d));
+    assert_int_equal(rscatter_who(f.sc), 1);
+    assert_non_null(strstr(rpipe_error(NULL), "place 1, rank 0"));
+    assert_ok(NULL, rfree(rscatter_pipe(f.sc, 1), d)); /* it has stayed ours */
+    assert_int_equal(rscatter_live(f.sc), 2);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(deal(&f, RSCATTER_NEXT, 100 + i, 8), i % 2 == 0 ? 2 : 0);
+        assert_int_equal(deal(&f, RSCATTER_ANY, 200 + i, 8) % 2, 0);
+        receive(&f, 2, i % 2 == 0 ? 100 + i : 200 + i, 8);
+    }
+    assert_ok(f.reader[0], rclose(f.reader[0]));
+    assert_ok(f.reader[2], rclose(f.reader[2]));
+    fan_await_bye(rscatter_pipe(f.sc, 0));
+    fan_await_bye(rscatter_pipe(f.sc, 2));
+    /* in ANY the closed are found before memory is */
+    assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
+    assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
+    assert_int_equal(rscatter_live(f.sc), 0);
+    assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
+    assert_int_equal(rscatter_who(f.sc), -1);
+    assert_rc(-EPIPE, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 8, &place, &d));
+    assert_ok(NULL, rscatter_close(f.sc));
+}
+
+/* a part that the user closes has no part any more; it is no failure */
+static void test_part_closed(void **state)
+{
+    struct fan f;
+    rch_t part;
+
+    fan_open(&f, op_of(state), 8192, 16, 3);
+    part = rscatter_pipe(f.sc, 0);
+    assert_ok(part, rclose(part));
+    assert_true(rscatter_pipe(f.sc, 0) == NULL);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(deal(&f, RSCATTER_NEXT, i, 8), 1 + (int)(i % 2));
+        assert_int_equal(deal(&f, RSCATTER_ANY, i, 8), 1 + (int)(i % 2));
+        receive(&f, 1 + (int)(i % 2), i, 8);
+        receive(&f, 1 + (int)(i % 2), i, 8);
+    }
+    assert_int_equal(rscatter_live(f.sc), 2);
+    assert_rc(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, NULL, &(raddr_t){NULL}));
+    assert_rc(R_EOF, f.reader[0], rread(f.reader[0], &(raddr_t){NULL}, NULL));
+    assert_ok(NULL, rscatter_close(f.sc));
+    fan_close(f.reader, 3);
+}
+
+static void test_refused(void **state)
+{
+    struct fan f;
+    rscatter_t sc = (rscatter_t)(uintptr_t)0x51;
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    raddr_t d;
+    int place;
+
+    assert_rc(-EINVAL, NULL, rscatter(NULL, &cfg, fan_self, 1));
+    assert_rc(-EINVAL, NULL, rscatter(&sc, NULL, fan_self, 1));
+    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, 0));
+    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, -1));
+    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, NULL, 2)); /* ranks 0 and 1: there is one rank */
+    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){1}, 1));
+    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){-1}, 1));
+    assert_true(sc == (rscatter_t)(uintptr_t)0x51);
+    /* all or none */
+    fan_open(&f, op_of(state), 4096, 8, 2);
+    cfg = f.cfg;
+    cfg.ctx++;
+    assert_rc(-EEXIST, NULL, rscatter(&sc, &cfg, fan_self, 1));
+    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, 2, 8, &place, &d));
+    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, -3, 8, &place, &d));
+    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 8, NULL, &d));
+    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, 0, 8, &place, NULL));
+    assert_rc(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 100000, &place, &d));
+    assert_rc(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 100000, &place, &d));
+    assert_rc(-EINVAL, NULL, rscatter_write(f.sc, 2, ANY_RADDR));
+    assert_rc(-EINVAL, NULL, rscatter_write(f.sc, 0, ADDR_NULL));
+    assert_rc(-EINVAL, NULL, rscatter_set_timeout(f.sc, -2));
+    assert_int_equal(rscatter_live(f.sc), 2);
+    assert_true(rscatter_pipe(f.sc, -1) == NULL && rscatter_pipe(f.sc, 2) == NULL && rscatter_pipe(NULL, 0) == NULL);
+    assert_int_equal(rscatter_rank(f.sc, 1), 0);
+    assert_int_equal(rscatter_rank(f.sc, 2), -EINVAL);
+    assert_int_equal(rscatter_place(f.sc, 0), 0);
+    assert_int_equal(rscatter_place(f.sc, 1), -ENOENT);
+    assert_ok(NULL, rscatter_close(f.sc));
+    assert_rc(-ENOTCONN, NULL, rscatter_close(f.sc));
+    assert_rc(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, &place, &d));
+    assert_rc(-EINVAL, NULL, rscatter_close(NULL));
+    fan_close(f.reader, 2);
+}
+
+/* rpipe_room(3) by itself */
+static void test_room(void **state)
+{
+    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1), w = pair_writer(cfg);
+    raddr_t d[5], one;
+    struct pair p;
+
+    cfg.slots = w.slots = 4;
+    assert_ok(NULL, rpipe(&p.w, &w));
+    assert_rc(R_PENDING, p.w, rpipe_room(p.w, 8)); /* not joined */
+    w = pair_reader(cfg);
+    assert_ok(NULL, rpipe(&p.r, &w));
+    assert_ok(p.w, rpipe_wait(p.w));
+    assert_rc(-EBADF, p.r, rpipe_room(p.r, 8));
+    assert_rc(-EINVAL, NULL, rpipe_room(NULL, 8));
+    for (int i = 0; i < 4; i++) {
+        assert_ok(p.w, rpipe_room(p.w, 8));
+        d[i] = pair_alloc(&p, 8, (uint64_t)i);
+    }
+    assert_rc(-ENOBUFS, p.w, rpipe_room(p.w, 8));
+    for (int i = 0; i < 4; i++)
+        assert_ok(p.w, rwrite_nb(p.w, d[i])); /* as it has promised */
+    assert_rc(R_PENDING, p.w, rpipe_room(p.w, 8));
+    assert_rc(R_PENDING, p.w, rpipe_room(p.w, 100));
+    assert_ok(p.r, rread(p.r, &one, NULL));
+    assert_ok(p.w, rpipe_room(p.w, 8));
+    assert_ok(p.r, rfree(p.r, one));
+    assert_ok(p.r, rclose(p.r));
+    fan_await_bye(p.w);
+    assert_rc(-EPIPE, p.w, rpipe_room(p.w, 8));
+    assert_ok(p.w, rclose(p.w));
+    assert_rc(-ENOTCONN, p.w, rpipe_room(p.w, 8));
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_by_place),     PUT_AND_GET(test_in_turn), PUT_AND_GET(test_turn_waits),
+        PUT_AND_GET(test_who_has_room), PUT_AND_GET(test_unsent),  PUT_AND_GET(test_reader_closes),
+        PUT_AND_GET(test_part_closed),  PUT_AND_GET(test_refused), PUT_AND_GET(test_room),
+    };
+
+    return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }
