@@ -334,10 +334,16 @@ void sim_op_give_up(struct btl *btl, struct sim_op *op)
 
     list_remove(&op->link);
     let_go(op);
-    if (btl->defect == DEFECT_CLOSE_TOUCHES)
-        complete(op, -ECANCELED);
-    op->done = NULL;
     op->line = NULL;
+    if (btl->defect == DEFECT_CLOSE_TOUCHES && op->done != NULL) { /* nothing is left to do but that */
+        op->kind = SIM_ATOMIC;
+        op->todo = 0;
+        op->far = NULL;
+        op->peer_line = 0;
+        op->delay = 8;
+        return;
+    }
+    op->done = NULL;
     if (!straggles)
         forget(btl, op);
 }

@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conform.c: conform BACKEND [SEED]: does a backend do what lib/btl/btl.h says?
+ *
+ * Everything runs twice: between lines of one process, then between two, as far as the backend reaches. The other process is
+ * started before this one opens any library. CONFORM_SECONDS: how long anything may take (60); CONFORM_ADDRESS: what backends hear
+ * of this machine (127.0.0.1); CONFORM_KILL=0: the other process is not killed at the end. What backends read themselves
+ * (RPIPE_...) is passed on. RPIPE_MODULE_PATH says where they are.
+ *
+ * One line at the end; exit status 0; 1: the backend breaks a rule; 2: it cannot be loaded; 77: not on this machine.
+ */
+#include "conform.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *name;
+static int passed;
+
+/* ---- asking, and the small change of tests ---- */
+
+void ask_begin(struct side *s, const struct ask *what)
+{
+    HOLDS(send(s->socket, what, sizeof(*what), MSG_NOSIGNAL) == (ssize_t)sizeof(*what), "the target is gone: %s",
+          strerror(errno));
+}
+
+struct answer ask_end(struct side *s)
+{
+    struct answer answer;
+
+    HOLDS(recv(s->socket, &answer, sizeof(answer), 0) == (ssize_t)sizeof(answer), "the target is gone");
+    return answer;
+}
+
+struct answer ask_any(struct side *s, struct ask what)
+{
+    ask_begin(s, &what);
+    return ask_end(s);
+}
+
+struct answer ask(struct side *s, struct ask what)
+{
+    struct answer answer = ask_any(s, what);
+
+    HOLDS(answer.rc == 0, "request %u of the target: %s (%d)", what.what, answer.why, answer.rc);
+    return answer;
+}
+
+uint64_t draw(struct side *s, uint64_t below)
+{
+    s->seed = mix(s->seed);
+    return s->seed % below;
+}
+
+void drive(struct side *s, struct btl_line *line)
+{
+    const struct btl_ops *ops = s->backend->ops;
+    char why[256] = "";
+    int rc;
+
+    if (draw(s, 4) == 0) {
+        rc = ops->progress_all(s->backend->btl);
+        HOLDS(rc == 0, "progress_all: %d", rc);
+    } else {
+        rc = ops->progress(line);
+        if (rc != 0)
+            (void)ops->line_state(line, why, sizeof(why));
+        HOLDS(rc == 0, "progress: %d: %s", rc, why);
+    }
+    if (draw(s, 64) == 0)
+        sched_yield();
+}
+
+struct btl_line *line_up(struct side *s, uint32_t id, uint32_t depth)
+{
+    const struct btl_ops *ops = s->backend->ops;
+    enum btl_role role = draw(s, 2) == 0 ? BTL_DIALS : BTL_ACCEPTS;
+    bool first = draw(s, 2) == 0; /* who connects first */
+    struct btl_address address;
+    struct answer other;
+    struct btl_line *line;
+    char why[256] = "";
+    int64_t deadline = patience();
+    int rc;
+
+    rc = ops->line_open(s->backend->btl, s->peer, role, depth, &line, &address, why, sizeof(why));
+    HOLDS(rc == 0, "line_open: %d: %s", rc, why);
+    HOLDS(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes", address.bytes);
+    other =
+        ask(s, (struct ask){.what = ASK_LINE, .id = id, .a = role == BTL_DIALS ? BTL_ACCEPTS : BTL_DIALS, .b = depth});
+    rc = ops->line_state(line, why, sizeof(why));
+    HOLDS(rc == -EAGAIN, "line_state before line_connect: %d", rc);
+    if (!first)
+        ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
+    rc = ops->line_connect(line, &other.address, why, sizeof(why));
+    HOLDS(rc == 0, "line_connect: %d: %s", rc, why);
+    if (first)
+        ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
+    while ((rc = ops->line_state(line, why, sizeof(why))) == -EAGAIN) {
+        HOLDS(!deadline_passed(deadline), "the line does not come up: %s", why);
+        drive(s, line);
+    }
+    HOLDS(rc == 0, "line_state: %d: %s", rc, why);
+    return line;
+}
+
+void line_down(struct side *s, uint32_t id, struct btl_line *line)
+{
+    s->backend->ops->line_close(line);
+    ask(s, (struct ask){.what = ASK_CLOSE, .id = id});
+}
+
+struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
+{
+    struct answer a = ask(s, (struct ask){.what = ASK_ALLOC, .id = id, .a = bytes, .b = access});
+    struct far far = {.id = id, .bytes = bytes};
+    char why[256] = "";
+    int rc = s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why, sizeof(why));
+
+    HOLDS(rc == 0, "attach: %d: %s", rc, why);
+    HOLDS(far.remote.window != NULL && far.remote.bytes >= bytes, "attach says nothing");
+    return far;
+}
+
+void far_free(struct side *s, struct far *far)
+{
+    s->backend->ops->detach(s->backend->btl, &far->remote);
+    HOLDS(far->remote.window == NULL, "detach leaves something attached");
+    ask(s, (struct ask){.what = ASK_FREE, .id = far->id});
+}
+
+struct btl_piece near_alloc(struct side *s, size_t bytes)
+{
+    struct btl_piece piece = {0};
+    char why[256] = "";
+    int rc = s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, why, sizeof(why));
+
+    HOLDS(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, why);
+    HOLDS(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes, piece.bytes);
+    HOLDS((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p", piece.base);
+    return piece;
+}
+
+void near_free(struct side *s, struct btl_piece *piece) { s->backend->ops->free(s->backend->btl, piece); }
+
+uint64_t write_must(struct side *s, struct btl_line *line, const struct btl_transfer *payload,
+                    const struct btl_transfer *slot)
+{
+    int64_t deadline = patience();
+    uint64_t refused = 0;
+    int rc;
+
+    while ((rc = s->backend->ops->write(line, payload, slot)) == -EAGAIN) {
+        refused++;
+        HOLDS(!deadline_passed(deadline), "a write is refused for ever");
+        drive(s, line);
+    }
+    HOLDS(rc == 0, "write: %d", rc);
+    return refused;
+}
+
+void get_must(struct side *s, struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
+{
+    int64_t deadline = patience();
+    int rc;
+
+    while ((rc = s->backend->ops->get(line, t, done)) == -EAGAIN) {
+        HOLDS(!deadline_passed(deadline), "a get is refused for ever");
+        drive(s, line);
+    }
+    HOLDS(rc == 0, "get: %d", rc);
+}
+
+void done_must(struct side *s, struct btl_line *line, struct btl_done *done)
+{
+    int64_t deadline = patience();
+    int pending;
+
+    while ((pending = atomic_load_explicit(&done->pending, memory_order_acquire)) != 0) {
+        HOLDS(pending > 0, "completed more often than accepted (%d)", pending);
+        HOLDS(!deadline_passed(deadline), "%d operations do not complete", pending);
+        drive(s, line);
+    }
+    HOLDS(atomic_load(&done->error) == 0, "an operation failed: %d", atomic_load(&done->error));
+}
+
+void flush_must(struct side *s, struct btl_line *line)
+{
+    int64_t deadline = patience();
+    int rc;
+
+    while ((rc = s->backend->ops->flush(line)) == -EAGAIN) {
+        HOLDS(!deadline_passed(deadline), "flush does not end");
+        drive(s, line);
+    }
+    HOLDS(rc == 0, "flush: %d", rc);
+}
+
+/* ---- the program ---- */
+
+static void run(struct side *s, const struct test *test, const char *where)
+{
+    for (; test->name != NULL; test++) {
+        uint64_t seed = s->seed;
+
+        printf("%s, seed %llu: %s\n", where, (unsigned long long)seed, test->name);
+        fflush(stdout);
+        test->run(s);
+        passed++;
+    }
+}
+
+static void *stream_main(void *side)
+{
+    stream(side, 400);
+    count_together(side);
+    return NULL;
+}
+
+/* Two lines at once, from two threads, to the same target. */
+static void run_together(struct side side[AGENTS], const char *where)
+{
+    pthread_t thread[AGENTS];
+
+    printf("%s: two threads\n", where);
+    for (int i = 0; i < AGENTS; i++)
+        HOLDS(pthread_create(&thread[i], NULL, stream_main, &side[i]) == 0, "pthread_create");
+    for (int i = 0; i < AGENTS; i++)
+        pthread_join(thread[i], NULL);
+    passed++;
+}
+
+static void run_all(struct side side[AGENTS], const char *where)
+{
+    run(&side[0], transfer_tests, where);
+    run(&side[0], line_tests, where);
+    run_together(side, where);
+}
+
+/* The target dies while things are under way: the line says so, sooner or later. */
+static void run_killed(struct side *s, pid_t target)
+{
+    struct btl_line *line = line_up(s, 0, 0);
+    struct far far = far_alloc(s, 0, 4096, BTL_PEER_READS);
+    struct btl_piece near = near_alloc(s, 4096);
+    struct btl_transfer t = {&far.remote, 0, &near, 0, 4096};
+    struct btl_done done = {0};
+    const struct btl_ops *ops = s->backend->ops;
+    int64_t deadline = patience();
+    char why[256] = "";
+    int rc = 0;
+
+    printf("two processes: the target is killed\n");
+    kill(target, SIGKILL);
+    waitpid(target, NULL, 0);
+    while (rc == 0 || rc == -EAGAIN) {
+        HOLDS(!deadline_passed(deadline), "a line to a process that is dead does not fail");
+        if (atomic_load(&done.pending) < 4)
+            (void)ops->get(line, &t, &done);
+        (void)ops->progress(line);
+        rc = atomic_load(&done.error) != 0 ? atomic_load(&done.error) : ops->line_state(line, why, sizeof(why));
+        usleep(1000);
+    }
+    (void)ops->line_state(line, why, sizeof(why));
+    HOLDS(*why != '\0', "a line that failed says nothing");
+    printf("    %s\n", why);
+    if (ops->peer_gone != NULL)
+        ops->peer_gone(s->backend->btl, s->peer);
+    ops->line_close(line);
+    ops->detach(s->backend->btl, &far.remote);
+    near_free(s, &near);
+    passed++;
+}
+
+static void run_target(char *argv[])
+{
+    struct backend backend = {0};
+    struct agent agent[AGENTS];
+    pthread_t thread[AGENTS];
+    char byte;
+
+    for (int i = 0; i < AGENTS; i++)
+        agent[i] = (struct agent){&backend, atoi(argv[3 + i]), 0};
+    if (recv(agent[0].socket, &byte, 1, 0) != 1) /* now it is needed */
+        exit(0);
+    backend_open(&backend, argv[2], 1);
+    for (int i = 0; i < AGENTS; i++)
+        HOLDS(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
+    for (int i = 0; i < AGENTS; i++)
+        pthread_join(thread[i], NULL);
+    backend_close(&backend);
+    exit(0);
+}
+
+static pid_t start_target(const char *self, int far_socket[AGENTS], int near_socket[AGENTS])
+{
+    char number[AGENTS][16];
+    pid_t pid = fork();
+
+    for (int i = 0; i < AGENTS; i++)
+        snprintf(number[i], sizeof(number[i]), "%d", far_socket[i]);
+    if (pid == 0) {
+        for (int i = 0; i < AGENTS; i++)
+            close(near_socket[i]);
+        execl("/proc/self/exe", self, "--target", name, number[0], number[1], (char *)NULL);
+        _exit(127);
+    }
+    for (int i = 0; i < AGENTS; i++)
+        close(far_socket[i]);
+    return pid;
+}
+
+static void one_process(struct backend *b, uint64_t seed)
+{
+    struct side side[AGENTS];
+    struct agent agent[AGENTS];
+    pthread_t thread[AGENTS];
+    int pair[2];
+
+    for (int i = 0; i < AGENTS; i++) {
+        HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+        agent[i] = (struct agent){b, pair[1], b->rank};
+        side[i] = (struct side){b, pair[0], b->rank, mix(seed + (uint64_t)i), strcmp(name, "sim") == 0};
+        HOLDS(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
+    }
+    run_all(side, "one process");
+    for (int i = 0; i < AGENTS; i++) {
+        close(side[i].socket);
+        pthread_join(thread[i], NULL);
+        close(agent[i].socket);
+    }
+}
+
+static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], pid_t target)
+{
+    struct side side[AGENTS];
+    const char *kills = getenv("CONFORM_KILL");
+    char why[256] = "";
+
+    if (b->ops->reach(b->btl, 1, why, sizeof(why)) != 0) {
+        printf("two processes: skipped: %s\n", why);
+        return;
+    }
+    HOLDS(send(socket[0], "", 1, MSG_NOSIGNAL) == 1, "the target is gone");
+    for (int i = 0; i < AGENTS; i++)
+        side[i] = (struct side){b, socket[i], 1, mix(seed + 100 + (uint64_t)i), false};
+    run_all(side, "two processes");
+    if (kills == NULL || strcmp(kills, "0") != 0)
+        run_killed(&side[0], target);
+}
+
+int main(int argc, char *argv[])
+{
+    int pair[2], near_socket[AGENTS], far_socket[AGENTS], status = 0;
+    struct backend backend = {0};
+    uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
+    char why[256] = "";
+    pid_t target;
+
+    if (argc == 3 + AGENTS && strcmp(argv[1], "--target") == 0)
+        run_target(argv);
+    if (argc < 2) {
+        fprintf(stderr, "usage: conform BACKEND [SEED]\n");
+        return 2;
+    }
+    name = argv[1];
+    for (int i = 0; i < AGENTS; i++) {
+        HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0, "socketpair");
+        near_socket[i] = pair[0];
+        far_socket[i] = pair[1];
+    }
+    target = start_target(argv[0], far_socket, near_socket);
+    backend_open(&backend, name, 0);
+    if (backend.ops->reach(backend.btl, 0, why, sizeof(why)) == 0)
+        one_process(&backend, seed);
+    else
+        printf("one process: skipped: %s\n", why);
+    two_processes(&backend, seed, near_socket, target);
+    for (int i = 0; i < AGENTS; i++)
+        close(near_socket[i]);
+    if (waitpid(target, &status, 0) == target)
+        HOLDS(status == 0, "the target ended with status 0x%x", (unsigned)status);
+    backend_close(&backend);
+    printf("%d passed: backend %s, seed %llu\n", passed, name, (unsigned long long)seed);
+    return 0;
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * conform_lines.c: pieces, and lines from their beginning to their end.
+ */
+#include "conform.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void pieces(struct side *s)
+{
+    static const size_t sizes[] = {1, 64, 100, 4096, MIB + 1, 4 * MIB};
+    static const uint32_t access[] = {BTL_PEER_READS, BTL_PEER_WRITES, BTL_PEER_ATOMICS};
+    struct far far[6];
+
+    for (size_t i = 0; i < 6; i++) {
+        struct btl_piece near = near_alloc(s, sizes[i]);
+
+        memset(near.base, 1, sizes[i]);
+        far[i] = far_alloc(s, (uint32_t)i, sizes[i], access[i % 3]);
+        HOLDS(far[i].remote.base == NULL, "a piece of a peer that is mapped here");
+        near_free(s, &near);
+    }
+    for (size_t i = 0; i < 6; i++)
+        far_free(s, &far[i]);
+}
+
+static void before_it_is_up(struct side *s)
+{
+    const struct btl_ops *ops = s->backend->ops;
+    struct far far = far_alloc(s, 0, 4096, BTL_PEER_WRITES);
+    struct btl_piece near = near_alloc(s, 4096);
+    struct btl_transfer t = {&far.remote, 0, &near, 0, 64};
+    struct btl_address address;
+    struct btl_counts counts;
+    struct btl_line *line;
+    char text[256] = "";
+
+    HOLDS(ops->line_open(s->backend->btl, s->peer, BTL_DIALS, 0, &line, &address, text, sizeof(text)) == 0,
+          "line_open: %s", text);
+    HOLDS(ops->line_state(line, text, sizeof(text)) == -EAGAIN, "line_state of a line that is not connected");
+    HOLDS(ops->write(line, &t, NULL) == -EAGAIN, "a write on a line that is not up");
+    HOLDS(ops->progress(line) == 0, "progress on a line that is not up");
+    ops->line_counts(line, &counts);
+    HOLDS(counts.work_requests == 0 && counts.refused == 1, "counts of a line that is not up");
+    ops->line_close(line);
+    line = line_up(s, 0, 0);
+    ops->line_describe(line, text, sizeof(text));
+    HOLDS(*text != '\0', "line_describe says nothing");
+    printf("    %s\n", text);
+    line_down(s, 0, line);
+    far_free(s, &far);
+    near_free(s, &near);
+}
+
+/* Memory of the program, at odd addresses, near and far. */
+static void adopted(struct side *s)
+{
+    const struct btl_ops *ops = s->backend->ops;
+    const size_t bytes = 100001;
+    struct btl_line *line = line_up(s, 0, 0);
+    uint8_t *own = malloc(bytes + 3);
+    struct far far = {.id = 0, .bytes = bytes};
+    struct btl_transfer t = {&far.remote, 5, NULL, 3, bytes - 10};
+    struct btl_done done = {0};
+    struct btl_piece near;
+    struct answer a;
+    char why[256] = "";
+
+    HOLDS(own != NULL, "no memory");
+    HOLDS(ops->adopt(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, why, sizeof(why)) == 0, "adopt: %s",
+          why);
+    HOLDS(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
+    t.piece = &near;
+    for (int back = 0; back < 2; back++) { /* there and back */
+        uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
+
+        a = ask(s, (struct ask){.what = ASK_ALLOC, .id = 0, .a = bytes, .b = access, .c = 1});
+        HOLDS(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why, sizeof(why)) == 0,
+              "attach: %s", why);
+        if (back) {
+            ask(s, (struct ask){.what = ASK_FILL, .id = 0, .a = 5, .b = bytes - 10, .c = 78});
+            get_must(s, line, &t, &done);
+            done_must(s, line, &done);
+            HOLDS(same(own + 6, bytes - 10, 78), "a get into memory that was adopted");
+        } else {
+            fill(own + 6, bytes - 10, 77);
+            write_must(s, line, &t, NULL);
+            flush_must(s, line);
+            ask(s, (struct ask){.what = ASK_CHECK, .id = 0, .a = 5, .b = bytes - 10, .c = 77});
+        }
+        far_free(s, &far);
+    }
+    line_down(s, 0, line);
+    near_free(s, &near);
+    memset(own, 0, bytes + 3);
+    free(own);
+}
+
+/* line_close gives up what is under way; afterwards no btl_done is touched, and memory here may go. */
+static void close_under_way(struct side *s)
+{
+    enum { UNDER_WAY = 16 };
+    const struct btl_ops *ops = s->backend->ops;
+
+    for (int round = 0; round < 5; round++) {
+        struct btl_line *line = line_up(s, 0, 0), *other;
+        struct far source = far_alloc(s, 0, 256 * 1024, BTL_PEER_READS);
+        struct far heap = far_alloc(s, 1, 256 * 1024, BTL_PEER_WRITES);
+        struct btl_piece near = near_alloc(s, 256 * 1024);
+        struct btl_transfer get = {&source.remote, 0, &near, 0, 4096}, put = {&heap.remote, 0, &near, 128 * 1024, 4096};
+        struct btl_done done[UNDER_WAY] = {{0}};
+        int pending[UNDER_WAY];
+
+        for (size_t i = 0; i < UNDER_WAY; i++) {
+            get.offset = get.remote_offset = i * 4096;
+            put.offset = 128 * 1024 + i * 4096;
+            put.remote_offset = i * 8192;
+            (void)ops->get(line, &get, &done[i]);
+            (void)ops->write(line, &put, NULL);
+        }
+        ops->line_close(line);
+        for (int i = 0; i < UNDER_WAY; i++)
+            pending[i] = atomic_load(&done[i].pending) * 1000 + atomic_load(&done[i].error);
+        near_free(s, &near);
+        ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
+        other = line_up(s, 1, 0); /* time passes, and things go on */
+        near = near_alloc(s, 4096);
+        get = (struct btl_transfer){&source.remote, 0, &near, 0, 4096};
+        for (int i = 0; i < 20; i++) {
+            struct btl_done again = {0};
+
+            get_must(s, other, &get, &again);
+            done_must(s, other, &again);
+        }
+        for (int i = 0; i < UNDER_WAY; i++)
+            HOLDS(pending[i] == atomic_load(&done[i].pending) * 1000 + atomic_load(&done[i].error),
+                  "a btl_done is touched after line_close");
+        line_down(s, 1, other);
+        near_free(s, &near);
+        far_free(s, &source);
+        far_free(s, &heap);
+    }
+}
+
+/* The other end is closed before this one connects: no hang, no crash; and whatever is said has a sentence. */
+static void connect_to_nobody(struct side *s)
+{
+    const struct btl_ops *ops = s->backend->ops;
+
+    for (int round = 0; round < 4; round++) {
+        struct far far = far_alloc(s, 0, 4096, BTL_PEER_READS);
+        struct btl_piece near = near_alloc(s, 4096);
+        struct btl_transfer t = {&far.remote, 0, &near, 0, 4096};
+        struct btl_done done = {0};
+        struct btl_address address;
+        struct btl_line *line;
+        char why[256] = "";
+        int64_t deadline = patience();
+        struct answer other = ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
+        int rc = ops->line_open(s->backend->btl, s->peer, BTL_DIALS, 0, &line, &address, why, sizeof(why));
+
+        HOLDS(rc == 0, "line_open: %d: %s", rc, why);
+        ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
+        rc = ops->line_connect(line, &other.address, why, sizeof(why));
+        HOLDS(rc == 0 || *why != '\0', "line_connect fails without a sentence");
+        while (rc == 0 || rc == -EAGAIN) {
+            HOLDS(!deadline_passed(deadline), "a line to nobody neither fails nor comes up");
+            (void)ops->progress(line);
+            rc = ops->line_state(line, why, sizeof(why));
+            if (rc ==
+                0) /* nobody needs to be there for a network without connections: then what is asked for works, or fails */
+                rc = atomic_load(&done.pending) == 0 ? ops->get(line, &t, &done) : -EAGAIN;
+            if (atomic_load(&done.error) != 0)
+                rc = atomic_load(&done.error);
+            if (rc == 0 && !s->strict) {
+                while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 && !deadline_passed(deadline))
+                    rc = ops->progress(line);
+                break;
+            }
+            sched_yield();
+        }
+        HOLDS(!s->strict || rc < 0, "a line to nobody comes up");
+        if (rc != 0 && ops->line_state(line, why, sizeof(why)) != 0)
+            HOLDS(*why != '\0', "a line that failed says nothing");
+        if (round == 0)
+            printf("    %s\n", rc == 0 ? "it works without the other end" : why);
+        ops->line_close(line);
+        far_free(s, &far);
+        near_free(s, &near);
+    }
+}
+
+/* Opened, and closed again, at every stage. */
+static void lines_come_and_go(struct side *s)
+{
+    const struct btl_ops *ops = s->backend->ops;
+
+    for (int round = 0; round < 8; round++) {
+        struct btl_address address;
+        struct btl_line *line;
+        char why[256] = "";
+        struct answer other = ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
+
+        HOLDS(ops->line_open(s->backend->btl, s->peer, BTL_DIALS, 0, &line, &address, why, sizeof(why)) == 0,
+              "line_open: %s", why);
+        if (round & 1)
+            HOLDS(ops->line_connect(line, &other.address, why, sizeof(why)) == 0, "line_connect: %s", why);
+        if (round & 2)
+            ask(s, (struct ask){.what = ASK_CONNECT, .id = 0, .address = address});
+        if (round & 4)
+            (void)ops->progress(line);
+        if (draw(s, 2) == 0) {
+            line_down(s, 0, line);
+        } else {
+            ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
+            ops->line_close(line);
+        }
+    }
+    for (uint32_t i = 0; i < LINES_MOST; i++) { /* and many of them */
+        struct btl_line *line = line_up(s, i, 0);
+
+        ops->line_close(line);
+    }
+    for (uint32_t i = 0; i < LINES_MOST; i++)
+        ask(s, (struct ask){.what = ASK_CLOSE, .id = i});
+}
+
+const struct test line_tests[] = {
+    {"pieces", pieces},
+    {"before a line is up", before_it_is_up},
+    {"memory of the program", adopted},
+    {"line_close with things under way", close_under_way},
+    {"a line to nobody", connect_to_nobody},
+    {"lines come and go", lines_come_and_go},
+    {NULL, NULL},
+};
