@@ -53,6 +53,11 @@ static const struct entry {
     [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000, "bootstrap tcp: number of processes"},
     [SET_ROOT] = {"RPIPE_ROOT", "", TEXT, NULL, 0, 0, "bootstrap tcp: host:port where rank 0 listens"},
     [SET_SECRET] = {"RPIPE_SECRET", "", TEXT, NULL, 0, 0, "bootstrap tcp: a word that only this job knows"},
+    [SET_VERBS_DEVICE] = {"RPIPE_VERBS_DEVICE", "", TEXT, NULL, 0, 0,
+                          "backend verbs: name of the RDMA device; empty: any"},
+    [SET_VERBS_PORT] = {"RPIPE_VERBS_PORT", "-1", NUMBER, NULL, -1, 255, "backend verbs: port of the device; -1: any"},
+    [SET_VERBS_GID] = {"RPIPE_VERBS_GID", "-1", NUMBER, NULL, -1, 65535,
+                       "backend verbs: entry of the port's GID table whose address is used; -1: any"},
 };
 
 static struct value {

@@ -33,6 +33,9 @@ enum setting {
     SET_SIZE,
     SET_ROOT,
     SET_SECRET,
+    SET_VERBS_DEVICE,
+    SET_VERBS_PORT,
+    SET_VERBS_GID,
     SETTINGS
 };
 

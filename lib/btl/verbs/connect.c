@@ -1,0 +1,577 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * connect.c: brings the queue pairs of two ends together, by librdmacm, on the service thread.
+ *
+ * One listener and one event channel per process. The dialing end resolves address and route, makes its queue pair, and connects;
+ * with the request travel the token of the line that it wants and its own. The accepting end finds the line by the token, which
+ * only who has got its address over the control network can know, and accepts; a token that nobody has is refused with a reason.
+ *
+ *   dialing:    IDLE -> RESOLVING -> ROUTING -> CONNECTING -> CONNECTED, with a pause and a new attempt where one comes to nothing
+ *   accepting:  IDLE -> GREETING -> CONNECTED, and back to IDLE where the dialing end begins anew
+ *
+ * The dialing end's first message is a SEND, the greeting, and the accepting end transfers nothing before it: on iWARP an
+ * answer that overtakes the end of the connecting breaks the connection, and elsewhere nothing else says that the dialing
+ * end is ready. All receive queues share one completion queue, which the service thread watches.
+ *
+ * An attempt that fails for a reason that may pass is made again, with a new identifier and a new queue pair, until the deadline.
+ * Everything here runs under btl.lock, also the calls of librdmacm. A connection that was up and ends fails the line.
+ */
+#include "btl/verbs/verbs.h"
+
+#include "util/clock.h"
+#include "util/log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKLOG 1024
+#define GREETINGS 4096
+#define RESOLVE_MS 2000
+#define PAUSE_FIRST (5 * NS_PER_MS)
+#define PAUSE_MOST (500 * NS_PER_MS)
+#define LISTEN_TRIES 16
+
+/* What travels with a request, an acceptance (here and there exchanged), a refusal. At most 56 bytes on InfiniBand. */
+struct wire_hello {
+    uint32_t magic;
+    uint32_t refusal; /* enum refusal */
+    uint64_t wanted;  /* token of the accepting line */
+    uint64_t own;     /* and of the dialing one */
+};
+#define HELLO_MAGIC 0x76626832u /* "vbh2" */
+static_assert(sizeof(struct wire_hello) == 24, "on the wire");
+
+enum refusal { ACCEPTED, NO_SUCH_LINE, NOT_YOURS, BUSY, NO_RESOURCES };
+
+/* ---- attempts ---- */
+
+void verbs_connect_drop(struct btl_line *line)
+{
+    if (line->id != NULL) {
+        if (line->id->qp != NULL)
+            rdma_destroy_qp(line->id);
+        (void)rdma_destroy_id(line->id); /* tells the other end, if it is connected; no event of it comes any more */
+    }
+    line->id = NULL;
+    line->qp = NULL;
+    line->posted = line->completed = 0;
+}
+
+static void timer(void *arg);
+
+/* The next moment at which a pause or a deadline ends. */
+static void set_timer(struct btl *btl)
+{
+    int64_t now = clock_now(), next = DEADLINE_NEVER;
+    struct btl_line *line;
+    size_t cursor = 0;
+
+    while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
+        if (line->role != BTL_DIALS || line->stage == IDLE || line->stage == CONNECTED)
+            continue;
+        if (line->stage == PAUSING && line->retry_at < next)
+            next = line->retry_at;
+        if (line->deadline < next)
+            next = line->deadline;
+    }
+    if (next != DEADLINE_NEVER)
+        (void)btl->host.watch(-1, next > now ? (next - now) / 1000 + 1 : 1, timer, btl);
+}
+
+/* This line will never be connected. */
+static void give_up(struct btl_line *line, int error, const char *why)
+{
+    char there[80];
+
+    verbs_line_fail(line, error, "%s cannot be connected with %s, rank %d: %s", line->btl->device,
+                    verbs_address_text(&line->there, there, sizeof(there)), line->peer, why);
+    verbs_connect_drop(line);
+    line->stage = IDLE;
+}
+
+/* This attempt has come to nothing; there will be another one. */
+static void try_again(struct btl_line *line, const char *why)
+{
+    snprintf(line->obstacle, sizeof(line->obstacle), "%s", why);
+    verbs_connect_drop(line);
+    if (deadline_passed(line->deadline)) {
+        give_up(line, -ETIMEDOUT, line->obstacle);
+        return;
+    }
+    line->pause = line->pause == 0 ? PAUSE_FIRST : 2 * line->pause < PAUSE_MOST ? 2 * line->pause : PAUSE_MOST;
+    line->retry_at = clock_now() + line->pause;
+    line->stage = PAUSING;
+    set_timer(line->btl);
+}
+
+static void try_again_after(struct btl_line *line, const char *call, int error)
+{
+    char why[128];
+
+    snprintf(why, sizeof(why), "%s: %s", call, strerror(error));
+    try_again(line, why);
+}
+
+/* A queue pair on line->id. 0 or -errno. */
+static int make_queue_pair(struct btl_line *line)
+{
+    struct btl *btl = line->btl;
+    struct ibv_qp_init_attr init = {
+        .qp_context = line,
+        .send_cq = line->cq,
+        .recv_cq = btl->greetings,
+        .cap = {.max_send_wr = line->depth,
+                .max_recv_wr = 1,
+                .max_send_sge = 1,
+                .max_recv_sge = 1,
+                .max_inline_data = btl->limits.inline_most},
+        .qp_type = IBV_QPT_RC,
+    };
+
+    if (line->id->verbs != btl->context)
+        return -EXDEV; /* the way to the other end leads through another device */
+    if (rdma_create_qp(line->id, btl->pd, &init) != 0)
+        return -errno;
+    line->qp = line->id->qp;
+    return 0;
+}
+
+void verbs_connect_dial(struct btl_line *line)
+{
+    struct btl *btl = line->btl;
+    union verbs_sockaddr from = btl->here, to = line->there;
+
+    if (from.any.sa_family == AF_INET6)
+        from.in6.sin6_port = 0;
+    else
+        from.in.sin_port = 0;
+    line->stage = RESOLVING;
+    if (rdma_create_id(btl->channel, &line->id, line, RDMA_PS_TCP) != 0) {
+        line->id = NULL;
+        try_again_after(line, "rdma_create_id", errno);
+    } else if (rdma_resolve_addr(line->id, &from.any, &to.any, RESOLVE_MS) != 0) {
+        try_again_after(line, "rdma_resolve_addr", errno);
+    } else {
+        set_timer(btl); /* the deadline */
+    }
+}
+
+static void timer(void *arg)
+{
+    struct btl *btl = arg;
+    struct btl_line *line;
+    size_t cursor = 0;
+    int64_t now;
+
+    pthread_mutex_lock(&btl->lock);
+    now = clock_now();
+    while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
+        if (line->role != BTL_DIALS || line->stage == IDLE || line->stage == CONNECTED)
+            continue;
+        if (deadline_passed(line->deadline))
+            give_up(line, -ETIMEDOUT, *line->obstacle != '\0' ? line->obstacle : "no answer");
+        else if (line->stage == PAUSING && line->retry_at <= now)
+            verbs_connect_dial(line);
+    }
+    set_timer(btl);
+    pthread_mutex_unlock(&btl->lock);
+}
+
+/* ---- the dialing end ---- */
+
+static void connect_now(struct btl_line *line)
+{
+    struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, line->peer_token, line->token};
+    struct rdma_conn_param param = {
+        .private_data = &hello,
+        .private_data_len = sizeof(hello),
+        .responder_resources = line->btl->limits.reads_in,
+        .initiator_depth = line->btl->limits.reads_out,
+        .retry_count = 7,
+        .rnr_retry_count = 7,
+    };
+    char why[128];
+    int rc = make_queue_pair(line);
+
+    if (rc == -EXDEV) {
+        give_up(line, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
+    } else if (rc == -ENOMEM || rc == -EAGAIN) {
+        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", line->depth, strerror(-rc));
+        try_again(line, why);
+    } else if (rc != 0) {
+        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", line->depth, strerror(-rc));
+        give_up(line, rc, why);
+    } else if (rdma_connect(line->id, &param) != 0) {
+        try_again_after(line, "rdma_connect", errno);
+    } else {
+        line->stage = CONNECTING;
+    }
+}
+
+/* The contents of a greeting: none that anybody looks at, but there are devices that receive nothing nowhere. */
+static struct ibv_sge whatever(const struct btl *btl)
+{
+    return (struct ibv_sge){.addr = (uintptr_t)btl->scratch, .length = 8, .lkey = btl->scratch_mr->lkey};
+}
+
+/* The first message. */
+static void greet(struct btl_line *line)
+{
+    struct ibv_sge sge = whatever(line->btl);
+    struct ibv_send_wr *bad,
+        wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
+    int rc = ibv_post_send(line->qp, &wr, &bad);
+
+    if (rc != 0) {
+        try_again_after(line, "ibv_post_send of the greeting", rc < 0 ? -rc : rc);
+        return;
+    }
+    line->posted = 1;
+    line->stage = CONNECTED;
+    verbs_line_up(line);
+}
+
+/* Copied out of an event, which is acknowledged before it is handled. */
+struct event {
+    struct rdma_cm_id *id, *listener;
+    enum rdma_cm_event_type type;
+    int status;
+    uint8_t reads_in, reads_out; /* of CONNECT_REQUEST: what the dialing end allows */
+    bool has_hello;
+    struct wire_hello hello;
+};
+
+static void refused(struct btl_line *line, const struct event *e)
+{
+    char why[128];
+
+    if (e->has_hello && e->hello.refusal == NO_SUCH_LINE) {
+        give_up(line, -ECONNREFUSED, "the other end has closed this line, or its process is another one now");
+    } else if (e->has_hello && e->hello.refusal == NOT_YOURS) {
+        give_up(line, -EPROTO, "the other end expects somebody else");
+    } else if (e->status == ECONNREFUSED || e->status == -ECONNREFUSED ||
+               (!line->btl->limits.iwarp && e->status == 8)) {
+        give_up(line, -ECONNREFUSED, "nobody listens there: has the process ended?");
+    } else {
+        snprintf(why, sizeof(why), "refused, %s, reason %d",
+                 e->has_hello && e->hello.refusal == BUSY           ? "connected already"
+                 : e->has_hello && e->hello.refusal == NO_RESOURCES ? "no queue pair to be had there"
+                                                                    : "by its connection manager",
+                 e->status);
+        try_again(line, why);
+    }
+}
+
+/* ---- the accepting end ---- */
+
+static void refuse(struct rdma_cm_id *id, enum refusal reason)
+{
+    struct wire_hello hello = {HELLO_MAGIC, reason, 0, 0};
+
+    (void)rdma_reject(id, &hello, sizeof(hello));
+    (void)rdma_destroy_id(id);
+}
+
+static uint8_t lesser(uint8_t a, uint8_t b) { return a < b ? a : b; }
+
+static int accept_request(struct btl_line *line, const struct event *e, const char **call)
+{
+    struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, line->token, e->hello.own};
+    struct rdma_conn_param param = {
+        .private_data = &hello,
+        .private_data_len = sizeof(hello),
+        .responder_resources = lesser(line->btl->limits.reads_in, e->reads_in),
+        .initiator_depth = lesser(line->btl->limits.reads_out, e->reads_out),
+        .rnr_retry_count = 7,
+    };
+    struct ibv_sge anywhere = whatever(line->btl);
+    struct ibv_recv_wr greeting = {.wr_id = line->token, .sg_list = &anywhere, .num_sge = 1}, *bad;
+    int rc = make_queue_pair(line);
+
+    *call = "rdma_create_qp";
+    if (rc == 0) {
+        *call = "ibv_post_recv";
+        rc = ibv_post_recv(line->qp, &greeting, &bad);
+        rc = rc > 0 ? -rc : rc;
+    }
+    if (rc == 0) {
+        *call = "rdma_accept";
+        rc = rdma_accept(line->id, &param) != 0 ? -errno : 0;
+    }
+    return rc;
+}
+
+static void requested(struct btl *btl, const struct event *e)
+{
+    struct btl_line *line = e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
+    const char *call;
+    int rc;
+
+    if (line == NULL || line->role != BTL_ACCEPTS) {
+        refuse(e->id, NO_SUCH_LINE);
+        return;
+    }
+    if (line->peer_token != 0 && line->peer_token != e->hello.own) {
+        refuse(e->id, NOT_YOURS);
+        return;
+    }
+    if (line->stage == CONNECTED || e->id->verbs != btl->context) {
+        refuse(e->id, BUSY);
+        return;
+    }
+    verbs_connect_drop(line); /* an attempt that the dialing end has given up */
+    line->peer_token = e->hello.own;
+    line->id = e->id;
+    line->id->context = line;
+    line->stage = GREETING;
+    rc = accept_request(line, e, &call);
+    if (rc == 0)
+        return;
+    if (*line->obstacle == '\0') /* once per line */
+        log_warn("verbs: a connection of rank %d cannot be accepted: %s: %s; it will try again", line->peer, call,
+                 strerror(-rc));
+    snprintf(line->obstacle, sizeof(line->obstacle), "%s: %s", call, strerror(-rc));
+    if (line->qp != NULL)
+        rdma_destroy_qp(line->id);
+    line->qp = NULL;
+    line->id = NULL;
+    line->stage = IDLE;
+    refuse(e->id, NO_RESOURCES);
+}
+
+/* The greetings that have come. */
+static void greeted(void *arg)
+{
+    struct btl *btl = arg;
+    struct ibv_cq *cq;
+    struct ibv_wc wc;
+    void *context;
+
+    pthread_mutex_lock(&btl->lock);
+    if (ibv_get_cq_event(btl->greeted, &cq, &context) == 0) {
+        ibv_ack_cq_events(cq, 1);
+        (void)ibv_req_notify_cq(cq, 0);
+    }
+    while (ibv_poll_cq(btl->greetings, 1, &wc) > 0) {
+        struct btl_line *line = hash_get(&btl->lines, wc.wr_id);
+
+        if (line == NULL || line->stage != GREETING || wc.status != IBV_WC_SUCCESS || wc.qp_num != line->qp->qp_num)
+            continue; /* of a line that is no more, or an attempt that came to nothing */
+        line->stage = CONNECTED;
+        verbs_line_up(line);
+    }
+    (void)btl->host.watch(btl->greeted->fd, 0, greeted, btl);
+    pthread_mutex_unlock(&btl->lock);
+}
+
+/* ---- events ---- */
+
+/* The connection is no more. What is under way is flushed, so that no memory is reached for. */
+static void ended(struct btl_line *line, const char *why)
+{
+    if (line->stage == CONNECTED) {
+        (void)rdma_disconnect(line->id); /* first: who sees the failure may reuse where something was to land */
+        verbs_line_fail(line, -ECONNRESET, "the connection of %s with rank %d has ended: %s", line->btl->device,
+                        line->peer, why);
+    } else if (line->role == BTL_DIALS) {
+        try_again(line, why);
+    } else {
+        verbs_connect_drop(line);
+        line->stage = IDLE;
+    }
+}
+
+static void handle(struct btl *btl, const struct event *e)
+{
+    struct btl_line *line = e->id->context;
+    char why[128];
+
+    if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+        requested(btl, e);
+        return;
+    }
+    if (line == NULL || line->id != e->id) { /* of the listener */
+        if (e->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
+            log_error("verbs: %s has been removed; nobody can connect any more", btl->device);
+        return;
+    }
+    switch (e->type) {
+    case RDMA_CM_EVENT_ADDR_RESOLVED:
+        line->stage = ROUTING;
+        if (rdma_resolve_route(line->id, RESOLVE_MS) != 0)
+            try_again_after(line, "rdma_resolve_route", errno);
+        break;
+    case RDMA_CM_EVENT_ROUTE_RESOLVED:
+        connect_now(line);
+        break;
+    case RDMA_CM_EVENT_ESTABLISHED:
+        if (line->role == BTL_DIALS && line->stage == CONNECTING)
+            greet(line);
+        break;
+    case RDMA_CM_EVENT_REJECTED:
+        if (line->role == BTL_DIALS)
+            refused(line, e);
+        else
+            ended(line, "refused");
+        break;
+    case RDMA_CM_EVENT_DISCONNECTED:
+        ended(line, "the other end has closed it, or died");
+        break;
+    case RDMA_CM_EVENT_DEVICE_REMOVAL:
+        ended(line, "the device has been removed");
+        break;
+    case RDMA_CM_EVENT_ADDR_ERROR:
+    case RDMA_CM_EVENT_ROUTE_ERROR:
+    case RDMA_CM_EVENT_UNREACHABLE:
+    case RDMA_CM_EVENT_CONNECT_ERROR:
+        snprintf(why, sizeof(why), "%s, status %d (%s)", rdma_event_str(e->type), e->status,
+                 e->status < 0 ? strerror(-e->status) : "of the connection manager");
+        ended(line, why);
+        break;
+    default: /* ADDR_CHANGE, TIMEWAIT_EXIT: nothing to do */
+        break;
+    }
+}
+
+/* The channel has events. Each is acknowledged at once: rdma_destroy_id waits for that. */
+static void ready(void *arg)
+{
+    struct btl *btl = arg;
+    struct rdma_cm_event *got;
+
+    pthread_mutex_lock(&btl->lock);
+    while (rdma_get_cm_event(btl->channel, &got) == 0) {
+        struct event e = {
+            .id = got->id,
+            .listener = got->listen_id,
+            .type = got->event,
+            .status = got->status,
+            .reads_in = got->param.conn.responder_resources,
+            .reads_out = got->param.conn.initiator_depth,
+        };
+
+        /* InfiniBand pads what is private with zeros */
+        if (got->param.conn.private_data != NULL && got->param.conn.private_data_len >= sizeof(e.hello)) {
+            memcpy(&e.hello, got->param.conn.private_data, sizeof(e.hello));
+            e.has_hello = e.hello.magic == HELLO_MAGIC;
+        }
+        (void)rdma_ack_cm_event(got);
+        handle(btl, &e);
+    }
+    if (errno != EAGAIN)
+        log_warn("verbs: rdma_get_cm_event: %s", strerror(errno));
+    (void)btl->host.watch(btl->channel->fd, 0, ready, btl);
+    pthread_mutex_unlock(&btl->lock);
+}
+
+/* ---- opening and closing ---- */
+
+static int no_waiting(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+/* On iWARP a port is one of TCP's, and the one that librdmacm has chosen may be in use. */
+static int listen_somewhere(struct btl *btl, char *why, size_t why_bytes)
+{
+    union verbs_sockaddr a = btl->here;
+    int tries, error = 0;
+
+    for (tries = 0; tries < LISTEN_TRIES; tries++) {
+        uint16_t port;
+
+        if (tries > 0) {
+            (void)rdma_destroy_id(btl->listener);
+            btl->listener = NULL;
+            if (rdma_create_id(btl->channel, &btl->listener, NULL, RDMA_PS_TCP) != 0 ||
+                rdma_bind_addr(btl->listener, &a.any) != 0)
+                break;
+        }
+        if (rdma_listen(btl->listener, BACKLOG) == 0) {
+            port = rdma_get_src_port(btl->listener); /* in network order */
+            if (a.any.sa_family == AF_INET6)
+                btl->here.in6.sin6_port = port;
+            else
+                btl->here.in.sin_port = port;
+            return 0;
+        }
+        error = errno;
+        if (error != EADDRINUSE && error != EADDRNOTAVAIL)
+            break;
+    }
+    if (error == 0)
+        error = errno;
+    snprintf(why, why_bytes, "rdma_listen on %s: %s", btl->device, strerror(error));
+    return -error;
+}
+
+int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes)
+{
+    int rc = no_waiting(btl->channel->fd);
+
+    if (rc == 0) {
+        btl->greeted = ibv_create_comp_channel(btl->context);
+        rc = btl->greeted != NULL ? no_waiting(btl->greeted->fd) : -errno;
+    }
+    if (rc == 0) {
+        btl->greetings = ibv_create_cq(btl->context, GREETINGS, NULL, btl->greeted, 0);
+        rc = btl->greetings == NULL ? -errno : -ibv_req_notify_cq(btl->greetings, 0);
+    }
+    if (rc != 0) {
+        snprintf(why, why_bytes, "a completion queue of %d entries on %s: %s", GREETINGS, btl->device, strerror(-rc));
+        return rc;
+    }
+    rc = listen_somewhere(btl, why, why_bytes);
+    if (rc != 0)
+        return rc;
+    rc = btl->host.watch(btl->channel->fd, 0, ready, btl);
+    if (rc == 0)
+        rc = btl->host.watch(btl->greeted->fd, 0, greeted, btl);
+    if (rc != 0)
+        snprintf(why, why_bytes, "the service thread cannot watch the events of %s: %s", btl->device, strerror(-rc));
+    return rc;
+}
+
+void verbs_connect_stop(struct btl *btl)
+{
+    if (btl->forked)
+        return;
+    btl->host.unwatch(ready, btl);
+    btl->host.unwatch(greeted, btl);
+    btl->host.unwatch(timer, btl);
+}
+
+void verbs_connect_close(struct btl *btl)
+{
+    if (btl->forked)
+        return;
+    if (btl->listener != NULL)
+        (void)rdma_destroy_id(btl->listener);
+    if (btl->greetings != NULL)
+        (void)ibv_destroy_cq(btl->greetings);
+    if (btl->greeted != NULL)
+        (void)ibv_destroy_comp_channel(btl->greeted);
+}
+
+/*
+ * In a child: the descriptors lead to the parent's queue pairs, which would live on in the child after the parent's end. They are
+ * made to lead nowhere; their numbers stay taken, because the libraries still hold them.
+ */
+void verbs_connect_forked(struct btl *btl)
+{
+    int nowhere = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (nowhere < 0)
+        return;
+    (void)dup3(nowhere, btl->channel->fd, O_CLOEXEC);
+    (void)dup3(nowhere, btl->greeted->fd, O_CLOEXEC);
+    (void)dup3(nowhere, btl->context->cmd_fd, O_CLOEXEC);
+    (void)dup3(nowhere, btl->context->async_fd, O_CLOEXEC);
+    (void)close(nowhere);
+}

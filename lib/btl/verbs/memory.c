@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.c: memory that the device can reach: what is registered, with which rights, and how the peer names it.
+ *
+ * Pieces come from the pool, whose slabs are registered here. Never with relaxed ordering: a flag must not become visible before
+ * what it announces. What a peer may write it may read too, because a flush is a READ of what was written last.
+ */
+#include "btl/verbs/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+/* ibv_reg_mr says ENOMEM, sometimes EPERM or EAGAIN, when the limit of locked memory is too small: say which, and the cure. */
+static void explain(int error, size_t bytes, char *why, size_t why_bytes)
+{
+    struct rlimit limit;
+    int n = snprintf(why, why_bytes, "ibv_reg_mr of %zu bytes: %s", bytes, strerror(error));
+
+    if (n < 0 || (size_t)n >= why_bytes || (error != ENOMEM && error != EPERM && error != EAGAIN))
+        return;
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(why + n, why_bytes - (size_t)n,
+                 "; this process may lock %llu KiB (ulimit -l): raise memlock in /etc/security/limits.conf, or by "
+                 "ulimit -l unlimited",
+                 (unsigned long long)limit.rlim_cur / 1024);
+}
+
+static unsigned rights(const struct btl *btl, uint32_t access)
+{
+    unsigned flags = IBV_ACCESS_LOCAL_WRITE;
+
+    switch (access) {
+    case BTL_PEER_READS:
+        flags |= IBV_ACCESS_REMOTE_READ;
+        break;
+    case BTL_PEER_WRITES:
+        flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        break;
+    case BTL_PEER_ATOMICS:
+        flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE;
+        if (btl->limits.atomics != 0)
+            flags |= IBV_ACCESS_REMOTE_ATOMIC;
+        break;
+    default:
+        break;
+    }
+    /* On iWARP the answer to a READ is a tagged message like a WRITE: where it lands must be writable from outside. */
+    if (btl->limits.iwarp)
+        flags |= IBV_ACCESS_REMOTE_WRITE;
+    return flags;
+}
+
+static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+                  size_t why_bytes)
+{
+    struct btl *btl = backend;
+    struct ibv_mr *mr;
+
+    (void)peer;
+    if (btl->forked) {
+        snprintf(why, why_bytes, "the RDMA device belongs to the process that this one was forked from");
+        return -ENOTCONN;
+    }
+    mr = ibv_reg_mr(btl->pd, base, bytes, rights(btl, access));
+    if (mr == NULL) {
+        int error = errno;
+
+        explain(error, bytes, why, why_bytes);
+        return error > 0 ? -error : -ENOMEM;
+    }
+    *registration = mr;
+    return 0;
+}
+
+static void withdraw(void *backend, void *registration)
+{
+    struct btl *btl = backend;
+
+    if (!btl->forked)
+        (void)ibv_dereg_mr(registration);
+}
+
+static void make_key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *key)
+{
+    const struct ibv_mr *mr = registration;
+
+    (void)backend;
+    key->word[KEY_ADDRESS] = (uintptr_t)base + offset;
+    key->word[KEY_RKEY] = mr->rkey;
+    key->word[KEY_BYTES] = bytes;
+    key->word[3] = 0;
+}
+
+int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
+{
+    static const struct pool_device device = {enroll, withdraw, make_key};
+    int rc;
+
+    btl->pd = ibv_alloc_pd(btl->context);
+    if (btl->pd == NULL) {
+        rc = -errno;
+        snprintf(why, why_bytes, "ibv_alloc_pd on %s: %s", btl->device, strerror(-rc));
+        return rc;
+    }
+    /* pages of its own: where ibv_fork_init is needed, a child has none of what is registered */
+    btl->scratch = mmap(NULL, CACHE_LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (btl->scratch == MAP_FAILED) {
+        btl->scratch = NULL;
+        snprintf(why, why_bytes, "no memory for a page");
+        return -ENOMEM;
+    }
+    btl->scratch_mr = ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, rights(btl, BTL_LOCAL));
+    if (btl->scratch_mr == NULL) {
+        rc = -errno;
+        explain(-rc, CACHE_LINE, why, why_bytes);
+        return rc;
+    }
+    rc = pool_create(&device, btl, &btl->pool);
+    if (rc != 0)
+        snprintf(why, why_bytes, "no memory for the books of registered memory");
+    return rc;
+}
+
+void verbs_memory_close(struct btl *btl)
+{
+    pool_destroy(btl->pool);
+    if (btl->scratch_mr != NULL && !btl->forked)
+        (void)ibv_dereg_mr(btl->scratch_mr);
+    if (btl->scratch != NULL)
+        (void)munmap(btl->scratch, CACHE_LINE);
+    if (btl->pd != NULL && !btl->forked)
+        (void)ibv_dealloc_pd(btl->pd);
+}
+
+int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
+                size_t why_bytes)
+{
+    return pool_alloc(btl->pool, peer, bytes, access, huge, piece, why, why_bytes);
+}
+
+void verbs_free(struct btl *btl, struct btl_piece *piece) { pool_free(btl->pool, piece); }
+
+int verbs_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+                char *why, size_t why_bytes)
+{
+    return pool_adopt(btl->pool, peer, base, bytes, access, piece, why, why_bytes);
+}
+
+/* The key is what a peer says: it can hurt nobody but that peer, whose device checks address, length and rights. */
+int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
+                 struct btl_remote *remote, char *why, size_t why_bytes)
+{
+    (void)access;
+    if (key->word[KEY_BYTES] < bytes || key->word[KEY_RKEY] > UINT32_MAX ||
+        key->word[KEY_ADDRESS] > UINT64_MAX - key->word[KEY_BYTES]) {
+        snprintf(why, why_bytes, "rank %d offers %llu bytes, where %zu are wanted", peer,
+                 (unsigned long long)key->word[KEY_BYTES], bytes);
+        return -EPROTO;
+    }
+    remote->base = NULL;
+    remote->bytes = bytes;
+    remote->window = btl;
+    remote->key = *key;
+    return 0;
+}
+
+void verbs_detach(struct btl *btl, struct btl_remote *remote)
+{
+    (void)btl;
+    remote->window = NULL;
+}

@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * post.c: the data path: writes, gets, atomics, flushes, and the completions that tell how far the queue has come.
+ *
+ * A write is one list of work requests, payload then slot, handed over by one call; a reliable connection carries WRITEs out in
+ * the order in which they were posted (doc/verbs.md). They ask for no completion, but for one in SIGNAL_EVERY; that one says
+ * that all before it are complete too. What brings something back has a completion of its own.
+ *
+ * Invariants: work requests are numbered from 0, and a completion carries the number; posted - completed <= depth; fewer than
+ * SIGNAL_EVERY of the last ones are without a signal, and no operation takes more than depth - SIGNAL_EVERY, so a full queue
+ * always becomes empty enough by itself; done[n & mask] belongs to a work request between completed and posted, which is signaled.
+ */
+#include "btl/verbs/verbs.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#define SLOT_BYTES 64u
+#define CHAIN 16u /* work requests per call, of a payload that is split */
+#define POLL 16
+
+enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* RATOMIC_ADD, RATOMIC_CAS of rmalloc.h */
+
+/* ---- completions ---- */
+
+static void complete(struct btl_done *done, int error)
+{
+    int32_t none = 0;
+
+    if (error != 0)
+        (void)atomic_compare_exchange_strong_explicit(&done->error, &none, error, memory_order_relaxed,
+                                                      memory_order_relaxed);
+    /* release: what the device has brought, and the error; pairs with the acquire of whoever waits for 0 */
+    (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_release);
+}
+
+/* What a status means to whoever has to do something about it. */
+static int explain(enum ibv_wc_status status, const char **advice)
+{
+    switch (status) {
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+        *advice = "the other end does not answer: has it died, or is its port or the way to it down?";
+        return -ECONNRESET;
+    case IBV_WC_WR_FLUSH_ERR:
+        *advice = "the connection has ended: the other end has closed it, or died";
+        return -ECONNRESET;
+    case IBV_WC_REM_ACCESS_ERR:
+    case IBV_WC_REM_INV_REQ_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+        *advice = "the other end's device refuses it: the memory there is not, or no longer, what that end has said";
+        return -EPROTO;
+    case IBV_WC_LOC_PROT_ERR:
+    case IBV_WC_LOC_ACCESS_ERR:
+        *advice = "memory of this end is not registered as it should be";
+        return -EFAULT;
+    default:
+        *advice = "the device's fault: its log is in dmesg";
+        return -EIO;
+    }
+}
+
+/* The queue is at its end: whoever waits for something is told so. */
+static NOINLINE int fail_all(struct btl_line *line)
+{
+    for (; line->completed != line->posted; line->completed++) {
+        struct btl_done **done = &line->done[line->completed & line->mask];
+
+        if (*done != NULL)
+            complete(*done, line->error);
+        *done = NULL;
+    }
+    return line->error;
+}
+
+/* 0: not up yet; or the error, and nothing is under way any more. */
+static NOINLINE int not_up(struct btl_line *line)
+{
+    /* acquire: the error, written before FAILED */
+    int state = atomic_load_explicit(&line->state, memory_order_acquire);
+
+    return state == LINE_FAILED ? fail_all(line) : -EAGAIN;
+}
+
+static NOINLINE int completion_failed(struct btl_line *line, const struct ibv_wc *wc)
+{
+    const char *advice;
+    int error = explain(wc->status, &advice);
+
+    verbs_line_fail(line, error, "%s to rank %d: %s (vendor 0x%x): %s", line->btl->device, line->peer,
+                    ibv_wc_status_str(wc->status), wc->vendor_err, advice);
+    return not_up(line);
+}
+
+/* Takes completions, as many as there are. 0, -EAGAIN (another thread is about to fail the line), or its error. */
+static int take_completions(struct btl_line *line)
+{
+    struct ibv_wc wc[POLL];
+    int n, i;
+
+    do {
+        n = ibv_poll_cq(line->cq, POLL, wc);
+        for (i = 0; i < n; i++) {
+            struct btl_done **done;
+
+            if (UNLIKELY(wc[i].status != IBV_WC_SUCCESS))
+                return completion_failed(line, &wc[i]);
+            done = &line->done[wc[i].wr_id & line->mask];
+            line->completed = wc[i].wr_id + 1;
+            if (*done != NULL)
+                complete(*done, 0);
+            *done = NULL;
+        }
+    } while (n == POLL);
+    if (UNLIKELY(n < 0)) {
+        verbs_line_fail(line, -EIO, "%s to rank %d: ibv_poll_cq fails", line->btl->device, line->peer);
+        return not_up(line);
+    }
+    return 0;
+}
+
+int verbs_progress(struct btl_line *line)
+{
+    int rc = 0;
+
+    /* acquire: the queue pair, written before UP */
+    if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) == LINE_DOWN))
+        return 0;
+    if (line->posted != line->completed)
+        rc = take_completions(line);
+    if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) >= LINE_FAILING))
+        rc = not_up(line);
+    return rc == -EAGAIN ? 0 : rc;
+}
+
+/* ---- posting ---- */
+
+static inline uint32_t room(const struct btl_line *line)
+{
+    return line->depth - (uint32_t)(line->posted - line->completed);
+}
+
+/* 0: the line is up, and n work requests fit in its queue. */
+static inline int ready(struct btl_line *line, uint32_t n)
+{
+    int rc;
+
+    /* acquire: the queue pair, written before UP */
+    if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) != LINE_UP)) {
+        rc = not_up(line);
+        line->counts.refused += rc == -EAGAIN;
+        return rc;
+    }
+    if (LIKELY(room(line) >= n))
+        return 0;
+    rc = take_completions(line);
+    if (rc == 0 && room(line) < n)
+        rc = -EAGAIN;
+    line->counts.refused += rc == -EAGAIN;
+    return rc;
+}
+
+/*
+ * Hands over a list of n, the last of which is `last`, with its completion for `done`, or, without, a signal if it is time for one.
+ * What is posted in part has broken the line.
+ */
+static int post(struct btl_line *line, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n,
+                struct btl_done *done)
+{
+    struct ibv_send_wr *refused = NULL;
+    int rc;
+
+    line->unsignaled += n;
+    if (done != NULL || line->unsignaled >= SIGNAL_EVERY) {
+        last->send_flags |= IBV_SEND_SIGNALED;
+        line->unsignaled = 0;
+        line->counts.signaled++;
+    }
+    last->wr_id = line->posted + n - 1;
+    rc = ibv_post_send(line->qp, first, &refused);
+    if (UNLIKELY(rc != 0)) { /* an errno value; of some devices a negative one */
+        (void)take_completions(line);
+        verbs_line_fail(line, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
+                        line->btl->device, line->peer, strerror(rc < 0 ? -rc : rc));
+        return not_up(line);
+    }
+    if (done != NULL)
+        line->done[last->wr_id & line->mask] = done;
+    line->posted += n;
+    line->counts.work_requests += n;
+    line->counts.doorbells++;
+    return 0;
+}
+
+static inline void aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct btl_transfer *t, uint64_t from,
+                       uint32_t bytes)
+{
+    const struct ibv_mr *mr = pool_registration(t->piece);
+
+    sge->addr = (uintptr_t)t->piece->base + t->offset + from;
+    sge->length = bytes;
+    sge->lkey = mr->lkey;
+    wr->sg_list = sge;
+    wr->num_sge = 1;
+    wr->wr.rdma.remote_addr = t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from;
+    wr->wr.rdma.rkey = (uint32_t)t->remote->key.word[KEY_RKEY];
+}
+
+/* One WRITE, inline where it is short enough. */
+static inline void aim_write(struct btl_line *line, struct ibv_send_wr *wr, struct ibv_sge *sge,
+                             const struct btl_transfer *t, uint64_t from, uint32_t bytes)
+{
+    bool inlined = bytes <= line->btl->limits.inline_most;
+
+    wr->wr_id = 0;
+    wr->next = NULL;
+    wr->opcode = IBV_WR_RDMA_WRITE;
+    wr->send_flags = inlined ? IBV_SEND_INLINE : 0;
+    line->counts.inlined += inlined;
+    aim(wr, sge, t, from, bytes);
+}
+
+/* How many work requests a transfer takes. */
+static inline uint64_t pieces(const struct btl_line *line, const struct btl_transfer *t)
+{
+    uint64_t most = line->btl->limits.message_most;
+
+    return LIKELY(t->bytes <= most) ? t->bytes > 0 : (t->bytes + most - 1) / most;
+}
+
+static bool too_long(const struct btl_line *line, uint64_t n) { return n > line->depth - SIGNAL_EVERY; }
+
+/* All but the last of the pieces of a long transfer, some at a time; there is room. Returns how many bytes they were. */
+static NOINLINE int post_long(struct btl_line *line, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
+                              uint64_t n, uint64_t *bytes)
+{
+    uint32_t most = line->btl->limits.message_most, i;
+    struct ibv_send_wr wr[CHAIN];
+    struct ibv_sge sge[CHAIN];
+    uint64_t from = 0;
+    int rc;
+
+    for (n--; n > 0; n -= i) {
+        for (i = 0; i < CHAIN && i < n; i++) {
+            memset(&wr[i], 0, sizeof(wr[i]));
+            wr[i].opcode = opcode;
+            aim(&wr[i], &sge[i], t, from, most);
+            if (i > 0)
+                wr[i - 1].next = &wr[i];
+            from += most;
+        }
+        rc = post(line, wr, &wr[i - 1], i, NULL);
+        if (rc != 0)
+            return rc;
+    }
+    *bytes = from;
+    return 0;
+}
+
+int verbs_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+{
+    struct ibv_send_wr wr[2], *last = NULL;
+    struct ibv_sge sge[2];
+    uint64_t n = payload != NULL ? pieces(line, payload) : 0, from = 0;
+    uint32_t count = 0;
+    int rc;
+
+    assert(slot == NULL || slot->bytes == SLOT_BYTES);
+    if (UNLIKELY(too_long(line, n)))
+        return -EMSGSIZE;
+    rc = ready(line, (uint32_t)n + (slot != NULL));
+    if (UNLIKELY(rc != 0))
+        return rc;
+    if (UNLIKELY(n > 1)) {
+        rc = post_long(line, payload, IBV_WR_RDMA_WRITE, n, &from);
+        if (rc != 0)
+            return rc;
+    }
+    if (n > 0) {
+        last = &wr[count];
+        aim_write(line, last, &sge[count++], payload, from, (uint32_t)(payload->bytes - from));
+    }
+    if (slot != NULL) {
+        if (last != NULL)
+            last->next = &wr[count];
+        last = &wr[count];
+        aim_write(line, last, &sge[count++], slot, 0, SLOT_BYTES);
+    }
+    if (UNLIKELY(last == NULL))
+        return 0;
+    line->last_address = last->wr.rdma.remote_addr;
+    line->last_key = last->wr.rdma.rkey;
+    rc = post(line, wr, last, count, NULL);
+    line->written = line->posted;
+    return rc;
+}
+
+int verbs_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
+{
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ};
+    struct ibv_sge sge;
+    uint64_t n = pieces(line, t), from = 0;
+    int rc;
+
+    if (UNLIKELY(too_long(line, n)))
+        return -EMSGSIZE;
+    rc = ready(line, (uint32_t)n);
+    if (UNLIKELY(rc != 0))
+        return rc;
+    if (UNLIKELY(n == 0))
+        return 0;
+    if (UNLIKELY(n > 1)) {
+        rc = post_long(line, t, IBV_WR_RDMA_READ, n, &from);
+        if (rc != 0)
+            return rc;
+    }
+    aim(&wr, &sge, t, from, (uint32_t)(t->bytes - from));
+    (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
+    rc = post(line, &wr, &wr, 1, done);
+    if (UNLIKELY(rc != 0)) {
+        (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
+        return rc;
+    }
+    line->counts.gets++;
+    return 0;
+}
+
+int verbs_atomic(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+                 struct btl_done *done)
+{
+    struct ibv_send_wr wr = {.num_sge = 1};
+    struct ibv_sge sge = {.addr = (uintptr_t)line->btl->scratch, .length = 8, .lkey = line->btl->scratch_mr->lkey};
+    int rc;
+
+    if (op < 0 || op > 31 || (line->btl->limits.atomics & 1u << op) == 0)
+        return -ENOTSUP;
+    rc = ready(line, 1);
+    if (UNLIKELY(rc != 0))
+        return rc;
+    if (at->piece != NULL) {
+        sge.addr = (uintptr_t)at->piece->base + at->offset;
+        sge.lkey = ((const struct ibv_mr *)pool_registration(at->piece))->lkey;
+    }
+    wr.sg_list = &sge;
+    wr.wr.atomic.remote_addr = at->remote->key.word[KEY_ADDRESS] + at->remote_offset;
+    wr.wr.atomic.rkey = (uint32_t)at->remote->key.word[KEY_RKEY];
+    if (op == ATOMIC_CAS) {
+        wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
+        wr.wr.atomic.compare_add = compare;
+        wr.wr.atomic.swap = operand;
+    } else {
+        wr.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
+        wr.wr.atomic.compare_add = operand;
+    }
+    if (done != NULL)
+        (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
+    rc = post(line, &wr, &wr, 1, done);
+    if (UNLIKELY(rc != 0)) {
+        if (done != NULL)
+            (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
+        return rc;
+    }
+    line->last_address = wr.wr.atomic.remote_addr;
+    line->last_key = wr.wr.atomic.rkey;
+    line->written = line->posted;
+    line->counts.atomics++;
+    return 0;
+}
+
+/*
+ * A READ is carried out after every WRITE and atomic that was posted before it, and its answer passes none of them on the
+ * way to the other end's memory: when it is back, they are placed. It reads a byte of what was written last.
+ */
+static int post_flush(struct btl_line *line)
+{
+    struct ibv_sge sge = {.addr = (uintptr_t)line->btl->scratch, .length = 1, .lkey = line->btl->scratch_mr->lkey};
+    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
+    int rc = ready(line, 1);
+
+    if (rc != 0)
+        return rc;
+    wr.wr.rdma.remote_addr = line->last_address;
+    wr.wr.rdma.rkey = line->last_key;
+    line->flushing = line->written;
+    line->unsignaled = SIGNAL_EVERY; /* its completion is looked for below */
+    rc = post(line, &wr, &wr, 1, NULL);
+    if (rc == 0) {
+        line->flush_end = line->posted;
+        line->counts.flushes++;
+    }
+    return rc;
+}
+
+int verbs_flush(struct btl_line *line)
+{
+    int rc;
+
+    if (line->flush_end == 0) {
+        if (line->placed == line->written) {
+            rc = verbs_progress(line);
+            /* acquire: the error, written before FAILED */
+            return rc == 0 && atomic_load_explicit(&line->state, memory_order_acquire) != LINE_UP ? not_up(line) : rc;
+        }
+        rc = post_flush(line);
+        if (rc != 0)
+            return rc;
+    }
+    rc = verbs_progress(line);
+    if (rc != 0)
+        return rc;
+    if (line->completed < line->flush_end)
+        return -EAGAIN;
+    line->placed = line->flushing;
+    line->flush_end = 0;
+    return 0;
+}

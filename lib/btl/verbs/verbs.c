@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs.c: the backend for InfiniBand, RoCE and iWARP: reliable connections, through libibverbs and librdmacm.
+ *
+ * Opened, it holds one device; doc/verbs.md says what it relies on. In the child of a fork nothing goes to the device any more:
+ * its objects are the parent's.
+ */
+#include "btl/verbs/verbs.h"
+
+#include "util/log.h"
+#include "util/module.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void verbs_close(struct btl *btl)
+{
+    struct btl_line *line;
+    size_t cursor = 0;
+
+    verbs_connect_stop(btl); /* before the lines: nobody connects them any more */
+    while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
+        verbs_line_close(line);
+        cursor = 0;
+    }
+    verbs_connect_close(btl);
+    verbs_memory_close(btl);
+    if (btl->channel != NULL && !btl->forked)
+        rdma_destroy_event_channel(btl->channel);
+    hash_free(&btl->lines);
+    pthread_mutex_destroy(&btl->lock);
+    free(btl);
+}
+
+static int verbs_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+{
+    struct btl *btl = calloc(1, sizeof(*btl));
+    int rc;
+
+    log_set_rank(host->rank);
+    log_set_level((enum log_level)host->log_level);
+    if (btl == NULL) {
+        snprintf(why, why_bytes, "no memory for the books of the verbs backend");
+        return -ENOMEM;
+    }
+    btl->host = *host;
+    pthread_mutex_init(&btl->lock, NULL);
+    hash_init(&btl->lines);
+    /* before anything is registered; does nothing where the kernel copies registered pages at a fork (5.12) */
+    (void)ibv_fork_init();
+    btl->channel = rdma_create_event_channel();
+    if (btl->channel == NULL) {
+        rc = -errno;
+        snprintf(why, why_bytes, "rdma_create_event_channel: %s", strerror(-rc));
+        goto fail;
+    }
+    rc = verbs_device_open(btl, why, why_bytes);
+    if (rc == 0)
+        rc = verbs_memory_open(btl, why, why_bytes);
+    if (rc == 0)
+        rc = verbs_connect_open(btl, why, why_bytes);
+    if (rc != 0)
+        goto fail;
+    *out = btl;
+    return 0;
+fail:
+    verbs_close(btl);
+    return rc;
+}
+
+static void verbs_forked(struct btl *btl)
+{
+    btl->forked = true;
+    pthread_mutex_init(&btl->lock, NULL);
+    pool_forked(btl->pool);
+    verbs_connect_forked(btl);
+}
+
+/* Whether the peer has a device too is known when it sends an address, or none. */
+static int verbs_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+{
+    (void)peer;
+    snprintf(why, why_bytes, "%s, port %u", btl->device, btl->port);
+    return 0;
+}
+
+/* A device needs nobody to drive it, and the completions of a line are taken by whoever uses it. */
+static int verbs_progress_all(struct btl *btl)
+{
+    (void)btl;
+    return 0;
+}
+
+MODULE_EXPORT extern const struct btl_ops btl_verbs_ops;
+MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
+    .version = BTL_OPS_VERSION,
+    .name = "verbs",
+    .attributes = {.capabilities = 0, .atomics = 0, .alignment = CACHE_LINE},
+    .query = verbs_device_query,
+    .open = verbs_open,
+    .close = verbs_close,
+    .forked = verbs_forked,
+    .reach = verbs_reach,
+    .alloc = verbs_alloc,
+    .free = verbs_free,
+    .adopt = verbs_adopt,
+    .attach = verbs_attach,
+    .detach = verbs_detach,
+    .line_open = verbs_line_open,
+    .line_connect = verbs_line_connect,
+    .line_state = verbs_line_state,
+    .line_close = verbs_line_close,
+    .line_describe = verbs_line_describe,
+    .line_counts = verbs_line_counts,
+    .line_atomics = verbs_line_atomics,
+    .write = verbs_write,
+    .get = verbs_get,
+    .atomic = verbs_atomic,
+    .flush = verbs_flush,
+    .progress = verbs_progress,
+    .progress_all = verbs_progress_all,
+};

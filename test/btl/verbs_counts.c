@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * verbs_counts.c: what the verbs backend asks of its device for each message, and how many lines it can have.
+ *
+ * One process, two lines of it connected with each other; needs an RDMA device (77, skipped, without). Counts are exact:
+ * a message that is inline is one work request, a larger one two, each one doorbell, and one in 64 work requests asks for a
+ * completion. With a number as argument: so many pairs of lines at once, besides.
+ */
+#include "btl/btl.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/module.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CHECK(condition, ...)                                                                                          \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                            \
+            fprintf(stderr, __VA_ARGS__);                                                                              \
+            fprintf(stderr, "\n");                                                                                     \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* ---- the surroundings: a thread that watches ---- */
+
+#define WATCHES 8
+
+static struct watch {
+    void (*ready)(void *arg);
+    void *arg;
+    int fd;
+    bool armed;
+    int64_t at;
+} watches[WATCHES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int host_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg)
+{
+    int i;
+
+    pthread_mutex_lock(&lock);
+    for (i = 0; i < WATCHES && watches[i].ready != NULL; i++)
+        if (watches[i].ready == ready && watches[i].arg == arg)
+            break;
+    CHECK(i < WATCHES, "too many watches");
+    watches[i] = (struct watch){ready, arg, fd, true, clock_now() + delay_us * 1000};
+    pthread_mutex_unlock(&lock);
+    return 0;
+}
+
+static void host_unwatch(void (*ready)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&lock);
+    for (int i = 0; i < WATCHES; i++)
+        if (watches[i].ready == ready && watches[i].arg == arg)
+            watches[i].armed = false;
+    pthread_mutex_unlock(&lock);
+    /* the program ends after this, and the thread looks at `armed` again before it calls */
+}
+
+static void *watcher(void *arg)
+{
+    for (;;) {
+        for (int i = 0; i < WATCHES; i++) {
+            struct watch w;
+            struct pollfd p = {.events = POLLIN};
+
+            pthread_mutex_lock(&lock);
+            w = watches[i];
+            p.fd = w.fd;
+            if (w.armed && (w.fd >= 0 ? poll(&p, 1, 0) == 1 : clock_now() >= w.at))
+                watches[i].armed = false;
+            else
+                w.armed = false;
+            pthread_mutex_unlock(&lock);
+            if (w.armed)
+                w.ready(w.arg);
+        }
+        usleep(500);
+    }
+    return arg;
+}
+
+static const char *host_setting(const char *name)
+{
+    const char *text = getenv(name);
+
+    return text != NULL ? text : "";
+}
+
+static int no_tell(int peer, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    (void)peer, (void)body, (void)bytes, (void)fds, (void)nfds;
+    return -ENOTSUP;
+}
+
+/* ---- lines ---- */
+
+static const struct btl_ops *ops;
+static struct btl *btl;
+static char why[512];
+
+static void connect_lines(struct btl_line **a, struct btl_line **b, uint32_t depth)
+{
+    struct btl_address from, to;
+
+    CHECK(ops->line_open(btl, 0, BTL_DIALS, depth, a, &from, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->line_open(btl, 0, BTL_ACCEPTS, depth, b, &to, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->line_connect(*a, &to, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->line_connect(*b, &from, why, sizeof(why)) == 0, "%s", why);
+}
+
+static void await_up(struct btl_line *line)
+{
+    int64_t deadline = deadline_in_ms(60000);
+    int rc;
+
+    while ((rc = ops->line_state(line, why, sizeof(why))) == -EAGAIN && !deadline_passed(deadline))
+        usleep(500);
+    CHECK(rc == 0, "%s", why);
+}
+
+static struct btl_piece near_piece, far_piece;
+static struct btl_remote remote;
+static struct btl_line *a, *b;
+
+static int until_room(int rc)
+{
+    CHECK(rc == 0 || rc == -EAGAIN, "%d", rc);
+    CHECK(rc == 0 || ops->progress(a) == 0, "progress");
+    return rc;
+}
+
+static void flush(void)
+{
+    int rc;
+
+    while ((rc = ops->flush(a)) == -EAGAIN)
+        ;
+    CHECK(rc == 0, "%d", rc);
+}
+
+static struct btl_counts counts(void)
+{
+    struct btl_counts c;
+
+    ops->line_counts(a, &c);
+    return c;
+}
+
+static void count_messages(const char *what, size_t payload, unsigned requests, unsigned inlined)
+{
+    struct btl_counts c0 = counts(), c;
+    unsigned n = 640, i;
+
+    for (i = 0; i < n; i++) {
+        struct btl_transfer slot = {&remote, 64 * (i % 16), &near_piece, 64 * (i % 16), 64};
+        struct btl_transfer body = {&remote, 4096, &near_piece, 4096, payload};
+
+        while (until_room(ops->write(a, payload > 0 ? &body : NULL, &slot)) == -EAGAIN)
+            ;
+    }
+    c = counts();
+    flush();
+    printf("%s: per message %.3f work requests, %.3f doorbells, %.3f signals, %.3f inlined\n", what,
+           (double)(c.work_requests - c0.work_requests) / n, (double)(c.doorbells - c0.doorbells) / n,
+           (double)(c.signaled - c0.signaled) / n, (double)(c.inlined - c0.inlined) / n);
+    CHECK(c.work_requests - c0.work_requests == (uint64_t)requests * n, "work requests");
+    CHECK(c.doorbells - c0.doorbells == n, "doorbells");
+    CHECK(c.signaled - c0.signaled == (uint64_t)requests * n / 64, "signals");
+    CHECK(c.inlined - c0.inlined == (uint64_t)inlined * n, "inlined");
+}
+
+static void test_transfers(void)
+{
+    static const size_t bytes = (size_t)20 << 20;
+    struct btl_transfer t = {&remote, 0, &near_piece, 0, bytes};
+    struct btl_done done = {0};
+    uint64_t *near_words = near_piece.base, *far_words = far_piece.base;
+    struct btl_counts c = counts();
+    int rc;
+
+    for (size_t i = 0; i < bytes / 8; i++)
+        near_words[i] = i * 0x9e3779b97f4a7c15u;
+    CHECK((rc = ops->write(a, &t, NULL)) == 0, "%d", rc);
+    flush();
+    CHECK(memcmp(near_words, far_words, bytes) == 0, "what was written is not there");
+    memset(near_words, 0, bytes);
+    CHECK((rc = ops->get(a, &t, &done)) == 0, "%d", rc);
+    while (atomic_load(&done.pending) != 0)
+        CHECK((rc = ops->progress(a)) == 0, "%d", rc);
+    CHECK(atomic_load(&done.error) == 0 && memcmp(near_words, far_words, bytes) == 0, "what was fetched is not right");
+    printf("20 MiB written and fetched: %llu work requests\n",
+           (unsigned long long)(counts().work_requests - c.work_requests));
+    if (ops->line_atomics(a) == 0) {
+        CHECK(ops->atomic(a, 0, &t, 1, 0, &done) == -ENOTSUP, "an atomic that it does not have");
+        return;
+    }
+    far_words[0] = 40;
+    t.bytes = 8;
+    CHECK((rc = ops->atomic(a, 0, &t, 2, 0, &done)) == 0, "%d", rc);
+    while (atomic_load(&done.pending) != 0)
+        CHECK((rc = ops->progress(a)) == 0, "%d", rc);
+    CHECK(near_words[0] == 40 && far_words[0] == 42, "%llu %llu", (unsigned long long)near_words[0],
+          (unsigned long long)far_words[0]);
+    CHECK((rc = ops->atomic(a, 1, &t, 7, 42, NULL)) == 0, "%d", rc);
+    flush();
+    CHECK(far_words[0] == 7, "compare and swap");
+}
+
+static void many(unsigned n)
+{
+    struct btl_line **line = calloc(2 * (size_t)n, sizeof(*line));
+    unsigned i;
+
+    CHECK(line != NULL, "no memory");
+    for (i = 0; i < n; i++)
+        connect_lines(&line[2 * i], &line[2 * i + 1], 0);
+    for (i = 0; i < 2 * n; i++)
+        await_up(line[i]);
+    for (i = 0; i < n; i++) {
+        struct btl_transfer slot = {&remote, 64 * (uint64_t)(i % 64), &near_piece, 64 * (uint64_t)(i % 64), 64};
+
+        CHECK(ops->write(line[2 * i], NULL, &slot) == 0, "line %u", i);
+    }
+    for (i = 0; i < n; i++)
+        while (ops->flush(line[2 * i]) == -EAGAIN)
+            ;
+    for (i = 0; i < 2 * n; i++)
+        ops->line_close(line[i]);
+    free(line);
+    printf("%u pairs of lines at once\n", n);
+}
+
+int main(int argc, char **argv)
+{
+    struct btl_host host = {
+        .log_level = LOG_DEBUG,
+        .tell = no_tell,
+        .setting = host_setting,
+        .address = "",
+        .watch = host_watch,
+        .unwatch = host_unwatch,
+    };
+    pthread_t thread;
+    int rc;
+
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    CHECK(settings_load(why, sizeof(why)) == 0, "%s", why);
+    ops = module_symbol("btl_verbs", "btl_verbs_ops", why, sizeof(why));
+    rc = ops == NULL ? -ENOTSUP : ops->query(why, sizeof(why));
+    if (rc == 0)
+        rc = ops->open(&host, &btl, why, sizeof(why));
+    if (rc != 0) {
+        printf("skipped: %s\n", why);
+        return 77;
+    }
+    printf("%s\n", why);
+    CHECK(pthread_create(&thread, NULL, watcher, NULL) == 0, "no thread");
+    connect_lines(&a, &b, 0);
+    await_up(a);
+    await_up(b);
+    ops->line_describe(a, why, sizeof(why));
+    printf("%s\n", why);
+    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, why, sizeof(why)) == 0, "%s",
+          why);
+    count_messages("slot alone", 0, 1, 1);
+    count_messages("64 bytes and slot", 64, 2, 2);
+    count_messages("4096 bytes and slot", 4096, 2, 1);
+    test_transfers();
+    if (argc > 1)
+        many((unsigned)atoi(argv[1]));
+    ops->line_close(b);
+    while ((rc = ops->line_state(a, why, sizeof(why))) == 0)
+        usleep(500);
+    printf("after the other end has closed: %d, %s\n", rc, why);
+    CHECK(ops->flush(a) == rc, "flush of a line that has failed");
+    ops->line_close(a);
+    ops->detach(btl, &remote);
+    ops->free(btl, &near_piece);
+    ops->free(btl, &far_piece);
+    ops->close(btl);
+    return 0;
+}
