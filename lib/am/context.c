@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * context.c: ram_init and ram_exit: a context, its configuration, and what it says of itself.
+ */
+#include "am/am.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CTX_FIRST 0xAD000000u /* channels of context c: this + 2c for requests, and the next for replies */
+#define CTX_MOST 4095u
+#define CREDITS_DEFAULT 32u
+#define REQUEST_DEFAULT (256u << 10)
+#define REQUEST_LEAST (16u << 10) /* the greeting of 255 handlers fits */
+#define REPLY_DEFAULT 4096u
+#define REPLY_LEAST 256u
+#define REPLY_MOST (1u << 20) /* a unit of a heap */
+#define IDLE_DEFAULT_MS 10000
+
+static _Thread_local char sentence[AM_SENTENCE_BYTES] = "no error"; /* of calls without a context */
+
+int am_fail(struct ram *am, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(am != NULL ? am->sentence : sentence, AM_SENTENCE_BYTES, format, arguments);
+    va_end(arguments);
+    return code;
+}
+
+const char *ram_error(ram_t am) { return am != NULL ? am->sentence : sentence; }
+
+bool am_may_wait(struct ram *am, const char *call, int *rc)
+{
+    if (am == NULL)
+        *rc = am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
+    else if (am->in_handler)
+        *rc = am_fail(am, -EDEADLK, "%s: may not be called in a handler; ram_request_nb, ram_reply and ram_keep may",
+                      call);
+    else
+        return true;
+    return false;
+}
+
+/* ---- configuration ---- */
+
+static int setting_timeout(void)
+{
+    rmalloc_setting_t s;
+
+    for (int i = 0; rmalloc_setting(i, &s) == 0; i++)
+        if (strcmp(s.name, "RPIPE_TIMEOUT_MS") == 0)
+            return (int)strtol(s.value, NULL, 10);
+    return 60000;
+}
+
+static uint32_t power_of_two(uint32_t least)
+{
+    uint32_t power = 1;
+
+    while (power < least)
+        power *= 2;
+    return power;
+}
+
+static int refuse_handlers(const ram_config_t *c)
+{
+    if (c->nhandlers > RAM_HANDLERS || (c->nhandlers > 0 && c->handlers == NULL))
+        return am_fail(NULL, -EINVAL, "ram_init: nhandlers is %u; it must be at most %d, and handlers not NULL",
+                       c->nhandlers, RAM_HANDLERS);
+    for (uint32_t i = 0; i < c->nhandlers; i++)
+        if (c->handlers[i].run == NULL || c->handlers[i].name == NULL || strlen(c->handlers[i].name) >= WIRE_NAME_BYTES)
+            return am_fail(NULL, -EINVAL, "ram_init: handler %u needs a function, and a name of at most %d bytes", i,
+                           WIRE_NAME_BYTES - 1);
+    return 0;
+}
+
+/* Defaults in their places; or -EINVAL. */
+static int settle(ram_config_t *c)
+{
+    if (c->version != RAM_CONFIG_VERSION)
+        return am_fail(NULL, -EINVAL,
+                       "ram_init: the configuration has version %u, this library knows %u: start from "
+                       "RAM_CONFIG_DEFAULT",
+                       c->version, RAM_CONFIG_VERSION);
+    if (c->credits == 0)
+        c->credits = CREDITS_DEFAULT;
+    if (c->request_bytes == 0)
+        c->request_bytes = REQUEST_DEFAULT;
+    if (c->reply_bytes == 0)
+        c->reply_bytes = REPLY_DEFAULT;
+    if (c->idle_ms == 0)
+        c->idle_ms = IDLE_DEFAULT_MS;
+    if (c->timeout_ms == RPIPE_TIMEOUT_AUTO)
+        c->timeout_ms = setting_timeout();
+    if (c->ctx > CTX_MOST)
+        return am_fail(NULL, -EINVAL, "ram_init: ctx is %u; it must be at most %u", c->ctx, CTX_MOST);
+    if (c->credits > AM_CREDITS_MAX)
+        return am_fail(NULL, -EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits, AM_CREDITS_MAX);
+    if (c->request_bytes < REQUEST_LEAST)
+        return am_fail(NULL, -EINVAL, "ram_init: request_bytes is %llu; it must be at least %u",
+                       (unsigned long long)c->request_bytes, REQUEST_LEAST);
+    if (c->reply_bytes < REPLY_LEAST || c->reply_bytes > REPLY_MOST)
+        return am_fail(NULL, -EINVAL, "ram_init: reply_bytes is %u; it must be from %u to %u", c->reply_bytes,
+                       REPLY_LEAST, REPLY_MOST);
+    if (c->timeout_ms < -1 || c->idle_ms < -1)
+        return am_fail(NULL, -EINVAL, "ram_init: timeout_ms is %d, idle_ms %d; each must be -1 or more", c->timeout_ms,
+                       c->idle_ms);
+    return refuse_handlers(c);
+}
+
+/* The two channels of a link. In the ring of either lie at most `credits` messages, a greeting, and a word about retiring. */
+static void configure_channels(struct ram *am, const ram_config_t *c)
+{
+    rmalloc_config_t r = RMALLOC_CONFIG_DEFAULT;
+
+    r.ctx = CTX_FIRST + 2 * c->ctx;
+    r.timeout_ms = c->timeout_ms;
+    r.btl = c->btl;
+    r.slots = power_of_two(c->credits + 4);
+    r.allocator.algorithm = BEST_FIT; /* requests are kept, or not, as their handlers like */
+    r.sync = NET_SYNC_TAGS;
+    r.allocator.alloc_size = c->request_bytes;
+    am->request_cfg = r;
+    r.ctx++;
+    r.allocator.unit_size = power_of_two(c->reply_bytes);
+    r.allocator.alloc_size = (uint64_t)r.allocator.unit_size * c->credits;
+    am->reply_cfg = r;
+}
+
+static int make_hello(struct ram *am, const ram_config_t *c)
+{
+    am->hello = calloc(1, wire_hello_bytes(c->nhandlers));
+    if (am->hello == NULL)
+        return -ENOMEM;
+    am->hello->magic = WIRE_MAGIC;
+    am->hello->version = WIRE_VERSION;
+    am->hello->credits = c->credits;
+    am->hello->nhandlers = c->nhandlers;
+    am->hello->request_bytes = c->request_bytes;
+    am->hello->reply_bytes = c->reply_bytes;
+    for (uint32_t i = 0; i < c->nhandlers; i++) {
+        am->handler[i] = c->handlers[i];
+        am->handler[i].name = am->hello->name[i]; /* a copy that lives as long as the context */
+        memcpy(am->hello->name[i], c->handlers[i].name, strlen(c->handlers[i].name));
+    }
+    return 0;
+}
+
+static void destroy(struct ram *am)
+{
+    for (int i = 0; i < am->ranks && am->out != NULL; i++)
+        free(am->out[i]);
+    for (int i = 0; i < am->ranks && am->in != NULL; i++)
+        free(am->in[i]);
+    free(am->out);
+    free(am->in);
+    free(am->reading);
+    free(am->reader);
+    free(am->ready);
+    free(am->handler);
+    free(am->hello);
+    free(am);
+}
+
+int ram_init(ram_t *out, const ram_config_t *cfg)
+{
+    ram_config_t c;
+    struct ram *am;
+    int rc;
+
+    if (out == NULL || cfg == NULL)
+        return am_fail(NULL, -EINVAL, "ram_init: needs a place for the context and a configuration (NULL)");
+    c = *cfg;
+    rc = settle(&c);
+    if (rc != 0)
+        return rc;
+    if (rpipe_network_ranks() == 0)
+        return am_fail(NULL, -ENOTCONN, "ram_init: this process is not in a job: call rinit first");
+    am = calloc(1, sizeof(*am));
+    if (am == NULL)
+        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context");
+    am->rank = (int)rpipe_network_rank();
+    am->ranks = (int)rpipe_network_ranks();
+    am->credits = c.credits;
+    am->nhandlers = c.nhandlers;
+    am->reply_max = c.reply_bytes;
+    am->timeout_ms = c.timeout_ms;
+    am->max_links = c.max_links;
+    am->idle_ms = c.idle_ms;
+    am->looked = am_now_ms();
+    memcpy(am->sentence, "no error", sizeof("no error"));
+    am->out = calloc((size_t)am->ranks, sizeof(struct am_out *));
+    am->in = calloc((size_t)am->ranks, sizeof(struct am_in *));
+    am->handler = calloc((size_t)c.nhandlers + 1, sizeof(*am->handler));
+    if (am->out == NULL || am->in == NULL || am->handler == NULL || make_hello(am, &c) != 0) {
+        destroy(am);
+        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %u ranks", rpipe_network_ranks());
+    }
+    configure_channels(am, &c);
+    *out = am;
+    return 0;
+}
+
+int ram_exit(ram_t am)
+{
+    int rc;
+
+    if (!am_may_wait(am, "ram_exit", &rc))
+        return rc;
+    for (int i = 0; i < am->ranks; i++) {
+        if (am->in[i] != NULL) {
+            am_in_send_due(am, am->in[i]);
+            am_in_close(am, am->in[i]);
+        }
+        if (am->out[i] != NULL)
+            am_out_close(am, am->out[i]);
+    }
+    destroy(am);
+    return 0;
+}
+
+int ram_stats(ram_t am, ram_stats_t *st)
+{
+    if (am == NULL || st == NULL)
+        return am_fail(am, -EINVAL, "ram_stats: needs a context and a place for the numbers (NULL)");
+    *st = am->stats;
+    return 0;
+}

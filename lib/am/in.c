@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * in.c: links from others: noticed, greeted, read, answered, closed.
+ *
+ * Who wants to talk to us opens the two channels of a link; rpipe_pending tells. The first message must be the greeting.
+ * A link that ends is closed at once, unless the user still holds memory of it.
+ */
+#include "am/am.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACCEPTS 16 /* at one look */
+
+/* ---- the end of a link ---- */
+
+void am_in_close(struct ram *am, struct am_in *in)
+{
+    if (in->requests == NULL)
+        return;
+    am_reader_remove(am, in->requests);
+    if (in->state == IN_OPENING)
+        am->opening--;
+    else if (in->state != IN_ENDED)
+        am->stats.links_in--;
+    am->due -= in->due;
+    in->due = in->unanswered = 0;
+    (void)rpipe_close(in->requests);
+    if (in->replies != NULL)
+        (void)rpipe_close(in->replies);
+    in->requests = in->replies = NULL;
+    in->state = IN_ENDED;
+}
+
+static void end(struct ram *am, struct am_in *in)
+{
+    if (in->held == 0) {
+        am_in_close(am, in);
+        return;
+    }
+    am_reader_remove(am, in->requests);
+    am->due -= in->due;
+    in->due = 0;
+    if (in->state == IN_OPENING)
+        am->opening--;
+    else
+        am->stats.links_in--;
+    in->state = IN_ENDED;
+}
+
+void am_in_release(struct ram *am, struct am_in *in)
+{
+    in->held--;
+    if (in->state == IN_ENDED && in->held == 0)
+        am_in_close(am, in);
+}
+
+static int failed(struct ram *am, struct am_in *in, int code, const char *why)
+{
+    am->stats.failed++;
+    am_fail(am, code, "the link from rank %d has ended: %s", in->peer, why);
+    end(am, in);
+    return code;
+}
+
+/* The peer has written what cannot be. */
+static int nonsense(struct ram *am, struct am_in *in, const char *what)
+{
+    char why[128];
+
+    snprintf(why, sizeof(why), "it sends %s", what);
+    return failed(am, in, -EPROTO, why);
+}
+
+/* ---- accepting ---- */
+
+static int open_replies(struct ram *am, struct am_in *in)
+{
+    int rc;
+
+    am->reply_cfg.allocator.peer = in->peer;
+    am->reply_cfg.allocator.rdma_active = true;
+    rc = rpipe_open(&in->replies, &am->reply_cfg);
+    if (rc == 0)
+        return 0;
+    in->replies = NULL;
+    return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", in->peer, rpipe_error(NULL));
+}
+
+/* Channels are opened in pairs: what could not be opened now is tried again. */
+int am_in_tend(struct ram *am, struct am_in *in)
+{
+    int rc;
+
+    if (in->state != IN_OPENING || in->requests == NULL)
+        return 0;
+    rc = open_replies(am, in);
+    if (rc != 0)
+        return rc;
+    in->state = IN_GREETING;
+    am->opening--;
+    am->stats.accepted++;
+    am->stats.links_in++;
+    return 0;
+}
+
+static int accept_link(struct ram *am, int peer)
+{
+    struct am_in *in = am->in[peer];
+    int rc;
+
+    if (in == NULL)
+        in = am->in[peer] = calloc(1, sizeof(*in));
+    if (in == NULL)
+        return am_fail(am, -ENOMEM, "no memory for a link from rank %d", peer);
+    if (in->requests != NULL) /* what it holds of the former link has not been given back */
+        return -EBUSY;
+    in->peer = peer;
+    am->request_cfg.allocator.peer = peer;
+    am->request_cfg.allocator.rdma_active = false;
+    rc = rpipe_open(&in->requests, &am->request_cfg);
+    if (rc != 0) {
+        in->requests = NULL;
+        return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", peer, rpipe_error(NULL));
+    }
+    rc = am_reader_add(am, in->requests, NULL, in);
+    if (rc != 0) { /* its other channel must stay in step: it is opened and closed too */
+        in->state = IN_ENDED;
+        (void)open_replies(am, in);
+        am_in_close(am, in);
+        return am_fail(am, rc, "no memory for a link from rank %d", peer);
+    }
+    in->state = IN_OPENING;
+    am->opening++;
+    return am_in_tend(am, in);
+}
+
+void am_in_look(struct ram *am)
+{
+    rpipe_pending_t list[ACCEPTS];
+    uint64_t before = am->seen;
+    int n = rpipe_pending(am->request_cfg.ctx, &am->seen, list, ACCEPTS);
+
+    for (int i = 0; i < n; i++) {
+        if (!list[i].writer)
+            continue;
+        if (accept_link(am, list[i].peer) != 0)
+            am->seen = before; /* looked for again */
+    }
+}
+
+/* ---- answering ---- */
+
+static int write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d, size_t size)
+{
+    int rc;
+
+    *(uint64_t *)rpipe_network_header(in->replies, d) = header;
+    rc = rpipe_write_n(in->replies, d, size);
+    if (rc == 0)
+        return 0;
+    (void)am_fail(am, rc, "a reply to rank %d: %s", in->peer, rpipe_error(in->replies));
+    return rc;
+}
+
+/* Acknowledgements that are due ride along. */
+static uint32_t take_due(struct ram *am, struct am_in *in)
+{
+    uint32_t acks = in->due;
+
+    in->due = 0;
+    am->due -= acks;
+    in->unanswered -= acks;
+    return acks;
+}
+
+/* Memory for `size` bytes of reply. It is there, or will be without anybody's help, but not before the channel is joined. */
+static raddr_t reply_memory(struct ram *am, struct am_in *in, size_t size)
+{
+    raddr_t d = rmalloc_alloc(in->replies, size);
+
+    if (d == ADDR_NULL)
+        (void)am_fail(am, -errno, "a reply to rank %d: %s", in->peer, rpipe_error(in->replies));
+    return d;
+}
+
+int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args, const void *data,
+                 raddr_t d)
+{
+    size_t size = wire_size(w->bytes, w->nargs);
+    bool own = d == ADDR_NULL;
+    uint64_t header;
+    int rc;
+
+    if (own)
+        d = reply_memory(am, in, size);
+    if (d == ADDR_NULL)
+        return -errno;
+    am_payload_put(rmalloc_ptr(in->replies, d), data, w->bytes, args, w->nargs);
+    header = wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token);
+    rc = write_answer(am, in, header, d, size);
+    if (rc != 0) {
+        if (own)
+            (void)rmalloc_free(in->replies, d);
+        return rc;
+    }
+    (void)take_due(am, in);
+    in->unanswered--;
+    am->stats.answered++;
+    am->stats.bytes_out += w->bytes;
+    return 0;
+}
+
+/* A word of the link itself; it has no credit. */
+static void say(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
+{
+    size_t bytes = text != NULL ? strlen(text) : 0;
+    raddr_t d = reply_memory(am, in, bytes);
+
+    if (d == ADDR_NULL)
+        return; /* nobody is there to listen */
+    if (bytes > 0)
+        memcpy(rmalloc_ptr(in->replies, d), text, bytes);
+    if (write_answer(am, in, wire_header(kind, bytes, 0, 0, in->due, 0), d, bytes) == 0)
+        (void)take_due(am, in);
+    else
+        (void)rmalloc_free(in->replies, d);
+}
+
+void am_in_send_due(struct ram *am, struct am_in *in)
+{
+    if (in->due > 0 && in->replies != NULL)
+        say(am, in, WIRE_ACK, NULL);
+}
+
+/* ---- reading ---- */
+
+static int hear_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes, raddr_t d)
+{
+    char why[AM_SENTENCE_BYTES / 2];
+    bool agrees = wire_hello_agrees(am->hello, mem, bytes, in->peer, why, sizeof(why));
+
+    (void)rmalloc_free(in->requests, d);
+    if (agrees) {
+        in->state = IN_OPEN;
+        return 0;
+    }
+    if (strlen(why) > am->reply_max)
+        why[am->reply_max] = '\0';
+    say(am, in, WIRE_REFUSED, why);
+    return failed(am, in, -EPROTO, why);
+}
+
+static int hear_retire(struct ram *am, struct am_in *in)
+{
+    if (in->held > 0) {
+        say(am, in, WIRE_NOT_NOW, NULL);
+        return 0;
+    }
+    say(am, in, WIRE_RETIRED, NULL);
+    end(am, in);
+    return -EPIPE;
+}
+
+static int take_request(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+{
+    ram_message_t m;
+
+    in->unanswered++;
+    am->stats.bytes_in += w->bytes;
+    am_message_make(&m, in->peer, w, mem, in, d, AM_REQUEST);
+    am_message_run(am, &m);
+    if ((m.internal.flags & AM_MOVED) == 0)
+        am_message_finish(am, &m);
+    return 1;
+}
+
+static int take_barrier(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+{
+    uint64_t args[3];
+
+    if (w->nargs != 3 || w->bytes != 0 || w->token != 0)
+        return nonsense(am, in, "a barrier that cannot be");
+    memcpy(args, mem, sizeof(args));
+    (void)rmalloc_free(in->requests, d);
+    in->unanswered++;
+    in->due++;
+    am->due++;
+    if (am_barrier_heard(am, args[0], args[1], args[2]) != 0)
+        return nonsense(am, in, "a barrier that cannot be");
+    return 0;
+}
+
+int am_in_read(struct ram *am, struct am_in *in)
+{
+    struct wire w;
+    const void *mem;
+    size_t size;
+    raddr_t d;
+    int rc = rpipe_read_nb(in->requests, &d, &size);
+
+    if (rc == R_PENDING)
+        return rc;
+    if (rc == R_EOF) {
+        end(am, in);
+        return rc;
+    }
+    if (rc != 0)
+        return failed(am, in, rc, rpipe_error(in->requests));
+    mem = rmalloc_ptr(in->requests, d);
+    if (!wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w))
+        return nonsense(am, in, "a message that cannot be understood");
+    if (AM_UNLIKELY(in->state != IN_OPEN)) {
+        if (in->state == IN_GREETING && w.kind == WIRE_HELLO)
+            return hear_hello(am, in, mem, w.bytes, d);
+        return nonsense(am, in, "something else than a greeting first");
+    }
+    if (AM_UNLIKELY(w.kind != WIRE_REQUEST && w.kind != WIRE_BARRIER)) {
+        (void)rmalloc_free(in->requests, d);
+        return w.kind == WIRE_RETIRE ? hear_retire(am, in) : nonsense(am, in, "a message of a kind that it may not");
+    }
+    if (AM_UNLIKELY(in->unanswered >= am->credits))
+        return nonsense(am, in, "more requests than it has credits");
+    if (AM_UNLIKELY(w.kind == WIRE_BARRIER))
+        return take_barrier(am, in, &w, mem, d);
+    if (AM_UNLIKELY(w.handler >= am->nhandlers))
+        return nonsense(am, in, "a request for a handler that does not exist");
+    return take_request(am, in, &w, mem, d);
+}

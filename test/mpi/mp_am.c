@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active messages between all ranks: requests and replies of every size, checked at each byte; credits that run out; a
+ * bounded number of handlers per poll; messages that are kept and answered later, in another order; payloads that are
+ * larger than half of the memory; links that retire and come back; contexts that do not agree.
+ *
+ * Whatever a rank needs of another it is told over the control network, or counts in handlers: nothing depends on time.
+ */
+#include "mp_check.h"
+
+#include <ram.h>
+
+#define AM_OK(call) am_result(0, (call), #call, __LINE__)
+#define AM_RC(expected, call) am_result((expected), (call), #call, __LINE__)
+#define AM_SAYS(words)                                                                                                 \
+    do {                                                                                                               \
+        if (strstr(ram_error(am), (words)) == NULL)                                                                    \
+            am_failed("the sentence does not say", (words), __LINE__);                                                 \
+    } while (0)
+enum { CREDITS = 8, REQUEST_BYTES = 1 << 18, REPLY_BYTES = 2000, KEPT = CREDITS };
+
+static ram_t am;
+
+static __attribute__((noreturn)) void am_failed(const char *what, const char *more, int line)
+{
+    fflush(stdout);
+    fprintf(stderr, "rank %d: mp_am.c:%d: %s %s; \"%s\"\n", mp_rank, line, what, more, ram_error(am));
+    fflush(stderr);
+    network_abort(1);
+}
+
+static void am_result(int expected, int code, const char *call, int line)
+{
+    char what[160];
+
+    if (code == expected)
+        return;
+    snprintf(what, sizeof(what), "gave %d (%s), not %d", code, rstrerror(code), expected);
+    am_failed(call, what, line);
+}
+
+/* ---- handlers ---- */
+
+enum handler { ECHO, NOTE, NOTED, KEEP, COUNT, SPACE, HANDLERS };
+
+/* from the beginning: a rank that is behind may handle what one that is ahead has sent, in any barrier */
+static uint64_t notes, noted, counted;
+static ram_message_t kept[KEPT];
+static int keeps;
+
+static size_t reply_size(uint64_t key) { return mp_mix(key) % 4 == 0 ? 0 : mp_mix(key ^ 5) % (REPLY_BYTES - 16); }
+
+/* args: key. Replies with as many bytes as the key says, and key + 1 */
+static void on_echo(ram_t a, ram_message_t *m, void *arg)
+{
+    static char answer[REPLY_BYTES];
+    uint64_t key = m->args[0], back = key + 1;
+
+    CHECK(NULL, arg == &counted && m->nargs == 1);
+    CHECK(NULL, mp_same(m->data, m->bytes, key));
+    mp_fill(answer, reply_size(key), back);
+    AM_OK(ram_reply(a, m, RAM_RESULT, &back, 1, answer, reply_size(key)));
+    AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0));
+}
+
+/* nobody waits for it; every other one is answered by a handler at the requester */
+static void on_note(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    CHECK(NULL, m->nargs == 3 && m->args[2] == ~m->args[1] && mp_same(m->data, m->bytes, m->args[0]));
+    notes++;
+    if (m->args[1] % 2 == 0)
+        AM_OK(ram_reply(a, m, NOTED, m->args, 2, NULL, 0));
+}
+
+static void on_noted(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)a, (void)arg;
+    CHECK(NULL, m->nargs == 2 && m->args[1] % 2 == 0 && m->bytes == 0);
+    noted++;
+}
+
+static void on_keep(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    CHECK(NULL, keeps < KEPT);
+    AM_OK(ram_keep(a, m, &kept[keeps++]));
+}
+
+static void on_count(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    AM_RC(-EDEADLK, ram_poll(a, 1));
+    CHECK(NULL, m->nargs == 1 && m->args[0] == counted); /* in the order in which they were sent */
+    counted++;
+}
+
+static const ram_handler_t handlers[HANDLERS] = {
+    {"echo", on_echo, &counted}, {"note", on_note, NULL},   {"noted", on_noted, NULL},
+    {"keep", on_keep, NULL},     {"count", on_count, NULL}, {"space", on_echo, &counted},
+};
+
+static ram_config_t configuration(void)
+{
+    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+
+    cfg.handlers = handlers;
+    cfg.nhandlers = HANDLERS;
+    cfg.credits = CREDITS;
+    cfg.request_bytes = REQUEST_BYTES;
+    cfg.reply_bytes = REPLY_BYTES;
+    cfg.idle_ms = -1;
+    return cfg;
+}
+
+static ram_stats_t statistics(void)
+{
+    ram_stats_t st;
+
+    AM_OK(ram_stats(am, &st));
+    return st;
+}
+
+/* until a byte of another rank is here: without running handlers */
+static void tell(int to) { CHECK_OK(NULL, network_send(to, "!", 1)); }
+static void hear(int from)
+{
+    char byte = 0;
+
+    CHECK_OK(NULL, network_recv(from, &byte, 1));
+    CHECK(NULL, byte == '!');
+}
+
+/* ---- all with all ---- */
+
+struct asked {
+    ram_request_t r;
+    uint64_t key;
+};
+
+static void collect(const struct asked *a)
+{
+    ram_message_t reply;
+
+    AM_OK(ram_wait(am, a->r, &reply));
+    CHECK(NULL, reply.nargs == 1 && reply.args[0] == a->key + 1 && reply.bytes == reply_size(a->key));
+    CHECK(NULL, mp_same(reply.data, reply.bytes, a->key + 1));
+    AM_OK(ram_free(am, &reply));
+    AM_RC(-EINVAL, ram_wait(am, a->r, NULL));
+}
+
+static size_t request_size(uint64_t key)
+{
+    switch (key % 5) {
+    case 0:
+        return 0;
+    case 1:
+        return mp_mix(key) % 41;
+    case 2:
+        return mp_mix(key) % (REQUEST_BYTES / 3);
+    default:
+        return mp_mix(key) % 5000;
+    }
+}
+
+static void all_with_all(uint64_t messages)
+{
+    static char payload[REQUEST_BYTES];
+    struct asked window[CREDITS / 2];
+    uint64_t state = mp_mix((uint64_t)mp_rank + 17), expected = 0;
+    unsigned asked = 0;
+
+    for (uint64_t i = 0; i < messages; i++) {
+        uint64_t key = mp_draw(&state);
+        size_t bytes = request_size(key);
+        int peer = (int)(mp_draw(&state) % (uint64_t)mp_ranks);
+
+        mp_fill(payload, bytes, key);
+        if (i % 2 == 0) {
+            if (asked >= CREDITS / 2)
+                collect(&window[asked % (CREDITS / 2)]);
+            window[asked % (CREDITS / 2)].key = key;
+            AM_OK(ram_request(am, peer, ECHO, &key, 1, payload, bytes, &window[asked % (CREDITS / 2)].r));
+            asked++;
+        } else {
+            const uint64_t args[3] = {key, i / 2, ~(i / 2)};
+
+            AM_OK(ram_request(am, peer, NOTE, args, 3, payload, bytes, NULL));
+            expected += i / 2 % 2 == 0;
+        }
+    }
+    for (unsigned i = asked < CREDITS / 2 ? 0 : asked - CREDITS / 2; i < asked; i++)
+        collect(&window[i % (CREDITS / 2)]);
+    AM_OK(ram_flush(am));
+    CHECK(NULL, noted == expected); /* whose requests are answered has all answers */
+    CHECK(NULL, statistics().outstanding == 0 && statistics().kept == 0);
+    AM_OK(ram_barrier(am));
+}
+
+/* Every note of every rank was handled exactly once. */
+static void all_were_noted(uint64_t messages)
+{
+    uint64_t *all = calloc((size_t)mp_ranks, sizeof(*all)), sum = 0;
+
+    CHECK(NULL, all != NULL);
+    CHECK_OK(NULL, network_allgather(&notes, sizeof(notes), all));
+    for (int i = 0; i < mp_ranks; i++)
+        sum += all[i];
+    CHECK(NULL, sum == (uint64_t)mp_ranks * (messages / 2));
+    free(all);
+}
+
+/* ---- credits, and a bounded number of handlers: rank 0 asks, rank 1 does nothing until it is told to ---- */
+
+static void flood(void)
+{
+    uint64_t i = 0;
+    ram_request_t first;
+
+    AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first)); /* the link is open */
+    AM_OK(ram_wait(am, first, NULL));
+    hear(1); /* it does not poll any more */
+    for (i = 1; i <= CREDITS; i++)
+        AM_OK(ram_request_nb(am, 1, COUNT, &i, 1, NULL, 0, NULL));
+    AM_RC(R_PENDING, ram_request_nb(am, 1, COUNT, &i, 1, NULL, 0, NULL));
+    AM_SAYS("credits");
+    AM_RC(R_PENDING, ram_request_nb(am, 1, COUNT, &i, 1, NULL, 0, &first));
+    CHECK(NULL, statistics().stalls_credit >= 2 && statistics().outstanding >= CREDITS);
+    tell(1);
+    for (; i <= 100; i++)
+        AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL));
+    AM_OK(ram_flush(am));
+}
+
+static void be_flooded(void)
+{
+    int ran;
+
+    while (counted < 1)
+        CHECK(NULL, ram_serve(am, 1, -1) == 1);
+    tell(0);
+    hear(0);
+    CHECK(NULL, ram_poll(am, 3) == 3 && counted == 4);
+    CHECK(NULL, ram_poll(am, 1) == 1 && counted == 5);
+    while (counted < 101) {
+        ran = ram_serve(am, 2, -1);
+        CHECK(NULL, ran >= 0 && ran <= 2);
+    }
+}
+
+/* ---- kept, and answered later ---- */
+
+static void ask_and_wait(void)
+{
+    static char payload[5000];
+    ram_request_t r[KEPT];
+    ram_message_t reply, held;
+
+    for (uint64_t i = 0; i < KEPT; i++) {
+        mp_fill(payload, 100 + i * 500, i);
+        AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, 100 + i * 500, &r[i]));
+        AM_RC(R_PENDING, ram_test(am, r[i], NULL));
+    }
+    for (int i = 0; i < KEPT; i++) {
+        AM_OK(ram_wait(am, r[i], &reply));
+        CHECK(NULL, reply.nargs == 2 && reply.args[0] == (uint64_t)i && reply.args[1] == KEPT - 1 - (uint64_t)i);
+        CHECK(NULL, reply.bytes == (i % 2 == 0 ? REPLY_BYTES - 16 : 0));
+        CHECK(NULL, mp_same(reply.data, reply.bytes, (uint64_t)i));
+        if (i == 0)
+            held = reply; /* its credit is in use for so long */
+        else
+            AM_OK(ram_free(am, &reply));
+    }
+    CHECK(NULL, mp_same(held.data, held.bytes, 0));
+    AM_OK(ram_free(am, &held));
+    AM_RC(-EINVAL, ram_free(am, &held));
+}
+
+static void keep_and_answer(void)
+{
+    while (keeps < KEPT)
+        CHECK(NULL, ram_serve(am, 100, -1) >= 0);
+    for (int i = KEPT; i-- > 0;) { /* the last first; all of their replies fit, whoever holds what */
+        const uint64_t args[2] = {(uint64_t)i, KEPT - 1 - (uint64_t)i};
+        ram_buffer_t b;
+
+        CHECK(NULL, kept[i].args[0] == args[0] && mp_same(kept[i].data, kept[i].bytes, args[0]));
+        if (i % 2 == 0) {
+            AM_OK(ram_reply_alloc(am, &kept[i], REPLY_BYTES - 16, &b));
+            mp_fill(b.data, b.bytes, args[0]);
+            AM_OK(ram_reply_send(am, &kept[i], &b, b.bytes, RAM_RESULT, args, 2));
+        } else {
+            AM_OK(ram_reply(am, &kept[i], RAM_RESULT, args, 2, NULL, 0));
+        }
+    }
+    for (int i = 0; i < KEPT; i++) { /* answered, and still ours */
+        CHECK(NULL, mp_same(kept[i].data, kept[i].bytes, (uint64_t)i));
+        AM_OK(ram_free(am, &kept[i]));
+    }
+}
+
+/* ---- payloads of more than half of the memory, made where they will lie ---- */
+
+static void large(int peer)
+{
+    struct asked a[2];
+    ram_buffer_t b;
+
+    for (uint64_t i = 0; i < 6; i++) {
+        struct asked *at = &a[i % 2];
+
+        if (i >= 2)
+            collect(at);
+        at->key = mp_key(mp_rank, peer, 9, i);
+        AM_OK(ram_request_alloc(am, peer, REQUEST_BYTES * 2 / 3, &b));
+        mp_fill(b.data, b.bytes, at->key);
+        AM_OK(ram_request_send(am, &b, b.bytes - i, SPACE, &at->key, 1, &at->r));
+    }
+    collect(&a[0]);
+    collect(&a[1]);
+    AM_OK(ram_request_alloc(am, peer, 1000, &b));
+    AM_OK(ram_buffer_free(am, &b));
+    AM_RC(-EMSGSIZE, ram_request_alloc(am, peer, REQUEST_BYTES, &b));
+    AM_OK(ram_barrier(am));
+}
+
+/* ---- links that are idle retire ---- */
+
+static void retire_and_return(void)
+{
+    ram_config_t cfg = configuration();
+    uint64_t key = 1;
+    ram_stats_t st;
+
+    cfg.ctx = 1;
+    cfg.idle_ms = 1;
+    AM_OK(ram_init(&am, &cfg));
+    for (uint64_t life = 1; life <= 3; life++) {
+        struct asked a;
+
+        for (int peer = 0; peer < mp_ranks; peer++) {
+            a.key = key++;
+            AM_OK(ram_request(am, peer, ECHO, &a.key, 1, NULL, 0, &a.r));
+            collect(&a);
+        }
+        AM_OK(ram_barrier(am));
+        do { /* mine are retired, and so are all that lead here */
+            CHECK(NULL, ram_serve(am, 100, 1) >= 0);
+            st = statistics();
+        } while (st.links_out > 0 || st.links_in > 0);
+        CHECK(NULL, st.retired == st.opened && st.opened >= life * (uint64_t)mp_ranks && st.failed == 0);
+        CHECK_OK(NULL, network_barrier());
+    }
+    AM_OK(ram_exit(am));
+}
+
+/* A message that is kept keeps its link. */
+static void kept_while_idle(void)
+{
+    ram_config_t cfg = configuration();
+    uint64_t i = 3;
+    char payload[300];
+
+    cfg.ctx = 2;
+    cfg.idle_ms = 1;
+    cfg.max_links = 1;
+    AM_OK(ram_init(&am, &cfg));
+    keeps = 0;
+    mp_fill(payload, sizeof(payload), i);
+    if (mp_rank == 0) {
+        ram_request_t r;
+
+        AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, sizeof(payload), &r));
+        AM_OK(ram_wait(am, r, NULL));
+        for (int turn = 0; turn < 30; turn++)
+            AM_RC(0, ram_serve(am, 1, 2));
+        tell(1);
+    } else if (mp_rank == 1) {
+        while (keeps == 0)
+            CHECK(NULL, ram_serve(am, 1, -1) >= 0);
+        AM_OK(ram_reply(am, &kept[0], RAM_RESULT, NULL, 0, NULL, 0));
+        hear(0);
+        AM_RC(0, ram_poll(am, 1));
+        CHECK(NULL, mp_same(kept[0].data, kept[0].bytes, i));
+        AM_OK(ram_free(am, &kept[0]));
+    }
+    AM_OK(ram_barrier(am));
+    AM_OK(ram_exit(am));
+}
+
+/* ---- contexts that differ ---- */
+
+static void differ(void)
+{
+    ram_handler_t other[HANDLERS];
+    ram_config_t cfg = configuration();
+    ram_request_t r;
+    int rc;
+
+    memcpy(other, handlers, sizeof(other));
+    other[NOTE].name = "another";
+    cfg.ctx = 3;
+    if (mp_rank == 0)
+        cfg.handlers = other;
+    AM_OK(ram_init(&am, &cfg));
+    if (mp_rank == 0) {
+        uint64_t key = 1;
+
+        rc = ram_request(am, 1, ECHO, &key, 1, NULL, 0, &r);
+        if (rc == 0) /* it was on its way before the other one had heard the greeting */
+            rc = ram_wait(am, r, NULL);
+        AM_RC(-EPROTO, rc);
+        CHECK(NULL, statistics().failed == 1 && statistics().links_out == 0);
+        tell(1);
+    } else if (mp_rank == 1) {
+        while (statistics().failed == 0)
+            AM_RC(0, ram_serve(am, 1, 10));
+        AM_SAYS("another");
+        CHECK(NULL, statistics().links_in == 0);
+        hear(0);
+    }
+    AM_OK(ram_exit(am));
+}
+
+int main(int argc, char **argv)
+{
+    ram_config_t cfg = configuration();
+    uint64_t messages;
+
+    mp_begin(argc, argv, 2);
+    messages = (uint64_t)mp_number(argc, argv, 600);
+    AM_OK(ram_init(&am, &cfg));
+    AM_OK(ram_barrier(am));
+    all_with_all(messages);
+    all_were_noted(messages);
+    if (mp_rank == 0)
+        flood();
+    else if (mp_rank == 1)
+        be_flooded();
+    AM_OK(ram_barrier(am));
+    if (mp_rank == 0)
+        ask_and_wait();
+    else if (mp_rank == 1)
+        keep_and_answer();
+    AM_OK(ram_barrier(am));
+    large((mp_rank + 1) % mp_ranks);
+    AM_OK(ram_exit(am));
+    retire_and_return();
+    kept_while_idle();
+    differ();
+    return mp_end();
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active messages to oneself: every call, what it refuses, and who owns a message when. Requests to oneself go through
+ * channels like any other; the handlers run in the calls that wait.
+ */
+#include "pair.h"
+
+#include <ram.h>
+
+enum { CREDITS = 4, REQUEST_BYTES = 1 << 16, REPLY_BYTES = 1000 };
+
+static ram_t am;
+
+#define AM_RC(expected, call) am_expect((expected), (call), #call, __FILE__, __LINE__)
+#define AM_OK(call) AM_RC(0, call)
+
+static void am_expect(int expected, int code, const char *call, const char *file, int line)
+{
+    if (code == expected)
+        return;
+    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code, rstrerror(code), expected,
+                ram_error(am));
+    _fail(file, line);
+}
+
+/* ---- handlers ---- */
+
+enum handler { SUM, COPY, KEEP, SILENT, WRONG, GOT, HANDLERS };
+
+static int silent, got;
+static ram_message_t kept[CREDITS];
+static int keeps;
+static void *kept_reply_data;
+
+static void on_sum(ram_t a, ram_message_t *m, void *arg)
+{
+    uint64_t sum = *(const uint64_t *)arg;
+
+    for (uint32_t i = 0; i < m->nargs; i++)
+        sum += m->args[i];
+    AM_OK(ram_reply(a, m, RAM_RESULT, &sum, 1, NULL, 0));
+}
+
+static void on_copy(ram_t a, ram_message_t *m, void *arg)
+{
+    ram_buffer_t b;
+
+    (void)arg;
+    if (m->nargs == 1) {
+        AM_OK(ram_reply(a, m, (uint32_t)m->args[0], m->args, 1, m->data, m->bytes));
+        return;
+    }
+    AM_OK(ram_reply_alloc(a, m, m->bytes, &b));
+    AM_RC(-EALREADY, ram_reply_alloc(a, m, m->bytes, &b));
+    memcpy(b.data, m->data, m->bytes);
+    AM_OK(ram_reply_send(a, m, &b, m->bytes, RAM_RESULT, NULL, 0));
+    AM_RC(-EINVAL, ram_buffer_free(a, &b));
+}
+
+static void on_keep(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    AM_RC(-EINVAL, ram_keep(a, m, NULL));
+    AM_OK(ram_keep(a, m, &kept[keeps]));
+    AM_RC(-EINVAL, ram_keep(a, m, &kept[keeps]));
+    AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0)); /* the kept one can be answered */
+    keeps++;
+}
+
+static void on_silent(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)a, (void)m, (void)arg;
+    silent++;
+}
+
+/* what a handler may not do, or not so */
+static void on_wrong(ram_t a, ram_message_t *m, void *arg)
+{
+    static char large[REPLY_BYTES + 1];
+    ram_request_t r;
+    ram_buffer_t b;
+
+    (void)arg;
+    AM_RC(-EDEADLK, ram_poll(a, 1));
+    AM_RC(-EDEADLK, ram_serve(a, 1, 0));
+    AM_RC(-EDEADLK, ram_wait(a, 1, NULL));
+    AM_RC(-EDEADLK, ram_flush(a));
+    AM_RC(-EDEADLK, ram_barrier(a));
+    AM_RC(-EDEADLK, ram_exit(a));
+    AM_RC(-EDEADLK, ram_request(a, 0, SILENT, NULL, 0, NULL, 0, &r));
+    AM_RC(-EDEADLK, ram_request_alloc(a, 0, 1, &b));
+    AM_RC(-EMSGSIZE, ram_reply(a, m, RAM_RESULT, NULL, 0, large, REPLY_BYTES + 1));
+    AM_RC(-EMSGSIZE, ram_reply(a, m, RAM_RESULT, m->args, 1, large, REPLY_BYTES - 4));
+    AM_RC(-EMSGSIZE, ram_reply_alloc(a, m, REPLY_BYTES + 1, &b));
+    AM_RC(-EINVAL, ram_reply(a, m, HANDLERS, NULL, 0, NULL, 0));
+    AM_RC(-EINVAL, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 1));
+    AM_RC(-EINVAL, ram_free(a, m));
+    AM_OK(ram_request_nb(a, 0, SILENT, NULL, 0, NULL, 0, NULL)); /* this it may */
+    AM_OK(ram_reply(a, m, RAM_RESULT, NULL, 0, large, REPLY_BYTES));
+    AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0));
+}
+
+/* at the requester, named by a reply */
+static void on_got(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    AM_RC(-EINVAL, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0)); /* a reply is not answered */
+    got++;
+    if (m->bytes == 77) {
+        AM_OK(ram_keep(a, m, &kept[keeps++]));
+        kept_reply_data = m->data;
+    }
+}
+
+static uint64_t hundred = 100;
+static const ram_handler_t handlers[HANDLERS] = {
+    {"sum", on_sum, &hundred},   {"copy", on_copy, NULL},   {"keep", on_keep, NULL},
+    {"silent", on_silent, NULL}, {"wrong", on_wrong, NULL}, {"got", on_got, NULL},
+};
+
+static ram_config_t configuration(void)
+{
+    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+
+    cfg.handlers = handlers;
+    cfg.nhandlers = HANDLERS;
+    cfg.credits = CREDITS;
+    cfg.request_bytes = REQUEST_BYTES;
+    cfg.reply_bytes = REPLY_BYTES;
+    return cfg;
+}
+
+static int open_context(void **state)
+{
+    ram_config_t cfg = configuration();
+
+    (void)state;
+    silent = got = keeps = 0;
+    return ram_init(&am, &cfg);
+}
+
+static int close_context(void **state)
+{
+    (void)state;
+    return ram_exit(am);
+}
+
+static ram_stats_t statistics(void)
+{
+    ram_stats_t st;
+
+    AM_OK(ram_stats(am, &st));
+    return st;
+}
+
+/* ---- tests ---- */
+
+static void test_arguments(void **state)
+{
+    uint64_t args[RAM_ARGS_MAX] = {1, 2, 3, 4, 5, 6, 7, 8}, sum = 100;
+
+    (void)state;
+    for (uint32_t n = 0; n <= RAM_ARGS_MAX; n++) {
+        ram_message_t reply;
+        ram_request_t r;
+
+        sum += n;
+        AM_OK(ram_request(am, 0, SUM, args, n, NULL, 0, &r));
+        AM_OK(ram_wait(am, r, &reply));
+        assert_int_equal(reply.nargs, 1);
+        assert_int_equal(reply.args[0], sum);
+        assert_int_equal(reply.bytes, 0);
+        assert_int_equal(reply.handler, RAM_RESULT);
+        assert_int_equal(reply.peer, 0);
+        AM_OK(ram_free(am, &reply));
+    }
+    assert_int_equal(statistics().requests, RAM_ARGS_MAX + 1);
+    assert_int_equal(statistics().opened, 1);
+    assert_int_equal(statistics().accepted, 1);
+}
+
+/* Payload and arguments of every length around the slot, the padding and the unit. */
+static void test_payloads(void **state)
+{
+    static char payload[REPLY_BYTES];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(payload); i++)
+        payload[i] = (char)(i * 31 + 7);
+    for (size_t bytes = 0; bytes <= REPLY_BYTES - 8; bytes += bytes < 90 ? 1 : 97) {
+        uint64_t result = RAM_RESULT;
+        ram_message_t reply;
+        ram_request_t r;
+
+        AM_OK(ram_request(am, 0, COPY, &result, 1, payload, bytes, &r));
+        AM_OK(ram_wait(am, r, &reply));
+        assert_int_equal(reply.bytes, bytes);
+        assert_memory_equal(reply.data, payload, bytes);
+        assert_int_equal(reply.args[0], RAM_RESULT);
+        AM_OK(ram_free(am, &reply));
+        AM_OK(ram_request(am, 0, COPY, NULL, 0, payload, bytes, &r));
+        AM_OK(ram_wait(am, r, &reply));
+        assert_int_equal(reply.bytes, bytes);
+        if (bytes > 0)
+            assert_memory_equal(reply.data, payload, bytes);
+        AM_OK(ram_free(am, &reply));
+    }
+}
+
+static void test_own_memory(void **state)
+{
+    ram_message_t reply;
+    ram_request_t r;
+    ram_buffer_t b, other;
+
+    (void)state;
+    AM_OK(ram_request_alloc(am, 0, 500, &b));
+    AM_OK(ram_request_alloc(am, 0, 40000, &other));
+    assert_int_equal(statistics().kept, 2);
+    assert_int_equal((uintptr_t)b.data % 64, 0);
+    memset(b.data, 0x3c, 500);
+    AM_RC(-EINVAL, ram_request_send(am, &b, 501, COPY, NULL, 0, &r));
+    AM_OK(ram_request_send(am, &b, 400, COPY, NULL, 0, &r)); /* fewer are allowed */
+    AM_RC(-EINVAL, ram_request_send(am, &b, 400, COPY, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_buffer_free(am, &b));
+    AM_OK(ram_buffer_free(am, &other));
+    AM_RC(-EINVAL, ram_buffer_free(am, &other));
+    AM_OK(ram_wait(am, r, &reply));
+    assert_int_equal(reply.bytes, 400);
+    assert_int_equal(((unsigned char *)reply.data)[399], 0x3c);
+    AM_OK(ram_free(am, &reply));
+    AM_RC(-EMSGSIZE, ram_request_alloc(am, 0, REQUEST_BYTES, &b));
+    AM_RC(-EMSGSIZE, ram_request_alloc(am, 0, SIZE_MAX, &b));
+    assert_int_equal(statistics().kept, 0);
+}
+
+/* All credits in requests that are kept; replies come back in any order; the last thing given back ends each. */
+static void test_kept(void **state)
+{
+    ram_request_t r[CREDITS], more;
+    ram_message_t reply;
+
+    (void)state;
+    for (uint64_t i = 0; i < CREDITS; i++) {
+        AM_OK(ram_request(am, 0, KEEP, &i, 1, "payload", 8, &r[i]));
+        AM_RC(R_PENDING, ram_test(am, r[i], &reply));
+    }
+    AM_RC(R_PENDING, ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more));
+    while (keeps < CREDITS)
+        assert_true(ram_serve(am, 1, -1) == 1);
+    AM_RC(R_PENDING, ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more));
+    assert_int_equal(statistics().outstanding, CREDITS);
+    assert_int_equal(statistics().stalls_credit, 2);
+    AM_OK(ram_reply(am, &kept[2], RAM_RESULT, kept[2].args, 1, kept[2].data, 8));
+    AM_OK(ram_wait(am, r[2], &reply));
+    assert_int_equal(reply.args[0], 2);
+    assert_string_equal(reply.data, "payload");
+    AM_RC(R_PENDING, ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more)); /* the reply has the credit */
+    AM_OK(ram_free(am, &reply));
+    AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, &more)); /* and now it is back */
+    AM_OK(ram_wait(am, more, NULL));
+    assert_string_equal(kept[2].data, "payload"); /* answered, and still here */
+    for (int i = 0; i < CREDITS; i++)
+        AM_OK(ram_free(am, &kept[i])); /* answers the others without a word */
+    AM_RC(-EINVAL, ram_free(am, &kept[0]));
+    for (int i = 0; i < CREDITS; i++)
+        if (i != 2) {
+            AM_OK(ram_wait(am, r[i], &reply));
+            assert_int_equal(reply.nargs + reply.bytes, 0);
+            AM_OK(ram_free(am, &reply));
+            AM_RC(-EINVAL, ram_free(am, &reply));
+        }
+    assert_int_equal(statistics().kept, 0);
+}
+
+/* A reply may name a handler of the requester's, with or without somebody who waits. */
+static void test_reply_handlers(void **state)
+{
+    uint64_t handler = GOT;
+    ram_message_t reply;
+    ram_request_t r;
+    char payload[77] = "seventy-seven";
+
+    (void)state;
+    AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, 20, &r));
+    AM_OK(ram_wait(am, r, &reply));
+    assert_int_equal(got, 1);
+    assert_int_equal(reply.bytes + reply.nargs, 0);
+    AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, 20, NULL));
+    AM_OK(ram_flush(am));
+    assert_int_equal(got, 2);
+    for (int waited = 0; waited < 2; waited++) {
+        keeps = 0;
+        AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, sizeof(payload), waited ? &r : NULL));
+        AM_OK(waited ? ram_wait(am, r, NULL) : ram_flush(am));
+        assert_int_equal(keeps, 1);
+        assert_ptr_equal(kept[0].data, kept_reply_data);
+        for (int i = 0; i < CREDITS - 1; i++)
+            AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+        AM_RC(R_PENDING, ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+        AM_OK(ram_flush(am));
+        assert_string_equal(kept[0].data, "seventy-seven");
+        AM_OK(ram_free(am, &kept[0]));
+        for (int i = 0; i < CREDITS; i++)
+            AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+        AM_OK(ram_flush(am));
+    }
+    assert_int_equal(statistics().outstanding, 0);
+}
+
+static void test_in_a_handler(void **state)
+{
+    uint64_t arg = 0;
+    ram_message_t reply;
+    ram_request_t r;
+
+    (void)state;
+    AM_OK(ram_request(am, 0, WRONG, &arg, 1, NULL, 0, &r));
+    AM_OK(ram_wait(am, r, &reply));
+    assert_int_equal(reply.bytes, REPLY_BYTES);
+    AM_OK(ram_free(am, &reply));
+    AM_OK(ram_flush(am));
+    assert_int_equal(silent, 1);
+}
+
+/* Many that nobody waits for: the credits come back by themselves. */
+static void test_one_way(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 1000; i++)
+        AM_OK(ram_request(am, 0, SILENT, NULL, 0, "x", i % 60 == 0 ? 0 : 1, NULL));
+    AM_OK(ram_flush(am));
+    assert_int_equal(silent, 1000);
+    AM_OK(ram_barrier(am));
+    AM_OK(ram_barrier(am));
+}
+
+static void test_refused(void **state)
+{
+    uint64_t args[9] = {0};
+    ram_message_t reply;
+    ram_request_t r;
+    ram_stats_t st;
+
+    (void)state;
+    AM_RC(-EINVAL, ram_request(am, 1, SUM, NULL, 0, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_request(am, -1, SUM, NULL, 0, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_request(am, 0, HANDLERS, NULL, 0, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_request(am, 0, RAM_RESULT, NULL, 0, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, args, 9, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 1, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 0, NULL, 1, &r));
+    AM_RC(-EMSGSIZE, ram_request(am, 0, SUM, NULL, 0, args, REQUEST_BYTES + 1, &r));
+    AM_RC(-EMSGSIZE, ram_request(am, 0, SUM, NULL, 0, args, SIZE_MAX, &r));
+    AM_RC(-EINVAL, ram_request(NULL, 0, SUM, NULL, 0, NULL, 0, &r));
+    AM_RC(-EINVAL, ram_wait(am, 0, &reply));
+    AM_RC(-EINVAL, ram_wait(am, UINT64_MAX, &reply));
+    AM_RC(-EINVAL, ram_test(am, 1, &reply));
+    AM_RC(-EINVAL, ram_test(NULL, 1, &reply));
+    AM_RC(-EINVAL, ram_poll(am, 0));
+    AM_RC(-EINVAL, ram_poll(NULL, 1));
+    AM_RC(-EINVAL, ram_serve(am, 1, -2));
+    AM_RC(0, ram_serve(am, 1, 1));
+    AM_RC(0, ram_poll(am, 1));
+    AM_RC(-EINVAL, ram_stats(am, NULL));
+    AM_RC(-EINVAL, ram_stats(NULL, &st));
+    AM_RC(-EINVAL, ram_reply(am, NULL, RAM_RESULT, NULL, 0, NULL, 0));
+    AM_RC(-EINVAL, ram_exit(NULL));
+    assert_int_equal(statistics().opened, 0); /* nothing of all that has opened a link */
+}
+
+static void refuse(ram_config_t cfg, const char *words)
+{
+    ram_t none = NULL;
+
+    AM_RC(-EINVAL, ram_init(&none, &cfg));
+    assert_null(none);
+    assert_non_null(strstr(ram_error(NULL), words));
+}
+
+static void test_configuration(void **state)
+{
+    ram_handler_t bad[1] = {{"bad", NULL, NULL}};
+    ram_config_t cfg;
+
+    (void)state;
+#define REFUSE(field, value, words)                                                                                    \
+    cfg = configuration();                                                                                             \
+    cfg.field = (value);                                                                                               \
+    refuse(cfg, words)
+    REFUSE(version, 7, "version");
+    REFUSE(ctx, 4096, "ctx");
+    REFUSE(credits, 251, "credits");
+    REFUSE(request_bytes, 16383, "request_bytes");
+    REFUSE(reply_bytes, 255, "reply_bytes");
+    REFUSE(reply_bytes, (1 << 20) + 1, "reply_bytes");
+    REFUSE(nhandlers, 256, "nhandlers");
+    REFUSE(handlers, NULL, "handlers");
+    REFUSE(timeout_ms, -3, "timeout_ms");
+    REFUSE(idle_ms, -2, "idle_ms");
+    cfg = configuration();
+    cfg.handlers = bad;
+    cfg.nhandlers = 1;
+    refuse(cfg, "handler 0");
+    bad[0] = (ram_handler_t){"a name that has more than 31 bytes", on_silent, NULL};
+    refuse(cfg, "31 bytes");
+    AM_RC(-EINVAL, ram_init(NULL, &cfg));
+    AM_RC(-EINVAL, ram_init(&am, NULL));
+}
+
+/* Links that are idle are closed, and opened again. */
+static void test_retire(void **state)
+{
+    ram_config_t cfg = configuration();
+    ram_request_t r;
+
+    (void)state;
+    cfg.ctx = 9;
+    cfg.idle_ms = 1;
+    AM_OK(ram_init(&am, &cfg));
+    for (uint64_t life = 1; life <= 3; life++) {
+        AM_OK(ram_request(am, 0, SUM, &life, 1, NULL, 0, &r));
+        AM_OK(ram_wait(am, r, NULL));
+        while (statistics().links_out > 0 || statistics().links_in > 0)
+            AM_RC(0, ram_serve(am, 1, 1));
+        assert_int_equal(statistics().retired, life);
+        assert_int_equal(statistics().failed, 0);
+    }
+    AM_OK(ram_exit(am));
+}
+
+/* A context ends with everything outstanding, kept and unsent; another one with its number begins. */
+static void test_abandoned(void **state)
+{
+    ram_config_t cfg = configuration();
+    ram_request_t r;
+    ram_buffer_t b;
+
+    cfg.ctx = 10;
+    for (int life = 0; life < 3; life++) {
+        AM_OK(open_context(state));
+        AM_OK(ram_exit(am));
+        keeps = 0;
+        AM_OK(ram_init(&am, &cfg));
+        AM_OK(ram_request(am, 0, KEEP, NULL, 0, "kept", 5, &r));
+        while (keeps == 0)
+            assert_true(ram_serve(am, 1, -1) >= 0);
+        AM_OK(ram_request_alloc(am, 0, 3000, &b));
+        AM_OK(ram_request(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+        AM_OK(ram_exit(am));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_arguments, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_payloads, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_own_memory, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_kept, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_reply_handlers, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_in_a_handler, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_one_way, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_refused, open_context, close_context),
+        cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_retire),
+        cmocka_unit_test(test_abandoned),
+    };
+    ram_config_t cfg = configuration();
+    int rc;
+
+    if (ram_init(&am, &cfg) != -ENOTCONN || rinit(NULL, NULL) != R_SUCCESS)
+        return 1;
+    rc = cmocka_run_group_tests(tests, NULL, NULL);
+    return rexit() == R_SUCCESS ? rc : 1;
+}
