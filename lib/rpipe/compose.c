@@ -257,13 +257,6 @@ int compose_set_timeout(struct compose *c, const char *call, int ms)
     return 0;
 }
 
-rch_t compose_pipe(struct compose *c, int place)
-{
-    if (place < 0 || place >= c->n || !compose_is_open(&c->part[place]))
-        return NULL;
-    return c->part[place].ch;
-}
-
 int compose_place(const struct compose *c, int rank)
 {
     int i;

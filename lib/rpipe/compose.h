@@ -57,7 +57,6 @@ int compose_close(struct compose *c, const char *call); /* frees the object in a
 int compose_wait(struct compose *c, const char *call);  /* until every live part is joined */
 int compose_set_timeout(struct compose *c, const char *call, int ms);
 
-rch_t compose_pipe(struct compose *c, int place); /* NULL: there is no such place, or the user has closed it */
 int compose_place(const struct compose *c, int rank);
 
 /* `rc` came from the part at `place`, and is about the partner, who is out of it: told once. Returns rc. */
@@ -72,6 +71,14 @@ static inline bool compose_is_open(const struct compose_part *p)
 {
     return p->ch->whose == p->whose &&
            (atomic_load_explicit(&p->ch->notice, memory_order_relaxed) & NOTICE_CLOSED) == 0;
+}
+
+/* NULL: there is no such place, or the user has closed it */
+static inline rch_t compose_pipe(const struct compose *c, int place)
+{
+    if (UNLIKELY(place < 0 || place >= c->n || !compose_is_open(&c->part[place])))
+        return NULL;
+    return c->part[place].ch;
 }
 
 /* Is an error of the part about the partner? Else it is about what the caller wants or holds, and the part is as good as before. */

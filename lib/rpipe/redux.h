@@ -7,9 +7,13 @@
 
 #include "rpipe/compose.h"
 
-/* Places, linked by rpipe_redux.next. Every part that is not gone is in one of the two; some that are gone still are. */
-struct redux_queue {
-    int first, last, n;
+/*
+ * Places in a ring, linked by rpipe_redux.next, so that a turn is one store. Every part that is not gone is in one of the two
+ * rings; some that are gone still are.
+ */
+struct redux_ring {
+    int before; /* the first one; that is, the last */
+    int n;
 };
 
 /* A reduction that has begun, and has not got a message from everybody yet. */
@@ -26,10 +30,10 @@ struct redux_round {
 
 struct rpipe_redux {
     struct compose c;
-    struct redux_queue busy; /* gave a message when they were looked at last; in turn */
-    struct redux_queue idle; /* did not; who has waited longest is first */
-    int taken;               /* messages from the busy since the idle were looked at */
-    int due;                 /* idle ones to be looked at now */
+    struct redux_ring busy; /* gave a message when they were looked at last; in turn */
+    struct redux_ring idle; /* did not; who has waited longest is first */
+    int taken;              /* messages from the busy since the idle were looked at */
+    int due;                /* idle ones to be looked at now */
     struct redux_round round;
     int *next, *todo, *ready; /* n of each */
     rch_t *ends;              /* for rpipe_poll */

@@ -5,7 +5,7 @@
  */
 #include "fan.h"
 
-enum { N = 5, SLOTS = 16 };
+enum { N = 5, SLOTS = 32 };
 
 struct fan {
     rredux_t rx;
@@ -16,7 +16,7 @@ struct fan {
 
 static void fan_open(struct fan *f, rdma_op_t op, int n)
 {
-    rmalloc_config_t cfg = fan_config(op, 8192, n);
+    rmalloc_config_t cfg = fan_config(op, 16384, n);
 
     *f = (struct fan){.n = n};
     cfg.slots = SLOTS;
@@ -96,7 +96,7 @@ static void test_in_turn(void **state)
     fan_close(f.writer, N);
 }
 
-/* no message that lies in its pipe waits for more than 2n + 8 of others, whatever the others do */
+/* no message that lies in its pipe waits for more than 2n + 16 of others, whatever the others do */
 static void test_nobody_starves(void **state)
 {
     for (int n = 1; n <= FAN_MOST; n += 5) {
@@ -122,7 +122,7 @@ static void test_nobody_starves(void **state)
             for (int i = 0; i < n; i++) {
                 waited[i] = i != place && f.sent[i] > f.got[i] ? waited[i] + 1 : 0;
                 most = waited[i] > most ? waited[i] : most;
-                if (waited[i] > 2 * (uint64_t)n + 8)
+                if (waited[i] > 2 * (uint64_t)n + 16)
                     fail_msg("%d writers: writer %d has waited for %d messages of others", n, i, (int)waited[i]);
             }
         }
@@ -144,11 +144,11 @@ static void test_idle_one(void **state)
             send(&f, 0);
             (void)receive(&f);
         }
-        for (k = 0; k < 14; k++)
+        for (k = 0; k < 30; k++)
             send(&f, 0);
         send(&f, 2);
         for (k = 0; receive(&f) != 2; k++)
-            assert_true(k < 14);
+            assert_true(k < 2 * 3 + 16);
         while (f.got[0] < f.sent[0])
             (void)receive(&f);
     }

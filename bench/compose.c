@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compose: what a pipe made of pipes costs: messages per second of one plain pipe, of a redux of all writers, and of a scatter to
+ * all readers, in turns in one run, and their ratios (medians).
+ *
+ *     mpirun -n 4 compose [BYTES [MESSAGES [ROUNDS]]]
+ *
+ * The plain pipe is from rank 1 to rank 0; the redux from ranks 1, 2 ... to rank 0, with as many messages altogether; the
+ * scatter from rank 0 to them. Time is the reader's, or for the scatter the writer's until all have confirmed their last one.
+ */
+#include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ROUNDS_MOST 101
+
+enum what { PIPE, REDUX, SCATTER, WHATS };
+
+static int rank, ranks;
+static size_t bytes = 8;
+static long messages = 1000000, rounds = 9;
+
+static void must(int rc, const char *what)
+{
+    if (rc == R_SUCCESS)
+        return;
+    fprintf(stderr, "compose: rank %d: %s: %s; %s\n", rank, what, rstrerror(rc), rpipe_error(NULL));
+    network_abort(1);
+}
+#define MUST(call) must((call), #call)
+
+static double now(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+static rmalloc_config_t config(uint32_t ctx, int peer, bool writer)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = RDMA_PUT;
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = writer;
+    cfg.allocator.alloc_size = (bytes + 64) * 128;
+    cfg.ctx = ctx;
+    return cfg;
+}
+
+static void write_messages(rch_t ch, long n)
+{
+    for (long i = 0; i < n; i++) {
+        raddr_t d = rmalloc(ch, bytes);
+
+        if (d == ADDR_NULL)
+            must(-errno, "rmalloc");
+        if (bytes >= sizeof(i))
+            memcpy(rmem(ch, d), &i, sizeof(i));
+        MUST(rwrite(ch, d));
+    }
+}
+
+static void read_messages(rch_t ch, long n)
+{
+    raddr_t d;
+
+    for (long i = 0; i < n; i++) {
+        MUST(rread(ch, &d, NULL));
+        MUST(rfree(ch, d));
+    }
+}
+
+struct ends {
+    rch_t pipe, up, down; /* up: to the redux; down: from the scatter */
+    rredux_t redux;
+    rch_t *part; /* of the redux: they stay the same */
+    rscatter_t scatter;
+};
+
+static void open_all(struct ends *e, const int *others)
+{
+    rmalloc_config_t cfg = config(0, 1 - rank, rank == 1);
+
+    if (rank <= 1)
+        MUST(rpipe(&e->pipe, &cfg));
+    cfg = config(1, 0, true);
+    if (rank == 0)
+        MUST(rredux(&e->redux, &cfg, others, ranks - 1));
+    else
+        MUST(rpipe(&e->up, &cfg));
+    cfg = config(2, 0, false);
+    if (rank == 0)
+        MUST(rscatter(&e->scatter, &cfg, others, ranks - 1));
+    else
+        MUST(rpipe(&e->down, &cfg));
+}
+
+static void read_redux(const struct ends *e)
+{
+    raddr_t d;
+    int place;
+
+    for (long i = 0; i < messages; i++) {
+        MUST(rredux_read(e->redux, &place, &d, NULL));
+        MUST(rfree(e->part[place], d));
+    }
+}
+
+static void write_scatter(const struct ends *e)
+{
+    raddr_t d;
+    int place;
+
+    for (long i = 0; i < messages; i++) {
+        MUST(rscatter_alloc(e->scatter, RSCATTER_NEXT, bytes, &place, &d));
+        if (bytes >= sizeof(i))
+            memcpy(rmem(rscatter_pipe(e->scatter, place), d), &i, sizeof(i));
+        MUST(rscatter_write(e->scatter, place, d));
+    }
+}
+
+/* messages per second, at rank 0 */
+static double measure(const struct ends *e, enum what what)
+{
+    double begun;
+
+    MUST(network_barrier());
+    begun = now();
+    if (what == PIPE && rank == 0)
+        read_messages(e->pipe, messages);
+    else if (what == PIPE && rank == 1)
+        write_messages(e->pipe, messages);
+    else if (what == REDUX && rank == 0)
+        read_redux(e);
+    else if (what == REDUX)
+        write_messages(e->up, messages / (ranks - 1));
+    else if (what == SCATTER && rank == 0)
+        write_scatter(e);
+    else if (what == SCATTER)
+        read_messages(e->down, messages / (ranks - 1));
+    if (what == SCATTER)
+        MUST(network_barrier());
+    return (double)messages / (now() - begun);
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+int main(int argc, char **argv)
+{
+    static double rate[WHATS][ROUNDS_MOST];
+    static const char *const name[] = {"one plain pipe", "redux", "scatter, in turn"};
+    struct ends e = {0};
+    int *others;
+
+    bytes = argc > 1 ? (size_t)strtoul(argv[1], NULL, 0) : bytes;
+    messages = argc > 2 ? strtol(argv[2], NULL, 0) : messages;
+    rounds = argc > 3 ? strtol(argv[3], NULL, 0) : rounds;
+    MUST(rinit(&rank, &ranks));
+    if (ranks < 2 || messages < 1 || rounds < 1 || rounds > ROUNDS_MOST) {
+        fprintf(stderr, "compose: wants 2 processes or more, 1 message or more, 1 to %d rounds\n", ROUNDS_MOST);
+        network_abort(1);
+    }
+    messages += (ranks - 1 - messages % (ranks - 1)) % (ranks - 1); /* the same for all */
+    others = malloc((size_t)ranks * sizeof(*others));
+    if (others == NULL)
+        must(-ENOMEM, "malloc");
+    for (int i = 0; i + 1 < ranks; i++)
+        others[i] = i + 1;
+    e.part = malloc((size_t)ranks * sizeof(*e.part));
+    if (e.part == NULL)
+        must(-ENOMEM, "malloc");
+    open_all(&e, others);
+    for (int i = 0; rank == 0 && i + 1 < ranks; i++)
+        e.part[i] = rredux_pipe(e.redux, i);
+    for (long r = -1; r < rounds; r++) /* the first one warms up */
+        for (enum what what = PIPE; what < WHATS; what++)
+            rate[what][r < 0 ? 0 : r] = measure(&e, what);
+    if (rank == 0) {
+        printf("%d writers or readers, %zu bytes, %ld messages, median of %ld rounds\n", ranks - 1, bytes, messages,
+               rounds);
+        for (enum what what = PIPE; what < WHATS; what++) {
+            qsort(rate[what], (size_t)rounds, sizeof(double), ascending);
+            printf("%-18s %8.3f M messages/s   ratio to the pipe %.2f\n", name[what], rate[what][rounds / 2] / 1e6,
+                   rate[what][rounds / 2] / rate[PIPE][rounds / 2]);
+        }
+    }
+    free(others);
+    free(e.part);
+    MUST(rexit());
+    return 0;
+}
