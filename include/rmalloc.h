@@ -53,7 +53,8 @@ typedef struct rmalloc_allocator_config {
     ratomic_op_t atomic_type;      /* for RDMA_ATOMIC */
     uint64_t seed;                 /* for RANDOM_FIT */
     uint64_t max_alloc_size;       /* bytes that the heap may grow to when it stays full; 0: it does not grow */
-    uint64_t reserved[3];
+    rch_t cells_of; /* RDMA_ATOMIC, passive end: the same cells as this open passive end; NULL: its own */
+    uint64_t reserved[2];
 } rmalloc_allocator_config_t;
 
 typedef struct rmalloc_thresholds {
@@ -89,7 +90,7 @@ typedef struct rmalloc_config {
 /* clang-format off */
 #define RMALLOC_CONFIG_DEFAULT                                                                                         \
     {   RMALLOC_CONFIG_VERSION, 0,                                                                                     \
-        { RDMA_PUT, -1, false, NEXT_FIT, 64, 0, RATOMIC_XOR, 0, 0, { 0, 0, 0 } },                                      \
+        { RDMA_PUT, -1, false, NEXT_FIT, 64, 0, RATOMIC_XOR, 0, 0, NULL, { 0, 0 } },                                      \
         NET_SYNC_BLOCKS, RPIPE_TIMEOUT_AUTO, -1.0, 0, 0, 0, false, false, NULL,                                        \
         { UINT32_MAX, 0, 0, 0, { 0, 0, 0 } },                                                                          \
         0, 0, { 0, 0, 0, 0, 0, 0, 0 } }

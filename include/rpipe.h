@@ -41,6 +41,11 @@ void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size);
 int rpipe_flush(rch_t ch); /* every rwrite so far is visible to the reader */
 int rpipe_progress(void);  /* never needed for correctness */
 
+/* ---- cells of an ATOMIC pipe, counted from 0 ---- */
+
+/* old may be NULL: fire and forget, rflush completes. RATOMIC_CAS stores operand where the cell holds compare. */
+int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old);
+
 /* ---- waiting on many ---- */
 
 /* a descriptor for poll(2), epoll(7): readable when rread would not wait; it stays the library's */
@@ -105,7 +110,8 @@ typedef struct rpipe_transport {
     uint64_t flushes;
     uint64_t refused;      /* times that its queues were full */
     uint64_t credit_reads; /* of the gets: for credits */
-    uint64_t reserved[7];
+    char cells[16];        /* of an ATOMIC pipe: how they are operated on: "cpu", "device", "service" */
+    uint64_t reserved[5];
 } rpipe_transport_t;
 
 int rpipe_transport(rch_t ch, rpipe_transport_t *transport);
@@ -228,6 +234,10 @@ static inline int rwrite_nb(rch_t ch, raddr_t d) { return rpipe_write_nb(ch, d);
 static inline int rread(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read(ch, d, size); }
 static inline int rread_nb(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read_nb(ch, d, size); }
 static inline void *rread_mem(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read_mem(ch, d, size); }
+static inline int ratomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old)
+{
+    return rpipe_atomic(ch, op, cell, operand, compare, old);
+}
 static inline int rflush(rch_t ch) { return rpipe_flush(ch); }
 static inline int rprogress(void) { return rpipe_progress(); }
 static inline uint32_t network_rank(void) { return rpipe_network_rank(); }

@@ -153,6 +153,9 @@ struct btl_ops {
     int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
                  char *why, size_t why_bytes);
     void (*free)(struct btl *btl, struct btl_piece *piece); /* the peer does not reach for it any more */
+    /* A piece with BTL_PEER_ATOMICS for one more peer, until it is freed: the key for him. */
+    int (*share)(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+                 size_t why_bytes);
     /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
     int (*adopt)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
                  char *why, size_t why_bytes);

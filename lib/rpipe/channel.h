@@ -47,6 +47,7 @@ enum notice {
         0x1000, /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
                               writer that dies after its first message has not taken along what the reader needs to read it */
     NOTICE_NET = 0x4000,   /* the other side's memory is not mapped here: every call takes the slow path (net.h) */
+    NOTICE_CELLS = 0x8000, /* an ATOMIC pipe: cells, no messages (cells.h) */
     NOTICE_GROWN = 0x2000, /* writer: an answer about growth is there; the writer's own calls clear it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
@@ -124,6 +125,7 @@ struct rch {
     pthread_mutex_t mutex;     /* thread_sync */
 
     struct growth *growth; /* grow.c; NULL: the heap does not grow */
+    struct cells *cells;   /* cells.h; NULL: a pipe of messages */
     struct net *net;       /* net.h; NULL: the other side's memory is mapped */
 
     struct store_end end;
@@ -199,7 +201,9 @@ enum message {
     MESSAGE_BTL,
     MESSAGE_GROW,
     MESSAGE_GROWN,
-    MESSAGE_KICK
+    MESSAGE_KICK,
+    MESSAGE_ATOMIC,
+    MESSAGE_ATOMIC_DONE
 };
 
 /* ---- common.c: what every slow path needs ---- */
@@ -222,7 +226,7 @@ int channel_once(struct rch *ch, attempt try, void *arguments);
 
 static inline _Atomic uint32_t *own_wake_word(struct rch *ch, uint32_t notice)
 {
-    if ((notice & NOTICE_JOINED) == 0)
+    if ((notice & NOTICE_JOINED) == 0 || ch->ring == NULL)
         return &ch->own_wake;
     return (notice & NOTICE_WRITER) != 0 ? &ch->ring->control.writer_wake : &ch->ring->control.reader_wake;
 }

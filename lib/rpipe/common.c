@@ -42,6 +42,8 @@ int channel_refuses(struct rch *ch, const char *call, enum side side)
         error_set("%s: this channel has been closed", call);
         return -ENOTCONN;
     }
+    if (side != 0 && (notice & NOTICE_CELLS) != 0)
+        return fail(ch, -EBADF, "%s is for pipes of messages: this one has cells (RDMA_ATOMIC), see ratomic", call);
     if (side != 0 && (notice & (uint32_t)side) == 0)
         return fail(ch, -EBADF, "%s is for the %s, this end is the %s", call, side == SIDE_WRITER ? "writer" : "reader",
                     side == SIDE_WRITER ? "reader" : "writer");

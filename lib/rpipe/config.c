@@ -10,6 +10,7 @@
 #define UNIT_MOST (1u << 20)
 #define UNITS_MOST (UINT64_C(1) << 31)
 #define DESCRIPTORS_DEFAULT 1000000u
+#define CELLS_BYTES_MOST (UINT64_C(1) << 34)
 #define QUEUE_MOST (1u << 24)
 #define QUEUE_TAGS_DEFAULT 65536u
 #define SLOTS_LEAST 2u
@@ -19,7 +20,7 @@ static bool power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
 enum side config_side(const rmalloc_config_t *cfg)
 {
-    return cfg->allocator.rdma_active == (cfg->allocator.op == RDMA_PUT) ? SIDE_WRITER : SIDE_READER;
+    return cfg->allocator.rdma_active == (cfg->allocator.op != RDMA_GET) ? SIDE_WRITER : SIDE_READER;
 }
 
 const char *config_op_name(int op)
@@ -43,18 +44,39 @@ const char *config_sync_name(int sync)
     return sync >= 0 && sync < 3 ? name[sync] : "an unknown sync mode";
 }
 
+/* Of an ATOMIC pipe nothing counts but how many cells it has, and whose. */
+static int settle_cells(rmalloc_allocator_config_t *a, char *why, size_t why_bytes)
+{
+    if (a->alloc_size == 0 || a->alloc_size % sizeof(uint64_t) != 0 || a->alloc_size > CELLS_BYTES_MOST) {
+        snprintf(why, why_bytes,
+                 "allocator.alloc_size is %llu; cells are of 8 bytes: a multiple of 8, at least one, at most %llu",
+                 (unsigned long long)a->alloc_size, (unsigned long long)CELLS_BYTES_MOST);
+        return -EINVAL;
+    }
+    if (a->rdma_active && a->cells_of != NULL) {
+        snprintf(why, why_bytes, "allocator.cells_of is for the passive end, whose memory the cells lie in");
+        return -EINVAL;
+    }
+    a->algorithm = NEXT_FIT;
+    a->unit_size = sizeof(uint64_t);
+    a->max_alloc_size = 0;
+    return 0;
+}
+
 static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t why_bytes)
 {
     if (a->peer < 0 || a->peer >= ranks) {
         snprintf(why, why_bytes, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer, ranks - 1);
         return -EINVAL;
     }
-    if (a->op == RDMA_ATOMIC) {
-        snprintf(why, why_bytes, "RDMA_ATOMIC is not in this version; RDMA_PUT and RDMA_GET are");
-        return -ENOTSUP;
+    if (a->op != RDMA_PUT && a->op != RDMA_GET && a->op != RDMA_ATOMIC) {
+        snprintf(why, why_bytes, "allocator.op is %d; it must be RDMA_PUT, RDMA_GET or RDMA_ATOMIC", (int)a->op);
+        return -EINVAL;
     }
-    if (a->op != RDMA_PUT && a->op != RDMA_GET) {
-        snprintf(why, why_bytes, "allocator.op is %d; it must be RDMA_PUT or RDMA_GET", (int)a->op);
+    if (a->op == RDMA_ATOMIC)
+        return settle_cells(a, why, why_bytes);
+    if (a->cells_of != NULL) {
+        snprintf(why, why_bytes, "allocator.cells_of is for pipes with op RDMA_ATOMIC");
         return -EINVAL;
     }
     if (!power_of_two(a->unit_size) || a->unit_size > UNIT_MOST) {
@@ -133,6 +155,8 @@ int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ra
     rc = settle_allocator(&c.allocator, ranks, why, why_bytes);
     if (rc != 0)
         return rc;
+    if (c.allocator.op == RDMA_ATOMIC)
+        c.sync = NET_SYNC_BLOCKS; /* nothing is given back */
     rc = settle_sync(&c, why, why_bytes);
     if (rc != 0)
         return rc;

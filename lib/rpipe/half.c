@@ -7,6 +7,7 @@
  */
 #include "rpipe/half.h"
 
+#include "rpipe/cells.h"
 #include "rpipe/grow.h"
 #include "rpipe/net.h"
 
@@ -26,8 +27,8 @@ struct half {
     uint64_t alloc_size;
     char btl[BTL_NAME_MAX];
     struct btl_key ring, credit, heap, reverse;
-    uint64_t max_alloc_size, reserved;
-    struct btl_address address; /* of the line, where the backend has lines */
+    uint64_t max_alloc_size, cells; /* enum cells_way: of the passive end of an ATOMIC pipe */
+    struct btl_address address;     /* of the line, where the backend has lines */
 };
 static_assert(sizeof(struct half) == HALF_BYTES, "on the wire");
 static_assert(offsetof(struct half, side) == 16, "what half_identify reads stays where it is in every version");
@@ -101,6 +102,8 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
 
     if (rc != 0)
         return rc;
+    if (ch->cfg.allocator.op == RDMA_ATOMIC)
+        return cells_open(ch, why, why_bytes);
     if (owns_heap(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece,
                             why, why_bytes);
@@ -155,6 +158,8 @@ void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES])
 
     if (ch->net != NULL)
         h.address = ch->net->address;
+    if (ch->cells != NULL)
+        h.cells = ch->cells->way;
     strncpy(h.btl, ch->ops->name, sizeof(h.btl) - 1);
     memcpy(blob, &h, sizeof(h));
 }
@@ -222,11 +227,25 @@ static int compare(const struct rch *ch, const struct half *h, char *why, size_t
     return rc;
 }
 
+static int attach_cells(struct rch *ch, const struct half *h, char *why, size_t why_bytes)
+{
+    int rc = 0;
+
+    if (config_side(&ch->cfg) == SIDE_READER)
+        return 0;
+    if (h->cells != CELLS_SERVICE)
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, half_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, &ch->heap_remote,
+                             why, why_bytes);
+    return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, why, why_bytes) : rc;
+}
+
 static int attach_all(struct rch *ch, const struct half *h, char *why, size_t why_bytes)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc = 0;
 
+    if (ch->cells != NULL)
+        return attach_cells(ch, h, why, why_bytes);
     if (!owns_heap(ch))
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, half_heap_bytes(&ch->cfg),
                              writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
@@ -260,14 +279,16 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
         rc = attach_all(ch, &h, why, why_bytes);
     if (rc == 0 && ch->net != NULL)
         rc = ch->ops->line_connect(ch->net->line, &h.address, why, why_bytes);
-    if (rc == 0 && config_side(&ch->cfg) == SIDE_WRITER) {
+    if (rc != 0 || ch->cells != NULL)
+        return rc;
+    if (config_side(&ch->cfg) == SIDE_WRITER) {
         if (!owns_heap(ch))
             rc = make_heap(ch, ch->net != NULL ? ch->net->heap.base : ch->heap_remote.base, why, why_bytes);
         if (rc == 0) {
             ch->ring = ch->net != NULL ? ch->net->ring.base : ch->ring_remote.base;
             ch->credit = ch->net != NULL ? ch->net->credit.base : ch->credit_remote.base;
         }
-    } else if (rc == 0) {
+    } else {
         ch->r.reverse = ch->net != NULL ? ch->net->reverse.base : ch->reverse_remote.base;
         if (!owns_heap(ch))
             ch->r.heap_base = ch->net != NULL ? ch->net->heap.base : ch->heap_remote.base;
@@ -291,6 +312,7 @@ void half_release(struct rch *ch)
 {
     if (config_side(&ch->cfg) == SIDE_WRITER && ch->w.heap != NULL)
         heap_destroy(ch->w.heap);
+    cells_release(ch);
     if (config_side(&ch->cfg) == SIDE_WRITER)
         credit_close(ch);
     if (config_side(&ch->cfg) == SIDE_READER)

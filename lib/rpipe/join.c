@@ -11,6 +11,7 @@
  *   - a bye for an incarnation that is not open yet is answered at once, and that incarnation ("late") touches nothing.
  */
 #include "rpipe/channel.h"
+#include "rpipe/cells.h"
 #include "rpipe/grow.h"
 #include "rpipe/half.h"
 #include "rpipe/net.h"
@@ -181,7 +182,7 @@ int join_open(struct rch *ch)
     store_register(m, &ch->end);
     atomic_store_explicit(&ch->notice,
                           side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) | (ch->checked ? NOTICE_CHECKED : 0u) |
-                              (ch->net != NULL ? NOTICE_NET : 0u),
+                              (ch->net != NULL ? NOTICE_NET : 0u) | (ch->cells != NULL ? NOTICE_CELLS : 0u),
                           memory_order_release);
     half_make(ch, blob);
     half = store_find_half(m, ch->end.incarnation);
@@ -217,12 +218,17 @@ int join_open(struct rch *ch)
 static void release_if_done(struct rch *ch)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
+    struct rch *master;
 
-    if ((notice & NOTICE_CLOSED) == 0 || (notice & (NOTICE_BYE | NOTICE_DEAD | NOTICE_LEFT)) == 0 || ch->users > 0)
+    if ((notice & NOTICE_CLOSED) == 0 || (notice & (NOTICE_BYE | NOTICE_DEAD | NOTICE_LEFT)) == 0 || ch->users > 0 ||
+        cells_are_shared(ch))
         return;
+    master = cells_master(ch);
     store_unregister(&ch->end);
     half_release(ch);
     ends_put(ch);
+    if (master != NULL)
+        release_if_done(master); /* which may have waited for this */
 }
 
 void join_release_locked(struct rch *ch)
@@ -408,6 +414,24 @@ static void hear_growth(int from, uint32_t type, const void *body, size_t bytes)
         grow_hear_answer(ch, body);
 }
 
+static void hear_cells(int from, uint32_t type, const void *body, size_t bytes)
+{
+    uint32_t ctx, incarnation, side;
+    struct rch *ch;
+
+    if (!cells_identify(body, bytes, &ctx, &incarnation, &side)) {
+        log_warn("rank %d speaks of cells in a way that this version does not understand", from);
+        return;
+    }
+    ch = open_end(store_meeting(from, other((enum side)side), ctx, false), incarnation);
+    if (ch == NULL || is_closed(ch))
+        return;
+    if (type == MESSAGE_ATOMIC)
+        cells_hear_request(ch, body);
+    else
+        cells_hear_answer(ch, body);
+}
+
 void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
     size_t least = type == MESSAGE_FAIL ? sizeof(struct note) : offsetof(struct note, reason);
@@ -424,6 +448,8 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
         hear_half(from, body, bytes);
     } else if (type == MESSAGE_GROW || type == MESSAGE_GROWN) {
         hear_growth(from, type, body, bytes);
+    } else if (type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE) {
+        hear_cells(from, type, body, bytes);
     } else if (bytes == least) {
         memcpy(&n, body, bytes);
         n.reason[REASON_BYTES - 1] = '\0';

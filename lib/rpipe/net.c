@@ -10,6 +10,7 @@
  */
 #include "rpipe/net.h"
 
+#include "rpipe/cells.h"
 #include "rpipe/grow.h"
 #include "rpipe/half.h"
 
@@ -43,7 +44,11 @@ static int mirror_heap(struct rch *ch, char *why, size_t why_bytes)
 static int open_writer(struct rch *ch, char *why, size_t why_bytes)
 {
     struct net *n = ch->net;
-    int rc = mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
+    int rc;
+
+    if (ch->cfg.allocator.op == RDMA_ATOMIC) /* for what is fetched */
+        return mirror(ch, CACHE_LINE, &n->credit, why, why_bytes);
+    rc = mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
 
     if (rc == 0)
         rc = mirror(ch, half_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
@@ -190,6 +195,8 @@ int net_settle(struct rch *ch)
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
     int rc;
 
+    if ((notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) == 0 && (rc = cells_settle(ch)) != 0)
+        return rc;
     if (ch->net == NULL || (notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) != 0)
         return 0;
     if (ch->ops->progress(ch->net->line) != 0)

@@ -151,7 +151,7 @@ static int close_attempt(struct rch *ch, void *arguments)
     (void)arguments;
     if ((notice & NOTICE_WRITER) != 0) {
         final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-        if ((notice & (NOTICE_JOINED | NOTICE_NET)) == NOTICE_JOINED) {
+        if ((notice & (NOTICE_JOINED | NOTICE_NET | NOTICE_CELLS)) == NOTICE_JOINED) {
             /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
             /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
             atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
@@ -179,7 +179,7 @@ int rpipe_close(rch_t ch)
     if (rc != 0)
         return rc;
     /* over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back */
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_NET) != 0)
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) != 0)
         settled = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL);
     closed = channel_once(ch, close_attempt, NULL);
     return closed != 0 ? closed : settled == -ETIMEDOUT ? settled : 0;

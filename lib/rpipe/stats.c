@@ -2,7 +2,7 @@
 /*
  * stats.c: what an end has counted, and what the library can say of itself.
  */
-#include "rpipe/channel.h"
+#include "rpipe/cells.h"
 #include "rpipe/grow.h"
 #include "rpipe/net.h"
 
@@ -68,6 +68,7 @@ static int transport_attempt(struct rch *ch, void *arguments)
     *t = (rpipe_transport_t){.backend = ""};
     snprintf(t->backend, sizeof(t->backend), "%s", ch->ops->name);
     snprintf(t->why, sizeof(t->why), "%s", ch->why != NULL ? ch->why : "");
+    snprintf(t->cells, sizeof(t->cells), "%s", cells_way_name(ch));
     if (ch->net == NULL) {
         snprintf(t->path, sizeof(t->path), "memory that both processes have mapped");
         return 0;

@@ -486,7 +486,8 @@ static int flush_attempt(struct rch *ch, void *arguments)
 int rpipe_flush(rch_t ch)
 {
     static const struct awaited awaited = {"completion", 0};
-    int rc = channel_refuses(ch, "rflush", SIDE_WRITER);
+    bool cells = ch != NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0;
+    int rc = channel_refuses(ch, "rflush", cells ? 0 : SIDE_WRITER);
 
     return rc != 0 ? rc : channel_wait(ch, "rflush", &awaited, flush_attempt, NULL);
 }

@@ -25,6 +25,8 @@ static const struct entry {
                        "who tells which processes are in the job"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
                  "backend of every channel, over its configuration"},
+    [SET_ATOMICS] = {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
+                     "how cells of this process are operated on by others; service: by its service thread"},
     [SET_CONTROL] = {"RPIPE_CONTROL", "auto", CHOICE, "auto|unix|tcp", 0, 0, "sockets of the control network"},
     [SET_WAIT] = {"RPIPE_WAIT", "adaptive", CHOICE, "spin|yield|sleep|adaptive", 0, 0, "how calls wait"},
     [SET_SPIN] = {"RPIPE_SPIN", "-1", NUMBER, NULL, -1, 1000000,

@@ -14,6 +14,7 @@
 enum setting {
     SET_BOOTSTRAP,
     SET_BTL,
+    SET_ATOMICS,
     SET_CONTROL,
     SET_WAIT,
     SET_SPIN,

@@ -216,7 +216,8 @@ static void test_enums(void **state)
 
     cfg = good();
     cfg.allocator.op = RDMA_ATOMIC;
-    refused(-ENOTSUP, &cfg, "RDMA_ATOMIC");
+    cfg.allocator.alloc_size = 12;
+    refused(-EINVAL, &cfg, "cells are of 8 bytes");
 }
 
 /* table 3.1 of the thesis */

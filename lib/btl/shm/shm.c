@@ -45,6 +45,9 @@ struct slab {
     struct kind *kind;
     uint64_t id;
     struct segment segment;
+    int fd;     /* BTL_PEER_ATOMICS: kept, to be passed to other peers; or -1 */
+    int *other; /* those peers */
+    size_t others;
     uint32_t pieces, used, fresh; /* in all; handed out; never handed out start here */
     uint32_t free_top;            /* stack of pieces given back */
     uint32_t free_piece[];
@@ -130,20 +133,22 @@ static int tell(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
+    bool alone = k->access == BTL_PEER_ATOMICS; /* in its segment, so that it can be shown to others */
     struct shm_tell t;
     struct slab *s;
     int fd, rc;
 
     if (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
         pieces = SLAB_MOST / k->piece_bytes > 0 ? SLAB_MOST / k->piece_bytes : 1;
-    pieces =
-        (pieces * k->piece_bytes + page - 1) / page * page / k->piece_bytes; /* whatever the last page still holds */
+    pieces = alone ? 1
+                   : (pieces * k->piece_bytes + page - 1) / page * page /
+                         k->piece_bytes; /* whatever the last page still holds */
     s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_piece[0]));
     if (s == NULL) {
         snprintf(why, why_bytes, "no memory for the books of shared memory");
         return -ENOMEM;
     }
-    rc = segment_make(pieces * k->piece_bytes, k->access == BTL_PEER_WRITES, k->huge, &s->segment, &fd, why, why_bytes);
+    rc = segment_make(pieces * k->piece_bytes, k->access != BTL_PEER_READS, k->huge, &s->segment, &fd, why, why_bytes);
     if (rc != 0)
         goto fail;
     s->pieces = (uint32_t)pieces;
@@ -151,7 +156,9 @@ static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *w
     s->id = ++btl->last_id;
     t = (struct shm_tell){TELL_SLAB, k->access, s->id, s->segment.bytes};
     rc = tell(btl, k->peer, &t, fd);
-    close(fd);
+    s->fd = alone && rc == 0 ? fd : -1;
+    if (s->fd < 0)
+        close(fd);
     if (rc != 0) {
         snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", k->peer, strerror(-rc));
         segment_unmap(&s->segment);
@@ -171,6 +178,11 @@ static void slab_destroy(struct btl *btl, struct slab *s)
     struct shm_tell t = {TELL_WITHDRAWN, s->kind->access, s->id, 0};
 
     (void)tell(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
+    while (s->others > 0)
+        (void)tell(btl, s->other[--s->others], &t, -1);
+    free(s->other);
+    if (s->fd >= 0)
+        close(s->fd);
     s->kind->pieces -= s->pieces;
     segment_unmap(&s->segment);
     free(s);
@@ -229,6 +241,37 @@ static void shm_free(struct btl *btl, struct btl_piece *piece)
     piece->base = NULL;
 }
 
+/* The same segment to one more peer. Told before the key can arrive there, like that of any slab. */
+static int shm_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+                     size_t why_bytes)
+{
+    struct slab *s = piece->slab;
+    struct shm_tell t;
+    bool known;
+    int *more, rc = 0;
+    size_t i;
+
+    pthread_mutex_lock(&btl->lock);
+    known = s->kind->peer == peer;
+    for (i = 0; i < s->others; i++)
+        known = known || s->other[i] == peer;
+    if (!known) {
+        more = realloc(s->other, (s->others + 1) * sizeof(*more));
+        if (more != NULL)
+            s->other = more;
+        t = (struct shm_tell){TELL_SLAB, s->kind->access, s->id, s->segment.bytes};
+        rc = more == NULL || s->fd < 0 ? -ENOMEM : tell(btl, peer, &t, s->fd);
+        if (rc == 0)
+            s->other[s->others++] = peer;
+        else
+            snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", peer, strerror(-rc));
+    }
+    pthread_mutex_unlock(&btl->lock);
+    if (rc == 0)
+        *key = piece->key;
+    return rc;
+}
+
 /* ---- the peer's memory ---- */
 
 static void window_free(struct window *w)
@@ -261,7 +304,7 @@ static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int
             w->error = -EMFILE;
             snprintf(why, sizeof(why), "there was no file descriptor left to receive it (see ulimit -n)");
         } else {
-            w->error = segment_map(fd, t->bytes, t->access == BTL_PEER_WRITES, &w->segment, why, sizeof(why));
+            w->error = segment_map(fd, t->bytes, t->access != BTL_PEER_READS, &w->segment, why, sizeof(why));
             if (w->error == -ENOMEM) /* what there is no room for now, there may be later */
                 w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         }
@@ -287,7 +330,7 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
     }
     memcpy(&t, body, sizeof(t));
     pthread_mutex_lock(&btl->lock);
-    if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_WRITES && t.id >> 40 == 0) {
+    if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_ATOMICS && t.id >> 40 == 0) {
         window_open(btl, peer, &t, fds[0]);
     } else if (t.what == TELL_WITHDRAWN && (w = hash_get(&btl->windows, window_key(peer, t.id))) != NULL) {
         w->gone = true;
@@ -302,7 +345,7 @@ out:
 
 static void window_map_again(struct window *w, char *why, size_t why_bytes)
 {
-    w->error = segment_map(w->fd, w->bytes, w->access == BTL_PEER_WRITES, &w->segment, why, why_bytes);
+    w->error = segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
     if (w->error != 0)
         return;
     close(w->fd);
@@ -440,6 +483,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_shm_ops = {
     .peer_gone = shm_peer_gone,
     .alloc = shm_alloc,
     .free = shm_free,
+    .share = shm_share,
     .attach = shm_attach,
     .detach = shm_detach,
 };

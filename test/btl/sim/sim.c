@@ -199,6 +199,7 @@ struct btl_ops btl_sim_ops = {
     .reach = sim_reach,
     .alloc = sim_alloc,
     .free = sim_free,
+    .share = sim_share,
     .adopt = sim_adopt,
     .attach = sim_attach,
     .detach = sim_detach,

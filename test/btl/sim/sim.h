@@ -138,6 +138,8 @@ void sim_copy_to(void *memory, const void *copy, size_t bytes);   /* memory that
 int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
               size_t why_bytes);
 void sim_free(struct btl *btl, struct btl_piece *piece);
+int sim_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+              size_t why_bytes);
 int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece, char *why,
               size_t why_bytes);
 int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,

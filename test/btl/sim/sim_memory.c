@@ -163,6 +163,18 @@ int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t acce
     return rc;
 }
 
+/* There is but one process, and so one peer. */
+int sim_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+              size_t why_bytes)
+{
+    (void)why;
+    (void)why_bytes;
+    if (peer != btl->host.rank)
+        sim_die("share of a piece with rank %d", peer);
+    *key = piece->key;
+    return 0;
+}
+
 static void unmap(struct sim_piece *p)
 {
     list_remove(&p->link);
