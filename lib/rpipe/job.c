@@ -52,12 +52,18 @@ static int tell_backend(int peer, const void *body, size_t bytes, const int *fds
 
 static int fd_path(int peer, char *why, size_t why_bytes)
 {
+    uint32_t backends;
+    bool near = false;
+
     if (control_path(peer) != CONTROL_TCP)
         return 0;
-    snprintf(why, why_bytes,
-             "rank %d is on another host, or in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can "
-             "be passed to it",
-             peer);
+    if (control_peer_backends(peer, &backends, &near, why, why_bytes) == 0 && near) {
+        snprintf(why, why_bytes,
+                 "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can be passed to it",
+                 peer);
+        return -ENOTSUP;
+    }
+    snprintf(why, why_bytes, "rank %d is on another host: no descriptor can be passed to it", peer);
     return -ENOTSUP;
 }
 

@@ -124,6 +124,15 @@ static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rdma_o
     return rpipe(ch, &cfg);
 }
 
+/* Is what the writer has written there at once? On a network it is under way for a while. */
+static inline bool mp_at_once(rch_t ch)
+{
+    rpipe_transport_t transport;
+
+    CHECK_OK(ch, rpipe_transport(ch, &transport));
+    return strcmp(transport.backend, "shm") == 0;
+}
+
 static inline void mp_send(rch_t ch, size_t size, uint64_t key)
 {
     raddr_t d = rmalloc(ch, size);

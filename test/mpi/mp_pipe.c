@@ -265,7 +265,7 @@ static void both_fill(uint32_t ctx, rdma_op_t op)
     CHECK_OK(NULL, network_send(1 - mp_rank, &sent, sizeof(sent)));
     CHECK_OK(NULL, network_recv(1 - mp_rank, &more, sizeof(more)));
     while (got < more) { /* rwrite had returned there: so it is visible here, at once */
-        CHECK_OK(r, rread_nb(r, &d, &size));
+        CHECK_OK(r, mp_at_once(r) ? rread_nb(r, &d, &size) : rread(r, &d, &size));
         CHECK(r, size == draw_size(key_of(1 - mp_rank, ctx, got), HEAP));
         CHECK(r, mp_same(rmem(r, d), size, key_of(1 - mp_rank, ctx, got)));
         CHECK_OK(r, rfree(r, d));
