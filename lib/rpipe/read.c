@@ -173,6 +173,13 @@ static int no_more(struct rch *ch, const char *call, uint32_t notice)
         return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu%s", call,
                     ch->peer, (unsigned long long)reader_delivered(ch), channel_why_died(ch));
     }
+    if ((notice & (NOTICE_LEFT | NOTICE_JOINED)) == (NOTICE_LEFT | NOTICE_JOINED)) {
+        if (reader_message_there(ch))
+            return R_PENDING;
+        /* GET over a network, and a rexit that did not wait for us */
+        return fail(ch, -ECONNRESET, "%s: rank %d has left the job (rexit), and with it what follows message %llu",
+                    call, ch->peer, (unsigned long long)reader_delivered(ch));
+    }
     if ((notice & NOTICE_LEFT) != 0)
         return fail(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
     return R_PENDING;

@@ -230,7 +230,8 @@ static void joins_while_computing(uint32_t base)
             raddr_t d;
             size_t size;
 
-            CHECK_OK(r[i], rread_nb(r[i], &d, &size)); /* is there without a wait */
+            CHECK_OK(r[i], mp_at_once(r[i]) ? rread_nb(r[i], &d, &size)
+                                            : rread(r[i], &d, &size)); /* is there without a wait */
             CHECK(r[i], size == 1000 && mp_same(rmem(r[i], d), size, mp_key(i, 0, base, 0)));
             mp_send(w[i], 1000, mp_key(0, i, base, 0));
             CHECK_OK(r[i], rclose(r[i]));

@@ -69,7 +69,7 @@ static void write_life(int to, uint32_t ctx, uint32_t number)
         CHECK(ch, i == l.written);
     if (l.reader_at_once)
         CHECK(ch, i <= SLOTS);
-    else
+    else if (mp_at_once(ch)) /* on a network the reader's end is some messages ahead of it */
         CHECK(ch, i <= l.read + SLOTS);
     CHECK_OK(ch, rclose(ch));
 }

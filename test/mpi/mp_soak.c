@@ -24,7 +24,7 @@
 #define AHEAD 5       /* messages allocated and not written */
 #define HELD 12       /* messages read and not freed */
 #define THREADS 4
-#define STUCK_MS 15000
+#define STUCK_MS 30000
 
 enum { LAST = 1, FINAL = 2 }; /* in the header of a message: the last of its incarnation; of the channel */
 
@@ -125,6 +125,7 @@ static void finish(struct worker *w, struct end *e)
     CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
     if (e->writer)
         w->grows += st.grows;
+    CHECK_OK(e->ch, rpipe_set_timeout(e->ch, STUCK_MS));
     CHECK_OK(e->ch, rclose(e->ch)); /* drops what is held and what is ahead */
     e->open = false;
     e->n_ahead = e->n_held = 0;
