@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * em3d.c: waves on an irregular graph; what others need is collected straight into their memory.
+ *
+ * Before each half of a step a process sends every neighbour the values for its proxies: it allocates the message with the
+ * neighbour, gathers the values there, and hands it over. The neighbour's edges lead into the message itself; when
+ * the half is done the memory goes back. One pipe a direction carries both halves in turn. No buffer is packed or unpacked,
+ * and nobody waits for all the others.
+ *
+ *     mpirun -n 4 em3d --nodes 100000 --far 10
+ */
+#include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "app.h"
+#include "em3d_graph.h"
+#include "must.h"
+
+static struct em3d_shape shape = {40000, 10, 5, 50, 2000};
+static rdma_op_t op = RDMA_PUT;
+
+enum { VALUES, GATHER }; /* ctx of a pipe */
+
+struct part {
+    struct em3d_graph g;
+    rch_t *in, *out; /* by process; NULL where nothing is exchanged */
+    raddr_t *reading;
+    const double **from;
+    double compute_s;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const ops[] = {"put", "get", NULL};
+
+    switch (key) {
+    case 'p':
+        op = app_word(arg, ops, "--op", state) == 1 ? RDMA_GET : RDMA_PUT;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[1] = &shape;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option option_table[] = {
+    {"op", 'p', "put|get", 0, "Who moves the values: their writer (put) or their reader (get)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&em3d_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp option_parser = {
+    option_table,
+    parse_option,
+    NULL,
+    "Waves on an irregular bipartite graph that is shared by the processes of a job.\v"
+    "Run it as: mpirun -n 4 em3d. The exit status is 0 if the result equals, bit for bit, that of one process. "
+    "\"communication\" is all but the time in which nodes are computed.",
+    children,
+    NULL,
+    NULL};
+
+static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = op == RDMA_PUT ? writer : !writer;
+    cfg.allocator.alloc_size = bytes;
+    cfg.ctx = ctx;
+    MUST(NULL, rpipe(&ch, &cfg));
+    return ch;
+}
+
+/* Heap for two messages of each half. */
+static uint64_t heap_for(uint32_t e, uint32_t h) { return 2 * ((uint64_t)e * 8 / 64 + (uint64_t)h * 8 / 64 + 2) * 64; }
+
+static void part_create(struct part *p, int rank, int nranks)
+{
+    const struct em3d_half *half = p->g.half;
+    size_t ranks = (size_t)nranks;
+
+    MUST_HOLD(em3d_create(&p->g, &shape, rank, nranks) == 0);
+    p->in = calloc(ranks, sizeof(*p->in));
+    p->out = calloc(ranks, sizeof(*p->out));
+    p->reading = calloc(ranks, sizeof(*p->reading));
+    p->from = calloc(ranks, sizeof(*p->from));
+    MUST_HOLD(p->in != NULL && p->out != NULL && p->reading != NULL && p->from != NULL);
+    for (int r = 0; r < nranks; r++) {
+        if (!em3d_neighbours(&p->g, r))
+            continue;
+        p->in[r] = open_pipe(r, 0, VALUES, heap_for(half[EM3D_E].imports[r], half[EM3D_H].imports[r]));
+        p->out[r] = open_pipe(r, 1, VALUES, heap_for(half[EM3D_E].exports[r], half[EM3D_H].exports[r]));
+    }
+}
+
+/* A message is sent even where it is empty: that it has come says that the neighbour has used what it got before. */
+static void send_values(struct part *p, int half)
+{
+    for (int r = 0; r < p->g.nranks; r++) {
+        raddr_t d;
+
+        if (p->out[r] == NULL)
+            continue;
+        em3d_collect(&p->g, half, r,
+                     MUST_HAVE(p->out[r], rmalloc_mem(p->out[r], p->g.half[half].exports[r] * sizeof(double), &d)));
+        MUST(p->out[r], rwrite(p->out[r], d));
+    }
+}
+
+static void read_values(struct part *p, int half)
+{
+    for (int r = 0; r < p->g.nranks; r++) {
+        size_t bytes;
+
+        if (p->in[r] == NULL)
+            continue;
+        p->from[r] = MUST_HAVE(p->in[r], rread_mem(p->in[r], &p->reading[r], &bytes));
+        MUST_HOLD(bytes == p->g.half[half].imports[r] * sizeof(double));
+    }
+}
+
+static void free_values(struct part *p)
+{
+    for (int r = 0; r < p->g.nranks; r++)
+        if (p->in[r] != NULL)
+            MUST(p->in[r], rfree(p->in[r], p->reading[r]));
+}
+
+static double run(struct part *p)
+{
+    double began, from;
+
+    MUST(NULL, network_barrier());
+    began = app_seconds();
+    for (uint32_t step = 0; step < shape.steps; step++) {
+        for (int half = 0; half < EM3D_KINDS; half++) {
+            send_values(p, half);
+            read_values(p, half);
+            from = app_seconds();
+            em3d_compute(&p->g, half, p->from);
+            p->compute_s += app_seconds() - from;
+            free_values(p);
+        }
+        if (p->g.rank == 0)
+            app_progress_show("em3d", "step", step + 1, shape.steps, began);
+    }
+    MUST(NULL, network_barrier());
+    return app_seconds() - began;
+}
+
+/* ---- the result ---- */
+
+/* All values to rank 0, a kind as one message of each; its digest there. */
+static uint64_t gather(const struct part *p)
+{
+    struct em3d_graph all = {0};
+    size_t bytes = p->g.count * sizeof(double);
+    uint64_t digest = 0;
+
+    if (p->g.rank == 0) {
+        all.count = shape.nodes;
+        for (int kind = 0; kind < EM3D_KINDS; kind++) {
+            all.value[kind] = malloc(shape.nodes * sizeof(double));
+            MUST_HOLD(all.value[kind] != NULL);
+            memcpy(all.value[kind], p->g.value[kind], bytes);
+        }
+        for (int r = 1; r < p->g.nranks; r++) {
+            size_t first = (size_t)shape.nodes * (size_t)r / (size_t)p->g.nranks;
+            size_t behind = (size_t)shape.nodes * ((size_t)r + 1) / (size_t)p->g.nranks;
+            rch_t ch = open_pipe(r, 0, GATHER, heap_for((uint32_t)(behind - first), 0));
+
+            for (int kind = 0; kind < EM3D_KINDS; kind++) {
+                raddr_t d;
+                const void *mem = MUST_HAVE(ch, rread_mem(ch, &d, &bytes));
+
+                MUST_HOLD(bytes == (behind - first) * sizeof(double));
+                memcpy(all.value[kind] + first, mem, bytes);
+                MUST(ch, rfree(ch, d));
+            }
+            MUST(ch, rclose(ch));
+        }
+        digest = em3d_digest(&all);
+        free(all.value[EM3D_E]);
+        free(all.value[EM3D_H]);
+    } else {
+        rch_t ch = open_pipe(0, 1, GATHER, heap_for(p->g.count, 0));
+
+        for (int kind = 0; kind < EM3D_KINDS; kind++) {
+            raddr_t d;
+
+            memcpy(MUST_HAVE(ch, rmalloc_mem(ch, bytes, &d)), p->g.value[kind], bytes);
+            MUST(ch, rwrite(ch, d));
+        }
+        MUST(ch, rclose(ch));
+    }
+    return digest;
+}
+
+static double mean_of(const struct part *p, double mine)
+{
+    double sum = 0, *all = calloc((size_t)p->g.nranks, sizeof(*all));
+
+    MUST_HOLD(all != NULL);
+    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
+    for (int r = 0; r < p->g.nranks; r++)
+        sum += all[r];
+    free(all);
+    return sum / p->g.nranks;
+}
+
+static int report(const struct part *p, double took, double comm, uint64_t digest)
+{
+    struct app_result result = {
+        "em3d", op == RDMA_PUT ? "rpipe put" : "rpipe get", p->g.nranks, took, comm, (double)shape.steps, "steps",
+        digest};
+    uint64_t alone;
+
+    app_result_print(&result);
+    if (app_options.check) {
+        MUST_HOLD(em3d_serial(&shape, &alone) == 0);
+        if (alone != digest) {
+            fprintf(stderr, "em3d: WRONG: the digest is %016llx; one process gets %016llx\n",
+                    (unsigned long long)digest, (unsigned long long)alone);
+            return 1;
+        }
+        if (!app_options.json)
+            printf("em3d: right: %u nodes of each kind equal those of one process bit for bit\n", shape.nodes);
+    }
+    fflush(stdout);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct part p = {0};
+    double took, comm;
+    uint64_t digest;
+    int rank, nranks, status = 0;
+
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    MUST(NULL, rinit(&rank, &nranks));
+    part_create(&p, rank, nranks);
+    took = run(&p);
+    comm = mean_of(&p, took - p.compute_s);
+    digest = gather(&p);
+    if (rank == 0)
+        status = report(&p, took, comm, digest);
+    MUST(NULL, rexit());
+    em3d_destroy(&p.g);
+    free(p.in);
+    free(p.out);
+    free(p.reading);
+    free(p.from);
+    return status;
+}

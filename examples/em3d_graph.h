@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * em3d_graph.h: electromagnetic waves on an irregular bipartite graph, after the benchmark EM3D.
+ *
+ * There are as many E nodes as H nodes, and an edge leads from one kind to the other. A step has two halves: every E node
+ * is changed by a weighted sum of the H nodes that it has edges from, then every H node by E nodes. Nodes are dealt out
+ * in equal ranges. A value of another process that is needed here is sent once for each half, however many edges lead from
+ * it: the node here has a *proxy*. An edge knows the process and the place among what that process sends.
+ *
+ * The graph follows from its seed alone, so each process makes its part, and what others need of it, without a message; and
+ * sums are taken in the order of the edges, so the result does not depend on the number of processes, bit for bit.
+ */
+#ifndef EXAMPLES_EM3D_GRAPH_H
+#define EXAMPLES_EM3D_GRAPH_H
+
+#include <argp.h>
+#include <stdint.h>
+
+enum em3d_kind { EM3D_E, EM3D_H, EM3D_KINDS };
+
+struct em3d_shape {
+    uint32_t nodes;  /* of each kind */
+    uint32_t degree; /* edges that lead to a node */
+    uint32_t far;    /* per cent of the edges that come from anywhere; the others come from nearby */
+    uint32_t span;   /* how far away nearby is, at most */
+    uint32_t steps;
+};
+
+struct em3d_edge {
+    uint32_t process; /* where the value is computed */
+    uint32_t at;      /* which of its values (this process), or which of those that it sends */
+    double weight;
+};
+
+/* One half of a step: nodes of one kind are changed by those of the other. */
+struct em3d_half {
+    struct em3d_edge *edges; /* degree of them for each node here */
+    uint32_t *imports;       /* [process]: values that it sends */
+    uint32_t *exports;       /* [process]: values that it needs of this one, */
+    uint32_t **export_at;    /* and which they are */
+};
+
+struct em3d_graph {
+    struct em3d_shape shape;
+    int rank, nranks;
+    uint32_t first, count; /* nodes of each kind here */
+    double *value[EM3D_KINDS];
+    struct em3d_half half[EM3D_KINDS]; /* by the kind that is changed */
+};
+
+/* Options --nodes, --degree, --far, --span, --steps: a child of the parser, whose input is a struct em3d_shape. */
+extern const struct argp em3d_argp;
+
+int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank, int nranks); /* 0 or -ENOMEM */
+void em3d_destroy(struct em3d_graph *g);
+
+/* Whether the two exchange anything, in either direction and half: both sides find the same. */
+int em3d_neighbours(const struct em3d_graph *g, int other);
+
+/* What `to` needs for this half. */
+void em3d_collect(const struct em3d_graph *g, int half, int to, double *out);
+/* Changes the nodes of this kind; from[process]: what it has sent; from[rank] is not looked at. */
+void em3d_compute(struct em3d_graph *g, int half, const double *const *from);
+
+/* A digest of both kinds of a graph that one process has whole. */
+uint64_t em3d_digest(const struct em3d_graph *g);
+/* The digest of all steps by one process; 0 or -ENOMEM. */
+int em3d_serial(const struct em3d_shape *shape, uint64_t *digest);
+
+#endif

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mpi_em3d.c: examples/em3d over MPI, for comparison.
+ *
+ * Graph, kernel and order are the same. With --by=send values are collected into a buffer that MPI_Isend sends; receives
+ * are posted half a step ahead. With --by=put they are collected into a buffer, go by MPI_Put into a box of the neighbour,
+ * and a flag follows. The box of a half is free again when the neighbour's values for the other half have come.
+ */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../app.h"
+#include "../em3d_graph.h"
+#include "notify.h"
+
+static struct em3d_shape shape = {40000, 10, 5, 50, 2000};
+static bool by_put;
+
+struct link { /* to another process */
+    int peer;
+    double *receive[EM3D_KINDS], *pack[EM3D_KINDS];
+};
+
+struct part {
+    struct em3d_graph g;
+    struct link *links;
+    int count;
+    MPI_Request *receiving[EM3D_KINDS], *sending[EM3D_KINDS];
+    const double **from;
+    struct notify boxes;
+    double compute_s;
+};
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const by[] = {"send", "put", NULL};
+
+    switch (key) {
+    case 'b':
+        by_put = app_word(arg, by, "--by", state) == 1;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[1] = &shape;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option option_table[] = {
+    {"by", 'b', "send|put", 0, "Values by MPI_Isend, or by MPI_Put, flush and a flag", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&em3d_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+static const struct argp option_parser = {option_table, parse_option, NULL, "em3d over MPI.", children, NULL, NULL};
+
+static void *memory(size_t count, size_t bytes)
+{
+    void *mem = calloc(count > 0 ? count : 1, bytes);
+
+    if (mem == NULL) {
+        fprintf(stderr, "mpi_em3d: no memory\n");
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    return mem;
+}
+
+static void part_create(struct part *p, int rank, int nranks)
+{
+    uint32_t most = 0, all;
+
+    if (em3d_create(&p->g, &shape, rank, nranks) != 0)
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    p->links = memory((size_t)nranks, sizeof(*p->links));
+    p->from = memory((size_t)nranks, sizeof(*p->from));
+    for (int r = 0; r < nranks; r++) {
+        struct link *l = &p->links[p->count];
+
+        if (!em3d_neighbours(&p->g, r))
+            continue;
+        p->count++;
+        l->peer = r;
+        for (int half = 0; half < EM3D_KINDS; half++) {
+            l->receive[half] = memory(p->g.half[half].imports[r], sizeof(double));
+            l->pack[half] = memory(p->g.half[half].exports[r], sizeof(double));
+            if (p->g.half[half].imports[r] > most)
+                most = p->g.half[half].imports[r];
+        }
+    }
+    for (int half = 0; half < EM3D_KINDS; half++) {
+        p->receiving[half] = memory((size_t)nranks, sizeof(MPI_Request));
+        p->sending[half] = memory((size_t)nranks, sizeof(MPI_Request));
+        for (int i = 0; i < nranks; i++) {
+            p->receiving[half][i] = MPI_REQUEST_NULL;
+            p->sending[half][i] = MPI_REQUEST_NULL;
+        }
+    }
+    MPI_Allreduce(&most, &all, 1, MPI_UINT32_T, MPI_MAX, MPI_COMM_WORLD);
+    if (by_put)
+        notify_create(&p->boxes, EM3D_KINDS * nranks, all * sizeof(double));
+}
+
+static int box_of(const struct part *p, int half, int from) { return half * p->g.nranks + from; }
+
+static void receive_post(struct part *p, int half)
+{
+    for (int i = 0; i < p->count; i++) {
+        const struct link *l = &p->links[i];
+        MPI_Request *request = &p->receiving[half][i];
+
+        MPI_Irecv(l->receive[half], (int)p->g.half[half].imports[l->peer], MPI_DOUBLE, l->peer, half, MPI_COMM_WORLD,
+                  request);
+    }
+}
+
+static void send_values(struct part *p, int half, uint32_t step)
+{
+    if (!by_put)
+        MPI_Waitall(p->count, p->sending[half], MPI_STATUSES_IGNORE);
+    for (int i = 0; i < p->count; i++) {
+        const struct link *l = &p->links[i];
+        uint32_t count = p->g.half[half].exports[l->peer];
+        MPI_Request *request = &p->sending[half][i];
+
+        em3d_collect(&p->g, half, l->peer, l->pack[half]);
+        if (by_put)
+            notify_put(&p->boxes, l->peer, box_of(p, half, p->g.rank), l->pack[half], count * sizeof(double),
+                       (uint64_t)step + 1);
+        else
+            MPI_Isend(l->pack[half], (int)count, MPI_DOUBLE, l->peer, half, MPI_COMM_WORLD, request);
+    }
+}
+
+static void read_values(struct part *p, int half, uint32_t step)
+{
+    if (!by_put) {
+        MPI_Waitall(p->count, p->receiving[half], MPI_STATUSES_IGNORE);
+        if (half == EM3D_E || step + 1 < shape.steps)
+            receive_post(p, 1 - half);
+    }
+    for (int i = 0; i < p->count; i++) {
+        const struct link *l = &p->links[i];
+
+        if (by_put)
+            notify_await(&p->boxes, box_of(p, half, l->peer), (uint64_t)step + 1);
+        p->from[l->peer] = by_put ? notify_data(&p->boxes, box_of(p, half, l->peer)) : l->receive[half];
+    }
+}
+
+static double run(struct part *p)
+{
+    double began, from;
+
+    MPI_Barrier(MPI_COMM_WORLD);
+    began = app_seconds();
+    if (!by_put && shape.steps > 0)
+        receive_post(p, EM3D_E);
+    for (uint32_t step = 0; step < shape.steps; step++) {
+        for (int half = 0; half < EM3D_KINDS; half++) {
+            send_values(p, half, step);
+            read_values(p, half, step);
+            from = app_seconds();
+            em3d_compute(&p->g, half, p->from);
+            p->compute_s += app_seconds() - from;
+        }
+        if (p->g.rank == 0)
+            app_progress_show("mpi_em3d", "step", step + 1, shape.steps, began);
+    }
+    for (int half = 0; half < EM3D_KINDS; half++)
+        MPI_Waitall(p->count, p->sending[half], MPI_STATUSES_IGNORE);
+    MPI_Barrier(MPI_COMM_WORLD);
+    return app_seconds() - began;
+}
+
+static uint64_t gather(const struct part *p)
+{
+    int *counts = memory((size_t)p->g.nranks, sizeof(int)), *firsts = memory((size_t)p->g.nranks, sizeof(int));
+    int count = (int)p->g.count, first = (int)p->g.first;
+    struct em3d_graph all = {0};
+    uint64_t digest;
+
+    MPI_Allgather(&count, 1, MPI_INT, counts, 1, MPI_INT, MPI_COMM_WORLD);
+    MPI_Allgather(&first, 1, MPI_INT, firsts, 1, MPI_INT, MPI_COMM_WORLD);
+    all.count = shape.nodes;
+    for (int kind = 0; kind < EM3D_KINDS; kind++) {
+        all.value[kind] = memory(shape.nodes, sizeof(double));
+        MPI_Gatherv(p->g.value[kind], count, MPI_DOUBLE, all.value[kind], counts, firsts, MPI_DOUBLE, 0,
+                    MPI_COMM_WORLD);
+    }
+    digest = em3d_digest(&all);
+    free(all.value[EM3D_E]);
+    free(all.value[EM3D_H]);
+    free(counts);
+    free(firsts);
+    return digest;
+}
+
+static int report(const struct part *p, double took, double comm, uint64_t digest)
+{
+    struct app_result result = {
+        "em3d", by_put ? "mpi put" : "mpi send", p->g.nranks, took, comm, (double)shape.steps, "steps", digest};
+    uint64_t alone;
+
+    app_result_print(&result);
+    fflush(stdout);
+    if (app_options.check && (em3d_serial(&shape, &alone) != 0 || alone != digest)) {
+        fprintf(stderr, "mpi_em3d: WRONG: the digest is %016llx, not that of one process\n",
+                (unsigned long long)digest);
+        return 1;
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct part p = {0};
+    double took, mine, comm;
+    uint64_t digest;
+    int rank, nranks, status = 0;
+
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    part_create(&p, rank, nranks);
+    took = run(&p);
+    mine = took - p.compute_s;
+    MPI_Allreduce(&mine, &comm, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    digest = gather(&p);
+    if (rank == 0)
+        status = report(&p, took, comm / nranks, digest);
+    if (by_put)
+        notify_destroy(&p.boxes);
+    for (int half = 0; half < EM3D_KINDS; half++) {
+        for (int i = 0; i < p.count; i++) {
+            free(p.links[i].receive[half]);
+            free(p.links[i].pack[half]);
+        }
+        free(p.receiving[half]);
+        free(p.sending[half]);
+    }
+    free(p.links);
+    free(p.from);
+    em3d_destroy(&p.g);
+    MPI_Finalize();
+    return status;
+}
