@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * dht.c: a distributed hash table; elements travel in batches, and owners put them in their places.
+ *
+ * Every process owns a part. To insert, it writes the element into a message that lies with the owner; a full message is
+ * handed over, and the owner inserts from where it lies. To look up, a batch of keys goes to the owner, who answers with
+ * keys and values through another pipe, again written where they will be read. Nobody locks, and nobody needs atomics: a
+ * part is touched by its owner alone.
+ *
+ * A process that waits for memory serves others meanwhile, so no cycle of waiting can close: requests are served only where
+ * there is room for the answer, and answers are always taken. An empty message is the end of a phase.
+ *
+ *     mpirun -n 4 dht --inserts 5000000
+ */
+#include <rpipe.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app.h"
+#include "dht_table.h"
+#include "must.h"
+
+enum { REQUESTS, ANSWERS };         /* ctx of a pipe */
+enum { MESSAGES = 8, TURN = 4096 }; /* of a pipe; lookups between two looks at what has come */
+
+static struct dht_options options = DHT_OPTIONS_DEFAULT;
+
+struct peer {
+    rch_t out, in;               /* pairs to insert, or keys to look up */
+    rch_t answer_out, answer_in; /* pairs */
+    raddr_t d;
+    uint64_t *batch;  /* being filled; NULL: none */
+    raddr_t answer_d; /* memory for the next answer, */
+    uint64_t *answer; /* where there was some */
+    uint32_t used;
+    bool ended; /* it has said all in this phase */
+};
+
+static struct {
+    int rank, nranks;
+    struct peer *peer;
+    struct dht_part part;
+    uint64_t answered, found; /* lookups, and the sum of their marks */
+    bool lookup;              /* the phase */
+} job;
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    (void)arg;
+    if (key != ARGP_KEY_INIT)
+        return ARGP_ERR_UNKNOWN;
+    state->child_inputs[1] = &options;
+    return 0;
+}
+
+static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&dht_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp option_parser = {
+    NULL,
+    parse_option,
+    NULL,
+    "A distributed hash table: inserts, then lookups, in batches to the owner of a key.\v"
+    "Run it as: mpirun -n 4 dht. The exit status is 0 if every key was found with its value, and no other.",
+    children,
+    NULL,
+    NULL};
+
+static rch_t open_pipe(int peer, int writer, uint32_t ctx)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch;
+
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = writer;
+    cfg.allocator.alloc_size = (uint64_t)options.batch * sizeof(struct dht_pair) * MESSAGES + 4096;
+    cfg.ctx = ctx;
+    MUST(NULL, rpipe(&ch, &cfg));
+    return ch;
+}
+
+/* ---- what comes in ---- */
+
+/* No request is taken that could not be answered. */
+static bool answer_ready(struct peer *p)
+{
+    int code;
+
+    if (p->answer != NULL)
+        return true;
+    code = rmalloc_nb(p->answer_out, options.batch * sizeof(struct dht_pair), &p->answer_d);
+    if (code == R_PENDING)
+        return false;
+    MUST(p->answer_out, code);
+    p->answer = rmem(p->answer_out, p->answer_d);
+    return true;
+}
+
+static void answer(struct peer *p, const uint64_t *keys, size_t count)
+{
+    dht_find_batch(&job.part, keys, count, p->answer);
+    MUST(p->answer_out, rwrite_n(p->answer_out, p->answer_d, count * sizeof(struct dht_pair)));
+    p->answer = NULL;
+}
+
+/* A message of p, if there is one: pairs to insert, or keys to look up. */
+static bool serve(struct peer *p)
+{
+    const uint64_t *words;
+    raddr_t d;
+    size_t bytes;
+    int code;
+
+    if (p->ended || (job.lookup && !answer_ready(p)))
+        return false;
+    code = rread_nb(p->in, &d, &bytes);
+    if (code == R_PENDING)
+        return false;
+    MUST(p->in, code);
+    words = rmem(p->in, d);
+    if (bytes == 0)
+        p->ended = true;
+    else if (job.lookup)
+        answer(p, words, bytes / sizeof(*words));
+    else
+        MUST_HOLD(dht_insert_batch(&job.part, words, bytes / sizeof(struct dht_pair)));
+    MUST(p->in, rfree(p->in, d));
+    if (p->ended && p->answer != NULL) {
+        MUST(p->answer_out, rfree(p->answer_out, p->answer_d));
+        p->answer = NULL;
+    }
+    return true;
+}
+
+static void take(uint64_t key, uint64_t value)
+{
+    job.answered++;
+    if (value != 0) {
+        MUST_HOLD(value == dht_value(key));
+        job.found += dht_mark(key, value);
+    }
+}
+
+static bool take_answers(struct peer *p)
+{
+    const struct dht_pair *pair;
+    raddr_t d;
+    size_t bytes;
+    int code = rread_nb(p->answer_in, &d, &bytes);
+
+    if (code == R_PENDING)
+        return false;
+    MUST(p->answer_in, code);
+    pair = rmem(p->answer_in, d);
+    for (size_t i = 0; i < bytes / sizeof(*pair); i++)
+        take(pair[i].key, pair[i].value);
+    MUST(p->answer_in, rfree(p->answer_in, d));
+    return true;
+}
+
+/* Looks at every peer once. There may be more processes than processors: who finds nothing gives way. */
+static void serve_all(bool waiting)
+{
+    bool any = false;
+
+    for (int r = 0; r < job.nranks; r++) {
+        struct peer *p = &job.peer[r];
+
+        if (r == job.rank)
+            continue;
+        any |= serve(p);
+        if (job.lookup)
+            any |= take_answers(p);
+    }
+    if (waiting && !any)
+        sched_yield();
+}
+
+/* ---- what goes out ---- */
+
+static void batch_begin(struct peer *p, size_t bytes)
+{
+    int code;
+
+    while ((code = rmalloc_nb(p->out, bytes, &p->d)) == R_PENDING)
+        serve_all(true);
+    MUST(p->out, code);
+    p->batch = rmem(p->out, p->d);
+    p->used = 0;
+}
+
+static void batch_end(struct peer *p, size_t element)
+{
+    if (p->batch == NULL)
+        return;
+    MUST(p->out, rwrite_n(p->out, p->d, p->used * element));
+    p->batch = NULL;
+}
+
+static void insert(uint64_t key, uint64_t value)
+{
+    int owner = dht_owner(key, job.nranks);
+    struct peer *p = &job.peer[owner];
+
+    if (owner == job.rank) {
+        MUST_HOLD(dht_insert(&job.part, key, value));
+        return;
+    }
+    if (p->batch == NULL)
+        batch_begin(p, options.batch * sizeof(struct dht_pair));
+    p->batch[2 * p->used] = key;
+    p->batch[2 * p->used + 1] = value;
+    if (++p->used == options.batch) {
+        batch_end(p, sizeof(struct dht_pair));
+        serve_all(false);
+    }
+}
+
+static void look_up(uint64_t key)
+{
+    int owner = dht_owner(key, job.nranks);
+    struct peer *p = &job.peer[owner];
+
+    if (owner == job.rank) {
+        take(key, dht_find(&job.part, key));
+        return;
+    }
+    if (p->batch == NULL)
+        batch_begin(p, options.batch * sizeof(uint64_t));
+    p->batch[p->used] = key;
+    if (++p->used == options.batch) {
+        batch_end(p, sizeof(uint64_t));
+        serve_all(false);
+    }
+}
+
+/* Says to all that this was all, and serves them until they have said so too. */
+static void phase_end(size_t element)
+{
+    for (int r = 0; r < job.nranks; r++) {
+        struct peer *p = &job.peer[r];
+
+        if (r == job.rank)
+            continue;
+        batch_end(p, element);
+        batch_begin(p, element);
+        batch_end(p, element);
+    }
+    for (int r = 0; r < job.nranks; r++)
+        while (r != job.rank && !job.peer[r].ended)
+            serve_all(true);
+    while (job.lookup && job.answered < options.lookups)
+        serve_all(true);
+    for (int r = 0; r < job.nranks; r++)
+        job.peer[r].ended = false;
+}
+
+static double run(bool lookup)
+{
+    uint32_t all = lookup ? options.lookups : options.inserts;
+    double began;
+
+    job.lookup = lookup;
+    MUST(NULL, network_barrier());
+    began = app_seconds();
+    for (uint32_t n = 0; n < all; n++) {
+        if (lookup) {
+            look_up(dht_lookup_key(&options, job.rank, job.nranks, n));
+        } else {
+            uint64_t key = dht_key((uint32_t)job.rank, n);
+
+            insert(key, dht_value(key));
+        }
+        if (n % TURN == 0 && job.rank == 0)
+            app_progress_show("dht", lookup ? "lookup" : "insert", n, all, began);
+    }
+    phase_end(lookup ? sizeof(uint64_t) : sizeof(struct dht_pair));
+    MUST(NULL, network_barrier());
+    return app_seconds() - began;
+}
+
+/* ---- the result ---- */
+
+static uint64_t sum_of(uint64_t mine)
+{
+    uint64_t sum = 0, *all = calloc((size_t)job.nranks, sizeof(*all));
+
+    MUST_HOLD(all != NULL);
+    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
+    for (int r = 0; r < job.nranks; r++)
+        sum += all[r];
+    free(all);
+    return sum;
+}
+
+/* Every lookup that should find something did, and no other. */
+static void check_lookups(void)
+{
+    uint64_t expected = 0;
+
+    for (uint32_t n = 0; n < options.lookups; n++) {
+        uint64_t key = dht_lookup_key(&options, job.rank, job.nranks, n), value = dht_lookup_value(&options, key, n);
+
+        if (value != 0)
+            expected += dht_mark(key, value);
+    }
+    MUST_HOLD(job.answered == options.lookups && job.found == expected);
+}
+
+int main(int argc, char **argv)
+{
+    double inserting, looking;
+    uint64_t digest, found;
+
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    MUST(NULL, rinit(&job.rank, &job.nranks));
+    job.part.slots = dht_slots(&options);
+    job.part.slot = calloc(job.part.slots, sizeof(*job.part.slot));
+    job.peer = calloc((size_t)job.nranks, sizeof(*job.peer));
+    MUST_HOLD(job.part.slot != NULL && job.peer != NULL);
+    for (int r = 0; r < job.nranks; r++) {
+        if (r == job.rank)
+            continue;
+        job.peer[r].out = open_pipe(r, 1, REQUESTS);
+        job.peer[r].in = open_pipe(r, 0, REQUESTS);
+        job.peer[r].answer_out = open_pipe(r, 1, ANSWERS);
+        job.peer[r].answer_in = open_pipe(r, 0, ANSWERS);
+    }
+    inserting = run(false);
+    looking = run(true);
+    digest = sum_of(dht_digest(&job.part));
+    found = sum_of(job.found);
+    if (app_options.check) {
+        check_lookups();
+        MUST_HOLD(digest == dht_expected(&options, job.nranks));
+    }
+    if (job.rank == 0) {
+        double inserts = (double)options.inserts * job.nranks, lookups = (double)options.lookups * job.nranks;
+        struct app_result inserted = {"dht insert", "rpipe put", job.nranks, inserting, -1, inserts, "inserts", digest};
+        struct app_result looked = {"dht lookup", "rpipe put", job.nranks, looking, -1, lookups, "lookups", found};
+
+        app_result_print(&inserted);
+        app_result_print(&looked);
+        if (app_options.check && !app_options.json)
+            printf("dht: right: every key is there once, and was found with its value\n");
+    }
+    MUST(NULL, rexit());
+    free(job.part.slot);
+    free(job.peer);
+    return 0;
+}

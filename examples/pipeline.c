@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pipeline.c: a stream of blocks through stages, each a process; the heap of a pipe is what holds a fast stage back.
+ *
+ * A stage reads a block where the one before has written it, and writes what becomes of it where the next one will read it.
+ * A pipe has memory for --window blocks: a stage that is ahead waits in rmalloc until the next has freed one. There are no
+ * credits to count and no acknowledgements to send in this program.
+ *
+ *     mpirun -n 4 pipeline --kib 64 --window 4
+ */
+#include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app.h"
+#include "must.h"
+#include "pipeline_stage.h"
+
+static struct pipeline_options options = PIPELINE_OPTIONS_DEFAULT;
+static rdma_op_t op = RDMA_PUT;
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    static const char *const ops[] = {"put", "get", NULL};
+
+    switch (key) {
+    case 'p':
+        op = app_word(arg, ops, "--op", state) == 1 ? RDMA_GET : RDMA_PUT;
+        return 0;
+    case ARGP_KEY_INIT:
+        state->child_inputs[1] = &options;
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option option_table[] = {
+    {"op", 'p', "put|get", 0, "Who moves the blocks: their writer (put) or their reader (get)", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&pipeline_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+
+static const struct argp option_parser = {
+    option_table,
+    parse_option,
+    NULL,
+    "A stream of blocks through as many stages as the job has processes, with back-pressure.\v"
+    "Run it as: mpirun -n 4 pipeline. The exit status is 0 if the last stage saw what one process would have made.",
+    children,
+    NULL,
+    NULL};
+
+static rch_t open_pipe(int peer, int writer)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = op == RDMA_PUT ? writer : !writer;
+    cfg.allocator.alloc_size = (uint64_t)options.window * options.words * sizeof(uint64_t);
+    MUST(NULL, rpipe(&ch, &cfg));
+    return ch;
+}
+
+/* One block through this stage. */
+static void step(rch_t in, rch_t out, int stage, uint32_t n, uint64_t *digest)
+{
+    size_t size, bytes = options.words * sizeof(uint64_t);
+    const uint64_t *from = NULL;
+    uint64_t *to = NULL;
+    raddr_t d_in, d_out;
+
+    if (in != NULL) {
+        from = MUST_HAVE(in, rread_mem(in, &d_in, &size));
+        MUST_HOLD(size == bytes);
+    }
+    if (out != NULL)
+        to = MUST_HAVE(out, rmalloc_mem(out, bytes, &d_out));
+    if (in == NULL)
+        pipeline_make(to, options.words, n);
+    else if (out == NULL)
+        *digest = app_digest(*digest, from, options.words);
+    else
+        pipeline_change(to, from, options.words, &options, stage);
+    if (in != NULL)
+        MUST(in, rfree(in, d_in));
+    if (out != NULL)
+        MUST(out, rwrite(out, d_out));
+}
+
+int main(int argc, char **argv)
+{
+    rch_t in = NULL, out = NULL;
+    uint64_t digest = 0, *digests;
+    double began, took;
+    int rank, nranks, status = 0;
+
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    MUST(NULL, rinit(&rank, &nranks));
+    if (nranks < 2) {
+        fprintf(stderr, "pipeline: this takes 2 processes at least: mpirun -n 4 pipeline\n");
+        rexit();
+        return 2;
+    }
+    if (rank > 0)
+        in = open_pipe(rank - 1, 0);
+    if (rank + 1 < nranks)
+        out = open_pipe(rank + 1, 1);
+    MUST(NULL, network_barrier());
+    began = app_seconds();
+    for (uint32_t n = 0; n < options.blocks; n++) {
+        step(in, out, rank, n, &digest);
+        if (rank == 0)
+            app_progress_show("pipeline", "block", n + 1, options.blocks, began);
+    }
+    MUST(NULL, network_barrier());
+    took = app_seconds() - began;
+
+    digests = calloc((size_t)nranks, sizeof(*digests));
+    MUST_HOLD(digests != NULL);
+    MUST(NULL, network_allgather(&digest, sizeof(digest), digests));
+    digest = digests[nranks - 1];
+    free(digests);
+    if (rank == 0) {
+        double bytes = (double)options.blocks * options.words * sizeof(uint64_t);
+        struct app_result result = {
+            "pipeline", op == RDMA_PUT ? "rpipe put" : "rpipe get", nranks, took, -1, bytes, "bytes", digest};
+        rpipe_stats_t st;
+
+        app_result_print(&result);
+        MUST(out, rpipe_stats(out, &st));
+        if (!app_options.json)
+            printf("pipeline: the source was held back at %llu of %u blocks\n", (unsigned long long)st.stalls_heap,
+                   options.blocks);
+        if (app_options.check && digest != pipeline_serial(&options, nranks)) {
+            fprintf(stderr, "pipeline: WRONG: the last stage saw other blocks than one process makes\n");
+            status = 1;
+        }
+    }
+    MUST(NULL, rexit());
+    return status;
+}
