@@ -12,9 +12,10 @@
 
 struct app_options app_options = {.check = true};
 
-enum { KEY_JSON = 0x4000, KEY_PROGRESS, KEY_NO_CHECK };
+enum { KEY_JSON = 0x4000, KEY_PROGRESS, KEY_NO_CHECK, KEY_QUICK };
 
 static const struct argp_option option_table[] = {
+    {"quick", KEY_QUICK, NULL, 0, "Sizes that take no time: whether it runs", 1},
     {"json", KEY_JSON, NULL, 0, "Print the result as one line of JSON", 1},
     {"progress", KEY_PROGRESS, "WHEN", 0, "live (one line that changes), lines, none, or auto: live on a terminal", 1},
     {"no-check", KEY_NO_CHECK, NULL, 0, "Do not repeat the run on rank 0 to compare", 1},
@@ -26,6 +27,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     static const char *const when[] = {"auto", "live", "lines", "none", NULL};
 
     switch (key) {
+    case KEY_QUICK:
+        app_options.quick = true;
+        return 0;
     case KEY_JSON:
         app_options.json = true;
         return 0;
@@ -41,6 +45,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 const struct argp app_argp = {option_table, parse_option, NULL, NULL, NULL, NULL, NULL};
+
+void app_parse(const struct argp *argp, int argc, char **argv)
+{
+    argp_parse(argp, argc, argv, ARGP_LONG_ONLY, NULL, NULL);
+}
 
 long app_number(const char *text, long least, long most, const char *what, struct argp_state *state)
 {

@@ -16,13 +16,16 @@
 
 enum app_progress { APP_AUTO, APP_LIVE, APP_LINES, APP_NONE };
 
-/* Options that every application takes: --json, --progress, --no-check; filled by app_argp, a child of its own parser. */
+/* Options that every application takes: --quick, --json, --progress, --no-check; filled by app_argp, a child of its own parser. */
 struct app_options {
-    bool json, check;
+    bool quick, json, check;
     enum app_progress progress;
 };
 extern struct app_options app_options;
 extern const struct argp app_argp;
+
+/* argp_parse() for all of them; -quick is as good as --quick. */
+void app_parse(const struct argp *argp, int argc, char **argv);
 
 /* A number of the command line, or a sentence and the end. */
 long app_number(const char *text, long least, long most, const char *what, struct argp_state *state);

@@ -313,7 +313,9 @@ int main(int argc, char **argv)
     double inserting, looking;
     uint64_t digest, found;
 
-    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    app_parse(&option_parser, argc, argv);
+    if (app_options.quick)
+        options = (struct dht_options){5000, 5000, 80, 32};
     MUST(NULL, rinit(&job.rank, &job.nranks));
     job.part.slots = dht_slots(&options);
     job.part.slot = calloc(job.part.slots, sizeof(*job.part.slot));
@@ -326,6 +328,12 @@ int main(int argc, char **argv)
         job.peer[r].in = open_pipe(r, 0, REQUESTS);
         job.peer[r].answer_out = open_pipe(r, 1, ANSWERS);
         job.peer[r].answer_in = open_pipe(r, 0, ANSWERS);
+    }
+    for (int r = 0; r < job.nranks; r++) { /* time begins when all are joined */
+        rch_t all[] = {job.peer[r].out, job.peer[r].in, job.peer[r].answer_out, job.peer[r].answer_in};
+
+        for (int i = 0; i < 4 && r != job.rank; i++)
+            MUST(all[i], rpipe_wait(all[i]));
     }
     inserting = run(false);
     looking = run(true);

@@ -343,7 +343,9 @@ int main(int argc, char **argv)
     double inserting, looking;
     uint64_t digest, found;
 
-    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    app_parse(&option_parser, argc, argv);
+    if (app_options.quick)
+        options = (struct dht_options){5000, 5000, 80, 32};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.nranks);

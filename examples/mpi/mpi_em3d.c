@@ -220,7 +220,9 @@ int main(int argc, char **argv)
     uint64_t digest;
     int rank, nranks, status = 0;
 
-    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    app_parse(&option_parser, argc, argv);
+    if (app_options.quick)
+        shape = (struct em3d_shape){2003, 5, 10, 20, 50};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);

@@ -229,7 +229,11 @@ int main(int argc, char **argv)
     double took, comm, *plate;
     int status = 0;
 
-    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    app_parse(&option_parser, argc, argv);
+    if (app_options.quick) {
+        options.size = 97;
+        options.steps = 100;
+    }
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &p.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &p.nranks);

@@ -173,7 +173,9 @@ int main(int argc, char **argv)
     double took;
     int status = 0;
 
-    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    app_parse(&option_parser, argc, argv);
+    if (app_options.quick)
+        options = (struct pipeline_options){200, 512, 3, 3};
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.nranks);
