@@ -624,9 +624,9 @@ static int group(void)
 int main(int argc, char **argv)
 {
     struct pair_child child[] = {
-        {.debug = "0"},
-        {"RPIPE_WAIT", "sleep", "0", 0, NULL},
-        {"RPIPE_WAIT", "yield", "1", 0, NULL},
+        {NULL, NULL, "0", NULL, "", 0, NULL},
+        {"RPIPE_WAIT", "sleep", "0", NULL, "lazy scribble", 0, NULL},
+        {"RPIPE_WAIT", "yield", "1", NULL, "order scribble", 0, NULL},
     };
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
