@@ -113,11 +113,11 @@ void net_close_line(struct rch *ch)
 void net_free_mirrors(struct rch *ch)
 {
     struct net *n = ch->net;
-    struct btl_piece *piece[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
     size_t i;
 
     if (n == NULL)
         return;
+    struct btl_piece *piece[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
     for (i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
         if (piece[i]->slab != NULL)
             ch->ops->free(ch->btl, piece[i]);
