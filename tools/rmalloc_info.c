@@ -3,20 +3,25 @@
  * rmalloc_info.c: what this library is and what it can do here, see rmalloc_info(1).
  *
  * Version, backends and bootstraps with the reason why each is usable or not, and every setting. It joins no job, so it says
- * the same under a launcher, and it works where rinit does not, which is when one needs it.
+ * the same under a launcher, and it works where rinit does not, which is when one needs it; but for --peers.
  */
+#include "info.h"
+
 #include <argp.h>
 #include <rmalloc.h>
 #include <stdio.h>
 #include <string.h>
 
-static bool json;
+static bool json, peers;
 
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
     case 'j':
         json = true;
+        return 0;
+    case 'p':
+        peers = true;
         return 0;
     case ARGP_KEY_ARG:
         argp_error(state, "\"%s\" is no option of this program", arg);
@@ -28,6 +33,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 
 static const struct argp_option option_table[] = {
     {"json", 'j', NULL, 0, "The same as JSON", 0},
+    {"peers", 'p', NULL, 0, "In a job: through what its ranks reach each other, and why", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -88,7 +94,7 @@ static void table(void)
 
 /* ---- JSON ---- */
 
-static void json_string(const char *text)
+void info_json_string(const char *text)
 {
     putchar('"');
     for (; *text != '\0'; text++) {
@@ -107,7 +113,7 @@ static void json_string(const char *text)
 static void json_field(const char *before, const char *name, const char *value)
 {
     printf("%s\"%s\": ", before, name);
-    json_string(value);
+    info_json_string(value);
 }
 
 static void print_json(void)
@@ -140,6 +146,8 @@ int main(int argc, char **argv)
 {
     argp_program_version_hook = print_version;
     argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    if (peers)
+        return info_peers(json);
     if (json)
         print_json();
     else

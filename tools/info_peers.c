@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * info_peers.c: rmalloc_info --peers: who talks to whom through what, and why.
+ *
+ * Nothing is guessed: a small pipe is opened from each rank to each other one, and to itself, joined, and asked
+ * (rpipe_transport). In round k every rank opens the one to the rank k places behind it, and reads from the one k places before, so
+ * that at any time each has two ends open. Rank 0 prints what all have found, row by row.
+ */
+#include "info.h"
+
+#include <errno.h>
+#include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define HEAP 4096
+#define SLOTS 2
+#define PATIENCE_MS 20000
+#define CTX 0x696e666fu /* "info" */
+
+struct cell {
+    int result; /* of the one who writes: 0, or why there is no pipe, in `why` */
+    char backend[16], path[160], why[320];
+};
+
+struct rank_card {
+    char host[64];
+    long pid;
+};
+
+static int open_end(rch_t *ch, bool writer, int peer)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = RDMA_PUT;
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = writer;
+    cfg.allocator.alloc_size = HEAP;
+    cfg.slots = SLOTS;
+    cfg.timeout_ms = PATIENCE_MS;
+    cfg.ctx = CTX;
+    return rpipe_open(ch, &cfg);
+}
+
+/* One message goes through it: then it works. */
+static int send_one(rch_t out)
+{
+    raddr_t d = rmalloc_alloc(out, HEAP / 2);
+
+    if (d == ADDR_NULL)
+        return -errno;
+    memset(rmalloc_ptr(out, d), 0, HEAP / 2);
+    return rpipe_write(out, d);
+}
+
+static int receive_one(rch_t in)
+{
+    raddr_t d;
+    int rc = rpipe_read(in, &d, NULL);
+
+    return rc != 0 ? rc : rmalloc_free(in, d);
+}
+
+static void ask(struct cell *cell, int to, int from)
+{
+    rpipe_transport_t t;
+    rch_t out = NULL, in = NULL;
+    int rc = open_end(&in, false, from), sent;
+
+    sent = open_end(&out, true, to);
+    snprintf(cell->why, sizeof(cell->why), "%s", sent != 0 ? rpipe_error(NULL) : "");
+    if (sent == 0) {
+        sent = send_one(out);
+        if (sent != 0)
+            snprintf(cell->why, sizeof(cell->why), "%s", rpipe_error(out));
+    }
+    if (rc == 0)
+        (void)receive_one(in);
+    if (sent == 0 && rpipe_transport(out, &t) == 0) {
+        memcpy(cell->backend, t.backend, sizeof(cell->backend));
+        memcpy(cell->path, t.path, sizeof(cell->path));
+        memcpy(cell->why, t.why, sizeof(cell->why));
+    }
+    cell->result = sent;
+    if (out != NULL)
+        (void)rpipe_close(out);
+    if (in != NULL)
+        (void)rpipe_close(in);
+}
+
+/* ---- what rank 0 prints ---- */
+
+static void print_table(const struct rank_card *cards, const struct cell *all, int ranks)
+{
+    printf("rank  host, process\n");
+    for (int r = 0; r < ranks; r++)
+        printf("%4d  %s, %ld\n", r, cards[r].host, cards[r].pid);
+    printf("\nfrom  to    through  why; by which way\n");
+    for (int from = 0; from < ranks; from++) {
+        for (int to = 0; to < ranks; to++) {
+            const struct cell *c = &all[(size_t)from * (size_t)ranks + (size_t)to];
+
+            if (c->result == 0)
+                printf("%4d  %-4d  %-7s  %s; %s\n", from, to, c->backend, c->why, c->path);
+            else
+                printf("%4d  %-4d  %-7s  %s\n", from, to, "none", c->why);
+        }
+    }
+}
+
+static void member(const char *before, const char *name, const char *value)
+{
+    printf("%s\"%s\": ", before, name);
+    info_json_string(value);
+}
+
+static void print_json(const struct rank_card *cards, const struct cell *all, int ranks)
+{
+    printf("{\"ranks\": [");
+    for (int r = 0; r < ranks; r++) {
+        printf("%s\n  {\"rank\": %d, \"pid\": %ld", r > 0 ? "," : "", r, cards[r].pid);
+        member(", ", "host", cards[r].host);
+        printf("}");
+    }
+    printf("],\n \"pipes\": [");
+    for (int i = 0; i < ranks * ranks; i++) {
+        printf("%s\n  {\"from\": %d, \"to\": %d, \"result\": %d", i > 0 ? "," : "", i / ranks, i % ranks,
+               all[i].result);
+        member(", ", "backend", all[i].backend);
+        member(", ", "path", all[i].path);
+        member(", ", "why", all[i].why);
+        printf("}");
+    }
+    printf("]}\n");
+}
+
+int info_peers(bool json)
+{
+    struct rank_card mine = {"", (long)getpid()}, *cards = NULL;
+    struct cell *row = NULL, *all = NULL;
+    int rank, ranks, rc, bad = 0;
+
+    rc = rpipe_init(&rank, &ranks);
+    if (rc != 0) {
+        fprintf(stderr, "rmalloc_info: %s\n", rpipe_error(NULL));
+        return 1;
+    }
+    (void)gethostname(mine.host, sizeof(mine.host) - 1);
+    cards = calloc((size_t)ranks, sizeof(*cards));
+    row = calloc((size_t)ranks, sizeof(*row));
+    all = calloc((size_t)ranks * (size_t)ranks, sizeof(*all));
+    if (cards == NULL || row == NULL || all == NULL) {
+        fprintf(stderr, "rmalloc_info: no memory for the table of %d ranks\n", ranks);
+        rpipe_network_abort(1);
+    }
+    rc = rpipe_network_allgather(&mine, sizeof(mine), cards);
+    for (int k = 0; k < ranks && rc == 0; k++) {
+        int to = (rank + k) % ranks, from = (rank + ranks - k) % ranks;
+
+        ask(&row[to], to, from);
+        rc = rpipe_network_barrier();
+    }
+    if (rc == 0)
+        rc = rpipe_network_allgather(row, (size_t)ranks * sizeof(*row), all);
+    if (rc != 0) {
+        fprintf(stderr, "rmalloc_info: %s\n", rpipe_error(NULL));
+    } else if (rank == 0) {
+        if (json)
+            print_json(cards, all, ranks);
+        else
+            print_table(cards, all, ranks);
+        fflush(stdout);
+    }
+    for (int i = 0; rc == 0 && i < ranks * ranks; i++)
+        bad += all[i].result != 0;
+    free(cards);
+    free(row);
+    free(all);
+    rpipe_exit();
+    return rc != 0 || bad > 0;
+}
