@@ -121,6 +121,15 @@ enum am_flag {                 /* of a message, in ram_internal */
                AM_BUFFER = 16,
 };
 
+static inline void am_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield" ::: "memory");
+#endif
+}
+
 static inline int64_t am_now_ms(void)
 {
     struct timespec t;
@@ -170,9 +179,10 @@ bool am_message_fits(struct ram *am, const char *call, size_t bytes, uint32_t ha
 /* ---- progress.c ---- */
 int am_reader_add(struct ram *am, rch_t ch, struct am_out *out, struct am_in *in); /* 0 or -ENOMEM */
 void am_reader_remove(struct ram *am, rch_t ch);
-int am_progress(struct ram *am, int most); /* handlers run, or an error */
+int am_progress(struct ram *am, int most); /* handlers run */
 void am_send_all_due(struct ram *am);
-void am_pass_time(struct ram *am); /* until something may have come, or a millisecond */
+int am_progress_some(struct ram *am, int most); /* the same, looking for some moments until a handler has run */
+int am_pass_time(struct ram *am);               /* until something may have come, or a millisecond; 0, or an error */
 
 /* ---- request.c ---- */
 int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args, const void *data,

@@ -48,9 +48,9 @@ static int hear(struct ram *am, int peer, int round)
     int rc = 0, code = 0;
 
     for (;;) {
-        rc = am_progress(am, INT32_MAX);
-        if (*heard || rc < 0)
-            return *heard ? 0 : rc;
+        (void)am_progress_some(am, INT32_MAX);
+        if (*heard)
+            return 0;
         now = am_now_ms();
         if (begin == 0)
             begin = now;
@@ -65,7 +65,9 @@ static int hear(struct ram *am, int peer, int round)
                 code = rc == -EPIPE ? -ECONNRESET : rc;
             }
         }
-        am_pass_time(am);
+        rc = am_pass_time(am);
+        if (rc != 0)
+            return rc;
     }
 }
 

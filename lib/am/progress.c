@@ -2,7 +2,7 @@
 /*
  * progress.c: what is read, in which order, and what is looked after beside it: ram_poll, ram_serve, and how calls wait.
  *
- * All channels that are read stand in one array, as rpipe_poll wants it; it is passed through from where the last turn ended,
+ * All channels that are read stand in one array; it is passed through from where the last turn ended,
  * a few messages of each, so that no peer can starve another. What is rare (links that open, acknowledgements that are
  * due, links that idle) is looked after in turns that find nothing to read, and in every 64th.
  */
@@ -13,7 +13,9 @@
 
 #define BURST 16 /* messages of one link in a row */
 #define TEND_EVERY 64
-#define SLICE_MS 1 /* of waiting, between two looks at what rpipe_poll does not see */
+#define TEND_LOOKS 8 /* of those in a row that find nothing */
+#define LOOKS 40     /* in a row, before a call that waits does anything else: some 2 us, in which most answers come */
+#define SLICE_MS 1   /* of waiting, between two looks at what rpipe_poll does not see */
 
 /* ---- the array ---- */
 
@@ -64,25 +66,21 @@ void am_reader_remove(struct ram *am, rch_t ch)
 
 /* ---- reading ---- */
 
-static int read_one(struct ram *am, struct am_reader *from)
-{
-    return from->out != NULL ? am_out_read(am, from->out) : am_in_read(am, from->in);
-}
-
 /* The array changes while handlers run: what stands at a place is looked at anew each time. */
-static int read_ready(struct ram *am, int most)
+static int scan(struct ram *am, int most)
 {
-    int ran = 0, left = am->readers;
+    int ran = 0;
 
-    for (; left > 0 && ran < most; left--) {
-        int i = am->cursor < am->readers ? am->cursor : 0, rc = 0;
+    for (int left = am->readers; left > 0 && ran < most; left--) {
+        int i = am->cursor < am->readers ? am->cursor : 0, burst = BURST, rc;
+        rch_t ch = i < am->readers ? am->reading[i] : NULL;
 
-        for (int burst = BURST; i < am->readers && am->ready[i] != 0 && rc >= 0 && burst > 0 && ran < most; burst--) {
-            struct am_reader from = am->reader[i];
-
-            rc = read_one(am, &from);
+        do {
+            if (AM_UNLIKELY(i >= am->readers || am->reading[i] != ch))
+                break; /* the link is no longer there */
+            rc = am->reader[i].out != NULL ? am_out_read(am, am->reader[i].out) : am_in_read(am, am->reader[i].in);
             ran += rc > 0;
-        }
+        } while (rc >= 0 && --burst > 0 && ran < most);
         am->cursor = i + 1;
     }
     return ran;
@@ -113,15 +111,9 @@ static void tend(struct ram *am)
 
 int am_progress(struct ram *am, int most)
 {
-    int ran = 0, rc = R_PENDING;
+    int ran = scan(am, most);
 
     am->polls++;
-    if (am->readers > 0)
-        rc = rpipe_poll(am->reading, am->readers, am->ready, 0);
-    if (rc == 0)
-        ran = read_ready(am, most);
-    else if (AM_UNLIKELY(rc != R_PENDING))
-        return am_fail(am, rc, "the channels of this context cannot be read: %s", rpipe_error(NULL));
     if (ran == 0 || am->polls % TEND_EVERY == 0)
         tend(am);
     return ran;
@@ -129,14 +121,29 @@ int am_progress(struct ram *am, int most)
 
 /* ---- waiting ---- */
 
-void am_pass_time(struct ram *am)
+int am_pass_time(struct ram *am)
 {
     const struct timespec nap = {0, 50000};
+    int rc = 0;
 
     if (am->readers > 0)
-        (void)rpipe_poll(am->reading, am->readers, am->ready, SLICE_MS);
+        rc = rpipe_poll(am->reading, am->readers, am->ready, SLICE_MS);
     else
         nanosleep(&nap, NULL);
+    if (AM_UNLIKELY(rc != 0 && rc != -ETIMEDOUT))
+        return am_fail(am, rc, "the channels of this context cannot be read: %s", rpipe_error(NULL));
+    return 0;
+}
+
+int am_progress_some(struct ram *am, int most)
+{
+    int ran = 0;
+
+    for (int looks = 1; looks <= LOOKS && ran == 0; looks++) {
+        am_pause();
+        ran = looks % TEND_LOOKS == 0 ? am_progress(am, most) : scan(am, most);
+    }
+    return ran;
 }
 
 /* ---- calls ---- */
@@ -162,16 +169,18 @@ int ram_serve(ram_t am, int most, int timeout_ms)
     if (most < 1 || timeout_ms < -1)
         return am_fail(am, -EINVAL, "ram_serve: at most %d handlers within %d ms; 1 or more, and -1 or more", most,
                        timeout_ms);
-    for (;;) {
-        ran = am_progress(am, most);
-        if (ran != 0 || timeout_ms == 0)
-            return ran;
-        if (timeout_ms > 0) {
-            if (end == 0)
-                end = am_now_ms() + timeout_ms;
-            else if (am_now_ms() >= end)
-                return 0;
-        }
-        am_pass_time(am);
+    ran = am_progress(am, most);
+    while (ran == 0 && timeout_ms != 0) {
+        ran = am_progress_some(am, most);
+        if (ran != 0)
+            break;
+        if (timeout_ms > 0 && end == 0)
+            end = am_now_ms() + timeout_ms;
+        else if (timeout_ms > 0 && am_now_ms() >= end)
+            break;
+        rc = am_pass_time(am);
+        if (rc != 0)
+            return rc;
     }
+    return ran;
 }

@@ -10,6 +10,9 @@
 #include <errno.h>
 #include <string.h>
 
+#define LOOKS 40       /* as in progress.c */
+#define OTHERS_EVERY 4 /* looks for an answer, there is one for all else */
+
 static int64_t deadline_of(const struct ram *am)
 {
     return am->timeout_ms < 0 ? INT64_MAX : am_now_ms() + am->timeout_ms;
@@ -44,8 +47,8 @@ static int no_credit(struct ram *am, struct am_out *out)
                    am->credits, out->peer);
 }
 
-int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args, const void *data,
-               raddr_t d, ram_request_t *r)
+static inline int send_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
+                               const void *data, raddr_t d, ram_request_t *r)
 {
     size_t size = wire_size(w->bytes, w->nargs);
     struct am_call *call = NULL;
@@ -71,8 +74,7 @@ int am_request(struct ram *am, struct am_out *out, const struct wire *w, const u
     }
     *(uint64_t *)rpipe_network_header(out->requests, d) =
         wire_header(w->kind, w->bytes, w->handler, w->nargs, 0, token);
-    rc = own && size == rmalloc_size(out->requests, d) ? rpipe_write_nb(out->requests, d)
-                                                       : rpipe_write_n(out->requests, d, size);
+    rc = own ? rpipe_write_nb(out->requests, d) : rpipe_write_n(out->requests, d, size);
     if (AM_UNLIKELY(rc != 0)) {
         if (call != NULL) {
             call->has_credit = false;
@@ -95,6 +97,12 @@ int am_request(struct ram *am, struct am_out *out, const struct wire *w, const u
         out->unwaited++;
     }
     return 0;
+}
+
+int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args, const void *data,
+               raddr_t d, ram_request_t *r)
+{
+    return send_request(am, out, w, args, data, d, r);
 }
 
 static inline int try_request(struct ram *am, int peer, const char *name, const struct wire *w, const uint64_t *args,
@@ -141,6 +149,7 @@ int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, u
 /* Between two attempts: whether there is time for another. The sentence of the last attempt says what is missing. */
 static bool go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
 {
+    *rc = 0;
     if (*deadline == 0)
         *deadline = deadline_of(am);
     else if (am_now_ms() >= *deadline) {
@@ -150,12 +159,18 @@ static bool go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
         *rc = am_fail(am, -ETIMEDOUT, "%s: %d ms have passed: %s", name, am->timeout_ms, why);
         return false;
     }
-    *rc = am_progress(am, INT32_MAX);
-    if (*rc < 0)
-        return false;
-    if (*rc == 0)
-        am_pass_time(am);
-    return true;
+    if (am_progress_some(am, INT32_MAX) == 0)
+        *rc = am_pass_time(am);
+    return *rc == 0;
+}
+
+/* Nothing is wrong with it, and the link is open: what most requests are. The other ones are told by fits() what they lack. */
+static inline bool is_plain(const struct ram *am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                            const void *data, size_t bytes)
+{
+    return am != NULL && handler < am->nhandlers && nargs <= WIRE_ARGS_MAX && (nargs == 0 || args != NULL) &&
+           (bytes == 0 || data != NULL) && bytes <= am->request_cfg.allocator.alloc_size - 8 * WIRE_ARGS_MAX - 8 &&
+           (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL && am->out[peer]->state == OUT_OPEN;
 }
 
 int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w, const uint64_t *args,
@@ -174,8 +189,12 @@ int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint
                 size_t bytes, ram_request_t *r)
 {
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
-    int rc;
+    int rc = R_PENDING;
 
+    if (is_plain(am, peer, handler, args, nargs, data, bytes) && !am->in_handler)
+        rc = send_request(am, am->out[peer], &w, args, data, ADDR_NULL, r);
+    if (rc != R_PENDING)
+        return rc;
     if (AM_UNLIKELY(!fits(am, "ram_request", bytes, handler, args, nargs, data, &rc) ||
                     !am_may_wait(am, "ram_request", &rc)))
         return rc;
@@ -316,12 +335,17 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply)
     call = call_of(am, "ram_wait", r, &out, &rc);
     if (AM_UNLIKELY(call == NULL))
         return rc;
-    while (call->state != CALL_DONE) {
-        rc = am_progress(am, INT32_MAX);
-        if (call->state == CALL_DONE)
-            break;
-        if (AM_UNLIKELY(rc < 0))
-            return rc;
+    for (;;) {
+        for (int looks = 0; looks < LOOKS; looks++) {
+            /* first where the answer comes from; a link that has ended has no call that is not done */
+            while (call->state != CALL_DONE && am_out_read(am, out) >= 0)
+                ;
+            if (call->state == CALL_DONE)
+                return collect(am, out, call, "ram_wait", reply);
+            if (looks % OTHERS_EVERY == OTHERS_EVERY - 1)
+                (void)am_progress(am, INT32_MAX);
+            am_pause();
+        }
         if (deadline == 0) {
             deadline = deadline_of(am);
         } else if (am_now_ms() >= deadline) {
@@ -331,9 +355,10 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply)
                 "answer? The request goes on, and can be waited for again",
                 out->peer, am->timeout_ms);
         }
-        am_pass_time(am);
+        rc = am_pass_time(am);
+        if (rc != 0)
+            return rc;
     }
-    return collect(am, out, call, "ram_wait", reply);
 }
 
 int ram_flush(ram_t am)
