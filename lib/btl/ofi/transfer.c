@@ -592,11 +592,20 @@ bool ops_orphaned(const struct btl *btl, int peer)
     return false;
 }
 
-/* What the provider never took, it will not take any more. What it has taken may still touch memory. */
+/*
+ * What the provider never took, it will not take any more; what it has taken may still touch memory. Its lines fail: some
+ * providers would try to connect with every call, and say -FI_EAGAIN for ever.
+ */
 void transfer_peer_gone(struct btl *btl, int peer)
 {
     struct link *at, *after;
 
+    list_for_each (at, after, &btl->lines) {
+        struct btl_line *line = container_of(at, struct btl_line, link);
+
+        if (line->peer == peer)
+            (void)line_fail(line, -ECONNRESET, "the control network", "this rank is gone");
+    }
     list_for_each (at, after, &btl->stuck) {
         struct ofi_op *op = container_of(at, struct ofi_op, stuck);
 
