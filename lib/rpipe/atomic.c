@@ -367,10 +367,9 @@ int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint6
     return rc;
 }
 
-int cells_settle(struct rch *ch)
+int cells_settled(struct rch *ch)
 {
     struct cells *c = ch->cells;
-    int rc;
 
     if (c == NULL || config_side(&ch->cfg) == SIDE_READER)
         return 0;
@@ -380,6 +379,5 @@ int cells_settle(struct rch *ch)
         return atomic_load_explicit(&c->answered, memory_order_acquire) == c->asked ? 0 : R_PENDING;
     if (c->way != CELLS_DEVICE || !pending(c))
         return 0;
-    rc = net_drive(ch, "rflush");
-    return rc != 0 ? rc : pending(c) ? R_PENDING : 0;
+    return ch->ops->progress(ch->net->line) != 0 ? -EIO : pending(c) ? R_PENDING : 0;
 }

@@ -142,6 +142,9 @@ struct rch {
     struct btl_piece ring_piece, credit_piece, heap_piece, reverse_piece;
     struct btl_remote ring_remote, credit_remote, heap_remote, reverse_remote;
     struct rch *next_free;
+    struct link linger; /* linger.c, with its deadline, and the number that bye will carry */
+    int64_t linger_until;
+    uint64_t bye_own;
 };
 static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
 
@@ -170,7 +173,9 @@ int fail(struct rch *ch, int code, const char *format, ...) __attribute__((forma
 const char *channel_name(const struct rch *ch);
 
 /* ---- join.c: halves, byes ---- */
-int join_open(struct rch *ch);                   /* registers, joins if the other half is there, posts the own half */
+int join_open(struct rch *ch); /* registers, joins if the other half is there, posts the own half */
+void join_set_closed_locked(struct rch *ch);
+void join_say_bye_locked(struct rch *ch, uint64_t final);
 void join_close(struct rch *ch, uint64_t final); /* after CLOSED: posts bye, releases what can be released */
 void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
 void join_peer_gone(int rank, bool died);

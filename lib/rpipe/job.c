@@ -6,6 +6,7 @@
  */
 #include "rpipe/channel.h"
 #include "rpipe/half.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/collect.h"
 #include "bootstrap/control.h"
@@ -221,6 +222,7 @@ int rpipe_exit(void)
         return job_refuses("rexit");
     }
     close_all(deadline);
+    linger_end(deadline);
     rc = collect_leave(deadline);
     if (rc != 0)
         error_set(

@@ -244,29 +244,35 @@ void join_release_if_done(struct rch *ch)
     store_unlock();
 }
 
-void join_close(struct rch *ch, uint64_t final)
+/* It is queued before the end can be taken for another incarnation. */
+void join_say_bye_locked(struct rch *ch, uint64_t final)
 {
     struct note n = note_of(ch, final);
-    int peer = ch->peer;
-    bool late, watched = ch->event_fd >= 0;
 
-    store_lock();
-    late = ch->late;
-    atomic_fetch_or_explicit(&ch->notice, NOTICE_CLOSED, memory_order_acq_rel);
-    if (!list_empty(&ch->end.meeting->halves))
-        store_arrived(); /* the next incarnation can be opened now */
-    if (ch->event_fd >= 0)
+    if (!ch->late && post_note(MESSAGE_BYE, ch->peer, &n, NULL) != 0)
+        atomic_fetch_or_explicit(&ch->notice, NOTICE_LEFT, memory_order_relaxed); /* nobody is there to answer */
+}
+
+/* Store lock held: the service thread kicks through these. */
+void join_set_closed_locked(struct rch *ch)
+{
+    if (ch->event_fd >= 0) {
         close(ch->event_fd);
+        event_watch(-1);
+    }
     if (ch->event_arm >= 0)
         close(ch->event_arm);
     ch->event_fd = ch->event_arm = -1;
-    /* the bye is queued before the end can be taken for another incarnation */
-    if (!late && post_note(MESSAGE_BYE, peer, &n, NULL) != 0)
-        atomic_fetch_or_explicit(&ch->notice, NOTICE_LEFT, memory_order_relaxed); /* nobody is there to answer */
+    atomic_fetch_or_explicit(&ch->notice, NOTICE_CLOSED, memory_order_acq_rel);
+}
+
+void join_close(struct rch *ch, uint64_t final)
+{
+    store_lock();
+    join_set_closed_locked(ch);
+    join_say_bye_locked(ch, final);
     release_if_done(ch);
     store_unlock();
-    if (watched)
-        event_watch(-1);
 }
 
 /* ---- what the service thread hears: store lock held ---- */

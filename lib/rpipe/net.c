@@ -190,19 +190,29 @@ static bool fetches_pending(const struct net *n)
     return atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) > 0;
 }
 
-int net_settle(struct rch *ch)
+int net_settled(struct rch *ch)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     int rc;
 
-    if ((notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) == 0 && (rc = cells_settle(ch)) != 0)
-        return rc;
-    if (ch->net == NULL || (notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) != 0)
+    if ((notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) != 0)
         return 0;
-    if (ch->ops->progress(ch->net->line) != 0)
-        return (notice & NOTICE_BYE) != 0 ? 0 : net_failed(ch, "rflush"); /* nobody is there to whom it matters */
-    if (fetches_pending(ch->net))
+    rc = cells_settled(ch);
+    if (rc != 0 || ch->net == NULL)
+        return rc;
+    rc = ch->ops->progress(ch->net->line);
+    if (rc == 0 && fetches_pending(ch->net))
         return R_PENDING;
-    rc = ch->ops->flush(ch->net->line);
-    return rc == 0 || rc == -EAGAIN ? rc : (notice & NOTICE_BYE) != 0 ? 0 : net_failed(ch, "rflush");
+    if (rc == 0)
+        rc = ch->ops->flush(ch->net->line);
+    if (rc != 0 && rc != -EAGAIN && (notice & NOTICE_BYE) != 0)
+        return 0; /* nobody is there to whom it matters */
+    return rc;
+}
+
+int net_settle(struct rch *ch)
+{
+    int rc = net_settled(ch);
+
+    return rc == 0 || rc == R_PENDING ? rc : net_failed(ch, "rflush");
 }

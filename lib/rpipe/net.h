@@ -54,8 +54,13 @@ int net_drive(struct rch *ch, const char *call);           /* progress; 0, R_PEN
 int net_failed(struct rch *ch, const char *call); /* the line has: R_PENDING as long as the peer may be the reason */
 /* Where [offset, offset + bytes) of the heap lies: fills remote, remote_offset, piece, offset. False: in no segment. */
 bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);
-/* Everything that this end has asked for is done: 0, R_PENDING, or an error. Before bye. */
+/* Everything that this end has asked for is done: 0, R_PENDING, or an error and its sentence. Before bye. */
 int net_settle(struct rch *ch);
+int net_settled(struct rch *ch); /* the same without words, for any thread that the line belongs to */
+
+/* ---- linger.c ---- */
+void linger_begin(struct rch *ch, uint64_t final); /* closes it; bye follows */
+void linger_end(int64_t deadline);                 /* rexit: waits for all */
 
 /* ---- net_write.c ---- */
 int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent);
@@ -67,6 +72,5 @@ bool net_message_there(struct rch *ch);
 /* Takes it: 0, R_PENDING, or an error. */
 int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size);
 void net_name_block(struct rch *ch, uint32_t block); /* channel mode: heap_freed has been counted */
-void net_forget_fetched(struct rch *ch);             /* rclose: waits for none */
 
 #endif

@@ -78,12 +78,6 @@ static bool first_is_fetched(struct rch *ch)
            atomic_load_explicit(&f->done.error, memory_order_relaxed) == 0;
 }
 
-void net_forget_fetched(struct rch *ch)
-{
-    if (ch->net != NULL)
-        ch->net->fetch_count = 0;
-}
-
 /* ---- a message comes in ---- */
 
 bool net_message_there(struct rch *ch)

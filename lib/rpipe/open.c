@@ -148,7 +148,6 @@ static int close_attempt(struct rch *ch, void *arguments)
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
     uint64_t final = 0;
 
-    (void)arguments;
     if ((notice & NOTICE_WRITER) != 0) {
         final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
         if ((notice & (NOTICE_JOINED | NOTICE_NET | NOTICE_CELLS)) == NOTICE_JOINED) {
@@ -160,8 +159,10 @@ static int close_attempt(struct rch *ch, void *arguments)
                 channel_kick(ch);
         }
     }
-    net_forget_fetched(ch);
-    join_close(ch, final);
+    if (*(bool *)arguments)
+        linger_begin(ch, final);
+    else
+        join_close(ch, final);
     return 0;
 }
 
@@ -174,13 +175,16 @@ static int settle_attempt(struct rch *ch, void *arguments)
 int rpipe_close(rch_t ch)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
-    int rc = channel_refuses(ch, "rclose", 0), settled = 0, closed;
+    int rc = channel_refuses(ch, "rclose", 0);
+    bool unfinished = false;
 
     if (rc != 0)
         return rc;
-    /* over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back */
+    /*
+     * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
+     * Where the deadline is too short for the proof, the service thread waits for it.
+     */
     if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) != 0)
-        settled = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL);
-    closed = channel_once(ch, close_attempt, NULL);
-    return closed != 0 ? closed : settled == -ETIMEDOUT ? settled : 0;
+        unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL) == -ETIMEDOUT;
+    return channel_once(ch, close_attempt, &unfinished);
 }

@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 #define RANKS_MOST 8
-#define PATIENCE_MS 20000 /* for anything that should be a matter of milliseconds */
+#define PATIENCE_MS 80000 /* for anything that should be a matter of milliseconds */
 
 struct board_rank {
     _Atomic int phase;             /* how far it is; the test waits for it */
