@@ -91,8 +91,13 @@ int compose_lose(struct compose *c, const char *call, int place, int rc)
 
 int compose_make(struct compose **out, const char *call, const rmalloc_config_t *cfg, int n)
 {
-    struct compose *c = object_take();
+    struct compose *c;
 
+    if (cfg->allocator.op == RDMA_ATOMIC) {
+        error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry no messages", call);
+        return -EINVAL;
+    }
+    c = object_take();
     if (c != NULL)
         c->part = calloc((size_t)n, sizeof(*c->part));
     if (c == NULL || c->part == NULL) {

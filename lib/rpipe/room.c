@@ -3,9 +3,10 @@
  * room.c: rpipe_room: would a message of this size, once it has memory, be written without waiting?
  *
  * rmalloc_nb tells of memory; this tells of the ring and of sync_queue, and counts what the caller has allocated and not
- * written yet, each of which will want its slot too. What it finds stays true until this end allocates again: room only grows.
+ * written yet, each of which will want its slot too. What it finds stays true until this end allocates again: room only grows. (A
+ * network's own queues may be full for a moment all the same: what is in them leaves without our doing.)
  */
-#include "rpipe/channel.h"
+#include "rpipe/net.h"
 
 #include "bootstrap/control.h"
 
@@ -35,6 +36,8 @@ static int room_attempt(struct rch *ch, void *arguments)
 
     if (rc == 0 && (notice & NOTICE_JOINED) == 0)
         rc = join_complete(ch, DEADLINE_NOW);
+    if (rc == 0 && ch->net != NULL)
+        rc = net_drive(ch, "rpipe_room");
     if (rc != 0 || has_room(ch, *size))
         return rc;
     if (is_in_vain(ch, *size))

@@ -44,7 +44,9 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
 {
     int64_t now = clock_now();
 
-    *w = (struct waiter){.word = word, .deadline = deadline, .fences = fences, .nap_us = NAP_FIRST_US, .pauses = 1};
+    *w = (struct waiter){.word = word, .deadline = deadline, .fences = fences, .pauses = 1};
+    w->nap_us = NAP_FIRST_US;
+    w->nap_most_us = NAP_MOST_US;
     w->slice = WAIT_SLICE_MS * NS_PER_MS;
     switch (setting_number(SET_WAIT)) {
     case WAIT_SPIN:
@@ -119,8 +121,9 @@ int wait_step(struct waiter *w)
             atomic_store_explicit(&no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
     } else if (w->word == NULL) {
         nap(w->nap_us);
+        w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
         w->sleeps++;
-        w->nap_us = w->nap_us * 2 > NAP_MOST_US ? NAP_MOST_US : w->nap_us * 2;
+        w->nap_us = w->nap_us * 2 > w->nap_most_us ? w->nap_most_us : w->nap_us * 2;
     } else {
         atomic_store_explicit(w->word, 1, memory_order_relaxed); /* made seen by the next line */
         make_seen(w);

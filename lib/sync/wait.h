@@ -40,10 +40,10 @@ struct waiter {
     _Atomic uint32_t *word; /* NULL: naps instead of sleep */
     int64_t deadline, yield_from, sleep_from;
     enum wait_phase phase;
-    bool fences; /* no membarrier between the two processes: both sides fence */
-    bool keep;   /* other threads may sleep on the word: do not clear it */
-    bool armed;  /* the word was set by this waiter */
-    uint32_t nap_us;
+    bool fences;                  /* no membarrier between the two processes: both sides fence */
+    bool keep;                    /* other threads may sleep on the word: do not clear it */
+    bool armed;                   /* the word was set by this waiter */
+    uint32_t nap_us, nap_most_us; /* the next nap, and the longest; where a look is dear, naps are longer */
     uint32_t spins;
     uint32_t pauses; /* between two looks while spinning; more where each look disturbs the one who is waited for */
     uint32_t sleeps; /* for the statistics */

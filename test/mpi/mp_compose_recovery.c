@@ -11,7 +11,11 @@
 #include <signal.h>
 
 enum { SLOTS = 64, HEAP = 1 << 16, BEFORE = 50, AFTER = 40, ROUNDS = 200, LIMIT_MS = 60000 };
-enum { SCATTER = 1, REDUX = 2, DUPLEX = 3 };
+enum {
+    SCATTER = 1,
+    REDUX = 2,
+    DUPLEX = 4
+}; /* GET, and PUT where what the dead have written counts, also over networks */
 
 static size_t message_bytes(uint64_t i) { return i % 3 == 0 ? 16 : 100 + i * 61 % 400; }
 
@@ -70,6 +74,8 @@ static void victim(rch_t in, rch_t out, uint64_t written, uint64_t read)
     write_some(out, 0, written);
     for (uint64_t i = 0; i < read; i++)
         CHECK_OK(in, take_dealt(in, i));
+    CHECK_OK(out, rflush(out));
+    CHECK_OK(rduplex_out(dx), rflush(rduplex_out(dx)));
     raise(SIGKILL);
 }
 

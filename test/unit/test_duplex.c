@@ -110,6 +110,10 @@ static void test_refused(void **state)
     assert_errno(EINVAL, rduplex_out(NULL));
     assert_errno(EINVAL, rduplex_in(NULL));
     cfg.allocator.peer = 0;
+    cfg.allocator.op = RDMA_ATOMIC;
+    assert_rc(-EINVAL, NULL, rduplex(&dx, &cfg));
+    assert_non_null(strstr(rpipe_error(NULL), "RDMA_ATOMIC"));
+    cfg.allocator.op = op_of(state);
     assert_ok(NULL, rduplex(&open, &cfg));
     assert_ok(NULL, rduplex_close(open));
     assert_rc(-ENOTCONN, NULL, rduplex_close(open));
