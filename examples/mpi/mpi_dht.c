@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "../app.h"
 #include "../dht_table.h"
+#include "notify.h"
 
 enum { REQUEST, ANSWER };           /* tags */
 enum { MESSAGES = 8, TURN = 4096 }; /* buffers for each peer; lookups between two looks at what has come */
@@ -268,7 +268,7 @@ static void create(void)
 {
     size_t bytes;
 
-    job.crowded = job.nranks > sysconf(_SC_NPROCESSORS_ONLN);
+    job.crowded = notify_crowded(job.nranks);
     job.part.slots = dht_slots(&options);
     bytes = job.part.slots * sizeof(struct dht_pair);
     MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &job.part.slot, &job.win);

@@ -4,7 +4,8 @@
  *
  * A box is a piece of every process's window: a flag with a line of its own, and data behind it. The writer puts the data,
  * flushes, puts the flag, flushes; the reader polls the flag in its own memory, with MPI_Win_sync as the standard wants it.
- * With more processes than processors a poll gives its processor away now and then, as Open MPI's own waits do.
+ * With more processes than processors, or where Open MPI is told to (mpi_yield_when_idle), a poll gives its processor
+ * away now and then, as Open MPI's own waits do.
  */
 #ifndef EXAMPLES_MPI_NOTIFY_H
 #define EXAMPLES_MPI_NOTIFY_H
@@ -33,6 +34,13 @@ static inline void notify_yield(bool crowded, unsigned *tries)
         sched_yield();
 }
 
+static inline bool notify_crowded(int ranks)
+{
+    const char *told = getenv("OMPI_MCA_mpi_yield_when_idle");
+
+    return ranks > sysconf(_SC_NPROCESSORS_ONLN) || (told != NULL && strcmp(told, "1") == 0);
+}
+
 /* Collective: so many boxes for so many bytes of data in every process, all zeros. */
 static inline void notify_create(struct notify *n, int boxes, size_t data_bytes)
 {
@@ -40,7 +48,7 @@ static inline void notify_create(struct notify *n, int boxes, size_t data_bytes)
     int ranks;
 
     MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-    n->crowded = ranks > sysconf(_SC_NPROCESSORS_ONLN);
+    n->crowded = notify_crowded(ranks);
     n->box_bytes = NOTIFY_LINE + (data_bytes + NOTIFY_LINE - 1) / NOTIFY_LINE * NOTIFY_LINE;
     bytes = (MPI_Aint)n->box_bytes * boxes;
     MPI_Win_allocate(bytes, 1, MPI_INFO_NULL, MPI_COMM_WORLD, &n->base, &n->win);
