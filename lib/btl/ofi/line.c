@@ -44,6 +44,18 @@ static int ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
     return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, piece, why, why_bytes);
 }
 
+/* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
+static int ofi_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+                     size_t why_bytes)
+{
+    (void)btl;
+    (void)peer;
+    (void)why;
+    (void)why_bytes;
+    *key = piece->key;
+    return 0;
+}
+
 static int ofi_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
                      char *why, size_t why_bytes)
 {
@@ -396,6 +408,7 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .peer_gone = ofi_peer_gone,
     .alloc = ofi_alloc,
     .free = ofi_free,
+    .share = ofi_share,
     .adopt = ofi_adopt,
     .attach = ofi_attach,
     .detach = ofi_detach,

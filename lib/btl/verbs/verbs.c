@@ -105,6 +105,7 @@ MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
     .reach = verbs_reach,
     .alloc = verbs_alloc,
     .free = verbs_free,
+    .share = verbs_share,
     .adopt = verbs_adopt,
     .attach = verbs_attach,
     .detach = verbs_detach,

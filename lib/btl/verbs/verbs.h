@@ -120,6 +120,8 @@ void verbs_memory_close(struct btl *btl);
 int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
                 size_t why_bytes);
 void verbs_free(struct btl *btl, struct btl_piece *piece);
+int verbs_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+                size_t why_bytes);
 int verbs_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
                 char *why, size_t why_bytes);
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
