@@ -270,7 +270,8 @@ enum credit_need {
     NEED_MEMORY, /* the heap, or the bound on messages outstanding (sync_queue) */
 };
 int credit_fetch(struct rch *ch, enum credit_need need); /* 0, or -EPROTO: what the reader says cannot be */
-int credit_apply(struct rch *ch);                        /* over a network: all that the mirror says */
+int credit_apply(struct rch *ch);      /* over a network: all that the mirror says; not while it is being fetched */
+int credit_take_named(struct rch *ch); /* over a network: blocks that the reader has named in this end's own memory */
 
 /* ---- read.c ---- */
 bool unheard_message(struct rch *ch);            /* the writer is joined and has written, this end is not joined yet */

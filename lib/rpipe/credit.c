@@ -152,6 +152,15 @@ int credit_apply(struct rch *ch)
     return rc;
 }
 
+int credit_take_named(struct rch *ch)
+{
+    struct writer *w = &ch->w;
+    int rc = fetch_named(ch, true);
+
+    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+    return rc;
+}
+
 int credit_fetch(struct rch *ch, enum credit_need need)
 {
     struct writer *w = &ch->w;

@@ -193,6 +193,7 @@ static bool fetches_pending(const struct net *n)
 int net_settled(struct rch *ch)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    char why[16];
     int rc;
 
     if ((notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) != 0)
@@ -200,6 +201,9 @@ int net_settled(struct rch *ch)
     rc = cells_settled(ch);
     if (rc != 0 || ch->net == NULL)
         return rc;
+    /* never up, so nothing was ever asked for; and a writer that has closed before it was joined will not bring it up */
+    if ((notice & NOTICE_BYE) != 0 && ch->ops->line_state(ch->net->line, why, sizeof(why)) == -EAGAIN)
+        return 0;
     rc = ch->ops->progress(ch->net->line);
     if (rc == 0 && fetches_pending(ch->net))
         return R_PENDING;

@@ -128,7 +128,7 @@ int net_credit_fetch(struct rch *ch, enum credit_need need)
     if (ch->ops->progress(n->line) != 0)
         return net_failed(ch, "rwrite");
     if (ch->w.reverse != NULL && need == NEED_MEMORY)
-        return credit_apply(ch); /* the reader has written into this end's own memory */
+        return credit_take_named(ch); /* the reader has written them here; the mirror may be half fetched */
     if (look_is_here(n))
         return apply(ch);
     if (n->credit_under_way || (need != NEED_SOON && clock_now() < n->credit_not_before))
