@@ -136,6 +136,7 @@ struct btl {
     uint32_t last_line;
     struct ofi_chunk *chunks;
 
+    uint32_t alarms;           /* in a row, after each of which the descriptor could be read at once */
     bool armed;                /* the service thread sleeps until a wait_fd can be read */
     _Atomic int64_t driven_at; /* by a thread of the user */
 };

@@ -15,12 +15,16 @@
 #include "util/clock.h"
 #include "util/log.h"
 
-#include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define COMPLETIONS 16
 #define ROUNDS 64 /* in one call, then others have their turn */
+
+/* Some descriptors can be read though there is nothing to do: after so many times in a row it is looked at less often. */
+#define FALSE_ALARMS 256
+#define FALSE_ALARM_US 200
 
 /* One error of the queue: false: there was none. */
 static bool take_error(struct btl *btl, struct ofi_endpoint *e)
@@ -102,9 +106,21 @@ static bool may_sleep(struct btl *btl)
            fi_trywait(btl->rma.fabric, &fid, 1) == FI_SUCCESS;
 }
 
+/* How long to leave the descriptor alone. */
+static int64_t pause_of(struct btl *btl)
+{
+    struct pollfd fd = {.fd = btl->rma.wait_fd, .events = POLLIN};
+
+    if (!btl->armed)
+        return OFI_QUIET_US;
+    btl->alarms = poll(&fd, 1, 0) > 0 ? btl->alarms + 1 : 0;
+    return btl->alarms > FALSE_ALARMS ? FALSE_ALARM_US : 0;
+}
+
 static void serve(void *arg)
 {
     struct btl *btl = arg;
+    int64_t pause;
 
     if (clock_now() - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < OFI_QUIET_NS) {
         ofi_lock(btl);
@@ -117,7 +133,8 @@ static void serve(void *arg)
     ofi_lock(btl);
     progress_drive(btl);
     btl->armed = may_sleep(btl);
-    (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, btl->armed ? 0 : OFI_QUIET_US, serve, btl);
+    pause = pause_of(btl);
+    (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, pause, serve, btl);
     ofi_unlock(btl);
     progress_part(btl);
 }
