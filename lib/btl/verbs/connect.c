@@ -331,9 +331,8 @@ static void requested(struct btl *btl, const struct event *e)
     rc = accept_request(line, e, &call);
     if (rc == 0)
         return;
-    if (*line->obstacle == '\0') /* once per line */
-        log_warn("verbs: a connection of rank %d cannot be accepted: %s: %s; it will try again", line->peer, call,
-                 strerror(-rc));
+    /* perhaps the dialing end has withdrawn it meanwhile */
+    log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", line->peer, call, strerror(-rc));
     snprintf(line->obstacle, sizeof(line->obstacle), "%s: %s", call, strerror(-rc));
     if (line->qp != NULL)
         rdma_destroy_qp(line->id);

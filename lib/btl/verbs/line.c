@@ -127,7 +127,8 @@ int verbs_line_state(struct btl_line *line, char *why, size_t why_bytes)
     }
     pthread_mutex_lock(&line->btl->lock);
     if (line->role == BTL_ACCEPTS)
-        snprintf(why, why_bytes, "rank %d has not connected its queue pair yet", line->peer);
+        snprintf(why, why_bytes, "rank %d has not connected its queue pair yet%s%s", line->peer,
+                 *line->obstacle != '\0' ? "; the last attempt: " : "", line->obstacle);
     else if (line->there.any.sa_family == AF_UNSPEC)
         snprintf(why, why_bytes, "the address of the queue pair of rank %d is not known yet", line->peer);
     else
