@@ -6,7 +6,8 @@
  */
 #include "mp_check.h"
 
-enum { HEAP = 64 * 1024, MESSAGES = 3000 };
+enum { HEAP = 64 * 1024 };
+static uint64_t messages; /* of each stream: the argument, or 3000 */
 
 /* sizes around every border that a message can meet, and others */
 static size_t draw_size(uint64_t key, size_t heap)
@@ -47,7 +48,7 @@ static void stream(int writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32
     raddr_t d;
 
     if (mp_rank == writer) {
-        for (uint64_t i = 0; i < MESSAGES; i++) {
+        for (uint64_t i = 0; i < messages; i++) {
             uint64_t key = key_of(writer, ctx, i);
             size_t size = draw_size(key, heap);
 
@@ -61,7 +62,7 @@ static void stream(int writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32
         }
         CHECK_OK(ch, rflush(ch));
     } else {
-        for (uint64_t i = 0; i < MESSAGES; i++) {
+        for (uint64_t i = 0; i < messages; i++) {
             uint64_t key = key_of(writer, ctx, i);
 
             mp_read_free(ch, draw_size(key, heap), key);
@@ -69,7 +70,7 @@ static void stream(int writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32
         CHECK_RC(R_EOF, ch, rread(ch, &d, NULL));
     }
     CHECK_OK(ch, rpipe_stats(ch, &st));
-    CHECK(ch, st.messages == MESSAGES && st.held == 0);
+    CHECK(ch, st.messages == messages && st.held == 0);
     CHECK_OK(ch, rclose(ch));
 }
 
@@ -105,15 +106,15 @@ static void frees_out_of_order(int writer, uint32_t ctx, rdma_op_t op)
     size_t n = 0, size;
 
     if (mp_rank == writer) {
-        for (uint64_t i = 0; i < MESSAGES; i++)
+        for (uint64_t i = 0; i < messages; i++)
             mp_send(ch, draw_size(key_of(writer, ctx, i), HEAP), key_of(writer, ctx, i));
         CHECK_OK(ch, rclose(ch));
         return;
     }
-    while (next < MESSAGES || n > 0) {
+    while (next < messages || n > 0) {
         int rc = R_PENDING;
 
-        if (next < MESSAGES && n < HELD) {
+        if (next < messages && n < HELD) {
             rc = n == 0 ? rread(ch, &d, &size) : rread_nb(ch, &d, &size);
             CHECK(ch, rc == R_SUCCESS || rc == R_PENDING);
         }
@@ -280,6 +281,7 @@ int main(int argc, char **argv)
 {
     uint32_t ctx = 0;
 
+    messages = (uint64_t)mp_number(argc, argv, 3000);
     mp_begin(argc, argv, 2);
     for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
         for (int writer = 0; writer < 2; writer++) {
