@@ -2,7 +2,7 @@
 /*
  * mp_modes.c: every combination of heuristic and mode (table 3.1 of the thesis), both ways at once between two ranks.
  *
- *     mp_modes [SECONDS] [seed=N] [only=RUN] [-sleep]                   5 s unless said otherwise
+ *     mp_modes [SECONDS] [seed=N] [only=RUN] [-sleep] [-sample]         5 s unless said otherwise
  *
  * A run is one combination of {PUT, GET}, heuristic, mode, watermark, sync_queue, unit, slots and heap from 0 to 1, and
  * another one from 1 to 0. The first laps see every {PUT, GET} x heuristic x mode x watermark x queue; after 40 laps each of
