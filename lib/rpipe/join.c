@@ -264,6 +264,8 @@ void join_set_closed_locked(struct rch *ch)
         close(ch->event_arm);
     ch->event_fd = ch->event_arm = -1;
     atomic_fetch_or_explicit(&ch->notice, NOTICE_CLOSED, memory_order_acq_rel);
+    if (ch->end.meeting != NULL && !list_empty(&ch->end.meeting->halves))
+        store_arrived(); /* rpipe_pending: the next incarnation can be opened now */
 }
 
 void join_close(struct rch *ch, uint64_t final)

@@ -2,9 +2,10 @@
 /*
  * poll.c: rpipe_poll: waits for the first of many pipes, by looking at each.
  *
- * Looks only, takes nothing, so that it needs no lock. Beyond spinning and yielding it naps: a thread can sleep on one
- * wake word, not on many, and the pipes need not even be of one backend. A nap is at most 1 ms, or so much longer as a look at
- * all of them is dear, that who waits for long uses some 3 % of a processor, and not all of it with a thousand pipes.
+ * Looks only, takes nothing, so that it needs no lock. Beyond spinning and yielding it sleeps on the wake words of all of
+ * them at once, where the kernel can do that, there are not too many, and each has one. Else it naps: at most 1 ms, or so much
+ * longer as a look at all of them is dear, that who waits for long uses some 3 % of a processor, and not all of it with a
+ * thousand pipes.
  */
 #include "rpipe/net.h"
 
@@ -81,8 +82,31 @@ static bool look_again(const rch_t *ch, int n, int *ready, struct waiter *w)
     return false;
 }
 
+struct polled {
+    const rch_t *ch;
+    int n;
+};
+
+/* An end that is shared by threads may be closed by another one, and one on a network has nobody who wakes. */
+static uint32_t find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
+{
+    const struct polled *p = of;
+
+    if (p->n > WAIT_WORDS)
+        return 0;
+    for (int i = 0; i < p->n; i++) {
+        uint32_t notice = atomic_load_explicit(&p->ch[i]->notice, memory_order_acquire);
+
+        if ((notice & (NOTICE_LOCKED | NOTICE_CLOSED)) != 0 || p->ch[i]->net != NULL || p->ch[i]->died != 0)
+            return 0; /* died: the verdict is a few milliseconds away, and wakes nobody */
+        word[i] = own_wake_word(p->ch[i], notice);
+    }
+    return (uint32_t)p->n;
+}
+
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
 {
+    struct polled polled = {ch, n};
     struct waiter w;
     int i, rc = 0;
 
@@ -100,9 +124,12 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
         return 0;
     if (timeout_ms == 0)
         return R_PENDING;
-    wait_begin(&w, NULL, deadline_in_ms(timeout_ms), true);
+    wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
+    w.words = find_words;
+    w.of = &polled;
     while (!look_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
+            wait_end(&w);
             error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
             return -ETIMEDOUT;
         }

@@ -44,9 +44,17 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
 {
     int64_t now = clock_now();
 
-    *w = (struct waiter){.word = word, .deadline = deadline, .fences = fences, .pauses = 1};
+    w->word = word; /* one by one: `many` is large, and needs nothing */
+    w->words = NULL;
+    w->many_words = 0;
+    w->deadline = deadline;
+    w->phase = WAIT_SPINNING;
+    w->fences = fences;
+    w->keep = w->armed = false;
     w->nap_us = NAP_FIRST_US;
     w->nap_most_us = NAP_MOST_US;
+    w->spins = w->sleeps = 0;
+    w->pauses = 1;
     w->slice = WAIT_SLICE_MS * NS_PER_MS;
     switch (setting_number(SET_WAIT)) {
     case WAIT_SPIN:
@@ -69,10 +77,13 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         w->phase = WAIT_YIELDING; /* the first step decides */
 }
 
-/* The wake word is visible to every processor before the condition is looked at again. Pairs with wake_look. */
+/*
+ * The wake word is visible to every processor before the condition is looked at again. Pairs with wake_look. Where there are
+ * many words, some of those who look at them may fence, and others not.
+ */
 static void make_seen(const struct waiter *w)
 {
-    if (w->fences || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0)
+    if (w->fences || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 || w->words != NULL)
         fence_wake_word_before_recheck();
 }
 
@@ -83,15 +94,66 @@ static void nap(uint32_t us)
     nanosleep(&t, NULL);
 }
 
-static void sleep_on(const struct waiter *w, int64_t now)
+/* ns to sleep: a slice, or less where the deadline is nearer */
+static int64_t sleep_ns(const struct waiter *w, int64_t now)
 {
     int64_t ns = w->slice;
-    struct timespec t;
 
     if (w->deadline != DEADLINE_NEVER && w->deadline - now < ns)
         ns = w->deadline - now;
-    t = (struct timespec){0, ns > 0 ? (long)ns : 0};
+    return ns > 0 ? ns : 0;
+}
+
+static void sleep_on(const struct waiter *w, int64_t now)
+{
+    struct timespec t = {0, (long)sleep_ns(w, now)};
+
     syscall(SYS_futex, w->word, FUTEX_WAIT, 1, &t, NULL, 0);
+}
+
+/* ---- many words: futex_waitv(2), from Linux 5.16 on ---- */
+
+#define CALL_FUTEX_WAITV 449 /* the same on every architecture; headers may be older than the kernel */
+
+struct waitv {
+    uint64_t value, address;
+    uint32_t flags, zero;
+};
+#define WAITV_32 2u /* bits; not FUTEX_PRIVATE_FLAG: the other side is another process */
+
+static _Atomic bool no_waitv; /* an older kernel, or one that forbids it */
+
+static void sleep_on_many(const struct waiter *w, int64_t now)
+{
+    const int64_t until = now + sleep_ns(w, now);
+    const struct timespec t = {(time_t)(until / (1000 * NS_PER_MS)), (long)(until % (1000 * NS_PER_MS))};
+    struct waitv v[WAIT_WORDS];
+
+    for (uint32_t i = 0; i < w->many_words; i++)
+        v[i] = (struct waitv){1, (uint64_t)(uintptr_t)w->many[i], WAITV_32, 0};
+    if (syscall(CALL_FUTEX_WAITV, v, w->many_words, 0, &t, CLOCK_MONOTONIC) < 0 && errno != EAGAIN && errno != EINTR &&
+        errno != ETIMEDOUT)
+        atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
+}
+
+/* False: there is nothing to sleep on. */
+static bool find_words(struct waiter *w)
+{
+    if (w->word != NULL)
+        return true;
+    if (w->words == NULL || atomic_load_explicit(&no_waitv, memory_order_relaxed))
+        return false;
+    w->many_words = w->words(w->of, w->many);
+    return w->many_words > 0;
+}
+
+static void set_words(const struct waiter *w, uint32_t value)
+{
+    if (w->word != NULL)
+        atomic_store_explicit(w->word, value, memory_order_relaxed);
+    else
+        for (uint32_t i = 0; i < w->many_words; i++)
+            atomic_store_explicit(w->many[i], value, memory_order_relaxed);
 }
 
 int wait_step(struct waiter *w)
@@ -107,7 +169,10 @@ int wait_step(struct waiter *w)
     if (w->deadline != DEADLINE_NEVER && now >= w->deadline)
         return -ETIMEDOUT;
     if (w->phase == WAIT_ARMED) {
-        sleep_on(w, now);
+        if (w->word != NULL)
+            sleep_on(w, now);
+        else
+            sleep_on_many(w, now);
         w->sleeps++;
         w->phase = WAIT_YIELDING; /* arm again: the waker has cleared the word */
         return 0;
@@ -119,13 +184,13 @@ int wait_step(struct waiter *w)
         sched_yield();
         if (clock_now() - now > YIELD_DEAR_US * 1000)
             atomic_store_explicit(&no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
-    } else if (w->word == NULL) {
+    } else if (!find_words(w)) {
         nap(w->nap_us);
         w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
         w->sleeps++;
         w->nap_us = w->nap_us * 2 > w->nap_most_us ? w->nap_most_us : w->nap_us * 2;
     } else {
-        atomic_store_explicit(w->word, 1, memory_order_relaxed); /* made seen by the next line */
+        set_words(w, 1); /* made seen by the next line */
         make_seen(w);
         w->armed = true;
         w->phase = WAIT_ARMED;
@@ -135,8 +200,8 @@ int wait_step(struct waiter *w)
 
 void wait_end(struct waiter *w)
 {
-    if (w->armed && !w->keep && w->word != NULL)
-        atomic_store_explicit(w->word, 0, memory_order_relaxed); /* a stale 1 would only cost a needless wake-up */
+    if (w->armed && !w->keep)
+        set_words(w, 0); /* a stale 1 would only cost a needless wake-up */
 }
 
 void wake_up(_Atomic uint32_t *word)

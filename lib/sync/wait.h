@@ -34,10 +34,19 @@
  */
 #define WAIT_FIRST_LOOKS 40
 
+#define WAIT_WORDS 64 /* that a thread can sleep on at once; the kernel allows 128 */
+
+/* Where the words are that who waits for many things sleeps on, found anew each time: how many, 0: it cannot; it naps. */
+typedef uint32_t (*wait_words)(void *of, _Atomic uint32_t *word[WAIT_WORDS]);
+
 enum wait_phase { WAIT_SPINNING, WAIT_YIELDING, WAIT_ARMED };
 
 struct waiter {
-    _Atomic uint32_t *word; /* NULL: naps instead of sleep */
+    _Atomic uint32_t *word; /* NULL: `words`, or naps instead of sleep */
+    wait_words words;       /* NULL: there is one, or none. Set after wait_begin */
+    void *of;
+    _Atomic uint32_t *many[WAIT_WORDS]; /* what `words` has found last */
+    uint32_t many_words;
     int64_t deadline, yield_from, sleep_from;
     enum wait_phase phase;
     bool fences;                  /* no membarrier between the two processes: both sides fence */
