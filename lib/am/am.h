@@ -54,9 +54,11 @@ struct am_out { /* a link to another; one per peer, made at the first request, a
     uint32_t calls_out;      /* calls in CALL_OUT */
     uint32_t held;           /* replies and buffers in memory of the channels that the user, or a call, holds */
     uint32_t free_call;
-    int code;     /* with which it has ended last */
-    bool active;  /* used since the last look at the clock */
-    int64_t used; /* ms; when it was found active last */
+    uint32_t endings; /* with an error */
+    int code;         /* of the last, */
+    char why[200];    /* and its sentence */
+    bool active;      /* used since the last look at the clock */
+    int64_t used;     /* ms; when it was found active last */
     struct am_call call[];
 };
 

@@ -71,7 +71,9 @@ void am_out_end(struct ram *am, struct am_out *out, int code, const char *why)
     if (out->state == OUT_ENDED || out->state == OUT_CLOSED)
         return;
     am->stats.failed++;
+    out->endings++;
     out->code = code;
+    snprintf(out->why, sizeof(out->why), "%.*s", (int)sizeof(out->why) - 1, why);
     (void)am_fail(am, code, "the link to rank %d has ended: %s", out->peer, why);
     for (uint32_t i = 0; i < am->credits; i++)
         if (out->call[i].state == CALL_OUT)

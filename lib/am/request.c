@@ -164,6 +164,20 @@ static bool go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
     return *rc == 0;
 }
 
+/* A link that ends while a call waits for it ends the call: another one would have the same end. */
+static uint32_t endings(const struct ram *am, int peer)
+{
+    return (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL ? am->out[peer]->endings : 0;
+}
+
+static bool still_there(struct ram *am, int peer, uint32_t before, const char *call, int *rc)
+{
+    if (endings(am, peer) == before)
+        return true;
+    *rc = am_fail(am, am->out[peer]->code, "%s: the link to rank %d has ended: %s", call, peer, am->out[peer]->why);
+    return false;
+}
+
 /* Nothing is wrong with it, and the link is open: what most requests are. The other ones are told by fits() what they lack. */
 static inline bool is_plain(const struct ram *am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
                             const void *data, size_t bytes)
@@ -176,12 +190,13 @@ static inline bool is_plain(const struct ram *am, int peer, uint32_t handler, co
 int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w, const uint64_t *args,
                     const void *data, ram_request_t *r)
 {
+    const uint32_t before = endings(am, peer);
     int64_t deadline = 0;
     int rc;
 
     do
         rc = try_request(am, peer, call, w, args, data, r);
-    while (AM_UNLIKELY(rc == R_PENDING) && go_on(am, call, &deadline, &rc));
+    while (AM_UNLIKELY(rc == R_PENDING) && go_on(am, call, &deadline, &rc) && still_there(am, peer, before, call, &rc));
     return rc;
 }
 
@@ -209,10 +224,12 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
     struct am_out *out = NULL;
     int64_t deadline = 0;
     raddr_t d = ADDR_NULL;
+    uint32_t before;
     int rc;
 
     if (!am_may_wait(am, "ram_request_alloc", &rc))
         return rc;
+    before = endings(am, peer);
     if (b == NULL)
         return am_fail(am, -EINVAL, "ram_request_alloc: no place for the buffer (NULL)");
     if (bytes > am->request_cfg.allocator.alloc_size || room > am->request_cfg.allocator.alloc_size)
@@ -228,7 +245,8 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
             else if (rc != 0)
                 return broken(am, out, "ram_request_alloc", rc);
         }
-    } while (rc == R_PENDING && go_on(am, "ram_request_alloc", &deadline, &rc));
+    } while (rc == R_PENDING && go_on(am, "ram_request_alloc", &deadline, &rc) &&
+             still_there(am, peer, before, "ram_request_alloc", &rc));
     if (rc != 0)
         return rc;
     *b = (ram_buffer_t){rmalloc_ptr(out->requests, d), bytes, {out, d, 0, AM_BUFFER, 0}};
@@ -289,10 +307,7 @@ static int collect(struct ram *am, struct am_out *out, struct am_call *call, con
     int result = call->result;
 
     if (result != 0)
-        (void)am_fail(am, result, "%s: rank %d %s before it answered", name, out->peer,
-                      result == -ECONNRESET ? "died"
-                      : result == -EPROTO   ? "and this one did not understand each other, and parted"
-                                            : "left");
+        (void)am_fail(am, result, "%s: rank %d has not answered, and will not: %s", name, out->peer, out->why);
     if (reply != NULL && result == 0) {
         if (call->d != ADDR_NULL) {
             am_message_make(reply, out->peer, &call->wire, rmalloc_ptr(out->replies, call->d), out, call->d, AM_KEPT);
