@@ -146,7 +146,7 @@ bool am_may_wait(struct ram *am, const char *call, int *rc); /* false: in a hand
 
 /* ---- out.c: links to others ---- */
 /* The link, if requests can go now. R_PENDING, or an error. */
-int am_out_get(struct ram *am, int peer, const char *call, struct am_out **out);
+int am_out_get(struct ram *am, int peer, const char *call, struct am_out **found);
 int am_out_tend(struct ram *am, struct am_out *out); /* goes on with opening */
 int am_out_read(struct ram *am,
                 struct am_out *out); /* one message: 1: a handler has run; 0; R_PENDING; or it has ended */

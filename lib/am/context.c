@@ -166,13 +166,13 @@ static void destroy(struct ram *am)
     free(am);
 }
 
-int ram_init(ram_t *out, const ram_config_t *cfg)
+int ram_init(ram_t *am, const ram_config_t *cfg)
 {
     ram_config_t c;
-    struct ram *am;
+    struct ram *made;
     int rc;
 
-    if (out == NULL || cfg == NULL)
+    if (am == NULL || cfg == NULL)
         return am_fail(NULL, -EINVAL, "ram_init: needs a place for the context and a configuration (NULL)");
     c = *cfg;
     rc = settle(&c);
@@ -180,28 +180,28 @@ int ram_init(ram_t *out, const ram_config_t *cfg)
         return rc;
     if (rpipe_network_ranks() == 0)
         return am_fail(NULL, -ENOTCONN, "ram_init: this process is not in a job: call rinit first");
-    am = calloc(1, sizeof(*am));
-    if (am == NULL)
+    made = calloc(1, sizeof(*made));
+    if (made == NULL)
         return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context");
-    am->rank = (int)rpipe_network_rank();
-    am->ranks = (int)rpipe_network_ranks();
-    am->credits = c.credits;
-    am->nhandlers = c.nhandlers;
-    am->reply_max = c.reply_bytes;
-    am->timeout_ms = c.timeout_ms;
-    am->max_links = c.max_links;
-    am->idle_ms = c.idle_ms;
-    am->looked = am_now_ms();
-    memcpy(am->sentence, "no error", sizeof("no error"));
-    am->out = calloc((size_t)am->ranks, sizeof(struct am_out *));
-    am->in = calloc((size_t)am->ranks, sizeof(struct am_in *));
-    am->handler = calloc((size_t)c.nhandlers + 1, sizeof(*am->handler));
-    if (am->out == NULL || am->in == NULL || am->handler == NULL || make_hello(am, &c) != 0) {
-        destroy(am);
+    made->rank = (int)rpipe_network_rank();
+    made->ranks = (int)rpipe_network_ranks();
+    made->credits = c.credits;
+    made->nhandlers = c.nhandlers;
+    made->reply_max = c.reply_bytes;
+    made->timeout_ms = c.timeout_ms;
+    made->max_links = c.max_links;
+    made->idle_ms = c.idle_ms;
+    made->looked = am_now_ms();
+    memcpy(made->sentence, "no error", sizeof("no error"));
+    made->out = calloc((size_t)made->ranks, sizeof(struct am_out *));
+    made->in = calloc((size_t)made->ranks, sizeof(struct am_in *));
+    made->handler = calloc((size_t)c.nhandlers + 1, sizeof(*made->handler));
+    if (made->out == NULL || made->in == NULL || made->handler == NULL || make_hello(made, &c) != 0) {
+        destroy(made);
         return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %u ranks", rpipe_network_ranks());
     }
-    configure_channels(am, &c);
-    *out = am;
+    configure_channels(made, &c);
+    *am = made;
     return 0;
 }
 

@@ -410,11 +410,10 @@ int am_out_read(struct ram *am, struct am_out *out)
 int am_out_broken(struct ram *am, struct am_out *out, int code)
 {
     char why[AM_SENTENCE_BYTES / 2];
-    int rc = R_PENDING;
 
     snprintf(why, sizeof(why), "%.200s", rpipe_error(out->requests));
     if (!am->in_handler)
-        while (out->replies != NULL && (rc = am_out_read(am, out)) >= 0)
+        while (out->replies != NULL && am_out_read(am, out) >= 0)
             ;
     if (out->state == OUT_ENDED || out->state == OUT_CLOSED)
         return out->code;

@@ -166,7 +166,7 @@ static size_t request_size(uint64_t key)
 static void all_with_all(uint64_t messages)
 {
     static char payload[REQUEST_BYTES];
-    struct asked window[CREDITS / 2];
+    struct asked window[CREDITS / 2] = {{0, 0}};
     uint64_t state = mp_mix((uint64_t)mp_rank + 17), expected = 0;
     unsigned asked = 0;
 
@@ -254,7 +254,7 @@ static void ask_and_wait(void)
 {
     static char payload[5000];
     ram_request_t r[KEPT];
-    ram_message_t reply, held;
+    ram_message_t reply, held = {0};
 
     for (uint64_t i = 0; i < KEPT; i++) {
         mp_fill(payload, 100 + i * 500, i);
@@ -303,7 +303,7 @@ static void keep_and_answer(void)
 
 static void large(int peer)
 {
-    struct asked a[2];
+    struct asked a[2] = {{0, 0}};
     ram_buffer_t b;
 
     for (uint64_t i = 0; i < 6; i++) {
@@ -336,7 +336,7 @@ static void retire_and_return(void)
     cfg.idle_ms = 1;
     AM_OK(ram_init(&am, &cfg));
     for (uint64_t life = 1; life <= 3; life++) {
-        struct asked a;
+        struct asked a = {0, 0};
 
         for (int peer = 0; peer < mp_ranks; peer++) {
             a.key = key++;
