@@ -53,7 +53,9 @@ static void service(void *arg)
 
 void sim_arm(struct btl *btl)
 {
-    int64_t delay = btl->calm ? 0 : (int64_t)sim_draw(btl, 8) * (int64_t)sim_draw(btl, 40);
+    /* a delay is a millisecond at least, whatever is drawn: where nobody else carries on, not every time */
+    bool at_once = btl->calm || (btl->lazy && sim_draw(btl, 4) != 0);
+    int64_t delay = at_once ? 0 : (int64_t)sim_draw(btl, 8) * (int64_t)sim_draw(btl, 40);
 
     if (btl->armed || btl->closing || (btl->unders == 0 && list_empty(&btl->settling)) || btl->defect == DEFECT_IDLE)
         return;
