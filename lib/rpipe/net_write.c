@@ -127,8 +127,10 @@ int net_credit_fetch(struct rch *ch, enum credit_need need)
 
     if (ch->ops->progress(n->line) != 0)
         return net_failed(ch, "rwrite");
-    if (ch->w.reverse != NULL && need == NEED_MEMORY)
+    if (ch->w.reverse != NULL && need == NEED_MEMORY) {
+        ch->credit_fetches++;
         return credit_take_named(ch); /* the reader has written them here; the mirror may be half fetched */
+    }
     if (look_is_here(n))
         return apply(ch);
     if (n->credit_under_way || (need != NEED_SOON && clock_now() < n->credit_not_before))
