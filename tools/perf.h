@@ -53,6 +53,13 @@ struct perf_options {
     int cpu[2]; /* -1: wherever the system likes */
 };
 
+/* What rank 0's writing end has asked of the network for one message; all 0 where memory is mapped. */
+struct perf_counts {
+    char backend[16];
+    double work_requests, doorbells, signaled, inlined, credit_reads;
+    double reads_half_heap; /* credit reads for as many messages as half the heap, or ring, holds */
+};
+
 struct perf_result {
     enum perf_test test;
     rdma_op_t op;
@@ -63,6 +70,7 @@ struct perf_result {
     double median, best; /* of the rounds; ns of one message: one way, or the time between two of a stream */
     double min, p50, p90, p99, p999, max; /* latency only: of all batches of all rounds */
     long samples;
+    struct perf_counts counts;
 };
 
 /* ---- perf_options.c ---- */

@@ -242,10 +242,43 @@ static void summarize(struct perf_result *r, double *rounds, int nrounds, double
     r->max = samples[nsamples - 1];
 }
 
+/* ---- what the network was asked for ---- */
+
+struct asked {
+    rpipe_transport_t transport;
+    rpipe_stats_t stats;
+};
+
+static void ask(const struct perf_link *link, struct asked *a)
+{
+    if (rpipe_transport(link->out, &a->transport) != 0 || rpipe_stats(link->out, &a->stats) != 0)
+        perf_fail(link->out, "rpipe_transport, rpipe_stats", -EINVAL);
+}
+
+static void count(const struct perf_link *link, const struct asked *before, struct perf_counts *c)
+{
+    struct asked now;
+    double messages, half;
+
+    ask(link, &now);
+    messages = (double)(now.stats.messages - before->stats.messages);
+    half = (double)(link->in_flight < (long)now.stats.slots ? link->in_flight : (long)now.stats.slots) / 2;
+    memcpy(c->backend, now.transport.backend, sizeof(c->backend));
+    if (messages == 0)
+        return;
+    c->work_requests = (double)(now.transport.work_requests - before->transport.work_requests) / messages;
+    c->doorbells = (double)(now.transport.doorbells - before->transport.doorbells) / messages;
+    c->signaled = (double)(now.transport.signaled - before->transport.signaled) / messages;
+    c->inlined = (double)(now.transport.inlined - before->transport.inlined) / messages;
+    c->credit_reads = (double)(now.transport.credit_reads - before->transport.credit_reads) / messages;
+    c->reads_half_heap = c->credit_reads * half;
+}
+
 void perf_measure(struct perf_link *link, const struct perf_options *o, enum perf_test test, bool bi,
                   struct perf_result *result)
 {
     double *rounds = calloc((size_t)o->rounds, sizeof(*rounds)), *samples = NULL;
+    struct asked before = {0};
     struct plan plan;
     long per_round = 0;
 
@@ -258,6 +291,8 @@ void perf_measure(struct perf_link *link, const struct perf_options *o, enum per
         perf_fail(NULL, "malloc of the samples (fewer --iterations or --rounds need less)", -ENOMEM);
     if (samples != NULL) /* no page of them is touched for the first time while something is measured */
         memset(samples, 0, (size_t)per_round * (size_t)o->rounds * sizeof(*samples));
+    if (test != PERF_MEMORY)
+        ask(link, &before);
     for (int i = 0; i < o->rounds; i++)
         rounds[i] = round_of(test, link, &plan, bi, o->touch, samples != NULL ? samples + i * per_round : NULL);
     *result = (struct perf_result){.test = test,
@@ -267,6 +302,8 @@ void perf_measure(struct perf_link *link, const struct perf_options *o, enum per
                                    .iterations = (long)plan.iterations,
                                    .batch = (long)plan.batch,
                                    .in_flight = test == PERF_MEMORY ? 2 : link->in_flight};
+    if (test != PERF_MEMORY)
+        count(link, &before, &result->counts);
     if (link->rank == 0)
         summarize(result, rounds, o->rounds, samples, per_round * o->rounds);
     free(rounds);

@@ -20,6 +20,7 @@ enum {
     KEY_CPUS,
     KEY_SYNC,
     KEY_ALGORITHM,
+    KEY_BTL,
     KEY_QUEUE
 };
 
@@ -53,6 +54,8 @@ static const struct argp_option option_table[] = {
      "Which free block of the heap a message gets (next); others go with tags and channel", 0},
     {"queue", KEY_QUEUE, "N", 0,
      "With tags and channel: messages that may be under way or held by the reader; 0: the library's default (0)", 0},
+    {"btl", KEY_BTL, "shm|ofi|verbs", 0,
+     "Backend, as by RPIPE_BTL; over a network each line is followed by what it asked of the network for a message", 0},
     {"touch", KEY_TOUCH, NULL, 0, "The writer fills every byte, the reader sums every byte (the default)", 0},
     {"no-touch", KEY_NO_TOUCH, NULL, 0, "The payload is handed over, but not touched by either side", 0},
     {"format", KEY_FORMAT, "table|csv|json", 0, "What is printed (table)", 0},
@@ -215,6 +218,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     case KEY_SYNC:
         o->sync = (rmalloc_sync_t)choice(arg, syncs, "--sync", state);
         o->sync_name = arg;
+        return 0;
+    case KEY_BTL:
+        setenv("RPIPE_BTL", arg, 1); /* rinit says what is wrong with it; a launcher has started both alike */
         return 0;
     case KEY_ALGORITHM:
         o->algorithm = (rmalloc_algorithm_t)choice(arg, algorithms, "--algorithm", state);

@@ -104,15 +104,22 @@ static void table_result(const struct perf_options *o, const struct perf_result 
         printf("%10zu %12.4f %12.4f %12.1f %9ld\n", r->size, r->median / 1e3, r->best / 1e3, bytes_per_second(r) / 1e6,
                r->iterations);
     }
+    if (r->counts.work_requests > 0)
+        printf("%10s %s, a message: %.2f work requests, %.2f doorbells, %.3f signaled, %.2f inline, %.3f credit reads "
+               "(%.2f "
+               "for half a heap)\n",
+               "", r->counts.backend, r->counts.work_requests, r->counts.doorbells, r->counts.signaled,
+               r->counts.inlined, r->counts.credit_reads, r->counts.reads_half_heap);
 }
 
 /* ---- CSV ---- */
 
 static void csv_begin(void)
 {
-    printf("test,op,direction,bytes,touched,rounds,messages,batch,heap_messages,median_us,best_us,bytes_per_s,messages_"
-           "per_s,"
-           "min_us,p50_us,p90_us,p99_us,p999_us,max_us\n");
+    printf(
+        "test,op,direction,bytes,touched,rounds,messages,batch,heap_messages,median_us,best_us,bytes_per_s,messages_"
+        "per_s,"
+        "min_us,p50_us,p90_us,p99_us,p999_us,max_us,backend,work_requests,doorbells,signaled,inlined,credit_reads\n");
 }
 
 static void csv_result(const struct perf_options *o, const struct perf_result *r)
@@ -121,10 +128,12 @@ static void csv_result(const struct perf_options *o, const struct perf_result *r
            r->size, o->touch || r->test == PERF_MEMORY, o->rounds, r->iterations, r->batch, r->in_flight,
            r->median / 1e3, r->best / 1e3, bytes_per_second(r), 1e9 / r->median);
     if (r->samples > 0)
-        printf("%.4f,%.4f,%.4f,%.4f,%.4f,%.4f\n", r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3, r->p99 / 1e3, r->p999 / 1e3,
+        printf("%.4f,%.4f,%.4f,%.4f,%.4f,%.4f", r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3, r->p99 / 1e3, r->p999 / 1e3,
                r->max / 1e3);
     else
-        printf(",,,,,\n");
+        printf(",,,,,");
+    printf(",%s,%.4f,%.4f,%.4f,%.4f,%.4f\n", r->counts.backend, r->counts.work_requests, r->counts.doorbells,
+           r->counts.signaled, r->counts.inlined, r->counts.credit_reads);
 }
 
 /* ---- JSON ---- */
@@ -151,6 +160,11 @@ static void json_result(const struct perf_result *r)
         printf(", \"min_us\": %.4f, \"p50_us\": %.4f, \"p90_us\": %.4f, \"p99_us\": %.4f, \"p999_us\": %.4f, "
                "\"max_us\": %.4f",
                r->min / 1e3, r->p50 / 1e3, r->p90 / 1e3, r->p99 / 1e3, r->p999 / 1e3, r->max / 1e3);
+    if (r->test != PERF_MEMORY)
+        printf(", \"backend\": \"%s\", \"work_requests\": %.4f, \"doorbells\": %.4f, \"signaled\": %.4f, \"inlined\": "
+               "%.4f, \"credit_reads\": %.4f, \"credit_reads_half_heap\": %.4f",
+               r->counts.backend, r->counts.work_requests, r->counts.doorbells, r->counts.signaled, r->counts.inlined,
+               r->counts.credit_reads, r->counts.reads_half_heap);
     printf("}");
 }
 
