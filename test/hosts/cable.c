@@ -98,7 +98,7 @@ static int make_device(const char *space, const char *device)
 /* What has come in, until there is no more. */
 static void take(struct direction *d, int64_t delay, unsigned per_mille, uint64_t *seed)
 {
-    char spare[PACKET_MOST];
+    char spare[PACKET_MOST] = {0};
 
     for (;;) {
         bool full = d->head - d->tail == QUEUE;

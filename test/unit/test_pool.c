@@ -78,7 +78,7 @@ static void test_one_piece(void **state)
 {
     struct pool *pool = begin();
     struct btl_piece p = {0};
-    char why[256] = "";
+    char *base, why[256] = "";
 
     (void)state;
     assert_int_equal(pool_alloc(pool, 3, 100, BTL_PEER_WRITES, false, &p, why, sizeof(why)), 0);
@@ -90,7 +90,8 @@ static void test_one_piece(void **state)
     assert_int_equal(p.key.word[2], 128);
     assert_int_equal(of(&p)->peer, 3);
     assert_int_equal(of(&p)->access, BTL_PEER_WRITES);
-    assert_true(of(&p)->base <= (char *)p.base && (char *)p.base + p.bytes <= of(&p)->base + of(&p)->bytes);
+    base = p.base;
+    assert_true(of(&p)->base <= base && base + p.bytes <= of(&p)->base + of(&p)->bytes);
     pool_free(pool, &p);
     assert_null(p.slab);
     assert_int_equal(live, 0);

@@ -118,7 +118,7 @@ static void test_rounds(void **state)
 
     fan_open(&f, op_of(state), N);
     for (size_t count = 1; count <= 60; count += 59) {
-        int64_t data[60], into[60];
+        int64_t data[60] = {0}, into[60];
         int combined = 0;
 
         for (int64_t ahead = 0; ahead < 3; ahead++)
