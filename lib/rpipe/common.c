@@ -193,6 +193,8 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
     w.keep = locked;
     if (config_side(&ch->cfg) == SIDE_WRITER)
         w.pauses = CREDIT_PAUSES;
+    if (ch->net != NULL)
+        wait_patiently(&w);
     aim(ch, &w);
     do {
         w.slice = awaited->slice != 0 ? awaited->slice : WAIT_SLICE_MS * NS_PER_MS;

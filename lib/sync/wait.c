@@ -24,9 +24,11 @@
 #define YIELD_DEAR_US 500    /* a yield that took so long gave its time slice to somebody else's work */
 #define YIELD_NOT_FOR_MS 100 /* after one such: who sleeps is woken before that work, who yields waits behind it */
 #define NAP_FIRST_US 50
+#define NETWORK_YIELD_US 5000 /* a nap may last a millisecond, longer than most of what is awaited from a network */
 #define NAP_MOST_US 1000
 
 static _Atomic int64_t no_yield_before; /* adaptive waiting of this process sleeps at once until then */
+static bool roomy = true;               /* a core for every rank */
 static int64_t spin_ns = ROOMY_SPIN_US * 1000, yield_ns = ROOMY_YIELD_US * 1000;
 
 void wait_configure(int local_ranks)
@@ -34,6 +36,7 @@ void wait_configure(int local_ranks)
     long cores = sysconf(_SC_NPROCESSORS_ONLN), given = setting_number(SET_SPIN);
     bool crowded = local_ranks > cores;
 
+    roomy = !crowded;
     spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
     yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
     if (given >= 0)
@@ -75,6 +78,12 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     }
     if (w->sleep_from <= now)
         w->phase = WAIT_YIELDING; /* the first step decides */
+}
+
+void wait_patiently(struct waiter *w)
+{
+    if (roomy && setting_number(SET_WAIT) == WAIT_ADAPTIVE && w->sleep_from > w->yield_from)
+        w->sleep_from += NETWORK_YIELD_US * 1000;
 }
 
 /*

@@ -63,6 +63,8 @@ struct waiter {
 void wait_configure(int local_ranks);
 
 void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences);
+void wait_patiently(
+    struct waiter *w);           /* adaptive, where there are cores enough: what is waited for crosses a network */
 int wait_step(struct waiter *w); /* 0, or -ETIMEDOUT */
 void wait_end(struct waiter *w);
 

@@ -296,7 +296,7 @@ static inline bool pair_child_end(struct pair_child *c)
 static inline int pair_children(struct pair_child *child, size_t n, int (*group)(void))
 {
     const char *net = getenv("PAIR_NET"), *only = getenv("PAIR_ONLY");
-    char seed[16][16];
+    char seed[16][24];
     bool good = true;
 
     for (size_t i = 0; i < n; i++) {
