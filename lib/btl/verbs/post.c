@@ -8,7 +8,10 @@
  *
  * Invariants: work requests are numbered from 0, and a completion carries the number; posted - completed <= depth; fewer than
  * SIGNAL_EVERY of the last ones are without a signal, and no operation takes more than depth - SIGNAL_EVERY, so a full queue
- * always becomes empty enough by itself; done[n & mask] belongs to a work request between completed and posted, which is signaled.
+ * always becomes empty enough by itself; done[n & mask] belongs to a work request that is signaled and not complete.
+ *
+ * soft-iWARP completes a WRITE while a READ that was posted before it is still under way. So `completed` only grows, what a READ or an
+ * atomic brings is known by its own completion alone, and its place in done[] is not used again before.
  */
 #include "btl/verbs/verbs.h"
 
@@ -66,13 +69,17 @@ static int explain(enum ibv_wc_status status, const char **advice)
 /* The queue is at its end: whoever waits for something is told so. */
 static NOINLINE int fail_all(struct btl_line *line)
 {
-    for (; line->completed != line->posted; line->completed++) {
-        struct btl_done **done = &line->done[line->completed & line->mask];
+    uint32_t i;
+
+    for (i = 0; i <= line->mask; i++) {
+        struct btl_done **done = &line->done[i];
 
         if (*done != NULL)
             complete(*done, line->error);
         *done = NULL;
     }
+    line->completed = line->posted;
+    line->awaited = 0;
     return line->error;
 }
 
@@ -109,9 +116,12 @@ static int take_completions(struct btl_line *line)
             if (UNLIKELY(wc[i].status != IBV_WC_SUCCESS))
                 return completion_failed(line, &wc[i]);
             done = &line->done[wc[i].wr_id & line->mask];
-            line->completed = wc[i].wr_id + 1;
-            if (*done != NULL)
+            if ((int64_t)(wc[i].wr_id + 1 - line->completed) > 0)
+                line->completed = wc[i].wr_id + 1;
+            if (*done != NULL) {
                 complete(*done, 0);
+                line->awaited--;
+            }
             *done = NULL;
         }
     } while (n == POLL);
@@ -129,7 +139,7 @@ int verbs_progress(struct btl_line *line)
     /* acquire: the queue pair, written before UP */
     if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) == LINE_DOWN))
         return 0;
-    if (line->posted != line->completed)
+    if (line->posted != line->completed || line->awaited > 0)
         rc = take_completions(line);
     if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) >= LINE_FAILING))
         rc = not_up(line);
@@ -187,8 +197,10 @@ static int post(struct btl_line *line, struct ibv_send_wr *first, struct ibv_sen
                         line->btl->device, line->peer, strerror(rc < 0 ? -rc : rc));
         return not_up(line);
     }
-    if (done != NULL)
+    if (done != NULL) {
         line->done[last->wr_id & line->mask] = done;
+        line->awaited++;
+    }
     line->posted += n;
     line->counts.work_requests += n;
     line->counts.doorbells++;
@@ -298,6 +310,15 @@ int verbs_write(struct btl_line *line, const struct btl_transfer *payload, const
     return rc;
 }
 
+/* The place in done[] of the n-th work request from now: one that is long overtaken may still be there. */
+static inline int place_is_free(struct btl_line *line, uint64_t n)
+{
+    if (LIKELY(line->done[(line->posted + n - 1) & line->mask] == NULL))
+        return 0;
+    line->counts.refused++;
+    return -EAGAIN;
+}
+
 int verbs_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
 {
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ};
@@ -312,6 +333,9 @@ int verbs_get(struct btl_line *line, const struct btl_transfer *t, struct btl_do
         return rc;
     if (UNLIKELY(n == 0))
         return 0;
+    rc = place_is_free(line, n);
+    if (UNLIKELY(rc != 0))
+        return rc;
     if (UNLIKELY(n > 1)) {
         rc = post_long(line, t, IBV_WR_RDMA_READ, n, &from);
         if (rc != 0)
@@ -338,6 +362,8 @@ int verbs_atomic(struct btl_line *line, int op, const struct btl_transfer *at, u
     if (op < 0 || op > 31 || (line->btl->limits.atomics & 1u << op) == 0)
         return -ENOTSUP;
     rc = ready(line, 1);
+    if (rc == 0)
+        rc = place_is_free(line, 1);
     if (UNLIKELY(rc != 0))
         return rc;
     if (at->piece != NULL) {
@@ -380,13 +406,15 @@ static int post_flush(struct btl_line *line)
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
     int rc = ready(line, 1);
 
+    if (rc == 0)
+        rc = place_is_free(line, 1);
     if (rc != 0)
         return rc;
     wr.wr.rdma.remote_addr = line->last_address;
     wr.wr.rdma.rkey = line->last_key;
     line->flushing = line->written;
-    line->unsignaled = SIGNAL_EVERY; /* its completion is looked for below */
-    rc = post(line, &wr, &wr, 1, NULL);
+    atomic_store_explicit(&line->flushed.pending, 1, memory_order_relaxed);
+    rc = post(line, &wr, &wr, 1, &line->flushed);
     if (rc == 0) {
         line->flush_end = line->posted;
         line->counts.flushes++;
@@ -411,7 +439,8 @@ int verbs_flush(struct btl_line *line)
     rc = verbs_progress(line);
     if (rc != 0)
         return rc;
-    if (line->completed < line->flush_end)
+    /* acquire: pairs with the release in complete() */
+    if (atomic_load_explicit(&line->flushed.pending, memory_order_acquire) > 0)
         return -EAGAIN;
     line->placed = line->flushing;
     line->flush_end = 0;

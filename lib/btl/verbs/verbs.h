@@ -86,6 +86,8 @@ struct btl_line {
     struct btl_done **done;       /* by work request: whose completion it is, or NULL */
     uint64_t written;             /* work requests that a flush has to cover */
     uint64_t placed;              /* that one has covered */
+    uint32_t awaited;             /* entries of done[] that are not complete */
+    struct btl_done flushed;      /* the READ of a flush that is under way */
     uint64_t flushing, flush_end; /* what the flush under way covers; its own number + 1, 0: none is */
     uint64_t last_address;        /* target of the last write or atomic: what a flush reads */
     uint32_t last_key;
