@@ -201,7 +201,7 @@ typedef enum {
 /* into = into (operator) from */
 typedef void (*rredux_function_t)(void *into, const void *from, size_t bytes, void *argument);
 
-int rpipe_redux_open(rredux_t *rx, const rmalloc_config_t *cfg, const int *writers, int n);
+int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *writers, int n);
 int rpipe_redux_wait(rredux_t rx);
 int rpipe_redux_set_timeout(rredux_t rx, int ms);
 /* the next message: give it back with rfree(rredux_pipe(rx, *place), *d). R_EOF: all have closed */

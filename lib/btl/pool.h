@@ -26,7 +26,7 @@ struct pool_device {
 
 struct pool;
 
-int pool_create(const struct pool_device *device, void *backend, struct pool **pool);
+int pool_create(const struct pool_device *device, void *backend, struct pool **out);
 /*
  * Whatever it still holds is withdrawn and unmapped, what is adopted only withdrawn. So: after the device's queues are closed, before
  * its domain is.

@@ -96,7 +96,7 @@ struct agent {
     struct backend *backend;
     int socket, peer; /* rank of the other side */
 };
-void *agent_main(void *agent); /* until the socket is closed */
+void *agent_main(void *arg); /* until the socket is closed */
 
 /* ---- the side that transfers ---- */
 

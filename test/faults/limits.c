@@ -23,12 +23,12 @@
 #define GIB ((uint64_t)1 << 30)
 
 struct limit {
-    int resource;
+    __rlimit_resource_t resource;
     rlim_t value;
     bool late; /* after rinit */
 };
 
-static void set_limit(int resource, rlim_t value)
+static void set_limit(__rlimit_resource_t resource, rlim_t value)
 {
     struct rlimit l;
 
@@ -298,7 +298,7 @@ static int try_limit(const struct limit *l, const char *what)
     return code;
 }
 
-static void sweep(int resource, const char *what, uint64_t from, uint64_t to, uint64_t step, bool late)
+static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from, uint64_t to, uint64_t step, bool late)
 {
     struct limit l = {.resource = resource, .late = late};
     int good = 0, refused = 0;

@@ -185,8 +185,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     carry(way, strtol(argv[4], NULL, 10) * 1000, (unsigned)strtoul(argv[5], NULL, 10),
           strtoull(argv[6], NULL, 10) | 1u);
-    fprintf(stderr, "cable: %llu packets carried, %llu lost\n", (unsigned long long)(way[0].carried + way[1].carried),
-            (unsigned long long)(way[0].lost + way[1].lost));
+    fprintf(stderr, "cable: %lu packets carried, %lu lost\n", (unsigned long)(way[0].carried + way[1].carried),
+            (unsigned long)(way[0].lost + way[1].lost));
     free(way[0].queue);
     free(way[1].queue);
     return 0;

@@ -67,7 +67,7 @@ static void swap_around(rch_t ch)
     CHECK(NULL, all != NULL);
     CHECK_OK(NULL, network_barrier());
     for (i = 1; i <= 200; i++)
-        mine += fetched(ch, RATOMIC_SWAP, SWAPPED, (uint64_t)(mp_rank * 1000 + i));
+        mine += fetched(ch, RATOMIC_SWAP, SWAPPED, (uint64_t)mp_rank * 1000 + (uint64_t)i);
     CHECK_OK(NULL, network_allgather(&mine, sizeof(mine), all));
     for (i = 0; i < mp_ranks; i++)
         sum += all[i];

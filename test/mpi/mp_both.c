@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     CHECK_OK(NULL, rpipe(&in, &cfg));
 
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t sent = mp_mix((uint64_t)(i * ranks + rank)), near, far, sum, expected = 0;
+        uint64_t sent = mp_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)rank), near, far, sum, expected = 0;
         uint64_t *memory;
         size_t size;
         raddr_t d;
@@ -73,7 +73,7 @@ int main(int argc, char **argv)
         CHECK(NULL, far == mp_mix((uint64_t)(i * ranks + (before + ranks - 1) % ranks)));
         MPI_Allreduce(&far, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         for (int other = 0; other < ranks; other++)
-            expected += mp_mix((uint64_t)(i * ranks + other));
+            expected += mp_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)other);
         CHECK(NULL, sum == expected);
         if (i % 50 == 0)
             CHECK_OK(NULL, network_barrier());

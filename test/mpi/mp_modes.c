@@ -215,7 +215,7 @@ static void give_back_one_ahead(struct writer *w)
         *d = ADDR_NULL;
         return;
     }
-    HOLDS(w->ch, !"the writer is told that its own blocks stand in the way, and has none");
+    HOLDS(w->ch, false && "the writer is told that its own blocks stand in the way, and has none");
 }
 
 static bool allocate(struct writer *w)

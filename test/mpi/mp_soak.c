@@ -364,7 +364,7 @@ static void stuck(const struct worker *w)
                 st.slots, (int)cfg.allocator.algorithm, (int)cfg.sync, cfg.sync_queue, (unsigned long long)st.grows,
                 e->open ? rpipe_error(e->ch) : "");
     }
-    CHECK(NULL, !"nothing has moved for a long time");
+    mp_failed(NULL, "nothing has moved for a long time", NULL, __FILE__, __LINE__);
 }
 
 static void *serve(void *argument)

@@ -84,7 +84,7 @@ static int choose_ordered(const char *provider, const char *domain, const char *
 /* Only a provider whose addresses are IP addresses can be bound to one. */
 static int choose(const char *provider, const char *domain, const char *source, struct fi_info **found)
 {
-    struct fi_info *bound;
+    struct fi_info *bound = NULL;
     int rc = choose_ordered(provider, domain, "", found);
 
     if (rc != 0 || *domain != '\0' || *source == '\0' || !is_ip(*found))

@@ -187,7 +187,7 @@ void transfer_peer_gone(struct btl *btl, int peer);
 uint32_t transfer_atomics(struct ofi_endpoint *e);
 int transfer_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
 int transfer_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done);
-int transfer_atomic(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int transfer_atomic(struct btl_line *line, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                     struct btl_done *done);
 int transfer_flush(struct btl_line *line);
 

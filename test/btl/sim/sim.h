@@ -148,7 +148,7 @@ void sim_detach(struct btl *btl, struct btl_remote *remote);
 void sim_memory_end(struct btl *btl);
 
 /* sim_line.c */
-int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **line,
+int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **out,
                   struct btl_address *address, char *why, size_t why_bytes);
 int sim_line_connect(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes);
 int sim_line_state(struct btl_line *line, char *why, size_t why_bytes);
@@ -163,7 +163,7 @@ int sim_flush(struct btl_line *line);
 /* sim_transfer.c */
 int sim_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
 int sim_get(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done);
-int sim_atomic(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int sim_atomic(struct btl_line *line, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                struct btl_done *done);
 
 /* sim_step.c */
