@@ -265,7 +265,7 @@ static int check_segments(const struct heap *h, char *why, size_t n)
 int heap_check(const struct heap *h, char *why, size_t why_bytes)
 {
     const uint64_t used = h->ops->used(h);
-    uint32_t in_blocks, handed_out, pooled;
+    uint32_t in_blocks, handed_out, pooled = 0;
     int error = check_segments(h, why, why_bytes);
 
     if (error == 0)

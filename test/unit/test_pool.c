@@ -65,7 +65,7 @@ static const struct pool_device device = {enroll, withdraw, key};
 
 static struct pool *begin(void)
 {
-    struct pool *pool;
+    struct pool *pool = NULL;
 
     made = live = refuse = 0;
     assert_int_equal(pool_create(&device, registrations, &pool), 0);
