@@ -32,6 +32,7 @@ static struct {
     uint32_t epoch;      /* of the last collective */
     bool busy;           /* a collective is under way */
     bool leaving;        /* somebody has told all that he is in collect_leave() */
+    bool abandoned;      /* this process is about to leave: nobody waits here any more */
 } collect = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static int complain(int result, char *why, size_t why_bytes, const char *format, ...)
@@ -90,11 +91,13 @@ static void watch_over(int rank, struct pair *pair, int slices)
 /* With the lock: waits for its turn on a flag. */
 static int seize(bool *busy, int64_t deadline)
 {
-    while (*busy) {
+    while (*busy && !collect.abandoned) {
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
         nap(deadline);
     }
+    if (collect.abandoned)
+        return -ENOTCONN;
     *busy = true;
     return 0;
 }
@@ -157,6 +160,11 @@ static int too_late(const struct transfer *send, const struct transfer *receive,
                     send->peer, (unsigned long long)send->done, (unsigned long long)send->bytes, WINDOW_BYTES);
 }
 
+static int abandoned(char *why, size_t why_bytes)
+{
+    return complain(-ENOTCONN, why, why_bytes, "another thread is leaving the job (rexit)");
+}
+
 /* Both at once, until both are finished. With the lock; either may be NULL. `ends` (may be NULL): gives up when it is set.
  * *culprit: whom it failed at. */
 static int transfer(struct transfer *send, struct transfer *receive, const bool *ends, int64_t deadline, int *culprit,
@@ -181,6 +189,11 @@ static int transfer(struct transfer *send, struct transfer *receive, const bool 
             return 0;
         if (ends != NULL && *ends) {
             result = -EINTR;
+            break;
+        }
+        if (collect.abandoned) {
+            result = abandoned(why, why_bytes);
+            *culprit = collect.rank;
             break;
         }
         if (deadline_passed(deadline)) {
@@ -230,6 +243,8 @@ int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *
     if (result == 0) {
         result = transfer(&t, NULL, NULL, deadline, &culprit, why, why_bytes);
         release(busy);
+    } else if (result == -ENOTCONN) {
+        (void)abandoned(why, why_bytes);
     } else {
         complain(result, why, why_bytes, "another thread has been sending to rank %d all the time", to);
     }
@@ -250,6 +265,8 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why,
     if (result == 0) {
         result = transfer(NULL, &t, NULL, deadline, &culprit, why, why_bytes);
         release(busy);
+    } else if (result == -ENOTCONN) {
+        (void)abandoned(why, why_bytes);
     } else {
         complain(result, why, why_bytes, "another thread has been receiving from rank %d all the time", from);
     }
@@ -326,7 +343,7 @@ static int round_run(const struct collective *c, uint32_t round, const void *fro
     if (result == 0 && receive.head.code != 0)
         result = told(c, &receive, &culprit);
     if (result != 0 && c->kind != PIECE_LEAVE)
-        give_up(c, round + (send.finished ? 1 : 0), result, culprit);
+        give_up(c, round + (send.finished ? 1 : 0), result == -ENOTCONN ? -EPIPE : result, culprit);
     return result;
 }
 
@@ -340,6 +357,8 @@ static int collective_begin(struct collective *c)
     result = seize(&collect.busy, c->deadline);
     if (result != 0) {
         pthread_mutex_unlock(&collect.lock);
+        if (result == -ENOTCONN)
+            return abandoned(c->why, c->why_bytes);
         return complain(result, c->why, c->why_bytes, "another thread has been in a collective all the time");
     }
     c->epoch = ++collect.epoch;
@@ -457,6 +476,14 @@ int collect_leave(int64_t deadline)
     return collective_end(result);
 }
 
+void collect_abandon(bool abandon)
+{
+    pthread_mutex_lock(&collect.lock);
+    collect.abandoned = abandon;
+    pthread_cond_broadcast(&collect.changed);
+    pthread_mutex_unlock(&collect.lock);
+}
+
 /* ---- called by the control network ---- */
 
 int collect_start(int rank, int size)
@@ -469,7 +496,7 @@ int collect_start(int rank, int size)
     collect.rank = rank;
     collect.size = size;
     collect.epoch = 0;
-    collect.busy = collect.leaving = false;
+    collect.busy = collect.leaving = collect.abandoned = false;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&collect.changed, &monotonic);

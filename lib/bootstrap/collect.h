@@ -11,6 +11,7 @@
 #ifndef BOOTSTRAP_COLLECT_H
 #define BOOTSTRAP_COLLECT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,8 @@ int collect_barrier(int64_t deadline, char *why, size_t why_bytes);
 int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why, size_t why_bytes);
 /* The barrier of rexit: waits for everybody but the dead, and those who have left. 0 or -ETIMEDOUT. */
 int collect_leave(int64_t deadline);
+/* True: every call that waits in here ends with -ENOTCONN, and so does every one that comes; false: no longer. */
+void collect_abandon(bool abandon);
 /* Called by control.c: start, stop, and on the service thread a message or the end of a peer. */
 int collect_start(int rank, int size);
 void collect_stop(void);

@@ -46,9 +46,10 @@ enum notice {
     NOTICE_MET =
         0x1000, /* writer: the reader's half is attached; joined once the own half is with the kernel, so that a
                               writer that dies after its first message has not taken along what the reader needs to read it */
-    NOTICE_NET = 0x4000,   /* the other side's memory is not mapped here: every call takes the slow path (net.h) */
-    NOTICE_CELLS = 0x8000, /* an ATOMIC pipe: cells, no messages (cells.h) */
-    NOTICE_GROWN = 0x2000, /* writer: an answer about growth is there; the writer's own calls clear it */
+    NOTICE_NET = 0x4000,      /* the other side's memory is not mapped here: every call takes the slow path (net.h) */
+    NOTICE_CELLS = 0x8000,    /* an ATOMIC pipe: cells, no messages (cells.h) */
+    NOTICE_LEAVING = 0x10000, /* a thread of this process is in rexit: calls of all others end */
+    NOTICE_GROWN = 0x2000,    /* writer: an answer about growth is there; the writer's own calls clear it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
 #define READER_READY (NOTICE_READER | NOTICE_JOINED)
@@ -179,9 +180,10 @@ void join_say_bye_locked(struct rch *ch, uint64_t final);
 void join_close(struct rch *ch, uint64_t final); /* after CLOSED: posts bye, releases what can be released */
 void join_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
 void join_peer_gone(int rank, bool died);
-void join_tick(void);                                         /* ends in event mode: has the peer died? */
-int join_ask_events(struct rch *ch);                          /* passes ch->event_arm to the writer */
-int join_complete(struct rch *ch, int64_t deadline);          /* writer, MET → JOINED; R_PENDING */
+void join_tick(void);                                /* ends in event mode: has the peer died? */
+void join_leave(void);                               /* rexit: every open end is LEAVING, and who waits at it looks */
+int join_ask_events(struct rch *ch);                 /* passes ch->event_arm to the writer */
+int join_complete(struct rch *ch, int64_t deadline); /* writer, MET → JOINED; R_PENDING */
 void join_fail(struct rch *ch, int code, const char *reason); /* FAILED here, and told to the peer */
 void join_kick(struct rch *ch, uint64_t number);              /* writer over a network, event mode */
 void notice_set(struct rch *ch, uint32_t bits);               /* ors them in, and wakes who waits at this end */

@@ -7,6 +7,7 @@
  * inside: a thread counts itself, then looks at CLOSED; rclose sets CLOSED, then looks at the count.
  */
 #include "rpipe/channel.h"
+#include "rpipe/inside.h"
 
 #include "bootstrap/control.h"
 
@@ -38,6 +39,8 @@ int channel_refuses(struct rch *ch, const char *call, enum side side)
         error_set("%s: this channel belongs to the parent process of this one", call);
         return -ENOTCONN;
     }
+    if ((notice & NOTICE_LEAVING) != 0 && inside_ended())
+        return job_refuses(call);
     if ((notice & NOTICE_CLOSED) != 0) {
         error_set("%s: this channel has been closed", call);
         return -ENOTCONN;
@@ -111,8 +114,12 @@ int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held)
 
 void channel_kick(struct rch *ch)
 {
+    int cancel;
+
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* what has been written is told */
     /* a full buffer means that it is readable already; whatever else is wrong with a descriptor that a peer passed is his loss */
     (void)send(ch->event_arm, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)pthread_setcancelstate(cancel, NULL);
 }
 
 /* ---- thread_sync ---- */
@@ -156,7 +163,7 @@ static int locked_attempt(struct rch *ch, attempt try, void *arguments)
     return rc;
 }
 
-int channel_once(struct rch *ch, attempt try, void *arguments)
+static int once(struct rch *ch, attempt try, void *arguments)
 {
     int rc;
 
@@ -164,6 +171,17 @@ int channel_once(struct rch *ch, attempt try, void *arguments)
         return try(ch, arguments);
     rc = enter(ch) ? locked_attempt(ch, try, arguments) : closed_meanwhile(ch);
     leave(ch);
+    return rc;
+}
+
+int channel_once(struct rch *ch, attempt try, void *arguments)
+{
+    struct inside in;
+    int rc;
+
+    inside_enter(&in);
+    rc = inside_ended() ? job_refuses("this call") : once(ch, try, arguments);
+    inside_leave(&in);
     return rc;
 }
 
@@ -185,8 +203,11 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
                     bool locked)
 {
     struct waiter w;
-    int rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
+    int rc;
 
+    if (inside_ended())
+        return job_refuses(call);
+    rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
     if (rc != R_PENDING)
         return rc;
     wait_begin(&w, NULL, deadline_in_ms(ch->timeout_ms), true);
@@ -200,6 +221,10 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
         w.slice = awaited->slice != 0 ? awaited->slice : WAIT_SLICE_MS * NS_PER_MS;
         if (wait_step(&w) != 0) {
             rc = timed_out(ch, call, awaited);
+            break;
+        }
+        if (inside_ended()) {
+            rc = job_refuses(call);
             break;
         }
         rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
@@ -216,11 +241,16 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
 
 int channel_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments)
 {
+    struct inside in;
     int rc;
 
-    if (!is_locked(ch))
-        return wait_for(ch, call, awaited, try, arguments, false);
-    rc = enter(ch) ? wait_for(ch, call, awaited, try, arguments, true) : closed_meanwhile(ch);
-    leave(ch);
+    inside_enter(&in);
+    if (!is_locked(ch)) {
+        rc = wait_for(ch, call, awaited, try, arguments, false);
+    } else {
+        rc = enter(ch) ? wait_for(ch, call, awaited, try, arguments, true) : closed_meanwhile(ch);
+        leave(ch);
+    }
+    inside_leave(&in);
     return rc;
 }

@@ -70,7 +70,7 @@ static int say(const struct compose *c, const char *call, int place, int rc, con
 int compose_blame(struct compose *c, const char *call, int place, int rc)
 {
     c->who = place;
-    return say(c, call, place, rc, rpipe_error(c->part[place].ch));
+    return say(c, call, place, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
 }
 
 void compose_drop(struct compose *c, int place)

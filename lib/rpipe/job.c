@@ -2,29 +2,41 @@
 /*
  * job.c: rinit and rexit: brings the layers up in order and takes them down in reverse; and what a fork means.
  *
- * A process joins a job once. The states only go forward: NEW, OPEN, LEFT; in the child of a fork FORKED.
+ * A process joins a job once. The states only go forward: NEW, OPEN, LEAVING, LEFT; in the child of a fork FORKED.
+ *
+ * rexit first ends the calls of all other threads: they see LEAVING, in whatever they wait for, and return -ENOTCONN. Only when
+ * nobody is inside any more is anything closed or given back (inside.h, quiet.h).
  */
 #include "rpipe/channel.h"
 #include "rpipe/half.h"
+#include "rpipe/inside.h"
 #include "rpipe/net.h"
 
 #include "bootstrap/collect.h"
 #include "bootstrap/control.h"
 #include "bootstrap/job.h"
 #include "util/log.h"
+#include "util/quiet.h"
 #include "util/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum state { STATE_NEW, STATE_OPEN, STATE_LEFT, STATE_FORKED };
+enum state { STATE_NEW, STATE_OPEN, STATE_LEAVING, STATE_LEFT, STATE_FORKED };
 static _Atomic int state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
 static struct btl_host host;
 
-bool job_is_open(void) { return atomic_load_explicit(&state, memory_order_acquire) == STATE_OPEN; }
+bool job_is_open(void)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+
+    return now == STATE_OPEN || now == STATE_LEAVING;
+}
+
 bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != STATE_NEW; }
 
 int job_refuses(const char *call)
@@ -32,6 +44,11 @@ int job_refuses(const char *call)
     switch (atomic_load_explicit(&state, memory_order_acquire)) {
     case STATE_OPEN:
         return 0;
+    case STATE_LEAVING:
+        if (!inside_ended())
+            return 0;
+        error_set("%s: another thread is leaving the job (rexit)", call);
+        break;
     case STATE_LEFT:
         error_set("%s: this process has left the job (rexit)", call);
         break;
@@ -99,9 +116,10 @@ static void forked(void)
     struct rch *ch;
     size_t cursor = 0;
 
-    if (atomic_load_explicit(&state, memory_order_relaxed) != STATE_OPEN)
+    if (!job_is_open())
         return;
     atomic_store_explicit(&state, STATE_FORKED, memory_order_release);
+    inside_forked();
     while ((ch = ends_next(&cursor)) != NULL)
         atomic_store_explicit(&ch->notice, NOTICE_FORKED, memory_order_relaxed);
     control_forked();
@@ -209,17 +227,42 @@ static void release_all(void)
     store_clear();
 }
 
-int rpipe_exit(void)
+/* Ends the calls of all other threads. They end at once where they are woken, and within a slice where they nap. */
+static int end_calls(int64_t deadline)
+{
+    const struct timespec nap = {0, NS_PER_MS / 4};
+
+    atomic_store_explicit(&state, STATE_LEAVING, memory_order_release);
+    inside_end();
+    collect_abandon(true);
+    join_leave();
+    while (inside_any()) {
+        if (deadline_passed(deadline))
+            return -ETIMEDOUT;
+        nanosleep(&nap, NULL);
+        join_leave(); /* an end that was being opened */
+    }
+    join_leave();
+    if (!quiet_others(deadline))
+        return -ETIMEDOUT;
+    collect_abandon(false);
+    return 0;
+}
+
+static int leave(void)
 {
     int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
-    int rc = job_refuses("rexit");
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    pthread_mutex_lock(&lock);
-    if (!job_is_open()) {
-        pthread_mutex_unlock(&lock);
+    if (!job_is_open())
         return job_refuses("rexit");
+    rc = end_calls(deadline);
+    if (rc != 0) {
+        error_set(
+            "rexit: calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS): nothing has been given "
+            "back; call it again when those threads have returned",
+            setting_number(SET_TIMEOUT_MS));
+        return rc;
     }
     close_all(deadline);
     linger_end(deadline);
@@ -233,6 +276,20 @@ int rpipe_exit(void)
     release_all();
     btl_stop();
     job_close();
+    return rc;
+}
+
+int rpipe_exit(void)
+{
+    int rc, cancel;
+
+    if (!job_is_open())
+        return job_refuses("rexit");
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&lock);
+    rc = leave();
+    inside_done();
     pthread_mutex_unlock(&lock);
+    (void)pthread_setcancelstate(cancel, NULL);
     return rc;
 }

@@ -522,6 +522,24 @@ void join_tick(void)
     store_unlock();
 }
 
+void join_leave(void)
+{
+    struct link *cursor, *after;
+    struct meeting *m;
+    size_t at = 0;
+
+    store_lock();
+    while ((m = store_next(&at)) != NULL) {
+        list_for_each (cursor, after, &m->ends) {
+            struct rch *ch = container_of(container_of(cursor, struct store_end, link), struct rch, end);
+
+            if (!is_closed(ch))
+                notice_set(ch, NOTICE_LEAVING);
+        }
+    }
+    store_unlock();
+}
+
 int join_ask_events(struct rch *ch)
 {
     struct note n = note_of(ch, 0);

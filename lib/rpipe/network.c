@@ -3,6 +3,7 @@
  * network.c: the control network as users see it: small, slow and reliable. The work is done in lib/bootstrap.
  */
 #include "rpipe/channel.h"
+#include "rpipe/inside.h"
 
 #include "bootstrap/collect.h"
 #include "bootstrap/job.h"
@@ -32,23 +33,34 @@ void rpipe_network_abort(int code)
 
 int rpipe_network_barrier(void)
 {
+    struct inside in;
     char why[320] = "";
-    int rc = job_refuses("network_barrier");
+    int rc;
 
-    return rc != 0 ? rc : said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
+    inside_enter(&in);
+    rc = job_refuses("network_barrier");
+    if (rc == 0)
+        rc = said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
+    inside_leave(&in);
+    return rc;
 }
 
 int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
 {
+    struct inside in;
     char why[320] = "";
-    int rc = job_refuses("network_allgather");
+    int rc;
 
+    inside_enter(&in);
+    rc = job_refuses("network_allgather");
     if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL)) {
         error_set("network_allgather: a buffer is NULL");
         rc = -EINVAL;
     }
-    return rc != 0 ? rc
-                   : said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
+    if (rc == 0)
+        rc = said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
+    inside_leave(&in);
+    return rc;
 }
 
 static int refuses_rank(const char *call, int rank, const void *buf, size_t bytes)
@@ -70,22 +82,39 @@ static int refuses_rank(const char *call, int rank, const void *buf, size_t byte
 
 int rpipe_network_send(int to, const void *buf, size_t bytes)
 {
+    struct inside in;
     char why[320] = "";
-    int rc = refuses_rank("network_send", to, buf, bytes);
+    int rc;
 
-    return rc != 0 ? rc : said("network_send", collect_send(to, buf, bytes, deadline(), why, sizeof(why)), why);
+    inside_enter(&in);
+    rc = refuses_rank("network_send", to, buf, bytes);
+    if (rc == 0)
+        rc = said("network_send", collect_send(to, buf, bytes, deadline(), why, sizeof(why)), why);
+    inside_leave(&in);
+    return rc;
 }
 
 int rpipe_network_recv(int from, void *buf, size_t bytes)
 {
+    struct inside in;
     char why[320] = "";
-    int rc = refuses_rank("network_recv", from, buf, bytes);
+    int rc;
 
-    return rc != 0 ? rc : said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
+    inside_enter(&in);
+    rc = refuses_rank("network_recv", from, buf, bytes);
+    if (rc == 0)
+        rc = said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
+    inside_leave(&in);
+    return rc;
 }
 
 int rpipe_progress(void)
 {
-    btl_progress(); /* a help: whatever has to be driven the service thread drives too */
+    struct inside in;
+
+    inside_enter(&in);
+    if (!inside_ended())
+        btl_progress(); /* a help: whatever has to be driven the service thread drives too */
+    inside_leave(&in);
     return 0;
 }

@@ -5,6 +5,7 @@
 #include "rpipe/channel.h"
 #include "rpipe/grow.h"
 #include "rpipe/half.h"
+#include "rpipe/inside.h"
 #include "rpipe/net.h"
 
 #include "bootstrap/control.h"
@@ -57,7 +58,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     return rc;
 }
 
-int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
+static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
 {
     rmalloc_config_t settled;
     char why[384] = "";
@@ -97,6 +98,17 @@ int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
     }
     *ch = end;
     return 0;
+}
+
+int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
+{
+    struct inside in;
+    int rc;
+
+    inside_enter(&in);
+    rc = open_end(ch, cfg);
+    inside_leave(&in);
+    return rc;
 }
 
 /* ---- waiting for the join ---- */

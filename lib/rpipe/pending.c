@@ -8,6 +8,7 @@
  */
 #include "rpipe/channel.h"
 #include "rpipe/half.h"
+#include "rpipe/inside.h"
 
 #include <errno.h>
 
@@ -44,7 +45,7 @@ static rpipe_pending_t describe(const struct meeting *m)
     return p;
 }
 
-int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
 {
     int rc = job_refuses("rpipe_pending"), n = 0;
     struct meeting *m;
@@ -68,4 +69,15 @@ int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
     if (n < most) /* else there may be more: the next call looks again */
         *seen = arrivals;
     return n;
+}
+
+int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+{
+    struct inside in;
+    int rc;
+
+    inside_enter(&in);
+    rc = look(ctx, seen, list, most);
+    inside_leave(&in);
+    return rc;
 }

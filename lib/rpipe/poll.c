@@ -7,6 +7,7 @@
  * longer as a look at all of them is dear, that who waits for long uses some 3 % of a processor, and not all of it with a
  * thousand pipes.
  */
+#include "rpipe/inside.h"
 #include "rpipe/net.h"
 
 #include "bootstrap/control.h"
@@ -41,12 +42,15 @@ static int ready_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-/* Over a network a look drives the line, and takes slots: under the lock, where there is one. */
+/*
+ * Over a network a look drives the line, and takes slots: under the lock, where there is one. An end with a lock may be closed by
+ * another thread at any time, and its memory is there only while somebody is known to be inside.
+ */
 static bool is_ready_now(struct rch *ch)
 {
     bool ready = true;
 
-    if (ch->net == NULL)
+    if (ch->net == NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_LOCKED) == 0)
         return is_ready(ch);
     (void)channel_once(ch, ready_attempt, &ready); /* closed meanwhile: rread will say so */
     return ready;
@@ -104,10 +108,30 @@ static uint32_t find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
     return (uint32_t)p->n;
 }
 
-int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
+static int wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
 {
     struct polled polled = {ch, n};
     struct waiter w;
+    int rc = 0;
+
+    wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
+    w.words = find_words;
+    w.of = &polled;
+    while (rc == 0 && !look_again(ch, n, ready, &w)) {
+        if (wait_step(&w) != 0) {
+            error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
+            rc = -ETIMEDOUT;
+        } else if (inside_ended()) {
+            rc = job_refuses("rpipe_poll");
+        }
+    }
+    wait_end(&w);
+    return rc;
+}
+
+int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
+{
+    struct inside in;
     int i, rc = 0;
 
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
@@ -120,20 +144,11 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
         if (rc != 0)
             return rc;
     }
-    if (look(ch, n, ready))
-        return 0;
-    if (timeout_ms == 0)
-        return R_PENDING;
-    wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
-    w.words = find_words;
-    w.of = &polled;
-    while (!look_again(ch, n, ready, &w)) {
-        if (wait_step(&w) != 0) {
-            wait_end(&w);
-            error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
-            return -ETIMEDOUT;
-        }
-    }
-    wait_end(&w);
-    return 0;
+    inside_enter(&in);
+    if (inside_ended())
+        rc = job_refuses("rpipe_poll");
+    else if (!look(ch, n, ready))
+        rc = timeout_ms == 0 ? R_PENDING : wait_for_one(ch, n, ready, timeout_ms);
+    inside_leave(&in);
+    return rc;
 }

@@ -369,12 +369,82 @@ static void test_open_in_threads(void **state)
     assert_int_equal(atomic_load(&faults), 0);
 }
 
+/*
+ * A thread that is cancelled in a call ends behind it, and not in it: the message that the call returns is not lost, no lock
+ * stays behind, and another thread goes on with the same end. So it is with a thread that ends by itself.
+ */
+struct leaving {
+    struct pair *p;
+    _Atomic int read; /* messages */
+};
+
+static void *read_until_cancelled(void *argument)
+{
+    struct leaving *me = argument;
+    raddr_t d;
+
+    for (;;) {
+        if (rread(me->p->r, &d, NULL) != R_SUCCESS || rfree(me->p->r, d) != R_SUCCESS)
+            return NULL;
+        atomic_fetch_add(&me->read, 1);
+        pthread_testcancel();
+    }
+}
+
+static void *read_one_and_leave(void *argument)
+{
+    struct leaving *me = argument;
+    raddr_t d;
+
+    if (rread(me->p->r, &d, NULL) == R_SUCCESS && rfree(me->p->r, d) == R_SUCCESS)
+        atomic_fetch_add(&me->read, 1);
+    pthread_exit(me);
+}
+
+static void test_threads_that_leave(void **state)
+{
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    struct leaving me = {0};
+    struct pair p;
+    pthread_t t;
+    void *result;
+
+    cfg.timeout_ms = -1;
+    for (int round = 0; round < 6; round++) {
+        bool shared = round % 2 == 1, asleep = shared && round > 2;
+        uint64_t before;
+
+        cfg.thread_sync = shared; /* for the statistics, too */
+        pair_open_with(&p, &cfg);
+        me.p = &p;
+        atomic_store(&me.read, 0);
+        before = sleeps(p.r);
+        assert_int_equal(pthread_create(&t, NULL, read_until_cancelled, &me), 0);
+        while (asleep && sleeps(p.r) == before)
+            sched_yield();
+        assert_int_equal(pthread_cancel(t), 0);
+        pair_send(&p, 1000, 1);
+        pthread_join(t, &result);
+        assert_true(result == PTHREAD_CANCELED);
+        if (atomic_load(&me.read) == 0) /* it was told before it began */
+            pair_read_free(&p, 1000, 1);
+        assert_int_equal(pthread_create(&t, NULL, read_one_and_leave, &me), 0);
+        pair_send(&p, 2000, 2);
+        pthread_join(t, &result);
+        assert_true(result == &me);
+        pair_send(&p, 30, 3);
+        pair_read_free(&p, 30, 3);
+        pair_close(&p);
+    }
+}
+
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
         PUT_AND_GET(test_two_threads),           PUT_AND_GET(test_crowd),
         PUT_AND_GET(test_waiting_holds_no_lock), PUT_AND_GET(test_close_ends_waits),
         PUT_AND_GET(test_peer_close_wakes),      cmocka_unit_test(test_open_in_threads),
+        PUT_AND_GET(test_threads_that_leave),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);
