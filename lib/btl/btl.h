@@ -127,6 +127,8 @@ struct btl_host {
     void (*unwatch)(void (*ready)(void *arg), void *arg);
     /* for btl_choose; also of this rank itself. 0, or -errno and why not */
     int (*peer)(int peer, struct btl_peer *facts, char *why, size_t why_bytes);
+    /* A line has failed: somebody should ask for line_state, also where nobody calls. From any thread; takes no lock of its callers'. */
+    void (*line_failed)(void);
 };
 
 struct btl_attributes {
@@ -169,7 +171,8 @@ struct btl_ops {
      * No call waits. A line that fails stays failed: every call says so, and line_state why.
      *   line_open: depth: operations that may be outstanding at least, 0: a default.
      *   line_connect: with the other end's address, also on the service thread. Not before it may anything be transferred.
-     *   line_state: 0: up; -EAGAIN: not yet; or the error and one sentence (the device's status spelled out).
+     *   line_state: 0: up; -EAGAIN: not yet; or the error and one sentence (the device's status spelled out). -EIO, and the errors of
+     *     connections (-ECONNRESET, -ETIMEDOUT and their like), may come from the peer's end; any other is known not to. Any thread.
      *   line_close: what is under way is given up; no btl_done is touched after it. Memory that a device may still reach for
      *     is kept by the backend, whatever its caller frees.
      */

@@ -153,6 +153,7 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
         .watch = control_watch,
         .unwatch = control_unwatch,
         .peer = peer_facts,
+        .line_failed = net_line_failed,
     };
     rc = btl_start(&host);
     if (rc == 0)
@@ -266,6 +267,7 @@ static int leave(void)
     }
     close_all(deadline);
     linger_end(deadline);
+    net_watch_end();
     rc = collect_leave(deadline);
     if (rc != 0)
         error_set(

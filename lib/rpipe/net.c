@@ -142,24 +142,76 @@ int net_up(struct rch *ch)
     return rc == -EAGAIN ? R_PENDING : rc != 0 ? net_failed(ch, "join") : 0;
 }
 
-int net_failed(struct rch *ch, const char *call)
+/* Also a connection that ends, and whatever a provider calls an error of the other side. */
+static bool peer_may_be_reason(int error)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    char why[320] = "it does not say why", reason[384];
-    int rc;
+    static const int of_connections[] = {EIO,       EPIPE,        ECONNRESET,  ECONNABORTED, ECONNREFUSED,
+                                         ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETRESET,    ENETDOWN,
+                                         EHOSTDOWN, ENOTCONN,     ESHUTDOWN,   ECANCELED,    EREMOTEIO};
+    size_t i;
 
-    if (ch->net->failed_at == 0) {
-        ch->net->failed_at = clock_now();
+    for (i = 0; i < sizeof(of_connections) / sizeof(of_connections[0]); i++)
+        if (error == -of_connections[i])
+            return true;
+    return false;
+}
+
+/* On this host the kernel says so before it closes what a process had open, and rexit before it closes its lines. */
+static bool peer_surely_lives(const struct rch *ch)
+{
+    uint32_t word;
+
+    if (ch->peer == (int)rpipe_network_rank())
+        return true;
+    if (ch->life == NULL)
+        return false;
+    word = atomic_load_explicit(ch->life, memory_order_relaxed);
+    return word != LIFE_LEFT && (word & LIFE_OWNER_DIED) == 0;
+}
+
+int64_t net_news_ns(struct rch *ch, int error)
+{
+    int64_t since = 0, now = clock_now();
+
+    if (atomic_compare_exchange_strong_explicit(&ch->net->failed_at, &since, now, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        since = now;
         control_heed(ch->peer); /* a peer that is gone will be told of */
         control_look();
     }
-    if ((notice & (NOTICE_FAILED | NOTICE_BYE | NOTICE_DEAD | NOTICE_LEFT)) != 0 ||
-        clock_now() - ch->net->failed_at < NEWS_NS)
+    if (!peer_may_be_reason(error) || peer_surely_lives(ch))
+        return 0;
+    return since + NEWS_NS > now ? since + NEWS_NS - now : 0;
+}
+
+int net_reason(struct rch *ch, char *reason, size_t bytes)
+{
+    char why[320] = "it does not say why";
+    int rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+
+    snprintf(reason, bytes, "the connection by %s to rank %d has failed: %s", ch->ops->name, ch->peer, why);
+    return rc == 0 || rc == -EAGAIN ? -EIO : rc;
+}
+
+/*
+ * Bye explains to a writer why its line has failed. To a reader it promises messages: those that were written are here, but what has
+ * to be fetched will not come any more (M_BYE_IS_NEWS in model/net.pml).
+ */
+static bool bye_explains(const struct rch *ch, uint32_t notice)
+{
+    return (notice & NOTICE_BYE) != 0 &&
+           ((notice & NOTICE_READER) == 0 || (notice & NOTICE_CELLS) != 0 || reader_delivered(ch) >= ch->bye_final);
+}
+
+int net_failed(struct rch *ch, const char *call)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    char reason[384];
+    int rc = net_reason(ch, reason, sizeof(reason));
+    int64_t news = net_news_ns(ch, rc);
+
+    if ((notice & (NOTICE_FAILED | NOTICE_DEAD | NOTICE_LEFT)) != 0 || bye_explains(ch, notice) || news > 0)
         return R_PENDING;
-    rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
-    if (rc == 0 || rc == -EAGAIN)
-        rc = -EIO;
-    snprintf(reason, sizeof(reason), "the connection by %s to rank %d has failed: %s", ch->ops->name, ch->peer, why);
     join_fail(ch, rc, reason);
     return fail(ch, rc, "%s: %s", call, reason);
 }
@@ -196,7 +248,7 @@ int net_settled(struct rch *ch)
     char why[16];
     int rc;
 
-    if ((notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT | NOTICE_FAILED)) != 0)
+    if ((notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT)) != 0)
         return 0;
     rc = cells_settled(ch);
     if (rc != 0 || ch->net == NULL)
@@ -209,8 +261,8 @@ int net_settled(struct rch *ch)
         return R_PENDING;
     if (rc == 0)
         rc = ch->ops->flush(ch->net->line);
-    if (rc != 0 && rc != -EAGAIN && (notice & NOTICE_BYE) != 0)
-        return 0; /* nobody is there to whom it matters */
+    if (rc != 0 && rc != -EAGAIN && (notice & (NOTICE_BYE | NOTICE_FAILED)) != 0)
+        return 0; /* nobody is there to whom it matters, or it has been told */
     return rc;
 }
 

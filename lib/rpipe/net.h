@@ -8,6 +8,7 @@
  *   net.c        the line and the mirrors: opening, connecting, driving, failing, releasing
  *   net_write.c  the writer: a message goes out, credits come in
  *   net_read.c   the reader: a message comes in, is fetched (GET), blocks are named (channel mode)
+ *   net_watch.c  lines that fail while nobody calls
  */
 #ifndef RPIPE_NET_H
 #define RPIPE_NET_H
@@ -29,7 +30,8 @@ struct net {
     struct btl_address address; /* own, for the half */
     /* of pieces of the other end: same size, same offsets */
     struct btl_piece ring, credit, heap, reverse;
-    int64_t failed_at; /* when the line was first seen to have failed; 0: it has not */
+    _Atomic int64_t failed_at; /* when the line was first seen to have failed; 0: it has not */
+    bool woken;                /* reader: its descriptor has been made readable since; service thread */
 
     /* writer: the one look at the credits that is under way */
     struct btl_done credit_done;
@@ -52,6 +54,10 @@ void net_free_mirrors(struct rch *ch);                     /* after what they mi
 int net_up(struct rch *ch);                                /* 0, R_PENDING, or it has failed */
 int net_drive(struct rch *ch, const char *call);           /* progress; 0, R_PENDING (it fails), or the error */
 int net_failed(struct rch *ch, const char *call); /* the line has: R_PENDING as long as the peer may be the reason */
+/* The line has failed with this error: for how long, in ns, the control network may still say that the peer is the reason. */
+int64_t net_news_ns(struct rch *ch, int error);
+int net_reason(struct rch *ch, char *reason,
+               size_t bytes); /* the line's error, -EIO where it has none, and the sentence */
 /* Where [offset, offset + bytes) of the heap lies: fills remote, remote_offset, piece, offset. False: in no segment. */
 bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);
 /* Everything that this end has asked for is done: 0, R_PENDING, or an error and its sentence. Before bye. */
@@ -61,6 +67,10 @@ int net_settled(struct rch *ch); /* the same without words, for any thread that 
 /* ---- linger.c ---- */
 void linger_begin(struct rch *ch, uint64_t final); /* closes it; bye follows */
 void linger_end(int64_t deadline);                 /* rexit: waits for all */
+
+/* ---- net_watch.c ---- */
+void net_line_failed(void); /* some line has: any thread */
+void net_watch_end(void);   /* rexit */
 
 /* ---- net_write.c ---- */
 int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent);

@@ -180,8 +180,13 @@ static int close_attempt(struct rch *ch, void *arguments)
 
 static int settle_attempt(struct rch *ch, void *arguments)
 {
+    int rc = net_settle(ch);
+
     (void)arguments;
-    return net_settle(ch);
+    /* nobody waits for what a channel that has failed had asked for; but bye comes behind it all the same */
+    if (rc == R_PENDING && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
+        return -ETIMEDOUT;
+    return rc;
 }
 
 int rpipe_close(rch_t ch)

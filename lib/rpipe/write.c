@@ -480,7 +480,9 @@ static int flush_attempt(struct rch *ch, void *arguments)
     (void)arguments;
     if (rc != 0 || (notice & NOTICE_JOINED) == 0)
         return rc; /* not joined: nothing has been written */
-    return 0;      /* a store is placed when it is visible, and visible in order */
+    if ((notice & (NOTICE_NET | NOTICE_CELLS)) != 0)
+        return net_settle(ch);
+    return 0; /* a store is placed when it is visible, and visible in order */
 }
 
 int rpipe_flush(rch_t ch)

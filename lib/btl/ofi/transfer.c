@@ -140,6 +140,8 @@ int line_fail(struct btl_line *line, int error, const char *call, const char *sa
         atomic_store_explicit(&line->error, error, memory_order_release);
         list_for_each (at, after, &line->ops)
             tell_done(container_of(at, struct ofi_op, link), error);
+        if (line->btl->host.line_failed != NULL)
+            line->btl->host.line_failed();
     }
     return atomic_load_explicit(&line->error, memory_order_relaxed);
 }

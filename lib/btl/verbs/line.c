@@ -111,6 +111,8 @@ void verbs_line_fail(struct btl_line *line, int error, const char *format, ...)
     line->error = error;
     /* release: the sentence; acquire in verbs_line_state and post.c */
     atomic_store_explicit(&line->state, LINE_FAILED, memory_order_release);
+    if (line->btl->host.line_failed != NULL)
+        line->btl->host.line_failed();
 }
 
 int verbs_line_state(struct btl_line *line, char *why, size_t why_bytes)

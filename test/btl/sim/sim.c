@@ -152,6 +152,8 @@ static int sim_open(const struct btl_host *host, struct btl **out, char *why, si
     btl->incoherent = word_given(mode, "incoherent");
     btl->atomics = atomics_given();
     btl->fail_at = strtoull(environment("RPIPE_SIM_FAIL"), NULL, 0);
+    btl->break_at = strtoull(environment("RPIPE_SIM_BREAK"), NULL, 0);
+    btl->error = *environment("RPIPE_SIM_ERROR") != '\0' ? -atoi(environment("RPIPE_SIM_ERROR")) : -EIO;
     btl->defect = (enum sim_defect)strtoul(environment("RPIPE_SIM_DEFECT"), NULL, 0);
     hash_init(&btl->pieces);
     hash_init(&btl->lines);

@@ -14,6 +14,8 @@
  *                          what a get will overwrite is spoiled at once; incoherent: atomics are not atomic with the processor's
  *   RPIPE_SIM_ATOMICS=all|cas|none
  *   RPIPE_SIM_FAIL=N       the N-th operation of a line breaks it
+ *   RPIPE_SIM_BREAK=N      the same, after it has been accepted
+ *   RPIPE_SIM_ERROR=N      with this errno (EIO)
  *   RPIPE_SIM_DEFECT=N     a defect of enum sim_defect, for tests of tests
  *
  * Invariant: everything below is under btl.lock. It is no branch of the layers above: they see the capabilities of sim.c.
@@ -70,7 +72,8 @@ struct btl {
     struct sim_draw draw;
     bool calm, order, lazy, scribble, incoherent;
     uint32_t atomics;
-    uint64_t fail_at;
+    uint64_t fail_at, break_at;
+    int error; /* of both */
     enum sim_defect defect;
     bool armed, closing; /* the service thread will call; must not be asked to any more */
     uint64_t last_id;

@@ -88,6 +88,8 @@ void sim_line_fail(struct btl_line *line, int error, const char *format, ...)
     line->up = false;
     while (!list_empty(&line->ops))
         sim_op_end(line->btl, container_of(line->ops.next, struct sim_op, link), error);
+    if (line->btl->host.line_failed != NULL)
+        line->btl->host.line_failed();
 }
 
 int sim_line_connect(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes)

@@ -285,6 +285,11 @@ static bool op_step(struct btl *btl, struct sim_op *op)
 {
     uint32_t open = gates_open(btl, op);
 
+    if (op->line != NULL && btl->break_at != 0 && op->number >= btl->break_at) {
+        sim_line_fail(op->line, btl->error, "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK wants it",
+                      (unsigned long long)op->line->id, (unsigned long long)op->number);
+        return true;
+    }
     if (open != 0)
         step_take(btl, op, choose(btl, open));
     if (op->kind == SIM_WRITE && op->slot_near != NULL && (op->todo & PAYLOAD_STEPS) == 0 &&

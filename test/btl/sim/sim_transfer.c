@@ -24,7 +24,7 @@ static int admit(struct btl_line *line)
         return -EAGAIN;
     }
     if (btl->fail_at != 0 && line->accepted + 1 >= btl->fail_at) {
-        sim_line_fail(line, -EIO, "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
+        sim_line_fail(line, btl->error, "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
                       (unsigned long long)line->id, (unsigned long long)btl->fail_at);
         return line->error;
     }
