@@ -2,6 +2,7 @@
 /* app.c: options, progress, digest and results, see app.h. */
 #include "app.h"
 
+#include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,9 +13,12 @@
 
 struct app_options app_options = {.check = true};
 
-enum { KEY_JSON = 0x4000, KEY_PROGRESS, KEY_NO_CHECK, KEY_QUICK };
+/* ---- options: the application's own become a parser of argp's, with the common ones behind ---- */
 
-static const struct argp_option option_table[] = {
+enum { KEY_JSON = 0x4000, KEY_PROGRESS, KEY_NO_CHECK, KEY_QUICK };
+enum { OWN_MOST = 16, HELP_BYTES = 160 };
+
+static const struct argp_option common_table[] = {
     {"quick", KEY_QUICK, NULL, 0, "Sizes that take no time: whether it runs", 1},
     {"json", KEY_JSON, NULL, 0, "Print the result as one line of JSON", 1},
     {"progress", KEY_PROGRESS, "WHEN", 0, "live (one line that changes), lines, none, or auto: live on a terminal", 1},
@@ -22,7 +26,35 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
+/* Which of the words; else a sentence and the end. */
+static int word_of(const char *text, const char *const *words, const char *name, struct argp_state *state)
+{
+    char all[256] = "";
+
+    for (int i = 0; words[i] != NULL; i++) {
+        size_t used = strlen(all);
+
+        if (strcmp(text, words[i]) == 0)
+            return i;
+        snprintf(all + used, sizeof(all) - used, "%s%s", i == 0 ? "" : words[i + 1] != NULL ? ", " : " or ", words[i]);
+    }
+    argp_error(state, "--%s is \"%s\"; it must be %s", name, text, all);
+    return 0;
+}
+
+static uint32_t number_of(const char *text, const struct app_option *o, struct argp_state *state)
+{
+    char *end;
+    long value;
+
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < (long)o->least || value > (long)o->most)
+        argp_error(state, "--%s is \"%s\"; it must be a number from %u to %u", o->name, text, o->least, o->most);
+    return (uint32_t)value;
+}
+
+static error_t parse_common(int key, char *arg, struct argp_state *state)
 {
     static const char *const when[] = {"auto", "live", "lines", "none", NULL};
 
@@ -34,7 +66,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         app_options.json = true;
         return 0;
     case KEY_PROGRESS:
-        app_options.progress = (enum app_progress)app_word(arg, when, "--progress", state);
+        app_options.progress = word_of(arg, when, "progress", state);
         return 0;
     case KEY_NO_CHECK:
         app_options.check = false;
@@ -44,38 +76,53 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     }
 }
 
-const struct argp app_argp = {option_table, parse_option, NULL, NULL, NULL, NULL, NULL};
-
-void app_parse(const struct argp *argp, int argc, char **argv)
+static error_t parse_own(int key, char *arg, struct argp_state *state)
 {
-    argp_parse(argp, argc, argv, ARGP_LONG_ONLY, NULL, NULL);
-}
+    const struct app_option *o = state->input;
 
-long app_number(const char *text, long least, long most, const char *what, struct argp_state *state)
-{
-    char *end;
-    long value;
-
-    errno = 0;
-    value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
-        argp_error(state, "%s is \"%s\"; it must be a number from %ld to %ld", what, text, least, most);
-    return value;
-}
-
-int app_word(const char *text, const char *const *words, const char *what, struct argp_state *state)
-{
-    char all[256] = "";
-
-    for (int i = 0; words[i] != NULL; i++) {
-        size_t used = strlen(all);
-
-        if (strcmp(text, words[i]) == 0)
-            return i;
-        snprintf(all + used, sizeof(all) - used, "%s%s", i == 0 ? "" : words[i + 1] != NULL ? ", " : " or ", words[i]);
+    while (o->name != NULL && o->key != key)
+        o++;
+    if (o->name == NULL)
+        return ARGP_ERR_UNKNOWN;
+    if (o->number != NULL) {
+        *o->number = number_of(arg, o, state);
+    } else if (o->word != NULL) {
+        *o->word = word_of(arg, o->words, o->name, state);
+    } else {
+        if (o->valid != NULL && !o->valid(arg))
+            argp_error(state, "--%s is \"%s\"; see --help for what it may be", o->name, arg);
+        *o->text = arg;
     }
-    argp_error(state, "%s is \"%s\"; it must be %s", what, text, all);
     return 0;
+}
+
+/* The sentence, and the default behind it. */
+static void help_of(const struct app_option *o, char help[HELP_BYTES])
+{
+    const char *text = o->word != NULL ? o->words[*o->word] : o->text != NULL ? *o->text : "";
+
+    if (o->number != NULL)
+        snprintf(help, HELP_BYTES, "%s (%u)", o->help, *o->number);
+    else
+        snprintf(help, HELP_BYTES, *text != '\0' ? "%s (%s)" : "%s", o->help, text);
+}
+
+void app_parse(const char *doc, const struct app_option *options, int argc, char **argv)
+{
+    static const struct argp common = {common_table, parse_common, NULL, NULL, NULL, NULL, NULL};
+    static const struct argp_child children[] = {{&common, 0, NULL, 0}, {NULL, 0, NULL, 0}};
+    struct argp_option table[OWN_MOST + 1] = {{0}};
+    char help[OWN_MOST][HELP_BYTES];
+    const struct argp parser = {table, parse_own, NULL, doc, children, NULL, NULL};
+
+    for (int i = 0; options[i].name != NULL && i < OWN_MOST; i++) {
+        help_of(&options[i], help[i]);
+        table[i].name = options[i].name;
+        table[i].key = options[i].key;
+        table[i].arg = options[i].argument;
+        table[i].doc = help[i];
+    }
+    argp_parse(&parser, argc, argv, ARGP_LONG_ONLY, NULL, (void *)(uintptr_t)options);
 }
 
 double app_seconds(void)

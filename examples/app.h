@@ -9,28 +9,52 @@
 #ifndef EXAMPLES_APP_H
 #define EXAMPLES_APP_H
 
-#include <argp.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum app_progress { APP_AUTO, APP_LIVE, APP_LINES, APP_NONE };
 
-/* Options that every application takes: --quick, --json, --progress, --no-check; filled by app_argp, a child of its own parser. */
+/* What every application can be told: --quick, --json, --progress, --no-check. */
 struct app_options {
     bool quick, json, check;
-    enum app_progress progress;
+    int progress; /* enum app_progress */
 };
 extern struct app_options app_options;
-extern const struct argp app_argp;
 
-/* argp_parse() for all of them; -quick is as good as --quick. */
-void app_parse(const struct argp *argp, int argc, char **argv);
+/* An option of its own: a number, one of some words, or a text. The place holds the default before. */
+struct app_option {
+    const char *name;
+    int key; /* short option, a letter */
+    const char *argument, *help;
+    uint32_t *number;
+    uint32_t least, most;
+    int *word; /* which of the words, which a NULL ends */
+    const char *const *words;
+    const char **text;
+    bool (*valid)(const char *text); /* NULL: any will do */
+};
+#define APP_NUMBER(name, key, place, least, most, help)                                                                \
+    {                                                                                                                  \
+        name, key, "N", help, place, least, most, NULL, NULL, NULL, NULL                                               \
+    }
+#define APP_INT(name, key, place, least, most, help) /* an int that is never negative */                               \
+    APP_NUMBER(name, key, (uint32_t *)(place), least, most, help)
+#define APP_WORD(name, key, place, words, help)                                                                        \
+    {                                                                                                                  \
+        name, key, "WORD", help, NULL, 0, 0, place, words, NULL, NULL                                                  \
+    }
+#define APP_TEXT(name, key, place, valid, argument, help)                                                              \
+    {                                                                                                                  \
+        name, key, argument, help, NULL, 0, 0, NULL, NULL, place, valid                                                \
+    }
+#define APP_END                                                                                                        \
+    {                                                                                                                  \
+        NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                                                        \
+    }
 
-/* A number of the command line, or a sentence and the end. */
-long app_number(const char *text, long least, long most, const char *what, struct argp_state *state);
-/* Which of the words, which a NULL ends; or a sentence and the end. */
-int app_word(const char *text, const char *const *words, const char *what, struct argp_state *state);
+/* The command line; a sentence and the end if it is wrong. -quick is as good as --quick. `doc` is for --help. */
+void app_parse(const char *doc, const struct app_option *options, int argc, char **argv);
 
 double app_seconds(void);
 

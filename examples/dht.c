@@ -18,9 +18,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "app.h"
+#include "app_pipes.h"
 #include "dht_table.h"
-#include "must.h"
 
 enum { REQUESTS, ANSWERS };         /* ctx of a pipe */
 enum { MESSAGES = 8, TURN = 4096 }; /* of a pipe; lookups between two looks at what has come */
@@ -46,26 +45,11 @@ static struct {
     bool lookup;              /* the phase */
 } job;
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    (void)arg;
-    if (key != ARGP_KEY_INIT)
-        return ARGP_ERR_UNKNOWN;
-    state->child_inputs[1] = &options;
-    return 0;
-}
+static const struct app_option option_table[] = {DHT_OPTION_TABLE(options), APP_END};
 
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&dht_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-
-static const struct argp option_parser = {
-    NULL,
-    parse_option,
-    NULL,
+static const char doc[] =
     "A distributed hash table: inserts, then lookups, in batches to the owner of a key.\v"
-    "Run it as: mpirun -n 4 dht. The exit status is 0 if every key was found with its value, and no other.",
-    children,
-    NULL,
-    NULL};
+    "Run it as: mpirun -n 4 dht. The exit status is 0 if every key was found with its value, and no other.";
 
 static rch_t open_pipe(int peer, int writer, uint32_t ctx)
 {
@@ -282,18 +266,6 @@ static double run(bool lookup)
 
 /* ---- the result ---- */
 
-static uint64_t sum_of(uint64_t mine)
-{
-    uint64_t sum = 0, *all = calloc((size_t)job.nranks, sizeof(*all));
-
-    MUST_HOLD(all != NULL);
-    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
-    for (int r = 0; r < job.nranks; r++)
-        sum += all[r];
-    free(all);
-    return sum;
-}
-
 /* Every lookup that should find something did, and no other. */
 static void check_lookups(void)
 {
@@ -313,7 +285,7 @@ int main(int argc, char **argv)
     double inserting, looking;
     uint64_t digest, found;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse(doc, option_table, argc, argv);
     if (app_options.quick)
         options = (struct dht_options){5000, 5000, 80, 32};
     MUST(NULL, rinit(&job.rank, &job.nranks));
@@ -337,8 +309,8 @@ int main(int argc, char **argv)
     }
     inserting = run(false);
     looking = run(true);
-    digest = sum_of(dht_digest(&job.part));
-    found = sum_of(job.found);
+    digest = app_sum(dht_digest(&job.part));
+    found = app_sum(job.found);
     if (app_options.check) {
         check_lookups();
         MUST_HOLD(digest == dht_expected(&options, job.nranks));

@@ -9,7 +9,6 @@
 #ifndef EXAMPLES_DHT_TABLE_H
 #define EXAMPLES_DHT_TABLE_H
 
-#include <argp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -37,37 +36,12 @@ struct dht_options {
         1000000, 1000000, 50, 256                                                                                      \
     }
 
-static inline error_t dht_parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct dht_options *o = state->input;
-
-    switch (key) {
-    case 'i':
-        o->inserts = (uint32_t)app_number(arg, 0, 100000000, "--inserts", state);
-        return 0;
-    case 'l':
-        o->lookups = (uint32_t)app_number(arg, 0, 100000000, "--lookups", state);
-        return 0;
-    case 'f':
-        o->fill = (uint32_t)app_number(arg, 1, 90, "--fill", state);
-        return 0;
-    case 'B':
-        o->batch = (uint32_t)app_number(arg, 1, 65536, "--batch", state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option dht_option_table[] = {
-    {"inserts", 'i', "N", 0, "Keys that each process inserts (1000000)", 2},
-    {"lookups", 'l', "N", 0, "Keys that each process looks up; every eighth is not there (1000000)", 2},
-    {"fill", 'f', "PERCENT", 0, "Share of the slots that are in use in the end, 1 to 90 (50)", 2},
-    {"batch", 'B', "N", 0, "Elements of a message (256)", 2},
-    {NULL, 0, NULL, 0, NULL, 0},
-};
-
-static const struct argp dht_argp = {dht_option_table, dht_parse_option, NULL, NULL, NULL, NULL, NULL};
+#define DHT_OPTION_TABLE(o)                                                                                            \
+    APP_NUMBER("inserts", 'i', &(o).inserts, 0, 100000000, "Keys that each process inserts"),                          \
+        APP_NUMBER("lookups", 'l', &(o).lookups, 0, 100000000,                                                         \
+                   "Keys that each process looks up; every eighth is not there"),                                      \
+        APP_NUMBER("fill", 'f', &(o).fill, 1, 90, "Per cent of the slots that are in use in the end"),                 \
+        APP_NUMBER("batch", 'B', &(o).batch, 1, 65536, "Elements of a message")
 
 /* ---- keys ---- */
 

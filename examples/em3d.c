@@ -14,12 +14,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app.h"
+#include "app_pipes.h"
 #include "em3d_graph.h"
-#include "must.h"
 
-static struct em3d_shape shape = {40000, 10, 5, 50, 2000};
-static rdma_op_t op = RDMA_PUT;
+static struct em3d_shape shape = EM3D_SHAPE_DEFAULT;
+static int op; /* of app_ops */
 
 enum { VALUES, GATHER }; /* ctx of a pipe */
 
@@ -31,48 +30,21 @@ struct part {
     double compute_s;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const ops[] = {"put", "get", NULL};
+static const struct app_option option_table[] = {EM3D_OPTION_TABLE(shape), APP_OP(&op), APP_END};
 
-    switch (key) {
-    case 'p':
-        op = app_word(arg, ops, "--op", state) == 1 ? RDMA_GET : RDMA_PUT;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[1] = &shape;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"op", 'p', "put|get", 0, "Who moves the values: their writer (put) or their reader (get)", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
-};
-
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&em3d_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-
-static const struct argp option_parser = {
-    option_table,
-    parse_option,
-    NULL,
+static const char doc[] =
     "Waves on an irregular bipartite graph that is shared by the processes of a job.\v"
     "Run it as: mpirun -n 4 em3d. The exit status is 0 if the result equals, bit for bit, that of one process. "
-    "\"communication\" is all but the time in which nodes are computed.",
-    children,
-    NULL,
-    NULL};
+    "\"communication\" is all but the time in which nodes are computed.";
 
 static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
 {
     rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
     rch_t ch;
 
-    cfg.allocator.op = op;
+    cfg.allocator.op = app_op(op);
     cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = op == RDMA_PUT ? writer : !writer;
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT ? writer : !writer;
     cfg.allocator.alloc_size = bytes;
     cfg.ctx = ctx;
     MUST(NULL, rpipe(&ch, &cfg));
@@ -210,23 +182,9 @@ static uint64_t gather(const struct part *p)
     return digest;
 }
 
-static double mean_of(const struct part *p, double mine)
-{
-    double sum = 0, *all = calloc((size_t)p->g.nranks, sizeof(*all));
-
-    MUST_HOLD(all != NULL);
-    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
-    for (int r = 0; r < p->g.nranks; r++)
-        sum += all[r];
-    free(all);
-    return sum / p->g.nranks;
-}
-
 static int report(const struct part *p, double took, double comm, uint64_t digest)
 {
-    struct app_result result = {
-        "em3d", op == RDMA_PUT ? "rpipe put" : "rpipe get", p->g.nranks, took, comm, (double)shape.steps, "steps",
-        digest};
+    struct app_result result = {"em3d", app_op_name(op), p->g.nranks, took, comm, (double)shape.steps, "steps", digest};
     uint64_t alone;
 
     app_result_print(&result);
@@ -251,13 +209,13 @@ int main(int argc, char **argv)
     uint64_t digest;
     int rank, nranks, status = 0;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse(doc, option_table, argc, argv);
     if (app_options.quick)
-        shape = (struct em3d_shape){2003, 5, 10, 20, 50};
+        shape = (struct em3d_shape)EM3D_SHAPE_QUICK;
     MUST(NULL, rinit(&rank, &nranks));
     part_create(&p, rank, nranks);
     took = run(&p);
-    comm = mean_of(&p, took - p.compute_s);
+    comm = app_mean(took - p.compute_s);
     digest = gather(&p);
     if (rank == 0)
         status = report(&p, took, comm, digest);

@@ -6,45 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "app.h"
-
 #define SMALL 1e-3 /* of weights: values keep their size over many steps */
-
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct em3d_shape *shape = state->input;
-
-    switch (key) {
-    case 'n':
-        shape->nodes = (uint32_t)app_number(arg, 1, 100000000, "--nodes", state);
-        return 0;
-    case 'd':
-        shape->degree = (uint32_t)app_number(arg, 1, 1000, "--degree", state);
-        return 0;
-    case 'f':
-        shape->far = (uint32_t)app_number(arg, 0, 100, "--far", state);
-        return 0;
-    case 'w':
-        shape->span = (uint32_t)app_number(arg, 0, 1000000, "--span", state);
-        return 0;
-    case 's':
-        shape->steps = (uint32_t)app_number(arg, 0, 1000000000, "--steps", state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"nodes", 'n', "N", 0, "Nodes of each kind (40000)", 2},
-    {"degree", 'd', "N", 0, "Edges that lead to a node (10)", 2},
-    {"far", 'f', "PERCENT", 0, "Edges that come from anywhere (5)", 2},
-    {"span", 'w', "N", 0, "The others come from at most so many nodes away (50)", 2},
-    {"steps", 's', "N", 0, "Steps, of two halves each (2000)", 2},
-    {NULL, 0, NULL, 0, NULL, 0},
-};
-
-const struct argp em3d_argp = {option_table, parse_option, NULL, NULL, NULL, NULL, NULL};
 
 static uint32_t first_of(uint32_t process, uint32_t nodes, uint32_t nranks)
 {

@@ -19,18 +19,17 @@
 #include <string.h>
 
 #include "animation.h"
-#include "app.h"
+#include "app_pipes.h"
 #include "heat_grid.h"
-#include "must.h"
 
 enum { HALO, GATHER };    /* ctx of a pipe: rank 1 has one of each to rank 0 */
 #define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
+static struct heat_options options = HEAT_OPTIONS_DEFAULT;
 static struct {
-    int size, steps, frames;
-    const char *output, *animate, *grid;
-    rdma_op_t op;
-} options = {640, 6400, 60, "heat2d.png", "", "auto", RDMA_PUT};
+    int frames, op; /* of app_ops */
+    const char *output, *animate;
+} extra = {60, 0, "heat2d.png", ""};
 
 /* What a process has of the plate. Where no neighbour is there is the rim, zeros. */
 struct part {
@@ -52,62 +51,19 @@ struct part {
 
 /* ---- options ---- */
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const ops[] = {"put", "get", NULL};
-
-    switch (key) {
-    case 's':
-        options.size = (int)app_number(arg, 1, 16384, "--size", state);
-        return 0;
-    case 'n':
-        options.steps = (int)app_number(arg, 0, 1000000000, "--steps", state);
-        return 0;
-    case 'g':
-        if (!heat_grid_valid(arg))
-            argp_error(state, "--grid is \"%s\"; it must be auto, 1d, 2d, or rows by columns, as 2x3", arg);
-        options.grid = arg;
-        return 0;
-    case 'o':
-        options.output = arg;
-        return 0;
-    case 'a':
-        options.animate = arg;
-        return 0;
-    case 'f':
-        options.frames = (int)app_number(arg, 1, 10000, "--frames", state);
-        return 0;
-    case 'p':
-        options.op = app_word(arg, ops, "--op", state) == 1 ? RDMA_GET : RDMA_PUT;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"size", 's', "N", 0, "The plate has N x N cells (640)", 0},
-    {"steps", 'n', "N", 0, "Time steps (6400)", 0},
-    {"grid", 'g', "GRID", 0, "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on", 0},
-    {"output", 'o', "FILE", 0, "PNG of the beginning and the end (heat2d.png); \"\" for none", 0},
-    {"animate", 'a', "FILE", 0, "Animated PNG of the whole run", 0},
-    {"frames", 'f', "N", 0, "Pictures of the animation (60)", 0},
-    {"op", 'p', "put|get", 0, "Who moves the halos: their writer (put) or their reader (get)", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
+static const struct app_option option_table[] = {
+    HEAT_OPTION_TABLE(options),
+    APP_TEXT("output", 'o', &extra.output, NULL, "FILE", "PNG of the beginning and the end; \"\" for none"),
+    APP_TEXT("animate", 'a', &extra.animate, NULL, "FILE", "Animated PNG of the whole run"),
+    APP_INT("frames", 'f', &extra.frames, 1, 10000, "Pictures of the animation"),
+    APP_OP(&extra.op),
+    APP_END,
 };
 
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-
-static const struct argp option_parser = {
-    option_table,
-    parse_option,
-    NULL,
+static const char doc[] =
     "Heat spreads over a plate that is shared by the processes of a job.\v"
     "Run it as: mpirun -n 4 heat2d. The exit status is 0 if the result equals, bit for bit, that of one process. "
-    "\"communication\" is the time of the run beyond what all cells take at the speed of the interior ones.",
-    children,
-    NULL,
-    NULL};
+    "\"communication\" is the time of the run beyond what all cells take at the speed of the interior ones.";
 
 /* ---- pipes ---- */
 
@@ -116,9 +72,9 @@ static rch_t open_pipe(int peer, bool writer, uint32_t ctx, uint64_t heap)
     rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
     rch_t ch = NULL;
 
-    cfg.allocator.op = options.op;
+    cfg.allocator.op = app_op(extra.op);
     cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = options.op == RDMA_PUT ? writer : !writer;
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT ? writer : !writer;
     cfg.allocator.alloc_size = heap;
     cfg.ctx = ctx;
     MUST(NULL, rpipe(&ch, &cfg));
@@ -247,10 +203,10 @@ static void film_begin(struct part *p)
     int side = frame_side();
     char why[256];
 
-    if (p->rank != 0 || *options.animate == '\0')
+    if (p->rank != 0 || *extra.animate == '\0')
         return;
     p->frame = malloc((size_t)side * (size_t)side * sizeof(*p->frame));
-    p->film = animation_begin(options.animate, side, side, 60, why, sizeof(why));
+    p->film = animation_begin(extra.animate, side, side, 60, why, sizeof(why));
     if (p->film == NULL)
         fprintf(stderr, "heat2d: %s\n", why);
     MUST_HOLD(p->frame != NULL);
@@ -260,10 +216,10 @@ static void film_begin(struct part *p)
 static void film_take(struct part *p, int step)
 {
     int side = frame_side(), n = options.size;
-    long last = step > 0 ? (long)(step - 1) * options.frames / options.steps : -1;
+    long last = step > 0 ? (long)(step - 1) * extra.frames / options.steps : -1;
     double began;
 
-    if (*options.animate == '\0' || (step > 0 && (long)step * options.frames / options.steps == last))
+    if (*extra.animate == '\0' || (step > 0 && (long)step * extra.frames / options.steps == last))
         return;
     began = app_seconds();
     gather(p);
@@ -273,7 +229,7 @@ static void film_take(struct part *p, int step)
                 p->frame[(size_t)y * (size_t)side + (size_t)x] =
                     (float)*plate_at(p, heat_cut(y, n, side), heat_cut(x, n, side));
         if (animation_add(p->film, p->frame) != 0)
-            fprintf(stderr, "heat2d: a picture of %s was not drawn\n", options.animate);
+            fprintf(stderr, "heat2d: a picture of %s was not drawn\n", extra.animate);
     }
     p->frames_s += app_seconds() - began;
 }
@@ -286,7 +242,7 @@ static int film_end(struct part *p)
     if (p->film != NULL && (code = animation_end(p->film, why, sizeof(why))) != 0)
         fprintf(stderr, "heat2d: %s\n", why);
     else if (p->film != NULL && !app_options.json)
-        printf("heat2d: animation: %s\n", options.animate);
+        printf("heat2d: animation: %s\n", extra.animate);
     return code;
 }
 
@@ -367,18 +323,6 @@ static double run(struct part *p)
 
 /* ---- the result ---- */
 
-static double mean_of(const struct part *p, double mine)
-{
-    double sum = 0, *all = calloc((size_t)p->nranks, sizeof(*all));
-
-    MUST_HOLD(all != NULL);
-    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
-    for (int r = 0; r < p->nranks; r++)
-        sum += all[r];
-    free(all);
-    return sum / p->nranks;
-}
-
 /* Time beyond what all cells of the block take at the speed of the interior ones. */
 static double communication(const struct part *p, double took)
 {
@@ -394,11 +338,11 @@ static int draw(const struct part *p)
     int code;
 
     MUST_HOLD(heat_draw(p->plate, &p->block, &picture) == 0);
-    code = picture_write(&picture, options.output, why, sizeof(why));
+    code = picture_write(&picture, extra.output, why, sizeof(why));
     if (code != 0)
         fprintf(stderr, "heat2d: %s\n", why);
     else if (!app_options.json)
-        printf("heat2d: picture: %s\n", options.output);
+        printf("heat2d: picture: %s\n", extra.output);
     picture_destroy(&picture);
     return code != 0 && code != -ENOTSUP;
 }
@@ -406,10 +350,8 @@ static int draw(const struct part *p)
 static int report(struct part *p, double took, double comm)
 {
     double cells = (double)options.size * options.size;
-    struct app_result result = {"heat2d",  options.op == RDMA_PUT ? "rpipe put" : "rpipe get",
-                                p->nranks, took,
-                                comm,      (double)options.steps,
-                                "steps",   app_digest(0, p->plate, (size_t)cells)};
+    struct app_result result = {"heat2d", app_op_name(extra.op), p->nranks, took,
+                                comm,     (double)options.steps, "steps",   app_digest(0, p->plate, (size_t)cells)};
     int status = 0;
 
     if (!app_options.json)
@@ -422,7 +364,7 @@ static int report(struct part *p, double took, double comm)
     }
     if (film_end(p) != 0)
         status = 1;
-    if (*options.output != '\0')
+    if (*extra.output != '\0')
         status |= draw(p);
     fflush(stdout);
     return status;
@@ -434,11 +376,11 @@ int main(int argc, char **argv)
     double took, comm;
     int status = 0;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse(doc, option_table, argc, argv);
     if (app_options.quick) {
         options.size = 97;
         options.steps = 100;
-        options.output = "";
+        extra.output = "";
     }
     MUST(NULL, rinit(&p.rank, &p.nranks));
     if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
@@ -450,7 +392,7 @@ int main(int argc, char **argv)
     }
     part_create(&p);
     took = run(&p);
-    comm = mean_of(&p, communication(&p, took));
+    comm = app_mean(communication(&p, took));
     gather(&p);
     if (p.rank == 0)
         status = report(&p, took - p.frames_s, comm - p.frames_s);

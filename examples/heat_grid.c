@@ -144,7 +144,7 @@ static int grid_parse(const char *grid, int *down, int *across)
     return sscanf(grid, "%dx%d%c", down, across, &behind) == 2 && *down > 0 && *across > 0;
 }
 
-int heat_grid_valid(const char *grid)
+bool heat_grid_valid(const char *grid)
 {
     int down, across;
 

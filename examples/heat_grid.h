@@ -9,8 +9,10 @@
 #ifndef EXAMPLES_HEAT_GRID_H
 #define EXAMPLES_HEAT_GRID_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
+#include "app.h"
 #include "picture.h"
 
 enum heat_side { HEAT_UP, HEAT_DOWN, HEAT_LEFT, HEAT_RIGHT, HEAT_SIDES };
@@ -24,10 +26,25 @@ struct heat_block {
     int peer[HEAT_SIDES];
 };
 
+struct heat_options {
+    int size, steps;
+    const char *grid;
+};
+
+#define HEAT_OPTIONS_DEFAULT                                                                                           \
+    {                                                                                                                  \
+        640, 6400, "auto"                                                                                              \
+    }
+#define HEAT_OPTION_TABLE(o)                                                                                           \
+    APP_INT("size", 's', &(o).size, 1, 16384, "The plate has N x N cells"),                                            \
+        APP_INT("steps", 'n', &(o).steps, 0, 1000000000, "Time steps"),                                                \
+        APP_TEXT("grid", 'g', &(o).grid, heat_grid_valid, "GRID",                                                      \
+                 "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on")
+
 /* --grid: "1d", "2d", "auto" (2-D from 4 processes on), or DOWNxACROSS. 0, or -EINVAL: the processes do not fit it. */
 int heat_block_of(int rank, int nranks, int n, const char *grid, struct heat_block *b);
 /* Whether this is a word for heat_block_of(). */
-int heat_grid_valid(const char *grid);
+bool heat_grid_valid(const char *grid);
 
 /* Values that a halo of this side has. */
 static inline int heat_halo_cells(const struct heat_block *b, int side)

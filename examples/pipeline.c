@@ -12,54 +12,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "app.h"
-#include "must.h"
+#include "app_pipes.h"
 #include "pipeline_stage.h"
 
 static struct pipeline_options options = PIPELINE_OPTIONS_DEFAULT;
-static rdma_op_t op = RDMA_PUT;
+static int op; /* of app_ops */
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const ops[] = {"put", "get", NULL};
+static const struct app_option option_table[] = {PIPELINE_OPTION_TABLE(options), APP_OP(&op), APP_END};
 
-    switch (key) {
-    case 'p':
-        op = app_word(arg, ops, "--op", state) == 1 ? RDMA_GET : RDMA_PUT;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[1] = &options;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"op", 'p', "put|get", 0, "Who moves the blocks: their writer (put) or their reader (get)", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
-};
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&pipeline_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-
-static const struct argp option_parser = {
-    option_table,
-    parse_option,
-    NULL,
+static const char doc[] =
     "A stream of blocks through as many stages as the job has processes, with back-pressure.\v"
-    "Run it as: mpirun -n 4 pipeline. The exit status is 0 if the last stage saw what one process would have made.",
-    children,
-    NULL,
-    NULL};
+    "Run it as: mpirun -n 4 pipeline. The exit status is 0 if the last stage saw what one process would have made.";
 
 static rch_t open_pipe(int peer, int writer)
 {
     rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
     rch_t ch;
 
-    cfg.allocator.op = op;
+    cfg.allocator.op = app_op(op);
     cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = op == RDMA_PUT ? writer : !writer;
-    cfg.allocator.alloc_size = (uint64_t)options.window * options.words * sizeof(uint64_t);
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT ? writer : !writer;
+    cfg.allocator.alloc_size = (uint64_t)options.window * options.kib * 1024;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -67,7 +40,8 @@ static rch_t open_pipe(int peer, int writer)
 /* One block through this stage. */
 static void step(rch_t in, rch_t out, int stage, uint32_t n, uint64_t *digest)
 {
-    size_t size, bytes = options.words * sizeof(uint64_t);
+    const uint32_t words = pipeline_words(&options);
+    size_t size, bytes = words * sizeof(uint64_t);
     const uint64_t *from = NULL;
     uint64_t *to = NULL;
     raddr_t d_in, d_out;
@@ -79,11 +53,11 @@ static void step(rch_t in, rch_t out, int stage, uint32_t n, uint64_t *digest)
     if (out != NULL)
         to = MUST_HAVE(out, rmalloc_mem(out, bytes, &d_out));
     if (in == NULL)
-        pipeline_make(to, options.words, n);
+        pipeline_make(to, words, n);
     else if (out == NULL)
-        *digest = app_digest(*digest, from, options.words);
+        *digest = app_digest(*digest, from, words);
     else
-        pipeline_change(to, from, options.words, &options, stage);
+        pipeline_change(to, from, words, &options, stage);
     if (in != NULL)
         MUST(in, rfree(in, d_in));
     if (out != NULL)
@@ -97,9 +71,9 @@ int main(int argc, char **argv)
     double began, took;
     int rank, nranks, status = 0;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse(doc, option_table, argc, argv);
     if (app_options.quick)
-        options = (struct pipeline_options){200, 512, 3, 3};
+        options = (struct pipeline_options)PIPELINE_OPTIONS_QUICK;
     MUST(NULL, rinit(&rank, &nranks));
     if (nranks < 2) {
         fprintf(stderr, "pipeline: this takes 2 processes at least: mpirun -n 4 pipeline\n");
@@ -130,9 +104,8 @@ int main(int argc, char **argv)
     digest = digests[nranks - 1];
     free(digests);
     if (rank == 0) {
-        double bytes = (double)options.blocks * options.words * sizeof(uint64_t);
-        struct app_result result = {
-            "pipeline", op == RDMA_PUT ? "rpipe put" : "rpipe get", nranks, took, -1, bytes, "bytes", digest};
+        double bytes = (double)options.blocks * options.kib * 1024;
+        struct app_result result = {"pipeline", app_op_name(op), nranks, took, -1, bytes, "bytes", digest};
         rpipe_stats_t st;
 
         app_result_print(&result);

@@ -8,7 +8,6 @@
 #ifndef EXAMPLES_PIPELINE_STAGE_H
 #define EXAMPLES_PIPELINE_STAGE_H
 
-#include <argp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -16,47 +15,26 @@
 #include "app.h"
 
 struct pipeline_options {
-    uint32_t blocks, words; /* 64-bit words of a block */
-    uint32_t window;        /* blocks between two stages */
-    uint32_t slow;          /* how much longer stage 1 takes than the others */
+    uint32_t blocks, kib; /* KiB of a block */
+    uint32_t window;      /* blocks between two stages */
+    uint32_t slow;        /* how much longer stage 1 takes than the others */
 };
 
 #define PIPELINE_OPTIONS_DEFAULT                                                                                       \
     {                                                                                                                  \
-        20000, 4096, 8, 3                                                                                              \
+        20000, 32, 8, 3                                                                                                \
     }
-
-static inline error_t pipeline_parse_option(int key, char *arg, struct argp_state *state)
-{
-    struct pipeline_options *o = state->input;
-
-    switch (key) {
-    case 'n':
-        o->blocks = (uint32_t)app_number(arg, 0, 1000000000, "--blocks", state);
-        return 0;
-    case 'k':
-        o->words = (uint32_t)app_number(arg, 1, 16384, "--kib", state) * 128;
-        return 0;
-    case 'w':
-        o->window = (uint32_t)app_number(arg, 1, 1024, "--window", state);
-        return 0;
-    case 's':
-        o->slow = (uint32_t)app_number(arg, 1, 1000, "--slow", state);
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
+#define PIPELINE_OPTIONS_QUICK                                                                                         \
+    {                                                                                                                  \
+        200, 4, 3, 3                                                                                                   \
     }
-}
+#define PIPELINE_OPTION_TABLE(o)                                                                                       \
+    APP_NUMBER("blocks", 'n', &(o).blocks, 0, 1000000000, "Blocks that go through"),                                   \
+        APP_NUMBER("kib", 'k', &(o).kib, 1, 16384, "KiB of a block"),                                                  \
+        APP_NUMBER("window", 'w', &(o).window, 1, 1024, "Blocks that may lie between two stages"),                     \
+        APP_NUMBER("slow", 's', &(o).slow, 1, 1000, "Stage 1 does its work so many times")
 
-static const struct argp_option pipeline_option_table[] = {
-    {"blocks", 'n', "N", 0, "Blocks that go through (20000)", 2},
-    {"kib", 'k', "N", 0, "KiB of a block (32)", 2},
-    {"window", 'w', "N", 0, "Blocks that may lie between two stages (8)", 2},
-    {"slow", 's', "N", 0, "Stage 1 does its work so many times (3)", 2},
-    {NULL, 0, NULL, 0, NULL, 0},
-};
-
-static const struct argp pipeline_argp = {pipeline_option_table, pipeline_parse_option, NULL, NULL, NULL, NULL, NULL};
+static inline uint32_t pipeline_words(const struct pipeline_options *o) { return o->kib * (1024 / sizeof(uint64_t)); }
 
 static inline void pipeline_make(uint64_t *out, uint32_t words, uint32_t block)
 {
@@ -84,13 +62,14 @@ static inline void pipeline_change(uint64_t *out, const uint64_t *in, uint32_t w
 /* All blocks by one process. */
 static inline uint64_t pipeline_serial(const struct pipeline_options *o, int stages)
 {
-    uint64_t *block = (uint64_t *)malloc(o->words * sizeof(*block)), digest = 0;
+    const uint32_t words = pipeline_words(o);
+    uint64_t *block = (uint64_t *)malloc(words * sizeof(*block)), digest = 0;
 
     for (uint32_t n = 0; block != NULL && n < o->blocks; n++) {
-        pipeline_make(block, o->words, n);
+        pipeline_make(block, words, n);
         for (int stage = 1; stage < stages - 1; stage++)
-            pipeline_change(block, block, o->words, o, stage);
-        digest = app_digest(digest, block, o->words);
+            pipeline_change(block, block, words, o, stage);
+        digest = app_digest(digest, block, words);
     }
     free(block);
     return digest;

@@ -22,6 +22,7 @@ enum { REQUEST, ANSWER };           /* tags */
 enum { MESSAGES = 8, TURN = 4096 }; /* buffers for each peer; lookups between two looks at what has come */
 
 static struct dht_options options = DHT_OPTIONS_DEFAULT;
+static int by;
 static bool by_send;
 
 /* Messages to a peer: a circle of buffers, of which the oldest is waited for when all are under way. */
@@ -48,28 +49,12 @@ static struct {
     bool lookup, crowded;
 } job;
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const by[] = {"atomics", "send", NULL};
-
-    switch (key) {
-    case 'b':
-        by_send = app_word(arg, by, "--by", state) == 1;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[1] = &options;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"by", 'b', "atomics|send", 0, "MPI_Compare_and_swap into a window, or batches to the owner", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
+static const char *const ways[] = {"atomics", "send", NULL};
+static const struct app_option option_table[] = {
+    DHT_OPTION_TABLE(options),
+    APP_WORD("by", 'b', &by, ways, "atomics: MPI_Compare_and_swap into a window; send: batches to the owner"),
+    APP_END,
 };
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&dht_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp option_parser = {option_table, parse_option, NULL, "dht over MPI.", children, NULL, NULL};
 
 static void must_hold(bool condition, const char *what)
 {
@@ -343,7 +328,8 @@ int main(int argc, char **argv)
     double inserting, looking;
     uint64_t digest, found;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse("dht over MPI.", option_table, argc, argv);
+    by_send = by == 1;
     if (app_options.quick)
         options = (struct dht_options){5000, 5000, 80, 32};
     MPI_Init(&argc, &argv);
@@ -357,10 +343,10 @@ int main(int argc, char **argv)
     if (app_options.check)
         must_hold(digest == dht_expected(&options, job.nranks), "the table is not what was inserted");
     if (job.rank == 0) {
-        const char *by = by_send ? "mpi send" : "mpi atomics";
+        const char *how = by_send ? "mpi send" : "mpi atomics";
         double inserts = (double)options.inserts * job.nranks, lookups = (double)options.lookups * job.nranks;
-        struct app_result inserted = {"dht insert", by, job.nranks, inserting, -1, inserts, "inserts", digest};
-        struct app_result looked = {"dht lookup", by, job.nranks, looking, -1, lookups, "lookups", found};
+        struct app_result inserted = {"dht insert", how, job.nranks, inserting, -1, inserts, "inserts", digest};
+        struct app_result looked = {"dht lookup", how, job.nranks, looking, -1, lookups, "lookups", found};
 
         app_result_print(&inserted);
         app_result_print(&looked);

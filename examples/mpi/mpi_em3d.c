@@ -13,9 +13,11 @@
 
 #include "../app.h"
 #include "../em3d_graph.h"
+#include "memory.h"
 #include "notify.h"
 
-static struct em3d_shape shape = {40000, 10, 5, 50, 2000};
+static struct em3d_shape shape = EM3D_SHAPE_DEFAULT;
+static int by;
 static bool by_put;
 
 struct link { /* to another process */
@@ -33,39 +35,12 @@ struct part {
     double compute_s;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const by[] = {"send", "put", NULL};
-
-    switch (key) {
-    case 'b':
-        by_put = app_word(arg, by, "--by", state) == 1;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[1] = &shape;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"by", 'b', "send|put", 0, "Values by MPI_Isend, or by MPI_Put, flush and a flag", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
+static const char *const ways[] = {"send", "put", NULL};
+static const struct app_option option_table[] = {
+    EM3D_OPTION_TABLE(shape),
+    APP_WORD("by", 'b', &by, ways, "send: values by MPI_Isend; put: by MPI_Put, flush and a flag"),
+    APP_END,
 };
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&em3d_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp option_parser = {option_table, parse_option, NULL, "em3d over MPI.", children, NULL, NULL};
-
-static void *memory(size_t count, size_t bytes)
-{
-    void *mem = calloc(count > 0 ? count : 1, bytes);
-
-    if (mem == NULL) {
-        fprintf(stderr, "mpi_em3d: no memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return mem;
-}
 
 static void part_create(struct part *p, int rank, int nranks)
 {
@@ -220,9 +195,10 @@ int main(int argc, char **argv)
     uint64_t digest;
     int rank, nranks, status = 0;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse("em3d over MPI.", option_table, argc, argv);
+    by_put = by == 1;
     if (app_options.quick)
-        shape = (struct em3d_shape){2003, 5, 10, 20, 50};
+        shape = (struct em3d_shape)EM3D_SHAPE_QUICK;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);

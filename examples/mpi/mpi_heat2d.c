@@ -14,13 +14,12 @@
 
 #include "../app.h"
 #include "../heat_grid.h"
+#include "memory.h"
 #include "notify.h"
 
-static struct {
-    int size, steps;
-    const char *grid;
-    bool put;
-} options = {640, 6400, "auto", false};
+static struct heat_options options = HEAT_OPTIONS_DEFAULT;
+static int by;
+static bool by_put;
 
 struct part {
     struct heat_block block;
@@ -33,40 +32,12 @@ struct part {
     double interior_s;
 };
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const by[] = {"send", "put", NULL};
-
-    switch (key) {
-    case 's':
-        options.size = (int)app_number(arg, 1, 16384, "--size", state);
-        return 0;
-    case 'n':
-        options.steps = (int)app_number(arg, 0, 1000000000, "--steps", state);
-        return 0;
-    case 'g':
-        if (!heat_grid_valid(arg))
-            argp_error(state, "--grid is \"%s\"; it must be auto, 1d, 2d, or rows by columns, as 2x3", arg);
-        options.grid = arg;
-        return 0;
-    case 'b':
-        options.put = app_word(arg, by, "--by", state) == 1;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"size", 's', "N", 0, "The plate has N x N cells (640)", 0},
-    {"steps", 'n', "N", 0, "Time steps (6400)", 0},
-    {"grid", 'g', "GRID", 0, "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on", 0},
-    {"by", 'b', "send|put", 0, "Halos by MPI_Isend, or by MPI_Put, flush and a flag", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
+static const char *const ways[] = {"send", "put", NULL};
+static const struct app_option option_table[] = {
+    HEAT_OPTION_TABLE(options),
+    APP_WORD("by", 'b', &by, ways, "send: halos by MPI_Isend; put: by MPI_Put, flush and a flag"),
+    APP_END,
 };
-
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp option_parser = {option_table, parse_option, NULL, "heat2d over MPI.", children, NULL, NULL};
 
 /* Halo k is that of the beginning (0), or after step k; it lies in box k % 2 of the side where it comes from. */
 static int box_of(int side, int k) { return side * 2 + k % 2; }
@@ -81,23 +52,23 @@ static void receive_post(struct part *p, int k)
 
 static void receive(struct part *p, int k)
 {
-    if (!options.put) {
+    if (!by_put) {
         MPI_Waitall(HEAT_SIDES, p->receiving[k % 2], MPI_STATUSES_IGNORE);
         receive_post(p, k + 1);
     }
     for (int i = 0; i < HEAT_SIDES; i++) {
         if (p->block.peer[i] < 0)
             continue;
-        if (options.put)
+        if (by_put)
             notify_await(&p->boxes, box_of(i, k), (uint64_t)k + 1);
-        p->halo.from[i] = options.put ? notify_data(&p->boxes, box_of(i, k)) : p->receive[k % 2][i];
+        p->halo.from[i] = by_put ? notify_data(&p->boxes, box_of(i, k)) : p->receive[k % 2][i];
     }
 }
 
 /* Rows are sent out of the grid, where nobody changes them before the step after the next. */
 static void pack_memory(struct part *p, int k)
 {
-    if (!options.put) /* those that went out of this buffer, and out of this grid */
+    if (!by_put) /* those that went out of this buffer, and out of this grid */
         MPI_Waitall(HEAT_SIDES, p->sending[k % 2], MPI_STATUSES_IGNORE);
     for (int i = HEAT_LEFT; i <= HEAT_RIGHT; i++)
         p->halo.send[i] = p->block.peer[i] >= 0 ? p->pack[k % 2][i] : NULL;
@@ -113,7 +84,7 @@ static void hand_over(struct part *p, const double *grid, int k)
 
         if (p->block.peer[i] < 0)
             continue;
-        if (options.put)
+        if (by_put)
             notify_put(&p->boxes, p->block.peer[i], box_of(heat_opposite(i), k), from, (size_t)cells * sizeof(double),
                        (uint64_t)k + 1);
         else
@@ -122,16 +93,7 @@ static void hand_over(struct part *p, const double *grid, int k)
     }
 }
 
-static double *numbers(size_t n)
-{
-    double *d = calloc(n > 0 ? n : 1, sizeof(*d));
-
-    if (d == NULL) {
-        fprintf(stderr, "mpi_heat2d: no memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return d;
-}
+static double *numbers(size_t n) { return memory(n, sizeof(double)); }
 
 static void part_create(struct part *p)
 {
@@ -151,7 +113,7 @@ static void part_create(struct part *p)
             p->sending[k][i] = MPI_REQUEST_NULL;
         }
     }
-    if (options.put)
+    if (by_put)
         notify_create(&p->boxes, 2 * HEAT_SIDES, (size_t)b->n * sizeof(double));
 }
 
@@ -162,7 +124,7 @@ static double run(struct part *p)
     MPI_Barrier(MPI_COMM_WORLD);
     began = app_seconds();
     if (options.steps > 0) {
-        if (!options.put)
+        if (!by_put)
             receive_post(p, 0);
         pack_memory(p, 0);
         heat_first_halo(&p->block, p->now, &p->halo);
@@ -229,7 +191,8 @@ int main(int argc, char **argv)
     double took, comm, *plate;
     int status = 0;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse("heat2d over MPI.", option_table, argc, argv);
+    by_put = by == 1;
     if (app_options.quick) {
         options.size = 97;
         options.steps = 100;
@@ -249,7 +212,7 @@ int main(int argc, char **argv)
     comm = communication(&p, took);
     plate = gather(&p);
     if (p.rank == 0) {
-        struct app_result result = {"heat2d", options.put ? "mpi put" : "mpi send",
+        struct app_result result = {"heat2d", by_put ? "mpi put" : "mpi send",
                                     p.nranks, took,
                                     comm,     (double)options.steps,
                                     "steps",  app_digest(0, plate, (size_t)options.size * (size_t)options.size)};
@@ -259,7 +222,7 @@ int main(int argc, char **argv)
             status = heat_compare("mpi_heat2d", plate, options.size, options.steps);
         fflush(stdout);
     }
-    if (options.put)
+    if (by_put)
         notify_destroy(&p.boxes);
     for (int i = 0; i < HEAT_SIDES; i++)
         for (int k = 0; k < 2; k++) {

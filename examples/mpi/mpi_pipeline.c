@@ -11,9 +11,11 @@
 
 #include "../app.h"
 #include "../pipeline_stage.h"
+#include "memory.h"
 #include "notify.h"
 
 static struct pipeline_options options = PIPELINE_OPTIONS_DEFAULT;
+static int by;
 static bool by_put;
 
 static struct {
@@ -23,48 +25,22 @@ static struct {
     struct notify boxes; /* [0, window): blocks; [window]: how many the next stage has used */
 } job;
 
-static error_t parse_option(int key, char *arg, struct argp_state *state)
-{
-    static const char *const by[] = {"send", "put", NULL};
-
-    switch (key) {
-    case 'b':
-        by_put = app_word(arg, by, "--by", state) == 1;
-        return 0;
-    case ARGP_KEY_INIT:
-        state->child_inputs[1] = &options;
-        return 0;
-    default:
-        return ARGP_ERR_UNKNOWN;
-    }
-}
-
-static const struct argp_option option_table[] = {
-    {"by", 'b', "send|put", 0, "Blocks by MPI_Isend, or by MPI_Put, flush and flags", 0},
-    {NULL, 0, NULL, 0, NULL, 0},
+static const char *const ways[] = {"send", "put", NULL};
+static const struct app_option option_table[] = {
+    PIPELINE_OPTION_TABLE(options),
+    APP_WORD("by", 'b', &by, ways, "send: blocks by MPI_Isend; put: by MPI_Put, flush and flags"),
+    APP_END,
 };
-static const struct argp_child children[] = {{&app_argp, 0, NULL, 0}, {&pipeline_argp, 0, NULL, 0}, {NULL, 0, NULL, 0}};
-static const struct argp option_parser = {option_table, parse_option, NULL, "pipeline over MPI.", children, NULL, NULL};
 
-static void *memory(size_t count, size_t bytes)
-{
-    void *mem = calloc(count, bytes);
-
-    if (mem == NULL) {
-        fprintf(stderr, "mpi_pipeline: no memory\n");
-        MPI_Abort(MPI_COMM_WORLD, 1);
-    }
-    return mem;
-}
-
-static size_t block_bytes(void) { return options.words * sizeof(uint64_t); }
+static size_t block_bytes(void) { return (size_t)options.kib * 1024; }
 
 static void receive_post(uint32_t n)
 {
     uint32_t i = n % options.window;
 
     if (!by_put && job.rank > 0 && n < options.blocks)
-        MPI_Irecv(job.receive[i], (int)options.words, MPI_UINT64_T, job.rank - 1, 0, MPI_COMM_WORLD, &job.receiving[i]);
+        MPI_Irecv(job.receive[i], (int)pipeline_words(&options), MPI_UINT64_T, job.rank - 1, 0, MPI_COMM_WORLD,
+                  &job.receiving[i]);
 }
 
 static void create(void)
@@ -74,8 +50,8 @@ static void create(void)
     job.receiving = memory(options.window, sizeof(MPI_Request));
     job.sending = memory(options.window, sizeof(MPI_Request));
     for (uint32_t i = 0; i < options.window; i++) {
-        job.receive[i] = memory(options.words, sizeof(uint64_t));
-        job.send[i] = memory(options.words, sizeof(uint64_t));
+        job.receive[i] = memory(pipeline_words(&options), sizeof(uint64_t));
+        job.send[i] = memory(pipeline_words(&options), sizeof(uint64_t));
         job.receiving[i] = MPI_REQUEST_NULL;
         job.sending[i] = MPI_REQUEST_NULL;
     }
@@ -135,7 +111,8 @@ static void block_send(uint32_t n)
     if (by_put)
         notify_put(&job.boxes, job.rank + 1, (int)i, job.send[i], block_bytes(), (uint64_t)n + 1);
     else
-        MPI_Isend(job.send[i], (int)options.words, MPI_UINT64_T, job.rank + 1, 0, MPI_COMM_WORLD, &job.sending[i]);
+        MPI_Isend(job.send[i], (int)pipeline_words(&options), MPI_UINT64_T, job.rank + 1, 0, MPI_COMM_WORLD,
+                  &job.sending[i]);
 }
 
 static double run(uint64_t *digest)
@@ -150,11 +127,11 @@ static double run(uint64_t *digest)
         uint64_t *to = last ? NULL : block_memory(n);
 
         if (first)
-            pipeline_make(to, options.words, n);
+            pipeline_make(to, pipeline_words(&options), n);
         else if (last)
-            *digest = app_digest(*digest, from, options.words);
+            *digest = app_digest(*digest, from, pipeline_words(&options));
         else
-            pipeline_change(to, from, options.words, &options, job.rank);
+            pipeline_change(to, from, pipeline_words(&options), &options, job.rank);
         if (!first)
             block_release(n);
         if (!last)
@@ -173,9 +150,10 @@ int main(int argc, char **argv)
     double took;
     int status = 0;
 
-    app_parse(&option_parser, argc, argv);
+    app_parse("pipeline over MPI.", option_table, argc, argv);
+    by_put = by == 1;
     if (app_options.quick)
-        options = (struct pipeline_options){200, 512, 3, 3};
+        options = (struct pipeline_options)PIPELINE_OPTIONS_QUICK;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &job.nranks);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * app_pipes.h: what the applications over pipes share beside app.h: the option --op, and sums over all processes.
+ *
+ * Whatever an example is about (opening pipes, writing, reading) it does itself.
+ */
+#ifndef EXAMPLES_APP_PIPES_H
+#define EXAMPLES_APP_PIPES_H
+
+#include <rpipe.h>
+#include <stdlib.h>
+
+#include "app.h"
+#include "must.h"
+
+static const char *const app_ops[] = {"put", "get", NULL};
+#define APP_OP(place) APP_WORD("op", 'p', place, app_ops, "Who moves the payload: its writer (put) or its reader (get)")
+
+static inline rdma_op_t app_op(int word) { return word == 1 ? RDMA_GET : RDMA_PUT; }
+static inline const char *app_op_name(int word) { return word == 1 ? "rpipe get" : "rpipe put"; }
+
+/* Both are collective. */
+static inline uint64_t app_sum(uint64_t mine)
+{
+    size_t ranks = (size_t)network_ranks();
+    uint64_t sum = 0, *all = (uint64_t *)calloc(ranks, sizeof(*all));
+
+    MUST_HOLD(all != NULL);
+    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
+    for (size_t r = 0; r < ranks; r++)
+        sum += all[r];
+    free(all);
+    return sum;
+}
+
+static inline double app_mean(double mine)
+{
+    size_t ranks = (size_t)network_ranks();
+    double sum = 0, *all = (double *)calloc(ranks, sizeof(*all));
+
+    MUST_HOLD(all != NULL);
+    MUST(NULL, network_allgather(&mine, sizeof(mine), all));
+    for (size_t r = 0; r < ranks; r++)
+        sum += all[r];
+    free(all);
+    return sum / (double)ranks;
+}
+
+#endif
