@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * work_queue.c: tasks of very different size, dealt out by a counter that all processes share.
+ *
+ * Rank 0 has an array of 64-bit cells (an ATOMIC pipe, ratomic(3)), on which every process operates. To claim work is to
+ * add to the first cell: what it held before is the first task that is now one's own. Nobody hands out anything, rank 0 works like
+ * the others, and it does not matter that one task takes a thousand times as long as another. At the end everybody
+ * adds his share of the result to further cells, without waiting for each sum (no place for the old value, then rflush).
+ *
+ *     mpirun -n 4 work_queue --queens 16
+ */
+#include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "app_pipes.h"
+#include "queens.h"
+
+enum { NEXT, TASKS, SOLUTIONS, DIGEST, CELLS };
+
+static struct queens_options options = QUEENS_OPTIONS_DEFAULT;
+
+static struct {
+    int rank, nranks;
+    rch_t counter;  /* active end: to rank 0's cells */
+    rch_t *passive; /* rank 0: an end for each process, all with the same cells */
+    uint64_t claims;
+    double claiming_s;
+} job;
+
+static const struct app_option option_table[] = {QUEENS_OPTION_TABLE(options), APP_END};
+
+static const char doc[] =
+    "In how many ways queens stand on a board: tasks that are claimed from a counter which all processes share.\v"
+    "Run it as: mpirun -n 4 work_queue. The exit status is 0 if the sum is what is known. \"communication\" is the "
+    "time of "
+    "the claims.";
+
+/* ---- pipes ---- */
+
+static rch_t open_end(int peer, int active, rch_t cells_of)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch;
+
+    cfg.allocator.op = RDMA_ATOMIC;
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = active;
+    cfg.allocator.alloc_size = CELLS * sizeof(uint64_t);
+    cfg.allocator.cells_of = cells_of;
+    MUST(NULL, rpipe(&ch, &cfg));
+    return ch;
+}
+
+/* Rank 0 is at both ends of a pipe to itself, so that it claims as all others do. */
+static void open_cells(void)
+{
+    if (job.rank == 0) {
+        job.passive = calloc((size_t)job.nranks, sizeof(*job.passive));
+        MUST_HOLD(job.passive != NULL);
+        for (int r = 0; r < job.nranks; r++)
+            job.passive[r] = open_end(r, 0, r > 0 ? job.passive[0] : NULL);
+    }
+    job.counter = open_end(0, 1, NULL);
+    MUST(job.counter, rpipe_wait(job.counter)); /* time begins when all are joined */
+    for (int r = 0; job.rank == 0 && r < job.nranks; r++)
+        MUST(job.passive[r], rpipe_wait(job.passive[r]));
+}
+
+static void close_cells(void)
+{
+    MUST(job.counter, rclose(job.counter));
+    for (int r = 0; job.rank == 0 && r < job.nranks; r++)
+        MUST(job.passive[r], rclose(job.passive[r]));
+    free(job.passive);
+}
+
+/* ---- work ---- */
+
+static uint64_t claim(void)
+{
+    double began = app_seconds();
+    uint64_t first;
+
+    MUST(job.counter, ratomic(job.counter, RATOMIC_ADD, NEXT, options.chunk, 0, &first));
+    job.claiming_s += app_seconds() - began;
+    job.claims++;
+    return first;
+}
+
+static void add(size_t cell, uint64_t share)
+{
+    MUST(job.counter, ratomic(job.counter, RATOMIC_ADD, cell, share, 0, NULL));
+}
+
+static double run(struct queens_sum *mine)
+{
+    uint64_t tasks = queens_tasks(&options), first;
+    double began;
+
+    MUST(NULL, network_barrier());
+    began = app_seconds();
+    while ((first = claim()) < tasks) {
+        queens_work(&options, first, mine);
+        if (job.rank == 0)
+            app_progress_show("work_queue", "task", first, tasks, began);
+    }
+    add(TASKS, mine->tasks);
+    add(SOLUTIONS, mine->solutions);
+    add(DIGEST, mine->digest);
+    MUST(job.counter, rflush(job.counter));
+    MUST(NULL, network_barrier()); /* now they are all in */
+    if (job.rank == 0)
+        app_progress_show("work_queue", "task", tasks, tasks, began);
+    return app_seconds() - began;
+}
+
+static uint64_t value_of(size_t cell)
+{
+    uint64_t value;
+
+    MUST(job.counter, ratomic(job.counter, RATOMIC_ADD, cell, 0, 0, &value));
+    return value;
+}
+
+int main(int argc, char **argv)
+{
+    struct queens_sum mine = {0}, sum;
+    double took, claiming;
+    uint64_t claims;
+    int status = 0;
+
+    app_parse(doc, option_table, argc, argv);
+    queens_begin(&options);
+    MUST(NULL, rinit(&job.rank, &job.nranks));
+    open_cells();
+    took = run(&mine);
+    claiming = app_mean(job.claiming_s);
+    claims = app_sum(job.claims);
+    if (job.rank == 0) {
+        struct app_result result = {"work_queue", "rpipe atomic", job.nranks, took, claiming, 0, "tasks", 0};
+
+        sum = (struct queens_sum){value_of(TASKS), value_of(SOLUTIONS), value_of(DIGEST)};
+        result.work = (double)sum.tasks;
+        result.digest = sum.digest;
+        app_result_print(&result);
+        if (!app_options.json)
+            printf("work_queue: %llu solutions; %llu claims, %.1f ns each\n", (unsigned long long)sum.solutions,
+                   (unsigned long long)claims, claiming * 1e9 * job.nranks / (double)claims);
+        if (app_options.check && !queens_right("work_queue", &options, &sum))
+            status = 1;
+        fflush(stdout);
+    }
+    MUST(NULL, network_barrier());
+    close_cells();
+    MUST(NULL, rexit());
+    return status;
+}
