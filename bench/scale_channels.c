@@ -19,6 +19,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "proc.h"
+
 #define HEAP 4096
 #define BYTES 1024
 
@@ -38,22 +40,6 @@ static void need(int code, rch_t ch, const char *what)
         return;
     fprintf(stderr, "scale_channels: %s: %s: %s\n", what, rstrerror(code), rpipe_error(ch));
     network_abort(1);
-}
-
-/* A line "Name:   N kB" of a file in /proc, in bytes; 0 if there is none. */
-static double from_proc(const char *path, const char *name)
-{
-    FILE *file = fopen(path, "re");
-    char line[256];
-    long long kb = 0;
-
-    if (file == NULL)
-        return 0;
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, name, strlen(name)) == 0)
-            kb = atoll(line + strlen(name));
-    fclose(file);
-    return (double)kb * 1024;
 }
 
 static int descriptors(void)
@@ -88,8 +74,8 @@ static double memory_in_use(void)
 {
     double most;
 
-    return all_of(from_proc("/proc/self/smaps_rollup", "Pss_Anon:") +
-                      (rank == 0 ? from_proc("/proc/meminfo", "Shmem:") : 0),
+    return all_of(proc_bytes("/proc/self/smaps_rollup", "Pss_Anon:") +
+                      (rank == 0 ? proc_bytes("/proc/meminfo", "Shmem:") : 0),
                   &most);
 }
 

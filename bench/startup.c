@@ -26,6 +26,8 @@
 #include <pmix.h>
 #endif
 
+#include "proc.h"
+
 #define BEGIN_MS 200
 #define CHANNELS 512
 #define HEAP 4096
@@ -50,30 +52,14 @@ static void need(int code, const char *what)
     exit(1);
 }
 
-/* A line "Name:   N kB" of a file in /proc, in bytes; 0 if there is none. */
-static double from_proc(const char *path, const char *name)
-{
-    FILE *file = fopen(path, "re");
-    char line[256];
-    long long kb = 0;
-
-    if (file == NULL)
-        return 0;
-    while (fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, name, strlen(name)) == 0)
-            kb = atoll(line + strlen(name));
-    fclose(file);
-    return (double)kb * 1024;
-}
-
 /* Private memory of all ranks, and shared memory of the machine. */
 static double memory_in_use(int rank, int nranks)
 {
-    double mine = from_proc("/proc/self/smaps_rollup", "Pss_Anon:"), sum = 0,
+    double mine = proc_bytes("/proc/self/smaps_rollup", "Pss_Anon:"), sum = 0,
            *all = calloc((size_t)nranks, sizeof(*all));
 
     if (rank == 0)
-        mine += from_proc("/proc/meminfo", "Shmem:");
+        mine += proc_bytes("/proc/meminfo", "Shmem:");
     need(all == NULL ? -ENOMEM : network_allgather(&mine, sizeof(mine), all), "network_allgather");
     for (int i = 0; i < nranks; i++)
         sum += all[i];
