@@ -196,10 +196,12 @@ int compose_open(struct compose **out, enum compose_kind kind, const char *call,
 
 /* ---- the rest of a life ---- */
 
-int compose_close(struct compose *c, const char *call)
+int compose_close(struct compose *c, enum compose_kind kind, const char *call)
 {
-    int i, rc, first = 0;
+    int i, rc = compose_refuses(c, kind, call), first = 0;
 
+    if (rc != 0)
+        return rc;
     for (i = 0; i < c->n; i++) {
         if (!compose_is_open(&c->part[i]))
             continue; /* by the user, or by rexit */
@@ -228,11 +230,14 @@ static int wait_for_part(struct compose *c, const char *call, int place, int64_t
     return compose_is_lost(p, rc) ? compose_lose(c, call, place, rc) : compose_blame(c, call, place, rc);
 }
 
-int compose_wait(struct compose *c, const char *call)
+int compose_wait(struct compose *c, enum compose_kind kind, const char *call)
 {
-    int64_t deadline = deadline_in_ms(c->timeout_ms);
-    int i, rc;
+    int i, rc = compose_refuses(c, kind, call);
+    int64_t deadline;
 
+    if (rc != 0)
+        return rc;
+    deadline = deadline_in_ms(c->timeout_ms);
     for (i = 0; i < c->n; i++) {
         if (c->part[i].gone)
             continue;
@@ -247,10 +252,12 @@ int compose_wait(struct compose *c, const char *call)
     return 0;
 }
 
-int compose_set_timeout(struct compose *c, const char *call, int ms)
+int compose_set_timeout(struct compose *c, enum compose_kind kind, const char *call, int ms)
 {
-    int i;
+    int i, rc = compose_refuses(c, kind, call);
 
+    if (rc != 0)
+        return rc;
     if (ms < -1) {
         error_set("%s: %d ms; it must be -1 (no deadline) or more", call, ms);
         return -EINVAL;
@@ -262,12 +269,33 @@ int compose_set_timeout(struct compose *c, const char *call, int ms)
     return 0;
 }
 
-int compose_place(const struct compose *c, int rank)
+int compose_rank(struct compose *c, enum compose_kind kind, const char *call, int place)
 {
-    int i;
+    int rc = compose_refuses(c, kind, call);
 
-    for (i = 0; i < c->n; i++)
+    return rc != 0 ? rc : place < 0 || place >= c->n ? -EINVAL : c->part[place].rank;
+}
+
+int compose_place(struct compose *c, enum compose_kind kind, const char *call, int rank)
+{
+    int i, rc = compose_refuses(c, kind, call);
+
+    for (i = 0; rc == 0 && i < c->n; i++)
         if (c->part[i].rank == rank)
             return i;
-    return -ENOENT;
+    return rc != 0 ? rc : -ENOENT;
+}
+
+int compose_live(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int rc = compose_refuses(c, kind, call);
+
+    return rc != 0 ? rc : c->live;
+}
+
+int compose_who(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int rc = compose_refuses(c, kind, call);
+
+    return rc != 0 ? rc : c->who;
 }

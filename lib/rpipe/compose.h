@@ -53,11 +53,15 @@ int compose_make(struct compose **out, const char *call, const rmalloc_config_t 
 int compose_open_part(struct compose *c, const char *call, const rmalloc_config_t *cfg, int place, int rank,
                       uint32_t ctx, enum side side);
 void compose_abandon(struct compose *c);
-int compose_close(struct compose *c, const char *call); /* frees the object in any case; the first error of rclose */
-int compose_wait(struct compose *c, const char *call);  /* until every live part is joined */
-int compose_set_timeout(struct compose *c, const char *call, int ms);
 
-int compose_place(const struct compose *c, int rank);
+/* What every kind offers its user, who may show anything: 0 or a number, or the code and the sentence of compose_refuses. */
+int compose_close(struct compose *c, enum compose_kind kind, const char *call); /* the first error of rclose */
+int compose_wait(struct compose *c, enum compose_kind kind, const char *call);  /* until every live part is joined */
+int compose_set_timeout(struct compose *c, enum compose_kind kind, const char *call, int ms);
+int compose_rank(struct compose *c, enum compose_kind kind, const char *call, int place);
+int compose_place(struct compose *c, enum compose_kind kind, const char *call, int rank);
+int compose_live(struct compose *c, enum compose_kind kind, const char *call);
+int compose_who(struct compose *c, enum compose_kind kind, const char *call);
 
 /* `rc` came from the part at `place`, and is about the partner, who is out of it: told once. Returns rc. */
 int compose_lose(struct compose *c, const char *call, int place, int rc);

@@ -16,10 +16,7 @@ struct rpipe_duplex {
 };
 static_assert(sizeof(struct rpipe_duplex) <= COMPOSE_BYTES, "objects are of one size");
 
-static int refuses(rduplex_t dx, const char *call)
-{
-    return compose_refuses(dx != NULL ? &dx->c : NULL, COMPOSE_DUPLEX, call);
-}
+static struct compose *head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
 
 int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
 {
@@ -47,18 +44,13 @@ int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
     return 0;
 }
 
-int rpipe_duplex_wait(rduplex_t dx)
-{
-    int rc = refuses(dx, "rduplex_wait");
-
-    return rc != 0 ? rc : compose_wait(&dx->c, "rduplex_wait");
-}
+int rpipe_duplex_wait(rduplex_t dx) { return compose_wait(head(dx), COMPOSE_DUPLEX, "rduplex_wait"); }
 
 static rch_t part(rduplex_t dx, const char *call, int place)
 {
     rch_t ch;
 
-    if (refuses(dx, call) != 0) {
+    if (compose_refuses(head(dx), COMPOSE_DUPLEX, call) != 0) {
         errno = dx == NULL ? EINVAL : ENOTCONN;
         return NULL;
     }
@@ -74,9 +66,4 @@ rch_t rpipe_duplex_out(rduplex_t dx) { return part(dx, "rduplex_out", OUT); }
 
 rch_t rpipe_duplex_in(rduplex_t dx) { return part(dx, "rduplex_in", IN); }
 
-int rpipe_duplex_close(rduplex_t dx)
-{
-    int rc = refuses(dx, "rduplex_close");
-
-    return rc != 0 ? rc : compose_close(&dx->c, "rduplex_close");
-}
+int rpipe_duplex_close(rduplex_t dx) { return compose_close(head(dx), COMPOSE_DUPLEX, "rduplex_close"); }

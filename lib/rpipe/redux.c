@@ -18,10 +18,9 @@
 
 #define LOOK_EVERY 16
 
-int redux_refuses(rredux_t rx, const char *call)
-{
-    return compose_refuses(rx != NULL ? &rx->c : NULL, COMPOSE_REDUX, call);
-}
+static struct compose *head(rredux_t rx) { return rx != NULL ? &rx->c : NULL; }
+
+int redux_refuses(rredux_t rx, const char *call) { return compose_refuses(head(rx), COMPOSE_REDUX, call); }
 
 /* ---- rings ---- */
 
@@ -68,7 +67,7 @@ int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *wr
     if (rx->ends == NULL || rx->next == NULL) {
         free(rx->ends);
         free(rx->next);
-        (void)compose_close(c, "rredux");
+        (void)compose_close(c, COMPOSE_REDUX, "rredux");
         error_set("rredux: no memory for an object with %d partners", n);
         return -ENOMEM;
     }
@@ -88,7 +87,7 @@ int rpipe_redux_close(rredux_t rx)
         return rc;
     free(rx->ends);
     free(rx->next);
-    return compose_close(&rx->c, "rredux_close");
+    return compose_close(&rx->c, COMPOSE_REDUX, "rredux_close");
 }
 
 /* ---- reading ---- */
@@ -273,18 +272,11 @@ int rpipe_redux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size)
 
 /* ---- the rest ---- */
 
-int rpipe_redux_wait(rredux_t rx)
-{
-    int rc = redux_refuses(rx, "rredux_wait");
-
-    return rc != 0 ? rc : compose_wait(&rx->c, "rredux_wait");
-}
+int rpipe_redux_wait(rredux_t rx) { return compose_wait(head(rx), COMPOSE_REDUX, "rredux_wait"); }
 
 int rpipe_redux_set_timeout(rredux_t rx, int ms)
 {
-    int rc = redux_refuses(rx, "rredux_set_timeout");
-
-    return rc != 0 ? rc : compose_set_timeout(&rx->c, "rredux_set_timeout", ms);
+    return compose_set_timeout(head(rx), COMPOSE_REDUX, "rredux_set_timeout", ms);
 }
 
 rch_t rpipe_redux_pipe(rredux_t rx, int place)
@@ -296,30 +288,10 @@ rch_t rpipe_redux_pipe(rredux_t rx, int place)
     return compose_pipe(&rx->c, place);
 }
 
-int rpipe_redux_rank(rredux_t rx, int place)
-{
-    int rc = redux_refuses(rx, "rredux_rank");
+int rpipe_redux_rank(rredux_t rx, int place) { return compose_rank(head(rx), COMPOSE_REDUX, "rredux_rank", place); }
 
-    return rc != 0 ? rc : place < 0 || place >= rx->c.n ? -EINVAL : rx->c.part[place].rank;
-}
+int rpipe_redux_place(rredux_t rx, int rank) { return compose_place(head(rx), COMPOSE_REDUX, "rredux_place", rank); }
 
-int rpipe_redux_place(rredux_t rx, int rank)
-{
-    int rc = redux_refuses(rx, "rredux_place");
+int rpipe_redux_live(rredux_t rx) { return compose_live(head(rx), COMPOSE_REDUX, "rredux_live"); }
 
-    return rc != 0 ? rc : compose_place(&rx->c, rank);
-}
-
-int rpipe_redux_live(rredux_t rx)
-{
-    int rc = redux_refuses(rx, "rredux_live");
-
-    return rc != 0 ? rc : rx->c.live;
-}
-
-int rpipe_redux_who(rredux_t rx)
-{
-    int rc = redux_refuses(rx, "rredux_who");
-
-    return rc != 0 ? rc : rx->c.who;
-}
+int rpipe_redux_who(rredux_t rx) { return compose_who(head(rx), COMPOSE_REDUX, "rredux_who"); }

@@ -19,10 +19,9 @@ struct rpipe_scatter {
 };
 static_assert(sizeof(struct rpipe_scatter) <= COMPOSE_BYTES, "objects are of one size");
 
-static int refuses(rscatter_t sc, const char *call)
-{
-    return compose_refuses(sc != NULL ? &sc->c : NULL, COMPOSE_SCATTER, call);
-}
+static struct compose *head(rscatter_t sc) { return sc != NULL ? &sc->c : NULL; }
+
+static int refuses(rscatter_t sc, const char *call) { return compose_refuses(head(sc), COMPOSE_SCATTER, call); }
 
 int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
 {
@@ -229,18 +228,11 @@ int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
 
 /* ---- the rest ---- */
 
-int rpipe_scatter_wait(rscatter_t sc)
-{
-    int rc = refuses(sc, "rscatter_wait");
-
-    return rc != 0 ? rc : compose_wait(&sc->c, "rscatter_wait");
-}
+int rpipe_scatter_wait(rscatter_t sc) { return compose_wait(head(sc), COMPOSE_SCATTER, "rscatter_wait"); }
 
 int rpipe_scatter_set_timeout(rscatter_t sc, int ms)
 {
-    int rc = refuses(sc, "rscatter_set_timeout");
-
-    return rc != 0 ? rc : compose_set_timeout(&sc->c, "rscatter_set_timeout", ms);
+    return compose_set_timeout(head(sc), COMPOSE_SCATTER, "rscatter_set_timeout", ms);
 }
 
 rch_t rpipe_scatter_pipe(rscatter_t sc, int place)
@@ -250,35 +242,16 @@ rch_t rpipe_scatter_pipe(rscatter_t sc, int place)
 
 int rpipe_scatter_rank(rscatter_t sc, int place)
 {
-    int rc = refuses(sc, "rscatter_rank");
-
-    return rc != 0 ? rc : place < 0 || place >= sc->c.n ? -EINVAL : sc->c.part[place].rank;
+    return compose_rank(head(sc), COMPOSE_SCATTER, "rscatter_rank", place);
 }
 
 int rpipe_scatter_place(rscatter_t sc, int rank)
 {
-    int rc = refuses(sc, "rscatter_place");
-
-    return rc != 0 ? rc : compose_place(&sc->c, rank);
+    return compose_place(head(sc), COMPOSE_SCATTER, "rscatter_place", rank);
 }
 
-int rpipe_scatter_live(rscatter_t sc)
-{
-    int rc = refuses(sc, "rscatter_live");
+int rpipe_scatter_live(rscatter_t sc) { return compose_live(head(sc), COMPOSE_SCATTER, "rscatter_live"); }
 
-    return rc != 0 ? rc : sc->c.live;
-}
+int rpipe_scatter_who(rscatter_t sc) { return compose_who(head(sc), COMPOSE_SCATTER, "rscatter_who"); }
 
-int rpipe_scatter_who(rscatter_t sc)
-{
-    int rc = refuses(sc, "rscatter_who");
-
-    return rc != 0 ? rc : sc->c.who;
-}
-
-int rpipe_scatter_close(rscatter_t sc)
-{
-    int rc = refuses(sc, "rscatter_close");
-
-    return rc != 0 ? rc : compose_close(&sc->c, "rscatter_close");
-}
+int rpipe_scatter_close(rscatter_t sc) { return compose_close(head(sc), COMPOSE_SCATTER, "rscatter_close"); }
