@@ -20,9 +20,12 @@
 
 #include <ram.h>
 #include <rpipe.h>
+#include <string.h>
 #include <time.h>
 
 #define AM_UNLIKELY(x) __builtin_expect((x), 0)
+#define AM_LIKELY(x) __builtin_expect((x), 1)
+#define AM_INLINE inline __attribute__((always_inline)) /* on the way of every message */
 #define AM_SENTENCE_BYTES 512
 #define AM_CREDITS_MAX 250
 #define AM_ROUNDS 32 /* of a barrier: log2 of the ranks */
@@ -123,6 +126,21 @@ enum am_flag {                 /* of a message, in ram_internal */
                AM_BUFFER = 16,
 };
 
+/* Whoever waited has what he waited for: another request may have the call. */
+static inline void am_call_free(struct am_out *out, struct am_call *call)
+{
+    uint32_t index = call->token & 0xff;
+
+    if (call->has_credit)
+        out->in_use--;
+    call->state = CALL_FREE;
+    call->token = (call->token + 0x100) | index; /* the next generation */
+    if (AM_UNLIKELY(call->token < 0x100))
+        call->token += 0x100; /* 0 is no token */
+    call->next = out->free_call;
+    out->free_call = index;
+}
+
 static inline void am_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -142,26 +160,34 @@ static inline int64_t am_now_ms(void)
 
 /* ---- context.c ---- */
 int am_fail(struct ram *am, int code, const char *format, ...) __attribute__((format(printf, 3, 4))); /* = code */
-bool am_may_wait(struct ram *am, const char *call, int *rc); /* false: in a handler, or no context */
+int am_may_not_wait(struct ram *am, const char *call); /* the code: in a handler, or no context */
+static inline bool am_may_wait(struct ram *am, const char *call, int *rc)
+{
+    if (AM_LIKELY(am != NULL && !am->in_handler))
+        return true;
+    *rc = am_may_not_wait(am, call);
+    return false;
+}
 
 /* ---- out.c: links to others ---- */
 /* The link, if requests can go now. R_PENDING, or an error. */
 int am_out_get(struct ram *am, int peer, const char *call, struct am_out **found);
 int am_out_tend(struct ram *am, struct am_out *out); /* goes on with opening */
-int am_out_read(struct ram *am,
-                struct am_out *out); /* one message: 1: a handler has run; 0; R_PENDING; or it has ended */
+/* One message: 1: a handler has run; 0; R_PENDING; or it has ended. */
+int am_out_read(struct ram *am, struct am_out *out);
+/* The same for what rpipe_read_nb has said, other than R_PENDING. */
+int am_out_heard(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size);
 void am_out_end(struct ram *am, struct am_out *out, int code, const char *why);
 int am_out_broken(struct ram *am, struct am_out *out,
                   int code);                             /* a call on its writer has failed: ends it; the code */
 void am_out_release(struct ram *am, struct am_out *out); /* one thing less that is held */
 void am_out_look_idle(struct ram *am, int64_t now);
 void am_out_close(struct ram *am, struct am_out *out); /* channels only */
-void am_call_free(struct ram *am, struct am_out *out, struct am_call *call);
 
 /* ---- in.c: links from others ---- */
 void am_in_look(struct ram *am); /* accepts who has opened a link to us */
 int am_in_tend(struct ram *am, struct am_in *in);
-int am_in_read(struct ram *am, struct am_in *in);
+int am_in_heard(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size); /* as am_out_heard */
 void am_in_release(struct ram *am, struct am_in *in);
 void am_in_close(struct ram *am, struct am_in *in);
 void am_in_send_due(struct ram *am, struct am_in *in);
@@ -170,18 +196,61 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
                  raddr_t d);
 
 /* ---- message.c ---- */
-void am_message_make(ram_message_t *m, int peer, const struct wire *w, const void *mem, void *link, raddr_t d,
-                     uint32_t flags);
-void am_message_run(struct ram *am, ram_message_t *m);
+static AM_INLINE void am_message_make(ram_message_t *m, int peer, const struct wire *w, const void *mem, void *link,
+                                      raddr_t d, uint32_t flags)
+{
+    const char *args = (const char *)mem + w->bytes + wire_pad(w->bytes);
+
+    m->peer = peer;
+    m->handler = w->handler;
+    m->nargs = w->nargs;
+    m->zero = 0;
+    m->data = (void *)(uintptr_t)mem;
+    m->bytes = w->bytes;
+    for (uint32_t i = 0; i < w->nargs; i++, args += sizeof(uint64_t))
+        memcpy(&m->args[i], args, sizeof(uint64_t));
+    m->internal = (struct ram_internal){link, d, w->token, flags, 0};
+}
+static AM_INLINE void am_message_run(struct ram *am, ram_message_t *m)
+{
+    const ram_handler_t *h = &am->handler[m->handler];
+
+    am->in_handler = true;
+    am->stats.handled++;
+    h->run(am, m, h->arg);
+    am->in_handler = false;
+}
 void am_message_finish(struct ram *am, ram_message_t *m); /* answers what has not been, and frees */
-void am_payload_put(void *mem, const void *data, size_t bytes, const uint64_t *args, uint32_t nargs);
-bool am_message_fits(struct ram *am, const char *call, size_t bytes, uint32_t handler, const uint64_t *args,
-                     uint32_t nargs, const void *data, int *rc);
+int am_message_unfit(struct ram *am, const char *call, size_t bytes, uint32_t handler, const uint64_t *args,
+                     uint32_t nargs); /* the code, and the sentence */
+static AM_INLINE bool am_message_fits(struct ram *am, const char *call, size_t bytes, uint32_t handler,
+                                      const uint64_t *args, uint32_t nargs, const void *data, int *rc)
+{
+    if (AM_LIKELY(am != NULL && (handler < am->nhandlers || handler == WIRE_RESULT) && nargs <= WIRE_ARGS_MAX &&
+                  (nargs == 0 || args != NULL) && (bytes == 0 || data != NULL)))
+        return true;
+    *rc = am_message_unfit(am, call, bytes, handler, args, nargs);
+    return false;
+}
+
+/* Payload and arguments to their places. Most are a few words, for which a call of memcpy is long. */
+static AM_INLINE void am_payload_put(void *mem, const void *data, size_t bytes, const uint64_t *args, uint32_t nargs)
+{
+    char *at = (char *)mem + bytes + wire_pad(bytes);
+
+    if (bytes == sizeof(uint64_t) && data != NULL)
+        memcpy(mem, data, sizeof(uint64_t));
+    else if (bytes > 0 && data != NULL)
+        memcpy(mem, data, bytes);
+    for (uint32_t i = 0; i < nargs; i++, at += sizeof(uint64_t))
+        memcpy(at, &args[i], sizeof(uint64_t));
+}
 
 /* ---- progress.c ---- */
 int am_reader_add(struct ram *am, rch_t ch, struct am_out *out, struct am_in *in); /* 0 or -ENOMEM */
 void am_reader_remove(struct ram *am, rch_t ch);
-int am_progress(struct ram *am, int most); /* handlers run */
+int am_progress(struct ram *am, int most);         /* handlers run */
+void am_progress_others(struct ram *am, bool all); /* in a call that waits: what others want; and all else */
 void am_send_all_due(struct ram *am);
 int am_progress_some(struct ram *am, int most); /* the same, looking for some moments until a handler has run */
 int am_pass_time(struct ram *am);               /* until something may have come, or a millisecond; 0, or an error */

@@ -33,16 +33,12 @@ int am_fail(struct ram *am, int code, const char *format, ...)
 
 const char *ram_error(ram_t am) { return am != NULL ? am->sentence : sentence; }
 
-bool am_may_wait(struct ram *am, const char *call, int *rc)
+int am_may_not_wait(struct ram *am, const char *call)
 {
     if (am == NULL)
-        *rc = am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
-    else if (am->in_handler)
-        *rc = am_fail(am, -EDEADLK, "%s: may not be called in a handler; ram_request_nb, ram_reply and ram_keep may",
-                      call);
-    else
-        return true;
-    return false;
+        return am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
+    return am_fail(am, -EDEADLK, "%s: may not be called in a handler; ram_request_nb, ram_reply and ram_keep may",
+                   call);
 }
 
 /* ---- configuration ---- */

@@ -152,37 +152,34 @@ void am_in_look(struct ram *am)
 
 /* ---- answering ---- */
 
-static int write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d, size_t size)
+static inline int write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d, size_t size)
 {
     int rc;
 
     *(uint64_t *)rpipe_network_header(in->replies, d) = header;
     rc = rpipe_write_n(in->replies, d, size);
-    if (rc == 0)
+    if (AM_LIKELY(rc == 0))
         return 0;
     (void)am_fail(am, rc, "a reply to rank %d: %s", in->peer, rpipe_error(in->replies));
     return rc;
 }
 
 /* Acknowledgements that are due ride along. */
-static uint32_t take_due(struct ram *am, struct am_in *in)
+static void take_due(struct ram *am, struct am_in *in)
 {
-    uint32_t acks = in->due;
-
+    am->due -= in->due;
+    in->unanswered -= in->due;
     in->due = 0;
-    am->due -= acks;
-    in->unanswered -= acks;
-    return acks;
 }
 
 /* Memory for `size` bytes of reply. It is there, or will be without anybody's help, but not before the channel is joined. */
-static raddr_t reply_memory(struct ram *am, struct am_in *in, size_t size)
+static inline void *reply_memory(struct ram *am, struct am_in *in, size_t size, raddr_t *d)
 {
-    raddr_t d = rmalloc_alloc(in->replies, size);
+    void *mem = rmalloc_mem(in->replies, size, d);
 
-    if (d == ADDR_NULL)
+    if (AM_UNLIKELY(mem == NULL))
         (void)am_fail(am, -errno, "a reply to rank %d: %s", in->peer, rpipe_error(in->replies));
-    return d;
+    return mem;
 }
 
 int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args, const void *data,
@@ -190,22 +187,20 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
 {
     size_t size = wire_size(w->bytes, w->nargs);
     bool own = d == ADDR_NULL;
-    uint64_t header;
+    void *mem = own ? reply_memory(am, in, size, &d) : rmalloc_ptr(in->replies, d);
     int rc;
 
-    if (own)
-        d = reply_memory(am, in, size);
-    if (d == ADDR_NULL)
+    if (AM_UNLIKELY(mem == NULL))
         return -errno;
-    am_payload_put(rmalloc_ptr(in->replies, d), data, w->bytes, args, w->nargs);
-    header = wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token);
-    rc = write_answer(am, in, header, d, size);
-    if (rc != 0) {
+    am_payload_put(mem, data, w->bytes, args, w->nargs);
+    rc = write_answer(am, in, wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token), d, size);
+    if (AM_UNLIKELY(rc != 0)) {
         if (own)
             (void)rmalloc_free(in->replies, d);
         return rc;
     }
-    (void)take_due(am, in);
+    if (in->due > 0)
+        take_due(am, in);
     in->unanswered--;
     am->stats.answered++;
     am->stats.bytes_out += w->bytes;
@@ -216,14 +211,15 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
 static void say(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
 {
     size_t bytes = text != NULL ? strlen(text) : 0;
-    raddr_t d = reply_memory(am, in, bytes);
+    raddr_t d;
+    void *mem = reply_memory(am, in, bytes, &d);
 
-    if (d == ADDR_NULL)
+    if (mem == NULL)
         return; /* nobody is there to listen */
     if (bytes > 0)
-        memcpy(rmalloc_ptr(in->replies, d), text, bytes);
+        memcpy(mem, text, bytes);
     if (write_answer(am, in, wire_header(kind, bytes, 0, 0, in->due, 0), d, bytes) == 0)
-        (void)take_due(am, in);
+        take_due(am, in);
     else
         (void)rmalloc_free(in->replies, d);
 }
@@ -263,7 +259,7 @@ static int hear_retire(struct ram *am, struct am_in *in)
     return -EPIPE;
 }
 
-static int take_request(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+static inline int take_request(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
 {
     ram_message_t m;
 
@@ -292,24 +288,19 @@ static int take_barrier(struct ram *am, struct am_in *in, const struct wire *w, 
     return 0;
 }
 
-int am_in_read(struct ram *am, struct am_in *in)
+int am_in_heard(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size)
 {
     struct wire w;
     const void *mem;
-    size_t size;
-    raddr_t d;
-    int rc = rpipe_read_nb(in->requests, &d, &size);
 
-    if (rc == R_PENDING)
-        return rc;
-    if (rc == R_EOF) {
+    if (AM_UNLIKELY(rc == R_EOF)) {
         end(am, in);
         return rc;
     }
-    if (rc != 0)
+    if (AM_UNLIKELY(rc != 0))
         return failed(am, in, rc, rpipe_error(in->requests));
     mem = rmalloc_ptr(in->requests, d);
-    if (!wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w))
+    if (AM_UNLIKELY(!wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w)))
         return nonsense(am, in, "a message that cannot be understood");
     if (AM_UNLIKELY(in->state != IN_OPEN)) {
         if (in->state == IN_GREETING && w.kind == WIRE_HELLO)

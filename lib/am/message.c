@@ -9,30 +9,6 @@
 #include <errno.h>
 #include <string.h>
 
-void am_message_make(ram_message_t *m, int peer, const struct wire *w, const void *mem, void *link, raddr_t d,
-                     uint32_t flags)
-{
-    m->peer = peer;
-    m->handler = w->handler;
-    m->nargs = w->nargs;
-    m->zero = 0;
-    m->data = (void *)(uintptr_t)mem;
-    m->bytes = w->bytes;
-    for (uint32_t i = 0; i < w->nargs; i++)
-        memcpy(&m->args[i], (const char *)mem + w->bytes + wire_pad(w->bytes) + 8 * (size_t)i, 8);
-    m->internal = (struct ram_internal){link, d, w->token, flags, 0};
-}
-
-void am_message_run(struct ram *am, ram_message_t *m)
-{
-    const ram_handler_t *h = &am->handler[m->handler];
-
-    am->in_handler = true;
-    am->stats.handled++;
-    h->run(am, m, h->arg);
-    am->in_handler = false;
-}
-
 static void finish_request(struct ram *am, ram_message_t *m)
 {
     static const struct wire empty = {.kind = WIRE_REPLY, .handler = WIRE_RESULT};
@@ -113,56 +89,45 @@ int ram_free(ram_t am, ram_message_t *kept)
 
 /* ---- replying ---- */
 
-void am_payload_put(void *mem, const void *data, size_t bytes, const uint64_t *args, uint32_t nargs)
+int am_message_unfit(struct ram *am, const char *call, size_t bytes, uint32_t handler, const uint64_t *args,
+                     uint32_t nargs)
 {
-    if (data != NULL && bytes > 0)
-        memcpy(mem, data, bytes);
-    for (uint32_t i = 0; i < nargs; i++)
-        memcpy((char *)mem + bytes + wire_pad(bytes) + 8 * (size_t)i, &args[i], 8);
+    if (am == NULL)
+        return am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
+    if (handler >= am->nhandlers && handler != WIRE_RESULT)
+        return am_fail(am, -EINVAL, "%s: handler %u; this context has %u", call, handler, am->nhandlers);
+    if (nargs > WIRE_ARGS_MAX || (nargs > 0 && args == NULL))
+        return am_fail(am, -EINVAL, "%s: %u arguments; at most %d, and not NULL", call, nargs, WIRE_ARGS_MAX);
+    return am_fail(am, -EINVAL, "%s: a payload of %zu bytes that is NULL", call, bytes);
 }
 
-bool am_message_fits(struct ram *am, const char *call, size_t bytes, uint32_t handler, const uint64_t *args,
-                     uint32_t nargs, const void *data, int *rc)
+/* The link of a request that can still be answered; or NULL, and the sentence. */
+static struct am_in *not_answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
 {
-    if (AM_UNLIKELY(am == NULL))
-        *rc = am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
-    else if (AM_UNLIKELY(handler >= am->nhandlers && handler != WIRE_RESULT))
-        *rc = am_fail(am, -EINVAL, "%s: handler %u; this context has %u", call, handler, am->nhandlers);
-    else if (AM_UNLIKELY(nargs > WIRE_ARGS_MAX || (nargs > 0 && args == NULL)))
-        *rc = am_fail(am, -EINVAL, "%s: %u arguments; at most %d, and not NULL", call, nargs, WIRE_ARGS_MAX);
-    else if (AM_UNLIKELY(bytes > 0 && data == NULL))
-        *rc = am_fail(am, -EINVAL, "%s: a payload of %zu bytes that is NULL", call, bytes);
-    else
-        return true;
-    return false;
-}
-
-/* The link of a request that can still be answered. */
-static struct am_in *answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
-{
-    struct am_in *in;
-
-    if (to == NULL || to->internal.link == NULL || (to->internal.flags & AM_REQUEST) == 0) {
+    if (to == NULL || to->internal.link == NULL || (to->internal.flags & AM_REQUEST) == 0)
         *rc = am_fail(am, -EINVAL, "%s: this is no request, so that there is nobody to reply to", call);
-        return NULL;
-    }
-    if ((to->internal.flags & (AM_ANSWERED | AM_MOVED)) != 0) {
+    else if ((to->internal.flags & (AM_ANSWERED | AM_MOVED)) != 0)
         *rc = am_fail(am, -EALREADY, "%s: %s", call,
                       (to->internal.flags & AM_MOVED) != 0 ? "the message was kept: reply to the kept one"
                                                            : "a request is answered once, and this one has been");
-        return NULL;
-    }
-    in = to->internal.link;
-    if (in->state == IN_ENDED) {
+    else
         *rc = am_fail(am, -EPIPE, "%s: rank %d has died, or has left its context, and waits no more", call, to->peer);
-        return NULL;
-    }
-    return in;
+    return NULL;
 }
 
-static int reply_too_long(struct ram *am, const char *call, size_t bytes, uint32_t nargs)
+static inline struct am_in *answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
 {
-    if (bytes <= am->reply_max && wire_size(bytes, nargs) <= am->reply_max)
+    struct am_in *in = to != NULL ? to->internal.link : NULL;
+
+    if (AM_LIKELY(in != NULL && (to->internal.flags & (AM_REQUEST | AM_ANSWERED | AM_MOVED)) == AM_REQUEST &&
+                  in->state != IN_ENDED))
+        return in;
+    return not_answerable(am, call, to, rc);
+}
+
+static inline int reply_too_long(struct ram *am, const char *call, size_t bytes, uint32_t nargs)
+{
+    if (AM_LIKELY(bytes <= am->reply_max && wire_size(bytes, nargs) <= am->reply_max))
         return 0;
     return am_fail(am, -EMSGSIZE,
                    "%s: %zu bytes and %u arguments; a reply has at most %llu bytes, arguments included (reply_bytes)",

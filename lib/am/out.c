@@ -16,21 +16,6 @@
 
 /* ---- calls ---- */
 
-void am_call_free(struct ram *am, struct am_out *out, struct am_call *call)
-{
-    uint32_t index = call->token & 0xff;
-
-    if (call->has_credit)
-        out->in_use--;
-    call->state = CALL_FREE;
-    call->token = (call->token + 0x100) | index; /* the next generation */
-    if (call->token < 0x100)
-        call->token += 0x100; /* 0 is no token */
-    call->next = out->free_call;
-    out->free_call = index;
-    (void)am;
-}
-
 static struct am_call *find_call(struct ram *am, struct am_out *out, uint32_t token)
 {
     struct am_call *call = &out->call[token & 0xff];
@@ -381,26 +366,30 @@ static int closed(struct ram *am, struct am_out *out)
     return -EPIPE;
 }
 
-int am_out_read(struct ram *am, struct am_out *out)
+int am_out_heard(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size)
 {
     struct wire w;
-    size_t size;
-    raddr_t d;
-    int rc = rpipe_read_nb(out->replies, &d, &size);
 
-    if (rc == R_PENDING)
-        return rc;
-    if (rc == R_EOF)
+    if (AM_UNLIKELY(rc == R_EOF))
         return closed(am, out);
-    if (rc != 0) {
+    if (AM_UNLIKELY(rc != 0)) {
         am_out_end(am, out, rc, rpipe_error(out->replies));
         return rc;
     }
-    if (!wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w))
+    if (AM_UNLIKELY(!wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w)))
         return nonsense(am, out, "a message that cannot be understood");
     if (w.acks > 0 && !take_acks(am, out, w.acks))
         return nonsense(am, out, "more acknowledgements than there are requests");
     return w.kind == WIRE_REPLY ? take_reply(am, out, &w, size, d) : take_word(am, out, &w, d);
+}
+
+int am_out_read(struct ram *am, struct am_out *out)
+{
+    size_t size = 0;
+    raddr_t d = ADDR_NULL;
+    int rc = rpipe_read_nb(out->replies, &d, &size);
+
+    return rc == R_PENDING ? rc : am_out_heard(am, out, rc, d, size);
 }
 
 /*

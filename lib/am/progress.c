@@ -66,22 +66,34 @@ void am_reader_remove(struct ram *am, rch_t ch)
 
 /* ---- reading ---- */
 
+/* Most looks find nothing, so a look at a channel is no more than one call. */
+static inline int read_one(struct ram *am, int i)
+{
+    const struct am_reader from = am->reader[i];
+    raddr_t d = ADDR_NULL;
+    size_t size = 0;
+    int rc = rpipe_read_nb(am->reading[i], &d, &size);
+
+    if (rc == R_PENDING)
+        return rc;
+    return from.in != NULL ? am_in_heard(am, from.in, rc, d, size) : am_out_heard(am, from.out, rc, d, size);
+}
+
 /* The array changes while handlers run: what stands at a place is looked at anew each time. */
 static int scan(struct ram *am, int most)
 {
     int ran = 0;
 
-    for (int left = am->readers; left > 0 && ran < most; left--) {
+    for (int left = am->readers; left > 0 && ran < most && am->readers > 0; left--) {
         int i = am->cursor < am->readers ? am->cursor : 0, burst = BURST, rc;
-        rch_t ch = i < am->readers ? am->reading[i] : NULL;
+        const rch_t ch = am->reading[i];
 
-        do {
-            if (AM_UNLIKELY(i >= am->readers || am->reading[i] != ch))
-                break; /* the link is no longer there */
-            rc = am->reader[i].out != NULL ? am_out_read(am, am->reader[i].out) : am_in_read(am, am->reader[i].in);
-            ran += rc > 0;
-        } while (rc >= 0 && --burst > 0 && ran < most);
         am->cursor = i + 1;
+        while ((rc = read_one(am, i)) >= 0) {
+            ran += rc > 0;
+            if (--burst == 0 || ran >= most || i >= am->readers || am->reading[i] != ch)
+                break;
+        }
     }
     return ran;
 }
@@ -109,14 +121,27 @@ static void tend(struct ram *am)
         am_out_look_idle(am, am_now_ms());
 }
 
+/* After a turn in which so many handlers have run. */
+static inline void tend_if_due(struct ram *am, int ran)
+{
+    if (++am->polls % TEND_EVERY == 0 || ran == 0)
+        tend(am);
+}
+
 int am_progress(struct ram *am, int most)
 {
     int ran = scan(am, most);
 
-    am->polls++;
-    if (ran == 0 || am->polls % TEND_EVERY == 0)
-        tend(am);
+    tend_if_due(am, ran);
     return ran;
+}
+
+void am_progress_others(struct ram *am, bool all)
+{
+    int ran = scan(am, INT32_MAX);
+
+    if (all)
+        tend_if_due(am, ran);
 }
 
 /* ---- waiting ---- */
@@ -137,12 +162,15 @@ int am_pass_time(struct ram *am)
 
 int am_progress_some(struct ram *am, int most)
 {
-    int ran = 0;
+    int ran = scan(am, most);
 
-    for (int looks = 1; looks <= LOOKS && ran == 0; looks++) {
+    for (int looks = 1; looks < LOOKS && ran == 0; looks++) {
+        if (looks % TEND_LOOKS == 0)
+            tend_if_due(am, 0);
         am_pause();
-        ran = looks % TEND_LOOKS == 0 ? am_progress(am, most) : scan(am, most);
+        ran = scan(am, most);
     }
+    tend_if_due(am, ran);
     return ran;
 }
 
@@ -169,11 +197,9 @@ int ram_serve(ram_t am, int most, int timeout_ms)
     if (most < 1 || timeout_ms < -1)
         return am_fail(am, -EINVAL, "ram_serve: at most %d handlers within %d ms; 1 or more, and -1 or more", most,
                        timeout_ms);
-    ran = am_progress(am, most);
-    while (ran == 0 && timeout_ms != 0) {
-        ran = am_progress_some(am, most);
-        if (ran != 0)
-            break;
+    if (timeout_ms == 0)
+        return am_progress(am, most);
+    while ((ran = am_progress_some(am, most)) == 0) {
         if (timeout_ms > 0 && end == 0)
             end = am_now_ms() + timeout_ms;
         else if (timeout_ms > 0 && am_now_ms() >= end)

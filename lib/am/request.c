@@ -11,7 +11,8 @@
 #include <string.h>
 
 #define LOOKS 40       /* as in progress.c */
-#define OTHERS_EVERY 4 /* looks for an answer, there is one for all else */
+#define OTHERS_EVERY 4 /* looks for an answer, there is one for what others want, */
+#define REST_EVERY 16  /* and one for all else */
 
 static int64_t deadline_of(const struct ram *am)
 {
@@ -26,7 +27,7 @@ static int broken(struct ram *am, struct am_out *out, const char *call, int code
     return am_out_broken(am, out, code);
 }
 
-static struct am_call *take_call(struct ram *am, struct am_out *out)
+static inline struct am_call *take_call(struct ram *am, struct am_out *out)
 {
     struct am_call *call;
 
@@ -47,8 +48,8 @@ static int no_credit(struct ram *am, struct am_out *out)
                    am->credits, out->peer);
 }
 
-static inline int send_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
-                               const void *data, raddr_t d, ram_request_t *r)
+static AM_INLINE int send_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
+                                  const void *data, raddr_t d, ram_request_t *r)
 {
     size_t size = wire_size(w->bytes, w->nargs);
     struct am_call *call = NULL;
@@ -78,7 +79,7 @@ static inline int send_request(struct ram *am, struct am_out *out, const struct 
     if (AM_UNLIKELY(rc != 0)) {
         if (call != NULL) {
             call->has_credit = false;
-            am_call_free(am, out, call);
+            am_call_free(out, call);
         }
         if (own)
             (void)rmalloc_free(out->requests, d);
@@ -119,8 +120,8 @@ static inline int try_request(struct ram *am, int peer, const char *name, const 
     return am_request(am, out, w, args, data, ADDR_NULL, r);
 }
 
-static bool fits(struct ram *am, const char *name, size_t bytes, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                 const void *data, int *rc)
+static inline bool fits(struct ram *am, const char *name, size_t bytes, uint32_t handler, const uint64_t *args,
+                        uint32_t nargs, const void *data, int *rc)
 {
     if (!am_message_fits(am, name, bytes, handler, args, nargs, data, rc))
         return false;
@@ -286,7 +287,7 @@ int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, 
 
 /* ---- waiting for the answer ---- */
 
-static struct am_call *call_of(struct ram *am, const char *name, ram_request_t r, struct am_out **out, int *rc)
+static inline struct am_call *call_of(struct ram *am, const char *name, ram_request_t r, struct am_out **out, int *rc)
 {
     uint64_t peer = r >> 32;
     struct am_call *call;
@@ -320,7 +321,7 @@ static int collect(struct ram *am, struct am_out *out, struct am_call *call, con
         (void)rmalloc_free(out->replies, call->d);
         am_out_release(am, out);
     }
-    am_call_free(am, out, call);
+    am_call_free(out, call);
     return result;
 }
 
@@ -338,6 +339,46 @@ int ram_test(ram_t am, ram_request_t r, ram_message_t *reply)
     return call->state == CALL_DONE ? collect(am, out, call, "ram_test", reply) : R_PENDING;
 }
 
+/*
+ * The answer that is waited for, with nothing else in it, as most are: given to the user as it comes, with the steps of
+ * take_reply, call_done and collect that are left then.
+ */
+static inline bool take_answer(struct ram *am, struct am_out *out, struct am_call *call, raddr_t d, size_t size,
+                               ram_message_t *reply)
+{
+    struct wire w;
+
+    if (AM_UNLIKELY(reply == NULL || size == 0 ||
+                    !wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w) ||
+                    w.kind != WIRE_REPLY || w.token != call->token || w.handler != WIRE_RESULT || w.acks != 0))
+        return false;
+    am->stats.replies++;
+    am->stats.bytes_in += w.bytes;
+    am->stats.outstanding--;
+    am->stats.kept++;
+    out->calls_out--;
+    out->held++;
+    call->has_credit = false; /* comes back with the reply */
+    am_message_make(reply, out->peer, &w, rmalloc_ptr(out->replies, d), out, d, AM_KEPT);
+    am_call_free(out, call);
+    return true;
+}
+
+/* Looks for the answer. 1: the user has it; 0: it, or something else, has come, and has been taken; R_PENDING; or an error. */
+static inline int look(struct ram *am, struct am_out *out, struct am_call *call, ram_message_t *reply)
+{
+    raddr_t d = ADDR_NULL;
+    size_t size = 0;
+    int rc = rpipe_read_nb(out->replies, &d, &size);
+
+    if (rc == R_PENDING)
+        return rc;
+    if (AM_LIKELY(rc == 0 && take_answer(am, out, call, d, size, reply)))
+        return 1;
+    rc = am_out_heard(am, out, rc, d, size);
+    return rc > 0 ? 0 : rc;
+}
+
 int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply)
 {
     struct am_call *call;
@@ -351,15 +392,16 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply)
     if (AM_UNLIKELY(call == NULL))
         return rc;
     for (;;) {
-        for (int looks = 0; looks < LOOKS; looks++) {
+        for (int looks = 1; looks <= LOOKS; looks++) {
             /* first where the answer comes from; a link that has ended has no call that is not done */
-            while (call->state != CALL_DONE && am_out_read(am, out) >= 0)
-                ;
-            if (call->state == CALL_DONE)
+            while (call->state != CALL_DONE && (rc = look(am, out, call, reply)) >= 0)
+                if (AM_LIKELY(rc > 0))
+                    return 0;
+            if (AM_UNLIKELY(call->state == CALL_DONE))
                 return collect(am, out, call, "ram_wait", reply);
-            if (looks % OTHERS_EVERY == OTHERS_EVERY - 1)
-                (void)am_progress(am, INT32_MAX);
             am_pause();
+            if (looks % REST_EVERY == 0 || (looks % OTHERS_EVERY == 0 && am->readers > 1))
+                (void)am_progress_others(am, looks % REST_EVERY == 0);
         }
         if (deadline == 0) {
             deadline = deadline_of(am);

@@ -56,21 +56,19 @@ static inline uint64_t wire_header(enum wire_kind kind, size_t bytes, uint32_t h
            (uint64_t)token << 32;
 }
 
-/* False: this cannot have been written by wire_header, for a message of `size` bytes. */
+/* False: this cannot have been written by wire_header, for a message of `size` bytes; then *w means nothing. */
 static inline bool wire_parse(uint64_t header, size_t size, struct wire *w)
 {
     uint32_t kind = header & 15, pad = header >> 4 & 15, nargs = header >> 16 & 255;
 
-    if (kind == 0 || kind >= WIRE_KINDS_END || pad > 7 || nargs > WIRE_ARGS_MAX || (nargs == 0 && pad != 0) ||
-        size < pad + 8 * (size_t)nargs)
-        return false;
     w->kind = (enum wire_kind)kind;
     w->handler = header >> 8 & 255;
     w->nargs = nargs;
     w->acks = header >> 24 & 255;
     w->token = (uint32_t)(header >> 32);
     w->bytes = size - pad - 8 * (size_t)nargs;
-    return nargs == 0 || wire_pad(w->bytes) == pad;
+    return kind - 1 < WIRE_KINDS_END - 1u && nargs <= WIRE_ARGS_MAX && size >= pad + 8 * (size_t)nargs &&
+           pad == (nargs == 0 ? 0 : wire_pad(w->bytes));
 }
 
 /* ---- the greeting ---- */
