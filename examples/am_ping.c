@@ -4,25 +4,34 @@
  *
  * Rank 0 sends a request with one argument and a payload to rank 1, whose handler replies with as much; the reply is checked.
  * The same bytes go there and back on two channels, one each way. The two take turns, so that a noisy moment meets both; the
- * median of the rounds counts. Other ranks only wait at the barrier, and run handlers meanwhile.
+ * median of the rounds counts, and the best. Other ranks only wait at the barrier, and run handlers meanwhile.
  *
  *     mpirun -n 2 am_ping --size 8
  */
-#include <argp.h>
 #include <ram.h>
 #include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "app.h"
 #include "must.h"
 
 #define ROUNDS_MOST 999
 #define MUST_AM(call) must_am((call), #call)
 
 static struct {
-    size_t size;
-    int trips, rounds;
+    uint32_t size, trips, rounds;
 } options = {8, 500, 21};
+
+static const struct app_option option_table[] = {
+    APP_NUMBER("size", 's', &options.size, 0, 1 << 24, "Bytes of payload of request and reply"),
+    APP_NUMBER("trips", 't', &options.trips, 1, 1 << 30, "Round trips in a round"),
+    APP_NUMBER("rounds", 'r', &options.rounds, 1, ROUNDS_MOST, "Rounds"),
+    APP_END,
+};
+
+static const char doc[] = "The round trip of an active message beside bare channels.\vRun it as: mpirun -n 2 am_ping.";
 
 static ram_t am;
 static uint64_t answered;
@@ -33,14 +42,6 @@ static void must_am(int code, const char *call)
         return;
     fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code), ram_error(am));
     network_abort(1);
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
 /* ---- active messages ---- */
@@ -54,8 +55,8 @@ static void echo(ram_t context, ram_message_t *m, void *arg)
 
 static void ping_am(char *payload)
 {
-    for (int i = 0; i < options.trips; i++) {
-        uint64_t number = (uint64_t)i;
+    for (uint32_t i = 0; i < options.trips; i++) {
+        uint64_t number = i;
         ram_message_t reply;
         ram_request_t r;
 
@@ -69,7 +70,7 @@ static void ping_am(char *payload)
 static void pong_am(void)
 {
     answered = 0;
-    while (answered < (uint64_t)options.trips)
+    while (answered < options.trips)
         MUST_AM(ram_serve(am, 1, -1));
 }
 
@@ -87,8 +88,8 @@ static void bare_write(rch_t out, uint64_t number, const char *payload)
 
 static void ping_bare(rch_t out, rch_t in, char *payload)
 {
-    for (int i = 0; i < options.trips; i++) {
-        uint64_t number = (uint64_t)i;
+    for (uint32_t i = 0; i < options.trips; i++) {
+        uint64_t number = i;
         raddr_t d;
         size_t size;
 
@@ -102,7 +103,7 @@ static void ping_bare(rch_t out, rch_t in, char *payload)
 
 static void pong_bare(rch_t out, rch_t in)
 {
-    for (int i = 0; i < options.trips; i++) {
+    for (uint32_t i = 0; i < options.trips; i++) {
         uint64_t number;
         raddr_t d;
         const char *mem;
@@ -122,7 +123,7 @@ static rch_t channel(int peer, int writer)
 
     cfg.allocator.peer = peer;
     cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = (options.size + 64) * 8;
+    cfg.allocator.alloc_size = ((uint64_t)options.size + 64) * 8;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -136,76 +137,63 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static double median(double *v, int n)
+/* Sorts them: the best is the first. */
+static double median(double *v, uint32_t n)
 {
-    qsort(v, (size_t)n, sizeof(*v), by_value);
+    qsort(v, n, sizeof(*v), by_value);
     return v[n / 2];
+}
+
+/* Seconds of a round trip are the "seconds" of a result, its best ones "communication". */
+static void report(double *bare, double *active)
+{
+    double b = median(bare, options.rounds), a = median(active, options.rounds);
+
+    if (app_options.json) {
+        struct app_result with = {"am_ping", "rpipe am", 2, a, active[0], 1, "round trips", 0};
+        struct app_result without = {"am_ping bare", "rpipe put", 2, b, bare[0], 1, "round trips", 0};
+
+        app_result_print(&with);
+        app_result_print(&without);
+        return;
+    }
+    printf("%u bytes, %u rounds of %u round trips:      median       best\n", options.size, options.rounds,
+           options.trips);
+    printf("  bare channels   %30.1f ns %7.1f ns\n", b * 1e9, bare[0] * 1e9);
+    printf("  active messages %30.1f ns %7.1f ns\n", a * 1e9, active[0] * 1e9);
+    printf("  ratio           %33.2f %10.2f\n", a / b, active[0] / bare[0]);
 }
 
 static void measure(int rank)
 {
     static double bare[ROUNDS_MOST], active[ROUNDS_MOST];
     rch_t out = channel(1 - rank, 1), in = channel(1 - rank, 0);
-    char *payload = calloc(1, options.size + 1);
+    char *payload = calloc(1, (size_t)options.size + 1);
 
     MUST_HOLD(payload != NULL);
-    for (int round = -1; round < options.rounds; round++) { /* the first is for warming up */
-        int at = round < 0 ? 0 : round;
-        double begin = now_ns(), middle;
+    for (uint32_t round = 0; round <= options.rounds;
+         round++) { /* the first is for warming up: the next is put over it */
+        uint32_t at = round > 0 ? round - 1 : 0;
+        double begin = app_seconds(), middle;
 
         if (rank == 0)
             ping_bare(out, in, payload);
         else
             pong_bare(out, in);
-        middle = now_ns();
+        middle = app_seconds();
         if (rank == 0)
             ping_am(payload);
         else
             pong_am();
         bare[at] = (middle - begin) / options.trips;
-        active[at] = (now_ns() - middle) / options.trips;
+        active[at] = (app_seconds() - middle) / options.trips;
     }
-    if (rank == 0) {
-        double b = median(bare, options.rounds), a = median(active, options.rounds);
-
-        printf("%zu bytes, %d rounds of %d round trips, medians:\n", options.size, options.rounds, options.trips);
-        printf("  bare channels    %10.1f ns\n", b);
-        printf("  active messages  %10.1f ns\n", a);
-        printf("  ratio            %10.2f\n", a / b);
-    }
+    if (rank == 0)
+        report(bare, active);
     free(payload);
     MUST(out, rclose(out));
     MUST(in, rclose(in));
 }
-
-/* ---- options ---- */
-
-static error_t parse(int key, char *text, struct argp_state *state)
-{
-    char *end = text;
-    long number = text != NULL ? strtol(text, &end, 0) : 0;
-
-    if (key == ARGP_KEY_ARG)
-        argp_usage(state);
-    if (key != 's' && key != 't' && key != 'r')
-        return ARGP_ERR_UNKNOWN;
-    if (*end != '\0' || number < (key == 's' ? 0 : 1) || number > (key == 'r' ? ROUNDS_MOST : 1 << 30))
-        argp_error(state, "\"%s\" cannot be", text);
-    if (key == 's')
-        options.size = (size_t)number;
-    else if (key == 't')
-        options.trips = (int)number;
-    else
-        options.rounds = (int)number;
-    return 0;
-}
-
-static const struct argp_option known[] = {{"size", 's', "BYTES", 0, "payload of request and reply; default 8", 0},
-                                           {"trips", 't', "N", 0, "round trips in a round; default 500", 0},
-                                           {"rounds", 'r', "N", 0, "rounds; default 21", 0},
-                                           {0}};
-static const struct argp argp = {known, parse, NULL, "The round trip of an active message beside bare channels.",
-                                 NULL,  NULL,  NULL};
 
 int main(int argc, char **argv)
 {
@@ -213,7 +201,7 @@ int main(int argc, char **argv)
     ram_config_t cfg = RAM_CONFIG_DEFAULT;
     int rank, nranks;
 
-    argp_parse(&argp, argc, argv, 0, NULL, NULL);
+    app_parse(doc, option_table, argc, argv);
     MUST(NULL, rinit(&rank, &nranks));
     if (nranks < 2) {
         fprintf(stderr, "am_ping needs 2 processes: mpirun -n 2 am_ping\n");
@@ -221,8 +209,8 @@ int main(int argc, char **argv)
     }
     cfg.handlers = &handler;
     cfg.nhandlers = 1;
-    cfg.request_bytes = (options.size + 64) * 8 + (16 << 10);
-    cfg.reply_bytes = options.size + 8 < 256 ? 256 : (uint32_t)options.size + 8;
+    cfg.request_bytes = ((uint64_t)options.size + 64) * 8 + (16 << 10);
+    cfg.reply_bytes = options.size + 8 < 256 ? 256 : options.size + 8;
     MUST_AM(ram_init(&am, &cfg));
     if (rank < 2)
         measure(rank);
