@@ -213,6 +213,14 @@ int endpoint_dial_unix(const struct card *card, bool *done)
     return dial(AF_UNIX, (struct sockaddr *)&address, length, done);
 }
 
+bool endpoint_same_user(int fd)
+{
+    struct ucred other;
+    socklen_t bytes = sizeof(other);
+
+    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &bytes) == 0 && other.uid == geteuid();
+}
+
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done)
 {
     union any_address address;

@@ -16,6 +16,8 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
 /* i: which of the card's addresses. A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
 int endpoint_dial_unix(const struct card *card, bool *done);
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done);
+/* Is who is at the other end of a connected Unix socket of this process's user (SO_PEERCRED)? */
+bool endpoint_same_user(int fd);
 void endpoint_tune_tcp(int fd, long keepalive_ms); /* a connected socket: no delay, keep-alive */
 /* How the other host answers. A process that is stopped answers too: its kernel does. */
 struct endpoint_pulse {

@@ -365,6 +365,11 @@ static void dial(struct peer *p)
         dial_trouble(p, -fd, path == CONTROL_UNIX);
         return;
     }
+    if (path == CONTROL_UNIX && !endpoint_same_user(fd)) { /* before the cookie is shown */
+        owned_close(fd);
+        dial_failed(p, true, "at its Unix socket somebody of another user listens");
+        return;
+    }
     c = connection_new(fd, path == CONTROL_UNIX, true);
     if (c == NULL || service_watch(fd, c, done, !done, false) != 0) {
         owned_close(fd);

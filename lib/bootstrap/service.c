@@ -224,6 +224,11 @@ static void accept_callers(int listener, bool is_unix)
         }
         if (fd < 0)
             return;
+        if (is_unix && !endpoint_same_user(fd)) { /* the name is no secret: /proc/net/unix shows it to all */
+            service_warn("a caller was sent away: it is of another user (SO_PEERCRED)");
+            close(fd);
+            continue;
+        }
         owned_add(fd);
         if (!is_unix)
             endpoint_tune_tcp(fd, setting_number(SET_KEEPALIVE_MS));
