@@ -389,6 +389,17 @@ int control_flush(int to, int64_t deadline)
     return result;
 }
 
+uint64_t control_backlog(int to)
+{
+    uint64_t backlog = 0;
+
+    pthread_mutex_lock(&control.lock);
+    if (running() && is_rank(to))
+        backlog = control.peers[to].posted - control.peers[to].gone;
+    pthread_mutex_unlock(&control.lock);
+    return backlog;
+}
+
 /* ---- questions ---- */
 
 enum control_path control_path(int rank)

@@ -56,6 +56,8 @@ int control_post(int to, uint32_t type, const void *body, size_t bytes, const in
 /* Until everything posted to `to` (-1: to anybody) so far is with the kernel, or the peer is gone. 0 or -ETIMEDOUT;
  * -EDEADLK on the service thread; -ENOTCONN. */
 int control_flush(int to, int64_t deadline);
+/* Messages posted to `to` that are not with the kernel yet. */
+uint64_t control_backlog(int to);
 /* Sees to it that the end of `rank` will be noticed: connects, where there is no connection yet. For whoever waits for a
  * peer that he sends nothing to. */
 void control_heed(int rank);

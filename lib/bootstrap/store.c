@@ -9,11 +9,16 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hash meetings; /* key() → struct meeting */
-static struct hash kept;     /* peer → number of halves kept, as a pointer-sized count + 1 */
+static struct hash
+    halves; /* half_key() → struct store_half: a peer chooses how many a meeting has, and which he asks for */
+static struct hash kept;  /* peer → number of halves kept, as a pointer-sized count + 1 */
+static uint32_t numbers;  /* of meetings */
+static uint64_t kept_fds; /* in halves */
 
 static _Atomic uint64_t arrivals = 1; /* never 0: whoever has seen nothing yet has seen 0 */
 
@@ -30,6 +35,11 @@ static uint64_t key(int peer, uint32_t side, uint32_t ctx)
     return (uint64_t)(uint32_t)peer << 34 | (uint64_t)side << 32 | ctx;
 }
 
+static uint64_t half_key(const struct meeting *m, uint32_t incarnation)
+{
+    return (uint64_t)m->number << 32 | incarnation;
+}
+
 struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
 {
     struct meeting *m = hash_get(&meetings, key(peer, side, ctx));
@@ -42,6 +52,7 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
     m->peer = peer;
     m->side = side;
     m->ctx = ctx;
+    m->number = numbers++;
     list_init(&m->ends);
     list_init(&m->halves);
     if (hash_put(&meetings, key(peer, side, ctx), m) != 0) {
@@ -81,6 +92,15 @@ struct store_end *store_find_end(struct meeting *m, uint32_t incarnation)
 
 static size_t kept_of(int peer) { return (size_t)(uintptr_t)hash_get(&kept, (uint64_t)peer); }
 
+struct meeting *store_visited(int peer, uint32_t side, uint32_t ctx, uint32_t incarnation)
+{
+    struct meeting *m = store_meeting(peer, side, ctx, false);
+
+    if (m != NULL || incarnation == 0 || kept_of(peer) >= STORE_KEPT_MAX)
+        return m; /* a meeting that nothing is kept in would stay for ever */
+    return store_meeting(peer, side, ctx, true);
+}
+
 int store_keep(struct meeting *m, uint32_t incarnation, const void *blob, size_t bytes, struct store_half **out)
 {
     size_t count = kept_of(m->peer);
@@ -90,8 +110,12 @@ int store_keep(struct meeting *m, uint32_t incarnation, const void *blob, size_t
         return -EEXIST;
     if (count >= STORE_KEPT_MAX)
         return -ENOBUFS;
+    if (bytes > STORE_BLOB_MAX)
+        return -EMSGSIZE;
     half = malloc(sizeof(*half) + bytes);
-    if (half == NULL || hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count + 1)) != 0) {
+    if (half == NULL || hash_put(&halves, half_key(m, incarnation), half) != 0 ||
+        hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count + 1)) != 0) {
+        hash_remove(&halves, half_key(m, incarnation));
         free(half);
         return -ENOMEM;
     }
@@ -106,25 +130,42 @@ int store_keep(struct meeting *m, uint32_t incarnation, const void *blob, size_t
 
 struct store_half *store_find_half(struct meeting *m, uint32_t incarnation)
 {
-    struct link *cursor, *after;
+    return hash_get(&halves, half_key(m, incarnation));
+}
 
-    list_for_each (cursor, after, &m->halves) {
-        struct store_half *half = container_of(cursor, struct store_half, link);
+bool store_keep_fd(struct store_half *half, int fd)
+{
+    struct rlimit most;
 
-        if (half->incarnation == incarnation)
-            return half;
-    }
-    return NULL;
+    if (fd >= 0 && (getrlimit(RLIMIT_NOFILE, &most) != 0 || kept_fds >= most.rlim_cur / 4))
+        return false; /* peers have had their share: the rest is for this process's own needs */
+    kept_fds += fd >= 0;
+    half->events = true;
+    half->event_fd = fd;
+    return true;
+}
+
+int store_take_fd(struct store_half *half)
+{
+    int fd = half->event_fd;
+
+    kept_fds -= fd >= 0;
+    half->event_fd = -1;
+    return fd;
 }
 
 void store_drop_half(struct meeting *m, struct store_half *half)
 {
     size_t count = kept_of(m->peer);
+    int fd = store_take_fd(half);
 
+    if (fd >= 0)
+        close(fd);
     if (count > 1)
         (void)hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count - 1)); /* replaces: cannot fail */
     else
         hash_remove(&kept, (uint64_t)m->peer);
+    hash_remove(&halves, half_key(m, half->incarnation));
     list_remove(&half->link);
     free(half);
 }
@@ -135,15 +176,11 @@ void store_clear(void)
     struct meeting *m;
 
     while ((m = hash_next(&meetings, &cursor)) != NULL) {
-        while (!list_empty(&m->halves)) {
-            struct store_half *half = container_of(m->halves.next, struct store_half, link);
-
-            if (half->event_fd >= 0)
-                close(half->event_fd);
-            store_drop_half(m, half);
-        }
+        while (!list_empty(&m->halves))
+            store_drop_half(m, container_of(m->halves.next, struct store_half, link));
         free(m);
     }
     hash_free(&meetings);
+    hash_free(&halves);
     hash_free(&kept);
 }

@@ -17,11 +17,13 @@
 #include <stdint.h>
 
 #define STORE_KEPT_MAX 262144 /* halves kept for one peer: beyond it he is talking nonsense */
+#define STORE_BLOB_MAX 1024   /* bytes of a half that is kept */
 
 struct meeting {
     int peer;
     uint32_t side; /* of the own end */
     uint32_t ctx;
+    uint32_t number;  /* no other meeting has it */
     uint32_t opened;  /* incarnations of the own end so far */
     struct link ends; /* store_end: open, or closed and not yet released */
     struct link halves;
@@ -56,15 +58,20 @@ uint64_t store_arrivals(void);
 void store_arrived(void);
 
 struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make); /* NULL: none, or no memory */
-struct meeting *store_next(size_t *cursor);                                      /* all meetings */
+/* The one where something of the peer's for this incarnation may have to be kept. NULL too: there is none, and he has had his share. */
+struct meeting *store_visited(int peer, uint32_t side, uint32_t ctx, uint32_t incarnation);
+struct meeting *store_next(size_t *cursor); /* all meetings */
 
 void store_register(struct meeting *m, struct store_end *end); /* sets its incarnation */
 void store_unregister(struct store_end *end);
 struct store_end *store_find_end(struct meeting *m, uint32_t incarnation);
 
-/* Keeps a copy; 0, -ENOMEM, -EEXIST (there is one), -ENOBUFS (too many of this peer). */
+/* Keeps a copy; 0, -ENOMEM, -EEXIST (there is one), -ENOBUFS (too many of this peer), -EMSGSIZE (of more than STORE_BLOB_MAX). */
 int store_keep(struct meeting *m, uint32_t incarnation, const void *blob, size_t bytes, struct store_half **out);
 struct store_half *store_find_half(struct meeting *m, uint32_t incarnation);
-void store_drop_half(struct meeting *m, struct store_half *half); /* does not close its event_fd */
+void store_drop_half(struct meeting *m, struct store_half *half); /* and closes its event_fd */
+/* The descriptor is the store's then. False: a quarter of what this process may have open is kept already. */
+bool store_keep_fd(struct store_half *half, int fd);
+int store_take_fd(struct store_half *half); /* the caller's again */
 
 #endif

@@ -286,14 +286,14 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
         a->old = c->old;
         return 0;
     }
-    if (c->asked - answered >= CELLS_PENDING_MOST)
+    if (atomic_load_explicit(&c->asked, memory_order_relaxed) - answered >= CELLS_PENDING_MOST)
         return R_PENDING;
     rc = cells_ask(ch, a->op, a->cell, a->operand, a->compare);
     if (rc != 0)
         return rc == -ENOMEM ? fail(ch, rc, "ratomic: no memory for another request")
                              : R_PENDING; /* the notice follows */
     a->under_way = true;
-    a->number = c->asked;
+    a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
     return a->fetch ? R_PENDING : 0;
 }
 
@@ -376,7 +376,10 @@ int cells_settled(struct rch *ch)
     if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_BYE) != 0)
         return 0; /* nobody answers any more */
     if (c->way == CELLS_SERVICE)
-        return atomic_load_explicit(&c->answered, memory_order_acquire) == c->asked ? 0 : R_PENDING;
+        return atomic_load_explicit(&c->answered, memory_order_acquire) ==
+                       atomic_load_explicit(&c->asked, memory_order_relaxed)
+                   ? 0
+                   : R_PENDING;
     if (c->way != CELLS_DEVICE || !pending(c))
         return 0;
     return ch->ops->progress(ch->net->line) != 0 ? -EIO : pending(c) ? R_PENDING : 0;

@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Answers that may lie here unsent: 256 for each of many pipes, and still no more memory than a heap of some size. */
+#define BACKLOG_MOST 262144
+
 /* On the wire, in both directions. */
 struct cells_note {
     uint32_t ctx, incarnation, side; /* of the sender */
@@ -31,11 +34,14 @@ int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, ui
                            .cell = cell,
                            .operand = operand,
                            .compare = compare,
-                           .number = ch->cells->asked + 1};
-    int rc = control_post(ch->peer, MESSAGE_ATOMIC, &n, sizeof(n), NULL, 0);
+                           .number = atomic_load_explicit(&ch->cells->asked, memory_order_relaxed) + 1};
+    int rc;
 
-    if (rc == 0)
-        ch->cells->asked++;
+    /* before the request: the service thread, which hears the answer, lets nobody answer more than was asked */
+    atomic_store_explicit(&ch->cells->asked, n.number, memory_order_relaxed);
+    rc = control_post(ch->peer, MESSAGE_ATOMIC, &n, sizeof(n), NULL, 0);
+    if (rc != 0)
+        atomic_store_explicit(&ch->cells->asked, n.number - 1, memory_order_relaxed);
     return rc;
 }
 
@@ -58,11 +64,18 @@ void cells_hear_request(struct rch *ch, const void *body)
     struct cells_note n;
     char why[160];
 
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
+        return;
     memcpy(&n, body, sizeof(n));
     if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE || n.op > RATOMIC_XOR ||
         n.cell >= c->count) {
         snprintf(why, sizeof(why), "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
                  ch->peer, (unsigned long long)n.op, (unsigned long long)n.cell);
+        join_fail_locked(ch, -EPROTO, why);
+        return;
+    }
+    if (control_backlog(ch->peer) > BACKLOG_MOST) {
+        snprintf(why, sizeof(why), "rank %d asks for operations, and does not take the answers", ch->peer);
         join_fail_locked(ch, -EPROTO, why);
         return;
     }
@@ -80,7 +93,8 @@ void cells_hear_answer(struct rch *ch, const void *body)
 
     memcpy(&n, body, sizeof(n));
     if (c == NULL || config_side(&ch->cfg) != SIDE_WRITER ||
-        n.number != atomic_load_explicit(&c->answered, memory_order_relaxed) + 1) {
+        n.number != atomic_load_explicit(&c->answered, memory_order_relaxed) + 1 ||
+        n.number > atomic_load_explicit(&c->asked, memory_order_relaxed)) {
         join_fail_locked(ch, -EPROTO, "the passive end answers a request that it was not asked");
         return;
     }

@@ -30,7 +30,7 @@ struct cells {
     _Atomic uint32_t sharers; /* passive end: others that have these as theirs: it is released after them */
     /* active end */
     struct btl_done done;      /* CELLS_DEVICE */
-    uint64_t asked;            /* CELLS_SERVICE: requests sent, */
+    _Atomic uint64_t asked;    /* CELLS_SERVICE: requests sent, */
     _Atomic uint64_t answered; /* and answered, in their order; service thread */
     uint64_t old;              /* of the last answer; before `answered`, by its release */
     int32_t code;

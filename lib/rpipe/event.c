@@ -11,9 +11,12 @@
 #include "bootstrap/control.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#define DRAIN_READS 256 /* more than a socket holds: a peer who sends all the time does not keep us reading */
 
 static _Atomic int watched; /* ends in event mode */
 
@@ -31,10 +34,13 @@ void event_watch(int change)
  */
 bool event_drain(struct rch *ch, bool joined)
 {
-    char bytes[256];
+    uint64_t want, most = ch->r.nread + ch->mask + 1;
+    char bytes[4096], reason[160];
+    int reads = DRAIN_READS;
+
     if (joined && !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with hear_event_ack */
         return false;
-    while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes))
+    while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes) && --reads > 0)
         ;
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
     if (!joined)
@@ -43,7 +49,13 @@ bool event_drain(struct rch *ch, bool joined)
         channel_kick(ch);
         return true;
     }
-    if (atomic_load_explicit(&ch->r.want, memory_order_relaxed) > reader_delivered(ch))
+    want = atomic_load_explicit(&ch->r.want, memory_order_relaxed);
+    if (want > most) { /* the descriptor would stay readable for ever */
+        snprintf(reason, sizeof(reason), "rank %d says that message %llu is under way; it can be %llu at most",
+                 ch->peer, (unsigned long long)want, (unsigned long long)most);
+        join_fail(ch, -EPROTO, reason);
+    }
+    if (want > reader_delivered(ch))
         channel_kick(ch); /* it is under way */
     return false;
 }

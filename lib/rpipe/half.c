@@ -11,6 +11,8 @@
 #include "rpipe/grow.h"
 #include "rpipe/net.h"
 
+#include "util/text.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -206,6 +208,7 @@ static int compare(const struct rch *ch, const struct half *h, char *why, size_t
     int rc;
 
     memcpy(btl, h->btl, BTL_NAME_MAX);
+    text_make_printable(btl);
     rc = differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, why_bytes);
     if (rc == 0)
         rc = differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, why_bytes);

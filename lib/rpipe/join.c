@@ -18,6 +18,7 @@
 
 #include "bootstrap/control.h"
 #include "util/log.h"
+#include "util/text.h"
 
 #include <errno.h>
 #include <linux/membarrier.h>
@@ -37,6 +38,8 @@ struct note {
     char reason[REASON_BYTES]; /* MESSAGE_FAIL */
 };
 static_assert(sizeof(struct note) == 24 + REASON_BYTES, "on the wire");
+
+static _Atomic unsigned told; /* of what peers have said that is not understood */
 
 static enum side other(enum side side) { return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER; }
 
@@ -69,13 +72,15 @@ void notice_set(struct rch *ch, uint32_t bits)
         channel_kick(ch);
 }
 
-static void set_failed(struct rch *ch, int code, const char *reason)
+/* False: it has failed before, and what was said then stands. */
+static bool set_failed(struct rch *ch, int code, const char *reason)
 {
     if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
-        return;
+        return false;
     ch->failure = code;
     ch->reason = strdup(reason);
     notice_set(ch, NOTICE_FAILED);
+    return true;
 }
 
 static void tell_failed(struct rch *ch, int code, const char *reason)
@@ -89,8 +94,8 @@ static void tell_failed(struct rch *ch, int code, const char *reason)
 
 void join_fail_locked(struct rch *ch, int code, const char *reason)
 {
-    set_failed(ch, code, reason);
-    tell_failed(ch, code, reason);
+    if (set_failed(ch, code, reason)) /* once: a peer who goes on with his nonsense is not answered each time */
+        tell_failed(ch, code, reason);
 }
 
 void join_fail(struct rch *ch, int code, const char *reason)
@@ -127,7 +132,7 @@ static void join(struct rch *ch, const void *blob, size_t bytes)
 
     if (rc != 0) {
         log_error("%s cannot be joined: %s", channel_name(ch), reason);
-        set_failed(ch, rc, reason);
+        (void)set_failed(ch, rc, reason);
         /* where the halves disagree the peer sees that by itself; what only happened here it has to be told */
         tell_failed(ch, rc, reason);
         return;
@@ -190,8 +195,6 @@ int join_open(struct rch *ch)
         ch->late = true;
         ch->bye_final = half->final;
         notice_set(ch, NOTICE_BYE);
-        if (half->event_fd >= 0)
-            close(half->event_fd);
         store_drop_half(m, half);
         half = NULL;
     }
@@ -201,9 +204,7 @@ int join_open(struct rch *ch)
         if (rc == 0)
             join(ch, half->blob, half->bytes);
         if (half->events && rc == 0)
-            events_on(ch, half->event_fd);
-        else if (half->event_fd >= 0)
-            close(half->event_fd);
+            events_on(ch, store_take_fd(half));
         store_drop_half(m, half);
     }
     if (rc != 0)
@@ -298,13 +299,15 @@ static void hear_half(int from, const void *body, size_t bytes)
     struct rch *ch;
     int rc;
 
-    if (!half_identify(body, bytes, &id)) {
-        log_warn("rank %d sends the half of a channel that cannot be understood: it is ignored", from);
+    if (bytes > STORE_BLOB_MAX || !half_identify(body, bytes, &id)) {
+        log_few(&told, "rank %d sends the half of a channel that cannot be understood: it is ignored", from);
         return;
     }
-    m = store_meeting(from, other(id.side), id.ctx, true);
-    if (m == NULL)
+    m = store_visited(from, other(id.side), id.ctx, id.incarnation);
+    if (m == NULL) {
+        log_few(&told, "rank %d sends more halves of channels than anybody can have open: they are ignored", from);
         return;
+    }
     ch = open_end(m, id.incarnation);
     if (ch != NULL) {
         uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
@@ -314,7 +317,7 @@ static void hear_half(int from, const void *body, size_t bytes)
     } else if (id.incarnation > m->opened) {
         rc = store_keep(m, id.incarnation, body, bytes, NULL);
         if (rc != 0)
-            log_warn("a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
+            log_few(&told, "a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
         else
             store_arrived();
     }
@@ -322,7 +325,7 @@ static void hear_half(int from, const void *body, size_t bytes)
 
 static void hear_bye(int from, const struct note *n)
 {
-    struct meeting *m = store_meeting(from, other((enum side)n->side), n->ctx, true);
+    struct meeting *m = store_visited(from, other((enum side)n->side), n->ctx, n->incarnation);
     struct store_half *half;
     struct rch *ch;
 
@@ -330,6 +333,8 @@ static void hear_bye(int from, const struct note *n)
         return;
     ch = open_end(m, n->incarnation);
     if (ch != NULL) {
+        if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_BYE) != 0)
+            return; /* there is one: its user may be looking at the number */
         ch->bye_final = n->number;
         notice_set(ch, NOTICE_BYE);
         release_if_done(ch);
@@ -339,10 +344,18 @@ static void hear_bye(int from, const struct note *n)
         half = store_find_half(m, n->incarnation);
         if (half == NULL && store_keep(m, n->incarnation, NULL, 0, &half) != 0)
             return;
+        if (half->bye)
+            return; /* and has been answered */
         half->bye = true;
         half->final = n->number;
         (void)post_note(MESSAGE_BYE, from, &answer, NULL); /* so that the peer need not keep its memory for us */
     }
+}
+
+/* What a peer may say that it failed with: an error, and not one that means "ask again", which would be asked for ever. */
+static int failure_of(int32_t code)
+{
+    return code < 0 && code > R_EOF && code != R_PENDING && code != -EINTR ? code : -EPROTO;
 }
 
 static void hear_fail(int from, const struct note *n)
@@ -353,7 +366,8 @@ static void hear_fail(int from, const struct note *n)
     if (ch == NULL || is_closed(ch))
         return;
     snprintf(reason, sizeof(reason), "rank %d gave this channel up: %.*s", from, REASON_BYTES - 1, n->reason);
-    set_failed(ch, n->code < 0 ? n->code : -EPROTO, reason);
+    text_make_printable(reason);
+    (void)set_failed(ch, failure_of(n->code), reason);
 }
 
 /* True if the descriptor has been kept. */
@@ -372,11 +386,7 @@ static bool hear_event_on(int from, const struct note *n, int fd)
         return true;
     }
     half = ch == NULL ? store_find_half(m, n->incarnation) : NULL;
-    if (half == NULL || half->events)
-        return false;
-    half->event_fd = fd;
-    half->events = true;
-    return true;
+    return half != NULL && !half->events && store_keep_fd(half, fd); /* if not: as above */
 }
 
 static void hear_event_ack(int from, const struct note *n)
@@ -410,7 +420,7 @@ static void hear_growth(int from, uint32_t type, const void *body, size_t bytes)
     struct rch *ch;
 
     if (!grow_identify(body, bytes, &ctx, &incarnation, &side)) {
-        log_warn("rank %d speaks of a growing heap in a way that this version does not understand", from);
+        log_few(&told, "rank %d speaks of a growing heap in a way that this version does not understand", from);
         return;
     }
     ch = open_end(store_meeting(from, other((enum side)side), ctx, false), incarnation);
@@ -428,7 +438,7 @@ static void hear_cells(int from, uint32_t type, const void *body, size_t bytes)
     struct rch *ch;
 
     if (!cells_identify(body, bytes, &ctx, &incarnation, &side)) {
-        log_warn("rank %d speaks of cells in a way that this version does not understand", from);
+        log_few(&told, "rank %d speaks of cells in a way that this version does not understand", from);
         return;
     }
     ch = open_end(store_meeting(from, other((enum side)side), ctx, false), incarnation);
@@ -462,7 +472,7 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
         memcpy(&n, body, bytes);
         n.reason[REASON_BYTES - 1] = '\0';
         if (n.side != SIDE_WRITER && n.side != SIDE_READER)
-            log_warn("rank %d speaks of an end that is neither writer nor reader", from);
+            log_few(&told, "rank %d speaks of an end that is neither writer nor reader", from);
         else if (type == MESSAGE_BYE)
             hear_bye(from, &n);
         else if (type == MESSAGE_FAIL)
@@ -474,7 +484,7 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
         else if (type == MESSAGE_KICK)
             hear_kick(from, &n);
     } else {
-        log_warn("rank %d sends a message of type %u that this version does not understand", from, type);
+        log_few(&told, "rank %d sends a message of type %u that this version does not understand", from, type);
     }
     store_unlock();
     for (i = kept ? 1 : 0; i < nfds; i++)

@@ -39,7 +39,7 @@ static rpipe_pending_t describe(const struct meeting *m)
     list_for_each (cursor, after, &m->halves) {
         const struct store_half *half = container_of(cursor, struct store_half, link);
 
-        if (!half->bye && half_identify(half->blob, half->bytes, &id))
+        if (!half->bye && half_identify(half->blob, half->bytes, &id) && id.op <= RDMA_ATOMIC)
             p.op = (rdma_op_t)id.op;
     }
     return p;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FEW 20
+
 static enum log_level current = LOG_WARN;
 static int own_rank = -1;
 
@@ -47,4 +49,20 @@ void log_line(enum log_level level, const char *format, ...)
     va_start(args, format);
     log_vline(level, format, args);
     va_end(args);
+}
+
+void log_few(_Atomic unsigned *told, const char *format, ...)
+{
+    unsigned before = atomic_fetch_add_explicit(told, 1, memory_order_relaxed);
+    char line[600];
+    va_list args;
+
+    if (before > FEW || LOG_WARN > current) {
+        atomic_fetch_sub_explicit(told, 1, memory_order_relaxed); /* it must not wrap around */
+        return;
+    }
+    va_start(args, format);
+    vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    log_line(LOG_WARN, "%s%s", line, before == FEW ? " (no more of these are told)" : "");
 }

@@ -189,7 +189,8 @@ static void *map_aligned(size_t bytes, int protection, int fd)
 int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why, size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    int seals = F_SEAL_SHRINK | F_SEAL_GROW | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
+    /* the last one too: cells go to several peers, and a seal that one of them adds would keep out the others */
+    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
     int file = -1, rc;
     void *base;
 
@@ -261,8 +262,13 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
                  "the shared memory that the peer passed is smaller than the %zu bytes that it announced", bytes);
         return -EPROTO;
     }
-    if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC && (seals & F_SEAL_FUTURE_WRITE) == 0) {
-        snprintf(why, why_bytes, "the peer passed huge pages in which it could still punch holes");
+    if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) {
+        if ((seals & F_SEAL_FUTURE_WRITE) == 0) {
+            snprintf(why, why_bytes, "the peer passed huge pages in which it could still punch holes");
+            return -EPROTO;
+        }
+    } else if ((uint64_t)st.st_blocks < bytes / 512) { /* it would be allocated here, as much as he likes to announce */
+        snprintf(why, why_bytes, "the shared memory that the peer passed has no memory behind it (fallocate)");
         return -EPROTO;
     }
     base = map_aligned(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);

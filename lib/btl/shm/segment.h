@@ -3,7 +3,7 @@
  * segment.h: one piece of shared memory without a name: made, sealed and passed on here; or received, checked, mapped.
  *
  * Made: memfd_create, fallocate (after a look at how much memory there is, so that too little is an error now and not a
- * SIGBUS later), mapped, sealed: F_SEAL_SHRINK and F_SEAL_GROW always, F_SEAL_FUTURE_WRITE where the peer only reads.
+ * SIGBUS later), mapped, sealed: F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL always, F_SEAL_FUTURE_WRITE where the peer only reads.
  * Nothing has a name in any file system, so kill -9 leaves nothing behind.
  */
 #ifndef SHM_SEGMENT_H

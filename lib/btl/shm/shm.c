@@ -9,7 +9,8 @@
  * and so are the peer's windows onto it.
  *
  * Invariants, under `lock`: slab.used == pieces handed out; a slab with a free piece is in its kind's list `open`, a full one is
- * in none; a window lives while its slab is announced or a remote piece is attached.
+ * in none; a window lives while its slab is announced or a remote piece is attached; a peer finds no windows but those of
+ * its own slabs; guest.windows and .waiting count a peer's windows, and those of them that keep a descriptor.
  */
 #include "btl/btl.h"
 #include "btl/shm/segment.h"
@@ -29,6 +30,9 @@
 #include <unistd.h>
 
 #define SLAB_MOST ((size_t)4 << 20)
+#define WINDOWS_MOST                                                                                                   \
+    16384 /* of one peer: beyond it he is talking nonsense; each is a mapping, of 65,530 that a process has */
+#define WAITING_MOST 64 /* of one peer: descriptors kept because there was no room to map them */
 
 struct kind { /* slabs alike */
     int peer;
@@ -65,12 +69,19 @@ struct window { /* onto a slab of a peer */
     bool gone;      /* withdrawn by the peer, or the peer is gone */
 };
 
+/* What a peer has here, so that he cannot fill this process. */
+struct guest {
+    uint32_t windows, waiting;
+};
+
 struct btl {
     pthread_mutex_t lock;
     struct btl_host host;
     uint64_t last_id;
+    struct hash guests;  /* peer → struct guest */
     struct hash kinds;   /* kind_key → struct kind */
     struct hash windows; /* window_key → struct window */
+    _Atomic unsigned warnings;
 };
 
 /* what is told to the peer */
@@ -86,7 +97,30 @@ static_assert(sizeof(struct shm_tell) == 24, "on the wire between processes");
 /* key.word: slab id, offset, bytes, access */
 enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 
-static uint64_t window_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << 40 ^ id; }
+#define ID_BITS 40
+
+static uint64_t window_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << ID_BITS ^ id; }
+
+/* An id is what a peer says: one with more bits would name the window of another peer. */
+static struct window *find_window(struct btl *btl, int peer, uint64_t id)
+{
+    return id >> ID_BITS == 0 ? hash_get(&btl->windows, window_key(peer, id)) : NULL;
+}
+
+/* NULL: no memory. */
+static struct guest *guest_of(struct btl *btl, int peer)
+{
+    struct guest *g = hash_get(&btl->guests, (uint64_t)(uint32_t)peer);
+
+    if (g != NULL)
+        return g;
+    g = calloc(1, sizeof(*g));
+    if (g != NULL && hash_put(&btl->guests, (uint64_t)(uint32_t)peer, g) != 0) {
+        free(g);
+        g = NULL;
+    }
+    return g;
+}
 
 /* Different kinds may collide: the key is only where to begin to look, see find_kind. */
 static uint64_t kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
@@ -274,8 +308,13 @@ static int shm_share(struct btl *btl, int peer, const struct btl_piece *piece, s
 
 /* ---- the peer's memory ---- */
 
-static void window_free(struct window *w)
+/* Does not look for what else is counted: only for a window that has been. */
+static void window_free(struct btl *btl, struct window *w)
 {
+    struct guest *g = hash_get(&btl->guests, (uint64_t)(uint32_t)w->peer);
+
+    g->windows--;
+    g->waiting -= w->fd >= 0;
     segment_unmap(&w->segment);
     if (w->fd >= 0)
         close(w->fd);
@@ -285,37 +324,43 @@ static void window_free(struct window *w)
 static void window_close(struct btl *btl, struct window *w)
 {
     hash_remove(&btl->windows, window_key(w->peer, w->id));
-    window_free(w);
+    window_free(btl, w);
+}
+
+static int window_fill(struct window *w, struct guest *g, int fd, char *why, size_t why_bytes)
+{
+    int rc;
+
+    if (fd < 0) {
+        snprintf(why, why_bytes, "there was no file descriptor left to receive it (see ulimit -n)");
+        return -EMFILE;
+    }
+    rc = segment_map(fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
+    if (rc == -ENOMEM && g->waiting < WAITING_MOST) { /* what there is no room for now, there may be later */
+        w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+        g->waiting += w->fd >= 0;
+    }
+    return rc;
 }
 
 /* What cannot be mapped is remembered too, so that the channels that need it can say why. */
 static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
-    struct window *w = hash_get(&btl->windows, window_key(peer, t->id)) == NULL ? calloc(1, sizeof(*w)) : NULL;
-    char why[256] = "there is no memory for the books, or it passed this before";
+    struct guest *g = guest_of(btl, peer);
+    bool fits = g != NULL && g->windows < WINDOWS_MOST && find_window(btl, peer, t->id) == NULL;
+    struct window *w = fits ? calloc(1, sizeof(*w)) : NULL;
+    char why[256] = "there is no memory for the books, or it passed this, or too much, before";
 
     if (w != NULL) {
-        w->id = t->id;
-        w->peer = peer;
-        w->access = t->access;
-        w->bytes = t->bytes;
-        w->fd = -1;
-        if (fd < 0) {
-            w->error = -EMFILE;
-            snprintf(why, sizeof(why), "there was no file descriptor left to receive it (see ulimit -n)");
-        } else {
-            w->error = segment_map(fd, t->bytes, t->access != BTL_PEER_READS, &w->segment, why, sizeof(why));
-            if (w->error == -ENOMEM) /* what there is no room for now, there may be later */
-                w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        }
-        if (hash_put(&btl->windows, window_key(peer, t->id), w) == 0) {
-            if (w->error != 0)
-                log_warn("shared memory of rank %d is refused: %s", peer, why); /* its channels will say so too */
+        *w = (struct window){.id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
+        g->windows++;
+        w->error = window_fill(w, g, fd, why, sizeof(why));
+        if (hash_put(&btl->windows, window_key(peer, t->id), w) != 0)
+            window_free(btl, w);
+        else if (w->error == 0)
             return;
-        }
-        window_free(w);
     }
-    log_warn("shared memory of rank %d is refused: %s", peer, why);
+    log_few(&btl->warnings, "shared memory of rank %d is refused: %s", peer, why); /* its channels will say so too */
 }
 
 static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds, int nfds)
@@ -325,14 +370,15 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
     int i;
 
     if (bytes != sizeof(t)) {
-        log_warn("rank %d says something about shared memory that this version does not understand", peer);
+        log_few(&btl->warnings, "rank %d says something about shared memory that this version does not understand",
+                peer);
         goto out;
     }
     memcpy(&t, body, sizeof(t));
     pthread_mutex_lock(&btl->lock);
-    if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_ATOMICS && t.id >> 40 == 0) {
+    if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_ATOMICS && t.id >> ID_BITS == 0) {
         window_open(btl, peer, &t, fds[0]);
-    } else if (t.what == TELL_WITHDRAWN && (w = hash_get(&btl->windows, window_key(peer, t.id))) != NULL) {
+    } else if (t.what == TELL_WITHDRAWN && (w = find_window(btl, peer, t.id)) != NULL) {
         w->gone = true;
         if (w->attached == 0)
             window_close(btl, w);
@@ -343,13 +389,16 @@ out:
         close(fds[i]);
 }
 
-static void window_map_again(struct window *w, char *why, size_t why_bytes)
+static void window_map_again(struct btl *btl, struct window *w, char *why, size_t why_bytes)
 {
+    struct guest *g = hash_get(&btl->guests, (uint64_t)(uint32_t)w->peer);
+
     w->error = segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
     if (w->error != 0)
         return;
     close(w->fd);
     w->fd = -1;
+    g->waiting--;
 }
 
 static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
@@ -360,9 +409,9 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
     int rc = 0;
 
     pthread_mutex_lock(&btl->lock);
-    w = hash_get(&btl->windows, window_key(peer, key->word[KEY_SLAB]));
+    w = find_window(btl, peer, key->word[KEY_SLAB]);
     if (w != NULL && w->fd >= 0)
-        window_map_again(w, why, why_bytes);
+        window_map_again(btl, w, why, why_bytes);
     if (w == NULL || w->gone) {
         snprintf(why, why_bytes,
                  "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
@@ -441,6 +490,7 @@ static int shm_open(const struct btl_host *host, struct btl **out, char *why, si
     pthread_mutex_init(&btl->lock, NULL);
     hash_init(&btl->kinds);
     hash_init(&btl->windows);
+    hash_init(&btl->guests);
     *out = btl;
     return 0;
 }
@@ -450,12 +500,17 @@ static void shm_close(struct btl *btl)
     size_t cursor = 0;
     struct kind *k;
     struct window *w;
+    struct guest *g;
 
     while ((w = hash_next(&btl->windows, &cursor)) != NULL)
-        window_free(w);
+        window_free(btl, w);
+    cursor = 0;
+    while ((g = hash_next(&btl->guests, &cursor)) != NULL)
+        free(g);
     cursor = 0;
     while ((k = hash_next(&btl->kinds, &cursor)) != NULL)
         free(k); /* its pieces have been freed by their channels, and the slabs with the last of them */
+    hash_free(&btl->guests);
     hash_free(&btl->windows);
     hash_free(&btl->kinds);
     pthread_mutex_destroy(&btl->lock);
