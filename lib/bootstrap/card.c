@@ -61,6 +61,8 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes)
         card->network = (uint64_t)st.st_ino;
     else
         log_info("/proc does not tell which host and network namespace this is: every other rank is taken for remote");
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        card->pids = (uint32_t)st.st_ino;
     return 0;
 }
 
@@ -98,6 +100,11 @@ int card_check(struct card *card, const void *blob, size_t bytes, int rank, char
 bool card_same_kernel(const struct card *a, const struct card *b)
 {
     return a->network != 0 && b->network != 0 && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
+}
+
+bool card_same_pids(const struct card *a, const struct card *b)
+{
+    return card_same_kernel(a, b) && a->pids != 0 && a->pids == b->pids;
 }
 
 bool card_same_host(const struct card *a, const struct card *b)

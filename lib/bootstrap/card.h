@@ -39,7 +39,7 @@ struct card {
     uint8_t unix_name[40]; /* abstract: begins with a zero byte */
     struct card_address address[CARD_ADDRESSES];
     uint32_t backends; /* btl_likely() */
-    uint32_t spare;
+    uint32_t pids;     /* inode of the namespace of `pid`; 0: not known, never the same as another's */
 };
 
 static_assert(sizeof(struct card_address) == 24, "fixed on the wire");
@@ -51,6 +51,7 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes);
 /* Copies what the job says is the card of `rank`, if it can be one. 0, or -EPROTO and a sentence. */
 int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why, size_t why_bytes);
 bool card_same_host(const struct card *a, const struct card *b);
+bool card_same_pids(const struct card *a, const struct card *b);   /* one's pid is what the other's kernel calls it */
 bool card_same_kernel(const struct card *a, const struct card *b); /* but perhaps in another network namespace */
 /* In a time that does not depend on where they differ. */
 bool cookie_equal(const uint8_t *a, const uint8_t *b);

@@ -213,12 +213,15 @@ int endpoint_dial_unix(const struct card *card, bool *done)
     return dial(AF_UNIX, (struct sockaddr *)&address, length, done);
 }
 
-bool endpoint_same_user(int fd)
+bool endpoint_same_user(int fd, pid_t *pid)
 {
     struct ucred other;
     socklen_t bytes = sizeof(other);
 
-    return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &bytes) == 0 && other.uid == geteuid();
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &bytes) != 0 || other.uid != geteuid())
+        return false;
+    *pid = other.pid;
+    return true;
 }
 
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done)

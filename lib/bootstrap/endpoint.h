@@ -10,14 +10,16 @@
 
 #include "bootstrap/card.h"
 
+#include <sys/types.h>
+
 /* A listening socket, with its name or its addresses written into the card; or -errno and a sentence. */
 int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes);
 int endpoint_listen_tcp(struct card *card, const char *interface, char *why, size_t why_bytes);
 /* i: which of the card's addresses. A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
 int endpoint_dial_unix(const struct card *card, bool *done);
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done);
-/* Is who is at the other end of a connected Unix socket of this process's user (SO_PEERCRED)? */
-bool endpoint_same_user(int fd);
+/* Is who is at the other end of a connected Unix socket of this process's user (SO_PEERCRED)? And which process is it? */
+bool endpoint_same_user(int fd, pid_t *pid);
 void endpoint_tune_tcp(int fd, long keepalive_ms); /* a connected socket: no delay, keep-alive */
 /* How the other host answers. A process that is stopped answers too: its kernel does. */
 struct endpoint_pulse {

@@ -340,6 +340,7 @@ static void dial(struct peer *p)
     char why[WHY] = "";
     const struct card *card = peer_card(rank, deadline_in_ms(CARD_MS), why, sizeof(why));
     struct connection *c;
+    pid_t pid;
     bool done;
 
     if (card == NULL) {
@@ -365,7 +366,7 @@ static void dial(struct peer *p)
         dial_trouble(p, -fd, path == CONTROL_UNIX);
         return;
     }
-    if (path == CONTROL_UNIX && !endpoint_same_user(fd)) { /* before the cookie is shown */
+    if (path == CONTROL_UNIX && !endpoint_same_user(fd, &pid)) { /* before the cookie is shown */
         owned_close(fd);
         dial_failed(p, true, "at its Unix socket somebody of another user listens");
         return;
@@ -537,6 +538,18 @@ static int learn(struct peer *p, const struct connection *c, const struct wire_h
     return 0;
 }
 
+/*
+ * All ranks know the cookies of all, so a cookie shows that somebody is in the job, and not who he is. On this host the kernel
+ * knows: one rank cannot call in the name of another. (Over TCP nobody knows: doc/security.md.)
+ */
+static bool is_who_it_says(const struct connection *c, const struct card *card)
+{
+    pid_t pid;
+
+    return !c->is_unix || !card_same_pids(card, &control.card) ||
+           (endpoint_same_user(c->fd, &pid) && (uint32_t)pid == card->pid);
+}
+
 static void refuse(struct connection *c, const char *why)
 {
     service_warn("a connection was refused: %s", why);
@@ -559,6 +572,11 @@ void peer_hello(struct connection *c, const struct wire_frame *frame, const void
     p = &control.peers[hello->from];
     card = peer_card((int)hello->from, deadline_in_ms(500), why, sizeof(why));
     if (card == NULL) {
+        refuse(c, why);
+        return;
+    }
+    if (!is_who_it_says(c, card)) {
+        snprintf(why, sizeof(why), "it calls itself rank %u, which is another process", hello->from);
         refuse(c, why);
         return;
     }

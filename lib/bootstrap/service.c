@@ -212,6 +212,7 @@ static void stranger_drop(void)
 static void accept_callers(int listener, bool is_unix)
 {
     struct connection *c;
+    pid_t pid;
     int fd, i;
 
     for (i = 0; i < EVENTS; i++) {
@@ -224,7 +225,7 @@ static void accept_callers(int listener, bool is_unix)
         }
         if (fd < 0)
             return;
-        if (is_unix && !endpoint_same_user(fd)) { /* the name is no secret: /proc/net/unix shows it to all */
+        if (is_unix && !endpoint_same_user(fd, &pid)) { /* the name is no secret: /proc/net/unix shows it to all */
             service_warn("a caller was sent away: it is of another user (SO_PEERCRED)");
             close(fd);
             continue;
