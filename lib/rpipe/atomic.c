@@ -85,7 +85,7 @@ static int share(struct rch *ch, struct rch *master, char *why, size_t why_bytes
     struct cells *c = ch->cells, *m = master->cells;
     bool direct = c->way != CELLS_SERVICE;
 
-    if (m == NULL || m->master != NULL || config_side(&master->cfg) != SIDE_READER ||
+    if (m == NULL || m->master != NULL || m->cell == NULL || config_side(&master->cfg) != SIDE_READER ||
         (atomic_load_explicit(&master->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0 ||
         master->cfg.allocator.alloc_size != ch->cfg.allocator.alloc_size) {
         snprintf(
@@ -323,6 +323,8 @@ static int passive_attempt(struct rch *ch, void *arguments)
 {
     struct atomic_arguments *a = arguments;
 
+    if (ch->cells->cell == NULL)
+        return fail(ch, -ECONNRESET, "ratomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
     if (!ch->cells->processors)
         return fail(ch, -ENOTSUP,
                     "ratomic: these cells are operated on by a device that is not atomic with this processor: set "

@@ -67,8 +67,8 @@ void cells_hear_request(struct rch *ch, const void *body)
     if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
         return;
     memcpy(&n, body, sizeof(n));
-    if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE || n.op > RATOMIC_XOR ||
-        n.cell >= c->count) {
+    if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE || c->cell == NULL ||
+        n.op > RATOMIC_XOR || n.cell >= c->count) {
         snprintf(why, sizeof(why), "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
                  ch->peer, (unsigned long long)n.op, (unsigned long long)n.cell);
         join_fail_locked(ch, -EPROTO, why);

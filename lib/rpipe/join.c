@@ -509,6 +509,12 @@ void join_peer_gone(int rank, bool died)
             notice_set(ch, died ? NOTICE_DEAD : NOTICE_LEFT);
             release_if_done(ch);
         }
+        list_for_each (cursor, after, &m->halves) { /* nobody will be kicked any more */
+            int fd = store_take_fd(container_of(cursor, struct store_half, link));
+
+            if (fd >= 0)
+                close(fd);
+        }
     }
     store_unlock();
     btl_peer_gone(rank);
