@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * liar.h: a peer that writes nonsense where it may write, and says nonsense on the control network; what its parts share.
+ *
+ *   liar.c          the frame: pairs of ends, the bystander that must not notice anything
+ *   liar_memory.c   lies in shared memory: slots, flags, the control line, credits, tags, the reverse ring
+ *   liar_growth.c   lies about heaps that grow: segments, questions, answers
+ *   liar_control.c  lies in control messages: halves, notes, cells, shared memory that is passed
+ *
+ * A job of one holds both ends of every channel; the test plays the lying one with the library's own headers. What can be seen to be
+ * wrong is -EPROTO on that channel, at both ends; everything else is "not yet"; nothing crashes, hangs or touches what lies
+ * outside. Another channel of the same process goes on all the time.
+ */
+#ifndef TEST_FAULTS_LIAR_H
+#define TEST_FAULTS_LIAR_H
+
+#include "job.h"
+
+#include "bootstrap/control.h"
+#include "rpipe/half.h"
+
+#define SLOTS 8
+#define HEAP 4096
+#define SHORT_MS 30
+
+struct pair {
+    rch_t w, r;
+};
+
+/* What a channel is opened as, beyond PUT and GET. */
+struct kind {
+    rmalloc_sync_t sync;
+    rmalloc_algorithm_t algorithm;
+    uint32_t queue;
+    uint64_t most; /* max_alloc_size */
+};
+#define QUEUE 4
+#define MOST (16 * HEAP)
+
+extern const struct kind plain, tags, channel, growing, growing_tags;
+
+rmalloc_config_t liar_config(bool writer, rdma_op_t op, uint32_t ctx);
+uint32_t liar_ctx(void); /* one that has not been used */
+struct pair pair_open_as(rdma_op_t op, const struct kind *k);
+struct pair pair_open(rdma_op_t op); /* plain */
+void pair_close(struct pair p);      /* and the bystander carries something */
+void send_one(rch_t w, size_t bytes, uint64_t key);
+void receive_one(rch_t r, size_t bytes, uint64_t key);
+bool allowed(int rc); /* what a call may give at an end that is lied to all the time */
+
+static inline void put64(unsigned char *blob, int at, uint64_t value) { memcpy(blob + at, &value, sizeof(value)); }
+static inline void put32(unsigned char *blob, int at, uint32_t value) { memcpy(blob + at, &value, sizeof(value)); }
+
+/* ---- the parts ---- */
+void lie_in_memory(void);
+void lie_under_feet(uint64_t *random, int rounds);
+void lie_about_growth(void);
+void lie_in_growth_storms(uint64_t *random, int rounds);
+void lie_in_messages(uint64_t *random, int rounds);
+
+#endif
