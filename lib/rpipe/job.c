@@ -16,6 +16,7 @@
 #include "bootstrap/control.h"
 #include "bootstrap/job.h"
 #include "util/log.h"
+#include "util/module.h"
 #include "util/quiet.h"
 #include "util/settings.h"
 
@@ -186,6 +187,7 @@ int rpipe_init(int *rank, int *nranks)
     if (rc == 0) {
         if (!registered && pthread_atfork(NULL, NULL, forked) == 0)
             registered = true;
+        module_pin();
         atomic_store_explicit(&state, STATE_OPEN, memory_order_release);
         if (rank != NULL)
             *rank = own;
@@ -278,6 +280,7 @@ static int leave(void)
     release_all();
     btl_stop();
     job_close();
+    module_unpin();
     return rc;
 }
 

@@ -6,9 +6,60 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define MODULES_MOST 16
+
+static struct {
+    pthread_mutex_t lock;
+    void *open[MODULES_MOST]; /* each once */
+    int n;
+    void *pin; /* ourselves */
+} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+/* The loader counts how often a module has been opened; we keep one of them. */
+static void keep(void *handle)
+{
+    int i;
+
+    pthread_mutex_lock(&held.lock);
+    for (i = 0; i < held.n && held.open[i] != handle; i++)
+        ;
+    if (i < held.n)
+        dlclose(handle);
+    else if (held.n < MODULES_MOST)
+        held.open[held.n++] = handle;
+    pthread_mutex_unlock(&held.lock);
+}
+
+/* dlclose(3) of this library, or the end of the process. While a job is open it can only be the latter. */
+__attribute__((destructor)) static void unload(void)
+{
+    if (held.pin != NULL)
+        return;
+    while (held.n > 0)
+        dlclose(held.open[--held.n]);
+}
+
+void module_pin(void)
+{
+    Dl_info info;
+
+    if (dladdr((void *)module_pin, &info) != 0 && info.dli_fname != NULL)
+        held.pin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* NULL: linked statically */
+}
+
+void module_unpin(void)
+{
+    void *pin = held.pin;
+
+    held.pin = NULL;
+    if (pin != NULL)
+        dlclose(pin);
+}
 
 /* The directory of the shared object that this code is in. */
 static int own_directory(char *path, size_t bytes)
@@ -74,6 +125,7 @@ void *module_symbol(const char *name, const char *symbol, char *why, size_t why_
         snprintf(why, why_bytes, "cannot be loaded: %s", said != NULL ? said : path);
         return NULL;
     }
+    keep(handle);
     address = dlsym(handle, symbol);
     if (address == NULL)
         snprintf(why, why_bytes, "%s has no symbol %s: of another version of this library?", path, symbol);

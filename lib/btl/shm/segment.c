@@ -130,8 +130,29 @@ static int enough_memory(size_t bytes, char *why, size_t why_bytes)
 
 static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) & ~(to - 1); }
 
-/* A memfd of that size with its memory allocated; -errno. */
-static int make_fd(size_t bytes, unsigned flags)
+/*
+ * The kernel gives back what one call has allocated so far when a signal interrupts it: where signals come fast, a large file
+ * would never be finished by one call. So each interruption halves what the next call asks for.
+ */
+static int allocate(int fd, size_t bytes, size_t page)
+{
+    size_t done = 0, step = bytes;
+
+    while (done < bytes) {
+        if (step > bytes - done)
+            step = bytes - done;
+        if (fallocate(fd, 0, (off_t)done, (off_t)step) == 0)
+            done += step;
+        else if (errno != EINTR)
+            return -errno;
+        else if (step > page)
+            step = round_up(step / 2, page);
+    }
+    return 0;
+}
+
+/* A memfd of that size, which is in pages of that size, with its memory allocated; -errno. */
+static int make_fd(size_t bytes, size_t page, unsigned flags)
 {
     struct rlimit most;
     int fd, rc;
@@ -141,11 +162,8 @@ static int make_fd(size_t bytes, unsigned flags)
     fd = memfd_create("rmalloc", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     if (fd < 0)
         return -errno;
-    do
-        rc = fallocate(fd, 0, 0, (off_t)bytes);
-    while (rc != 0 && errno == EINTR);
+    rc = allocate(fd, bytes, page);
     if (rc != 0) {
-        rc = -errno;
         close(fd);
         return rc;
     }
@@ -200,7 +218,7 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
     if (huge && !peer_writes && bytes >= HUGE_PAGE) {
-        file = make_fd(round_up(bytes, HUGE_PAGE), MFD_HUGETLB | MFD_HUGE_2MB);
+        file = make_fd(round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
             bytes = round_up(bytes, HUGE_PAGE);
         else
@@ -211,7 +229,7 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         bytes = round_up(bytes, page);
         if (bytes >= LOOK_FROM && (rc = enough_memory(bytes, why, why_bytes)) != 0)
             return rc;
-        file = make_fd(bytes, 0);
+        file = make_fd(bytes, page, 0);
     }
     if (file < 0) {
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),

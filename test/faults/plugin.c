@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * plugin.c: what test/faults/plugins loads: a plugin that uses the library, and is the only one to do so.
+ *
+ * plugin_works() joins a job of one process, sends messages through pipes to itself, in every way that leaves something
+ * behind in the library, and leaves the job. plugin_abandons() does not leave it. Both return NULL, or what was wrong.
+ */
+#include <pthread.h>
+#include <rpipe.h>
+#include <stdio.h>
+#include <string.h>
+
+__attribute__((visibility("default"))) const char *plugin_works(void);
+__attribute__((visibility("default"))) const char *plugin_abandons(void);
+
+static char wrong[600];
+
+static const char *tell(const char *call, rch_t ch)
+{
+    snprintf(wrong, sizeof(wrong), "%s: %s; %s", call, rpipe_error(NULL), ch != NULL ? rpipe_error(ch) : "");
+    return wrong;
+}
+
+static const char *one_message(rch_t w, rch_t r, size_t size)
+{
+    raddr_t d = rmalloc(w, size);
+
+    if (d == ADDR_NULL)
+        return tell("rmalloc", w);
+    memset(rmem(w, d), 7, size);
+    if (rwrite(w, d) != 0)
+        return tell("rwrite", w);
+    if (rread(r, &d, &size) != 0 || rfree(r, d) != 0)
+        return tell("rread", r);
+    return NULL;
+}
+
+static const char *pipes(rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    const char *said;
+    rch_t w, r;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = 0;
+    cfg.allocator.alloc_size = 10000;
+    cfg.allocator.max_alloc_size = 100000;
+    cfg.ctx = ctx;
+    cfg.allocator.rdma_active = op == RDMA_PUT;
+    if (rpipe(&w, &cfg) != 0)
+        return tell("rpipe", NULL);
+    cfg.allocator.rdma_active = !cfg.allocator.rdma_active;
+    if (rpipe(&r, &cfg) != 0)
+        return tell("rpipe", NULL);
+    if (rpipe_fd(r) < 0)
+        return tell("rpipe_fd", r);
+    said = one_message(w, r, 20);
+    if (said == NULL)
+        said = one_message(w, r, 5000);
+    if (said == NULL)
+        said = one_message(w, r, 50000);
+    if (said == NULL && ctx % 2 == 0 && (rclose(w) != 0 || rclose(r) != 0)) /* else rexit does */
+        said = tell("rclose", w);
+    return said;
+}
+
+static void *in_a_thread(void *result)
+{
+    *(const char **)result = pipes(RDMA_GET, 3);
+    return NULL;
+}
+
+static const char *joins(void)
+{
+    int rc = rinit(NULL, NULL);
+
+    return rc == 0 ? NULL : tell("rinit", NULL);
+}
+
+const char *plugin_works(void)
+{
+    const char *said = joins();
+    pthread_t t;
+
+    for (uint32_t ctx = 0; said == NULL && ctx < 3; ctx++)
+        said = pipes(ctx % 2 == 0 ? RDMA_PUT : RDMA_GET, ctx);
+    if (said == NULL && pthread_create(&t, NULL, in_a_thread, &said) == 0)
+        pthread_join(t, NULL);
+    if (said == NULL && rexit() != 0)
+        said = tell("rexit", NULL);
+    if (said == NULL && (rinit(NULL, NULL) != -EALREADY || strstr(rpipe_error(NULL), "once") == NULL))
+        said = tell("rinit after rexit is not refused", NULL);
+    return said;
+}
+
+const char *plugin_abandons(void)
+{
+    const char *said = joins();
+
+    return said != NULL ? said : pipes(RDMA_PUT, 1);
+}
