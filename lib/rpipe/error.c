@@ -61,6 +61,32 @@ const char *rpipe_error(rch_t ch)
     return ch->sentence != NULL ? ch->sentence : "no error";
 }
 
+#ifdef HAVE_STRERRORNAME_NP
+static const char *name_of(int number)
+{
+    const char *name = strerrorname_np(number);
+
+    return name != NULL ? name : "errno";
+}
+
+static const char *description_of(int number)
+{
+    const char *text = strerrordesc_np(number);
+
+    return text != NULL ? text : "unknown";
+}
+#else /* musl, whose strerror changes nothing and is in nobody's language */
+static const char *name_of(int number)
+{
+    static _Thread_local char name[24];
+
+    snprintf(name, sizeof(name), "errno %d", number);
+    return name;
+}
+
+static const char *description_of(int number) { return strerror(number); }
+#endif
+
 const char *rmalloc_strerror(int code)
 {
     static const struct {
@@ -93,10 +119,7 @@ const char *rmalloc_strerror(int code)
         if (own[i].code == code)
             return own[i].text;
     if (code < 0 && code > -4096) {
-        const char *name = strerrorname_np(-code);
-
-        snprintf(text, sizeof(text), "%s: %s", name != NULL ? name : "errno",
-                 strerrordesc_np(-code) != NULL ? strerrordesc_np(-code) : "unknown");
+        snprintf(text, sizeof(text), "%s: %s", name_of(-code), description_of(-code));
         return text;
     }
     snprintf(text, sizeof(text), "%d is not a result of this library", code);

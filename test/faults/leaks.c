@@ -13,7 +13,9 @@
 #include "job.h"
 
 #include <dirent.h>
+#ifdef HAVE_MALLINFO2
 #include <malloc.h>
+#endif
 #include <sys/resource.h>
 
 #ifdef __SANITIZE_ADDRESS__
@@ -58,9 +60,15 @@ static int count_maps(void)
     return n;
 }
 
+#ifdef HAVE_MALLINFO2
+static size_t heap_now(void) { return mallinfo2().uordblks; }
+#else /* musl does not say */
+static size_t heap_now(void) { return 0; }
+#endif
+
 static struct usage usage_now(void)
 {
-    struct usage u = {count_fds(), count_maps(), 0, mallinfo2().uordblks};
+    struct usage u = {count_fds(), count_maps(), 0, heap_now()};
     FILE *f = fopen("/proc/self/statm", "re");
     long pages = 0;
 

@@ -20,6 +20,10 @@
 #define SANITIZED false
 #endif
 
+#ifndef __GLIBC__
+typedef int __rlimit_resource_t; /* NOLINT(bugprone-reserved-identifier): what glibc calls it */
+#endif
+
 #define GIB ((uint64_t)1 << 30)
 
 struct limit {
