@@ -121,7 +121,7 @@ void line_down(struct side *s, uint32_t id, struct btl_line *line)
 struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
 {
     struct answer a = ask(s, (struct ask){.what = ASK_ALLOC, .id = id, .a = bytes, .b = access});
-    struct far far = {.id = id, .bytes = bytes};
+    struct far far = {.id = id, .bytes = bytes, .address = a.value};
     char why[256] = "";
     int rc = s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why, sizeof(why));
 

@@ -64,7 +64,7 @@ enum what {
     ASK_LINE,  /* opens number id: role a, depth b: address */
     ASK_CONNECT,
     ASK_CLOSE,
-    ASK_ALLOC, /* piece number id: a bytes, access b; c: adopted: key */
+    ASK_ALLOC, /* piece number id: a bytes, access b; c: adopted: key; value: its address */
     ASK_FREE,
     ASK_FILL,   /* piece id: offset a, b bytes, key c */
     ASK_CHECK,  /* the same: rc */
@@ -111,6 +111,7 @@ struct side {
 struct far {
     uint32_t id;
     size_t bytes;
+    uint64_t address; /* there */
     struct btl_remote remote;
 };
 

@@ -104,6 +104,7 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     if (q->c == 0)
         memset(p->piece.base, 0, q->a);
     answer->key = p->piece.key;
+    answer->value = (uintptr_t)p->piece.base;
     return 0;
 }
 

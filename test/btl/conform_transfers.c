@@ -118,6 +118,92 @@ static void gets(struct side *s)
     field_close(s, &f);
 }
 
+/*
+ * Short transfers at every place around the end of a page there, each at the end of a page of its own. Here some cross a page too, and
+ * some do not. (soft-iWARP takes the bytes of a short answer to a READ from the wrong places.)
+ */
+enum { PAGE = 4096, SHORT = 64, PAGES = SHORT + 3 };
+
+static struct btl_transfer around(const struct field *f, size_t bytes, size_t before)
+{
+    size_t there = (before + 1) * PAGE - f->heap.address % PAGE - before;
+    size_t here = (before + 1) * PAGE - (uintptr_t)f->near_heap.base % PAGE - (before + bytes) % (SHORT + 1);
+
+    return (struct btl_transfer){&f->heap.remote, there, &f->near_heap, here, bytes};
+}
+
+static void gets_around_pages(struct side *s)
+{
+    struct field f = field_open(s, 1, PAGES * PAGE, BTL_PEER_READS, 0);
+    uint8_t *near = f.near_heap.base, *expected = malloc(PAGES * PAGE);
+
+    HOLDS(expected != NULL, "no memory");
+    for (size_t bytes = 1; bytes <= SHORT; bytes++) {
+        uint64_t key = draw(s, UINT64_MAX);
+        struct btl_done done = {0};
+        size_t changed = 0;
+
+        ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key});
+        fill(expected, PAGES * PAGE, key);
+        memset(near, 0x5a, PAGES * PAGE);
+        for (size_t before = 0; before <= bytes; before++) {
+            struct btl_transfer t = around(&f, bytes, before);
+
+            get_must(s, f.line, &t, &done);
+        }
+        done_must(s, f.line, &done);
+        for (size_t before = 0; before <= bytes; before++) {
+            struct btl_transfer t = around(&f, bytes, before);
+
+            HOLDS(memcmp(near + t.offset, expected + t.remote_offset, bytes) == 0,
+                  "a get of %zu bytes, %zu of them before the end of a page, brought others", bytes, before);
+            memset(near + t.offset, 0x5a, bytes);
+        }
+        for (size_t i = 0; i < PAGES * PAGE; i++)
+            changed += near[i] != 0x5a;
+        HOLDS(changed == 0, "gets of %zu bytes have changed %zu bytes around them", bytes, changed);
+    }
+    free(expected);
+    field_close(s, &f);
+}
+
+static void writes_around_pages(struct side *s)
+{
+    struct field f = field_open(s, 1, PAGES * PAGE, BTL_PEER_WRITES, 0);
+    uint8_t *near = f.near_heap.base, *there = malloc(PAGES * PAGE);
+
+    HOLDS(there != NULL, "no memory");
+    for (size_t bytes = 1; bytes <= SHORT; bytes++) {
+        uint64_t key = draw(s, UINT64_MAX);
+        size_t end = 0;
+
+        fill(there, PAGES * PAGE, key); /* what it shall be there in the end */
+        ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key});
+        for (size_t before = 0; before <= bytes; before++) { /* holes, where what is written belongs */
+            struct btl_transfer t = around(&f, bytes, before);
+
+            memset(near + t.offset, 0x5a, bytes);
+            write_must(s, f.line, &t, NULL);
+        }
+        flush_must(s, f.line);
+        HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key}).rc != 0,
+              "writes of %zu bytes are nowhere", bytes);
+        for (size_t before = 0; before <= bytes; before++) {
+            struct btl_transfer t = around(&f, bytes, before);
+
+            HOLDS(t.remote_offset >= end && t.remote_offset + bytes <= PAGES * PAGE, "the test is wrong");
+            end = t.remote_offset + bytes;
+            memcpy(near + t.offset, there + t.remote_offset, bytes);
+            write_must(s, f.line, &t, NULL);
+        }
+        flush_must(s, f.line);
+        HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key}).rc == 0,
+              "writes of %zu bytes around the ends of pages are not there, or have changed what lies around", bytes);
+    }
+    free(there);
+    field_close(s, &f);
+}
+
 /* What is fetched was there after the call: not older. */
 static void gets_are_fresh(struct side *s)
 {
@@ -425,6 +511,8 @@ void count_together(struct side *s)
 const struct test transfer_tests[] = {
     {"payload before flag, all sizes", writes},
     {"gets of all sizes", gets},
+    {"short writes around the ends of pages", writes_around_pages},
+    {"short gets around the ends of pages", gets_around_pages},
     {"what is fetched is not old", gets_are_fresh},
     {"many gets at once", many_gets},
     {"many writes at once", many_writes},

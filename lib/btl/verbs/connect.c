@@ -6,12 +6,11 @@
  * with the request travel the token of the line that it wants and its own. The accepting end finds the line by the token, which
  * only who has got its address over the control network can know, and accepts; a token that nobody has is refused with a reason.
  *
- *   dialing:    IDLE -> RESOLVING -> ROUTING -> CONNECTING -> CONNECTED, with a pause and a new attempt where one comes to nothing
+ *   dialing:    IDLE -> RESOLVING -> ROUTING -> CONNECTING (-> GREETING, on iWARP) -> CONNECTED,
+ *               with a pause and a new attempt where one comes to nothing
  *   accepting:  IDLE -> GREETING -> CONNECTED, and back to IDLE where the dialing end begins anew
  *
- * The dialing end's first message is a SEND, the greeting, and the accepting end transfers nothing before it: on iWARP an
- * answer that overtakes the end of the connecting breaks the connection, and elsewhere nothing else says that the dialing
- * end is ready. All receive queues share one completion queue, which the service thread watches.
+ * What is said between CONNECTING and CONNECTED is in greet.c.
  *
  * An attempt that fails for a reason that may pass is made again, with a new identifier and a new queue pair, until the deadline.
  * Everything here runs under btl.lock, also the calls of librdmacm. A connection that was up and ends fails the line.
@@ -29,7 +28,6 @@
 #include <unistd.h>
 
 #define BACKLOG 1024
-#define GREETINGS 4096
 #define RESOLVE_MS 2000
 #define PAUSE_FIRST (5 * NS_PER_MS)
 #define PAUSE_MOST (500 * NS_PER_MS)
@@ -42,7 +40,7 @@ struct wire_hello {
     uint64_t wanted;  /* token of the accepting line */
     uint64_t own;     /* and of the dialing one */
 };
-#define HELLO_MAGIC 0x76626832u /* "vbh2" */
+#define HELLO_MAGIC 0x76626833u /* "vbh3" */
 static_assert(sizeof(struct wire_hello) == 24, "on the wire");
 
 enum refusal { ACCEPTED, NO_SUCH_LINE, NOT_YOURS, BUSY, NO_RESOURCES };
@@ -59,6 +57,7 @@ void verbs_connect_drop(struct btl_line *line)
     line->id = NULL;
     line->qp = NULL;
     line->posted = line->completed = 0;
+    line->unsignaled = 0;
 }
 
 static void timer(void *arg);
@@ -73,7 +72,7 @@ static void set_timer(struct btl *btl)
     while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
         if (line->role != BTL_DIALS || line->stage == IDLE || line->stage == CONNECTED)
             continue;
-        if (line->stage == PAUSING && line->retry_at < next)
+        if ((line->stage == PAUSING || line->stage == GREETING) && line->retry_at < next)
             next = line->retry_at;
         if (line->deadline < next)
             next = line->deadline;
@@ -131,7 +130,10 @@ static int make_queue_pair(struct btl_line *line)
                 .max_inline_data = btl->limits.inline_most},
         .qp_type = IBV_QPT_RC,
     };
+    struct ibv_wc wc;
 
+    while (ibv_poll_cq(line->cq, 1, &wc) > 0)
+        ; /* what the last attempt has left there */
     if (line->id->verbs != btl->context)
         return -EXDEV; /* the way to the other end leads through another device */
     if (rdma_create_qp(line->id, btl->pd, &init) != 0)
@@ -160,6 +162,17 @@ void verbs_connect_dial(struct btl_line *line)
     }
 }
 
+/* What the dialing end has said after the handshake, or could not. */
+static void said(struct btl_line *line, const char *what, int rc)
+{
+    char why[128];
+
+    if (rc == 0)
+        return;
+    snprintf(why, sizeof(why), "ibv_post_send of %s: %s", what, strerror(-rc));
+    try_again(line, why);
+}
+
 static void timer(void *arg)
 {
     struct btl *btl = arg;
@@ -176,6 +189,8 @@ static void timer(void *arg)
             give_up(line, -ETIMEDOUT, *line->obstacle != '\0' ? line->obstacle : "no answer");
         else if (line->stage == PAUSING && line->retry_at <= now)
             verbs_connect_dial(line);
+        else if (line->stage == GREETING && line->retry_at <= now)
+            said(line, "a nudge", verbs_greet_nudge(line));
     }
     set_timer(btl);
     pthread_mutex_unlock(&btl->lock);
@@ -197,6 +212,8 @@ static void connect_now(struct btl_line *line)
     char why[128];
     int rc = make_queue_pair(line);
 
+    if (rc == 0 && line->btl->limits.iwarp)
+        rc = verbs_greet_expect(line);
     if (rc == -EXDEV) {
         give_up(line, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
     } else if (rc == -ENOMEM || rc == -EAGAIN) {
@@ -210,29 +227,6 @@ static void connect_now(struct btl_line *line)
     } else {
         line->stage = CONNECTING;
     }
-}
-
-/* The contents of a greeting: none that anybody looks at, but there are devices that receive nothing nowhere. */
-static struct ibv_sge whatever(const struct btl *btl)
-{
-    return (struct ibv_sge){.addr = (uintptr_t)btl->scratch, .length = 8, .lkey = btl->scratch_mr->lkey};
-}
-
-/* The first message. */
-static void greet(struct btl_line *line)
-{
-    struct ibv_sge sge = whatever(line->btl);
-    struct ibv_send_wr *bad,
-        wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
-    int rc = ibv_post_send(line->qp, &wr, &bad);
-
-    if (rc != 0) {
-        try_again_after(line, "ibv_post_send of the greeting", rc < 0 ? -rc : rc);
-        return;
-    }
-    line->posted = 1;
-    line->stage = CONNECTED;
-    verbs_line_up(line);
 }
 
 /* Copied out of an event, which is acknowledged before it is handled. */
@@ -288,15 +282,12 @@ static int accept_request(struct btl_line *line, const struct event *e, const ch
         .initiator_depth = lesser(line->btl->limits.reads_out, e->reads_out),
         .rnr_retry_count = 7,
     };
-    struct ibv_sge anywhere = whatever(line->btl);
-    struct ibv_recv_wr greeting = {.wr_id = line->token, .sg_list = &anywhere, .num_sge = 1}, *bad;
     int rc = make_queue_pair(line);
 
     *call = "rdma_create_qp";
     if (rc == 0) {
         *call = "ibv_post_recv";
-        rc = ibv_post_recv(line->qp, &greeting, &bad);
-        rc = rc > 0 ? -rc : rc;
+        rc = verbs_greet_expect(line);
     }
     if (rc == 0) {
         *call = "rdma_accept";
@@ -342,31 +333,6 @@ static void requested(struct btl *btl, const struct event *e)
     refuse(e->id, NO_RESOURCES);
 }
 
-/* The greetings that have come. */
-static void greeted(void *arg)
-{
-    struct btl *btl = arg;
-    struct ibv_cq *cq;
-    struct ibv_wc wc;
-    void *context;
-
-    pthread_mutex_lock(&btl->lock);
-    if (ibv_get_cq_event(btl->greeted, &cq, &context) == 0) {
-        ibv_ack_cq_events(cq, 1);
-        (void)ibv_req_notify_cq(cq, 0);
-    }
-    while (ibv_poll_cq(btl->greetings, 1, &wc) > 0) {
-        struct btl_line *line = hash_get(&btl->lines, wc.wr_id);
-
-        if (line == NULL || line->stage != GREETING || wc.status != IBV_WC_SUCCESS || wc.qp_num != line->qp->qp_num)
-            continue; /* of a line that is no more, or an attempt that came to nothing */
-        line->stage = CONNECTED;
-        verbs_line_up(line);
-    }
-    (void)btl->host.watch(btl->greeted->fd, 0, greeted, btl);
-    pthread_mutex_unlock(&btl->lock);
-}
-
 /* ---- events ---- */
 
 /* The connection is no more. What is under way is flushed, so that no memory is reached for. */
@@ -408,8 +374,10 @@ static void handle(struct btl *btl, const struct event *e)
         connect_now(line);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        if (line->role == BTL_DIALS && line->stage == CONNECTING)
-            greet(line);
+        if (line->role == BTL_DIALS && line->stage == CONNECTING) {
+            said(line, "the greeting", verbs_greet(line));
+            set_timer(btl);
+        }
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (line->role == BTL_DIALS)
@@ -469,7 +437,7 @@ static void ready(void *arg)
 
 /* ---- opening and closing ---- */
 
-static int no_waiting(int fd)
+int verbs_no_waiting(int fd)
 {
     int flags = fcntl(fd, F_GETFL);
 
@@ -512,26 +480,21 @@ static int listen_somewhere(struct btl *btl, char *why, size_t why_bytes)
 
 int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes)
 {
-    int rc = no_waiting(btl->channel->fd);
+    int rc = verbs_no_waiting(btl->channel->fd);
 
-    if (rc == 0) {
-        btl->greeted = ibv_create_comp_channel(btl->context);
-        rc = btl->greeted != NULL ? no_waiting(btl->greeted->fd) : -errno;
-    }
-    if (rc == 0) {
-        btl->greetings = ibv_create_cq(btl->context, GREETINGS, NULL, btl->greeted, 0);
-        rc = btl->greetings == NULL ? -errno : -ibv_req_notify_cq(btl->greetings, 0);
-    }
     if (rc != 0) {
-        snprintf(why, why_bytes, "a completion queue of %d entries on %s: %s", GREETINGS, btl->device, strerror(-rc));
+        snprintf(why, why_bytes, "fcntl of the event channel: %s", strerror(-rc));
         return rc;
     }
+    rc = verbs_greet_open(btl, why, why_bytes);
+    if (rc != 0)
+        return rc;
     rc = listen_somewhere(btl, why, why_bytes);
     if (rc != 0)
         return rc;
     rc = btl->host.watch(btl->channel->fd, 0, ready, btl);
     if (rc == 0)
-        rc = btl->host.watch(btl->greeted->fd, 0, greeted, btl);
+        rc = verbs_greet_watch(btl);
     if (rc != 0)
         snprintf(why, why_bytes, "the service thread cannot watch the events of %s: %s", btl->device, strerror(-rc));
     return rc;
@@ -542,7 +505,7 @@ void verbs_connect_stop(struct btl *btl)
     if (btl->forked)
         return;
     btl->host.unwatch(ready, btl);
-    btl->host.unwatch(greeted, btl);
+    verbs_greet_stop(btl);
     btl->host.unwatch(timer, btl);
 }
 
@@ -552,10 +515,7 @@ void verbs_connect_close(struct btl *btl)
         return;
     if (btl->listener != NULL)
         (void)rdma_destroy_id(btl->listener);
-    if (btl->greetings != NULL)
-        (void)ibv_destroy_cq(btl->greetings);
-    if (btl->greeted != NULL)
-        (void)ibv_destroy_comp_channel(btl->greeted);
+    verbs_greet_close(btl);
 }
 
 /*

@@ -25,6 +25,8 @@
 
 #define CM_DEVICE "/dev/infiniband/rdma_cm"
 
+#define SIW_VENDOR 0x626d74u /* struct ibv_device_attr.vendor_id of soft-iWARP */
+
 enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* RATOMIC_ADD, RATOMIC_CAS of rmalloc.h */
 
 const char *verbs_address_text(const union verbs_sockaddr *a, char *text, size_t bytes)
@@ -302,6 +304,7 @@ static int probe(struct btl *btl, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "ibv_query_device of %s: %s", btl->device, strerror(rc));
         return -rc;
     }
+    l->siw = l->iwarp && attr.vendor_id == SIW_VENDOR;
     l->send_depth = least(least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
     l->reads_out = (uint8_t)least((uint32_t)attr.max_qp_init_rd_atom, READS_MOST);
     l->reads_in = (uint8_t)least((uint32_t)attr.max_qp_rd_atom, READS_MOST);

@@ -32,7 +32,7 @@ struct wire_address {
     uint8_t ip[16];
     char device[16]; /* for sentences */
 };
-#define WIRE_MAGIC 0x76627332u /* "vbs2" */
+#define WIRE_MAGIC 0x76627333u /* "vbs3" */
 static_assert(sizeof(struct wire_address) == 48 && sizeof(struct wire_address) <= BTL_ADDRESS_MAX - 2, "on the wire");
 
 static void pack_address(const struct btl_line *line, struct btl_address *address)

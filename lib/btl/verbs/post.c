@@ -11,7 +11,8 @@
  * always becomes empty enough by itself; done[n & mask] belongs to a work request that is signaled and not complete.
  *
  * soft-iWARP completes a WRITE while a READ that was posted before it is still under way. So `completed` only grows, what a READ or an
- * atomic brings is known by its own completion alone, and its place in done[] is not used again before.
+ * atomic brings is known by its own completion alone, and its place in done[] is not used again before. And it answers a short READ
+ * that crosses a page with wrong bytes, so that none is asked for (first_part).
  */
 #include "btl/verbs/verbs.h"
 
@@ -22,6 +23,10 @@
 #define SLOT_BYTES 64u
 #define CHAIN 16u /* work requests per call, of a payload that is split */
 #define POLL 16
+
+/* Of soft-iWARP: up to so many bytes an answer to a READ is taken from its page, or pages, by a copy that gets the second one wrong. */
+#define SHORT_READ 32u
+#define PAGE 4096u /* where pages are larger, a READ is cut in vain now and then */
 
 enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* RATOMIC_ADD, RATOMIC_CAS of rmalloc.h */
 
@@ -245,9 +250,15 @@ static inline uint64_t pieces(const struct btl_line *line, const struct btl_tran
 
 static bool too_long(const struct btl_line *line, uint64_t n) { return n > line->depth - SIGNAL_EVERY; }
 
-/* All but the last of the pieces of a long transfer, some at a time; there is room. Returns how many bytes they were. */
+/* Where the last of n pieces begins. */
+static inline uint64_t last_piece(const struct btl_line *line, uint64_t n)
+{
+    return LIKELY(n <= 1) ? 0 : (n - 1) * line->btl->limits.message_most;
+}
+
+/* All but the last of the pieces of a long transfer, some at a time; there is room. */
 static NOINLINE int post_long(struct btl_line *line, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
-                              uint64_t n, uint64_t *bytes)
+                              uint64_t n)
 {
     uint32_t most = line->btl->limits.message_most, i;
     struct ibv_send_wr wr[CHAIN];
@@ -268,7 +279,6 @@ static NOINLINE int post_long(struct btl_line *line, const struct btl_transfer *
         if (rc != 0)
             return rc;
     }
-    *bytes = from;
     return 0;
 }
 
@@ -276,7 +286,7 @@ int verbs_write(struct btl_line *line, const struct btl_transfer *payload, const
 {
     struct ibv_send_wr wr[2], *last = NULL;
     struct ibv_sge sge[2];
-    uint64_t n = payload != NULL ? pieces(line, payload) : 0, from = 0;
+    uint64_t n = payload != NULL ? pieces(line, payload) : 0, from = last_piece(line, n);
     uint32_t count = 0;
     int rc;
 
@@ -287,7 +297,7 @@ int verbs_write(struct btl_line *line, const struct btl_transfer *payload, const
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = post_long(line, payload, IBV_WR_RDMA_WRITE, n, &from);
+        rc = post_long(line, payload, IBV_WR_RDMA_WRITE, n);
         if (rc != 0)
             return rc;
     }
@@ -319,31 +329,46 @@ static inline int place_is_free(struct btl_line *line, uint64_t n)
     return -EAGAIN;
 }
 
+/*
+ * How many bytes the first of two READs has to bring, where one for all of them would cross a page at the other end and come back wrong
+ * (soft-iWARP; which of the iWARP devices the other one is, nobody says); 0: one will do.
+ */
+static inline uint32_t first_part(const struct btl_line *line, const struct btl_transfer *t, uint64_t from)
+{
+    uint32_t in_page = (uint32_t)((t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from) % PAGE);
+
+    if (LIKELY(!line->btl->limits.iwarp || t->bytes - from > SHORT_READ || in_page + (t->bytes - from) <= PAGE))
+        return 0;
+    return PAGE - in_page;
+}
+
 int verbs_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
 {
-    struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ};
-    struct ibv_sge sge;
-    uint64_t n = pieces(line, t), from = 0;
+    struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]}, {.opcode = IBV_WR_RDMA_READ}};
+    struct ibv_sge sge[2];
+    uint64_t n = pieces(line, t), from = last_piece(line, n);
+    uint32_t part = first_part(line, t, from), last = part != 0 ? 2 : 1;
     int rc;
 
-    if (UNLIKELY(too_long(line, n)))
-        return -EMSGSIZE;
-    rc = ready(line, (uint32_t)n);
-    if (UNLIKELY(rc != 0))
-        return rc;
     if (UNLIKELY(n == 0))
-        return 0;
-    rc = place_is_free(line, n);
+        return ready(line, 0);
+    if (UNLIKELY(too_long(line, n - 1 + last)))
+        return -EMSGSIZE;
+    rc = ready(line, (uint32_t)n - 1 + last);
+    if (rc == 0)
+        rc = place_is_free(line, n - 1 + last);
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = post_long(line, t, IBV_WR_RDMA_READ, n, &from);
+        rc = post_long(line, t, IBV_WR_RDMA_READ, n);
         if (rc != 0)
             return rc;
     }
-    aim(&wr, &sge, t, from, (uint32_t)(t->bytes - from));
+    if (UNLIKELY(part != 0))
+        aim(&wr[0], &sge[0], t, from, part);
+    aim(&wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
     (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = post(line, &wr, &wr, 1, done);
+    rc = post(line, &wr[2 - last], &wr[1], last, done);
     if (UNLIKELY(rc != 0)) {
         (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
         return rc;

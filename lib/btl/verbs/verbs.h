@@ -3,7 +3,7 @@
  * verbs.h: what the files of the verbs backend share: the device of this process, and a line.
  *
  * device.c finds the device; memory.c registers memory with it; connect.c brings queue pairs of two processes together
- * (librdmacm, on the service thread); line.c makes and ends lines; post.c is the data path. The device, its protection domain and
+ * (librdmacm, on the service thread), greet.c says the first words; line.c makes and ends lines; post.c is the data path. The device, its protection domain and
  * its registrations are the process's; a completion queue and a queue pair belong to one line.
  *
  * Locks: `verbs.lock` guards everything about connecting: it is held around every call of librdmacm, so that no event is
@@ -45,6 +45,7 @@ struct verbs_limits {
     uint8_t reads_out, reads_in; /* READs and atomics under way */
     uint32_t atomics;            /* bit mask of 1 << ratomic_op_t */
     bool iwarp;
+    bool siw; /* soft-iWARP */
 };
 
 struct btl {
@@ -64,7 +65,7 @@ struct btl {
     struct rdma_cm_id *listener;
     union verbs_sockaddr here; /* where it listens */
     struct ibv_comp_channel *greeted;
-    struct ibv_cq *greetings; /* receive queue of every line: of the accepting ends, one entry each */
+    struct ibv_cq *greetings; /* of the receive queue of every line; one entry each */
 
     pthread_mutex_t lock;
     struct hash lines; /* token → line */
@@ -100,8 +101,10 @@ struct btl_line {
     uint64_t token, peer_token; /* peer's: 0 until its address is known */
     struct rdma_cm_id *id;
     union verbs_sockaddr there;
-    int64_t deadline, retry_at;
-    int64_t pause; /* before the next attempt */
+    int64_t deadline;
+    int64_t retry_at; /* PAUSING: the next attempt; GREETING, dialing: the next nudge */
+    int64_t pause;    /* before the next attempt */
+    int nudges;
     int peer;
     char obstacle[160]; /* why the last attempt came to nothing */
 
@@ -139,6 +142,17 @@ void verbs_connect_close(struct btl *btl);
 void verbs_connect_forked(struct btl *btl);
 void verbs_connect_dial(struct btl_line *line); /* lock held; `there` and the deadline are set */
 void verbs_connect_drop(struct btl_line *line); /* lock held; identifier and queue pair are no more */
+
+int verbs_no_waiting(int fd);
+
+/* greet.c: lock held, but for opening and closing */
+int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes);
+int verbs_greet_watch(struct btl *btl);
+void verbs_greet_stop(struct btl *btl);
+void verbs_greet_close(struct btl *btl);
+int verbs_greet_expect(struct btl_line *line); /* the other end's first message; before the connection is there */
+int verbs_greet(struct btl_line *line);        /* 0: the line is up, or will be when the answer comes */
+int verbs_greet_nudge(struct btl_line *line);  /* when retry_at has come */
 
 /* line.c */
 int verbs_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **out,
