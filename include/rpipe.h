@@ -41,6 +41,25 @@ void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size);
 int rpipe_flush(rch_t ch); /* every rwrite so far is visible to the reader */
 int rpipe_progress(void);  /* never needed for correctness */
 
+/*
+ * ---- the program's own memory ----
+ *
+ * A region can be sent from, and read into, on any pipe. buf NULL: memory of this pipe itself (its writer), on shm without any copy.
+ * *done becomes 0, and 1 when the memory may be touched again; negative: the reader has not got the message, and will not.
+ */
+typedef struct rregion *rregion_t;
+
+int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region);
+int rpipe_deregister(rregion_t region); /* -EBUSY: transfers are under way */
+void *rpipe_region_mem(rregion_t region);
+int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done); /* done may be NULL */
+int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done);
+int rpipe_done(rch_t ch, const int *done);    /* waits until *done is not 0; NULL: for all transfers of this end */
+int rpipe_done_nb(rch_t ch, const int *done); /* looks; R_PENDING: not yet */
+/* the next message, to offset, where there is room for so many bytes; -EMSGSIZE: it is larger, and still the next one */
+int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
+int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
+
 /* ---- cells of an ATOMIC pipe, counted from 0 ---- */
 
 /* old may be NULL: fire and forget, rflush completes. RATOMIC_CAS stores operand where the cell holds compare. */
@@ -111,7 +130,8 @@ typedef struct rpipe_transport {
     uint64_t refused;      /* times that its queues were full */
     uint64_t credit_reads; /* of the gets: for credits */
     char cells[16];        /* of an ATOMIC pipe: how they are operated on: "cpu", "device", "service" */
-    uint64_t reserved[5];
+    uint64_t direct;       /* payloads from, or into, the program's own memory without a copy (rregister) */
+    uint64_t reserved[4];
 } rpipe_transport_t;
 
 int rpipe_transport(rch_t ch, rpipe_transport_t *transport);
@@ -237,6 +257,30 @@ static inline void *rread_mem(rch_t ch, raddr_t *d, size_t *size) { return rpipe
 static inline int ratomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old)
 {
     return rpipe_atomic(ch, op, cell, operand, compare, old);
+}
+static inline int rregister(rch_t ch, void *buf, size_t bytes, rregion_t *region)
+{
+    return rpipe_register(ch, buf, bytes, region);
+}
+static inline int rderegister(rregion_t region) { return rpipe_deregister(region); }
+static inline void *rregion_mem(rregion_t region) { return rpipe_region_mem(region); }
+static inline int rwrite_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
+{
+    return rpipe_write_from(ch, region, offset, bytes, done);
+}
+static inline int rwrite_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
+{
+    return rpipe_write_from_nb(ch, region, offset, bytes, done);
+}
+static inline int rdone(rch_t ch, const int *done) { return rpipe_done(ch, done); }
+static inline int rdone_nb(rch_t ch, const int *done) { return rpipe_done_nb(ch, done); }
+static inline int rread_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
+{
+    return rpipe_read_into(ch, region, offset, room, size);
+}
+static inline int rread_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
+{
+    return rpipe_read_into_nb(ch, region, offset, room, size);
 }
 static inline int rflush(rch_t ch) { return rpipe_flush(ch); }
 static inline int rprogress(void) { return rpipe_progress(); }

@@ -70,6 +70,8 @@ struct writer {
     struct slot *reverse;     /* channel mode: our ring of freed blocks */
     uint64_t look_slots, look_units; /* watermark in slots, in units */
     uint64_t allocated;              /* descriptors that the user owns */
+    struct rregion *regions;         /* of this heap (region.h), by .next */
+    uint32_t parts_out;              /* messages out that are parts of those: not blocks of the heap */
 };
 
 struct reader {
@@ -148,6 +150,9 @@ struct rch {
     uint64_t bye_own;
 };
 static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
+
+/* ---- open.c ---- */
+int channel_close(struct rch *ch, bool force); /* force: also where transfers from the program's memory are not over */
 
 /* ---- ends.c: memory of ends ---- */
 struct rch *ends_take(void);           /* zero, NOTICE_CLOSED */

@@ -6,8 +6,8 @@
  * that frees is not kept out by one that waits for memory. `users` keeps the memory of such an end while any thread is
  * inside: a thread counts itself, then looks at CLOSED; rclose sets CLOSED, then looks at the count.
  */
-#include "rpipe/channel.h"
 #include "rpipe/inside.h"
+#include "rpipe/region.h"
 
 #include "bootstrap/control.h"
 
@@ -79,7 +79,7 @@ bool channel_peer_died(const struct rch *ch, uint32_t notice)
     return clock_now() - ch->died >= DEATH_GRACE_NS;
 }
 
-int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
+static int trouble(struct rch *ch, const char *call, uint32_t notice)
 {
     if ((notice & NOTICE_FAILED) != 0)
         return fail(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
@@ -92,6 +92,15 @@ int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
     if ((notice & NOTICE_JOINED) == 0 && life_died(control_life(ch->peer)))
         control_look(); /* NOTICE_DEAD will follow, after what the dead still said */
     return 0;
+}
+
+int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
+{
+    int rc = trouble(ch, call, notice);
+
+    if (rc != 0 && (notice & NOTICE_WRITER) != 0)
+        region_give_up(ch, rc); /* the program is not to wait for a reader that does not come */
+    return rc;
 }
 
 static int timed_out(struct rch *ch, const char *call, const struct awaited *awaited)

@@ -59,7 +59,19 @@ static inline void take_back(struct writer *w, struct rdesc *d)
     heap_free(w->heap, d);
 }
 
-static int fetch_prefix(struct rch *ch)
+/* `parts`: there may be parts of regions among the blocks; a constant, so that nobody else looks for them. */
+static FORCE_INLINE void take_back_one(struct rch *ch, struct rdesc *d, bool parts)
+{
+    if (parts && d->mem == NULL) {
+        ch->w.units_out -= d->units;
+        ch->w.heap_applied++;
+        region_part_back(ch, d);
+    } else {
+        take_back(&ch->w, d);
+    }
+}
+
+static FORCE_INLINE int fetch_prefix_of(struct rch *ch, bool parts)
 {
     struct writer *w = &ch->w;
     /* acquire: pairs with the release in the reader's rfree: its last look at a block comes before our next store there */
@@ -73,9 +85,16 @@ static int fetch_prefix(struct rch *ch)
         w->oldest = d->link;
         if (w->oldest == NULL)
             w->newest = NULL;
-        take_back(w, d);
+        take_back_one(ch, d, parts);
     }
     return 0;
+}
+
+static NOINLINE int fetch_prefix_parts(struct rch *ch) { return fetch_prefix_of(ch, true); }
+
+static int fetch_prefix(struct rch *ch)
+{
+    return UNLIKELY(ch->w.parts_out > 0) ? fetch_prefix_parts(ch) : fetch_prefix_of(ch, false);
 }
 
 static bool next_reverse(struct rch *ch, uint32_t *block)
@@ -96,7 +115,7 @@ static bool next_reverse(struct rch *ch, uint32_t *block)
  * Takes blocks back that are named by tags or slots. Each step takes one that is out: so it ends after as many, whatever the
  * reader does meanwhile. `all`: also those in a line that the reader is still writing.
  */
-static int fetch_named(struct rch *ch, bool all)
+static FORCE_INLINE int fetch_named_of(struct rch *ch, bool all, bool parts)
 {
     struct writer *w = &ch->w;
     uint32_t block;
@@ -108,10 +127,17 @@ static int fetch_named(struct rch *ch, bool all)
 
         if (d == NULL)
             return cannot_be(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
-        take_back(w, d);
+        take_back_one(ch, d, parts);
     }
     w->heap_limit = w->heap_applied + ch->cfg.sync_queue;
     return 0;
+}
+
+static NOINLINE int fetch_named_parts(struct rch *ch, bool all) { return fetch_named_of(ch, all, true); }
+
+static int fetch_named(struct rch *ch, bool all)
+{
+    return UNLIKELY(ch->w.parts_out > 0) ? fetch_named_parts(ch, all) : fetch_named_of(ch, all, false);
 }
 
 /*
@@ -141,11 +167,25 @@ static int fetch_slots(struct rch *ch)
     return 0;
 }
 
+/* GET: the reader has fetched so many payloads: nobody reaches for those of them that lie in the program's memory. */
+static int fetch_fetched(struct rch *ch)
+{
+    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed), known = ch->net->fetched;
+    uint64_t fetched = atomic_load_explicit(&ch->credit->line.fetched, memory_order_acquire);
+
+    if (fetched - known > sent - known)
+        return cannot_be(ch, "messages are fetched", fetched, known, sent);
+    ch->net->fetched = fetched;
+    return 0;
+}
+
 int credit_apply(struct rch *ch)
 {
     struct writer *w = &ch->w;
     int rc = fetch_slots(ch);
 
+    if (rc == 0 && ch->cfg.allocator.op == RDMA_GET)
+        rc = fetch_fetched(ch);
     if (rc == 0)
         rc = ch->cfg.sync == NET_SYNC_BLOCKS ? fetch_prefix(ch) : fetch_named(ch, true);
     schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);

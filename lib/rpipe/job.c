@@ -209,7 +209,7 @@ static void close_all(int64_t deadline)
         if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_CLOSED) != 0)
             continue;
         ch->timeout_ms = deadline_left_ms(deadline, -1); /* one deadline for all */
-        (void)rpipe_close(ch);
+        (void)channel_close(ch, true);
     }
 }
 

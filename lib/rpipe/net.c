@@ -106,6 +106,8 @@ void net_close_line(struct rch *ch)
     if (n->line != NULL)
         ch->ops->line_close(n->line);
     n->line = NULL;
+    region_forget(ch); /* nothing reaches for the program's memory any more */
+    known_forget(ch);
     free(n->fetch);
     n->fetch = NULL;
 }
@@ -236,10 +238,24 @@ static bool fetches_pending(const struct net *n)
     for (i = 0; i < n->fetch_count; i++) {
         const struct fetch *f = &n->fetch[(n->fetch_first + i) % n->fetch_most];
 
-        if (f->posted && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
+        if (atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
             return true;
     }
     return atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) > 0;
+}
+
+int net_flush(struct rch *ch)
+{
+    struct net *n = ch->net;
+    int rc;
+
+    if (!n->flushing)
+        n->flush_mark = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    rc = ch->ops->flush(n->line);
+    n->flushing = rc == -EAGAIN;
+    if (rc == 0)
+        n->flushed = n->flush_mark; /* who waits for words looks at it: this may be the service thread */
+    return rc;
 }
 
 int net_settled(struct rch *ch)
@@ -260,7 +276,7 @@ int net_settled(struct rch *ch)
     if (rc == 0 && fetches_pending(ch->net))
         return R_PENDING;
     if (rc == 0)
-        rc = ch->ops->flush(ch->net->line);
+        rc = config_side(&ch->cfg) == SIDE_WRITER ? net_flush(ch) : ch->ops->flush(ch->net->line);
     if (rc != 0 && rc != -EAGAIN && (notice & (NOTICE_BYE | NOTICE_FAILED)) != 0)
         return 0; /* nobody is there to whom it matters, or it has been told */
     return rc;

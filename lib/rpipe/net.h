@@ -14,6 +14,7 @@
 #define RPIPE_NET_H
 
 #include "rpipe/channel.h"
+#include "rpipe/region.h"
 
 #define FETCH_AHEAD_DEFAULT 8
 #define FETCH_AHEAD_MOST 256
@@ -22,7 +23,11 @@
 struct fetch {
     struct rdesc *d;
     struct btl_done done;
-    bool posted; /* or there is nothing to fetch */
+    bool posted;                /* or there is nothing to fetch */
+    bool asked;                 /* for the note about the writer's region */
+    uint64_t region, at;        /* number of that, or 0; where in it the payload is */
+    struct region_known *known; /* posted: what is fetched from; NULL: the heap */
+    struct landing into;        /* posted: where it lands, if not in the mirror */
 };
 
 struct net {
@@ -41,10 +46,24 @@ struct net {
     int64_t credit_at, credit_before; /* when the last one was posted, and the one before it */
     uint64_t credit_reads;            /* operations, for the statistics */
 
+    /* writer: transfers from regions that are not known to be over, oldest first (region_write.c) */
+    struct flight *flight;
+    uint64_t flight_first, flight_end; /* counted; place: modulo flight_room */
+    uint32_t flight_room;              /* a power of two; 0: never used */
+    bool given_up;                     /* their words are written */
+    uint64_t flushed;                  /* messages that a flush has proved to be placed, */
+    uint64_t flush_mark;               /* and those that one under way will */
+    bool flushing;
+    uint64_t fetched; /* GET: as far as the reader is known to have fetched payloads */
+    uint64_t direct;  /* payloads from, or into, the program's memory without a copy */
+
     /* reader, GET: messages between slot and rread, oldest first */
     struct fetch *fetch;
     uint32_t fetch_most, fetch_first, fetch_count;
-    uint64_t kicked; /* reader, event mode: the highest number that the writer has kicked with; service thread */
+    struct landing want; /* of the next message, as long as a call of rread_into lasts */
+    bool landed;         /* the last message taken lies where it was wanted */
+    struct known *known; /* regions of the writer */
+    uint64_t kicked;     /* reader, event mode: the highest number that the writer has kicked with; service thread */
 };
 
 /* ---- net.c ---- */
@@ -62,6 +81,7 @@ int net_reason(struct rch *ch, char *reason,
 bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);
 /* Everything that this end has asked for is done: 0, R_PENDING, or an error and its sentence. Before bye. */
 int net_settle(struct rch *ch);
+int net_flush(struct rch *ch);   /* as btl flush: 0, -EAGAIN, or an error */
 int net_settled(struct rch *ch); /* the same without words, for any thread that the line belongs to */
 
 /* ---- linger.c ---- */
@@ -73,7 +93,8 @@ void net_line_failed(void); /* some line has: any thread */
 void net_watch_end(void);   /* rexit */
 
 /* ---- net_write.c ---- */
-int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent);
+int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent,
+                const struct region_source *from);
 int net_credit_fetch(struct rch *ch, enum credit_need need);
 
 /* ---- net_read.c ---- */
@@ -81,6 +102,7 @@ int net_credit_fetch(struct rch *ch, enum credit_need need);
 bool net_message_there(struct rch *ch);
 /* Takes it: 0, R_PENDING, or an error. */
 int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size);
+bool net_next_size(struct rch *ch, size_t *size);    /* of the next message, if its slot is here */
 void net_name_block(struct rch *ch, uint32_t block); /* channel mode: heap_freed has been counted */
 
 #endif

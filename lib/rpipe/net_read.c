@@ -9,6 +9,7 @@
  * Invariants of the fetch queue: messages are in the order of their slots, and have been counted as read (r.nread, r.held); those
  * from the first one that is not posted on are not posted either.
  */
+#include "rpipe/calls.h"
 #include "rpipe/net.h"
 
 #include "rpipe/grow.h"
@@ -24,8 +25,41 @@ static const struct slot *next_slot(const struct rch *ch) { return &ch->ring->sl
 
 static struct fetch *fetch_at(struct net *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
 
-static int fetch_post(struct rch *ch, struct fetch *f)
+/* The payload is in a region of the writer's: 0, and t fetches from there; or not yet; or it cannot be. */
+static int find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
 {
+    struct region_known *k = known_find(ch, f->region);
+    int rc = 0;
+
+    if (k == NULL && !f->asked) { /* what it is, the block says */
+        if (f->d->size < REGION_NOTE_BYTES)
+            return read_nonsense(ch, "is too small for one from a region (bytes, least)", f->d->size,
+                                 REGION_NOTE_BYTES);
+        t->bytes = REGION_NOTE_BYTES;
+        rc = ch->ops->get(ch->net->line, t, &f->done);
+        f->asked = rc == 0;
+        return rc == 0 ? -EAGAIN : rc;
+    }
+    /* acquire: pairs with the release of whoever completes the get */
+    if (f->asked && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
+        return -EAGAIN;
+    if (f->asked && atomic_load_explicit(&f->done.error, memory_order_relaxed) != 0)
+        return -EIO;
+    if (k == NULL)
+        k = known_add(ch, f->region, f->d->mem, &rc);
+    if (k == NULL)
+        return rc != 0 ? rc : -EAGAIN;
+    if (f->at > k->remote.bytes || f->d->size > k->remote.bytes - f->at)
+        return read_nonsense(ch, "lies outside the region that it names (at, bytes)", f->at, f->d->size);
+    t->remote = &k->remote;
+    t->remote_offset = f->at;
+    f->known = k;
+    return 0;
+}
+
+static int fetch_post(struct rch *ch, struct fetch *f, bool first)
+{
+    const struct landing *want = &ch->net->want;
     struct btl_transfer t;
     int rc;
 
@@ -35,9 +69,43 @@ static int fetch_post(struct rch *ch, struct fetch *f)
     }
     if (!net_locate(ch, f->d->offset, f->d->size, &t)) /* take_heap has looked at the same table */
         return -EFAULT;
+    if (f->region != 0 && (rc = find_region(ch, f, &t)) != 0)
+        return rc;
+    if (first && want->region != NULL && f->d->size <= want->room) {
+        t.piece = want->piece;
+        t.offset = want->offset;
+    }
     rc = ch->ops->get(ch->net->line, &t, &f->done);
-    f->posted = rc == 0;
-    return rc;
+    if (rc != 0)
+        return rc;
+    f->posted = true;
+    if (f->known != NULL)
+        f->known->users++;
+    if (t.piece == want->piece && want->region != NULL) {
+        f->into = *want;
+        region_hold(want->region);
+    }
+    return 0;
+}
+
+static bool is_fetched(const struct fetch *f)
+{
+    /* acquire: pairs with the release of whoever completes the get: the payload is here */
+    return f->posted && atomic_load_explicit(&f->done.pending, memory_order_acquire) == 0 &&
+           atomic_load_explicit(&f->done.error, memory_order_relaxed) == 0;
+}
+
+/* So far nobody fetches from the writer's own memory any more. */
+static void tell_fetched(struct rch *ch)
+{
+    struct net *n = ch->net;
+    uint64_t fetched = ch->r.nread - n->fetch_count;
+    uint32_t i;
+
+    for (i = 0; i < n->fetch_count && is_fetched(fetch_at(n, i)); i++)
+        fetched++;
+    /* release: the writer touches the payload after that */
+    atomic_store_explicit(&ch->credit->line.fetched, fetched, memory_order_release);
 }
 
 /* Takes slots as far as there is room to fetch for them, and posts what is not posted. 0, or what is wrong with a slot. */
@@ -48,7 +116,9 @@ static int fetch_ahead(struct rch *ch, const char *call)
     uint32_t i;
     int rc = 0;
 
-    while (n->fetch_count < n->fetch_most && seal_open(next_slot(ch), ch->r.nread + 1, &copy)) {
+    /* what comes behind a message that is wanted elsewhere is fetched when it is known where it is wanted */
+    while (n->fetch_count < (n->want.region != NULL ? 1 : n->fetch_most) &&
+           seal_open(next_slot(ch), ch->r.nread + 1, &copy)) {
         struct fetch *f = fetch_at(n, n->fetch_count);
 
         rc = read_take(ch, call, &copy, &f->d);
@@ -56,26 +126,28 @@ static int fetch_ahead(struct rch *ch, const char *call)
             break;
         atomic_store_explicit(&f->done.pending, 0, memory_order_relaxed);
         atomic_store_explicit(&f->done.error, 0, memory_order_relaxed);
-        f->posted = false;
+        f->posted = f->asked = false;
+        f->known = NULL;
+        f->into.region = NULL;
+        f->region = f->d->units != 0 && copy.kind == SLOT_REGION ? copy.heap.region : 0;
+        f->at = copy.heap.at;
         n->fetch_count++;
     }
     for (i = 0; i < n->fetch_count; i++) {
         struct fetch *f = fetch_at(n, i);
 
-        if (!f->posted && fetch_post(ch, f) != 0)
+        if (!f->posted && fetch_post(ch, f, i == 0) != 0)
             break; /* queues are full, or the line has failed: net_drive says which */
     }
+    tell_fetched(ch);
     return n->fetch_count > 0 ? 0 : rc; /* what came before what is wrong is still to be read */
 }
 
 static bool first_is_fetched(struct rch *ch)
 {
     struct net *n = ch->net;
-    const struct fetch *f = &n->fetch[n->fetch_first];
 
-    /* acquire: pairs with the release of whoever completes the get: the payload is here */
-    return n->fetch_count > 0 && f->posted && atomic_load_explicit(&f->done.pending, memory_order_acquire) == 0 &&
-           atomic_load_explicit(&f->done.error, memory_order_relaxed) == 0;
+    return n->fetch_count > 0 && is_fetched(&n->fetch[n->fetch_first]);
 }
 
 /* ---- a message comes in ---- */
@@ -91,20 +163,61 @@ bool net_message_there(struct rch *ch)
     return fetch_ahead(ch, "rread") != 0 || first_is_fetched(ch);
 }
 
+/* It has landed in the program's memory. Whoever wants it elsewhere, after a call that did not wait for it, gets a copy. */
+static void leave_landing(struct net *n, struct fetch *f)
+{
+    const struct landing *into = &f->into;
+    char *place = (char *)into->piece->base + into->offset;
+
+    n->landed = n->want.region == into->region && n->want.offset == into->offset;
+    n->direct += n->landed;
+    if (!n->landed)
+        memcpy(f->d->mem, place, f->d->size);
+    region_let_go(into->region);
+    f->into.region = NULL;
+}
+
 static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
 {
     struct net *n = ch->net;
     int rc = fetch_ahead(ch, call);
+    struct fetch *f;
 
     if (rc != 0)
         return rc;
     if (!first_is_fetched(ch))
         return R_PENDING;
-    *d = n->fetch[n->fetch_first].d;
+    f = &n->fetch[n->fetch_first];
+    n->landed = false;
+    if (f->into.region != NULL)
+        leave_landing(n, f);
+    if (f->known != NULL)
+        f->known->users--;
+    f->known = NULL;
+    *d = f->d;
     n->fetch_first = (n->fetch_first + 1) % n->fetch_most;
     n->fetch_count--;
-    (void)fetch_ahead(ch, call); /* there is room again */
+    if (n->want.region == NULL)
+        (void)fetch_ahead(ch, call); /* there is room again */
     return 0;
+}
+
+bool net_next_size(struct rch *ch, size_t *size)
+{
+    struct slot copy;
+
+    (void)net_drive(ch, "rread_into");
+    if (is_get(ch)) {
+        (void)fetch_ahead(ch, "rread_into");
+        if (ch->net->fetch_count == 0)
+            return false;
+        *size = ch->net->fetch[ch->net->fetch_first].d->size;
+        return true;
+    }
+    if (!seal_open(next_slot(ch), ch->r.nread + 1, &copy))
+        return false;
+    *size = copy.kind == SLOT_INLINE ? copy.bytes : copy.heap.size;
+    return true;
 }
 
 int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)

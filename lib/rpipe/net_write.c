@@ -110,6 +110,8 @@ static int apply(struct rch *ch)
     if (atomic_load_explicit(&n->credit_done.error, memory_order_relaxed) != 0)
         return net_failed(ch, "rwrite");
     rc = credit_apply(ch);
+    if (rc == 0)
+        region_arrived(ch);
     pace(ch, seen(ch) - before);
     return rc;
 }
@@ -145,7 +147,7 @@ int net_credit_fetch(struct rch *ch, enum credit_need need)
 
 /* ---- a message goes out ---- */
 
-static void fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes)
+static void fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes, const struct region_source *from)
 {
     s->header = d->header;
     memset(s->zero, 0, sizeof(s->zero));
@@ -161,11 +163,18 @@ static void fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes)
     s->heap.size = bytes;
     s->kind = SLOT_HEAP;
     s->bytes = 0;
+    if (from != NULL && ch->cfg.allocator.op == RDMA_GET) {
+        s->kind = SLOT_REGION;
+        s->heap.region = from->region->number;
+        s->heap.at = from->offset;
+        region_note_write(ch, d, from); /* before the slot can be seen: the reader fetches it then */
+    }
     if (ch->w.table.entry != NULL)
         s->block = block_table_put(&ch->w.table, d);
 }
 
-int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent)
+int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent,
+                const struct region_source *from)
 {
     uint32_t at = (uint32_t)sent & ch->mask;
     uint64_t slot_offset = sizeof(struct ring_area) + at * sizeof(struct slot);
@@ -175,10 +184,14 @@ int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
     struct writer *w = &ch->w;
     int rc;
 
-    fill(ch, s, d, bytes);
+    fill(ch, s, d, bytes, from);
     seal_slot(s, sent + 1);
     if (carries && !net_locate(ch, d->offset, bytes, &payload))
         return fail(ch, -EFAULT, "%s: the message lies in no segment of the heap", call);
+    if (carries && from != NULL) {
+        payload.piece = from->piece;
+        payload.offset = from->offset;
+    }
     /* "begun": before the slot can be seen, for the event protocol */
     atomic_store_explicit(&w->sent, sent + 1, memory_order_seq_cst);
     rc = ch->ops->write(ch->net->line, carries ? &payload : NULL, &slot);
@@ -194,6 +207,8 @@ int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
         writer_count_block(w, d);
     w->allocated--;
     ch->bytes += bytes;
+    if (from != NULL)
+        region_departed(ch, from, sent + 1);
     if (look_is_here(ch->net))
         (void)apply(ch); /* what is wrong with it, the next call will say */
     return 0;

@@ -171,6 +171,7 @@ static int close_attempt(struct rch *ch, void *arguments)
                 channel_kick(ch);
         }
     }
+    region_orphan(ch);
     if (*(bool *)arguments)
         linger_begin(ch, final);
     else
@@ -189,7 +190,7 @@ static int settle_attempt(struct rch *ch, void *arguments)
     return rc;
 }
 
-int rpipe_close(rch_t ch)
+int channel_close(struct rch *ch, bool force)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
     int rc = channel_refuses(ch, "rclose", 0);
@@ -197,6 +198,9 @@ int rpipe_close(rch_t ch)
 
     if (rc != 0)
         return rc;
+    /* the library can keep its own memory until the reader has it, but not the program's */
+    if (region_in_flight(ch) && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
+        return -ETIMEDOUT;
     /*
      * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
      * Where the deadline is too short for the proof, the service thread waits for it.
@@ -205,3 +209,5 @@ int rpipe_close(rch_t ch)
         unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL) == -ETIMEDOUT;
     return channel_once(ch, close_attempt, &unfinished);
 }
+
+int rpipe_close(rch_t ch) { return channel_close(ch, false); }

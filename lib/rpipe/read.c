@@ -6,7 +6,7 @@
  * Heap messages wait in a list, in the order of their slots, until every older one is freed too: the credit line carries
  * a prefix, never a count.
  */
-#include "rpipe/channel.h"
+#include "rpipe/calls.h"
 #include "rpipe/grow.h"
 #include "rpipe/net.h"
 
@@ -19,7 +19,7 @@
 
 #define HALF_MOST_NS (100 * NS_PER_MS)
 
-static NOINLINE int nonsense(struct rch *ch, const char *what, uint64_t a, uint64_t b)
+NOINLINE int read_nonsense(struct rch *ch, const char *what, uint64_t a, uint64_t b)
 {
     char reason[192];
 
@@ -44,12 +44,12 @@ static FORCE_INLINE int take_heap(struct rch *ch, struct rdesc *d, const struct 
         d->mem = grow_find(ch, d->offset, d->size);
     if (UNLIKELY(d->mem == NULL)) {
         desc_put(&ch->pool, d);
-        return nonsense(ch, "lies outside the heap (offset, size)", d->offset, d->size);
+        return read_nonsense(ch, "lies outside the heap (offset, size)", d->offset, d->size);
     }
     if (UNLIKELY(r->heap_read - r->heap_freed >= r->most)) {
         desc_put(&ch->pool, d);
-        return nonsense(ch, "is one more than can be outstanding (outstanding, limit)", r->heap_read - r->heap_freed,
-                        r->most);
+        return read_nonsense(ch, "is one more than can be outstanding (outstanding, limit)",
+                             r->heap_read - r->heap_freed, r->most);
     }
     d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
     if (r->sync == NET_SYNC_BLOCKS) {
@@ -81,16 +81,17 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
         bytes = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
         if (UNLIKELY(bytes > DESC_INLINE_MAX)) {
             desc_put(&ch->pool, d);
-            return nonsense(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
+            return read_nonsense(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
         }
         memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
         d->mem = desc_payload(d);
         d->size = bytes;
         d->units = 0;
     } else {
-        if (UNLIKELY(kind != SLOT_HEAP)) {
+        if (UNLIKELY(kind != SLOT_HEAP) &&
+            !(kind == SLOT_REGION && ch->net != NULL && ch->cfg.allocator.op == RDMA_GET)) {
             desc_put(&ch->pool, d);
-            return nonsense(ch, "is of no known kind (kind, -)", kind, 0);
+            return read_nonsense(ch, "is of no known kind (kind, -)", kind, 0);
         }
         rc = take_heap(ch, d, s);
         if (UNLIKELY(rc != 0))
@@ -118,6 +119,20 @@ bool reader_message_there(struct rch *ch)
     return ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
 }
 
+bool read_next_size(struct rch *ch, size_t *size)
+{
+    const struct slot *s = &ch->ring->slot[ch->r.nread & ch->mask];
+
+    if (ch->net != NULL)
+        return net_next_size(ch, size);
+    if (!ring_slot_ready(s, ch->r.nread + 1))
+        return false;
+    *size = __atomic_load_n(&s->kind, __ATOMIC_RELAXED) == SLOT_INLINE
+                ? __atomic_load_n(&s->bytes, __ATOMIC_RELAXED)
+                : __atomic_load_n(&s->heap.size, __ATOMIC_RELAXED);
+    return true;
+}
+
 uint64_t reader_delivered(const struct rch *ch) { return ch->r.nread - (ch->net != NULL ? ch->net->fetch_count : 0); }
 
 /* ---- when there is no message ---- */
@@ -129,8 +144,8 @@ static int at_end_of_line(struct rch *ch, uint32_t notice)
         return 0;
     if (reader_delivered(ch) == ch->bye_final)
         return 1;
-    return nonsense(ch, "has been read, though the peer has written fewer (read, announced)", ch->r.nread,
-                    ch->bye_final);
+    return read_nonsense(ch, "has been read, though the peer has written fewer (read, announced)", ch->r.nread,
+                         ch->bye_final);
 }
 
 /* 0: still open; 1: closed, and everything has been read; or an error */
@@ -148,7 +163,7 @@ static int at_end(struct rch *ch, uint32_t notice)
         return 0;
     if (final == nread + 1)
         return 1;
-    return nonsense(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
+    return read_nonsense(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
 }
 
 static int no_more(struct rch *ch, const char *call, uint32_t notice)
@@ -185,18 +200,11 @@ static int no_more(struct rch *ch, const char *call, uint32_t notice)
     return R_PENDING;
 }
 
-struct read_arguments {
-    const char *call;
-    raddr_t d;
-    size_t size;
-    bool stalled; /* calls are counted, not attempts */
-};
-
 static int checked(struct rch *ch, struct rdesc *d)
 {
     int rc = check_read(ch, d);
 
-    return rc == 0 ? 0 : nonsense(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
+    return rc == 0 ? 0 : read_nonsense(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
 }
 
 /* This end is not joined. An end that was opened to a peer that is gone has no ring. */
@@ -233,7 +241,7 @@ static int take_next(struct rch *ch, const char *call, raddr_t *d, size_t *size)
     return take(ch, call, &ch->ring->slot[ch->r.nread & ch->mask], d, size);
 }
 
-static int read_attempt(struct rch *ch, void *arguments)
+int read_attempt(struct rch *ch, void *arguments)
 {
     struct read_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
@@ -245,14 +253,16 @@ static int read_attempt(struct rch *ch, void *arguments)
     joined = (notice & NOTICE_JOINED) != 0;
     there = joined && ch->net == NULL && reader_message_there(ch);
     if (joined && ch->net != NULL && (notice & NOTICE_FAILED) == 0)
-        rc = net_take(ch, a->call, &a->d, &a->size);
+        rc = a->unseen ? net_drive(ch, a->call) : net_take(ch, a->call, &a->d, &a->size);
+    if (rc == 0 && a->unseen)
+        rc = R_PENDING;
     if (!there && rc == R_PENDING && (notice & NOTICE_EVENT) != 0) {
         there = event_drain(ch, joined);
         notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* what else kicked, and has been drained */
         if (!joined && (notice & NOTICE_JOINED) != 0)
             return read_attempt(ch, arguments);
     }
-    if (there && (notice & NOTICE_FAILED) == 0)
+    if (there && (notice & NOTICE_FAILED) == 0 && !a->unseen)
         rc = take_next(ch, a->call, &a->d, &a->size);
     if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
         rc = checked(ch, a->d);
@@ -269,7 +279,7 @@ static int read_attempt(struct rch *ch, void *arguments)
 static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
     static const struct awaited awaited = {"message", 0};
-    struct read_arguments a = {call, NULL, 0, false};
+    struct read_arguments a = {call, NULL, 0, false, false};
     int rc = channel_refuses(ch, call, SIDE_READER);
 
     if (rc == 0 && d == NULL)
@@ -404,6 +414,13 @@ static FORCE_INLINE void read_free(struct rch *ch, struct rdesc *d)
         free_block(ch, d);
 }
 
+void read_release(struct rch *ch, struct rdesc *d)
+{
+    if (ch->checked)
+        check_freed(ch, d);
+    read_free(ch, d);
+}
+
 static int free_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
@@ -413,9 +430,7 @@ static int free_attempt(struct rch *ch, void *arguments)
     if (d->whose != ch->whose)
         return fail(ch, -EINVAL, "rfree: the descriptor %s",
                     d->owner != ch->id ? "belongs to another channel" : "was given back already");
-    if (ch->checked)
-        check_freed(ch, d);
-    read_free(ch, d);
+    read_release(ch, d);
     return 0;
 }
 

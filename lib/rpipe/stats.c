@@ -84,6 +84,7 @@ static int transport_attempt(struct rch *ch, void *arguments)
     t->flushes = counts.flushes;
     t->refused = counts.refused;
     t->credit_reads = ch->net->credit_reads;
+    t->direct = ch->net->direct;
     return 0;
 }
 

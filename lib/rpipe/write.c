@@ -8,7 +8,7 @@
  * Order of the stores of a message (doc/protocol.md): payload, by the user or by us; `sent`, for the event protocol; slot;
  * flag (release); looks at the wake word and at NOTICE_EVENT; and at the credit line when the watermark is reached.
  */
-#include "rpipe/channel.h"
+#include "rpipe/calls.h"
 #include "rpipe/grow.h"
 #include "rpipe/net.h"
 
@@ -52,14 +52,6 @@ static uint64_t largest_segment(const struct rch *ch)
 
     return heap != NULL ? heap_largest_segment(heap) : ch->cfg.allocator.alloc_size;
 }
-
-struct alloc_arguments {
-    const char *call;
-    size_t size;
-    struct rdesc *d;
-    bool stalled; /* calls are counted, not attempts */
-    struct awaited awaited;
-};
 
 /*
  * Only this end's own unsent memory stands in the way: the reader has nothing to give back. Where several threads share this
@@ -130,7 +122,7 @@ static int too_large(struct rch *ch, const struct alloc_arguments *a)
                 a->size, (unsigned long long)c->alloc_size);
 }
 
-static int alloc_attempt(struct rch *ch, void *arguments)
+int write_alloc_attempt(struct rch *ch, void *arguments)
 {
     struct alloc_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
@@ -174,7 +166,7 @@ static int alloc_attempt(struct rch *ch, void *arguments)
 }
 
 /* The deadline has passed: would it ever have been of use to wait? */
-static int explain_timeout(struct rch *ch, const struct alloc_arguments *a)
+int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
     struct heap *heap = writer_heap(ch, notice);
@@ -195,9 +187,10 @@ static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, ra
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc == 0)
-        rc = wait ? channel_wait(ch, call, &a.awaited, alloc_attempt, &a) : channel_once(ch, alloc_attempt, &a);
+        rc = wait ? channel_wait(ch, call, &a.awaited, write_alloc_attempt, &a)
+                  : channel_once(ch, write_alloc_attempt, &a);
     if (rc == -ETIMEDOUT)
-        rc = explain_timeout(ch, &a);
+        rc = write_explain_timeout(ch, &a);
     if (rc == 0)
         *d = a.d;
     return rc;
@@ -340,16 +333,7 @@ static NOINLINE int not_users(struct rch *ch, const char *call, const struct rde
                 d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
 }
 
-struct write_arguments {
-    const char *call;
-    struct rdesc *d;
-    size_t bytes;
-    bool wait, stalled;
-    struct awaited awaited;
-};
-#define WHOLE SIZE_MAX
-
-static int write_attempt(struct rch *ch, void *arguments)
+int write_attempt(struct rch *ch, void *arguments)
 {
     struct write_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
@@ -389,7 +373,7 @@ static int write_attempt(struct rch *ch, void *arguments)
     }
     if (ch->net == NULL)
         write_publish(ch, a->d, bytes, sent);
-    else if ((rc = net_publish(ch, a->call, a->d, bytes, sent)) != 0) {
+    else if ((rc = net_publish(ch, a->call, a->d, bytes, sent, a->from)) != 0) {
         a->awaited.what = "room in the queues of the network";
         return rc;
     }
@@ -404,7 +388,7 @@ static int write_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
-    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}};
+    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}, NULL};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
 
     if (rc != 0)

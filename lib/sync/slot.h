@@ -16,9 +16,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SYNC_LAYOUT_VERSION 2
+#define SYNC_LAYOUT_VERSION 3
 
-enum slot_kind { SLOT_INLINE = 1, SLOT_HEAP = 2, SLOT_FREED = 3 };
+enum slot_kind { SLOT_INLINE = 1, SLOT_HEAP = 2, SLOT_FREED = 3, SLOT_REGION = 4 };
 
 /*
  * A notification. `flag` is the sequence number of the message, counted from 1 and never repeated: the reader tests for
@@ -30,6 +30,9 @@ struct slot {
         struct {
             uint64_t offset; /* SLOT_HEAP: in bytes from the beginning of the heap */
             uint64_t size;
+            /* SLOT_REGION: the payload is in the program's memory at the writer, and the block holds a struct region_note */
+            uint64_t region; /* its number */
+            uint64_t at;     /* in bytes from the beginning of the region */
         } heap;
     };
     uint64_t header; /* the user's */
@@ -64,7 +67,8 @@ struct ring_area {
 struct credit_line {
     _Atomic uint64_t slots_read; /* slots copied out */
     _Atomic uint64_t heap_freed; /* heap messages freed, without a gap, in the order of their slots */
-    uint64_t reserved[6];
+    _Atomic uint64_t fetched;    /* GET over a network: messages whose payload has been fetched, without a gap */
+    uint64_t reserved[5];
 };
 static_assert(sizeof(struct credit_line) == CACHE_LINE, "one line");
 

@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The program's own memory: rregister(3), rwrite_from(3), rread_into(3). PUT and GET, in the settings of pair_main; over the
+ * simulated network too, which ends the process when memory changes, or is given back, before its time.
+ *
+ * Memory of a region is spoiled as soon as its word allows it: so a word that comes too early is a message that is not what was sent.
+ */
+#include "pair.h"
+#include <errno.h>
+
+enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
+
+static const rdma_op_t ops[] = {RDMA_PUT, RDMA_GET};
+
+static uint8_t buffer[2][ROOM] __attribute__((aligned(64)));
+
+static rregion_t region_of(rch_t ch, void *base, size_t bytes)
+{
+    rregion_t region = NULL;
+
+    assert_ok(ch, rregister(ch, base, bytes, &region));
+    assert_non_null(region);
+    return region;
+}
+
+static rpipe_transport_t transport(rch_t ch)
+{
+    rpipe_transport_t t;
+
+    assert_ok(ch, rpipe_transport(ch, &t));
+    return t;
+}
+
+/* a message that the next one does not follow before it may */
+static void await(rch_t ch, int *word)
+{
+    assert_ok(ch, rdone(ch, word));
+    assert_int_equal(*word, 1);
+}
+
+static void end_of(rregion_t region) { assert_ok(NULL, rderegister(region)); }
+
+static size_t size_of(uint64_t i)
+{
+    static const size_t size[] = {0, 1, 8, 40, 41, 63, 64, 65, 100, 1000, 4096, 5001};
+
+    return size[i % (sizeof(size) / sizeof(*size))];
+}
+
+/* every size, at every alignment, between messages of the other kind */
+static void every_size(rdma_op_t op)
+{
+    struct pair p;
+    rregion_t region;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.w, buffer[0], ROOM);
+    for (uint64_t i = 0; i < 120; i++) {
+        size_t size = size_of(i), offset = i * 7 % 100;
+        int word = 4711;
+
+        pair_fill(buffer[0] + offset, size, i);
+        assert_ok(p.w, rwrite_from(p.w, region, offset, size, &word));
+        if (i % 3 == 0)
+            pair_send(&p, size, i + 1000);
+        pair_read_free(&p, size, i);
+        await(p.w, &word);
+        memset(buffer[0], 0x5a, ROOM);
+        if (i % 3 == 0)
+            pair_read_free(&p, size, i + 1000);
+    }
+    end_of(region);
+    pair_close(&p);
+}
+
+/* as many as the pipe takes, from many regions, more than anybody keeps books of; words come in the order of messages */
+static void many(rdma_op_t op)
+{
+    enum { REGIONS = 100, BYTES = 200, TOTAL = 600, WINDOW = 24 };
+    static uint8_t memory[REGIONS][BYTES];
+    rregion_t region[REGIONS];
+    int word[REGIONS];
+    uint64_t sent = 0, got = 0;
+    struct pair p;
+
+    pair_open(&p, op, HEAP);
+    for (size_t i = 0; i < REGIONS; i++) {
+        region[i] = region_of(p.w, memory[i], BYTES);
+        word[i] = 1;
+    }
+    while (got < TOTAL) {
+        while (sent < TOTAL && sent - got < WINDOW) {
+            size_t i = sent % REGIONS, size = 80 + sent % 120;
+
+            if (word[i] == 0)
+                await(p.w, &word[i]);
+            pair_fill(memory[i], size, sent);
+            assert_ok(p.w, rwrite_from(p.w, region[i], 0, size, &word[i]));
+            sent++;
+        }
+        for (int n = 0; n < 7 && got < sent; n++, got++)
+            pair_read_free(&p, 80 + got % 120, got);
+    }
+    assert_ok(p.w, rdone(p.w, NULL));
+    for (size_t i = 0; i < REGIONS; i++) {
+        assert_int_equal(word[i], 1);
+        end_of(region[i]);
+    }
+    pair_close(&p);
+}
+
+/* over a network nothing but what is small is copied; on shm the memory is free at once */
+static void copies(rdma_op_t op)
+{
+    struct pair p;
+    rregion_t from, into;
+    uint64_t direct;
+    size_t got = 0;
+    int word = 0;
+
+    pair_open(&p, op, HEAP);
+    from = region_of(p.w, buffer[0], ROOM);
+    into = region_of(p.r, buffer[1], ROOM);
+    pair_fill(buffer[0], 5000, 1);
+    assert_ok(p.w, rwrite_from(p.w, from, 0, 5000, &word));
+    if (!pair_over_network())
+        assert_int_equal(word, 1);
+    assert_ok(p.r, rread_into(p.r, into, 100, ROOM - 100, &got));
+    assert_int_equal(got, 5000);
+    assert_true(pair_same(buffer[1] + 100, 5000, 1));
+    direct = transport(p.w).direct;
+    assert_int_equal(direct, pair_over_network() ? 1 : 0);
+    direct = transport(p.r).direct;
+    assert_int_equal(direct, pair_over_network() && op == RDMA_GET ? 1 : 0);
+    await(p.w, &word);
+    end_of(from);
+    end_of(into);
+    pair_close(&p);
+}
+
+/* what is in flight is not given back; without a word rdone(NULL) tells */
+static void busy(rdma_op_t op)
+{
+    struct pair p;
+    rregion_t region;
+    int word = 0, other = 0;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.w, buffer[0], ROOM);
+    assert_rc(-EINVAL, p.w, rdone_nb(p.w, &other)); /* nothing is under way */
+    pair_fill(buffer[0], 3000, 3);
+    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, &word));
+    assert_ok(p.w, rwrite_from(p.w, region, 1000, 2000, NULL));
+    if (pair_over_network() && op == RDMA_GET) { /* nobody has fetched it */
+        assert_int_equal(word, 0);
+        assert_rc(R_PENDING, p.w, rdone_nb(p.w, &word));
+        assert_rc(R_PENDING, p.w, rdone_nb(p.w, NULL));
+        assert_rc(-EBUSY, NULL, rderegister(region));
+        assert_non_null(strstr(rpipe_error(NULL), "under way"));
+        assert_ok(p.w, rpipe_set_timeout(p.w, 1));
+        assert_rc(-ETIMEDOUT, p.w, rdone(p.w, &word));
+        assert_rc(-ETIMEDOUT, p.w, rclose(p.w)); /* and the channel stays open */
+        assert_ok(p.w, rpipe_set_timeout(p.w, (int)PAIR_LATE_MS));
+    }
+    for (int i = 0; i < 2; i++) {
+        size_t size = i == 0 ? 1000 : 2000;
+        raddr_t d = ADDR_NULL;
+        size_t got = 0;
+
+        assert_ok(p.r, rread(p.r, &d, &got));
+        assert_int_equal(got, size);
+        assert_memory_equal(rmem(p.r, d), buffer[0] + 1000 * i, size);
+        assert_ok(p.r, rfree(p.r, d));
+    }
+    assert_ok(p.w, rdone(p.w, NULL));
+    assert_int_equal(word, 1);
+    end_of(region);
+    assert_rc(-EINVAL, NULL, rderegister(region));
+    pair_close(&p);
+}
+
+/* memory of the pipe: parts, each the reader's until rfree; on shm what the writer stores there the reader sees */
+static void own_memory(rdma_op_t op)
+{
+    enum { BYTES = 8 * 1024, PART = BYTES / 4 };
+    rregion_t region = NULL;
+    raddr_t d[4];
+    int word[4];
+    struct pair p;
+    uint8_t *memory;
+
+    pair_open(&p, op, HEAP);
+    assert_ok(p.w, rregister(p.w, NULL, BYTES, &region));
+    memory = rregion_mem(region);
+    assert_non_null(memory);
+    for (uint64_t lap = 0; lap < 30; lap++) {
+        for (size_t i = 0; i < 4; i++) {
+            pair_fill(memory + i * PART, PART, lap * 4 + i);
+            assert_ok(p.w, rwrite_from(p.w, region, i * PART, PART - i * 8, &word[i]));
+            assert_int_equal(word[i], 0);
+        }
+        assert_rc(-EBUSY, p.w, rwrite_from(p.w, region, PART - UNIT, 2 * UNIT, &word[0]));
+        assert_rc(-EBUSY, NULL, rderegister(region));
+        for (size_t i = 0; i < 4; i++)
+            d[i] = pair_receive(&p, PART - i * 8, lap * 4 + i);
+        assert_rc(R_PENDING, p.w, rdone_nb(p.w, &word[0]));
+        if (!pair_over_network()) {
+            memory[5] ^= 0xff; /* not allowed: how else should one see that it is the same memory? */
+            assert_int_equal(((uint8_t *)rmem(p.r, d[0]))[5], memory[5]);
+        }
+        for (size_t i = 0; i < 4; i++)
+            assert_ok(p.r, rfree(p.r, d[lap % 2 == 0 ? i : 3 - i]));
+        for (size_t i = 0; i < 4; i++)
+            await(p.w, &word[i]);
+        memset(memory, 0x5a, BYTES);
+        assert_ok(p.w, rwrite_from(p.w, region, 3, 20, &word[0])); /* small ones are copied, from anywhere */
+        assert_int_equal(word[0], 1);
+        d[0] = ADDR_NULL;
+        assert_ok(p.r, rread(p.r, &d[0], NULL));
+        assert_int_equal(rsize(p.r, d[0]), 20);
+        assert_ok(p.r, rfree(p.r, d[0]));
+    }
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 3, 1000, NULL)); /* not at a unit */
+    end_of(region);
+    pair_send(&p, HEAP / 2, 9); /* its memory is the heap's again */
+    pair_read_free(&p, HEAP / 2, 9);
+    pair_close(&p);
+}
+
+/* into a region: every size; what is too large stays; other calls in between */
+static void into(rdma_op_t op)
+{
+    struct pair p;
+    rregion_t region;
+    size_t got;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.r, buffer[1], ROOM);
+    got = 4711;
+    assert_rc(R_PENDING, p.r, rread_into_nb(p.r, region, 0, ROOM, &got));
+    assert_int_equal(got, 4711);
+    for (uint64_t i = 0; i < 120; i++) {
+        size_t size = size_of(i), offset = i * 13 % 300;
+
+        pair_send(&p, size, i);
+        if (i % 2 == 0)
+            pair_send(&p, 500, i + 1000); /* read ahead, or not */
+        if (size > 0) {
+            got = 4711;
+            assert_rc(-EMSGSIZE, p.r, rread_into(p.r, region, offset, size - 1, &got));
+            assert_int_equal(got, 4711);
+        }
+        memset(buffer[1], 0x5a, ROOM);
+        assert_ok(p.r, rread_into(p.r, region, offset, i % 4 == 0 ? size : size + 10, &got));
+        assert_int_equal(got, size);
+        assert_true(pair_same(buffer[1] + offset, size, i));
+        assert_int_equal(buffer[1][offset + size], 0x5a);
+        if (i % 2 == 0)
+            pair_read_free(&p, 500, i + 1000);
+    }
+    assert_ok(p.w, rclose(p.w));
+    assert_rc(R_EOF, p.r, rread_into(p.r, region, 0, ROOM, &got));
+    end_of(region);
+    assert_ok(p.r, rclose(p.r));
+}
+
+/* a call that did not wait leaves a fetch behind: whatever reads next gets the message, wherever it wants it */
+static void into_later(rdma_op_t op)
+{
+    struct pair p;
+    rregion_t region;
+    size_t got = 0;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.r, buffer[1], ROOM);
+    for (uint64_t i = 0; i < 60; i++) {
+        size_t size = 2000 + i;
+        int rc;
+
+        pair_send(&p, size, i);
+        if (i % 2 == 0)
+            assert_ok(p.w, rflush(p.w)); /* it is there: what is not waited for is begun */
+        rc = rread_into_nb(p.r, region, 0, ROOM / 2, &got);
+        assert_true(rc == 0 || rc == R_PENDING);
+        if (rc == 0)
+            assert_true(got == size && pair_same(buffer[1], size, i));
+        else if (i % 3 == 0)
+            pair_read_free(&p, size, i);
+        else {
+            size_t offset = i % 3 == 1 ? 0 : ROOM / 2;
+
+            assert_ok(p.r, rread_into(p.r, region, offset, ROOM / 2, &got));
+            assert_true(got == size && pair_same(buffer[1] + offset, size, i));
+        }
+    }
+    end_of(region);
+    pair_close(&p);
+}
+
+/* from memory of one process into that of another */
+static void from_into(rdma_op_t op)
+{
+    struct pair p;
+    rregion_t from, to;
+
+    pair_open(&p, op, HEAP);
+    from = region_of(p.w, buffer[0], ROOM);
+    to = region_of(p.r, buffer[1], ROOM);
+    for (uint64_t i = 0; i < 60; i++) {
+        size_t size = 1000 + i * 100, got = 0;
+        int word = 0;
+
+        pair_fill(buffer[0], size, i);
+        assert_ok(p.w, rwrite_from(p.w, from, 0, size, &word));
+        assert_ok(p.r, rread_into(p.r, to, i, ROOM - i, &got));
+        assert_int_equal(got, size);
+        assert_true(pair_same(buffer[1] + i, size, i));
+        await(p.w, &word);
+        memset(buffer[0], 0xa5, ROOM);
+        memset(buffer[1], 0x5a, ROOM);
+    }
+    end_of(from);
+    end_of(to);
+    pair_close(&p);
+}
+
+/* no room: the word is not touched, nothing is sent, and nothing is lost of the heap */
+static void deadline(rdma_op_t op)
+{
+    rmalloc_config_t cfg = pair_config(op, 8192);
+    rregion_t region;
+    int word = 4711, sent = 0, rc;
+    struct pair p;
+
+    cfg.slots = 64;
+    pair_open_with(&p, &cfg);
+    region = region_of(p.w, buffer[0], ROOM);
+    assert_rc(-EMSGSIZE, p.w, rwrite_from(p.w, region, 0, 8193, &word));
+    assert_int_equal(word, 4711);
+    pair_fill(buffer[0], 1024, 0);
+    assert_ok(p.w, rpipe_set_timeout(p.w, 20));
+    while ((rc = rwrite_from(p.w, region, 0, 1024, NULL)) == 0) /* all the same: they are in flight */
+        assert_true(++sent <= 8);
+    assert_int_equal(rc, -ETIMEDOUT);
+    assert_int_equal(sent, 8);
+    assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, 1024, &word));
+    assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, 1024, &word));
+    assert_int_equal(word, 4711);
+    assert_ok(p.w, rpipe_set_timeout(p.w, (int)PAIR_LATE_MS));
+    for (int i = 0; i < sent; i++)
+        pair_read_free(&p, 1024, 0);
+    pair_fill(buffer[1], 64, 1);
+    assert_ok(p.w, rdone(p.w, NULL));
+    pair_fill(buffer[0], 8192, 7);
+    assert_ok(p.w, rwrite_from(p.w, region, 0, 8192, &word));
+    pair_read_free(&p, 8192, 7);
+    await(p.w, &word);
+    end_of(region);
+    pair_close(&p);
+}
+
+/* the ring is full: the block goes back */
+static void ring_full(rdma_op_t op)
+{
+    rmalloc_config_t cfg = pair_config(op, HEAP);
+    rregion_t region;
+    int word = 4711, i;
+    struct pair p;
+
+    cfg.slots = 4;
+    pair_open_with(&p, &cfg);
+    region = region_of(p.w, buffer[0], ROOM);
+    for (i = 0; i < 4; i++)
+        pair_send(&p, 10, (uint64_t)i);
+    for (i = 0; i < 50; i++)
+        assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, ROOM / 2, &word));
+    assert_int_equal(word, 4711);
+    for (i = 0; i < 4; i++)
+        pair_read_free(&p, 10, (uint64_t)i);
+    pair_fill(buffer[0], ROOM, 2);
+    assert_ok(p.w, rwrite_from(p.w, region, 0, ROOM, &word));
+    pair_read_free(&p, ROOM, 2);
+    await(p.w, &word);
+    end_of(region);
+    pair_close(&p);
+}
+
+/* the reader goes: every word comes */
+static void reader_goes(rdma_op_t op)
+{
+    rregion_t region, own = NULL;
+    int word = 0, part = 0, rc;
+    struct pair p;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.w, buffer[0], ROOM);
+    assert_ok(p.w, rregister(p.w, NULL, 4096, &own));
+    pair_fill(buffer[0], 1000, 1);
+    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, &word));
+    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, &part));
+    assert_ok(p.r, rclose(p.r));
+    rc = rdone(p.w, &part);
+    assert_int_equal(rc, -EPIPE);
+    assert_int_equal(part, -EPIPE);
+    rc = rdone(p.w, &word); /* PUT: it may have been placed */
+    assert_true((rc == 0 && word == 1) || (rc == -EPIPE && word == -EPIPE));
+    assert_rc(-EPIPE, p.w, rwrite_from(p.w, region, 0, 1000, &word));
+    assert_ok(p.w, rclose(p.w));
+    end_of(region); /* the line is closed */
+    end_of(own);
+    assert_errno(EINVAL, (uintptr_t)rregion_mem(own));
+}
+
+/* the writer goes: what it has sent from its own memory is read; a word that does not come any more says so */
+static void writer_goes(rdma_op_t op)
+{
+    enum { BYTES = 4096 };
+    rregion_t region, own = NULL;
+    struct pair p;
+    int word = 0;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.w, buffer[0], ROOM);
+    assert_ok(p.w, rregister(p.w, NULL, BYTES, &own));
+    pair_fill(rregion_mem(own), BYTES, 5);
+    assert_ok(p.w, rwrite_from(p.w, own, 0, BYTES, &word));
+    assert_ok(p.w, rclose(p.w));
+    assert_int_equal(word, -ENOTCONN);
+    end_of(region); /* it outlives the pipe that it was registered with */
+    end_of(own);
+    pair_read_free(&p, BYTES, 5);
+    assert_ok(p.r, rclose(p.r));
+}
+
+/* one region, many pipes */
+static void shared(rdma_op_t op)
+{
+    struct pair p[3];
+    rregion_t region;
+    int word[3];
+
+    for (int i = 0; i < 3; i++)
+        pair_open(&p[i], i == 1 ? RDMA_PUT : op, HEAP);
+    region = region_of(p[0].w, buffer[0], ROOM);
+    pair_fill(buffer[0], 4000, 8);
+    for (int i = 0; i < 3; i++)
+        assert_ok(p[i].w, rwrite_from(p[i].w, region, 0, 4000, &word[i]));
+    for (int i = 0; i < 3; i++)
+        pair_read_free(&p[i], 4000, 8);
+    for (int i = 0; i < 3; i++)
+        await(p[i].w, &word[i]);
+    pair_close(&p[0]);
+    assert_ok(p[1].w, rwrite_from(p[1].w, region, 0, 4000, &word[1]));
+    pair_read_free(&p[1], 4000, 8);
+    await(p[1].w, &word[1]);
+    end_of(region);
+    pair_close(&p[1]);
+    pair_close(&p[2]);
+}
+
+static void refused(rdma_op_t op)
+{
+    rregion_t region = (rregion_t)(uintptr_t)0x51, own = NULL, none = region;
+    struct pair p, q;
+    int word = 4711;
+    size_t got = 4711;
+
+    assert_rc(-EINVAL, NULL, rregister(NULL, buffer[0], ROOM, &region));
+    assert_rc(-EINVAL, NULL, rderegister(NULL));
+    assert_errno(EINVAL, (uintptr_t)rregion_mem(NULL));
+    pair_open(&p, op, HEAP);
+    pair_open(&q, op, HEAP);
+    assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], 0, &region));
+    assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], SIZE_MAX, &region));
+    assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], ROOM, NULL));
+    assert_rc(-EBADF, p.r, rregister(p.r, NULL, 100, &region)); /* the pipe's memory is the writer's to give */
+    assert_rc(-EMSGSIZE, p.w, rregister(p.w, NULL, HEAP + 1, &region));
+    assert_true(region == none);
+    region = region_of(p.w, buffer[0], ROOM);
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, NULL, 0, 1, &word));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, ROOM, 1, &word));
+    assert_non_null(strstr(rpipe_error(p.w), "outside"));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, SIZE_MAX, 2, &word));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 2, SIZE_MAX, &word));
+    assert_rc(-EBADF, p.r, rwrite_from(p.r, region, 0, 1, &word));
+    assert_rc(-EBADF, p.w, rread_into(p.w, region, 0, 1, &got));
+    assert_rc(-EINVAL, p.r, rread_into(p.r, region, 1, ROOM, &got));
+    assert_rc(-EINVAL, p.r, rread_into(p.r, NULL, 0, 1, &got));
+    assert_rc(-EBADF, p.r, rdone(p.r, NULL));
+    assert_ok(p.w, rregister(p.w, NULL, 1000, &own));
+    assert_rc(-EINVAL, q.w, rwrite_from(q.w, own, 0, 100, &word)); /* memory of another pipe */
+    assert_rc(-EINVAL, p.r, rread_into(p.r, own, 0, 1, &got));
+    end_of(own);
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, own, 0, 1, &word));
+    end_of(region);
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 0, 1, &word));
+    assert_non_null(strstr(rpipe_error(p.w), "given back"));
+    assert_int_equal(word, 4711);
+    assert_int_equal(got, 4711);
+    pair_close(&p);
+    pair_close(&q);
+    assert_rc(-ENOTCONN, NULL, rregister(p.w, buffer[0], ROOM, &region));
+    assert_rc(-ENOTCONN, NULL, rdone(p.w, NULL));
+}
+
+#define BOTH(test)                                                                                                     \
+    static void test_##test(void **unused)                                                                             \
+    {                                                                                                                  \
+        (void)unused;                                                                                                  \
+        for (size_t op = 0; op < 2; op++)                                                                              \
+            test(ops[op]);                                                                                             \
+    }
+BOTH(every_size)
+BOTH(many)
+BOTH(copies)
+BOTH(busy)
+BOTH(own_memory)
+BOTH(into)
+BOTH(into_later)
+BOTH(from_into)
+BOTH(deadline)
+BOTH(ring_full)
+BOTH(reader_goes)
+BOTH(writer_goes)
+BOTH(shared)
+BOTH(refused)
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_every_size), cmocka_unit_test(test_many),        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_busy),       cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
+        cmocka_unit_test(test_into_later), cmocka_unit_test(test_from_into),   cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_ring_full),  cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_writer_goes),
+        cmocka_unit_test(test_shared),     cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests_name("region", tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }
