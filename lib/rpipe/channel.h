@@ -72,6 +72,7 @@ struct writer {
     uint64_t allocated;              /* descriptors that the user owns */
     struct rregion *regions;         /* of this heap (region.h), by .next */
     uint32_t parts_out;              /* messages out that are parts of those: not blocks of the heap */
+    bool lost;                       /* of messages from regions: some that the reader has not got, and will not */
 };
 
 struct reader {
@@ -132,7 +133,7 @@ struct rch {
     struct net *net;       /* net.h; NULL: the other side's memory is mapped */
 
     struct store_end end;
-    uint64_t bye_final;
+    uint64_t bye_final; /* the peer's bye: how many messages it has written, or read */
     int failure;          /* NOTICE_FAILED: the code */
     char *reason;         /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
     char *why;            /* this backend, and not another one; NULL: no memory for it */

@@ -170,6 +170,8 @@ static int close_attempt(struct rch *ch, void *arguments)
             if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
                 channel_kick(ch);
         }
+    } else if ((notice & NOTICE_CELLS) == 0) {
+        final = reader_delivered(ch); /* what it has not read, the writer need not keep (region_give_up) */
     }
     region_orphan(ch);
     if (*(bool *)arguments)

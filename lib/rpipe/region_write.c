@@ -56,11 +56,10 @@ void region_departed(struct rch *ch, const struct region_source *from, uint64_t 
     region_hold(from->region);
 }
 
-void region_arrived(struct rch *ch)
+/* Messages up to this one are with the reader. */
+static void flights_land(struct rch *ch, uint64_t upto)
 {
     struct net *n = ch->net;
-    bool get = ch->cfg.allocator.op == RDMA_GET;
-    uint64_t read = ch->w.limit - ch->mask - 1, upto = get ? n->fetched : n->flushed > read ? n->flushed : read;
 
     while (n->flight_first != n->flight_end) {
         struct flight *f = &n->flight[n->flight_first & (n->flight_room - 1)];
@@ -74,6 +73,25 @@ void region_arrived(struct rch *ch)
     }
 }
 
+void region_arrived(struct rch *ch)
+{
+    const struct net *n = ch->net;
+    uint64_t read = ch->w.limit - ch->mask - 1;
+
+    if (ch->cfg.allocator.op == RDMA_GET)
+        flights_land(ch, n->fetched);
+    else
+        flights_land(ch, n->flushed > read ? n->flushed : read);
+}
+
+/* What a reader that has closed in order had read, it has got: up to this message. */
+static uint64_t read_before_bye(const struct rch *ch)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set: bye_final */
+
+    return (notice & NOTICE_BYE) != 0 ? ch->bye_final : 0;
+}
+
 static void flights_give_up(struct rch *ch, int code)
 {
     struct net *n = ch->net;
@@ -81,9 +99,11 @@ static void flights_give_up(struct rch *ch, int code)
 
     if (!region_in_flight(ch))
         return;
-    for (i = n->flight_first; i != n->flight_end; i++)
+    flights_land(ch, read_before_bye(ch));
+    for (i = n->flight_first; i != n->flight_end; i++) {
         tell(n->flight[i & (n->flight_room - 1)].done, code);
-    n->given_up = true;
+        n->given_up = ch->w.lost = true;
+    }
 }
 
 void region_forget(struct rch *ch)
@@ -120,6 +140,7 @@ void region_note_write(struct rch *ch, struct rdesc *d, const struct region_sour
 struct part {               /* in the payload of its descriptor */
     struct rregion *region; /* NULL: the pipe has been given up */
     int *done;
+    uint64_t sequence; /* of the message, once it is sent */
 };
 static_assert(sizeof(struct part) <= DESC_INLINE_MAX, "in a descriptor");
 
@@ -149,13 +170,15 @@ void region_part_back(struct rch *ch, struct rdesc *d)
 
 static void parts_give_up(struct rch *ch, int code)
 {
+    uint64_t read = read_before_bye(ch);
     struct rregion *r;
     struct rdesc *d;
 
     for (r = ch->w.regions; r != NULL; r = r->next)
         while ((d = r->parts) != NULL) {
             r->parts = d->next;
-            tell(part_of(d)->done, code);
+            ch->w.lost = ch->w.lost || part_of(d)->sequence > read;
+            tell(part_of(d)->done, part_of(d)->sequence > read ? code : 1);
             part_of(d)->region = NULL;
             region_let_go(r);
         }
@@ -228,7 +251,7 @@ static int make_part(struct rch *ch, struct from_arguments *a)
     d->units = (uint32_t)((a->bytes + unit - 1) / unit);
     d->header = 0;
     d->whose = ch->whose;
-    *part_of(d) = (struct part){r, a->source.done};
+    *part_of(d) = (struct part){r, a->source.done, UINT64_MAX};
     /* before it can be read, and come back */
     d->next = r->parts;
     r->parts = d;
@@ -288,6 +311,8 @@ static int from_attempt(struct rch *ch, void *arguments)
     }
     if (rc != 0)
         return rc;
+    if (is_part(a))
+        part_of(a->write.d)->sequence = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1;
     rc = write_attempt(ch, &a->write);
     a->awaited = a->write.awaited;
     if (rc != 0)
@@ -369,14 +394,15 @@ static int look(struct rch *ch, const struct done_arguments *a)
 {
     int value;
 
-    if (a->done == NULL)
-        return (a->flights ? region_in_flight(ch) : anything_out(ch)) ? R_PENDING : 0;
-    value = __atomic_load_n(a->done, __ATOMIC_ACQUIRE);
+    if (a->done == NULL && (a->flights ? region_in_flight(ch) : anything_out(ch)))
+        return R_PENDING;
+    value = a->done != NULL ? __atomic_load_n(a->done, __ATOMIC_ACQUIRE) : ch->w.lost && !a->flights ? -EPIPE : 1;
     if (value > 0)
         return 0;
     if (value < 0)
-        return fail(ch, value, "%s: the reader, rank %d, has not taken this message, and will not: %s", a->call,
-                    ch->peer, rmalloc_strerror(value));
+        return fail(ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
+                    a->done != NULL ? "this message" : "every message from the program's memory",
+                    rmalloc_strerror(value));
     if (!anything_out(ch))
         return fail(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
     return R_PENDING;
@@ -405,13 +431,17 @@ static int drive(struct rch *ch, const char *call)
 static int done_attempt(struct rch *ch, void *arguments)
 {
     struct done_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     int rc = look(ch, a);
 
     if (rc != R_PENDING)
         return rc;
-    rc = channel_trouble(ch, a->call, atomic_load_explicit(&ch->notice, memory_order_acquire));
-    if (rc != 0)
-        return rc; /* every word has been written */
+    rc = channel_trouble(ch, a->call, notice);
+    if (rc != 0) { /* every word has been written */
+        int told = look(ch, a);
+
+        return told == 0 || told == -EINVAL ? told : channel_trouble(ch, a->call, notice); /* which says more */
+    }
     rc = drive(ch, a->call);
     return rc != 0 ? rc : look(ch, a);
 }

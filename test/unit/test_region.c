@@ -411,6 +411,35 @@ static void reader_goes(rdma_op_t op)
     assert_errno(EINVAL, (uintptr_t)rregion_mem(own));
 }
 
+/* what the reader has read before it closes, it has got: the word is 1 */
+static void reader_has_read(rdma_op_t op)
+{
+    enum { BYTES = 4096 };
+    rregion_t region, own = NULL;
+    int word[2] = {0}, part[2] = {0};
+    struct pair p;
+
+    pair_open(&p, op, HEAP);
+    region = region_of(p.w, buffer[0], ROOM);
+    assert_ok(p.w, rregister(p.w, NULL, 2 * BYTES, &own));
+    pair_fill(buffer[0], BYTES, 1);
+    pair_fill(rregion_mem(own), BYTES, 2);
+    for (int i = 0; i < 2; i++) {
+        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, &word[i]));
+        assert_ok(p.w, rwrite_from(p.w, own, (size_t)i * BYTES, BYTES, &part[i]));
+    }
+    pair_read_free(&p, BYTES, 1);
+    (void)pair_receive(&p, BYTES, 2);
+    assert_ok(p.r, rclose(p.r));
+    assert_ok(p.w, rdone(p.w, &word[0]));
+    assert_ok(p.w, rdone(p.w, &part[0]));
+    assert_rc(-EPIPE, p.w, rdone(p.w, &part[1]));
+    assert_rc(-EPIPE, p.w, rdone(p.w, NULL));
+    assert_ok(p.w, rclose(p.w));
+    end_of(region);
+    end_of(own);
+}
+
 /* the writer goes: what it has sent from its own memory is read; a word that does not come any more says so */
 static void writer_goes(rdma_op_t op)
 {
@@ -521,6 +550,7 @@ BOTH(from_into)
 BOTH(deadline)
 BOTH(ring_full)
 BOTH(reader_goes)
+BOTH(reader_has_read)
 BOTH(writer_goes)
 BOTH(shared)
 BOTH(refused)
@@ -528,11 +558,11 @@ BOTH(refused)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_size), cmocka_unit_test(test_many),        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_busy),       cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
-        cmocka_unit_test(test_into_later), cmocka_unit_test(test_from_into),   cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_ring_full),  cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_writer_goes),
-        cmocka_unit_test(test_shared),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_every_size),  cmocka_unit_test(test_many),        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_busy),        cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
+        cmocka_unit_test(test_into_later),  cmocka_unit_test(test_from_into),   cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_ring_full),   cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_reader_has_read),
+        cmocka_unit_test(test_writer_goes), cmocka_unit_test(test_shared),      cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests_name("region", tests, pair_setup, pair_teardown);
