@@ -133,7 +133,7 @@ struct rch {
     struct net *net;       /* net.h; NULL: the other side's memory is mapped */
 
     struct store_end end;
-    uint64_t bye_final; /* the peer's bye: how many messages it has written, or read */
+    uint64_t bye_final;   /* the peer's bye: how many messages it has written, or read */
     int failure;          /* NOTICE_FAILED: the code */
     char *reason;         /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
     char *why;            /* this backend, and not another one; NULL: no memory for it */

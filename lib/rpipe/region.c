@@ -172,8 +172,9 @@ static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
 }
 
 /* So that what cannot be registered is told here, where the program can still do something else. */
-static int register_now(struct rch *ch, struct rregion *r)
+static int register_attempt(struct rch *ch, void *arguments)
 {
+    struct rregion *r = arguments;
     const struct btl_piece *piece;
 
     if (ch->net == NULL || (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
@@ -200,7 +201,7 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
         return fail(ch, -ENOMEM, "rregister: no memory for the books of a region");
     r->base = buf;
     r->bytes = bytes;
-    rc = buf == NULL ? register_own(ch, bytes, r) : register_now(ch, r);
+    rc = buf == NULL ? register_own(ch, bytes, r) : channel_once(ch, register_attempt, r);
     if (rc != 0) {
         books_put(r);
         return rc;

@@ -74,6 +74,16 @@ static int into_attempt(struct rch *ch, void *arguments)
     return rc == 0 ? take(ch, a) : rc;
 }
 
+/* What the place needs of the network. */
+static int begin_attempt(struct rch *ch, void *arguments)
+{
+    struct into_arguments *a = arguments;
+
+    if (ch->net == NULL || ch->cfg.allocator.op != RDMA_GET)
+        return 0;
+    return region_piece(ch, a->read.call, a->place.region, &a->place.piece);
+}
+
 static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size, bool wait)
 {
     struct into_arguments a = {
@@ -82,8 +92,8 @@ static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset
 
     if (rc == 0)
         rc = region_refuses(ch, call, region, offset, room);
-    if (rc == 0 && ch->net != NULL && ch->cfg.allocator.op == RDMA_GET)
-        rc = region_piece(ch, call, region, &a.place.piece);
+    if (rc == 0)
+        rc = channel_once(ch, begin_attempt, &a);
     if (rc == 0)
         rc = wait ? channel_wait(ch, call, &a.awaited, into_attempt, &a) : channel_once(ch, into_attempt, &a);
     if (rc == 0 && size != NULL)

@@ -322,22 +322,23 @@ static int from_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-/* A word that is written by nobody else from here on: before the message can be read, so before anything can end. */
-static int begin(struct rch *ch, struct from_arguments *a)
+/* Which of the three ways; and what it needs of the network. */
+static int begin_attempt(struct rch *ch, void *arguments)
 {
+    struct from_arguments *a = arguments;
     struct rregion *r = a->source.region;
-    bool small = a->bytes <= ch->inline_max;
 
-    a->flies = false;
-    if (r->own != NULL && !small) {
+    if (a->bytes <= ch->inline_max)
+        return 0;
+    if (r->own != NULL) {
         a->alloc.call = NULL; /* no block is wanted */
-    } else if (ch->net != NULL && !small && r->own == NULL &&
-               (ch->cfg.allocator.op == RDMA_PUT || a->bytes >= REGION_NOTE_BYTES)) {
-        a->flies = true;
-        a->write.from = &a->source;
-        return region_piece(ch, a->call, r, &a->source.piece);
+        return 0;
     }
-    return 0;
+    if (ch->net == NULL || (ch->cfg.allocator.op == RDMA_GET && a->bytes < REGION_NOTE_BYTES))
+        return 0;
+    a->flies = true;
+    a->write.from = &a->source;
+    return region_piece(ch, a->call, r, &a->source.piece);
 }
 
 static int write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, int *done, bool wait)
@@ -353,7 +354,7 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
     if (rc == 0)
         rc = region_refuses(ch, call, region, offset, bytes);
     if (rc == 0)
-        rc = begin(ch, &a);
+        rc = channel_once(ch, begin_attempt, &a);
     if (rc != 0)
         return rc;
     tell(done, 0);
