@@ -24,6 +24,7 @@
 #define TAGS_MOST 512        /* of a longer queue, by one READ */
 #define NAP_FIRST_NS 1000
 #define NAP_MOST_NS (200 * 1000)
+#define PACE_MOST_NS NS_PER_MS /* large messages: half of what is outstanding takes longer than any nap */
 
 /* ---- credits come in ---- */
 
@@ -89,13 +90,13 @@ static void pace(struct rch *ch, uint64_t moved)
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed),
              out = sent - (ch->w.limit - ch->mask - 1) + (ch->w.heap_sent - ch->w.heap_applied);
     struct net *n = ch->net;
-    int64_t nap = 0;
+    int64_t nap = 0, most = moved == 0 ? NAP_MOST_NS : PACE_MOST_NS;
 
     if (moved == 0)
         nap = n->credit_nap == 0 ? NAP_FIRST_NS : n->credit_nap * 2;
     else if (n->credit_before != 0)
         nap = (int64_t)((uint64_t)(n->credit_at - n->credit_before) / moved * (out / 2));
-    n->credit_nap = nap < NAP_MOST_NS ? nap : NAP_MOST_NS;
+    n->credit_nap = nap < most ? nap : most;
     n->credit_not_before = n->credit_at + n->credit_nap;
     n->credit_before = n->credit_at;
 }

@@ -78,6 +78,7 @@ static void ofi_free(struct btl *btl, struct btl_piece *piece)
             p->peer = pool_peer(piece);
             p->piece = *piece;
             list_append(&btl->parting, &p->link);
+            atomic_fetch_add_explicit(&btl->partings, 1, memory_order_relaxed);
         } /* without: the piece stays with the pool until the end */
         wait = true;
     }
@@ -92,6 +93,8 @@ void progress_part(struct btl *btl)
 {
     struct link ready, *at, *after;
 
+    if (atomic_load_explicit(&btl->partings, memory_order_relaxed) == 0)
+        return; /* what comes this moment, the next look sees */
     list_init(&ready);
     ofi_lock(btl);
     list_for_each (at, after, &btl->parting) {
@@ -99,6 +102,7 @@ void progress_part(struct btl *btl)
             continue;
         list_remove(at);
         list_append(&ready, at);
+        atomic_fetch_sub_explicit(&btl->partings, 1, memory_order_relaxed);
     }
     ofi_unlock(btl);
     while (!list_empty(&ready)) {

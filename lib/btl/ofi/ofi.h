@@ -137,7 +137,8 @@ struct btl {
     struct ofi_chunk *chunks;
 
     uint32_t alarms;           /* in a row, after each of which the descriptor could be read at once */
-    bool armed;                /* the service thread sleeps until a wait_fd can be read */
+    _Atomic bool armed;        /* the service thread sleeps until a wait_fd can be read; changed under the lock */
+    _Atomic unsigned partings; /* length of `parting` */
     _Atomic int64_t driven_at; /* by a thread of the user */
 };
 

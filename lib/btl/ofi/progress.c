@@ -123,10 +123,12 @@ static void serve(void *arg)
     int64_t pause;
 
     if (clock_now() - atomic_load_explicit(&btl->driven_at, memory_order_relaxed) < OFI_QUIET_NS) {
-        ofi_lock(btl);
-        btl->armed = false;
+        if (atomic_load_explicit(&btl->armed, memory_order_relaxed)) {
+            ofi_lock(btl);
+            btl->armed = false;
+            ofi_unlock(btl);
+        } /* else without the lock: whoever polls would have to let this go first, a thousand times a second */
         (void)btl->host.watch(-1, OFI_QUIET_US, serve, btl);
-        ofi_unlock(btl);
         progress_part(btl);
         return;
     }
