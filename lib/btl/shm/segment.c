@@ -291,7 +291,7 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
     }
     base = map_aligned(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
-        rc = -errno;
+        rc = errno == EPERM || errno == EACCES ? -EPROTO : -errno; /* he has sealed it against what he offers */
         snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(errno),
                  errno == ENOMEM ? " (too many mappings? see /proc/sys/vm/max_map_count)" : "");
         return rc;
