@@ -2,6 +2,8 @@
 /* liar_memory.c: lies in shared memory, see liar.h: chosen ones, and random ones while the ends are in use. */
 #include "liar.h"
 
+#include "sync/seal.h"
+
 #include <pthread.h>
 
 /* ---- what a lying writer can do to a reader ---- */
@@ -287,6 +289,7 @@ struct scribble {
 static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
     struct rch *r = s->p.r;
+    struct slot *reverse = r->net != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
     uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
 
     if (s->queue == 0)
@@ -295,11 +298,14 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
     if (r->r.sync == NET_SYNC_TAGS) {
         atomic_store_explicit(&r->credit->tag[(i + (x >> 40)) % s->queue], x >> 39 & 1 ? likely : value,
                               memory_order_relaxed);
-    } else if (r->r.reverse != NULL) {
-        struct slot *slot = &r->r.reverse[(i + (x >> 40 & 7)) % s->queue];
+    } else if (reverse != NULL) {
+        struct slot *slot = &reverse[(i + (x >> 40 & 7)) % s->queue];
 
         __atomic_store_n(&slot->block, (uint32_t)(x >> 39 & 1 ? x >> 36 & 3 : value), __ATOMIC_RELAXED);
-        atomic_store_explicit(&slot->flag, x >> 38 & 1 ? 1 + (x >> 50 & 7) : value, memory_order_relaxed);
+        if (r->net != NULL && x >> 37 & 1)
+            seal_slot(slot, 1 + (x >> 50 & 7));
+        else
+            atomic_store_explicit(&slot->flag, x >> 38 & 1 ? 1 + (x >> 50 & 7) : value, memory_order_relaxed);
     }
 }
 
@@ -336,6 +342,8 @@ static void *scribbles(void *argument)
             break;
         default:
             *word = value;
+            if (s->p.r->net != NULL && x >> 26 & 1) /* nonsense in a seal that fits */
+                seal_slot(slot, 1 + (x >> 27 & 31));
         }
     }
     return NULL;

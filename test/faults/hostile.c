@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * hostile.c: the frame of hostile.h.
+ *
+ *     hostile [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
+ *
+ * Meant to be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/hostile is the short one. With
+ * RPIPE_BTL=ofi or verbs it goes over a network.
+ */
+#include "hostile.h"
+
+#include "rpipe/channel.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#define ROUND_MS 900
+
+static const uint32_t queues[] = {1, 3, 16, 100};
+static const uint64_t heaps[] = {4096, 65536, 300000};
+
+uint64_t draw_number(uint64_t *random)
+{
+    uint64_t x = draw(random);
+
+    switch (x & 7) {
+    case 0:
+    case 1:
+        return x >> 8 & 15;
+    case 2:
+        return (x >> 8) % 5000;
+    case 3:
+        return UINT64_MAX - (x >> 8 & 127);
+    case 4:
+        return (UINT64_C(1) << (x >> 8 & 63)) + (x >> 16 & 3) - 1;
+    case 5:
+        return x >> 8 & 0xffffffff;
+    case 6:
+        return (x >> 8 & 127) * 64;
+    default:
+        return draw(random);
+    }
+}
+
+struct plan plan_of(const struct round *round, uint64_t k)
+{
+    uint64_t random = round->seed ^ k * UINT64_C(0xd1342543de82ef95), x = draw(&random);
+    rdma_op_t op = (x & 7) == 7 ? RDMA_ATOMIC : (x & 1) != 0 ? RDMA_PUT : RDMA_GET;
+    struct plan p = {.victim_writes = (x >> 3 & 1) != 0};
+    uint64_t heap = heaps[(x >> 4) % 3];
+
+    if (op == RDMA_ATOMIC)
+        heap = 64 * sizeof(uint64_t);
+    p.cfg = channel_config(op, HOSTILE, p.victim_writes, heap);
+    if (op == RDMA_ATOMIC)
+        p.cfg.allocator.rdma_active = p.victim_writes;
+    p.cfg.ctx = (uint32_t)(k / 3); /* each is opened three times */
+    p.cfg.slots = (x >> 8 & 1) != 0 ? 8 : 64;
+    p.cfg.timeout_ms = 2;
+    if (op == RDMA_ATOMIC)
+        return p;
+    p.cfg.sync = (rmalloc_sync_t)((x >> 9) % 3);
+    if (p.cfg.sync != NET_SYNC_BLOCKS) {
+        p.cfg.sync_queue = queues[x >> 12 & 3];
+        p.cfg.allocator.algorithm = (rmalloc_algorithm_t)((x >> 16) % (RANDOM_FIT + 1));
+    }
+    if ((x >> 20 & 3) == 0)
+        p.cfg.allocator.max_alloc_size = 8 * heap;
+    p.cfg.thread_sync = (x >> 22 & 7) == 0;
+    return p;
+}
+
+rmalloc_config_t plan_mirror(const struct plan *plan)
+{
+    rmalloc_config_t cfg = plan->cfg;
+
+    cfg.allocator.peer = VICTIM;
+    cfg.allocator.rdma_active = !plan->cfg.allocator.rdma_active;
+    cfg.thread_sync = false;
+    return cfg;
+}
+
+/* ---- the hostile rank ---- */
+
+/* What keeps the victim busy, so that there is something to disturb. */
+static void behave(rch_t ch, uint64_t *random)
+{
+    uint64_t old;
+    raddr_t d;
+
+    if (ch->cells != NULL) {
+        (void)ratomic(ch, RATOMIC_ADD, draw(random) % 64, 1, 0, draw(random) % 2 == 0 ? &old : NULL);
+    } else if (config_side(&ch->cfg) == SIDE_WRITER) {
+        if (rmalloc_nb(ch, draw(random) % 300, &d) == 0 && rwrite_nb(ch, d) != 0)
+            (void)rfree(ch, d);
+    } else if (rread_nb(ch, &d, NULL) == 0) {
+        (void)rfree(ch, d);
+    }
+}
+
+/*
+ * With some channels it stores alone, with others it says things too; and how often it does as it should is another each time: the first
+ * nonsense that can be seen to be such ends the channel.
+ */
+static void attack(rch_t ch, bool speaks, unsigned good, uint64_t *random)
+{
+    uint64_t x = draw(random);
+
+    if ((x >> 40 & 63) < good)
+        behave(ch, random);
+    else if ((x & 15) < 10 || !speaks)
+        memory_attack(ch, random);
+    else if ((x & 15) < 15 || (x >> 8 & 31) != 0)
+        message_attack(ch, random);
+    else
+        message_flood(ch, random);
+    if ((x >> 16 & 7) == 0)
+        nap_us(20);
+}
+
+int hostile_main(struct board *board, const struct round *round)
+{
+    uint64_t random = round->seed, k = UINT64_MAX;
+
+    setenv("RPIPE_LOG", "error", 1);
+    unsetenv("RMALLOC_DEBUG");
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    if (freopen("/dev/null", "w", stderr) == NULL)
+        return 99;
+    rank_reached(board, HOSTILE, 1);
+    wire_impostor(&random);
+    while (atomic_load(&board->go) == GO_ON) {
+        struct plan p;
+        rmalloc_config_t cfg;
+        unsigned good;
+        bool speaks;
+        rch_t ch;
+
+        if (atomic_load(&board->rank[VICTIM].number) == k) {
+            nap_us(50);
+            continue;
+        }
+        k = atomic_load(&board->rank[VICTIM].number);
+        p = plan_of(round, k);
+        cfg = plan_mirror(&p);
+        if (rpipe(&ch, &cfg) != 0)
+            continue;
+        speaks = draw(&random) % 2 == 0;
+        good = 63 & (unsigned)draw(&random);
+        if (speaks && draw(&random) % 4 == 0)
+            message_attack(ch, &random);
+        (void)rpipe_set_timeout(ch, 50);
+        if (rpipe_wait(ch) == 0)
+            while (atomic_load(&board->rank[VICTIM].number) == k && atomic_load(&board->go) == GO_ON)
+                attack(ch, speaks, good, &random);
+        (void)rclose(ch);
+        if (speaks && draw(&random) % 4 == 0)
+            message_attack(ch, &random);
+    }
+    if (round->breach)
+        wire_breach(&random);
+    _exit(0);
+}
+
+/* ---- the rounds ---- */
+
+static int rank_main(int rank, struct board *board, const void *arguments)
+{
+    if (rank == VICTIM)
+        return victim_main(board, arguments);
+    return rank == HOSTILE ? hostile_main(board, arguments) : friend_main(board, arguments);
+}
+
+/* The end of what the victim has said on standard error. */
+static void show_log(int log)
+{
+    char text[6000];
+    off_t end = lseek(log, 0, SEEK_END);
+    ssize_t n = pread(log, text, sizeof(text), end > (off_t)sizeof(text) ? end - (off_t)sizeof(text) : 0);
+
+    printf("---- the victim's standard error, %lld bytes, ends so:\n%.*s\n----\n", (long long)end, n > 0 ? (int)n : 0,
+           text);
+}
+
+struct sums {
+    uint64_t channels, joined, refused, read, good;
+};
+
+static void run_round(const struct round *round, struct sums *sums)
+{
+    uint64_t random = round->seed;
+    struct job job;
+    int before = job_failures;
+
+    job_prepare(&job, RANKS);
+    job_start(&job, rank_main, round);
+    if (job_reached(&job, VICTIM, 1) && job_reached(&job, FRIEND, 1)) {
+        int64_t until = deadline_in_ms(ROUND_MS);
+
+        while (!deadline_passed(until) && kill(job.pid[VICTIM], 0) == 0)
+            nap_us(1000);
+        if (draw(&random) % 4 == 0)
+            job_kill(&job, HOSTILE, SIGKILL);
+        atomic_store(&job.board->go, GO_STOP);
+        (void)job_ended(&job, HOSTILE); /* in whatever way */
+        atomic_store(&job.board->go, GO_LEAVE);
+    }
+    EXPECT(job_ended(&job, VICTIM) && job_status_is(&job, VICTIM, 0), "the victim: status 0x%x", job.status[VICTIM]);
+    EXPECT(job_ended(&job, FRIEND) && job_status_is(&job, FRIEND, 0), "the friend: status 0x%x", job.status[FRIEND]);
+    EXPECT(atomic_load(&job.board->rank[VICTIM].done) > 0, "the good pipe has carried nothing");
+    if (job_failures > before)
+        show_log(round->log);
+    if (job_failures > before)
+        printf("in the round with seed %llu%s%s\n", (unsigned long long)round->seed, round->checked ? ", checked" : "",
+               round->breach ? ", with a breach" : "");
+    sums->channels += atomic_load(&job.board->rank[VICTIM].number);
+    sums->joined += atomic_load(BOARD_JOINED(job.board));
+    sums->refused += atomic_load(BOARD_REFUSED(job.board));
+    sums->read += atomic_load(BOARD_READ(job.board));
+    sums->good += atomic_load(&job.board->rank[VICTIM].done);
+    job_finish(&job);
+}
+
+int main(int argc, char **argv)
+{
+    int seconds = argc > 1 ? atoi(argv[1]) : 8, rounds = 0;
+    struct sums sums = {0};
+    uint64_t random;
+    int64_t until;
+
+    if (argc > 2)
+        setenv("FAULTS_SEED", argv[2], 1);
+    random = seed_of(argc, argv);
+    until = deadline_in_ms(seconds * 1000);
+    do {
+        struct round r = {.seed = draw(&random), .log = memfd_create("hostile", MFD_CLOEXEC)};
+
+        r.checked = draw(&random) % 4 == 0;
+        r.breach = draw(&random) % 2 == 0;
+        run_round(&r, &sums);
+        close(r.log);
+        rounds++;
+    } while (!deadline_passed(until) && job_failures == 0);
+    printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu times -EPROTO; "
+           "%llu messages beside them\n",
+           rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined, (unsigned long long)sums.read,
+           (unsigned long long)sums.refused, (unsigned long long)sums.good);
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}
