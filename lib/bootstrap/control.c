@@ -15,6 +15,7 @@
 #include "bootstrap/owned.h"
 #include "bootstrap/service.h"
 #include "util/clock.h"
+#include "util/limit.h"
 #include "util/log.h"
 #include "util/settings.h"
 
@@ -116,7 +117,8 @@ static int watch_all(char *why, size_t why_bytes)
     if (result == 0 && control.tcp_listener >= 0)
         result = service_watch(control.tcp_listener, &watch_tcp, true, false, false);
     if (result != 0)
-        snprintf(why, why_bytes, "the event queue of the service thread: %s", strerror(-result));
+        snprintf(why, why_bytes, "the event queue of the service thread: %s%s", strerror(-result),
+                 limit_of_watch(-result));
     return result;
 }
 
@@ -172,7 +174,7 @@ static int start_thread(char *why, size_t why_bytes)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error != 0) {
-        snprintf(why, why_bytes, "the service thread cannot be started: %s", strerror(error));
+        snprintf(why, why_bytes, "the service thread cannot be started: %s%s", strerror(error), limit_of(error));
         return error == EAGAIN ? -ENOMEM : -error; /* -EAGAIN would say: ask again */
     }
     pthread_setname_np(control.thread, "rmalloc");
@@ -257,8 +259,8 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
         result = job_publish(&control.card, sizeof(control.card), deadline, why, why_bytes);
     if (result == 0)
         result = watch_all(why, why_bytes);
-    if (result == 0)
-        result = collect_start(control.rank, control.size);
+    if (result == 0 && (result = collect_start(control.rank, control.size)) != 0)
+        snprintf(why, why_bytes, "no memory for messages of %d ranks", control.size);
     if (result != 0)
         goto failed;
     control.local_ranks = count_local();

@@ -3,6 +3,7 @@
 #include "bootstrap/endpoint.h"
 
 #include "bootstrap/owned.h"
+#include "util/limit.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -66,7 +67,7 @@ int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes)
 
 failed:
     result = -errno;
-    snprintf(why, why_bytes, "the Unix socket of the control network: %s", strerror(errno));
+    snprintf(why, why_bytes, "the Unix socket of the control network: %s%s", strerror(errno), limit_of(errno));
     if (fd >= 0)
         close(fd);
     return result;
@@ -179,7 +180,7 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
     length = sizeof(address);
     if (fd < 0 || getsockname(fd, &address.any, &length) != 0) {
         result = -errno;
-        snprintf(why, why_bytes, "the TCP socket of the control network: %s", strerror(errno));
+        snprintf(why, why_bytes, "the TCP socket of the control network: %s%s", strerror(errno), limit_of(errno));
         if (fd >= 0)
             close(fd);
         return result;

@@ -10,6 +10,7 @@
 
 #include "bootstrap/control.h"
 #include "bootstrap/owned.h"
+#include "util/limit.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -68,7 +69,8 @@ int life_create(char *why, size_t why_bytes)
 
 failed:
     result = -errno;
-    snprintf(why, why_bytes, "the page that shows whether this process lives (memfd, 4096 bytes): %s", strerror(errno));
+    snprintf(why, why_bytes, "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
+             strerror(errno), limit_of(errno));
     if (page != MAP_FAILED)
         munmap(page, LIFE_BYTES);
     if (fd >= 0)
@@ -121,7 +123,7 @@ int life_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
     }
     page = mmap(NULL, LIFE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
-        snprintf(why, why_bytes, "its life page cannot be mapped: %s", strerror(errno));
+        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(errno), limit_of(errno));
         return -errno;
     }
     *word = page;

@@ -138,6 +138,7 @@ struct rch {
     char *reason;         /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
     char *why;            /* this backend, and not another one; NULL: no memory for it */
     char *sentence;       /* the last failure, for rpipe_error */
+    bool wordless;        /* there was no memory for it */
     bool late;            /* opened after the peer's bye: touches nothing, says nothing */
     bool checked;         /* RMALLOC_DEBUG=1 */
     rmalloc_config_t cfg; /* settled: no defaults left */

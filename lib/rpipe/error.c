@@ -39,24 +39,26 @@ const char *channel_name(const struct rch *ch)
 
 int fail(struct rch *ch, int code, const char *format, ...)
 {
+    char *text;
     int head;
     va_list args;
 
     if (ch->sentence == NULL)
         ch->sentence = malloc(SENTENCE_BYTES);
-    if (ch->sentence == NULL)
-        return code;
-    head = snprintf(ch->sentence, SENTENCE_BYTES, "%s: ", channel_name(ch));
+    /* without memory for it, it is said where this thread can hear it */
+    ch->wordless = ch->sentence == NULL;
+    text = ch->wordless ? last : ch->sentence;
+    head = snprintf(text, SENTENCE_BYTES, "%s: ", channel_name(ch));
     va_start(args, format);
-    vsnprintf(ch->sentence + head, SENTENCE_BYTES - (size_t)head, format, args);
+    vsnprintf(text + head, SENTENCE_BYTES - (size_t)head, format, args);
     va_end(args);
-    log_debug("%s", ch->sentence);
+    log_debug("%s", text);
     return code;
 }
 
 const char *rpipe_error(rch_t ch)
 {
-    if (ch == NULL)
+    if (ch == NULL || ch->wordless)
         return last;
     return ch->sentence != NULL ? ch->sentence : "no error";
 }

@@ -9,6 +9,7 @@
 #include "rpipe/channel.h"
 
 #include "bootstrap/control.h"
+#include "util/limit.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,7 +70,7 @@ static int fd_attempt(struct rch *ch, void *arguments)
         return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
         rc = -errno;
-        return fail(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(errno), errno == EMFILE ? " (see ulimit -n)" : "");
+        return fail(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(-rc), limit_of(-rc));
     }
     store_lock(); /* the service thread kicks through these */
     ch->event_fd = pair[0];

@@ -200,6 +200,13 @@ int join_open(struct rch *ch)
     }
     /* a post only queues: our half is behind everything else that we have told the peer, and before our bye */
     rc = ch->late ? 0 : control_post(ch->peer, MESSAGE_HALF, blob, sizeof(blob), NULL, 0);
+    if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET) { /* nobody has heard of this end: it has not been opened */
+        store_unregister(&ch->end);
+        m->opened--;
+        atomic_store_explicit(&ch->notice, NOTICE_CLOSED, memory_order_release);
+        store_unlock();
+        return rc;
+    }
     if (half != NULL) { /* a peer that is gone has taken along the memory that its half names */
         if (rc == 0)
             join(ch, half->blob, half->bytes);
@@ -292,6 +299,14 @@ static bool is_closed(const struct rch *ch)
     return (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0;
 }
 
+/* There is no memory to keep it in until our end is opened. Who waits at the other one is told now, and not by his deadline. */
+static void give_back_half(int from, const struct half_id *id)
+{
+    struct note n = {id->ctx, id->incarnation, (uint32_t)other(id->side), -ENOMEM, 0, "no memory to keep its half"};
+
+    (void)post_note(MESSAGE_FAIL, from, &n, NULL);
+}
+
 static void hear_half(int from, const void *body, size_t bytes)
 {
     struct half_id id;
@@ -303,7 +318,12 @@ static void hear_half(int from, const void *body, size_t bytes)
         log_few(&told, "rank %d sends the half of a channel that cannot be understood: it is ignored", from);
         return;
     }
+    errno = 0;
     m = store_visited(from, other(id.side), id.ctx, id.incarnation);
+    if (m == NULL && errno == ENOMEM) {
+        give_back_half(from, &id);
+        return;
+    }
     if (m == NULL) {
         log_few(&told, "rank %d sends more halves of channels than anybody can have open: they are ignored", from);
         return;
@@ -316,6 +336,8 @@ static void hear_half(int from, const void *body, size_t bytes)
             join(ch, body, bytes);
     } else if (id.incarnation > m->opened) {
         rc = store_keep(m, id.incarnation, body, bytes, NULL);
+        if (rc == -ENOMEM)
+            give_back_half(from, &id);
         if (rc != 0)
             log_few(&told, "a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
         else

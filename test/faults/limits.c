@@ -5,12 +5,15 @@
  * A heap larger than the memory is -ENOMEM at once and a sentence with the numbers, and neither SIGBUS nor the
  * kernel's killer. Under every limit of descriptors (RLIMIT_NOFILE), address space (RLIMIT_AS) and size of files
  * (RLIMIT_FSIZE) a program either works or is told which call failed and why: no crash, no hang, no result that is
- * no error of that call, and nothing is lost: when the limit is lifted, what can be repeated works.
+ * no error of that call, and nothing is lost: when the limit is lifted, what can be repeated works. A small /dev/shm, a memlock of
+ * nothing and a log that is full limit nothing.
  */
 #include "job.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -240,6 +243,46 @@ static void test_group(void)
     rmdir(outer);
 }
 
+/* ---- limits that are none: a /dev/shm of 64 MB, no memory that may be locked, no room for the log ---- */
+
+#define SHM_MOUNT_MIB 64
+
+static int small_places(int rank, struct board *board, const void *arguments)
+{
+    const char *call;
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC), rc;
+    rch_t of;
+
+    (void)arguments;
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m") != 0)
+        printf("/dev/shm of %d MiB: left out, nothing can be mounted here\n", SHM_MOUNT_MIB);
+    set_limit(RLIMIT_MEMLOCK, 0);
+    MUST(full >= 0 && dup2(full, 2) == 2, NULL);
+    setenv("RPIPE_LOG", "debug", 1);
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    rc = one_message(RDMA_PUT, 4 * (uint64_t)SHM_MOUNT_MIB << 20, 2 * (size_t)SHM_MOUNT_MIB << 20, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    rank_returned(board, rank, rc, of);
+    MUST(rexit() == 0, NULL);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static void test_small_places(void)
+{
+    struct job job;
+
+    if (memory_available() < 2 * GIB) {
+        printf("/dev/shm of %d MiB: left out, this machine has too little memory\n", SHM_MOUNT_MIB);
+        return;
+    }
+    job_prepare(&job, 1);
+    job_start(&job, small_places, NULL);
+    EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "no room in /dev/shm and for the log: status 0x%x: %s",
+           job.status[0], job.board->rank[0].sentence);
+    job_finish(&job);
+}
+
 /* ---- a limit ---- */
 
 static int under_limit(int rank, struct board *board, const void *arguments)
@@ -405,6 +448,7 @@ int main(int argc, char **argv)
     EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "heaps beyond the memory: status 0x%x", job.status[0]);
     job_finish(&job);
     test_group();
+    test_small_places();
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 24, 1, false);
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 12, 1, true);
     sweep(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0, 12 << 20, 1 << 20, false);

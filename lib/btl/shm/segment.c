@@ -2,6 +2,7 @@
 /* segment.c: see segment.h. */
 #include "btl/shm/segment.h"
 
+#include "util/limit.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -233,15 +234,14 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     if (file < 0) {
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
-                 file == -EFBIG    ? " (it counts as a file: see ulimit -f)"
-                 : file == -EMFILE ? " (see ulimit -n)"
-                                   : "");
+                 file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
     base = map_aligned(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
-        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s", bytes, strerror(errno));
+        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(-rc),
+                 limit_of(-rc));
         goto fail_file;
     }
     if (fcntl(file, F_ADD_SEALS, seals) != 0) {

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * limit.h: which limit an error of the system speaks of, and where it is set; for the end of a sentence.
+ */
+#ifndef UTIL_LIMIT_H
+#define UTIL_LIMIT_H
+
+#include <errno.h>
+
+/* "" where an error speaks of none. Positive errno. */
+static inline const char *limit_of(int error)
+{
+    switch (error) {
+    case EMFILE:
+        return " (descriptors of this process: see ulimit -n)";
+    case ENFILE:
+        return " (descriptors of this machine: see sysctl fs.file-max)";
+    case ENOMEM:
+        return " (memory; address space, ulimit -v; or mappings, sysctl vm.max_map_count)";
+    case EAGAIN: /* of pthread_create */
+        return " (threads: see ulimit -u, and pids.max of the control group)";
+    default:
+        return "";
+    }
+}
+
+/* The same of epoll_ctl(2), whose ENOSPC is no disk. */
+static inline const char *limit_of_watch(int error)
+{
+    return error == ENOSPC ? " (see sysctl fs.epoll.max_user_watches)" : limit_of(error);
+}
+
+#endif
