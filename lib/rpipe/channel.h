@@ -18,6 +18,8 @@
 #include "alloc/heap.h"
 #include "bootstrap/store.h"
 #include "btl/btl.h"
+#include "rpipe/counter.h"
+#include "rpipe/publish.h"
 #include "sync/block_table.h"
 #include "sync/slot.h"
 #include "sync/tag.h"
@@ -116,6 +118,8 @@ struct rch {
     uint64_t stalls_queue;
     uint64_t bytes, credit_fetches, stalls_ring, stalls_heap, wakes __attribute__((aligned(CACHE_LINE)));
     _Atomic uint64_t sleeps; /* counted by a thread that holds no lock */
+    struct counts counts;
+    struct shown shown;
     int timeout_ms;
     uint32_t inline_max; /* of rmalloc: min(configured, alloc_size) */
     uint32_t slots;
@@ -160,11 +164,17 @@ int channel_close(struct rch *ch, bool force); /* force: also where transfers fr
 struct rch *ends_take(void);           /* zero, NOTICE_CLOSED */
 void ends_put(struct rch *ch);         /* released: may be taken again */
 struct rch *ends_next(size_t *cursor); /* every end there ever was */
+void ends_publish(void);               /* shows those of an earlier job */
+void ends_forked(void);                /* in the child of a fork, before anything is stored into an end */
 
 /* ---- job.c ---- */
 bool job_is_open(void);            /* between rinit and rexit, in this process */
 bool job_was_opened(void);         /* since rinit, for ever: the settings are what rinit has found */
 int job_refuses(const char *call); /* 0, or -ENOTCONN and the sentence why `call` cannot be made */
+
+/* ---- observe.c ---- */
+/* rpipe_observe of an open file; why: a sentence, where it cannot be used */
+int observe_file(int fd, int (*row)(const rpipe_observed_t *row, void *argument), void *argument, const char **why);
 
 /* ---- config.c ---- */
 int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ranks, char *why, size_t why_bytes);

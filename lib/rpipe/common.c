@@ -20,6 +20,8 @@
  * good part of the ring may have become free. */
 #define CREDIT_PAUSES 12
 
+#define SPINS_UNSEEN 10000 /* of a call that never yields: from then on rmalloc_stat(1) tells what it waits for */
+
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
 
@@ -107,6 +109,7 @@ static int timed_out(struct rch *ch, const char *call, const struct awaited *awa
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
 
+    atomic_fetch_add_explicit(&ch->counts.timeouts, 1, memory_order_relaxed);
     if ((notice & (NOTICE_JOINED | NOTICE_MET)) == 0)
         return fail(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
     return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
@@ -211,6 +214,7 @@ static void aim(struct rch *ch, struct waiter *w)
 static int wait_for(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments,
                     bool locked)
 {
+    bool shown = false;
     struct waiter w;
     int rc;
 
@@ -227,6 +231,10 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
         wait_patiently(&w);
     aim(ch, &w);
     do {
+        if (UNLIKELY(!shown && (w.phase != WAIT_SPINNING || w.spins > SPINS_UNSEEN))) {
+            shown = true;
+            publish_wait_set(&ch->shown.wait, awaited->what);
+        }
         w.slice = awaited->slice != 0 ? awaited->slice : WAIT_SLICE_MS * NS_PER_MS;
         if (wait_step(&w) != 0) {
             rc = timed_out(ch, call, awaited);
@@ -245,6 +253,11 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
         }
     } while (rc == R_PENDING);
     wait_end(&w);
+    if (shown)
+        publish_wait_set(&ch->shown.wait, NULL);
+    counter_waited(ch, &w);
+    if (!locked)
+        counter_refresh(ch);
     return rc;
 }
 

@@ -3,7 +3,8 @@
  * ends.c: type-stable memory of channel ends.
  *
  * Ends come from chunks that are never given back, so that a handle used after rclose, or after rexit, is recognized. The free list is a queue: the longer a closed handle stays unused, the
- * longer a use after rclose is recognized. Locked by itself: rpipe() may be called by many threads.
+ * longer a use after rclose is recognized. Locked by itself: rpipe() may be called by many threads. The memory is shown to
+ * rmalloc_stat(1), where that can be had (publish.h).
  */
 #include "rpipe/channel.h"
 
@@ -15,7 +16,7 @@
 
 struct chunk {
     struct chunk *next;
-    size_t ends;
+    size_t ends, bytes;
     struct rch *end;
 };
 
@@ -42,12 +43,12 @@ static void grow(void)
         ends = CHUNK_MOST;
     if (c == NULL)
         return;
-    c->end = aligned_alloc(CACHE_LINE, ends * sizeof(struct rch));
+    c->bytes = publish_round(ends * sizeof(struct rch));
+    c->end = publish_map(NULL, c->bytes, ends);
     if (c->end == NULL) {
         free(c);
         return;
     }
-    memset(c->end, 0, ends * sizeof(struct rch));
     c->ends = ends;
     c->next = chunks;
     chunks = c;
@@ -82,6 +83,7 @@ struct rch *ends_take(void)
 
 void ends_put(struct rch *ch)
 {
+    atomic_store_explicit(&ch->shown.state, SHOWN_FREE, memory_order_relaxed);
     pthread_mutex_lock(&lock);
     append_free(ch);
     pthread_mutex_unlock(&lock);
@@ -99,4 +101,22 @@ struct rch *ends_next(size_t *cursor)
         before += c->ends;
     }
     return NULL;
+}
+
+void ends_publish(void)
+{
+    struct chunk *c;
+
+    pthread_mutex_lock(&lock);
+    for (c = chunks; c != NULL; c = c->next)
+        (void)publish_map(c->end, c->bytes, c->ends);
+    pthread_mutex_unlock(&lock);
+}
+
+void ends_forked(void)
+{
+    struct chunk *c;
+
+    for (c = chunks; c != NULL; c = c->next)
+        publish_make_private(c->end, c->bytes);
 }

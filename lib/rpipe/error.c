@@ -43,6 +43,7 @@ int fail(struct rch *ch, int code, const char *format, ...)
     int head;
     va_list args;
 
+    atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
     if (ch->sentence == NULL)
         ch->sentence = malloc(SENTENCE_BYTES);
     /* without memory for it, it is said where this thread can hear it */

@@ -177,6 +177,7 @@ static void refused(struct rch *ch, const char *who, const char *why)
     struct growth *g = ch->growth;
 
     g->refused++;
+    ch->counts.grow_refused++;
     g->not_before = clock_now() + RETRY_NS;
     log_info("%s: the heap of %llu bytes cannot grow at %s: %s", channel_name(ch), (unsigned long long)g->total, who,
              why);
@@ -247,6 +248,7 @@ static int take_up(struct rch *ch)
              (unsigned long long)g->waited_us);
     g->total = s->end;
     g->last.grows = count + 1;
+    ch->counts.grows = count + 1;
     g->last.grow_at = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     g->last.grow_request = g->request;
     g->last.grow_waited_us = g->waited_us;
@@ -443,6 +445,7 @@ uint32_t grow_refresh(struct rch *ch)
 
     for (; g->known < count; g->known++) {
         ch->units = g->at[g->known].end / ch->cfg.allocator.unit_size;
+        ch->counts.grows = g->known + 1;
         if (ch->r.sync == NET_SYNC_BLOCKS)
             ch->r.most = ch->units;
         check_grow(ch, g->at[g->known].end - g->at[g->known].begin);

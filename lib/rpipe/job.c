@@ -11,6 +11,7 @@
 #include "rpipe/half.h"
 #include "rpipe/inside.h"
 #include "rpipe/net.h"
+#include "rpipe/report.h"
 
 #include "bootstrap/collect.h"
 #include "bootstrap/control.h"
@@ -117,6 +118,8 @@ static void forked(void)
     struct rch *ch;
     size_t cursor = 0;
 
+    publish_forked();
+    ends_forked();
     if (!job_is_open())
         return;
     atomic_store_explicit(&state, STATE_FORKED, memory_order_release);
@@ -165,6 +168,9 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     }
     host.address = control_address();
     wait_configure(control_local_ranks());
+    rc = publish_start(*rank, *size);
+    if (rc != 0)
+        log_info("this process shows nothing to rmalloc_stat: %s", rmalloc_strerror(rc));
     return 0;
 }
 
@@ -276,6 +282,8 @@ static int leave(void)
             "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
             setting_number(SET_TIMEOUT_MS));
     atomic_store_explicit(&state, STATE_LEFT, memory_order_release);
+    report_print((int)job_rank(), (int)job_size());
+    publish_stop();
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
     release_all();
     btl_stop();

@@ -271,6 +271,7 @@ void join_set_closed_locked(struct rch *ch)
     if (ch->event_arm >= 0)
         close(ch->event_arm);
     ch->event_fd = ch->event_arm = -1;
+    counter_retire(ch);
     atomic_fetch_or_explicit(&ch->notice, NOTICE_CLOSED, memory_order_acq_rel);
     if (ch->end.meeting != NULL && !list_empty(&ch->end.meeting->halves))
         store_arrived(); /* rpipe_pending: the next incarnation can be opened now */

@@ -233,6 +233,8 @@ int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
         rc = R_PENDING;
     if (rc == 0)
         *size = (*d)->size;
+    if (rc == 0 && ch->r.nread % COUNTER_EVERY == 0)
+        counter_refresh(ch);
     return rc == R_PENDING && driven != 0 ? driven : rc;
 }
 

@@ -210,6 +210,8 @@ int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
     ch->bytes += bytes;
     if (from != NULL)
         region_departed(ch, from, sent + 1);
+    if (sent % COUNTER_EVERY == 0)
+        counter_refresh(ch);
     if (look_is_here(ch->net))
         (void)apply(ch); /* what is wrong with it, the next call will say */
     return 0;

@@ -10,6 +10,7 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static int64_t deadline(void) { return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS)); }
@@ -39,8 +40,11 @@ int rpipe_network_barrier(void)
 
     inside_enter(&in);
     rc = job_refuses("network_barrier");
-    if (rc == 0)
+    if (rc == 0) {
+        publish_waits("the other ranks in network_barrier");
         rc = said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
+        publish_waits(NULL);
+    }
     inside_leave(&in);
     return rc;
 }
@@ -57,8 +61,11 @@ int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
         error_set("network_allgather: a buffer is NULL");
         rc = -EINVAL;
     }
-    if (rc == 0)
+    if (rc == 0) {
+        publish_waits("the other ranks in network_allgather");
         rc = said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
+        publish_waits(NULL);
+    }
     inside_leave(&in);
     return rc;
 }
@@ -97,13 +104,17 @@ int rpipe_network_send(int to, const void *buf, size_t bytes)
 int rpipe_network_recv(int from, void *buf, size_t bytes)
 {
     struct inside in;
-    char why[320] = "";
+    char why[320] = "", what[64];
     int rc;
 
     inside_enter(&in);
     rc = refuses_rank("network_recv", from, buf, bytes);
-    if (rc == 0)
+    if (rc == 0) {
+        snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
+        publish_waits(what);
         rc = said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
+        publish_waits(NULL);
+    }
     inside_leave(&in);
     return rc;
 }

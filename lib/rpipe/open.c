@@ -15,6 +15,20 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Who it is, for rmalloc_stat(1). */
+static void shows(struct rch *ch)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+    int own = (int)rpipe_network_rank();
+
+    ch->shown.side = (uint32_t)config_side(&ch->cfg);
+    ch->shown.ctx = ch->cfg.ctx;
+    ch->shown.writer = writer ? own : ch->peer;
+    ch->shown.reader = writer ? ch->peer : own;
+    ch->shown.unit_size = ch->cfg.allocator.unit_size;
+    strncpy(ch->shown.backend, ch->ops->name, sizeof(ch->shown.backend) - 1);
+}
+
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
 static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
 {
@@ -52,6 +66,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     if (rc != 0)
         return rc;
     ch->why = strdup(why);
+    shows(ch);
     rc = half_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
@@ -96,6 +111,8 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
         ends_put(end);
         return rc;
     }
+    end->shown.incarnation = end->end.incarnation;
+    counter_opened(end);
     *ch = end;
     return 0;
 }

@@ -117,6 +117,7 @@ static int wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
     wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
     w.words = find_words;
     w.of = &polled;
+    publish_waits("a message on one of many channels in rpipe_poll");
     while (rc == 0 && !look_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
             error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
@@ -126,6 +127,7 @@ static int wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
         }
     }
     wait_end(&w);
+    publish_waits(NULL);
     return rc;
 }
 

@@ -51,6 +51,8 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     w->words = NULL;
     w->many_words = 0;
     w->deadline = deadline;
+    w->began = now;
+    w->slept = false;
     w->phase = WAIT_SPINNING;
     w->fences = fences;
     w->keep = w->armed = false;
@@ -182,6 +184,7 @@ int wait_step(struct waiter *w)
             sleep_on(w, now);
         else
             sleep_on_many(w, now);
+        w->slept = true;
         w->sleeps++;
         w->phase = WAIT_YIELDING; /* arm again: the waker has cleared the word */
         return 0;
@@ -196,6 +199,7 @@ int wait_step(struct waiter *w)
     } else if (!find_words(w)) {
         nap(w->nap_us);
         w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
+        w->slept = true;
         w->sleeps++;
         w->nap_us = w->nap_us * 2 > w->nap_most_us ? w->nap_most_us : w->nap_us * 2;
     } else {

@@ -48,6 +48,8 @@ struct waiter {
     _Atomic uint32_t *many[WAIT_WORDS]; /* what `words` has found last */
     uint32_t many_words;
     int64_t deadline, yield_from, sleep_from;
+    int64_t began;
+    bool slept; /* for the statistics */
     enum wait_phase phase;
     bool fences;                  /* no membarrier between the two processes: both sides fence */
     bool keep;                    /* other threads may sleep on the word: do not clear it */

@@ -60,6 +60,8 @@ static const struct entry {
     [SET_VERBS_PORT] = {"RPIPE_VERBS_PORT", "-1", NUMBER, NULL, -1, 255, "backend verbs: port of the device; -1: any"},
     [SET_VERBS_GID] = {"RPIPE_VERBS_GID", "-1", NUMBER, NULL, -1, 65535,
                        "backend verbs: entry of the port's GID table whose address is used; -1: any"},
+    [SET_STATS] = {"RPIPE_STATS", "", TEXT, NULL, 0, 0,
+                   "counters at rexit: 1 or json: to standard error; else the name of a file; empty: none"},
 };
 
 static struct value {

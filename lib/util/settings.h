@@ -37,6 +37,7 @@ enum setting {
     SET_VERBS_DEVICE,
     SET_VERBS_PORT,
     SET_VERBS_GID,
+    SET_STATS,
     SETTINGS
 };
 

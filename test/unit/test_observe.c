@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a process shows of itself, read by rpipe_observe: a true file first, then the same file with words and bytes of it
+ * replaced by others, cut, and made of noise. Nothing of that may crash the reader, or keep it busy for longer than a file of
+ * that length deserves. The seed is printed; an argument that is a number is the seed.
+ */
+#include "rpipe/channel.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROUNDS = 3000, MESSAGES = 10 };
+static uint64_t seed;
+
+static uint64_t draw(void)
+{
+    uint64_t x = seed += 0x9e3779b97f4a7c15u;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static rch_t open_end(bool writer)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch = NULL;
+
+    cfg.allocator.op = RDMA_PUT;
+    cfg.allocator.peer = 0;
+    cfg.allocator.rdma_active = writer;
+    cfg.allocator.alloc_size = 65536;
+    cfg.ctx = 7;
+    assert_int_equal(rpipe(&ch, &cfg), 0);
+    return ch;
+}
+
+struct seen {
+    int rows, processes;
+    uint64_t messages, bytes, outstanding;
+    bool ends[2];
+    size_t text; /* so that all of it is read */
+};
+
+static int look(const rpipe_observed_t *row, void *argument)
+{
+    struct seen *s = argument;
+
+    s->rows++;
+    s->processes += row->process;
+    assert_true(row->counters >= 0 && row->counters <= PUBLISHED_COUNTERS);
+    for (int i = 0; i < row->counters; i++) {
+        s->text += strlen(row->name[i]) + strlen(row->unit[i]) + row->now[i];
+        if (row->process && strcmp(row->name[i], "messages") == 0)
+            s->messages = row->value[i];
+        if (row->process && strcmp(row->name[i], "bytes") == 0)
+            s->bytes = row->value[i];
+        if (!row->process && strcmp(row->name[i], "outstanding") == 0)
+            s->outstanding += row->value[i];
+    }
+    s->text += strlen(row->backend) + strlen(row->state) + strlen(row->waits_for);
+    if (!row->process && row->ctx == 7)
+        s->ends[row->writer] = true;
+    return 0;
+}
+
+static void pass(rch_t w, rch_t r, int n)
+{
+    for (int i = 0; i < n; i++) {
+        raddr_t d = rmalloc(w, 100);
+
+        assert_true(d != ADDR_NULL);
+        assert_int_equal(rwrite(w, d), 0);
+        assert_int_equal(rread(r, &d, NULL), 0);
+        assert_int_equal(rfree(r, d), 0);
+    }
+}
+
+/* ---- what is true ---- */
+
+static void true_file(void **state)
+{
+    rch_t w = open_end(true), r = open_end(false);
+    uint64_t value = 4711;
+    struct seen s = {0};
+
+    (void)state;
+    pass(w, r, MESSAGES);
+    assert_int_equal(rpipe_observe(getpid(), look, &s), 0);
+    assert_int_equal(s.rows, 3);
+    assert_int_equal(s.processes, 1);
+    assert_int_equal(s.messages, 2 * MESSAGES);
+    assert_int_equal(s.bytes, 2 * MESSAGES * 100);
+    assert_true(s.ends[0] && s.ends[1]);
+
+    assert_int_equal(rpipe_counter(w, "messages", &value), 0);
+    assert_int_equal(value, MESSAGES);
+    assert_int_equal(rpipe_counter(r, "bytes", &value), 0);
+    assert_int_equal(value, MESSAGES * 100);
+    assert_int_equal(rpipe_counter(w, "heap_messages", &value), 0);
+    assert_int_equal(value, MESSAGES);
+    assert_int_equal(rpipe_counter(w, "no such", &value), -ENOENT);
+    assert_non_null(strstr(rpipe_error(w), "no counter"));
+    assert_int_equal(rpipe_counter(w, NULL, &value), -EINVAL);
+    assert_int_equal(rpipe_counter(NULL, "messages", NULL), -EINVAL);
+    assert_int_equal(rpipe_counter(w, "errors", &value), 0);
+    assert_int_equal(value, 2);
+
+    /* what is closed counts in the sums, and is not there any more */
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rclose(r), 0);
+    s = (struct seen){0};
+    assert_int_equal(rpipe_observe(getpid(), look, &s), 0);
+    assert_int_equal(s.rows, 1);
+    assert_int_equal(rpipe_counter(NULL, "messages", &value), 0);
+    assert_int_equal(value, 2 * MESSAGES);
+    assert_int_equal(rpipe_counter(NULL, "held", &value), 0);
+    assert_int_equal(value, 0);
+    assert_int_equal(rpipe_counter(w, "messages", &value), -ENOTCONN);
+}
+
+static void of_a_channel(const char *name, rch_t ch, uint64_t expected)
+{
+    uint64_t value = UINT64_MAX;
+
+    assert_int_equal(rpipe_counter(ch, name, &value), 0);
+    assert_int_equal(value, expected);
+}
+
+/* each that is a member of the statistics says the same as there */
+static void like_statistics(void **state)
+{
+    rch_t w = open_end(true), r = open_end(false);
+    rpipe_stats_t ws, rs;
+    raddr_t d;
+
+    (void)state;
+    pass(w, r, MESSAGES);
+    assert_int_equal(rread_nb(r, &d, NULL), R_PENDING);
+    assert_int_equal(rpipe_set_timeout(r, 1), 0);
+    assert_int_equal(rread(r, &d, NULL), -ETIMEDOUT);
+    d = rmalloc(w, 1000);
+    assert_true(d != ADDR_NULL);
+    assert_int_equal(rpipe_stats(w, &ws), 0);
+    assert_int_equal(rpipe_stats(r, &rs), 0);
+    of_a_channel("messages", w, ws.messages);
+    of_a_channel("messages", r, rs.messages);
+    of_a_channel("bytes", w, ws.bytes);
+    of_a_channel("inline_messages", w, ws.inline_messages);
+    of_a_channel("inline_messages", r, rs.inline_messages);
+    of_a_channel("held", w, 1);
+    of_a_channel("held", r, rs.held);
+    of_a_channel("returned", w, ws.returned);
+    of_a_channel("returned", r, rs.returned);
+    of_a_channel("credit_fetches", w, ws.credit_fetches);
+    of_a_channel("stalls_ring", r, rs.stalls_ring);
+    of_a_channel("sleeps", r, rs.sleeps);
+    of_a_channel("timeouts", r, 1);
+    of_a_channel("errors", r, 1);
+    assert_int_equal(rfree(w, d), 0);
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rclose(r), 0);
+}
+
+static void described(void **state)
+{
+    rpipe_counter_info_t c, other;
+    int n;
+
+    (void)state;
+    for (n = 0; rpipe_counter_describe(n, &c) == 0; n++) {
+        assert_true(strlen(c.name) > 0 && strlen(c.name) < sizeof(((struct published_counter *)0)->name));
+        assert_true(strlen(c.unit) > 0 && strlen(c.unit) < sizeof(((struct published_counter *)0)->unit));
+        assert_true(strlen(c.meaning) > 0);
+        for (int i = 0; i < n; i++) {
+            assert_int_equal(rpipe_counter_describe(i, &other), 0);
+            assert_string_not_equal(c.name, other.name);
+        }
+    }
+    assert_true(n > 20);
+    assert_int_equal(rpipe_counter_describe(n, &c), -ENOENT);
+    assert_int_equal(rpipe_counter_describe(-1, &c), -EINVAL);
+    assert_int_equal(rpipe_counter_describe(0, NULL), -EINVAL);
+}
+
+static void nobody(void **state)
+{
+    struct seen s = {0};
+
+    (void)state;
+    assert_int_equal(rpipe_observe(0x7fffffff, look, &s), -ESRCH);
+    assert_int_equal(rpipe_observe(getppid(), look, &s) == 0, 0); /* make, or a shell */
+    assert_int_equal(rpipe_observe(getpid(), NULL, NULL), -EINVAL);
+    assert_int_equal(s.rows, 0);
+}
+
+/* ---- what is not ---- */
+
+static unsigned char *content(size_t *bytes)
+{
+    struct stat st;
+    unsigned char *all;
+
+    assert_int_equal(fstat(publish_fd(), &st), 0);
+    *bytes = (size_t)st.st_size;
+    all = malloc(*bytes);
+    assert_non_null(all);
+    assert_int_equal(pread(publish_fd(), all, *bytes, 0), *bytes);
+    return all;
+}
+
+static int observe_bytes(int fd, const unsigned char *all, size_t bytes, struct seen *s)
+{
+    const char *why = NULL;
+
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, all, bytes, 0), bytes);
+    return observe_file(fd, look, s, &why);
+}
+
+static uint64_t nonsense(void)
+{
+    static const uint64_t edge[] = {0, 1, 7, 64, 4096, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    uint64_t x = draw();
+
+    return x % 4 == 0 ? draw() : x % 4 == 1 ? draw() % 100000 : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
+}
+
+static void hostile_file(void **state)
+{
+    rch_t w = open_end(true), r = open_end(false);
+    int fd = memfd_create("hostile", MFD_CLOEXEC), good = 0;
+    size_t bytes, length;
+    unsigned char *all, *copy;
+    struct seen s;
+
+    (void)state;
+    assert_true(fd >= 0);
+    pass(w, r, MESSAGES);
+    all = content(&bytes);
+    copy = malloc(bytes);
+    assert_non_null(copy);
+    s = (struct seen){0};
+    assert_int_equal(observe_bytes(fd, all, bytes, &s), 0);
+    assert_int_equal(s.rows, 3);
+    for (int i = 0; i < ROUNDS; i++) {
+        size_t area = draw() % 4 == 0 ? bytes : offsetof(struct published, total);
+
+        memcpy(copy, all, bytes);
+        for (uint64_t n = draw() % 4 + 1; n > 0; n--) {
+            uint64_t word = nonsense();
+            size_t width = draw() % 2 == 0 ? sizeof(uint64_t) : sizeof(uint32_t);
+
+            memcpy(copy + draw() % (area / width) * width, &word, width);
+        }
+        length = draw() % 8 == 0 ? draw() % bytes : bytes;
+        s = (struct seen){0};
+        good += observe_bytes(fd, copy, length, &s) == 0;
+        assert_true(s.rows <= 100000);
+    }
+    print_message("%d of %d changed files were taken for true\n", good, ROUNDS);
+    for (size_t i = 0; i < bytes; i++)
+        copy[i] = (unsigned char)draw();
+    s = (struct seen){0};
+    assert_int_equal(observe_bytes(fd, copy, bytes, &s), -EPROTO);
+    assert_int_equal(observe_bytes(fd, copy, 0, &s), -EPROTO);
+    assert_int_equal(s.rows, 0);
+    free(copy);
+    free(all);
+    close(fd);
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rclose(r), 0);
+}
+
+/* The child of a fork stores into memory of its own: what it is told must not be told to its parent. */
+static void not_to_the_child(void **state)
+{
+    rch_t w = open_end(true), r = open_end(false);
+    int status = -1;
+    pid_t child;
+    uint64_t value;
+
+    (void)state;
+    pass(w, r, 1);
+    child = fork();
+    if (child == 0)
+        _exit(rpipe_counter(w, "messages", &value) == -ENOTCONN && rmalloc(w, 8) == ADDR_NULL ? 0 : 1);
+    assert_true(child > 0);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    pass(w, r, 1);
+    assert_int_equal(rpipe_counter(w, "messages", &value), 0);
+    assert_int_equal(value, 2);
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rclose(r), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    return rinit(NULL, NULL);
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    return rexit();
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(true_file), cmocka_unit_test(like_statistics), cmocka_unit_test(described),
+        cmocka_unit_test(nobody),    cmocka_unit_test(hostile_file),    cmocka_unit_test(not_to_the_child),
+    };
+
+    seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)clock_now();
+    print_message("seed %llu\n", (unsigned long long)seed);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}

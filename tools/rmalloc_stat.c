@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rmalloc_stat.c: what a running process does with its pipes, seen from outside, see rmalloc_stat(1).
+ *
+ * The process is neither stopped nor asked: rpipe_observe reads what it shows. A snapshot is taken, and printed; with an interval
+ * the next one is printed as the difference to the one before, a channel being known by its ends, number and incarnation.
+ */
+#include <argp.h>
+#include <dirent.h>
+#include <errno.h>
+#include <rpipe.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COUNTERS_MOST 64
+
+static struct {
+    bool json, all, table;
+    int pid;         /* 0: every process */
+    double interval; /* seconds; 0: once */
+    long count;      /* of snapshots; 0: for ever */
+} option;
+
+/* ---- a snapshot ---- */
+
+struct channel {
+    rpipe_observed_t row; /* its pointers are not kept */
+    uint64_t value[COUNTERS_MOST];
+};
+
+struct snapshot {
+    struct timespec at;
+    struct channel process, *channel;
+    size_t channels, room;
+    char name[COUNTERS_MOST][40], unit[COUNTERS_MOST][24];
+    bool now[COUNTERS_MOST];
+    int counters;
+};
+
+static void copy(struct channel *to, const rpipe_observed_t *row, int counters)
+{
+    to->row = *row;
+    memcpy(to->value, row->value, (size_t)counters * sizeof(*row->value));
+}
+
+static int keep(const rpipe_observed_t *row, void *argument)
+{
+    struct snapshot *s = argument;
+
+    if (row->process) {
+        s->counters = row->counters < COUNTERS_MOST ? row->counters : COUNTERS_MOST;
+        for (int i = 0; i < s->counters; i++) {
+            snprintf(s->name[i], sizeof(s->name[i]), "%s", row->name[i]);
+            snprintf(s->unit[i], sizeof(s->unit[i]), "%s", row->unit[i]);
+            s->now[i] = row->now[i];
+        }
+        copy(&s->process, row, s->counters);
+        return 0;
+    }
+    if (s->channels == s->room) {
+        size_t room = s->room > 0 ? 2 * s->room : 64;
+        struct channel *more = realloc(s->channel, room * sizeof(*more));
+
+        if (more == NULL)
+            return -ENOMEM;
+        s->channel = more;
+        s->room = room;
+    }
+    copy(&s->channel[s->channels++], row, s->counters);
+    return 0;
+}
+
+static int take(int pid, struct snapshot *s)
+{
+    s->channels = 0;
+    clock_gettime(CLOCK_MONOTONIC, &s->at);
+    return rpipe_observe(pid, keep, s);
+}
+
+static int counter(const struct snapshot *s, const char *name)
+{
+    for (int i = 0; i < s->counters; i++)
+        if (strcmp(s->name[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static uint64_t value(const struct snapshot *s, const struct channel *c, const char *name)
+{
+    int i = counter(s, name);
+
+    return i >= 0 ? c->value[i] : 0;
+}
+
+static const struct channel *same(const struct snapshot *s, const struct channel *c)
+{
+    for (size_t i = 0; i < s->channels; i++) {
+        const rpipe_observed_t *a = &s->channel[i].row, *b = &c->row;
+
+        if (a->from == b->from && a->to == b->to && a->ctx == b->ctx && a->writer == b->writer &&
+            a->incarnation == b->incarnation)
+            return &s->channel[i];
+    }
+    return NULL;
+}
+
+/* ---- printing ---- */
+
+static void print_wait(const rpipe_observed_t *row)
+{
+    if (row->waits_for[0] != '\0')
+        printf("  waits %.3f s for %s", (double)row->waits_ns / 1e9, row->waits_for);
+    putchar('\n');
+}
+
+static double seconds(const struct snapshot *from, const struct snapshot *to)
+{
+    double s = (double)(to->at.tv_sec - from->at.tv_sec) + (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e9;
+
+    return s > 0 ? s : 1e-9;
+}
+
+/* since `before`, for each second; without one: ever. A counter of a process that has begun anew may be smaller */
+static double amount(const struct snapshot *s, const struct channel *c, const struct snapshot *before,
+                     const struct channel *then, const char *name)
+{
+    uint64_t now = value(s, c, name), old = then != NULL ? value(before, then, name) : 0;
+
+    if (before == NULL)
+        return (double)now;
+    return now >= old ? (double)(now - old) / seconds(before, s) : 0;
+}
+
+static void print_channels(const struct snapshot *s, const struct snapshot *before)
+{
+    const char *each = before != NULL ? "/s" : "";
+    char head[4][24];
+
+    snprintf(head[0], sizeof(head[0]), "messages%s", each);
+    snprintf(head[1], sizeof(head[1]), "bytes%s", each);
+    snprintf(head[2], sizeof(head[2]), "stalls%s", each);
+    snprintf(head[3], sizeof(head[3]), "sleeps%s", each);
+    printf("%-14s %-6s %-7s %-11s %12s %14s %10s %10s %11s\n", "channel", "end", "backend", "state", head[0], head[1],
+           head[2], head[3], "outstanding");
+    for (size_t i = 0; i < s->channels; i++) {
+        const struct channel *c = &s->channel[i], *then = before != NULL ? same(before, c) : NULL;
+        char name[48];
+
+        snprintf(name, sizeof(name), "%d>%d.%u", c->row.from, c->row.to, c->row.ctx);
+        printf("%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", name, c->row.writer ? "writer" : "reader",
+               c->row.backend, c->row.state, amount(s, c, before, then, "messages"),
+               amount(s, c, before, then, "bytes"),
+               amount(s, c, before, then, "stalls_ring") + amount(s, c, before, then, "stalls_heap") +
+                   amount(s, c, before, then, "stalls_queue"),
+               amount(s, c, before, then, "sleeps"), (unsigned long long)value(s, c, "outstanding"));
+        print_wait(&c->row);
+    }
+}
+
+static void print_sums(const struct snapshot *s, const struct snapshot *before)
+{
+    printf("%-18s %16s  %s%s\n", "counter", before != NULL ? "difference" : "value", "unit", "");
+    for (int i = 0; i < s->counters; i++) {
+        uint64_t now = s->process.value[i];
+
+        if (before != NULL && !s->now[i] && before->counters == s->counters)
+            now -= before->process.value[i] < now ? before->process.value[i] : now;
+        if (now != 0 || option.all)
+            printf("%-18s %16llu  %s%s\n", s->name[i], (unsigned long long)now, s->unit[i], s->now[i] ? ", now" : "");
+    }
+}
+
+static void print_process(const struct snapshot *s)
+{
+    const rpipe_observed_t *p = &s->process.row;
+
+    printf("pid %d  rank %d of %d  %.1f s  channels: %llu open, %llu opened", p->pid, p->rank, p->ranks,
+           (double)p->age_ns / 1e9, (unsigned long long)p->open, (unsigned long long)p->opened);
+    print_wait(p);
+}
+
+static void print_text(const struct snapshot *s, const struct snapshot *before)
+{
+    print_process(s);
+    print_channels(s, before);
+    print_sums(s, before);
+}
+
+static void print_json_row(const struct snapshot *s, const struct channel *c)
+{
+    const char *name[COUNTERS_MOST];
+    rpipe_observed_t row = c->row;
+
+    for (int i = 0; i < s->counters; i++)
+        name[i] = s->name[i];
+    row.counters = s->counters;
+    row.name = name;
+    row.value = c->value;
+    (void)rpipe_observed_json(&row, stdout);
+}
+
+static void print_json(const struct snapshot *s)
+{
+    printf("{\"process\": ");
+    print_json_row(s, &s->process);
+    printf(", \"channels\": [");
+    for (size_t i = 0; i < s->channels; i++) {
+        printf("%s\n ", i > 0 ? "," : "");
+        print_json_row(s, &s->channel[i]);
+    }
+    printf("]}\n");
+}
+
+/* ---- one process, or all ---- */
+
+static int watch(int pid)
+{
+    static struct snapshot one, other;
+    struct snapshot *now = &one, *before = NULL;
+    long n = 0;
+
+    for (;;) {
+        int rc = take(pid, now);
+
+        if (rc != 0) {
+            if (n > 0) /* it has ended while it was watched */
+                break;
+            fprintf(stderr, "rmalloc_stat: %s\n", rc == -ENOMEM ? "not enough memory" : rpipe_error(NULL));
+            return 1;
+        }
+        if (option.json)
+            print_json(now);
+        else
+            print_text(now, before);
+        fflush(stdout);
+        n++;
+        if (option.interval <= 0 || n == option.count)
+            break;
+        before = now;
+        now = now == &one ? &other : &one;
+        nanosleep(&(struct timespec){(time_t)option.interval,
+                                     (long)((option.interval - (double)(time_t)option.interval) * 1e9)},
+                  NULL);
+        if (!option.json)
+            putchar('\n');
+    }
+    free(one.channel);
+    free(other.channel);
+    return 0;
+}
+
+/* A line for each process that shows something to this user, and its channels that wait. */
+static int list(void)
+{
+    static struct snapshot s;
+    struct dirent *e;
+    DIR *proc = opendir("/proc");
+    int found = 0;
+
+    if (proc == NULL) {
+        fprintf(stderr, "rmalloc_stat: /proc cannot be read: %s\n", strerror(errno));
+        return 1;
+    }
+    while ((e = readdir(proc)) != NULL) {
+        int pid = atoi(e->d_name);
+
+        if (pid <= 0 || pid == getpid() || take(pid, &s) != 0)
+            continue;
+        found++;
+        if (option.json) {
+            print_json(&s);
+            continue;
+        }
+        print_process(&s);
+        for (size_t i = 0; i < s.channels; i++) {
+            const rpipe_observed_t *row = &s.channel[i].row;
+
+            if (row->waits_for[0] == '\0' && !option.all)
+                continue;
+            printf("    %d>%d.%u %s %s", row->from, row->to, row->ctx, row->writer ? "writer" : "reader", row->state);
+            print_wait(row);
+        }
+    }
+    closedir(proc);
+    free(s.channel);
+    if (found == 0)
+        fprintf(stderr, "rmalloc_stat: no process of this user shows anything\n");
+    return found == 0;
+}
+
+static int describe(void)
+{
+    rpipe_counter_info_t c;
+
+    for (int i = 0; rpipe_counter_describe(i, &c) == 0; i++)
+        printf("%-18s %-10s %s\n", c.name, c.unit, c.meaning);
+    return 0;
+}
+
+/* ---- options ---- */
+
+static double number(struct argp_state *state, const char *text, double least)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (*text == '\0' || *end != '\0' || !(value >= least) || value > 1e9)
+        argp_error(state, "\"%s\" is no number from %g on", text, least);
+    return value;
+}
+
+static error_t parse_option(int key, char *arg, struct argp_state *state)
+{
+    switch (key) {
+    case 'j':
+        option.json = true;
+        return 0;
+    case 'a':
+        option.all = true;
+        return 0;
+    case 'c':
+        option.table = true;
+        return 0;
+    case ARGP_KEY_ARG:
+        if (state->arg_num == 0)
+            option.pid = (int)number(state, arg, 1);
+        else if (state->arg_num == 1)
+            option.interval = number(state, arg, 0.001);
+        else if (state->arg_num == 2)
+            option.count = (long)number(state, arg, 1);
+        else
+            argp_error(state, "\"%s\" is one argument too many", arg);
+        return 0;
+    default:
+        return ARGP_ERR_UNKNOWN;
+    }
+}
+
+static const struct argp_option option_table[] = {
+    {"all", 'a', NULL, 0, "Counters that are 0, too; without PID: channels that do not wait, too", 0},
+    {"counters", 'c', NULL, 0, "Only tells which counters there are, and what they mean", 0},
+    {"json", 'j', NULL, 0, "As JSON, one object for each snapshot", 0},
+    {NULL, 0, NULL, 0, NULL, 0},
+};
+
+static const struct argp option_parser = {
+    option_table,
+    parse_option,
+    "[PID [INTERVAL [COUNT]]]",
+    "Shows what a running process does with its pipes; without PID a line for each "
+    "process. INTERVAL is in seconds: from the second time on, amounts are since the "
+    "time before.",
+    NULL,
+    NULL,
+    NULL};
+
+static void print_version(FILE *stream, struct argp_state *state)
+{
+    (void)state;
+    fprintf(stream, "rmalloc_stat %s\n", rmalloc_version());
+}
+
+int main(int argc, char **argv)
+{
+    argp_program_version_hook = print_version;
+    argp_parse(&option_parser, argc, argv, 0, NULL, NULL);
+    if (option.table)
+        return describe();
+    return option.pid != 0 ? watch(option.pid) : list();
+}
