@@ -61,6 +61,10 @@ static void every_size(rdma_op_t op)
 
         pair_fill(buffer[0] + offset, size, i);
         assert_ok(p.w, rwrite_from(p.w, region, offset, size, &word));
+        if (i % 2 == 0 && (op == RDMA_PUT || !pair_over_network())) { /* it does not take a reader who reads */
+            await(p.w, &word);
+            memset(buffer[0], 0x5a, ROOM);
+        }
         if (i % 3 == 0)
             pair_send(&p, size, i + 1000);
         pair_read_free(&p, size, i);
