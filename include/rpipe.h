@@ -174,6 +174,9 @@ typedef struct rpipe_observed {
 int rpipe_observe(int pid, int (*row)(const rpipe_observed_t *row, void *argument), void *argument);
 int rpipe_observed_json(const rpipe_observed_t *row, FILE *to); /* one object */
 
+/* Of the records of RPIPE_TRACE that a process has left which has not come to rexit: the trace, as rexit would write it. */
+int rpipe_trace_json(int fd, FILE *to); /* 0, -EPROTO: these are no records, -EIO */
+
 /* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
 const char *rpipe_error(rch_t ch);
 

@@ -31,6 +31,8 @@ struct write_arguments {
     bool wait, stalled;
     struct awaited awaited;
     const struct region_source *from; /* over a network: the payload is there, and not in d's block; NULL: it is */
+    uint64_t number;                  /* of the message, once it has been written, */
+    size_t written;                   /* and its bytes: for the trace */
 };
 #define WHOLE SIZE_MAX
 int write_attempt(struct rch *ch, void *arguments);
@@ -41,8 +43,9 @@ struct read_arguments {
     const char *call;
     raddr_t d;
     size_t size;
-    bool stalled; /* calls are counted, not attempts */
-    bool unseen;  /* what comes now has not been looked at: it is not taken, only what there is instead of it */
+    bool stalled;    /* calls are counted, not attempts */
+    bool unseen;     /* what comes now has not been looked at: it is not taken, only what there is instead of it */
+    uint64_t number; /* of the message, for the trace */
 };
 int read_attempt(struct rch *ch, void *arguments);
 bool read_next_size(struct rch *ch,

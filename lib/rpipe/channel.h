@@ -20,6 +20,7 @@
 #include "btl/btl.h"
 #include "rpipe/counter.h"
 #include "rpipe/publish.h"
+#include "rpipe/trace.h"
 #include "sync/block_table.h"
 #include "sync/slot.h"
 #include "sync/tag.h"
@@ -51,6 +52,7 @@ enum notice {
     NOTICE_NET = 0x4000,      /* the other side's memory is not mapped here: every call takes the slow path (net.h) */
     NOTICE_CELLS = 0x8000,    /* an ATOMIC pipe: cells, no messages (cells.h) */
     NOTICE_LEAVING = 0x10000, /* a thread of this process is in rexit: calls of all others end */
+    NOTICE_TRACED = 0x10000,  /* RPIPE_TRACE */
     NOTICE_GROWN = 0x2000,    /* writer: an answer about growth is there; the writer's own calls clear it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)
@@ -120,6 +122,7 @@ struct rch {
     _Atomic uint64_t sleeps; /* counted by a thread that holds no lock */
     struct counts counts;
     struct shown shown;
+    uint32_t trace; /* row of the trace; 0: it is not traced (trace.h) */
     int timeout_ms;
     uint32_t inline_max; /* of rmalloc: min(configured, alloc_size) */
     uint32_t slots;

@@ -215,6 +215,7 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
                     bool locked)
 {
     bool shown = false;
+    uint32_t row;
     struct waiter w;
     int rc;
 
@@ -223,6 +224,7 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
     rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
     if (rc != R_PENDING)
         return rc;
+    row = trace_begin(ch, TRACE_WAIT);
     wait_begin(&w, NULL, deadline_in_ms(ch->timeout_ms), true);
     w.keep = locked;
     if (config_side(&ch->cfg) == SIDE_WRITER)
@@ -256,6 +258,8 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
     if (shown)
         publish_wait_set(&ch->shown.wait, NULL);
     counter_waited(ch, &w);
+    if (UNLIKELY(row != 0))
+        trace_end_text(awaited->what, rc);
     if (!locked)
         counter_refresh(ch);
     return rc;

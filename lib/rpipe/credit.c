@@ -205,10 +205,12 @@ int credit_fetch(struct rch *ch, enum credit_need need)
 {
     struct writer *w = &ch->w;
     uint64_t limit = w->limit;
+    uint32_t row;
     int rc = 0;
 
     if (ch->net != NULL)
         return net_credit_fetch(ch, need);
+    row = trace_begin(ch, TRACE_SYNC);
     ch->credit_fetches++;
     if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
         rc = fetch_slots(ch);
@@ -218,5 +220,6 @@ int credit_fetch(struct rch *ch, enum credit_need need)
              (need != NEED_SLOT || w->limit != limit)) /* who waits for the ring looks there again and again */
         rc = fetch_named(ch, need == NEED_MEMORY || w->look_units == 0);
     schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+    trace_end(row, w->heap_applied, w->limit - ch->mask - 1, rc);
     return rc;
 }

@@ -44,6 +44,7 @@ int fail(struct rch *ch, int code, const char *format, ...)
     va_list args;
 
     atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
+    trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
     if (ch->sentence == NULL)
         ch->sentence = malloc(SENTENCE_BYTES);
     /* without memory for it, it is said where this thread can hear it */

@@ -249,6 +249,7 @@ static int take_up(struct rch *ch)
     g->total = s->end;
     g->last.grows = count + 1;
     ch->counts.grows = count + 1;
+    trace_moment(ch->trace, TRACE_GROW, 0, s->end, 0);
     g->last.grow_at = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     g->last.grow_request = g->request;
     g->last.grow_waited_us = g->waited_us;

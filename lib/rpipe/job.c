@@ -120,6 +120,7 @@ static void forked(void)
 
     publish_forked();
     ends_forked();
+    trace_forked();
     if (!job_is_open())
         return;
     atomic_store_explicit(&state, STATE_FORKED, memory_order_release);
@@ -171,6 +172,7 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     rc = publish_start(*rank, *size);
     if (rc != 0)
         log_info("this process shows nothing to rmalloc_stat: %s", rmalloc_strerror(rc));
+    trace_start(*rank, *size);
     return 0;
 }
 
@@ -282,6 +284,7 @@ static int leave(void)
             "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
             setting_number(SET_TIMEOUT_MS));
     atomic_store_explicit(&state, STATE_LEFT, memory_order_release);
+    trace_stop();
     report_print((int)job_rank(), (int)job_size());
     publish_stop();
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);

@@ -139,6 +139,7 @@ static void join(struct rch *ch, const void *blob, size_t bytes)
     }
     ch->fences = !(control_membarrier() && control_peer_membarrier(ch->peer));
     ch->life = control_life(ch->peer);
+    trace_moment(ch->trace, TRACE_JOIN, 0, 0, 0);
     notice_set(ch, config_side(&ch->cfg) == SIDE_WRITER ? NOTICE_MET : NOTICE_JOINED);
 }
 
@@ -187,7 +188,8 @@ int join_open(struct rch *ch)
     store_register(m, &ch->end);
     atomic_store_explicit(&ch->notice,
                           side | (ch->cfg.thread_sync ? NOTICE_LOCKED : 0u) | (ch->checked ? NOTICE_CHECKED : 0u) |
-                              (ch->net != NULL ? NOTICE_NET : 0u) | (ch->cells != NULL ? NOTICE_CELLS : 0u),
+                              (ch->trace != 0 ? NOTICE_TRACED : 0u) | (ch->net != NULL ? NOTICE_NET : 0u) |
+                              (ch->cells != NULL ? NOTICE_CELLS : 0u),
                           memory_order_release);
     half_make(ch, blob);
     half = store_find_half(m, ch->end.incarnation);

@@ -106,13 +106,16 @@ static int apply(struct rch *ch)
     struct net *n = ch->net;
     uint64_t before = seen(ch);
     int rc;
+    uint32_t row;
 
     n->credit_under_way = false;
     if (atomic_load_explicit(&n->credit_done.error, memory_order_relaxed) != 0)
         return net_failed(ch, "rwrite");
+    row = trace_begin(ch, TRACE_SYNC);
     rc = credit_apply(ch);
     if (rc == 0)
         region_arrived(ch);
+    trace_end(row, ch->w.heap_applied, ch->w.limit - ch->mask - 1, rc);
     pace(ch, seen(ch) - before);
     return rc;
 }

@@ -36,14 +36,18 @@ int rpipe_network_barrier(void)
 {
     struct inside in;
     char why[320] = "";
+    uint32_t row;
     int rc;
 
     inside_enter(&in);
     rc = job_refuses("network_barrier");
     if (rc == 0) {
         publish_waits("the other ranks in network_barrier");
+        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
         publish_waits(NULL);
+        if (row != 0)
+            trace_end_text("barrier", rc);
     }
     inside_leave(&in);
     return rc;
@@ -53,6 +57,7 @@ int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
 {
     struct inside in;
     char why[320] = "";
+    uint32_t row;
     int rc;
 
     inside_enter(&in);
@@ -63,8 +68,11 @@ int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
     }
     if (rc == 0) {
         publish_waits("the other ranks in network_allgather");
+        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
         publish_waits(NULL);
+        if (row != 0)
+            trace_end_text("allgather", rc);
     }
     inside_leave(&in);
     return rc;
@@ -105,6 +113,7 @@ int rpipe_network_recv(int from, void *buf, size_t bytes)
 {
     struct inside in;
     char why[320] = "", what[64];
+    uint32_t row;
     int rc;
 
     inside_enter(&in);
@@ -112,8 +121,11 @@ int rpipe_network_recv(int from, void *buf, size_t bytes)
     if (rc == 0) {
         snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
         publish_waits(what);
+        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
         publish_waits(NULL);
+        if (row != 0)
+            trace_end_text("recv", rc);
     }
     inside_leave(&in);
     return rc;

@@ -21,6 +21,7 @@ static void shows(struct rch *ch)
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int own = (int)rpipe_network_rank();
 
+    ch->trace = trace_row();
     ch->shown.side = (uint32_t)config_side(&ch->cfg);
     ch->shown.ctx = ch->cfg.ctx;
     ch->shown.writer = writer ? own : ch->peer;
@@ -112,6 +113,7 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
         return rc;
     }
     end->shown.incarnation = end->end.incarnation;
+    trace_describe(end);
     counter_opened(end);
     *ch = end;
     return 0;
@@ -119,11 +121,14 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
 
 int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
 {
+    int64_t began = trace_on ? clock_now() : 0;
     struct inside in;
     int rc;
 
     inside_enter(&in);
     rc = open_end(ch, cfg);
+    if (rc == 0 && began != 0)
+        trace_past((*ch)->trace, TRACE_OPEN, began);
     inside_leave(&in);
     return rc;
 }
@@ -154,8 +159,14 @@ int rpipe_wait(rch_t ch)
 {
     static const struct awaited awaited = {"other end", 0};
     int rc = channel_refuses(ch, "rpipe_wait", 0);
+    uint32_t row;
 
-    return rc != 0 ? rc : channel_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_MEET);
+    rc = channel_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
+    trace_end(row, 0, 0, rc);
+    return rc;
 }
 
 int rpipe_set_timeout(rch_t ch, int ms)
@@ -214,19 +225,23 @@ int channel_close(struct rch *ch, bool force)
     static const struct awaited awaited = {"proof that everything has arrived", 0};
     int rc = channel_refuses(ch, "rclose", 0);
     bool unfinished = false;
+    uint32_t row;
 
     if (rc != 0)
         return rc;
     /* the library can keep its own memory until the reader has it, but not the program's */
     if (region_in_flight(ch) && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
         return -ETIMEDOUT;
+    row = trace_begin(ch, TRACE_CLOSE);
     /*
      * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
      * Where the deadline is too short for the proof, the service thread waits for it.
      */
     if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) != 0)
         unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL) == -ETIMEDOUT;
-    return channel_once(ch, close_attempt, &unfinished);
+    rc = channel_once(ch, close_attempt, &unfinished);
+    trace_end(row, 0, 0, rc);
+    return rc;
 }
 
 int rpipe_close(rch_t ch) { return channel_close(ch, false); }

@@ -266,6 +266,7 @@ int read_attempt(struct rch *ch, void *arguments)
         rc = take_next(ch, a->call, &a->d, &a->size);
     if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
         rc = checked(ch, a->d);
+    a->number = reader_delivered(ch);
     if (rc != R_PENDING)
         return rc;
     ch->stalls_ring += !a->stalled;
@@ -279,13 +280,17 @@ int read_attempt(struct rch *ch, void *arguments)
 static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
     static const struct awaited awaited = {"message", 0};
-    struct read_arguments a = {call, NULL, 0, false, false};
+    struct read_arguments a = {call, NULL, 0, false, false, 0};
     int rc = channel_refuses(ch, call, SIDE_READER);
+    uint32_t row;
 
     if (rc == 0 && d == NULL)
         rc = fail(ch, -EINVAL, "%s: no place for the descriptor (NULL)", call);
-    if (rc == 0)
-        rc = wait ? channel_wait(ch, call, &awaited, read_attempt, &a) : channel_once(ch, read_attempt, &a);
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_READ);
+    rc = wait ? channel_wait(ch, call, &awaited, read_attempt, &a) : channel_once(ch, read_attempt, &a);
+    trace_end(row, a.number, a.size, rc);
     if (rc != 0)
         return rc;
     *d = a.d;

@@ -87,15 +87,19 @@ static int begin_attempt(struct rch *ch, void *arguments)
 static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size, bool wait)
 {
     struct into_arguments a = {
-        .read = {call, NULL, 0, false, false}, .place = {region, NULL, offset, room}, .awaited = {"message", 0}};
+        .read = {call, NULL, 0, false, false, 0}, .place = {region, NULL, offset, room}, .awaited = {"message", 0}};
     int rc = channel_refuses(ch, call, SIDE_READER);
+    uint32_t row;
 
     if (rc == 0)
         rc = region_refuses(ch, call, region, offset, room);
     if (rc == 0)
         rc = channel_once(ch, begin_attempt, &a);
-    if (rc == 0)
-        rc = wait ? channel_wait(ch, call, &a.awaited, into_attempt, &a) : channel_once(ch, into_attempt, &a);
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_READ);
+    rc = wait ? channel_wait(ch, call, &a.awaited, into_attempt, &a) : channel_once(ch, into_attempt, &a);
+    trace_end(row, a.read.number, a.size, rc);
     if (rc == 0 && size != NULL)
         *size = a.size;
     return rc;

@@ -345,11 +345,12 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
 {
     struct from_arguments a = {.call = call,
                                .alloc = {call, bytes, NULL, false, {"memory given back by the reader", 0}},
-                               .write = {call, NULL, WHOLE, wait, false, {"free slot in the ring", 0}, NULL},
+                               .write = {call, NULL, WHOLE, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
                                .source = {region, NULL, offset, done},
                                .bytes = bytes,
                                .awaited = {"memory given back by the reader", 0}};
     int rc = channel_refuses(ch, call, SIDE_WRITER), before = done != NULL ? *done : 0;
+    uint32_t row;
 
     if (rc == 0)
         rc = region_refuses(ch, call, region, offset, bytes);
@@ -358,7 +359,9 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
     if (rc != 0)
         return rc;
     tell(done, 0);
+    row = trace_begin(ch, TRACE_WRITE);
     rc = wait ? channel_wait(ch, call, &a.awaited, from_attempt, &a) : channel_once(ch, from_attempt, &a);
+    trace_end(row, a.write.number, a.write.written, rc);
     if (rc == 0)
         return 0;
     tell(done, before);

@@ -185,12 +185,14 @@ static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, ra
 {
     struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
+    uint32_t row = rc == 0 ? trace_begin(ch, TRACE_ALLOC) : 0;
 
     if (rc == 0)
         rc = wait ? channel_wait(ch, call, &a.awaited, write_alloc_attempt, &a)
                   : channel_once(ch, write_alloc_attempt, &a);
     if (rc == -ETIMEDOUT)
         rc = write_explain_timeout(ch, &a);
+    trace_end(row, 0, size, rc);
     if (rc == 0)
         *d = a.d;
     return rc;
@@ -377,6 +379,8 @@ int write_attempt(struct rch *ch, void *arguments)
         a->awaited.what = "room in the queues of the network";
         return rc;
     }
+    a->number = sent + 1;
+    a->written = bytes;
     if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
         kick_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
@@ -388,12 +392,16 @@ int write_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
-    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}, NULL};
+    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0};
     int rc = channel_refuses(ch, call, SIDE_WRITER);
+    uint32_t row;
 
     if (rc != 0)
         return rc;
-    return wait ? channel_wait(ch, call, &a.awaited, write_attempt, &a) : channel_once(ch, write_attempt, &a);
+    row = trace_begin(ch, TRACE_WRITE);
+    rc = wait ? channel_wait(ch, call, &a.awaited, write_attempt, &a) : channel_once(ch, write_attempt, &a);
+    trace_end(row, a.number, a.written, rc);
+    return rc;
 }
 
 static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
@@ -475,5 +483,12 @@ int rpipe_flush(rch_t ch)
     bool cells = ch != NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0;
     int rc = channel_refuses(ch, "rflush", cells ? 0 : SIDE_WRITER);
 
-    return rc != 0 ? rc : channel_wait(ch, "rflush", &awaited, flush_attempt, NULL);
+    uint32_t row;
+
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_FLUSH);
+    rc = channel_wait(ch, "rflush", &awaited, flush_attempt, NULL);
+    trace_end(row, 0, 0, rc);
+    return rc;
 }

@@ -62,6 +62,9 @@ static const struct entry {
                        "backend verbs: entry of the port's GID table whose address is used; -1: any"},
     [SET_STATS] = {"RPIPE_STATS", "", TEXT, NULL, 0, 0,
                    "counters at rexit: 1 or json: to standard error; else the name of a file; empty: none"},
+    [SET_TRACE] = {"RPIPE_TRACE", "", TEXT, NULL, 0, 0, "file of a trace of what happens, for Perfetto; empty: none"},
+    [SET_TRACE_EVENTS] = {"RPIPE_TRACE_EVENTS", "65536", NUMBER, NULL, 64, 16777216,
+                          "events that a trace keeps of each thread: the last ones"},
 };
 
 static struct value {

@@ -38,6 +38,8 @@ enum setting {
     SET_VERBS_PORT,
     SET_VERBS_GID,
     SET_STATS,
+    SET_TRACE,
+    SET_TRACE_EVENTS,
     SETTINGS
 };
 

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Records of a trace that are not what they should be: a true file of them, with words and bytes replaced by others, cut, and made
+ * of noise. Whatever it is, the reader ends, and what it prints is text without control characters, each quote closed. The seed
+ * is printed; an argument that is a number is the seed.
+ */
+#include "rpipe/channel.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { ROUNDS = 600, MESSAGES = 20 };
+static uint64_t seed;
+static char directory[] = "/tmp/test_trace.XXXXXX", raw[64];
+
+static uint64_t draw(void)
+{
+    uint64_t x = seed += 0x9e3779b97f4a7c15u;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static rch_t open_end(bool writer)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch = NULL;
+
+    cfg.allocator.op = RDMA_GET;
+    cfg.allocator.peer = 0;
+    cfg.allocator.rdma_active = !writer;
+    cfg.allocator.alloc_size = 65536;
+    assert_int_equal(rpipe(&ch, &cfg), 0);
+    return ch;
+}
+
+/* Of every quote there is a second one in the same line, brackets are as many as open, and all characters can be printed. */
+static void check_text(const char *text, size_t bytes)
+{
+    long deep = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < bytes; i++) {
+        char c = text[i];
+
+        assert_true(c == '\n' || (c >= ' ' && c <= '~'));
+        if (c == '"')
+            quoted = !quoted;
+        assert_true(c != '\n' || !quoted);
+        if (!quoted)
+            deep += (c == '{' || c == '[') - (c == '}' || c == ']');
+        assert_true(deep >= 0);
+    }
+    assert_int_equal(deep, 0);
+    assert_false(quoted);
+}
+
+static int convert(const unsigned char *all, size_t bytes)
+{
+    static int fd = -1;
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    int rc;
+
+    if (fd < 0)
+        fd = memfd_create("records", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_non_null(to);
+    assert_int_equal(ftruncate(fd, 0), 0);
+    assert_int_equal(pwrite(fd, all, bytes, 0), bytes);
+    rc = rpipe_trace_json(fd, to);
+    fclose(to);
+    if (rc == 0)
+        check_text(text, length);
+    else
+        assert_int_equal(length, 0);
+    free(text);
+    return rc;
+}
+
+static unsigned char *content(size_t *bytes)
+{
+    int fd = open(raw, O_RDONLY);
+    struct stat st;
+    unsigned char *all;
+
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &st), 0);
+    *bytes = (size_t)st.st_size;
+    all = malloc(*bytes);
+    assert_non_null(all);
+    assert_int_equal(read(fd, all, *bytes), *bytes);
+    close(fd);
+    return all;
+}
+
+static uint64_t nonsense(void)
+{
+    static const uint64_t edge[] = {0, 1, 7, 64, 4096, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    uint64_t x = draw();
+
+    return x % 4 == 0 ? draw() : x % 4 == 1 ? draw() % 100000 : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
+}
+
+static void hostile_file(void **state)
+{
+    rch_t w = open_end(true), r = open_end(false);
+    size_t bytes, length, rings = trace_page(sizeof(struct trace_file));
+    unsigned char *all, *copy;
+    raddr_t d;
+    int good = 0;
+
+    (void)state;
+    for (int i = 0; i < MESSAGES; i++) {
+        d = rmalloc(w, i % 2 == 0 ? 8 : 1000);
+        assert_true(d != ADDR_NULL);
+        assert_int_equal(rwrite(w, d), 0);
+        assert_int_equal(rread(r, &d, NULL), 0);
+        assert_int_equal(rfree(r, d), 0);
+    }
+    assert_int_equal(rpipe_set_timeout(r, 1), 0);
+    assert_int_equal(rread(r, &d, NULL), -ETIMEDOUT);
+    all = content(&bytes);
+    copy = malloc(bytes);
+    assert_non_null(copy);
+    assert_int_equal(convert(all, bytes), 0);
+    for (int i = 0; i < ROUNDS; i++) {
+        memcpy(copy, all, bytes);
+        for (uint64_t n = draw() % 8 + 1; n > 0; n--) {
+            uint64_t word = nonsense(), at = draw() % 3;
+            size_t width = draw() % 2 == 0 ? sizeof(uint64_t) : sizeof(uint32_t);
+
+            at = at == 0 ? draw() % 200 : at == 1 ? rings + draw() % 4200 : draw() % bytes;
+            at = at / width * width;
+            if (at + width <= bytes)
+                memcpy(copy + at, &word, width);
+        }
+        length = draw() % 8 == 0 ? draw() % bytes : bytes;
+        good += convert(copy, length) == 0;
+    }
+    print_message("%d of %d changed files were taken for true\n", good, ROUNDS);
+    for (size_t i = 0; i < bytes; i++)
+        copy[i] = (unsigned char)draw();
+    assert_int_equal(convert(copy, bytes), -EPROTO);
+    assert_int_equal(convert(copy, 0), -EPROTO);
+    assert_int_equal(rpipe_trace_json(-1, stdout), -EINVAL);
+    assert_int_equal(rpipe_trace_json(0, NULL), -EINVAL);
+    free(copy);
+    free(all);
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rclose(r), 0);
+}
+
+static int setup(void **state)
+{
+    char name[48];
+
+    (void)state;
+    if (mkdtemp(directory) == NULL)
+        return -1;
+    snprintf(name, sizeof(name), "%s/trace", directory);
+    snprintf(raw, sizeof(raw), "%s.raw", name);
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    setenv("RPIPE_TRACE", name, 1);
+    setenv("RPIPE_TRACE_EVENTS", "100", 1);
+    return rinit(NULL, NULL);
+}
+
+static int teardown(void **state)
+{
+    char name[64];
+    int rc = rexit();
+
+    (void)state;
+    snprintf(name, sizeof(name), "%s/trace", directory);
+    if (access(raw, F_OK) == 0 || access(name, R_OK) != 0)
+        rc = -1; /* rexit has made the one of the other */
+    (void)unlink(name);
+    (void)unlink(raw);
+    (void)rmdir(directory);
+    return rc;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(hostile_file)};
+
+    seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)clock_now();
+    print_message("seed %llu\n", (unsigned long long)seed);
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
