@@ -207,7 +207,7 @@ uint64_t app_digest(uint64_t digest, const void *words, size_t count)
 void app_result_print(const struct app_result *r)
 {
     if (app_options.json) {
-        printf("{\"app\": \"%s\", \"by\": \"%s\", \"ranks\": %d, \"seconds\": %.6f, \"communication\": %.6f, "
+        printf("{\"app\": \"%s\", \"by\": \"%s\", \"ranks\": %d, \"seconds\": %.9f, \"communication\": %.9f, "
                "\"work\": %.0f, \"unit\": \"%s\", \"digest\": \"%016llx\"}\n",
                r->app, r->by, r->ranks, r->seconds, r->communication, r->work, r->unit, (unsigned long long)r->digest);
         return;
