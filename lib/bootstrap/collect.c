@@ -13,6 +13,7 @@
 #include "bootstrap/service.h"
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -495,7 +496,7 @@ int collect_start(int rank, int size)
         return -ENOMEM;
     collect.rank = rank;
     collect.size = size;
-    collect.epoch = 0;
+    collect.epoch = (uint32_t)setting_number(SET_FIRST);
     collect.busy = collect.leaving = collect.abandoned = false;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);

@@ -3,6 +3,7 @@
 #include "bootstrap/store.h"
 
 #include "util/hash.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -53,6 +54,7 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
     m->side = side;
     m->ctx = ctx;
     m->number = numbers++;
+    m->opened = (uint32_t)setting_number(SET_FIRST);
     list_init(&m->ends);
     list_init(&m->halves);
     if (hash_put(&meetings, key(peer, side, ctx), m) != 0) {
@@ -62,12 +64,16 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
     return m;
 }
 
+bool store_is_ahead(const struct meeting *m, uint32_t incarnation) { return (int32_t)(incarnation - m->opened) > 0; }
+
 struct meeting *store_next(size_t *cursor) { return hash_next(&meetings, cursor); }
 
 void store_register(struct meeting *m, struct store_end *end)
 {
     end->meeting = m;
-    end->incarnation = ++m->opened;
+    if (++m->opened == 0) /* which is no incarnation */
+        m->opened = 1;
+    end->incarnation = m->opened;
     list_append(&m->ends, &end->link);
 }
 

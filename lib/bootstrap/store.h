@@ -62,6 +62,8 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make);
 struct meeting *store_visited(int peer, uint32_t side, uint32_t ctx, uint32_t incarnation);
 struct meeting *store_next(size_t *cursor); /* all meetings */
 
+/* It comes behind all that have been opened here. Numbers wrap around: ahead is what is less than half of them away. */
+bool store_is_ahead(const struct meeting *m, uint32_t incarnation);
 void store_register(struct meeting *m, struct store_end *end); /* sets its incarnation */
 void store_unregister(struct store_end *end);
 struct store_end *store_find_end(struct meeting *m, uint32_t incarnation);

@@ -171,6 +171,7 @@ void ends_publish(void);               /* shows those of an earlier job */
 void ends_forked(void);                /* in the child of a fork, before anything is stored into an end */
 
 /* ---- job.c ---- */
+uint64_t job_first(void);          /* where numbers of messages, laps and so on begin (RPIPE_FIRST) */
 bool job_is_open(void);            /* between rinit and rexit, in this process */
 bool job_was_opened(void);         /* since rinit, for ever: the settings are what rinit has found */
 int job_refuses(const char *call); /* 0, or -ENOTCONN and the sentence why `call` cannot be made */

@@ -28,15 +28,16 @@ int credit_open(struct rch *ch)
     struct writer *w = &ch->w;
     uint32_t queue = ch->cfg.sync_queue;
 
-    w->limit = ch->cfg.slots;
+    atomic_store_explicit(&w->sent, job_first(), memory_order_relaxed);
+    w->limit = job_first() + ch->cfg.slots;
     w->look_slots = (uint64_t)(ch->cfg.watermark * ch->cfg.slots);
-    w->look_at = w->look_slots;
+    w->look_at = job_first() + w->look_slots;
     credit_rescale(ch);
     w->heap_limit = UINT64_MAX;
     if (ch->cfg.sync == NET_SYNC_BLOCKS)
         return 0;
     w->heap_limit = queue;
-    ring_cursor_init(&w->back, queue);
+    ring_cursor_init(&w->back, queue, (uint32_t)job_first() + 1);
     return block_table_create(&w->table, queue);
 }
 

@@ -127,7 +127,9 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
     ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.allocator.unit_size);
     ch->r.sync = ch->cfg.sync;
     ch->r.most = ch->cfg.sync == NET_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
-    ring_cursor_init(&ch->r.back, ch->cfg.sync_queue);
+    ring_cursor_init(&ch->r.back, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
+    ch->r.nread = job_first();
+    credit_line_init(&ch->credit->line, job_first());
     if (ch->checked && check_open(ch) != 0) {
         snprintf(why, why_bytes, "no memory for the second instance of RMALLOC_DEBUG=1");
         return -ENOMEM;
@@ -290,6 +292,10 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
         if (rc == 0) {
             ch->ring = ch->net != NULL ? ch->net->ring.base : ch->ring_remote.base;
             ch->credit = ch->net != NULL ? ch->net->credit.base : ch->credit_remote.base;
+            if (ch->net != NULL) { /* the mirror, until it is fetched */
+                credit_line_init(&ch->credit->line, job_first());
+                ch->net->fetched = job_first();
+            }
         }
     } else {
         ch->r.reverse = ch->net != NULL ? ch->net->reverse.base : ch->reverse_remote.base;

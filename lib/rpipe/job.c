@@ -41,6 +41,8 @@ bool job_is_open(void)
 
 bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != STATE_NEW; }
 
+uint64_t job_first(void) { return (uint64_t)setting_number(SET_FIRST); }
+
 int job_refuses(const char *call)
 {
     switch (atomic_load_explicit(&state, memory_order_acquire)) {

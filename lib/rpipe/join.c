@@ -337,7 +337,7 @@ static void hear_half(int from, const void *body, size_t bytes)
 
         if (!ch->late && (notice & (NOTICE_CLOSED | NOTICE_JOINED | NOTICE_MET | NOTICE_FAILED)) == 0)
             join(ch, body, bytes);
-    } else if (id.incarnation > m->opened) {
+    } else if (store_is_ahead(m, id.incarnation)) {
         rc = store_keep(m, id.incarnation, body, bytes, NULL);
         if (rc == -ENOMEM)
             give_back_half(from, &id);
@@ -363,7 +363,7 @@ static void hear_bye(int from, const struct note *n)
         ch->bye_final = n->number;
         notice_set(ch, NOTICE_BYE);
         release_if_done(ch);
-    } else if (n->incarnation > m->opened) {
+    } else if (store_is_ahead(m, n->incarnation)) {
         struct note answer = {n->ctx, n->incarnation, (uint32_t)m->side, 0, 0, ""};
 
         half = store_find_half(m, n->incarnation);

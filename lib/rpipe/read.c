@@ -213,9 +213,9 @@ bool unheard_message(struct rch *ch)
     if (ch->late || ch->ring == NULL)
         return false;
     if (ch->net == NULL)
-        return ring_slot_ready(&ch->ring->slot[0], 1);
+        return ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
     (void)ch->ops->progress(ch->net->line);
-    return seal_promises(&ch->ring->slot[0], 1);
+    return seal_promises(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
 }
 
 /*

@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* How many there have been: 0 is left out when the number wraps around. */
+static uint32_t openings(uint32_t incarnation, uint32_t first) { return incarnation - first - (incarnation < first); }
+
 static int stats_attempt(struct rch *ch, void *arguments)
 {
     const uint64_t unit = ch->cfg.allocator.unit_size;
@@ -29,21 +32,21 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .wakes = ch->wakes,
         .heap_bytes = ch->units * unit,
         .slots = ch->cfg.slots,
-        .incarnation = ch->end.incarnation,
+        .incarnation = openings(ch->end.incarnation, (uint32_t)job_first()),
     };
     if (writer) {
         /* acquire: pairs with notice_set */
         struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
 
-        st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+        st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) - job_first();
         st->inline_messages = st->messages - ch->w.heap_sent;
         st->held = ch->w.allocated;
         st->returned = ch->w.heap_applied;
         st->heap_used = heap != NULL ? heap_bytes_used(heap) : 0;
     } else {
-        st->messages = reader_delivered(ch);
-        st->inline_messages = ch->r.nread - ch->r.heap_read;
-        st->held = ch->r.held - (ch->r.nread - st->messages);
+        st->messages = reader_delivered(ch) - job_first();
+        st->inline_messages = ch->r.nread - job_first() - ch->r.heap_read;
+        st->held = ch->r.held - (ch->r.nread - reader_delivered(ch));
         st->heap_used = ch->r.units_held * unit;
         st->returned = ch->r.heap_freed;
     }

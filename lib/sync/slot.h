@@ -72,6 +72,13 @@ struct credit_line {
 };
 static_assert(sizeof(struct credit_line) == CACHE_LINE, "one line");
 
+/* Nothing has been read yet, and messages are counted from `first`. */
+static inline void credit_line_init(struct credit_line *line, uint64_t first)
+{
+    atomic_store_explicit(&line->slots_read, first, memory_order_relaxed);
+    atomic_store_explicit(&line->fetched, first, memory_order_relaxed);
+}
+
 /* In the reader's memory; the writer only reads it. With tags: the queue behind the line, so that one READ gets both. */
 struct credit_area {
     struct credit_line line;

@@ -16,12 +16,13 @@
 /* A position in a ring that is not a power of two. */
 struct ring_cursor {
     uint32_t at, size;
-    uint32_t lap; /* from 1 */
+    uint32_t lap; /* from 1, unless a test begins elsewhere */
 };
 
-static inline void ring_cursor_init(struct ring_cursor *c, uint32_t size)
+/* The first lap is not 0: that is what a ring begins with. */
+static inline void ring_cursor_init(struct ring_cursor *c, uint32_t size, uint32_t first_lap)
 {
-    *c = (struct ring_cursor){.size = size, .lap = 1};
+    *c = (struct ring_cursor){.size = size, .lap = first_lap != 0 ? first_lap : 1};
 }
 
 static inline void ring_cursor_advance(struct ring_cursor *c)

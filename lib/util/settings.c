@@ -8,6 +8,7 @@
 #include "util/settings.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,8 @@ static const struct entry {
                        "share of ring or heap in use at which the writer looks for credits"},
     [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1, "1: heaps in huge pages where there are any"},
     [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1, "1: check every invariant, detect every misuse; slow"},
+    [SET_FIRST] = {"RPIPE_FIRST", "0", NUMBER, NULL, 0, LONG_MAX,
+                   "for tests: where the numbers of messages, openings, laps and collectives begin"},
     [SET_LOG] = {"RPIPE_LOG", "warn", CHOICE, "error|warn|info|debug", 0, 0, "what is told on standard error"},
     [SET_MODULE_PATH] = {"RPIPE_MODULE_PATH", "", TEXT, NULL, 0, 0,
                          "directory of backend and bootstrap modules, before the installed one"},

@@ -24,6 +24,7 @@ enum setting {
     SET_WATERMARK,
     SET_HUGE_PAGES,
     SET_DEBUG,
+    SET_FIRST,
     SET_LOG,
     SET_MODULE_PATH,
     SET_INTERFACE,
