@@ -22,6 +22,8 @@
 
 #define WHOLE_AREA_MOST 4096 /* credit line and tags together: by one READ */
 #define TAGS_MOST 512        /* of a longer queue, by one READ */
+#define SLOTS_PER_SLACK                                                                                                \
+    16 /* looks so much behind the watermark: else, with what is under way, more than one in half a ring */
 #define NAP_FIRST_NS 1000
 #define NAP_MOST_NS (200 * 1000)
 #define PACE_MOST_NS NS_PER_MS /* large messages: half of what is outstanding takes longer than any nap */
@@ -113,6 +115,8 @@ static int apply(struct rch *ch)
         return net_failed(ch, "rwrite");
     row = trace_begin(ch, TRACE_SYNC);
     rc = credit_apply(ch);
+    if (ch->w.look_at != UINT64_MAX && ch->w.look_at != 0)
+        ch->w.look_at += (ch->mask + 1) / SLOTS_PER_SLACK;
     if (rc == 0)
         region_arrived(ch);
     trace_end(row, ch->w.heap_applied, ch->w.limit - ch->mask - 1, rc);
