@@ -22,6 +22,10 @@ struct lie {
 static const struct lie lies[] = {
     {"kind 0", {.kind = 0}, 0, -EPROTO},
     {"kind 3", {.kind = 3, .bytes = 8}, 0, -EPROTO},
+    {"a message from a region, where memory is mapped",
+     {.heap = {.offset = 0, .size = 100, .region = 1, .at = 0}, .kind = SLOT_REGION},
+     0,
+     -EPROTO},
     {"kind 255", {.kind = 255, .bytes = 8}, 0, -EPROTO},
     {"41 bytes in a slot", {.kind = SLOT_INLINE, .bytes = 41}, 0, -EPROTO},
     {"255 bytes in a slot", {.kind = SLOT_INLINE, .bytes = 255}, 0, -EPROTO},

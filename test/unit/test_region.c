@@ -491,6 +491,46 @@ static void shared(rdma_op_t op)
     pair_close(&p[2]);
 }
 
+/*
+ * GET over a network: the block of a message says how the region is reached. A writer that spoils it (here: memory that it has given
+ * back) ends this channel, and nothing else.
+ */
+static void wrong_note(rdma_op_t op)
+{
+    for (int lie = 0; lie < 3 && op == RDMA_GET && pair_over_network(); lie++) {
+        uint64_t few = 100;
+        rregion_t region;
+        double since;
+        int word = 0, rc;
+        struct pair p;
+        uint8_t *block;
+        raddr_t d;
+
+        pair_open(&p, op, HEAP);
+        region = region_of(p.w, buffer[0], ROOM);
+        d = pair_alloc(&p, 500, 0);
+        block = rmem(p.w, d);
+        assert_ok(p.w, rfree(p.w, d));
+        assert_ok(p.w, rwrite_from(p.w, region, 0, 500, &word));
+        assert_memory_equal(block, "rreg", 4); /* there it is */
+        if (lie == 0)
+            memset(block, 0xff, 64);
+        else if (lie == 1)
+            memcpy(block + 16, &few, sizeof(few)); /* bytes of the region */
+        else
+            memset(block + 24, 0x11, 32); /* the key */
+        assert_rc(-EPROTO, p.r, rread(p.r, &d, NULL));
+        assert_rc(-EPROTO, p.w, rdone(p.w, &word));
+        assert_int_equal(word, -EPROTO);
+        pair_close(&p);
+        since = pair_now_ms();
+        do
+            rc = rderegister(region);
+        while (rc == -EBUSY && pair_patience(since));
+        assert_int_equal(rc, 0);
+    }
+}
+
 static void refused(rdma_op_t op)
 {
     rregion_t region = (rregion_t)(uintptr_t)0x51, own = NULL, none = region;
@@ -557,6 +597,7 @@ BOTH(reader_goes)
 BOTH(reader_has_read)
 BOTH(writer_goes)
 BOTH(shared)
+BOTH(wrong_note)
 BOTH(refused)
 
 static int group(void)
@@ -566,7 +607,8 @@ static int group(void)
         cmocka_unit_test(test_busy),        cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
         cmocka_unit_test(test_into_later),  cmocka_unit_test(test_from_into),   cmocka_unit_test(test_deadline),
         cmocka_unit_test(test_ring_full),   cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_reader_has_read),
-        cmocka_unit_test(test_writer_goes), cmocka_unit_test(test_shared),      cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_writer_goes), cmocka_unit_test(test_shared),      cmocka_unit_test(test_wrong_note),
+        cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests_name("region", tests, pair_setup, pair_teardown);
