@@ -7,18 +7,25 @@
  * nothing, noise, half a greeting, a greeting without the cookie, lengths of gigabytes, too many descriptors; they
  * hang up at once or stay. The job opens new channels all the time, finishes in order, and keeps no descriptor of
  * theirs.
+ *
+ * And what lets one in, each by itself: the cookie over TCP, the process over a Unix socket, the user (as root: what a process of
+ * nobody's gets, who knows the cookie); and that nothing of a job has a name in /dev/shm or /tmp, or can be opened by others.
  */
 #include "job.h"
 
+#include "bootstrap/service.h"
 #include "bootstrap/wire.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 
 #define JOBS 3
 #define DOORS_MOST 16
@@ -346,12 +353,179 @@ static void test_strangers(uint64_t *random, int calls)
     job_finish(&job);
 }
 
+/* ---- what lets one in ---- */
+
+/* Rank 2 never talks to anybody: its place at the others is free. Every rank says its cookie. */
+static int sit(int rank, struct board *board, const void *arguments)
+{
+    setenv("RPIPE_LOG", "warn", 1);
+    (void)dup2(*(const int *)arguments, STDERR_FILENO);
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    memcpy(board->rank[rank].sentence, control.card.cookie, COOKIE_BYTES);
+    if (rank < 2)
+        one_channel(rank, 0, 1);
+    rank_reached(board, rank, 1);
+    rank_wait_go(board, 1);
+    _exit(0);
+}
+
+enum answer { WELCOME, HUNG_UP, SILENCE };
+static const char *const answers[] = {"welcome", "hung up", "silence"};
+
+static enum answer answer_of(int fd, int ms)
+{
+    struct {
+        struct wire_frame frame;
+        struct wire_hello hello;
+    } g;
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    ssize_t n;
+
+    if (poll(&p, 1, ms) != 1)
+        return SILENCE;
+    n = recv(fd, &g, sizeof(g), MSG_DONTWAIT | MSG_WAITALL);
+    return n >= (ssize_t)sizeof(g.frame) && g.frame.type == WIRE_WELCOME ? WELCOME : HUNG_UP;
+}
+
+/* Greets rank 0 in the name of rank 2, all right but perhaps for the cookie. */
+static enum answer greet_rightly(const struct door *door, const void *cookie)
+{
+    struct {
+        struct wire_frame frame;
+        struct wire_hello hello;
+    } g = {.frame = {WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), door->is_unix},
+           .hello = {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = 2, .to = 0}};
+    int fd = knock(door);
+    enum answer answer;
+
+    if (fd < 0)
+        return HUNG_UP;
+    memcpy(g.hello.cookie, cookie, COOKIE_BYTES);
+    say(fd, &g, sizeof(g), door->is_unix);
+    answer = answer_of(fd, PATIENCE_MS);
+    close(fd);
+    return answer;
+}
+
+/* As nobody: a silent call, and a right greeting. 0: both were sent away. */
+static int as_nobody(const struct door *door, const void *cookie, pid_t pid)
+{
+    char path[64];
+    int fd, status;
+    pid_t child = fork();
+
+    if (child == 0) {
+        if (setgid(65534) != 0 || setuid(65534) != 0)
+            _exit(9);
+        fd = knock(door);
+        if (fd >= 0 && answer_of(fd, PATIENCE_MS) != HUNG_UP)
+            _exit(1);
+        if (greet_rightly(door, cookie) != HUNG_UP)
+            _exit(2);
+        snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+        _exit(opendir(path) != NULL ? 3 : 0);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+/* Of what a rank has open, or mapped, nothing has a name where others could find it. */
+static void test_names(pid_t pid)
+{
+    char path[64], link[512];
+    struct dirent *entry;
+    int memory = 0;
+    DIR *dir;
+
+    snprintf(path, sizeof(path), "/proc/%d/map_files", (int)pid);
+    for (int i = 0; i < 2; i++, snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid)) {
+        dir = opendir(path);
+        while (dir != NULL && (entry = readdir(dir)) != NULL) {
+            ssize_t n = readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1);
+
+            link[n > 0 ? n : 0] = '\0';
+            memory += strncmp(link, "/memfd:rmalloc", 14) == 0;
+            EXPECT(strncmp(link, "/dev/shm/", 9) != 0, "it has %s", link);
+        }
+        if (dir != NULL)
+            closedir(dir);
+    }
+    EXPECT(memory > 0 || geteuid() != 0, "no shared memory found in process %d", (int)pid);
+}
+
+/* The ranks have said so. */
+static bool said(int log, const char *what)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+    static char text[20000];
+    ssize_t n;
+
+    do {
+        n = pread(log, text, sizeof(text) - 1, 0);
+        text[n > 0 ? n : 0] = '\0';
+        if (strstr(text, what) != NULL)
+            return true;
+        nap_us(1000);
+    } while (!deadline_passed(patience));
+    return false;
+}
+
+static void test_admission(void)
+{
+    int log = memfd_create("strangers", MFD_CLOEXEC);
+
+    char wrong[COOKIE_BYTES] = "a wrong cookie", right[COOKIE_BYTES];
+    struct door door[DOORS_MOST];
+    struct job job;
+    int doors, i;
+
+    job_prepare(&job, 3);
+    job_start(&job, sit, &log);
+    if (job_reached(&job, 0, 1) && job_reached(&job, 1, 1) && job_reached(&job, 2, 1)) {
+        memcpy(right, job.board->rank[0].sentence, COOKIE_BYTES);
+        doors = find_doors(job.pid[0], door);
+        EXPECT(doors >= 2, "only %d doors found", doors);
+        for (i = 0; i < doors; i++) {
+            enum answer answer = greet_rightly(&door[i], wrong);
+
+            EXPECT(answer == HUNG_UP, "door %d, a wrong cookie: %s", i, answers[answer]);
+            if (door[i].is_unix) {
+                answer = greet_rightly(&door[i], right);
+                EXPECT(answer == HUNG_UP, "the right cookie, and another process than rank 2: %s", answers[answer]);
+                EXPECT(said(log, "it calls itself rank 2, which is another process"), "nor is it said why");
+            }
+            if (door[i].is_unix && geteuid() == 0) {
+                int rc = as_nobody(&door[i], right, job.pid[0]);
+
+                EXPECT(rc == 0, "another user: step %d", rc);
+                EXPECT(said(log, "of another user (SO_PEERCRED)"), "it was not for the user that it was sent away");
+            } else if (door[i].is_unix) {
+                printf("SKIPPED, it needs root: another user\n");
+            }
+        }
+        test_names(job.pid[0]);
+        for (i = 0; i < doors;
+             i++) /* at last, what shows that the greetings above were right: the cookie is all there is over TCP */
+            if (!door[i].is_unix) {
+                enum answer answer = greet_rightly(&door[i], right);
+
+                EXPECT(answer == WELCOME, "the right cookie over TCP: %s", answers[answer]);
+                break;
+            }
+    }
+    atomic_store(&job.board->go, 1);
+    for (i = 0; i < 3; i++)
+        (void)job_ended(&job, i);
+    job_finish(&job);
+    close(log);
+}
+
 int main(int argc, char **argv)
 {
     uint64_t random = seed_of(argc, argv);
 
     setenv("RPIPE_LOG", "error", 0);
     test_jobs();
+    test_admission();
     test_strangers(&random, argc > 1 ? atoi(argv[1]) : 1500);
     printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
     return job_failures == 0 ? 0 : 1;
