@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fuzz_control.c: control messages about channels: halves, byes, failures, events, growth, cells, shared memory.
+ *
+ * A pipe whose heap grows and one with cells are open. Each message is one as it should be, with words of the fuzzer's in it, or all of the
+ * fuzzer's, sent to this rank itself: the service thread hears it like any other. Calls are made in between.
+ */
+#include "victim.h"
+
+#include "bootstrap/control.h"
+#include "rpipe/half.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define BODY_MOST 1200
+#define CTX_MOST 16 /* what nobody opens is kept for ever */
+
+struct fuzz {
+    struct victim pipe, cells;
+};
+
+static void put32(uint8_t *body, size_t at, uint32_t value) { memcpy(body + at, &value, sizeof(value)); }
+
+/* How long a message of this type is, and the beginning of one: about an end that is open. */
+static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BODY_MOST])
+{
+    struct victim *v = type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE || (how & 1) != 0 ? &f->cells : &f->pipe;
+    rch_t ch = (how & 2) != 0 ? v->w : v->r;
+
+    memset(body, 0, BODY_MOST);
+    if (type == MESSAGE_HALF) {
+        half_make(ch, body);
+        return HALF_BYTES;
+    }
+    put32(body, 0, ch->cfg.ctx);
+    put32(body, 4, ch->end.incarnation);
+    put32(body, 8, (uint32_t)config_side(&ch->cfg));
+    if (type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE)
+        return 64;
+    if (type == MESSAGE_BTL)
+        put32(body, 0, 1);
+    return type == MESSAGE_FAIL ? 408 : 24;
+}
+
+static int some_fd(uint32_t how)
+{
+    int fd;
+
+    if (how == 0)
+        return open("/dev/null", O_RDWR | O_CLOEXEC);
+    fd = memfd_create("fuzz", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd >= 0 && fallocate(fd, 0, 0, 4096) == 0 && how > 1)
+        (void)fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW);
+    return fd;
+}
+
+static void say(struct fuzz *f, struct input *in)
+{
+    static uint8_t body[BODY_MOST];
+    uint32_t how = input_byte(in), type = MESSAGE_HALF + (how & 15), words = input_byte(in), at;
+    size_t bytes = make(f, type, how >> 4, body);
+    int fd = (words & 64) != 0 ? some_fd(words >> 4 & 3) : -1;
+
+    if ((how & 64) != 0)
+        bytes = input_word(in) % BODY_MOST;
+    for (words &= 15; words > 0; words--) {
+        at = input_byte(in) * 4;
+        put32(body, at % (BODY_MOST - 4), (uint32_t)input_number(in));
+    }
+    at = type == MESSAGE_HALF ? 8 : 0;
+    if (type != MESSAGE_BTL && body[at] >= CTX_MOST) {
+        put32(body, at, body[at] % CTX_MOST);
+    } else if (type != MESSAGE_BTL) {
+        put32(body, at, body[at]);
+    }
+    (void)control_post(0, type, body, bytes, &fd, fd >= 0);
+    if (fd >= 0)
+        close(fd);
+}
+
+static void use(struct fuzz *f, uint32_t how)
+{
+    uint64_t old;
+
+    if ((how & 3) == 0) {
+        victim_write(&f->pipe, how >> 2 & 1 ? VICTIM_HEAP + how : how);
+        victim_read(&f->pipe);
+    } else if ((how & 3) == 1) {
+        victim_give_back(&f->pipe, how >> 2);
+    } else if ((how & 3) == 2) {
+        victim_judge(f->cells.r, rpipe_atomic(f->cells.r, RATOMIC_ADD, how >> 2 & 7, 1, 0, &old));
+    } else {
+        (void)rpipe_fd(f->pipe.r);
+    }
+}
+
+/* What was kept for ends that nobody opens. */
+static void forget(void)
+{
+    struct meeting *m;
+    size_t at = 0;
+
+    store_lock();
+    while ((m = store_next(&at)) != NULL)
+        while (!list_empty(&m->halves))
+            store_drop_half(m, container_of(m->halves.next, struct store_half, link));
+    store_unlock();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, data + size};
+    struct fuzz f;
+
+    victim_start();
+    victim_open(&f.pipe, (input_byte(&in) & 1) != 0 ? RDMA_PUT : RDMA_GET, 0x80, 1);
+    victim_open(&f.cells, RDMA_ATOMIC, 0, 2);
+    for (unsigned n = 0; n < 100 && !input_is_empty(&in); n++) {
+        uint32_t what = input_byte(&in);
+
+        if ((what & 3) != 0) {
+            say(&f, &in);
+        } else {
+            EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
+            use(&f, what >> 2);
+        }
+    }
+    EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
+    victim_close(&f.pipe);
+    victim_close(&f.cells);
+    EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
+    forget();
+    return 0;
+}

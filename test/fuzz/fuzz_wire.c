@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fuzz_wire.c: bytes of others before, and below, messages about channels: frames of a connection, pieces on lanes, business cards, what
+ * guests say to rank 0 of the tcp bootstrap, and settings. The first byte says which.
+ */
+#include "input.h"
+
+#include "bootstrap/card.h"
+#include "bootstrap/connection.h"
+#include "bootstrap/endpoint.h"
+#include "bootstrap/job_tcp.h"
+#include "bootstrap/job_ways.h"
+#include "bootstrap/lane.h"
+#include "util/clock.h"
+#include "util/log.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                  \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static size_t left(const struct input *in) { return (size_t)(in->end - in->at); }
+
+/* ---- a connection: frames out of bytes, with descriptors ---- */
+
+static void send_with_fds(int fd, const uint8_t *bytes, size_t n, int fds)
+{
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int) * 16)];
+    } space = {.head = {0}};
+    struct iovec iov = {(void *)(uintptr_t)bytes, n};
+    struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+    int own[16] = {0};
+
+    if (fds > 0) {
+        header.msg_control = space.bytes;
+        header.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)fds);
+        space.head.cmsg_level = SOL_SOCKET;
+        space.head.cmsg_type = SCM_RIGHTS;
+        space.head.cmsg_len = CMSG_LEN(sizeof(int) * (size_t)fds);
+        memcpy(CMSG_DATA(&space.head), own, sizeof(int) * (size_t)fds);
+    }
+    (void)sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void connection(struct input *in)
+{
+    uint32_t how = input_byte(in), sum = 0;
+    const struct wire_frame *frame;
+    struct connection *c;
+    const void *body;
+    char why[300] = "";
+    int pair[2], whole = 0;
+
+    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    c = connection_new(pair[0], true, false);
+    EXPECT(c != NULL);
+    if ((how & 1) != 0) {
+        c->state = CONNECTION_OPEN;
+        c->body_max = CONTROL_BODY_MAX;
+    }
+    send_with_fds(pair[1], in->at, left(in), (int)(how >> 1) % 17);
+    close(pair[1]);
+    while (whole >= 0 && connection_receive(c, why, sizeof(why)) > 0)
+        while ((whole = connection_frame(c, &frame, &body, why, sizeof(why))) == 1) {
+            EXPECT(frame->bytes <= c->body_max && frame->nfds <= (uint32_t)c->nfds);
+            for (uint32_t i = 0; i < frame->bytes; i++)
+                sum += ((const uint8_t *)body)[i];
+            connection_consume(c, frame);
+        }
+    EXPECT(whole >= 0 || *why != '\0');
+    EXPECT(sum < UINT32_MAX);
+    connection_close(c);
+    connection_free(c);
+}
+
+/* ---- lanes: the messages of network_send, and collectives ---- */
+
+static void pull(struct pair *pair, struct input *in)
+{
+    uint32_t how = input_byte(in);
+    struct transfer t = {
+        .lane = (enum lane_number)(how & 1), .kind = how >> 1 & 3, .epoch = how >> 3 & 1, .bytes = how >> 4};
+    int rc;
+
+    t.to = malloc(t.bytes + (t.bytes == 0)); /* exactly */
+    EXPECT(t.to != NULL);
+    rc = lane_pull(pair, &t);
+    EXPECT(rc == 0 || rc == -EPROTO || rc == -EMSGSIZE);
+    EXPECT(rc != 0 || !t.finished || t.head.code != 0 || t.done == t.bytes);
+    lane_giveback(pair, &t);
+    free(t.to);
+}
+
+static void lanes(struct input *in)
+{
+    struct pair *pair = malloc(sizeof(*pair));
+    bool broken = false;
+
+    EXPECT(pair != NULL);
+    lane_init(pair);
+    while (!input_is_empty(in) && !broken) {
+        uint32_t how = input_byte(in);
+        uint8_t body[sizeof(struct piece) + 16];
+        struct piece piece = {.lane = how >> 2 & 1,
+                              .kind = (how >> 2 & 1) != 0 ? 1 + (how >> 3 & 1) : 0,
+                              .flags = (how >> 4 & 3) == 3,
+                              .total = input_byte(in) & 31,
+                              .offset = input_byte(in) & 31};
+        size_t payload = (how >> 6) * 4, bytes = sizeof(piece) + payload;
+
+        if ((how & 3) == 0) {
+            pull(pair, in);
+            continue;
+        }
+        if ((how & 3) == 1) { /* all of it the fuzzer's */
+            bytes = left(in) < sizeof(body) ? left(in) : sizeof(body);
+            memcpy(body, in->at, bytes);
+            in->at += bytes;
+            broken = ((how & 4) != 0 ? lane_acked : lane_arrive)(pair, body, bytes) != NULL;
+            continue;
+        }
+        memcpy(body, &piece, sizeof(piece));
+        memset(body + sizeof(piece), 7, payload);
+        broken = lane_arrive(pair, body, bytes) != NULL;
+    }
+    lane_free(pair);
+}
+
+/* ---- business cards ---- */
+
+static void card(struct input *in)
+{
+    struct card own = {.magic = CARD_MAGIC, .version = CARD_VERSION}, c;
+    uint8_t *blob;
+    char why[300] = "", text[64];
+    size_t bytes = left(in);
+
+    if (bytes < sizeof(own)) { /* a right one, with bytes of the fuzzer's in it */
+        bytes = sizeof(own);
+        blob = malloc(bytes);
+        EXPECT(blob != NULL);
+        memcpy(blob, &own, sizeof(own));
+        while (!input_is_empty(in)) {
+            size_t at = input_word(in) % sizeof(own);
+
+            blob[at] = (uint8_t)input_byte(in);
+        }
+    } else {
+        blob = malloc(bytes);
+        EXPECT(blob != NULL);
+        memcpy(blob, in->at, bytes);
+    }
+    if (card_check(&c, blob, bytes, 0, why, sizeof(why)) == 0) {
+        EXPECT(c.addresses <= CARD_ADDRESSES && c.unix_bytes <= sizeof(c.unix_name));
+        for (unsigned i = 0; i < c.addresses; i++)
+            endpoint_print(&c, i, text, sizeof(text));
+        (void)card_same_host(&c, &own);
+    } else {
+        EXPECT(*why != '\0');
+    }
+    free(blob);
+}
+
+/* ---- what a guest says to rank 0 ---- */
+
+static void guest(struct input *in)
+{
+    struct tcp_slot table[2] = {{.bytes = 4}};
+    int links[2] = {-1, -1}, listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd;
+    struct tcp_job job = {
+        .rank = 0, .size = 2, .host = "h", .port = "1", .secret = "s", .table = table, .links = links};
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    socklen_t bytes = sizeof(at);
+    uint32_t how = input_byte(in);
+    char why[300] = "";
+    int rc;
+
+    EXPECT(listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof(sa_family_t)) == 0 &&
+           listen(listener, 8) == 0);
+    EXPECT(getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    EXPECT(fd >= 0 && connect(fd, (struct sockaddr *)&at, bytes) == 0);
+    if ((how & 1) != 0) { /* a right beginning */
+        struct tcp_join join = {.magic = TCP_JOIN_MAGIC,
+                                .version = TCP_VERSION + (how >> 1 & 1),
+                                .rank = how >> 2 & 3,
+                                .size = 2 + (how >> 4 & 1),
+                                .secret_bytes = input_byte(in),
+                                .card_bytes = input_word(in)};
+
+        (void)send(fd, &join, sizeof(join), MSG_NOSIGNAL);
+    }
+    (void)send(fd, in->at, left(in), MSG_NOSIGNAL);
+    (void)shutdown(fd, SHUT_WR);
+    rc = tcp_root_gather(&job, listener, deadline_in_ms(1), why, sizeof(why));
+    EXPECT(rc == 0 || *why != '\0');
+    EXPECT(rc != 0 || (table[1].bytes > 0 && table[1].bytes <= JOB_CARD_MAX));
+    if (links[1] >= 0)
+        close(links[1]);
+    close(fd);
+    close(listener);
+}
+
+/* ---- settings ---- */
+
+static void settings(struct input *in)
+{
+    enum setting s = (enum setting)(input_byte(in) % SETTINGS);
+    char text[300], why[400] = "";
+    size_t n = left(in) < sizeof(text) - 1 ? left(in) : sizeof(text) - 1;
+
+    memcpy(text, in->at, n);
+    text[n] = '\0';
+    setenv(setting_name(s), text, 1);
+    if (s == SET_ROOT) {
+        setenv("RPIPE_RANK", "0", 1);
+        setenv("RPIPE_SIZE", "2", 1);
+        setenv("RPIPE_SECRET", "s", 1);
+    }
+    if (settings_load(why, sizeof(why)) == 0)
+        EXPECT(strcmp(setting_text(s), text) == 0);
+    else
+        EXPECT(strstr(why, setting_name(s)) != NULL);
+    EXPECT(setting_found(s) != NULL);
+    if (s == SET_ROOT)
+        EXPECT(job_tcp_ops.query(why, sizeof(why)) <= 0 && *why != '\0');
+    unsetenv(setting_name(s));
+    unsetenv("RPIPE_RANK");
+    unsetenv("RPIPE_SIZE");
+    unsetenv("RPIPE_SECRET");
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, data + size};
+
+    log_set_level(LOG_ERROR);
+    switch (input_byte(&in) % 5) {
+    case 0:
+        connection(&in);
+        break;
+    case 1:
+        lanes(&in);
+        break;
+    case 2:
+        card(&in);
+        break;
+    case 3:
+        guest(&in);
+        break;
+    default:
+        settings(&in);
+    }
+    return 0;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * victim.h: both ends of a pipe in this process, one of which is lied to, for fuzz_pipe and fuzz_control.
+ *
+ * The calls of the end that is lied to must give what they may, and each message must lie where messages can lie.
+ */
+#ifndef TEST_FUZZ_VICTIM_H
+#define TEST_FUZZ_VICTIM_H
+
+#include "input.h"
+
+#include "rpipe/channel.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VICTIM_HEAP 4096
+#define VICTIM_MOST (8 * VICTIM_HEAP)
+#define VICTIM_SLOTS 8
+#define VICTIM_HELD 4
+
+#define EXPECT(condition)                                                                                              \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                  \
+            abort();                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+struct victim {
+    rch_t w, r;
+    raddr_t held[VICTIM_HELD];
+    int held_next;
+};
+
+static inline uint64_t input_long(struct input *in)
+{
+    uint64_t v = input_word(in) | (uint64_t)input_word(in) << 16;
+
+    return v | (uint64_t)input_word(in) << 32 | (uint64_t)input_word(in) << 48;
+}
+
+/* Small, of the size of a heap, near the largest, any. */
+static inline uint64_t input_number(struct input *in)
+{
+    uint32_t how = input_byte(in);
+
+    switch (how & 7) {
+    case 0:
+    case 1:
+    case 2:
+        return how >> 3;
+    case 3:
+        return (uint64_t)(how >> 3) * 64;
+    case 4:
+        return input_word(in);
+    case 5:
+        return UINT64_MAX - (how >> 3);
+    case 6:
+        return UINT64_C(1) << (how >> 3) << (input_byte(in) & 31);
+    default:
+        return input_long(in);
+    }
+}
+
+static inline void victim_start(void)
+{
+    static bool started;
+
+    if (started)
+        return;
+    started = true;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    setenv("RPIPE_LOG", "error", 1);
+    setenv("RPIPE_ATOMICS", "service", 1);
+    EXPECT(rpipe_init(NULL, NULL) == 0);
+}
+
+static inline rch_t victim_end(rdma_op_t op, bool writer, uint32_t how, uint32_t ctx)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rch_t ch;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = 0;
+    cfg.allocator.rdma_active = writer == (op != RDMA_GET);
+    cfg.allocator.alloc_size = op == RDMA_ATOMIC ? 64 : VICTIM_HEAP;
+    cfg.ctx = ctx;
+    cfg.slots = VICTIM_SLOTS;
+    cfg.timeout_ms = 20000;
+    if (op != RDMA_ATOMIC) {
+        cfg.sync = (rmalloc_sync_t)((how & 3) % 3);
+        cfg.allocator.algorithm = cfg.sync == NET_SYNC_BLOCKS ? NEXT_FIT : (rmalloc_algorithm_t)((how >> 2 & 7) % 5);
+        cfg.sync_queue = cfg.sync == NET_SYNC_BLOCKS ? 0 : 1 + (how >> 5 & 3) * 2;
+        cfg.allocator.max_alloc_size = (how >> 7 & 1) != 0 ? VICTIM_MOST : 0;
+    }
+    EXPECT(rpipe_open(&ch, &cfg) == 0);
+    return ch;
+}
+
+static inline void victim_open(struct victim *v, rdma_op_t op, uint32_t how, uint32_t ctx)
+{
+    *v = (struct victim){.w = victim_end(op, true, how, ctx), .r = victim_end(op, false, how, ctx)};
+    EXPECT(rpipe_wait(v->w) == 0 && rpipe_wait(v->r) == 0);
+}
+
+static inline void victim_close(struct victim *v) { EXPECT(rpipe_close(v->w) == 0 && rpipe_close(v->r) == 0); }
+
+static inline void victim_judge(rch_t ch, int rc)
+{
+    static const int codes[] = {0,       R_PENDING, R_EOF,     -EPROTO,     -EPIPE,    -ENOBUFS,
+                                -ENOMEM, -ENOSPC,   -EMSGSIZE, -ECONNRESET, -ETIMEDOUT};
+    size_t i = 0;
+
+    while (i < sizeof(codes) / sizeof(codes[0]) && codes[i] != rc)
+        i++;
+    EXPECT(i < sizeof(codes) / sizeof(codes[0]));
+    EXPECT(rc != -EPROTO || strlen(rpipe_error(ch)) > 20);
+}
+
+static inline void victim_write(struct victim *v, size_t size)
+{
+    raddr_t d;
+    int rc = rmalloc_nb(v->w, size, &d);
+
+    victim_judge(v->w, rc);
+    if (rc != 0)
+        return;
+    memset(rmalloc_ptr(v->w, d), 1, size);
+    rc = rpipe_write_nb(v->w, d);
+    victim_judge(v->w, rc);
+    if (rc != 0)
+        EXPECT(rmalloc_free(v->w, d) == 0);
+}
+
+static inline void victim_read(struct victim *v)
+{
+    static volatile uint8_t byte;
+    raddr_t d;
+    size_t size;
+    int rc = rpipe_read_nb(v->r, &d, &size);
+
+    victim_judge(v->r, rc);
+    if (rc != 0)
+        return;
+    EXPECT(size == rmalloc_size(v->r, d));
+    EXPECT(d->units == 0 ? size <= DESC_INLINE_MAX : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
+    for (size_t i = 0; i < size; i++)
+        byte = ((const uint8_t *)rmalloc_ptr(v->r, d))[i];
+    if (v->held[v->held_next] != NULL)
+        EXPECT(rmalloc_free(v->r, v->held[v->held_next]) == 0);
+    v->held[v->held_next] = d;
+    v->held_next = (v->held_next + 1) % VICTIM_HELD;
+    (void)byte;
+}
+
+static inline void victim_give_back(struct victim *v, uint32_t which)
+{
+    raddr_t *d = &v->held[which % VICTIM_HELD];
+
+    if (*d != NULL)
+        EXPECT(rmalloc_free(v->r, *d) == 0);
+    *d = NULL;
+}
+
+#endif
