@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -202,6 +203,7 @@ static int transfer(struct transfer *send, struct transfer *receive, const bool 
             *culprit = receive != NULL && !receive->finished ? receive->peer : send->peer;
             break;
         }
+        RPIPE_STEP("network_recv: waits");
         nap(deadline);
         slices++;
         if (receive != NULL && !receive->finished)
@@ -242,6 +244,7 @@ int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *
     busy = &collect.pairs[to]->out[LANE_USER].busy;
     result = seize(busy, deadline);
     if (result == 0) {
+        RPIPE_STEP("network_send: begun");
         result = transfer(&t, NULL, NULL, deadline, &culprit, why, why_bytes);
         release(busy);
     } else if (result == -ENOTCONN) {
@@ -363,6 +366,7 @@ static int collective_begin(struct collective *c)
         return complain(result, c->why, c->why_bytes, "another thread has been in a collective all the time");
     }
     c->epoch = ++collect.epoch;
+    RPIPE_STEP("collective: begun");
     return 0;
 }
 
@@ -523,6 +527,7 @@ void collect_message(int from, uint32_t type, const void *body, size_t bytes)
     struct pair *pair;
 
     pthread_mutex_lock(&collect.lock);
+    RPIPE_STEP("network_send: piece heard");
     pair = pair_of(from);
     if (pair != NULL && type == WIRE_PIECE) {
         wrong = lane_arrive(pair, body, bytes);

@@ -18,6 +18,7 @@
 #include "util/limit.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -249,14 +250,17 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     control.hooks = *hooks;
     control.membarrier = membarrier_registered();
     result = card_make(&control.card, control.rank, why, why_bytes);
+    RPIPE_STEP("rinit: card made");
     if (result == 0)
         result = make_peers(why, why_bytes);
     if (result == 0)
         result = life_create(why, why_bytes);
     if (result == 0)
         result = listen_all(why, why_bytes);
+    RPIPE_STEP("rinit: listening");
     if (result == 0)
         result = job_publish(&control.card, sizeof(control.card), deadline, why, why_bytes);
+    RPIPE_STEP("rinit: card published");
     if (result == 0)
         result = watch_all(why, why_bytes);
     if (result == 0 && (result = collect_start(control.rank, control.size)) != 0)
@@ -266,6 +270,7 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     control.local_ranks = count_local();
     atomic_store_explicit(&control.running, true,
                           memory_order_release); /* pairs with running(); hooks may post at once */
+    RPIPE_STEP("rinit: before the service thread");
     result = start_thread(why, why_bytes);
     if (result != 0) {
         atomic_store_explicit(&control.running, false, memory_order_release);
@@ -334,6 +339,7 @@ static int post(int to, uint32_t type, const void *body, size_t bytes, const int
         control.asleep = false; /* one write wakes it */
     }
     pthread_mutex_unlock(&control.lock);
+    RPIPE_STEP("message: queued");
     if (result != 0)
         message_free(m);
     else if (asleep)

@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -294,8 +295,10 @@ static void greet(struct connection *c)
         c->deadline = deadline_in_ms(WELCOME_MS << rounds);
         service_timer(c->deadline);
     }
+    RPIPE_STEP("connect: before hello");
     say_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie);
     peer_write(c);
+    RPIPE_STEP("connect: hello sent");
 }
 
 void peer_connected(struct connection *c)
@@ -371,6 +374,7 @@ static void dial(struct peer *p)
         dial_failed(p, true, "at its Unix socket somebody of another user listens");
         return;
     }
+    RPIPE_STEP("connect: socket made");
     c = connection_new(fd, path == CONTROL_UNIX, true);
     if (c == NULL || service_watch(fd, c, done, !done, false) != 0) {
         owned_close(fd);
@@ -431,7 +435,9 @@ void peer_write(struct connection *c)
         }
         pthread_mutex_unlock(&control.lock);
     }
+    RPIPE_STEP("message: before the socket");
     result = connection_send(c, &gone);
+    RPIPE_STEP("message: with the kernel");
     if (carries)
         count_gone(p, gone);
     if (result == 0 || result == -EAGAIN) {
@@ -594,6 +600,7 @@ void peer_hello(struct connection *c, const struct wire_frame *frame, const void
         service_drop(p->in);
     p->in = c;
     c->peer = (int)hello->from;
+    RPIPE_STEP("connect: hello heard");
     opened(c);
     say_hello(c, WIRE_WELCOME, hello->from, card->cookie);
     if (control.goodbyes_said && p->out == NULL) {
@@ -603,6 +610,7 @@ void peer_hello(struct connection *c, const struct wire_frame *frame, const void
             connection_queue(c, m);
     }
     peer_write(c);
+    RPIPE_STEP("connect: welcome sent");
 }
 
 void peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body)
@@ -623,6 +631,7 @@ void peer_welcome(struct connection *c, const struct wire_frame *frame, const vo
         peer_lost(c, why);
         return;
     }
+    RPIPE_STEP("connect: welcome heard");
     opened(c);
     if (!c->is_unix)
         peer_pulse(c);

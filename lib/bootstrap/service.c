@@ -17,6 +17,7 @@
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <linux/sockios.h>
@@ -117,7 +118,9 @@ static void frame_of_peer(struct connection *c, const struct wire_frame *frame, 
         return;
     }
     give_descriptors(c, frame, fds);
+    RPIPE_STEP("message: read");
     deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
+    RPIPE_STEP("message: delivered");
 }
 
 static void frame_dispatch(struct connection *c, const struct wire_frame *frame, const void *body)
@@ -456,7 +459,9 @@ static void say_goodbyes(void)
             list_append(&control.ready, &p->ready);
         pthread_mutex_unlock(&control.lock);
     }
+    RPIPE_STEP("rexit: goodbyes queued");
     life_leave();
+    RPIPE_STEP("rexit: life word says left");
 }
 
 static bool all_sent(void)
@@ -537,8 +542,10 @@ void *service_main(void *unused)
     int timeout, n, i;
 
     (void)unused;
+    RPIPE_STEP("service: begun");
     life_hold();
     control_enter_service_thread();
+    RPIPE_STEP("service: life word held");
     do {
         pthread_mutex_lock(&control.lock);
         control.asleep = !anything_ready();
@@ -564,6 +571,7 @@ void *service_main(void *unused)
         watch_run();
         free_all(&control.closed);
     } while (!stop_step());
+    RPIPE_STEP("rexit: before the sockets are closed");
     linger();
     drop_all(&control.greeting);
     drop_all(&control.open);

@@ -14,6 +14,7 @@
 #include "rpipe/half.h"
 #include "rpipe/net.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -294,6 +295,7 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
                              : R_PENDING; /* the notice follows */
     a->under_way = true;
     a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
+    RPIPE_STEP("ratomic: asked");
     return a->fetch ? R_PENDING : 0;
 }
 
@@ -364,6 +366,7 @@ int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint6
         a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
     else
         rc = atomic_slow(ch, &a);
+    RPIPE_STEP("ratomic: done");
     if (rc == 0 && old != NULL)
         *old = a.old;
     return rc;

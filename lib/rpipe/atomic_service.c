@@ -8,6 +8,7 @@
 #include "rpipe/cells.h"
 
 #include "bootstrap/control.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -79,7 +80,9 @@ void cells_hear_request(struct rch *ch, const void *body)
         join_fail_locked(ch, -EPROTO, why);
         return;
     }
+    RPIPE_STEP("ratomic: request heard");
     n.old = cells_apply(&c->cell[n.cell], (ratomic_op_t)n.op, n.operand, n.compare);
+    RPIPE_STEP("ratomic: applied by the service thread");
     n.side = SIDE_READER;
     n.code = 0;
     (void)control_post(ch->peer, MESSAGE_ATOMIC_DONE, &n, sizeof(n), NULL,
@@ -98,6 +101,7 @@ void cells_hear_answer(struct rch *ch, const void *body)
         join_fail_locked(ch, -EPROTO, "the passive end answers a request that it was not asked");
         return;
     }
+    RPIPE_STEP("ratomic: answer heard");
     c->old = n.old;
     /* release: pairs with the acquire of whoever waits for this answer */
     atomic_store_explicit(&c->answered, n.number, memory_order_release);

@@ -13,6 +13,7 @@
 #include "rpipe/net.h"
 
 #include "sync/seal.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -55,6 +56,7 @@ static int cannot_be(struct rch *ch, const char *what, uint64_t there, uint64_t 
 
 static inline void take_back(struct writer *w, struct rdesc *d)
 {
+    RPIPE_STEP("credit: block comes back");
     w->units_out -= d->units;
     w->heap_applied++;
     heap_free(w->heap, d);
@@ -130,6 +132,7 @@ static FORCE_INLINE int fetch_named_of(struct rch *ch, bool all, bool parts)
             return cannot_be(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
         take_back_one(ch, d, parts);
     }
+    RPIPE_STEP("credit: named blocks taken");
     w->heap_limit = w->heap_applied + ch->cfg.sync_queue;
     return 0;
 }
@@ -164,6 +167,7 @@ static int fetch_slots(struct rch *ch)
 
     if (read - known > sent - known)
         return cannot_be(ch, "slots are read", read, known, sent);
+    RPIPE_STEP("credit: slots read looked at");
     w->limit = read + slots;
     return 0;
 }
@@ -212,6 +216,7 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     if (ch->net != NULL)
         return net_credit_fetch(ch, need);
     row = trace_begin(ch, TRACE_SYNC);
+    RPIPE_STEP("credit: before a look");
     ch->credit_fetches++;
     if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
         rc = fetch_slots(ch);

@@ -10,6 +10,7 @@
 
 #include "bootstrap/control.h"
 #include "util/limit.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,6 +44,7 @@ bool event_drain(struct rch *ch, bool joined)
         return false;
     while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes) && --reads > 0)
         ;
+    RPIPE_STEP("event: drained");
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
     if (!joined)
         return false;
@@ -78,8 +80,10 @@ static int fd_attempt(struct rch *ch, void *arguments)
     channel_kick(ch); /* readable until the writer has acknowledged */
     atomic_fetch_or_explicit(&ch->notice, NOTICE_EVENT, memory_order_acq_rel);
     store_unlock();
+    RPIPE_STEP("event: descriptor made");
     event_watch(+1);
     (void)join_ask_events(ch); /* a peer that is gone: the descriptor is readable, and rread says why */
+    RPIPE_STEP("event: asked for");
     return 0;
 }
 

@@ -20,6 +20,7 @@
 
 #include "bootstrap/control.h"
 #include "util/log.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -208,6 +209,7 @@ static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
         }
         n.key = s->piece.key;
     }
+    RPIPE_STEP("grow: before the question");
     /* release: pairs with the acquire in grow_hear_answer. Before the post, or the answer could be there first */
     atomic_store_explicit(&g->state, GROW_ASKED, memory_order_release);
     if (control_post(ch->peer, MESSAGE_GROW, &n, sizeof(n), NULL, 0) == 0)
@@ -228,6 +230,7 @@ static int take_up(struct rch *ch)
     char why[256] = "the heap cannot take up the segment";
     int rc = 0;
 
+    RPIPE_STEP("grow: granted");
     if (heap_is_readers(ch))
         rc = reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
     else
@@ -246,6 +249,7 @@ static int take_up(struct rch *ch)
     log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for %llu us",
              channel_name(ch), (unsigned long long)g->total, (unsigned long long)s->end, g->request,
              (unsigned long long)g->waited_us);
+    RPIPE_STEP("grow: segment taken up");
     g->total = s->end;
     g->last.grows = count + 1;
     ch->counts.grows = count + 1;
@@ -349,6 +353,7 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     int rc;
 
     /* it may take long: no other end should have to wait. The end stays: its users are counted */
+    RPIPE_STEP("grow: question heard");
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     store_unlock();
     if (heap_is_readers(ch)) {
@@ -358,6 +363,7 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     } else {
         rc = reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
     }
+    RPIPE_STEP("grow: segment made");
     store_lock();
     atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
     if (rc != 0)
@@ -367,6 +373,7 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     g->total = s->end;
     /* release: the entry is complete. Pairs with the acquire in grow_find */
     atomic_store_explicit(&g->count, (uint32_t)n->k, memory_order_release);
+    RPIPE_STEP("grow: table extended");
     return 0;
 }
 
@@ -396,6 +403,7 @@ void grow_hear_question(struct rch *ch, const void *body)
         log_info("%s: the heap does not grow by %llu bytes: %s", channel_name(ch), (unsigned long long)n.bytes, why);
     if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 && answer.code == 0)
         join_fail_locked(ch, -ENOMEM, "the writer could not be told that the heap has grown");
+    RPIPE_STEP("grow: answered");
     join_release_locked(ch); /* if it was closed, and only waited for this */
 }
 
@@ -420,6 +428,7 @@ void grow_hear_answer(struct rch *ch, const void *body)
     g->key = n.key;
     /* release: the answer is complete. Pairs with grow_settle */
     atomic_store_explicit(&g->state, GROW_ANSWERED, memory_order_release);
+    RPIPE_STEP("grow: answer heard");
     notice_set(ch, NOTICE_GROWN);
 }
 

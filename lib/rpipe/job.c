@@ -20,6 +20,7 @@
 #include "util/module.h"
 #include "util/quiet.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -69,6 +70,7 @@ int job_refuses(const char *call)
 
 static int tell_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
+    RPIPE_STEP("memory: before it is passed");
     return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
 }
 
@@ -277,10 +279,13 @@ static int leave(void)
             setting_number(SET_TIMEOUT_MS));
         return rc;
     }
+    RPIPE_STEP("rexit: begun");
     close_all(deadline);
     linger_end(deadline);
     net_watch_end();
+    RPIPE_STEP("rexit: pipes closed");
     rc = collect_leave(deadline);
+    RPIPE_STEP("rexit: all have come");
     if (rc != 0)
         error_set(
             "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
@@ -290,6 +295,7 @@ static int leave(void)
     report_print((int)job_rank(), (int)job_size());
     publish_stop();
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
+    RPIPE_STEP("rexit: service thread ended");
     release_all();
     btl_stop();
     job_close();

@@ -18,6 +18,7 @@
 
 #include "bootstrap/control.h"
 #include "util/log.h"
+#include "util/step.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -118,10 +119,12 @@ static void events_on(struct rch *ch, int fd)
     }
     ch->event_arm = fd;
     notice_set(ch, NOTICE_EVENT);
+    RPIPE_STEP("event: writer in event mode");
     /* every thread of this process has passed a fence: each slot not covered by `begun` is followed by a look that sees EVENT */
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     n = note_of(ch, atomic_load_explicit(&ch->w.sent, memory_order_seq_cst));
     (void)post_note(MESSAGE_EVENT_ACK, ch->peer, &n, NULL);
+    RPIPE_STEP("event: acknowledged");
 }
 
 /* Attaches the peer's half to an open end. */
@@ -137,10 +140,12 @@ static void join(struct rch *ch, const void *blob, size_t bytes)
         tell_failed(ch, rc, reason);
         return;
     }
+    RPIPE_STEP("join: half attached");
     ch->fences = !(control_membarrier() && control_peer_membarrier(ch->peer));
     ch->life = control_life(ch->peer);
     trace_moment(ch->trace, TRACE_JOIN, 0, 0, 0);
     notice_set(ch, config_side(&ch->cfg) == SIDE_WRITER ? NOTICE_MET : NOTICE_JOINED);
+    RPIPE_STEP("join: noted");
 }
 
 int join_complete(struct rch *ch, int64_t deadline)
@@ -153,11 +158,13 @@ int join_complete(struct rch *ch, int64_t deadline)
         return (notice & NOTICE_JOINED) != 0 ? 0 : R_PENDING;
     if (control_flush(ch->peer, slice < deadline ? slice : deadline) != 0)
         return R_PENDING;
+    RPIPE_STEP("join: own half with the kernel");
     rc = net_up(ch);
     if (rc != 0)
         return rc;
     atomic_fetch_or_explicit(&ch->notice, NOTICE_JOINED, memory_order_acq_rel); /* never neither of the two */
     atomic_fetch_and_explicit(&ch->notice, ~(uint32_t)NOTICE_MET, memory_order_relaxed);
+    RPIPE_STEP("join: complete");
     return 0;
 }
 
@@ -191,6 +198,7 @@ int join_open(struct rch *ch)
                               (ch->trace != 0 ? NOTICE_TRACED : 0u) | (ch->net != NULL ? NOTICE_NET : 0u) |
                               (ch->cells != NULL ? NOTICE_CELLS : 0u),
                           memory_order_release);
+    RPIPE_STEP("rpipe: registered");
     half_make(ch, blob);
     half = store_find_half(m, ch->end.incarnation);
     if (half != NULL && half->bye) {
@@ -209,6 +217,7 @@ int join_open(struct rch *ch)
         store_unlock();
         return rc;
     }
+    RPIPE_STEP("rpipe: half posted");
     if (half != NULL) { /* a peer that is gone has taken along the memory that its half names */
         if (rc == 0)
             join(ch, half->blob, half->bytes);
@@ -282,10 +291,13 @@ void join_set_closed_locked(struct rch *ch)
 void join_close(struct rch *ch, uint64_t final)
 {
     store_lock();
+    RPIPE_STEP("rclose: lock held");
     join_set_closed_locked(ch);
     join_say_bye_locked(ch, final);
+    RPIPE_STEP("rclose: bye posted");
     release_if_done(ch);
     store_unlock();
+    RPIPE_STEP("rclose: done");
 }
 
 /* ---- what the service thread hears: store lock held ---- */
@@ -322,6 +334,7 @@ static void hear_half(int from, const void *body, size_t bytes)
         return;
     }
     errno = 0;
+    RPIPE_STEP("join: half heard");
     m = store_visited(from, other(id.side), id.ctx, id.incarnation);
     if (m == NULL && errno == ENOMEM) {
         give_back_half(from, &id);
@@ -354,6 +367,7 @@ static void hear_bye(int from, const struct note *n)
     struct store_half *half;
     struct rch *ch;
 
+    RPIPE_STEP("bye: heard");
     if (m == NULL)
         return;
     ch = open_end(m, n->incarnation);
@@ -373,6 +387,7 @@ static void hear_bye(int from, const struct note *n)
             return; /* and has been answered */
         half->bye = true;
         half->final = n->number;
+        RPIPE_STEP("bye: before the answer to an early one");
         (void)post_note(MESSAGE_BYE, from, &answer, NULL); /* so that the peer need not keep its memory for us */
     }
 }
@@ -420,6 +435,7 @@ static void hear_event_ack(int from, const struct note *n)
 
     if (ch == NULL || is_closed(ch) || ch->event_arm < 0 || config_side(&ch->cfg) != SIDE_READER)
         return;
+    RPIPE_STEP("event: acknowledgement heard");
     /* first what is owed, then that the mode is on, then what wakes: rread reads them in the other order (acquire) */
     atomic_store_explicit(&ch->r.want, n->number, memory_order_relaxed);
     atomic_store_explicit(&ch->r.acked, true, memory_order_release);
@@ -483,7 +499,9 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
     int i;
 
     if (type == MESSAGE_BTL) {
+        RPIPE_STEP("memory: told by the peer");
         btl_message(from, body, bytes, fds, nfds);
+        RPIPE_STEP("memory: window open");
         return;
     }
     store_lock();

@@ -15,6 +15,7 @@
 #include "rpipe/half.h"
 
 #include "bootstrap/control.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -141,6 +142,7 @@ int net_up(struct rch *ch)
         (void)ch->ops->progress(ch->net->line);
         rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
     }
+    RPIPE_STEP("net: line looked at");
     return rc == -EAGAIN ? R_PENDING : rc != 0 ? net_failed(ch, "join") : 0;
 }
 
@@ -275,6 +277,7 @@ int net_settled(struct rch *ch)
     rc = ch->ops->progress(ch->net->line);
     if (rc == 0 && fetches_pending(ch->net))
         return R_PENDING;
+    RPIPE_STEP("net: before the last flush");
     if (rc == 0)
         rc = config_side(&ch->cfg) == SIDE_WRITER ? net_flush(ch) : ch->ops->flush(ch->net->line);
     if (rc != 0 && rc != -EAGAIN && (notice & (NOTICE_BYE | NOTICE_FAILED)) != 0)

@@ -14,6 +14,7 @@
 
 #include "rpipe/grow.h"
 #include "sync/seal.h"
+#include "util/step.h"
 
 #include <errno.h>
 
@@ -79,6 +80,7 @@ static int fetch_post(struct rch *ch, struct fetch *f, bool first)
     if (rc != 0)
         return rc;
     f->posted = true;
+    RPIPE_STEP("net: payload asked for");
     if (f->known != NULL)
         f->known->users++;
     if (t.piece == want->piece && want->region != NULL) {
@@ -187,6 +189,7 @@ static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
         return rc;
     if (!first_is_fetched(ch))
         return R_PENDING;
+    RPIPE_STEP("net: payload here");
     f = &n->fetch[n->fetch_first];
     n->landed = false;
     if (f->into.region != NULL)
@@ -255,6 +258,7 @@ void net_name_block(struct rch *ch, uint32_t block)
     s->block = block;
     seal_slot(s, r->heap_freed);
     ring_cursor_advance(&r->back);
+    RPIPE_STEP("net: before a block is named");
     /* queues of a line that is up move by themselves: rfree does not wait for the writer */
     while (ch->ops->write(ch->net->line, NULL, &t) == -EAGAIN && ch->ops->progress(ch->net->line) == 0) {
         int64_t now = clock_now();

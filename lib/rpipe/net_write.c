@@ -17,6 +17,7 @@
 #include "rpipe/grow.h"
 #include "rpipe/half.h"
 #include "sync/seal.h"
+#include "util/step.h"
 
 #include <errno.h>
 
@@ -74,6 +75,7 @@ static int post_look(struct rch *ch, enum credit_need need)
     }
     if (rc != 0)
         return rc;
+    RPIPE_STEP("net: credits asked for");
     n->credit_under_way = true;
     n->credit_at = clock_now();
     ch->credit_fetches++;
@@ -114,6 +116,7 @@ static int apply(struct rch *ch)
     if (atomic_load_explicit(&n->credit_done.error, memory_order_relaxed) != 0)
         return net_failed(ch, "rwrite");
     row = trace_begin(ch, TRACE_SYNC);
+    RPIPE_STEP("net: credits here");
     rc = credit_apply(ch);
     if (ch->w.look_at != UINT64_MAX && ch->w.look_at != 0)
         ch->w.look_at += (ch->mask + 1) / SLOTS_PER_SLACK;
@@ -202,6 +205,7 @@ int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
     }
     /* "begun": before the slot can be seen, for the event protocol */
     atomic_store_explicit(&w->sent, sent + 1, memory_order_seq_cst);
+    RPIPE_STEP("net: before the write");
     rc = ch->ops->write(ch->net->line, carries ? &payload : NULL, &slot);
     if (rc != 0) {
         atomic_store_explicit(&w->sent, sent, memory_order_relaxed);
@@ -209,6 +213,7 @@ int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
             (void)block_table_take(&w->table, s->block);
         return rc == -EAGAIN ? R_PENDING : net_failed(ch, call);
     }
+    RPIPE_STEP("net: write accepted");
     if (d->units == 0)
         desc_put(&ch->pool, d);
     else

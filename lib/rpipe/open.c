@@ -10,6 +10,7 @@
 
 #include "bootstrap/control.h"
 #include "util/settings.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -68,6 +69,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
         return rc;
     ch->why = strdup(why);
     shows(ch);
+    RPIPE_STEP("rpipe: backend chosen");
     rc = half_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
@@ -98,6 +100,7 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
         return -ENOMEM;
     }
     rc = prepare(end, &settled, why, sizeof(why));
+    RPIPE_STEP("rpipe: memory made");
     if (rc == 0) {
         rc = join_open(end);
         if (rc == -EEXIST)
@@ -116,6 +119,7 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
     trace_describe(end);
     counter_opened(end);
     *ch = end;
+    RPIPE_STEP("rpipe: open");
     return 0;
 }
 
@@ -191,9 +195,11 @@ static int close_attempt(struct rch *ch, void *arguments)
     if ((notice & NOTICE_WRITER) != 0) {
         final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
         if ((notice & (NOTICE_JOINED | NOTICE_NET | NOTICE_CELLS)) == NOTICE_JOINED) {
+            RPIPE_STEP("rclose: before the final number");
             /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
             /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
             atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
+            RPIPE_STEP("rclose: final number written");
             wake_reader(ch);
             if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
                 channel_kick(ch);
@@ -202,6 +208,7 @@ static int close_attempt(struct rch *ch, void *arguments)
         final = reader_delivered(ch); /* what it has not read, the writer need not keep (region_give_up) */
     }
     region_orphan(ch);
+    RPIPE_STEP("rclose: before bye");
     if (*(bool *)arguments)
         linger_begin(ch, final);
     else

@@ -12,6 +12,7 @@
 
 #include "bootstrap/control.h"
 #include "sync/seal.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,6 +76,7 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
 
     if (UNLIKELY(d == NULL))
         return channel_no_descriptor(ch, call, ch->r.held);
+    RPIPE_STEP("rread: message seen");
     kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
     d->header = s->header;
     if (LIKELY(kind == SLOT_INLINE)) {
@@ -97,14 +99,17 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
         if (UNLIKELY(rc != 0))
             return rc;
     }
+    RPIPE_STEP("rread: slot copied");
     d->whose = ch->whose;
     r->nread++;
     r->held++;
     ch->bytes += d->size;
     /* release: the slot is copied before the writer may overwrite it. Pairs with credit_fetch */
     atomic_store_explicit(&ch->credit->line.slots_read, r->nread, memory_order_release);
+    RPIPE_STEP("rread: slot given back");
     wake_writer(ch);
     *out = d;
+    RPIPE_STEP("rread: writer woken");
     if (size != NULL)
         *size = d->size;
     return 0;
@@ -375,8 +380,10 @@ static inline void publish_prefix(struct rch *ch)
     r->oldest = d;
     if (d == NULL)
         r->newest = NULL;
+    RPIPE_STEP("rfree: before the credit line");
     /* release: the user's last look at the memory comes before the writer's next store there. Pairs with credit_fetch */
     atomic_store_explicit(&ch->credit->line.heap_freed, r->heap_freed, memory_order_release);
+    RPIPE_STEP("rfree: credit line written");
     wake_writer(ch);
 }
 
@@ -388,6 +395,7 @@ static inline void publish_block(struct rch *ch, struct rdesc *d)
 
     desc_put(&ch->pool, d);
     r->heap_freed++;
+    RPIPE_STEP("rfree: before the block is named");
     /* both are releases: the user's last look at the memory comes before the writer's next store there */
     if (UNLIKELY(ch->net != NULL && r->reverse != NULL))
         net_name_block(ch, block);

@@ -13,6 +13,8 @@
  */
 #include "rpipe/redux.h"
 
+#include "util/step.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -110,6 +112,7 @@ static inline int look(struct rpipe_redux *rx, const char *call, int place, radd
     struct compose_part *p = &rx->c.part[place];
     int rc = LIKELY(p->ch->whose == p->whose) ? rpipe_read_nb(p->ch, d, size) : -ENOTCONN;
 
+    RPIPE_STEP("redux: a writer looked at");
     return LIKELY(rc == 0) ? 0 : no_message(rx, call, place, rc);
 }
 
@@ -169,6 +172,7 @@ static int redux_once(struct rpipe_redux *rx, const char *call, int *place, radd
     rc = look_at_idle(rx, call, place, d, size);
     if (rc != R_PENDING || rx->c.live > 0)
         return rc;
+    RPIPE_STEP("redux: all writers gone");
     rx->c.who = -1;
     error_set("%s: all %d writers have closed, or are gone, and all their messages have been read", call, rx->c.n);
     return R_EOF;

@@ -10,6 +10,8 @@
  */
 #include "rpipe/compose.h"
 
+#include "util/step.h"
+
 #include <errno.h>
 
 struct rpipe_scatter {
@@ -218,6 +220,7 @@ int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
         error_set("rscatter_write: there is no place %d, or its pipe has been closed; there are %d", place, sc->c.n);
         return place < 0 || place >= sc->c.n ? -EINVAL : -ENOTCONN;
     }
+    RPIPE_STEP("scatter: before the write");
     p = &sc->c.part[place];
     rc = rpipe_write(p->ch, d);
     if (LIKELY(rc == 0))

@@ -13,6 +13,7 @@
 #include "rpipe/net.h"
 
 #include "bootstrap/control.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <string.h>
@@ -30,6 +31,7 @@ static inline struct rdesc *give_inline(struct rch *ch, size_t size)
     d->units = 0;
     d->whose = ch->whose;
     d->header = 0;
+    RPIPE_STEP("rmalloc: descriptor taken");
     ch->w.allocated++;
     return d;
 }
@@ -40,6 +42,7 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
 
     if (d == NULL)
         return NULL;
+    RPIPE_STEP("rmalloc: block taken");
     d->header = 0;
     ch->w.allocated++;
     return d;
@@ -151,6 +154,7 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
         rc = channel_trouble(ch, a->call, notice);
         if (rc != 0)
             return rc;
+        RPIPE_STEP("rmalloc: waits for memory");
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
         rc = heap_alloc_error(ch->w.heap);
@@ -266,6 +270,7 @@ static NOINLINE void kick_if_event(struct rch *ch)
     else
         channel_kick(ch);
     ch->wakes++;
+    RPIPE_STEP("rwrite: reader kicked");
 }
 
 /* A slot so far ahead is fetched for writing: the reader had it a lap ago, and taking it back takes as long as several messages. */
@@ -280,13 +285,16 @@ static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
 /* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
 static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
 {
+    RPIPE_STEP("rwrite: before the slot of a block");
     s->heap.offset = d->offset;
     s->heap.size = bytes;
     s->kind = SLOT_HEAP;
     if (w->table.entry != NULL)
         s->block = block_table_put(&w->table, d);
+    RPIPE_STEP("rwrite: before the flag of a block");
     ring_slot_publish(s, sent + 1);
     writer_count_block(w, d);
+    RPIPE_STEP("rwrite: after the flag of a block");
 }
 
 /* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
@@ -301,6 +309,7 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     if (d->units == 0) {
         const uint8_t *payload = desc_payload(d);
 
+        RPIPE_STEP("rwrite: before the slot of a small message");
         /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
         if (bytes <= sizeof(uint64_t))
             memcpy(s->payload, payload, sizeof(uint64_t));
@@ -308,12 +317,15 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
             memcpy(s->payload, payload, DESC_INLINE_MAX);
         s->kind = SLOT_INLINE;
         s->bytes = (uint8_t)bytes;
+        RPIPE_STEP("rwrite: before the flag of a small message");
         ring_slot_publish(s, sent + 1);
         desc_put(&ch->pool, d);
+        RPIPE_STEP("rwrite: after the flag of a small message");
     } else {
         publish_block(w, s, d, bytes, sent);
     }
     wake_reader(ch);
+    RPIPE_STEP("rwrite: reader woken");
     cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     w->allocated--;
     ch->bytes += bytes;
@@ -366,6 +378,7 @@ int write_attempt(struct rch *ch, void *arguments)
     if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
         bool ring = sent == ch->w.limit;
 
+        RPIPE_STEP("rwrite: waits for room");
         ch->stalls_ring += !a->stalled && ring;
         ch->stalls_queue += !a->stalled && !ring;
         a->stalled = true;

@@ -10,6 +10,8 @@
  */
 #include "sync/wait.h"
 
+#include "util/step.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -208,6 +210,7 @@ int wait_step(struct waiter *w)
         w->nap_us = w->nap_us * 2 > w->nap_most_us ? w->nap_most_us : w->nap_us * 2;
     } else {
         set_words(w, 1); /* made seen by the next line */
+        RPIPE_STEP("wait: wake word set");
         make_seen(w);
         w->armed = true;
         w->phase = WAIT_ARMED;
@@ -225,5 +228,6 @@ void wake_up(_Atomic uint32_t *word)
 {
     /* first the word, then the wake-up: a sleeper that sets it in between is woken at once, one that sets it later sees why */
     atomic_store_explicit(word, 0, memory_order_seq_cst);
+    RPIPE_STEP("wake: word cleared");
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

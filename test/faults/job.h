@@ -31,6 +31,8 @@ struct board_rank {
     _Atomic int64_t returned;      /* when the call under test returned */
     _Atomic int code;              /* and with what */
     _Atomic uint64_t done, number; /* the scenario's */
+    _Atomic uint64_t late;         /* calls that ended with their deadline */
+    _Atomic int64_t left;          /* when rexit returned */
     char sentence[400];
 };
 
@@ -74,7 +76,9 @@ struct spread {
     double ms[4096];
 };
 void spread_add(struct spread *s, double ms);
+void spread_show(struct spread *s, const char *what);
 void spread_print(struct spread *s, const char *what); /* and complains where a return took 2 s */
+const char *spread_text(struct spread *s);             /* least, median, most; sorts */
 
 uint64_t draw(uint64_t *state); /* pseudo random, of a seed that is printed */
 uint64_t seed_of(int argc, char **argv);

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scenario.c: a rank of a job in which somebody is killed or stopped: see scenario.h. What the two ends do is in scenes.c.
+ */
+#include "scenario.h"
+
+#include "scenes.h"
+
+#include <dirent.h>
+#include <signal.h>
+#include <time.h>
+
+#define CTX_NEW 77
+#define NEW_MESSAGES 3
+
+/* ---- what is left of the library ---- */
+
+static int count_entries(const char *path)
+{
+    DIR *dir = opendir(path);
+    int n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+/* Segments and life pages. What rmalloc_stat(1) looks at stays mapped for ever, once for a process (lib/rpipe/publish.c). */
+static int count_shared(void)
+{
+    FILE *f = fopen("/proc/self/maps", "re");
+    char line[400];
+    int n = 0;
+
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+        n += strstr(line, "memfd:rmalloc (") != NULL || strstr(line, "memfd:rmalloc-life") != NULL;
+    if (f != NULL)
+        fclose(f);
+    return n;
+}
+
+/* ---- new pipes, to somebody who lives ---- */
+
+static rch_t open_new(int peer, uint32_t ctx, bool writer)
+{
+    rmalloc_config_t cfg = channel_config(RDMA_PUT, peer, writer, 4096);
+    rch_t ch;
+
+    cfg.ctx = ctx;
+    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    return ch;
+}
+
+/* `to_victim`: who reads may die meanwhile. */
+static void write_new(rch_t ch, bool to_victim)
+{
+    int rc = 0;
+    uint64_t i;
+    raddr_t d;
+    void *mem;
+
+    for (i = 0; i < NEW_MESSAGES && rc == 0; i++) {
+        mem = rmalloc_mem(ch, 300, &d);
+        rc = mem != NULL ? 0 : -errno;
+        if (rc == 0) {
+            fill(mem, 300, i);
+            rc = rwrite(ch, d);
+        }
+        MUST(rc == 0 || (rc == -EPIPE && to_victim), ch);
+    }
+    MUST(rclose(ch) == 0, ch);
+}
+
+/* R_EOF, and all were there; or how it ended. */
+static int read_new(rch_t ch)
+{
+    uint64_t i;
+    size_t size;
+    raddr_t d;
+    int rc;
+
+    for (i = 0; (rc = rread(ch, &d, &size)) == 0; i++) {
+        MUST(size == 300 && filled(rmem(ch, d), size, i), ch);
+        MUST(rfree(ch, d) == 0, ch);
+    }
+    MUST(rc != R_EOF || i == NEW_MESSAGES, ch);
+    MUST(rclose(ch) == 0, ch);
+    return rc;
+}
+
+static void talk_to_bystander(void)
+{
+    write_new(open_new(BYSTANDER, CTX_NEW, true), false);
+    MUST(read_new(open_new(BYSTANDER, CTX_NEW + 1, false)) == R_EOF, NULL);
+}
+
+static void be_bystander(const struct plan *plan)
+{
+    int rank, rc;
+
+    for (rank = 0; rank < BYSTANDER; rank++) {
+        rc = read_new(open_new(rank, CTX_NEW, false));
+        MUST(rc == R_EOF || (rc == -ECONNRESET && rank == plan->victim), NULL);
+        if (rc == R_EOF)
+            write_new(open_new(rank, CTX_NEW + 1, true), rank == plan->victim);
+    }
+}
+
+/* ---- a rank ---- */
+
+static void configure(const struct plan *plan)
+{
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d", plan->early ? 600 : 30000);
+    setenv("RPIPE_TIMEOUT_MS", text, 1);
+    setenv("RPIPE_WAIT", plan->s->wait, 1);
+    setenv("RPIPE_ATOMICS", plan->s->atomics, 1);
+    if (plan->s->network) {
+        setenv("RPIPE_BTL", "ofi", 1);
+        setenv("RPIPE_OFI_PROVIDER", "tcp", 1);
+    }
+}
+
+/* All have joined, or somebody never will. */
+static void wait_for_all(struct board *board)
+{
+    int rank;
+
+    for (rank = 0; rank < SCENARIO_RANKS; rank++)
+        while (atomic_load(&board->rank[rank].phase) < 1 && atomic_load(&board->killed) == 0)
+            nap_us(50);
+}
+
+/* The kernel kills, wherever this process is by then. */
+static void kill_after(struct board *board, int64_t ns)
+{
+    struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL};
+    struct itimerspec when = {.it_value = {ns / NS_PER_S, ns % NS_PER_S}};
+    timer_t timer;
+
+    MUST(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, NULL);
+    atomic_store(&board->killed, clock_now() + ns);
+    MUST(timer_settime(timer, 0, &when, NULL) == 0, NULL);
+}
+
+static int play(struct player *p)
+{
+    int rc = p->rank == BYSTANDER && !p->s->all ? 0 : p->s->play(p);
+
+    rank_returned(p->board, p->rank, rc, p->ends > 0 ? p->end[p->ends - 1] : NULL);
+    scene_close_all(p);
+    return rc;
+}
+
+int scenario_rank(int rank, struct board *board, const void *arguments)
+{
+    const struct plan *plan = arguments;
+    struct player p = {.s = plan->s, .rank = rank, .peer = 1 - rank, .board = board};
+    int fds = count_entries("/proc/self/fd"), rc;
+
+    p.timeout_ms = plan->timeout_ms;
+    p.again = plan->again;
+    configure(plan);
+    if (plan->arm != NULL)
+        plan->arm(plan, board, rank);
+    if (plan->early && plan->kill_ns > 0 && rank == plan->victim)
+        kill_after(board, plan->kill_ns);
+    rc = rinit(NULL, NULL);
+    if (rc != 0 && plan->early) {
+        MUST(rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ECONNREFUSED, NULL);
+        return 0;
+    }
+    MUST(rc == 0, NULL);
+    rank_reached(board, rank, 1);
+    wait_for_all(board);
+    if (!plan->early && plan->kill_ns > 0 && rank == plan->victim)
+        kill_after(board, plan->kill_ns);
+    play(&p);
+    rank_reached(board, rank, 2);
+    if (plan->early) { /* the others may not have joined at all */
+        (void)rexit();
+        return 0;
+    }
+    if (rank == BYSTANDER)
+        be_bystander(plan);
+    else
+        talk_to_bystander();
+    rc = rexit();
+    atomic_store(&board->rank[rank].left, clock_now());
+    MUST(rc == 0, NULL);
+    MUST(plan->s->network || count_entries("/proc/self/fd") == fds, NULL);
+    MUST(count_shared() == 0, NULL);
+    MUST(plan->s->network || count_entries("/proc/self/task") == 3, NULL); /* ".", "..", this one */
+    rank_reached(board, rank, 3);
+    return 0;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* step.c: see step.h. */
+#define RPIPE_STEPS /* what the library that is tested is built with */
+#include "step.h"
+
+#include "util/step.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+extern struct step __start_rpipe_steps[], __stop_rpipe_steps[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
+
+static const char *names[STEPS_MOST];
+static unsigned count;
+
+static struct {
+    struct step_table *table;
+    struct board *board;
+    int rank, sig;
+    unsigned number;
+    uint32_t nth;
+} armed;
+
+static unsigned number_of(const char *name)
+{
+    unsigned i;
+
+    for (i = 0; i < count; i++)
+        if (strcmp(names[i], name) == 0)
+            return i;
+    if (count == STEPS_MOST) {
+        printf("more than %d steps\n", STEPS_MOST);
+        exit(99);
+    }
+    names[count] = name;
+    return count++;
+}
+
+struct step_table *step_prepare(void)
+{
+    struct step_table *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t n = ((uintptr_t)__stop_rpipe_steps - (uintptr_t)__start_rpipe_steps) / sizeof(struct step), i;
+
+    if (t == MAP_FAILED) {
+        perror("the table of steps");
+        exit(99);
+    }
+    for (i = 0; i < n; i++)
+        __start_rpipe_steps[i].number = number_of(__start_rpipe_steps[i].name);
+    return t;
+}
+
+void step_clear(struct step_table *t) { memset(t, 0, sizeof(*t)); }
+unsigned step_count(void) { return count; }
+const char *step_name(unsigned number) { return names[number]; }
+
+void step_arm(struct step_table *t, struct board *board, int rank, unsigned number, uint32_t nth, int sig)
+{
+    armed.board = board;
+    armed.rank = rank;
+    armed.number = number;
+    armed.nth = nth;
+    armed.sig = sig;
+    armed.table = t;
+}
+
+/* Any thread. A signal that a process sends to itself has come when kill(2) returns, at the latest. */
+void step_reached(const struct step *step)
+{
+    struct step_table *t = armed.table;
+    uint32_t n;
+
+    if (t == NULL)
+        return;
+    n = atomic_fetch_add(&t->count[armed.rank][step->number], 1) + 1;
+    if (step->number != armed.number || n != armed.nth)
+        return;
+    if (armed.sig == SIGKILL)
+        atomic_store(&armed.board->killed, clock_now());
+    atomic_store(&t->happened, clock_now());
+    kill(getpid(), armed.sig);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * step.h: the steps of the library (lib/util/step.h) as tests see them: all of them by name, how often each rank has passed which,
+ * and a rank that is to end, or to stop, at the n-th time at one.
+ *
+ * The counts lie in memory that all ranks share, so that those of a dead one can be read.
+ */
+#ifndef TEST_FAULTS_STEP_H
+#define TEST_FAULTS_STEP_H
+
+#include "job.h"
+
+#define STEPS_MOST 256
+
+struct step_table {
+    _Atomic uint32_t count[RANKS_MOST][STEPS_MOST];
+    _Atomic int64_t happened; /* when the signal was sent; 0: not yet */
+};
+
+/* In the test. */
+struct step_table *step_prepare(void); /* once; the table is cleared by step_clear */
+void step_clear(struct step_table *t);
+unsigned step_count(void);
+const char *step_name(unsigned number);
+
+/* In a rank: the nth time at `number` this process gets the signal. nth 0: never, only counted. */
+void step_arm(struct step_table *t, struct board *board, int rank, unsigned number, uint32_t nth, int sig);
+
+#endif
