@@ -166,10 +166,11 @@ uint32_t trace_row(void)
 
 void trace_describe(const struct rch *ch)
 {
-    struct trace_channel *c = &header->channel[ch->trace];
+    struct trace_channel *c;
 
-    if (ch->trace == 0)
+    if (ch->trace == 0) /* there may be no header */
         return;
+    c = &header->channel[ch->trace];
     c->from = ch->shown.writer;
     c->to = ch->shown.reader;
     c->ctx = ch->shown.ctx;
