@@ -127,10 +127,11 @@ static double seconds(const struct snapshot *from, const struct snapshot *to)
 static double amount(const struct snapshot *s, const struct channel *c, const struct snapshot *before,
                      const struct channel *then, const char *name)
 {
-    uint64_t now = value(s, c, name), old = then != NULL ? value(before, then, name) : 0;
+    uint64_t now = value(s, c, name), old;
 
     if (before == NULL)
         return (double)now;
+    old = then != NULL ? value(before, then, name) : 0;
     return now >= old ? (double)(now - old) / seconds(before, s) : 0;
 }
 

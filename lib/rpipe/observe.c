@@ -247,7 +247,7 @@ static int show_process(struct view *v, visitor visit, void *argument)
     return visit(&row, argument);
 }
 
-int observe_file(int fd, visitor visit, void *argument, const char **why)
+int observe_file(int fd, visitor row, void *argument, const char **why)
 {
     struct view *v = malloc(sizeof(*v));
     uint64_t open;
@@ -259,9 +259,9 @@ int observe_file(int fd, visitor visit, void *argument, const char **why)
         rc = view_check(v, why);
     }
     if (rc == 0)
-        rc = show_process(v, visit, argument);
+        rc = show_process(v, row, argument);
     if (rc == 0)
-        rc = each_end(v, NULL, visit, argument, &open);
+        rc = each_end(v, NULL, row, argument, &open);
     free(v);
     return rc;
 }
@@ -295,13 +295,13 @@ static int find(int pid)
     return fd;
 }
 
-int rpipe_observe(int pid, visitor visit, void *argument)
+int rpipe_observe(int pid, visitor row, void *argument)
 {
     const char *why = "";
     bool own = pid == getpid() && publish_fd() >= 0;
     int fd, rc;
 
-    if (visit == NULL) {
+    if (row == NULL) {
         error_set("rpipe_observe: needs somebody to show the rows to (NULL)");
         return -EINVAL;
     }
@@ -323,7 +323,7 @@ int rpipe_observe(int pid, visitor visit, void *argument)
         error_set("rpipe_observe: process %d cannot be looked into: %s", pid, strerror(-fd));
         return fd;
     }
-    rc = observe_file(fd, visit, argument, &why);
+    rc = observe_file(fd, row, argument, &why);
     if (!own)
         close(fd);
     if (rc == -EPROTO || rc == -ENOMEM)
