@@ -64,7 +64,8 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
     return m;
 }
 
-bool store_is_ahead(const struct meeting *m, uint32_t incarnation) { return (int32_t)(incarnation - m->opened) > 0; }
+static bool is_ahead(uint32_t incarnation, uint32_t opened) { return (int32_t)(incarnation - opened) > 0; }
+bool store_is_ahead(const struct meeting *m, uint32_t incarnation) { return is_ahead(incarnation, m->opened); }
 
 struct meeting *store_next(size_t *cursor) { return hash_next(&meetings, cursor); }
 
@@ -102,7 +103,8 @@ struct meeting *store_visited(int peer, uint32_t side, uint32_t ctx, uint32_t in
 {
     struct meeting *m = store_meeting(peer, side, ctx, false);
 
-    if (m != NULL || incarnation == 0 || kept_of(peer) >= STORE_KEPT_MAX)
+    if (m != NULL || incarnation == 0 || !is_ahead(incarnation, (uint32_t)setting_number(SET_FIRST)) ||
+        kept_of(peer) >= STORE_KEPT_MAX)
         return m; /* a meeting that nothing is kept in would stay for ever */
     return store_meeting(peer, side, ctx, true);
 }

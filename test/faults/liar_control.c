@@ -246,7 +246,8 @@ static void lie_in_crowds(void)
     for (i = 0; i < 2000; i++) {
         put32(bye, 0, 2000000 + i);
         put32(half, AT_CTX, 3000000 + i);
-        MUST(control_post(0, MESSAGE_BYE, bye, sizeof(bye), NULL, 0) == 0, NULL); /* incarnation 0 */
+        put32(bye, 4, i % 2 == 0 ? 0 : 0x90000000u); /* none, and one that has long been */
+        MUST(control_post(0, MESSAGE_BYE, bye, sizeof(bye), NULL, 0) == 0, NULL);
         if (i < 100)
             MUST(control_post(0, MESSAGE_HALF, half, sizeof(half), NULL, 0) == 0, NULL);
     }
