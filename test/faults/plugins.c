@@ -47,10 +47,10 @@ static int entries(const char *directory)
     return n;
 }
 
-/* Mappings of the library's code, or of its shared memory. */
+/* Mappings of the library's code, or of its shared memory; not the pages of ends, which stay (lib/rpipe/ends.c). */
 static int mappings(bool tell)
 {
-    static const char *const names[] = {"librmalloc", "btl_shm", "memfd:rmalloc", "plugin.so"};
+    static const char *const names[] = {"librmalloc", "btl_shm", "memfd:rmalloc (", "memfd:rmalloc-", "plugin.so"};
     FILE *f = fopen("/proc/self/maps", "re");
     char line[600];
     int n = 0;
