@@ -139,7 +139,8 @@ static void work_as_asked(void)
     MPI_Request request;
     double began = app_seconds();
 
-    for (ask(&told, &request);; began = app_seconds()) {
+    ask(&told, &request);
+    for (;;) {
         MPI_Wait(&request, MPI_STATUS_IGNORE);
         first = told;
         if (first < job.tasks)
@@ -148,6 +149,7 @@ static void work_as_asked(void)
         if (first >= job.tasks)
             break;
         work(first);
+        began = app_seconds();
     }
 }
 

@@ -86,7 +86,7 @@ static int scan(struct ram *am, int most)
 
     for (int left = am->readers; left > 0 && ran < most && am->readers > 0; left--) {
         int i = am->cursor < am->readers ? am->cursor : 0, burst = BURST, rc;
-        const rch_t ch = am->reading[i];
+        rch_t ch = am->reading[i];
 
         am->cursor = i + 1;
         while ((rc = read_one(am, i)) >= 0) {

@@ -58,11 +58,13 @@ static bool fails(const char *what)
         }                                                                                                              \
     } while (0)
 
+/* The names are those of the C library, those of its parameters are not: */
+/* NOLINTBEGIN(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
 #if OWN_MALLOC
-void *__libc_malloc(size_t bytes);                 /* NOLINT(bugprone-reserved-identifier): its name */
-void *__libc_calloc(size_t n, size_t bytes);       /* NOLINT(bugprone-reserved-identifier) */
-void *__libc_realloc(void *memory, size_t bytes);  /* NOLINT(bugprone-reserved-identifier) */
-void *__libc_memalign(size_t align, size_t bytes); /* NOLINT(bugprone-reserved-identifier) */
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t n, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t align, size_t bytes);
 
 void *malloc(size_t bytes)
 {
@@ -152,6 +154,8 @@ int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start
         return EAGAIN; /* ulimit -u, pids.max */
     return real(t, attributes, start, argument);
 }
+
+/* NOLINTEND(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
 
 /* ---- what is done ---- */
 
@@ -316,7 +320,7 @@ int main(int argc, char **argv)
         places = all;
     step = places > 0 && all > places ? all / places : 1;
     printf("%s: %lld calls; every %lldth fails, and all from every %lldth on\n", argv[0], (long long)all,
-           (long long)step, (long long)(4 * step));
+           (long long)step, 4 * (long long)step);
     fflush(stdout);
     for (n = 1; n <= all; n += step) {
         (void)try_place(n, n);
