@@ -115,7 +115,7 @@ void app_parse(const char *doc, const struct app_option *options, int argc, char
     char help[OWN_MOST][HELP_BYTES];
     const struct argp parser = {table, parse_own, NULL, doc, children, NULL, NULL};
 
-    for (int i = 0; options[i].name != NULL && i < OWN_MOST; i++) {
+    for (int i = 0; i < OWN_MOST && options[i].name != NULL; i++) {
         help_of(&options[i], help[i]);
         table[i].name = options[i].name;
         table[i].key = options[i].key;
