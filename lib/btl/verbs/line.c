@@ -13,6 +13,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -121,6 +122,11 @@ int verbs_line_state(struct btl_line *line, char *why, size_t why_bytes)
     int state = atomic_load_explicit(&line->state, memory_order_acquire);
     char there[80];
 
+    /* another thread writes the sentence, and waits for nothing meanwhile */
+    while (state == LINE_FAILING) {
+        (void)sched_yield();
+        state = atomic_load_explicit(&line->state, memory_order_acquire);
+    }
     if (state == LINE_UP)
         return 0;
     if (state == LINE_FAILED) {
