@@ -333,7 +333,7 @@ int scene_event(struct player *p)
 int scene_atomic(struct player *p)
 {
     rmalloc_config_t cfg = config_of(p, p->peer, 0, p->rank == 0);
-    uint64_t old, sum = 0, i, late = 0;
+    uint64_t old, sum = 0, i;
     rch_t ch;
     int rc;
 
@@ -342,7 +342,6 @@ int scene_atomic(struct player *p)
     rc = wait_joined(p, ch);
     for (i = 0; i < CELL_ADDS && rc == 0 && p->rank == 0; i++) {
         rc = ratomic(ch, RATOMIC_ADD, i % 3, 1, 0, &old);
-        late += rc == -ETIMEDOUT; /* it stays under way: not again */
         if (once_more(p, rc))
             rc = 0;
         else
