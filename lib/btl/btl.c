@@ -35,7 +35,7 @@ static struct entry table[] = {
 #define REASON 256
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
-static const struct btl_host *host;
+static struct btl_host *host;                            /* changed, and given to backends, under the lock */
 
 static int load(struct entry *e, char *why, size_t why_bytes)
 {
@@ -75,10 +75,17 @@ static int open_entry(struct entry *e, char *why, size_t why_bytes)
     return rc;
 }
 
-int btl_start(const struct btl_host *h)
+int btl_start(struct btl_host *h)
 {
     host = h;
     return 0;
+}
+
+void btl_address_known(const char *address)
+{
+    pthread_mutex_lock(&lock);
+    host->address = address;
+    pthread_mutex_unlock(&lock);
 }
 
 void btl_stop(void)

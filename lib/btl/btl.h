@@ -207,7 +207,8 @@ struct btl_ops {
 
 /* ---- registry (btl.c) ---- */
 
-int btl_start(const struct btl_host *host); /* backends are opened when first needed */
+int btl_start(struct btl_host *host);        /* backends are opened when first needed */
+void btl_address_known(const char *address); /* messages of peers may have opened shm before, which needs none */
 void btl_stop(void);
 void btl_forked(void);
 /* Bit mask of backends that probably can be used here, by index: the module is installed and, for verbs, an RDMA port of this

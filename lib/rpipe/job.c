@@ -171,7 +171,7 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
         job_close();
         return rc;
     }
-    host.address = control_address();
+    btl_address_known(control_address());
     wait_configure(control_local_ranks());
     rc = publish_start(*rank, *size);
     if (rc != 0)
