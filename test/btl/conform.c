@@ -346,6 +346,8 @@ static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], 
     char why[256] = "";
 
     if (b->ops->reach(b->btl, 1, why, sizeof(why)) != 0) {
+        /* a simulated network is one process; anybody else has to reach the other one, or has not been tested */
+        HOLDS(strcmp(name, "sim") == 0, "two processes: %s", why);
         printf("two processes: skipped: %s\n", why);
         return;
     }
@@ -379,10 +381,8 @@ int main(int argc, char *argv[])
     }
     target = start_target(argv[0], far_socket, near_socket);
     backend_open(&backend, name, 0);
-    if (backend.ops->reach(backend.btl, 0, why, sizeof(why)) == 0)
-        one_process(&backend, seed);
-    else
-        printf("one process: skipped: %s\n", why);
+    HOLDS(backend.ops->reach(backend.btl, 0, why, sizeof(why)) == 0, "one process: %s", why);
+    one_process(&backend, seed);
     two_processes(&backend, seed, near_socket, target);
     for (int i = 0; i < AGENTS; i++)
         close(near_socket[i]);
