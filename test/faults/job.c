@@ -3,6 +3,7 @@
 #include "job.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -257,6 +258,18 @@ rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t al
     cfg.allocator.alloc_size = alloc_size;
     cfg.timeout_ms = PATIENCE_MS;
     return cfg;
+}
+
+int entries_of(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    int n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
 }
 
 /* A pattern of 8-byte words, so that a message that is torn, stale or another one is seen. */

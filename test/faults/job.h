@@ -80,7 +80,8 @@ void spread_show(struct spread *s, const char *what);
 void spread_print(struct spread *s, const char *what); /* and complains where a return took 2 s */
 const char *spread_text(struct spread *s);             /* least, median, most; sorts */
 
-uint64_t draw(uint64_t *state); /* pseudo random, of a seed that is printed */
+int entries_of(const char *directory); /* with "." and ".."; of /proc/self/fd one more, which it is read by */
+uint64_t draw(uint64_t *state);        /* pseudo random, of a seed that is printed */
 uint64_t seed_of(int argc, char **argv);
 void nap_us(long us);
 rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t alloc_size);

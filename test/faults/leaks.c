@@ -12,7 +12,6 @@
  */
 #include "job.h"
 
-#include <dirent.h>
 #ifdef HAVE_MALLINFO2
 #include <malloc.h>
 #endif
@@ -36,18 +35,6 @@ struct usage {
     size_t heap_bytes; /* of malloc, in use */
 };
 
-static int count_fds(void)
-{
-    DIR *dir = opendir("/proc/self/fd");
-    int n = 0;
-
-    while (dir != NULL && readdir(dir) != NULL)
-        n++;
-    if (dir != NULL)
-        closedir(dir);
-    return n;
-}
-
 static int count_maps(void)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -68,7 +55,7 @@ static size_t heap_now(void) { return 0; }
 
 static struct usage usage_now(void)
 {
-    struct usage u = {count_fds(), count_maps(), 0, heap_now()};
+    struct usage u = {entries_of("/proc/self/fd"), count_maps(), 0, heap_now()};
     FILE *f = fopen("/proc/self/statm", "re");
     long pages = 0;
 

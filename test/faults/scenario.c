@@ -6,7 +6,6 @@
 
 #include "scenes.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <time.h>
 
@@ -14,18 +13,6 @@
 #define NEW_MESSAGES 3
 
 /* ---- what is left of the library ---- */
-
-static int count_entries(const char *path)
-{
-    DIR *dir = opendir(path);
-    int n = 0;
-
-    while (dir != NULL && readdir(dir) != NULL)
-        n++;
-    if (dir != NULL)
-        closedir(dir);
-    return n;
-}
 
 /* Segments and life pages. What rmalloc_stat(1) looks at stays mapped for ever, once for a process (lib/rpipe/publish.c). */
 static int count_shared(void)
@@ -159,7 +146,7 @@ int scenario_rank(int rank, struct board *board, const void *arguments)
 {
     const struct plan *plan = arguments;
     struct player p = {.s = plan->s, .rank = rank, .peer = 1 - rank, .board = board};
-    int fds = count_entries("/proc/self/fd"), rc;
+    int fds = entries_of("/proc/self/fd"), rc;
 
     p.timeout_ms = plan->timeout_ms;
     p.again = plan->again;
@@ -191,9 +178,9 @@ int scenario_rank(int rank, struct board *board, const void *arguments)
     rc = rexit();
     atomic_store(&board->rank[rank].left, clock_now());
     MUST(rc == 0, NULL);
-    MUST(plan->s->network || count_entries("/proc/self/fd") == fds, NULL);
+    MUST(plan->s->network || entries_of("/proc/self/fd") == fds, NULL);
     MUST(count_shared() == 0, NULL);
-    MUST(plan->s->network || count_entries("/proc/self/task") == 3, NULL); /* ".", "..", this one */
+    MUST(plan->s->network || entries_of("/proc/self/task") == 3, NULL); /* ".", "..", this one */
     rank_reached(board, rank, 3);
     return 0;
 }

@@ -6,6 +6,7 @@
  *
  * The seed is printed. usage: test_heap_crowd [seed], or MODEL_SEED in the environment.
  */
+#include "dice.h"
 #include "alloc/heap.h"
 
 #include "util/clock.h"
@@ -22,14 +23,7 @@
 
 static uint64_t random_state;
 
-static uint64_t random_next(void) /* splitmix64 */
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static uint64_t random_next(void) { return dice(&random_state); }
 
 static uint64_t random_below(uint64_t n) { return random_next() % n; }
 

@@ -8,6 +8,7 @@
  * Seed and parameters are printed. usage: test_heap_model [seed [operations [tests]]], operations being those on each heap,
  * and tests a pattern; or MODEL_SEED and MODEL_OPERATIONS in the environment.
  */
+#include "dice.h"
 #include "heap_model.h"
 
 #include "util/clock.h"
@@ -27,14 +28,7 @@
 static uint64_t seed, operations = 5000;
 static uint64_t random_state;
 
-static uint64_t random_next(void) /* splitmix64 */
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static uint64_t random_next(void) { return dice(&random_state); }
 
 static uint64_t random_below(uint64_t n) { return random_next() % n; }
 static bool one_in(unsigned n) { return random_below(n) == 0; }

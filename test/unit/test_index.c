@@ -5,6 +5,7 @@
  *
  * The seed is printed. usage: test_index [seed [operations]], or MODEL_SEED and MODEL_OPERATIONS in the environment.
  */
+#include "dice.h"
 #include "alloc/index.h"
 
 #include "alloc/desc.h"
@@ -23,14 +24,7 @@
 static uint64_t seed, operations = 60000;
 static uint64_t random_state;
 
-static uint64_t random_next(void) /* splitmix64 */
-{
-    uint64_t z = random_state += UINT64_C(0x9e3779b97f4a7c15);
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
-}
+static uint64_t random_next(void) { return dice(&random_state); }
 
 static uint32_t random_below(uint32_t n) { return (uint32_t)(random_next() % n); }
 

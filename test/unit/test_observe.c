@@ -4,6 +4,7 @@
  * replaced by others, cut, and made of noise. Nothing of that may crash the reader, or keep it busy for longer than a file of
  * that length deserves. The seed is printed; an argument that is a number is the seed.
  */
+#include "dice.h"
 #include "rpipe/channel.h"
 
 #include <errno.h>
@@ -22,14 +23,7 @@
 enum { ROUNDS = 3000, MESSAGES = 10 };
 static uint64_t seed;
 
-static uint64_t draw(void)
-{
-    uint64_t x = seed += 0x9e3779b97f4a7c15u;
-
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
+static uint64_t draw(void) { return dice(&seed); }
 
 static rch_t open_end(bool writer)
 {

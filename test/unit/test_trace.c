@@ -4,6 +4,7 @@
  * of noise. Whatever it is, the reader ends, and what it prints is text without control characters, each quote closed. The seed
  * is printed; an argument that is a number is the seed.
  */
+#include "dice.h"
 #include "rpipe/channel.h"
 
 #include <errno.h>
@@ -23,14 +24,7 @@ enum { ROUNDS = 600, MESSAGES = 20 };
 static uint64_t seed;
 static char directory[] = "/tmp/test_trace.XXXXXX", raw[64];
 
-static uint64_t draw(void)
-{
-    uint64_t x = seed += 0x9e3779b97f4a7c15u;
-
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
+static uint64_t draw(void) { return dice(&seed); }
 
 static rch_t open_end(bool writer)
 {
