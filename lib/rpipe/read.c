@@ -323,8 +323,8 @@ static inline bool nothing_yet(const struct rch *ch)
 static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
 {
     struct slot *s;
-    int looks = WAIT_FIRST_LOOKS;
     uint64_t next;
+    int looks;
 
     if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY))
         return read_slow(ch, call, d, size, wait);
@@ -341,6 +341,7 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
         }
         return read_slow(ch, call, d, size, wait);
     }
+    looks = atomic_load_explicit(&wait_first_looks, memory_order_relaxed);
     do {
         if (LIKELY(ring_slot_ready(s, next + 1)))
             return take(ch, call, s, d, size);

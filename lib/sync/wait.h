@@ -30,9 +30,9 @@
 /*
  * Looks at a flag, a pause between two, before anything else: some 2 us (a pause takes up to 140 cycles, Intel since
  * Skylake), in which most answers of a ping-pong arrive. Without pauses the looks disturb the store that they wait for:
- * 5 to 10 ns per message were measured.
+ * 5 to 10 ns per message were measured. Where ranks share cores it is a few: what is waited for may need this core.
  */
-#define WAIT_FIRST_LOOKS 40
+extern _Atomic int wait_first_looks;
 
 #define WAIT_WORDS 64 /* that a thread can sleep on at once; the kernel allows 128 */
 
