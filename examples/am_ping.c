@@ -150,8 +150,8 @@ static void report(double *bare, double *active)
     double b = median(bare, options.rounds), a = median(active, options.rounds);
 
     if (app_options.json) {
-        struct app_result with = {"am_ping", "rpipe am", 2, a, active[0], 1, "round trips", 0};
-        struct app_result without = {"am_ping bare", "rpipe put", 2, b, bare[0], 1, "round trips", 0};
+        struct app_result with = {"am_ping", "rpipe am", 2, a, active[0], 0, 1, "round trips", 0};
+        struct app_result without = {"am_ping bare", "rpipe put", 2, b, bare[0], 0, 1, "round trips", 0};
 
         app_result_print(&with);
         app_result_print(&without);

@@ -204,17 +204,33 @@ uint64_t app_digest(uint64_t digest, const void *words, size_t count)
     return digest;
 }
 
+int app_laps_begin(struct app_laps *laps, uint64_t steps)
+{
+    laps->room = steps < 1 ? 1 : steps < APP_LAPS_MOST ? steps : APP_LAPS_MOST;
+    laps->beyond = calloc(laps->room, sizeof(*laps->beyond));
+    laps->count = 0;
+    laps->sum = 0;
+    return laps->beyond != NULL ? 0 : -ENOMEM;
+}
+
+void app_laps_add(struct app_laps *laps, double beyond)
+{
+    laps->beyond[laps->count++ % laps->room] += (float)beyond;
+    laps->sum += beyond;
+}
+
 void app_result_print(const struct app_result *r)
 {
     if (app_options.json) {
         printf("{\"app\": \"%s\", \"by\": \"%s\", \"ranks\": %d, \"seconds\": %.9f, \"communication\": %.9f, "
-               "\"work\": %.0f, \"unit\": \"%s\", \"digest\": \"%016llx\"}\n",
-               r->app, r->by, r->ranks, r->seconds, r->communication, r->work, r->unit, (unsigned long long)r->digest);
+               "\"waiting\": %.9f, \"work\": %.0f, \"unit\": \"%s\", \"digest\": \"%016llx\"}\n",
+               r->app, r->by, r->ranks, r->seconds, r->communication, r->waiting, r->work, r->unit,
+               (unsigned long long)r->digest);
         return;
     }
     printf("%s: %d processes, %s: %.3f s, %.4g %s per second", r->app, r->ranks, r->by, r->seconds,
            r->seconds > 0 ? r->work / r->seconds : 0.0, r->unit);
     if (r->communication >= 0)
-        printf(", communication %.3f s", r->communication);
+        printf(", communication %.3f s, waiting %.3f s", r->communication, r->waiting);
     printf(", digest %016llx\n", (unsigned long long)r->digest);
 }

@@ -66,12 +66,29 @@ uint64_t app_digest(uint64_t digest, const void *words, size_t count);
 /* A bijection that spreads its argument over all bits; sums of it are a digest for which order does not matter. */
 uint64_t app_mix(uint64_t x);
 
+/*
+ * What a process spends on a step beyond computing, step by step.
+ *
+ * A process may wait because another one computes longer, or has lost its processor: that is no communication, and on a busy
+ * machine it is most of the time. In each step somebody is last, and he waits for nobody. So what counts as communication
+ * is, in each step, the least that any process spent, summed over all steps; the rest is waiting.
+ */
+#define APP_LAPS_MOST 65536 /* beyond, several steps share a lap */
+struct app_laps {
+    float *beyond; /* seconds, by step */
+    uint64_t room, count;
+    double sum;
+};
+int app_laps_begin(struct app_laps *laps, uint64_t steps); /* 0 or -ENOMEM */
+void app_laps_add(struct app_laps *laps, double beyond); /* the next step has taken so long beyond computing, seconds */
+
 /* What a run was: `by` is the transport and how it was used ("rpipe put", "mpi send"). */
 struct app_result {
     const char *app, *by;
     int ranks;
     double seconds;       /* of the whole, between two barriers */
-    double communication; /* of it, the mean of all ranks; negative: not told apart */
+    double communication; /* of it; negative: not told apart */
+    double waiting;       /* the rest beyond computing, mean of all ranks */
     double work;          /* how much was done, in `unit` */
     const char *unit;
     uint64_t digest;

@@ -317,8 +317,9 @@ int main(int argc, char **argv)
     }
     if (job.rank == 0) {
         double inserts = (double)options.inserts * job.nranks, lookups = (double)options.lookups * job.nranks;
-        struct app_result inserted = {"dht insert", "rpipe put", job.nranks, inserting, -1, inserts, "inserts", digest};
-        struct app_result looked = {"dht lookup", "rpipe put", job.nranks, looking, -1, lookups, "lookups", found};
+        struct app_result inserted = {"dht insert", "rpipe put", job.nranks, inserting, -1, 0,
+                                      inserts,      "inserts",   digest};
+        struct app_result looked = {"dht lookup", "rpipe put", job.nranks, looking, -1, 0, lookups, "lookups", found};
 
         app_result_print(&inserted);
         app_result_print(&looked);

@@ -20,28 +20,15 @@ static inline double cell(double here, double above, double below, double left, 
     return here + CONDUCTIVITY * ((above + below) + (left + right) - 4.0 * here);
 }
 
-/* n cells of a row; left and right are the values beside them. Inline: where `also` is NULL it costs nothing. */
-static inline __attribute__((always_inline)) void row(double *restrict out, double *restrict also, const double *above,
-                                                      const double *here, const double *below, double left,
-                                                      double right, int n)
+/* n cells of a row; left and right are the values beside them. */
+static inline void row(double *restrict out, const double *above, const double *here, const double *below, double left,
+                       double right, int n)
 {
-    double value = cell(here[0], above[0], below[0], left, n > 1 ? here[1] : right);
-
-    out[0] = value;
-    if (also != NULL)
-        also[0] = value;
-    for (int x = 1; x < n - 1; x++) {
-        value = cell(here[x], above[x], below[x], here[x - 1], here[x + 1]);
-        out[x] = value;
-        if (also != NULL)
-            also[x] = value;
-    }
-    if (n == 1)
-        return;
-    value = cell(here[n - 1], above[n - 1], below[n - 1], here[n - 2], right);
-    out[n - 1] = value;
-    if (also != NULL)
-        also[n - 1] = value;
+    out[0] = cell(here[0], above[0], below[0], left, n > 1 ? here[1] : right);
+    for (int x = 1; x < n - 1; x++)
+        out[x] = cell(here[x], above[x], below[x], here[x - 1], here[x + 1]);
+    if (n > 1)
+        out[n - 1] = cell(here[n - 1], above[n - 1], below[n - 1], here[n - 2], right);
 }
 
 static inline const double *row_at(const struct heat_block *b, const double *grid, int y)
@@ -59,10 +46,10 @@ static void block_row(const struct heat_block *b, const double *now, double *nex
     double right = behind < b->cols ? here[behind] : halo->from[HEAT_RIGHT][y];
     double *out = next + (size_t)y * (size_t)b->cols + first;
 
+    row(out, above + first, here + first, below + first, left, right, behind - first);
+    /* The other place is in the neighbour's cache: a burst of whole lines waits for it once, a store a cell for each line. */
     if (also != NULL)
-        row(out, also, above + first, here + first, below + first, left, right, behind - first);
-    else
-        row(out, NULL, above + first, here + first, below + first, left, right, behind - first);
+        memcpy(also, out, (size_t)(behind - first) * sizeof(*out));
 }
 
 /* What somebody else needs is an edge; towards the rim there is none. */
@@ -107,11 +94,11 @@ void heat_interior(const struct heat_block *b, const double *now, double *next, 
             block_row(b, now, next, halo, y, first, behind, NULL);
 }
 
-double heat_interior_cells(const struct heat_block *b)
+double heat_computing(const struct heat_block *b, double interior)
 {
     int rows = behind_row(b) - first_row(b), cols = behind_col(b) - first_col(b);
 
-    return rows > 0 && cols > 0 ? (double)rows * cols : 0.0;
+    return rows > 0 && cols > 0 ? interior * ((double)b->rows * b->cols) / ((double)rows * cols) : 0.0;
 }
 
 void heat_first_halo(const struct heat_block *b, const double *now, const struct heat_halo *halo)

@@ -64,8 +64,8 @@ struct heat_halo {
 /* the rest, which nobody outside needs. */
 void heat_edges(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo);
 void heat_interior(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo);
-/* Cells that heat_interior() computes. */
-double heat_interior_cells(const struct heat_block *b);
+/* What the whole block takes at the speed of the interior, which took so long; 0 where there is no interior. */
+double heat_computing(const struct heat_block *b, double interior);
 
 /* Copies the outermost rows and columns to halo->send: what others need of the beginning. */
 void heat_first_halo(const struct heat_block *b, const double *now, const struct heat_halo *halo);

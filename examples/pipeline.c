@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     free(digests);
     if (rank == 0) {
         double bytes = (double)options.blocks * options.kib * 1024;
-        struct app_result result = {"pipeline", app_op_name(op), nranks, took, -1, bytes, "bytes", digest};
+        struct app_result result = {"pipeline", app_op_name(op), nranks, took, -1, 0, bytes, "bytes", digest};
         rpipe_stats_t st;
 
         app_result_print(&result);

@@ -138,7 +138,7 @@ int main(int argc, char **argv)
     claiming = app_mean(job.claiming_s);
     claims = app_sum(job.claims);
     if (job.rank == 0) {
-        struct app_result result = {"work_queue", "rpipe atomic", job.nranks, took, claiming, 0, "tasks", 0};
+        struct app_result result = {"work_queue", "rpipe atomic", job.nranks, took, claiming, 0, 0, "tasks", 0};
 
         sum = (struct queens_sum){value_of(TASKS), value_of(SOLUTIONS), value_of(DIGEST)};
         result.work = (double)sum.tasks;

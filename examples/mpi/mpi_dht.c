@@ -345,8 +345,8 @@ int main(int argc, char **argv)
     if (job.rank == 0) {
         const char *how = by_send ? "mpi send" : "mpi atomics";
         double inserts = (double)options.inserts * job.nranks, lookups = (double)options.lookups * job.nranks;
-        struct app_result inserted = {"dht insert", how, job.nranks, inserting, -1, inserts, "inserts", digest};
-        struct app_result looked = {"dht lookup", how, job.nranks, looking, -1, lookups, "lookups", found};
+        struct app_result inserted = {"dht insert", how, job.nranks, inserting, -1, 0, inserts, "inserts", digest};
+        struct app_result looked = {"dht lookup", how, job.nranks, looking, -1, 0, lookups, "lookups", found};
 
         app_result_print(&inserted);
         app_result_print(&looked);

@@ -13,6 +13,7 @@
 
 #include "../app.h"
 #include "../em3d_graph.h"
+#include "laps.h"
 #include "memory.h"
 #include "notify.h"
 
@@ -32,7 +33,7 @@ struct part {
     MPI_Request *receiving[EM3D_KINDS], *sending[EM3D_KINDS];
     const double **from;
     struct notify boxes;
-    double compute_s;
+    struct app_laps laps;
 };
 
 static const char *const ways[] = {"send", "put", NULL};
@@ -126,19 +127,20 @@ static void read_values(struct part *p, int half, uint32_t step)
 
 static double run(struct part *p)
 {
-    double began, from;
+    double began, from, inside;
 
     MPI_Barrier(MPI_COMM_WORLD);
-    began = app_seconds();
+    began = from = app_seconds();
     if (!by_put && shape.steps > 0)
         receive_post(p, EM3D_E);
     for (uint32_t step = 0; step < shape.steps; step++) {
         for (int half = 0; half < EM3D_KINDS; half++) {
             send_values(p, half, step);
             read_values(p, half, step);
-            from = app_seconds();
+            inside = app_seconds();
+            app_laps_add(&p->laps, inside - from);
             em3d_compute(&p->g, half, p->from);
-            p->compute_s += app_seconds() - from;
+            from = app_seconds();
         }
         if (p->g.rank == 0)
             app_progress_show("mpi_em3d", "step", step + 1, shape.steps, began);
@@ -172,10 +174,11 @@ static uint64_t gather(const struct part *p)
     return digest;
 }
 
-static int report(const struct part *p, double took, double comm, uint64_t digest)
+static int report(const struct part *p, double took, double comm, double waiting, uint64_t digest)
 {
     struct app_result result = {
-        "em3d", by_put ? "mpi put" : "mpi send", p->g.nranks, took, comm, (double)shape.steps, "steps", digest};
+        "em3d", by_put ? "mpi put" : "mpi send", p->g.nranks, took, comm, waiting, (double)shape.steps, "steps",
+        digest};
     uint64_t alone;
 
     app_result_print(&result);
@@ -191,7 +194,7 @@ static int report(const struct part *p, double took, double comm, uint64_t diges
 int main(int argc, char **argv)
 {
     struct part p = {0};
-    double took, mine, comm;
+    double took, comm, waiting;
     uint64_t digest;
     int rank, nranks, status = 0;
 
@@ -202,13 +205,13 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
+    laps_begin(&p.laps, 2 * (uint64_t)shape.steps);
     part_create(&p, rank, nranks);
     took = run(&p);
-    mine = took - p.compute_s;
-    MPI_Allreduce(&mine, &comm, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+    laps_end(&p.laps, &comm, &waiting);
     digest = gather(&p);
     if (rank == 0)
-        status = report(&p, took, comm / nranks, digest);
+        status = report(&p, took, comm, waiting, digest);
     if (by_put)
         notify_destroy(&p.boxes);
     for (int half = 0; half < EM3D_KINDS; half++) {

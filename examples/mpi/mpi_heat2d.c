@@ -14,6 +14,7 @@
 
 #include "../app.h"
 #include "../heat_grid.h"
+#include "laps.h"
 #include "memory.h"
 #include "notify.h"
 
@@ -29,7 +30,7 @@ struct part {
     double *receive[2][HEAT_SIDES], *pack[2][HEAT_SIDES];
     MPI_Request receiving[2][HEAT_SIDES], sending[2][HEAT_SIDES];
     struct notify boxes;
-    double interior_s;
+    struct app_laps laps;
 };
 
 static const char *const ways[] = {"send", "put", NULL};
@@ -103,6 +104,7 @@ static void part_create(struct part *p)
     p->now = numbers(cells);
     p->next = numbers(cells);
     p->rim = numbers(longest);
+    laps_begin(&p->laps, (uint64_t)options.steps);
     heat_start_block(b, p->now);
     for (int i = 0; i < HEAT_SIDES; i++) {
         p->halo.from[i] = p->rim;
@@ -119,7 +121,7 @@ static void part_create(struct part *p)
 
 static double run(struct part *p)
 {
-    double began, from, *swap;
+    double began, from, inside, computed, *swap;
 
     MPI_Barrier(MPI_COMM_WORLD);
     began = app_seconds();
@@ -131,14 +133,16 @@ static double run(struct part *p)
         hand_over(p, p->now, 0);
     }
     for (int k = 1; k <= options.steps; k++) {
+        from = app_seconds();
         receive(p, k - 1);
         pack_memory(p, k);
         heat_edges(&p->block, p->now, p->next, &p->halo);
         if (k < options.steps)
             hand_over(p, p->next, k);
-        from = app_seconds();
+        inside = app_seconds();
         heat_interior(&p->block, p->now, p->next, &p->halo);
-        p->interior_s += app_seconds() - from;
+        computed = app_seconds();
+        app_laps_add(&p->laps, computed - from - heat_computing(&p->block, computed - inside));
         swap = p->now;
         p->now = p->next;
         p->next = swap;
@@ -176,19 +180,10 @@ static double *gather(const struct part *p)
     return plate;
 }
 
-static double communication(const struct part *p, double took)
-{
-    double interior = heat_interior_cells(&p->block), cells = (double)p->block.rows * p->block.cols, sum;
-    double mine = interior > 0 ? took - p->interior_s * cells / interior : took;
-
-    MPI_Allreduce(&mine, &sum, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
-    return sum / p->nranks;
-}
-
 int main(int argc, char **argv)
 {
     struct part p = {0};
-    double took, comm, *plate;
+    double took, comm, waiting, *plate;
     int status = 0;
 
     app_parse("heat2d over MPI.", option_table, argc, argv);
@@ -209,13 +204,18 @@ int main(int argc, char **argv)
     }
     part_create(&p);
     took = run(&p);
-    comm = communication(&p, took);
+    laps_end(&p.laps, &comm, &waiting);
     plate = gather(&p);
     if (p.rank == 0) {
-        struct app_result result = {"heat2d", by_put ? "mpi put" : "mpi send",
-                                    p.nranks, took,
-                                    comm,     (double)options.steps,
-                                    "steps",  app_digest(0, plate, (size_t)options.size * (size_t)options.size)};
+        struct app_result result = {"heat2d",
+                                    by_put ? "mpi put" : "mpi send",
+                                    p.nranks,
+                                    took,
+                                    comm,
+                                    waiting,
+                                    (double)options.steps,
+                                    "steps",
+                                    app_digest(0, plate, (size_t)options.size * (size_t)options.size)};
 
         app_result_print(&result);
         if (app_options.check)

@@ -166,10 +166,15 @@ int main(int argc, char **argv)
     took = run(&digest);
     MPI_Bcast(&digest, 1, MPI_UINT64_T, job.nranks - 1, MPI_COMM_WORLD);
     if (job.rank == 0) {
-        struct app_result result = {"pipeline", by_put ? "mpi put" : "mpi send",
-                                    job.nranks, took,
-                                    -1,         (double)options.blocks * (double)block_bytes(),
-                                    "bytes",    digest};
+        struct app_result result = {"pipeline",
+                                    by_put ? "mpi put" : "mpi send",
+                                    job.nranks,
+                                    took,
+                                    -1,
+                                    0,
+                                    (double)options.blocks * (double)block_bytes(),
+                                    "bytes",
+                                    digest};
 
         app_result_print(&result);
         fflush(stdout);

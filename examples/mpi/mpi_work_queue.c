@@ -197,6 +197,7 @@ int main(int argc, char **argv)
                                     job.nranks,
                                     took,
                                     claiming / job.nranks,
+                                    0,
                                     (double)sum.tasks,
                                     "tasks",
                                     sum.digest};
