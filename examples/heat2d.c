@@ -23,7 +23,7 @@
 #include "heat_grid.h"
 
 enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
-#define HALOS 3           /* memory of a pipe: two are in use; a third, so that it need not be free at the same moment */
+#define HALOS 3        /* memory of a pipe: two are in use; a third, so that it need not be free at the same moment */
 #define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
 static struct heat_options options = HEAT_OPTIONS_DEFAULT;
