@@ -6,8 +6,8 @@
  * Where the device has compare-swap but not the operation itself, the value is read, and swapped for the new one if nobody
  * has changed it; again, if somebody has.
  *
- * Invariant: one operation that fetches is under way at a time. One whose caller's deadline passed stays under way; the next
- * waits for it first.
+ * Invariant: one operation that fetches is under way at a time, also where threads share the end (cells.fetching): there is one
+ * place for the old value. One whose caller's deadline passed stays under way; the next waits for it first.
  */
 #include "rpipe/cells.h"
 
@@ -196,6 +196,22 @@ struct atomic_arguments {
     uint64_t seen;   /* by compare-swap: the value that was read */
 };
 
+/* Another call waits for an old value. Those that share this end take turns. */
+static bool is_taken(const struct cells *c, const struct atomic_arguments *a)
+{
+    return c->fetching != NULL && c->fetching != a;
+}
+
+/* The value is taken, or given up: it is the turn of another thread, which may sleep. */
+static void give_turn(struct rch *ch, const struct atomic_arguments *a)
+{
+    if (ch->cells->fetching != a)
+        return;
+    ch->cells->fetching = NULL;
+    if (ch->cfg.thread_sync)
+        (void)wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
+}
+
 static bool pending(struct cells *c)
 {
     /* acquire: pairs with the release of whoever completes the operation: the result is here */
@@ -254,6 +270,10 @@ static int device_attempt(struct rch *ch, struct atomic_arguments *a)
 
     if (rc != 0)
         return rc;
+    if (is_taken(c, a))
+        return R_PENDING; /* also one that does not fetch: a flood of them would never let the other one see an end */
+    if (fetch)
+        c->fetching = a;
     if (fetch && pending(c))
         return R_PENDING; /* this one, or one before it */
     if (!pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
@@ -287,9 +307,12 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
         a->old = c->old;
         return 0;
     }
-    if (atomic_load_explicit(&c->asked, memory_order_relaxed) - answered >= CELLS_PENDING_MOST)
+    if ((a->fetch && is_taken(c, a)) ||
+        atomic_load_explicit(&c->asked, memory_order_relaxed) - answered >= CELLS_PENDING_MOST)
         return R_PENDING;
-    rc = cells_ask(ch, a->op, a->cell, a->operand, a->compare);
+    if (a->fetch)
+        c->fetching = a;
+    rc = cells_ask(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
     if (rc != 0)
         return rc == -ENOMEM ? fail(ch, rc, "ratomic: no memory for another request")
                              : R_PENDING; /* the notice follows */
@@ -299,9 +322,8 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
     return a->fetch ? R_PENDING : 0;
 }
 
-static int active_attempt(struct rch *ch, void *arguments)
+static int operate(struct rch *ch, struct atomic_arguments *a)
 {
-    struct atomic_arguments *a = arguments;
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     int rc = channel_trouble(ch, "ratomic", notice);
 
@@ -319,6 +341,22 @@ static int active_attempt(struct rch *ch, void *arguments)
         ch->w.sent++;
         return 0;
     }
+}
+
+static int active_attempt(struct rch *ch, void *arguments)
+{
+    int rc = operate(ch, arguments);
+
+    if (rc != R_PENDING)
+        give_turn(ch, arguments);
+    return rc;
+}
+
+/* Nobody waits for the value any more. */
+static int give_up_attempt(struct rch *ch, void *arguments)
+{
+    give_turn(ch, arguments);
+    return 0;
 }
 
 static int passive_attempt(struct rch *ch, void *arguments)
@@ -353,7 +391,10 @@ static NOINLINE int atomic_slow(struct rch *ch, struct atomic_arguments *a)
                     (unsigned long long)ch->cells->count);
     if ((notice & NOTICE_READER) != 0)
         return channel_once(ch, passive_attempt, a);
-    return channel_wait(ch, "ratomic", &awaited, active_attempt, a);
+    rc = channel_wait(ch, "ratomic", &awaited, active_attempt, a);
+    if (rc == -ETIMEDOUT)
+        (void)channel_once(ch, give_up_attempt, a);
+    return rc;
 }
 
 int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old)

@@ -26,7 +26,7 @@ struct cells_note {
 };
 static_assert(sizeof(struct cells_note) == 64, "on the wire");
 
-int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare)
+int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted)
 {
     struct cells_note n = {.ctx = ch->cfg.ctx,
                            .incarnation = ch->end.incarnation,
@@ -40,6 +40,8 @@ int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, ui
 
     /* before the request: the service thread, which hears the answer, lets nobody answer more than was asked */
     atomic_store_explicit(&ch->cells->asked, n.number, memory_order_relaxed);
+    if (wanted) /* before it, too: pairs with the look of whoever hears the answer, which comes behind the request */
+        atomic_store_explicit(&ch->cells->wanted, n.number, memory_order_relaxed);
     rc = control_post(ch->peer, MESSAGE_ATOMIC, &n, sizeof(n), NULL, 0);
     if (rc != 0)
         atomic_store_explicit(&ch->cells->asked, n.number - 1, memory_order_relaxed);
@@ -102,7 +104,8 @@ void cells_hear_answer(struct rch *ch, const void *body)
         return;
     }
     RPIPE_STEP("ratomic: answer heard");
-    c->old = n.old;
+    if (n.number == atomic_load_explicit(&c->wanted, memory_order_relaxed))
+        c->old = n.old;
     /* release: pairs with the acquire of whoever waits for this answer */
     atomic_store_explicit(&c->answered, n.number, memory_order_release);
     notice_set(ch, 0); /* wakes who waits */

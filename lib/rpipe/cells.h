@@ -30,9 +30,11 @@ struct cells {
     _Atomic uint32_t sharers; /* passive end: others that have these as theirs: it is released after them */
     /* active end */
     struct btl_done done;      /* CELLS_DEVICE */
+    const void *fetching;      /* the call that waits for an old value, for which there is one place; NULL: none */
     _Atomic uint64_t asked;    /* CELLS_SERVICE: requests sent, */
     _Atomic uint64_t answered; /* and answered, in their order; service thread */
-    uint64_t old;              /* of the last answer; before `answered`, by its release */
+    _Atomic uint64_t wanted;   /* number of the request of `fetching`: nobody wants the values of other answers */
+    uint64_t old;              /* of its answer; before `answered`, by its release */
     int32_t code;
 };
 
@@ -51,7 +53,7 @@ const char *cells_way_name(const struct rch *ch);
 uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t compare); /* the old value */
 
 /* ---- atomic_service.c ---- */
-int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare);
+int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted);
 /* store lock held */
 bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side);
 void cells_hear_request(struct rch *ch, const void *body);

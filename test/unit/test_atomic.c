@@ -6,6 +6,9 @@
  */
 #include "pair.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
+
 #define CELLS 16
 
 static rmalloc_config_t cells_config(bool active)
@@ -155,6 +158,62 @@ static void test_misuse(void **state)
     pair_close(&p);
 }
 
+/* thread_sync: every fetch gets the value that its own operation has found, whatever the other threads ask for meanwhile */
+enum { SHARERS = 4, TICKETS = 300 };
+
+struct sharer {
+    rch_t ch;
+    atomic_uint *seen; /* how often each ticket was drawn */
+    int rc;
+};
+
+static void *draws(void *argument)
+{
+    struct sharer *me = argument;
+
+    for (int i = 0; i < TICKETS && me->rc == 0; i++) {
+        uint64_t ticket = UINT64_MAX;
+
+        me->rc = ratomic(me->ch, RATOMIC_ADD, 0, 1, 0, &ticket);
+        if (me->rc == 0 && ticket < SHARERS * TICKETS)
+            atomic_fetch_add(&me->seen[ticket], 1);
+        if (me->rc == 0 && i % 3 == 0)
+            me->rc = ratomic(me->ch, RATOMIC_ADD, 1, 1, 0, NULL);
+    }
+    return NULL;
+}
+
+static void test_threads(void **state)
+{
+    rmalloc_config_t active = cells_config(true), passive = cells_config(false);
+    atomic_uint *seen = calloc(SHARERS * TICKETS, sizeof(*seen));
+    struct sharer sharer[SHARERS];
+    pthread_t thread[SHARERS];
+    struct pair p;
+
+    (void)state;
+    assert_non_null(seen);
+    active.ctx = passive.ctx = 8;
+    active.thread_sync = true;
+    assert_ok(NULL, rpipe(&p.r, &passive));
+    assert_ok(NULL, rpipe(&p.w, &active));
+    assert_ok(p.w, rpipe_wait(p.w));
+    for (int i = 0; i < SHARERS; i++) {
+        sharer[i] = (struct sharer){p.w, seen, 0};
+        assert_int_equal(pthread_create(&thread[i], NULL, draws, &sharer[i]), 0);
+    }
+    for (int i = 0; i < SHARERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < SHARERS; i++)
+        assert_ok(p.w, sharer[i].rc);
+    for (int i = 0; i < SHARERS * TICKETS; i++)
+        assert_int_equal(atomic_load(&seen[i]), 1);
+    assert_ok(p.w, rflush(p.w));
+    assert_int_equal(value(p.w, 1), SHARERS * TICKETS / 3);
+    pair_close(&p);
+    free(seen);
+}
+
 static void test_reader_closes(void **state)
 {
     struct pair p;
@@ -188,6 +247,7 @@ static int group(void)
         cmocka_unit_test(test_operations),  cmocka_unit_test(test_fire_and_forget),
         cmocka_unit_test(test_passive_end), cmocka_unit_test(test_shared_cells),
         cmocka_unit_test(test_misuse),      cmocka_unit_test(test_reader_closes),
+        cmocka_unit_test(test_threads),
     };
 
     return cmocka_run_group_tests(tests, join_job, leave_job);
