@@ -20,13 +20,13 @@
 
 #define DRAIN_READS 256 /* more than a socket holds: a peer who sends all the time does not keep us reading */
 
-static _Atomic int watched; /* ends in event mode */
+static int watched; /* ends in event mode; store lock */
 
+/* Under the store's lock: what is said last is what was counted last. */
 void event_watch(int change)
 {
-    int before = atomic_fetch_add_explicit(&watched, change, memory_order_relaxed);
-
-    control_set_ticking(before + change > 0); /* a dead writer kicks nobody: somebody has to look at its life word */
+    watched += change;
+    control_set_ticking(watched > 0); /* a dead writer kicks nobody: somebody has to look at its life word */
 }
 
 /*
@@ -79,9 +79,9 @@ static int fd_attempt(struct rch *ch, void *arguments)
     ch->event_arm = pair[1];
     channel_kick(ch); /* readable until the writer has acknowledged */
     atomic_fetch_or_explicit(&ch->notice, NOTICE_EVENT, memory_order_acq_rel);
+    event_watch(+1);
     store_unlock();
     RPIPE_STEP("event: descriptor made");
-    event_watch(+1);
     (void)join_ask_events(ch); /* a peer that is gone: the descriptor is readable, and rread says why */
     RPIPE_STEP("event: asked for");
     return 0;

@@ -221,7 +221,8 @@ int join_open(struct rch *ch)
     if (half != NULL) { /* a peer that is gone has taken along the memory that its half names */
         if (rc == 0)
             join(ch, half->blob, half->bytes);
-        if (half->events && rc == 0)
+        /* a descriptor that was not received cannot be kicked: without an acknowledgement it stays readable, which is allowed */
+        if (half->events && rc == 0 && (half->event_fd >= 0 || ch->net != NULL))
             events_on(ch, store_take_fd(half));
         store_drop_half(m, half);
     }

@@ -5,7 +5,9 @@
  * until R_PENDING. Descriptors from before the join and from after it; writers that stop and go; the close wakes.
  */
 #include "mp_check.h"
+#include <poll.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 
 enum { PER_PEER = 3, MESSAGES = 300, HEAP = 4096 };
 
@@ -149,6 +151,63 @@ static void rest(uint32_t ctx)
     close(set);
 }
 
+static void hear(int from)
+{
+    char word;
+
+    CHECK_OK(NULL, network_recv(from, &word, 1));
+}
+
+static void tell(int to)
+{
+    char word = 0;
+
+    CHECK_OK(NULL, network_send(to, &word, 1));
+}
+
+/* The reader's descriptor reaches a writer that has no number left for it, and opens its end later: it cannot be kicked, and stays
+ * readable. */
+static void no_number_left(uint32_t ctx)
+{
+    struct rlimit before, none;
+    struct pollfd p = {.events = POLLIN};
+    raddr_t d;
+    rch_t ch;
+
+    if (mp_rank == 0) {
+        CHECK_OK(NULL, mp_open(&ch, false, 1, ctx, RDMA_PUT, HEAP, 8));
+        tell(1);
+        hear(1);
+        p.fd = rpipe_fd(ch);
+        CHECK(ch, p.fd >= 0);
+        tell(1);
+        hear(1); /* the ends are joined, and what the writer has said of the descriptor has been heard */
+        for (int i = 0; i < 10; i++)
+            CHECK_RC(R_PENDING, ch, rread_nb(ch, &d, NULL));
+        tell(1);
+        CHECK(ch, poll(&p, 1, 30000) == 1);
+        mp_read_free(ch, 100, mp_key(1, 0, ctx, 0));
+        tell(1);
+        CHECK_OK(ch, rclose(ch));
+    } else if (mp_rank == 1) {
+        hear(0);
+        CHECK(NULL, getrlimit(RLIMIT_NOFILE, &before) == 0);
+        none = before;
+        none.rlim_cur = 0;
+        CHECK(NULL, setrlimit(RLIMIT_NOFILE, &none) == 0);
+        tell(0);
+        hear(0); /* behind the descriptor */
+        CHECK(NULL, setrlimit(RLIMIT_NOFILE, &before) == 0);
+        CHECK_OK(NULL, mp_open(&ch, true, 0, ctx, RDMA_PUT, HEAP, 8));
+        CHECK_OK(ch, rpipe_wait(ch));
+        tell(0);
+        hear(0);
+        mp_send(ch, 100, mp_key(1, 0, ctx, 0));
+        hear(0); /* the close would make it readable, too */
+        CHECK_OK(ch, rclose(ch));
+    }
+}
+
 int main(int argc, char **argv)
 {
     uint32_t base = 0;
@@ -162,5 +221,6 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < 20; i++)
         rest(base++);
+    no_number_left(base++);
     return mp_end();
 }
