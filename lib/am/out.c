@@ -272,21 +272,28 @@ static bool take_acks(struct ram *am, struct am_out *out, uint32_t acks)
     return true;
 }
 
-/* Runs the handler that the target has named. */
+/* Runs the handler that the target has named. It may send a request that ends this link, whose memory it looks at. */
 static int run_handler(struct ram *am, struct am_out *out, struct am_call *call, const struct wire *w, raddr_t d)
 {
     ram_message_t m;
+    bool moved;
 
+    out->held++;
     am_message_make(&m, out->peer, w, rmalloc_ptr(out->replies, d), out, d, 0);
     am_message_run(am, &m);
-    if (call != NULL) /* the credit comes back with the message, or with the call, whichever lasts longer */
-        call_done(am, out, call, 0, (m.internal.flags & AM_MOVED) == 0);
-    if ((m.internal.flags & AM_MOVED) != 0)
-        return 1;
-    if (call != NULL)
+    moved = (m.internal.flags & AM_MOVED) != 0;
+    /* the credit comes back with the message, or with the call, whichever lasts longer */
+    if (call != NULL && call->state == CALL_OUT) {
+        call_done(am, out, call, 0, !moved);
+    } else if (call != NULL && call->state == CALL_DONE) { /* by the end of the link; but it has been answered */
+        call->result = 0;
+        call->has_credit = !moved;
+    }
+    if (!moved && call != NULL)
         (void)rmalloc_free(out->replies, d);
-    else
+    else if (!moved)
         am_message_finish(am, &m);
+    am_out_release(am, out);
     return 1;
 }
 

@@ -24,6 +24,10 @@ static int broken(struct ram *am, struct am_out *out, const char *call, int code
 {
     if (code == -EMSGSIZE || code == -EINVAL)
         return am_fail(am, code, "%s: %s", call, rpipe_error(out->requests));
+    if (code == -ENOBUFS) /* whatever the target does: the link is as good as before */
+        return am_fail(am, code,
+                       "%s: the buffers for rank %d that are kept here leave no memory: send them, or free them", call,
+                       out->peer);
     return am_out_broken(am, out, code);
 }
 

@@ -25,7 +25,7 @@ static void am_expect(int expected, int code, const char *call, const char *file
 
 /* ---- handlers ---- */
 
-enum handler { SUM, COPY, KEEP, SILENT, WRONG, GOT, HANDLERS };
+enum handler { SUM, COPY, KEEP, SILENT, WRONG, GOT, ENDS, HANDLERS };
 
 static int silent, got;
 static ram_message_t kept[CREDITS];
@@ -112,10 +112,25 @@ static void on_got(ram_t a, ram_message_t *m, void *arg)
     }
 }
 
+/* named by a reply; in the child of a fork every channel is refused, so that the request ends the link of this very reply */
+static pid_t child = -1;
+
+static void on_ends(ram_t a, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    fflush(NULL);
+    child = fork();
+    assert_true(child >= 0);
+    if (child > 0)
+        return;
+    AM_RC(-ENOTCONN, ram_request_nb(a, 0, SILENT, NULL, 0, NULL, 0, NULL));
+    assert_string_equal(m->data, "still here");
+}
+
 static uint64_t hundred = 100;
 static const ram_handler_t handlers[HANDLERS] = {
-    {"sum", on_sum, &hundred},   {"copy", on_copy, NULL},   {"keep", on_keep, NULL},
-    {"silent", on_silent, NULL}, {"wrong", on_wrong, NULL}, {"got", on_got, NULL},
+    {"sum", on_sum, &hundred}, {"copy", on_copy, NULL}, {"keep", on_keep, NULL}, {"silent", on_silent, NULL},
+    {"wrong", on_wrong, NULL}, {"got", on_got, NULL},   {"ends", on_ends, NULL},
 };
 
 static ram_config_t configuration(void)
@@ -308,6 +323,55 @@ static void test_reply_handlers(void **state)
     assert_int_equal(statistics().outstanding, 0);
 }
 
+static void test_link_ends_in_a_reply_handler(void **state)
+{
+    uint64_t handler = ENDS;
+    ram_request_t r;
+    int status = -1;
+
+    (void)state;
+    AM_OK(ram_request(am, 0, COPY, &handler, 1, "still here", 11, &r));
+    AM_OK(ram_wait(am, r, NULL)); /* also in the child: it has been answered */
+    assert_int_equal(statistics().outstanding, 0);
+    if (child == 0)
+        _exit(statistics().links_out == 0 && statistics().failed == 1 ? 0 : 1);
+    assert_true(waitpid(child, &status, 0) == child && status == 0);
+    assert_int_equal(statistics().failed, 0);
+}
+
+/* Buffers that are kept and not sent stand in the way of a request: that one fails, and the link goes on. */
+static void test_own_buffers_in_the_way(void **state)
+{
+    static char payload[20000];
+    ram_request_t r, waits;
+    ram_message_t reply;
+    ram_buffer_t b[3];
+
+    (void)state;
+    AM_OK(ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &waits));
+    AM_OK(ram_request_alloc(am, 0, 30000, &b[0]));
+    AM_OK(ram_request_alloc(am, 0, 20000, &b[1]));
+    AM_RC(-ENOBUFS, ram_request(am, 0, COPY, NULL, 0, payload, sizeof(payload), &r));
+    assert_non_null(strstr(ram_error(am), "buffers"));
+    AM_RC(-ENOBUFS, ram_request_nb(am, 0, COPY, NULL, 0, payload, sizeof(payload), &r));
+    AM_RC(-ENOBUFS, ram_request_alloc(am, 0, sizeof(payload), &b[2]));
+    assert_int_equal(statistics().failed, 0);
+    AM_OK(ram_request(am, 0, SUM, NULL, 0, NULL, 0, &r));
+    AM_OK(ram_wait(am, r, NULL));
+    AM_OK(ram_buffer_free(am, &b[1]));
+    AM_OK(ram_request(am, 0, SILENT, NULL, 0, payload, sizeof(payload), NULL));
+    memset(b[0].data, 0x5a, 500);
+    AM_OK(ram_request_send(am, &b[0], 500, COPY, NULL, 0, &r));
+    AM_OK(ram_wait(am, r, &reply));
+    assert_int_equal(((unsigned char *)reply.data)[499], 0x5a);
+    AM_OK(ram_free(am, &reply));
+    assert_int_equal(keeps, 1);
+    AM_OK(ram_free(am, &kept[0]));
+    AM_OK(ram_wait(am, waits, NULL));
+    AM_OK(ram_flush(am));
+    assert_int_equal(statistics().opened, 1);
+}
+
 static void test_in_a_handler(void **state)
 {
     uint64_t arg = 0;
@@ -459,6 +523,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_own_memory, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_kept, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_reply_handlers, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_link_ends_in_a_reply_handler, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_own_buffers_in_the_way, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_in_a_handler, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_one_way, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_refused, open_context, close_context),
