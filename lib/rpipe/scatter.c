@@ -83,7 +83,9 @@ static int deal_to(struct rpipe_scatter *sc, struct deal *deal)
         error_set("%s: the pipe of place %d, rank %d, has been closed", deal->call, deal->place, p->rank);
         return -ENOTCONN;
     }
-    rc = alloc_from(p, deal);
+    rc = p->gone ? rpipe_room(p->ch, deal->size) : 0; /* who is gone is told each time, also where memory is there */
+    if (rc == 0 || rc == R_PENDING)
+        rc = alloc_from(p, deal);
     if (rc == 0 || rc == R_PENDING)
         return rc;
     return compose_is_lost(p, rc) ? compose_lose(&sc->c, deal->call, deal->place, rc)

@@ -204,6 +204,12 @@ static void test_reader_closes(void **state)
     assert_int_equal(rscatter_who(f.sc), 1);
     assert_non_null(strstr(rpipe_error(NULL), "place 1, rank 0"));
     assert_ok(NULL, rfree(rscatter_pipe(f.sc, 1), d)); /* it has stayed ours */
+    for (int i = 0; i < 3; i++) {
+        /* by its place, each time */
+        assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, 1, i == 0 ? 0 : 100, &place, &d));
+        assert_rc(-EPIPE, NULL, rscatter_alloc_nb(f.sc, 1, 8, &place, &d));
+        assert_int_equal(rscatter_who(f.sc), 1);
+    }
     assert_int_equal(rscatter_live(f.sc), 2);
     for (uint64_t i = 0; i < 10; i++) {
         assert_int_equal(deal(&f, RSCATTER_NEXT, 100 + i, 8), i % 2 == 0 ? 2 : 0);
