@@ -52,7 +52,7 @@ enum notice {
     NOTICE_NET = 0x4000,      /* the other side's memory is not mapped here: every call takes the slow path (net.h) */
     NOTICE_CELLS = 0x8000,    /* an ATOMIC pipe: cells, no messages (cells.h) */
     NOTICE_LEAVING = 0x10000, /* a thread of this process is in rexit: calls of all others end */
-    NOTICE_TRACED = 0x10000,  /* RPIPE_TRACE */
+    NOTICE_TRACED = 0x20000,  /* RPIPE_TRACE */
     NOTICE_GROWN = 0x2000,    /* writer: an answer about growth is there; the writer's own calls clear it */
 };
 #define WRITER_READY (NOTICE_WRITER | NOTICE_JOINED)

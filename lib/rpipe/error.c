@@ -46,7 +46,7 @@ int fail(struct rch *ch, int code, const char *format, ...)
     atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
     trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
     if (ch->sentence == NULL)
-        ch->sentence = malloc(SENTENCE_BYTES);
+        ch->sentence = calloc(1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
     /* without memory for it, it is said where this thread can hear it */
     ch->wordless = ch->sentence == NULL;
     text = ch->wordless ? last : ch->sentence;
