@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Every way in which a peer of the control network can end, or only stand still.
+ */
+#include "control_ranks.h"
+
+#include <dirent.h>
+#include <sys/mman.h>
+
+static void rank_leaves(int rank, int size)
+{
+    rank_start(&hooks);
+    barrier();
+    if (rank == 1) {
+        CHECK(post_note(0, 1, 60000, NULL, 0) == 0);
+        rank_stop();
+        return;
+    }
+    if (rank == 0)
+        AWAIT(atomic_load(&arrived) == 1);
+    AWAIT(atomic_load(&left) == 1);
+    CHECK(atomic_load(&died) == 0 && atomic_load(&wrong) == 0);
+    CHECK(post_note(1, 1, 8, NULL, 0) == -EPIPE && control_flush(1, DEADLINE_NOW) == 0);
+    CHECK(control_life(1) == NULL || !life_died(control_life(1)));
+    (void)size;
+    rank_stop();
+}
+
+static void test_who_stops_has_left(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(2, rank_leaves);
+}
+
+/* Rank 1 talks to nobody, but has been talked to: its goodbye travels on the other's connection. */
+static void rank_leaves_silently(int rank, int size)
+{
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0) {
+        CHECK(post_note(1, 1, 8, NULL, 0) == 0);
+        AWAIT(atomic_load(&left) == 1);
+        CHECK(atomic_load(&died) == 0);
+    } else {
+        AWAIT(atomic_load(&arrived) == 1);
+    }
+    rank_stop();
+}
+
+static void test_who_never_spoke_says_goodbye(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(2, rank_leaves_silently);
+}
+
+static int way_to_die;
+
+static void rank_dies(int rank, int size)
+{
+    (void)size;
+    rank_start(&hooks);
+    barrier();
+    if (rank == 1) {
+        uint32_t i;
+
+        for (i = 1; i <= 300; i++)
+            CHECK(post_note(0, i, 600, NULL, 0) == 0);
+        CHECK(control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        switch (way_to_die) {
+        case 0:
+            kill(getpid(), SIGKILL);
+            break;
+        case 1:
+            exit(0);
+        case 2:
+            execl("/bin/true", "true", (char *)NULL);
+            break;
+        default:
+            signal(SIGABRT, SIG_DFL);
+            abort();
+        }
+    }
+    AWAIT(atomic_load(&died) == 1);
+    /* everything that it said is here, and was before its end */
+    CHECK(atomic_load(&arrived) == 300 && atomic_load(&wrong) == 0 && atomic_load(&left) == 0);
+    CHECK(control_life(1) == NULL || life_died(control_life(1)));
+    CHECK(post_note(1, 1, 8, NULL, 0) == -ECONNRESET);
+    rank_stop();
+}
+
+static void test_who_dies_is_missed(void **state)
+{
+    pid_t pids[RANKS_MAX];
+
+    setenv("RPIPE_CONTROL", *state, 1);
+    for (way_to_die = 0; way_to_die < 4; way_to_die++) {
+        ranks_start(2, rank_dies, pids);
+        ranks_wait(2, pids, way_to_die == 0 || way_to_die == 3 ? 1 : -1, way_to_die == 0 ? SIGKILL : SIGABRT);
+    }
+}
+
+static pid_t *shared_pids; /* what ranks tell each other beside the network */
+
+static void share_pids(void)
+{
+    shared_pids = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared_pids, MAP_FAILED);
+}
+
+/* The life word tells the death even if somebody keeps the dead process's sockets open. */
+static void rank_dies_held(int rank, int size)
+{
+    (void)size;
+    rank_start(&hooks);
+    barrier();
+    if (rank == 1) {
+        pid_t holder = fork(); /* a child that does not call control_forked() */
+
+        if (holder == 0) {
+            alarm(120);
+            while (*(volatile pid_t *)shared_pids == 0)
+                usleep(1000);
+            _exit(0);
+        }
+        CHECK(post_note(0, 1, 8, NULL, 0) == 0 && control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        kill(getpid(), SIGKILL);
+    }
+    AWAIT(atomic_load(&arrived) == 1);
+    AWAIT(life_died(control_life(1)));
+    control_look();
+    AWAIT(atomic_load(&died) == 1);
+    *(volatile pid_t *)shared_pids = 1;
+    control_set_ticking(true);
+    AWAIT(atomic_load(&ticks) > 2);
+    rank_stop();
+}
+
+static void test_life_word_tells_before_sockets(void **state)
+{
+    pid_t pids[RANKS_MAX];
+
+    (void)state;
+    setenv("RPIPE_CONTROL", "unix", 1);
+    share_pids();
+    ranks_start(2, rank_dies_held, pids);
+    ranks_wait(2, pids, 1, SIGKILL);
+    munmap(shared_pids, 4096);
+}
+
+static void rank_never_met(int rank, int size)
+{
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 1)
+        kill(getpid(), SIGKILL);
+    while (control_post(1, NOTE, "12345678", 8, NULL, 0) == 0)
+        usleep(1000);
+    CHECK(atomic_load(&died) <= 1);
+    AWAIT(atomic_load(&died) == 1);
+    CHECK(control_post(1, NOTE, "12345678", 8, NULL, 0) == -ECONNRESET);
+    CHECK(control_flush(-1, DEADLINE_NOW) == 0);
+    rank_stop();
+}
+
+static void test_who_cannot_be_reached_is_lost(void **state)
+{
+    pid_t pids[RANKS_MAX];
+
+    setenv("RPIPE_CONTROL", *state, 1);
+    ranks_start(2, rank_never_met, pids);
+    ranks_wait(2, pids, 1, SIGKILL);
+}
+
+static void rank_stopped(int rank, int size)
+{
+    uint32_t i;
+
+    (void)size;
+    rank_start(&hooks);
+    barrier();
+    if (rank == 1) {
+        CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0); /* what rank 0 needs for the barrier */
+        shared_pids[1] = getpid();
+        raise(SIGSTOP);
+        AWAIT(atomic_load(&arrived) == 3000);
+        CHECK(atomic_load(&wrong) == 0);
+    } else {
+        AWAIT(*(volatile pid_t *)&shared_pids[1] != 0);
+        control_set_ticking(true);
+        for (i = 1; i <= 3000; i++)
+            CHECK(post_note(1, i, 8000, NULL, 0) == 0);
+        CHECK(control_flush(1, deadline_in_ms(300)) == -ETIMEDOUT);
+        CHECK(atomic_load(&died) == 0 && atomic_load(&left) == 0);
+        kill(shared_pids[1], SIGCONT);
+        CHECK(control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+    }
+    barrier();
+    rank_stop();
+}
+
+static void test_who_is_stopped_is_not_dead(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    share_pids();
+    run_ranks(2, rank_stopped);
+    munmap(shared_pids, 4096);
+}
+
+static int count_sockets(void)
+{
+    DIR *d = opendir("/proc/self/fd");
+    char path[300], target[64];
+    struct dirent *e;
+    int count = 0;
+
+    CHECK(d != NULL);
+    while ((e = readdir(d)) != NULL) {
+        ssize_t n;
+
+        snprintf(path, sizeof(path), "/proc/self/fd/%s", e->d_name);
+        n = readlink(path, target, sizeof(target) - 1);
+        if (n > 0) {
+            target[n] = '\0';
+            count += strstr(target, "socket:") != NULL || strstr(target, "anon_inode:") != NULL;
+        }
+    }
+    closedir(d);
+    return count;
+}
+
+static void rank_forks(int rank, int size)
+{
+    int before, status;
+    pid_t child;
+
+    before = count_sockets();
+    rank_start(&hooks);
+    barrier();
+    CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0); /* our connection stands: no socket is being made now */
+    CHECK(count_sockets() > before);
+    child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        control_forked();
+        CHECK(control_post((rank + 1) % size, NOTE, "12345678", 8, NULL, 0) == -ENOTCONN);
+        CHECK(count_sockets() == before && control_life(rank) == NULL);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    barrier();
+    CHECK(post_note((rank + 1) % size, 1, 8, NULL, 0) == 0);
+    AWAIT(atomic_load(&arrived) == 1);
+    CHECK(atomic_load(&died) == 0);
+    barrier();
+    rank_stop();
+}
+
+static void test_child_of_a_fork_is_nobody(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(2, rank_forks);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_who_stops_has_left),
+        BOTH(test_who_never_spoke_says_goodbye),
+        BOTH(test_who_dies_is_missed),
+        cmocka_unit_test(test_life_word_tells_before_sockets),
+        BOTH(test_who_cannot_be_reached_is_lost),
+        BOTH(test_who_is_stopped_is_not_dead),
+        BOTH(test_child_of_a_fork_is_nobody),
+    };
+
+    return cmocka_run_group_tests_name("ends of control network", tests, NULL, NULL);
+}

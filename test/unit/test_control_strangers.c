@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who talks to the control network and does not belong to it, or does and talks nonsense.
+ */
+#include "control_ranks.h"
+
+#include "bootstrap/card.h"
+#include "bootstrap/wire.h"
+
+#include <sys/un.h>
+
+static void own_card(int rank, struct card *card)
+{
+    uint8_t blob[JOB_CARD_MAX];
+    char why[256];
+    size_t bytes;
+
+    CHECK(job_card(rank, blob, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0 && bytes == sizeof(*card));
+    memcpy(card, blob, sizeof(*card));
+}
+
+static int stranger(const struct card *card, bool tcp)
+{
+    struct sockaddr_un u = {.sun_family = AF_UNIX};
+    struct sockaddr_in i = {
+        .sin_family = AF_INET, .sin_port = htons(card->tcp_port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    memcpy(u.sun_path, card->unix_name, card->unix_bytes);
+    CHECK(fd >= 0);
+    if (tcp)
+        CHECK(connect(fd, (struct sockaddr *)&i, sizeof(i)) == 0);
+    else
+        CHECK(connect(fd, (struct sockaddr *)&u,
+                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->unix_bytes)) == 0);
+    return fd;
+}
+
+static void expect_hangup(int fd)
+{
+    char c;
+    ssize_t n;
+
+    while ((n = recv(fd, &c, 1, 0)) > 0)
+        ;
+    CHECK(n == 0 || errno == ECONNRESET);
+    close(fd);
+}
+
+struct greeting {
+    struct wire_frame frame;
+    struct wire_hello hello;
+};
+
+static struct greeting good_greeting(const struct card *to, uint32_t from)
+{
+    struct greeting g = {{WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), 0},
+                         {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = from, .to = to->rank}};
+
+    memcpy(g.hello.cookie, to->cookie, COOKIE_BYTES);
+    return g;
+}
+
+static void send_bytes(int fd, const void *data, size_t bytes) { send(fd, data, bytes, MSG_NOSIGNAL); }
+
+static void rank_strangers(int rank, int size)
+{
+    struct card card;
+    uint8_t noise[5000];
+    struct greeting g;
+    unsigned seed = (unsigned)getpid();
+    int i, k, fd, idle[40];
+    bool tcp = strcmp(getenv("RPIPE_CONTROL"), "tcp") == 0;
+
+    log_set_level(LOG_ERROR); /* the warnings are expected */
+    rank_start(&hooks);
+    own_card((rank + 1) % size, &card); /* each rank is a stranger to the next one */
+    for (i = 0; i < 40; i++)
+        idle[i] = stranger(&card, tcp); /* say nothing, or only a part */
+    for (i = 0; i < 200; i++) {
+        fd = stranger(&card, tcp);
+        g = good_greeting(&card, 0);
+        switch (i % 10) {
+        case 0: /* noise */
+            for (k = 0; k < (int)sizeof(noise); k++)
+                noise[k] = (uint8_t)rand_r(&seed);
+            send_bytes(fd, noise, sizeof(noise));
+            break;
+        case 1: /* an oversized length */
+            g.frame.bytes = UINT32_MAX - (uint32_t)i;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        case 2: /* the wrong cookie */
+            g.hello.cookie[i % COOKIE_BYTES] ^= 1;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        case 3: /* half a hello, then nothing more */
+            send_bytes(fd, &g, sizeof(g) / 2);
+            shutdown(fd, SHUT_WR);
+            break;
+        case 4: /* a rank that does not exist */
+            g.hello.from = (uint32_t)size + (uint32_t)i;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        case 5: /* the rank itself */
+            g.hello.from = card.rank;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        case 6: /* meant for somebody else */
+            g.hello.to = card.rank + 1;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        case 7: /* another version */
+            g.hello.version++;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        case 8: /* no greeting at all, but a message */
+            g.frame.type = NOTE;
+            send_bytes(fd, &g, sizeof(g));
+            break;
+        default: /* a greeting with mutilated bytes, before the cookie */
+            ((uint8_t *)&g)[(unsigned)i / 10 * 3 % 32] ^= 0x55;
+            g.frame.nfds |= (i / 10) % 2 != 0 ? 1u : 0u;
+            send_bytes(fd, &g, sizeof(g));
+            shutdown(fd, SHUT_WR);
+            break;
+        }
+        expect_hangup(fd);
+    }
+    CHECK(atomic_load(&arrived) == 0);
+    barrier();
+    CHECK(post_note((rank + 1) % size, 1, 1000, NULL, 0) == 0);
+    AWAIT(atomic_load(&arrived) == 1);
+    CHECK(atomic_load(&wrong) == 0 && atomic_load(&died) == 0 && atomic_load(&left) == 0);
+    barrier();
+    for (i = 0; i < 40; i++)
+        close(idle[i]);
+    rank_stop();
+}
+
+static void test_strangers_do_no_harm(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(2, rank_strangers);
+}
+
+/* Rank 1 knows the cookies, as every rank does, and breaks the protocol in the name of rank 2, which says nothing. */
+static void rank_rogue(int rank, int size)
+{
+    static uint8_t noise[100000];
+    struct greeting g;
+    struct card card;
+    unsigned seed = 42;
+    size_t i;
+    int fd;
+
+    (void)size;
+    log_set_level(LOG_ERROR);
+    rank_start(&hooks);
+    if (rank == 1) {
+        own_card(0, &card);
+        fd = stranger(&card, true);
+        g = good_greeting(&card, 2);
+        send_bytes(fd, &g, sizeof(g));
+        CHECK(recv(fd, &g, sizeof(g), MSG_WAITALL) == (ssize_t)sizeof(g) && g.frame.type == WIRE_WELCOME);
+        for (i = 0; i < sizeof(noise); i++)
+            noise[i] = (uint8_t)rand_r(&seed);
+        g.frame = (struct wire_frame){WIRE_FRAME_MAGIC, WIRE_PIECE, 40, 0}; /* a piece shorter than its header */
+        if (getenv("ROGUE") != NULL)
+            send_bytes(fd, &g, sizeof(g.frame) + 40);
+        else
+            send_bytes(fd, noise, sizeof(noise));
+        expect_hangup(fd);
+        CHECK(post_note(0, 1, 8, NULL, 0) == 0);
+    }
+    if (rank == 0) {
+        AWAIT(atomic_load(&died) == 1 && atomic_load(&arrived) == 1);
+        CHECK(control_peer_state(2) == -ECONNRESET && control_peer_state(1) == 0);
+        CHECK(post_note(1, 1, 8, NULL, 0) == 0 && control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+    }
+    if (rank == 1)
+        AWAIT(atomic_load(&arrived) == 1);
+    rank_stop();
+}
+
+static void test_a_peer_that_talks_nonsense_is_cut_off(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "tcp", 1);
+    unsetenv("ROGUE");
+    run_ranks(3, rank_rogue);
+    setenv("ROGUE", "1", 1);
+    run_ranks(3, rank_rogue);
+    unsetenv("ROGUE");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        BOTH(test_strangers_do_no_harm),
+        cmocka_unit_test(test_a_peer_that_talks_nonsense_is_cut_off),
+    };
+
+    return cmocka_run_group_tests_name("strangers to control network", tests, NULL, NULL);
+}
