@@ -313,6 +313,15 @@ static double number(struct argp_state *state, const char *text, double least)
     return value;
 }
 
+static long whole(struct argp_state *state, const char *text)
+{
+    double value = number(state, text, 1);
+
+    if (value != (double)(long)value)
+        argp_error(state, "\"%s\" is no whole number", text);
+    return (long)value;
+}
+
 static error_t parse_option(int key, char *arg, struct argp_state *state)
 {
     switch (key) {
@@ -327,11 +336,11 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_ARG:
         if (state->arg_num == 0)
-            option.pid = (int)number(state, arg, 1);
+            option.pid = (int)whole(state, arg);
         else if (state->arg_num == 1)
             option.interval = number(state, arg, 0.001);
         else if (state->arg_num == 2)
-            option.count = (long)number(state, arg, 1);
+            option.count = whole(state, arg);
         else
             argp_error(state, "\"%s\" is one argument too many", arg);
         return 0;

@@ -178,6 +178,7 @@ int job_refuses(const char *call); /* 0, or -ENOTCONN and the sentence why `call
 
 /* ---- observe.c ---- */
 /* rpipe_observe of an open file; why: a sentence, where it cannot be used */
+int observe_nothing(int pid, int rc); /* what the search has said: the code, and a sentence */
 int observe_file(int fd, int (*row)(const rpipe_observed_t *row, void *argument), void *argument, const char **why);
 
 /* ---- config.c ---- */

@@ -306,23 +306,8 @@ int rpipe_observe(int pid, visitor row, void *argument)
         return -EINVAL;
     }
     fd = own ? publish_fd() : find(pid);
-    switch (fd) {
-    case -ESRCH:
-        error_set("rpipe_observe: there is no process %d", pid);
-        return fd;
-    case -EACCES:
-        error_set("rpipe_observe: process %d belongs to another user, or may not be looked into", pid);
-        return fd;
-    case -ENOENT:
-        error_set("rpipe_observe: process %d shows nothing: it has not called rinit, or has left by rexit", pid);
-        return fd;
-    default:
-        break;
-    }
-    if (fd < 0) {
-        error_set("rpipe_observe: process %d cannot be looked into: %s", pid, strerror(-fd));
-        return fd;
-    }
+    if (fd < 0)
+        return observe_nothing(pid, fd);
     rc = observe_file(fd, row, argument, &why);
     if (!own)
         close(fd);
