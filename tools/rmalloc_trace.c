@@ -3,9 +3,12 @@
  * rmalloc_trace.c: makes one trace of the traces of a job's processes (RPIPE_TRACE), see rmalloc_trace(1).
  *
  * A file is JSON, as rexit writes it: the first line tells the clock, then comes one event a line; or the records of a process that has
- * not come to rexit, of which the library makes such JSON. Events are passed on as they are, but for their times: those of
- * processes that ran under another kernel are moved by what the real-time clocks say.
+ * not come to rexit, of which the library makes such JSON. Events are passed on as they are, but for their times, which are moved to
+ * one clock (trace_align.c). The first lines of all files are read first, because what one tells of a clock holds for
+ * all that have this clock.
  */
+#include "trace_align.h"
+
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -23,82 +26,84 @@ static struct {
 struct merging {
     FILE *to;
     bool any;             /* an event has been printed */
-    char boot[40];        /* the kernel whose clock all use, */
-    long long offset;     /* and what its real-time clock is ahead, ns */
     unsigned long events; /* of all files */
 };
 
-/* The text behind "key": in a line; NULL: it is not there. */
-static const char *behind(const char *line, const char *key)
-{
-    const char *at = strstr(line, key);
+/* ---- events ---- */
 
-    return at != NULL ? at + strlen(key) : NULL;
+/* "KEY": MICROSECONDS.DDD in a line: where the number stands, how long it is, and what it says, ns. */
+static const char *find_time(const char *line, const char *key, int *length, long long *ns)
+{
+    const char *at = text_behind(line, key);
+    long long us, rest;
+
+    if (at == NULL || sscanf(at, "%lld.%3lld%n", &us, &rest, length) != 2 || us < 0 || us > TIME_MOST / 1000)
+        return NULL;
+    *ns = us * 1000 + rest;
+    return at;
 }
 
-static bool read_clock(const char *line, char boot[40], long long *offset)
+static void print_time(FILE *to, long long ns)
 {
-    const char *at = behind(line, "\"boot\": \""), *number = behind(line, "\"clock_offset_ns\": ");
-    size_t length = at != NULL ? strcspn(at, "\"") : 0;
-
-    if (at == NULL || number == NULL || length >= 40)
-        return false;
-    memcpy(boot, at, length);
-    boot[length] = '\0';
-    return sscanf(number, "%lld", offset) == 1;
+    if (ns < 0)
+        ns = 0;
+    fprintf(to, "%lld.%03lld", ns / 1000, ns % 1000);
 }
 
-/* One event, without its comma; its time, if it has one, moved. */
-static void pass_on(struct merging *m, const char *line, long long moved_ns)
+static void begin_event(struct merging *m)
 {
-    const char *at = behind(line, "\"ts\": ");
-    long long us, ns;
-    int length;
-
     fputs(m->any ? ",\n" : "\n", m->to);
     m->any = true;
     m->events++;
-    if (at == NULL || moved_ns == 0 || sscanf(at, "%lld.%3lld%n", &us, &ns, &length) != 2) {
+}
+
+/* One event, without its comma. Its end is moved by itself: what lies inside of each other stays so, also where a clock runs faster. */
+static void pass_on(struct merging *m, const char *line, const struct alignment *a)
+{
+    long long begin, lasts, moved;
+    int length, length_lasts;
+    const char *at = find_time(line, "\"ts\": ", &length, &begin), *more;
+
+    begin_event(m);
+    if (at == NULL || (a->ahead == 0 && a->slope == 0)) {
         fputs(line, m->to);
         return;
     }
-    ns += us * 1000 + moved_ns;
-    fprintf(m->to, "%.*s%lld.%03lld%s", (int)(at - line), line, ns / 1000, ns % 1000, at + length);
+    moved = begin + alignment_moves(a, begin);
+    fprintf(m->to, "%.*s", (int)(at - line), line);
+    print_time(m->to, moved);
+    at += length;
+    more = find_time(at, "\"dur\": ", &length_lasts, &lasts);
+    if (more != NULL) {
+        fprintf(m->to, "%.*s", (int)(more - at), at);
+        print_time(m->to, begin + lasts + alignment_moves(a, begin + lasts) - moved);
+        at = more + length_lasts;
+    }
+    fputs(at, m->to);
 }
 
-static int merge(struct merging *m, const char *name, FILE *from)
+/* So that who looks at the rank sees how well its row can be compared with others. */
+static void print_label(struct merging *m, const struct trace_head *head, const struct alignment *a)
 {
-    char *line = NULL, boot[40];
-    size_t room = 0;
-    ssize_t length;
-    long long offset, moved = 0;
+    char text[160];
 
-    if (getline(&line, &room, from) < 0 || strstr(line, "\"traceEvents\": [") == NULL ||
-        !read_clock(line, boot, &offset)) {
-        fprintf(stderr, "rmalloc_trace: %s is no trace of one process that RPIPE_TRACE has made\n", name);
-        free(line);
-        return 1;
-    }
-    if (m->boot[0] == '\0') {
-        strcpy(m->boot, boot);
-        m->offset = offset;
-    } else if (!option.left && strcmp(boot, m->boot) != 0) {
-        moved = offset - m->offset;
-    }
-    while ((length = getline(&line, &room, from)) > 0 && line[0] == '{') {
-        while (length > 0 && strchr(",\n", line[length - 1]) != NULL)
-            line[--length] = '\0';
-        pass_on(m, line, moved);
-    }
-    free(line);
-    return 0;
+    if (a->way == LEFT_ALONE || alignment_is_nothing(a))
+        return;
+    alignment_text(a, text, sizeof(text));
+    begin_event(m);
+    m->events--; /* it has not happened */
+    fprintf(m->to,
+            "{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": {\"labels\": \"%s\"}}",
+            head->rank, text);
 }
+
+/* ---- files ---- */
 
 /* Records are made JSON first, in a file without a name. */
 static FILE *open_json(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC);
-    char first = '\0';
+    char first = 0;
     FILE *json;
 
     if (fd < 0) {
@@ -124,22 +129,115 @@ static FILE *open_json(const char *name)
     return json;
 }
 
+static bool read_head(const char *name, struct trace_head *head)
+{
+    FILE *from = open_json(name);
+    char *line = NULL;
+    size_t room = 0;
+
+    if (from == NULL)
+        return false;
+    head->usable = getline(&line, &room, from) > 0 && trace_head_parse(line, head);
+    if (!head->usable)
+        fprintf(stderr, "rmalloc_trace: %s is no trace of one process that RPIPE_TRACE has made\n", name);
+    free(line);
+    fclose(from);
+    return head->usable;
+}
+
+static bool merge(struct merging *m, const char *name, const struct trace_head *head, const struct alignment *a)
+{
+    FILE *from = open_json(name);
+    char *line = NULL;
+    size_t room = 0;
+    ssize_t length;
+
+    if (from == NULL)
+        return false;
+    if (getline(&line, &room, from) > 0) {
+        while ((length = getline(&line, &room, from)) > 0 && line[0] == '{') {
+            while (length > 0 && strchr(",\n", line[length - 1]) != NULL)
+                line[--length] = '\0';
+            pass_on(m, line, a);
+        }
+    }
+    print_label(m, head, a);
+    free(line);
+    fclose(from);
+    return true;
+}
+
+static void print_clocks(FILE *to, const struct trace_head *head, const struct alignment *a, int n)
+{
+    const char *between = "";
+
+    fprintf(to, "\n], \"otherData\": {\"clocks\": [");
+    for (int i = 0; i < n; i++) {
+        if (!head[i].usable)
+            continue;
+        fprintf(to, "%s\n {\"rank\": %d, \"host\": \"%s\", \"clock\": \"%s\", \"moved_ns\": %lld, \"uncertainty_ns\": ",
+                between, head[i].rank, head[i].host, head[i].clock, a[i].ahead);
+        if (a[i].error >= 0)
+            fprintf(to, "%lld", a[i].error);
+        else
+            fprintf(to, "null");
+        fprintf(to, ", \"by\": \"%s\"}", alignment_way(a[i].way));
+        between = ",";
+    }
+    fprintf(to, "\n]}}\n");
+}
+
+/* For who writes into a file: each clock once. */
+static void tell_clocks(const struct trace_head *head, const struct alignment *a, int n)
+{
+    char text[160];
+    int k;
+
+    for (int i = 0; i < n; i++) {
+        for (k = 0; k < i && !(head[k].usable && strcmp(head[k].clock, head[i].clock) == 0); k++)
+            ;
+        if (!head[i].usable || k < i || a[i].way == LEFT_ALONE || alignment_is_nothing(&a[i]))
+            continue;
+        alignment_text(&a[i], text, sizeof(text));
+        printf("rank %d on %s: %s\n", head[i].rank, head[i].host, text);
+    }
+}
+
 static int merge_all(char **name, struct merging *m)
 {
-    int status = 0;
+    struct alignment *a;
+    struct trace_head *head;
+    int status = 0, n;
 
-    fprintf(m->to, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
-    for (; *name != NULL; name++) {
-        FILE *from = open_json(*name);
-
-        if (from == NULL || merge(m, *name, from) != 0)
-            status = 1; /* the others are worth something, too */
-        if (from != NULL)
-            fclose(from);
+    for (n = 0; name[n] != NULL; n++)
+        ;
+    head = calloc((size_t)n, sizeof(*head));
+    a = calloc((size_t)n, sizeof(*a));
+    if (head == NULL || a == NULL) {
+        fprintf(stderr, "rmalloc_trace: not enough memory for %d files\n", n);
+        free(head);
+        free(a);
+        return 1;
     }
-    fprintf(m->to, "\n]}\n");
+    for (int i = 0; i < n; i++)
+        if (!read_head(name[i], &head[i]))
+            status = 1; /* the others are worth something, too */
+    trace_align(head, a, n, option.left);
+    fprintf(m->to, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
+    for (int i = 0; i < n; i++)
+        if (head[i].usable && !merge(m, name[i], &head[i], &a[i]))
+            status = 1;
+    print_clocks(m->to, head, a, n);
+    if (option.output != NULL) {
+        printf("%lu events in %s\n", m->events, option.output);
+        tell_clocks(head, a, n);
+    }
+    free(head);
+    free(a);
     return status;
 }
+
+/* ---- options ---- */
 
 static char **names;
 
@@ -165,7 +263,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"leave-clocks", 'l', NULL, 0, "Does not move the times of other hosts", 0},
+    {"leave-clocks", 'l', NULL, 0, "Does not move the times of other clocks", 0},
     {"output", 'o', "FILE", 0, "The trace; default: standard output", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
@@ -204,7 +302,5 @@ int main(int argc, char **argv)
         fprintf(stderr, "rmalloc_trace: the trace cannot be written: %s\n", strerror(errno));
         return 1;
     }
-    if (option.output != NULL)
-        printf("%lu events in %s\n", m.events, option.output);
     return status;
 }

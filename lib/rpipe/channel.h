@@ -232,7 +232,9 @@ enum message {
     MESSAGE_GROWN,
     MESSAGE_KICK,
     MESSAGE_ATOMIC,
-    MESSAGE_ATOMIC_DONE
+    MESSAGE_ATOMIC_DONE,
+    MESSAGE_CLOCK, /* trace_clock.c */
+    MESSAGE_CLOCK_TOLD
 };
 
 /* ---- common.c: what every slow path needs ---- */

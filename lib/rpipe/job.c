@@ -283,6 +283,8 @@ static int leave(void)
     close_all(deadline);
     linger_end(deadline);
     net_watch_end();
+    if (trace_on)
+        trace_clock_end(deadline);
     RPIPE_STEP("rexit: pipes closed");
     rc = collect_leave(deadline);
     RPIPE_STEP("rexit: all have come");

@@ -499,6 +499,10 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
     bool kept = false;
     int i;
 
+    if (type == MESSAGE_CLOCK || type == MESSAGE_CLOCK_TOLD) {
+        trace_clock_message(from, type, body, bytes);
+        goto out;
+    }
     if (type == MESSAGE_BTL) {
         RPIPE_STEP("memory: told by the peer");
         btl_message(from, body, bytes, fds, nfds);
@@ -531,6 +535,7 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
         log_few(&told, "rank %d sends a message of type %u that this version does not understand", from, type);
     }
     store_unlock();
+out:
     for (i = kept ? 1 : 0; i < nfds; i++)
         close(fds[i]);
 }

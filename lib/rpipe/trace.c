@@ -56,17 +56,21 @@ static void *append(size_t bytes)
 static void describe_machine(void)
 {
     struct timespec real, monotonic;
-    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
 
     clock_gettime(CLOCK_MONOTONIC, &monotonic);
     clock_gettime(CLOCK_REALTIME, &real);
     header->clock_offset = (real.tv_sec - monotonic.tv_sec) * NS_PER_S + real.tv_nsec - monotonic.tv_nsec;
     (void)gethostname(header->host, sizeof(header->host) - 1);
-    if (fd < 0)
-        return;
-    if (read(fd, header->boot, sizeof(header->boot) - 1) > 0)
-        header->boot[strcspn(header->boot, "\n")] = '\0';
-    close(fd);
+    trace_clock_name(header->clock, sizeof(header->clock));
+}
+
+void trace_sample(const struct trace_sample *sample)
+{
+    uint32_t n = atomic_load_explicit(&header->samples, memory_order_relaxed);
+
+    header->sample[n == 0 ? 0 : 1 + (n & 1)] = *sample;
+    /* release: the sample is complete. Pairs with whoever reads the file of a process that has died */
+    atomic_store_explicit(&header->samples, n + 1, memory_order_release);
 }
 
 static const char *make_file(const char *pattern, int rank, int ranks)
@@ -108,13 +112,14 @@ void trace_start(int rank, int ranks)
     describe_machine();
     header->magic = TRACE_MAGIC;
     trace_on = true;
+    trace_clock_start(rank);
 }
 
 void trace_stop(void)
 {
     const char *why = "";
     FILE *to = NULL;
-    int fd, rc = -EIO;
+    int fd, error, rc = -EIO;
 
     if (!trace_on)
         return;
@@ -127,11 +132,14 @@ void trace_stop(void)
         if (fclose(to) != 0 && rc == 0)
             rc = -EIO;
     }
+    error = errno;
+    if (rc != 0 && to != NULL)
+        (void)unlink(name); /* half of it */
     if (rc == 0)
         (void)unlink(raw_name);
     else
         log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s", name,
-                 to != NULL && *why != '\0' ? why : strerror(errno), raw_name);
+                 to != NULL && *why != '\0' ? why : strerror(error), raw_name);
     close(file);
     file = -1;
 }

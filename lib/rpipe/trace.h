@@ -49,10 +49,11 @@ enum trace_kind {
 /* ---- the file ---- */
 
 #define TRACE_MAGIC UINT64_C(0x3165636172747072) /* "rptrace1" */
-#define TRACE_VERSION 1u
+#define TRACE_VERSION 2u
 #define TRACE_THREADS 256u
 #define TRACE_CHANNELS 4096u
 #define TRACE_DEPTH 8u
+#define TRACE_CLOCK_BYTES 64
 
 #define TRACE_ROW_NETWORK 1u /* the control network; channels have the rows behind it */
 #define TRACE_ROWS (TRACE_CHANNELS + 2u)
@@ -97,15 +98,23 @@ struct trace_channel {
 };
 static_assert(sizeof(struct trace_channel) == 32, "in a file");
 
+/* What rank 0's clock was ahead of the one of this process, when that said `at`; within `error`. */
+struct trace_sample {
+    int64_t at, ahead, error;
+};
+
 struct trace_file {
     uint64_t magic;
     uint32_t version, header_bytes;
     int32_t pid, rank, ranks;
-    uint32_t capacity;        /* records of a ring */
-    int64_t clock_offset;     /* ns: what CLOCK_REALTIME was ahead of CLOCK_MONOTONIC at rinit */
-    char host[64], boot[40];  /* of the kernel that this clock belongs to */
-    _Atomic uint32_t threads; /* rings, behind this header */
-    _Atomic uint32_t rows;    /* used, those of no use included */
+    uint32_t capacity;    /* records of a ring */
+    int64_t clock_offset; /* ns: what CLOCK_REALTIME was ahead of CLOCK_MONOTONIC at rinit */
+    char host[64];
+    char clock[TRACE_CLOCK_BYTES]; /* kernel and time namespace: processes with the same name have the same clock */
+    struct trace_sample sample[3]; /* the first; then the latest, in turn, so that a whole one is there at any time */
+    _Atomic uint32_t samples;      /* ever */
+    _Atomic uint32_t threads;      /* rings, behind this header */
+    _Atomic uint32_t rows;         /* used, those of no use included */
     struct trace_channel channel[TRACE_ROWS];
 };
 
@@ -122,6 +131,7 @@ extern bool trace_on; /* between rinit and rexit */
 void trace_start(int rank, int ranks); /* what is wrong is logged: a job goes on without its trace */
 void trace_stop(void);                 /* rexit: JSON */
 void trace_forked(void);
+void trace_sample(const struct trace_sample *sample);
 
 uint32_t trace_row(void);                  /* for a new end; 0: it is not traced */
 void trace_describe(const struct rch *ch); /* who it is, as soon as that is known */
@@ -146,6 +156,12 @@ static inline void trace_end(uint32_t row, uint64_t number, uint64_t bytes, int 
     if (UNLIKELY(row != 0))
         trace_end_call(number, bytes, rc);
 }
+
+/* ---- trace_clock.c ---- */
+void trace_clock_name(char *name, size_t bytes); /* "": it cannot be told */
+void trace_clock_start(int rank);
+void trace_clock_end(int64_t deadline); /* while rank 0 is still there: waits a little for its last answers */
+void trace_clock_message(int from, uint32_t type, const void *body, size_t bytes); /* service thread */
 
 /* ---- trace_json.c ---- */
 int trace_json(int fd, FILE *to, const char **why); /* a file of rings, not believed; 0, -EPROTO, -EIO */

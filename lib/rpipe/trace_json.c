@@ -67,7 +67,7 @@ static const char *what_is_wrong(struct reading *r)
         trace_page(sizeof(*h)) + threads * trace_ring_bytes(h->capacity) > (uint64_t)st.st_size)
         return "it is shorter than it says";
     make_printable(h->host, sizeof(h->host));
-    make_printable(h->boot, sizeof(h->boot));
+    make_printable(h->clock, sizeof(h->clock));
     for (uint32_t i = 0; i < TRACE_ROWS; i++)
         make_printable(h->channel[i].backend, sizeof(h->channel[i].backend));
     return NULL;
@@ -232,6 +232,16 @@ static void print_open_calls(struct reading *r, uint32_t thread, const struct tr
     }
 }
 
+/* The first and the latest. */
+static void print_samples(struct reading *r)
+{
+    uint32_t n = atomic_load_explicit(&r->header.samples, memory_order_relaxed);
+    const struct trace_sample *s = &r->header.sample[0];
+
+    for (uint32_t i = 0; i < 2 && i < n; i++, s = &r->header.sample[1 + ((n - 1) & 1)])
+        fprintf(r->to, "%s[%" PRId64 ", %" PRId64 ", %" PRId64 "]", i > 0 ? ", " : "", s->at, s->ahead, s->error);
+}
+
 static void print_all(struct reading *r)
 {
     const struct trace_file *h = &r->header;
@@ -241,9 +251,10 @@ static void print_all(struct reading *r)
 
     fprintf(r->to,
             "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"rank\": %d, \"ranks\": %d, \"pid\": %d, \"host\": \"%s\", "
-            "\"boot\": "
-            "\"%s\", \"clock_offset_ns\": %" PRId64 "}, \"traceEvents\": [",
-            h->rank, h->ranks, h->pid, h->host, h->boot, h->clock_offset);
+            "\"clock\": \"%s\", \"clock_offset_ns\": %" PRId64 ", \"rank_0_clock\": [",
+            h->rank, h->ranks, h->pid, h->host, h->clock, h->clock_offset);
+    print_samples(r);
+    fprintf(r->to, "]}, \"traceEvents\": [");
     begin_event(r);
     fprintf(r->to,
             "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": {\"name\": \"rank %d (pid "

@@ -140,10 +140,10 @@ static void make_tell(struct lie *m, uint64_t *random)
 
 static void make(struct lie *m, const struct rch *ch, uint64_t *random)
 {
-    static const uint32_t types[] = {
-        MESSAGE_HALF, MESSAGE_HALF,  MESSAGE_BYE,         MESSAGE_FAIL,   MESSAGE_EVENT_ON,
-        MESSAGE_GROW, MESSAGE_GROWN, MESSAGE_KICK,        MESSAGE_ATOMIC, MESSAGE_EVENT_ACK,
-        MESSAGE_BTL,  MESSAGE_BTL,   MESSAGE_ATOMIC_DONE, 64 + 30};
+    static const uint32_t types[] = {MESSAGE_HALF,        MESSAGE_HALF,      MESSAGE_BYE,        MESSAGE_FAIL,
+                                     MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_KICK,
+                                     MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
+                                     MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_TOLD, 64 + 30};
 
     m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
     m->fd = -1;

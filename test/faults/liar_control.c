@@ -84,9 +84,20 @@ static void lie_in_halves(uint64_t *random, int rounds)
 
 static void lie_in_notes(uint64_t *random, int rounds)
 {
-    static const uint32_t types[] = {
-        MESSAGE_BYE,   MESSAGE_FAIL, MESSAGE_EVENT_ON, MESSAGE_EVENT_ACK,   MESSAGE_BTL, MESSAGE_GROW,
-        MESSAGE_GROWN, MESSAGE_KICK, MESSAGE_ATOMIC,   MESSAGE_ATOMIC_DONE, 99,          1000};
+    static const uint32_t types[] = {MESSAGE_BYE,
+                                     MESSAGE_FAIL,
+                                     MESSAGE_EVENT_ON,
+                                     MESSAGE_EVENT_ACK,
+                                     MESSAGE_BTL,
+                                     MESSAGE_GROW,
+                                     MESSAGE_GROWN,
+                                     MESSAGE_KICK,
+                                     MESSAGE_ATOMIC,
+                                     MESSAGE_ATOMIC_DONE,
+                                     MESSAGE_CLOCK,
+                                     MESSAGE_CLOCK_TOLD,
+                                     99,
+                                     1000};
     unsigned char body[408];
     int round, fd, n;
     size_t i, bytes;
