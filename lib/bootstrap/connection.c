@@ -37,6 +37,7 @@ struct message *message_new(uint32_t type, const void *body, size_t bytes, const
         return NULL;
     }
     list_init(&m->link);
+    m->lent = false;
     m->frame = (struct wire_frame){WIRE_FRAME_MAGIC, type, (uint32_t)bytes, (uint32_t)nfds};
     if (bytes > 0)
         memcpy(m->body, body, bytes);
@@ -66,9 +67,24 @@ static void close_fds(int *fds, int *nfds)
     *nfds = 0;
 }
 
+void message_lend(struct message *m, int fd)
+{
+    m->fds[0] = fd;
+    m->nfds = 1;
+    m->frame.nfds = 1;
+    m->lent = true;
+}
+
+static void message_drop_fds(struct message *m)
+{
+    if (m->lent)
+        m->nfds = 0;
+    close_fds(m->fds, &m->nfds);
+}
+
 void message_free(struct message *m)
 {
-    close_fds(m->fds, &m->nfds);
+    message_drop_fds(m);
     free(m);
 }
 
@@ -147,7 +163,7 @@ static void batch_sent(struct connection *c, size_t bytes, uint64_t *gone)
 
         if (bytes == 0)
             break;
-        close_fds(m->fds, &m->nfds); /* the kernel holds them now */
+        message_drop_fds(m); /* the kernel holds them now */
         if (bytes < left) {
             c->sent += bytes;
             break;

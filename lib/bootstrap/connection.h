@@ -20,6 +20,7 @@
 struct message {
     struct link link;
     int nfds;
+    bool lent; /* the descriptor is not the message's own: it is not closed with it */
     int fds[CONTROL_FDS_MAX];
     _Alignas(8) struct wire_frame frame;
     uint8_t body[]; /* padded */
@@ -30,6 +31,8 @@ static_assert(offsetof(struct message, body) == offsetof(struct message, frame) 
 
 /* A copy of the body; the descriptors are duplicated. NULL and errno. */
 struct message *message_new(uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+/* One that stays open longer than any message lives, and so is not duplicated: that takes no number where there is none left. */
+void message_lend(struct message *m, int fd);
 void message_free(struct message *m); /* closes its descriptors */
 
 enum connection_state {

@@ -214,22 +214,24 @@ static void dial_failed(struct peer *p, bool is_unix, const char *why)
     retry_in(p, 100);
 }
 
-static void say_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
+/* The life page goes along as it is: where no number is left for a duplicate, a greeting that was not sent would be waited for. */
+static bool say_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
     struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
                                .version = WIRE_VERSION,
                                .from = (uint32_t)control.rank,
                                .to = to,
                                .flags = control.membarrier ? WIRE_HAS_MEMBARRIER : 0};
-    int life = life_fd();
     struct message *m;
 
     memcpy(hello.cookie, cookie, COOKIE_BYTES);
-    m = message_new(type, &hello, sizeof(hello), &life, c->is_unix ? 1 : 0);
-    if (m != NULL)
-        connection_queue(c, m);
-    else
-        log_warn("control network: rank %u cannot be greeted: %s", to, strerror(errno));
+    m = message_new(type, &hello, sizeof(hello), NULL, 0);
+    if (m == NULL)
+        return false;
+    if (c->is_unix)
+        message_lend(m, life_fd());
+    connection_queue(c, m);
+    return true;
 }
 
 /* The connection stands: shows the cookie of the rank that we want to talk to. */
@@ -246,7 +248,13 @@ static void greet(struct connection *c)
         service_timer(c->deadline);
     }
     RPIPE_STEP("connect: before hello");
-    say_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie);
+    if (!say_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie)) {
+        service_warn("no memory to greet rank %d; trying again", c->peer);
+        p->out = NULL;
+        service_drop(c);
+        retry_in(p, 50);
+        return;
+    }
     peer_write(c);
     RPIPE_STEP("connect: hello sent");
 }
@@ -546,13 +554,16 @@ void peer_hello(struct connection *c, const struct wire_frame *frame, const void
         refuse(c, why);
         return;
     }
+    if (!say_hello(c, WIRE_WELCOME, hello->from, card->cookie)) { /* it calls again */
+        refuse(c, "there is no memory to answer it");
+        return;
+    }
     if (p->in != NULL) /* it gave up on an earlier call, of which it only now hears nothing any more */
         service_drop(p->in);
     p->in = c;
     c->peer = (int)hello->from;
     RPIPE_STEP("connect: hello heard");
     opened(c);
-    say_hello(c, WIRE_WELCOME, hello->from, card->cookie);
     if (control.goodbyes_said && p->out == NULL) {
         struct message *m = message_new(WIRE_GOODBYE, NULL, 0, NULL, 0);
 

@@ -10,6 +10,8 @@
  */
 #include "job.h"
 
+#include "../unit/descriptors.h"
+
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -363,21 +365,6 @@ static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from,
 
 /* ---- a limit at one of two ranks: the other is told ---- */
 
-/* Exactly so many more can be opened from here on. */
-static void leave_descriptors(int spare)
-{
-    int fd, last = 0, own[1024], n = 0;
-
-    for (fd = 0; fd < 1024; fd++)
-        last = fcntl(fd, F_GETFD) >= 0 ? fd : last;
-    set_limit(RLIMIT_NOFILE, (rlim_t)last + 1 + (rlim_t)spare);
-    while ((fd = dup(0)) >= 0)
-        own[n++] = fd;
-    MUST(errno == EMFILE && n >= spare, NULL);
-    while (spare-- > 0)
-        close(own[--n]);
-}
-
 static int poor_and_rich(int rank, struct board *board, const void *arguments)
 {
     const int spare = *(const int *)arguments;
@@ -395,7 +382,7 @@ static int poor_and_rich(int rank, struct board *board, const void *arguments)
     cfg.ctx = 0;
     MUST(network_barrier() == 0, NULL);
     if (rank == 1)
-        leave_descriptors(spare);
+        MUST(descriptors_leave(spare), NULL);
     MUST(network_barrier() == 0, NULL);
     rc = rpipe(&ch, &cfg);
     if (rc == 0) {

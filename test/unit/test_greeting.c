@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_greeting.c: two ranks meet while one of them has next to no descriptors left. A greeting carries the life page; it must not need
+ * a number of its own to be said, or answered, for nobody would say it again.
+ */
+#include "descriptors.h"
+#include "ranks.h"
+
+#include "bootstrap/collect.h"
+
+#include <sys/mman.h>
+
+#define NOTE (CONTROL_TYPE_USER + 7)
+
+static struct {
+    _Atomic bool ready;
+} * shared; /* by the ranks */
+
+static int poor, spare; /* who has how many descriptors left */
+static _Atomic int arrived, gone;
+
+static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    (void)from, (void)body, (void)fds;
+    CHECK(type == NOTE && bytes == 0 && nfds == 0);
+    atomic_fetch_add(&arrived, 1);
+}
+
+static void on_gone(int rank, enum control_end end, const char *why)
+{
+    (void)rank, (void)why;
+    atomic_fetch_add(&gone, end == PEER_DIED);
+}
+
+static const struct control_hooks hooks = {on_message, on_gone, NULL};
+
+static void rank_meets(int rank, int size)
+{
+    struct rlimit limit;
+    char why[400] = "";
+
+    (void)size;
+    rank_start(&hooks); /* ends when both have published; no connection is there yet */
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (rank == poor) {
+        CHECK(descriptors_leave(spare));
+        atomic_store(&shared->ready, true);
+    }
+    AWAIT(atomic_load(&shared->ready));
+    if (rank == 0) /* calls; rank 1 is called */
+        CHECK(control_post(1, NOTE, NULL, 0, NULL, 0) == 0 && control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+    else
+        AWAIT(atomic_load(&arrived) == 1);
+    CHECK(atomic_load(&gone) == 0);
+    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (rank == 1) /* and the other way round */
+        CHECK(control_post(0, NOTE, NULL, 0, NULL, 0) == 0 && control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+    else
+        AWAIT(atomic_load(&arrived) == 1);
+    CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(atomic_load(&gone) == 0);
+    rank_stop();
+}
+
+static void test_who_has_next_to_no_descriptors_is_met(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "unix", 1);
+    shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(shared, MAP_FAILED);
+    for (poor = 0; poor < 2; poor++)
+        for (spare = 1; spare < 4; spare++) {
+            atomic_store(&shared->ready, false);
+            run_ranks(2, rank_meets);
+        }
+    munmap(shared, sizeof(*shared));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_who_has_next_to_no_descriptors_is_met),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
