@@ -11,6 +11,7 @@
 #include "bootstrap/job_ways.h"
 #include "bootstrap/owned.h"
 #include "util/clock.h"
+#include "util/limit.h"
 #include "util/log.h"
 #include "util/settings.h"
 
@@ -292,8 +293,8 @@ static int guest_join(const void *card, size_t bytes, int64_t deadline, char *wh
         for (a = list; a != NULL; a = a->ai_next) {
             fd = dial(a, deadline);
             if (fd < 0) {
-                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s; is it running?", job.host,
-                         job.port, strerror(-fd));
+                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s", job.host, job.port,
+                         strerror(-fd), *limit_of(-fd) != '\0' ? limit_of(-fd) : "; is it running?");
                 continue;
             }
             result = visit(fd, card, bytes, deadline, why, why_bytes);

@@ -4,11 +4,15 @@
  *
  * The port is open to anybody, so every guest has a buffer of its own and a deadline of its own, and nothing that a guest
  * says or leaves unsaid holds up the others. A guest that is refused is told why; a stranger is not.
+ *
+ * Every rank keeps its connection, so the job cannot be larger than the descriptors of rank 0 allow. That is known when none is left
+ * and all guests are ranks: then all are refused, those that come later too, instead of waiting for their deadlines.
  */
 #include "bootstrap/job_tcp.h"
 
 #include "bootstrap/owned.h"
 #include "util/clock.h"
+#include "util/limit.h"
 #include "util/log.h"
 
 #include <arpa/inet.h>
@@ -25,6 +29,7 @@
 #define BIND_MS 2000
 #define STRANGERS_MAX 1024 /* guests that have not said who they are, at one time */
 #define WARNINGS_MAX 10
+#define REFUSE_MS 10000 /* for the ranks that come when it is known that there is no place for all */
 
 struct guest {
     int fd, rank; /* -1: has not joined yet */
@@ -38,6 +43,9 @@ struct gathering {
     struct guest **guest;
     struct pollfd *polls; /* [0] is the listener, [1 + i] guest i */
     int guests, room, joined, warnings;
+    int short_of;        /* errno of the last accept(2), where that was want of something; the listener rests */
+    const char *refusal; /* nobody can join any more, because of this */
+    int refused;         /* ranks that have been told so */
 };
 
 static bool bind_any_port(int fd, const struct tcp_job *job, int family)
@@ -175,6 +183,11 @@ static bool guest_heard(struct gathering *g, int i)
         guest_refuse(g, i, -EINVAL, text);
         return false;
     }
+    if (g->refusal != NULL) {
+        g->refused++;
+        guest_refuse(g, i, -EMFILE, g->refusal);
+        return false;
+    }
     if (job->table[join.rank].bytes != 0 || join.card_bytes == 0) {
         snprintf(text, sizeof(text), "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
         guest_refuse(g, i, -EEXIST, text);
@@ -209,7 +222,14 @@ static void guest_accept(struct gathering *g, int listener)
     int one = 1, fd;
     struct guest *guest;
 
-    while (g->guests < g->room && (fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    g->short_of = 0;
+    while (g->guests < g->room) {
+        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd < 0) {
+            if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+                g->short_of = errno; /* a listener stays readable: it would be asked again and again */
+            return;
+        }
         guest = calloc(1, sizeof(*guest));
         if (guest == NULL) {
             close(fd);
@@ -225,31 +245,69 @@ static void guest_accept(struct gathering *g, int listener)
     }
 }
 
+/* What is there is heard, and who comes is let in. 0 or -errno. */
+static int gather_turn(struct gathering *g, int listener, int64_t deadline)
+{
+    int i;
+
+    /* A full house, or one without a door, waits for a guest's deadline, not for the listener. */
+    g->polls[0] = (struct pollfd){.fd = g->guests < g->room && g->short_of == 0 ? listener : -1, .events = POLLIN};
+    if (poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)
+        return -errno;
+    for (i = g->guests - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
+        if (g->polls[1 + i].revents != 0)
+            guest_readable(g, i);
+        else if (deadline_passed(g->guest[i]->deadline))
+            guest_drop(g, i);
+    }
+    if ((g->polls[0].revents & POLLIN) != 0 || g->short_of != 0)
+        guest_accept(g, listener);
+    return 0;
+}
+
+/* There are more ranks than descriptors: all are told, in the time that it takes them to come. */
+static int refuse_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
+{
+    int64_t patience = deadline_in_ms(REFUSE_MS), until = patience < deadline ? patience : deadline;
+    char text[TCP_TEXT_MAX];
+    int i;
+
+    snprintf(text, sizeof(text), "there is no place for all %d ranks: rank 0 takes in %d others, and then: %s%s",
+             g->job->size, g->joined, strerror(EMFILE), limit_of(EMFILE));
+    snprintf(why, why_bytes, "%s", text);
+    g->refusal = text;
+    g->warnings = WARNINGS_MAX; /* who is refused is told, and why here too */
+    for (i = g->guests - 1; i >= 0; i--) {
+        g->refused++;
+        guest_refuse(g, i, -EMFILE, text);
+    }
+    while (g->refused < g->job->size - 1 && !deadline_passed(until) && gather_turn(g, listener, until) == 0)
+        ;
+    return -EMFILE;
+}
+
 static int gather_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
 {
-    int i, missing = 0;
+    int missing = 0, result;
 
     while (g->joined < g->job->size - 1) {
-        /* A full house waits for a guest's deadline, not for the listener. */
-        g->polls[0] = (struct pollfd){.fd = g->guests < g->room ? listener : -1, .events = POLLIN};
         if (deadline_passed(deadline)) {
             while (missing < g->job->size - 1 && g->job->table[missing].bytes != 0)
                 missing++;
-            snprintf(why, why_bytes,
-                     "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is missing", g->joined + 1,
-                     g->job->size, g->job->host, g->job->port, missing);
+            snprintf(
+                why, why_bytes, "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is missing%s%s",
+                g->joined + 1, g->job->size, g->job->host, g->job->port, missing,
+                g->short_of != 0 ? "; nobody more can be let in: " : "", g->short_of != 0 ? strerror(g->short_of) : "");
             return -ETIMEDOUT;
         }
-        if (poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)
-            return -errno;
-        for (i = g->guests - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
-            if (g->polls[1 + i].revents != 0)
-                guest_readable(g, i);
-            else if (deadline_passed(g->guest[i]->deadline))
-                guest_drop(g, i);
+        result = gather_turn(g, listener, deadline);
+        if (result != 0) {
+            snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->guests, strerror(-result),
+                     limit_of(-result));
+            return result;
         }
-        if ((g->polls[0].revents & POLLIN) != 0)
-            guest_accept(g, listener);
+        if (g->short_of == EMFILE && g->joined == g->guests && g->joined < g->job->size - 1)
+            return refuse_all(g, listener, deadline, why, why_bytes);
     }
     return 0;
 }

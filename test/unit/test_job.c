@@ -3,6 +3,7 @@
  * test_job.c: the ways into a job: which one is chosen, what is wrong with the settings, and the tcp bootstrap with ranks
  * that come late, come twice, know another secret or size, and with strangers at its port.
  */
+#include "descriptors.h"
 #include "ranks.h"
 
 #include "bootstrap/card.h"
@@ -275,6 +276,30 @@ static void test_strangers_at_the_port(void **state)
     run_ranks(3, rank_among_strangers);
 }
 
+/* Every rank that joins takes a descriptor of rank 0: with fewer than ranks the job cannot be, and nobody waits for that. */
+static void rank_without_a_place(int rank, int size)
+{
+    int r, s, result;
+
+    log_set_level(LOG_ERROR);
+    if (rank != 0) {
+        result = join(rank, size, LIMIT_MS);
+        CHECK(result == -ETIMEDOUT || (result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL));
+        return;
+    }
+    CHECK(settings_load(why, sizeof(why)) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(descriptors_leave(2));
+    result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
+    CHECK(result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL && strstr(why, "ulimit -n") != NULL);
+    job_close();
+}
+
+static void test_more_ranks_than_descriptors(void **state)
+{
+    (void)state;
+    run_ranks(5, rank_without_a_place);
+}
+
 static void rank_killed_while_joining(int rank, int size)
 {
     if (rank == 1) {
@@ -390,6 +415,7 @@ int main(void)
         cmocka_unit_test(test_names_and_both_families),
         cmocka_unit_test(test_who_does_not_belong_is_told_why),
         cmocka_unit_test(test_strangers_at_the_port),
+        cmocka_unit_test(test_more_ranks_than_descriptors),
         cmocka_unit_test(test_a_rank_may_die_and_come_again),
         cmocka_unit_test(test_abort_ends_all),
         cmocka_unit_test(test_nobody_listens),
