@@ -187,6 +187,11 @@ static int ofi_line_connect(struct btl_line *line, const struct btl_address *add
         return rc;
     ofi_lock(btl);
     rc = fabric_peer(line->endpoint, address, &line->to, why, why_bytes);
+    if (rc == 0 && line->endpoint->broken) {
+        snprintf(why, why_bytes, "provider %s has lost its completion queue: nothing goes through it any more",
+                 line->endpoint->provider);
+        rc = -EIO;
+    }
     if (rc == 0) {
         line->far = *address;
         line->connected = true;

@@ -117,7 +117,7 @@ struct ofi_endpoint {
     size_t most;     /* bytes of one operation */
     uint32_t atomics;
     uint64_t keys; /* mask of keys that this process chooses */
-    bool broken;   /* its completion queue; told */
+    bool broken;   /* its completion queue: every line has failed */
 };
 
 struct btl {
@@ -181,6 +181,7 @@ void ops_release(struct btl *btl);
 bool ops_orphaned(const struct btl *btl, int peer);
 int line_fail(struct btl_line *line, int error, const char *call, const char *said); /* returns the line's error */
 void transfer_lost(struct btl *btl, void *context, int error, const char *said);     /* a completion with an error */
+void transfer_queue_lost(struct btl *btl, const char *said); /* no completion will come any more, of no line */
 void transfer_completed(struct btl *btl, void *context);
 void transfer_continue(struct btl *btl); /* what was stuck */
 void transfer_abandon(struct btl_line *line);

@@ -56,9 +56,11 @@ static void drive(struct btl *btl, struct ofi_endpoint *e)
             if (!take_error(btl, e))
                 return;
         } else if (n < 0 && n != -FI_EAGAIN) {
-            if (!e->broken)
+            if (!e->broken) {
+                e->broken = true;
                 log_error("ofi: provider %s: fi_cq_read: %s", e->provider, fi_strerror((int)-n));
-            e->broken = true;
+                transfer_queue_lost(btl, fi_strerror((int)-n));
+            }
             return;
         } else if (n < COMPLETIONS) {
             return;

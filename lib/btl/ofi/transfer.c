@@ -362,6 +362,14 @@ void transfer_lost(struct btl *btl, void *context, int error, const char *said)
     }
 }
 
+void transfer_queue_lost(struct btl *btl, const char *said)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &btl->lines)
+        (void)line_fail(container_of(at, struct btl_line, link), -EIO, "fi_cq_read", said);
+}
+
 /* ---- STREAM ---- */
 
 /* Posts what is left of an accepted write: 0; -EAGAIN: not all; or the line's error. */

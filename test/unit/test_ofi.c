@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails. What a real provider does, test/btl/conform
+ * looks at.
+ */
+#include "btl/ofi/ofi.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+extern const struct btl_ops btl_ofi_ops;
+
+static ssize_t overrun(struct fid_cq *cq, void *entries, size_t count)
+{
+    (void)cq, (void)entries, (void)count;
+    return -FI_EOVERRUN;
+}
+
+static int told;
+static void line_failed(void) { told++; }
+
+static void line_begin(struct btl *btl, struct btl_line *line, struct ofi_op *op, struct btl_done *done)
+{
+    memset(line, 0, sizeof(*line));
+    memset(op, 0, sizeof(*op));
+    line->btl = btl;
+    line->endpoint = &btl->rma;
+    list_init(&line->ops);
+    list_init(&line->stuck);
+    list_append(&btl->lines, &line->link);
+    op->line = line;
+    op->done = done;
+    list_append(&line->ops, &op->link);
+    *done = (struct btl_done){1, 0};
+}
+
+/* Nothing that is under way would ever be complete: every line fails, and whoever waits for something is told. */
+static void test_lines_fail_with_their_queue(void **state)
+{
+    struct fi_ops_cq ops = {.size = sizeof(ops), .read = overrun};
+    struct fid_cq cq = {.ops = &ops};
+    struct btl btl = {.host = {.line_failed = line_failed}};
+    struct btl_line line[2];
+    struct btl_done done[2];
+    struct ofi_op op[2];
+    char why[256];
+    int i;
+
+    (void)state;
+    log_set_level(LOG_ERROR);
+    btl.rma.cq = &cq;
+    snprintf(btl.rma.provider, sizeof(btl.rma.provider), "fake");
+    list_init(&btl.lines);
+    list_init(&btl.stuck);
+    list_init(&btl.stuck_lines);
+    for (i = 0; i < 2; i++)
+        line_begin(&btl, &line[i], &op[i], &done[i]);
+    progress_drive(&btl);
+    progress_drive(&btl);
+    assert_int_equal(told, 2);
+    for (i = 0; i < 2; i++) {
+        assert_int_equal(btl_ofi_ops.line_state(&line[i], why, sizeof(why)), -EIO);
+        assert_non_null(strstr(why, "fi_cq_read"));
+        assert_int_equal(done[i].pending, 0);
+        assert_int_equal(done[i].error, -EIO);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_lines_fail_with_their_queue),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
