@@ -138,6 +138,17 @@ static void forked(void)
 
 /* ---- rinit ---- */
 
+/* A setting that is misspelt would be obeyed by nobody, and missed by whoever has set it. */
+static void tell_unknown_settings(void)
+{
+    const char *name, *meant;
+    int at = 0;
+
+    while ((name = settings_unknown(&at, &meant)) != NULL)
+        log_warn("%s is set, and is no setting of this version%s%s%s (rmalloc_info lists them)", name,
+                 meant != NULL ? "; is " : "", meant != NULL ? meant : "", meant != NULL ? " meant?" : "");
+}
+
 static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
 {
     int64_t deadline;
@@ -151,6 +162,7 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
+    tell_unknown_settings();
     host = (struct btl_host){
         .rank = *rank,
         .log_level = (int)setting_number(SET_LOG),

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum kind { CHOICE, NUMBER, POWER_OF_TWO, REAL, TEXT };
 
@@ -146,6 +147,55 @@ int settings_load(char *why, unsigned why_bytes)
     }
     memcpy(values, found, sizeof(values)); /* all or nothing */
     return 0;
+}
+
+#define PREFIX "RPIPE_"
+
+/* RPIPE_SIM_ are those of the simulated network of the tests, which is a module with settings of its own. */
+static bool is_known(const char *name, size_t length)
+{
+    for (int i = 0; i < SETTINGS; i++)
+        if (strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0)
+            return true;
+    return strncmp(name, PREFIX "SIM_", strlen(PREFIX "SIM_")) == 0;
+}
+
+/* That with the longest beginning in common: at least two letters behind what all have in common. */
+static const char *most_alike(const char *name)
+{
+    size_t longest = strlen(PREFIX) + 1;
+    const char *found = NULL;
+
+    for (int i = 0; i < SETTINGS; i++) {
+        size_t same = 0;
+
+        while (name[same] != '\0' && name[same] == table[i].name[same])
+            same++;
+        if (same > longest) {
+            longest = same;
+            found = table[i].name;
+        }
+    }
+    return found;
+}
+
+const char *settings_unknown(int *at, const char **meant)
+{
+    static char name[64];
+
+    while (environ != NULL && environ[*at] != NULL) {
+        const char *text = environ[(*at)++];
+        size_t length = strcspn(text, "=");
+
+        if (strncmp(text, PREFIX, strlen(PREFIX)) != 0 || is_known(text, length))
+            continue;
+        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
+        if (secure_getenv(name) == NULL && length < sizeof(name))
+            continue; /* no variable counts in a program that runs with more rights than its caller */
+        *meant = most_alike(name);
+        return name;
+    }
+    return NULL;
 }
 
 const char *setting_found(enum setting s)

@@ -57,5 +57,10 @@ const char *setting_help(enum setting s);
 long setting_number(enum setting s);
 double setting_real(enum setting s);
 bool setting_given(enum setting s); /* by the environment */
+/*
+ * The next variable of the environment that begins like a setting and is none; NULL: there is no other. *at: 0 at first. *meant: the
+ * setting that begins most like it, or NULL.
+ */
+const char *settings_unknown(int *at, const char **meant);
 
 #endif

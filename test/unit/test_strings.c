@@ -5,6 +5,7 @@
  */
 #include "pair.h"
 #include <ctype.h>
+#include <fcntl.h>
 
 /* from ENVIRONMENT in rmalloc(7) */
 static const struct {
@@ -319,6 +320,42 @@ static void test_environment(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* A variable that is none: it is named, and so is the one that was meant ("-": nothing can be said of that). */
+static int told(const char *name, const char *meant)
+{
+    char said[512] = "";
+    int ends[2], before = dup(STDERR_FILENO), rc;
+    ssize_t n;
+
+    if (before < 0 || pipe2(ends, O_CLOEXEC | O_NONBLOCK) != 0 || dup2(ends[1], STDERR_FILENO) < 0)
+        return 1;
+    rc = rinit(NULL, NULL);
+    (void)dup2(before, STDERR_FILENO);
+    n = read(ends[0], said, sizeof(said) - 1);
+    fprintf(stderr, "%s is set: %s", name, n > 0 ? said : "nothing is said\n");
+    if (rc != R_SUCCESS || rexit() != R_SUCCESS)
+        return 2;
+    if (strncmp(name, "RPIPE_", 6) != 0 || strcmp(name, "RPIPE_WAIT") == 0) /* no business of the library's; or right */
+        return n > 0 ? 3 : 0;
+    if (n <= 0 || strstr(said, name) == NULL || strchr(said, '\n') != &said[n - 1])
+        return 4;
+    return strcmp(meant, "-") == 0 ? strstr(said, "meant") != NULL : strstr(said, meant) == NULL;
+}
+
+static void test_unknown_variables(void **state)
+{
+    (void)state;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    assert_int_equal(in_child(told, "RPIPE_TIMEOUT", "is RPIPE_TIMEOUT_MS meant?"), 0);
+    assert_int_equal(in_child(told, "RPIPE_TIMOUT_MS", "is RPIPE_TIMEOUT_MS meant?"), 0);
+    assert_int_equal(in_child(told, "RPIPE_KEEPALIVE", "is RPIPE_KEEPALIVE_MS meant?"), 0);
+    assert_int_equal(in_child(told, "RPIPE_", "-"), 0);
+    assert_int_equal(in_child(told, "RPIPE_X", "-"), 0);
+    assert_int_equal(in_child(told, "RPIPE", "-"), 0);
+    assert_int_equal(in_child(told, "MY_RPIPE_TIMEOUT", "-"), 0);
+    assert_int_equal(in_child(told, "RPIPE_WAIT", "sleep"), 0);
+}
+
 /* who asks for a launcher where there is none gets an error, never another bootstrap */
 static int no_job(const char *name, const char *value)
 {
@@ -402,9 +439,11 @@ static void test_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_strerror), cmocka_unit_test(test_version),      cmocka_unit_test(test_settings),
-        cmocka_unit_test(test_backends), cmocka_unit_test(test_before_rinit), cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_no_job),   cmocka_unit_test(test_in_force),     cmocka_unit_test(test_fork),
+        cmocka_unit_test(test_strerror),     cmocka_unit_test(test_version),
+        cmocka_unit_test(test_settings),     cmocka_unit_test(test_backends),
+        cmocka_unit_test(test_before_rinit), cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_no_job),       cmocka_unit_test(test_in_force),
+        cmocka_unit_test(test_fork),         cmocka_unit_test(test_unknown_variables),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
