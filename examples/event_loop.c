@@ -205,12 +205,31 @@ static void run_client(void)
     free(server);
 }
 
+static const char usage[] =
+    "Run it as: mpirun -n 4 event_loop [QUESTIONS [PIPES]]: so many questions (500) of each client on each of so "
+    "many pipes (8)\n";
+
+/* A number from 1 to `most`, or the end. */
+static long number_of(const char *text, long most)
+{
+    char *end;
+    long value = strtol(text, &end, 10);
+
+    if (*end == '\0' && value >= 1 && value <= most)
+        return value;
+    fprintf(stderr, "event_loop: \"%s\" must be a number from 1 to %ld\n%s", text, most, usage);
+    exit(2);
+}
+
 int main(int argc, char **argv)
 {
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("A server with one thread sleeps in epoll_wait on many pipes and a timer.\n%s", usage);
+        return 0;
+    }
+    questions = argc > 1 ? number_of(argv[1], 1000000) : questions;
+    pipes = argc > 2 ? number_of(argv[2], 10000) : pipes;
     MUST(NULL, rinit(&rank, &ranks));
-    questions = argc > 1 ? strtol(argv[1], NULL, 0) : questions;
-    pipes = argc > 2 ? strtol(argv[2], NULL, 0) : pipes;
-    MUST_HOLD(questions > 0 && pipes > 0 && pipes <= 10000);
     if (rank == 0)
         run_server();
     else

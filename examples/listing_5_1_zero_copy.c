@@ -68,10 +68,12 @@ static void pass_on(rdma_op_t op, uint32_t ctx, int rank, int nranks)
     MUST(in, rclose(in));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     int rank, nranks;
 
+    must_be_alone(argc, argv, "A channel is set up, and a value is handed over, by PUT and by GET.",
+                  "mpirun -n 2 listing_5_1_zero_copy");
     MUST(NULL, rinit(&rank, &nranks));
     pass_on(RDMA_PUT, 0, rank, nranks);
     pass_on(RDMA_GET, 1, rank, nranks);

@@ -79,7 +79,7 @@ static void check(const row_t *mine, int rank, int nranks)
     free(u[1]);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static row_t u[2][ROWS];
     rch_t left_ch[2] = {NULL, NULL}, right_ch[2] = {NULL, NULL}; /* [0] from the neighbour, [1] to the neighbour */
@@ -88,6 +88,8 @@ int main(void)
     uint64_t *lrow_out_mem = NULL, *rrow_out_mem = NULL;
     int rank, nranks, left, right, iz = 0;
 
+    must_be_alone(argc, argv, "A stencil over a grid in bands: halo rows are computed where they will be read.",
+                  "mpirun -n 3 listing_5_2_halo");
     MUST(NULL, rinit(&rank, &nranks));
     left = rank > 0 ? rank - 1 : NONE;
     right = rank + 1 < nranks ? rank + 1 : NONE;

@@ -164,11 +164,12 @@ static void check(const table_t *t)
     free(all);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     pthread_t handler;
     rch_t *out;
 
+    must_be_alone(argc, argv, "A distributed hash table by active messages.", "mpirun -n 4 listing_5_3_dht");
     MUST(NULL, rinit(&table.rank, &table.procs));
     requests = calloc((size_t)table.procs, sizeof(*requests));
     out = calloc((size_t)table.procs, sizeof(*out));

@@ -54,6 +54,8 @@ static void transfer(rmalloc_config_t cfg, bool is_source)
     MUST(ch, rclose(ch));
 }
 
+static const char usage[] = "Run it as: mpirun -n 2 listing_b_2_symmetric [-put | -get]; without either it does both\n";
+
 int main(int argc, char *argv[])
 {
     rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
@@ -61,8 +63,12 @@ int main(int argc, char *argv[])
     int rank, nprocs;
     bool is_source;
 
+    if (argc == 2 && strcmp(argv[1], "--help") == 0) {
+        printf("One program that sends without a copy, by PUT or by GET.\n%s", usage);
+        return 0;
+    }
     if (argc > 2 || (argc == 2 && !is_rdma_get && strcmp(argv[1], "-put") != 0)) {
-        fprintf(stderr, "usage: listing_b_2_symmetric [-put | -get]; without either it does both\n");
+        fprintf(stderr, "\"%s\" is no option of this program, or there is one too many\n%s", argv[argc - 1], usage);
         return 2;
     }
     MUST(NULL, rinit(&rank, &nprocs));

@@ -80,8 +80,10 @@ static void exec_ring(void)
         MUST(ch[i], rclose(ch[i]));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    must_be_alone(argc, argv, "Values stream around a ring whose channels are opened in any order.",
+                  "mpirun -n 5 listing_b_3_ring");
     MUST(NULL, rinit(&rank, &nprocs));
     exec_ring();
     if (rank == 0)

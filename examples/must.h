@@ -11,10 +11,24 @@
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define MUST(ch, call) must_succeed((call), (ch), #call)
 #define MUST_HAVE(ch, call) must_have((call), (ch), #call) /* a call that returns memory */
 #define MUST_HOLD(condition) must_hold((condition), #condition, __FILE__, __LINE__)
+
+/* An example without options: --help tells what it is, and anything else is refused, before there is a job. */
+static inline void must_be_alone(int argc, char **argv, const char *what, const char *start)
+{
+    if (argc < 2)
+        return;
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+        printf("%s\nRun it as: %s\n", what, start);
+        exit(0);
+    }
+    fprintf(stderr, "\"%s\" is no option of this program, which has none; run it as: %s\n", argv[1], start);
+    exit(2);
+}
 
 static inline void must_succeed(int code, rch_t ch, const char *call)
 {
