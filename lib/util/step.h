@@ -20,7 +20,7 @@ struct step {
     uint64_t number; /* the test's: steps of one name have one number */
 };
 
-void step_reached(const struct step *step);
+__attribute__((visibility("default"))) void step_reached(const struct step *step); /* for modules, too */
 
 #define RPIPE_STEP(what)                                                                                               \
     do {                                                                                                               \

@@ -105,9 +105,10 @@ static void configure(const struct plan *plan)
     setenv("RPIPE_TIMEOUT_MS", text, 1);
     setenv("RPIPE_WAIT", plan->s->wait, 1);
     setenv("RPIPE_ATOMICS", plan->s->atomics, 1);
-    if (plan->s->network) {
+    if (plan->s->network != NULL) {
         setenv("RPIPE_BTL", "ofi", 1);
-        setenv("RPIPE_OFI_PROVIDER", "tcp", 1);
+        setenv("RPIPE_OFI_ORDER", plan->s->network, 1);
+        setenv("RPIPE_OFI_PROVIDER", plan->provider != NULL ? plan->provider : "tcp", 0);
     }
 }
 
@@ -178,9 +179,9 @@ int scenario_rank(int rank, struct board *board, const void *arguments)
     rc = rexit();
     atomic_store(&board->rank[rank].left, clock_now());
     MUST(rc == 0, NULL);
-    MUST(plan->s->network || entries_of("/proc/self/fd") == fds, NULL);
+    MUST(plan->s->network != NULL || entries_of("/proc/self/fd") == fds, NULL);
     MUST(count_shared() == 0, NULL);
-    MUST(plan->s->network || entries_of("/proc/self/task") == 3, NULL); /* ".", "..", this one */
+    MUST(plan->s->network != NULL || entries_of("/proc/self/task") == 3, NULL); /* ".", "..", this one */
     rank_reached(board, rank, 3);
     return 0;
 }

@@ -39,7 +39,7 @@ struct scenario {
     const char *atomics; /* RPIPE_ATOMICS */
     bool all;            /* the bystander plays too */
     bool patient;        /* its calls cannot be made again after their deadline: nothing is told by it */
-    bool network;        /* over libfabric */
+    const char *network; /* NULL: over shared memory; or over libfabric, and this is RPIPE_OFI_ORDER */
 };
 
 extern const struct scenario scenarios[];
@@ -52,10 +52,12 @@ struct plan {
     unsigned step;            /* of the victim */
     uint32_t nth;             /* 0: nothing happens */
     int sig;
-    bool early;      /* it may happen in rinit, which the others need not survive */
-    int timeout_ms;  /* of calls */
-    bool again;      /* a call is made again when its deadline has passed */
-    int64_t kill_ns; /* the victim is killed so long after it has joined; 0: not */
+    const char *provider; /* of libfabric; NULL: tcp. RPIPE_OFI_PROVIDER goes first */
+    bool early;           /* it may happen in rinit, which the others need not survive */
+    int timeout_ms;       /* of calls */
+    bool again;           /* a call is made again when its deadline has passed */
+    int stopped_ms;       /* who is stopped, is for so long at least */
+    int64_t kill_ns;      /* the victim is killed so long after it has joined; 0: not */
     void (*arm)(const struct plan *plan, struct board *board, int rank); /* before rinit; NULL: nothing */
 };
 
@@ -63,5 +65,8 @@ int scenario_rank(int rank, struct board *board, const void *arguments); /* a ra
 
 /* Plays it until every rank has ended. True: the victim was killed, and not through before. */
 bool scenario_kill(const struct plan *plan, const char *what, struct spread *calls, struct spread *exits);
+
+/* The same for one that is stopped at its step, until a deadline has told the other end, of which this is counted, or PATIENT_MS. */
+bool scenario_stop(const struct plan *plan, const char *what, int *told);
 
 #endif

@@ -5,10 +5,15 @@
 
 #include "util/step.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <sys/mman.h>
 
 extern struct step __start_rpipe_steps[], __stop_rpipe_steps[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
+
+static struct {
+    struct step *from, *to;
+} of_module;
 
 static const char *names[STEPS_MOST];
 static unsigned count;
@@ -40,6 +45,7 @@ struct step_table *step_prepare(void)
 {
     struct step_table *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     size_t n = ((uintptr_t)__stop_rpipe_steps - (uintptr_t)__start_rpipe_steps) / sizeof(struct step), i;
+    struct step *s;
 
     if (t == MAP_FAILED) {
         perror("the table of steps");
@@ -47,7 +53,26 @@ struct step_table *step_prepare(void)
     }
     for (i = 0; i < n; i++)
         __start_rpipe_steps[i].number = number_of(__start_rpipe_steps[i].name);
+    for (s = of_module.from; s != of_module.to; s++)
+        s->number = number_of(s->name);
     return t;
+}
+
+/* It stays: the ranks, which are forked, find it loaded, and its steps numbered. */
+const void *step_add_module(const char *path, const char *symbol)
+{
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    step_range_function range = NULL;
+    const void *found = NULL;
+
+    if (module != NULL && (found = dlsym(module, symbol)) != NULL)
+        *(void **)&range = dlsym(module, STEP_RANGE);
+    if (range == NULL) {
+        printf("%s: %s\n", path, dlerror());
+        return NULL;
+    }
+    range(&of_module.from, &of_module.to);
+    return found;
 }
 
 void step_clear(struct step_table *t) { memset(t, 0, sizeof(*t)); }

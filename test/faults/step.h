@@ -12,13 +12,18 @@
 
 #define STEPS_MOST 256
 
+struct step;
+typedef void (*step_range_function)(struct step **from, struct step **to);
+#define STEP_RANGE "step_range" /* of a module */
+
 struct step_table {
     _Atomic uint32_t count[RANKS_MOST][STEPS_MOST];
     _Atomic int64_t happened; /* when the signal was sent; 0: not yet */
 };
 
-/* In the test. */
-struct step_table *step_prepare(void); /* once; the table is cleared by step_clear */
+/* In the test. NULL, and a line that says why: it cannot be loaded. */
+const void *step_add_module(const char *path, const char *symbol); /* its steps too (step_module.c); this of it */
+struct step_table *step_prepare(void);                             /* once; the table is cleared by step_clear */
 void step_clear(struct step_table *t);
 unsigned step_count(void);
 const char *step_name(unsigned number);

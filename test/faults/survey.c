@@ -20,7 +20,10 @@ bool survey_is_early(unsigned step)
     return strncmp(step_name(step), "rinit", 5) == 0 || strncmp(step_name(step), "service", 7) == 0;
 }
 
-bool survey_needs_network(unsigned step) { return strncmp(step_name(step), "net:", 4) == 0; }
+bool survey_needs_network(unsigned step)
+{
+    return strncmp(step_name(step), "net:", 4) == 0 || strncmp(step_name(step), "ofi:", 4) == 0;
+}
 
 static void arm(const struct plan *plan, struct board *board, int rank)
 {
@@ -53,7 +56,7 @@ bool survey_knows(unsigned step, int end)
 
 static bool is_hole(unsigned step)
 {
-    return !survey_knows(step, 0) && !survey_knows(step, 1) && (network || !survey_needs_network(step));
+    return !survey_knows(step, 0) && !survey_knows(step, 1) && network == survey_needs_network(step);
 }
 
 static bool are_holes(void)
@@ -75,7 +78,7 @@ void survey_all(bool over_network)
     table = step_prepare();
     for (round = 0; round < LOOKS && (round == 0 || are_holes()); round++)
         for (which = 0; which < scenario_count; which++)
-            if (network || !scenarios[which].network)
+            if (network == (scenarios[which].network != NULL))
                 look(which);
     for (i = 0; i < step_count(); i++)
         EXPECT(!is_hole(i), "step \"%s\" occurs in no scenario", step_name(i));
@@ -86,7 +89,8 @@ bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t
     int which, n = 0, chosen = -1;
 
     for (which = 0; which < scenario_count; which++)
-        if (occurs[which][end][step] > 0 && (!survey_is_early(step) || which == 0) && draw(random) % (uint64_t)++n == 0)
+        if (occurs[which][end][step] > 0 && (!survey_is_early(step) || which == 0 || network) &&
+            draw(random) % (uint64_t)++n == 0)
             chosen = which;
     if (chosen < 0)
         return false;

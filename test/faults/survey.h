@@ -10,10 +10,13 @@
 
 #include "step.h"
 
-/* Plays until each step has occurred, or several times; one that never has is a failure. `network`: the scenarios over libfabric too. */
+/*
+ * Plays the scenarios over shared memory, or else those over libfabric, until each step that is theirs has occurred, or several
+ * times; one that never has is a failure.
+ */
 void survey_all(bool network);
 bool survey_knows(unsigned step, int end);
-bool survey_needs_network(unsigned step);
+bool survey_needs_network(unsigned step); /* a step of pipes over networks alone */
 
 /* A process that this happens to has not joined yet: the others may fail to, too. */
 bool survey_is_early(unsigned step);

@@ -14,6 +14,7 @@
 #include "util/clock.h"
 #include "util/cpu.h"
 #include "util/log.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -173,6 +174,7 @@ static int ofi_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t
         free(line);
         return rc;
     }
+    RPIPE_STEP("ofi: line open");
     *address = btl->rma.address;
     *out = line;
     return 0;
@@ -197,6 +199,7 @@ static int ofi_line_connect(struct btl_line *line, const struct btl_address *add
         line->connected = true;
     }
     ofi_unlock(btl);
+    RPIPE_STEP("ofi: address of the other end known");
     return rc;
 }
 
@@ -218,6 +221,7 @@ static void ofi_line_close(struct btl_line *line)
 
     if (btl->forked)
         return;
+    RPIPE_STEP("ofi: before a line is closed");
     ofi_lock(btl);
     transfer_abandon(line);
     keep = atomic_load_explicit(&line->error, memory_order_relaxed) != 0;
@@ -341,6 +345,7 @@ static int ofi_open(const struct btl_host *host, struct btl **out, char *why, si
     rc = fabric_open(host, &btl->rma, why, why_bytes);
     if (rc != 0)
         goto no_endpoint;
+    RPIPE_STEP("ofi: endpoint open");
     btl->rma.atomics = transfer_atomics(&btl->rma);
     rc = pool_create(&memory_device, btl, &btl->pool);
     if (rc == 0)

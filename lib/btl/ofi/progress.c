@@ -14,6 +14,7 @@
 
 #include "util/clock.h"
 #include "util/log.h"
+#include "util/step.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -136,6 +137,7 @@ static void serve(void *arg)
     }
     ofi_lock(btl);
     progress_drive(btl);
+    RPIPE_STEP("ofi: driven by the service thread, lock held");
     btl->armed = may_sleep(btl);
     pause = pause_of(btl);
     (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, pause, serve, btl);

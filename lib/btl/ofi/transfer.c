@@ -13,6 +13,7 @@
 #include "btl/ofi/ofi.h"
 
 #include "util/log.h"
+#include "util/step.h"
 
 #include <errno.h>
 #include <rmalloc.h>
@@ -296,6 +297,7 @@ static void op_finish(struct btl *btl, struct ofi_op *op, int error)
 {
     if (error == 0 && op->kind == OFI_ATOMIC && op->old != NULL && op->line != NULL)
         memcpy(op->old, &op->scratch->result, sizeof(op->scratch->result));
+    RPIPE_STEP("ofi: completed, not told");
     tell_done(op, error);
     op_put(btl, op);
 }
@@ -306,6 +308,8 @@ static void op_continue(struct btl *btl, struct ofi_op *op)
     ssize_t rc;
 
     if (op->part.bytes == 0) {
+        if (op->next.bytes > 0)
+            RPIPE_STEP("ofi: payload delivered, slot not posted");
         op->part = op->next;
         op->next.bytes = 0;
     }
@@ -390,6 +394,7 @@ static int stream_continue(struct btl_line *line)
         advance(&line->rest, bytes);
     }
     if (line->rest_slot.bytes > 0) {
+        RPIPE_STEP("ofi: payload posted, slot not");
         rc = taken(line,
                    post_move(e, line->to, &line->rest_slot, line->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
                              tag_of(line)),
@@ -487,6 +492,7 @@ int transfer_get(struct btl_line *line, const struct btl_transfer *t, struct btl
     }
     op->part = part_of(t);
     rc = op_start(line, op, "fi_readmsg");
+    RPIPE_STEP("ofi: fetch posted");
     line->counts.gets += rc == 0;
     return rc;
 }
@@ -540,6 +546,7 @@ int transfer_flush(struct btl_line *line)
         rc = op_start(line, op, "fi_readmsg, behind writes");
         if (rc != 0)
             return rc;
+        RPIPE_STEP("ofi: flush posted");
         line->unflushed = false;
         line->counts.flushes++;
     }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * step_module.c: part of a module that has steps (lib/util/step.h), and tells where they are: the linker's names for them are each
+ * object's own. The program that loads it exports step_reached().
+ */
+#include "step.h"
+
+#include "util/step.h"
+
+extern struct step __start_rpipe_steps[], __stop_rpipe_steps[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
+
+__attribute__((visibility("default"))) void step_range(struct step **from, struct step **to);
+
+void step_range(struct step **from, struct step **to)
+{
+    *from = __start_rpipe_steps;
+    *to = __stop_rpipe_steps;
+}
