@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * island.h: a process that is alone with its children, so that whatever there is, is theirs.
+ *
+ * It has a network, System V IPC, /tmp, /var/tmp and /dev/shm of its own (unshare(2)); whoever loses its parent becomes its child.
+ * So others on the machine neither disturb it nor are blamed: what is found here was left by somebody who was started here.
+ */
+#ifndef TEST_FAULTS_ISLAND_H
+#define TEST_FAULTS_ISLAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* False, and why: namespaces cannot be made here. Goes to an empty directory; of /tmp there is left what programs are loaded from. */
+bool island_enter(char *why, size_t why_bytes);
+
+/*
+ * A line for each file, for each socket but those that wait for late packets (TIME_WAIT), for each System V object and each child,
+ * also one that has ended and that nobody has waited for. Returns how many.
+ */
+unsigned island_list(char *text, size_t text_bytes);
+
+#endif
