@@ -73,6 +73,16 @@ static int nonsense(struct ram *am, struct am_in *in, const char *what)
     return failed(am, in, -EPROTO, why);
 }
 
+/*
+ * An answer could not be sent. Who is gone has nothing to say but what lies here already; who takes no answers, or has broken the
+ * channel, must not make each of them wait anew.
+ */
+static void unanswerable(struct ram *am, struct am_in *in, int code)
+{
+    if (code != -EPIPE && code != -ECONNRESET && in->state != IN_ENDED)
+        (void)failed(am, in, code, rpipe_error(in->replies));
+}
+
 /* ---- accepting ---- */
 
 static int open_replies(struct ram *am, struct am_in *in)
@@ -88,14 +98,22 @@ static int open_replies(struct ram *am, struct am_in *in)
     return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", in->peer, rpipe_error(NULL));
 }
 
-/* Channels are opened in pairs: what could not be opened now is tried again. */
+/*
+ * Channels are opened in pairs: what could not be opened now is tried again. Nothing is read before it can be answered: the requester
+ * has opened its end of the channel of replies first, and who has not could make whoever answers wait.
+ */
 int am_in_tend(struct ram *am, struct am_in *in)
 {
-    int rc;
+    int rc = 0;
 
     if (in->state != IN_OPENING || in->requests == NULL)
         return 0;
-    rc = open_replies(am, in);
+    if (in->replies == NULL)
+        rc = open_replies(am, in);
+    if (rc == 0 && rpipe_room(in->replies, 0) == R_PENDING) /* not joined; what else is wrong, an answer will meet */
+        rc = R_PENDING;
+    if (rc == 0 && am_reader_add(am, in->requests, NULL, in) != 0)
+        rc = am_fail(am, -ENOMEM, "no memory for a link from rank %d", in->peer);
     if (rc != 0)
         return rc;
     in->state = IN_GREETING;
@@ -124,16 +142,10 @@ static int accept_link(struct ram *am, int peer)
         in->requests = NULL;
         return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", peer, rpipe_error(NULL));
     }
-    rc = am_reader_add(am, in->requests, NULL, in);
-    if (rc != 0) { /* its other channel must stay in step: it is opened and closed too */
-        in->state = IN_ENDED;
-        (void)open_replies(am, in);
-        am_in_close(am, in);
-        return am_fail(am, rc, "no memory for a link from rank %d", peer);
-    }
     in->state = IN_OPENING;
     am->opening++;
-    return am_in_tend(am, in);
+    (void)am_in_tend(am, in); /* what could not be done now is tried again */
+    return 0;
 }
 
 void am_in_look(struct ram *am)
@@ -190,13 +202,17 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
     void *mem = own ? reply_memory(am, in, size, &d) : rmalloc_ptr(in->replies, d);
     int rc;
 
-    if (AM_UNLIKELY(mem == NULL))
-        return -errno;
+    if (AM_UNLIKELY(mem == NULL)) {
+        rc = -errno;
+        unanswerable(am, in, rc);
+        return rc;
+    }
     am_payload_put(mem, data, w->bytes, args, w->nargs);
     rc = write_answer(am, in, wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token), d, size);
     if (AM_UNLIKELY(rc != 0)) {
         if (own)
             (void)rmalloc_free(in->replies, d);
+        unanswerable(am, in, rc);
         return rc;
     }
     if (in->due > 0)
@@ -207,27 +223,32 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
     return 0;
 }
 
-/* A word of the link itself; it has no credit. */
-static void say(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
+/* A word of the link itself; it has no credit. 0, or why nobody has listened. */
+static int say(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
 {
     size_t bytes = text != NULL ? strlen(text) : 0;
     raddr_t d;
     void *mem = reply_memory(am, in, bytes, &d);
+    int rc;
 
     if (mem == NULL)
-        return; /* nobody is there to listen */
+        return -errno;
     if (bytes > 0)
         memcpy(mem, text, bytes);
-    if (write_answer(am, in, wire_header(kind, bytes, 0, 0, in->due, 0), d, bytes) == 0)
+    rc = write_answer(am, in, wire_header(kind, bytes, 0, 0, in->due, 0), d, bytes);
+    if (rc == 0)
         take_due(am, in);
     else
         (void)rmalloc_free(in->replies, d);
+    return rc;
 }
 
 void am_in_send_due(struct ram *am, struct am_in *in)
 {
-    if (in->due > 0 && in->replies != NULL)
-        say(am, in, WIRE_ACK, NULL);
+    int rc = in->due > 0 && in->replies != NULL ? say(am, in, WIRE_ACK, NULL) : 0;
+
+    if (AM_UNLIKELY(rc != 0))
+        unanswerable(am, in, rc);
 }
 
 /* ---- reading ---- */
@@ -244,17 +265,20 @@ static int hear_hello(struct ram *am, struct am_in *in, const void *mem, size_t 
     }
     if (strlen(why) > am->reply_max)
         why[am->reply_max] = '\0';
-    say(am, in, WIRE_REFUSED, why);
+    (void)say(am, in, WIRE_REFUSED, why);
     return failed(am, in, -EPROTO, why);
 }
 
 static int hear_retire(struct ram *am, struct am_in *in)
 {
     if (in->held > 0) {
-        say(am, in, WIRE_NOT_NOW, NULL);
-        return 0;
+        int rc = say(am, in, WIRE_NOT_NOW, NULL);
+
+        if (rc != 0)
+            unanswerable(am, in, rc);
+        return rc;
     }
-    say(am, in, WIRE_RETIRED, NULL);
+    (void)say(am, in, WIRE_RETIRED, NULL);
     end(am, in);
     return -EPIPE;
 }
@@ -266,9 +290,11 @@ static inline int take_request(struct ram *am, struct am_in *in, const struct wi
     in->unanswered++;
     am->stats.bytes_in += w->bytes;
     am_message_make(&m, in->peer, w, mem, in, d, AM_REQUEST);
+    in->held++; /* an answer that cannot be sent ends the link, in whose memory the message lies */
     am_message_run(am, &m);
     if ((m.internal.flags & AM_MOVED) == 0)
         am_message_finish(am, &m);
+    am_in_release(am, in);
     return 1;
 }
 

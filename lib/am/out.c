@@ -341,10 +341,11 @@ static int take_word(struct ram *am, struct am_out *out, const struct wire *w, r
 
     memcpy(why, rmalloc_ptr(out->replies, d), bytes);
     why[bytes] = '\0';
+    wire_make_printable(why);
     (void)rmalloc_free(out->replies, d);
     switch (w->kind) {
-    case WIRE_ACK:
-        return 0;
+    case WIRE_ACK: /* one that says nothing could be sent for ever, and calls here read until nothing comes */
+        return w->acks > 0 ? 0 : nonsense(am, out, "an acknowledgement of nothing");
     case WIRE_REFUSED:
         am_out_end(am, out, -EPROTO, why);
         return -EPROTO;

@@ -15,13 +15,11 @@ static bool differs(const char *what, uint64_t here, uint64_t there, int peer, c
     return true;
 }
 
-/* A name of the peer's for people: always ended, and without control characters. */
-static void printable(char name[WIRE_NAME_BYTES])
+void wire_make_printable(char *text)
 {
-    name[WIRE_NAME_BYTES - 1] = '\0';
-    for (char *c = name; *c != '\0'; c++)
-        if (!isprint((unsigned char)*c))
-            *c = '?';
+    for (; *text != '\0'; text++)
+        if (!isprint((unsigned char)*text))
+            *text = '?';
 }
 
 bool wire_hello_agrees(const struct wire_hello *own, const void *theirs, size_t bytes, int peer, char *why,
@@ -48,7 +46,8 @@ bool wire_hello_agrees(const struct wire_hello *own, const void *theirs, size_t 
         memcpy(name, (const char *)theirs + wire_hello_bytes(i), sizeof(name));
         if (memcmp(name, own->name[i], sizeof(name)) == 0)
             continue;
-        printable(name);
+        name[WIRE_NAME_BYTES - 1] = '\0';
+        wire_make_printable(name);
         snprintf(
             why, why_bytes,
             "handler %u is \"%.31s\" here and \"%s\" at rank %d: all ranks must give the same handlers in the same "

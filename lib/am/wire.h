@@ -87,6 +87,9 @@ static inline size_t wire_hello_bytes(uint32_t nhandlers)
     return sizeof(struct wire_hello) + (size_t)nhandlers * WIRE_NAME_BYTES;
 }
 
+/* Text of a peer's for people, which ends somewhere: without what a terminal would obey. */
+void wire_make_printable(char *text);
+
 /* Is what rank `peer` has sent the same as our own? Else false, and a sentence with both values. */
 bool wire_hello_agrees(const struct wire_hello *own, const void *theirs, size_t bytes, int peer, char *why,
                        size_t why_bytes);
