@@ -11,6 +11,7 @@
 #include "btl/ofi/ofi.h"
 
 #include "util/log.h"
+#include "util/text.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -351,9 +352,14 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
 
 void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text, size_t bytes)
 {
+    struct name name = {0}; /* a peer's may be a string that does not end */
     size_t length = bytes;
 
     *text = '\0';
-    if (address->bytes > offsetof(struct name, byte))
-        (void)fi_av_straddr(e->av, address->byte + offsetof(struct name, byte), text, &length);
+    if (address->bytes <= offsetof(struct name, byte) || address->bytes > offsetof(struct name, zero))
+        return;
+    memcpy(&name, address->byte, address->bytes);
+    (void)fi_av_straddr(e->av, name.byte, text, &length);
+    text[bytes - 1] = '\0';
+    text_make_printable(text);
 }
