@@ -2,10 +2,15 @@
 /*
  * liar.h: a peer that writes nonsense where it may write, and says nonsense on the control network; what its parts share.
  *
- *   liar.c          the frame: pairs of ends, the bystander that must not notice anything
+ *   liar_pair.c     the frame: pairs of ends, the bystander that must not notice anything
+ *   liar.c          lies to pipes:
  *   liar_memory.c   lies in shared memory: slots, flags, the control line, credits, tags, the reverse ring
  *   liar_growth.c   lies about heaps that grow: segments, questions, answers
  *   liar_control.c  lies in control messages: halves, notes, cells, shared memory that is passed
+ *   liar_above.c    lies to what is made of pipes, and of regions:
+ *   liar_region.c   messages from the program's own memory, and into it
+ *   liar_compose.c  one of the partners of a redux, of a scatter
+ *   liar_am.c       active messages: requesters, targets
  *
  * A job of one holds both ends of every channel; the test plays the lying one with the library's own headers. What can be seen to be
  * wrong is -EPROTO on that channel, at both ends; everything else is "not yet"; nothing crashes, hangs or touches what lies
@@ -40,7 +45,9 @@ struct kind {
 extern const struct kind plain, tags, channel, growing, growing_tags;
 
 rmalloc_config_t liar_config(bool writer, rdma_op_t op, uint32_t ctx);
-uint32_t liar_ctx(void); /* one that has not been used */
+void liar_begin(uint64_t *random); /* rinit; with PAIR_NET over the simulated network */
+int liar_end(const char *program); /* rexit: the exit status */
+uint32_t liar_ctx(void);           /* one that has not been used */
 struct pair pair_open_as(rdma_op_t op, const struct kind *k);
 struct pair pair_open(rdma_op_t op); /* plain */
 void pair_close(struct pair p);      /* and the bystander carries something */
@@ -51,11 +58,23 @@ bool allowed(int rc); /* what a call may give at an end that is lied to all the 
 static inline void put64(unsigned char *blob, int at, uint64_t value) { memcpy(blob + at, &value, sizeof(value)); }
 static inline void put32(unsigned char *blob, int at, uint32_t value) { memcpy(blob + at, &value, sizeof(value)); }
 
+/* ---- who stores nonsense while the ends are in use (liar_memory.c) ---- */
+struct scribble {
+    struct pair p; /* .r is lied about by its writer, .w by its reader */
+    uint32_t queue;
+    uint64_t random;
+    _Atomic bool stop;
+};
+void *scribbles(void *scribble); /* a thread */
+
 /* ---- the parts ---- */
 void lie_in_memory(void);
 void lie_under_feet(uint64_t *random, int rounds);
 void lie_about_growth(void);
 void lie_in_growth_storms(uint64_t *random, int rounds);
 void lie_in_messages(uint64_t *random, int rounds);
+void lie_about_regions(void);
+void lie_as_partner(uint64_t *random, int rounds);
+void lie_in_active_messages(uint64_t *random, int rounds);
 
 #endif

@@ -282,13 +282,6 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
 
 /* ---- under one's feet ---- */
 
-struct scribble {
-    struct pair p;
-    uint32_t queue;
-    uint64_t random;
-    _Atomic bool stop;
-};
-
 /* Where the reader names the blocks that it has freed: likely ones, unlikely ones, and bytes. */
 static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
@@ -313,7 +306,7 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
     }
 }
 
-static void *scribbles(void *argument)
+void *scribbles(void *argument)
 {
     struct scribble *s = argument;
 
