@@ -5,7 +5,8 @@
  *     hostile [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
  *
  * Meant to be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/hostile is the short one. With
- * RPIPE_BTL=ofi or verbs it goes over a network.
+ * RPIPE_BTL=ofi or verbs it goes over a network; test/faults/hostile-ofi is the short one of those. HOSTILE_WILD=1: with transfers that
+ * the network itself has to refuse, after which libfabric gives the connection up.
  */
 #include "hostile.h"
 
@@ -15,6 +16,8 @@
 #include <sys/mman.h>
 
 #define ROUND_MS 900
+#define NETWORK_ROUND_MS 2500 /* its first channel takes most of a second */
+#define MADE_CTX 1000000u     /* of pipes made of pipes: each has some for itself */
 
 static const uint32_t queues[] = {1, 3, 16, 100};
 static const uint64_t heaps[] = {4096, 65536, 300000};
@@ -67,16 +70,26 @@ struct plan plan_of(const struct round *round, uint64_t k)
     if ((x >> 20 & 3) == 0)
         p.cfg.allocator.max_alloc_size = 8 * heap;
     p.cfg.thread_sync = (x >> 22 & 7) == 0;
+    p.shape = (x >> 26 & 7) < 3 ? (enum shape)(REDUX + (x >> 26 & 7)) : PLAIN;
+    if (p.shape == PLAIN)
+        return p;
+    p.cfg.ctx = MADE_CTX + SHAPE_ENDS * (uint32_t)k;
+    p.victim_writes = p.shape == SCATTER;
     return p;
 }
 
-rmalloc_config_t plan_mirror(const struct plan *plan)
+int plan_ends(const struct plan *plan) { return plan->shape == PLAIN ? 1 : plan->shape == DUPLEX ? 2 : SHAPE_ENDS; }
+
+rmalloc_config_t plan_mirror(const struct plan *plan, int i)
 {
     rmalloc_config_t cfg = plan->cfg;
+    bool writes = plan->shape == DUPLEX ? i == 0 : !plan->victim_writes;
 
     cfg.allocator.peer = VICTIM;
-    cfg.allocator.rdma_active = !plan->cfg.allocator.rdma_active;
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_ATOMIC ? writes : writes == (cfg.allocator.op == RDMA_PUT);
     cfg.thread_sync = false;
+    if (plan->shape == REDUX || plan->shape == SCATTER)
+        cfg.ctx += (uint32_t)i;
     return cfg;
 }
 
@@ -102,12 +115,16 @@ static void behave(rch_t ch, uint64_t *random)
  * With some channels it stores alone, with others it says things too; and how often it does as it should is another each time: the first
  * nonsense that can be seen to be such ends the channel.
  */
-static void attack(rch_t ch, bool speaks, unsigned good, uint64_t *random)
+static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good, uint64_t *random)
 {
     uint64_t x = draw(random);
 
+    if ((x >> 50 & 15) == 0)
+        hostile_am_attack(random);
     if ((x >> 40 & 63) < good)
         behave(ch, random);
+    else if (ch->net != NULL && (x >> 60 & 3) == 0)
+        remote_attack(ch, round->wild, random);
     else if ((x & 15) < 10 || !speaks)
         memory_attack(ch, random);
     else if ((x & 15) < 15 || (x >> 8 & 31) != 0)
@@ -118,47 +135,63 @@ static void attack(rch_t ch, bool speaks, unsigned good, uint64_t *random)
         nap_us(20);
 }
 
+/* The k-th, as many ends as it has. */
+static void attack_all(struct board *board, const struct round *round, uint64_t k, uint64_t *random)
+{
+    struct plan p = plan_of(round, k);
+    rch_t ch[SHAPE_ENDS];
+    unsigned good = 63 & (unsigned)draw(random);
+    bool speaks = draw(random) % 2 == 0;
+    int n = 0, i, joined = 0;
+
+    for (i = 0; i < plan_ends(&p); i++) {
+        rmalloc_config_t cfg = plan_mirror(&p, i);
+
+        n += rpipe(&ch[n], &cfg) == 0;
+    }
+    for (i = 0; i < n; i++) {
+        if (speaks && draw(random) % 4 == 0)
+            message_attack(ch[i], random);
+        (void)rpipe_set_timeout(ch[i], 50);
+        joined += rpipe_wait(ch[i]) == 0;
+    }
+    while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k && atomic_load(&board->go) == GO_ON)
+        attack(ch[draw(random) % (uint64_t)n], round, speaks, good, random);
+    for (i = 0; i < n; i++) {
+        (void)rclose(ch[i]);
+        if (speaks && draw(random) % 4 == 0)
+            message_attack(ch[i], random);
+    }
+}
+
 int hostile_main(struct board *board, const struct round *round)
 {
     uint64_t random = round->seed, k = UINT64_MAX;
 
     setenv("RPIPE_LOG", "error", 1);
+    setenv("RPIPE_TIMEOUT_MS", "2000", 1);
     unsetenv("RMALLOC_DEBUG");
     MUST(rinit(NULL, NULL) == 0, NULL);
     if (freopen("/dev/null", "w", stderr) == NULL)
         return 99;
     rank_reached(board, HOSTILE, 1);
     wire_impostor(&random);
+    hostile_am_open();
     while (atomic_load(&board->go) == GO_ON) {
-        struct plan p;
-        rmalloc_config_t cfg;
-        unsigned good;
-        bool speaks;
-        rch_t ch;
-
         if (atomic_load(&board->rank[VICTIM].number) == k) {
+            hostile_am_attack(&random);
             nap_us(50);
             continue;
         }
         k = atomic_load(&board->rank[VICTIM].number);
-        p = plan_of(round, k);
-        cfg = plan_mirror(&p);
-        if (rpipe(&ch, &cfg) != 0)
-            continue;
-        speaks = draw(&random) % 2 == 0;
-        good = 63 & (unsigned)draw(&random);
-        if (speaks && draw(&random) % 4 == 0)
-            message_attack(ch, &random);
-        (void)rpipe_set_timeout(ch, 50);
-        if (rpipe_wait(ch) == 0)
-            while (atomic_load(&board->rank[VICTIM].number) == k && atomic_load(&board->go) == GO_ON)
-                attack(ch, speaks, good, &random);
-        (void)rclose(ch);
-        if (speaks && draw(&random) % 4 == 0)
-            message_attack(ch, &random);
+        attack_all(board, round, k, &random);
     }
     if (round->breach)
         wire_breach(&random);
+    if (round->network) {
+        rank_wait_go(board, GO_LEAVE);
+        (void)rexit();
+    }
     _exit(0);
 }
 
@@ -183,8 +216,14 @@ static void show_log(int log)
 }
 
 struct sums {
-    uint64_t channels, joined, refused, read, good;
+    uint64_t channels, joined, refused, read, good, served, ended;
 };
+
+/* Something of everything has been. */
+static bool has_begun(const struct job *job)
+{
+    return atomic_load(&job->board->rank[FRIEND].done) > 0 && atomic_load(&job->board->rank[VICTIM].number) > 2;
+}
 
 static void run_round(const struct round *round, struct sums *sums)
 {
@@ -195,19 +234,23 @@ static void run_round(const struct round *round, struct sums *sums)
     job_prepare(&job, RANKS);
     job_start(&job, rank_main, round);
     if (job_reached(&job, VICTIM, 1) && job_reached(&job, FRIEND, 1)) {
-        int64_t until = deadline_in_ms(ROUND_MS);
+        int64_t until = deadline_in_ms(round->network ? NETWORK_ROUND_MS : ROUND_MS);
+        int64_t patience = deadline_in_ms(PATIENCE_MS);
 
-        while (!deadline_passed(until) && kill(job.pid[VICTIM], 0) == 0)
+        while ((!deadline_passed(until) || (!has_begun(&job) && !deadline_passed(patience))) &&
+               kill(job.pid[VICTIM], 0) == 0)
             nap_us(1000);
-        if (draw(&random) % 4 == 0)
+        if (draw(&random) % 4 == 0 && !round->network)
             job_kill(&job, HOSTILE, SIGKILL);
         atomic_store(&job.board->go, GO_STOP);
-        (void)job_ended(&job, HOSTILE); /* in whatever way */
+        if (!round->network)
+            (void)job_ended(&job, HOSTILE); /* in whatever way */
         atomic_store(&job.board->go, GO_LEAVE);
     }
     EXPECT(job_ended(&job, VICTIM) && job_status_is(&job, VICTIM, 0), "the victim: status 0x%x", job.status[VICTIM]);
     EXPECT(job_ended(&job, FRIEND) && job_status_is(&job, FRIEND, 0), "the friend: status 0x%x", job.status[FRIEND]);
     EXPECT(atomic_load(&job.board->rank[VICTIM].done) > 0, "the good pipe has carried nothing");
+    EXPECT(atomic_load(&job.board->rank[FRIEND].done) > 0, "the friend's requests have not been answered");
     if (job_failures > before)
         show_log(round->log);
     if (job_failures > before)
@@ -218,12 +261,16 @@ static void run_round(const struct round *round, struct sums *sums)
     sums->refused += atomic_load(BOARD_REFUSED(job.board));
     sums->read += atomic_load(BOARD_READ(job.board));
     sums->good += atomic_load(&job.board->rank[VICTIM].done);
+    sums->served += atomic_load(&job.board->rank[FRIEND].done);
+    sums->ended += atomic_load(BOARD_ENDED(job.board));
     job_finish(&job);
 }
 
 int main(int argc, char **argv)
 {
     int seconds = argc > 1 ? atoi(argv[1]) : 8, rounds = 0;
+    const char *btl = getenv("RPIPE_BTL");
+    bool network = btl != NULL && strcmp(btl, "shm") != 0;
     struct sums sums = {0};
     uint64_t random;
     int64_t until;
@@ -235,6 +282,8 @@ int main(int argc, char **argv)
     do {
         struct round r = {.seed = draw(&random), .log = memfd_create("hostile", MFD_CLOEXEC)};
 
+        r.network = network;
+        r.wild = network && getenv("HOSTILE_WILD") != NULL && draw(&random) % 2 == 0;
         r.checked = draw(&random) % 4 == 0;
         r.breach = draw(&random) % 2 == 0;
         run_round(&r, &sums);
@@ -242,9 +291,10 @@ int main(int argc, char **argv)
         rounds++;
     } while (!deadline_passed(until) && job_failures == 0);
     printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu times -EPROTO; "
-           "%llu messages beside them\n",
+           "%llu messages beside them; %llu links of active messages ended, %llu requests beside them\n",
            rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined, (unsigned long long)sums.read,
-           (unsigned long long)sums.refused, (unsigned long long)sums.good);
+           (unsigned long long)sums.refused, (unsigned long long)sums.good, (unsigned long long)sums.ended,
+           (unsigned long long)sums.served);
     printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
     return job_failures == 0 ? 0 : 1;
 }

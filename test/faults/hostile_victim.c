@@ -87,6 +87,7 @@ static bool good_pair(struct board *board, bool victim, uint64_t *random, uint64
 struct good {
     struct board *board;
     uint64_t random;
+    _Atomic bool over;
 };
 
 static void *good_thread(void *argument)
@@ -96,166 +97,26 @@ static void *good_thread(void *argument)
 
     while (good_pair(g->board, true, &g->random, n))
         n++;
+    atomic_store(&g->over, true);
     return NULL;
 }
 
 int friend_main(struct board *board, const struct round *round)
 {
-    uint64_t random = round->seed, n = 0;
+    uint64_t random = round->seed, asks = random + 2, n = 0;
 
     setenv("RPIPE_TIMEOUT_MS", "60000", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
+    friend_am_open();
     rank_reached(board, FRIEND, 1);
-    while (good_pair(board, false, &random, n))
+    while (good_pair(board, false, &random, n)) { /* as long as there is another pair, the victim polls */
+        friend_am_ask(&asks);
+        atomic_fetch_add(&board->rank[FRIEND].done, 1);
         n++;
+    }
+    friend_am_close();
     MUST(rexit() == 0, NULL);
     return 0;
-}
-
-/* ---- ends to the hostile rank ---- */
-
-static bool may_be(int rc)
-{
-    static const int codes[] = {0,       R_EOF,   -EPROTO,   -ETIMEDOUT, -EPIPE, -ECONNRESET, -ENOBUFS,
-                                -ENOMEM, -ENOSPC, -EMSGSIZE, -EAGAIN,    -EIO,   -ENOTSUP};
-    size_t i;
-
-    for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
-        if (codes[i] == rc)
-            return true;
-    return false;
-}
-
-static struct board *counts;
-static int refused; /* by this end */
-
-static void judge(rch_t ch, const char *call, int rc, bool waits)
-{
-    const char *sentence = rpipe_error(ch);
-
-    EXPECT(may_be(rc) && !(waits && rc == R_PENDING), "%s gave %d (%s): %s", call, rc, rstrerror(rc), sentence);
-    if (rc != -EPROTO)
-        return;
-    refused++;
-    atomic_fetch_add(BOARD_REFUSED(counts), 1);
-    EXPECT(strlen(sentence) > 30 && strpbrk(sentence, "\033\n\r") == NULL, "%s: the sentence is \"%s\"", call,
-           sentence);
-}
-
-static uint64_t sum; /* of what was read: every byte can be */
-
-static void look_at(rch_t ch, raddr_t d, size_t size)
-{
-    const uint8_t *mem = rmem(ch, d);
-    size_t i;
-
-    for (i = 0; i < size; i += i < 64 || i + 64 >= size ? 1 : 61)
-        sum += mem[i];
-    if (size > 0)
-        sum += mem[size - 1];
-}
-
-static void use_writer(rch_t ch, uint64_t *random)
-{
-    uint64_t x = draw(random);
-    size_t size = (x & 7) == 0 ? (x >> 8) % 400000 : (x & 7) < 4 ? (x >> 8) % 41 : (x >> 8) % 3000;
-    raddr_t d = ADDR_NULL;
-    int rc = 0;
-
-    if ((x >> 40 & 1) != 0)
-        rc = rmalloc_nb(ch, size, &d);
-    else if ((d = rmalloc(ch, size)) == ADDR_NULL)
-        rc = -errno;
-    judge(ch, "rmalloc", rc, (x >> 40 & 1) == 0);
-    if (rc != 0)
-        return;
-    memset(rmem(ch, d), (int)(x >> 48), size);
-    if ((x >> 41 & 7) == 0) {
-        judge(ch, "rfree", rfree(ch, d), true);
-        return;
-    }
-    rc = (x >> 44 & 1) != 0 ? rwrite_nb(ch, d) : (x >> 45 & 1) != 0 ? rwrite_n(ch, d, size / 2) : rwrite(ch, d);
-    judge(ch, "rwrite", rc, (x >> 44 & 1) == 0);
-    if (rc != 0)
-        (void)rfree(ch, d);
-    if ((x >> 46 & 15) == 0)
-        judge(ch, "rflush", rflush(ch), true);
-    if ((x >> 50 & 15) == 0)
-        judge(ch, "rpipe_room", rpipe_room(ch, size), false);
-}
-
-#define HELD 6
-
-static void use_reader(rch_t ch, raddr_t held[HELD], uint64_t *random)
-{
-    uint64_t x = draw(random);
-    raddr_t *place = &held[(x >> 8) % HELD];
-    size_t size;
-    int rc;
-
-    if ((x & 31) == 0) {
-        int ready;
-
-        rc = rpipe_poll(&ch, 1, &ready, 1);
-        EXPECT(may_be(rc), "rpipe_poll gave %d (%s)", rc, rstrerror(rc));
-    }
-    if ((x >> 5 & 31) == 0 && ch->event_fd < 0)
-        EXPECT(rpipe_fd(ch) >= 0, "rpipe_fd: %s", rpipe_error(ch));
-    if (*place != ADDR_NULL) {
-        judge(ch, "rfree", rfree(ch, *place), true);
-        *place = ADDR_NULL;
-    }
-    rc = (x >> 20 & 1) != 0 ? rread(ch, place, &size) : rread_nb(ch, place, &size);
-    judge(ch, "rread", rc, (x >> 20 & 1) != 0);
-    if (rc != 0) {
-        *place = ADDR_NULL;
-        return;
-    }
-    EXPECT(size == rsize(ch, *place) && size <= 8 * 300000, "a message of %zu bytes", size);
-    look_at(ch, *place, size);
-    atomic_fetch_add(BOARD_READ(counts), 1);
-}
-
-static void use_cells(rch_t ch, uint64_t *random)
-{
-    uint64_t x = draw(random), old;
-
-    judge(
-        ch, "ratomic",
-        ratomic(ch, (ratomic_op_t)(x % (RATOMIC_XOR + 1)), (x >> 8) % 64, x >> 16, 0, (x >> 14 & 1) != 0 ? &old : NULL),
-        true);
-}
-
-static void use(const struct plan *p, uint64_t *random)
-{
-    raddr_t held[HELD] = {ADDR_NULL};
-    int calls = (int)(draw(random) % 60);
-    rpipe_stats_t stats;
-    rch_t ch;
-    int rc = rpipe(&ch, &p->cfg);
-
-    refused = 0;
-
-    /* what is refused here is the peer, who is gone, or has been cut off */
-    EXPECT(may_be(rc), "rpipe gave %d (%s): %s", rc, rstrerror(rc), rpipe_error(NULL));
-    if (rc != 0)
-        return;
-    (void)rpipe_set_timeout(ch, 50);
-    rc = rpipe_wait(ch);
-    (void)rpipe_set_timeout(ch, p->cfg.timeout_ms);
-    judge(ch, "rpipe_wait", rc, true);
-    if (rc == 0)
-        atomic_fetch_add(BOARD_JOINED(counts), 1);
-    while (calls-- > 0 && job_failures == 0 && refused < 3) {
-        if (p->cfg.allocator.op == RDMA_ATOMIC)
-            use_cells(ch, random);
-        else if (p->victim_writes)
-            use_writer(ch, random);
-        else
-            use_reader(ch, held, random);
-    }
-    judge(ch, "rpipe_stats", rpipe_stats(ch, &stats), true);
-    judge(ch, "rclose", rclose(ch), false);
 }
 
 /* ---- what is left of it ---- */
@@ -288,11 +149,11 @@ static int open_fds(void)
 int victim_main(struct board *board, const struct round *round)
 {
     uint64_t random = round->seed + 1, k = 0;
-    struct good good = {board, round->seed};
+    struct good good = {board, round->seed, false};
     pthread_t thread;
     int before, after, patience;
 
-    counts = board;
+    victim_counts(board);
     setenv("RPIPE_LOG", "error", 0);
     setenv("RPIPE_TIMEOUT_MS", "60000", 1);
     if (round->checked)
@@ -300,6 +161,7 @@ int victim_main(struct board *board, const struct round *round)
     if ((round->seed & 4) != 0)
         setenv("RPIPE_ATOMICS", "service", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
+    victim_am_open();
     (void)dup2(round->log, STDERR_FILENO); /* "cannot be joined", hundreds of times, is what is wanted here */
     MUST(pthread_create(&thread, NULL, good_thread, &good) == 0, NULL);
     before = open_fds();
@@ -308,17 +170,20 @@ int victim_main(struct board *board, const struct round *round)
         struct plan p = plan_of(round, k);
 
         atomic_store(&board->rank[VICTIM].number, k);
-        use(&p, &random);
+        victim_use(&p, &random);
         MUST(resident_mb() < RSS_MOST_MB, NULL);
     }
-    while (atomic_load(&board->go) != GO_LEAVE)
+    while (!atomic_load(&good.over)) { /* which it is some time after GO_LEAVE */
+        victim_am_serve(&random);
         nap_us(200);
+    }
     pthread_join(thread, NULL);
+    victim_am_close(board);
     for (patience = 0; (after = open_fds()) > before + 12 && patience < 3000; patience++)
         nap_us(10000);
     EXPECT(after <= before + 12, "%d descriptors, and before the round %d", after, before);
     MUST(rexit() == 0, NULL);
-    if (sum == 1)
+    if (victim_sum() == 1)
         printf("\n"); /* it is used */
     return job_failures == 0 ? 0 : 3;
 }
