@@ -5,7 +5,7 @@
  *     hostile [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
  *
  * Meant to be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/hostile is the short one. With
- * RPIPE_BTL=ofi or verbs it goes over a network; test/faults/hostile-ofi is the short one of those. HOSTILE_WILD=1: with transfers that
+ * RPIPE_BTL=ofi or verbs it goes over a network, where rounds take long. HOSTILE_WILD=1: with transfers that
  * the network itself has to refuse, after which libfabric gives the connection up.
  */
 #include "hostile.h"
