@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails. What a real provider does, test/btl/conform
- * looks at.
+ * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; and which device it takes. What a real
+ * provider does, test/btl/conform looks at.
  */
 #include "btl/ofi/ofi.h"
 
@@ -74,10 +74,36 @@ static void test_lines_fail_with_their_queue(void **state)
     }
 }
 
+static const char *device;
+static const char *setting(const char *name) { return strcmp(name, "RPIPE_OFI_DOMAIN") == 0 ? device : ""; }
+
+/* RPIPE_OFI_DOMAIN is obeyed, or it is told. */
+static void test_the_device_that_was_asked_for(void **state)
+{
+    const struct btl_host host = {.setting = setting, .address = ""};
+    struct ofi_endpoint e = {0};
+    char why[384] = "";
+
+    (void)state;
+    device = "no-such-device";
+    assert_int_equal(fabric_open(&host, &e, why, sizeof(why)), -ENOTSUP);
+    assert_non_null(strstr(why, "no-such-device"));
+    device = "lo";
+    memset(&e, 0, sizeof(e));
+    if (fabric_open(&host, &e, why, sizeof(why)) != 0) { /* a machine without a provider there */
+        print_message("%s\n", why);
+        return;
+    }
+    assert_string_equal(e.info->domain_attr->name, "lo");
+    fabric_close(&e);
+    fabric_close_domain(&e);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines_fail_with_their_queue),
+        cmocka_unit_test(test_the_device_that_was_asked_for),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

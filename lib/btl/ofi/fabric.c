@@ -63,6 +63,20 @@ static bool is_ip(const struct fi_info *info)
            info->addr_format == FI_SOCKADDR_IN6;
 }
 
+/* Of what was found the first on this device: layered providers take no notice of the name of one in what is asked for. */
+static int pick_device(const char *domain, struct fi_info **found)
+{
+    struct fi_info *at = *found, *copy = NULL;
+
+    while (at != NULL && (at->domain_attr->name == NULL || strcmp(at->domain_attr->name, domain) != 0))
+        at = at->next;
+    if (at != NULL)
+        copy = fi_dupinfo(at);
+    fi_freeinfo(*found);
+    *found = copy;
+    return copy != NULL ? 0 : at != NULL ? -FI_ENOMEM : -FI_ENODATA;
+}
+
 static int ask(const char *provider, const char *domain, const char *source, bool order, struct fi_info **found)
 {
     struct fi_info *h = hints(provider, domain, order);
@@ -72,7 +86,7 @@ static int ask(const char *provider, const char *domain, const char *source, boo
         return -FI_ENOMEM;
     rc = fi_getinfo(OFI_VERSION, *source != '\0' ? source : NULL, NULL, *source != '\0' ? FI_SOURCE : 0, h, found);
     fi_freeinfo(h);
-    return rc;
+    return rc == 0 && *domain != '\0' ? pick_device(domain, found) : rc;
 }
 
 static int choose_ordered(const char *provider, const char *domain, const char *source, struct fi_info **found)
