@@ -374,8 +374,28 @@ static int report(struct part *p, double took, double comm, double waiting)
     return status;
 }
 
+/* A run of hours should not find out at its end that there is no place for its picture. */
+static void must_be_writable(const char *path)
+{
+    char beside[4096];
+    FILE *f;
+
+    if (*path == '\0')
+        return;
+    snprintf(beside, sizeof(beside), "%s.part", path);
+    f = fopen(beside, "wb");
+    if (f == NULL) {
+        fprintf(stderr, "heat2d: %s cannot be written: %s\n", path, strerror(errno));
+        network_abort(2);
+    } else {
+        fclose(f);
+        remove(beside);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    const char *const usual = extra.output;
     struct part p = {0};
     double took, comm, beyond;
     int status = 0;
@@ -384,7 +404,8 @@ int main(int argc, char **argv)
     if (app_options.quick) {
         options.size = 97;
         options.steps = 100;
-        extra.output = "";
+        if (extra.output == usual)
+            extra.output = "";
     }
     MUST(NULL, rinit(&p.rank, &p.nranks));
     if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
@@ -393,6 +414,10 @@ int main(int argc, char **argv)
                     options.size, options.size, options.grid);
         rexit();
         return 2;
+    }
+    if (p.rank == 0) {
+        must_be_writable(extra.output);
+        must_be_writable(extra.animate);
     }
     part_create(&p);
     took = run(&p);

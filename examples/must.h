@@ -37,7 +37,9 @@ static inline void must_succeed(int code, rch_t ch, const char *call)
     if (code >= 0)
         return;
     why = rpipe_error(ch);
-    fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code), why != NULL ? why : "");
+    if (network_ranks() > 0) /* before rinit nobody has a rank */
+        fprintf(stderr, "rank %u: ", (unsigned)network_rank());
+    fprintf(stderr, "%s: %s: %s\n", call, rstrerror(code), why != NULL ? why : "");
     network_abort(1);
     exit(1);
 }
