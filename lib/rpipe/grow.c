@@ -238,6 +238,8 @@ static int take_up(struct rch *ch)
     if (rc == 0) {
         rc = heap_grow(ch->w.heap, s->base, bytes);
     }
+    if (rc != 0 && control_peer_state(ch->peer) != 0)
+        return rc; /* what a peer has passed goes with it, and is no lie: that it is gone the next look will tell */
     if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
         join_fail(ch, -EPROTO, why);
         return rc;
@@ -307,6 +309,8 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
     if (state == GROW_ANSWERED && now >= g->not_before) { /* granted, and could not be taken up */
         grow_settle(ch);
         state = atomic_load_explicit(&g->state, memory_order_relaxed);
+        if (state != GROW_NONE && control_peer_state(ch->peer) != 0)
+            return GROW_LATER;
         return state == GROW_NONE ? GROW_AGAIN : GROW_REFUSED;
     }
     if (state == GROW_ASKED)
