@@ -166,7 +166,8 @@ uint32_t trace_row(void)
     row = atomic_fetch_add_explicit(&header->rows, 1, memory_order_relaxed);
     if (row < TRACE_ROWS)
         return row;
-    atomic_store_explicit(&header->rows, TRACE_ROWS, memory_order_relaxed);
+    /* one more than there are: it never wraps around, and whoever comes next finds that it has been told */
+    atomic_store_explicit(&header->rows, TRACE_ROWS + 1, memory_order_relaxed);
     if (row == TRACE_ROWS)
         log_warn("RPIPE_TRACE: only the first %u channels are traced", TRACE_CHANNELS);
     return 0;

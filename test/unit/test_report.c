@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What RPIPE_STATS and RPIPE_TRACE leave behind, and what is said where that cannot be done: more channels than a table has columns, files
+ * with names made of parts, disks that are full, places where nothing can be made. test/observe and test/trace look at what is in good
+ * ones. Each environment is tried in a process of its own, which has to end well whatever becomes of its report.
+ */
+#include "pair.h"
+
+#include "rpipe/report.h"
+#include "rpipe/trace.h"
+
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+static char directory[] = "/tmp/test_report.XXXXXX";
+
+static const char *in_directory(const char *name)
+{
+    static char path[2][128];
+    static int which;
+
+    which = 1 - which;
+    snprintf(path[which], sizeof(path[which]), "%s/%s", directory, name);
+    return path[which];
+}
+
+/* ---- a process ---- */
+
+struct limit {
+    rlim_t at_start,
+        later; /* of files, in bytes; RLIM_INFINITY: none. Only for so long as the job lasts, or for one channel */
+    bool forks;
+};
+static const struct limit none = {RLIM_INFINITY, RLIM_INFINITY, false};
+
+/* in a process of its own nothing is asserted: it would go on with the tests that follow */
+#define HOLDS(what)                                                                                                    \
+    do {                                                                                                               \
+        if (!(what)) {                                                                                                 \
+            limit_files(RLIM_INFINITY);                                                                                \
+            fprintf(stderr, "line %d: %s; %s\n", __LINE__, #what, rpipe_error(NULL));                                  \
+            exit(1);                                                                                                   \
+        }                                                                                                              \
+    } while (0)
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit l;
+
+    if (getrlimit(RLIMIT_FSIZE, &l) != 0)
+        _exit(98);
+    l.rlim_cur = bytes < l.rlim_max ? bytes : l.rlim_max;
+    if (setrlimit(RLIMIT_FSIZE, &l) != 0)
+        _exit(98);
+}
+
+static void child_of_the_job(void)
+{
+    pid_t pid;
+    int status = -1;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0)
+        _exit(rexit() == -ENOTCONN ? 0 : 1); /* and reports nothing: that would be twice */
+    HOLDS(pid > 0 && waitpid(pid, &status, 0) == pid);
+    HOLDS(status == 0);
+}
+
+static void one_pipe(uint32_t ctx)
+{
+    rmalloc_config_t w = RMALLOC_CONFIG_DEFAULT, r;
+    struct pair p;
+    raddr_t d;
+
+    w.allocator.op = RDMA_PUT;
+    w.allocator.peer = 0;
+    w.allocator.alloc_size = 4096;
+    w.allocator.rdma_active = true;
+    w.ctx = ctx;
+    r = w;
+    r.allocator.rdma_active = false;
+    HOLDS(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0);
+    HOLDS(rpipe_wait(p.w) == 0 && rpipe_wait(p.r) == 0);
+    HOLDS((d = rmalloc(p.w, 100)) != ADDR_NULL && rwrite(p.w, d) == 0);
+    HOLDS(rread(p.r, &d, NULL) == 0 && rfree(p.r, d) == 0);
+    HOLDS(rclose(p.w) == 0 && rclose(p.r) == 0);
+}
+
+static void job(int pipes, const struct limit *limit)
+{
+    limit_files(limit->at_start);
+    HOLDS(rinit(NULL, NULL) == 0);
+    limit_files(limit->later);
+    HOLDS(network_barrier() == 0); /* the first call that is recorded */
+    limit_files(RLIM_INFINITY);
+    for (int i = 0; i < pipes; i++)
+        one_pipe((uint32_t)i);
+    if (limit->forks)
+        child_of_the_job();
+    HOLDS(rexit() == 0);
+}
+
+/* What a process with this in its environment writes to standard error, which is no file: the limits of those are not about it. */
+static const char *said(const char *name, const char *value, int pipes, const struct limit *limit)
+{
+    static char text[65536];
+    int says[2], status = -1;
+    size_t bytes = 0;
+    ssize_t got;
+    pid_t pid;
+
+    assert_int_equal(pipe(says), 0);
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        setenv(name, value, 1);
+        if (dup2(says[1], 2) < 0)
+            _exit(99);
+        close(says[0]);
+        close(says[1]);
+        job(pipes, limit);
+        exit(0);
+    }
+    close(says[1]);
+    while ((got = read(says[0], text + bytes, sizeof(text) - 1 - bytes)) > 0)
+        bytes += (size_t)got;
+    text[bytes] = '\0';
+    close(says[0]);
+    assert_true(pid > 0 && waitpid(pid, &status, 0) == pid);
+    if (status != 0)
+        fail_msg("%s=%s: status 0x%x: %s", name, value, (unsigned)status, text);
+    return text;
+}
+
+static void has(const char *text, const char *words)
+{
+    if (strstr(text, words) == NULL)
+        fail_msg("no \"%s\" in: %s", words, text);
+}
+
+static int occurrences(const char *text, const char *words)
+{
+    int n = 0;
+
+    for (; (text = strstr(text, words)) != NULL; text++)
+        n++;
+    return n;
+}
+
+static const char *content(const char *path)
+{
+    static char text[65536];
+    FILE *f = fopen(path, "re");
+    size_t bytes;
+
+    if (f == NULL)
+        fail_msg("there is no %s", path);
+    bytes = fread(text, 1, sizeof(text) - 1, f);
+    text[bytes] = '\0';
+    fclose(f);
+    assert_int_equal(unlink(path), 0);
+    return text;
+}
+
+/* ---- RPIPE_STATS ---- */
+
+static void table(void **state)
+{
+    const char *text;
+
+    (void)state;
+    text = said("RPIPE_STATS", "1", 2, &none);
+    has(text, "rmalloc: rank 0 of 1, pid ");
+    has(text, "0>0.0 w shm");
+    assert_null(strstr(text, "and more channels"));
+    text = said("RPIPE_STATS", "1", 4, &none); /* eight ends */
+    has(text, ": 8 channels in ");
+    has(text, "and more channels, which RPIPE_STATS=json tells one by one");
+    assert_string_equal(said("RPIPE_STATS", "0", 1, &none), "");
+    assert_string_equal(said("RPIPE_STATS", "", 1, &none), "");
+    text = said("RPIPE_STATS", "1", 0, &none);
+    has(text, ": 0 channels in ");
+}
+
+static void json(void **state)
+{
+    const char *text;
+
+    (void)state;
+    text = said("RPIPE_STATS", "json", 4, &none);
+    assert_int_equal(strncmp(text, "{\"process\": {", 13), 0);
+    assert_int_equal(occurrences(text, "\"state\": \"closed\""), 8);
+    assert_int_equal(occurrences(text, "\"side\": \"writer\""), 4);
+    has(text, "\"not_kept\": 0}");
+}
+
+static void files(void **state)
+{
+    (void)state;
+    assert_string_equal(said("RPIPE_STATS", in_directory("of.%r.%%"), 1, &none), "");
+    has(content(in_directory("of.0.%")), "rmalloc: rank 0 of 1");
+    assert_string_equal(said("RPIPE_STATS", in_directory("one.json"), 1, &none), "");
+    has(content(in_directory("one.json")), "{\"process\": {");
+    has(said("RPIPE_STATS", in_directory("no/such"), 1, &none), "cannot be written: No such file");
+    has(said("RPIPE_STATS", "/dev/full", 1, &none), "/dev/full cannot be written: No space left");
+}
+
+/* The name of a file, %p apart, which is of this process. */
+static void names(void **state)
+{
+    char name[32], own[32];
+
+    (void)state;
+    snprintf(own, sizeof(own), "a%dz", (int)getpid());
+    assert_true(report_file_name("a%pz", 3, 8, name, sizeof(name)));
+    assert_string_equal(name, own);
+    assert_true(report_file_name("a%rz", 3, 8, name, sizeof(name)));
+    assert_string_equal(name, "a3z");
+    assert_true(report_file_name("a%%z", 3, 8, name, sizeof(name)));
+    assert_string_equal(name, "a%z.3"); /* several must not write into one */
+    assert_true(report_file_name("a%%z", 0, 1, name, sizeof(name)));
+    assert_string_equal(name, "a%z");
+    assert_true(report_file_name("a%q%", 0, 1, name, sizeof(name)));
+    assert_string_equal(name, "a%q%");
+    assert_false(report_file_name("0123456789", 0, 1, name, 10));
+    assert_true(report_file_name("0123456789", 0, 1, name, 11));
+    assert_false(report_file_name("01234567", 3, 8, name, 10)); /* .3 does not fit */
+    assert_true(report_file_name("01234567", 3, 8, name, 11));
+    assert_string_equal(name, "01234567.3");
+    assert_false(report_file_name("%r%r%r%r%r", 12345678, 99999999, name, sizeof(name)));
+}
+
+/* ---- RPIPE_TRACE ---- */
+
+static void traces(void **state)
+{
+    const struct limit forks = {RLIM_INFINITY, RLIM_INFINITY, true};
+    const char *text;
+
+    (void)state;
+    assert_string_equal(said("RPIPE_TRACE", in_directory("trace"), 1, &forks), "");
+    text = content(in_directory("trace"));
+    has(text, "\"rwrite\"");
+    has(text, "\"rread\"");
+    assert_int_equal(access(in_directory("trace.raw"), F_OK), -1);
+    has(said("RPIPE_TRACE", in_directory("no/such"), 1, &none), "there will be no trace in ");
+}
+
+/* A place that cannot be written when the job is over: what was recorded stays, and is told. */
+static void trace_of_records_alone(void **state)
+{
+    const char *text;
+
+    (void)state;
+    assert_int_equal(mkdir(in_directory("taken"), 0700), 0);
+    text = said("RPIPE_TRACE", in_directory("taken"), 1, &none);
+    has(text, "cannot be written: Is a directory; rmalloc_trace(1) can make it of ");
+    has(text, "taken.raw");
+    assert_int_equal(unlink(in_directory("taken.raw")), 0);
+    assert_int_equal(rmdir(in_directory("taken")), 0);
+}
+
+/* A limit of files is no signal: no trace at all, or one in which a thread is missing. */
+static void trace_beyond_a_limit(void **state)
+{
+    const struct limit small = {100000, RLIM_INFINITY, false}; /* less than the head of a trace */
+    const struct limit later = {RLIM_INFINITY, 100000, false};
+
+    (void)state;
+    has(said("RPIPE_TRACE", in_directory("small"), 0, &small), "there will be no trace in ");
+    assert_int_equal(access(in_directory("small.raw"), F_OK), -1);
+    has(said("RPIPE_TRACE", in_directory("later"), 1, &later), "of this process does is not recorded: File too large");
+    assert_null(strstr(content(in_directory("later")), "\"rwrite\""));
+}
+
+/* There are rows for so many channels; the rest is told of once, and works. */
+static void more_channels_than_rows(void **state)
+{
+    const char *text;
+
+    (void)state;
+    setenv("RPIPE_TRACE_EVENTS", "64", 1);
+    text = said("RPIPE_TRACE", in_directory("many"), (int)TRACE_CHANNELS / 2 + 3, &none);
+    unsetenv("RPIPE_TRACE_EVENTS");
+    assert_int_equal(occurrences(text, "only the first "), 1);
+    has(content(in_directory("many")), "\"rwrite\"");
+}
+
+static int make_directory(void **state)
+{
+    (void)state;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    setenv("RPIPE_LOG", "warn", 1);
+    return mkdtemp(directory) != NULL ? 0 : -1;
+}
+
+static int remove_directory(void **state)
+{
+    (void)state;
+    return rmdir(directory); /* nothing else was left behind */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(table),
+        cmocka_unit_test(json),
+        cmocka_unit_test(files),
+        cmocka_unit_test(names),
+        cmocka_unit_test(traces),
+        cmocka_unit_test(trace_of_records_alone),
+        cmocka_unit_test(trace_beyond_a_limit),
+        cmocka_unit_test(more_channels_than_rows),
+    };
+
+    return cmocka_run_group_tests(tests, make_directory, remove_directory);
+}
