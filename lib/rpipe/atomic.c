@@ -338,7 +338,6 @@ static int operate(struct rch *ch, struct atomic_arguments *a)
         return service_attempt(ch, a);
     default:
         a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
-        ch->w.sent++;
         return 0;
     }
 }

@@ -131,6 +131,7 @@ static void test_misuse(void **state)
 {
     rmalloc_config_t cfg = cells_config(false);
     uint64_t old = 9;
+    rregion_t region;
     raddr_t d;
     struct pair p;
     rch_t ch;
@@ -150,6 +151,7 @@ static void test_misuse(void **state)
     assert_int_equal(old, 9);
     assert_rc(-EBADF, p.w, rmalloc_nb(p.w, 8, &d));
     assert_rc(-EBADF, p.r, rread_nb(p.r, &d, NULL));
+    assert_rc(-EBADF, p.w, rregister(p.w, &old, sizeof(old), &region));
     assert_rc(-EINVAL, NULL, ratomic(NULL, RATOMIC_ADD, 0, 1, 0, NULL));
     pair_close(&p);
     assert_rc(-ENOTCONN, p.w, ratomic(p.w, RATOMIC_ADD, 0, 1, 0, NULL));
@@ -214,6 +216,56 @@ static void test_threads(void **state)
     free(seen);
 }
 
+static void not_shared(rch_t cells_of, size_t cells)
+{
+    rmalloc_config_t cfg = cells_config(false);
+    rch_t ch = NULL;
+
+    cfg.ctx = 78;
+    cfg.allocator.alloc_size = cells * sizeof(uint64_t);
+    cfg.allocator.cells_of = cells_of;
+    assert_rc(-EINVAL, NULL, rpipe(&ch, &cfg));
+    assert_non_null(strstr(rpipe_error(NULL), "cells_of must be an open passive end"));
+    assert_null(ch);
+}
+
+/* Cells of what has none, or others, or is not open any more. */
+static void test_shared_with_whom(void **state)
+{
+    struct pair p, q, m;
+
+    (void)state;
+    pair_open(&m, RDMA_PUT, CELLS * sizeof(uint64_t));
+    not_shared(m.r, CELLS);
+    open_cells(&p, 18, NULL);
+    not_shared(p.w, CELLS);
+    not_shared(p.r, CELLS + 1);
+    open_cells(&q, 19, p.r);
+    not_shared(q.r, CELLS); /* which are p's */
+    pair_close(&q);
+    pair_close(&p);
+    not_shared(p.r, CELLS);
+    pair_close(&m);
+}
+
+/* Before rpipe_wait, and with statistics: no operation is a message. */
+static void test_not_waited_for(void **state)
+{
+    rmalloc_config_t active = cells_config(true), passive = cells_config(false);
+    uint64_t messages = 4711;
+    struct pair p;
+
+    (void)state;
+    active.ctx = passive.ctx = 20;
+    assert_ok(NULL, rpipe(&p.r, &passive));
+    assert_ok(NULL, rpipe(&p.w, &active));
+    assert_int_equal(fetched(p.w, RATOMIC_ADD, 1, 5, 0), 0);
+    assert_int_equal(value(p.w, 1), 5);
+    assert_ok(p.w, rpipe_counter(p.w, "messages", &messages));
+    assert_int_equal(messages, 0);
+    pair_close(&p);
+}
+
 static void test_reader_closes(void **state)
 {
     struct pair p;
@@ -244,10 +296,11 @@ static int leave_job(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operations),  cmocka_unit_test(test_fire_and_forget),
-        cmocka_unit_test(test_passive_end), cmocka_unit_test(test_shared_cells),
-        cmocka_unit_test(test_misuse),      cmocka_unit_test(test_reader_closes),
-        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_operations),     cmocka_unit_test(test_fire_and_forget),
+        cmocka_unit_test(test_passive_end),    cmocka_unit_test(test_shared_cells),
+        cmocka_unit_test(test_misuse),         cmocka_unit_test(test_reader_closes),
+        cmocka_unit_test(test_threads),        cmocka_unit_test(test_shared_with_whom),
+        cmocka_unit_test(test_not_waited_for),
     };
 
     return cmocka_run_group_tests(tests, join_job, leave_job);

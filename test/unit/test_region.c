@@ -534,6 +534,48 @@ static void wrong_note(rdma_op_t op)
     }
 }
 
+/* no slot for a part of the pipe's own memory: all of it is as before, also after a deadline, and it can be given back */
+static void part_and_full_ring(rdma_op_t op)
+{
+    enum { BYTES = 4096 };
+    rmalloc_config_t cfg = pair_config(op, HEAP);
+    rregion_t region = NULL;
+    int word = 4711, idle = 0;
+    struct pair p;
+
+    cfg.slots = 2;
+    pair_open_with(&p, &cfg);
+    assert_ok(p.w, rregister(p.w, NULL, BYTES, &region));
+    for (uint64_t lap = 0; lap < 5; lap++) {
+        pair_fill(rregion_mem(region), BYTES, lap);
+        pair_send(&p, 10, 1);
+        pair_send(&p, 10, 2);
+        word = 4711;
+        assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES, &word));
+        assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES / 2, &word)); /* it is not with the reader */
+        assert_int_equal(word, 4711);
+        assert_rc(-EINVAL, p.w, rdone_nb(p.w, &idle)); /* nothing is under way */
+        assert_ok(p.w, rpipe_set_timeout(p.w, 1));
+        assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, BYTES, &word));
+        assert_ok(p.w, rpipe_set_timeout(p.w, (int)PAIR_LATE_MS));
+        assert_int_equal(word, 4711);
+        pair_read_free(&p, 10, 1);
+        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, &word));
+        pair_read_free(&p, 10, 2);
+        pair_read_free(&p, BYTES, lap);
+        await(p.w, &word);
+    }
+    pair_send(&p, 10, 1);
+    pair_send(&p, 10, 2);
+    assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES, &word));
+    end_of(region);
+    pair_read_free(&p, 10, 1);
+    pair_read_free(&p, 10, 2);
+    pair_send(&p, HEAP / 2, 3); /* no unit of it is missing */
+    pair_read_free(&p, HEAP / 2, 3);
+    pair_close(&p);
+}
+
 static void refused(rdma_op_t op)
 {
     rregion_t region = (rregion_t)(uintptr_t)0x51, own = NULL, none = region;
@@ -601,16 +643,20 @@ BOTH(reader_has_read)
 BOTH(writer_goes)
 BOTH(shared)
 BOTH(wrong_note)
+BOTH(part_and_full_ring)
 BOTH(refused)
 
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_size),  cmocka_unit_test(test_many),        cmocka_unit_test(test_copies),
-        cmocka_unit_test(test_busy),        cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
-        cmocka_unit_test(test_into_later),  cmocka_unit_test(test_from_into),   cmocka_unit_test(test_deadline),
-        cmocka_unit_test(test_ring_full),   cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_reader_has_read),
-        cmocka_unit_test(test_writer_goes), cmocka_unit_test(test_shared),      cmocka_unit_test(test_wrong_note),
+        cmocka_unit_test(test_every_size),  cmocka_unit_test(test_many),
+        cmocka_unit_test(test_copies),      cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
+        cmocka_unit_test(test_into_later),  cmocka_unit_test(test_from_into),
+        cmocka_unit_test(test_deadline),    cmocka_unit_test(test_ring_full),
+        cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_reader_has_read),
+        cmocka_unit_test(test_writer_goes), cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_wrong_note),  cmocka_unit_test(test_part_and_full_ring),
         cmocka_unit_test(test_refused),
     };
 
