@@ -106,6 +106,38 @@ static void descriptors_are_distinct_aligned_and_of_their_pool(void **state)
     desc_pool_destroy(&pool);
 }
 
+/* From 8 MiB on it grows by huge pages, if the kernel has them; they are given back to it. */
+static void a_large_pool_is_of_whole_huge_pages(void **state)
+{
+    const size_t huge = (size_t)2 << 20, some = 5 * huge / sizeof(struct rdesc_message);
+    struct rdesc *first, *last = NULL;
+    struct desc_pool pool;
+    unsigned before;
+
+    (void)state;
+    desc_pool_init(&pool, UINT32_MAX, sizeof(struct rdesc_message));
+    first = take(&pool);
+    assert_non_null(first);
+    for (size_t i = 1; i < some; i++) {
+        last = take(&pool);
+        assert_non_null(last);
+        last->size = i;
+    }
+    before = granted;
+    assert_int_equal((uintptr_t)pool.chunks % huge, 0); /* the newest */
+    for (size_t i = 0; i < some; i++)
+        assert_non_null(take(&pool));
+    assert_int_equal(granted, before);
+    assert_int_equal(last->size, some - 1);
+    assert_true(desc_pool_holds(&pool, first) && desc_pool_holds(&pool, last));
+    assert_true(desc_pool_bytes(&pool) >= 2 * some * sizeof(struct rdesc_message));
+    desc_put(&pool, first);
+    desc_put(&pool, last);
+    assert_pooled(&pool, pool.made - (uint32_t)(2 * some) + 2);
+    desc_pool_destroy(&pool);
+    assert_int_equal(desc_pool_bytes(&pool), 0);
+}
+
 static void the_limit_is_kept_exactly(void **state)
 {
     static const uint32_t limits[] = {0, 1, 15, 16, 17, 33, 1000, 20000};
@@ -219,6 +251,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_pool_has_asked_for_no_memory),
         cmocka_unit_test(descriptors_are_distinct_aligned_and_of_their_pool),
+        cmocka_unit_test(a_large_pool_is_of_whole_huge_pages),
         cmocka_unit_test(the_limit_is_kept_exactly),
         cmocka_unit_test(what_is_put_back_is_pooled_and_taken_next),
         cmocka_unit_test(after_warm_up_no_memory_is_asked_for),
