@@ -52,12 +52,11 @@ struct plan {
     unsigned step;            /* of the victim */
     uint32_t nth;             /* 0: nothing happens */
     int sig;
-    const char *provider; /* of libfabric; NULL: tcp. RPIPE_OFI_PROVIDER goes first */
-    bool early;           /* it may happen in rinit, which the others need not survive */
-    int timeout_ms;       /* of calls */
-    bool again;           /* a call is made again when its deadline has passed */
-    int stopped_ms;       /* who is stopped, is for so long at least */
-    int64_t kill_ns;      /* the victim is killed so long after it has joined; 0: not */
+    bool early;      /* it may happen in rinit, which the others need not survive */
+    int timeout_ms;  /* of calls */
+    bool again;      /* a call is made again when its deadline has passed */
+    int stopped_ms;  /* who is stopped, is for so long at least */
+    int64_t kill_ns; /* the victim is killed so long after it has joined; 0: not */
     void (*arm)(const struct plan *plan, struct board *board, int rank); /* before rinit; NULL: nothing */
 };
 
