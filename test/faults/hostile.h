@@ -56,6 +56,7 @@ rmalloc_config_t plan_mirror(const struct plan *plan, int i); /* of the hostile 
 
 uint64_t victim_sum(void); /* of what it has read, so that it is read */
 void victim_counts(struct board *board);
+void victim_regions_end(void); /* after rexit */
 void victim_use(const struct plan *plan, uint64_t *random);
 bool victim_may_get(int rc);
 void victim_am_open(void);

@@ -154,8 +154,19 @@ static void use_cells(rch_t ch, uint64_t *random)
         true);
 }
 
-static rch_t parked[64]; /* closed at rexit: the hostile rank does not take what flies from this process's own memory */
+/* Where the hostile rank does not take what flies from this process's own memory, the end is closed by rexit, and the region given back after it. */
 static size_t parks;
+static rregion_t busy[64];
+static size_t busies;
+
+void victim_regions_end(void)
+{
+    while (busies > 0) {
+        int rc = rderegister(busy[--busies]);
+
+        EXPECT(rc == 0, "rderegister, after rexit: %d (%s)", rc, rpipe_error(NULL));
+    }
+}
 
 static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
 {
@@ -170,7 +181,7 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
     judge(ch, "rpipe_wait", rc, true);
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), 1);
-    if (p->cfg.allocator.op != RDMA_ATOMIC && parks < 64 && draw(random) % 2 == 0)
+    if (p->cfg.allocator.op != RDMA_ATOMIC && busies < 64 && draw(random) % 2 == 0)
         judge(ch, "rregister", rregister(ch, own, OWN, &region), true);
     while (calls-- > 0 && job_failures == 0 && refused < 3) {
         if (p->cfg.allocator.op == RDMA_ATOMIC)
@@ -186,10 +197,11 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
     judge(ch, "rpipe_stats", rpipe_stats(ch, &stats), true);
     rc = rclose(ch);
     judge(ch, "rclose", rc, false);
-    if (rc == -ETIMEDOUT && region != NULL)
-        parked[parks++] = ch;
-    else if (region != NULL)
-        (void)rderegister(region); /* or it is busy, for a moment more */
+    if (region == NULL)
+        return;
+    parks += rc == -ETIMEDOUT;
+    if (rderegister(region) != 0) /* perhaps for a moment, perhaps for ever */
+        busy[busies++] = region;
 }
 
 /* ---- pipes made of pipes: all partners are the hostile rank ---- */

@@ -183,6 +183,7 @@ int victim_main(struct board *board, const struct round *round)
         nap_us(10000);
     EXPECT(after <= before + 12, "%d descriptors, and before the round %d", after, before);
     MUST(rexit() == 0, NULL);
+    victim_regions_end();
     if (victim_sum() == 1)
         printf("\n"); /* it is used */
     return job_failures == 0 ? 0 : 3;
