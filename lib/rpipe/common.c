@@ -202,10 +202,13 @@ int channel_once(struct rch *ch, attempt try, void *arguments)
 static void aim(struct rch *ch, struct waiter *w)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    _Atomic uint32_t *word = own_wake_word(ch, notice);
 
-    w->word = own_wake_word(ch, notice);
     if (ch->net != NULL && (notice & (NOTICE_JOINED | NOTICE_MET)) != 0)
-        w->word = NULL; /* nobody wakes through a network: naps, and a look after each */
+        word = NULL; /* nobody wakes through a network: naps, and a look after each */
+    if (word != w->word && w->phase == WAIT_ARMED)
+        w->phase = WAIT_YIELDING; /* joined meanwhile: nobody wakes by the word that was set */
+    w->word = word;
     w->fences = (notice & NOTICE_JOINED) == 0 || ch->fences;
     if (ch->died != 0)
         w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */
@@ -247,8 +250,7 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
             break;
         }
         rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
-        if (w.phase != WAIT_ARMED)
-            aim(ch, &w);
+        aim(ch, &w);
         if (w.sleeps > 0) { /* now, and not at the end: whoever asks why nothing moves wants to see it */
             atomic_fetch_add_explicit(&ch->sleeps, w.sleeps, memory_order_relaxed);
             w.sleeps = 0;
