@@ -10,6 +10,7 @@
 #include "util/cpu.h"
 #include "util/hash.h"
 #include "util/list.h"
+#include "util/map.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -109,7 +110,7 @@ static void *map(size_t *bytes, bool huge)
     if (huge)
         base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
     if (base == MAP_FAILED) {
-        base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        base = map_aligned(whole, PROT_READ | PROT_WRITE, 0);
         if (base != MAP_FAILED && huge)
             (void)madvise(base, whole, MADV_HUGEPAGE);
     }

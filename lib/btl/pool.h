@@ -34,7 +34,10 @@ int pool_create(const struct pool_device *device, void *backend, struct pool **o
 void pool_destroy(struct pool *pool);
 void pool_forked(struct pool *pool); /* the lock is as the parent left it; nothing is withdrawn in a child */
 
-/* As the calls of struct btl_ops. Zero when new; pieces are aligned to cache lines, slabs to pages. */
+/*
+ * As the calls of struct btl_ops. Zero when new; pieces are aligned to cache lines, and where their length is a multiple of a larger power
+ * of two, up to 2 MiB, to that: a heap's is a multiple of its unit.
+ */
 int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
                char *why, size_t why_bytes);
 int pool_adopt(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,

@@ -218,6 +218,29 @@ static void test_kept(void **state)
     assert_int_equal(live, 0);
 }
 
+/* The length of a heap is a multiple of its unit, and so is its address. */
+static void test_units(void **state)
+{
+    struct btl_piece piece[20][3];
+    struct pool *pool = begin();
+    char why[256];
+
+    (void)state;
+    for (size_t unit = 64; unit <= 1 << 20; unit *= 4)
+        for (size_t units = 1; units <= 3; units++) {
+            for (int peer = 0; peer < 20; peer++) { /* 20 of each, in a slab of their own */
+                struct btl_piece *p = &piece[peer][units - 1];
+
+                assert_int_equal(pool_alloc(pool, peer, units * unit, BTL_LOCAL, false, p, why, sizeof(why)), 0);
+                assert_int_equal((uintptr_t)p->base % unit, 0);
+            }
+            for (int peer = 0; peer < 20; peer++)
+                pool_free(pool, &piece[peer][units - 1]);
+        }
+    assert_int_equal(live, 0);
+    pool_destroy(pool);
+}
+
 static void test_huge(void **state)
 {
     struct pool *pool = begin();
@@ -237,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_piece), cmocka_unit_test(test_many), cmocka_unit_test(test_thrift),
         cmocka_unit_test(test_refused),   cmocka_unit_test(test_kept), cmocka_unit_test(test_huge),
+        cmocka_unit_test(test_units),
     };
 
     return cmocka_run_group_tests_name("pool", tests, NULL, NULL);

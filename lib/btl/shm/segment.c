@@ -4,6 +4,7 @@
 
 #include "util/limit.h"
 #include "util/log.h"
+#include "util/map.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -129,8 +130,6 @@ static int enough_memory(size_t bytes, char *why, size_t why_bytes)
     return -ENOMEM;
 }
 
-static size_t round_up(size_t bytes, size_t to) { return (bytes + to - 1) & ~(to - 1); }
-
 /*
  * The kernel gives back what one call has allocated so far when a signal interrupts it: where signals come fast, a large file
  * would never be finished by one call. So each interruption halves what the next call asks for.
@@ -147,7 +146,7 @@ static int allocate(int fd, size_t bytes, size_t page)
         else if (errno != EINTR)
             return -errno;
         else if (step > page)
-            step = round_up(step / 2, page);
+            step = map_round_up(step / 2, page);
     }
     return 0;
 }
@@ -171,29 +170,13 @@ static int make_fd(size_t bytes, size_t page, unsigned flags)
     return fd;
 }
 
-/*
- * Maps at a multiple of the largest power of two that is not above `bytes`, at most a huge page: so a piece whose size is a
- * multiple of its unit of allocation, at a multiple of its size, is aligned to that unit, on both sides.
- */
-static void *map_aligned(size_t bytes, int protection, int fd)
+/* Where both sides map so, a piece is aligned to its unit on both (map.h). */
+static void *map_file(size_t bytes, int protection, int fd)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), alignment = HUGE_PAGE, room, head;
-    char *at;
+    void *at = map_aligned(bytes, PROT_NONE, MAP_NORESERVE);
 
-    while (alignment > bytes)
-        alignment /= 2;
-    if (alignment < page)
-        alignment = page;
-    room = round_up(bytes, page) + alignment - page;
-    at = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (at == MAP_FAILED)
         return MAP_FAILED;
-    head = (alignment - (uintptr_t)at % alignment) % alignment;
-    if (head > 0)
-        munmap(at, head);
-    if (head + round_up(bytes, page) < room)
-        munmap(at + head + round_up(bytes, page), room - head - round_up(bytes, page));
-    at += head;
     if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0) ==
         MAP_FAILED) {
         int saved = errno;
@@ -219,15 +202,15 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
     if (huge && !peer_writes && bytes >= HUGE_PAGE) {
-        file = make_fd(round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
+        file = make_fd(map_round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
-            bytes = round_up(bytes, HUGE_PAGE);
+            bytes = map_round_up(bytes, HUGE_PAGE);
         else
             log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see /proc/sys/vm/nr_hugepages",
                      bytes >> 20, strerror(-file));
     }
     if (file < 0) {
-        bytes = round_up(bytes, page);
+        bytes = map_round_up(bytes, page);
         if (bytes >= LOOK_FROM && (rc = enough_memory(bytes, why, why_bytes)) != 0)
             return rc;
         file = make_fd(bytes, page, 0);
@@ -237,7 +220,7 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
                  file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
-    base = map_aligned(bytes, PROT_READ | PROT_WRITE, file);
+    base = map_file(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(-rc),
@@ -289,7 +272,7 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
         snprintf(why, why_bytes, "the shared memory that the peer passed has no memory behind it (fallocate)");
         return -EPROTO;
     }
-    base = map_aligned(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
+    base = map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
         rc = errno == EPERM || errno == EACCES ? -EPROTO : -errno; /* he has sealed it against what he offers */
         snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(errno),
