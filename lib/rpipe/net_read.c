@@ -202,6 +202,8 @@ static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
     n->fetch_count--;
     if (n->want.region == NULL)
         (void)fetch_ahead(ch, call); /* there is room again */
+    else
+        tell_fetched(ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
     return 0;
 }
 
