@@ -168,6 +168,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
                                              "worst", "random", NULL}; /* as rmalloc_algorithm_t */
     struct perf_options *o = state->input;
     char *end;
+    FILE *f;
     int i;
 
     switch (key) {
@@ -246,6 +247,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PLOT:
         o->plot = arg;
+        if ((f = fopen(arg, "ab")) == NULL) /* gnuplot would draw to the terminal instead, when all has been measured */
+            argp_failure(state, 1, errno, "--plot: %s cannot be written", arg);
+        else
+            fclose(f);
         return 0;
     case KEY_CPUS:
         parse_cpus(o, arg, state);
