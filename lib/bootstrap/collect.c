@@ -218,15 +218,27 @@ static int transfer(struct transfer *send, struct transfer *receive, const bool 
     return result;
 }
 
-static int enter(int peer, char *why, size_t why_bytes)
+/* With the lock, if 0. */
+static int enter_any(char *why, size_t why_bytes)
 {
     if (!control_running())
         return complain(-ENOTCONN, why, why_bytes, "the control network is not running: rinit() comes first");
     if (control_on_service_thread())
         return complain(-EDEADLK, why, why_bytes, "the service thread may not wait");
-    if (peer < 0 || peer >= collect.size)
-        return complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d", peer, collect.size);
     pthread_mutex_lock(&collect.lock);
+    return 0;
+}
+
+static int enter(int peer, char *why, size_t why_bytes)
+{
+    int result = enter_any(why, why_bytes);
+
+    if (result != 0)
+        return result;
+    if (peer < 0 || peer >= collect.size) {
+        pthread_mutex_unlock(&collect.lock);
+        return complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d", peer, collect.size);
+    }
     if (pair_of(peer) != NULL)
         return 0;
     pthread_mutex_unlock(&collect.lock);
@@ -351,10 +363,10 @@ static int round_run(const struct collective *c, uint32_t round, const void *fro
     return result;
 }
 
-/* With the lock, if 0. */
+/* With the lock, if 0. From then on it counts, whatever becomes of it: or ranks would not agree any more on which one they are in. */
 static int collective_begin(struct collective *c)
 {
-    int result = enter(collect.rank, c->why, c->why_bytes);
+    int result = enter_any(c->why, c->why_bytes);
 
     if (result != 0)
         return result;
@@ -403,23 +415,22 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
     struct collective c = {
         .kind = PIECE_ALLGATHER, .step = -1, .deadline = deadline, .why = why, .why_bytes = why_bytes};
     size_t whole, size, count;
-    uint8_t *blocks;
+    uint8_t *blocks = NULL;
     uint32_t round;
-    int result = enter(collect.rank, why, why_bytes), i;
+    int result = collective_begin(&c), i;
 
     if (result != 0)
         return result;
-    pthread_mutex_unlock(&collect.lock);
     size = (size_t)collect.size;
-    if (__builtin_mul_overflow(bytes, size, &whole) || (blocks = malloc(whole + 1)) == NULL)
-        return complain(-ENOMEM, why, why_bytes, "no memory for %zu bytes from each of %zu ranks", bytes, size);
+    if (!__builtin_mul_overflow(bytes, size, &whole))
+        blocks = malloc(whole + 1);
+    if (blocks == NULL) {
+        give_up(&c, 0, -ENOMEM, collect.rank); /* so that the others do not wait for their deadlines */
+        return collective_end(
+            complain(-ENOMEM, why, why_bytes, "no memory for %zu bytes from each of %zu ranks", bytes, size));
+    }
     if (bytes > 0)
         memcpy(blocks, mine, bytes);
-    result = collective_begin(&c);
-    if (result != 0) {
-        free(blocks);
-        return result;
-    }
     for (round = 0; result == 0 && ((size_t)1 << round) < size; round++) {
         size_t here = (size_t)1 << round;
 
@@ -521,26 +532,28 @@ void collect_stop(void)
     collect.pairs = NULL;
 }
 
-void collect_message(int from, uint32_t type, const void *body, size_t bytes)
+int collect_message(int from, uint32_t type, const void *body, size_t bytes)
 {
-    const char *wrong = "there is no memory for what it sends";
+    const char *wrong = NULL;
     struct pair *pair;
+    int result = 0;
 
     pthread_mutex_lock(&collect.lock);
     RPIPE_STEP("network_send: piece heard");
     pair = pair_of(from);
-    if (pair != NULL && type == WIRE_PIECE) {
-        wrong = lane_arrive(pair, body, bytes);
-    } else if (pair != NULL && type == WIRE_ACK) {
+    if (pair == NULL)
+        result = -ENOMEM;
+    else if (type == WIRE_PIECE)
+        result = lane_arrive(pair, body, bytes, &wrong);
+    else if (type == WIRE_ACK)
         wrong = lane_acked(pair, body, bytes);
-    } else if (pair != NULL) {
+    else
         pair->leaves = collect.leaving = true;
-        wrong = NULL;
-    }
     pthread_cond_broadcast(&collect.changed);
     pthread_mutex_unlock(&collect.lock);
     if (wrong != NULL)
         control_cut_off(from, wrong);
+    return result;
 }
 
 void collect_peer_gone(int rank)

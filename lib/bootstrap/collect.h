@@ -26,7 +26,7 @@ void collect_abandon(bool abandon);
 /* Called by control.c: start, stop, and on the service thread a message or the end of a peer. */
 int collect_start(int rank, int size);
 void collect_stop(void);
-void collect_message(int from, uint32_t type, const void *body, size_t bytes);
+int collect_message(int from, uint32_t type, const void *body, size_t bytes); /* -ENOMEM: it has to come again */
 void collect_peer_gone(int rank);
 
 #endif

@@ -214,10 +214,10 @@ int connection_send(struct connection *c, uint64_t *gone)
     return 0;
 }
 
-/* Room for the frame that begins at c->begin, or for a good read. */
+/* Room for the frame that begins at c->begin, and for a good read, if that can be had. */
 static int buffer_reserve(struct connection *c)
 {
-    size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST;
+    size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST, need = BUFFER_FIRST;
     struct wire_frame frame;
     uint8_t *larger;
 
@@ -230,8 +230,9 @@ static int buffer_reserve(struct connection *c)
     }
     if (c->end - c->begin >= sizeof(frame)) { /* checked by connection_frame() before anything more is read */
         memcpy(&frame, c->buffer + c->begin, sizeof(frame));
-        if (want < sizeof(frame) + wire_padded(frame.bytes))
-            want = sizeof(frame) + wire_padded(frame.bytes);
+        need = sizeof(frame) + wire_padded(frame.bytes);
+        if (want < need)
+            want = need;
     }
     if (c->capacity - c->begin >= want && c->capacity > c->end)
         return 0;
@@ -242,7 +243,7 @@ static int buffer_reserve(struct connection *c)
         return 0;
     larger = realloc(c->buffer, want);
     if (larger == NULL)
-        return -ENOMEM;
+        return c->capacity >= need && c->capacity > c->end ? 0 : -ENOMEM;
     c->buffer = larger;
     c->capacity = want;
     return 0;

@@ -52,6 +52,8 @@ struct connection {
     bool heard;       /* something has come after the greeting */
     bool wants_write; /* epoll has been told */
     bool truncated;   /* descriptors have come that this process had no number for */
+    bool starved;     /* there was no memory for what has come: it is read on in a while, see service.c */
+    bool unwatched;   /* starved, too: epoll has no room for it yet */
     int peer;         /* -1: not known yet */
     int64_t deadline; /* of the greeting; of an open outgoing one over TCP: the next look at its pulse */
     /* what has come */

@@ -315,15 +315,12 @@ void control_forked(void)
 
 /* ---- posting ---- */
 
-static int post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static int queue(int to, struct message *m)
 {
-    struct message *m = message_new(type, body, bytes, fds, nfds);
     struct peer *p = &control.peers[to];
     bool asleep = false;
     int result = 0;
 
-    if (m == NULL)
-        return -errno;
     pthread_mutex_lock(&control.lock);
     if (!running() || control.stopping)
         result = -ENOTCONN;
@@ -347,6 +344,13 @@ static int post(int to, uint32_t type, const void *body, size_t bytes, const int
     return result;
 }
 
+static int post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    struct message *m = message_new(type, body, bytes, fds, nfds);
+
+    return m != NULL ? queue(to, m) : -errno;
+}
+
 int control_post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
     if (!running())
@@ -357,6 +361,31 @@ int control_post(int to, uint32_t type, const void *body, size_t bytes, const in
     if (nfds > 0 && control_path(to) == CONTROL_TCP)
         return -ENOTSUP;
     return post(to, type, body, bytes, fds, nfds);
+}
+
+struct control_made *control_make(uint32_t type, size_t bytes)
+{
+    static const uint8_t nothing[CONTROL_MADE_MAX];
+
+    return bytes <= sizeof(nothing) ? (struct control_made *)message_new(type, nothing, bytes, NULL, 0) : NULL;
+}
+
+void control_unmake(struct control_made *made)
+{
+    if (made != NULL)
+        message_free((struct message *)made);
+}
+
+int control_post_made(int to, struct control_made *made, const void *body)
+{
+    struct message *m = (struct message *)made;
+
+    if (!running() || !is_rank(to)) {
+        message_free(m);
+        return -ENOTCONN;
+    }
+    memcpy(m->body, body, m->frame.bytes);
+    return queue(to, m);
 }
 
 /* Waits until p has sent what it had when the call began. Called with the lock. */

@@ -24,7 +24,8 @@
 
 #define CONTROL_BODY_MAX 65536 /* bytes of one message */
 #define CONTROL_FDS_MAX 8      /* descriptors that travel with one message */
-#define CONTROL_TYPE_USER 64   /* types below are the control network's own */
+#define CONTROL_MADE_MAX 64
+#define CONTROL_TYPE_USER 64 /* types below are the control network's own */
 
 #define LIFE_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
 #define LIFE_LEFT 0u                /* exited in order */
@@ -53,6 +54,12 @@ void control_forked(void);
 /* Queues a copy of the message; descriptors are duplicated. 0; -EINVAL; -ENOMEM; -EMFILE; -ENOTCONN (stopped);
  * -ECONNRESET (the peer has died); -EPIPE (it has left); -ENOTSUP (descriptors over TCP). */
 int control_post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+/* What has to be said some day, made while there is memory; NULL: there is none. At most CONTROL_MADE_MAX bytes of body. */
+struct control_made;
+struct control_made *control_make(uint32_t type, size_t bytes);
+void control_unmake(struct control_made *m);
+/* Posts it with this body, and forgets it in any case. As control_post, but never for want of memory. */
+int control_post_made(int to, struct control_made *m, const void *body);
 /* Until everything posted to `to` (-1: to anybody) so far is with the kernel, or the peer is gone. 0 or -ETIMEDOUT;
  * -EDEADLK on the service thread; -ENOTCONN. */
 int control_flush(int to, int64_t deadline);

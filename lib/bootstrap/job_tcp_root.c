@@ -96,7 +96,7 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
     freeaddrinfo(list);
     if (fd < 0)
         snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port,
-                 strerror(-fd), fd == -EADDRINUSE ? "; another job has this port: choose another" : "");
+                 strerror(-fd), fd == -EADDRINUSE ? "; another job has this port: choose another" : limit_of(-fd));
     else
         owned_add(fd);
     return fd;

@@ -75,17 +75,25 @@ int lane_cancel(struct pair *pair, struct transfer *t)
     return post_piece(pair, t, 0, PIECE_CANCEL);
 }
 
+/* How much its sender may send again. What cannot be told for want of memory is told the next time that somebody looks. */
+static void acknowledge(struct lane_in *in, struct transfer *t)
+{
+    struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
+    int result = in->told != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
+
+    if (result != -ENOMEM) /* if the peer is gone, nobody needs it */
+        in->told = in->taken;
+}
+
 /* The user has taken a piece: its sender may send as much again. */
 static void take(struct pair *pair, struct transfer *t, struct arrived *a)
 {
     struct lane_in *in = &pair->in[t->lane];
-    struct ack ack = {.lane = (uint64_t)t->lane};
 
     in->taken += charge(a->bytes);
-    ack.taken = in->taken;
     list_remove(&a->link);
     free(a);
-    control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0); /* if the peer is gone, nobody needs it */
+    acknowledge(in, t);
 }
 
 static void unstash(struct lane_in *in)
@@ -129,6 +137,7 @@ int lane_pull(struct pair *pair, struct transfer *t)
     struct link *at, *after;
     int result = in->stash != NULL && !t->begun ? resume(in, t) : 0;
 
+    acknowledge(in, t);
     list_for_each (at, after, &in->pieces) {
         struct arrived *a = container_of(at, struct arrived, link);
         bool cancel = (a->head.flags & PIECE_CANCEL) != 0, last = a->head.offset + a->bytes == a->head.total;
@@ -186,31 +195,44 @@ void lane_giveback(struct pair *pair, struct transfer *t)
                   (unsigned long long)t->bytes, t->peer);
 }
 
-const char *lane_arrive(struct pair *pair, const void *body, size_t bytes)
+static const char *what_is_wrong(const struct pair *pair, const struct piece *head, size_t payload)
+{
+    const struct lane_in *in;
+
+    if (head->lane >= LANES || head->kind >= PIECE_KINDS ||
+        (head->lane == LANE_USER) != (head->kind == PIECE_MESSAGE) || (head->flags & ~PIECE_CANCEL) != 0 ||
+        head->code > 0 || (head->lane == LANE_USER && head->code != 0))
+        return "it sent a piece of a message of a kind that does not exist";
+    in = &pair->in[head->lane];
+    if (head->offset != in->next_offset || head->offset > head->total || payload > head->total - head->offset ||
+        (head->offset > 0 && head->total != in->total) || (payload == 0 && head->total > 0 && head->flags == 0))
+        return "it sent a piece of a message that does not fit those before";
+    if (head->flags != 0 && (payload > 0 || head->offset == 0))
+        return "it cancelled a message that it had not begun";
+    if (in->charged - in->taken + charge(payload) > WINDOW_BYTES)
+        return "it sent more than the window of its lane allows";
+    return NULL;
+}
+
+int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **wrong)
 {
     struct lane_in *in;
     struct arrived *a;
     struct piece head;
     size_t payload;
 
+    *wrong = "it sent a piece of a message that is shorter than its header";
     if (bytes < sizeof(head))
-        return "it sent a piece of a message that is shorter than its header";
+        return -EPROTO;
     memcpy(&head, body, sizeof(head));
     payload = bytes - sizeof(head);
-    if (head.lane >= LANES || head.kind >= PIECE_KINDS || (head.lane == LANE_USER) != (head.kind == PIECE_MESSAGE) ||
-        (head.flags & ~PIECE_CANCEL) != 0 || head.code > 0 || (head.lane == LANE_USER && head.code != 0))
-        return "it sent a piece of a message of a kind that does not exist";
+    *wrong = what_is_wrong(pair, &head, payload);
+    if (*wrong != NULL)
+        return -EPROTO;
     in = &pair->in[head.lane];
-    if (head.offset != in->next_offset || head.offset > head.total || payload > head.total - head.offset ||
-        (head.offset > 0 && head.total != in->total) || (payload == 0 && head.total > 0 && head.flags == 0))
-        return "it sent a piece of a message that does not fit those before";
-    if (head.flags != 0 && (payload > 0 || head.offset == 0))
-        return "it cancelled a message that it had not begun";
-    if (in->charged - in->taken + charge(payload) > WINDOW_BYTES)
-        return "it sent more than the window of its lane allows";
     a = malloc(sizeof(*a) + payload);
     if (a == NULL)
-        return "there is no memory for what it sends";
+        return -ENOMEM;
     a->head = head;
     a->bytes = (uint32_t)payload;
     memcpy(a->payload, (const uint8_t *)body + sizeof(head), payload);
@@ -218,7 +240,7 @@ const char *lane_arrive(struct pair *pair, const void *body, size_t bytes)
     in->charged += charge(payload);
     in->total = head.total;
     in->next_offset = head.flags != 0 || head.offset + payload == head.total ? 0 : head.offset + payload;
-    return NULL;
+    return 0;
 }
 
 const char *lane_acked(struct pair *pair, const void *body, size_t bytes)

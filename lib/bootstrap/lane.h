@@ -58,6 +58,7 @@ struct lane_out {
 struct lane_in {
     struct link pieces;
     uint64_t charged, taken;     /* sums: of what arrived; of what the user took */
+    uint64_t told;               /* of that: what the sender has been told */
     uint64_t next_offset, total; /* of the message that arrives: its next piece must have this offset; 0: a new one */
     uint8_t *stash;              /* the beginning of a message whose receiver gave up */
     uint64_t stashed, stash_total;
@@ -93,8 +94,8 @@ int lane_cancel(struct pair *pair, struct transfer *t); /* the sender gives up *
 int lane_pull(struct pair *pair, struct transfer *t);
 /* The receiver gives up. What it has taken of a user's message is kept for the next receive. */
 void lane_giveback(struct pair *pair, struct transfer *t);
-/* On the service thread. 0, or a sentence on what is wrong with it. */
-const char *lane_arrive(struct pair *pair, const void *body, size_t bytes);
+/* On the service thread. 0; -ENOMEM: it has to come again; -EPROTO and a sentence on what is wrong with it. */
+int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **wrong);
 const char *lane_acked(struct pair *pair, const void *body, size_t bytes);
 void lane_init(struct pair *pair);
 void lane_free(struct pair *pair);

@@ -123,8 +123,10 @@ int life_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
     }
     page = mmap(NULL, LIFE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
-        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(errno), limit_of(errno));
-        return -errno;
+        int error = errno;
+
+        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(error), limit_of(error));
+        return -error;
     }
     *word = page;
     return 0;

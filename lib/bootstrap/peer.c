@@ -514,50 +514,45 @@ static bool is_who_it_says(const struct connection *c, const struct card *card)
            (endpoint_same_user(c->fd, &pid) && (uint32_t)pid == card->pid);
 }
 
-static void refuse(struct connection *c, const char *why)
+static int refuse(struct connection *c, const char *why)
 {
     service_warn("a connection was refused: %s", why);
     service_drop(c);
+    return 0;
 }
 
-void peer_hello(struct connection *c, const struct wire_frame *frame, const void *body)
+int peer_hello(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     const struct wire_hello *hello = body;
     const struct card *card;
     char why[WHY];
     struct peer *p;
+    int rc;
 
     if (frame->type != WIRE_HELLO || check_greeting(c, frame, hello, why, sizeof(why)) != 0) {
         if (frame->type != WIRE_HELLO)
             snprintf(why, sizeof(why), "it does not begin with a greeting");
-        refuse(c, why);
-        return;
+        return refuse(c, why);
     }
     p = &control.peers[hello->from];
+    errno = 0;
     card = peer_card((int)hello->from, deadline_in_ms(500), why, sizeof(why));
-    if (card == NULL) {
-        refuse(c, why);
-        return;
-    }
+    if (card == NULL)
+        return errno == ENOMEM ? -ENOMEM : refuse(c, why);
     if (!is_who_it_says(c, card)) {
         snprintf(why, sizeof(why), "it calls itself rank %u, which is another process", hello->from);
-        refuse(c, why);
-        return;
+        return refuse(c, why);
     }
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 || (p->in != NULL && p->in->heard)) {
         snprintf(why, sizeof(why), "rank %u %s", hello->from,
                  p->in != NULL ? "is connected already" : "had been lost, or had left, before");
-        refuse(c, why);
-        return;
+        return refuse(c, why);
     }
-    if (learn(p, c, hello, why, sizeof(why)) != 0) {
-        refuse(c, why);
-        return;
-    }
-    if (!say_hello(c, WIRE_WELCOME, hello->from, card->cookie)) { /* it calls again */
-        refuse(c, "there is no memory to answer it");
-        return;
-    }
+    rc = learn(p, c, hello, why, sizeof(why));
+    if (rc != 0)
+        return rc == -ENOMEM ? rc : refuse(c, why);
+    if (!say_hello(c, WIRE_WELCOME, hello->from, card->cookie))
+        return -ENOMEM;
     if (p->in != NULL) /* it gave up on an earlier call, of which it only now hears nothing any more */
         service_drop(p->in);
     p->in = c;
@@ -572,31 +567,37 @@ void peer_hello(struct connection *c, const struct wire_frame *frame, const void
     }
     peer_write(c);
     RPIPE_STEP("connect: welcome sent");
+    return 0;
 }
 
-void peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body)
+int peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     const struct wire_hello *hello = body;
     struct peer *p = &control.peers[c->peer];
     char why[WHY];
+    int rc;
 
     if (frame->type != WIRE_WELCOME || check_greeting(c, frame, hello, why, sizeof(why)) != 0 ||
         hello->from != (uint32_t)c->peer) {
         service_warn("who answers in the place of rank %d is not that rank", c->peer);
         p->refusals = REFUSALS_MAX;
         peer_lost(c, "somebody else answers in its place");
-        return;
+        return 0;
     }
-    if (learn(p, c, hello, why, sizeof(why)) != 0) {
+    rc = learn(p, c, hello, why, sizeof(why));
+    if (rc == -ENOMEM)
+        return rc;
+    if (rc != 0) {
         service_warn("rank %d: %s", c->peer, why);
         peer_lost(c, why);
-        return;
+        return 0;
     }
     RPIPE_STEP("connect: welcome heard");
     opened(c);
     if (!c->is_unix)
         peer_pulse(c);
     peer_write(c);
+    return 0;
 }
 
 /* ---- connections that end ---- */

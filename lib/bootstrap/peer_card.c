@@ -37,6 +37,7 @@ int peer_path(const struct card *card, char *why, size_t why_bytes)
     return CONTROL_TCP;
 }
 
+/* NULL: errno is ENOMEM where only memory is missing */
 const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_bytes)
 {
     struct peer *p = &control.peers[rank];
@@ -51,9 +52,12 @@ const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_b
         return NULL;
     card = malloc(sizeof(*card));
     if (card == NULL || card_check(card, blob, bytes, rank, why, why_bytes) != 0) {
-        if (card == NULL)
+        bool want = card == NULL;
+
+        if (want)
             snprintf(why, why_bytes, "no memory for the card of rank %d", rank);
         free(card);
+        errno = want ? ENOMEM : EPROTO;
         return NULL;
     }
     if (!atomic_compare_exchange_strong_explicit(&p->card, &none, card, memory_order_acq_rel, memory_order_acquire)) {

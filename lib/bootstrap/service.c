@@ -35,7 +35,9 @@
 #define HELLO_MS 5000      /* who calls has to say who it is */
 #define STRANGERS_MAX 1024 /* callers that have not; more: the oldest goes */
 #define WARNINGS_MAX 20
-#define LINGER_MS 500 /* for the acknowledgement of what TCP has taken */
+#define SELF_TRIES 500 /* of one ms, the same for what this rank sends to itself */
+#define STARVED_MS 20  /* until what there was no memory for is looked at again */
+#define LINGER_MS 500  /* for the acknowledgement of what TCP has taken */
 #define WHY 320
 
 void service_warn(const char *format, ...)
@@ -88,55 +90,54 @@ static void give_descriptors(struct connection *c, const struct wire_frame *fram
     }
 }
 
-static void deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+/* 0; -ENOMEM: there is no memory to keep it, and it has to come again: only where no descriptors came with it. */
+static int deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
     int i;
 
     if (type >= CONTROL_TYPE_USER && control.hooks.message != NULL) {
         control.hooks.message(from, type, body, bytes, fds, nfds);
-        return;
+        return 0;
     }
     for (i = 0; i < nfds; i++)
         close(fds[i]);
-    if (type >= WIRE_PIECE && type <= WIRE_LEAVE)
-        collect_message(from, type, body, bytes);
+    return type >= WIRE_PIECE && type <= WIRE_LEAVE ? collect_message(from, type, body, bytes) : 0;
 }
 
-static void frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
+static int frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     int fds[CONTROL_FDS_MAX];
     bool known =
         frame->type == WIRE_GOODBYE || (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_PIECE));
+    int rc;
 
     c->heard = true;
     if (!known || (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
         control_cut_off(c->peer, "it sent a message of a kind that does not exist");
-        return;
+        return 0;
     }
     if (frame->type == WIRE_GOODBYE) {
         peer_goodbye(c);
-        return;
+        return 0;
     }
     give_descriptors(c, frame, fds);
     RPIPE_STEP("message: read");
-    deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
+    rc = deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
     RPIPE_STEP("message: delivered");
+    return rc;
 }
 
-static void frame_dispatch(struct connection *c, const struct wire_frame *frame, const void *body)
+static int frame_dispatch(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     switch (c->state) {
     case CONNECTION_ACCEPTED:
-        peer_hello(c, frame, body);
-        break;
+        return peer_hello(c, frame, body);
     case CONNECTION_GREETING:
-        peer_welcome(c, frame, body);
-        break;
+        return peer_welcome(c, frame, body);
     case CONNECTION_OPEN:
-        frame_of_peer(c, frame, body);
-        break;
+        return frame_of_peer(c, frame, body);
     default:
-        break;
+        return 0;
     }
 }
 
@@ -151,20 +152,63 @@ static void breach(struct connection *c, const char *why)
     peer_lost(c, why);
 }
 
-void service_read(struct connection *c, size_t budget)
+/* There is no memory for what has come. It waits, in our buffer and the kernel's, and so does who sends more. */
+static void starve(struct connection *c)
+{
+    if (!c->starved)
+        service_warn("there is no memory for what %s sends: it has to wait",
+                     c->state == CONNECTION_OPEN ? "a peer" : "a caller");
+    c->starved = true;
+    service_watch(c->fd, c, false, c->wants_write, true);
+    service_timer(deadline_in_ms(STARVED_MS));
+}
+
+/* Every whole frame in the buffer. False: nothing more is to be read from this connection now. */
+static bool take_frames(struct connection *c)
 {
     const struct wire_frame *frame;
     const void *body;
     char why[WHY];
-    size_t got = 0;
-    ssize_t n;
     int whole;
 
+    while ((whole = connection_frame(c, &frame, &body, why, sizeof(why))) == 1) {
+        if (frame_dispatch(c, frame, body) == -ENOMEM) {
+            starve(c);
+            return false;
+        }
+        if (c->state == CONNECTION_CLOSED)
+            return false;
+        connection_consume(c, frame);
+    }
+    if (whole < 0)
+        breach(c, why);
+    return whole == 0;
+}
+
+void service_read(struct connection *c, size_t budget)
+{
+    char why[WHY];
+    size_t got = 0;
+    ssize_t n;
+
+    if (c->starved && !take_frames(c))
+        return;
+    if (c->starved) {
+        if (service_watch(c->fd, c, true, c->wants_write, !c->unwatched) != 0) {
+            service_timer(deadline_in_ms(STARVED_MS));
+            return;
+        }
+        c->starved = c->unwatched = false;
+    }
     while (c->state != CONNECTION_CLOSED && c->state != CONNECTION_DIALING && got < budget) {
         n = connection_receive(c, why, sizeof(why));
         if (n == -EAGAIN)
             return;
-        if (n == -EPROTO || n == -ENOMEM) {
+        if (n == -ENOMEM) {
+            starve(c);
+            return;
+        }
+        if (n == -EPROTO) {
             breach(c, why);
             return;
         }
@@ -173,16 +217,8 @@ void service_read(struct connection *c, size_t budget)
             return;
         }
         got += (size_t)n;
-        while ((whole = connection_frame(c, &frame, &body, why, sizeof(why))) == 1) {
-            frame_dispatch(c, frame, body);
-            if (c->state == CONNECTION_CLOSED)
-                return;
-            connection_consume(c, frame);
-        }
-        if (whole < 0) {
-            breach(c, why);
+        if (!take_frames(c))
             return;
-        }
     }
 }
 
@@ -212,39 +248,52 @@ static void stranger_drop(void)
     }
 }
 
+/* A caller, and memory for him first: once accepted he could only be sent away. NULL and errno. */
+static struct connection *accept_one(int listener, bool is_unix)
+{
+    struct connection *c = connection_new(-1, is_unix, false);
+    int saved;
+
+    if (c == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    c->fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (c->fd >= 0)
+        return c;
+    saved = errno;
+    connection_free(c);
+    errno = saved;
+    return NULL;
+}
+
 static void accept_callers(int listener, bool is_unix)
 {
     struct connection *c;
     pid_t pid;
-    int fd, i;
+    int i;
 
     for (i = 0; i < EVENTS; i++) {
-        fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        c = accept_one(listener, is_unix);
+        if (c == NULL && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             service_warn("a caller has to wait: %s", strerror(errno));
             listeners_watch(false); /* a listener stays readable: without this the thread would spin */
             service_timer(deadline_in_ms(100));
-            return;
         }
-        if (fd < 0)
+        if (c == NULL)
             return;
-        if (is_unix && !endpoint_same_user(fd, &pid)) { /* the name is no secret: /proc/net/unix shows it to all */
+        if (is_unix && !endpoint_same_user(c->fd, &pid)) { /* the name is no secret: /proc/net/unix shows it to all */
             service_warn("a caller was sent away: it is of another user (SO_PEERCRED)");
-            close(fd);
+            close(c->fd);
+            connection_free(c);
             continue;
         }
-        owned_add(fd);
+        owned_add(c->fd);
         if (!is_unix)
-            endpoint_tune_tcp(fd, setting_number(SET_KEEPALIVE_MS));
+            endpoint_tune_tcp(c->fd, setting_number(SET_KEEPALIVE_MS));
         if (control.greetings >= STRANGERS_MAX + 2 * control.size)
             stranger_drop();
-        c = connection_new(fd, is_unix, false);
-        if (c == NULL || service_watch(fd, c, true, false, false) != 0) {
-            owned_close(fd);
-            if (c != NULL)
-                connection_free(c);
-            return;
-        }
+        c->starved = c->unwatched = service_watch(c->fd, c, true, false, false) != 0;
         c->watch = WATCH_CONNECTION;
         c->state = CONNECTION_ACCEPTED;
         c->deadline = deadline_in_ms(HELLO_MS);
@@ -295,11 +344,33 @@ static void event_dispatch(void *watch, uint32_t events)
     }
 }
 
+/* Those that wait for memory. */
+static void feed(struct link *connections)
+{
+    struct link hungry, *at, *after;
+
+    list_init(&hungry);
+    list_for_each (at, after, connections) {
+        if (container_of(at, struct connection, link)->starved) {
+            list_remove(at);
+            list_append(&hungry, at);
+        }
+    }
+    while (!list_empty(&hungry)) { /* reading may end any of them, which takes it out of here */
+        struct connection *c = container_of(hungry.next, struct connection, link);
+
+        list_remove(&c->link);
+        list_append(connections, &c->link);
+        service_read(c, TURN_BYTES);
+    }
+}
+
 /* ---- what has been posted ---- */
 
 static void deliver_to_self(struct peer *p)
 {
     struct link mine, *at, *after;
+    const struct timespec nap = {0, NS_PER_MS};
     uint64_t count = 0;
 
     list_init(&mine);
@@ -317,7 +388,13 @@ static void deliver_to_self(struct peer *p)
             fds[i] = m->fds[i];
             owned_forget(fds[i]);
         }
-        deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds, m->nfds);
+        for (i = 0; deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds, m->nfds) == -ENOMEM; i++) {
+            if (i == SELF_TRIES) {
+                log_error("a message of this rank to itself is lost: no memory to keep it");
+                break;
+            }
+            nanosleep(&nap, NULL); /* it cannot wait in a socket */
+        }
         m->nfds = 0;
         message_free(m);
         count++;
@@ -366,6 +443,8 @@ static void timers_run(void)
     control.timer = NO_TIME;
     if (!control.listening)
         listeners_watch(true);
+    feed(&control.greeting);
+    feed(&control.open);
     list_init(&due);
     list_for_each (at, after, &control.greeting) {
         struct connection *c = container_of(at, struct connection, link);

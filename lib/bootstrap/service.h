@@ -104,8 +104,9 @@ int peer_path(const struct card *card, char *why, size_t why_bytes); /* enum con
 void peer_serve(struct peer *p);                                     /* S: sends, or dials */
 void peer_connected(struct connection *c);                           /* S: connect(2) is done, well or badly */
 void peer_write(struct connection *c);                               /* S: the socket takes more */
-void peer_hello(struct connection *c, const struct wire_frame *frame, const void *body);
-void peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body);
+/* 0; -ENOMEM: there is no memory, or no descriptor, for it now: the same frame comes again */
+int peer_hello(struct connection *c, const struct wire_frame *frame, const void *body);
+int peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body);
 void peer_lost(struct connection *c, const char *why); /* S: this connection has ended, or has to */
 void peer_goodbye(struct connection *c);               /* S: it came on this connection */
 void peer_end(struct peer *p, enum control_end end, const char *why);

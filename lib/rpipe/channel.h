@@ -140,6 +140,8 @@ struct rch {
     struct net *net;       /* net.h; NULL: the other side's memory is mapped */
 
     struct store_end end;
+    struct control_made
+        *bye;             /* which must not be kept back by want of memory: it tells that ours is not used any more */
     uint64_t bye_final;   /* the peer's bye: how many messages it has written, or read */
     int failure;          /* NOTICE_FAILED: the code */
     char *reason;         /* NOTICE_FAILED: the sentence; written before the notice, by the service thread too */
@@ -196,7 +198,8 @@ int fail(struct rch *ch, int code, const char *format, ...) __attribute__((forma
 const char *channel_name(const struct rch *ch);
 
 /* ---- join.c: halves, byes ---- */
-int join_open(struct rch *ch); /* registers, joins if the other half is there, posts the own half */
+int join_open(struct rch *ch);      /* registers, joins if the other half is there, posts the own half */
+bool join_make_bye(struct rch *ch); /* false: no memory */
 void join_set_closed_locked(struct rch *ch);
 void join_say_bye_locked(struct rch *ch, uint64_t final);
 void join_close(struct rch *ch, uint64_t final); /* after CLOSED: posts bye, releases what can be released */

@@ -11,6 +11,7 @@
 #include "rpipe/grow.h"
 #include "rpipe/net.h"
 
+#include "bootstrap/control.h"
 #include "util/text.h"
 
 #include <errno.h>
@@ -342,6 +343,8 @@ void half_release(struct rch *ch)
     }
     if (ch->cfg.thread_sync)
         pthread_mutex_destroy(&ch->mutex);
+    control_unmake(ch->bye);
+    ch->bye = NULL;
     free(ch->reason);
     free(ch->why);
     ch->reason = ch->why = NULL;

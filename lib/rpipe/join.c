@@ -264,12 +264,22 @@ void join_release_if_done(struct rch *ch)
     store_unlock();
 }
 
+bool join_make_bye(struct rch *ch)
+{
+    ch->bye = control_make(MESSAGE_BYE, offsetof(struct note, reason));
+    return ch->bye != NULL;
+}
+
 /* It is queued before the end can be taken for another incarnation. */
 void join_say_bye_locked(struct rch *ch, uint64_t final)
 {
     struct note n = note_of(ch, final);
+    struct control_made *bye = ch->bye;
 
-    if (!ch->late && post_note(MESSAGE_BYE, ch->peer, &n, NULL) != 0)
+    if (ch->late)
+        return;
+    ch->bye = NULL;
+    if (control_post_made(ch->peer, bye, &n) != 0)
         atomic_fetch_or_explicit(&ch->notice, NOTICE_LEFT, memory_order_relaxed); /* nobody is there to answer */
 }
 

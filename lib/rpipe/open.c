@@ -60,6 +60,10 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
         snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)", cfg->sync_queue);
         return -ENOMEM;
     }
+    if (!join_make_bye(ch)) {
+        snprintf(why, why_bytes, "no memory for another channel");
+        return -ENOMEM;
+    }
     if (grow_open(ch) != 0) {
         snprintf(why, why_bytes, "no memory for the books of a heap that grows");
         return -ENOMEM;

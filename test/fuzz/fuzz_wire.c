@@ -108,6 +108,7 @@ static void pull(struct pair *pair, struct input *in)
 static void lanes(struct input *in)
 {
     struct pair *pair = malloc(sizeof(*pair));
+    const char *wrong;
     bool broken = false;
 
     EXPECT(pair != NULL);
@@ -130,12 +131,13 @@ static void lanes(struct input *in)
             bytes = left(in) < sizeof(body) ? left(in) : sizeof(body);
             memcpy(body, in->at, bytes);
             in->at += bytes;
-            broken = ((how & 4) != 0 ? lane_acked : lane_arrive)(pair, body, bytes) != NULL;
+            broken =
+                (how & 4) != 0 ? lane_acked(pair, body, bytes) != NULL : lane_arrive(pair, body, bytes, &wrong) != 0;
             continue;
         }
         memcpy(body, &piece, sizeof(piece));
         memset(body + sizeof(piece), 7, payload);
-        broken = lane_arrive(pair, body, bytes) != NULL;
+        broken = lane_arrive(pair, body, bytes, &wrong) != 0;
     }
     lane_free(pair);
 }

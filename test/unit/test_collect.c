@@ -479,9 +479,13 @@ static void test_leaving_has_a_deadline(void **state)
 static const char *arrive(struct pair *pair, struct piece head, size_t payload)
 {
     static uint8_t body[CONTROL_BODY_MAX];
+    const char *wrong;
+    int result;
 
     memcpy(body, &head, sizeof(head));
-    return lane_arrive(pair, body, sizeof(head) + payload);
+    result = lane_arrive(pair, body, sizeof(head) + payload, &wrong);
+    assert_int_equal(result, wrong != NULL ? -EPROTO : 0);
+    return wrong;
 }
 
 static void test_a_lane_takes_only_what_fits(void **state)
@@ -490,11 +494,12 @@ static void test_a_lane_takes_only_what_fits(void **state)
     struct piece first = {.total = 200000}, next = {.total = 200000, .offset = 60000}, whole = {.total = 10};
     struct ack ack = {.lane = LANE_USER, .taken = 1};
     uint8_t little[8] = {0};
+    const char *wrong;
     int i;
 
     (void)state;
     lane_init(pair);
-    assert_non_null(lane_arrive(pair, little, sizeof(little)));
+    assert_int_equal(lane_arrive(pair, little, sizeof(little), &wrong), -EPROTO);
     assert_non_null(arrive(pair, next, 100));                                  /* no beginning */
     assert_non_null(arrive(pair, (struct piece){.lane = 2}, 0));               /* no such lane */
     assert_non_null(arrive(pair, (struct piece){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
