@@ -2,160 +2,14 @@
 /*
  * scarce.c: the n-th call that asks the system for something fails, for many n.
  *
- * The calls of the C library that take memory, mappings, descriptors and threads go through functions of this program, which count
- * them, in all threads, in the library as in its modules. A process joins a job by itself, sends messages of each kind through pipes
+ * What fails is in scarce_calls.h. A process joins a job by itself, sends messages of each kind through pipes
  * to itself, and grows a heap; one call on the way fails, or all from one on. Whatever fails, a call of ours says so, with a
  * code and a sentence; nothing crashes, nothing hangs; and when there is enough again, everything works.
  *
  *     scarce [PLACES | all]          so many of the places, evenly; 60 unless said otherwise
  */
 #include "job.h"
-
-#include <dlfcn.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define OWN_MALLOC 0 /* somebody else's is in force, or there is no way to the real one */
-#else
-#define OWN_MALLOC 1
-#endif
-
-/* ---- what fails ---- */
-
-static _Atomic bool armed;
-static _Atomic int64_t calls;           /* since it was armed */
-static _Atomic int64_t from, to;        /* those fail */
-static _Atomic(const char *) what_last; /* the last that did */
-
-static bool fails(const char *what)
-{
-    int64_t n;
-
-    if (!atomic_load_explicit(&armed, memory_order_acquire))
-        return false;
-    n = atomic_fetch_add(&calls, 1) + 1;
-    if (n < atomic_load(&from) || n > atomic_load(&to))
-        return false;
-    atomic_store(&what_last, what);
-    return true;
-}
-
-#define REAL(type, name, ...)                                                                                          \
-    static type (*real)(__VA_ARGS__);                                                                                  \
-    if (real == NULL)                                                                                                  \
-    *(void **)&real = dlsym(RTLD_NEXT, #name)
-#define FAIL(name, code, value)                                                                                        \
-    do {                                                                                                               \
-        if (fails(#name)) {                                                                                            \
-            errno = (code);                                                                                            \
-            return (value);                                                                                            \
-        }                                                                                                              \
-    } while (0)
-
-/* The names are those of the C library, those of its parameters are not: */
-/* NOLINTBEGIN(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
-#if OWN_MALLOC
-void *__libc_malloc(size_t bytes);
-void *__libc_calloc(size_t n, size_t bytes);
-void *__libc_realloc(void *memory, size_t bytes);
-void *__libc_memalign(size_t align, size_t bytes);
-
-void *malloc(size_t bytes)
-{
-    FAIL(malloc, ENOMEM, NULL);
-    return __libc_malloc(bytes);
-}
-
-void *calloc(size_t n, size_t bytes)
-{
-    FAIL(calloc, ENOMEM, NULL);
-    return __libc_calloc(n, bytes);
-}
-
-void *realloc(void *memory, size_t bytes)
-{
-    FAIL(realloc, ENOMEM, NULL);
-    return __libc_realloc(memory, bytes);
-}
-
-void *aligned_alloc(size_t align, size_t bytes)
-{
-    FAIL(aligned_alloc, ENOMEM, NULL);
-    return __libc_memalign(align, bytes);
-}
-
-void *mmap(void *at, size_t bytes, int protection, int flags, int fd, off_t offset)
-{
-    REAL(void *, mmap, void *, size_t, int, int, int, off_t);
-    FAIL(mmap, ENOMEM, MAP_FAILED);
-    return real(at, bytes, protection, flags, fd, offset);
-}
-#endif
-
-int memfd_create(const char *name, unsigned flags)
-{
-    REAL(int, memfd_create, const char *, unsigned);
-    FAIL(memfd_create, EMFILE, -1);
-    return real(name, flags);
-}
-
-int fallocate(int fd, int mode, off_t offset, off_t bytes)
-{
-    REAL(int, fallocate, int, int, off_t, off_t);
-    FAIL(fallocate, ENOSPC, -1);
-    return real(fd, mode, offset, bytes);
-}
-
-int socket(int domain, int type, int protocol)
-{
-    REAL(int, socket, int, int, int);
-    FAIL(socket, EMFILE, -1);
-    return real(domain, type, protocol);
-}
-
-int socketpair(int domain, int type, int protocol, int pair[2])
-{
-    REAL(int, socketpair, int, int, int, int *);
-    FAIL(socketpair, EMFILE, -1);
-    return real(domain, type, protocol, pair);
-}
-
-int eventfd(unsigned count, int flags)
-{
-    REAL(int, eventfd, unsigned, int);
-    FAIL(eventfd, EMFILE, -1);
-    return real(count, flags);
-}
-
-int epoll_create1(int flags)
-{
-    REAL(int, epoll_create1, int);
-    FAIL(epoll_create1, EMFILE, -1);
-    return real(flags);
-}
-
-int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
-{
-    REAL(int, epoll_ctl, int, int, int, struct epoll_event *);
-    FAIL(epoll_ctl, ENOSPC, -1); /* fs.epoll.max_user_watches */
-    return real(epoll, op, fd, event);
-}
-
-int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
-{
-    REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-    if (fails("pthread_create"))
-        return EAGAIN; /* ulimit -u, pids.max */
-    return real(t, attributes, start, argument);
-}
-
-/* NOLINTEND(bugprone-reserved-identifier,readability-inconsistent-declaration-parameter-name) */
+#include "scarce_calls.h"
 
 /* ---- what is done ---- */
 
@@ -235,21 +89,6 @@ static int all_of_it(uint32_t ctx)
     return rc != 0 ? rc : one_pair(RDMA_GET, ctx + 1);
 }
 
-struct place {
-    int64_t from, to;
-};
-
-/* The codes that tell of want; -ETIMEDOUT: the service thread wanted something, and could tell nobody but by silence. */
-static bool is_want(int rc)
-{
-    static const int codes[] = {-ENOMEM, -EMFILE, -ENFILE, -ENOSPC, -ENOTSUP, -ETIMEDOUT, -EAGAIN, -EPIPE, -ECONNRESET};
-
-    for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
-        if (codes[i] == rc)
-            return true;
-    return false;
-}
-
 static int poor(int rank, struct board *board, const void *arguments)
 {
     const struct place *p = arguments;
@@ -260,22 +99,19 @@ static int poor(int rank, struct board *board, const void *arguments)
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     setenv("RPIPE_TIMEOUT_MS", "1500", 1);
     unsetenv("RPIPE_RANK");
-    atomic_store(&from, p->from);
-    atomic_store(&to, p->to);
-    atomic_store(&armed, true);
+    scarce_arm(*p);
     rc = note("rinit", NULL, rinit(NULL, NULL));
     if (rc == 0)
         rc = all_of_it(0);
-    atomic_store(&armed, false);
-    board->rank[0].number = (uint64_t)atomic_load(&calls);
+    board->rank[0].number = (uint64_t)scarce_disarm();
     said = failed_call == NULL || strcmp(failed_call, "rinit") == 0 || strcmp(failed_call, "rpipe") == 0
                ? rpipe_error(NULL)
                : "";
     if (rc != 0 && getenv("FAULTS_TELL") != NULL)
-        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, atomic_load(&what_last), failed_call, rc,
-               rstrerror(rc), *said != '\0' ? said : rpipe_error(failed_at));
+        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc, rstrerror(rc),
+               *said != '\0' ? said : rpipe_error(failed_at));
     if (rc != 0) {
-        EXPECT(is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, atomic_load(&what_last), rc, rstrerror(rc),
+        EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc, rstrerror(rc),
                said);
         EXPECT(*said == '\0' || (strlen(said) > 12 && strcmp(said, "no error") != 0), "%s: %s", failed_call, said);
     }
@@ -283,8 +119,8 @@ static int poor(int rank, struct board *board, const void *arguments)
         failed_call = NULL;
         atomic_store(&board->rank[0].phase, 2);
         rc = all_of_it(10);
-        EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s", atomic_load(&what_last),
-               failed_call, rc, rstrerror(rc), rpipe_error(failed_at));
+        EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s", scarce_what(), failed_call,
+               rc, rstrerror(rc), rpipe_error(failed_at));
         EXPECT(rexit() == 0, "rexit: %s", rpipe_error(NULL));
     }
     fflush(stdout);
@@ -312,7 +148,7 @@ int main(int argc, char **argv)
 {
     int64_t n, all, places = argc > 1 ? atoi(argv[1]) : 60, step;
 
-    if (!OWN_MALLOC)
+    if (!scarce_memory)
         printf("descriptors and threads only: malloc is somebody else's here\n");
     setenv("RPIPE_LOG", "error", 0);
     all = try_place(INT64_MAX, INT64_MAX);
