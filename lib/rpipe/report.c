@@ -8,6 +8,7 @@
 #include "rpipe/report.h"
 
 #include "rpipe/channel.h"
+#include "util/limit.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -192,7 +193,7 @@ void report_print(int rank, int ranks)
     if (p.to != NULL && rpipe_observe(getpid(), print_row, &p) < 0)
         log_warn("RPIPE_STATS: %s", error_get());
     if (p.to != NULL && fclose(p.to) != 0)
-        log_warn("RPIPE_STATS: %s cannot be written: %s", how, strerror(errno));
+        log_warn("RPIPE_STATS: %s cannot be written: %s%s", how, strerror(errno), limit_of_file(errno));
     if (text != NULL)
         (void)!write(STDERR_FILENO, text, bytes);
     free(text);

@@ -10,6 +10,7 @@
 #include "rpipe/channel.h"
 #include "rpipe/report.h"
 
+#include "util/limit.h"
 #include "util/log.h"
 
 #include <errno.h>
@@ -89,12 +90,15 @@ static const char *make_file(const char *pattern, int rank, int ranks)
 void trace_start(int rank, int ranks)
 {
     const char *pattern = setting_text(SET_TRACE), *why;
+    int error;
 
     if (*pattern == '\0')
         return;
+    errno = 0;
     why = make_file(pattern, rank, ranks);
+    error = errno;
     if (why != NULL) {
-        log_warn("RPIPE_TRACE: there will be no trace in %s: %s", pattern, why);
+        log_warn("RPIPE_TRACE: there will be no trace in %s: %s%s", pattern, why, limit_of_file(error));
         if (file >= 0) {
             (void)unlink(raw_name);
             close(file);

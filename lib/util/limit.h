@@ -17,6 +17,8 @@ static inline const char *limit_of(int error)
         return " (descriptors of this machine: see sysctl fs.file-max)";
     case ENOMEM:
         return " (memory; address space, ulimit -v; or mappings, sysctl vm.max_map_count)";
+    case ENOSPC: /* of fallocate(2) for memory */
+        return " (memory of this machine, or of its control group)";
     case EAGAIN: /* of pthread_create */
         return " (threads: see ulimit -u, and pids.max of the control group)";
     default:
@@ -28,6 +30,20 @@ static inline const char *limit_of(int error)
 static inline const char *limit_of_watch(int error)
 {
     return error == ENOSPC ? " (see sysctl fs.epoll.max_user_watches)" : limit_of(error);
+}
+
+/* And of files that have a name. */
+static inline const char *limit_of_file(int error)
+{
+    switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+        return " (make room there, or name a file elsewhere)";
+    case EFBIG:
+        return " (see ulimit -f)";
+    default:
+        return limit_of(error);
+    }
 }
 
 #endif

@@ -5,17 +5,21 @@
  * A heap larger than the memory is -ENOMEM at once and a sentence with the numbers, and neither SIGBUS nor the
  * kernel's killer. Under every limit of descriptors (RLIMIT_NOFILE), address space (RLIMIT_AS) and size of files
  * (RLIMIT_FSIZE) a program either works or is told which call failed and why: no crash, no hang, no result that is
- * no error of that call, and nothing is lost: when the limit is lifted, what can be repeated works. A small /dev/shm, a memlock of
- * nothing and a log that is full limit nothing.
+ * no error of that call, and nothing is lost: when the limit is lifted, what can be repeated works. So it is with the number of
+ * threads, of a user or of a control group. A small /dev/shm, a memlock of nothing and a disk that is full of logs, counters
+ * and traces limit nothing.
  */
 #include "job.h"
 
 #include "../unit/descriptors.h"
 
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -171,26 +175,37 @@ static bool write_file(const char *directory, const char *name, const char *text
     return fclose(f) == 0 && good;
 }
 
-/* A group with a limit below that of this process, and one without below that; or false, where that may not be. */
-static bool make_groups(char outer[400], char inner[420])
+/* Where a group below that of this process would be, for this controller; true: version 1, where each has a tree of its own. */
+static bool name_group(const char *controller, char name[400])
 {
-    char line[256], text[32], own[256] = "";
+    char line[256], own[256] = "", key[32], tree[32] = "";
     FILE *f = fopen("/proc/self/cgroup", "re");
     bool first = false;
 
+    snprintf(key, sizeof(key), ":%s:", controller);
     while (f != NULL && fgets(line, sizeof(line), f) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        if (strstr(line, ":memory:") != NULL) {
+        if (strstr(line, key) != NULL) {
             first = true;
-            snprintf(own, sizeof(own), "%s", strstr(line, ":memory:") + 8);
+            snprintf(own, sizeof(own), "%s", strstr(line, key) + strlen(key));
         } else if (!first && strncmp(line, "0::", 3) == 0) {
             snprintf(own, sizeof(own), "%s", line + 3);
         }
     }
     if (f != NULL)
         fclose(f);
-    snprintf(outer, 400, "/sys/fs/cgroup%s%s/rmalloc-%d", first ? "/memory" : "", strcmp(own, "/") == 0 ? "" : own,
-             (int)getpid());
+    if (first)
+        snprintf(tree, sizeof(tree), "/%s", controller);
+    snprintf(name, 400, "/sys/fs/cgroup%s%s/rmalloc-%d", tree, strcmp(own, "/") == 0 ? "" : own, (int)getpid());
+    return first;
+}
+
+/* A group with a limit below that of this process, and one without below that; or false, where that may not be. */
+static bool make_groups(char outer[400], char inner[420])
+{
+    bool first = name_group("memory", outer);
+    char text[32];
+
     snprintf(inner, 420, "%s/inner", outer);
     snprintf(text, sizeof(text), "%llu", (unsigned long long)GROUP_MIB << 20);
     if (mkdir(outer, 0755) != 0)
@@ -283,6 +298,191 @@ static void test_small_places(void)
     EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "no room in /dev/shm and for the log: status 0x%x: %s",
            job.status[0], job.board->rank[0].sentence);
     job_finish(&job);
+}
+
+/* ---- threads that may not be had: they count as processes ---- */
+
+#define NOBODY 65534
+
+/* rinit needs one. It says what is missing, and when it is there the same process can join. */
+static void join_twice(struct board *board, bool (*lift)(void *), void *argument)
+{
+    const char *call;
+    rch_t of;
+    int rc = rinit(NULL, NULL);
+
+    rank_returned(board, 0, rc, NULL);
+    EXPECT(rc == -ENOMEM && strstr(rpipe_error(NULL), "ulimit -u") != NULL &&
+               strstr(rpipe_error(NULL), "pids.max") != NULL,
+           "rinit without a thread: %d (%s): %s", rc, rstrerror(rc), rpipe_error(NULL));
+    MUST(lift(argument), NULL);
+    if (rc != 0)
+        MUST(rinit(NULL, NULL) == 0, NULL);
+    rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    MUST(rexit() == 0, NULL);
+}
+
+static bool lift_nproc(void *unused)
+{
+    (void)unused;
+    set_limit(RLIMIT_NPROC, RLIM_INFINITY);
+    return true;
+}
+
+/* Root may always: as nobody, then. */
+static int few_of_user(int rank, struct board *board, const void *arguments)
+{
+    const char *modules = getenv("RPIPE_MODULE_PATH");
+
+    (void)rank;
+    (void)arguments;
+    if (geteuid() == 0 && (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0))
+        return 77;
+    if (modules != NULL && access(modules, R_OK | X_OK) != 0)
+        return 77;
+    (void)prctl(PR_SET_DUMPABLE, 1); /* the leak checker looks into its own process */
+    set_limit(RLIMIT_NPROC, 1);
+    join_twice(board, lift_nproc, NULL);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static bool lift_pids(void *group) { return write_file(group, "pids.max", "max"); }
+
+static int few_in_group(int rank, struct board *board, const void *arguments)
+{
+    char text[32], group[400];
+
+    (void)rank;
+    snprintf(text, sizeof(text), "%d", (int)getpid());
+    snprintf(group, sizeof(group), "%s", (const char *)arguments);
+    if (!write_file(group, "cgroup.procs", text) || !write_file(group, "pids.max", "1"))
+        return 77;
+    join_twice(board, lift_pids, group);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static void test_threads(void)
+{
+    char group[400];
+    struct job job;
+
+    job_prepare(&job, 1);
+    job_start(&job, few_of_user, NULL);
+    if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
+        printf("RLIMIT_NPROC: left out, nobody cannot run this here\n");
+    else
+        EXPECT(job_status_is(&job, 0, 0), "RLIMIT_NPROC 1: status 0x%x", job.status[0]);
+    printf("%s\n", job.board->rank[0].sentence);
+    job_finish(&job);
+    (void)name_group("pids", group);
+    if (mkdir(group, 0755) != 0) {
+        printf("pids.max: left out, no control group can be made here\n");
+        return;
+    }
+    job_prepare(&job, 1);
+    job_start(&job, few_in_group, group);
+    if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
+        printf("pids.max: left out, this group has none, or cannot be entered\n");
+    else
+        EXPECT(job_status_is(&job, 0, 0), "pids.max 1: status 0x%x: %s", job.status[0], job.board->rank[0].sentence);
+    job_finish(&job);
+    rmdir(group);
+}
+
+/* ---- a disk that is full: for counters and traces ---- */
+
+static char disk[] = "/tmp/rmalloc-limits.XXXXXX";
+
+static void fill_disk(void)
+{
+    char name[64], block[4096] = "";
+    size_t bytes;
+    int fd;
+
+    snprintf(name, sizeof(name), "%s/full", disk);
+    fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    MUST(fd >= 0, NULL);
+    for (bytes = sizeof(block); bytes > 0;) /* the last byte, too */
+        if (write(fd, block, bytes) < 0)
+            bytes /= 2;
+    MUST(errno == ENOSPC, NULL);
+    close(fd);
+}
+
+static bool is_said(int fd, const char *what, const char *error)
+{
+    char text[8192], *line;
+    ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
+
+    MUST(n >= 0, NULL);
+    text[n] = '\0';
+    line = strstr(text, what);
+    if (line != NULL)
+        line[strcspn(line, "\n")] = '\0';
+    if (line == NULL || strstr(line, error) == NULL)
+        printf("said: %s\n", text);
+    return line != NULL && strstr(line, error) != NULL;
+}
+
+/* arguments: whether it is full from the beginning, or only when rexit writes what it has */
+static int full_disk(int rank, struct board *board, const void *arguments)
+{
+    const bool early = *(const bool *)arguments;
+    int said = memfd_create("said", MFD_CLOEXEC), fd, rc;
+    const char *call;
+    FILE *nowhere;
+    char name[64];
+    rch_t of;
+
+    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("tmpfs", disk, "tmpfs", 0, "size=512k") != 0)
+        return 77;
+    MUST(said >= 0 && dup2(said, 2) == 2, NULL);
+    setenv("RPIPE_LOG", "warn", 1);
+    snprintf(name, sizeof(name), "%s/stats", disk);
+    setenv("RPIPE_STATS", name, 1);
+    snprintf(name, sizeof(name), "%s/trace", disk);
+    setenv("RPIPE_TRACE", name, 1);
+    setenv("RPIPE_TRACE_EVENTS", "64", 1);
+    if (early)
+        fill_disk();
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    rank_returned(board, rank, rc, of);
+    if (!early)
+        fill_disk();
+    MUST(rexit() == 0, NULL);
+    EXPECT(is_said(said, "RPIPE_TRACE: ", strerror(ENOSPC)), "the trace: not said that the disk is full");
+    EXPECT(is_said(said, "RPIPE_STATS: ", strerror(ENOSPC)), "the counters: not said that the disk is full");
+    EXPECT(access(name, F_OK) != 0, "half a trace is left");
+    if (!early) { /* the records are there still */
+        snprintf(name, sizeof(name), "%s/trace.raw", disk);
+        fd = open(name, O_RDONLY | O_CLOEXEC);
+        nowhere = fopen("/dev/null", "we");
+        EXPECT(fd >= 0 && nowhere != NULL && rpipe_trace_json(fd, nowhere) == 0, "the records: %s", rpipe_error(NULL));
+    }
+    return job_failures > 0 ? 1 : 0;
+}
+
+static void test_disk(void)
+{
+    bool early = true;
+    struct job job;
+
+    MUST(mkdtemp(disk) != NULL, NULL);
+    for (int i = 0; i < 2; i++, early = !early) {
+        job_prepare(&job, 1);
+        job_start(&job, full_disk, &early);
+        if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
+            printf("a full disk: left out, nothing can be mounted here\n");
+        else
+            EXPECT(job_status_is(&job, 0, 0), "a full disk: status 0x%x: %s", job.status[0],
+                   job.board->rank[0].sentence);
+        job_finish(&job);
+    }
+    rmdir(disk);
 }
 
 /* ---- a limit ---- */
@@ -436,6 +636,8 @@ int main(int argc, char **argv)
     job_finish(&job);
     test_group();
     test_small_places();
+    test_threads();
+    test_disk();
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 24, 1, false);
     sweep(RLIMIT_NOFILE, "RLIMIT_NOFILE, open ones +", 0, 12, 1, true);
     sweep(RLIMIT_FSIZE, "RLIMIT_FSIZE", 0, 12 << 20, 1 << 20, false);
