@@ -251,16 +251,35 @@ int net_flush(struct rch *ch)
     struct net *n = ch->net;
     int rc;
 
-    if (!n->flushing)
-        n->flush_mark = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (n->flush_begun == n->flush_ended) {
+        n->flush_begun++;
+        if (config_side(&ch->cfg) == SIDE_WRITER)
+            n->flush_mark = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    }
     rc = ch->ops->flush(n->line);
-    n->flushing = rc == -EAGAIN;
+    if (rc != -EAGAIN)
+        n->flush_ended = n->flush_begun;
     if (rc == 0)
         n->flushed = n->flush_mark; /* who waits for words looks at it: this may be the service thread */
     return rc;
 }
 
-int net_settled(struct rch *ch)
+/*
+ * By a flush that was begun within the call whose `since` it is: one that rdone, or an rflush whose deadline has passed, has left
+ * under way, proves nothing of what came after it.
+ */
+static int flush_since(struct rch *ch, uint64_t *since)
+{
+    struct net *n = ch->net;
+    int rc;
+
+    if (*since == 0)
+        *since = n->flush_begun + 1;
+    rc = net_flush(ch);
+    return rc == 0 && n->flush_ended < *since ? net_flush(ch) : rc;
+}
+
+static int settled(struct rch *ch, uint64_t *since)
 {
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
     char why[16];
@@ -279,15 +298,22 @@ int net_settled(struct rch *ch)
         return R_PENDING;
     RPIPE_STEP("net: before the last flush");
     if (rc == 0)
-        rc = config_side(&ch->cfg) == SIDE_WRITER ? net_flush(ch) : ch->ops->flush(ch->net->line);
+        rc = flush_since(ch, since);
     if (rc != 0 && rc != -EAGAIN && (notice & (NOTICE_BYE | NOTICE_FAILED)) != 0)
         return 0; /* nobody is there to whom it matters, or it has been told */
     return rc;
 }
 
-int net_settle(struct rch *ch)
+int net_settled(struct rch *ch)
 {
-    int rc = net_settled(ch);
+    uint64_t none = 0;
 
-    return rc == 0 || rc == R_PENDING ? rc : net_failed(ch, "rflush");
+    return settled(ch, ch->net != NULL ? &ch->net->flush_last : &none);
+}
+
+int net_settle(struct rch *ch, const char *call, uint64_t *since)
+{
+    int rc = settled(ch, since);
+
+    return rc == 0 || rc == R_PENDING ? rc : net_failed(ch, call);
 }

@@ -53,9 +53,10 @@ struct net {
     bool given_up;                     /* their words are written */
     uint64_t flushed;                  /* messages that a flush has proved to be placed, */
     uint64_t flush_mark;               /* and those that one under way will */
-    bool flushing;
-    uint64_t fetched; /* GET: as far as the reader is known to have fetched payloads */
-    uint64_t direct;  /* payloads from, or into, the program's memory without a copy */
+    uint64_t flush_begun, flush_ended; /* flushes; equal: none is under way */
+    uint64_t flush_last;               /* of net_settled: the one that a closed end waits for */
+    uint64_t fetched;                  /* GET: as far as the reader is known to have fetched payloads */
+    uint64_t direct;                   /* payloads from, or into, the program's memory without a copy */
 
     /* reader, GET: messages between slot and rread, oldest first */
     struct fetch *fetch;
@@ -79,10 +80,13 @@ int net_reason(struct rch *ch, char *reason,
                size_t bytes); /* the line's error, -EIO where it has none, and the sentence */
 /* Where [offset, offset + bytes) of the heap lies: fills remote, remote_offset, piece, offset. False: in no segment. */
 bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);
-/* Everything that this end has asked for is done: 0, R_PENDING, or an error and its sentence. Before bye. */
-int net_settle(struct rch *ch);
-int net_flush(struct rch *ch);   /* as btl flush: 0, -EAGAIN, or an error */
-int net_settled(struct rch *ch); /* the same without words, for any thread that the line belongs to */
+/*
+ * Everything that this end has asked for is done: 0, R_PENDING, or an error and its sentence. Before bye. since: the call's, 0 at
+ * its first attempt. net_settled: of an end that is closed, without words, for the thread that the line belongs to.
+ */
+int net_settle(struct rch *ch, const char *call, uint64_t *since);
+int net_settled(struct rch *ch);
+int net_flush(struct rch *ch); /* as btl flush: 0, -EAGAIN, or an error */
 
 /* ---- linger.c ---- */
 void linger_begin(struct rch *ch, uint64_t final); /* closes it; bye follows */

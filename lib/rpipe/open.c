@@ -222,9 +222,8 @@ static int close_attempt(struct rch *ch, void *arguments)
 
 static int settle_attempt(struct rch *ch, void *arguments)
 {
-    int rc = net_settle(ch);
+    int rc = net_settle(ch, "rclose", arguments);
 
-    (void)arguments;
     /* nobody waits for what a channel that has failed had asked for; but bye comes behind it all the same */
     if (rc == R_PENDING && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
         return -ETIMEDOUT;
@@ -236,6 +235,7 @@ int channel_close(struct rch *ch, bool force)
     static const struct awaited awaited = {"proof that everything has arrived", 0};
     int rc = channel_refuses(ch, "rclose", 0);
     bool unfinished = false;
+    uint64_t since = 0;
     uint32_t row;
 
     if (rc != 0)
@@ -249,7 +249,7 @@ int channel_close(struct rch *ch, bool force)
      * Where the deadline is too short for the proof, the service thread waits for it.
      */
     if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) != 0)
-        unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, NULL) == -ETIMEDOUT;
+        unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, &since) == -ETIMEDOUT;
     rc = channel_once(ch, close_attempt, &unfinished);
     trace_end(row, 0, 0, rc);
     return rc;

@@ -482,11 +482,10 @@ static int flush_attempt(struct rch *ch, void *arguments)
     uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
     int rc = channel_trouble(ch, "rflush", notice);
 
-    (void)arguments;
     if (rc != 0 || (notice & NOTICE_JOINED) == 0)
         return rc; /* not joined: nothing has been written */
     if ((notice & (NOTICE_NET | NOTICE_CELLS)) != 0)
-        return net_settle(ch);
+        return net_settle(ch, "rflush", arguments);
     return 0; /* a store is placed when it is visible, and visible in order */
 }
 
@@ -495,13 +494,13 @@ int rpipe_flush(rch_t ch)
     static const struct awaited awaited = {"completion", 0};
     bool cells = ch != NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0;
     int rc = channel_refuses(ch, "rflush", cells ? 0 : SIDE_WRITER);
-
+    uint64_t since = 0;
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_FLUSH);
-    rc = channel_wait(ch, "rflush", &awaited, flush_attempt, NULL);
+    rc = channel_wait(ch, "rflush", &awaited, flush_attempt, &since);
     trace_end(row, 0, 0, rc);
     return rc;
 }

@@ -452,6 +452,40 @@ static void reader_has_read(rdma_op_t op)
     end_of(own);
 }
 
+/* rflush proves what it is asked for, also where rdone_nb has left a proof of less under way */
+static void flush_after_a_look(rdma_op_t op)
+{
+    rregion_t region;
+    struct pair p;
+
+    if (op == RDMA_GET) /* what is read there has to be fetched first */
+        return;
+    pair_open(&p, op, HEAP);
+    region = region_of(p.w, buffer[0], ROOM);
+    pair_fill(buffer[0], 2000, 6);
+    for (uint64_t i = 0; i < 100; i++) {
+        raddr_t d = ADDR_NULL;
+        int word = 0, rc;
+
+        assert_ok(p.w, rwrite_from(p.w, region, 0, 2000, &word));
+        if (word == 0) {
+            rc = rdone_nb(p.w, &word);
+            assert_true(rc == 0 || rc == R_PENDING);
+        }
+        pair_send(&p, 8, i);
+        assert_ok(p.w, rflush(p.w));
+        for (size_t n = 0; n < 2; n++) {
+            assert_int_equal(rread_nb(p.r, &d, NULL), 0); /* "not yet" is wrong, over a network too */
+            assert_true(n == 0 ? pair_same(rmem(p.r, d), 2000, 6) : pair_same(rmem(p.r, d), 8, i));
+            assert_ok(p.r, rfree(p.r, d));
+        }
+        if (word == 0)
+            await(p.w, &word);
+    }
+    end_of(region);
+    pair_close(&p);
+}
+
 /* the writer goes: what it has sent from its own memory is read; a word that does not come any more says so */
 static void writer_goes(rdma_op_t op)
 {
@@ -640,6 +674,7 @@ BOTH(deadline)
 BOTH(ring_full)
 BOTH(reader_goes)
 BOTH(reader_has_read)
+BOTH(flush_after_a_look)
 BOTH(writer_goes)
 BOTH(shared)
 BOTH(wrong_note)
@@ -649,15 +684,24 @@ BOTH(refused)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_size),  cmocka_unit_test(test_many),
-        cmocka_unit_test(test_copies),      cmocka_unit_test(test_busy),
-        cmocka_unit_test(test_own_memory),  cmocka_unit_test(test_into),
-        cmocka_unit_test(test_into_later),  cmocka_unit_test(test_from_into),
-        cmocka_unit_test(test_deadline),    cmocka_unit_test(test_ring_full),
-        cmocka_unit_test(test_reader_goes), cmocka_unit_test(test_reader_has_read),
-        cmocka_unit_test(test_writer_goes), cmocka_unit_test(test_shared),
-        cmocka_unit_test(test_wrong_note),  cmocka_unit_test(test_part_and_full_ring),
+        cmocka_unit_test(test_every_size),
+        cmocka_unit_test(test_many),
+        cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_busy),
+        cmocka_unit_test(test_own_memory),
+        cmocka_unit_test(test_into),
+        cmocka_unit_test(test_into_later),
+        cmocka_unit_test(test_from_into),
+        cmocka_unit_test(test_deadline),
+        cmocka_unit_test(test_ring_full),
+        cmocka_unit_test(test_reader_goes),
+        cmocka_unit_test(test_reader_has_read),
+        cmocka_unit_test(test_writer_goes),
+        cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_wrong_note),
+        cmocka_unit_test(test_part_and_full_ring),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_flush_after_a_look),
     };
 
     return cmocka_run_group_tests_name("region", tests, pair_setup, pair_teardown);
