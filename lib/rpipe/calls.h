@@ -36,6 +36,7 @@ struct write_arguments {
 };
 #define WHOLE SIZE_MAX
 int write_attempt(struct rch *ch, void *arguments);
+int write_unalloc_attempt(struct rch *ch, void *d); /* rfree of what was not sent */
 
 /* ---- read.c ---- */
 

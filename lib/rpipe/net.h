@@ -108,5 +108,7 @@ bool net_message_there(struct rch *ch);
 int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size);
 bool net_next_size(struct rch *ch, size_t *size);    /* of the next message, if its slot is here */
 void net_name_block(struct rch *ch, uint32_t block); /* channel mode: heap_freed has been counted */
+/* Nothing lands in the program's memory any more: 0, or R_PENDING. What has broken is not waited for: its region stays busy. */
+int net_landings_end(struct rch *ch);
 
 #endif

@@ -243,6 +243,30 @@ int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
     return rc == R_PENDING && driven != 0 ? driven : rc;
 }
 
+int net_landings_end(struct rch *ch)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    struct net *n = ch->net;
+    bool broken = (notice & (NOTICE_FAILED | NOTICE_DEAD | NOTICE_LEFT)) != 0;
+    uint32_t i;
+    int rc = 0;
+
+    if ((notice & NOTICE_JOINED) == 0)
+        return 0;
+    broken = ch->ops->progress(n->line) != 0 || broken;
+    for (i = 0; i < n->fetch_count; i++) {
+        struct fetch *f = fetch_at(n, i);
+
+        if (f->into.region == NULL)
+            continue;
+        if (is_fetched(f))
+            leave_landing(n, f); /* should another thread still read it, it is a message like any other */
+        else if (!broken && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
+            rc = R_PENDING;
+    }
+    return rc;
+}
+
 /* ---- channel mode: a block is given back in the writer's memory ---- */
 
 #define QUEUE_MOST_NS (1000 * NS_PER_MS)

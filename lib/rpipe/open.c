@@ -234,14 +234,15 @@ int channel_close(struct rch *ch, bool force)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
     int rc = channel_refuses(ch, "rclose", 0);
-    bool unfinished = false;
+    bool unfinished = false, net = false;
     uint64_t since = 0;
     uint32_t row;
 
     if (rc != 0)
         return rc;
-    /* the library can keep its own memory until the reader has it, but not the program's */
-    if (region_in_flight(ch) && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
+    /* the library can keep its own memory until the transfers are over, but not the program's */
+    net = (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) == NOTICE_NET;
+    if (net && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
         return -ETIMEDOUT;
     row = trace_begin(ch, TRACE_CLOSE);
     /*

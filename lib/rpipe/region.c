@@ -129,6 +129,11 @@ static void withdraw(struct rregion *r)
 
 /* ---- what every call with a region looks at ---- */
 
+static bool is_orphan(const struct rregion *r)
+{
+    return atomic_load_explicit(&r->orphan, memory_order_acquire); /* pairs with region_orphan */
+}
+
 int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes)
 {
     if (region == NULL)
@@ -138,7 +143,7 @@ int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t of
     if (offset > region->bytes || bytes > region->bytes - offset)
         return fail(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call, bytes, offset,
                     region->bytes);
-    if (region->orphan)
+    if (is_orphan(region))
         return fail(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed", call);
     if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
         return fail(ch, -EINVAL, "%s: the region is memory of another pipe: it can be sent on that one alone", call);
@@ -147,28 +152,39 @@ int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t of
 
 /* ---- rregister ---- */
 
-static int allocate_attempt(struct rch *ch, void *arguments) { return write_alloc_attempt(ch, arguments); }
+struct own_arguments {
+    struct alloc_arguments alloc;
+    struct rregion *region;
+};
 
-/* A block of the pipe's heap. */
-static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
+/* The block, and the region in the list that rclose goes through, in one: another thread may close in between. */
+static int own_attempt(struct rch *ch, void *arguments)
 {
-    struct alloc_arguments a = {"rregister", bytes, NULL, false, {"memory given back by the reader", 0}};
-    int rc = channel_refuses(ch, "rregister", SIDE_WRITER);
+    struct own_arguments *a = arguments;
+    struct rregion *r = a->region;
+    int rc = write_alloc_attempt(ch, &a->alloc);
 
-    if (a.size <= ch->inline_max)
-        a.size = ch->inline_max + 1; /* a block, and not a descriptor with room */
-    if (rc == 0)
-        rc = channel_wait(ch, "rregister", &a.awaited, allocate_attempt, &a);
-    if (rc == -ETIMEDOUT)
-        rc = write_explain_timeout(ch, &a);
     if (rc != 0)
         return rc;
-    r->base = a.d->mem;
-    r->block = a.d;
+    r->base = a->alloc.d->mem;
+    r->block = a->alloc.d;
     r->own = ch;
     r->next = ch->w.regions;
     ch->w.regions = r;
     return 0;
+}
+
+/* A block of the pipe's heap. */
+static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
+{
+    struct own_arguments a = {{"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
+    int rc = channel_refuses(ch, "rregister", SIDE_WRITER);
+
+    if (a.alloc.size <= ch->inline_max)
+        a.alloc.size = ch->inline_max + 1; /* a block, and not a descriptor with room */
+    if (rc == 0)
+        rc = channel_wait(ch, "rregister", &a.alloc.awaited, own_attempt, &a);
+    return rc == -ETIMEDOUT ? write_explain_timeout(ch, &a.alloc) : rc;
 }
 
 /* So that what cannot be registered is told here, where the program can still do something else. */
@@ -212,10 +228,10 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
 
 void *rpipe_region_mem(rregion_t region)
 {
-    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 || region->orphan) {
-        error_set("rregion_mem: %s", region == NULL   ? "the region is NULL"
-                                     : region->orphan ? "the region is memory of a pipe that has been closed"
-                                                      : "the region was given back already (rderegister)");
+    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 || is_orphan(region)) {
+        error_set("rregion_mem: %s", region == NULL      ? "the region is NULL"
+                                     : is_orphan(region) ? "the region is memory of a pipe that has been closed"
+                                                         : "the region was given back already (rderegister)");
         errno = EINVAL;
         return NULL;
     }
@@ -223,6 +239,19 @@ void *rpipe_region_mem(rregion_t region)
 }
 
 /* ---- rderegister ---- */
+
+static int refuses_busy(const struct rregion *r)
+{
+    /* acquire: pairs with region_let_go: the last touch of a transfer comes before whatever the program does with the memory */
+    uint32_t busy = atomic_load_explicit(&r->busy, memory_order_acquire);
+
+    if (busy == 0)
+        return 0;
+    error_set("rderegister: %u transfers from or to this region are under way: wait for them with rdone or rread_into; "
+              "where the pipe is broken, close it",
+              busy);
+    return -EBUSY;
+}
 
 static void unlink_own(struct rch *ch, struct rregion *r)
 {
@@ -233,35 +262,48 @@ static void unlink_own(struct rch *ch, struct rregion *r)
     *at = r->next;
 }
 
+/* Of a pipe's own memory: between its other calls, which go through its regions. */
+static int deregister_attempt(struct rch *ch, void *arguments)
+{
+    struct rregion *r = arguments;
+    int rc = refuses_busy(r);
+
+    if (rc != 0 || is_orphan(r)) /* closed in between, and opened anew */
+        return rc;
+    rc = write_unalloc_attempt(ch, r->block);
+    if (rc == 0)
+        unlink_own(ch, r);
+    return rc;
+}
+
 int rpipe_deregister(rregion_t region)
 {
-    uint32_t busy;
     int rc = 0;
 
     if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0) {
         error_set("rderegister: the region %s", region == NULL ? "is NULL" : "was given back already");
         return -EINVAL;
     }
-    if (region->own != NULL && !region->orphan) {
+    if (region->own != NULL && !is_orphan(region)) {
         rc = channel_refuses(region->own, "rderegister", 0);
-        if (rc != 0)
+        if (rc == 0)
+            rc = channel_once(region->own, deregister_attempt, region);
+        if (rc != 0 && !is_orphan(region)) /* else another thread has closed the pipe: its memory is gone */
             return rc;
     }
-    /* acquire: pairs with region_let_go: the last touch of a transfer comes before whatever the program does with the memory */
-    busy = atomic_load_explicit(&region->busy, memory_order_acquire);
-    if (busy > 0) {
-        error_set("rderegister: %u transfers from or to this region are under way: wait for them with rdone or "
-                  "rread_into; where the pipe is broken, close it",
-                  busy);
-        return -EBUSY;
-    }
-    if (region->own != NULL && !region->orphan) {
-        unlink_own(region->own, region);
-        rc = write_unalloc(region->own, region->block);
-    }
+    rc = refuses_busy(region);
+    if (rc != 0)
+        return rc;
     withdraw(region);
     books_put(region);
-    return rc;
+    return 0;
+}
+
+/* ---- rclose ---- */
+
+int region_wait(struct rch *ch, const char *call)
+{
+    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_flights(ch, call) : region_wait_landings(ch, call);
 }
 
 void region_orphan(struct rch *ch)
@@ -273,9 +315,10 @@ void region_orphan(struct rch *ch)
     region_give_up(ch, -ENOTCONN);
     for (r = ch->w.regions; r != NULL; r = next) {
         next = r->next;
-        r->orphan = true;
         r->parts = NULL;
         atomic_store_explicit(&r->busy, 0, memory_order_relaxed); /* what the reader has is the library's from now on */
+        /* release, and last: another thread may give it back at once. Pairs with is_orphan */
+        atomic_store_explicit(&r->orphan, true, memory_order_release);
     }
     ch->w.regions = NULL;
 }

@@ -13,7 +13,8 @@
  * Invariants
  * 1. region.busy counts what may still reach for the region: flights, parts that the reader has, fetches into it. It is 0 before a
  *    registration is withdrawn or the block is given back.
- * 2. Registrations are appended, never removed before the region goes: they are looked for without a lock.
+ * 2. Registrations are appended, never removed before the region goes: they are looked for without a lock. The list of a pipe's own
+ *    regions, and their parts, are looked at under the lock of that end, where it has one (thread_sync).
  * 3. A word `*done` is written by calls of its end alone, once: 1, or what went wrong.
  * 4. Flights are in the order of their messages; a flight that was given up stays in the books, and its region busy, until the line is
  *    closed: the device may reach for the memory until then.
@@ -53,7 +54,7 @@ struct rregion {
     struct registration *_Atomic registrations;
     /* a block of a pipe's heap */
     struct rch *own;     /* whose; NULL: the program's memory */
-    bool orphan;         /* that pipe has been closed */
+    _Atomic bool orphan; /* that pipe has been closed: nobody of it looks at this any more */
     struct rdesc *block; /* the user's, as after rmalloc */
     struct rdesc *parts; /* of it, that the reader has; by .next */
     struct rregion *next;
@@ -86,6 +87,8 @@ struct landing {
 int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes);
 /* As a piece that this end's transfers can use, registered if it is not yet. 0, or why the network does not take it. */
 int region_piece(struct rch *ch, const char *call, struct rregion *region, const struct btl_piece **piece);
+/* rclose: until no transfer from or to the program's memory is under way; 0, -ETIMEDOUT, or what is wrong */
+int region_wait(struct rch *ch, const char *call);
 void region_orphan(struct rch *ch); /* rclose: the blocks go with the heap */
 static inline void region_hold(struct rregion *r) { atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed); }
 /* release: the transfer's last touch comes before the memory is given back. Pairs with rderegister */
@@ -97,10 +100,13 @@ void region_departed(struct rch *ch, const struct region_source *from, uint64_t 
 void region_arrived(struct rch *ch); /* what is known of slots read, of flushes, and of fetches, has grown */
 void region_part_back(struct rch *ch, struct rdesc *d); /* the reader has freed it */
 void region_give_up(struct rch *ch, int code);          /* the other end is of no more use: every word gets the code */
-int region_wait(struct rch *ch, const char *call); /* rclose: until nothing flies; 0, -ETIMEDOUT, or what is wrong */
-void region_forget(struct rch *ch);                /* the line is closed */
+int region_wait_flights(struct rch *ch, const char *call);
+void region_forget(struct rch *ch); /* the line is closed */
 bool region_in_flight(const struct rch *ch);
 void region_note_write(struct rch *ch, struct rdesc *d, const struct region_source *from);
+
+/* ---- region_read.c ---- */
+int region_wait_landings(struct rch *ch, const char *call);
 
 /* ---- known.c ---- */
 struct known; /* what a GET reader knows */

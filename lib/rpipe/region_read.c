@@ -114,3 +114,19 @@ int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, s
 {
     return read_into(ch, "rread_into_nb", region, offset, room, size, false);
 }
+
+/* ---- rclose ---- */
+
+static int landings_attempt(struct rch *ch, void *arguments)
+{
+    (void)arguments;
+    return net_landings_end(ch);
+}
+
+int region_wait_landings(struct rch *ch, const char *call)
+{
+    static const struct awaited awaited = {"end of a transfer into the program's memory (the channel is still open)",
+                                           0};
+
+    return channel_wait(ch, call, &awaited, landings_attempt, NULL);
+}

@@ -66,9 +66,9 @@ static void flights_land(struct rch *ch, uint64_t upto)
 
         if (f->sequence > upto)
             return;
+        region_let_go(f->region); /* first: whoever sees the word may give the region back */
         if (!n->given_up)
             tell(f->done, 1);
-        region_let_go(f->region);
         n->flight_first++;
     }
 }
@@ -161,8 +161,8 @@ void region_part_back(struct rch *ch, struct rdesc *d)
 
     if (p->region != NULL) {
         part_unlink(p->region, d);
-        tell(p->done, 1);
         region_let_go(p->region);
+        tell(p->done, 1);
     }
     ch->w.parts_out--;
     desc_put(&ch->pool, d);
@@ -176,11 +176,16 @@ static void parts_give_up(struct rch *ch, int code)
 
     for (r = ch->w.regions; r != NULL; r = r->next)
         while ((d = r->parts) != NULL) {
+            struct part *p = part_of(d);
+            bool lost = p->sequence > read;
+
             r->parts = d->next;
-            ch->w.lost = ch->w.lost || part_of(d)->sequence > read;
-            tell(part_of(d)->done, part_of(d)->sequence > read ? code : 1);
-            part_of(d)->region = NULL;
+            p->region = NULL;
             region_let_go(r);
+            if (d->state != DESC_SENT) /* of a call that is just made: it says so itself */
+                continue;
+            ch->w.lost = ch->w.lost || lost;
+            tell(p->done, lost ? code : 1);
         }
 }
 
@@ -464,7 +469,7 @@ static int wait_done(rch_t ch, const char *call, const int *done, bool wait)
 int rpipe_done(rch_t ch, const int *done) { return wait_done(ch, "rdone", done, true); }
 int rpipe_done_nb(rch_t ch, const int *done) { return wait_done(ch, "rdone_nb", done, false); }
 
-int region_wait(struct rch *ch, const char *call)
+int region_wait_flights(struct rch *ch, const char *call)
 {
     static const struct awaited awaited = {"end of the transfers from the program's memory (the channel is still open)",
                                            0};

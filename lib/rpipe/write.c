@@ -455,7 +455,7 @@ int rpipe_write_nb(rch_t ch, raddr_t d) { return write_message(ch, "rwrite_nb", 
 
 /* ---- giving back what was not sent ---- */
 
-static int unalloc_attempt(struct rch *ch, void *arguments)
+int write_unalloc_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
 
@@ -473,7 +473,7 @@ static int unalloc_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-int write_unalloc(struct rch *ch, struct rdesc *d) { return channel_once(ch, unalloc_attempt, d); }
+int write_unalloc(struct rch *ch, struct rdesc *d) { return channel_once(ch, write_unalloc_attempt, d); }
 
 /* ---- flush ---- */
 

@@ -7,6 +7,7 @@
  */
 #include "pair.h"
 #include <errno.h>
+#include <sched.h>
 
 enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
 
@@ -452,6 +453,30 @@ static void reader_has_read(rdma_op_t op)
     end_of(own);
 }
 
+/* what was refused is not lost: nothing was sent */
+static void refused_is_not_lost(rdma_op_t op)
+{
+    double since = pair_now_ms();
+    rregion_t own = NULL;
+    struct pair p;
+    int word = 4711;
+
+    pair_open(&p, op, HEAP);
+    assert_ok(p.w, rregister(p.w, NULL, 4096, &own));
+    pair_fill(rregion_mem(own), 4096, 1);
+    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, NULL));
+    pair_read_free(&p, 4096, 1);
+    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(p.r, rclose(p.r));
+    while (rflush(p.w) == 0 && pair_now_ms() - since < PAIR_LATE_MS) /* the bye is on its way */
+        sched_yield();
+    assert_rc(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, &word));
+    assert_int_equal(word, 4711);
+    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(NULL, rderegister(own));
+    assert_ok(p.w, rclose(p.w));
+}
+
 /* rflush proves what it is asked for, also where rdone_nb has left a proof of less under way */
 static void flush_after_a_look(rdma_op_t op)
 {
@@ -674,6 +699,7 @@ BOTH(deadline)
 BOTH(ring_full)
 BOTH(reader_goes)
 BOTH(reader_has_read)
+BOTH(refused_is_not_lost)
 BOTH(flush_after_a_look)
 BOTH(writer_goes)
 BOTH(shared)
@@ -701,6 +727,7 @@ static int group(void)
         cmocka_unit_test(test_wrong_note),
         cmocka_unit_test(test_part_and_full_ring),
         cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_refused_is_not_lost),
         cmocka_unit_test(test_flush_after_a_look),
     };
 
