@@ -54,11 +54,17 @@ int rpipe_deregister(rregion_t region); /* -EBUSY: transfers are under way */
 void *rpipe_region_mem(rregion_t region);
 int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done); /* done may be NULL */
 int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done);
+/* the same, with a tag: see rpipe_set_tag */
+int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done);
+int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done);
 int rpipe_done(rch_t ch, const int *done);    /* waits until *done is not 0; NULL: for all transfers of this end */
 int rpipe_done_nb(rch_t ch, const int *done); /* looks; R_PENDING: not yet */
 /* the next message, to offset, where there is room for so many bytes; -EMSGSIZE: it is larger, and still the next one */
 int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
 int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
+/* the same, and its tag; tag may be NULL */
+int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag);
+int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag);
 
 /* ---- cells of an ATOMIC pipe, counted from 0 ---- */
 
@@ -314,6 +320,14 @@ static inline int rwrite_from_nb(rch_t ch, rregion_t region, size_t offset, size
 {
     return rpipe_write_from_nb(ch, region, offset, bytes, done);
 }
+static inline int rwrite_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+{
+    return rpipe_write_from_tag(ch, region, offset, bytes, tag, done);
+}
+static inline int rwrite_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+{
+    return rpipe_write_from_tag_nb(ch, region, offset, bytes, tag, done);
+}
 static inline int rdone(rch_t ch, const int *done) { return rpipe_done(ch, done); }
 static inline int rdone_nb(rch_t ch, const int *done) { return rpipe_done_nb(ch, done); }
 static inline int rread_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
@@ -323,6 +337,14 @@ static inline int rread_into(rch_t ch, rregion_t region, size_t offset, size_t r
 static inline int rread_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
 {
     return rpipe_read_into_nb(ch, region, offset, room, size);
+}
+static inline int rread_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+{
+    return rpipe_read_into_tag(ch, region, offset, room, size, tag);
+}
+static inline int rread_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+{
+    return rpipe_read_into_tag_nb(ch, region, offset, room, size, tag);
 }
 static inline int rflush(rch_t ch) { return rpipe_flush(ch); }
 static inline int rprogress(void) { return rpipe_progress(); }

@@ -16,6 +16,7 @@ struct into_arguments {
     struct read_arguments read;
     struct landing place;
     size_t size;
+    uint64_t tag;
     struct awaited awaited;
 };
 
@@ -39,6 +40,7 @@ static int take(struct rch *ch, struct into_arguments *a)
     if (d->size > 0 && (ch->net == NULL || !ch->net->landed))
         memcpy(a->place.region->base + a->place.offset, d->mem, d->size);
     a->size = d->size;
+    a->tag = d->header;
     read_release(ch, d);
     return 0;
 }
@@ -84,7 +86,8 @@ static int begin_attempt(struct rch *ch, void *arguments)
     return region_piece(ch, a->read.call, a->place.region, &a->place.piece);
 }
 
-static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size, bool wait)
+static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size,
+                     uint64_t *tag, bool wait)
 {
     struct into_arguments a = {
         .read = {call, NULL, 0, false, false, 0}, .place = {region, NULL, offset, room}, .awaited = {"message", 0}};
@@ -102,17 +105,29 @@ static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset
     trace_end(row, a.read.number, a.size, rc);
     if (rc == 0 && size != NULL)
         *size = a.size;
+    if (rc == 0 && tag != NULL)
+        *tag = a.tag;
     return rc;
 }
 
 int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
 {
-    return read_into(ch, "rread_into", region, offset, room, size, true);
+    return read_into(ch, "rread_into", region, offset, room, size, NULL, true);
 }
 
 int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
 {
-    return read_into(ch, "rread_into_nb", region, offset, room, size, false);
+    return read_into(ch, "rread_into_nb", region, offset, room, size, NULL, false);
+}
+
+int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+{
+    return read_into(ch, "rread_into_tag", region, offset, room, size, tag, true);
+}
+
+int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+{
+    return read_into(ch, "rread_into_tag_nb", region, offset, room, size, tag, false);
 }
 
 /* ---- rclose ---- */

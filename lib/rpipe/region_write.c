@@ -216,6 +216,7 @@ struct from_arguments {
     struct write_arguments write;
     struct region_source source;
     size_t bytes;
+    uint64_t tag;
     bool flies;
     struct awaited awaited;
 };
@@ -254,7 +255,7 @@ static int make_part(struct rch *ch, struct from_arguments *a)
     d->size = a->bytes;
     d->offset = r->block->offset + a->source.offset;
     d->units = (uint32_t)((a->bytes + unit - 1) / unit);
-    d->header = 0;
+    d->header = a->tag;
     d->whose = ch->whose;
     *part_of(d) = (struct part){r, a->source.done, UINT64_MAX};
     /* before it can be read, and come back */
@@ -291,6 +292,7 @@ static int make_block(struct rch *ch, struct from_arguments *a)
     if (rc != 0)
         return rc;
     a->write.d = a->alloc.d;
+    a->write.d->header = a->tag;
     if (!a->flies)
         memcpy(a->write.d->mem, a->source.region->base + a->source.offset, a->bytes);
     return 0;
@@ -346,13 +348,15 @@ static int begin_attempt(struct rch *ch, void *arguments)
     return region_piece(ch, a->call, r, &a->source.piece);
 }
 
-static int write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, int *done, bool wait)
+static int write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                      int *done, bool wait)
 {
     struct from_arguments a = {.call = call,
                                .alloc = {call, bytes, NULL, false, {"memory given back by the reader", 0}},
                                .write = {call, NULL, WHOLE, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
                                .source = {region, NULL, offset, done},
                                .bytes = bytes,
+                               .tag = tag,
                                .awaited = {"memory given back by the reader", 0}};
     int rc = channel_refuses(ch, call, SIDE_WRITER), before = done != NULL ? *done : 0;
     uint32_t row;
@@ -382,12 +386,22 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
 
 int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
 {
-    return write_from(ch, "rwrite_from", region, offset, bytes, done, true);
+    return write_from(ch, "rwrite_from", region, offset, bytes, 0, done, true);
 }
 
 int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
 {
-    return write_from(ch, "rwrite_from_nb", region, offset, bytes, done, false);
+    return write_from(ch, "rwrite_from_nb", region, offset, bytes, 0, done, false);
+}
+
+int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+{
+    return write_from(ch, "rwrite_from_tag", region, offset, bytes, tag, done, true);
+}
+
+int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+{
+    return write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done, false);
 }
 
 /* ---- rdone ---- */

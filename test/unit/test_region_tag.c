@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Tags of messages from regions and into them: rwrite_from_tag(3), rread_into_tag(3). PUT and GET, in the settings of pair_main; over the
+ * simulated network too.
+ */
+#include "pair.h"
+#include <errno.h>
+
+enum { HEAP = 1 << 16, ROOM = 1 << 13, OWN = 4096 };
+
+static const rdma_op_t ops[] = {RDMA_PUT, RDMA_GET};
+
+static uint8_t out[ROOM], in[ROOM];
+
+/* in a slot, at its limit, beyond it, copied over GET for their size, and not */
+static size_t size_of(uint64_t i)
+{
+    static const size_t size[] = {0, 1, 40, 41, 63, 64, 65, 1000, 3000};
+
+    return size[i % (sizeof(size) / sizeof(*size))];
+}
+
+static uint64_t tag_of(uint64_t i) { return i == 0 ? UINT64_MAX : pair_mix(i); }
+
+static rregion_t region_of(rch_t ch, void *base, size_t bytes)
+{
+    rregion_t region = NULL;
+
+    assert_ok(ch, rregister(ch, base, bytes, &region));
+    return region;
+}
+
+/* By one of the ways that a message can go; whether it has a tag is the way's too. */
+static uint64_t send(const struct pair *p, rregion_t from, rregion_t own, uint64_t i, int *word)
+{
+    size_t size = size_of(i);
+    uint64_t tag = tag_of(i);
+    raddr_t d;
+
+    *word = 1;
+    switch (i % 5) {
+    case 0:
+        pair_fill(out, size, i);
+        assert_ok(p->w, rwrite_from_tag(p->w, from, 0, size, tag, word));
+        return tag;
+    case 1:
+        pair_fill(out, size, i);
+        assert_ok(p->w, rwrite_from_tag_nb(p->w, from, 0, size, tag, word));
+        return tag;
+    case 2:
+        pair_fill(rregion_mem(own), size, i);
+        assert_ok(p->w, rwrite_from_tag(p->w, own, 0, size, tag, word));
+        return tag;
+    case 3: /* a message without one that follows one with it */
+        pair_fill(out, size, i);
+        assert_ok(p->w, rwrite_from(p->w, from, 0, size, word));
+        return 0;
+    default:
+        d = pair_alloc(p, size, i);
+        assert_ok(p->w, rset_tag(p->w, d, tag));
+        assert_ok(p->w, rwrite(p->w, d));
+        return tag;
+    }
+}
+
+static void receive(const struct pair *p, rregion_t into, uint64_t i, uint64_t tag)
+{
+    uint64_t got_tag = 4711;
+    size_t got = 4711;
+    raddr_t d;
+
+    switch (i % 4) {
+    case 0:
+        assert_ok(p->r, rread_into_tag(p->r, into, 0, ROOM, &got, &got_tag));
+        break;
+    case 1:
+        assert_ok(p->r, rread_into_tag_nb(p->r, into, 0, ROOM, &got, &got_tag));
+        break;
+    case 2: /* neither is asked for */
+        assert_ok(p->r, rread_into_tag(p->r, into, 0, ROOM, NULL, NULL));
+        assert_true(pair_same(in, size_of(i), i));
+        return;
+    default:
+        d = pair_receive(p, size_of(i), i);
+        assert_int_equal(rtag(p->r, d), tag);
+        assert_ok(p->r, rfree(p->r, d));
+        return;
+    }
+    assert_int_equal(got, size_of(i));
+    assert_int_equal(got_tag, tag);
+    assert_true(pair_same(in, got, i));
+}
+
+static void tags(rdma_op_t op)
+{
+    rregion_t from, into, own = NULL;
+    struct pair p;
+
+    pair_open(&p, op, HEAP);
+    from = region_of(p.w, out, ROOM);
+    into = region_of(p.r, in, ROOM);
+    for (uint64_t i = 0; i < 180; i++) {
+        uint64_t tag;
+        int word;
+
+        if (i % 20 == 0) /* next-fit keeps what was allocated after it until it goes */
+            own = region_of(p.w, NULL, OWN);
+        tag = send(&p, from, own, i, &word);
+        receive(&p, into, i, tag);
+        if (word != 1)
+            assert_ok(p.w, rdone(p.w, &word));
+        if (i % 20 == 19)
+            assert_ok(NULL, rderegister(own));
+    }
+    assert_ok(NULL, rderegister(from));
+    assert_ok(NULL, rderegister(into));
+    pair_close(&p);
+}
+
+/* a call that fails stores nothing; a message that does not fit keeps its tag */
+static void nothing_stored(rdma_op_t op)
+{
+    uint64_t tag = 4711;
+    size_t got = 4711;
+    rregion_t from, into;
+    int word = 4711;
+    struct pair p;
+
+    pair_open(&p, op, HEAP);
+    from = region_of(p.w, out, ROOM);
+    into = region_of(p.r, in, ROOM);
+    assert_rc(-EINVAL, p.w, rwrite_from_tag(p.w, from, ROOM, 1, 7, &word));
+    assert_non_null(strstr(rpipe_error(p.w), "rwrite_from_tag"));
+    assert_rc(-EBADF, p.r, rwrite_from_tag_nb(p.r, from, 0, 1, 7, &word));
+    assert_int_equal(word, 4711);
+    assert_rc(R_PENDING, p.r, rread_into_tag_nb(p.r, into, 0, ROOM, &got, &tag));
+    pair_fill(out, 500, 3);
+    assert_ok(p.w, rwrite_from_tag(p.w, from, 0, 500, 99, &word));
+    assert_rc(-EMSGSIZE, p.r, rread_into_tag(p.r, into, 0, 499, &got, &tag));
+    assert_true(got == 4711 && tag == 4711);
+    assert_ok(p.r, rread_into_tag(p.r, into, 0, ROOM, &got, &tag));
+    assert_true(got == 500 && tag == 99 && pair_same(in, 500, 3));
+    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(NULL, rderegister(from));
+    tag = got = 4711;
+    assert_ok(p.w, rclose(p.w));
+    assert_rc(R_EOF, p.r, rread_into_tag(p.r, into, 0, ROOM, &got, &tag));
+    assert_true(got == 4711 && tag == 4711);
+    assert_ok(NULL, rderegister(into));
+    assert_ok(p.r, rclose(p.r));
+}
+
+#define BOTH(test)                                                                                                     \
+    static void test_##test(void **unused)                                                                             \
+    {                                                                                                                  \
+        (void)unused;                                                                                                  \
+        for (size_t op = 0; op < 2; op++)                                                                              \
+            test(ops[op]);                                                                                             \
+    }
+BOTH(tags)
+BOTH(nothing_stored)
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_tags),
+        cmocka_unit_test(test_nothing_stored),
+    };
+
+    return cmocka_run_group_tests_name("region_tag", tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }
