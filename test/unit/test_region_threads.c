@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Regions and threads: one end of a pipe in many threads (thread_sync), all of which send from memory of the program's, or of the
+ * pipe, wait for their words, and register and give back regions meanwhile; the other end in many threads that read into regions, or
+ * not. And an end that is closed by one thread while others send, wait, register and give back.
+ *
+ * Memory is spoiled as soon as its word allows it, so a word that comes too early is a message that is not what was sent. A failure
+ * in a thread is said there, counted, and asserted by the test. Each test runs as PUT and as GET in the settings of pair_main, over the
+ * simulated network too; and under ThreadSanitizer.
+ */
+#include "pair.h"
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+
+#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
+
+static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+
+static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+
+static atomic_int faults;
+
+#define HOLDS(ch, condition)                                                                                           \
+    do {                                                                                                               \
+        if (!(condition)) {                                                                                            \
+            fprintf(stderr, "%s:%d: %s; %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch),                    \
+                    rpipe_error(NULL));                                                                                \
+            atomic_fetch_add(&faults, 1);                                                                              \
+            return NULL;                                                                                               \
+        }                                                                                                              \
+    } while (0)
+
+enum { SENDERS = 3, READERS = 2, MOST = 240, PIECES = 4, PIECE = 1500, HEAP = 1 << 15, UNIT = 64, OWN = 8 * UNIT };
+
+static uint64_t messages(void) { return pair_over_network() ? 60 : MOST; }
+
+static uint64_t key_of(uint64_t who, uint64_t i) { return who << 32 | i; }
+
+static size_t size_of(uint64_t key) { return pair_mix(~key) % PIECE; }
+
+struct crowd {
+    struct pair p;
+    rregion_t shared; /* memory of the pipe, a part for each sender; NULL: of the program's */
+    bool comes;       /* more of it may come and go */
+    atomic_int senders_left;
+    atomic_uchar seen[SENDERS][MOST];
+};
+
+struct member {
+    struct crowd *crowd;
+    uint64_t number;
+    uint8_t memory[PIECES][PIECE];
+    int word[PIECES];
+};
+
+/* True: of the pipe's own memory much can come and go; next-fit keeps what was allocated behind a block that stays. */
+static bool open_locked(struct pair *p, rdma_op_t op)
+{
+    rmalloc_config_t cfg = pair_config(op, HEAP);
+
+    cfg.thread_sync = true;
+    cfg.slots = 16;
+    cfg.timeout_ms = 60000;
+    pair_open_with(p, &cfg);
+    return cfg.allocator.algorithm != NEXT_FIT;
+}
+
+/* ---- senders ---- */
+
+/* By a call that waits; by looks; or by whoever else of this end finds it, as an acquiring load sees. */
+static int await(rch_t w, int *word, uint64_t how)
+{
+    int rc = 0;
+
+    if (how % 3 == 0)
+        return rdone(w, word);
+    while (how % 3 == 1 && (rc = rdone_nb(w, word)) == R_PENDING)
+        sched_yield();
+    while (how % 3 == 2 && __atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) {
+        rc = rdone_nb(w, NULL);
+        if (rc != 0 && rc != R_PENDING)
+            return rc;
+        rc = 0;
+        sched_yield();
+    }
+    return rc;
+}
+
+/* Registers, sends and gives back, while others send; every other one of a region that stays. */
+static void *send_program(struct member *me, rch_t w)
+{
+    rregion_t region = NULL, once = NULL;
+
+    HOLDS(w, rregister(w, me->memory, sizeof(me->memory), &region) == 0);
+    for (uint64_t i = 0; i < messages(); i++) {
+        uint64_t key = key_of(me->number, i);
+        size_t at = i % PIECES, size = size_of(key);
+
+        HOLDS(w, i < PIECES || await(w, &me->word[at], i) == 0);
+        HOLDS(w, me->word[at] == 1);
+        memset(me->memory[at], 0x5a, PIECE);
+        pair_fill(me->memory[at], size, key);
+        if (i % 5 == 4) {
+            HOLDS(w, rregister(w, me->memory[at], PIECE, &once) == 0);
+            HOLDS(w, rwrite_from_tag(w, once, 0, size, key, &me->word[at]) == 0);
+            HOLDS(w, rdone(w, &me->word[at]) == 0);
+            HOLDS(w, rderegister(once) == 0);
+        } else {
+            HOLDS(w, rwrite_from_tag(w, region, at * PIECE, size, key, &me->word[at]) == 0);
+        }
+    }
+    for (size_t at = 0; at < PIECES; at++)
+        HOLDS(w, await(w, &me->word[at], at) == 0 && me->word[at] == 1);
+    HOLDS(w, rderegister(region) == 0);
+    return NULL;
+}
+
+/* Memory of the pipe: its own part of a region that all share, and one that comes and goes. */
+static void *send_pipes(struct member *me, rch_t w)
+{
+    size_t part = me->number * OWN;
+    rregion_t own = NULL;
+    int word = 1;
+
+    for (uint64_t i = 0; i < messages(); i++) {
+        uint64_t key = key_of(me->number, i);
+        bool comes = me->crowd->comes && i % 4 == 3;
+        size_t size = size_of(key) % (OWN + 1);
+        rregion_t region = me->crowd->shared;
+        uint8_t *memory = (uint8_t *)rregion_mem(region) + part;
+
+        HOLDS(w, await(w, &word, i) == 0); /* whoever writes it: no plain look at it before */
+        if (comes) {
+            HOLDS(w, rregister(w, NULL, OWN, &own) == 0);
+            region = own;
+            memory = rregion_mem(own);
+        }
+        memset(memory, 0x5a, OWN);
+        pair_fill(memory, size, key);
+        HOLDS(w, rwrite_from_tag(w, region, comes ? 0 : part, size, key, &word) == 0);
+        if (comes) {
+            HOLDS(w, rdone(w, &word) == 0 && rderegister(own) == 0);
+        }
+    }
+    HOLDS(w, rdone(w, &word) == 0);
+    return NULL;
+}
+
+static void *sending(void *argument)
+{
+    struct member *me = argument;
+    rch_t w = me->crowd->p.w;
+
+    if (me->crowd->shared == NULL)
+        (void)send_program(me, w);
+    else
+        (void)send_pipes(me, w);
+    if (atomic_fetch_sub(&me->crowd->senders_left, 1) == 1) { /* also after a fault: the readers wait for the end */
+        HOLDS(w, me->crowd->shared == NULL || rderegister(me->crowd->shared) == 0);
+        HOLDS(w, rclose(w) == 0);
+    }
+    return NULL;
+}
+
+/* ---- readers ---- */
+
+/* Into the own region, or not: in turns, and each thread for itself. */
+static int read_one(struct member *me, rregion_t into, uint64_t turn, size_t *size, uint64_t *tag, bool *same)
+{
+    rch_t r = me->crowd->p.r;
+    raddr_t d = ADDR_NULL;
+    int rc;
+
+    *same = false;
+    if ((turn + me->number) % 3 != 0) {
+        rc = turn % 2 == 0 ? rread_into_tag(r, into, PIECE, PIECE, size, tag) : R_PENDING;
+        while (rc == R_PENDING) {
+            rc = rread_into_tag_nb(r, into, PIECE, PIECE, size, tag);
+            sched_yield();
+        }
+        *same = rc == 0 && pair_same(me->memory[1], *size, *tag);
+        return rc;
+    }
+    rc = rread(r, &d, size);
+    if (rc != 0)
+        return rc;
+    *tag = rtag(r, d);
+    *same = pair_same(rmem(r, d), *size, *tag);
+    return rfree(r, d);
+}
+
+static void *reading(void *argument)
+{
+    struct member *me = argument;
+    int64_t last[SENDERS] = {-1, -1, -1};
+    rch_t r = me->crowd->p.r;
+    rregion_t into = NULL;
+    uint64_t tag = 0, turn;
+    size_t size = 0;
+    bool same;
+    int rc;
+
+    HOLDS(r, rregister(r, me->memory, sizeof(me->memory), &into) == 0);
+    for (turn = 0; (rc = read_one(me, into, turn, &size, &tag, &same)) == 0; turn++) {
+        uint64_t who = tag >> 32, i = tag & 0xffffffff;
+
+        HOLDS(r, who < SENDERS && i < messages() && (int64_t)i > last[who]);
+        last[who] = (int64_t)i;
+        HOLDS(r, size == (me->crowd->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) && same);
+        HOLDS(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
+    }
+    HOLDS(r, rc == R_EOF);
+    HOLDS(r, rderegister(into) == 0);
+    return NULL;
+}
+
+static void crowd(rdma_op_t op, bool pipes)
+{
+    struct crowd *all = calloc(1, sizeof(*all));
+    struct member *member = calloc(SENDERS + READERS, sizeof(*member));
+    pthread_t thread[SENDERS + READERS];
+
+    assert_true(all != NULL && member != NULL);
+    atomic_store(&faults, 0);
+    atomic_store(&all->senders_left, SENDERS);
+    all->comes = open_locked(&all->p, op);
+    if (pipes)
+        assert_ok(all->p.w, rregister(all->p.w, NULL, SENDERS * OWN, &all->shared));
+    for (size_t i = 0; i < SENDERS + READERS; i++) {
+        member[i].crowd = all;
+        member[i].number = i < SENDERS ? i : i - SENDERS;
+        for (size_t at = 0; at < PIECES; at++)
+            member[i].word[at] = 1;
+        assert_int_equal(pthread_create(&thread[i], NULL, i < SENDERS ? sending : reading, &member[i]), 0);
+    }
+    for (size_t i = 0; i < SENDERS + READERS; i++)
+        pthread_join(thread[i], NULL);
+    assert_int_equal(atomic_load(&faults), 0);
+    for (size_t k = 0; k < SENDERS; k++)
+        for (uint64_t i = 0; i < messages(); i++)
+            assert_int_equal(atomic_load(&all->seen[k][i]), 1);
+    assert_ok(all->p.r, rclose(all->p.r));
+    free(member);
+    free(all);
+}
+
+static void test_program(void **state) { crowd(op_of(state), false); }
+
+static void test_pipes(void **state) { crowd(op_of(state), true); }
+
+/* ---- an end that is closed meanwhile ---- */
+
+struct closing {
+    struct pair p;
+    atomic_int begun;
+    rregion_t own; /* a part of which is with the reader */
+    int word;
+};
+
+/* A region that has gone with its pipe can be given back all the same; one whose part is out not before. */
+static void *give_back(void *argument)
+{
+    struct closing *c = argument;
+    int rc;
+
+    atomic_fetch_add(&c->begun, 1);
+    while ((rc = rderegister(c->own)) == -EBUSY)
+        sched_yield();
+    HOLDS(NULL, rc == 0);
+    return NULL;
+}
+
+static void *wait_for_word(void *argument)
+{
+    struct closing *c = argument;
+
+    atomic_fetch_add(&c->begun, 1);
+    HOLDS(c->p.w, rdone(c->p.w, &c->word) == -ENOTCONN);
+    HOLDS(c->p.w, __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) == -ENOTCONN);
+    return NULL;
+}
+
+/* Memory of the pipe as long as there is any: none of it is lost sight of. */
+static void *register_on(void *argument)
+{
+    struct closing *c = argument;
+    rregion_t region[8];
+    int rc = 0, n = 0;
+
+    atomic_fetch_add(&c->begun, 1);
+    while (rc == 0 && n < 8) {
+        rc = rregister(c->p.w, NULL, 500, &region[n]);
+        n += rc == 0;
+    }
+    HOLDS(c->p.w, rc == 0 || rc == -ENOTCONN);
+    while (n > 0)
+        HOLDS(NULL, rderegister(region[--n]) == 0);
+    return NULL;
+}
+
+/* Sends parts until the ring is full, and waits. */
+static void *send_on(void *argument)
+{
+    struct closing *c = argument;
+    rregion_t own = NULL;
+    int word[40], rc;
+
+    atomic_fetch_add(&c->begun, 1);
+    rc = rregister(c->p.w, NULL, 40 * UNIT, &own);
+    if (rc == -ENOTCONN)
+        return NULL;
+    HOLDS(c->p.w, rc == 0);
+    for (size_t i = 0; i < 40; i++) {
+        word[i] = 4711;
+        rc = rwrite_from(c->p.w, own, i * UNIT, UNIT, &word[i]);
+        if (rc == -EINVAL) /* it has gone already */
+            rc = -ENOTCONN;
+        HOLDS(c->p.w, rc == 0 || (rc == -ENOTCONN && word[i] == 4711));
+        if (rc != 0)
+            break;
+    }
+    HOLDS(c->p.w, rc == -ENOTCONN); /* nobody reads */
+    HOLDS(NULL, rderegister(own) == 0);
+    return NULL;
+}
+
+static void test_close(void **state)
+{
+    static void *(*const calls[])(void *) = {give_back, wait_for_word, register_on, send_on};
+    enum { N = 4 };
+    pthread_t thread[N];
+
+    atomic_store(&faults, 0);
+    for (int round = 0; round < 12; round++) {
+        struct closing *c = calloc(1, sizeof(*c));
+
+        assert_non_null(c);
+        (void)open_locked(&c->p, op_of(state));
+        assert_ok(c->p.w, rregister(c->p.w, NULL, UNIT, &c->own));
+        assert_ok(c->p.w, rwrite_from(c->p.w, c->own, 0, UNIT, &c->word));
+        for (size_t i = 0; i < N; i++)
+            assert_int_equal(pthread_create(&thread[i], NULL, calls[i], c), 0);
+        while (atomic_load(&c->begun) < N)
+            sched_yield();
+        for (int turns = round % 4 * 30; turns > 0; turns--)
+            sched_yield();
+        assert_ok(c->p.w, rclose(c->p.w));
+        for (size_t i = 0; i < N; i++)
+            pthread_join(thread[i], NULL);
+        assert_int_equal(atomic_load(&faults), 0);
+        assert_ok(c->p.r, rclose(c->p.r));
+        free(c);
+    }
+}
+
+static int group(void)
+{
+    const struct CMUnitTest tests[] = {
+        PUT_AND_GET(test_program),
+        PUT_AND_GET(test_pipes),
+        PUT_AND_GET(test_close),
+    };
+
+    return cmocka_run_group_tests_name("region_threads", tests, pair_setup, pair_teardown);
+}
+
+int main(void) { return pair_main(group); }
