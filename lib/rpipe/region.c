@@ -11,6 +11,8 @@
 #include "rpipe/calls.h"
 #include "rpipe/net.h"
 
+#include "util/step.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,6 +173,7 @@ static int own_attempt(struct rch *ch, void *arguments)
     r->own = ch;
     r->next = ch->w.regions;
     ch->w.regions = r;
+    RPIPE_STEP("rregister: memory of the pipe");
     return 0;
 }
 
@@ -294,6 +297,7 @@ int rpipe_deregister(rregion_t region)
     rc = refuses_busy(region);
     if (rc != 0)
         return rc;
+    RPIPE_STEP("rderegister: before it ends");
     withdraw(region);
     books_put(region);
     return 0;

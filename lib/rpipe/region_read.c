@@ -9,6 +9,8 @@
 #include "rpipe/calls.h"
 #include "rpipe/net.h"
 
+#include "util/step.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -37,10 +39,12 @@ static int take(struct rch *ch, struct into_arguments *a)
         read_release(ch, d);
         return read_nonsense(ch, "has changed its size (bytes, room)", size, a->place.room);
     }
+    RPIPE_STEP("rread_into: before the copy");
     if (d->size > 0 && (ch->net == NULL || !ch->net->landed))
         memcpy(a->place.region->base + a->place.offset, d->mem, d->size);
     a->size = d->size;
     a->tag = d->header;
+    RPIPE_STEP("rread_into: before the message is freed");
     read_release(ch, d);
     return 0;
 }

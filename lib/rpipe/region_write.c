@@ -10,6 +10,8 @@
 #include "rpipe/calls.h"
 #include "rpipe/net.h"
 
+#include "util/step.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -159,6 +161,7 @@ void region_part_back(struct rch *ch, struct rdesc *d)
 {
     struct part *p = part_of(d);
 
+    RPIPE_STEP("rdone: part comes back");
     if (p->region != NULL) {
         part_unlink(p->region, d);
         region_let_go(p->region);
@@ -265,6 +268,7 @@ static int make_part(struct rch *ch, struct from_arguments *a)
     region_hold(r);
     ch->w.allocated++;
     a->write.d = d;
+    RPIPE_STEP("rwrite_from: part noted");
     return 0;
 }
 
@@ -295,6 +299,7 @@ static int make_block(struct rch *ch, struct from_arguments *a)
     a->write.d->header = a->tag;
     if (!a->flies)
         memcpy(a->write.d->mem, a->source.region->base + a->source.offset, a->bytes);
+    RPIPE_STEP("rwrite_from: block made");
     return 0;
 }
 
@@ -324,6 +329,7 @@ static int from_attempt(struct rch *ch, void *arguments)
     a->awaited = a->write.awaited;
     if (rc != 0)
         return rc;
+    RPIPE_STEP("rwrite_from: sent");
     if (!is_part(a) && !a->flies)
         tell(a->source.done, 1);
     return 0;
@@ -465,6 +471,7 @@ static int done_attempt(struct rch *ch, void *arguments)
 
         return told == 0 || told == -EINVAL ? told : channel_trouble(ch, a->call, notice); /* which says more */
     }
+    RPIPE_STEP("rdone: before a look");
     rc = drive(ch, a->call);
     return rc != 0 ? rc : look(ch, a);
 }

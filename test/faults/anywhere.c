@@ -6,7 +6,7 @@
  * microsecond as within ten milliseconds, and plays its part; it dies wherever its threads are when the timer's interrupt comes,
  * in the middle of a store or a call as well as between them. What the others must see is in judge.c.
  *
- *     anywhere [SECONDS]         FAULTS_SEED repeats the draws; where they hit is the scheduler's
+ *     anywhere [SECONDS [NAME]]  in scenarios whose name contains NAME. FAULTS_SEED repeats the draws; where they hit is the scheduler's
  */
 #include "scenario.h"
 
@@ -26,6 +26,21 @@ static int64_t moment(uint64_t *random, int64_t most)
     return ns < most ? ns : most;
 }
 
+static const struct scenario *one_of(uint64_t *random, const char *name)
+{
+    const struct scenario *chosen = NULL, *s;
+    uint64_t n = 0;
+
+    for (s = scenarios; s < scenarios + scenario_count; s++)
+        if (!s->network && strstr(s->name, name) != NULL && draw(random) % ++n == 0)
+            chosen = s;
+    if (chosen == NULL) {
+        printf("no scenario is called like \"%s\"\n", name);
+        exit(99);
+    }
+    return chosen;
+}
+
 int main(int argc, char **argv)
 {
     double seconds = argc > 1 ? atof(argv[1]) : 6;
@@ -39,9 +54,7 @@ int main(int argc, char **argv)
         struct plan plan = {.sig = SIGKILL, .timeout_ms = 20000};
         char what[64];
 
-        do
-            plan.s = &scenarios[draw(&random) % (uint64_t)scenario_count];
-        while (plan.s->network);
+        plan.s = one_of(&random, argc > 2 ? argv[2] : "");
         plan.victim = (int)(draw(&random) % 2);
         plan.early = draw(&random) % 8 == 0;
         plan.kill_ns = moment(&random, plan.early ? EARLY_NS : 12 * NS_PER_MS);

@@ -19,7 +19,7 @@ static struct board_rank *others(const struct player *p) { return &p->board->ran
 
 /* ---- calls whose deadline may pass ---- */
 
-static bool once_more(struct player *p, int rc)
+bool scene_once_more(struct player *p, int rc)
 {
     if (rc != -ETIMEDOUT || !p->again)
         return false;
@@ -31,7 +31,7 @@ static bool is_end(int rc) { return rc == -EPIPE || rc == -ECONNRESET; }
 
 /* ---- ends ---- */
 
-static rmalloc_config_t config_of(const struct player *p, int peer, uint32_t ctx, bool writer)
+rmalloc_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer)
 {
     rmalloc_config_t cfg = channel_config(p->s->op, peer, writer, HEAP);
 
@@ -44,7 +44,7 @@ static rmalloc_config_t config_of(const struct player *p, int peer, uint32_t ctx
     return cfg;
 }
 
-static rch_t open_end(struct player *p, const rmalloc_config_t *cfg)
+rch_t scene_open(struct player *p, const rmalloc_config_t *cfg)
 {
     rch_t ch;
 
@@ -56,23 +56,40 @@ static rch_t open_end(struct player *p, const rmalloc_config_t *cfg)
 static void close_last(struct player *p)
 {
     rch_t ch = p->end[--p->ends];
+    int rc;
 
-    MUST(rclose(ch) == 0, ch);
+    do
+        rc = rclose(ch);
+    while (scene_once_more(p, rc)); /* over a network, as long as transfers from the program's memory are under way */
+    MUST(rc == 0, ch);
+}
+
+/* What a line that is broken may still reach for is let go when both ends have closed it, or one is gone. */
+static void give_back(const struct player *p, rregion_t region)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+    int rc;
+
+    while ((rc = rderegister(region)) == -EBUSY && p->s->network && !deadline_passed(patience))
+        nap_us(100);
+    MUST(rc == 0, NULL);
 }
 
 void scene_close_all(struct player *p)
 {
     while (p->ends > 0)
         close_last(p);
+    while (p->regions > 0)
+        give_back(p, p->region[--p->regions]);
 }
 
-static int wait_joined(struct player *p, rch_t ch)
+int scene_wait_joined(struct player *p, rch_t ch)
 {
     int rc;
 
     do
         rc = rpipe_wait(ch);
-    while (once_more(p, rc));
+    while (scene_once_more(p, rc));
     MUST(rc == 0 || is_end(rc), ch);
     return rc;
 }
@@ -95,7 +112,7 @@ static int put(struct player *p, rch_t ch, size_t bytes, uint64_t key)
     do {
         mem = rmalloc_mem(ch, bytes, &d);
         rc = mem != NULL ? 0 : -errno;
-    } while (once_more(p, rc));
+    } while (scene_once_more(p, rc));
     MUST(rc == 0 || rc == -EPIPE, ch);
     if (rc != 0)
         return rc;
@@ -103,7 +120,7 @@ static int put(struct player *p, rch_t ch, size_t bytes, uint64_t key)
     MUST(rset_tag(ch, d, key) == 0, ch);
     do
         rc = rwrite(ch, d);
-    while (once_more(p, rc));
+    while (scene_once_more(p, rc));
     MUST(rc == 0 || rc == -EPIPE, ch);
     if (rc != 0) {
         MUST(rfree(ch, d) == 0, ch);
@@ -170,7 +187,7 @@ static int read_all(struct player *p, rch_t ch, uint64_t key, uint64_t count, si
             take(p, ch, &r, d, size);
         if (rc == 0 && r.i == 20)
             nap_us(1500); /* the writer has no memory */
-    } while (rc == 0 || once_more(p, rc));
+    } while (rc == 0 || scene_once_more(p, rc));
     return ended(ch, &r, count, rc);
 }
 
@@ -186,9 +203,9 @@ static void wait_until_full(struct player *p)
 
 static int one_stream(struct player *p, uint32_t ctx, uint64_t key, uint64_t count)
 {
-    rmalloc_config_t cfg = config_of(p, p->peer, ctx, p->rank == 0);
-    rch_t ch = open_end(p, &cfg);
-    int rc = wait_joined(p, ch);
+    rmalloc_config_t cfg = scene_config(p, p->peer, ctx, p->rank == 0);
+    rch_t ch = scene_open(p, &cfg);
+    int rc = scene_wait_joined(p, ch);
 
     if (rc == 0 && p->rank == 1 && count > SLOTS)
         wait_until_full(p);
@@ -216,14 +233,14 @@ static size_t growing_bytes(uint64_t i) { return i == 4 ? 3000 : i == 7 ? 6000 :
 
 int scene_growth(struct player *p)
 {
-    rmalloc_config_t cfg = config_of(p, p->peer, 0, p->rank == 0);
+    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
     rch_t ch;
     int rc;
 
     cfg.allocator.alloc_size = 1024;
     cfg.allocator.max_alloc_size = 1 << 16;
-    ch = open_end(p, &cfg);
-    rc = wait_joined(p, ch);
+    ch = scene_open(p, &cfg);
+    rc = scene_wait_joined(p, ch);
     if (rc == 0)
         rc = p->rank == 0 ? write_all(p, ch, 0, FEW, growing_bytes) : read_all(p, ch, 0, FEW, growing_bytes);
     return rc;
@@ -237,7 +254,7 @@ static int send_word(struct player *p, int to)
 
     do
         rc = network_send(to, &p->rank, sizeof(p->rank));
-    while (once_more(p, rc));
+    while (scene_once_more(p, rc));
     MUST(rc == 0 || is_end(rc), NULL);
     return rc;
 }
@@ -248,7 +265,7 @@ static int hear_word(struct player *p, int from)
 
     do
         rc = network_recv(from, &word, sizeof(word));
-    while (once_more(p, rc));
+    while (scene_once_more(p, rc));
     MUST(rc == 0 ? word == from : is_end(rc), NULL);
     return rc;
 }
@@ -260,7 +277,7 @@ int scene_late(struct player *p)
     raddr_t d;
 
     for (turn = 0; turn < 2 && rc == 0; turn++) {
-        rmalloc_config_t cfg = config_of(p, p->peer, 9, p->rank == 0);
+        rmalloc_config_t cfg = scene_config(p, p->peer, 9, p->rank == 0);
         bool first = p->rank == turn;
         rch_t ch;
 
@@ -268,11 +285,11 @@ int scene_late(struct player *p)
             rc = hear_word(p, p->peer);
         if (rc != 0)
             break;
-        ch = open_end(p, &cfg);
+        ch = scene_open(p, &cfg);
         if (!first) {
             do
-                rc = p->rank == 0 ? wait_joined(p, ch) : rread(ch, &d, NULL);
-            while (once_more(p, rc));
+                rc = p->rank == 0 ? scene_wait_joined(p, ch) : rread(ch, &d, NULL);
+            while (scene_once_more(p, rc));
             MUST(p->rank == 0 ? rc == 0 || rc == -EPIPE : rc == R_EOF || rc == -ECONNRESET, ch);
             rc = rc == R_EOF ? 0 : rc;
         }
@@ -303,7 +320,7 @@ static int read_by_fd(struct player *p, rch_t ch)
             until = deadline_in_ms(p->timeout_ms);
         }
         if (rc == R_PENDING && deadline_passed(until)) {
-            MUST(once_more(p, -ETIMEDOUT), ch);
+            MUST(scene_once_more(p, -ETIMEDOUT), ch);
             until = deadline_in_ms(p->timeout_ms);
         }
     } while (rc == R_PENDING);
@@ -312,14 +329,14 @@ static int read_by_fd(struct player *p, rch_t ch)
 
 int scene_event(struct player *p)
 {
-    rmalloc_config_t cfg = config_of(p, p->peer, 0, p->rank == 0);
-    rch_t ch = open_end(p, &cfg);
+    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rch_t ch = scene_open(p, &cfg);
     int rc = 0;
     uint64_t i;
 
     if (p->rank == 1)
         return read_by_fd(p, ch);
-    rc = wait_joined(p, ch);
+    rc = scene_wait_joined(p, ch);
     for (i = 0; i < MESSAGES && rc == 0; i++) {
         if (i % 3 == 0)
             nap_us(300);
@@ -332,17 +349,17 @@ int scene_event(struct player *p)
 
 int scene_atomic(struct player *p)
 {
-    rmalloc_config_t cfg = config_of(p, p->peer, 0, p->rank == 0);
+    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
     uint64_t old, sum = 0, i;
     rch_t ch;
     int rc;
 
     cfg.allocator.rdma_active = p->rank == 0;
-    ch = open_end(p, &cfg);
-    rc = wait_joined(p, ch);
+    ch = scene_open(p, &cfg);
+    rc = scene_wait_joined(p, ch);
     for (i = 0; i < CELL_ADDS && rc == 0 && p->rank == 0; i++) {
         rc = ratomic(ch, RATOMIC_ADD, i % 3, 1, 0, &old);
-        if (once_more(p, rc))
+        if (scene_once_more(p, rc))
             rc = 0;
         else
             MUST(rc == 0 ? old <= i / 3 : rc == -EPIPE, ch);
@@ -418,13 +435,13 @@ static int deal(struct player *p, rscatter_t sc)
             continue;
         do
             rc = rscatter_alloc(sc, to, dealt_bytes(count[to]), &place, &d);
-        while (once_more(p, rc));
+        while (scene_once_more(p, rc));
         if (rc == 0) {
             fill(rmem(rscatter_pipe(sc, place), d), dealt_bytes(count[to]), count[to]);
             MUST(rset_tag(rscatter_pipe(sc, place), d, count[to]) == 0, NULL);
             do
                 rc = rscatter_write(sc, place, d);
-            while (once_more(p, rc));
+            while (scene_once_more(p, rc));
         }
         MUST(rc == 0 || (rc == -EPIPE && to == 0), NULL); /* the bystander lives */
         count[to] += rc == 0;
@@ -458,21 +475,22 @@ static int collect(struct player *p, rredux_t rx)
             first = rc;
             rc = 0;
         }
-    } while (rc == 0 || once_more(p, rc));
+    } while (rc == 0 || scene_once_more(p, rc));
     MUST(rc == R_EOF && count[1] == FEW && (first != 0 || count[0] == FEW), NULL);
     return first;
 }
 
 int scene_compose(struct player *p)
 {
-    rmalloc_config_t in = config_of(p, 0, CTX_REDUX, p->rank != 0), out = config_of(p, 0, CTX_SCATTER, p->rank == 0);
+    rmalloc_config_t in = scene_config(p, 0, CTX_REDUX, p->rank != 0),
+                     out = scene_config(p, 0, CTX_SCATTER, p->rank == 0);
     rscatter_t sc;
     rredux_t rx;
     int dealt, rc;
 
     in.slots = out.slots = 32;
     if (p->rank != 0) {
-        rch_t to = open_end(p, &in), from = open_end(p, &out);
+        rch_t to = scene_open(p, &in), from = scene_open(p, &out);
 
         p->ends = 1;
         p->end[0] = from;
@@ -507,6 +525,9 @@ const struct scenario scenarios[] = {
     {"cells, service", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "sleep", "service", false, true, NULL},
     {"control network", scene_control, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, true, NULL},
     {"scatter and redux", scene_compose, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, false, NULL},
+    {"regions, PUT, blocks", scene_region, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"regions, GET, tags", scene_region, RDMA_GET, NET_SYNC_TAGS, "sleep", "auto", false, false, NULL},
+    {"regions, PUT, channel", scene_region, RDMA_PUT, CHANNEL_SYNC, "yield", "auto", false, false, NULL},
     {"ofi, PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "adaptive", "auto", false, false, "auto"},
     {"ofi, GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "adaptive", "auto", false, false, "auto"},
     {"ofi in steps, PUT", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false, "none"},
