@@ -15,8 +15,8 @@
 bool island_enter(char *why, size_t why_bytes);
 
 /*
- * A line for each file, for each socket but those that wait for late packets (TIME_WAIT), for each System V object and each child,
- * also one that has ended and that nobody has waited for. Returns how many.
+ * A line for each file, for each socket but those that wait for late packets (TIME_WAIT), for each System V object and each child
+ * that runs; those that have ended it buries. Returns how many lines.
  */
 unsigned island_list(char *text, size_t text_bytes);
 
