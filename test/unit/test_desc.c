@@ -110,7 +110,7 @@ static void descriptors_are_distinct_aligned_and_of_their_pool(void **state)
 static void a_large_pool_is_of_whole_huge_pages(void **state)
 {
     const size_t huge = (size_t)2 << 20, some = 5 * huge / sizeof(struct rdesc_message);
-    struct rdesc *first, *last = NULL;
+    struct rdesc *first, *last;
     struct desc_pool pool;
     unsigned before;
 
@@ -118,6 +118,7 @@ static void a_large_pool_is_of_whole_huge_pages(void **state)
     desc_pool_init(&pool, UINT32_MAX, sizeof(struct rdesc_message));
     first = take(&pool);
     assert_non_null(first);
+    last = first;
     for (size_t i = 1; i < some; i++) {
         last = take(&pool);
         assert_non_null(last);
