@@ -283,6 +283,7 @@ static int refuse_all(struct gathering *g, int listener, int64_t deadline, char 
     }
     while (g->refused < g->job->size - 1 && !deadline_passed(until) && gather_turn(g, listener, until) == 0)
         ;
+    g->refusal = NULL;
     return -EMFILE;
 }
 
