@@ -211,8 +211,8 @@ static int merge_all(char **name, struct merging *m)
 
     for (n = 0; name[n] != NULL; n++)
         ;
-    head = calloc((size_t)n, sizeof(*head));
-    a = calloc((size_t)n, sizeof(*a));
+    head = calloc((size_t)n + 1, sizeof(*head));
+    a = calloc((size_t)n + 1, sizeof(*a));
     if (head == NULL || a == NULL) {
         fprintf(stderr, "rmalloc_trace: not enough memory for %d files\n", n);
         free(head);

@@ -36,7 +36,7 @@ struct write_arguments {
 };
 #define WHOLE SIZE_MAX
 int write_attempt(struct rch *ch, void *arguments);
-int write_unalloc_attempt(struct rch *ch, void *d); /* rfree of what was not sent */
+int write_unalloc_attempt(struct rch *ch, void *arguments); /* rfree of what was not sent: the descriptor */
 
 /* ---- read.c ---- */
 

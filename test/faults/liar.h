@@ -65,7 +65,7 @@ struct scribble {
     uint64_t random;
     _Atomic bool stop;
 };
-void *scribbles(void *scribble); /* a thread */
+void *scribbles(void *argument); /* a thread; a struct scribble */
 
 /* ---- the parts ---- */
 void lie_in_memory(void);

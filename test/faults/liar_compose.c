@@ -149,7 +149,7 @@ static void lie_to_reduction(rdma_op_t op, int flags, bool nonsense)
             d = rmalloc(c.end[place], place == BAD && round == 2 ? 8 : sizeof(mine));
             MUST(d != ADDR_NULL, c.end[place]);
             for (int i = 0; i < 4; i++)
-                mine[i] = (uint64_t)(round * 100 + place);
+                mine[i] = (uint64_t)round * 100 + (uint64_t)place;
             memcpy(rmem(c.end[place], d), mine, rsize(c.end[place], d));
             MUST(rwrite(c.end[place], d) == 0, c.end[place]);
         }

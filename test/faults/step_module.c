@@ -3,6 +3,9 @@
  * step_module.c: part of a module that has steps (lib/util/step.h), and tells where they are: the linker's names for them are each
  * object's own. The program that loads it exports step_reached().
  */
+#ifndef RPIPE_STEPS
+#define RPIPE_STEPS /* as the module is built */
+#endif
 #include "step.h"
 
 #include "util/step.h"
