@@ -182,7 +182,7 @@ static void list_lines(struct list *l, const char *name, const char *waits)
 static void list_children(struct list *l)
 {
     siginfo_t info;
-    int rc;
+    int rc = 0;
 
     do {
         info.si_pid = 0;
