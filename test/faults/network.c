@@ -23,7 +23,6 @@
 #include <signal.h>
 
 #define DEATH_TIMEOUT_MS 20000
-#define DEADLINE_MS 40
 #define TRIES 8
 #define KEEPALIVE_MS 1000 /* the least that can be asked for */
 #define STOPPED_MS 2500
@@ -42,18 +41,6 @@ static bool die(unsigned step, int end, bool first, uint64_t *random, struct fin
     plan.timeout_ms = DEATH_TIMEOUT_MS;
     plan.early = survey_is_early(step);
     return scenario_kill(&plan, step_name(step), &f->calls, &f->exits);
-}
-
-static bool stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
-{
-    struct plan plan;
-
-    if (!survey_plan(&plan, step, end, first, random))
-        return false;
-    plan.sig = SIGSTOP;
-    plan.timeout_ms = DEADLINE_MS;
-    plan.again = true;
-    return scenario_stop(&plan, step_name(step), &f->told);
 }
 
 /* Ends in turn, from this one; an end that does not come there is passed over. */
@@ -81,7 +68,7 @@ static void at(unsigned step, uint64_t random, struct findings *f)
         return;
     if (by_hand || is_alone(step))
         deaths = repeat(die, step, from, &random, f);
-    stops = repeat(stop, step, 1 - from, &random, f);
+    stops = repeat(survey_stop, step, 1 - from, &random, f);
     printf("%-44s %d deaths, %d stops\n", step_name(step), deaths, stops);
     fflush(stdout);
     f->done += deaths + stops;
@@ -106,7 +93,7 @@ static void outlast_keepalive(uint64_t *random)
     if (job_failures > 0)
         return;
     plan.sig = SIGSTOP;
-    plan.timeout_ms = DEADLINE_MS;
+    plan.timeout_ms = STOP_DEADLINE_MS;
     plan.again = true;
     plan.stopped_ms = STOPPED_MS;
     EXPECT(scenario_stop(&plan, "stopped for longer than the keep-alive", &told) && told == 1,

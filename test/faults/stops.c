@@ -12,21 +12,13 @@
 
 #include <signal.h>
 
-#define DEADLINE_MS 40
 #define TRIES 8
 
 static int times = 1;
 
 static bool stop_once(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
 {
-    struct plan plan;
-
-    if (!survey_plan(&plan, step, end, first, random))
-        return false;
-    plan.sig = SIGSTOP;
-    plan.timeout_ms = DEADLINE_MS;
-    plan.again = true;
-    if (!scenario_stop(&plan, step_name(step), &f->told))
+    if (!survey_stop(step, end, first, random, f))
         return false;
     f->done++;
     return true;

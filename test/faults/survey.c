@@ -162,3 +162,15 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
     }
     munmap(share, WORKERS * sizeof(*share));
 }
+
+bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
+{
+    struct plan plan;
+
+    if (!survey_plan(&plan, step, end, first, random))
+        return false;
+    plan.sig = SIGSTOP;
+    plan.timeout_ms = STOP_DEADLINE_MS;
+    plan.again = true;
+    return scenario_stop(&plan, step_name(step), &f->told);
+}

@@ -33,6 +33,11 @@ struct findings {
     int done, steps, told;
 };
 
+#define STOP_DEADLINE_MS 40 /* of calls that wait for who is stopped */
+
+/* Stops this end there, and lets it go on later; calls of the other end are ended by their deadlines, and made again. */
+bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f);
+
 /* Two processes, each with every other step whose name contains `name` (NULL: all); what they have found is added up in `sum`. */
 void survey_share(void (*work)(unsigned step, uint64_t random, struct findings *f), const char *name, uint64_t seed,
                   struct findings *sum);

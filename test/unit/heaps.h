@@ -3,16 +3,17 @@
  * heaps.h: what the tests of a heap share: after every operation every invariant is checked, what is refused changes nothing,
  * memory can be cut off, and damage is found by the check.
  *
- * For one file of a program: it takes the place of aligned_alloc, by which a heap gets its memory.
+ * For one file of a program, as cut_off.h is.
  */
 #ifndef TEST_UNIT_HEAPS_H
 #define TEST_UNIT_HEAPS_H
+
+#include "cut_off.h"
 
 #include "alloc/heap.h"
 
 #include "alloc/fit.h"
 
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -21,31 +22,6 @@
 #include <cmocka.h>
 
 #define UNIT 64u
-
-static unsigned granted, denied_after = UINT32_MAX;
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    void *p;
-
-    if (granted >= denied_after || posix_memalign(&p, alignment, size) != 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    granted++;
-    return p;
-}
-
-/* Valgrind puts its own in the place of this one. */
-static inline void skip_unless_memory_can_be_cut_off(void)
-{
-    void *(*volatile call)(size_t, size_t) = aligned_alloc;
-    unsigned before = granted;
-
-    free(call(CACHE_LINE, CACHE_LINE));
-    if (granted == before)
-        skip();
-}
 
 static inline void assert_sound(const struct heap *h)
 {

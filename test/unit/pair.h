@@ -335,4 +335,13 @@ static inline int pair_main(int (*group)(void))
     return pair_children(child, asked ? 2 : sizeof(child) / sizeof(*child), group);
 }
 
+/* test_NAME(void **), which runs NAME(op) with both. */
+#define BOTH(name)                                                                                                     \
+    static void test_##name(void **unused)                                                                             \
+    {                                                                                                                  \
+        (void)unused;                                                                                                  \
+        name(RDMA_PUT);                                                                                                \
+        name(RDMA_GET);                                                                                                \
+    }
+
 #endif

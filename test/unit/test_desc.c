@@ -1,40 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pools of descriptors: growth, limit, reuse, and that the check sees damage. */
+#include "cut_off.h"
+
 #include "alloc/desc.h"
 
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
-
-/* The pool's only source of memory, so that a test can count it and cut it off. */
-static unsigned granted, denied_after = UINT32_MAX;
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    void *p;
-
-    if (granted >= denied_after || posix_memalign(&p, alignment, size) != 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    granted++;
-    return p;
-}
-
-/* Valgrind puts its own in the place of this one. */
-static void skip_unless_memory_can_be_cut_off(void)
-{
-    void *(*volatile call)(size_t, size_t) = aligned_alloc;
-    unsigned before = granted;
-
-    free(call(CACHE_LINE, CACHE_LINE));
-    if (granted == before)
-        skip();
-}
 
 static struct rdesc *take(struct desc_pool *pool)
 {

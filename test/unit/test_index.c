@@ -5,13 +5,13 @@
  *
  * The seed is printed. usage: test_index [seed [operations]], or MODEL_SEED and MODEL_OPERATIONS in the environment.
  */
+#include "cut_off.h"
 #include "dice.h"
 #include "alloc/index.h"
 
 #include "alloc/desc.h"
 #include "util/clock.h"
 
-#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -27,33 +27,6 @@ static uint64_t random_state;
 static uint64_t random_next(void) { return dice(&random_state); }
 
 static uint32_t random_below(uint32_t n) { return (uint32_t)(random_next() % n); }
-
-/* ---- memory that can be counted and cut off ---- */
-
-static unsigned granted, denied_after = UINT32_MAX;
-
-void *aligned_alloc(size_t alignment, size_t size)
-{
-    void *p;
-
-    if (granted >= denied_after || posix_memalign(&p, alignment, size) != 0) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    granted++;
-    return p;
-}
-
-/* Valgrind puts its own in the place of this one. */
-static void skip_unless_memory_can_be_cut_off(void)
-{
-    void *(*volatile call)(size_t, size_t) = aligned_alloc;
-    unsigned before = granted;
-
-    free(call(CACHE_LINE, CACHE_LINE));
-    if (granted == before)
-        skip();
-}
 
 /* ---- the model: keys in order; the block of a key is found by its address in a table ---- */
 

@@ -11,8 +11,6 @@
 
 enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
 
-static const rdma_op_t ops[] = {RDMA_PUT, RDMA_GET};
-
 static uint8_t buffer[2][ROOM] __attribute__((aligned(64)));
 
 static rregion_t region_of(rch_t ch, void *base, size_t bytes)
@@ -680,13 +678,6 @@ static void refused(rdma_op_t op)
     assert_rc(-ENOTCONN, NULL, rdone(p.w, NULL));
 }
 
-#define BOTH(test)                                                                                                     \
-    static void test_##test(void **unused)                                                                             \
-    {                                                                                                                  \
-        (void)unused;                                                                                                  \
-        for (size_t op = 0; op < 2; op++)                                                                              \
-            test(ops[op]);                                                                                             \
-    }
 BOTH(every_size)
 BOTH(many)
 BOTH(copies)

@@ -8,8 +8,6 @@
 
 enum { HEAP = 1 << 16, ROOM = 1 << 13, OWN = 4096 };
 
-static const rdma_op_t ops[] = {RDMA_PUT, RDMA_GET};
-
 static uint8_t out[ROOM], in[ROOM];
 
 /* in a slot, at its limit, beyond it, copied over GET for their size, and not */
@@ -150,13 +148,6 @@ static void nothing_stored(rdma_op_t op)
     assert_ok(p.r, rclose(p.r));
 }
 
-#define BOTH(test)                                                                                                     \
-    static void test_##test(void **unused)                                                                             \
-    {                                                                                                                  \
-        (void)unused;                                                                                                  \
-        for (size_t op = 0; op < 2; op++)                                                                              \
-            test(ops[op]);                                                                                             \
-    }
 BOTH(tags)
 BOTH(nothing_stored)
 
