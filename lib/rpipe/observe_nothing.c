@@ -6,6 +6,8 @@
 #include "rpipe/channel.h"
 #include "rpipe/publish.h"
 
+#include "util/proc.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -14,24 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* The letter of its state (proc(5)); 0: there is no such process. */
-static char state_of_process(int pid)
+static char state_of(int pid)
 {
-    char path[32], text[512], *behind;
-    ssize_t n;
-    int fd;
+    char path[32];
 
     snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    n = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (n <= 0)
-        return 0;
-    text[n] = '\0';
-    behind = strrchr(text, ')'); /* of its name, in which there may be anything */
-    return behind != NULL && behind[1] == ' ' ? behind[2] : '?';
+    return proc_state(path);
 }
 
 static bool is_of_kernel(int pid)
@@ -93,7 +83,7 @@ static void say_whose(int pid)
 
 int observe_nothing(int pid, int rc)
 {
-    char state = rc == -ESRCH ? 0 : state_of_process(pid);
+    char state = rc == -ESRCH ? 0 : state_of(pid);
     bool ours, any;
 
     if (state == 0) {

@@ -8,9 +8,9 @@
 #include "util/quiet.h"
 
 #include "util/clock.h"
+#include "util/proc.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,24 +30,12 @@ static void nap(int64_t ns)
     nanosleep(&t, NULL);
 }
 
-/* 'R', 'S' and so on, see proc(5); 0: there is no such thread any more. */
 static char state_of(long tid)
 {
-    char path[64], text[128], *name_ends;
-    ssize_t length;
-    int fd;
+    char path[64];
 
     snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", tid);
-    fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return 0;
-    length = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (length <= 0)
-        return 0;
-    text[length] = '\0';
-    name_ends = strrchr(text, ')'); /* a name may have parentheses and blanks; what follows has none */
-    return name_ends != NULL && name_ends[1] == ' ' ? name_ends[2] : 'R';
+    return proc_state(path);
 }
 
 /* The time that a thread has run, in ns; -1: it has ended. The clock's number is made as pthread_getcpuclockid(3) does. */
