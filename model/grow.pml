@@ -1,5 +1,5 @@
 /*
- * grow.pml: a heap that grows by segments (doc/protocol.md "Growth", lib/rpipe/grow.c).
+ * grow.pml: a heap that grows by segments (doc/protocol.md "Growth", lib/rpipe/grow/grow.c).
  *
  * The writer's thread asks (GROW), the reader's service thread grants or refuses, the writer's service thread leaves the
  * answer and sets a notice, the writer's thread takes the segment up in a later call. Service threads and user threads are

@@ -7,8 +7,8 @@
  */
 #include "bootstrap/job.h"
 
-#include "bootstrap/job_ways.h"
-#include "bootstrap/membarrier.h"
+#include "bootstrap/job_methods.h"
+#include "util/membarrier.h"
 #include "util/log.h"
 #include "util/module.h"
 #include "util/settings.h"

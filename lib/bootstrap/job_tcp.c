@@ -8,8 +8,8 @@
  */
 #include "bootstrap/job_tcp.h"
 
-#include "bootstrap/job_ways.h"
-#include "bootstrap/owned.h"
+#include "bootstrap/job_methods.h"
+#include "util/fork_fds.h"
 #include "util/clock.h"
 #include "util/limit.h"
 #include "util/log.h"

@@ -10,7 +10,7 @@
  */
 #include "bootstrap/job_tcp.h"
 
-#include "bootstrap/owned.h"
+#include "util/fork_fds.h"
 #include "util/clock.h"
 #include "util/limit.h"
 #include "util/log.h"

@@ -12,7 +12,7 @@
 #define SYNC_TAG_H
 
 #include "sync/slot.h"
-#include "util/step.h"
+#include "util/failpoint.h"
 
 /* A position in a ring that is not a power of two. */
 struct ring_cursor {

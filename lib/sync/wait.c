@@ -11,7 +11,7 @@
  */
 #include "sync/wait.h"
 
-#include "util/step.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <limits.h>

@@ -10,7 +10,7 @@
  */
 #include "hostile.h"
 
-#include "rpipe/channel.h"
+#include "rpipe/end/end.h"
 
 #include <signal.h>
 #include <sys/mman.h>

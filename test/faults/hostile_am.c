@@ -7,7 +7,7 @@
 #include "nonsense_am.h"
 
 #include "am/am.h"
-#include "rpipe/channel.h"
+#include "rpipe/end/end.h"
 
 #include <ram.h>
 

@@ -8,10 +8,10 @@
  */
 #include "hostile.h"
 
-#include "rpipe/channel.h"
-#include "rpipe/cells.h"
-#include "rpipe/half.h"
-#include "rpipe/net.h"
+#include "rpipe/end/end.h"
+#include "cells/cells.h"
+#include "rpipe/connect/handshake.h"
+#include "rpipe/data/path_remote.h"
 #include "sync/seal.h"
 
 #include <sys/mman.h>

@@ -5,9 +5,9 @@
  */
 #include "hostile.h"
 
-#include "bootstrap/control.h"
-#include "rpipe/channel.h"
-#include "rpipe/half.h"
+#include "control/control.h"
+#include "rpipe/end/end.h"
+#include "rpipe/connect/handshake.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
  */
 #include "hostile.h"
 
-#include "rpipe/channel.h"
-#include "rpipe/net.h"
+#include "rpipe/end/end.h"
+#include "rpipe/data/path_remote.h"
 
 #define BYTES_MOST 300
 

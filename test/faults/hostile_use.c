@@ -5,7 +5,7 @@
  */
 #include "hostile.h"
 
-#include "rpipe/channel.h"
+#include "rpipe/end/end.h"
 
 /* ---- what calls may give ---- */
 

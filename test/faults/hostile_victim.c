@@ -7,8 +7,8 @@
  */
 #include "hostile.h"
 
-#include "rpipe/channel.h"
-#include "rpipe/half.h"
+#include "rpipe/end/end.h"
+#include "rpipe/connect/handshake.h"
 
 #include <dirent.h>
 #include <pthread.h>

@@ -5,10 +5,10 @@
  */
 #include "hostile.h"
 
-#include "bootstrap/endpoint.h"
-#include "bootstrap/lane.h"
-#include "bootstrap/life.h"
-#include "bootstrap/service.h"
+#include "control/endpoint.h"
+#include "control/lane.h"
+#include "control/liveness.h"
+#include "control/service.h"
 
 #include <sys/socket.h>
 

@@ -21,8 +21,8 @@
 
 #include "job.h"
 
-#include "bootstrap/control.h"
-#include "rpipe/half.h"
+#include "control/control.h"
+#include "rpipe/connect/handshake.h"
 
 #define SLOTS 8
 #define HEAP 4096

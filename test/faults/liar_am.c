@@ -9,7 +9,7 @@
 #include "nonsense_am.h"
 
 #include "am/am.h"
-#include "rpipe/channel.h"
+#include "rpipe/end/end.h"
 
 #define CREDITS 4
 #define REQUEST_BYTES 16384

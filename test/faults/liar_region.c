@@ -5,7 +5,7 @@
  */
 #include "liar.h"
 
-#include "rpipe/net.h"
+#include "rpipe/data/path_remote.h"
 #include "sync/seal.h"
 
 #define BYTES 1000 /* of a region */

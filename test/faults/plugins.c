@@ -47,7 +47,7 @@ static int entries(const char *directory)
     return n;
 }
 
-/* Mappings of the library's code, or of its shared memory; not the pages of ends, which stay (lib/rpipe/ends.c). */
+/* Mappings of the library's code, or of its shared memory; not the pages of ends, which stay (lib/rpipe/end/end_pool.c). */
 static int mappings(bool tell)
 {
     static const char *const names[] = {"librmalloc", "btl_shm", "memfd:rmalloc (", "memfd:rmalloc-", "plugin.so"};

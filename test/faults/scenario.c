@@ -14,7 +14,7 @@
 
 /* ---- what is left of the library ---- */
 
-/* Segments and life pages. What rmalloc_stat(1) looks at stays mapped for ever, once for a process (lib/rpipe/publish.c). */
+/* Segments and life pages. What rmalloc_stat(1) looks at stays mapped for ever, once for a process (lib/observe/record/publish.c). */
 static int count_shared(void)
 {
     FILE *f = fopen("/proc/self/maps", "re");

@@ -3,7 +3,7 @@
 #define RPIPE_STEPS /* what the library that is tested is built with */
 #include "step.h"
 
-#include "util/step.h"
+#include "util/failpoint.h"
 
 #include <dlfcn.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * step.h: the steps of the library (lib/util/step.h) as tests see them: all of them by name, how often each rank has passed which,
+ * step.h: the steps of the library (lib/util/failpoint.h) as tests see them: all of them by name, how often each rank has passed which,
  * and a rank that is to end, or to stop, at the n-th time at one.
  *
  * The counts lie in memory that all ranks share, so that those of a dead one can be read.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * step_module.c: part of a module that has steps (lib/util/step.h), and tells where they are: the linker's names for them are each
+ * step_module.c: part of a module that has steps (lib/util/failpoint.h), and tells where they are: the linker's names for them are each
  * object's own. The program that loads it exports step_reached().
  */
 #ifndef RPIPE_STEPS
@@ -8,7 +8,7 @@
 #endif
 #include "step.h"
 
-#include "util/step.h"
+#include "util/failpoint.h"
 
 extern struct step __start_rpipe_steps[], __stop_rpipe_steps[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * steps.c: either end is killed at every step that the library names (lib/util/step.h, doc/faults.md).
+ * steps.c: either end is killed at every step that the library names (lib/util/failpoint.h, doc/faults.md).
  *
  * The steps are those of the program itself; survey.c finds out in which scenarios each end passes which. Then each end dies at each
  * of its steps: at the first time, and with TIMES more than 1 at others that are drawn, in scenarios that are drawn. What the others must

@@ -13,8 +13,8 @@
  */
 #include "job.h"
 
-#include "bootstrap/service.h"
-#include "bootstrap/wire.h"
+#include "control/service.h"
+#include "control/wire.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

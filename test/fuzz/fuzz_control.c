@@ -7,8 +7,8 @@
  */
 #include "victim.h"
 
-#include "bootstrap/control.h"
-#include "rpipe/half.h"
+#include "control/control.h"
+#include "rpipe/connect/handshake.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -7,7 +7,7 @@
  */
 #include "victim.h"
 
-#include "bootstrap/control.h"
+#include "control/control.h"
 
 static void store_slot(struct victim *v, struct input *in)
 {

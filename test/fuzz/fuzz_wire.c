@@ -5,12 +5,12 @@
  */
 #include "input.h"
 
-#include "bootstrap/card.h"
-#include "bootstrap/connection.h"
-#include "bootstrap/endpoint.h"
+#include "control/card.h"
+#include "control/connection.h"
+#include "control/endpoint.h"
 #include "bootstrap/job_tcp.h"
-#include "bootstrap/job_ways.h"
-#include "bootstrap/lane.h"
+#include "bootstrap/job_methods.h"
+#include "control/lane.h"
 #include "util/clock.h"
 #include "util/log.h"
 #include "util/settings.h"

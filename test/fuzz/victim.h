@@ -9,7 +9,7 @@
 
 #include "input.h"
 
-#include "rpipe/channel.h"
+#include "rpipe/end/end.h"
 
 #include <errno.h>
 #include <stdio.h>

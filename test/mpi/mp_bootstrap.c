@@ -6,8 +6,8 @@
  * came, in order, whole. Then point to point, barrier, allgather, and an orderly end, which must look like one to all. Ends
  * with 0, or with 1 and a sentence. With --time it prints what the start cost.
  */
-#include "bootstrap/collect.h"
-#include "bootstrap/control.h"
+#include "control/collective.h"
+#include "control/control.h"
 #include "bootstrap/job.h"
 #include "util/clock.h"
 #include "util/log.h"

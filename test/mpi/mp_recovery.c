@@ -5,8 +5,8 @@
  * The last rank dies in the middle of a job in which all have met. The others notice, their barrier fails and names the
  * dead, they pass over it when they leave, and neither that nor the end of the launcher's client hangs.
  */
-#include "bootstrap/collect.h"
-#include "bootstrap/control.h"
+#include "control/collective.h"
+#include "control/control.h"
 #include "bootstrap/job.h"
 #include "util/clock.h"
 #include "util/log.h"

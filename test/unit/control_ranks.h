@@ -8,7 +8,7 @@
 
 #include "ranks.h"
 
-#include "bootstrap/collect.h"
+#include "control/collective.h"
 
 #define NOTE (CONTROL_TYPE_USER + 7)
 

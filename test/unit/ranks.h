@@ -6,7 +6,7 @@
 #ifndef TEST_RANKS_H
 #define TEST_RANKS_H
 
-#include "bootstrap/control.h"
+#include "control/control.h"
 #include "bootstrap/job.h"
 #include "util/clock.h"
 #include "util/log.h"

@@ -5,8 +5,8 @@
  */
 #include "ranks.h"
 
-#include "bootstrap/collect.h"
-#include "bootstrap/lane.h"
+#include "control/collective.h"
+#include "control/lane.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "bootstrap/connection.h"
-#include "bootstrap/owned.h"
+#include "control/connection.h"
+#include "util/fork_fds.h"
 #include "util/clock.h"
 
 #include <errno.h>

@@ -5,7 +5,7 @@
  */
 #include "control_ranks.h"
 
-#include "bootstrap/wire.h"
+#include "control/wire.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

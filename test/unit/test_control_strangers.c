@@ -4,8 +4,8 @@
  */
 #include "control_ranks.h"
 
-#include "bootstrap/card.h"
-#include "bootstrap/wire.h"
+#include "control/card.h"
+#include "control/wire.h"
 
 #include <sys/un.h>
 

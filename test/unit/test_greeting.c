@@ -6,7 +6,7 @@
 #include "descriptors.h"
 #include "ranks.h"
 
-#include "bootstrap/collect.h"
+#include "control/collective.h"
 
 #include <sys/mman.h>
 

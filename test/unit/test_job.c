@@ -6,7 +6,7 @@
 #include "descriptors.h"
 #include "ranks.h"
 
-#include "bootstrap/card.h"
+#include "control/card.h"
 
 static char why[600];
 

@@ -6,8 +6,8 @@
  */
 #include "pair.h"
 
-#include "rpipe/report.h"
-#include "rpipe/trace.h"
+#include "observe/report/report.h"
+#include "observe/record/trace.h"
 
 #include <sys/resource.h>
 #include <sys/stat.h>

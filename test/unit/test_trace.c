@@ -5,7 +5,7 @@
  * is printed; an argument that is a number is the seed.
  */
 #include "dice.h"
-#include "rpipe/channel.h"
+#include "rpipe/end/end.h"
 
 #include <errno.h>
 #include <fcntl.h>

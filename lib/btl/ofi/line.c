@@ -14,7 +14,7 @@
 #include "util/clock.h"
 #include "util/cpu.h"
 #include "util/log.h"
-#include "util/step.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -13,7 +13,7 @@
 #include "btl/ofi/ofi.h"
 
 #include "util/log.h"
-#include "util/step.h"
+#include "util/failpoint.h"
 
 #include <errno.h>
 #include <rmalloc.h>

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * atomic.c: ratomic: operations on the 64-bit cells of an ATOMIC pipe (cells.h, doc/atomics.md).
+ *
+ * An operation that fetches waits for its answer. One that does not is accepted and forgotten; rflush waits for all of them.
+ * Where the device has compare-swap but not the operation itself, the value is read, and swapped for the new one if nobody
+ * has changed it; again, if somebody has.
+ *
+ * Invariant: one operation that fetches is under way at a time, also where threads share the end (cells.fetching): there is one
+ * place for the old value. One whose caller's deadline passed stays under way; the next waits for it first.
+ */
+#include "cells/cells.h"
+
+#include "rpipe/connect/handshake.h"
+#include "rpipe/data/path_remote.h"
+#include "util/settings.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ACTIVE_READY (WRITER_READY | NOTICE_CELLS)
+
+uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t compare)
+{
+    switch (op) {
+    case RATOMIC_ADD:
+        return __atomic_fetch_add(cell, operand, __ATOMIC_ACQ_REL);
+    case RATOMIC_SWAP:
+        return __atomic_exchange_n(cell, operand, __ATOMIC_ACQ_REL);
+    case RATOMIC_AND:
+        return __atomic_fetch_and(cell, operand, __ATOMIC_ACQ_REL);
+    case RATOMIC_OR:
+        return __atomic_fetch_or(cell, operand, __ATOMIC_ACQ_REL);
+    case RATOMIC_XOR:
+        return __atomic_fetch_xor(cell, operand, __ATOMIC_ACQ_REL);
+    case RATOMIC_CAS:
+        break;
+    }
+    /* the old value is in `compare` afterwards, whether it was swapped or not */
+    (void)__atomic_compare_exchange_n(cell, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    return compare;
+}
+
+static uint64_t result_of(ratomic_op_t op, uint64_t value, uint64_t operand)
+{
+    uint64_t cell = value;
+
+    (void)cells_apply(&cell, op, operand, value);
+    return cell;
+}
+
+const char *cells_way_name(const struct rch *ch)
+{
+    static const char *const name[] = {"", "cpu", "device", "service"};
+
+    return ch->cells != NULL ? name[ch->cells->way] : "";
+}
+
+/* ---- opening: the passive end ---- */
+
+/* The way in which the active end can be let in, and whether this process's own instructions are in the same domain. */
+static void choose_way(struct rch *ch)
+{
+    struct cells *c = ch->cells;
+    uint32_t capabilities = ch->ops->attributes.capabilities;
+    bool service = setting_number(SET_ATOMICS) != 0;
+
+    c->processors = true;
+    if ((capabilities & BTL_LOAD_STORE) != 0) {
+        c->way = service ? CELLS_SERVICE : CELLS_CPU;
+        return;
+    }
+    c->way = CELLS_SERVICE;
+    if (service || (ch->ops->line_atomics(ch->net->line) & 1u << RATOMIC_CAS) == 0)
+        return;
+    c->way = CELLS_DEVICE;
+    c->processors = (capabilities & BTL_ATOMICS_COHERENT) != 0;
+}
+
+/* The cells of another passive end, for one more peer. */
+static int share(struct rch *ch, struct rch *master, char *why, size_t why_bytes)
+{
+    struct cells *c = ch->cells, *m = master->cells;
+    bool direct = c->way != CELLS_SERVICE;
+
+    if (m == NULL || m->master != NULL || m->cell == NULL || config_side(&master->cfg) != SIDE_READER ||
+        (atomic_load_explicit(&master->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0 ||
+        master->cfg.allocator.alloc_size != ch->cfg.allocator.alloc_size) {
+        snprintf(
+            why, why_bytes,
+            "allocator.cells_of must be an open passive end of an ATOMIC pipe with cells of its own, as many as here");
+        return -EINVAL;
+    }
+    if (direct && (c->processors != m->processors || (!c->processors && ch->btl != master->btl))) {
+        direct = false; /* two domains: this peer's requests go through a processor, if those are in the other's */
+        c->way = CELLS_SERVICE;
+        c->processors = true;
+    }
+    if (!m->processors && !direct) {
+        snprintf(why, why_bytes,
+                 "the cells of allocator.cells_of are operated on by a device that is not atomic with processors, and "
+                 "rank %d "
+                 "is reached in another way: set RPIPE_ATOMICS=service for all of them",
+                 ch->peer);
+        return -ENOTSUP;
+    }
+    if (direct) {
+        int rc = master->heap_piece.slab == NULL || ch->ops != master->ops || ch->ops->share == NULL
+                     ? -ENOTSUP
+                     : ch->ops->share(ch->btl, ch->peer, &master->heap_piece, &ch->heap_piece.key, why, why_bytes);
+
+        if (rc != 0) {
+            c->way = CELLS_SERVICE; /* always possible where processors are in the domain */
+            if (!m->processors)
+                return rc;
+        }
+    }
+    c->master = master;
+    c->cell = m->cell;
+    atomic_fetch_add_explicit(&m->sharers, 1, memory_order_relaxed);
+    return 0;
+}
+
+int cells_open(struct rch *ch, char *why, size_t why_bytes)
+{
+    struct rch *master = ch->cfg.allocator.cells_of;
+    struct cells *c = calloc(1, sizeof(*c));
+    int rc;
+
+    if (c == NULL) {
+        snprintf(why, why_bytes, "no memory for the books of an ATOMIC pipe");
+        return -ENOMEM;
+    }
+    ch->cells = c;
+    c->count = ch->cfg.allocator.alloc_size / sizeof(uint64_t);
+    if (config_side(&ch->cfg) == SIDE_WRITER)
+        return 0;
+    choose_way(ch);
+    if (master != NULL) {
+        store_lock();
+        rc = share(ch, master, why, why_bytes);
+        store_unlock();
+        return rc;
+    }
+    rc = ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false, &ch->heap_piece, why,
+                        why_bytes);
+    if (rc != 0)
+        return rc;
+    memset(ch->heap_piece.base, 0, half_heap_bytes(&ch->cfg));
+    c->cell = ch->heap_piece.base;
+    return 0;
+}
+
+/* The active end: what the passive one has chosen is what this one can. */
+int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes)
+{
+    bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
+
+    if ((way == CELLS_CPU && mapped) || way == CELLS_SERVICE ||
+        (way == CELLS_DEVICE && !mapped && (ch->ops->line_atomics(ch->net->line) & 1u << RATOMIC_CAS) != 0)) {
+        ch->cells->way = (enum cells_way)way;
+        ch->cells->cell = ch->heap_remote.base;
+        return 0;
+    }
+    snprintf(why, why_bytes,
+             "rank %d wants its cells operated on by the network, and the one here has no compare-swap: set "
+             "RPIPE_ATOMICS=service there",
+             ch->peer);
+    return -ENOTSUP;
+}
+
+void cells_release(struct rch *ch)
+{
+    struct cells *c = ch->cells;
+
+    if (c != NULL && c->master != NULL && c->master->cells != NULL) /* at rexit it may have gone before */
+        atomic_fetch_sub_explicit(&c->master->cells->sharers, 1, memory_order_relaxed);
+    free(c);
+    ch->cells = NULL;
+}
+
+/* ---- the active end ---- */
+
+struct atomic_arguments {
+    ratomic_op_t op;
+    size_t cell;
+    uint64_t operand, compare, old;
+    bool fetch;
+    /* where the attempts are */
+    bool under_way;  /* posted, or asked */
+    bool reading;    /* by compare-swap: what is under way reads, and does not swap */
+    uint64_t number; /* of the request */
+    uint64_t seen;   /* by compare-swap: the value that was read */
+};
+
+/* Another call waits for an old value. Those that share this end take turns. */
+static bool is_taken(const struct cells *c, const struct atomic_arguments *a)
+{
+    return c->fetching != NULL && c->fetching != a;
+}
+
+/* The value is taken, or given up: it is the turn of another thread, which may sleep. */
+static void give_turn(struct rch *ch, const struct atomic_arguments *a)
+{
+    if (ch->cells->fetching != a)
+        return;
+    ch->cells->fetching = NULL;
+    if (ch->cfg.thread_sync)
+        (void)wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
+}
+
+static bool pending(struct cells *c)
+{
+    /* acquire: pairs with the release of whoever completes the operation: the result is here */
+    return atomic_load_explicit(&c->done.pending, memory_order_acquire) > 0;
+}
+
+static struct btl_transfer transfer_of(struct rch *ch, size_t cell, bool result)
+{
+    return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t), result ? &ch->net->credit : NULL, 0,
+                                 sizeof(uint64_t)};
+}
+
+static uint64_t result_here(struct rch *ch)
+{
+    return __atomic_load_n((uint64_t *)ch->net->credit.base, __ATOMIC_RELAXED);
+}
+
+static int posted(struct rch *ch, struct atomic_arguments *a, int rc)
+{
+    if (rc == 0) {
+        a->under_way = true;
+        return R_PENDING;
+    }
+    return rc == -EAGAIN ? R_PENDING : net_failed(ch, "ratomic");
+}
+
+/* The device lacks the operation: read, then swap if it is still the same, until it is. */
+static int swap_attempt(struct rch *ch, struct atomic_arguments *a)
+{
+    struct btl_transfer t = transfer_of(ch, a->cell, true);
+
+    if (a->under_way) {
+        uint64_t found = result_here(ch);
+
+        a->under_way = false;
+        if (!a->reading && found == a->seen) {
+            a->old = found;
+            return 0;
+        }
+        a->seen = found;
+        a->reading = false;
+        return posted(ch, a,
+                      ch->ops->atomic(ch->net->line, RATOMIC_CAS, &t, result_of(a->op, a->seen, a->operand), a->seen,
+                                      &ch->cells->done));
+    }
+    a->reading = true;
+    return posted(ch, a, ch->ops->get(ch->net->line, &t, &ch->cells->done));
+}
+
+static int device_attempt(struct rch *ch, struct atomic_arguments *a)
+{
+    struct cells *c = ch->cells;
+    bool has = (ch->ops->line_atomics(ch->net->line) & 1u << a->op) != 0, fetch = a->fetch || !has;
+    struct btl_transfer t = transfer_of(ch, a->cell, fetch);
+    int rc = net_drive(ch, "ratomic");
+
+    if (rc != 0)
+        return rc;
+    if (is_taken(c, a))
+        return R_PENDING; /* also one that does not fetch: a flood of them would never let the other one see an end */
+    if (fetch)
+        c->fetching = a;
+    if (fetch && pending(c))
+        return R_PENDING; /* this one, or one before it */
+    if (!pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
+        return net_failed(ch, "ratomic");
+    if (!has)
+        return swap_attempt(ch, a);
+    if (a->under_way) {
+        a->old = result_here(ch);
+        return 0;
+    }
+    rc = posted(ch, a, ch->ops->atomic(ch->net->line, (int)a->op, &t, a->operand, a->compare, &c->done));
+    if (rc == R_PENDING && a->under_way && !fetch)
+        return 0;
+    if (a->under_way && ch->ops->progress(ch->net->line) == 0 && !pending(c)) {
+        a->old = result_here(ch);
+        return 0;
+    }
+    return rc;
+}
+
+static int service_attempt(struct rch *ch, struct atomic_arguments *a)
+{
+    struct cells *c = ch->cells;
+    /* acquire: pairs with cells_hear_answer */
+    uint64_t answered = atomic_load_explicit(&c->answered, memory_order_acquire);
+    int rc;
+
+    if (a->under_way) {
+        if (answered < a->number)
+            return R_PENDING;
+        a->old = c->old;
+        return 0;
+    }
+    if ((a->fetch && is_taken(c, a)) ||
+        atomic_load_explicit(&c->asked, memory_order_relaxed) - answered >= CELLS_PENDING_MOST)
+        return R_PENDING;
+    if (a->fetch)
+        c->fetching = a;
+    rc = cells_ask(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
+    if (rc != 0)
+        return rc == -ENOMEM ? fail(ch, rc, "ratomic: no memory for another request")
+                             : R_PENDING; /* the notice follows */
+    a->under_way = true;
+    a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
+    RPIPE_STEP("ratomic: asked");
+    return a->fetch ? R_PENDING : 0;
+}
+
+static int operate(struct rch *ch, struct atomic_arguments *a)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    int rc = channel_trouble(ch, "ratomic", notice);
+
+    if (rc == 0 && (notice & NOTICE_JOINED) == 0)
+        rc = join_complete(ch, deadline_in_ms(ch->timeout_ms));
+    if (rc != 0)
+        return rc;
+    switch (ch->cells->way) {
+    case CELLS_DEVICE:
+        return device_attempt(ch, a);
+    case CELLS_SERVICE:
+        return service_attempt(ch, a);
+    default:
+        a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
+        return 0;
+    }
+}
+
+static int active_attempt(struct rch *ch, void *arguments)
+{
+    int rc = operate(ch, arguments);
+
+    if (rc != R_PENDING)
+        give_turn(ch, arguments);
+    return rc;
+}
+
+/* Nobody waits for the value any more. */
+static int give_up_attempt(struct rch *ch, void *arguments)
+{
+    give_turn(ch, arguments);
+    return 0;
+}
+
+static int passive_attempt(struct rch *ch, void *arguments)
+{
+    struct atomic_arguments *a = arguments;
+
+    if (ch->cells->cell == NULL)
+        return fail(ch, -ECONNRESET, "ratomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
+    if (!ch->cells->processors)
+        return fail(ch, -ENOTSUP,
+                    "ratomic: these cells are operated on by a device that is not atomic with this processor: set "
+                    "RPIPE_ATOMICS=service at this end, or open a pipe to oneself with cells_of");
+    a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
+    return 0;
+}
+
+static NOINLINE int atomic_slow(struct rch *ch, struct atomic_arguments *a)
+{
+    static const struct awaited awaited = {"answer from the cells", 0};
+    int rc = channel_refuses(ch, "ratomic", 0);
+    uint32_t notice;
+
+    if (rc != 0)
+        return rc;
+    notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
+    if ((notice & NOTICE_CELLS) == 0)
+        return fail(ch, -EBADF, "ratomic: this is a pipe of messages; cells belong to pipes with op RDMA_ATOMIC");
+    if ((unsigned)a->op > RATOMIC_XOR)
+        return fail(ch, -EINVAL, "ratomic: operation %d; it must be RATOMIC_ADD to RATOMIC_XOR", (int)a->op);
+    if (a->cell >= ch->cells->count)
+        return fail(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0", a->cell,
+                    (unsigned long long)ch->cells->count);
+    if ((notice & NOTICE_READER) != 0)
+        return channel_once(ch, passive_attempt, a);
+    rc = channel_wait(ch, "ratomic", &awaited, active_attempt, a);
+    if (rc == -ETIMEDOUT)
+        (void)channel_once(ch, give_up_attempt, a);
+    return rc;
+}
+
+int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old)
+{
+    struct atomic_arguments a = {.op = op, .cell = cell, .operand = operand, .compare = compare, .fetch = old != NULL};
+    int rc = 0;
+
+    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->notice, memory_order_acquire) == ACTIVE_READY &&
+               ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RATOMIC_XOR))
+        a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
+    else
+        rc = atomic_slow(ch, &a);
+    RPIPE_STEP("ratomic: done");
+    if (rc == 0 && old != NULL)
+        *old = a.old;
+    return rc;
+}
+
+int cells_settled(struct rch *ch)
+{
+    struct cells *c = ch->cells;
+
+    if (c == NULL || config_side(&ch->cfg) == SIDE_READER)
+        return 0;
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_BYE) != 0)
+        return 0; /* nobody answers any more */
+    if (c->way == CELLS_SERVICE)
+        return atomic_load_explicit(&c->answered, memory_order_acquire) ==
+                       atomic_load_explicit(&c->asked, memory_order_relaxed)
+                   ? 0
+                   : R_PENDING;
+    if (c->way != CELLS_DEVICE || !pending(c))
+        return 0;
+    return ch->ops->progress(ch->net->line) != 0 ? -EIO : pending(c) ? R_PENDING : 0;
+}

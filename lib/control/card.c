@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* card.c: see card.h. */
+#include "control/card.h"
+
+#include "btl/btl.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The kernel's boot id, "xxxxxxxx-xxxx-...", as 16 bytes. */
+static bool read_boot_id(uint8_t id[16])
+{
+    char text[40];
+    ssize_t length, i;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC), digits = 0;
+
+    if (fd < 0)
+        return false;
+    length = read(fd, text, sizeof(text));
+    close(fd);
+    memset(id, 0, 16);
+    for (i = 0; i < length && digits < 32; i++) {
+        int d = hex_digit(text[i]);
+
+        if (d < 0)
+            continue;
+        id[digits / 2] = (uint8_t)(id[digits / 2] << 4 | d);
+        digits++;
+    }
+    return digits == 32;
+}
+
+int card_make(struct card *card, int rank, char *why, size_t why_bytes)
+{
+    struct stat st;
+
+    memset(card, 0, sizeof(*card));
+    card->magic = CARD_MAGIC;
+    card->version = CARD_VERSION;
+    card->rank = (uint32_t)rank;
+    card->pid = (uint32_t)getpid();
+    card->backends = btl_likely();
+    if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES) {
+        snprintf(why, why_bytes, "getrandom(2) for the cookie of this rank: %s", strerror(errno));
+        return -EIO;
+    }
+    if (read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
+        card->network = (uint64_t)st.st_ino;
+    else
+        log_info("/proc does not tell which host and network namespace this is: every other rank is taken for remote");
+    if (stat("/proc/self/ns/pid", &st) == 0)
+        card->pids = (uint32_t)st.st_ino;
+    return 0;
+}
+
+int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why, size_t why_bytes)
+{
+    struct card c;
+    unsigned i;
+
+    if (bytes != sizeof(c)) {
+        snprintf(why, why_bytes,
+                 "the business card of rank %d has %zu bytes, not %zu: another version of this library?", rank, bytes,
+                 sizeof(c));
+        return -EPROTO;
+    }
+    memcpy(&c, blob, sizeof(c));
+    if (c.magic != CARD_MAGIC || c.version != CARD_VERSION) {
+        snprintf(why, why_bytes,
+                 "the business card of rank %d has version %u, not %u: every rank needs the same library", rank,
+                 c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
+        return -EPROTO;
+    }
+    for (i = 0; i < CARD_ADDRESSES && i < c.addresses; i++) {
+        if (c.address[i].family != 4 && c.address[i].family != 6)
+            break;
+    }
+    if (c.rank != (uint32_t)rank || c.addresses > CARD_ADDRESSES || i < c.addresses ||
+        c.unix_bytes > sizeof(c.unix_name)) {
+        snprintf(why, why_bytes, "the business card of rank %d is damaged", rank);
+        return -EPROTO;
+    }
+    *card = c;
+    return 0;
+}
+
+bool card_same_kernel(const struct card *a, const struct card *b)
+{
+    return a->network != 0 && b->network != 0 && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
+}
+
+bool card_same_pids(const struct card *a, const struct card *b)
+{
+    return card_same_kernel(a, b) && a->pids != 0 && a->pids == b->pids;
+}
+
+bool card_same_host(const struct card *a, const struct card *b)
+{
+    return card_same_kernel(a, b) && a->network == b->network;
+}
+
+bool cookie_equal(const uint8_t *a, const uint8_t *b)
+{
+    unsigned difference = 0, i;
+
+    for (i = 0; i < COOKIE_BYTES; i++)
+        difference |= (unsigned)(a[i] ^ b[i]);
+    return difference == 0;
+}

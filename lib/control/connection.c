@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * connection.c: see connection.h.
+ *
+ * Invariants: begin and end lie in the buffer, begin is a multiple of 8 (frames are); c->sent is less than the length of
+ * the first message of the outbox, 0 if there is none; a message whose first byte has gone has no descriptors any more.
+ */
+#include "control/connection.h"
+
+#include "util/fork_fds.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#define BUFFER_FIRST 4096 /* enough for a greeting, and for most of what follows */
+#define BUFFER_READ 32768 /* bytes that an open connection asks for at once */
+#define BATCH 64          /* messages per sendmsg(2) */
+
+union fd_space { /* of ancillary data, aligned */
+    struct cmsghdr head;
+    char bytes[CMSG_SPACE(sizeof(int) * CONTROL_FDS_MAX)];
+};
+
+struct message *message_new(uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    size_t padded = wire_padded(bytes);
+    struct message *m = malloc(sizeof(*m) + padded);
+
+    if (m == NULL) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    list_init(&m->link);
+    m->lent = false;
+    m->frame = (struct wire_frame){WIRE_FRAME_MAGIC, type, (uint32_t)bytes, (uint32_t)nfds};
+    if (bytes > 0)
+        memcpy(m->body, body, bytes);
+    memset(m->body + bytes, 0, padded - bytes);
+    for (m->nfds = 0; m->nfds < nfds; m->nfds++) {
+        int fd = fcntl(fds[m->nfds], F_DUPFD_CLOEXEC, 0);
+
+        if (fd < 0) {
+            int saved = errno;
+
+            message_free(m);
+            errno = saved;
+            return NULL;
+        }
+        owned_add(fd);
+        m->fds[m->nfds] = fd;
+    }
+    return m;
+}
+
+static void close_fds(int *fds, int *nfds)
+{
+    int i;
+
+    for (i = 0; i < *nfds; i++)
+        owned_close(fds[i]);
+    *nfds = 0;
+}
+
+void message_lend(struct message *m, int fd)
+{
+    m->fds[0] = fd;
+    m->nfds = 1;
+    m->frame.nfds = 1;
+    m->lent = true;
+}
+
+static void message_drop_fds(struct message *m)
+{
+    if (m->lent)
+        m->nfds = 0;
+    close_fds(m->fds, &m->nfds);
+}
+
+void message_free(struct message *m)
+{
+    message_drop_fds(m);
+    free(m);
+}
+
+static size_t message_bytes(const struct message *m) { return sizeof(m->frame) + wire_padded(m->frame.bytes); }
+
+struct connection *connection_new(int fd, bool is_unix, bool outgoing)
+{
+    struct connection *c = calloc(1, sizeof(*c));
+
+    if (c == NULL)
+        return NULL;
+    c->buffer = malloc(BUFFER_FIRST);
+    if (c->buffer == NULL) {
+        free(c);
+        return NULL;
+    }
+    c->capacity = BUFFER_FIRST;
+    c->body_max = sizeof(struct wire_hello);
+    c->fd = fd;
+    c->is_unix = is_unix;
+    c->outgoing = outgoing;
+    c->peer = -1;
+    list_init(&c->link);
+    list_init(&c->outbox);
+    return c;
+}
+
+void connection_close(struct connection *c)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &c->outbox)
+        message_free(container_of(at, struct message, link));
+    list_init(&c->outbox);
+    c->sent = 0;
+    close_fds(c->fds, &c->nfds);
+    owned_close(c->fd);
+    c->fd = -1;
+    c->state = CONNECTION_CLOSED;
+}
+
+void connection_free(struct connection *c)
+{
+    free(c->buffer);
+    free(c);
+}
+
+void connection_queue(struct connection *c, struct message *m) { list_append(&c->outbox, &m->link); }
+
+/* As many messages as one call takes: the first with its descriptors, then such as have none. */
+static int batch_fill(struct connection *c, struct iovec *iov)
+{
+    struct link *at, *after;
+    int n = 0;
+
+    list_for_each (at, after, &c->outbox) {
+        struct message *m = container_of(at, struct message, link);
+        size_t skip = n == 0 ? c->sent : 0;
+
+        if (n == BATCH || (n > 0 && m->nfds > 0))
+            break;
+        iov[n].iov_base = (char *)&m->frame + skip;
+        iov[n].iov_len = message_bytes(m) - skip;
+        n++;
+    }
+    return n;
+}
+
+static void batch_sent(struct connection *c, size_t bytes, uint64_t *gone)
+{
+    struct link *at, *after;
+
+    list_for_each (at, after, &c->outbox) {
+        struct message *m = container_of(at, struct message, link);
+        size_t left = message_bytes(m) - c->sent;
+
+        if (bytes == 0)
+            break;
+        message_drop_fds(m); /* the kernel holds them now */
+        if (bytes < left) {
+            c->sent += bytes;
+            break;
+        }
+        bytes -= left;
+        c->sent = 0;
+        list_remove(&m->link);
+        message_free(m);
+        (*gone)++;
+    }
+}
+
+int connection_send(struct connection *c, uint64_t *gone)
+{
+    struct iovec iov[BATCH];
+    union fd_space space;
+
+    while (!list_empty(&c->outbox)) {
+        struct message *first = container_of(c->outbox.next, struct message, link);
+        struct msghdr header = {.msg_iov = iov};
+        ssize_t n;
+
+        header.msg_iovlen = (size_t)batch_fill(c, iov);
+        if (first->nfds > 0) {
+            size_t bytes = sizeof(int) * (size_t)first->nfds;
+
+            memset(&space, 0, sizeof(space));
+            header.msg_control = space.bytes;
+            header.msg_controllen = CMSG_SPACE(bytes);
+            space.head.cmsg_level = SOL_SOCKET;
+            space.head.cmsg_type = SCM_RIGHTS;
+            space.head.cmsg_len = CMSG_LEN(bytes);
+            memcpy(CMSG_DATA(&space.head), first->fds, bytes);
+        }
+        n = sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+        if (n > 0) {
+            batch_sent(c, (size_t)n, gone);
+        } else if (n < 0 && errno == EINTR) {
+            continue;
+        } else if (n == 0 || errno == EAGAIN) {
+            return -EAGAIN;
+        } else if (errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS) {
+            return -ENOBUFS; /* also: more descriptors on their way than this user may have open */
+        } else {
+            return -errno;
+        }
+    }
+    return 0;
+}
+
+/* Room for the frame that begins at c->begin, and for a good read, if that can be had. */
+static int buffer_reserve(struct connection *c)
+{
+    size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST, need = BUFFER_FIRST;
+    struct wire_frame frame;
+    uint8_t *larger;
+
+    if (c->begin == c->end) {
+        c->begin = c->end = 0;
+    } else if (c->begin > 0 && c->capacity - c->end < c->capacity / 2) {
+        memmove(c->buffer, c->buffer + c->begin, c->end - c->begin);
+        c->end -= c->begin;
+        c->begin = 0;
+    }
+    if (c->end - c->begin >= sizeof(frame)) { /* checked by connection_frame() before anything more is read */
+        memcpy(&frame, c->buffer + c->begin, sizeof(frame));
+        need = sizeof(frame) + wire_padded(frame.bytes);
+        if (want < need)
+            want = need;
+    }
+    if (c->capacity - c->begin >= want && c->capacity > c->end)
+        return 0;
+    memmove(c->buffer, c->buffer + c->begin, c->end - c->begin);
+    c->end -= c->begin;
+    c->begin = 0;
+    if (c->capacity >= want)
+        return 0;
+    larger = realloc(c->buffer, want);
+    if (larger == NULL)
+        return c->capacity >= need && c->capacity > c->end ? 0 : -ENOMEM;
+    c->buffer = larger;
+    c->capacity = want;
+    return 0;
+}
+
+/* Takes the descriptors that came with a read. False: more than anybody may send. */
+static bool take_fds(struct connection *c, struct msghdr *header)
+{
+    const int room = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
+    struct cmsghdr *at;
+    bool fits = true;
+
+    for (at = CMSG_FIRSTHDR(header); at != NULL; at = CMSG_NXTHDR(header, at)) {
+        size_t count, i;
+
+        if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS)
+            continue;
+        count = (at->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+        for (i = 0; i < count; i++) {
+            int fd;
+
+            memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
+            owned_add(fd);
+            if (c->nfds < room)
+                c->fds[c->nfds++] = fd;
+            else
+                fits = false, owned_close(fd);
+        }
+    }
+    return fits;
+}
+
+ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
+{
+    union fd_space space;
+    struct iovec iov;
+    struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+    int before;
+    ssize_t n;
+
+    if (buffer_reserve(c) != 0) {
+        snprintf(why, why_bytes, "there is no memory for what it sends");
+        return -ENOMEM;
+    }
+    iov.iov_base = c->buffer + c->end;
+    iov.iov_len = c->capacity - c->end;
+    if (c->is_unix) {
+        header.msg_control = space.bytes;
+        header.msg_controllen = sizeof(space.bytes);
+    }
+    do {
+        n = recvmsg(c->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0) {
+        snprintf(why, why_bytes, "its connection broke: %s", strerror(errno));
+        return -errno;
+    }
+    before = c->nfds;
+    if (!take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
+        snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
+        return -EPROTO;
+    }
+    if ((header.msg_flags & MSG_CTRUNC) != 0)
+        c->truncated = true; /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
+    c->end += (size_t)n;
+    return n;
+}
+
+int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why,
+                     size_t why_bytes)
+{
+    size_t have = c->end - c->begin;
+    const struct wire_frame *f = (const void *)(c->buffer + c->begin);
+
+    if (have < sizeof(*f)) {
+        if (have == 0 && c->nfds > 0) {
+            snprintf(why, why_bytes, "it sent descriptors that no message speaks of");
+            return -EPROTO;
+        }
+        return 0;
+    }
+    if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX) {
+        snprintf(why, why_bytes, "it sent what cannot be a message (%u bytes of body, %u descriptors)", f->bytes,
+                 f->nfds);
+        return -EPROTO;
+    }
+    if (have < sizeof(*f) + wire_padded(f->bytes))
+        return 0;
+    /* Those that are missing are the last of the latest message; who gets it sees -1 in their place. */
+    if (c->truncated && f->nfds > (uint32_t)c->nfds) {
+        while ((uint32_t)c->nfds < f->nfds)
+            c->fds[c->nfds++] = -1;
+        c->truncated = false;
+    }
+    if (f->nfds > (uint32_t)c->nfds) {
+        snprintf(why, why_bytes, "it sent a message that speaks of %u descriptors, with %d", f->nfds, c->nfds);
+        return -EPROTO;
+    }
+    *frame = f;
+    *body = f + 1;
+    return 1;
+}
+
+void connection_consume(struct connection *c, const struct wire_frame *frame)
+{
+    int taken = (int)frame->nfds, i;
+
+    for (i = 0; i < taken; i++)
+        owned_close(c->fds[i]); /* -1 where it was taken over */
+    memmove(c->fds, c->fds + taken, sizeof(int) * (size_t)(c->nfds - taken));
+    c->nfds -= taken;
+    c->begin += sizeof(*frame) + wire_padded(frame->bytes);
+}

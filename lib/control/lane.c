@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lane.c: see lane.h.
+ *
+ * Invariants: out: taken <= charged <= taken + window. in: the charges of `pieces` sum up to charged - taken; the pieces
+ * are those of whole messages in order, perhaps with a cancelled one among them, perhaps with an unfinished one last; and
+ * so a receiver need not check again what lane_arrive() has checked.
+ */
+#include "control/lane.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t charge(uint64_t payload) { return payload + PIECE_CHARGE; }
+
+/* Of a whole message. */
+static uint64_t charge_all(uint64_t bytes)
+{
+    uint64_t pieces = bytes == 0 ? 1 : (bytes + PIECE_PAYLOAD - 1) / PIECE_PAYLOAD;
+
+    return bytes + pieces * PIECE_CHARGE;
+}
+
+static int post_piece(struct pair *pair, struct transfer *t, uint64_t payload, uint32_t flags)
+{
+    struct lane_out *out = &pair->out[t->lane];
+    uint8_t body[CONTROL_BODY_MAX];
+    struct piece head = t->head;
+    int result;
+
+    head.lane = (uint32_t)t->lane;
+    head.flags = flags;
+    head.total = t->bytes;
+    head.offset = t->done;
+    memcpy(body, &head, sizeof(head));
+    if (payload > 0)
+        memcpy(body + sizeof(head), t->from + t->done, payload);
+    result = control_post(t->peer, WIRE_PIECE, body, sizeof(head) + payload, NULL, 0);
+    if (result == 0)
+        out->charged += charge(payload);
+    return result;
+}
+
+int lane_push(struct pair *pair, struct transfer *t)
+{
+    struct lane_out *out = &pair->out[t->lane];
+    uint64_t window = WINDOW_BYTES - (out->charged - out->taken);
+
+    if (!t->begun && charge_all(t->bytes) <= WINDOW_BYTES && charge_all(t->bytes) > window)
+        return 0; /* whole or not at all */
+    while (!t->finished) {
+        uint64_t left = t->bytes - t->done, payload = left < PIECE_PAYLOAD ? left : PIECE_PAYLOAD;
+        int result;
+
+        /* Two empty pieces' worth stays free, to say that the message is cancelled, and why. */
+        if (WINDOW_BYTES - (out->charged - out->taken) < charge(payload) + (left > payload ? 2 * PIECE_CHARGE : 0))
+            return 0;
+        result = post_piece(pair, t, payload, 0);
+        if (result != 0)
+            return result;
+        t->begun = true;
+        t->done += payload;
+        t->finished = t->done == t->bytes;
+    }
+    return 0;
+}
+
+int lane_cancel(struct pair *pair, struct transfer *t)
+{
+    if (!t->begun || t->finished)
+        return 0;
+    return post_piece(pair, t, 0, PIECE_CANCEL);
+}
+
+/* How much its sender may send again. What cannot be told for want of memory is told the next time that somebody looks. */
+static void acknowledge(struct lane_in *in, struct transfer *t)
+{
+    struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
+    int result = in->told != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
+
+    if (result != -ENOMEM) /* if the peer is gone, nobody needs it */
+        in->told = in->taken;
+}
+
+/* The user has taken a piece: its sender may send as much again. */
+static void take(struct pair *pair, struct transfer *t, struct arrived *a)
+{
+    struct lane_in *in = &pair->in[t->lane];
+
+    in->taken += charge(a->bytes);
+    list_remove(&a->link);
+    free(a);
+    acknowledge(in, t);
+}
+
+static void unstash(struct lane_in *in)
+{
+    free(in->stash);
+    in->stash = NULL;
+    in->stashed = 0;
+}
+
+/* Looks at the first piece of a message: is it what t waits for? 1: yes, 0: nobody wants it any more, or -errno. */
+static int wanted(struct transfer *t, const struct piece *head)
+{
+    t->head = *head;
+    if (t->lane == LANE_COLLECTIVE) {
+        if ((int32_t)(head->epoch - t->epoch) < 0)
+            return 0;
+        if (head->epoch != t->epoch || head->kind != t->kind)
+            return -EPROTO;
+        if (head->code != 0) /* who gives up sends a word, and no data */
+            return 1;
+    }
+    return head->total == t->bytes ? 1 : -EMSGSIZE;
+}
+
+/* Goes on with a message whose beginning an earlier receiver has taken. */
+static int resume(struct lane_in *in, struct transfer *t)
+{
+    t->head.total = in->stash_total;
+    if (in->stash_total != t->bytes)
+        return -EMSGSIZE;
+    memcpy(t->to, in->stash, in->stashed);
+    t->done = in->stashed;
+    t->begun = true;
+    unstash(in);
+    return 0;
+}
+
+int lane_pull(struct pair *pair, struct transfer *t)
+{
+    struct lane_in *in = &pair->in[t->lane];
+    struct link *at, *after;
+    int result = in->stash != NULL && !t->begun ? resume(in, t) : 0;
+
+    acknowledge(in, t);
+    list_for_each (at, after, &in->pieces) {
+        struct arrived *a = container_of(at, struct arrived, link);
+        bool cancel = (a->head.flags & PIECE_CANCEL) != 0, last = a->head.offset + a->bytes == a->head.total;
+
+        if (result < 0 || t->finished)
+            break;
+        if (in->discarding) {
+            in->discarding = !last && !cancel;
+            take(pair, t, a);
+            continue;
+        }
+        if (cancel) { /* as if it had never begun */
+            t->begun = false;
+            t->done = 0;
+            take(pair, t, a);
+            continue;
+        }
+        if (!t->begun) {
+            result = wanted(t, &a->head);
+            if (result < 0)
+                break;
+            if (result == 0) {
+                in->discarding = !last;
+                take(pair, t, a);
+                continue;
+            }
+            t->begun = true;
+        }
+        if (a->bytes > 0 && t->head.code == 0)
+            memcpy(t->to + t->done, a->payload, a->bytes);
+        t->done += a->bytes;
+        t->finished = last;
+        take(pair, t, a);
+    }
+    return result < 0 ? result : 0;
+}
+
+void lane_giveback(struct pair *pair, struct transfer *t)
+{
+    struct lane_in *in = &pair->in[t->lane];
+
+    if (!t->begun || t->finished)
+        return;
+    if (t->lane == LANE_USER && t->done > 0)
+        in->stash = malloc(t->done);
+    if (in->stash != NULL) {
+        memcpy(in->stash, t->to, t->done);
+        in->stashed = t->done;
+        in->stash_total = t->bytes;
+        return;
+    }
+    in->discarding = true;
+    if (t->lane == LANE_USER)
+        log_error("a message of %llu bytes from rank %d is lost: no memory to keep its beginning",
+                  (unsigned long long)t->bytes, t->peer);
+}
+
+static const char *what_is_wrong(const struct pair *pair, const struct piece *head, size_t payload)
+{
+    const struct lane_in *in;
+
+    if (head->lane >= LANES || head->kind >= PIECE_KINDS ||
+        (head->lane == LANE_USER) != (head->kind == PIECE_MESSAGE) || (head->flags & ~PIECE_CANCEL) != 0 ||
+        head->code > 0 || (head->lane == LANE_USER && head->code != 0))
+        return "it sent a piece of a message of a kind that does not exist";
+    in = &pair->in[head->lane];
+    if (head->offset != in->next_offset || head->offset > head->total || payload > head->total - head->offset ||
+        (head->offset > 0 && head->total != in->total) || (payload == 0 && head->total > 0 && head->flags == 0))
+        return "it sent a piece of a message that does not fit those before";
+    if (head->flags != 0 && (payload > 0 || head->offset == 0))
+        return "it cancelled a message that it had not begun";
+    if (in->charged - in->taken + charge(payload) > WINDOW_BYTES)
+        return "it sent more than the window of its lane allows";
+    return NULL;
+}
+
+int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **wrong)
+{
+    struct lane_in *in;
+    struct arrived *a;
+    struct piece head;
+    size_t payload;
+
+    *wrong = "it sent a piece of a message that is shorter than its header";
+    if (bytes < sizeof(head))
+        return -EPROTO;
+    memcpy(&head, body, sizeof(head));
+    payload = bytes - sizeof(head);
+    *wrong = what_is_wrong(pair, &head, payload);
+    if (*wrong != NULL)
+        return -EPROTO;
+    in = &pair->in[head.lane];
+    a = malloc(sizeof(*a) + payload);
+    if (a == NULL)
+        return -ENOMEM;
+    a->head = head;
+    a->bytes = (uint32_t)payload;
+    memcpy(a->payload, (const uint8_t *)body + sizeof(head), payload);
+    list_append(&in->pieces, &a->link);
+    in->charged += charge(payload);
+    in->total = head.total;
+    in->next_offset = head.flags != 0 || head.offset + payload == head.total ? 0 : head.offset + payload;
+    return 0;
+}
+
+const char *lane_acked(struct pair *pair, const void *body, size_t bytes)
+{
+    struct lane_out *out;
+    struct ack ack;
+
+    if (bytes != sizeof(ack))
+        return "it acknowledged in a way that does not exist";
+    memcpy(&ack, body, sizeof(ack));
+    if (ack.lane >= LANES)
+        return "it acknowledged on a lane that does not exist";
+    out = &pair->out[ack.lane];
+    if (ack.taken < out->taken || ack.taken > out->charged)
+        return "it acknowledged what had not been sent";
+    out->taken = ack.taken;
+    return NULL;
+}
+
+void lane_init(struct pair *pair)
+{
+    int i;
+
+    memset(pair, 0, sizeof(*pair));
+    for (i = 0; i < LANES; i++)
+        list_init(&pair->in[i].pieces);
+}
+
+void lane_free(struct pair *pair)
+{
+    struct link *at, *after;
+    int i;
+
+    for (i = 0; i < LANES; i++) {
+        list_for_each (at, after, &pair->in[i].pieces)
+            free(container_of(at, struct arrived, link));
+        unstash(&pair->in[i]);
+    }
+    free(pair);
+}

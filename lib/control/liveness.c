@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * life.c: see life.h.
+ *
+ * The list of robust futexes that glibc keeps for each thread is replaced by one of our own, with one entry; the service
+ * thread never takes a robust pthread mutex. The entry lies in private memory and futex_offset leads to the word, so that
+ * nothing in the shared page is ever followed by the kernel but the word itself.
+ */
+#include "control/liveness.h"
+
+#include "control/control.h"
+#include "util/fork_fds.h"
+#include "util/limit.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+static_assert(LIFE_OWNER_DIED == FUTEX_OWNER_DIED, "the word is the kernel's");
+
+static struct {
+    int fd;
+    _Atomic uint32_t *word;
+    struct robust_list entry;
+    struct robust_list_head head;
+    struct robust_list_head *before; /* what the thread had */
+    size_t before_bytes;
+} own = {.fd = -1};
+
+int life_create(char *why, size_t why_bytes)
+{
+    void *page = MAP_FAILED;
+    struct rlimit most;
+    int result, fd;
+
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIFE_BYTES) {
+        snprintf(why, why_bytes,
+                 "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit -f)",
+                 (unsigned long long)most.rlim_cur);
+        return -ENOMEM; /* the kernel would add a signal that ends the process (SIGXFSZ) */
+    }
+    fd = memfd_create("rmalloc-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0 || ftruncate(fd, LIFE_BYTES) != 0)
+        goto failed;
+    page = mmap(NULL, LIFE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED)
+        goto failed;
+    /* Linux before 5.1 lacks the second seal; there a peer could write, but only to what it alone would be fooled by. */
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0 &&
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
+        goto failed;
+    fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
+    owned_add(fd);
+    own.fd = fd;
+    own.word = page;
+    return 0;
+
+failed:
+    result = -errno;
+    snprintf(why, why_bytes, "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
+             strerror(errno), limit_of(errno));
+    if (page != MAP_FAILED)
+        munmap(page, LIFE_BYTES);
+    if (fd >= 0)
+        close(fd);
+    return result;
+}
+
+int life_fd(void) { return own.fd; }
+const _Atomic uint32_t *life_word(void) { return own.word; }
+
+void life_hold(void)
+{
+    own.head.list.next = &own.entry;
+    own.entry.next = &own.head.list;
+    own.head.futex_offset = (long)((intptr_t)own.word - (intptr_t)&own.entry);
+    own.head.list_op_pending = NULL;
+    syscall(SYS_get_robust_list, 0, &own.before, &own.before_bytes);
+    atomic_store_explicit(own.word, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
+    syscall(SYS_set_robust_list, &own.head, sizeof(own.head));
+}
+
+/* Release: whoever sees that we have left also sees what we did before. Relaxed loads of peers need no more than the value. */
+void life_leave(void) { atomic_store_explicit(own.word, LIFE_LEFT, memory_order_release); }
+
+void life_release(void)
+{
+    syscall(SYS_set_robust_list, own.before, own.before != NULL ? own.before_bytes : sizeof(own.head));
+}
+
+void life_destroy(void)
+{
+    if (own.word != NULL)
+        munmap((void *)own.word, LIFE_BYTES);
+    own.word = NULL;
+    owned_close(own.fd);
+    own.fd = -1;
+}
+
+int life_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
+{
+    const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
+    struct stat st;
+    int seals = fcntl(fd, F_GET_SEALS);
+    void *page;
+
+    /* Without the seal a load could end in SIGBUS later. */
+    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || st.st_size != LIFE_BYTES) {
+        snprintf(why, why_bytes, "its life page is not a sealed memfd of %d bytes", LIFE_BYTES);
+        return -EPROTO;
+    }
+    page = mmap(NULL, LIFE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    if (page == MAP_FAILED) {
+        int error = errno;
+
+        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(error), limit_of(error));
+        return -error;
+    }
+    *word = page;
+    return 0;
+}
+
+void life_unmap(const _Atomic uint32_t *word)
+{
+    if (word != NULL)
+        munmap((void *)(uintptr_t)word, LIFE_BYTES);
+}

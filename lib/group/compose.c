@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * compose.c: opening, joining and closing the parts of an object, and who is told of a partner's end; see compose.h.
+ */
+#include "group/compose.h"
+
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory of objects: never given back, so that a stale handle can be looked at ---- */
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct compose *closed;
+
+static struct compose *object_take(void)
+{
+    struct compose *c;
+
+    pthread_mutex_lock(&lock);
+    c = closed;
+    if (c != NULL)
+        closed = c->next_free;
+    pthread_mutex_unlock(&lock);
+    if (c == NULL)
+        c = malloc(COMPOSE_BYTES);
+    if (c != NULL)
+        memset(c, 0, COMPOSE_BYTES);
+    return c;
+}
+
+static void object_put(struct compose *c)
+{
+    c->kind = COMPOSE_CLOSED;
+    free(c->part);
+    c->part = NULL;
+    pthread_mutex_lock(&lock);
+    c->next_free = closed;
+    closed = c;
+    pthread_mutex_unlock(&lock);
+}
+
+int compose_refuses(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int rc;
+
+    if (LIKELY(c != NULL && c->kind == kind))
+        return 0;
+    rc = job_refuses(call);
+    if (rc != 0 && c == NULL)
+        return rc;
+    error_set("%s: %s", call, c == NULL ? "the object is NULL" : "this object has been closed, or is of another kind");
+    return c == NULL ? -EINVAL : -ENOTCONN;
+}
+
+/* ---- what went wrong, and with whom ---- */
+
+static int say(const struct compose *c, const char *call, int place, int rc, const char *reason)
+{
+    char copy[384]; /* `reason` may lie where the sentence will */
+
+    snprintf(copy, sizeof(copy), "%s", reason);
+    error_set("%s: place %d, rank %d: %s", call, place, c->part[place].rank, copy);
+    return rc;
+}
+
+int compose_blame(struct compose *c, const char *call, int place, int rc)
+{
+    c->who = place;
+    return say(c, call, place, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
+}
+
+void compose_drop(struct compose *c, int place)
+{
+    if (c->part[place].gone)
+        return;
+    c->part[place].gone = true;
+    c->live--;
+}
+
+int compose_lose(struct compose *c, const char *call, int place, int rc)
+{
+    compose_drop(c, place);
+    return compose_blame(c, call, place, rc);
+}
+
+/* ---- opening ---- */
+
+int compose_make(struct compose **out, const char *call, const rmalloc_config_t *cfg, int n)
+{
+    struct compose *c;
+
+    if (cfg->allocator.op == RDMA_ATOMIC) {
+        error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry no messages", call);
+        return -EINVAL;
+    }
+    c = object_take();
+    if (c != NULL)
+        c->part = calloc((size_t)n, sizeof(*c->part));
+    if (c == NULL || c->part == NULL) {
+        if (c != NULL)
+            object_put(c);
+        error_set("%s: no memory for an object with %d partners", call, n);
+        return -ENOMEM;
+    }
+    c->n = c->live = n;
+    c->who = -1;
+    c->timeout_ms = cfg->timeout_ms == RPIPE_TIMEOUT_AUTO ? (int)setting_number(SET_TIMEOUT_MS) : cfg->timeout_ms;
+    *out = c;
+    return 0;
+}
+
+int compose_open_part(struct compose *c, const char *call, const rmalloc_config_t *cfg, int place, int rank,
+                      uint32_t ctx, enum side side)
+{
+    struct compose_part *p = &c->part[place];
+    rmalloc_config_t own = *cfg;
+    int rc;
+
+    own.allocator.rdma_active = (side == SIDE_WRITER) == (cfg->allocator.op == RDMA_PUT);
+    own.allocator.peer = p->rank = rank;
+    own.ctx = ctx;
+    rc = rpipe_open(&p->ch, &own);
+    if (rc != 0) {
+        p->ch = NULL;
+        return say(c, call, place, rc, rpipe_error(NULL));
+    }
+    p->whose = p->ch->whose;
+    return 0;
+}
+
+void compose_abandon(struct compose *c)
+{
+    int i;
+
+    for (i = 0; i < c->n && c->part[i].ch != NULL; i++)
+        (void)rpipe_close(c->part[i].ch);
+    object_put(c);
+}
+
+static int refuses_list(const char *call, const rmalloc_config_t *cfg, const int *ranks, int n)
+{
+    int rc = job_refuses(call), size = (int)rpipe_network_ranks(), i;
+
+    if (rc != 0)
+        return rc;
+    if (cfg == NULL) {
+        error_set("%s: needs a configuration (NULL)", call);
+        return -EINVAL;
+    }
+    if (n < 1 || n > COMPOSE_MOST || (ranks == NULL && n > size)) {
+        error_set("%s: %d partners; there must be 1 to %d", call, n, ranks == NULL ? size : COMPOSE_MOST);
+        return -EINVAL;
+    }
+    for (i = 0; ranks != NULL && i < n; i++)
+        if (ranks[i] < 0 || ranks[i] >= size) {
+            error_set("%s: place %d is rank %d; the ranks of this job are 0 to %d", call, i, ranks[i], size - 1);
+            return -EINVAL;
+        }
+    return 0;
+}
+
+int compose_open(struct compose **out, enum compose_kind kind, const char *call, const rmalloc_config_t *cfg,
+                 const int *ranks, int n, enum side side)
+{
+    uint32_t *seen; /* how often a rank has occurred so far */
+    struct compose *c;
+    int rc = refuses_list(call, cfg, ranks, n), i;
+
+    if (rc == 0)
+        rc = compose_make(&c, call, cfg, n);
+    if (rc != 0)
+        return rc;
+    seen = calloc(rpipe_network_ranks(), sizeof(*seen));
+    if (seen == NULL) {
+        error_set("%s: no memory for an object with %d partners", call, n);
+        rc = -ENOMEM;
+    }
+    for (i = 0; rc == 0 && i < n; i++) {
+        int rank = ranks != NULL ? ranks[i] : i;
+
+        rc = compose_open_part(c, call, cfg, i, rank, cfg->ctx + seen[rank]++, side);
+    }
+    free(seen);
+    if (rc != 0) {
+        compose_abandon(c);
+        return rc;
+    }
+    c->kind = kind;
+    *out = c;
+    return 0;
+}
+
+/* ---- the rest of a life ---- */
+
+int compose_close(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int i, rc = compose_refuses(c, kind, call), first = 0;
+
+    if (rc != 0)
+        return rc;
+    for (i = 0; i < c->n; i++) {
+        if (!compose_is_open(&c->part[i]))
+            continue; /* by the user, or by rexit */
+        rc = rpipe_close(c->part[i].ch);
+        if (rc != 0 && first == 0) {
+            say(c, call, i, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[i].ch));
+            first = rc;
+        }
+    }
+    object_put(c);
+    return first;
+}
+
+/* The deadline is one for all, the parts' own is each one's. */
+static int wait_for_part(struct compose *c, const char *call, int place, int64_t deadline)
+{
+    struct compose_part *p = &c->part[place];
+    int64_t left = deadline == DEADLINE_NEVER ? 0 : (deadline - clock_now()) / NS_PER_MS;
+    int own = p->ch->timeout_ms, rc;
+
+    p->ch->timeout_ms = deadline == DEADLINE_NEVER ? -1 : left > 0 ? (int)left : 0;
+    rc = rpipe_wait(p->ch);
+    p->ch->timeout_ms = own;
+    if (rc == 0)
+        return 0;
+    return compose_is_lost(p, rc) ? compose_lose(c, call, place, rc) : compose_blame(c, call, place, rc);
+}
+
+int compose_wait(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int i, rc = compose_refuses(c, kind, call);
+    int64_t deadline;
+
+    if (rc != 0)
+        return rc;
+    deadline = deadline_in_ms(c->timeout_ms);
+    for (i = 0; i < c->n; i++) {
+        if (c->part[i].gone)
+            continue;
+        if (!compose_is_open(&c->part[i])) {
+            compose_drop(c, i);
+            continue;
+        }
+        rc = wait_for_part(c, call, i, deadline);
+        if (rc != 0)
+            return rc;
+    }
+    return 0;
+}
+
+int compose_set_timeout(struct compose *c, enum compose_kind kind, const char *call, int ms)
+{
+    int i, rc = compose_refuses(c, kind, call);
+
+    if (rc != 0)
+        return rc;
+    if (ms < -1) {
+        error_set("%s: %d ms; it must be -1 (no deadline) or more", call, ms);
+        return -EINVAL;
+    }
+    c->timeout_ms = ms;
+    for (i = 0; i < c->n; i++)
+        if (compose_is_open(&c->part[i]))
+            (void)rpipe_set_timeout(c->part[i].ch, ms);
+    return 0;
+}
+
+int compose_rank(struct compose *c, enum compose_kind kind, const char *call, int place)
+{
+    int rc = compose_refuses(c, kind, call);
+
+    return rc != 0 ? rc : place < 0 || place >= c->n ? -EINVAL : c->part[place].rank;
+}
+
+int compose_place(struct compose *c, enum compose_kind kind, const char *call, int rank)
+{
+    int i, rc = compose_refuses(c, kind, call);
+
+    for (i = 0; rc == 0 && i < c->n; i++)
+        if (c->part[i].rank == rank)
+            return i;
+    return rc != 0 ? rc : -ENOENT;
+}
+
+int compose_live(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int rc = compose_refuses(c, kind, call);
+
+    return rc != 0 ? rc : c->live;
+}
+
+int compose_who(struct compose *c, enum compose_kind kind, const char *call)
+{
+    int rc = compose_refuses(c, kind, call);
+
+    return rc != 0 ? rc : c->who;
+}

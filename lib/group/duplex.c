@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * duplex.c: full duplex: two pipes with one peer, one each way, opened as one (thesis 3.4.2).
+ *
+ * Both sides open the same: what tells the two apart is who writes to whom. So they are plain pipes between the same two
+ * ranks, with the same ctx. To oneself they are the two ends of one pipe: a loop.
+ */
+#include "group/compose.h"
+
+#include <errno.h>
+
+enum { OUT = 0, IN = 1 };
+
+struct rpipe_duplex {
+    struct compose c;
+};
+static_assert(sizeof(struct rpipe_duplex) <= COMPOSE_BYTES, "objects are of one size");
+
+static struct compose *head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
+
+int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
+{
+    struct compose *c;
+    int rc = job_refuses("rduplex");
+
+    if (rc != 0)
+        return rc;
+    if (dx == NULL || cfg == NULL) {
+        error_set("rduplex: needs a place for the object and a configuration (NULL)");
+        return -EINVAL;
+    }
+    rc = compose_make(&c, "rduplex", cfg, 2);
+    if (rc != 0)
+        return rc;
+    rc = compose_open_part(c, "rduplex", cfg, OUT, cfg->allocator.peer, cfg->ctx, SIDE_WRITER);
+    if (rc == 0)
+        rc = compose_open_part(c, "rduplex", cfg, IN, cfg->allocator.peer, cfg->ctx, SIDE_READER);
+    if (rc != 0) {
+        compose_abandon(c);
+        return rc;
+    }
+    c->kind = COMPOSE_DUPLEX;
+    *dx = (rduplex_t)c;
+    return 0;
+}
+
+int rpipe_duplex_wait(rduplex_t dx) { return compose_wait(head(dx), COMPOSE_DUPLEX, "rduplex_wait"); }
+
+static rch_t part(rduplex_t dx, const char *call, int place)
+{
+    rch_t ch;
+
+    if (compose_refuses(head(dx), COMPOSE_DUPLEX, call) != 0) {
+        errno = dx == NULL ? EINVAL : ENOTCONN;
+        return NULL;
+    }
+    ch = compose_pipe(&dx->c, place);
+    if (ch == NULL) {
+        error_set("%s: this direction has been closed by itself", call);
+        errno = ENOTCONN;
+    }
+    return ch;
+}
+
+rch_t rpipe_duplex_out(rduplex_t dx) { return part(dx, "rduplex_out", OUT); }
+
+rch_t rpipe_duplex_in(rduplex_t dx) { return part(dx, "rduplex_in", IN); }
+
+int rpipe_duplex_close(rduplex_t dx) { return compose_close(head(dx), COMPOSE_DUPLEX, "rduplex_close"); }

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * trace.c: see trace.h: recording.
+ *
+ * The mapping of a ring is never undone: a thread may be about to record. Every page of the file is allocated before it is
+ * used, so that a full disk is a line in the log and not a signal.
+ */
+#include "observe/record/trace.h"
+
+#include "rpipe/end/end.h"
+#include "observe/report/report.h"
+
+#include "util/limit.h"
+#include "util/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+bool trace_on;
+
+static char name[512], raw_name[520];
+static int file = -1;
+static struct trace_file *header;
+static uint64_t file_bytes;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a thread gets its ring */
+
+static _Thread_local struct trace_ring *own;
+static _Thread_local bool none; /* and it will not get one */
+
+/* ---- the file ---- */
+
+static void *append(size_t bytes)
+{
+    struct rlimit most;
+    void *base;
+
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && file_bytes + bytes > most.rlim_cur) {
+        errno = EFBIG;
+        return NULL;
+    }
+    errno = posix_fallocate(file, (off_t)file_bytes, (off_t)bytes);
+    if (errno != 0)
+        return NULL;
+    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
+    if (base == MAP_FAILED)
+        return NULL;
+    file_bytes += bytes;
+    return base;
+}
+
+static void describe_machine(void)
+{
+    struct timespec real, monotonic;
+
+    clock_gettime(CLOCK_MONOTONIC, &monotonic);
+    clock_gettime(CLOCK_REALTIME, &real);
+    header->clock_offset = (real.tv_sec - monotonic.tv_sec) * NS_PER_S + real.tv_nsec - monotonic.tv_nsec;
+    (void)gethostname(header->host, sizeof(header->host) - 1);
+    trace_clock_name(header->clock, sizeof(header->clock));
+}
+
+void trace_sample(const struct trace_sample *sample)
+{
+    uint32_t n = atomic_load_explicit(&header->samples, memory_order_relaxed);
+
+    header->sample[n == 0 ? 0 : 1 + (n & 1)] = *sample;
+    /* release: the sample is complete. Pairs with whoever reads the file of a process that has died */
+    atomic_store_explicit(&header->samples, n + 1, memory_order_release);
+}
+
+static const char *make_file(const char *pattern, int rank, int ranks)
+{
+    if (!report_file_name(pattern, rank, ranks, name, sizeof(name)))
+        return "its name is too long";
+    snprintf(raw_name, sizeof(raw_name), "%s.raw", name);
+    file = open(raw_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (file < 0)
+        return strerror(errno);
+    file_bytes = 0;
+    header = append(trace_page(sizeof(*header)));
+    return header != NULL ? NULL : strerror(errno);
+}
+
+void trace_start(int rank, int ranks)
+{
+    const char *pattern = setting_text(SET_TRACE), *why;
+    int error;
+
+    if (*pattern == '\0')
+        return;
+    errno = 0;
+    why = make_file(pattern, rank, ranks);
+    error = errno;
+    if (why != NULL) {
+        log_warn("RPIPE_TRACE: there will be no trace in %s: %s%s", pattern, why, limit_of_file(error));
+        if (file >= 0) {
+            (void)unlink(raw_name);
+            close(file);
+        }
+        file = -1;
+        return;
+    }
+    header->version = TRACE_VERSION;
+    header->header_bytes = sizeof(*header);
+    header->pid = getpid();
+    header->rank = rank;
+    header->ranks = ranks;
+    header->capacity = (uint32_t)setting_number(SET_TRACE_EVENTS);
+    atomic_store_explicit(&header->rows, TRACE_ROW_NETWORK + 1, memory_order_relaxed);
+    describe_machine();
+    header->magic = TRACE_MAGIC;
+    trace_on = true;
+    trace_clock_start(rank);
+}
+
+void trace_stop(void)
+{
+    const char *why = "";
+    FILE *to = NULL;
+    int fd, error, rc = -EIO;
+
+    if (!trace_on)
+        return;
+    trace_on = false;
+    fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd >= 0)
+        to = fdopen(fd, "w");
+    if (to != NULL) {
+        rc = trace_json(file, to, &why);
+        if (fclose(to) != 0 && rc == 0)
+            rc = -EIO;
+    }
+    error = errno;
+    if (rc != 0 && to != NULL)
+        (void)unlink(name); /* half of it */
+    if (rc == 0)
+        (void)unlink(raw_name);
+    else
+        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s", name,
+                 to != NULL && *why != '\0' ? why : strerror(error), raw_name);
+    close(file);
+    file = -1;
+}
+
+/* The parent goes on to use what the two have in common. */
+void trace_forked(void)
+{
+    trace_on = false;
+    own = NULL;
+    none = true;
+    if (file >= 0)
+        close(file);
+    file = -1;
+}
+
+/* ---- rows ---- */
+
+uint32_t trace_row(void)
+{
+    uint32_t row;
+
+    if (!trace_on)
+        return 0;
+    row = atomic_fetch_add_explicit(&header->rows, 1, memory_order_relaxed);
+    if (row < TRACE_ROWS)
+        return row;
+    /* one more than there are: it never wraps around, and whoever comes next finds that it has been told */
+    atomic_store_explicit(&header->rows, TRACE_ROWS + 1, memory_order_relaxed);
+    if (row == TRACE_ROWS)
+        log_warn("RPIPE_TRACE: only the first %u channels are traced", TRACE_CHANNELS);
+    return 0;
+}
+
+void trace_describe(const struct rch *ch)
+{
+    struct trace_channel *c;
+
+    if (ch->trace == 0) /* there may be no header */
+        return;
+    c = &header->channel[ch->trace];
+    c->from = ch->shown.writer;
+    c->to = ch->shown.reader;
+    c->ctx = ch->shown.ctx;
+    c->incarnation = ch->end.incarnation;
+    memcpy(c->backend, ch->shown.backend, sizeof(c->backend));
+    c->side = ch->shown.side; /* last: there is no channel without a side */
+}
+
+/* ---- records ---- */
+
+static NOINLINE struct trace_ring *get_ring(void)
+{
+    struct trace_ring *ring = NULL;
+    uint32_t n;
+
+    pthread_mutex_lock(&lock);
+    n = atomic_load_explicit(&header->threads, memory_order_relaxed);
+    if (file >= 0 && n < TRACE_THREADS)
+        ring = append(trace_ring_bytes(header->capacity));
+    if (ring != NULL)
+        atomic_store_explicit(&header->threads, n + 1, memory_order_release);
+    else
+        log_warn("RPIPE_TRACE: what thread %u of this process does is not recorded: %s", n,
+                 n < TRACE_THREADS ? strerror(errno) : "too many threads");
+    pthread_mutex_unlock(&lock);
+    own = ring;
+    none = ring == NULL;
+    return ring;
+}
+
+static struct trace_ring *ring_of_thread(void)
+{
+    if (LIKELY(own != NULL && trace_on))
+        return own;
+    return trace_on && !none ? get_ring() : NULL;
+}
+
+static void put(struct trace_ring *ring, const struct trace_record *r)
+{
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
+
+    ring->record[head % header->capacity] = *r;
+    /* release: the record is complete. Pairs with whoever reads the file of a process that has died */
+    atomic_store_explicit(&ring->head, head + 1, memory_order_release);
+}
+
+void trace_begin_call(uint32_t row, enum trace_kind kind)
+{
+    struct trace_ring *ring = ring_of_thread();
+    uint32_t depth;
+
+    if (ring == NULL)
+        return;
+    depth = atomic_load_explicit(&ring->depth, memory_order_relaxed);
+    if (depth < TRACE_DEPTH)
+        ring->open[depth] = (struct trace_open_call){clock_now(), kind, row};
+    atomic_store_explicit(&ring->depth, depth + 1, memory_order_release);
+}
+
+static void end_call(struct trace_record *r, int rc)
+{
+    struct trace_ring *ring = ring_of_thread();
+    uint32_t depth = ring != NULL ? atomic_load_explicit(&ring->depth, memory_order_relaxed) : 0;
+
+    if (depth == 0) /* it began before there was a trace */
+        return;
+    atomic_store_explicit(&ring->depth, depth - 1, memory_order_release);
+    if (depth > TRACE_DEPTH || rc == R_PENDING) /* who asks again and again tells nothing by it */
+        return;
+    r->kind = (uint16_t)ring->open[depth - 1].kind;
+    r->row = ring->open[depth - 1].row;
+    r->begin = ring->open[depth - 1].begin;
+    r->end = clock_now();
+    r->code = rc;
+    put(ring, r);
+}
+
+void trace_end_call(uint64_t number, uint64_t bytes, int rc)
+{
+    struct trace_record r = {0};
+
+    r.number = number;
+    r.bytes = bytes;
+    end_call(&r, rc);
+}
+
+void trace_end_text(const char *text, int rc)
+{
+    struct trace_record r = {0};
+
+    strncpy(r.text, text, sizeof(r.text) - 1);
+    end_call(&r, rc);
+}
+
+void trace_past(uint32_t row, enum trace_kind kind, int64_t begin)
+{
+    struct trace_ring *ring = row != 0 ? ring_of_thread() : NULL;
+
+    if (ring != NULL)
+        put(ring, &(struct trace_record){.begin = begin, .end = clock_now(), .kind = (uint16_t)kind, .row = row});
+}
+
+void trace_moment(uint32_t row, enum trace_kind kind, uint64_t number, uint64_t bytes, int code)
+{
+    struct trace_ring *ring = row != 0 ? ring_of_thread() : NULL;
+    struct trace_record r = {.kind = (uint16_t)kind, .moment = 1, .row = row, .code = code};
+
+    if (ring == NULL)
+        return;
+    r.begin = r.end = clock_now();
+    r.number = number;
+    r.bytes = bytes;
+    put(ring, &r);
+}

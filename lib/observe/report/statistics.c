@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stats.c: what an end has counted, and what the library can say of itself.
+ */
+#include "cells/cells.h"
+#include "rpipe/grow/grow.h"
+#include "rpipe/data/path_remote.h"
+
+#include "bootstrap/job.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* How many there have been: 0 is left out when the number wraps around. */
+static uint32_t openings(uint32_t incarnation, uint32_t first) { return incarnation - first - (incarnation < first); }
+
+static int stats_attempt(struct rch *ch, void *arguments)
+{
+    const uint64_t unit = ch->cfg.allocator.unit_size;
+    rpipe_stats_t *st = arguments;
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+
+    *st = (rpipe_stats_t){
+        .bytes = ch->bytes,
+        .credit_fetches = ch->credit_fetches,
+        .stalls_ring = ch->stalls_ring,
+        .stalls_heap = ch->stalls_heap,
+        .stalls_queue = ch->stalls_queue,
+        .sleeps = atomic_load_explicit(&ch->sleeps, memory_order_relaxed),
+        .wakes = ch->wakes,
+        .heap_bytes = ch->units * unit,
+        .slots = ch->cfg.slots,
+        .incarnation = openings(ch->end.incarnation, (uint32_t)job_first()),
+    };
+    if (writer) {
+        /* acquire: pairs with notice_set */
+        struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+
+        st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) - job_first();
+        st->inline_messages = st->messages - ch->w.heap_sent;
+        st->held = ch->w.allocated;
+        st->returned = ch->w.heap_applied;
+        st->heap_used = heap != NULL ? heap_bytes_used(heap) : 0;
+    } else {
+        st->messages = reader_delivered(ch) - job_first();
+        st->inline_messages = ch->r.nread - job_first() - ch->r.heap_read;
+        st->held = ch->r.held - (ch->r.nread - reader_delivered(ch));
+        st->heap_used = ch->r.units_held * unit;
+        st->returned = ch->r.heap_freed;
+    }
+    grow_stats(ch, st);
+    return 0;
+}
+
+int rpipe_stats(rch_t ch, rpipe_stats_t *st)
+{
+    int rc = channel_refuses(ch, "rpipe_stats", 0);
+
+    if (rc == 0 && st == NULL)
+        rc = fail(ch, -EINVAL, "rpipe_stats: no place for the statistics (NULL)");
+    return rc != 0 ? rc : channel_once(ch, stats_attempt, st);
+}
+
+static int transport_attempt(struct rch *ch, void *arguments)
+{
+    rpipe_transport_t *t = arguments;
+    struct btl_counts counts = {0};
+
+    *t = (rpipe_transport_t){.backend = ""};
+    snprintf(t->backend, sizeof(t->backend), "%s", ch->ops->name);
+    snprintf(t->why, sizeof(t->why), "%s", ch->why != NULL ? ch->why : "");
+    snprintf(t->cells, sizeof(t->cells), "%s", cells_way_name(ch));
+    if (ch->net == NULL) {
+        snprintf(t->path, sizeof(t->path), "memory that both processes have mapped");
+        return 0;
+    }
+    ch->ops->line_describe(ch->net->line, t->path, sizeof(t->path));
+    ch->ops->line_counts(ch->net->line, &counts);
+    t->work_requests = counts.work_requests;
+    t->doorbells = counts.doorbells;
+    t->signaled = counts.signaled;
+    t->inlined = counts.inlined;
+    t->gets = counts.gets;
+    t->atomics = counts.atomics;
+    t->flushes = counts.flushes;
+    t->refused = counts.refused;
+    t->credit_reads = ch->net->credit_reads;
+    t->direct = ch->net->direct;
+    return 0;
+}
+
+int rpipe_transport(rch_t ch, rpipe_transport_t *transport)
+{
+    int rc = channel_refuses(ch, "rpipe_transport", 0);
+
+    if (rc == 0 && transport == NULL)
+        rc = fail(ch, -EINVAL, "rpipe_transport: no place for the answer (NULL)");
+    return rc != 0 ? rc : channel_once(ch, transport_attempt, transport);
+}
+
+/* ---- the library ---- */
+
+const char *rmalloc_version(void) { return PACKAGE_VERSION; }
+
+int rmalloc_setting(int index, rmalloc_setting_t *setting)
+{
+    enum setting s = (enum setting)index;
+
+    if (index < 0 || setting == NULL)
+        return -EINVAL;
+    if (index >= SETTINGS)
+        return -ENOENT;
+    *setting = (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s),
+                                   setting_fallback(s), setting_help(s)};
+    return 0;
+}
+
+int rmalloc_backend(int index, rmalloc_backend_t *backend)
+{
+    static _Thread_local char why[320];
+    rmalloc_backend_t found = {NULL, "btl", false, why};
+    int ways, rc;
+
+    if (index < 0 || backend == NULL)
+        return -EINVAL;
+    if (!job_was_opened()) /* modules are looked for where the settings say; bad ones are told by rinit */
+        (void)settings_load(why, sizeof(why));
+    rc = btl_describe(index, &found.name, &found.usable, why, sizeof(why));
+    if (rc != 0) {
+        for (ways = 0; btl_describe(ways, &found.name, &found.usable, why, sizeof(why)) == 0; ways++)
+            ;
+        found.kind = "bootstrap";
+        rc = job_describe(index - ways, &found.name, &found.usable, why, sizeof(why));
+    }
+    if (rc == 0)
+        *backend = found;
+    return rc;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * open.c: rpipe and rclose: the life of one end as its user sees it. Joining and parting are in join.c.
+ */
+#include "rpipe/end/end.h"
+#include "rpipe/grow/grow.h"
+#include "rpipe/connect/handshake.h"
+#include "rpipe/end/active_calls.h"
+#include "rpipe/data/path_remote.h"
+
+#include "control/control.h"
+#include "util/settings.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Who it is, for rmalloc_stat(1). */
+static void shows(struct rch *ch)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+    int own = (int)rpipe_network_rank();
+
+    ch->trace = trace_row();
+    ch->shown.side = (uint32_t)config_side(&ch->cfg);
+    ch->shown.ctx = ch->cfg.ctx;
+    ch->shown.writer = writer ? own : ch->peer;
+    ch->shown.reader = writer ? ch->peer : own;
+    ch->shown.unit_size = ch->cfg.allocator.unit_size;
+    strncpy(ch->shown.backend, ch->ops->name, sizeof(ch->shown.backend) - 1);
+}
+
+/* A fresh end with its settled configuration and the pieces that the peer will need. */
+static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
+{
+    pthread_mutexattr_t attributes;
+    int rc;
+
+    ch->cfg = *cfg;
+    ch->peer = cfg->allocator.peer;
+    ch->timeout_ms = cfg->timeout_ms;
+    ch->mask = cfg->slots - 1;
+    ch->inline_max = cfg->thresholds.inline_max;
+    if (ch->inline_max > cfg->allocator.alloc_size)
+        ch->inline_max = (uint32_t)cfg->allocator.alloc_size;
+    ch->event_fd = ch->event_arm = -1;
+    ch->checked = setting_number(SET_DEBUG) != 0;
+    ch->fences = true;
+    if (cfg->thread_sync) {
+        pthread_mutexattr_init(&attributes);
+        pthread_mutex_init(&ch->mutex, &attributes);
+        pthread_mutexattr_destroy(&attributes);
+    }
+    ch->id = desc_owner_id();
+    ch->whose = desc_owned_by(ch->id);
+    desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
+    ch->units = (cfg->allocator.alloc_size - 1) / cfg->allocator.unit_size + 1;
+    if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0) {
+        snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)", cfg->sync_queue);
+        return -ENOMEM;
+    }
+    if (!join_make_bye(ch)) {
+        snprintf(why, why_bytes, "no memory for another channel");
+        return -ENOMEM;
+    }
+    if (grow_open(ch) != 0) {
+        snprintf(why, why_bytes, "no memory for the books of a heap that grows");
+        return -ENOMEM;
+    }
+    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, why_bytes);
+    if (rc != 0)
+        return rc;
+    ch->why = strdup(why);
+    shows(ch);
+    RPIPE_STEP("rpipe: backend chosen");
+    rc = half_allocate(ch, why, why_bytes);
+    if (rc != 0 && control_peer_state(ch->peer) != 0)
+        rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
+    return rc;
+}
+
+static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
+{
+    rmalloc_config_t settled;
+    char why[384] = "";
+    struct rch *end;
+    int rc = job_refuses("rpipe");
+
+    if (rc != 0)
+        return rc;
+    if (ch == NULL || cfg == NULL) {
+        error_set("rpipe: needs a place for the channel and a configuration (NULL)");
+        return -EINVAL;
+    }
+    rc = config_settle(cfg, &settled, (int)rpipe_network_ranks(), why, sizeof(why));
+    if (rc != 0) {
+        error_set("rpipe: %s", why);
+        return rc;
+    }
+    end = ends_take();
+    if (end == NULL) {
+        error_set("rpipe: no memory for another channel");
+        return -ENOMEM;
+    }
+    rc = prepare(end, &settled, why, sizeof(why));
+    RPIPE_STEP("rpipe: memory made");
+    if (rc == 0) {
+        rc = join_open(end);
+        if (rc == -EEXIST)
+            snprintf(why, sizeof(why),
+                     "this end is open already; another pipe between the same ranks needs another ctx");
+        else if (rc != 0)
+            snprintf(why, sizeof(why), "no memory for another channel");
+    }
+    if (rc != 0) {
+        error_set("rpipe: %s: %s", channel_name(end), why);
+        half_release(end);
+        ends_put(end);
+        return rc;
+    }
+    end->shown.incarnation = end->end.incarnation;
+    trace_describe(end);
+    counter_opened(end);
+    *ch = end;
+    RPIPE_STEP("rpipe: open");
+    return 0;
+}
+
+int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
+{
+    int64_t began = trace_on ? clock_now() : 0;
+    struct inside in;
+    int rc;
+
+    inside_enter(&in);
+    rc = open_end(ch, cfg);
+    if (rc == 0 && began != 0)
+        trace_past((*ch)->trace, TRACE_OPEN, began);
+    inside_leave(&in);
+    return rc;
+}
+
+/* ---- waiting for the join ---- */
+
+static int join_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+
+    (void)arguments;
+    if ((notice & NOTICE_FAILED) != 0)
+        return fail(ch, ch->failure, "rpipe_wait: %s",
+                    ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+    if ((notice & (NOTICE_JOINED | NOTICE_BYE)) != 0)
+        return 0;
+    if ((notice & NOTICE_MET) != 0)
+        return join_complete(ch, deadline_in_ms(ch->timeout_ms));
+    if ((notice & NOTICE_LEFT) != 0)
+        return fail(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
+    if (channel_peer_died(ch, notice))
+        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
+                    "rpipe_wait: rank %d died before it was joined%s", ch->peer, channel_why_died(ch));
+    return R_PENDING;
+}
+
+int rpipe_wait(rch_t ch)
+{
+    static const struct awaited awaited = {"other end", 0};
+    int rc = channel_refuses(ch, "rpipe_wait", 0);
+    uint32_t row;
+
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_MEET);
+    rc = channel_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
+    trace_end(row, 0, 0, rc);
+    return rc;
+}
+
+int rpipe_set_timeout(rch_t ch, int ms)
+{
+    int rc = channel_refuses(ch, "rpipe_set_timeout", 0);
+
+    if (rc != 0)
+        return rc;
+    if (ms < -1)
+        return fail(ch, -EINVAL, "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
+    ch->timeout_ms = ms;
+    return 0;
+}
+
+/* ---- closing ---- */
+
+static int close_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint64_t final = 0;
+
+    if ((notice & NOTICE_WRITER) != 0) {
+        final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+        if ((notice & (NOTICE_JOINED | NOTICE_NET | NOTICE_CELLS)) == NOTICE_JOINED) {
+            RPIPE_STEP("rclose: before the final number");
+            /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
+            /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
+            atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
+            RPIPE_STEP("rclose: final number written");
+            wake_reader(ch);
+            if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
+                channel_kick(ch);
+        }
+    } else if ((notice & NOTICE_CELLS) == 0) {
+        final = reader_delivered(ch); /* what it has not read, the writer need not keep (region_give_up) */
+    }
+    region_orphan(ch);
+    RPIPE_STEP("rclose: before bye");
+    if (*(bool *)arguments)
+        linger_begin(ch, final);
+    else
+        join_close(ch, final);
+    return 0;
+}
+
+static int settle_attempt(struct rch *ch, void *arguments)
+{
+    int rc = net_settle(ch, "rclose", arguments);
+
+    /* nobody waits for what a channel that has failed had asked for; but bye comes behind it all the same */
+    if (rc == R_PENDING && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
+        return -ETIMEDOUT;
+    return rc;
+}
+
+int channel_close(struct rch *ch, bool force)
+{
+    static const struct awaited awaited = {"proof that everything has arrived", 0};
+    int rc = channel_refuses(ch, "rclose", 0);
+    bool unfinished = false, net = false;
+    uint64_t since = 0;
+    uint32_t row;
+
+    if (rc != 0)
+        return rc;
+    /* the library can keep its own memory until the transfers are over, but not the program's */
+    net = (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) == NOTICE_NET;
+    if (net && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
+        return -ETIMEDOUT;
+    row = trace_begin(ch, TRACE_CLOSE);
+    /*
+     * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
+     * Where the deadline is too short for the proof, the service thread waits for it.
+     */
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) != 0)
+        unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, &since) == -ETIMEDOUT;
+    rc = channel_once(ch, close_attempt, &unfinished);
+    trace_end(row, 0, 0, rc);
+    return rc;
+}
+
+int rpipe_close(rch_t ch) { return channel_close(ch, false); }

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pending.c: rpipe_pending: which ends wait here for the other one to be opened. Connection on demand needs nothing more:
+ * who wants to talk opens his end, and whose other end it is finds it in the exchange store.
+ *
+ * Nothing new travels: the halves that lie in the store are all there is to know. `arrivals` of the store grows whenever
+ * there may be more to find than before, so that a look that finds nothing new is one load.
+ */
+#include "rpipe/end/end.h"
+#include "rpipe/connect/handshake.h"
+#include "rpipe/end/active_calls.h"
+
+#include <errno.h>
+
+/* The store's lock is held. An end that is open, or a half that has been closed again, is nothing that waits. */
+static bool waits(const struct meeting *m)
+{
+    struct link *cursor, *after;
+
+    if (!list_empty(&m->ends)) {
+        const struct store_end *last = container_of(m->ends.prev, struct store_end, link);
+        const struct rch *ch = container_of(last, struct rch, end);
+
+        if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CLOSED) == 0)
+            return false;
+    }
+    list_for_each (cursor, after, &m->halves)
+        if (!container_of(cursor, struct store_half, link)->bye)
+            return true;
+    return false;
+}
+
+static rpipe_pending_t describe(const struct meeting *m)
+{
+    rpipe_pending_t p = {.peer = m->peer, .ctx = m->ctx, .writer = m->side == SIDE_READER};
+    struct link *cursor, *after;
+    struct half_id id;
+
+    list_for_each (cursor, after, &m->halves) {
+        const struct store_half *half = container_of(cursor, struct store_half, link);
+
+        if (!half->bye && half_identify(half->blob, half->bytes, &id) && id.op <= RDMA_ATOMIC)
+            p.op = (rdma_op_t)id.op;
+    }
+    return p;
+}
+
+static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+{
+    int rc = job_refuses("rpipe_pending"), n = 0;
+    struct meeting *m;
+    uint64_t arrivals;
+    size_t at = 0;
+
+    if (rc != 0)
+        return rc;
+    if (seen == NULL || list == NULL || most < 1) {
+        error_set("rpipe_pending: needs a number that says what was seen, and places for at least one end");
+        return -EINVAL;
+    }
+    if (store_arrivals() == *seen)
+        return 0;
+    store_lock();
+    arrivals = store_arrivals(); /* under the lock: what it counts can be found */
+    while (n < most && (m = store_next(&at)) != NULL)
+        if (m->ctx == ctx && waits(m))
+            list[n++] = describe(m);
+    store_unlock();
+    if (n < most) /* else there may be more: the next call looks again */
+        *seen = arrivals;
+    return n;
+}
+
+int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+{
+    struct inside in;
+    int rc;
+
+    inside_enter(&in);
+    rc = look(ctx, seen, list, most);
+    inside_leave(&in);
+    return rc;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * room.c: rpipe_room: would a message of this size, once it has memory, be written without waiting?
+ *
+ * rmalloc_nb tells of memory; this tells of the ring and of sync_queue, and counts what the caller has allocated and not
+ * written yet, each of which will want its slot too. What it finds stays true until this end allocates again: room only grows. (A
+ * network's own queues may be full for a moment all the same: what is in them leaves without our doing.)
+ */
+#include "rpipe/data/path_remote.h"
+
+#include "control/control.h"
+
+#include <errno.h>
+
+/* What is allocated may be of either kind: for an index all of it counts, which is too much rather than too little. */
+static bool has_room(const struct rch *ch, size_t size)
+{
+    const struct writer *w = &ch->w;
+    uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed);
+
+    return w->limit - sent > w->allocated && (size <= ch->inline_max || w->heap_limit - w->heap_sent > w->allocated);
+}
+
+/* However much the reader reads and frees. */
+static bool is_in_vain(const struct rch *ch, size_t size)
+{
+    return ch->w.allocated > ch->mask ||
+           (size > ch->inline_max && ch->cfg.sync != NET_SYNC_BLOCKS && ch->w.allocated >= ch->cfg.sync_queue);
+}
+
+static int room_attempt(struct rch *ch, void *arguments)
+{
+    const size_t *size = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    int rc = channel_trouble(ch, "rpipe_room", notice);
+
+    if (rc == 0 && (notice & NOTICE_JOINED) == 0)
+        rc = join_complete(ch, DEADLINE_NOW);
+    if (rc == 0 && ch->net != NULL)
+        rc = net_drive(ch, "rpipe_room");
+    if (rc != 0 || has_room(ch, *size))
+        return rc;
+    if (is_in_vain(ch, *size))
+        return fail(ch, -ENOBUFS,
+                    "rpipe_room: this end has allocated %llu messages and not written them, as many as %s",
+                    (unsigned long long)ch->w.allocated,
+                    ch->w.allocated > ch->mask ? "the ring has slots" : "sync_queue allows");
+    rc = credit_fetch(ch, NEED_SLOT);
+    if (rc == 0 && !has_room(ch, *size))
+        rc = credit_fetch(ch, NEED_MEMORY);
+    if (rc != 0 || has_room(ch, *size))
+        return rc;
+    return R_PENDING;
+}
+
+int rpipe_room(rch_t ch, size_t size)
+{
+    int rc;
+
+    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->notice, memory_order_acquire) == WRITER_READY &&
+               has_room(ch, size)))
+        return 0;
+    rc = channel_refuses(ch, "rpipe_room", SIDE_WRITER);
+    return rc != 0 ? rc : channel_once(ch, room_attempt, &size);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * net.c: the line of an end, and its mirrors: opening, connecting, driving, failing, releasing (doc/network.md).
+ *
+ * Invariants
+ * 1. ch->net is set before the end is registered, and is released with it: NOTICE_NET is there exactly if it is.
+ * 2. The line belongs to the end's user; the service thread only connects it (join), and releases it when the end is closed
+ *    and nobody is inside a call.
+ * 3. A piece is given back after the line has been closed: so nothing that was asked for can reach it any more.
+ */
+#include "rpipe/data/path_remote.h"
+
+#include "cells/cells.h"
+#include "rpipe/grow/grow.h"
+#include "rpipe/connect/handshake.h"
+
+#include "control/control.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A line that fails is often the first notice of a peer that has died or left; the control network says which, in this time. */
+#define NEWS_NS (2000 * NS_PER_MS)
+
+/* ---- opening ---- */
+
+static int mirror(struct rch *ch, size_t bytes, struct btl_piece *piece, char *why, size_t why_bytes)
+{
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, piece, why, why_bytes);
+
+    if (rc == 0)
+        memset(piece->base, 0, bytes); /* tags of the past must not be taken for tags of the future */
+    return rc;
+}
+
+static int mirror_heap(struct rch *ch, char *why, size_t why_bytes)
+{
+    return ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), BTL_LOCAL, ch->cfg.huge_pages, &ch->net->heap,
+                          why, why_bytes);
+}
+
+static int open_writer(struct rch *ch, char *why, size_t why_bytes)
+{
+    struct net *n = ch->net;
+    int rc;
+
+    if (ch->cfg.allocator.op == RDMA_ATOMIC) /* for what is fetched */
+        return mirror(ch, CACHE_LINE, &n->credit, why, why_bytes);
+    rc = mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
+
+    if (rc == 0)
+        rc = mirror(ch, half_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
+    if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT)
+        rc = mirror_heap(ch, why, why_bytes);
+    return rc;
+}
+
+static int open_reader(struct rch *ch, char *why, size_t why_bytes)
+{
+    struct net *n = ch->net;
+    uint32_t ahead = ch->cfg.thresholds.fetch_ahead;
+    int rc = 0;
+
+    if (ch->cfg.sync == CHANNEL_SYNC)
+        rc = mirror(ch, half_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
+    if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
+        return rc;
+    n->fetch_most = ahead == 0 ? FETCH_AHEAD_DEFAULT : ahead < FETCH_AHEAD_MOST ? ahead : FETCH_AHEAD_MOST;
+    n->fetch = calloc(n->fetch_most, sizeof(*n->fetch));
+    if (n->fetch == NULL) {
+        snprintf(why, why_bytes, "no memory to fetch %u messages ahead", n->fetch_most);
+        return -ENOMEM;
+    }
+    return mirror_heap(ch, why, why_bytes);
+}
+
+int net_open(struct rch *ch, char *why, size_t why_bytes)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+    int rc;
+
+    if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
+        return 0;
+    ch->net = calloc(1, sizeof(*ch->net));
+    if (ch->net == NULL) {
+        snprintf(why, why_bytes, "no memory for another line");
+        return -ENOMEM;
+    }
+    rc = writer ? open_writer(ch, why, why_bytes) : open_reader(ch, why, why_bytes);
+    if (rc == 0)
+        rc = ch->ops->line_open(ch->btl, ch->peer, writer ? BTL_DIALS : BTL_ACCEPTS, ch->cfg.max_cqe, &ch->net->line,
+                                &ch->net->address, why, why_bytes);
+    return rc;
+}
+
+/* ---- releasing ---- */
+
+void net_close_line(struct rch *ch)
+{
+    struct net *n = ch->net;
+
+    if (n == NULL)
+        return;
+    if (n->line != NULL)
+        ch->ops->line_close(n->line);
+    n->line = NULL;
+    region_forget(ch); /* nothing reaches for the program's memory any more */
+    known_forget(ch);
+    free(n->fetch);
+    n->fetch = NULL;
+}
+
+void net_free_mirrors(struct rch *ch)
+{
+    struct net *n = ch->net;
+    size_t i;
+
+    if (n == NULL)
+        return;
+    struct btl_piece *piece[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
+    for (i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
+        if (piece[i]->slab != NULL)
+            ch->ops->free(ch->btl, piece[i]);
+    free(n);
+    ch->net = NULL;
+}
+
+/* ---- the line ---- */
+
+int net_up(struct rch *ch)
+{
+    char why[16];
+    int rc;
+
+    if (ch->net == NULL)
+        return 0;
+    rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    if (rc == -EAGAIN) {
+        (void)ch->ops->progress(ch->net->line);
+        rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    }
+    RPIPE_STEP("net: line looked at");
+    return rc == -EAGAIN ? R_PENDING : rc != 0 ? net_failed(ch, "join") : 0;
+}
+
+/* Also a connection that ends, and whatever a provider calls an error of the other side. */
+static bool peer_may_be_reason(int error)
+{
+    static const int of_connections[] = {EIO,       EPIPE,        ECONNRESET,  ECONNABORTED, ECONNREFUSED,
+                                         ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETRESET,    ENETDOWN,
+                                         EHOSTDOWN, ENOTCONN,     ESHUTDOWN,   ECANCELED,    EREMOTEIO};
+    size_t i;
+
+    for (i = 0; i < sizeof(of_connections) / sizeof(of_connections[0]); i++)
+        if (error == -of_connections[i])
+            return true;
+    return false;
+}
+
+/* On this host the kernel says so before it closes what a process had open, and rexit before it closes its lines. */
+static bool peer_surely_lives(const struct rch *ch)
+{
+    uint32_t word;
+
+    if (ch->peer == (int)rpipe_network_rank())
+        return true;
+    if (ch->life == NULL)
+        return false;
+    word = atomic_load_explicit(ch->life, memory_order_relaxed);
+    return word != LIFE_LEFT && (word & LIFE_OWNER_DIED) == 0;
+}
+
+int64_t net_news_ns(struct rch *ch, int error)
+{
+    int64_t since = 0, now = clock_now();
+
+    if (atomic_compare_exchange_strong_explicit(&ch->net->failed_at, &since, now, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+        since = now;
+        control_heed(ch->peer); /* a peer that is gone will be told of */
+        control_look();
+    }
+    if (!peer_may_be_reason(error) || peer_surely_lives(ch))
+        return 0;
+    return since + NEWS_NS > now ? since + NEWS_NS - now : 0;
+}
+
+int net_reason(struct rch *ch, char *reason, size_t bytes)
+{
+    char why[320] = "it does not say why";
+    int rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+
+    snprintf(reason, bytes, "the connection by %s to rank %d has failed: %s", ch->ops->name, ch->peer, why);
+    return rc == 0 || rc == -EAGAIN ? -EIO : rc;
+}
+
+/*
+ * Bye explains to a writer why its line has failed. To a reader it promises messages: those that were written are here, but what has
+ * to be fetched will not come any more (M_BYE_IS_NEWS in model/net.pml).
+ */
+static bool bye_explains(const struct rch *ch, uint32_t notice)
+{
+    return (notice & NOTICE_BYE) != 0 &&
+           ((notice & NOTICE_READER) == 0 || (notice & NOTICE_CELLS) != 0 || reader_delivered(ch) >= ch->bye_final);
+}
+
+int net_failed(struct rch *ch, const char *call)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    char reason[384];
+    int rc = net_reason(ch, reason, sizeof(reason));
+    int64_t news = net_news_ns(ch, rc);
+
+    if ((notice & (NOTICE_FAILED | NOTICE_DEAD | NOTICE_LEFT)) != 0 || bye_explains(ch, notice) || news > 0)
+        return R_PENDING;
+    join_fail(ch, rc, reason);
+    return fail(ch, rc, "%s: %s", call, reason);
+}
+
+int net_drive(struct rch *ch, const char *call)
+{
+    return ch->ops->progress(ch->net->line) == 0 ? 0 : net_failed(ch, call);
+}
+
+bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t)
+{
+    *t = (struct btl_transfer){&ch->heap_remote, offset, &ch->net->heap, offset, bytes};
+    return offset < ch->cfg.allocator.alloc_size || grow_locate(ch, offset, t);
+}
+
+/* ---- before bye ---- */
+
+static bool fetches_pending(const struct net *n)
+{
+    uint32_t i;
+
+    for (i = 0; i < n->fetch_count; i++) {
+        const struct fetch *f = &n->fetch[(n->fetch_first + i) % n->fetch_most];
+
+        if (atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
+            return true;
+    }
+    return atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) > 0;
+}
+
+int net_flush(struct rch *ch)
+{
+    struct net *n = ch->net;
+    int rc;
+
+    if (n->flush_begun == n->flush_ended) {
+        n->flush_begun++;
+        if (config_side(&ch->cfg) == SIDE_WRITER)
+            n->flush_mark = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    }
+    rc = ch->ops->flush(n->line);
+    if (rc != -EAGAIN)
+        n->flush_ended = n->flush_begun;
+    if (rc == 0)
+        n->flushed = n->flush_mark; /* who waits for words looks at it: this may be the service thread */
+    return rc;
+}
+
+/*
+ * By a flush that was begun within the call whose `since` it is: one that rdone, or an rflush whose deadline has passed, has left
+ * under way, proves nothing of what came after it.
+ */
+static int flush_since(struct rch *ch, uint64_t *since)
+{
+    struct net *n = ch->net;
+    int rc;
+
+    if (*since == 0)
+        *since = n->flush_begun + 1;
+    rc = net_flush(ch);
+    return rc == 0 && n->flush_ended < *since ? net_flush(ch) : rc;
+}
+
+static int settled(struct rch *ch, uint64_t *since)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    char why[16];
+    int rc;
+
+    if ((notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT)) != 0)
+        return 0;
+    rc = cells_settled(ch);
+    if (rc != 0 || ch->net == NULL)
+        return rc;
+    /* never up, so nothing was ever asked for; and a writer that has closed before it was joined will not bring it up */
+    if ((notice & NOTICE_BYE) != 0 && ch->ops->line_state(ch->net->line, why, sizeof(why)) == -EAGAIN)
+        return 0;
+    rc = ch->ops->progress(ch->net->line);
+    if (rc == 0 && fetches_pending(ch->net))
+        return R_PENDING;
+    RPIPE_STEP("net: before the last flush");
+    if (rc == 0)
+        rc = flush_since(ch, since);
+    if (rc != 0 && rc != -EAGAIN && (notice & (NOTICE_BYE | NOTICE_FAILED)) != 0)
+        return 0; /* nobody is there to whom it matters, or it has been told */
+    return rc;
+}
+
+int net_settled(struct rch *ch)
+{
+    uint64_t none = 0;
+
+    return settled(ch, ch->net != NULL ? &ch->net->flush_last : &none);
+}
+
+int net_settle(struct rch *ch, const char *call, uint64_t *since)
+{
+    int rc = settled(ch, since);
+
+    return rc == 0 || rc == R_PENDING ? rc : net_failed(ch, call);
+}

@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * write.c: the writer: memory, messages, flush.
+ *
+ * The fast paths need an end whose notice is exactly WRITER_READY. Everything else makes an attempt under channel_once or
+ * channel_wait. A descriptor is the user's (DESC_OWNED, owner == the end) until its slot is published.
+ *
+ * Order of the stores of a message (doc/protocol.md): payload, by the user or by us; `sent`, for the event protocol; slot;
+ * flag (release); looks at the wake word and at NOTICE_EVENT; and at the credit line when the watermark is reached.
+ */
+#include "rpipe/data/attempt.h"
+#include "rpipe/grow/grow.h"
+#include "rpipe/data/path_remote.h"
+
+#include "control/control.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- memory ---- */
+
+static inline struct rdesc *give_inline(struct rch *ch, size_t size)
+{
+    struct rdesc *d = desc_take(&ch->pool);
+
+    if (UNLIKELY(d == NULL))
+        return NULL;
+    d->mem = desc_payload(d);
+    d->size = size;
+    d->units = 0;
+    d->whose = ch->whose;
+    d->header = 0;
+    RPIPE_STEP("rmalloc: descriptor taken");
+    ch->w.allocated++;
+    return d;
+}
+
+static inline struct rdesc *give_block(struct rch *ch, size_t size)
+{
+    struct rdesc *d = heap_alloc(ch->w.heap, size);
+
+    if (d == NULL)
+        return NULL;
+    RPIPE_STEP("rmalloc: block taken");
+    d->header = 0;
+    ch->w.allocated++;
+    return d;
+}
+
+/* A message lies in one segment. */
+static uint64_t largest_segment(const struct rch *ch)
+{
+    const struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+
+    return heap != NULL ? heap_largest_segment(heap) : ch->cfg.allocator.alloc_size;
+}
+
+/*
+ * Only this end's own unsent memory stands in the way: the reader has nothing to give back. Where several threads share this
+ * end (thread_sync) nobody can say: another one may send, or free.
+ */
+static bool only_unsent_stands_in_the_way(const struct rch *ch, uint32_t notice)
+{
+    return ch->w.heap_sent == ch->w.heap_applied && (notice & NOTICE_LOCKED) == 0;
+}
+
+/* There is no room, also after a look at what has come back. 0: try again. */
+static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t notice)
+{
+    unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
+    bool too_large = a->size > heap_largest_segment(ch->w.heap);
+    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, notice);
+    enum grow_outlook outlook = GROW_NEVER;
+
+    if (ch->growth != NULL && (notice & NOTICE_JOINED) == 0) {
+        if (grow_could(ch, a->size)) /* it is the other end that has to agree */
+            return join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
+    } else if (ch->growth != NULL) {
+        outlook = grow_when_full(ch, a->size, in_vain);
+        a->awaited.slice = outlook == GROW_LATER ? grow_after(ch) : 0;
+        if (outlook == GROW_AGAIN)
+            return 0;
+        if (outlook == GROW_UNDER_WAY || outlook == GROW_LATER)
+            return R_PENDING;
+    }
+    if (too_large && outlook == GROW_REFUSED)
+        return fail(
+            ch, -ENOMEM,
+            "%s: %llu bytes need a larger segment than the heap of %llu has, and there was no memory to grow it at "
+            "one of its ends (see RPIPE_LOG=info)",
+            a->call, size, bytes);
+    if (in_vain)
+        return fail(
+            ch, -ENOBUFS,
+            "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory stands in the way: send it, free "
+            "it, or make alloc_size larger",
+            a->call, size, bytes);
+    return R_PENDING;
+}
+
+/* What is missing is not room, so no growth helps. */
+static int no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+{
+    if (heap_alloc_error(ch->w.heap) == -ENOMEM)
+        return fail(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
+    if (!only_unsent_stands_in_the_way(ch, notice))
+        return R_PENDING;
+    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+                a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
+}
+
+static int too_large(struct rch *ch, const struct alloc_arguments *a)
+{
+    const rmalloc_allocator_config_t *c = &ch->cfg.allocator;
+
+    if (c->max_alloc_size > c->alloc_size)
+        return fail(
+            ch, -EMSGSIZE,
+            "%s: %zu bytes can never fit: the largest segment of the heap has %llu, and to max_alloc_size (%llu) "
+            "there are %llu left",
+            a->call, a->size, (unsigned long long)largest_segment(ch), (unsigned long long)c->max_alloc_size,
+            (unsigned long long)grow_left(ch));
+    return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
+                a->size, (unsigned long long)c->alloc_size);
+}
+
+int write_alloc_attempt(struct rch *ch, void *arguments)
+{
+    struct alloc_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    int rc = 0;
+
+    if ((notice & NOTICE_FAILED) != 0)
+        return channel_trouble(ch, a->call, notice);
+    if ((notice & NOTICE_GROWN) != 0)
+        grow_settle(ch);
+    if (a->size > largest_segment(ch) && !grow_could(ch, a->size))
+        return too_large(ch, a);
+    if (a->size <= ch->inline_max) {
+        a->d = give_inline(ch, a->size);
+        return a->d != NULL ? 0 : channel_no_descriptor(ch, a->call, ch->w.allocated);
+    }
+    if (writer_heap(ch, notice) == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
+        rc = channel_trouble(ch, a->call, notice);
+        return rc != 0 ? rc : R_PENDING;
+    }
+    a->d = ch->w.reverse != NULL ? NULL : give_block(ch, a->size); /* channel mode: first what has come back */
+    if (a->d == NULL && (notice & NOTICE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
+        return rc;
+    while (a->d == NULL && (a->d = give_block(ch, a->size)) == NULL) {
+        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* it may have been joined in here */
+        /* memory that is there is given also when the reader has closed: only waiting is in vain */
+        rc = channel_trouble(ch, a->call, notice);
+        if (rc != 0)
+            return rc;
+        RPIPE_STEP("rmalloc: waits for memory");
+        ch->stalls_heap += !a->stalled;
+        a->stalled = true;
+        rc = heap_alloc_error(ch->w.heap);
+        rc = rc == -ENOMEM || rc == -ENOBUFS ? no_block_descriptor(ch, a, notice) : starved(ch, a, notice);
+        if (rc != 0)
+            return rc;
+    }
+    if (ch->growth != NULL)
+        grow_not_needed(ch, a->size);
+    if ((notice & NOTICE_CHECKED) != 0)
+        check_heap(ch);
+    return 0;
+}
+
+/* The deadline has passed: would it ever have been of use to wait? */
+int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    struct heap *heap = writer_heap(ch, notice);
+    uint64_t room = heap != NULL && (notice & NOTICE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
+
+    if (a->size <= room)
+        return -ETIMEDOUT; /* there is a sentence */
+    return fail(
+        ch, -ETIMEDOUT,
+        "%s: no %zu bytes within %d ms, and the reader cannot help: if it gave everything back, what this end has "
+        "allocated and not sent would leave %llu at most: send it, or free it",
+        a->call, a->size, ch->timeout_ms, (unsigned long long)room);
+}
+
+static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
+{
+    struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
+    int rc = channel_refuses(ch, call, SIDE_WRITER);
+    uint32_t row = rc == 0 ? trace_begin(ch, TRACE_ALLOC) : 0;
+
+    if (rc == 0)
+        rc = wait ? channel_wait(ch, call, &a.awaited, write_alloc_attempt, &a)
+                  : channel_once(ch, write_alloc_attempt, &a);
+    if (rc == -ETIMEDOUT)
+        rc = write_explain_timeout(ch, &a);
+    trace_end(row, 0, size, rc);
+    if (rc == 0)
+        *d = a.d;
+    return rc;
+}
+
+static inline struct rdesc *alloc_fast(struct rch *ch, size_t size)
+{
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
+        return NULL;
+    if (size <= ch->inline_max)
+        return give_inline(ch, size);
+    if (UNLIKELY(ch->w.reverse != NULL) &&
+        credit_fetch(ch, NEED_MEMORY) != 0) /* channel mode: what has been freed is back at once */
+        return NULL;
+    return give_block(ch, size);
+}
+
+raddr_t rmalloc_alloc(rch_t ch, size_t size)
+{
+    struct rdesc *d = alloc_fast(ch, size);
+    int rc;
+
+    if (LIKELY(d != NULL))
+        return d;
+    rc = alloc_slow(ch, "rmalloc", size, &d, true);
+    if (rc != 0) {
+        errno = -rc;
+        return ADDR_NULL;
+    }
+    return d;
+}
+
+int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
+{
+    struct rdesc *fast;
+
+    if (UNLIKELY(d == NULL)) {
+        error_set("rmalloc_nb: no place for the descriptor (NULL)");
+        return -EINVAL;
+    }
+    fast = alloc_fast(ch, size);
+    if (LIKELY(fast != NULL)) {
+        *d = fast;
+        return 0;
+    }
+    return alloc_slow(ch, "rmalloc_nb", size, d, false);
+}
+
+void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
+{
+    struct rdesc *got;
+
+    if (UNLIKELY(d == NULL)) {
+        error_set("rmalloc_mem: no place for the descriptor (NULL)");
+        errno = EINVAL;
+        return NULL;
+    }
+    got = rmalloc_alloc(ch, size);
+    if (got == NULL)
+        return NULL;
+    *d = got;
+    return got->mem;
+}
+
+/* ---- messages ---- */
+
+static NOINLINE void kick_if_event(struct rch *ch)
+{
+    if (ch->net != NULL)
+        join_kick(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
+    else
+        channel_kick(ch);
+    ch->wakes++;
+    RPIPE_STEP("rwrite: reader kicked");
+}
+
+/* A slot so far ahead is fetched for writing: the reader had it a lap ago, and taking it back takes as long as several messages. */
+#define SLOTS_AHEAD 8
+
+/* A heap message needs a free index too, where blocks have one. */
+static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
+{
+    return d->units != 0 && w->heap_sent == w->heap_limit;
+}
+
+/* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
+static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
+{
+    RPIPE_STEP("rwrite: before the slot of a block");
+    s->heap.offset = d->offset;
+    s->heap.size = bytes;
+    s->kind = SLOT_HEAP;
+    if (w->table.entry != NULL)
+        s->block = block_table_put(&w->table, d);
+    RPIPE_STEP("rwrite: before the flag of a block");
+    ring_slot_publish(s, sent + 1);
+    writer_count_block(w, d);
+    RPIPE_STEP("rwrite: after the flag of a block");
+}
+
+/* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
+static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
+{
+    struct slot *s = &ch->ring->slot[sent & ch->mask];
+    struct writer *w = &ch->w;
+
+    atomic_store_explicit(&w->sent, sent + 1,
+                          memory_order_relaxed); /* "begun": before the slot, by the release below */
+    s->header = d->header;
+    if (d->units == 0) {
+        const uint8_t *payload = desc_payload(d);
+
+        RPIPE_STEP("rwrite: before the slot of a small message");
+        /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
+        if (bytes <= sizeof(uint64_t))
+            memcpy(s->payload, payload, sizeof(uint64_t));
+        else
+            memcpy(s->payload, payload, DESC_INLINE_MAX);
+        s->kind = SLOT_INLINE;
+        s->bytes = (uint8_t)bytes;
+        RPIPE_STEP("rwrite: before the flag of a small message");
+        ring_slot_publish(s, sent + 1);
+        desc_put(&ch->pool, d);
+        RPIPE_STEP("rwrite: after the flag of a small message");
+    } else {
+        publish_block(w, s, d, bytes, sent);
+    }
+    wake_reader(ch);
+    RPIPE_STEP("rwrite: reader woken");
+    cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
+    w->allocated--;
+    ch->bytes += bytes;
+}
+
+static inline bool is_users(const struct rch *ch, const struct rdesc *d)
+{
+    return LIKELY(d != NULL && d->whose == ch->whose);
+}
+
+static NOINLINE int not_users(struct rch *ch, const char *call, const struct rdesc *d)
+{
+    static const char *const state[] = {"was given back, or handed over, already", "belongs to another channel",
+                                        "was handed over already", "was given back already", "is not a message"};
+
+    if (d == NULL)
+        return fail(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
+    return fail(ch, -EINVAL, "%s: the descriptor %s", call,
+                d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
+}
+
+int write_attempt(struct rch *ch, void *arguments)
+{
+    struct write_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    size_t bytes;
+    uint64_t sent;
+    int rc;
+
+    if ((notice & NOTICE_GROWN) != 0)
+        grow_settle(ch);
+    if (!is_users(ch, a->d))
+        return not_users(ch, a->call, a->d);
+    bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
+    if (bytes > a->d->size)
+        return fail(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes, a->d->size);
+    rc = channel_trouble(ch, a->call, notice);
+    if (rc != 0)
+        return rc;
+    if ((notice & NOTICE_JOINED) == 0 &&
+        (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
+        return rc;
+    if (ch->net != NULL && (rc = net_drive(ch, a->call)) != 0)
+        return rc;
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (sent == ch->w.limit && (rc = credit_fetch(ch, NEED_SLOT)) != 0)
+        return rc;
+    if (queue_is_full(&ch->w, a->d) && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
+        return rc;
+    if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
+        bool ring = sent == ch->w.limit;
+
+        RPIPE_STEP("rwrite: waits for room");
+        ch->stalls_ring += !a->stalled && ring;
+        ch->stalls_queue += !a->stalled && !ring;
+        a->stalled = true;
+        a->awaited.what = ring ? "free slot in the ring"
+                               : "message given back by the reader, who holds as many as sync_queue allows,";
+        return R_PENDING;
+    }
+    if (ch->net == NULL)
+        write_publish(ch, a->d, bytes, sent);
+    else if ((rc = net_publish(ch, a->call, a->d, bytes, sent, a->from)) != 0) {
+        a->awaited.what = "room in the queues of the network";
+        return rc;
+    }
+    a->number = sent + 1;
+    a->written = bytes;
+    if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
+        kick_if_event(ch);
+    if (sent + 1 >= ch->w.look_at)
+        (void)credit_fetch(ch, NEED_SOON); /* what is wrong with the line, the next call will say */
+    if ((notice & NOTICE_CHECKED) != 0)
+        check_heap(ch);
+    return 0;
+}
+
+static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+{
+    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0};
+    int rc = channel_refuses(ch, call, SIDE_WRITER);
+    uint32_t row;
+
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_WRITE);
+    rc = wait ? channel_wait(ch, call, &a.awaited, write_attempt, &a) : channel_once(ch, write_attempt, &a);
+    trace_end(row, a.number, a.written, rc);
+    return rc;
+}
+
+static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
+{
+    if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
+        kick_if_event(ch);
+    if (sent + 1 >= ch->w.look_at)
+        (void)credit_fetch(ch, NEED_SOON);
+}
+
+static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+{
+    uint64_t sent;
+
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
+        return write_slow(ch, call, d, bytes, wait);
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (UNLIKELY(sent == ch->w.limit || !is_users(ch, d) || queue_is_full(&ch->w, d) ||
+                 (bytes != WHOLE && bytes > d->size)))
+        return write_slow(ch, call, d, bytes, wait);
+    write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
+    /* the look at NOTICE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
+    if (UNLIKELY(atomic_load_explicit(&ch->notice, memory_order_relaxed) != WRITER_READY || sent + 1 >= ch->w.look_at))
+        write_behind(ch, sent);
+    return 0;
+}
+
+int rpipe_write(rch_t ch, raddr_t d) { return write_message(ch, "rwrite", d, WHOLE, true); }
+
+int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes)
+{
+    if (UNLIKELY(bytes == WHOLE))
+        bytes--; /* no message is that long: refused as any other length beyond it */
+    return write_message(ch, "rwrite_n", d, bytes, true);
+}
+
+int rpipe_write_nb(rch_t ch, raddr_t d) { return write_message(ch, "rwrite_nb", d, WHOLE, false); }
+
+/* ---- giving back what was not sent ---- */
+
+int write_unalloc_attempt(struct rch *ch, void *arguments)
+{
+    struct rdesc *d = arguments;
+
+    if (!is_users(ch, d))
+        return not_users(ch, "rfree", d);
+    ch->w.allocated--;
+    if (d->units == 0)
+        desc_put(&ch->pool, d);
+    else
+        heap_free(ch->w.heap, d);
+    if (ch->checked)
+        check_heap(ch);
+    if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */
+        wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
+    return 0;
+}
+
+int write_unalloc(struct rch *ch, struct rdesc *d) { return channel_once(ch, write_unalloc_attempt, d); }
+
+/* ---- flush ---- */
+
+static int flush_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    int rc = channel_trouble(ch, "rflush", notice);
+
+    if (rc != 0 || (notice & NOTICE_JOINED) == 0)
+        return rc; /* not joined: nothing has been written */
+    if ((notice & (NOTICE_NET | NOTICE_CELLS)) != 0)
+        return net_settle(ch, "rflush", arguments);
+    return 0; /* a store is placed when it is visible, and visible in order */
+}
+
+int rpipe_flush(rch_t ch)
+{
+    static const struct awaited awaited = {"completion", 0};
+    bool cells = ch != NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0;
+    int rc = channel_refuses(ch, "rflush", cells ? 0 : SIDE_WRITER);
+    uint64_t since = 0;
+    uint32_t row;
+
+    if (rc != 0)
+        return rc;
+    row = trace_begin(ch, TRACE_FLUSH);
+    rc = channel_wait(ch, "rflush", &awaited, flush_attempt, &since);
+    trace_end(row, 0, 0, rc);
+    return rc;
+}

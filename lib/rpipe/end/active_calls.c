@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * inside.c: see inside.h.
+ *
+ * One counter would be a line that all threads fight for: there are some, each on a line of its own, and a thread takes the
+ * one that its address leads to.
+ */
+#include "rpipe/end/active_calls.h"
+
+#include "util/cpu.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define SHARDS 16u
+
+static struct {
+    _Atomic uint32_t threads;
+} __attribute__((aligned(CACHE_LINE))) shards[SHARDS];
+
+static _Atomic bool ended;
+static _Thread_local bool leader; /* this thread is the one in rexit */
+
+void inside_enter(struct inside *in)
+{
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &in->cancel);
+    in->shard = (uint32_t)((uintptr_t)pthread_self() >> 12) % SHARDS;
+    /* before the look at `ended`; rexit the other way round */
+    atomic_fetch_add_explicit(&shards[in->shard].threads, 1, memory_order_seq_cst);
+}
+
+void inside_leave(const struct inside *in)
+{
+    /* release: what this call has touched comes before what rexit gives back. Pairs with inside_any */
+    atomic_fetch_sub_explicit(&shards[in->shard].threads, 1, memory_order_release);
+    (void)pthread_setcancelstate(in->cancel, NULL);
+}
+
+bool inside_ended(void) { return UNLIKELY(atomic_load_explicit(&ended, memory_order_seq_cst)) && !leader; }
+
+void inside_end(void)
+{
+    leader = true;
+    atomic_store_explicit(&ended, true, memory_order_seq_cst);
+}
+
+void inside_done(void) { leader = false; }
+
+bool inside_any(void)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        if (atomic_load_explicit(&shards[i].threads, memory_order_seq_cst) != 0) /* acquire, and after `ended` */
+            return true;
+    return false;
+}
+
+void inside_forked(void)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        atomic_store_explicit(&shards[i].threads, 0, memory_order_relaxed);
+}

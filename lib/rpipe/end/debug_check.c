@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * check.c: RMALLOC_DEBUG=1: the books are compared after every operation.
+ *
+ * Writer: every invariant of the shadow. Reader: a second instance of the heap, from which the messages that are read are
+ * carved, and to which they go back before the writer can know: so messages that overlap are found, and a test can compare
+ * the two instances (check_compare).
+ */
+#include "rpipe/end/end.h"
+
+#include "util/log.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The carved block of a message is its .prev, which the reader does not use otherwise. */
+
+int check_open(struct rch *ch)
+{
+    struct heap_config c = {
+        .algorithm = FIRST_FIT,
+        .unit_size = ch->cfg.allocator.unit_size,
+        .bytes = ch->cfg.allocator.alloc_size,
+        .max_descriptors = ch->cfg.max_descriptors,
+    };
+
+    return heap_create(&ch->r.second, &c);
+}
+
+int check_read(struct rch *ch, struct rdesc *d)
+{
+    if (d->units == 0)
+        return 0;
+    d->prev = heap_carve(ch->r.second, d->offset, d->size);
+    if (d->prev == NULL && heap_alloc_error(ch->r.second) == -ENOMEM)
+        return 0; /* no memory for a check is no reason to fail */
+    return d->prev != NULL ? 0 : -EPROTO;
+}
+
+void check_freed(struct rch *ch, struct rdesc *d)
+{
+    if (d->units != 0 && d->prev != NULL)
+        heap_free(ch->r.second, d->prev);
+}
+
+void check_grow(struct rch *ch, uint64_t bytes)
+{
+    if (ch->r.second != NULL && heap_grow(ch->r.second, NULL, bytes) != 0)
+        log_warn("%s: no memory to check the messages in the new segment", channel_name(ch));
+}
+
+void check_forget(struct rch *ch)
+{
+    heap_destroy(ch->r.second);
+    ch->r.second = NULL;
+}
+
+void check_heap(struct rch *ch)
+{
+    /* acquire: pairs with notice_set */
+    struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+    char why[256];
+
+    if (heap == NULL || heap_check(heap, why, sizeof(why)) == 0)
+        return;
+    log_error("%s: the books of the heap are broken: %s", channel_name(ch), why);
+    abort();
+}
+
+/* ---- the two instances beside each other ---- */
+
+struct side_by_side {
+    rdma_vmem_block_t *block;
+    size_t count, room;
+    bool sent_only;
+};
+
+static int collect(const rdma_vmem_block_t *block, void *arg)
+{
+    struct side_by_side *s = arg;
+
+    if (block->state != RDMA_BLOCK_USED || (s->sent_only && block->d->state != DESC_SENT))
+        return 0;
+    if (s->count == s->room) {
+        size_t room = s->room * 2 + 64;
+        rdma_vmem_block_t *more = realloc(s->block, room * sizeof(*more));
+
+        if (more == NULL)
+            return -ENOMEM;
+        s->block = more;
+        s->room = room;
+    }
+    s->block[s->count++] = *block;
+    return 0;
+}
+
+/* Every block of the reader's must lie in one of the writer's, from its beginning; at rest there are no others. */
+static int compare(const struct side_by_side *w, const struct side_by_side *r, bool at_rest, char *why,
+                   size_t why_bytes)
+{
+    size_t i = 0, k;
+
+    for (k = 0; k < r->count; k++) {
+        while (i < w->count && w->block[i].offset < r->block[k].offset)
+            i++;
+        if (i < w->count && w->block[i].offset == r->block[k].offset && w->block[i].bytes >= r->block[k].bytes)
+            continue;
+        snprintf(why, why_bytes, "the reader holds %llu bytes at %llu, which the writer's shadow does not have in use",
+                 (unsigned long long)r->block[k].bytes, (unsigned long long)r->block[k].offset);
+        return -EUCLEAN;
+    }
+    if (!at_rest || w->count == r->count)
+        return 0;
+    snprintf(why, why_bytes, "%zu blocks are sent and not known to be freed, and the reader holds %zu", w->count,
+             r->count);
+    return -EUCLEAN;
+}
+
+int check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why, size_t why_bytes)
+{
+    struct heap *heap = writer_heap(writer, atomic_load_explicit(&writer->notice, memory_order_acquire));
+    struct side_by_side w = {.sent_only = at_rest}, r = {.sent_only = false};
+    int rc = 0;
+
+    if (heap == NULL || reader->r.second == NULL) {
+        snprintf(why, why_bytes, "there are no two instances: not joined, or without RMALLOC_DEBUG=1");
+        return -EINVAL;
+    }
+    if (at_rest)
+        rc = credit_fetch(writer, NEED_MEMORY);
+    if (rc == 0)
+        rc = heap_check(heap, why, why_bytes);
+    if (rc == 0)
+        rc = heap_check(reader->r.second, why, why_bytes);
+    if (rc == 0)
+        rc = heap_walk(heap, collect, &w);
+    if (rc == 0)
+        rc = heap_walk(reader->r.second, collect, &r);
+    if (rc == 0)
+        rc = compare(&w, &r, at_rest, why, why_bytes);
+    free(w.block);
+    free(r.block);
+    return rc;
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ends.c: type-stable memory of channel ends.
+ *
+ * Ends come from chunks that are never given back, so that a handle used after rclose, or after rexit, is recognized. The free list is a queue: the longer a closed handle stays unused, the
+ * longer a use after rclose is recognized. Locked by itself: rpipe() may be called by many threads. The memory is shown to
+ * rmalloc_stat(1), where that can be had (publish.h).
+ */
+#include "rpipe/end/end.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_FIRST 8
+#define CHUNK_MOST 1024
+
+struct chunk {
+    struct chunk *next;
+    size_t ends, bytes;
+    struct rch *end;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct chunk *chunks;
+static struct rch *oldest_free, *newest_free;
+
+static void append_free(struct rch *ch)
+{
+    ch->next_free = NULL;
+    if (newest_free != NULL)
+        newest_free->next_free = ch;
+    else
+        oldest_free = ch;
+    newest_free = ch;
+}
+
+static void grow(void)
+{
+    size_t i, ends = chunks == NULL ? CHUNK_FIRST : chunks->ends * 2;
+    struct chunk *c = malloc(sizeof(*c));
+
+    if (ends > CHUNK_MOST)
+        ends = CHUNK_MOST;
+    if (c == NULL)
+        return;
+    c->bytes = publish_round(ends * sizeof(struct rch));
+    c->end = publish_map(NULL, c->bytes, ends);
+    if (c->end == NULL) {
+        free(c);
+        return;
+    }
+    c->ends = ends;
+    c->next = chunks;
+    chunks = c;
+    for (i = 0; i < ends; i++) {
+        atomic_init(&c->end[i].notice, NOTICE_CLOSED);
+        append_free(&c->end[i]);
+    }
+}
+
+struct rch *ends_take(void)
+{
+    struct rch *ch;
+
+    pthread_mutex_lock(&lock);
+    if (oldest_free == NULL)
+        grow();
+    ch = oldest_free;
+    if (ch != NULL) {
+        oldest_free = ch->next_free;
+        if (oldest_free == NULL)
+            newest_free = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    if (ch == NULL)
+        return NULL;
+    free(ch->sentence); /* was kept for whoever asks after rclose */
+    memset(ch, 0, sizeof(*ch));
+    atomic_init(&ch->notice, NOTICE_CLOSED);
+    list_init(&ch->end.link);
+    return ch;
+}
+
+void ends_put(struct rch *ch)
+{
+    atomic_store_explicit(&ch->shown.state, SHOWN_FREE, memory_order_relaxed);
+    pthread_mutex_lock(&lock);
+    append_free(ch);
+    pthread_mutex_unlock(&lock);
+}
+
+/* *cursor counts ends over all chunks; only where no other thread opens channels (rexit, fork) */
+struct rch *ends_next(size_t *cursor)
+{
+    size_t before = 0;
+    struct chunk *c;
+
+    for (c = chunks; c != NULL; c = c->next) {
+        if (*cursor - before < c->ends)
+            return &c->end[(*cursor)++ - before];
+        before += c->ends;
+    }
+    return NULL;
+}
+
+void ends_publish(void)
+{
+    struct chunk *c;
+
+    pthread_mutex_lock(&lock);
+    for (c = chunks; c != NULL; c = c->next)
+        (void)publish_map(c->end, c->bytes, c->ends);
+    pthread_mutex_unlock(&lock);
+}
+
+void ends_forked(void)
+{
+    struct chunk *c;
+
+    for (c = chunks; c != NULL; c = c->next)
+        publish_make_private(c->end, c->bytes);
+}

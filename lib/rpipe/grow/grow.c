@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * grow.c: a heap that stays full grows by a segment (doc/protocol.md "Growth", model/grow.pml; thesis chapter 7).
+ *
+ * The writer asks, in rmalloc; the reader's service thread grants or refuses; the writer takes the segment up in a later
+ * call. Segment k (from 1; 0 is the heap that the channel was opened with) is entry k - 1 of a table that both ends have,
+ * each its own, of fixed size: the total at least doubles, or reaches the limit.
+ *
+ * Invariants
+ * 1. `state` goes NONE → ASKED (user's thread, before the question is posted) → ANSWERED (service thread, when the answer is
+ *    complete) → NONE (user's thread). The answer is the service thread's in ASKED alone, so one growth is under way at a time.
+ * 2. The reader's table has an entry before the answer is posted, and an entry never changes. So a message in a segment
+ *    is behind the release of `count` that its reader acquires.
+ * 3. What a table names, and what is asked for and not answered, lives until half_release.
+ * 4. A segment that was granted is never asked for again: if it cannot be taken up now, that is tried again.
+ */
+#include "rpipe/grow/grow.h"
+
+#include "rpipe/data/path_remote.h"
+
+#include "control/control.h"
+#include "util/log.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROWTHS_MOST 33             /* 2^31 units are reached from one by doubling in 31 */
+#define RETRY_NS (1000 * NS_PER_MS) /* after a refusal */
+#define GROW_AFTER_DEFAULT_US 1000
+/* failing calls further apart, between which others have succeeded, are not one time of being full */
+#define FORGET_NS (100 * NS_PER_MS)
+
+enum grow_state { GROW_NONE, GROW_ASKED, GROW_ANSWERED };
+
+struct grown {
+    uint64_t begin, end; /* offsets in the heap, bytes */
+    char *base;
+    struct btl_piece piece;   /* of the end whose memory it is, */
+    struct btl_remote remote; /* or of the other, */
+    struct btl_piece mirror;  /* and over a network what stands for it here */
+};
+
+struct growth {
+    uint64_t limit; /* bytes, whole units */
+    uint64_t total; /* where the next segment begins: user's thread of the writer, service thread of the reader */
+    _Atomic uint32_t count; /* entries of the table */
+    struct grown at[GROWTHS_MOST];
+
+    /* writer */
+    _Atomic uint32_t state;
+    int answer; /* 0 or -errno */
+    struct btl_key key;
+    int64_t after_ns;
+    int64_t full_since, last_failed; /* 0: not */
+    int64_t not_before;              /* after a refusal */
+    size_t full_size;
+    uint64_t allocs;    /* of the heap, when that began */
+    size_t request;     /* of the growth that is under way, */
+    uint64_t waited_us; /* and how long the heap had been full */
+    uint64_t refused;
+    rpipe_stats_t last; /* its grow_... fields */
+    /* reader's thread */
+    uint32_t known;
+};
+
+/* On the wire, in both directions. */
+struct grow_note {
+    uint32_t ctx, incarnation, side; /* of the sender */
+    int32_t code;                    /* of the answer */
+    uint64_t k, bytes;
+    struct btl_key key; /* of the side whose memory it is */
+};
+static_assert(sizeof(struct grow_note) == 64, "on the wire");
+
+static uint64_t whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+
+static bool heap_is_readers(const struct rch *ch) { return ch->cfg.allocator.op == RDMA_PUT; }
+
+int grow_open(struct rch *ch)
+{
+    const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
+    uint32_t after = ch->cfg.thresholds.grow_after_us;
+    struct growth *g;
+
+    if (a->max_alloc_size <= a->alloc_size)
+        return 0;
+    g = calloc(1, sizeof(*g));
+    if (g == NULL)
+        return -ENOMEM;
+    g->limit = a->max_alloc_size & ~((uint64_t)a->unit_size - 1);
+    g->total = whole_units(a->alloc_size, a->unit_size);
+    g->after_ns = (int64_t)(after != 0 ? after : GROW_AFTER_DEFAULT_US) * 1000;
+    ch->growth = g;
+    return 0;
+}
+
+/* Both byes are there, or the peer is gone: nobody uses any of it. */
+void grow_release(struct rch *ch)
+{
+    struct growth *g = ch->growth;
+    int i;
+
+    for (i = 0; g != NULL && i < GROWTHS_MOST; i++) {
+        if (g->at[i].remote.window != NULL)
+            ch->ops->detach(ch->btl, &g->at[i].remote);
+        if (g->at[i].mirror.slab != NULL)
+            ch->ops->free(ch->btl, &g->at[i].mirror);
+        if (g->at[i].piece.slab != NULL)
+            ch->ops->free(ch->btl, &g->at[i].piece);
+    }
+    free(g);
+    ch->growth = NULL;
+}
+
+static size_t piece_bytes(const struct rch *ch, uint64_t bytes)
+{
+    return whole_units(bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
+}
+
+static struct grow_note note_of(const struct rch *ch, uint64_t k, uint64_t bytes)
+{
+    return (struct grow_note){.ctx = ch->cfg.ctx,
+                              .incarnation = ch->end.incarnation,
+                              .side = (uint32_t)config_side(&ch->cfg),
+                              .k = k,
+                              .bytes = bytes};
+}
+
+/* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
+static int reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key, uint64_t bytes, char *why,
+                         size_t why_bytes)
+{
+    uint32_t access = heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
+    int rc = 0;
+
+    if (s->remote.window == NULL)
+        rc = ch->ops->attach(ch->btl, ch->peer, key, piece_bytes(ch, bytes), access, &s->remote, why, why_bytes);
+    if (rc == 0 && ch->net != NULL && s->mirror.slab == NULL)
+        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
+                            why_bytes);
+    if (rc == 0)
+        s->base = ch->net != NULL ? s->mirror.base : s->remote.base;
+    return rc;
+}
+
+/* ---- the writer's thread ---- */
+
+/* How many bytes the next segment would have for a request of `size`; 0: the limit does not allow it. */
+static uint64_t next_bytes(const struct rch *ch, size_t size)
+{
+    const struct growth *g = ch->growth;
+    uint64_t left = g->limit > g->total ? g->limit - g->total : 0, need, bytes;
+
+    if (size > left || left == 0)
+        return 0;
+    need = whole_units(size, ch->cfg.allocator.unit_size);
+    bytes = need > g->total ? need : g->total;
+    return bytes < left ? bytes : left;
+}
+
+bool grow_could(const struct rch *ch, size_t size)
+{
+    return ch->growth != NULL && (next_bytes(ch, size) != 0 || atomic_load(&ch->growth->state) != GROW_NONE);
+}
+
+uint64_t grow_left(const struct rch *ch)
+{
+    const struct growth *g = ch->growth;
+
+    return g != NULL && g->limit > g->total ? g->limit - g->total : 0;
+}
+
+static void refused(struct rch *ch, const char *who, const char *why)
+{
+    struct growth *g = ch->growth;
+
+    g->refused++;
+    ch->counts.grow_refused++;
+    g->not_before = clock_now() + RETRY_NS;
+    log_info("%s: the heap of %llu bytes cannot grow at %s: %s", channel_name(ch), (unsigned long long)g->total, who,
+             why);
+}
+
+/* The state is NONE. */
+static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
+{
+    struct growth *g = ch->growth;
+    uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
+    struct grown *s = &g->at[count];
+    struct grow_note n = note_of(ch, count + 1, next_bytes(ch, size));
+    char why[256];
+    int rc;
+
+    s->begin = g->total;
+    s->end = g->total + n.bytes;
+    g->request = size;
+    g->waited_us = (uint64_t)(now - g->full_since) / 1000;
+    if (!heap_is_readers(ch)) {
+        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->piece,
+                            why, sizeof(why));
+        if (rc != 0 && control_peer_state(ch->peer) != 0)
+            return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
+        if (rc != 0) {
+            refused(ch, "this end", why);
+            return GROW_REFUSED;
+        }
+        n.key = s->piece.key;
+    }
+    RPIPE_STEP("grow: before the question");
+    /* release: pairs with the acquire in grow_hear_answer. Before the post, or the answer could be there first */
+    atomic_store_explicit(&g->state, GROW_ASKED, memory_order_release);
+    if (control_post(ch->peer, MESSAGE_GROW, &n, sizeof(n), NULL, 0) == 0)
+        return GROW_UNDER_WAY;
+    atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
+    if (s->piece.slab != NULL)
+        ch->ops->free(ch->btl, &s->piece);
+    return GROW_LATER;
+}
+
+/* The answer is a grant. 0, or -errno and the segment is still to be taken up. */
+static int take_up(struct rch *ch)
+{
+    struct growth *g = ch->growth;
+    uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
+    struct grown *s = &g->at[count];
+    uint64_t bytes = s->end - s->begin;
+    char why[256] = "the heap cannot take up the segment";
+    int rc = 0;
+
+    RPIPE_STEP("grow: granted");
+    if (heap_is_readers(ch))
+        rc = reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
+    else
+        s->base = s->piece.base;
+    if (rc == 0) {
+        rc = heap_grow(ch->w.heap, s->base, bytes);
+    }
+    if (rc != 0 && control_peer_state(ch->peer) != 0)
+        return rc; /* what a peer has passed goes with it, and is no lie: that it is gone the next look will tell */
+    if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
+        join_fail(ch, -EPROTO, why);
+        return rc;
+    }
+    if (rc != 0) {
+        refused(ch, "this end", why);
+        return rc;
+    }
+    log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for %llu us",
+             channel_name(ch), (unsigned long long)g->total, (unsigned long long)s->end, g->request,
+             (unsigned long long)g->waited_us);
+    RPIPE_STEP("grow: segment taken up");
+    g->total = s->end;
+    g->last.grows = count + 1;
+    ch->counts.grows = count + 1;
+    trace_moment(ch->trace, TRACE_GROW, 0, s->end, 0);
+    g->last.grow_at = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    g->last.grow_request = g->request;
+    g->last.grow_waited_us = g->waited_us;
+    g->full_since = 0;
+    atomic_store_explicit(&g->count, count + 1, memory_order_relaxed);
+    ch->units = g->total / ch->cfg.allocator.unit_size;
+    credit_rescale(ch);
+    return 0;
+}
+
+void grow_settle(struct rch *ch)
+{
+    struct growth *g = ch->growth;
+
+    /* first the notice: what the service thread answers later sets it again */
+    atomic_fetch_and_explicit(&ch->notice, ~(uint32_t)NOTICE_GROWN, memory_order_acquire);
+    if (g == NULL ||
+        atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ANSWERED) /* pairs with grow_hear_answer */
+        return;
+    if (g->answer != 0) {
+        struct grown *s = &g->at[atomic_load_explicit(&g->count, memory_order_relaxed)];
+
+        if (s->piece.slab != NULL)
+            ch->ops->free(ch->btl, &s->piece);
+        refused(ch, "the other end", rmalloc_strerror(g->answer));
+    } else if (take_up(ch) != 0) {
+        return;
+    }
+    atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
+}
+
+void grow_not_needed(struct rch *ch, size_t size)
+{
+    if (size >= ch->growth->full_size)
+        ch->growth->full_since = 0;
+}
+
+enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
+{
+    struct growth *g = ch->growth;
+    int64_t now = clock_now();
+    uint32_t state;
+
+    if (g->full_since == 0 || (now - g->last_failed > FORGET_NS && heap_allocs(ch->w.heap) != g->allocs)) {
+        g->full_since = now;
+        g->full_size = size;
+        g->allocs = heap_allocs(ch->w.heap);
+    }
+    g->last_failed = now;
+    state = atomic_load_explicit(&g->state, memory_order_relaxed);
+    if (state == GROW_ANSWERED && now >= g->not_before) { /* granted, and could not be taken up */
+        grow_settle(ch);
+        state = atomic_load_explicit(&g->state, memory_order_relaxed);
+        if (state != GROW_NONE && control_peer_state(ch->peer) != 0)
+            return GROW_LATER;
+        return state == GROW_NONE ? GROW_AGAIN : GROW_REFUSED;
+    }
+    if (state == GROW_ASKED)
+        return GROW_UNDER_WAY;
+    if (now < g->not_before)
+        return GROW_REFUSED;
+    if (next_bytes(ch, size) == 0)
+        return GROW_NEVER;
+    return urgent || now - g->full_since >= g->after_ns ? ask(ch, size, now) : GROW_LATER;
+}
+
+int64_t grow_after(const struct rch *ch) { return ch->growth->after_ns; }
+
+void grow_stats(struct rch *ch, rpipe_stats_t *st)
+{
+    const struct growth *g = ch->growth;
+
+    if (g == NULL)
+        return;
+    st->grows = config_side(&ch->cfg) == SIDE_WRITER ? g->last.grows : grow_refresh(ch);
+    st->heap_bytes = ch->units * ch->cfg.allocator.unit_size;
+    st->grow_refused = g->refused;
+    st->grow_at = g->last.grow_at;
+    st->grow_request = g->last.grow_request;
+    st->grow_waited_us = g->last.grow_waited_us;
+}
+
+/* ---- the service threads: store lock held ---- */
+
+/* What the writer asks for must be the next segment, and obey the law that bounds their number. */
+static bool is_lawful(const struct growth *g, const struct grow_note *n, uint64_t unit)
+{
+    uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
+
+    return n->k == (uint64_t)count + 1 && n->k <= GROWTHS_MOST && n->bytes != 0 && n->bytes % unit == 0 &&
+           g->total <= g->limit && n->bytes <= g->limit - g->total &&
+           (n->bytes >= g->total || n->bytes == g->limit - g->total);
+}
+
+static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t why_bytes)
+{
+    struct growth *g = ch->growth;
+    struct grown *s = &g->at[n->k - 1];
+    int rc;
+
+    /* it may take long: no other end should have to wait. The end stays: its users are counted */
+    RPIPE_STEP("grow: question heard");
+    atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
+    store_unlock();
+    if (heap_is_readers(ch)) {
+        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
+                            &s->piece, why, why_bytes);
+        s->base = s->piece.base;
+    } else {
+        rc = reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
+    }
+    RPIPE_STEP("grow: segment made");
+    store_lock();
+    atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
+    if (rc != 0)
+        return rc;
+    s->begin = g->total;
+    s->end = g->total + n->bytes;
+    g->total = s->end;
+    /* release: the entry is complete. Pairs with the acquire in grow_find */
+    atomic_store_explicit(&g->count, (uint32_t)n->k, memory_order_release);
+    RPIPE_STEP("grow: table extended");
+    return 0;
+}
+
+void grow_hear_question(struct rch *ch, const void *body)
+{
+    struct grow_note n, answer;
+    char why[256] = "";
+    uint32_t notice;
+
+    memcpy(&n, body, sizeof(n));
+    notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
+    if ((notice & (NOTICE_READER | NOTICE_JOINED | NOTICE_FAILED | NOTICE_CLOSED)) != READER_READY ||
+        ch->growth == NULL)
+        return; /* bye, or what failed, is on its way to the writer */
+    if (!is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
+        snprintf(why, sizeof(why),
+                 "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have", ch->peer,
+                 (unsigned long long)n.k, (unsigned long long)n.bytes);
+        join_fail_locked(ch, -EPROTO, why);
+        return;
+    }
+    answer = note_of(ch, n.k, n.bytes);
+    answer.code = grant(ch, &n, why, sizeof(why));
+    if (answer.code == 0)
+        answer.key = ch->growth->at[n.k - 1].piece.key;
+    else
+        log_info("%s: the heap does not grow by %llu bytes: %s", channel_name(ch), (unsigned long long)n.bytes, why);
+    if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 && answer.code == 0)
+        join_fail_locked(ch, -ENOMEM, "the writer could not be told that the heap has grown");
+    RPIPE_STEP("grow: answered");
+    join_release_locked(ch); /* if it was closed, and only waited for this */
+}
+
+void grow_hear_answer(struct rch *ch, const void *body)
+{
+    struct growth *g = ch->growth;
+    struct grow_note n;
+    char why[160];
+
+    memcpy(&n, body, sizeof(n));
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_WRITER | NOTICE_CLOSED)) != NOTICE_WRITER)
+        return;
+    /* acquire: pairs with ask() */
+    if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ASKED ||
+        n.k != (uint64_t)atomic_load_explicit(&g->count, memory_order_relaxed) + 1) {
+        snprintf(why, sizeof(why), "rank %d says that segment %llu is there, which was not asked for", ch->peer,
+                 (unsigned long long)n.k);
+        join_fail_locked(ch, -EPROTO, why);
+        return;
+    }
+    g->answer = n.code;
+    g->key = n.key;
+    /* release: the answer is complete. Pairs with grow_settle */
+    atomic_store_explicit(&g->state, GROW_ANSWERED, memory_order_release);
+    RPIPE_STEP("grow: answer heard");
+    notice_set(ch, NOTICE_GROWN);
+}
+
+bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side)
+{
+    struct grow_note n;
+
+    if (bytes != sizeof(n))
+        return false;
+    memcpy(&n, body, sizeof(n));
+    *ctx = n.ctx;
+    *incarnation = n.incarnation;
+    *side = n.side;
+    return n.side == SIDE_WRITER || n.side == SIDE_READER;
+}
+
+/* ---- the reader's thread ---- */
+
+uint32_t grow_refresh(struct rch *ch)
+{
+    struct growth *g = ch->growth;
+    /* acquire: pairs with the release in grant(); whoever has seen a message in a segment sees its entry */
+    uint32_t count = atomic_load_explicit(&g->count, memory_order_acquire);
+
+    for (; g->known < count; g->known++) {
+        ch->units = g->at[g->known].end / ch->cfg.allocator.unit_size;
+        ch->counts.grows = g->known + 1;
+        if (ch->r.sync == NET_SYNC_BLOCKS)
+            ch->r.most = ch->units;
+        check_grow(ch, g->at[g->known].end - g->at[g->known].begin);
+    }
+    return count;
+}
+
+/* The segment of an offset that lies in one; `count` of them are known. */
+static struct grown *segment_of(struct growth *g, uint32_t count, uint64_t offset)
+{
+    while (g != NULL && count-- > 0)
+        if (offset >= g->at[count].begin && offset < g->at[count].end)
+            return &g->at[count];
+    return NULL;
+}
+
+bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
+{
+    struct growth *g = ch->growth;
+    struct grown *s = g != NULL ? segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset) : NULL;
+
+    if (s == NULL)
+        return false;
+    t->remote = &s->remote;
+    t->piece = &s->mirror;
+    t->remote_offset = t->offset = offset - s->begin;
+    return true;
+}
+
+void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
+{
+    struct growth *g = ch->growth;
+    struct grown *s = g != NULL ? segment_of(g, grow_refresh(ch), offset) : NULL;
+
+    return s != NULL && size <= s->end - offset ? s->base + (offset - s->begin) : NULL;
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job.c: rinit and rexit: brings the layers up in order and takes them down in reverse; and what a fork means.
+ *
+ * A process joins a job once. The states only go forward: NEW, OPEN, LEAVING, LEFT; in the child of a fork FORKED.
+ *
+ * rexit first ends the calls of all other threads: they see LEAVING, in whatever they wait for, and return -ENOTCONN. Only when
+ * nobody is inside any more is anything closed or given back (inside.h, quiet.h).
+ */
+#include "rpipe/end/end.h"
+#include "rpipe/connect/handshake.h"
+#include "rpipe/end/active_calls.h"
+#include "rpipe/data/path_remote.h"
+#include "observe/report/report.h"
+
+#include "control/collective.h"
+#include "control/control.h"
+#include "bootstrap/job.h"
+#include "util/log.h"
+#include "util/module.h"
+#include "util/thread_quiesce.h"
+#include "util/settings.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum state { STATE_NEW, STATE_OPEN, STATE_LEAVING, STATE_LEFT, STATE_FORKED };
+static _Atomic int state;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
+static struct btl_host host;
+
+bool job_is_open(void)
+{
+    int now = atomic_load_explicit(&state, memory_order_acquire);
+
+    return now == STATE_OPEN || now == STATE_LEAVING;
+}
+
+bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != STATE_NEW; }
+
+uint64_t job_first(void) { return (uint64_t)setting_number(SET_FIRST); }
+
+int job_refuses(const char *call)
+{
+    switch (atomic_load_explicit(&state, memory_order_acquire)) {
+    case STATE_OPEN:
+        return 0;
+    case STATE_LEAVING:
+        if (!inside_ended())
+            return 0;
+        error_set("%s: another thread is leaving the job (rexit)", call);
+        break;
+    case STATE_LEFT:
+        error_set("%s: this process has left the job (rexit)", call);
+        break;
+    case STATE_FORKED:
+        error_set("%s: the job belongs to the parent process of this one", call);
+        break;
+    default:
+        error_set("%s: call rinit first", call);
+    }
+    return -ENOTCONN;
+}
+
+/* ---- hooks ---- */
+
+static int tell_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
+{
+    RPIPE_STEP("memory: before it is passed");
+    return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
+}
+
+static int fd_path(int peer, char *why, size_t why_bytes)
+{
+    uint32_t backends;
+    bool near = false;
+
+    if (control_path(peer) != CONTROL_TCP)
+        return 0;
+    if (control_peer_backends(peer, &backends, &near, why, why_bytes) == 0 && near) {
+        snprintf(why, why_bytes,
+                 "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can be passed to it",
+                 peer);
+        return -ENOTSUP;
+    }
+    snprintf(why, why_bytes, "rank %d is on another host: no descriptor can be passed to it", peer);
+    return -ENOTSUP;
+}
+
+static int peer_facts(int peer, struct btl_peer *facts, char *why, size_t why_bytes)
+{
+    return control_peer_backends(peer, &facts->likely, &facts->same_kernel, why, why_bytes);
+}
+
+/* A module has a table of settings of its own, which was never loaded. */
+static const char *host_setting(const char *name)
+{
+    int s;
+
+    for (s = 0; s < SETTINGS; s++)
+        if (strcmp(setting_name((enum setting)s), name) == 0)
+            return setting_text((enum setting)s);
+    return "";
+}
+
+static void peer_gone(int rank, enum control_end end, const char *why)
+{
+    if (end == PEER_DIED)
+        log_info("rank %d is gone: %s", rank, why);
+    join_peer_gone(rank, end == PEER_DIED);
+}
+
+static const struct control_hooks hooks = {join_message, peer_gone, join_tick};
+
+/* The child of a fork has no service thread and must not touch what the parent goes on with. */
+static void forked(void)
+{
+    struct rch *ch;
+    size_t cursor = 0;
+
+    publish_forked();
+    ends_forked();
+    trace_forked();
+    if (!job_is_open())
+        return;
+    atomic_store_explicit(&state, STATE_FORKED, memory_order_release);
+    inside_forked();
+    while ((ch = ends_next(&cursor)) != NULL)
+        atomic_store_explicit(&ch->notice, NOTICE_FORKED, memory_order_relaxed);
+    control_forked();
+    store_forked();
+    btl_forked();
+}
+
+/* ---- rinit ---- */
+
+/* A setting that is misspelt would be obeyed by nobody, and missed by whoever has set it. */
+static void tell_unknown_settings(void)
+{
+    const char *name, *meant;
+    int at = 0;
+
+    while ((name = settings_unknown(&at, &meant)) != NULL)
+        log_warn("%s is set, and is no setting of this version%s%s%s (rmalloc_info lists them)", name,
+                 meant != NULL ? "; is " : "", meant != NULL ? meant : "", meant != NULL ? " meant?" : "");
+}
+
+static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
+{
+    int64_t deadline;
+    int rc = settings_load(why, (unsigned)why_bytes);
+
+    if (rc != 0)
+        return rc;
+    log_set_level((enum log_level)setting_number(SET_LOG));
+    deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
+    rc = job_open(rank, size, deadline, why, why_bytes);
+    if (rc != 0)
+        return rc;
+    log_set_rank(*rank);
+    tell_unknown_settings();
+    host = (struct btl_host){
+        .rank = *rank,
+        .log_level = (int)setting_number(SET_LOG),
+        .debug = setting_number(SET_DEBUG) != 0,
+        .tell = tell_backend,
+        .fd_path = fd_path,
+        .setting = host_setting,
+        .address = "",
+        .watch = control_watch,
+        .unwatch = control_unwatch,
+        .peer = peer_facts,
+        .line_failed = net_line_failed,
+    };
+    rc = btl_start(&host);
+    if (rc == 0)
+        rc = control_start(&hooks, deadline, why, why_bytes);
+    if (rc != 0) {
+        job_close();
+        return rc;
+    }
+    btl_address_known(control_address());
+    wait_configure(control_local_ranks());
+    rc = publish_start(*rank, *size);
+    if (rc != 0)
+        log_info("this process shows nothing to rmalloc_stat: %s", rmalloc_strerror(rc));
+    trace_start(*rank, *size);
+    return 0;
+}
+
+int rpipe_init(int *rank, int *nranks)
+{
+    static bool registered;
+    char why[384] = "";
+    int own, size, rc;
+
+    pthread_mutex_lock(&lock);
+    rc = atomic_load_explicit(&state, memory_order_relaxed) == STATE_NEW ? 0 : -EALREADY;
+    if (rc != 0) {
+        error_set("rinit: a process joins a job once, and this one %s",
+                  job_is_open() ? "has" : "has already, or is the child of one that has");
+    } else {
+        rc = open_layers(&own, &size, why, sizeof(why));
+        if (rc != 0)
+            error_set("rinit: %s", why);
+    }
+    if (rc == 0) {
+        if (!registered && pthread_atfork(NULL, NULL, forked) == 0)
+            registered = true;
+        module_pin();
+        atomic_store_explicit(&state, STATE_OPEN, memory_order_release);
+        if (rank != NULL)
+            *rank = own;
+        if (nranks != NULL)
+            *nranks = size;
+    }
+    pthread_mutex_unlock(&lock);
+    return rc;
+}
+
+/* ---- rexit ---- */
+
+static void close_all(int64_t deadline)
+{
+    struct rch *ch;
+    size_t cursor = 0;
+
+    while ((ch = ends_next(&cursor)) != NULL) {
+        if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_CLOSED) != 0)
+            continue;
+        ch->timeout_ms = deadline_left_ms(deadline, -1); /* one deadline for all */
+        (void)channel_close(ch, true);
+    }
+}
+
+/* The service thread has ended: whatever still waits for a bye will not get one. */
+static void release_all(void)
+{
+    struct meeting *m;
+    size_t cursor = 0;
+
+    while ((m = store_next(&cursor)) != NULL) {
+        while (!list_empty(&m->ends)) {
+            struct rch *ch = container_of(container_of(m->ends.next, struct store_end, link), struct rch, end);
+
+            store_unregister(&ch->end);
+            half_release(ch);
+        }
+    }
+    store_clear();
+}
+
+/* Ends the calls of all other threads. They end at once where they are woken, and within a slice where they nap. */
+static int end_calls(int64_t deadline)
+{
+    const struct timespec nap = {0, NS_PER_MS / 4};
+
+    atomic_store_explicit(&state, STATE_LEAVING, memory_order_release);
+    inside_end();
+    collect_abandon(true);
+    join_leave();
+    while (inside_any()) {
+        if (deadline_passed(deadline))
+            return -ETIMEDOUT;
+        nanosleep(&nap, NULL);
+        join_leave(); /* an end that was being opened */
+    }
+    join_leave();
+    if (!quiet_others(deadline))
+        return -ETIMEDOUT;
+    collect_abandon(false);
+    return 0;
+}
+
+static int leave(void)
+{
+    int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
+    int rc;
+
+    if (!job_is_open())
+        return job_refuses("rexit");
+    rc = end_calls(deadline);
+    if (rc != 0) {
+        error_set(
+            "rexit: calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS): nothing has been given "
+            "back; call it again when those threads have returned",
+            setting_number(SET_TIMEOUT_MS));
+        return rc;
+    }
+    RPIPE_STEP("rexit: begun");
+    close_all(deadline);
+    linger_end(deadline);
+    net_watch_end();
+    if (trace_on)
+        trace_clock_end(deadline);
+    RPIPE_STEP("rexit: pipes closed");
+    rc = collect_leave(deadline);
+    RPIPE_STEP("rexit: all have come");
+    if (rc != 0)
+        error_set(
+            "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
+            setting_number(SET_TIMEOUT_MS));
+    atomic_store_explicit(&state, STATE_LEFT, memory_order_release);
+    trace_stop();
+    report_print((int)job_rank(), (int)job_size());
+    publish_stop();
+    control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
+    RPIPE_STEP("rexit: service thread ended");
+    release_all();
+    btl_stop();
+    job_close();
+    module_unpin();
+    return rc;
+}
+
+int rpipe_exit(void)
+{
+    int rc, cancel;
+
+    if (!job_is_open())
+        return job_refuses("rexit");
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    pthread_mutex_lock(&lock);
+    rc = leave();
+    inside_done();
+    pthread_mutex_unlock(&lock);
+    (void)pthread_setcancelstate(cancel, NULL);
+    return rc;
+}

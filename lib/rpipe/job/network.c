@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * network.c: the control network as users see it: small, slow and reliable. The work is done in lib/control.
+ */
+#include "rpipe/end/end.h"
+#include "rpipe/end/active_calls.h"
+
+#include "control/collective.h"
+#include "bootstrap/job.h"
+#include "util/settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int64_t deadline(void) { return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS)); }
+
+static int said(const char *call, int rc, const char *why)
+{
+    if (rc != 0)
+        error_set("%s: %s", call, why);
+    return rc;
+}
+
+uint32_t rpipe_network_rank(void) { return job_is_open() ? (uint32_t)job_rank() : 0; }
+uint32_t rpipe_network_ranks(void) { return job_is_open() ? (uint32_t)job_size() : 0; }
+
+void rpipe_network_abort(int code)
+{
+    if (job_is_open())
+        job_abort(code);
+    _Exit(code);
+}
+
+int rpipe_network_barrier(void)
+{
+    struct inside in;
+    char why[320] = "";
+    uint32_t row;
+    int rc;
+
+    inside_enter(&in);
+    rc = job_refuses("network_barrier");
+    if (rc == 0) {
+        publish_waits("the other ranks in network_barrier");
+        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
+        rc = said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
+        publish_waits(NULL);
+        if (row != 0)
+            trace_end_text("barrier", rc);
+    }
+    inside_leave(&in);
+    return rc;
+}
+
+int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
+{
+    struct inside in;
+    char why[320] = "";
+    uint32_t row;
+    int rc;
+
+    inside_enter(&in);
+    rc = job_refuses("network_allgather");
+    if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL)) {
+        error_set("network_allgather: a buffer is NULL");
+        rc = -EINVAL;
+    }
+    if (rc == 0) {
+        publish_waits("the other ranks in network_allgather");
+        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
+        rc = said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
+        publish_waits(NULL);
+        if (row != 0)
+            trace_end_text("allgather", rc);
+    }
+    inside_leave(&in);
+    return rc;
+}
+
+static int refuses_rank(const char *call, int rank, const void *buf, size_t bytes)
+{
+    int rc = job_refuses(call);
+
+    if (rc != 0)
+        return rc;
+    if (rank < 0 || rank >= job_size()) {
+        error_set("%s: rank %d; the ranks of this job are 0 to %d", call, rank, job_size() - 1);
+        return -EINVAL;
+    }
+    if (bytes > 0 && buf == NULL) {
+        error_set("%s: the buffer is NULL", call);
+        return -EINVAL;
+    }
+    return 0;
+}
+
+int rpipe_network_send(int to, const void *buf, size_t bytes)
+{
+    struct inside in;
+    char why[320] = "";
+    int rc;
+
+    inside_enter(&in);
+    rc = refuses_rank("network_send", to, buf, bytes);
+    if (rc == 0)
+        rc = said("network_send", collect_send(to, buf, bytes, deadline(), why, sizeof(why)), why);
+    inside_leave(&in);
+    return rc;
+}
+
+int rpipe_network_recv(int from, void *buf, size_t bytes)
+{
+    struct inside in;
+    char why[320] = "", what[64];
+    uint32_t row;
+    int rc;
+
+    inside_enter(&in);
+    rc = refuses_rank("network_recv", from, buf, bytes);
+    if (rc == 0) {
+        snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
+        publish_waits(what);
+        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
+        rc = said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
+        publish_waits(NULL);
+        if (row != 0)
+            trace_end_text("recv", rc);
+    }
+    inside_leave(&in);
+    return rc;
+}
+
+int rpipe_progress(void)
+{
+    struct inside in;
+
+    inside_enter(&in);
+    if (!inside_ended())
+        btl_progress(); /* a help: whatever has to be driven the service thread drives too */
+    inside_leave(&in);
+    return 0;
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * region.c: regions: the program's own memory, and blocks of a pipe's heap that are sent in parts, again and again (region.h).
+ *
+ * Books of regions are type-stable, and given out in the order in which they came back, so that a region that was given back is
+ * recognized for a while. A registration belongs to one network and one peer: what was shown to one peer is not shown to another, and
+ * what a broken connection may still reach for is told apart. It is made when a pipe first needs it, and ends with the region.
+ */
+#include "rpipe/region/region.h"
+
+#include "rpipe/data/attempt.h"
+#include "rpipe/data/path_remote.h"
+
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* books, and new registrations */
+static struct rregion *oldest_free, *newest_free;
+static uint64_t last_number;
+
+static struct rregion *books_take(void)
+{
+    struct rregion *r;
+
+    pthread_mutex_lock(&lock);
+    r = oldest_free;
+    if (r != NULL && (oldest_free = r->next) == NULL)
+        newest_free = NULL;
+    if (r == NULL)
+        r = malloc(sizeof(*r));
+    if (r != NULL) {
+        *r = (struct rregion){.number = ++last_number};
+        atomic_store_explicit(&r->open, 1, memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+static void books_put(struct rregion *r)
+{
+    pthread_mutex_lock(&lock);
+    atomic_store_explicit(&r->open, 0, memory_order_relaxed);
+    r->next = NULL;
+    if (newest_free != NULL)
+        newest_free->next = r;
+    else
+        oldest_free = r;
+    newest_free = r;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- registrations ---- */
+
+/* What a transfer of this end needs: it reads (PUT) or lands there (rread_into), or the peer reads it (GET). */
+static uint32_t access_of(const struct rch *ch)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+
+    return writer && ch->cfg.allocator.op == RDMA_GET ? BTL_PEER_READS : BTL_LOCAL;
+}
+
+static struct registration *find(const struct rch *ch, struct rregion *r, uint32_t access)
+{
+    struct registration *g;
+
+    /* acquire: pairs with the release in enroll */
+    for (g = atomic_load_explicit(&r->registrations, memory_order_acquire); g != NULL; g = g->next)
+        if (g->btl == ch->btl && g->peer == ch->peer && g->access == access)
+            return g;
+    return NULL;
+}
+
+static int enroll(struct rch *ch, struct rregion *r, uint32_t access, struct registration **out, char *why,
+                  size_t why_bytes)
+{
+    struct registration *g = calloc(1, sizeof(*g));
+    int rc;
+
+    if (g == NULL) {
+        snprintf(why, why_bytes, "no memory for the books of a region");
+        return -ENOMEM;
+    }
+    *g = (struct registration){.ops = ch->ops, .btl = ch->btl, .peer = ch->peer, .access = access};
+    rc = ch->ops->adopt(ch->btl, ch->peer, r->base, r->bytes, access, &g->piece, why, why_bytes);
+    if (rc != 0) {
+        free(g);
+        return rc;
+    }
+    g->next = atomic_load_explicit(&r->registrations, memory_order_relaxed);
+    atomic_store_explicit(&r->registrations, g, memory_order_release); /* pairs with find */
+    *out = g;
+    return 0;
+}
+
+int region_piece(struct rch *ch, const char *call, struct rregion *region, const struct btl_piece **piece)
+{
+    uint32_t access = access_of(ch);
+    struct registration *g = find(ch, region, access);
+    char why[320] = "";
+    int rc = 0;
+
+    if (g == NULL) {
+        pthread_mutex_lock(&lock);
+        g = find(ch, region, access); /* another thread, with another pipe to the same peer */
+        if (g == NULL)
+            rc = enroll(ch, region, access, &g, why, sizeof(why));
+        pthread_mutex_unlock(&lock);
+    }
+    if (rc != 0)
+        return fail(ch, rc, "%s: a region of %zu bytes cannot be registered with %s, by which rank %d is reached: %s",
+                    call, region->bytes, ch->ops->name, ch->peer, why);
+    *piece = &g->piece;
+    return 0;
+}
+
+static void withdraw(struct rregion *r)
+{
+    struct registration *g, *next;
+
+    for (g = atomic_load_explicit(&r->registrations, memory_order_acquire); g != NULL; g = next) {
+        next = g->next;
+        if (job_is_open()) /* rexit has withdrawn all */
+            g->ops->free(g->btl, &g->piece);
+        free(g);
+    }
+    atomic_store_explicit(&r->registrations, NULL, memory_order_relaxed);
+}
+
+/* ---- what every call with a region looks at ---- */
+
+static bool is_orphan(const struct rregion *r)
+{
+    return atomic_load_explicit(&r->orphan, memory_order_acquire); /* pairs with region_orphan */
+}
+
+int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes)
+{
+    if (region == NULL)
+        return fail(ch, -EINVAL, "%s: the region is NULL", call);
+    if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
+        return fail(ch, -EINVAL, "%s: the region was given back already (rderegister)", call);
+    if (offset > region->bytes || bytes > region->bytes - offset)
+        return fail(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call, bytes, offset,
+                    region->bytes);
+    if (is_orphan(region))
+        return fail(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed", call);
+    if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
+        return fail(ch, -EINVAL, "%s: the region is memory of another pipe: it can be sent on that one alone", call);
+    return 0;
+}
+
+/* ---- rregister ---- */
+
+struct own_arguments {
+    struct alloc_arguments alloc;
+    struct rregion *region;
+};
+
+/* The block, and the region in the list that rclose goes through, in one: another thread may close in between. */
+static int own_attempt(struct rch *ch, void *arguments)
+{
+    struct own_arguments *a = arguments;
+    struct rregion *r = a->region;
+    int rc = write_alloc_attempt(ch, &a->alloc);
+
+    if (rc != 0)
+        return rc;
+    r->base = a->alloc.d->mem;
+    r->block = a->alloc.d;
+    r->own = ch;
+    r->next = ch->w.regions;
+    ch->w.regions = r;
+    RPIPE_STEP("rregister: memory of the pipe");
+    return 0;
+}
+
+/* A block of the pipe's heap. */
+static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
+{
+    struct own_arguments a = {{"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
+    int rc = channel_refuses(ch, "rregister", SIDE_WRITER);
+
+    if (a.alloc.size <= ch->inline_max)
+        a.alloc.size = ch->inline_max + 1; /* a block, and not a descriptor with room */
+    if (rc == 0)
+        rc = channel_wait(ch, "rregister", &a.alloc.awaited, own_attempt, &a);
+    return rc == -ETIMEDOUT ? write_explain_timeout(ch, &a.alloc) : rc;
+}
+
+/* So that what cannot be registered is told here, where the program can still do something else. */
+static int register_attempt(struct rch *ch, void *arguments)
+{
+    struct rregion *r = arguments;
+    const struct btl_piece *piece;
+
+    if (ch->net == NULL || (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
+        return 0;
+    return region_piece(ch, "rregister", r, &piece);
+}
+
+int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
+{
+    int rc = channel_refuses(ch, "rregister", 0);
+    struct rregion *r;
+
+    if (rc != 0)
+        return rc;
+    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0)
+        return fail(ch, -EBADF, "rregister: this pipe has cells (RDMA_ATOMIC), and carries no messages");
+    if (region == NULL || bytes == 0 || (uintptr_t)buf > UINTPTR_MAX - bytes)
+        return fail(ch, -EINVAL, "rregister: %s",
+                    region == NULL ? "no place for the region (NULL)"
+                    : bytes == 0   ? "a region of no bytes"
+                                   : "the buffer leads beyond the address space");
+    r = books_take();
+    if (r == NULL)
+        return fail(ch, -ENOMEM, "rregister: no memory for the books of a region");
+    r->base = buf;
+    r->bytes = bytes;
+    rc = buf == NULL ? register_own(ch, bytes, r) : channel_once(ch, register_attempt, r);
+    if (rc != 0) {
+        books_put(r);
+        return rc;
+    }
+    *region = r;
+    return 0;
+}
+
+void *rpipe_region_mem(rregion_t region)
+{
+    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 || is_orphan(region)) {
+        error_set("rregion_mem: %s", region == NULL      ? "the region is NULL"
+                                     : is_orphan(region) ? "the region is memory of a pipe that has been closed"
+                                                         : "the region was given back already (rderegister)");
+        errno = EINVAL;
+        return NULL;
+    }
+    return region->base;
+}
+
+/* ---- rderegister ---- */
+
+static int refuses_busy(const struct rregion *r)
+{
+    /* acquire: pairs with region_let_go: the last touch of a transfer comes before whatever the program does with the memory */
+    uint32_t busy = atomic_load_explicit(&r->busy, memory_order_acquire);
+
+    if (busy == 0)
+        return 0;
+    error_set("rderegister: %u transfers from or to this region are under way: wait for them with rdone or rread_into; "
+              "where the pipe is broken, close it",
+              busy);
+    return -EBUSY;
+}
+
+static void unlink_own(struct rch *ch, struct rregion *r)
+{
+    struct rregion **at = &ch->w.regions;
+
+    while (*at != r)
+        at = &(*at)->next;
+    *at = r->next;
+}
+
+/* Of a pipe's own memory: between its other calls, which go through its regions. */
+static int deregister_attempt(struct rch *ch, void *arguments)
+{
+    struct rregion *r = arguments;
+    int rc = refuses_busy(r);
+
+    if (rc != 0 || is_orphan(r)) /* closed in between, and opened anew */
+        return rc;
+    rc = write_unalloc_attempt(ch, r->block);
+    if (rc == 0)
+        unlink_own(ch, r);
+    return rc;
+}
+
+int rpipe_deregister(rregion_t region)
+{
+    int rc = 0;
+
+    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0) {
+        error_set("rderegister: the region %s", region == NULL ? "is NULL" : "was given back already");
+        return -EINVAL;
+    }
+    if (region->own != NULL && !is_orphan(region)) {
+        rc = channel_refuses(region->own, "rderegister", 0);
+        if (rc == 0)
+            rc = channel_once(region->own, deregister_attempt, region);
+        if (rc != 0 && !is_orphan(region)) /* else another thread has closed the pipe: its memory is gone */
+            return rc;
+    }
+    rc = refuses_busy(region);
+    if (rc != 0)
+        return rc;
+    RPIPE_STEP("rderegister: before it ends");
+    withdraw(region);
+    books_put(region);
+    return 0;
+}
+
+/* ---- rclose ---- */
+
+int region_wait(struct rch *ch, const char *call)
+{
+    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_flights(ch, call) : region_wait_landings(ch, call);
+}
+
+void region_orphan(struct rch *ch)
+{
+    struct rregion *r, *next;
+
+    if (config_side(&ch->cfg) != SIDE_WRITER)
+        return;
+    region_give_up(ch, -ENOTCONN);
+    for (r = ch->w.regions; r != NULL; r = next) {
+        next = r->next;
+        r->parts = NULL;
+        atomic_store_explicit(&r->busy, 0, memory_order_relaxed); /* what the reader has is the library's from now on */
+        /* release, and last: another thread may give it back at once. Pairs with is_orphan */
+        atomic_store_explicit(&r->orphan, true, memory_order_release);
+    }
+    ch->w.regions = NULL;
+}

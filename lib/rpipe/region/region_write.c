@@ -1,0 +1,500 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * region_write.c: rwrite_from: messages from regions, and when those may be touched again (region.h, doc/regions.md).
+ *
+ * Three ways. Copied, into a block or a slot: over shm, and what is small: the word is 1 at once. Flown, over a network: a block is
+ * allocated, because the message lands there, but the payload travels from the region; its flight is over when the reader has the
+ * slot, or a flush has proved that it is placed (PUT), or the reader has fetched it (GET). Shown: a part of a block of the heap
+ * itself: it is over when the reader has freed it; a descriptor of the pool, whose mem is NULL, stands for it in the books.
+ */
+#include "rpipe/data/attempt.h"
+#include "rpipe/data/path_remote.h"
+
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLIGHTS_BEYOND_RING 64 /* GET: messages that the reader has taken and not fetched */
+
+static void tell(int *done, int value)
+{
+    /* release: another thread of the program that sees the word (acquire) may touch the memory */
+    if (done != NULL)
+        __atomic_store_n(done, value, __ATOMIC_RELEASE);
+}
+
+/* ---- flights ---- */
+
+bool region_in_flight(const struct rch *ch)
+{
+    return ch->net != NULL && ch->net->flight_first != ch->net->flight_end && !ch->net->given_up;
+}
+
+bool region_flights_room(struct rch *ch)
+{
+    struct net *n = ch->net;
+    uint32_t room = 1;
+
+    if (n->flight_room == 0) { /* the first one */
+        while (room < ch->cfg.slots + FLIGHTS_BEYOND_RING)
+            room *= 2;
+        n->flight = calloc(room, sizeof(*n->flight));
+        if (n->flight == NULL)
+            return false;
+        n->flight_room = room;
+    }
+    return n->flight_end - n->flight_first < n->flight_room;
+}
+
+void region_departed(struct rch *ch, const struct region_source *from, uint64_t sequence)
+{
+    struct net *n = ch->net;
+
+    n->flight[n->flight_end & (n->flight_room - 1)] = (struct flight){from->region, from->done, sequence};
+    n->flight_end++;
+    n->direct++;
+    region_hold(from->region);
+}
+
+/* Messages up to this one are with the reader. */
+static void flights_land(struct rch *ch, uint64_t upto)
+{
+    struct net *n = ch->net;
+
+    while (n->flight_first != n->flight_end) {
+        struct flight *f = &n->flight[n->flight_first & (n->flight_room - 1)];
+
+        if (f->sequence > upto)
+            return;
+        region_let_go(f->region); /* first: whoever sees the word may give the region back */
+        if (!n->given_up)
+            tell(f->done, 1);
+        n->flight_first++;
+    }
+}
+
+void region_arrived(struct rch *ch)
+{
+    const struct net *n = ch->net;
+    uint64_t read = ch->w.limit - ch->mask - 1;
+
+    if (ch->cfg.allocator.op == RDMA_GET)
+        flights_land(ch, n->fetched);
+    else
+        flights_land(ch, n->flushed > read ? n->flushed : read);
+}
+
+/* What a reader that has closed in order had read, it has got: up to this message. */
+static uint64_t read_before_bye(const struct rch *ch)
+{
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set: bye_final */
+
+    return (notice & NOTICE_BYE) != 0 ? ch->bye_final : 0;
+}
+
+static void flights_give_up(struct rch *ch, int code)
+{
+    struct net *n = ch->net;
+    uint64_t i;
+
+    if (!region_in_flight(ch))
+        return;
+    flights_land(ch, read_before_bye(ch));
+    for (i = n->flight_first; i != n->flight_end; i++) {
+        tell(n->flight[i & (n->flight_room - 1)].done, code);
+        n->given_up = ch->w.lost = true;
+    }
+}
+
+void region_forget(struct rch *ch)
+{
+    struct net *n = ch->net;
+    uint32_t i;
+
+    for (; n->flight_first != n->flight_end; n->flight_first++)
+        region_let_go(n->flight[n->flight_first & (n->flight_room - 1)].region);
+    free(n->flight);
+    n->flight = NULL;
+    n->flight_room = 0;
+    for (i = 0; i < n->fetch_count; i++) {
+        struct fetch *f = &n->fetch[(n->fetch_first + i) % n->fetch_most];
+
+        if (f->into.region != NULL)
+            region_let_go(f->into.region);
+    }
+    n->fetch_count = 0;
+}
+
+/* GET: how the reader reaches it, for one that does not know the region's number. */
+void region_note_write(struct rch *ch, struct rdesc *d, const struct region_source *from)
+{
+    struct region_note note = {
+        .magic = REGION_MAGIC, .region = from->region->number, .bytes = from->region->bytes, .key = from->piece->key};
+
+    (void)ch;
+    memcpy(d->mem, &note, sizeof(note));
+}
+
+/* ---- parts of an own block ---- */
+
+struct part {               /* in the payload of its descriptor */
+    struct rregion *region; /* NULL: the pipe has been given up */
+    int *done;
+    uint64_t sequence; /* of the message, once it is sent */
+};
+static_assert(sizeof(struct part) <= DESC_INLINE_MAX, "in a descriptor");
+
+static struct part *part_of(struct rdesc *d) { return (struct part *)(void *)desc_payload(d); }
+
+static void part_unlink(struct rregion *r, struct rdesc *d)
+{
+    struct rdesc **at = &r->parts;
+
+    while (*at != d)
+        at = &(*at)->next;
+    *at = d->next;
+}
+
+void region_part_back(struct rch *ch, struct rdesc *d)
+{
+    struct part *p = part_of(d);
+
+    RPIPE_STEP("rdone: part comes back");
+    if (p->region != NULL) {
+        part_unlink(p->region, d);
+        region_let_go(p->region);
+        tell(p->done, 1);
+    }
+    ch->w.parts_out--;
+    desc_put(&ch->pool, d);
+}
+
+static void parts_give_up(struct rch *ch, int code)
+{
+    uint64_t read = read_before_bye(ch);
+    struct rregion *r;
+    struct rdesc *d;
+
+    for (r = ch->w.regions; r != NULL; r = r->next)
+        while ((d = r->parts) != NULL) {
+            struct part *p = part_of(d);
+            bool lost = p->sequence > read;
+
+            r->parts = d->next;
+            p->region = NULL;
+            region_let_go(r);
+            if (d->state != DESC_SENT) /* of a call that is just made: it says so itself */
+                continue;
+            ch->w.lost = ch->w.lost || lost;
+            tell(p->done, lost ? code : 1);
+        }
+}
+
+void region_give_up(struct rch *ch, int code)
+{
+    if (ch->net != NULL)
+        flights_give_up(ch, code);
+    parts_give_up(ch, code);
+}
+
+static bool anything_out(const struct rch *ch)
+{
+    const struct rregion *r;
+
+    if (region_in_flight(ch))
+        return true;
+    for (r = ch->w.regions; r != NULL; r = r->next)
+        if (r->parts != NULL)
+            return true;
+    return false;
+}
+
+/* ---- rwrite_from ---- */
+
+struct from_arguments {
+    const char *call;
+    struct alloc_arguments alloc;
+    struct write_arguments write;
+    struct region_source source;
+    size_t bytes;
+    uint64_t tag;
+    bool flies;
+    struct awaited awaited;
+};
+
+static int part_refuses(struct rch *ch, const struct from_arguments *a)
+{
+    struct rregion *r = a->source.region;
+    uint64_t unit = ch->cfg.allocator.unit_size, begin = r->block->offset + a->source.offset, end = begin + a->bytes;
+    struct rdesc *d;
+
+    if (begin % unit != 0)
+        return fail(ch, -EINVAL,
+                    "%s: a part at %zu; in the heap's own memory it begins at a multiple of unit_size (%llu)", a->call,
+                    a->source.offset, (unsigned long long)unit);
+    for (d = r->parts; d != NULL; d = d->next)
+        if (begin < d->offset + (uint64_t)d->units * unit && d->offset < end)
+            return fail(ch, -EBUSY, "%s: of %zu bytes at %zu some are with the reader still, in a message from here",
+                        a->call, a->bytes, a->source.offset);
+    return 0;
+}
+
+/* A descriptor that stands for the part. */
+static int make_part(struct rch *ch, struct from_arguments *a)
+{
+    struct rregion *r = a->source.region;
+    uint64_t unit = ch->cfg.allocator.unit_size;
+    struct rdesc *d;
+    int rc = part_refuses(ch, a);
+
+    if (rc != 0)
+        return rc;
+    d = desc_take(&ch->pool);
+    if (d == NULL)
+        return channel_no_descriptor(ch, a->call, ch->w.allocated);
+    d->mem = NULL;
+    d->size = a->bytes;
+    d->offset = r->block->offset + a->source.offset;
+    d->units = (uint32_t)((a->bytes + unit - 1) / unit);
+    d->header = a->tag;
+    d->whose = ch->whose;
+    *part_of(d) = (struct part){r, a->source.done, UINT64_MAX};
+    /* before it can be read, and come back */
+    d->next = r->parts;
+    r->parts = d;
+    ch->w.parts_out++;
+    region_hold(r);
+    ch->w.allocated++;
+    a->write.d = d;
+    RPIPE_STEP("rwrite_from: part noted");
+    return 0;
+}
+
+static int unmake_part(struct rch *ch, void *arguments)
+{
+    struct rdesc *d = arguments;
+    struct part *p = part_of(d);
+
+    if (p->region != NULL) {
+        part_unlink(p->region, d);
+        region_let_go(p->region);
+    }
+    ch->w.parts_out--;
+    ch->w.allocated--;
+    desc_put(&ch->pool, d);
+    return 0;
+}
+
+/* Memory for the message, with the payload in it unless that flies. */
+static int make_block(struct rch *ch, struct from_arguments *a)
+{
+    int rc = write_alloc_attempt(ch, &a->alloc);
+
+    a->awaited = a->alloc.awaited;
+    if (rc != 0)
+        return rc;
+    a->write.d = a->alloc.d;
+    a->write.d->header = a->tag;
+    if (!a->flies)
+        memcpy(a->write.d->mem, a->source.region->base + a->source.offset, a->bytes);
+    RPIPE_STEP("rwrite_from: block made");
+    return 0;
+}
+
+static bool is_part(const struct from_arguments *a) { return a->source.region->own != NULL && a->alloc.call == NULL; }
+
+static int from_attempt(struct rch *ch, void *arguments)
+{
+    struct from_arguments *a = arguments;
+    int rc = 0;
+
+    if (a->write.d == NULL)
+        rc = is_part(a) ? make_part(ch, a) : make_block(ch, a);
+    if (rc == 0 && a->flies && !region_flights_room(ch)) {
+        uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+
+        if (ch->net->flight_room == 0)
+            return fail(ch, -ENOMEM, "%s: no memory for the books of transfers", a->call);
+        a->awaited.what = "end of the transfers before this one";
+        rc = channel_trouble(ch, a->call, notice);
+        return rc != 0 ? rc : (rc = credit_fetch(ch, NEED_SLOT)) != 0 ? rc : R_PENDING;
+    }
+    if (rc != 0)
+        return rc;
+    if (is_part(a))
+        part_of(a->write.d)->sequence = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1;
+    rc = write_attempt(ch, &a->write);
+    a->awaited = a->write.awaited;
+    if (rc != 0)
+        return rc;
+    RPIPE_STEP("rwrite_from: sent");
+    if (!is_part(a) && !a->flies)
+        tell(a->source.done, 1);
+    return 0;
+}
+
+/* Which of the three ways; and what it needs of the network. */
+static int begin_attempt(struct rch *ch, void *arguments)
+{
+    struct from_arguments *a = arguments;
+    struct rregion *r = a->source.region;
+
+    if (a->bytes <= ch->inline_max)
+        return 0;
+    if (r->own != NULL) {
+        a->alloc.call = NULL; /* no block is wanted */
+        return 0;
+    }
+    if (ch->net == NULL || (ch->cfg.allocator.op == RDMA_GET && a->bytes < REGION_NOTE_BYTES))
+        return 0;
+    a->flies = true;
+    a->write.from = &a->source;
+    return region_piece(ch, a->call, r, &a->source.piece);
+}
+
+static int write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                      int *done, bool wait)
+{
+    struct from_arguments a = {.call = call,
+                               .alloc = {call, bytes, NULL, false, {"memory given back by the reader", 0}},
+                               .write = {call, NULL, WHOLE, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
+                               .source = {region, NULL, offset, done},
+                               .bytes = bytes,
+                               .tag = tag,
+                               .awaited = {"memory given back by the reader", 0}};
+    int rc = channel_refuses(ch, call, SIDE_WRITER), before = done != NULL ? *done : 0;
+    uint32_t row;
+
+    if (rc == 0)
+        rc = region_refuses(ch, call, region, offset, bytes);
+    if (rc == 0)
+        rc = channel_once(ch, begin_attempt, &a);
+    if (rc != 0)
+        return rc;
+    tell(done, 0);
+    row = trace_begin(ch, TRACE_WRITE);
+    rc = wait ? channel_wait(ch, call, &a.awaited, from_attempt, &a) : channel_once(ch, from_attempt, &a);
+    trace_end(row, a.write.number, a.write.written, rc);
+    if (rc == 0)
+        return 0;
+    tell(done, before);
+    if (a.write.d != NULL && is_part(&a)) {
+        (void)channel_once(ch, unmake_part, a.write.d);
+    } else if (a.write.d != NULL) {
+        (void)write_unalloc(ch, a.write.d);
+    } else if (rc == -ETIMEDOUT && a.alloc.call != NULL) {
+        rc = write_explain_timeout(ch, &a.alloc);
+    }
+    return rc;
+}
+
+int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
+{
+    return write_from(ch, "rwrite_from", region, offset, bytes, 0, done, true);
+}
+
+int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
+{
+    return write_from(ch, "rwrite_from_nb", region, offset, bytes, 0, done, false);
+}
+
+int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+{
+    return write_from(ch, "rwrite_from_tag", region, offset, bytes, tag, done, true);
+}
+
+int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+{
+    return write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done, false);
+}
+
+/* ---- rdone ---- */
+
+struct done_arguments {
+    const char *call;
+    const int *done; /* NULL: all */
+    bool flights;    /* rclose: parts do not matter */
+};
+
+/* 0: it is over; R_PENDING; or the code, with a sentence */
+static int look(struct rch *ch, const struct done_arguments *a)
+{
+    int value;
+
+    if (a->done == NULL && (a->flights ? region_in_flight(ch) : anything_out(ch)))
+        return R_PENDING;
+    value = a->done != NULL ? __atomic_load_n(a->done, __ATOMIC_ACQUIRE) : ch->w.lost && !a->flights ? -EPIPE : 1;
+    if (value > 0)
+        return 0;
+    if (value < 0)
+        return fail(ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
+                    a->done != NULL ? "this message" : "every message from the program's memory",
+                    rmalloc_strerror(value));
+    if (!anything_out(ch))
+        return fail(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
+    return R_PENDING;
+}
+
+static int drive(struct rch *ch, const char *call)
+{
+    int rc = 0;
+
+    if (region_in_flight(ch)) {
+        rc = net_drive(ch, call);
+        if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT) {
+            rc = net_flush(ch);
+            if (rc != 0)
+                return rc == -EAGAIN ? R_PENDING : net_failed(ch, call);
+            region_arrived(ch);
+        } else if (rc == 0) {
+            rc = credit_fetch(ch, NEED_SLOT);
+        }
+    }
+    if (rc == 0 && ch->w.parts_out > 0)
+        rc = credit_fetch(ch, NEED_MEMORY);
+    return rc;
+}
+
+static int done_attempt(struct rch *ch, void *arguments)
+{
+    struct done_arguments *a = arguments;
+    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    int rc = look(ch, a);
+
+    if (rc != R_PENDING)
+        return rc;
+    rc = channel_trouble(ch, a->call, notice);
+    if (rc != 0) { /* every word has been written */
+        int told = look(ch, a);
+
+        return told == 0 || told == -EINVAL ? told : channel_trouble(ch, a->call, notice); /* which says more */
+    }
+    RPIPE_STEP("rdone: before a look");
+    rc = drive(ch, a->call);
+    return rc != 0 ? rc : look(ch, a);
+}
+
+static int wait_done(rch_t ch, const char *call, const int *done, bool wait)
+{
+    static const struct awaited awaited = {"word that the reader has taken what was sent from this memory", 0};
+    struct done_arguments a = {call, done, false};
+    int rc = channel_refuses(ch, call, SIDE_WRITER);
+
+    if (rc != 0)
+        return rc;
+    return wait ? channel_wait(ch, call, &awaited, done_attempt, &a) : channel_once(ch, done_attempt, &a);
+}
+
+int rpipe_done(rch_t ch, const int *done) { return wait_done(ch, "rdone", done, true); }
+int rpipe_done_nb(rch_t ch, const int *done) { return wait_done(ch, "rdone_nb", done, false); }
+
+int region_wait_flights(struct rch *ch, const char *call)
+{
+    static const struct awaited awaited = {"end of the transfers from the program's memory (the channel is still open)",
+                                           0};
+    struct done_arguments a = {call, NULL, true};
+
+    return channel_wait(ch, call, &awaited, done_attempt, &a);
+}

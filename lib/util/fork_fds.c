@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* owned.c: see owned.h. */
+#include "util/fork_fds.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <unistd.h>
+
+#define WORDS 16384 /* 1,048,576 descriptors; pages of the table that are never touched cost nothing */
+
+static _Atomic uint64_t bits[WORDS];
+
+static uint64_t bit_of(int fd, _Atomic uint64_t **word)
+{
+    if (fd < 0 || fd / 64 >= WORDS)
+        return 0;
+    *word = &bits[fd / 64];
+    return UINT64_C(1) << (fd % 64);
+}
+
+void owned_add(int fd)
+{
+    _Atomic uint64_t *word;
+    uint64_t bit = bit_of(fd, &word);
+
+    if (bit != 0)
+        atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
+}
+
+void owned_forget(int fd)
+{
+    _Atomic uint64_t *word;
+    uint64_t bit = bit_of(fd, &word);
+
+    if (bit != 0)
+        atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
+}
+
+void owned_close(int fd)
+{
+    if (fd < 0)
+        return;
+    owned_forget(fd); /* before close(2): afterwards the number may be anybody's */
+    close(fd);
+}
+
+void owned_close_all(void)
+{
+    int word, bit;
+
+    for (word = 0; word < WORDS; word++) {
+        uint64_t set = atomic_load_explicit(&bits[word], memory_order_relaxed);
+
+        if (set == 0)
+            continue;
+        for (bit = 0; bit < 64; bit++) {
+            if ((set >> bit & 1) != 0)
+                close(word * 64 + bit);
+        }
+        atomic_store_explicit(&bits[word], 0, memory_order_relaxed);
+    }
+}

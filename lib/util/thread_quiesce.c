@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * quiet.c: see quiet.h.
+ *
+ * The kernel knows of every thread whether it sleeps (/proc/self/task/TID/stat) and how long it has run (its clock). Where /proc
+ * is not mounted, a nap has to do. A thread that begins after the look at the directory begins after the flag.
+ */
+#include "util/thread_quiesce.h"
+
+#include "util/clock.h"
+#include "util/proc.h"
+
+#include <dirent.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RUN_NS NS_PER_MS       /* far more than any such piece of code takes */
+#define BLIND_NAP_MS 20        /* without /proc */
+#define NAP_NS (NS_PER_MS / 4) /* between two looks */
+
+static void nap(int64_t ns)
+{
+    const struct timespec t = {0, (long)ns};
+
+    nanosleep(&t, NULL);
+}
+
+static char state_of(long tid)
+{
+    char path[64];
+
+    snprintf(path, sizeof(path), "/proc/self/task/%ld/stat", tid);
+    return proc_state(path);
+}
+
+/* The time that a thread has run, in ns; -1: it has ended. The clock's number is made as pthread_getcpuclockid(3) does. */
+static int64_t has_run(long tid)
+{
+    struct timespec t;
+    clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6u);
+
+    return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec : -1;
+}
+
+static bool is_outside(char state) { return state == 0 || strchr("SIZXx", state) != NULL; }
+
+static bool await_thread(long tid, int64_t deadline)
+{
+    int64_t began = has_run(tid), now;
+
+    while (!is_outside(state_of(tid))) {
+        now = has_run(tid);
+        if (now < 0 || now - began >= RUN_NS)
+            break;
+        if (deadline_passed(deadline))
+            return false;
+        nap(NAP_NS);
+    }
+    return true;
+}
+
+bool quiet_others(int64_t deadline)
+{
+    long own = syscall(SYS_gettid);
+    struct dirent *entry;
+    bool quiet = true;
+    DIR *tasks;
+
+    /* every other thread sees the flag from here on, or is inside; it costs nothing where that was so already */
+    syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
+    tasks = opendir("/proc/self/task");
+    if (tasks == NULL) {
+        nap(BLIND_NAP_MS * NS_PER_MS);
+        return true;
+    }
+    while (quiet && (entry = readdir(tasks)) != NULL) {
+        long tid = strtol(entry->d_name, NULL, 10);
+
+        if (tid > 0 && tid != own)
+            quiet = await_thread(tid, deadline);
+    }
+    closedir(tasks);
+    return quiet;
+}
