@@ -115,7 +115,7 @@ struct ram {
     uint32_t max_links;
     int idle_ms; /* -1: never */
     ram_stats_t stats;
-    char sentence[AM_SENTENCE_BYTES];
+    char error_text[AM_SENTENCE_BYTES];
 };
 
 enum am_flag {                 /* of a message, in ram_internal */
@@ -176,7 +176,7 @@ int am_out_tend(struct ram *am, struct am_out *out); /* goes on with opening */
 /* One message: 1: a handler has run; 0; R_PENDING; or it has ended. */
 int am_out_read(struct ram *am, struct am_out *out);
 /* The same for what rpipe_read_nb has said, other than R_PENDING. */
-int am_out_heard(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size);
+int am_out_on_message(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size);
 void am_out_end(struct ram *am, struct am_out *out, int code, const char *why);
 int am_out_broken(struct ram *am, struct am_out *out,
                   int code);                             /* a call on its writer has failed: ends it; the code */
@@ -187,7 +187,7 @@ void am_out_close(struct ram *am, struct am_out *out); /* channels only */
 /* ---- in.c: links from others ---- */
 void am_in_look(struct ram *am); /* accepts who has opened a link to us */
 int am_in_tend(struct ram *am, struct am_in *in);
-int am_in_heard(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size); /* as am_out_heard */
+int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size); /* as am_out_on_message */
 void am_in_release(struct ram *am, struct am_in *in);
 void am_in_close(struct ram *am, struct am_in *in);
 void am_in_send_due(struct ram *am, struct am_in *in);
@@ -262,6 +262,6 @@ int am_request_wait(struct ram *am, int peer, const char *call, const struct wir
                     const void *data, ram_request_t *r); /* waits until it can go; runs handlers meanwhile */
 
 /* ---- barrier.c ---- */
-int am_barrier_heard(struct ram *am, uint64_t epoch, uint64_t round, uint64_t failed); /* 0, or nonsense */
+int am_barrier_on_message(struct ram *am, uint64_t epoch, uint64_t round, uint64_t failed); /* 0, or nonsense */
 
 #endif

@@ -19,7 +19,7 @@
 #define PROBE_MS 50  /* of waiting, before a link is opened to see whether the peer lives */
 #define GRACE_MS 100 /* after the peer is known to be gone: what it told before is still on its way */
 
-int am_barrier_heard(struct ram *am, uint64_t epoch, uint64_t round, uint64_t failed)
+int am_barrier_on_message(struct ram *am, uint64_t epoch, uint64_t round, uint64_t failed)
 {
     if (round >= AM_ROUNDS || epoch > am->epoch + 1)
         return -EPROTO;
@@ -31,7 +31,7 @@ int am_barrier_heard(struct ram *am, uint64_t epoch, uint64_t round, uint64_t fa
     return 0;
 }
 
-static int tell(struct ram *am, int peer, uint64_t round)
+static int send_to_peer(struct ram *am, int peer, uint64_t round)
 {
     const struct wire w = {WIRE_BARRIER, 0, 3, 0, 0, 0};
     const uint64_t args[3] = {am->epoch, round, am->heard_failed[am->epoch & 1]};
@@ -40,7 +40,7 @@ static int tell(struct ram *am, int peer, uint64_t round)
 }
 
 /* 0; -ETIMEDOUT; or why this peer will tell nothing. */
-static int hear(struct ram *am, int peer, int round)
+static int on_message(struct ram *am, int peer, int round)
 {
     const bool *heard = &am->heard[am->epoch & 1][round];
     int64_t begin = 0, gone = 0, now;
@@ -86,11 +86,11 @@ int ram_barrier(ram_t am)
     for (int64_t distance = 1; distance < am->ranks; distance *= 2, round++) {
         if (result != 0)
             am->heard_failed[am->epoch & 1] = true;
-        rc = tell(am, (int)((am->rank + distance) % am->ranks), (uint64_t)round);
+        rc = send_to_peer(am, (int)((am->rank + distance) % am->ranks), (uint64_t)round);
         if (rc == 0)
-            rc = hear(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
+            rc = on_message(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
         else if (rc != -ETIMEDOUT)
-            (void)hear(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
+            (void)on_message(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
         if (rc == -ETIMEDOUT)
             return rc;
         result = result != 0 ? result : rc;

@@ -19,19 +19,19 @@
 #define REPLY_MOST (1u << 20) /* a unit of a heap */
 #define IDLE_DEFAULT_MS 10000
 
-static _Thread_local char sentence[AM_SENTENCE_BYTES] = "no error"; /* of calls without a context */
+static _Thread_local char error_text[AM_SENTENCE_BYTES] = "no error"; /* of calls without a context */
 
 int am_fail(struct ram *am, int code, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(am != NULL ? am->sentence : sentence, AM_SENTENCE_BYTES, format, arguments);
+    vsnprintf(am != NULL ? am->error_text : error_text, AM_SENTENCE_BYTES, format, arguments);
     va_end(arguments);
     return code;
 }
 
-const char *ram_error(ram_t am) { return am != NULL ? am->sentence : sentence; }
+const char *ram_error(ram_t am) { return am != NULL ? am->error_text : error_text; }
 
 int am_may_not_wait(struct ram *am, const char *call)
 {
@@ -188,7 +188,7 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     made->max_links = c.max_links;
     made->idle_ms = c.idle_ms;
     made->looked = am_now_ms();
-    memcpy(made->sentence, "no error", sizeof("no error"));
+    memcpy(made->error_text, "no error", sizeof("no error"));
     made->out = calloc((size_t)made->ranks, sizeof(struct am_out *));
     made->in = calloc((size_t)made->ranks, sizeof(struct am_in *));
     made->handler = calloc((size_t)c.nhandlers + 1, sizeof(*made->handler));

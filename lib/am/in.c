@@ -253,7 +253,7 @@ void am_in_send_due(struct ram *am, struct am_in *in)
 
 /* ---- reading ---- */
 
-static int hear_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes, raddr_t d)
+static int on_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes, raddr_t d)
 {
     char why[AM_SENTENCE_BYTES / 2];
     bool agrees = wire_hello_agrees(am->hello, mem, bytes, in->peer, why, sizeof(why));
@@ -269,7 +269,7 @@ static int hear_hello(struct ram *am, struct am_in *in, const void *mem, size_t 
     return failed(am, in, -EPROTO, why);
 }
 
-static int hear_retire(struct ram *am, struct am_in *in)
+static int on_retire(struct ram *am, struct am_in *in)
 {
     if (in->held > 0) {
         int rc = say(am, in, WIRE_NOT_NOW, NULL);
@@ -309,12 +309,12 @@ static int take_barrier(struct ram *am, struct am_in *in, const struct wire *w, 
     in->unanswered++;
     in->due++;
     am->due++;
-    if (am_barrier_heard(am, args[0], args[1], args[2]) != 0)
+    if (am_barrier_on_message(am, args[0], args[1], args[2]) != 0)
         return nonsense(am, in, "a barrier that cannot be");
     return 0;
 }
 
-int am_in_heard(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size)
+int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size)
 {
     struct wire w;
     const void *mem;
@@ -330,12 +330,12 @@ int am_in_heard(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size
         return nonsense(am, in, "a message that cannot be understood");
     if (AM_UNLIKELY(in->state != IN_OPEN)) {
         if (in->state == IN_GREETING && w.kind == WIRE_HELLO)
-            return hear_hello(am, in, mem, w.bytes, d);
+            return on_hello(am, in, mem, w.bytes, d);
         return nonsense(am, in, "something else than a greeting first");
     }
     if (AM_UNLIKELY(w.kind != WIRE_REQUEST && w.kind != WIRE_BARRIER)) {
         (void)rmalloc_free(in->requests, d);
-        return w.kind == WIRE_RETIRE ? hear_retire(am, in) : nonsense(am, in, "a message of a kind that it may not");
+        return w.kind == WIRE_RETIRE ? on_retire(am, in) : nonsense(am, in, "a message of a kind that it may not");
     }
     if (AM_UNLIKELY(in->unanswered >= am->credits))
         return nonsense(am, in, "more requests than it has credits");

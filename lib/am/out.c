@@ -374,7 +374,7 @@ static int closed(struct ram *am, struct am_out *out)
     return -EPIPE;
 }
 
-int am_out_heard(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size)
+int am_out_on_message(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size)
 {
     struct wire w;
 
@@ -397,7 +397,7 @@ int am_out_read(struct ram *am, struct am_out *out)
     raddr_t d = ADDR_NULL;
     int rc = rpipe_read_nb(out->replies, &d, &size);
 
-    return rc == R_PENDING ? rc : am_out_heard(am, out, rc, d, size);
+    return rc == R_PENDING ? rc : am_out_on_message(am, out, rc, d, size);
 }
 
 /*

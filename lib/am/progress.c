@@ -76,7 +76,7 @@ static inline int read_one(struct ram *am, int i)
 
     if (rc == R_PENDING)
         return rc;
-    return from.in != NULL ? am_in_heard(am, from.in, rc, d, size) : am_out_heard(am, from.out, rc, d, size);
+    return from.in != NULL ? am_in_on_message(am, from.in, rc, d, size) : am_out_on_message(am, from.out, rc, d, size);
 }
 
 /* The array changes while handlers run: what stands at a place is looked at anew each time. */
@@ -148,13 +148,13 @@ void am_progress_others(struct ram *am, bool all)
 
 int am_pass_time(struct ram *am)
 {
-    const struct timespec nap = {0, 50000};
+    const struct timespec backoff = {0, 50000};
     int rc = 0;
 
     if (am->readers > 0)
         rc = rpipe_poll(am->reading, am->readers, am->ready, SLICE_MS);
     else
-        nanosleep(&nap, NULL);
+        nanosleep(&backoff, NULL);
     if (AM_UNLIKELY(rc != 0 && rc != -ETIMEDOUT))
         return am_fail(am, rc, "the channels of this context cannot be read: %s", rpipe_error(NULL));
     return 0;

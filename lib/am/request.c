@@ -160,7 +160,7 @@ static bool go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
     else if (am_now_ms() >= *deadline) {
         char why[AM_SENTENCE_BYTES / 2];
 
-        snprintf(why, sizeof(why), "%.200s", am->sentence);
+        snprintf(why, sizeof(why), "%.200s", am->error_text);
         *rc = am_fail(am, -ETIMEDOUT, "%s: %d ms have passed: %s", name, am->timeout_ms, why);
         return false;
     }
@@ -379,7 +379,7 @@ static inline int look(struct ram *am, struct am_out *out, struct am_call *call,
         return rc;
     if (AM_LIKELY(rc == 0 && take_answer(am, out, call, d, size, reply)))
         return 1;
-    rc = am_out_heard(am, out, rc, d, size);
+    rc = am_out_on_message(am, out, rc, d, size);
     return rc > 0 ? 0 : rc;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* job_ways.h: the ways into a job that are linked into the library; pmix is a module. */
-#ifndef BOOTSTRAP_JOB_WAYS_H
-#define BOOTSTRAP_JOB_WAYS_H
+/* job_methods.h: the ways into a job that are linked into the library; pmix is a module. */
+#ifndef BOOTSTRAP_JOB_METHODS_H
+#define BOOTSTRAP_JOB_METHODS_H
 
 #include "bootstrap/job.h"
 

@@ -131,7 +131,7 @@ static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *
 
 static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
 {
-    const struct timespec nap = {0, NS_PER_MS};
+    const struct timespec backoff = {0, NS_PER_MS};
     pmix_value_t *value = NULL;
     pmix_status_t status;
     pmix_proc_t owner;
@@ -152,7 +152,7 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
             snprintf(why, why_bytes, "PMIx_Get of the business card of rank %d: %s", rank, PMIx_Error_string(status));
             return status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -ENOENT;
         }
-        nanosleep(&nap, NULL);
+        nanosleep(&backoff, NULL);
     }
     if (value->type == PMIX_BYTE_OBJECT && value->data.bo.size <= JOB_CARD_MAX) {
         memcpy(card, value->data.bo.bytes, value->data.bo.size);

@@ -100,11 +100,11 @@ static void tcp_close(void)
     int i;
 
     for (i = 0; job.links != NULL && i < job.size; i++)
-        owned_close(job.links[i]);
+        fork_fds_close(job.links[i]);
     free(job.links);
     free(job.table);
-    owned_close(job.watch);
-    owned_close(listener);
+    fork_fds_close(job.watch);
+    fork_fds_close(listener);
     listener = -1;
     job = (struct tcp_job){.watch = -1};
 }
@@ -229,7 +229,7 @@ static int dial(const struct addrinfo *a, int64_t deadline)
         return -error;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    owned_add(fd);
+    fork_fds_add(fd);
     return fd;
 }
 
@@ -279,9 +279,9 @@ static int visit(int fd, const void *card, size_t card_bytes, int64_t deadline, 
     return result;
 }
 
-static int guest_join(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+static int client_join(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
 {
-    const struct timespec nap = {0, 20 * NS_PER_MS};
+    const struct timespec backoff = {0, 20 * NS_PER_MS};
     struct addrinfo *list, *a;
     int fd, result;
 
@@ -301,7 +301,7 @@ static int guest_join(const void *card, size_t bytes, int64_t deadline, char *wh
             if (result == 0)
                 job.links[0] = fd;
             else
-                owned_close(fd);
+                fork_fds_close(fd);
             if (result != -EAGAIN) {
                 freeaddrinfo(list);
                 return result;
@@ -311,7 +311,7 @@ static int guest_join(const void *card, size_t bytes, int64_t deadline, char *wh
             freeaddrinfo(list);
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        nanosleep(&nap, NULL);
+        nanosleep(&backoff, NULL);
     }
 }
 
@@ -321,7 +321,7 @@ static void watch_links(void)
     int i;
 
     job.watch = epoll_create1(EPOLL_CLOEXEC);
-    owned_add(job.watch);
+    fork_fds_add(job.watch);
     for (i = 0; i < job.size; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.fd = i};
 
@@ -338,10 +338,10 @@ static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *w
     job.table[job.rank].bytes = (uint32_t)bytes;
     if (job.size > 1 && job.rank == 0) {
         result = tcp_root_gather(&job, listener, deadline, why, why_bytes);
-        owned_close(listener);
+        fork_fds_close(listener);
         listener = -1;
     } else if (job.size > 1) {
-        result = guest_join(card, bytes, deadline, why, why_bytes);
+        result = client_join(card, bytes, deadline, why, why_bytes);
     }
     if (result == 0 && job.size > 1)
         watch_links();
@@ -360,22 +360,22 @@ static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, char 
     return 0;
 }
 
-static void notify_all(const struct tcp_notice *notice)
+static void notify_all(const struct tcp_notice *state)
 {
     int i;
 
     for (i = 0; i < job.size; i++) {
         if (job.links[i] >= 0)
-            send(job.links[i], notice, sizeof(*notice), MSG_NOSIGNAL | MSG_DONTWAIT);
+            send(job.links[i], state, sizeof(*state), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
 }
 
 static __attribute__((noreturn)) void tcp_abort(int code)
 {
-    struct tcp_notice notice = {TCP_NOTICE_MAGIC, code, (uint32_t)job.rank};
+    struct tcp_notice state = {TCP_NOTICE_MAGIC, code, (uint32_t)job.rank};
 
     if (job.links != NULL)
-        notify_all(&notice);
+        notify_all(&state);
     _exit(code);
 }
 
@@ -383,23 +383,23 @@ static int tcp_watch(void) { return job.watch; }
 
 static void tcp_watched(void)
 {
-    struct tcp_notice notice;
+    struct tcp_notice state;
     struct epoll_event event;
     ssize_t n;
     int i;
 
     while (epoll_wait(job.watch, &event, 1, 0) == 1) {
         i = event.data.fd;
-        n = recv(job.links[i], &notice, sizeof(notice), MSG_DONTWAIT);
+        n = recv(job.links[i], &state, sizeof(state), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
-        if (n == (ssize_t)sizeof(notice) && notice.magic == TCP_NOTICE_MAGIC) {
-            log_error("rank %u has aborted the job, code %d", notice.from, notice.code);
-            notify_all(&notice);
-            _exit(notice.code);
+        if (n == (ssize_t)sizeof(state) && state.magic == TCP_NOTICE_MAGIC) {
+            log_error("rank %u has aborted the job, code %d", state.from, state.code);
+            notify_all(&state);
+            _exit(state.code);
         }
         epoll_ctl(job.watch, EPOLL_CTL_DEL, job.links[i], NULL);
-        owned_close(job.links[i]);
+        fork_fds_close(job.links[i]);
         job.links[i] = -1;
     }
 }

@@ -31,7 +31,7 @@
 #define WARNINGS_MAX 10
 #define REFUSE_MS 10000 /* for the ranks that come when it is known that there is no place for all */
 
-struct guest {
+struct client {
     int fd, rank; /* -1: has not joined yet */
     int64_t deadline;
     size_t bytes; /* received so far; after the gathering: sent so far */
@@ -40,9 +40,9 @@ struct guest {
 
 struct gathering {
     struct tcp_job *job;
-    struct guest **guest;
+    struct client **client;
     struct pollfd *polls; /* [0] is the listener, [1 + i] guest i */
-    int guests, room, joined, warnings;
+    int clients, room, joined, warnings;
     int short_of;        /* errno of the last accept(2), where that was want of something; the listener rests */
     const char *refusal; /* nobody can join any more, because of this */
     int refused;         /* ranks that have been told so */
@@ -83,7 +83,7 @@ static int listen_once(const struct tcp_job *job, const struct addrinfo *list)
 
 int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size_t why_bytes)
 {
-    const struct timespec nap = {0, 50 * NS_PER_MS};
+    const struct timespec backoff = {0, 50 * NS_PER_MS};
     int64_t patience = deadline_in_ms(BIND_MS);
     struct addrinfo *list;
     int fd = tcp_resolve(job, &list, why, why_bytes);
@@ -92,50 +92,50 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
         return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING to those above */
     /* A guest that dials before we listen can meet itself on a port of the ephemeral range, and hold it for a moment. */
     while ((fd = listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) && !deadline_passed(deadline))
-        nanosleep(&nap, NULL);
+        nanosleep(&backoff, NULL);
     freeaddrinfo(list);
     if (fd < 0)
         snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port,
                  strerror(-fd), fd == -EADDRINUSE ? "; another job has this port: choose another" : limit_of(-fd));
     else
-        owned_add(fd);
+        fork_fds_add(fd);
     return fd;
 }
 
-static void guest_drop(struct gathering *g, int i)
+static void client_drop(struct gathering *g, int i)
 {
-    struct guest *guest = g->guest[i];
+    struct client *client = g->client[i];
 
-    if (guest->rank >= 0) {
+    if (client->rank >= 0) {
         g->joined--;
-        g->job->table[guest->rank].bytes = 0;
+        g->job->table[client->rank].bytes = 0;
     }
-    owned_close(guest->fd);
-    free(guest);
-    g->guests--;
-    g->guest[i] = g->guest[g->guests];
-    g->polls[1 + i] = g->polls[1 + g->guests];
+    fork_fds_close(client->fd);
+    free(client);
+    g->clients--;
+    g->client[i] = g->client[g->clients];
+    g->polls[1 + i] = g->polls[1 + g->clients];
 }
 
-static void guest_warn(struct gathering *g, const char *text)
+static void client_warn(struct gathering *g, const char *text)
 {
     if (g->warnings++ < WARNINGS_MAX)
         log_warn("bootstrap tcp: a process was refused: %s", text);
 }
 
-static void guest_refuse(struct gathering *g, int i, int code, const char *text)
+static void client_refuse(struct gathering *g, int i, int code, const char *text)
 {
     struct {
         struct tcp_verdict verdict;
         char text[TCP_TEXT_MAX];
     } answer = {{TCP_VERDICT_MAGIC, code, 0}, ""};
 
-    guest_warn(g, text);
+    client_warn(g, text);
     snprintf(answer.text, sizeof(answer.text), "%s", text);
     answer.verdict.text_bytes = (uint32_t)strlen(answer.text);
     /* a fresh socket takes this little at once; if not, the guest only learns less */
-    send(g->guest[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    guest_drop(g, i);
+    send(g->client[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    client_drop(g, i);
 }
 
 static bool secret_right(const struct tcp_job *job, const uint8_t *secret, size_t bytes)
@@ -149,99 +149,99 @@ static bool secret_right(const struct tcp_job *job, const uint8_t *secret, size_
 }
 
 /* Looks at what guest i has said so far. True: it is still there. */
-static bool guest_heard(struct gathering *g, int i)
+static bool client_received(struct gathering *g, int i)
 {
-    struct guest *guest = g->guest[i];
+    struct client *client = g->client[i];
     struct tcp_job *job = g->job;
     struct tcp_join join;
     char text[TCP_TEXT_MAX];
 
-    if (guest->bytes < sizeof(join))
+    if (client->bytes < sizeof(join))
         return true;
-    memcpy(&join, guest->said, sizeof(join));
+    memcpy(&join, client->said, sizeof(join));
     if (join.magic != TCP_JOIN_MAGIC || join.secret_bytes > TCP_SECRET_MAX || join.card_bytes > JOB_CARD_MAX) {
-        guest_warn(g, "it does not speak the language of this bootstrap");
-        guest_drop(g, i);
+        client_warn(g, "it does not speak the language of this bootstrap");
+        client_drop(g, i);
         return false;
     }
-    if (guest->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
+    if (client->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
         return true;
-    if (!secret_right(job, guest->said + sizeof(join), join.secret_bytes)) {
-        guest_refuse(g, i, -EACCES,
+    if (!secret_right(job, client->said + sizeof(join), join.secret_bytes)) {
+        client_refuse(g, i, -EACCES,
                      "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
         return false;
     }
     if (join.version != TCP_VERSION) {
         snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d", join.version,
                  TCP_VERSION);
-        guest_refuse(g, i, -EPROTO, text);
+        client_refuse(g, i, -EPROTO, text);
         return false;
     }
     if (join.size != (uint32_t)job->size || join.rank == 0 || join.rank >= (uint32_t)job->size) {
         snprintf(text, sizeof(text), "it says that it is rank %u of %u; rank 0 has RPIPE_SIZE %d", join.rank, join.size,
                  job->size);
-        guest_refuse(g, i, -EINVAL, text);
+        client_refuse(g, i, -EINVAL, text);
         return false;
     }
     if (g->refusal != NULL) {
         g->refused++;
-        guest_refuse(g, i, -EMFILE, g->refusal);
+        client_refuse(g, i, -EMFILE, g->refusal);
         return false;
     }
     if (job->table[join.rank].bytes != 0 || join.card_bytes == 0) {
         snprintf(text, sizeof(text), "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
-        guest_refuse(g, i, -EEXIST, text);
+        client_refuse(g, i, -EEXIST, text);
         return false;
     }
-    memcpy(job->table[join.rank].card, guest->said + sizeof(join) + join.secret_bytes, join.card_bytes);
+    memcpy(job->table[join.rank].card, client->said + sizeof(join) + join.secret_bytes, join.card_bytes);
     job->table[join.rank].bytes = join.card_bytes;
-    guest->rank = (int)join.rank;
-    guest->deadline = DEADLINE_NEVER;
+    client->rank = (int)join.rank;
+    client->deadline = DEADLINE_NEVER;
     g->joined++;
     return true;
 }
 
-static void guest_readable(struct gathering *g, int i)
+static void client_readable(struct gathering *g, int i)
 {
-    struct guest *guest = g->guest[i];
-    ssize_t n = recv(guest->fd, guest->said + guest->bytes, sizeof(guest->said) - guest->bytes, 0);
+    struct client *client = g->client[i];
+    ssize_t n = recv(client->fd, client->said + client->bytes, sizeof(client->said) - client->bytes, 0);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     /* A guest that has joined keeps silent: what comes now is its end. Its place is free again. */
-    if (n <= 0 || guest->rank >= 0) {
-        guest_drop(g, i);
+    if (n <= 0 || client->rank >= 0) {
+        client_drop(g, i);
         return;
     }
-    guest->bytes += (size_t)n;
-    guest_heard(g, i);
+    client->bytes += (size_t)n;
+    client_received(g, i);
 }
 
-static void guest_accept(struct gathering *g, int listener)
+static void client_accept(struct gathering *g, int listener)
 {
     int one = 1, fd;
-    struct guest *guest;
+    struct client *client;
 
     g->short_of = 0;
-    while (g->guests < g->room) {
+    while (g->clients < g->room) {
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
                 g->short_of = errno; /* a listener stays readable: it would be asked again and again */
             return;
         }
-        guest = calloc(1, sizeof(*guest));
-        if (guest == NULL) {
+        client = calloc(1, sizeof(*client));
+        if (client == NULL) {
             close(fd);
             return;
         }
-        owned_add(fd);
+        fork_fds_add(fd);
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        guest->fd = fd;
-        guest->rank = -1;
-        guest->deadline = deadline_in_ms(TCP_JOIN_MS);
-        g->polls[1 + g->guests] = (struct pollfd){.fd = fd, .events = POLLIN};
-        g->guest[g->guests++] = guest;
+        client->fd = fd;
+        client->rank = -1;
+        client->deadline = deadline_in_ms(TCP_JOIN_MS);
+        g->polls[1 + g->clients] = (struct pollfd){.fd = fd, .events = POLLIN};
+        g->client[g->clients++] = client;
     }
 }
 
@@ -251,17 +251,17 @@ static int gather_turn(struct gathering *g, int listener, int64_t deadline)
     int i;
 
     /* A full house, or one without a door, waits for a guest's deadline, not for the listener. */
-    g->polls[0] = (struct pollfd){.fd = g->guests < g->room && g->short_of == 0 ? listener : -1, .events = POLLIN};
-    if (poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)
+    g->polls[0] = (struct pollfd){.fd = g->clients < g->room && g->short_of == 0 ? listener : -1, .events = POLLIN};
+    if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)
         return -errno;
-    for (i = g->guests - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
+    for (i = g->clients - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
         if (g->polls[1 + i].revents != 0)
-            guest_readable(g, i);
-        else if (deadline_passed(g->guest[i]->deadline))
-            guest_drop(g, i);
+            client_readable(g, i);
+        else if (deadline_passed(g->client[i]->deadline))
+            client_drop(g, i);
     }
     if ((g->polls[0].revents & POLLIN) != 0 || g->short_of != 0)
-        guest_accept(g, listener);
+        client_accept(g, listener);
     return 0;
 }
 
@@ -277,9 +277,9 @@ static int refuse_all(struct gathering *g, int listener, int64_t deadline, char 
     snprintf(why, why_bytes, "%s", text);
     g->refusal = text;
     g->warnings = WARNINGS_MAX; /* who is refused is told, and why here too */
-    for (i = g->guests - 1; i >= 0; i--) {
+    for (i = g->clients - 1; i >= 0; i--) {
         g->refused++;
-        guest_refuse(g, i, -EMFILE, text);
+        client_refuse(g, i, -EMFILE, text);
     }
     while (g->refused < g->job->size - 1 && !deadline_passed(until) && gather_turn(g, listener, until) == 0)
         ;
@@ -303,11 +303,11 @@ static int gather_all(struct gathering *g, int listener, int64_t deadline, char 
         }
         result = gather_turn(g, listener, deadline);
         if (result != 0) {
-            snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->guests, strerror(-result),
+            snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->clients, strerror(-result),
                      limit_of(-result));
             return result;
         }
-        if (g->short_of == EMFILE && g->joined == g->guests && g->joined < g->job->size - 1)
+        if (g->short_of == EMFILE && g->joined == g->clients && g->joined < g->job->size - 1)
             return refuse_all(g, listener, deadline, why, why_bytes);
     }
     return 0;
@@ -325,31 +325,31 @@ static int hand_out(struct gathering *g, int64_t deadline, char *why, size_t why
         return -ENOMEM;
     *answer = (struct tcp_verdict){TCP_VERDICT_MAGIC, 0, 0};
     memcpy(answer + 1, g->job->table, table_bytes);
-    for (i = 0; i < g->guests; i++) {
-        g->guest[i]->bytes = 0;
-        g->polls[1 + i].events = g->guest[i]->rank >= 0 ? POLLOUT : 0;
+    for (i = 0; i < g->clients; i++) {
+        g->client[i]->bytes = 0;
+        g->polls[1 + i].events = g->client[i]->rank >= 0 ? POLLOUT : 0;
         g->polls[1 + i].revents = g->polls[1 + i].events;
     }
     g->polls[0].fd = -1;
     for (;;) {
-        for (i = g->guests - 1, left = 0; i >= 0; i--) {
-            struct guest *guest = g->guest[i];
+        for (i = g->clients - 1, left = 0; i >= 0; i--) {
+            struct client *client = g->client[i];
             ssize_t n;
 
-            if (guest->rank < 0 || guest->bytes == all)
+            if (client->rank < 0 || client->bytes == all)
                 continue;
             left++;
             if (g->polls[1 + i].revents == 0)
                 continue;
-            n = send(guest->fd, (char *)answer + guest->bytes, all - guest->bytes, MSG_NOSIGNAL);
+            n = send(client->fd, (char *)answer + client->bytes, all - client->bytes, MSG_NOSIGNAL);
             if (n >= 0) {
-                guest->bytes += (size_t)n;
+                client->bytes += (size_t)n;
             } else if (errno != EAGAIN && errno != EINTR) {
                 /* It is dead. The others have its card, and will find that out where they need it. */
-                log_warn("bootstrap tcp: rank %d has gone while it joined: %s", guest->rank, strerror(errno));
-                guest->bytes = all;
+                log_warn("bootstrap tcp: rank %d has gone while it joined: %s", client->rank, strerror(errno));
+                client->bytes = all;
             }
-            if (guest->bytes == all) {
+            if (client->bytes == all) {
                 g->polls[1 + i].events = 0;
                 left--;
             }
@@ -361,7 +361,7 @@ static int hand_out(struct gathering *g, int64_t deadline, char *why, size_t why
             result = -ETIMEDOUT;
             break;
         }
-        poll(g->polls, (nfds_t)g->guests + 1, deadline_left_ms(deadline, 200));
+        poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200));
     }
     free(answer);
     return result;
@@ -373,20 +373,20 @@ int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *w
     int i, result = -ENOMEM;
 
     snprintf(why, why_bytes, "no memory to let %d ranks join", job->size);
-    g.guest = calloc((size_t)g.room, sizeof(*g.guest));
+    g.client = calloc((size_t)g.room, sizeof(*g.client));
     g.polls = calloc((size_t)g.room + 1, sizeof(*g.polls));
-    if (g.guest != NULL && g.polls != NULL)
+    if (g.client != NULL && g.polls != NULL)
         result = gather_all(&g, listener, deadline, why, why_bytes);
     if (result == 0)
         result = hand_out(&g, deadline, why, why_bytes);
-    for (i = 0; i < g.guests; i++) {
-        if (result == 0 && g.guest[i]->rank >= 0)
-            job->links[g.guest[i]->rank] = g.guest[i]->fd;
+    for (i = 0; i < g.clients; i++) {
+        if (result == 0 && g.client[i]->rank >= 0)
+            job->links[g.client[i]->rank] = g.client[i]->fd;
         else
-            owned_close(g.guest[i]->fd);
-        free(g.guest[i]);
+            fork_fds_close(g.client[i]->fd);
+        free(g.client[i]);
     }
-    free(g.guest);
+    free(g.client);
     free(g.polls);
     return result;
 }

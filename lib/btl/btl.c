@@ -187,13 +187,13 @@ static int take_named(const char *name, const char *who, int peer, struct entry 
 }
 
 /* Once per process, and not for each channel: what is slower than it could be, and why. */
-static void tell_once(bool *told, const char *format, int peer, const char *name, const char *reason)
+static void warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
     __attribute__((format(printf, 2, 0)));
-static void tell_once(bool *told, const char *format, int peer, const char *name, const char *reason)
+static void warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
 {
-    if (!*told)
+    if (!*warned)
         log_warn(format, peer, name, reason);
-    *told = true;
+    *warned = true;
 }
 
 /* Lock held. The first that fits, and can be opened. */
@@ -222,7 +222,7 @@ static int take_first(int peer, struct entry **taken, char *why, size_t why_byte
             if (rc == 0) {
                 *taken = e;
                 if (other.same_kernel && *near != '\0')
-                    tell_once(&told_near, "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
+                    warn_once(&told_near, "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
                               e->name, near);
                 snprintf(why, why_bytes, "%s", fit);
                 return 0;
@@ -231,7 +231,7 @@ static int take_first(int peer, struct entry **taken, char *why, size_t why_byte
                 list_reason(why, why_bytes, e->name, reason);
                 return rc;
             }
-            tell_once(&told_unopened, "rank %d should be reached through %s, which cannot be opened here: %s", peer,
+            warn_once(&told_unopened, "rank %d should be reached through %s, which cannot be opened here: %s", peer,
                       e->name, reason);
         } else {
             snprintf(reason, sizeof(reason), "%s", fit);

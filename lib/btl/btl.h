@@ -7,7 +7,7 @@
  * store and load it themselves; without, they open a line to the peer and call write, get, atomic, flush on it (doc/network.md).
  *
  * Backends are modules (btl_NAME.so) that export `const struct btl_ops btl_NAME_ops`. A piece of memory is shown to one
- * peer only, never to two. alloc, attach, line_open, and their opposites may come from any thread, and take locks and system
+ * peer only, never to two. alloc, attach, connection_open, and their opposites may come from any thread, and take locks and system
  * calls. The transfers of one line come from one thread at a time, different lines from different threads at once, and they
  * neither allocate nor wait.
  */
@@ -36,7 +36,7 @@
 #define BTL_LOCAL 3u        /* nothing: it is the near side of transfers. Not with BTL_LOAD_STORE */
 
 struct btl;
-struct btl_line;
+struct btl_connection;
 
 /* How the other side finds a piece; travels in a channel's half. Opaque above the backend, but for its size. */
 struct btl_key {
@@ -44,7 +44,7 @@ struct btl_key {
 };
 
 /* A piece of this process's memory that one peer can reach. Zero when new; one that is given back keeps what it holds. */
-struct btl_piece {
+struct btl_memory {
     void *base;
     size_t bytes;
     struct btl_key key;
@@ -55,7 +55,7 @@ struct btl_piece {
 struct btl_remote {
     void *base; /* BTL_LOAD_STORE: where it is mapped here, else NULL */
     size_t bytes;
-    void *window;       /* the backend's; not NULL while it is attached */
+    void *mapping;       /* the backend's; not NULL while it is attached */
     struct btl_key key; /* without BTL_LOAD_STORE: for the backend's transfers */
 };
 
@@ -68,13 +68,13 @@ struct btl_address {
     uint8_t byte[BTL_ADDRESS_MAX - 2];
 };
 
-enum btl_role { BTL_DIALS, BTL_ACCEPTS }; /* of a line that has to be connected, one end each */
+enum btl_role { BTL_CONNECTS, BTL_ACCEPTS }; /* of a line that has to be connected, one end each */
 
 /* From a near piece to a far one, or the other way round. Any length: the backend splits what is beyond its limits. */
 struct btl_transfer {
     const struct btl_remote *remote;
     uint64_t remote_offset;
-    const struct btl_piece *piece;
+    const struct btl_memory *memory;
     uint64_t offset;
     size_t bytes;
 };
@@ -111,7 +111,7 @@ struct btl_host {
     int log_level; /* enum log_level: a module has a log of its own */
     bool debug;
     /* To the same backend in the peer, by the control network; FIFO with the halves of channels. -ENOTSUP: no way for fds */
-    int (*tell)(int peer, const void *body, size_t bytes, const int *fds, int nfds);
+    int (*send_to_peer)(int peer, const void *body, size_t bytes, const int *fds, int nfds);
     /* Can descriptors travel to this peer? 0, or -ENOTSUP and why not. */
     int (*fd_path)(int peer, char *why, size_t why_bytes);
     /* The text of a setting (RPIPE_...), "" where it is not set. A module has no settings of its own. */
@@ -127,8 +127,8 @@ struct btl_host {
     void (*unwatch)(void (*ready)(void *arg), void *arg);
     /* for btl_choose; also of this rank itself. 0, or -errno and why not */
     int (*peer)(int peer, struct btl_peer *facts, char *why, size_t why_bytes);
-    /* A line has failed: somebody should ask for line_state, also where nobody calls. From any thread; takes no lock of its callers'. */
-    void (*line_failed)(void);
+    /* A line has failed: somebody should ask for connection_state, also where nobody calls. From any thread; takes no lock of its callers'. */
+    void (*connection_failed)(void);
 };
 
 struct btl_attributes {
@@ -152,14 +152,14 @@ struct btl_ops {
     void (*peer_gone)(struct btl *btl, int peer);
 
     /* own memory */
-    int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+    int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
                  char *why, size_t why_bytes);
-    void (*free)(struct btl *btl, struct btl_piece *piece); /* the peer does not reach for it any more */
+    void (*free)(struct btl *btl, struct btl_memory *memory); /* the peer does not reach for it any more */
     /* A piece with BTL_PEER_ATOMICS for one more peer, until it is freed: the key for him. */
-    int (*share)(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+    int (*share)(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
                  size_t why_bytes);
     /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
-    int (*adopt)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+    int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                  char *why, size_t why_bytes);
     /* the peer's */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
@@ -168,23 +168,23 @@ struct btl_ops {
 
     /*
      * Lines: NULL with BTL_LOAD_STORE. Two ends of one channel open one each, exchange addresses by other means, and connect.
-     * No call waits. A line that fails stays failed: every call says so, and line_state why.
-     *   line_open: depth: operations that may be outstanding at least, 0: a default.
-     *   line_connect: with the other end's address, also on the service thread. Not before it may anything be transferred.
-     *   line_state: 0: up; -EAGAIN: not yet; or the error and one sentence (the device's status spelled out). -EIO, and the errors of
+     * No call waits. A line that fails stays failed: every call says so, and connection_state why.
+     *   connection_open: depth: operations that may be outstanding at least, 0: a default.
+     *   connection_connect: with the other end's address, also on the service thread. Not before it may anything be transferred.
+     *   connection_state: 0: up; -EAGAIN: not yet; or the error and one sentence (the device's status spelled out). -EIO, and the errors of
      *     connections (-ECONNRESET, -ETIMEDOUT and their like), may come from the peer's end; any other is known not to. Any thread.
-     *   line_close: what is under way is given up; no btl_done is touched after it. Memory that a device may still reach for
+     *   connection_close: what is under way is given up; no btl_done is touched after it. Memory that a device may still reach for
      *     is kept by the backend, whatever its caller frees.
      */
-    int (*line_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **line,
+    int (*connection_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **connection,
                      struct btl_address *address, char *why, size_t why_bytes);
-    int (*line_connect)(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes);
-    int (*line_state)(struct btl_line *line, char *why, size_t why_bytes);
-    void (*line_close)(struct btl_line *line);
-    void (*line_describe)(struct btl_line *line, char *text,
+    int (*connection_connect)(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes);
+    int (*connection_state)(struct btl_connection *connection, char *why, size_t why_bytes);
+    void (*connection_close)(struct btl_connection *connection);
+    void (*connection_describe)(struct btl_connection *connection, char *text,
                           size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
-    void (*line_counts)(struct btl_line *line, struct btl_counts *counts);
-    uint32_t (*line_atomics)(struct btl_line *line); /* bit mask of 1 << ratomic_op_t that `atomic` takes */
+    void (*connection_counts)(struct btl_connection *connection, struct btl_counts *counts);
+    uint32_t (*connection_atomics)(struct btl_connection *connection); /* bit mask of 1 << ratomic_op_t that `atomic` takes */
 
     /*
      * Transfers: 0: accepted whole, and will be carried out whatever the caller does next; -EAGAIN: queues are full or the line is
@@ -196,12 +196,12 @@ struct btl_ops {
      *   flush: 0: what was accepted before the first of these calls that said -EAGAIN is placed in the peer's memory.
      *   progress: completions, and whatever else has to be driven; 0 or the error of the line.
      */
-    int (*write)(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
-    int (*get)(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done);
-    int (*atomic)(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+    int (*write)(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
+    int (*get)(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done);
+    int (*atomic)(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                   struct btl_done *done);
-    int (*flush)(struct btl_line *line);
-    int (*progress)(struct btl_line *line);
+    int (*flush)(struct btl_connection *connection);
+    int (*progress)(struct btl_connection *connection);
     int (*progress_all)(struct btl *btl); /* rprogress, and whoever waits for many */
 };
 

@@ -28,7 +28,7 @@ struct kind { /* slabs alike */
     int peer;
     uint32_t access;
     bool huge;
-    size_t piece_bytes;
+    size_t chunk_bytes;
     size_t pieces;     /* there are, handed out or not, in slabs that are not kept */
     struct link open;  /* slabs with a free piece */
     struct link slabs; /* all */
@@ -44,7 +44,7 @@ struct slab {
     bool kept;
     uint32_t pieces, used, fresh; /* in all; handed out; never handed out start here */
     uint32_t free_top;            /* stack of pieces given back */
-    uint32_t free_piece[];
+    uint32_t free_memory[];
 };
 static_assert(offsetof(struct slab, registration) == 0, "pool_registration() loads it from there");
 
@@ -72,7 +72,7 @@ static struct kind *find_kind(struct pool *pool, int peer, size_t bytes, uint32_
         uint64_t key = kind_key(peer, bytes, access, huge, probe);
 
         k = hash_get(&pool->kinds, key);
-        if (k != NULL && k->peer == peer && k->piece_bytes == bytes && k->access == access && k->huge == huge)
+        if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access && k->huge == huge)
             return k;
         if (k != NULL)
             continue;
@@ -82,7 +82,7 @@ static struct kind *find_kind(struct pool *pool, int peer, size_t bytes, uint32_
         k->peer = peer;
         k->access = access;
         k->huge = huge;
-        k->piece_bytes = bytes;
+        k->chunk_bytes = bytes;
         list_init(&k->open);
         list_init(&k->slabs);
         if (hash_put(&pool->kinds, key, k) != 0) {
@@ -126,24 +126,24 @@ static int slab_make(struct pool *pool, struct kind *k, struct slab **out, char 
     struct slab *s;
     int rc;
 
-    if (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
-        pieces = SLAB_MOST / k->piece_bytes > 0 ? SLAB_MOST / k->piece_bytes : 1;
-    if (k->piece_bytes <= SLAB_MOST) /* whatever the last page still holds */
-        pieces = (pieces * k->piece_bytes + page - 1) / page * page / k->piece_bytes;
-    s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_piece[0]));
+    if (pieces > 1 && pieces * k->chunk_bytes > SLAB_MOST)
+        pieces = SLAB_MOST / k->chunk_bytes > 0 ? SLAB_MOST / k->chunk_bytes : 1;
+    if (k->chunk_bytes <= SLAB_MOST) /* whatever the last page still holds */
+        pieces = (pieces * k->chunk_bytes + page - 1) / page * page / k->chunk_bytes;
+    s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_memory[0]));
     if (s == NULL) {
         snprintf(why, why_bytes, "no memory for the books of registered memory");
         return -ENOMEM;
     }
-    s->bytes = pieces * k->piece_bytes;
+    s->bytes = pieces * k->chunk_bytes;
     s->base = map(&s->bytes, k->huge);
     if (s->base == NULL) {
         rc = -ENOMEM;
         snprintf(why, why_bytes, "%zu bytes of memory cannot be mapped: %s (address space, ulimit -v; or overcommit)",
-                 pieces * k->piece_bytes, strerror(errno));
+                 pieces * k->chunk_bytes, strerror(errno));
         goto fail;
     }
-    rc = pool->device.enroll(pool->backend, k->peer, s->base, s->bytes, k->access, &s->registration, why, why_bytes);
+    rc = pool->device.register_range(pool->backend, k->peer, s->base, s->bytes, k->access, &s->registration, why, why_bytes);
     if (rc != 0) {
         munmap(s->base, s->bytes);
         goto fail;
@@ -163,7 +163,7 @@ fail:
 
 static void slab_destroy(struct pool *pool, struct slab *s)
 {
-    pool->device.withdraw(pool->backend, s->registration);
+    pool->device.deregister(pool->backend, s->registration);
     list_remove(&s->link);
     if (s->kind != NULL) {
         list_remove(&s->open);
@@ -176,7 +176,7 @@ static void slab_destroy(struct pool *pool, struct slab *s)
 
 /* ---- pieces ---- */
 
-int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
                char *why, size_t why_bytes)
 {
     size_t rounded = bytes > 0 ? (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1) : CACHE_LINE;
@@ -202,18 +202,18 @@ int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool 
         return rc;
     }
     s = container_of(k->open.next, struct slab, open);
-    index = s->free_top > 0 ? s->free_piece[--s->free_top] : s->fresh++;
+    index = s->free_top > 0 ? s->free_memory[--s->free_top] : s->fresh++;
     if (++s->used == s->pieces)
         list_remove(&s->open);
-    piece->base = s->base + (size_t)index * rounded;
-    piece->bytes = rounded;
-    piece->slab = s;
-    pool->device.key(pool->backend, s->registration, s->base, (size_t)index * rounded, rounded, &piece->key);
+    memory->base = s->base + (size_t)index * rounded;
+    memory->bytes = rounded;
+    memory->slab = s;
+    pool->device.key(pool->backend, s->registration, s->base, (size_t)index * rounded, rounded, &memory->key);
     pthread_mutex_unlock(&pool->lock);
     return 0;
 }
 
-int pool_adopt(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                char *why, size_t why_bytes)
 {
     struct slab *s = calloc(1, sizeof(*s));
@@ -228,13 +228,13 @@ int pool_adopt(struct pool *pool, int peer, void *base, size_t bytes, uint32_t a
     s->bytes = bytes;
     s->pieces = s->used = 1;
     pthread_mutex_lock(&pool->lock);
-    rc = pool->device.enroll(pool->backend, peer, base, bytes, access, &s->registration, why, why_bytes);
+    rc = pool->device.register_range(pool->backend, peer, base, bytes, access, &s->registration, why, why_bytes);
     if (rc == 0) {
         list_append(&pool->adopted, &s->link);
-        piece->base = base;
-        piece->bytes = bytes;
-        piece->slab = s;
-        pool->device.key(pool->backend, s->registration, base, 0, bytes, &piece->key);
+        memory->base = base;
+        memory->bytes = bytes;
+        memory->slab = s;
+        pool->device.key(pool->backend, s->registration, base, 0, bytes, &memory->key);
     } else {
         free(s);
     }
@@ -242,9 +242,9 @@ int pool_adopt(struct pool *pool, int peer, void *base, size_t bytes, uint32_t a
     return rc;
 }
 
-void pool_free(struct pool *pool, struct btl_piece *piece)
+void pool_free(struct pool *pool, struct btl_memory *memory)
 {
-    struct slab *s = piece->slab;
+    struct slab *s = memory->slab;
 
     if (s == NULL)
         return;
@@ -256,13 +256,13 @@ void pool_free(struct pool *pool, struct btl_piece *piece)
     } else {
         if (s->used == s->pieces)
             list_append(&s->kind->open, &s->open);
-        s->free_piece[s->free_top++] = (uint32_t)((size_t)((char *)piece->base - s->base) / s->kind->piece_bytes);
+        s->free_memory[s->free_top++] = (uint32_t)((size_t)((char *)memory->base - s->base) / s->kind->chunk_bytes);
         if (--s->used == 0)
             slab_destroy(pool, s);
     }
     pthread_mutex_unlock(&pool->lock);
-    piece->slab = NULL;
-    piece->base = NULL;
+    memory->slab = NULL;
+    memory->base = NULL;
 }
 
 void pool_keep(struct pool *pool, int peer)
@@ -286,7 +286,7 @@ void pool_keep(struct pool *pool, int peer)
     pthread_mutex_unlock(&pool->lock);
 }
 
-int pool_peer(const struct btl_piece *piece) { return ((const struct slab *)piece->slab)->peer; }
+int pool_peer(const struct btl_memory *memory) { return ((const struct slab *)memory->slab)->peer; }
 
 /* ---- the pool ---- */
 

@@ -17,9 +17,9 @@
 
 struct pool_device {
     /* 0 and what the backend wants to remember of it, or -errno and a sentence. `access`: BTL_PEER_..., BTL_LOCAL. */
-    int (*enroll)(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+    int (*register_range)(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
                   size_t why_bytes);
-    void (*withdraw)(void *backend, void *registration);
+    void (*deregister)(void *backend, void *registration);
     /* The key of the piece at base + offset, of `bytes`. */
     void (*key)(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *key);
 };
@@ -38,11 +38,11 @@ void pool_forked(struct pool *pool); /* the lock is as the parent left it; nothi
  * As the calls of struct btl_ops. Zero when new; pieces are aligned to cache lines, and where their length is a multiple of a larger power
  * of two, up to 2 MiB, to that: a heap's is a multiple of its unit.
  */
-int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
                char *why, size_t why_bytes);
-int pool_adopt(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                char *why, size_t why_bytes);
-void pool_free(struct pool *pool, struct btl_piece *piece);
+void pool_free(struct pool *pool, struct btl_memory *memory);
 
 /*
  * A device may still reach for memory of this peer (a line broke with transfers under way): what is there of it now is neither
@@ -50,9 +50,9 @@ void pool_free(struct pool *pool, struct btl_piece *piece);
  */
 void pool_keep(struct pool *pool, int peer);
 
-int pool_peer(const struct btl_piece *piece); /* whom it was allocated for */
+int pool_peer(const struct btl_memory *memory); /* whom it was allocated for */
 
 /* What enroll() has answered, for the slab of this piece. */
-static inline void *pool_registration(const struct btl_piece *piece) { return *(void **)piece->slab; }
+static inline void *pool_registration(const struct btl_memory *memory) { return *(void **)memory->slab; }
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic.c: ratomic: operations on the 64-bit cells of an ATOMIC pipe (cells.h, doc/atomics.md).
+ * cells.c: ratomic: operations on the 64-bit cells of an ATOMIC pipe (cells.h, doc/atomics.md).
  *
  * An operation that fetches waits for its answer. One that does not is accepted and forgotten; rflush waits for all of them.
  * Where the device has compare-swap but not the operation itself, the value is read, and swapped for the new one if nobody
@@ -21,7 +21,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ACTIVE_READY (WRITER_READY | NOTICE_CELLS)
+#define ACTIVE_READY (WRITER_READY | STATE_CELLS)
 
 uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t compare)
 {
@@ -74,7 +74,7 @@ static void choose_way(struct rch *ch)
         return;
     }
     c->way = CELLS_SERVICE;
-    if (service || (ch->ops->line_atomics(ch->net->line) & 1u << RATOMIC_CAS) == 0)
+    if (service || (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) == 0)
         return;
     c->way = CELLS_DEVICE;
     c->processors = (capabilities & BTL_ATOMICS_COHERENT) != 0;
@@ -87,7 +87,7 @@ static int share(struct rch *ch, struct rch *master, char *why, size_t why_bytes
     bool direct = c->way != CELLS_SERVICE;
 
     if (m == NULL || m->master != NULL || m->cell == NULL || config_side(&master->cfg) != SIDE_READER ||
-        (atomic_load_explicit(&master->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0 ||
+        (atomic_load_explicit(&master->state, memory_order_relaxed) & STATE_CLOSED) != 0 ||
         master->cfg.allocator.alloc_size != ch->cfg.allocator.alloc_size) {
         snprintf(
             why, why_bytes,
@@ -108,9 +108,9 @@ static int share(struct rch *ch, struct rch *master, char *why, size_t why_bytes
         return -ENOTSUP;
     }
     if (direct) {
-        int rc = master->heap_piece.slab == NULL || ch->ops != master->ops || ch->ops->share == NULL
+        int rc = master->heap_memory.slab == NULL || ch->ops != master->ops || ch->ops->share == NULL
                      ? -ENOTSUP
-                     : ch->ops->share(ch->btl, ch->peer, &master->heap_piece, &ch->heap_piece.key, why, why_bytes);
+                     : ch->ops->share(ch->btl, ch->peer, &master->heap_memory, &ch->heap_memory.key, why, why_bytes);
 
         if (rc != 0) {
             c->way = CELLS_SERVICE; /* always possible where processors are in the domain */
@@ -140,17 +140,17 @@ int cells_open(struct rch *ch, char *why, size_t why_bytes)
         return 0;
     choose_way(ch);
     if (master != NULL) {
-        store_lock();
+        rendezvous_lock();
         rc = share(ch, master, why, why_bytes);
-        store_unlock();
+        rendezvous_unlock();
         return rc;
     }
-    rc = ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false, &ch->heap_piece, why,
+    rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false, &ch->heap_memory, why,
                         why_bytes);
     if (rc != 0)
         return rc;
-    memset(ch->heap_piece.base, 0, half_heap_bytes(&ch->cfg));
-    c->cell = ch->heap_piece.base;
+    memset(ch->heap_memory.base, 0, handshake_heap_bytes(&ch->cfg));
+    c->cell = ch->heap_memory.base;
     return 0;
 }
 
@@ -160,7 +160,7 @@ int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes)
     bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
 
     if ((way == CELLS_CPU && mapped) || way == CELLS_SERVICE ||
-        (way == CELLS_DEVICE && !mapped && (ch->ops->line_atomics(ch->net->line) & 1u << RATOMIC_CAS) != 0)) {
+        (way == CELLS_DEVICE && !mapped && (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) != 0)) {
         ch->cells->way = (enum cells_way)way;
         ch->cells->cell = ch->heap_remote.base;
         return 0;
@@ -209,7 +209,7 @@ static void give_turn(struct rch *ch, const struct atomic_arguments *a)
         return;
     ch->cells->fetching = NULL;
     if (ch->cfg.thread_sync)
-        (void)wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
+        (void)wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
 }
 
 static bool pending(struct cells *c)
@@ -220,13 +220,13 @@ static bool pending(struct cells *c)
 
 static struct btl_transfer transfer_of(struct rch *ch, size_t cell, bool result)
 {
-    return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t), result ? &ch->net->credit : NULL, 0,
+    return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t), result ? &ch->remote->credit : NULL, 0,
                                  sizeof(uint64_t)};
 }
 
 static uint64_t result_here(struct rch *ch)
 {
-    return __atomic_load_n((uint64_t *)ch->net->credit.base, __ATOMIC_RELAXED);
+    return __atomic_load_n((uint64_t *)ch->remote->credit.base, __ATOMIC_RELAXED);
 }
 
 static int posted(struct rch *ch, struct atomic_arguments *a, int rc)
@@ -235,7 +235,7 @@ static int posted(struct rch *ch, struct atomic_arguments *a, int rc)
         a->under_way = true;
         return R_PENDING;
     }
-    return rc == -EAGAIN ? R_PENDING : net_failed(ch, "ratomic");
+    return rc == -EAGAIN ? R_PENDING : remote_failed(ch, "ratomic");
 }
 
 /* The device lacks the operation: read, then swap if it is still the same, until it is. */
@@ -254,19 +254,19 @@ static int swap_attempt(struct rch *ch, struct atomic_arguments *a)
         a->seen = found;
         a->reading = false;
         return posted(ch, a,
-                      ch->ops->atomic(ch->net->line, RATOMIC_CAS, &t, result_of(a->op, a->seen, a->operand), a->seen,
+                      ch->ops->atomic(ch->remote->connection, RATOMIC_CAS, &t, result_of(a->op, a->seen, a->operand), a->seen,
                                       &ch->cells->done));
     }
     a->reading = true;
-    return posted(ch, a, ch->ops->get(ch->net->line, &t, &ch->cells->done));
+    return posted(ch, a, ch->ops->get(ch->remote->connection, &t, &ch->cells->done));
 }
 
 static int device_attempt(struct rch *ch, struct atomic_arguments *a)
 {
     struct cells *c = ch->cells;
-    bool has = (ch->ops->line_atomics(ch->net->line) & 1u << a->op) != 0, fetch = a->fetch || !has;
+    bool has = (ch->ops->connection_atomics(ch->remote->connection) & 1u << a->op) != 0, fetch = a->fetch || !has;
     struct btl_transfer t = transfer_of(ch, a->cell, fetch);
-    int rc = net_drive(ch, "ratomic");
+    int rc = remote_progress(ch, "ratomic");
 
     if (rc != 0)
         return rc;
@@ -277,17 +277,17 @@ static int device_attempt(struct rch *ch, struct atomic_arguments *a)
     if (fetch && pending(c))
         return R_PENDING; /* this one, or one before it */
     if (!pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
-        return net_failed(ch, "ratomic");
+        return remote_failed(ch, "ratomic");
     if (!has)
         return swap_attempt(ch, a);
     if (a->under_way) {
         a->old = result_here(ch);
         return 0;
     }
-    rc = posted(ch, a, ch->ops->atomic(ch->net->line, (int)a->op, &t, a->operand, a->compare, &c->done));
+    rc = posted(ch, a, ch->ops->atomic(ch->remote->connection, (int)a->op, &t, a->operand, a->compare, &c->done));
     if (rc == R_PENDING && a->under_way && !fetch)
         return 0;
-    if (a->under_way && ch->ops->progress(ch->net->line) == 0 && !pending(c)) {
+    if (a->under_way && ch->ops->progress(ch->remote->connection) == 0 && !pending(c)) {
         a->old = result_here(ch);
         return 0;
     }
@@ -297,7 +297,7 @@ static int device_attempt(struct rch *ch, struct atomic_arguments *a)
 static int service_attempt(struct rch *ch, struct atomic_arguments *a)
 {
     struct cells *c = ch->cells;
-    /* acquire: pairs with cells_hear_answer */
+    /* acquire: pairs with cells_on_reply */
     uint64_t answered = atomic_load_explicit(&c->answered, memory_order_acquire);
     int rc;
 
@@ -312,22 +312,22 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
         return R_PENDING;
     if (a->fetch)
         c->fetching = a;
-    rc = cells_ask(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
+    rc = cells_request(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
     if (rc != 0)
-        return rc == -ENOMEM ? fail(ch, rc, "ratomic: no memory for another request")
+        return rc == -ENOMEM ? end_error(ch, rc, "ratomic: no memory for another request")
                              : R_PENDING; /* the notice follows */
     a->under_way = true;
     a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
-    RPIPE_STEP("ratomic: asked");
+    RPIPE_FAILPOINT("ratomic: asked");
     return a->fetch ? R_PENDING : 0;
 }
 
 static int operate(struct rch *ch, struct atomic_arguments *a)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    int rc = channel_trouble(ch, "ratomic", notice);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    int rc = end_check_peer(ch, "ratomic", state);
 
-    if (rc == 0 && (notice & NOTICE_JOINED) == 0)
+    if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if (rc != 0)
         return rc;
@@ -363,9 +363,9 @@ static int passive_attempt(struct rch *ch, void *arguments)
     struct atomic_arguments *a = arguments;
 
     if (ch->cells->cell == NULL)
-        return fail(ch, -ECONNRESET, "ratomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
+        return end_error(ch, -ECONNRESET, "ratomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
     if (!ch->cells->processors)
-        return fail(ch, -ENOTSUP,
+        return end_error(ch, -ENOTSUP,
                     "ratomic: these cells are operated on by a device that is not atomic with this processor: set "
                     "RPIPE_ATOMICS=service at this end, or open a pipe to oneself with cells_of");
     a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
@@ -375,24 +375,24 @@ static int passive_attempt(struct rch *ch, void *arguments)
 static NOINLINE int atomic_slow(struct rch *ch, struct atomic_arguments *a)
 {
     static const struct awaited awaited = {"answer from the cells", 0};
-    int rc = channel_refuses(ch, "ratomic", 0);
-    uint32_t notice;
+    int rc = end_check_call(ch, "ratomic", 0);
+    uint32_t state;
 
     if (rc != 0)
         return rc;
-    notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
-    if ((notice & NOTICE_CELLS) == 0)
-        return fail(ch, -EBADF, "ratomic: this is a pipe of messages; cells belong to pipes with op RDMA_ATOMIC");
+    state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+    if ((state & STATE_CELLS) == 0)
+        return end_error(ch, -EBADF, "ratomic: this is a pipe of messages; cells belong to pipes with op RDMA_ATOMIC");
     if ((unsigned)a->op > RATOMIC_XOR)
-        return fail(ch, -EINVAL, "ratomic: operation %d; it must be RATOMIC_ADD to RATOMIC_XOR", (int)a->op);
+        return end_error(ch, -EINVAL, "ratomic: operation %d; it must be RATOMIC_ADD to RATOMIC_XOR", (int)a->op);
     if (a->cell >= ch->cells->count)
-        return fail(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0", a->cell,
+        return end_error(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0", a->cell,
                     (unsigned long long)ch->cells->count);
-    if ((notice & NOTICE_READER) != 0)
-        return channel_once(ch, passive_attempt, a);
-    rc = channel_wait(ch, "ratomic", &awaited, active_attempt, a);
+    if ((state & STATE_READER) != 0)
+        return call_once(ch, passive_attempt, a);
+    rc = call_wait(ch, "ratomic", &awaited, active_attempt, a);
     if (rc == -ETIMEDOUT)
-        (void)channel_once(ch, give_up_attempt, a);
+        (void)call_once(ch, give_up_attempt, a);
     return rc;
 }
 
@@ -401,12 +401,12 @@ int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint6
     struct atomic_arguments a = {.op = op, .cell = cell, .operand = operand, .compare = compare, .fetch = old != NULL};
     int rc = 0;
 
-    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->notice, memory_order_acquire) == ACTIVE_READY &&
+    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == ACTIVE_READY &&
                ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RATOMIC_XOR))
         a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
     else
         rc = atomic_slow(ch, &a);
-    RPIPE_STEP("ratomic: done");
+    RPIPE_FAILPOINT("ratomic: done");
     if (rc == 0 && old != NULL)
         *old = a.old;
     return rc;
@@ -418,7 +418,7 @@ int cells_settled(struct rch *ch)
 
     if (c == NULL || config_side(&ch->cfg) == SIDE_READER)
         return 0;
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_BYE) != 0)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
         return 0; /* nobody answers any more */
     if (c->way == CELLS_SERVICE)
         return atomic_load_explicit(&c->answered, memory_order_acquire) ==
@@ -427,5 +427,5 @@ int cells_settled(struct rch *ch)
                    : R_PENDING;
     if (c->way != CELLS_DEVICE || !pending(c))
         return 0;
-    return ch->ops->progress(ch->net->line) != 0 ? -EIO : pending(c) ? R_PENDING : 0;
+    return ch->ops->progress(ch->remote->connection) != 0 ? -EIO : pending(c) ? R_PENDING : 0;
 }

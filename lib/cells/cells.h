@@ -2,15 +2,15 @@
 /*
  * cells.h: ATOMIC pipes: an array of 64-bit cells in the passive end's memory, operated on by the active end (doc/atomics.md).
  *
- *   atomic.c          ratomic, and the ways in which it is done
- *   atomic_service.c  the way by which the passive end's service thread does it
+ *   cells.c          ratomic, and the ways in which it is done
+ *   cells_service.c  the way by which the passive end's service thread does it
  *
  * The passive end decides the way when it opens, and tells it in its half: all who reach the same cells must be in one
  * domain, that is, be atomic with each other. Processors are one, together with devices that are coherent with them; a device
  * that is not is another.
  */
-#ifndef RPIPE_CELLS_H
-#define RPIPE_CELLS_H
+#ifndef CELLS_CELLS_H
+#define CELLS_CELLS_H
 
 #include "rpipe/end/end.h"
 
@@ -44,7 +44,7 @@ static inline bool cells_are_shared(const struct rch *ch)
     return ch->cells != NULL && atomic_load_explicit(&ch->cells->sharers, memory_order_relaxed) > 0;
 }
 
-/* ---- atomic.c ---- */
+/* ---- cells.c ---- */
 int cells_open(struct rch *ch, char *why, size_t why_bytes);                   /* passive: the cells, and the way */
 int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes); /* active: the other half is here */
 void cells_release(struct rch *ch); /* store lock held, or nobody else is there */
@@ -52,11 +52,11 @@ int cells_settled(struct rch *ch);  /* what was asked for is done: 0, R_PENDING,
 const char *cells_way_name(const struct rch *ch);
 uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t compare); /* the old value */
 
-/* ---- atomic_service.c ---- */
-int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted);
+/* ---- cells_service.c ---- */
+int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted);
 /* store lock held */
 bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side);
-void cells_hear_request(struct rch *ch, const void *body);
-void cells_hear_answer(struct rch *ch, const void *body);
+void cells_on_request(struct rch *ch, const void *body);
+void cells_on_reply(struct rch *ch, const void *body);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * atomic_service.c: ATOMIC pipes by messages: the service thread of the passive end operates on the cells.
+ * cells_service.c: ATOMIC pipes by messages: the service thread of the passive end operates on the cells.
  *
  * Requests and answers are FIFO, so an answer needs no name: the n-th answers the n-th. At most CELLS_PENDING_MOST are under
  * way, so that a flood of them cannot fill the memory of either process.
@@ -26,7 +26,7 @@ struct cells_note {
 };
 static_assert(sizeof(struct cells_note) == 64, "on the wire");
 
-int cells_ask(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted)
+int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted)
 {
     struct cells_note n = {.ctx = ch->cfg.ctx,
                            .incarnation = ch->end.incarnation,
@@ -61,13 +61,13 @@ bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *inc
     return n.side == SIDE_WRITER || n.side == SIDE_READER;
 }
 
-void cells_hear_request(struct rch *ch, const void *body)
+void cells_on_request(struct rch *ch, const void *body)
 {
     struct cells *c = ch->cells;
     struct cells_note n;
     char why[160];
 
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return;
     memcpy(&n, body, sizeof(n));
     if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE || c->cell == NULL ||
@@ -82,16 +82,16 @@ void cells_hear_request(struct rch *ch, const void *body)
         join_fail_locked(ch, -EPROTO, why);
         return;
     }
-    RPIPE_STEP("ratomic: request heard");
+    RPIPE_FAILPOINT("ratomic: request heard");
     n.old = cells_apply(&c->cell[n.cell], (ratomic_op_t)n.op, n.operand, n.compare);
-    RPIPE_STEP("ratomic: applied by the service thread");
+    RPIPE_FAILPOINT("ratomic: applied by the service thread");
     n.side = SIDE_READER;
     n.code = 0;
     (void)control_post(ch->peer, MESSAGE_ATOMIC_DONE, &n, sizeof(n), NULL,
                        0); /* a peer that is gone waits for nothing */
 }
 
-void cells_hear_answer(struct rch *ch, const void *body)
+void cells_on_reply(struct rch *ch, const void *body)
 {
     struct cells *c = ch->cells;
     struct cells_note n;
@@ -103,10 +103,10 @@ void cells_hear_answer(struct rch *ch, const void *body)
         join_fail_locked(ch, -EPROTO, "the passive end answers a request that it was not asked");
         return;
     }
-    RPIPE_STEP("ratomic: answer heard");
+    RPIPE_FAILPOINT("ratomic: answer heard");
     if (n.number == atomic_load_explicit(&c->wanted, memory_order_relaxed))
         c->old = n.old;
     /* release: pairs with the acquire of whoever waits for this answer */
     atomic_store_explicit(&c->answered, n.number, memory_order_release);
-    notice_set(ch, 0); /* wakes who waits */
+    end_state_set(ch, 0); /* wakes who waits */
 }

@@ -6,8 +6,8 @@
  * are on the same host if kernel (boot id) and network namespace are the same: then abstract Unix sockets reach. It also
  * says which backends the rank could probably use, so that both ends of a channel choose the same one without asking.
  */
-#ifndef BOOTSTRAP_CARD_H
-#define BOOTSTRAP_CARD_H
+#ifndef CONTROL_CARD_H
+#define CONTROL_CARD_H
 
 #include <assert.h>
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collect.c: see collect.h. Transfers over lanes (lane.h), and the collectives made of them.
+ * collective.c: see collective.h. Transfers over lanes (lane.h), and the collectives made of them.
  *
  * A collective is a number of rounds; in each, a rank sends to one other and receives from one other, both at the same time
  * so that windows cannot lock up. Each has a number, the epoch, which all ranks count alike. A rank that gives up, because
@@ -69,7 +69,7 @@ static struct pair *pair_of(int rank)
 /* ---- waiting ---- */
 
 /* Sleeps until something changes, a slice or the deadline. With the lock. */
-static void nap(int64_t deadline)
+static void backoff(int64_t deadline)
 {
     int64_t slice = deadline_in_ms(SLICE_MS), until = slice < deadline ? slice : deadline;
     struct timespec at = {until / NS_PER_S, until % NS_PER_S};
@@ -82,11 +82,11 @@ static void watch_over(int rank, struct pair *pair, int slices)
 {
     if (rank == collect.rank)
         return;
-    if (life_died(control_life(rank)))
-        control_look();
+    if (liveness_died(control_liveness(rank)))
+        control_check_liveness();
     if (slices >= HEED_SLICES && !pair->heeded) {
         pair->heeded = true;
-        control_heed(rank);
+        control_monitor(rank);
     }
 }
 
@@ -96,7 +96,7 @@ static int seize(bool *busy, int64_t deadline)
     while (*busy && !collect.abandoned) {
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        nap(deadline);
+        backoff(deadline);
     }
     if (collect.abandoned)
         return -ENOTCONN;
@@ -203,8 +203,8 @@ static int transfer(struct transfer *send, struct transfer *receive, const bool 
             *culprit = receive != NULL && !receive->finished ? receive->peer : send->peer;
             break;
         }
-        RPIPE_STEP("network_recv: waits");
-        nap(deadline);
+        RPIPE_FAILPOINT("network_recv: waits");
+        backoff(deadline);
         slices++;
         if (receive != NULL && !receive->finished)
             watch_over(receive->peer, collect.pairs[receive->peer], slices);
@@ -256,7 +256,7 @@ int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *
     busy = &collect.pairs[to]->out[LANE_USER].busy;
     result = seize(busy, deadline);
     if (result == 0) {
-        RPIPE_STEP("network_send: begun");
+        RPIPE_FAILPOINT("network_send: begun");
         result = transfer(&t, NULL, NULL, deadline, &culprit, why, why_bytes);
         release(busy);
     } else if (result == -ENOTCONN) {
@@ -293,7 +293,7 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why,
 /* ---- collectives ---- */
 
 struct collective {
-    enum piece_kind kind;
+    enum chunk_kind kind;
     uint32_t epoch;
     int step; /* +1: round k sends to rank + 2^k; -1: to rank - 2^k */
     const bool *ends;
@@ -316,14 +316,14 @@ static void give_up(const struct collective *c, uint32_t round, int code, int cu
         struct transfer t = {.peer = partner(c->step * (1 << round)), .lane = LANE_COLLECTIVE};
         struct pair *pair = pair_of(t.peer);
 
-        t.head = (struct piece){.kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
+        t.head = (struct chunk){.kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
         if (pair != NULL)
             lane_push(pair, &t); /* to the dead, or where there is no room: they will notice by themselves */
     }
 }
 
 /* What the sentence of somebody else's failure can be trusted to be. */
-static int told(const struct collective *c, const struct transfer *t, int *culprit)
+static int warned(const struct collective *c, const struct transfer *t, int *culprit)
 {
     static const int codes[] = {-ETIMEDOUT, -ECONNRESET, -EPIPE, -EPROTO, -EMSGSIZE, -ENOMEM};
     int code = -EPROTO;
@@ -350,14 +350,14 @@ static int round_run(const struct collective *c, uint32_t round, const void *fro
                                .to = to,
                                .bytes = to_bytes};
 
-    send.head = (struct piece){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
+    send.head = (struct chunk){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
     if (pair_of(send.peer) != NULL && pair_of(receive.peer) != NULL)
         result = transfer(&send, &receive, c->ends, c->deadline, &culprit, c->why, c->why_bytes);
     if (result == -EPROTO)
         complain(result, c->why, c->why_bytes, "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
                  receive.peer, receive.head.epoch, kind_names[receive.head.kind], c->epoch, kind_names[c->kind]);
     if (result == 0 && receive.head.code != 0)
-        result = told(c, &receive, &culprit);
+        result = warned(c, &receive, &culprit);
     if (result != 0 && c->kind != PIECE_LEAVE)
         give_up(c, round + (send.finished ? 1 : 0), result == -ENOTCONN ? -EPIPE : result, culprit);
     return result;
@@ -378,7 +378,7 @@ static int collective_begin(struct collective *c)
         return complain(result, c->why, c->why_bytes, "another thread has been in a collective all the time");
     }
     c->epoch = ++collect.epoch;
-    RPIPE_STEP("collective: begun");
+    RPIPE_FAILPOINT("collective: begun");
     return 0;
 }
 
@@ -461,14 +461,14 @@ static int leave_one_by_one(int64_t deadline)
                 control_peer_state(rank) != 0)
                 continue;
             missing++;
-            if (life_died(control_life(rank)))
-                control_look();
+            if (liveness_died(control_liveness(rank)))
+                control_check_liveness();
         }
         if (missing == 0)
             return 0;
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        nap(deadline);
+        backoff(deadline);
     }
 }
 
@@ -539,7 +539,7 @@ int collect_message(int from, uint32_t type, const void *body, size_t bytes)
     int result = 0;
 
     pthread_mutex_lock(&collect.lock);
-    RPIPE_STEP("network_send: piece heard");
+    RPIPE_FAILPOINT("network_send: piece heard");
     pair = pair_of(from);
     if (pair == NULL)
         result = -ENOMEM;

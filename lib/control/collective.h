@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * collect.h: send, receive, barrier and allgather over the control network (network_send(3) and so on).
+ * collective.h: send, receive, barrier and allgather over the control network (network_send(3) and so on).
  *
  * Point to point: messages from A to B are received in the order sent, whole; a receive whose size differs from the
  * message's is -EMSGSIZE and leaves the message. At most a window of bytes per pair is on its way or unreceived; beyond it
@@ -8,8 +8,8 @@
  * dissemination barrier (ceil(log2 n) rounds); allgather is Bruck's, of the same shape. A dead peer ends a call with
  * -ECONNRESET, but for collect_leave(), which passes over the dead.
  */
-#ifndef BOOTSTRAP_COLLECT_H
-#define BOOTSTRAP_COLLECT_H
+#ifndef CONTROL_COLLECTIVE_H
+#define CONTROL_COLLECTIVE_H
 
 #include <stdbool.h>
 #include <stddef.h>

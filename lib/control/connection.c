@@ -52,7 +52,7 @@ struct message *message_new(uint32_t type, const void *body, size_t bytes, const
             errno = saved;
             return NULL;
         }
-        owned_add(fd);
+        fork_fds_add(fd);
         m->fds[m->nfds] = fd;
     }
     return m;
@@ -63,7 +63,7 @@ static void close_fds(int *fds, int *nfds)
     int i;
 
     for (i = 0; i < *nfds; i++)
-        owned_close(fds[i]);
+        fork_fds_close(fds[i]);
     *nfds = 0;
 }
 
@@ -121,7 +121,7 @@ void connection_close(struct connection *c)
     list_init(&c->outbox);
     c->sent = 0;
     close_fds(c->fds, &c->nfds);
-    owned_close(c->fd);
+    fork_fds_close(c->fd);
     c->fd = -1;
     c->state = CONNECTION_CLOSED;
 }
@@ -266,11 +266,11 @@ static bool take_fds(struct connection *c, struct msghdr *header)
             int fd;
 
             memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
-            owned_add(fd);
+            fork_fds_add(fd);
             if (c->nfds < room)
                 c->fds[c->nfds++] = fd;
             else
-                fits = false, owned_close(fd);
+                fits = false, fork_fds_close(fd);
         }
     }
     return fits;
@@ -352,7 +352,7 @@ void connection_consume(struct connection *c, const struct wire_frame *frame)
     int taken = (int)frame->nfds, i;
 
     for (i = 0; i < taken; i++)
-        owned_close(c->fds[i]); /* -1 where it was taken over */
+        fork_fds_close(c->fds[i]); /* -1 where it was taken over */
     memmove(c->fds, c->fds + taken, sizeof(int) * (size_t)(c->nfds - taken));
     c->nfds -= taken;
     c->begin += sizeof(*frame) + wire_padded(frame->bytes);

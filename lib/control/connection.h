@@ -9,8 +9,8 @@
  * hands them out with that byte or before, in order; so a frame takes the oldest of those that have come. Whatever is left
  * over, or missing, when a frame is complete, is a breach of the protocol.
  */
-#ifndef BOOTSTRAP_CONNECTION_H
-#define BOOTSTRAP_CONNECTION_H
+#ifndef CONTROL_CONNECTION_H
+#define CONTROL_CONNECTION_H
 
 #include "control/wire.h"
 #include "util/list.h"
@@ -77,7 +77,7 @@ int connection_send(struct connection *c, uint64_t *gone);
 /* Reads once. Bytes; 0: end; -EAGAIN; -errno. */
 ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes);
 /* The next whole frame in the buffer: 1, 0 (not whole yet), or -EPROTO and a sentence. Good until the next call. Its
- * descriptors are c->fds[0 .. nfds); who takes one over calls owned_forget() and puts -1 in its place. */
+ * descriptors are c->fds[0 .. nfds); who takes one over calls fork_fds_forget() and puts -1 in its place. */
 int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why,
                      size_t why_bytes);
 void connection_consume(struct connection *c, const struct wire_frame *frame);

@@ -104,9 +104,9 @@ static int watch_all(char *why, size_t why_bytes)
     int result = 0;
 
     control.epoll = epoll_create1(EPOLL_CLOEXEC);
-    owned_add(control.epoll);
+    fork_fds_add(control.epoll);
     control.wake = control.epoll >= 0 ? eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK) : -1;
-    owned_add(control.wake);
+    fork_fds_add(control.wake);
     if (control.wake < 0)
         result = -errno;
     if (result == 0)
@@ -147,12 +147,12 @@ static int make_peers(char *why, size_t why_bytes)
 /* How many share this host's cores, for those who wait. */
 static int count_local(void)
 {
-    int known = job_local_size(), count = 0, rank;
+    int key_cache = job_local_size(), count = 0, rank;
     const struct card *card;
     char why[256];
 
-    if (known > 0)
-        return known;
+    if (key_cache > 0)
+        return key_cache;
     for (rank = 0; rank < control.size; rank++) {
         card = peer_card(rank, DEADLINE_NOW, why, sizeof(why));
         if (rank == control.rank || (card != NULL && card_same_host(card, &control.card)))
@@ -192,7 +192,7 @@ static void forget_peers(void)
 
         list_for_each (at, after, &p->queue)
             message_free(container_of(at, struct message, link));
-        life_unmap(atomic_load_explicit(&p->life, memory_order_relaxed));
+        liveness_unmap(atomic_load_explicit(&p->liveness, memory_order_relaxed));
         free(atomic_load_explicit(&p->card, memory_order_relaxed));
         free(p->reason);
         free(atomic_load_explicit(&p->ended, memory_order_relaxed));
@@ -203,12 +203,12 @@ static void forget_peers(void)
 
 static void close_all(void)
 {
-    owned_close(control.unix_listener);
-    owned_close(control.tcp_listener);
-    owned_close(control.wake);
-    owned_close(control.epoll);
+    fork_fds_close(control.unix_listener);
+    fork_fds_close(control.tcp_listener);
+    fork_fds_close(control.wake);
+    fork_fds_close(control.epoll);
     control.unix_listener = control.tcp_listener = control.wake = control.epoll = -1;
-    life_destroy();
+    liveness_destroy();
 }
 
 static void clear(void)
@@ -225,7 +225,7 @@ static void clear(void)
     list_init(&control.closed);
     list_init(&control.alive);
     list_init(&control.timed);
-    control.asleep = control.stopping = control.goodbyes_said = false;
+    control.asleep = control.stopping = control.goodbyes_sent = false;
     control.listening = true;
     control.unsent = 0;
     control.flushers = control.greetings = control.warnings = 0;
@@ -250,17 +250,17 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     control.hooks = *hooks;
     control.membarrier = membarrier_registered();
     result = card_make(&control.card, control.rank, why, why_bytes);
-    RPIPE_STEP("rinit: card made");
+    RPIPE_FAILPOINT("rinit: card made");
     if (result == 0)
         result = make_peers(why, why_bytes);
     if (result == 0)
-        result = life_create(why, why_bytes);
+        result = liveness_create(why, why_bytes);
     if (result == 0)
         result = listen_all(why, why_bytes);
-    RPIPE_STEP("rinit: listening");
+    RPIPE_FAILPOINT("rinit: listening");
     if (result == 0)
         result = job_publish(&control.card, sizeof(control.card), deadline, why, why_bytes);
-    RPIPE_STEP("rinit: card published");
+    RPIPE_FAILPOINT("rinit: card published");
     if (result == 0)
         result = watch_all(why, why_bytes);
     if (result == 0 && (result = collect_start(control.rank, control.size)) != 0)
@@ -270,7 +270,7 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     control.local_ranks = count_local();
     atomic_store_explicit(&control.running, true,
                           memory_order_release); /* pairs with running(); hooks may post at once */
-    RPIPE_STEP("rinit: before the service thread");
+    RPIPE_FAILPOINT("rinit: before the service thread");
     result = start_thread(why, why_bytes);
     if (result != 0) {
         atomic_store_explicit(&control.running, false, memory_order_release);
@@ -310,7 +310,7 @@ void control_forked(void)
     if (!running())
         return;
     atomic_store_explicit(&control.running, false, memory_order_release);
-    owned_close_all();
+    fork_fds_close_all();
 }
 
 /* ---- posting ---- */
@@ -336,7 +336,7 @@ static int queue(int to, struct message *m)
         control.asleep = false; /* one write wakes it */
     }
     pthread_mutex_unlock(&control.lock);
-    RPIPE_STEP("message: queued");
+    RPIPE_FAILPOINT("message: queued");
     if (result != 0)
         message_free(m);
     else if (asleep)
@@ -363,20 +363,20 @@ int control_post(int to, uint32_t type, const void *body, size_t bytes, const in
     return post(to, type, body, bytes, fds, nfds);
 }
 
-struct control_made *control_make(uint32_t type, size_t bytes)
+struct control_message *control_message_alloc(uint32_t type, size_t bytes)
 {
-    static const uint8_t nothing[CONTROL_MADE_MAX];
+    static const uint8_t nothing[CONTROL_MESSAGE_MAX];
 
-    return bytes <= sizeof(nothing) ? (struct control_made *)message_new(type, nothing, bytes, NULL, 0) : NULL;
+    return bytes <= sizeof(nothing) ? (struct control_message *)message_new(type, nothing, bytes, NULL, 0) : NULL;
 }
 
-void control_unmake(struct control_made *made)
+void control_message_free(struct control_message *made)
 {
     if (made != NULL)
         message_free((struct message *)made);
 }
 
-int control_post_made(int to, struct control_made *made, const void *body)
+int control_post_message(int to, struct control_message *made, const void *body)
 {
     struct message *m = (struct message *)made;
 
@@ -473,13 +473,13 @@ int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char 
     return 0;
 }
 
-const _Atomic uint32_t *control_life(int rank)
+const _Atomic uint32_t *control_liveness(int rank)
 {
     if (!running() || !is_rank(rank))
         return NULL;
     if (rank == control.rank)
-        return life_word();
-    return atomic_load_explicit(&control.peers[rank].life, memory_order_acquire); /* the mapping was made before */
+        return liveness_word();
+    return atomic_load_explicit(&control.peers[rank].liveness, memory_order_acquire); /* the mapping was made before */
 }
 
 int control_peer_state(int rank)
@@ -518,14 +518,14 @@ void control_set_ticking(bool on)
     wake();
 }
 
-void control_look(void)
+void control_check_liveness(void)
 {
     if (!running() || atomic_exchange_explicit(&control.look, true, memory_order_relaxed))
         return;
     wake();
 }
 
-void control_heed(int rank)
+void control_monitor(int rank)
 {
     if (running() && is_rank(rank) && rank != control.rank && control_peer_state(rank) == 0)
         post(rank, WIRE_PING, NULL, 0, NULL, 0);

@@ -12,10 +12,10 @@
  *
  * Life: every process has one page, shared read-only with each local peer, whose first word is a robust futex that the
  * service thread holds. The kernel marks it when the process dies, before it tears down the memory: a peer reads that
- * by a plain load. An orderly exit sets the word to LIFE_LEFT.
+ * by a plain load. An orderly exit sets the word to LIVENESS_LEFT.
  */
-#ifndef BOOTSTRAP_CONTROL_H
-#define BOOTSTRAP_CONTROL_H
+#ifndef CONTROL_CONTROL_H
+#define CONTROL_CONTROL_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -24,11 +24,11 @@
 
 #define CONTROL_BODY_MAX 65536 /* bytes of one message */
 #define CONTROL_FDS_MAX 8      /* descriptors that travel with one message */
-#define CONTROL_MADE_MAX 64
+#define CONTROL_MESSAGE_MAX 64
 #define CONTROL_TYPE_USER 64 /* types below are the control network's own */
 
-#define LIFE_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
-#define LIFE_LEFT 0u                /* exited in order */
+#define LIVENESS_OWNER_DIED 0x40000000u /* FUTEX_OWNER_DIED */
+#define LIVENESS_LEFT 0u                /* exited in order */
 
 enum control_path { CONTROL_SELF, CONTROL_UNIX, CONTROL_TCP };
 enum control_end { PEER_LEFT, PEER_DIED };
@@ -54,12 +54,12 @@ void control_forked(void);
 /* Queues a copy of the message; descriptors are duplicated. 0; -EINVAL; -ENOMEM; -EMFILE; -ENOTCONN (stopped);
  * -ECONNRESET (the peer has died); -EPIPE (it has left); -ENOTSUP (descriptors over TCP). */
 int control_post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
-/* What has to be said some day, made while there is memory; NULL: there is none. At most CONTROL_MADE_MAX bytes of body. */
-struct control_made;
-struct control_made *control_make(uint32_t type, size_t bytes);
-void control_unmake(struct control_made *m);
+/* What has to be said some day, made while there is memory; NULL: there is none. At most CONTROL_MESSAGE_MAX bytes of body. */
+struct control_message;
+struct control_message *control_message_alloc(uint32_t type, size_t bytes);
+void control_message_free(struct control_message *m);
 /* Posts it with this body, and forgets it in any case. As control_post, but never for want of memory. */
-int control_post_made(int to, struct control_made *m, const void *body);
+int control_post_message(int to, struct control_message *m, const void *body);
 /* Until everything posted to `to` (-1: to anybody) so far is with the kernel, or the peer is gone. 0 or -ETIMEDOUT;
  * -EDEADLK on the service thread; -ENOTCONN. */
 int control_flush(int to, int64_t deadline);
@@ -67,9 +67,9 @@ int control_flush(int to, int64_t deadline);
 uint64_t control_backlog(int to);
 /* Sees to it that the end of `rank` will be noticed: connects, where there is no connection yet. For whoever waits for a
  * peer that he sends nothing to. */
-void control_heed(int rank);
+void control_monitor(int rank);
 /* Has the service thread look at the life words now: peer_gone() follows for the dead, after what they still said. */
-void control_look(void);
+void control_check_liveness(void);
 /* On the service thread: this peer breaks the protocol of a layer above. It is cut off as if it had died. */
 void control_cut_off(int rank, const char *why);
 
@@ -78,10 +78,10 @@ enum control_path control_path(int rank); /* how messages would travel; looks at
 int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why, size_t why_bytes);
 /* Where to watch the peer's life word (read-only page), or NULL: not connected yet, or not on this host. Valid until
  * control_stop(). The word is the owner's thread id while it lives. */
-const _Atomic uint32_t *control_life(int rank);
-static inline bool life_died(const _Atomic uint32_t *life)
+const _Atomic uint32_t *control_liveness(int rank);
+static inline bool liveness_died(const _Atomic uint32_t *liveness)
 {
-    return life != NULL && (atomic_load_explicit(life, memory_order_relaxed) & LIFE_OWNER_DIED) != 0;
+    return liveness != NULL && (atomic_load_explicit(liveness, memory_order_relaxed) & LIVENESS_OWNER_DIED) != 0;
 }
 /* 0: the peer can be talked to, or has not been talked to yet; -EPIPE: left; -ECONNRESET: died */
 int control_peer_state(int rank);

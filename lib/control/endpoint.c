@@ -62,7 +62,7 @@ int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes)
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0)
         goto failed;
     card->unix_bytes = (uint8_t)bytes;
-    owned_add(fd);
+    fork_fds_add(fd);
     return fd;
 
 failed:
@@ -186,7 +186,7 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
         return result;
     }
     card->tcp_port = ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
-    owned_add(fd);
+    fork_fds_add(fd);
     return fd;
 }
 
@@ -198,7 +198,7 @@ static int dial(int family, const struct sockaddr *address, socklen_t length, bo
         return -errno;
     *done = connect(fd, address, length) == 0;
     if (*done || errno == EINPROGRESS) {
-        owned_add(fd);
+        fork_fds_add(fd);
         return fd;
     }
     result = -errno;

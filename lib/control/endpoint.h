@@ -5,8 +5,8 @@
  * Unix sockets have abstract names with 128 random bits: they vanish with the process, need no directory, and are never
  * those of another process later. TCP listens at all addresses, or at the one that RPIPE_INTERFACE names.
  */
-#ifndef BOOTSTRAP_ENDPOINT_H
-#define BOOTSTRAP_ENDPOINT_H
+#ifndef CONTROL_ENDPOINT_H
+#define CONTROL_ENDPOINT_H
 
 #include "control/card.h"
 

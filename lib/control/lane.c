@@ -19,16 +19,16 @@ static uint64_t charge(uint64_t payload) { return payload + PIECE_CHARGE; }
 /* Of a whole message. */
 static uint64_t charge_all(uint64_t bytes)
 {
-    uint64_t pieces = bytes == 0 ? 1 : (bytes + PIECE_PAYLOAD - 1) / PIECE_PAYLOAD;
+    uint64_t chunks = bytes == 0 ? 1 : (bytes + PIECE_PAYLOAD - 1) / PIECE_PAYLOAD;
 
-    return bytes + pieces * PIECE_CHARGE;
+    return bytes + chunks * PIECE_CHARGE;
 }
 
 static int post_piece(struct pair *pair, struct transfer *t, uint64_t payload, uint32_t flags)
 {
     struct lane_out *out = &pair->out[t->lane];
     uint8_t body[CONTROL_BODY_MAX];
-    struct piece head = t->head;
+    struct chunk head = t->head;
     int result;
 
     head.lane = (uint32_t)t->lane;
@@ -79,10 +79,10 @@ int lane_cancel(struct pair *pair, struct transfer *t)
 static void acknowledge(struct lane_in *in, struct transfer *t)
 {
     struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
-    int result = in->told != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
+    int result = in->warned != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
 
     if (result != -ENOMEM) /* if the peer is gone, nobody needs it */
-        in->told = in->taken;
+        in->warned = in->taken;
 }
 
 /* The user has taken a piece: its sender may send as much again. */
@@ -104,7 +104,7 @@ static void unstash(struct lane_in *in)
 }
 
 /* Looks at the first piece of a message: is it what t waits for? 1: yes, 0: nobody wants it any more, or -errno. */
-static int wanted(struct transfer *t, const struct piece *head)
+static int wanted(struct transfer *t, const struct chunk *head)
 {
     t->head = *head;
     if (t->lane == LANE_COLLECTIVE) {
@@ -138,7 +138,7 @@ int lane_pull(struct pair *pair, struct transfer *t)
     int result = in->stash != NULL && !t->begun ? resume(in, t) : 0;
 
     acknowledge(in, t);
-    list_for_each (at, after, &in->pieces) {
+    list_for_each (at, after, &in->chunks) {
         struct arrived *a = container_of(at, struct arrived, link);
         bool cancel = (a->head.flags & PIECE_CANCEL) != 0, last = a->head.offset + a->bytes == a->head.total;
 
@@ -195,7 +195,7 @@ void lane_giveback(struct pair *pair, struct transfer *t)
                   (unsigned long long)t->bytes, t->peer);
 }
 
-static const char *what_is_wrong(const struct pair *pair, const struct piece *head, size_t payload)
+static const char *what_is_wrong(const struct pair *pair, const struct chunk *head, size_t payload)
 {
     const struct lane_in *in;
 
@@ -218,7 +218,7 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
 {
     struct lane_in *in;
     struct arrived *a;
-    struct piece head;
+    struct chunk head;
     size_t payload;
 
     *wrong = "it sent a piece of a message that is shorter than its header";
@@ -236,7 +236,7 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
     a->head = head;
     a->bytes = (uint32_t)payload;
     memcpy(a->payload, (const uint8_t *)body + sizeof(head), payload);
-    list_append(&in->pieces, &a->link);
+    list_append(&in->chunks, &a->link);
     in->charged += charge(payload);
     in->total = head.total;
     in->next_offset = head.flags != 0 || head.offset + payload == head.total ? 0 : head.offset + payload;
@@ -266,7 +266,7 @@ void lane_init(struct pair *pair)
 
     memset(pair, 0, sizeof(*pair));
     for (i = 0; i < LANES; i++)
-        list_init(&pair->in[i].pieces);
+        list_init(&pair->in[i].chunks);
 }
 
 void lane_free(struct pair *pair)
@@ -275,7 +275,7 @@ void lane_free(struct pair *pair)
     int i;
 
     for (i = 0; i < LANES; i++) {
-        list_for_each (at, after, &pair->in[i].pieces)
+        list_for_each (at, after, &pair->in[i].chunks)
             free(container_of(at, struct arrived, link));
         unstash(&pair->in[i]);
     }

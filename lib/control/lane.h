@@ -7,10 +7,10 @@
  * the receiver tells by a running sum what its user has taken. A message that fits into the window is sent whole or not at
  * all; a longer one as the window opens, and is cancelled if its sender gives up.
  *
- * All of it is guarded by one lock, that of collect.c; a waiter sleeps on one condition, in slices.
+ * All of it is guarded by one lock, that of collective.c; a waiter sleeps on one condition, in slices.
  */
-#ifndef BOOTSTRAP_LANE_H
-#define BOOTSTRAP_LANE_H
+#ifndef CONTROL_LANE_H
+#define CONTROL_LANE_H
 
 #include "control/wire.h"
 #include "util/list.h"
@@ -18,14 +18,14 @@
 #include <pthread.h>
 
 enum lane_number { LANE_USER, LANE_COLLECTIVE, LANES };
-enum piece_kind { PIECE_MESSAGE, PIECE_BARRIER, PIECE_ALLGATHER, PIECE_LEAVE, PIECE_KINDS };
+enum chunk_kind { PIECE_MESSAGE, PIECE_BARRIER, PIECE_ALLGATHER, PIECE_LEAVE, PIECE_KINDS };
 
 #define PIECE_CANCEL 1u /* flag: the message that has begun will not be finished */
 #define PIECE_CHARGE 64 /* what a piece costs the window besides its payload, so that empty ones are not free */
 #define WINDOW_BYTES                                                                                                   \
     ((1u << 20) + 32 * PIECE_CHARGE) /* the largest message of network_send, 1 MiB, goes without waiting */
 
-struct piece { /* on the wire, followed by payload */
+struct chunk { /* on the wire, followed by payload */
     uint32_t lane, kind, flags;
     int32_t code;    /* collectives: 0, or why its sender gives up */
     uint32_t epoch;  /* collectives: the number of the operation */
@@ -39,13 +39,13 @@ struct ack {              /* on the wire */
     uint64_t lane, taken; /* sum of the charges of all pieces that the user has taken, ever */
 };
 
-static_assert(sizeof(struct piece) == 48 && sizeof(struct ack) == 16, "fixed on the wire");
-#define PIECE_PAYLOAD (CONTROL_BODY_MAX - sizeof(struct piece))
+static_assert(sizeof(struct chunk) == 48 && sizeof(struct ack) == 16, "fixed on the wire");
+#define PIECE_PAYLOAD (CONTROL_BODY_MAX - sizeof(struct chunk))
 static_assert((1u << 20) / PIECE_PAYLOAD + 3 <= 32, "the pieces of the largest message, and two to cancel it");
 
 struct arrived { /* a piece that waits for its receiver */
     struct link link;
-    struct piece head;
+    struct chunk head;
     uint32_t bytes;
     uint8_t payload[];
 };
@@ -56,9 +56,9 @@ struct lane_out {
 };
 
 struct lane_in {
-    struct link pieces;
+    struct link chunks;
     uint64_t charged, taken;     /* sums: of what arrived; of what the user took */
-    uint64_t told;               /* of that: what the sender has been told */
+    uint64_t warned;               /* of that: what the sender has been told */
     uint64_t next_offset, total; /* of the message that arrives: its next piece must have this offset; 0: a new one */
     uint8_t *stash;              /* the beginning of a message whose receiver gave up */
     uint64_t stashed, stash_total;
@@ -69,7 +69,7 @@ struct lane_in {
 struct pair { /* this rank and a peer */
     struct lane_out out[LANES];
     struct lane_in in[LANES];
-    bool heeded; /* its end will be noticed: control_heed() */
+    bool heeded; /* its end will be noticed: control_monitor() */
     bool leaves; /* has said that it is in collect_leave(), to all */
 };
 
@@ -77,7 +77,7 @@ struct pair { /* this rank and a peer */
 struct transfer {
     int peer;
     enum lane_number lane;
-    struct piece head;    /* of a send: what each piece says; of a receive: of the first piece, once it is here */
+    struct chunk head;    /* of a send: what each piece says; of a receive: of the first piece, once it is here */
     uint32_t kind, epoch; /* receive: what is wanted */
     const uint8_t *from;  /* send */
     uint8_t *to;          /* receive */

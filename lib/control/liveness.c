@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * life.c: see life.h.
+ * liveness.c: see liveness.h.
  *
  * The list of robust futexes that glibc keeps for each thread is replaced by one of our own, with one entry; the service
  * thread never takes a robust pthread mutex. The entry lies in private memory and futex_offset leads to the word, so that
@@ -28,7 +28,7 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-static_assert(LIFE_OWNER_DIED == FUTEX_OWNER_DIED, "the word is the kernel's");
+static_assert(LIVENESS_OWNER_DIED == FUTEX_OWNER_DIED, "the word is the kernel's");
 
 static struct {
     int fd;
@@ -39,7 +39,7 @@ static struct {
     size_t before_bytes;
 } own = {.fd = -1};
 
-int life_create(char *why, size_t why_bytes)
+int liveness_create(char *why, size_t why_bytes)
 {
     void *page = MAP_FAILED;
     struct rlimit most;
@@ -62,7 +62,7 @@ int life_create(char *why, size_t why_bytes)
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
         goto failed;
     fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
-    owned_add(fd);
+    fork_fds_add(fd);
     own.fd = fd;
     own.word = page;
     return 0;
@@ -78,10 +78,10 @@ failed:
     return result;
 }
 
-int life_fd(void) { return own.fd; }
-const _Atomic uint32_t *life_word(void) { return own.word; }
+int liveness_fd(void) { return own.fd; }
+const _Atomic uint32_t *liveness_word(void) { return own.word; }
 
-void life_hold(void)
+void liveness_hold(void)
 {
     own.head.list.next = &own.entry;
     own.entry.next = &own.head.list;
@@ -93,23 +93,23 @@ void life_hold(void)
 }
 
 /* Release: whoever sees that we have left also sees what we did before. Relaxed loads of peers need no more than the value. */
-void life_leave(void) { atomic_store_explicit(own.word, LIFE_LEFT, memory_order_release); }
+void liveness_leave(void) { atomic_store_explicit(own.word, LIVENESS_LEFT, memory_order_release); }
 
-void life_release(void)
+void liveness_release(void)
 {
     syscall(SYS_set_robust_list, own.before, own.before != NULL ? own.before_bytes : sizeof(own.head));
 }
 
-void life_destroy(void)
+void liveness_destroy(void)
 {
     if (own.word != NULL)
         munmap((void *)own.word, LIFE_BYTES);
     own.word = NULL;
-    owned_close(own.fd);
+    fork_fds_close(own.fd);
     own.fd = -1;
 }
 
-int life_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
+int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
 {
     const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat st;
@@ -132,7 +132,7 @@ int life_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
     return 0;
 }
 
-void life_unmap(const _Atomic uint32_t *word)
+void liveness_unmap(const _Atomic uint32_t *word)
 {
     if (word != NULL)
         munmap((void *)(uintptr_t)word, LIFE_BYTES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * life.h: the page whose first word tells whether a process lives.
+ * liveness.h: the page whose first word tells whether a process lives.
  *
  * The word is a robust futex in a memfd: it holds the thread id of its owner, the service thread. When that thread ends
  * without having cleared it (kill, abort, exit, exec), the kernel sets FUTEX_OWNER_DIED, before it tears down the memory,
@@ -8,8 +8,8 @@
  *
  * The page is sealed: a peer can neither change its size nor write to it, whatever it does with the descriptor.
  */
-#ifndef BOOTSTRAP_LIFE_H
-#define BOOTSTRAP_LIFE_H
+#ifndef CONTROL_LIVENESS_H
+#define CONTROL_LIVENESS_H
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -17,16 +17,16 @@
 
 #define LIFE_BYTES 4096
 
-int life_create(char *why, size_t why_bytes); /* this process's page; 0 or -errno */
-int life_fd(void);                            /* to be passed to peers */
-const _Atomic uint32_t *life_word(void);
-void life_hold(void);    /* on the service thread: from now on its end is marked */
-void life_leave(void);   /* on the service thread: an orderly exit */
-void life_release(void); /* on the service thread, before it ends */
-void life_destroy(void);
+int liveness_create(char *why, size_t why_bytes); /* this process's page; 0 or -errno */
+int liveness_fd(void);                            /* to be passed to peers */
+const _Atomic uint32_t *liveness_word(void);
+void liveness_hold(void);    /* on the service thread: from now on its end is marked */
+void liveness_leave(void);   /* on the service thread: an orderly exit */
+void liveness_release(void); /* on the service thread, before it ends */
+void liveness_destroy(void);
 
 /* A peer's page, from its descriptor, which stays the caller's. 0, or -EPROTO, -errno and a sentence. */
-int life_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes);
-void life_unmap(const _Atomic uint32_t *word);
+int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes);
+void liveness_unmap(const _Atomic uint32_t *word);
 
 #endif

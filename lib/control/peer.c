@@ -82,17 +82,17 @@ static void drop_queue(struct peer *p, int state)
 void peer_end(struct peer *p, enum control_end end, const char *why)
 {
     int rank = peer_rank(p);
-    char sentence[WHY + 64];
+    char error_text[WHY + 64];
 
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
         return;
     /* Whoever hears our goodbye hangs up: that is no death. */
-    if (control.goodbyes_said && !life_died(atomic_load_explicit(&p->life, memory_order_relaxed)))
+    if (control.goodbyes_sent && !liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed)))
         end = PEER_LEFT;
     if (end == PEER_LEFT)
-        snprintf(sentence, sizeof(sentence), "rank %d has left the job", rank);
+        snprintf(error_text, sizeof(error_text), "rank %d has left the job", rank);
     else
-        snprintf(sentence, sizeof(sentence), "rank %d is lost: %s", rank, why);
+        snprintf(error_text, sizeof(error_text), "rank %d is lost: %s", rank, why);
     if (end == PEER_DIED)
         atomic_store_explicit(&p->ended, strdup(why), memory_order_release); /* pairs with control_peer_why */
     drop_queue(p, end == PEER_LEFT ? -EPIPE : -ECONNRESET);
@@ -106,10 +106,10 @@ void peer_end(struct peer *p, enum control_end end, const char *why)
     p->retry_at = p->suspect_at = NO_TIME;
     free(p->reason);
     p->reason = NULL;
-    log_line(end == PEER_LEFT ? LOG_DEBUG : LOG_INFO, "%s", sentence);
+    log_line(end == PEER_LEFT ? LOG_DEBUG : LOG_INFO, "%s", error_text);
     collect_peer_gone(rank);
     if (control.hooks.peer_gone != NULL)
-        control.hooks.peer_gone(rank, end, sentence);
+        control.hooks.peer_gone(rank, end, error_text);
 }
 
 /* We can no longer talk to it; perhaps it still has something to say. */
@@ -118,7 +118,7 @@ static void peer_suspect(struct peer *p, const char *why)
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 || p->suspect_at != NO_TIME)
         return;
     if (p->in == NULL) {
-        peer_end(p, p->said_goodbye ? PEER_LEFT : PEER_DIED, why);
+        peer_end(p, p->goodbye_received ? PEER_LEFT : PEER_DIED, why);
         return;
     }
     p->reason = strdup(why);
@@ -136,10 +136,10 @@ static void peer_conclude(struct peer *p, const char *why)
     snprintf(copy, sizeof(copy), "%s", why); /* `why` may be p->reason, which reading may free */
     if (p->in != NULL)
         service_read(p->in, DRAIN_BYTES);
-    peer_end(p, p->said_goodbye ? PEER_LEFT : PEER_DIED, copy);
+    peer_end(p, p->goodbye_received ? PEER_LEFT : PEER_DIED, copy);
 }
 
-void peer_check_lives(void)
+void peer_check_liveness(void)
 {
     struct link *at = control.alive.next;
 
@@ -147,7 +147,7 @@ void peer_check_lives(void)
         struct peer *p = container_of(at, struct peer, alive);
 
         at = at->next;
-        if (life_died(atomic_load_explicit(&p->life, memory_order_relaxed))) {
+        if (liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed))) {
             peer_conclude(p, "its process has died");
             at = control.alive.next; /* a hook may have ended others too: from the beginning */
         }
@@ -215,7 +215,7 @@ static void dial_failed(struct peer *p, bool is_unix, const char *why)
 }
 
 /* The life page goes along as it is: where no number is left for a duplicate, a greeting that was not sent would be waited for. */
-static bool say_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
+static bool send_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
     struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
                                .version = WIRE_VERSION,
@@ -229,7 +229,7 @@ static bool say_hello(struct connection *c, uint32_t type, uint32_t to, const ui
     if (m == NULL)
         return false;
     if (c->is_unix)
-        message_lend(m, life_fd());
+        message_lend(m, liveness_fd());
     connection_queue(c, m);
     return true;
 }
@@ -247,8 +247,8 @@ static void greet(struct connection *c)
         c->deadline = deadline_in_ms(WELCOME_MS << rounds);
         service_timer(c->deadline);
     }
-    RPIPE_STEP("connect: before hello");
-    if (!say_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie)) {
+    RPIPE_FAILPOINT("connect: before hello");
+    if (!send_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie)) {
         service_warn("no memory to greet rank %d; trying again", c->peer);
         p->out = NULL;
         service_drop(c);
@@ -256,7 +256,7 @@ static void greet(struct connection *c)
         return;
     }
     peer_write(c);
-    RPIPE_STEP("connect: hello sent");
+    RPIPE_FAILPOINT("connect: hello sent");
 }
 
 void peer_connected(struct connection *c)
@@ -328,14 +328,14 @@ static void dial(struct peer *p)
         return;
     }
     if (path == CONTROL_UNIX && !endpoint_same_user(fd, &pid)) { /* before the cookie is shown */
-        owned_close(fd);
+        fork_fds_close(fd);
         dial_failed(p, true, "at its Unix socket somebody of another user listens");
         return;
     }
-    RPIPE_STEP("connect: socket made");
+    RPIPE_FAILPOINT("connect: socket made");
     c = connection_new(fd, path == CONTROL_UNIX, true);
     if (c == NULL || service_watch(fd, c, done, !done, false) != 0) {
-        owned_close(fd);
+        fork_fds_close(fd);
         if (c != NULL)
             connection_free(c);
         retry_in(p, 50);
@@ -393,9 +393,9 @@ void peer_write(struct connection *c)
         }
         pthread_mutex_unlock(&control.lock);
     }
-    RPIPE_STEP("message: before the socket");
+    RPIPE_FAILPOINT("message: before the socket");
     result = connection_send(c, &gone);
-    RPIPE_STEP("message: with the kernel");
+    RPIPE_FAILPOINT("message: with the kernel");
     if (carries)
         count_gone(p, gone);
     if (result == 0 || result == -EAGAIN) {
@@ -430,7 +430,7 @@ void peer_pulse(struct connection *c)
         return;
     }
     if (pulse.idle && pulse.quiet_ms > keepalive / 4)
-        control_heed(c->peer);
+        control_monitor(c->peer);
     c->deadline = (clock_now() / period + 1) * period;
     service_timer(c->deadline);
 }
@@ -491,11 +491,11 @@ static int learn(struct peer *p, const struct connection *c, const struct wire_h
     int result;
 
     /* Without a number left for its descriptor the hang-up of its sockets has to tell. */
-    if (c->is_unix && c->fds[0] >= 0 && atomic_load_explicit(&p->life, memory_order_relaxed) == NULL) {
-        result = life_map(c->fds[0], &word, why, why_bytes);
+    if (c->is_unix && c->fds[0] >= 0 && atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
+        result = liveness_map(c->fds[0], &word, why, why_bytes);
         if (result != 0)
             return result;
-        atomic_store_explicit(&p->life, word, memory_order_release); /* the mapping, for control_life() */
+        atomic_store_explicit(&p->liveness, word, memory_order_release); /* the mapping, for control_liveness() */
         list_append(&control.alive, &p->alive);
     }
     atomic_store_explicit(&p->membarrier, (hello->flags & WIRE_HAS_MEMBARRIER) != 0, memory_order_relaxed);
@@ -506,7 +506,7 @@ static int learn(struct peer *p, const struct connection *c, const struct wire_h
  * All ranks know the cookies of all, so a cookie shows that somebody is in the job, and not who he is. On this host the kernel
  * knows: one rank cannot call in the name of another. (Over TCP nobody knows: doc/security.md.)
  */
-static bool is_who_it_says(const struct connection *c, const struct card *card)
+static bool cookie_is_right(const struct connection *c, const struct card *card)
 {
     pid_t pid;
 
@@ -539,7 +539,7 @@ int peer_hello(struct connection *c, const struct wire_frame *frame, const void 
     card = peer_card((int)hello->from, deadline_in_ms(500), why, sizeof(why));
     if (card == NULL)
         return errno == ENOMEM ? -ENOMEM : refuse(c, why);
-    if (!is_who_it_says(c, card)) {
+    if (!cookie_is_right(c, card)) {
         snprintf(why, sizeof(why), "it calls itself rank %u, which is another process", hello->from);
         return refuse(c, why);
     }
@@ -551,22 +551,22 @@ int peer_hello(struct connection *c, const struct wire_frame *frame, const void 
     rc = learn(p, c, hello, why, sizeof(why));
     if (rc != 0)
         return rc == -ENOMEM ? rc : refuse(c, why);
-    if (!say_hello(c, WIRE_WELCOME, hello->from, card->cookie))
+    if (!send_hello(c, WIRE_WELCOME, hello->from, card->cookie))
         return -ENOMEM;
     if (p->in != NULL) /* it gave up on an earlier call, of which it only now hears nothing any more */
         service_drop(p->in);
     p->in = c;
     c->peer = (int)hello->from;
-    RPIPE_STEP("connect: hello heard");
+    RPIPE_FAILPOINT("connect: hello heard");
     opened(c);
-    if (control.goodbyes_said && p->out == NULL) {
+    if (control.goodbyes_sent && p->out == NULL) {
         struct message *m = message_new(WIRE_GOODBYE, NULL, 0, NULL, 0);
 
         if (m != NULL)
             connection_queue(c, m);
     }
     peer_write(c);
-    RPIPE_STEP("connect: welcome sent");
+    RPIPE_FAILPOINT("connect: welcome sent");
     return 0;
 }
 
@@ -592,7 +592,7 @@ int peer_welcome(struct connection *c, const struct wire_frame *frame, const voi
         peer_lost(c, why);
         return 0;
     }
-    RPIPE_STEP("connect: welcome heard");
+    RPIPE_FAILPOINT("connect: welcome heard");
     opened(c);
     if (!c->is_unix)
         peer_pulse(c);
@@ -606,7 +606,7 @@ void peer_goodbye(struct connection *c)
 {
     struct peer *p = &control.peers[c->peer];
 
-    p->said_goodbye = true;
+    p->goodbye_received = true;
     if (!c->outgoing)
         peer_end(p, PEER_LEFT, NULL);
     else
@@ -648,8 +648,8 @@ void peer_lost(struct connection *c, const char *why)
         service_drop(c);
         peer_suspect(p, why);
     } else if (c->heard || p->suspect_at != NO_TIME ||
-               life_died(atomic_load_explicit(&p->life, memory_order_relaxed))) {
-        peer_end(p, p->said_goodbye ? PEER_LEFT : PEER_DIED, p->reason != NULL ? p->reason : why);
+               liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed))) {
+        peer_end(p, p->goodbye_received ? PEER_LEFT : PEER_DIED, p->reason != NULL ? p->reason : why);
     } else {
         p->in = NULL; /* it called, and hung up before it said anything: it will call again, or be missed elsewhere */
         service_drop(c);

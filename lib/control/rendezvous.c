@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* store.c: see store.h. */
+/* rendezvous.c: see rendezvous.h. */
 #include "control/rendezvous.h"
 
 #include "util/hash.h"
@@ -16,7 +16,7 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct hash meetings; /* key() → struct meeting */
 static struct hash
-    halves; /* half_key() → struct store_half: a peer chooses how many a meeting has, and which he asks for */
+    handshakes; /* handshake_key() → struct rendezvous_handshake: a peer chooses how many a meeting has, and which he asks for */
 static struct hash kept;  /* peer → number of halves kept, as a pointer-sized count + 1 */
 static uint32_t numbers;  /* of meetings */
 static uint64_t kept_fds; /* in halves */
@@ -24,26 +24,26 @@ static uint64_t kept_fds; /* in halves */
 static _Atomic uint64_t arrivals = 1; /* never 0: whoever has seen nothing yet has seen 0 */
 
 /* acquire, release: who sees the number finds what it counts; under the lock in any case */
-uint64_t store_arrivals(void) { return atomic_load_explicit(&arrivals, memory_order_acquire); }
-void store_arrived(void) { atomic_fetch_add_explicit(&arrivals, 1, memory_order_release); }
+uint64_t rendezvous_arrivals(void) { return atomic_load_explicit(&arrivals, memory_order_acquire); }
+void rendezvous_arrived(void) { atomic_fetch_add_explicit(&arrivals, 1, memory_order_release); }
 
-void store_lock(void) { pthread_mutex_lock(&lock); }
-void store_unlock(void) { pthread_mutex_unlock(&lock); }
-void store_forked(void) { pthread_mutex_init(&lock, NULL); }
+void rendezvous_lock(void) { pthread_mutex_lock(&lock); }
+void rendezvous_unlock(void) { pthread_mutex_unlock(&lock); }
+void rendezvous_forked(void) { pthread_mutex_init(&lock, NULL); }
 
 static uint64_t key(int peer, uint32_t side, uint32_t ctx)
 {
     return (uint64_t)(uint32_t)peer << 34 | (uint64_t)side << 32 | ctx;
 }
 
-static uint64_t half_key(const struct meeting *m, uint32_t incarnation)
+static uint64_t handshake_key(const struct rendezvous *m, uint32_t incarnation)
 {
     return (uint64_t)m->number << 32 | incarnation;
 }
 
-struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
+struct rendezvous *rendezvous_find(int peer, uint32_t side, uint32_t ctx, bool make)
 {
-    struct meeting *m = hash_get(&meetings, key(peer, side, ctx));
+    struct rendezvous *m = hash_get(&meetings, key(peer, side, ctx));
 
     if (m != NULL || !make)
         return m;
@@ -56,7 +56,7 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
     m->number = numbers++;
     m->opened = (uint32_t)setting_number(SET_FIRST);
     list_init(&m->ends);
-    list_init(&m->halves);
+    list_init(&m->handshakes);
     if (hash_put(&meetings, key(peer, side, ctx), m) != 0) {
         free(m);
         return NULL;
@@ -65,31 +65,31 @@ struct meeting *store_meeting(int peer, uint32_t side, uint32_t ctx, bool make)
 }
 
 static bool is_ahead(uint32_t incarnation, uint32_t opened) { return (int32_t)(incarnation - opened) > 0; }
-bool store_is_ahead(const struct meeting *m, uint32_t incarnation) { return is_ahead(incarnation, m->opened); }
+bool rendezvous_is_ahead(const struct rendezvous *m, uint32_t incarnation) { return is_ahead(incarnation, m->opened); }
 
-struct meeting *store_next(size_t *cursor) { return hash_next(&meetings, cursor); }
+struct rendezvous *rendezvous_next(size_t *cursor) { return hash_next(&meetings, cursor); }
 
-void store_register(struct meeting *m, struct store_end *end)
+void rendezvous_register(struct rendezvous *m, struct rendezvous_end *end)
 {
-    end->meeting = m;
+    end->rendezvous = m;
     if (++m->opened == 0) /* which is no incarnation */
         m->opened = 1;
     end->incarnation = m->opened;
     list_append(&m->ends, &end->link);
 }
 
-void store_unregister(struct store_end *end)
+void rendezvous_unregister(struct rendezvous_end *end)
 {
     list_remove(&end->link);
-    end->meeting = NULL;
+    end->rendezvous = NULL;
 }
 
-struct store_end *store_find_end(struct meeting *m, uint32_t incarnation)
+struct rendezvous_end *rendezvous_find_end(struct rendezvous *m, uint32_t incarnation)
 {
     struct link *cursor, *after;
 
     list_for_each (cursor, after, &m->ends) {
-        struct store_end *end = container_of(cursor, struct store_end, link);
+        struct rendezvous_end *end = container_of(cursor, struct rendezvous_end, link);
 
         if (end->incarnation == incarnation)
             return end;
@@ -99,73 +99,73 @@ struct store_end *store_find_end(struct meeting *m, uint32_t incarnation)
 
 static size_t kept_of(int peer) { return (size_t)(uintptr_t)hash_get(&kept, (uint64_t)peer); }
 
-struct meeting *store_visited(int peer, uint32_t side, uint32_t ctx, uint32_t incarnation)
+struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint32_t ctx, uint32_t incarnation)
 {
-    struct meeting *m = store_meeting(peer, side, ctx, false);
+    struct rendezvous *m = rendezvous_find(peer, side, ctx, false);
 
     if (m != NULL || incarnation == 0 || !is_ahead(incarnation, (uint32_t)setting_number(SET_FIRST)) ||
         kept_of(peer) >= STORE_KEPT_MAX)
         return m; /* a meeting that nothing is kept in would stay for ever */
-    return store_meeting(peer, side, ctx, true);
+    return rendezvous_find(peer, side, ctx, true);
 }
 
-int store_keep(struct meeting *m, uint32_t incarnation, const void *blob, size_t bytes, struct store_half **out)
+int rendezvous_keep(struct rendezvous *m, uint32_t incarnation, const void *blob, size_t bytes, struct rendezvous_handshake **out)
 {
     size_t count = kept_of(m->peer);
-    struct store_half *half;
+    struct rendezvous_handshake *handshake;
 
-    if (store_find_half(m, incarnation) != NULL)
+    if (rendezvous_find_handshake(m, incarnation) != NULL)
         return -EEXIST;
     if (count >= STORE_KEPT_MAX)
         return -ENOBUFS;
-    if (bytes > STORE_BLOB_MAX)
+    if (bytes > RENDEZVOUS_BLOB_MAX)
         return -EMSGSIZE;
-    half = malloc(sizeof(*half) + bytes);
-    if (half == NULL || hash_put(&halves, half_key(m, incarnation), half) != 0 ||
+    handshake = malloc(sizeof(*handshake) + bytes);
+    if (handshake == NULL || hash_put(&handshakes, handshake_key(m, incarnation), handshake) != 0 ||
         hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count + 1)) != 0) {
-        hash_remove(&halves, half_key(m, incarnation));
-        free(half);
+        hash_remove(&handshakes, handshake_key(m, incarnation));
+        free(handshake);
         return -ENOMEM;
     }
-    *half = (struct store_half){.incarnation = incarnation, .event_fd = -1, .bytes = bytes};
+    *handshake = (struct rendezvous_handshake){.incarnation = incarnation, .event_fd = -1, .bytes = bytes};
     if (bytes > 0)
-        memcpy(half->blob, blob, bytes);
-    list_append(&m->halves, &half->link);
+        memcpy(handshake->blob, blob, bytes);
+    list_append(&m->handshakes, &handshake->link);
     if (out != NULL)
-        *out = half;
+        *out = handshake;
     return 0;
 }
 
-struct store_half *store_find_half(struct meeting *m, uint32_t incarnation)
+struct rendezvous_handshake *rendezvous_find_handshake(struct rendezvous *m, uint32_t incarnation)
 {
-    return hash_get(&halves, half_key(m, incarnation));
+    return hash_get(&handshakes, handshake_key(m, incarnation));
 }
 
-bool store_keep_fd(struct store_half *half, int fd)
+bool rendezvous_keep_fd(struct rendezvous_handshake *handshake, int fd)
 {
     struct rlimit most;
 
     if (fd >= 0 && (getrlimit(RLIMIT_NOFILE, &most) != 0 || kept_fds >= most.rlim_cur / 4))
         return false; /* peers have had their share: the rest is for this process's own needs */
     kept_fds += fd >= 0;
-    half->events = true;
-    half->event_fd = fd;
+    handshake->events = true;
+    handshake->event_fd = fd;
     return true;
 }
 
-int store_take_fd(struct store_half *half)
+int rendezvous_take_fd(struct rendezvous_handshake *handshake)
 {
-    int fd = half->event_fd;
+    int fd = handshake->event_fd;
 
     kept_fds -= fd >= 0;
-    half->event_fd = -1;
+    handshake->event_fd = -1;
     return fd;
 }
 
-void store_drop_half(struct meeting *m, struct store_half *half)
+void rendezvous_drop_handshake(struct rendezvous *m, struct rendezvous_handshake *handshake)
 {
     size_t count = kept_of(m->peer);
-    int fd = store_take_fd(half);
+    int fd = rendezvous_take_fd(handshake);
 
     if (fd >= 0)
         close(fd);
@@ -173,22 +173,22 @@ void store_drop_half(struct meeting *m, struct store_half *half)
         (void)hash_put(&kept, (uint64_t)m->peer, (void *)(uintptr_t)(count - 1)); /* replaces: cannot fail */
     else
         hash_remove(&kept, (uint64_t)m->peer);
-    hash_remove(&halves, half_key(m, half->incarnation));
-    list_remove(&half->link);
-    free(half);
+    hash_remove(&handshakes, handshake_key(m, handshake->incarnation));
+    list_remove(&handshake->link);
+    free(handshake);
 }
 
-void store_clear(void)
+void rendezvous_clear(void)
 {
     size_t cursor = 0;
-    struct meeting *m;
+    struct rendezvous *m;
 
     while ((m = hash_next(&meetings, &cursor)) != NULL) {
-        while (!list_empty(&m->halves))
-            store_drop_half(m, container_of(m->halves.next, struct store_half, link));
+        while (!list_empty(&m->handshakes))
+            rendezvous_drop_handshake(m, container_of(m->handshakes.next, struct rendezvous_handshake, link));
         free(m);
     }
     hash_free(&meetings);
-    hash_free(&halves);
+    hash_free(&handshakes);
     hash_free(&kept);
 }

@@ -86,7 +86,7 @@ static void give_descriptors(struct connection *c, const struct wire_frame *fram
     for (i = 0; i < frame->nfds; i++) {
         fds[i] = c->fds[i];
         c->fds[i] = -1;
-        owned_forget(fds[i]);
+        fork_fds_forget(fds[i]);
     }
 }
 
@@ -107,12 +107,12 @@ static int deliver(int from, uint32_t type, const void *body, size_t bytes, cons
 static int frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     int fds[CONTROL_FDS_MAX];
-    bool known =
+    bool key_cache =
         frame->type == WIRE_GOODBYE || (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_PIECE));
     int rc;
 
     c->heard = true;
-    if (!known || (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
+    if (!key_cache || (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
         control_cut_off(c->peer, "it sent a message of a kind that does not exist");
         return 0;
     }
@@ -121,9 +121,9 @@ static int frame_of_peer(struct connection *c, const struct wire_frame *frame, c
         return 0;
     }
     give_descriptors(c, frame, fds);
-    RPIPE_STEP("message: read");
+    RPIPE_FAILPOINT("message: read");
     rc = deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
-    RPIPE_STEP("message: delivered");
+    RPIPE_FAILPOINT("message: delivered");
     return rc;
 }
 
@@ -142,7 +142,7 @@ static int frame_dispatch(struct connection *c, const struct wire_frame *frame, 
 }
 
 /* It said what cannot be. */
-static void breach(struct connection *c, const char *why)
+static void violation(struct connection *c, const char *why)
 {
     if (c->state == CONNECTION_OPEN) {
         control_cut_off(c->peer, why);
@@ -181,7 +181,7 @@ static bool take_frames(struct connection *c)
         connection_consume(c, frame);
     }
     if (whole < 0)
-        breach(c, why);
+        violation(c, why);
     return whole == 0;
 }
 
@@ -209,7 +209,7 @@ void service_read(struct connection *c, size_t budget)
             return;
         }
         if (n == -EPROTO) {
-            breach(c, why);
+            violation(c, why);
             return;
         }
         if (n <= 0) {
@@ -234,7 +234,7 @@ static void listeners_watch(bool on)
 }
 
 /* Makes room for a caller by showing out the one that has been silent the longest. */
-static void stranger_drop(void)
+static void evict_unauthenticated(void)
 {
     struct link *at, *after;
 
@@ -288,11 +288,11 @@ static void accept_callers(int listener, bool is_unix)
             connection_free(c);
             continue;
         }
-        owned_add(c->fd);
+        fork_fds_add(c->fd);
         if (!is_unix)
             endpoint_tune_tcp(c->fd, setting_number(SET_KEEPALIVE_MS));
         if (control.greetings >= STRANGERS_MAX + 2 * control.size)
-            stranger_drop();
+            evict_unauthenticated();
         c->starved = c->unwatched = service_watch(c->fd, c, true, false, false) != 0;
         c->watch = WATCH_CONNECTION;
         c->state = CONNECTION_ACCEPTED;
@@ -370,7 +370,7 @@ static void feed(struct link *connections)
 static void deliver_to_self(struct peer *p)
 {
     struct link mine, *at, *after;
-    const struct timespec nap = {0, NS_PER_MS};
+    const struct timespec backoff = {0, NS_PER_MS};
     uint64_t count = 0;
 
     list_init(&mine);
@@ -386,14 +386,14 @@ static void deliver_to_self(struct peer *p)
 
         for (i = 0; i < m->nfds; i++) {
             fds[i] = m->fds[i];
-            owned_forget(fds[i]);
+            fork_fds_forget(fds[i]);
         }
         for (i = 0; deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds, m->nfds) == -ENOMEM; i++) {
             if (i == SELF_TRIES) {
                 log_error("a message of this rank to itself is lost: no memory to keep it");
                 break;
             }
-            nanosleep(&nap, NULL); /* it cannot wait in a socket */
+            nanosleep(&backoff, NULL); /* it cannot wait in a socket */
         }
         m->nfds = 0;
         message_free(m);
@@ -505,11 +505,11 @@ static int turn_timeout(void)
 
 /* ---- the end ---- */
 
-static void say_goodbyes(void)
+static void send_goodbyes(void)
 {
     int rank;
 
-    control.goodbyes_said = true;
+    control.goodbyes_sent = true;
     for (rank = 0; rank < control.size; rank++) {
         struct peer *p = &control.peers[rank];
         struct message *m;
@@ -538,9 +538,9 @@ static void say_goodbyes(void)
             list_append(&control.ready, &p->ready);
         pthread_mutex_unlock(&control.lock);
     }
-    RPIPE_STEP("rexit: goodbyes queued");
-    life_leave();
-    RPIPE_STEP("rexit: life word says left");
+    RPIPE_FAILPOINT("rexit: goodbyes queued");
+    liveness_leave();
+    RPIPE_FAILPOINT("rexit: life word says left");
 }
 
 static bool all_sent(void)
@@ -559,9 +559,9 @@ static bool all_sent(void)
 }
 
 /* What TCP has taken is on its way, and stays so if we close; but not if this was the last process of a container. */
-static void linger(void)
+static void deferred(void)
 {
-    const struct timespec nap = {0, NS_PER_MS};
+    const struct timespec backoff = {0, NS_PER_MS};
     int64_t patience = deadline_in_ms(LINGER_MS);
     struct link *at, *after;
 
@@ -571,7 +571,7 @@ static void linger(void)
 
         while (!c->is_unix && ioctl(c->fd, SIOCOUTQ, &left) == 0 && left > 0 && !deadline_passed(patience) &&
                !deadline_passed(control.stop_deadline))
-            nanosleep(&nap, NULL);
+            nanosleep(&backoff, NULL);
     }
 }
 
@@ -584,8 +584,8 @@ static bool stop_step(void)
     pthread_mutex_unlock(&control.lock);
     if (!stopping)
         return false;
-    if (!control.goodbyes_said) {
-        say_goodbyes();
+    if (!control.goodbyes_sent) {
+        send_goodbyes();
         serve_ready();
     }
     return all_sent() || deadline_passed(control.stop_deadline);
@@ -612,7 +612,7 @@ static void drop_all(struct link *list)
 static bool anything_ready(void)
 {
     return !list_empty(&control.ready) || atomic_load_explicit(&control.look, memory_order_relaxed) ||
-           (control.stopping && !control.goodbyes_said);
+           (control.stopping && !control.goodbyes_sent);
 }
 
 void *service_main(void *unused)
@@ -621,10 +621,10 @@ void *service_main(void *unused)
     int timeout, n, i;
 
     (void)unused;
-    RPIPE_STEP("service: begun");
-    life_hold();
+    RPIPE_FAILPOINT("service: begun");
+    liveness_hold();
     control_enter_service_thread();
-    RPIPE_STEP("service: life word held");
+    RPIPE_FAILPOINT("service: life word held");
     do {
         pthread_mutex_lock(&control.lock);
         control.asleep = !anything_ready();
@@ -639,22 +639,22 @@ void *service_main(void *unused)
         serve_ready();
         if (atomic_load_explicit(&control.ticking, memory_order_relaxed) && clock_now() >= control.next_tick) {
             control.next_tick = clock_now() + TICK_NS;
-            peer_check_lives();
+            peer_check_liveness();
             if (control.hooks.tick != NULL)
                 control.hooks.tick();
         }
         if (atomic_exchange_explicit(&control.look, false, memory_order_relaxed))
-            peer_check_lives();
+            peer_check_liveness();
         if (control.timer != NO_TIME && clock_now() >= control.timer)
             timers_run();
         watch_run();
         free_all(&control.closed);
     } while (!stop_step());
-    RPIPE_STEP("rexit: before the sockets are closed");
-    linger();
+    RPIPE_FAILPOINT("rexit: before the sockets are closed");
+    deferred();
     drop_all(&control.greeting);
     drop_all(&control.open);
     free_all(&control.closed);
-    life_release();
+    liveness_release();
     return NULL;
 }

@@ -4,14 +4,14 @@
  *
  *   control.c   what the other threads call: start, stop, post, flush, questions
  *   service.c   the service thread: its loop, what comes in, timers, the end
- *   watch.c     what backends want to be called for
+ *   service_watch.c     what backends want to be called for
  *   peer.c      one peer: dialling, greeting, sending, and how it ends
  *
  * Who may touch what: fields marked L under control.lock; fields marked S on the service thread alone; atomics from
  * anywhere; the rest is written before the thread starts. The lock is never held while a hook runs or a socket is used.
  */
-#ifndef BOOTSTRAP_SERVICE_H
-#define BOOTSTRAP_SERVICE_H
+#ifndef CONTROL_SERVICE_H
+#define CONTROL_SERVICE_H
 
 #include "control/connection.h"
 
@@ -28,7 +28,7 @@ struct peer {
     struct link ready;     /* L: in control.ready while the service thread has something to do for it */
     _Atomic int state;     /* 0, -EPIPE, -ECONNRESET; written under the lock, never back to 0 */
     _Atomic bool membarrier;
-    const _Atomic uint32_t *_Atomic life; /* set once; the page is unmapped at the end of the network */
+    const _Atomic uint32_t *_Atomic liveness; /* set once; the page is unmapped at the end of the network */
     struct card *_Atomic card;            /* set once */
     char *_Atomic ended;                  /* set once: why it is taken for dead */
 
@@ -38,7 +38,7 @@ struct peer {
     int64_t retry_at;            /* S: dial, or send, again */
     int64_t suspect_at;          /* S: the outgoing side is lost; the incoming one has until then to say what it has */
     char *reason;                /* S: why it is suspected */
-    bool said_goodbye;           /* S: on our connection, while its own may still have something to say */
+    bool goodbye_received;           /* S: on our connection, while its own may still have something to say */
     bool soft;                   /* S: somebody takes our calls at some address, and says nothing */
     unsigned address;            /* S: of the card, the one that is tried */
     unsigned rounds, refusals;   /* S: through all addresses; greetings that ended early */
@@ -71,7 +71,7 @@ struct control {
     int64_t timer;                      /* S: not later than the first thing in `greeting` and `timed` that is due */
     int64_t next_tick;                  /* S */
     bool listening;                     /* S: false while there are no descriptors for callers */
-    bool goodbyes_said;                 /* S */
+    bool goodbyes_sent;                 /* S */
     int warnings;                       /* S */
 };
 
@@ -84,7 +84,7 @@ void control_enter_service_thread(void);
 bool control_running(void);
 void control_wake_for_watch(void); /* a watch has a new time */
 
-/* watch.c: service thread */
+/* service_watch.c: service thread */
 void watch_event(void *watch);
 int64_t watch_next(void); /* when one is due; NO_TIME */
 void watch_run(void);     /* what is due; and frees what has been unwatched */
@@ -110,7 +110,7 @@ int peer_welcome(struct connection *c, const struct wire_frame *frame, const voi
 void peer_lost(struct connection *c, const char *why); /* S: this connection has ended, or has to */
 void peer_goodbye(struct connection *c);               /* S: it came on this connection */
 void peer_end(struct peer *p, enum control_end end, const char *why);
-void peer_check_lives(void);
+void peer_check_liveness(void);
 void peer_timer(struct peer *p, int64_t now);
 void peer_greeting_late(struct connection *c);
 void peer_pulse(struct connection *c); /* S: an open TCP connection of our own: does the other host still answer? */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * watch.c: descriptors and times of backends that the service thread looks after, see control.h.
+ * service_watch.c: descriptors and times of backends that the service thread looks after, see control.h.
  *
  * A watch is named by what it calls: (ready, arg). It fires once and then rests until it is watched again, so that a callback
  * decides how soon it wants to be called, and a backend that somebody else drives at the moment is left alone.

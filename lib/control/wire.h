@@ -7,8 +7,8 @@
  * WELCOME, with the cookie of the caller. After that the caller sends messages; the other direction carries at most one
  * GOODBYE. Numbers are in the byte order of the machine; a peer of the other order fails at the magic.
  */
-#ifndef BOOTSTRAP_WIRE_H
-#define BOOTSTRAP_WIRE_H
+#ifndef CONTROL_WIRE_H
+#define CONTROL_WIRE_H
 
 #include "control/card.h"
 #include "control/control.h"
@@ -25,7 +25,7 @@ enum wire_type {
     WIRE_WELCOME,
     WIRE_GOODBYE,    /* the last frame of an orderly exit */
     WIRE_PING,       /* nothing: makes a connection, so that the end of the peer is noticed */
-    WIRE_PIECE = 16, /* these three belong to collect.c */
+    WIRE_PIECE = 16, /* these three belong to collective.c */
     WIRE_ACK,
     WIRE_LEAVE,
 };

@@ -14,11 +14,11 @@
 /* ---- memory of objects: never given back, so that a stale handle can be looked at ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct compose *closed;
+static struct group *closed;
 
-static struct compose *object_take(void)
+static struct group *object_take(void)
 {
-    struct compose *c;
+    struct group *c;
 
     pthread_mutex_lock(&lock);
     c = closed;
@@ -32,9 +32,9 @@ static struct compose *object_take(void)
     return c;
 }
 
-static void object_put(struct compose *c)
+static void object_put(struct group *c)
 {
-    c->kind = COMPOSE_CLOSED;
+    c->kind = GROUP_CLOSED;
     free(c->part);
     c->part = NULL;
     pthread_mutex_lock(&lock);
@@ -43,7 +43,7 @@ static void object_put(struct compose *c)
     pthread_mutex_unlock(&lock);
 }
 
-int compose_refuses(struct compose *c, enum compose_kind kind, const char *call)
+int group_check(struct group *c, enum group_kind kind, const char *call)
 {
     int rc;
 
@@ -58,7 +58,7 @@ int compose_refuses(struct compose *c, enum compose_kind kind, const char *call)
 
 /* ---- what went wrong, and with whom ---- */
 
-static int say(const struct compose *c, const char *call, int place, int rc, const char *reason)
+static int say(const struct group *c, const char *call, int place, int rc, const char *reason)
 {
     char copy[384]; /* `reason` may lie where the sentence will */
 
@@ -67,13 +67,13 @@ static int say(const struct compose *c, const char *call, int place, int rc, con
     return rc;
 }
 
-int compose_blame(struct compose *c, const char *call, int place, int rc)
+int group_blame(struct group *c, const char *call, int place, int rc)
 {
     c->who = place;
     return say(c, call, place, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
 }
 
-void compose_drop(struct compose *c, int place)
+void group_drop(struct group *c, int place)
 {
     if (c->part[place].gone)
         return;
@@ -81,17 +81,17 @@ void compose_drop(struct compose *c, int place)
     c->live--;
 }
 
-int compose_lose(struct compose *c, const char *call, int place, int rc)
+int group_lose(struct group *c, const char *call, int place, int rc)
 {
-    compose_drop(c, place);
-    return compose_blame(c, call, place, rc);
+    group_drop(c, place);
+    return group_blame(c, call, place, rc);
 }
 
 /* ---- opening ---- */
 
-int compose_make(struct compose **out, const char *call, const rmalloc_config_t *cfg, int n)
+int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg, int n)
 {
-    struct compose *c;
+    struct group *c;
 
     if (cfg->allocator.op == RDMA_ATOMIC) {
         error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry no messages", call);
@@ -113,10 +113,10 @@ int compose_make(struct compose **out, const char *call, const rmalloc_config_t 
     return 0;
 }
 
-int compose_open_part(struct compose *c, const char *call, const rmalloc_config_t *cfg, int place, int rank,
+int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place, int rank,
                       uint32_t ctx, enum side side)
 {
-    struct compose_part *p = &c->part[place];
+    struct group_member *p = &c->part[place];
     rmalloc_config_t own = *cfg;
     int rc;
 
@@ -132,7 +132,7 @@ int compose_open_part(struct compose *c, const char *call, const rmalloc_config_
     return 0;
 }
 
-void compose_abandon(struct compose *c)
+void group_abandon(struct group *c)
 {
     int i;
 
@@ -163,15 +163,15 @@ static int refuses_list(const char *call, const rmalloc_config_t *cfg, const int
     return 0;
 }
 
-int compose_open(struct compose **out, enum compose_kind kind, const char *call, const rmalloc_config_t *cfg,
+int group_open(struct group **out, enum group_kind kind, const char *call, const rmalloc_config_t *cfg,
                  const int *ranks, int n, enum side side)
 {
     uint32_t *seen; /* how often a rank has occurred so far */
-    struct compose *c;
+    struct group *c;
     int rc = refuses_list(call, cfg, ranks, n), i;
 
     if (rc == 0)
-        rc = compose_make(&c, call, cfg, n);
+        rc = group_make(&c, call, cfg, n);
     if (rc != 0)
         return rc;
     seen = calloc(rpipe_network_ranks(), sizeof(*seen));
@@ -182,11 +182,11 @@ int compose_open(struct compose **out, enum compose_kind kind, const char *call,
     for (i = 0; rc == 0 && i < n; i++) {
         int rank = ranks != NULL ? ranks[i] : i;
 
-        rc = compose_open_part(c, call, cfg, i, rank, cfg->ctx + seen[rank]++, side);
+        rc = group_open_member(c, call, cfg, i, rank, cfg->ctx + seen[rank]++, side);
     }
     free(seen);
     if (rc != 0) {
-        compose_abandon(c);
+        group_abandon(c);
         return rc;
     }
     c->kind = kind;
@@ -196,14 +196,14 @@ int compose_open(struct compose **out, enum compose_kind kind, const char *call,
 
 /* ---- the rest of a life ---- */
 
-int compose_close(struct compose *c, enum compose_kind kind, const char *call)
+int group_close(struct group *c, enum group_kind kind, const char *call)
 {
-    int i, rc = compose_refuses(c, kind, call), first = 0;
+    int i, rc = group_check(c, kind, call), first = 0;
 
     if (rc != 0)
         return rc;
     for (i = 0; i < c->n; i++) {
-        if (!compose_is_open(&c->part[i]))
+        if (!group_member_is_open(&c->part[i]))
             continue; /* by the user, or by rexit */
         rc = rpipe_close(c->part[i].ch);
         if (rc != 0 && first == 0) {
@@ -216,9 +216,9 @@ int compose_close(struct compose *c, enum compose_kind kind, const char *call)
 }
 
 /* The deadline is one for all, the parts' own is each one's. */
-static int wait_for_part(struct compose *c, const char *call, int place, int64_t deadline)
+static int wait_for_part(struct group *c, const char *call, int place, int64_t deadline)
 {
-    struct compose_part *p = &c->part[place];
+    struct group_member *p = &c->part[place];
     int64_t left = deadline == DEADLINE_NEVER ? 0 : (deadline - clock_now()) / NS_PER_MS;
     int own = p->ch->timeout_ms, rc;
 
@@ -227,12 +227,12 @@ static int wait_for_part(struct compose *c, const char *call, int place, int64_t
     p->ch->timeout_ms = own;
     if (rc == 0)
         return 0;
-    return compose_is_lost(p, rc) ? compose_lose(c, call, place, rc) : compose_blame(c, call, place, rc);
+    return group_member_is_lost(p, rc) ? group_lose(c, call, place, rc) : group_blame(c, call, place, rc);
 }
 
-int compose_wait(struct compose *c, enum compose_kind kind, const char *call)
+int group_wait(struct group *c, enum group_kind kind, const char *call)
 {
-    int i, rc = compose_refuses(c, kind, call);
+    int i, rc = group_check(c, kind, call);
     int64_t deadline;
 
     if (rc != 0)
@@ -241,8 +241,8 @@ int compose_wait(struct compose *c, enum compose_kind kind, const char *call)
     for (i = 0; i < c->n; i++) {
         if (c->part[i].gone)
             continue;
-        if (!compose_is_open(&c->part[i])) {
-            compose_drop(c, i);
+        if (!group_member_is_open(&c->part[i])) {
+            group_drop(c, i);
             continue;
         }
         rc = wait_for_part(c, call, i, deadline);
@@ -252,9 +252,9 @@ int compose_wait(struct compose *c, enum compose_kind kind, const char *call)
     return 0;
 }
 
-int compose_set_timeout(struct compose *c, enum compose_kind kind, const char *call, int ms)
+int group_set_timeout(struct group *c, enum group_kind kind, const char *call, int ms)
 {
-    int i, rc = compose_refuses(c, kind, call);
+    int i, rc = group_check(c, kind, call);
 
     if (rc != 0)
         return rc;
@@ -264,21 +264,21 @@ int compose_set_timeout(struct compose *c, enum compose_kind kind, const char *c
     }
     c->timeout_ms = ms;
     for (i = 0; i < c->n; i++)
-        if (compose_is_open(&c->part[i]))
+        if (group_member_is_open(&c->part[i]))
             (void)rpipe_set_timeout(c->part[i].ch, ms);
     return 0;
 }
 
-int compose_rank(struct compose *c, enum compose_kind kind, const char *call, int place)
+int group_rank(struct group *c, enum group_kind kind, const char *call, int place)
 {
-    int rc = compose_refuses(c, kind, call);
+    int rc = group_check(c, kind, call);
 
     return rc != 0 ? rc : place < 0 || place >= c->n ? -EINVAL : c->part[place].rank;
 }
 
-int compose_place(struct compose *c, enum compose_kind kind, const char *call, int rank)
+int group_index(struct group *c, enum group_kind kind, const char *call, int rank)
 {
-    int i, rc = compose_refuses(c, kind, call);
+    int i, rc = group_check(c, kind, call);
 
     for (i = 0; rc == 0 && i < c->n; i++)
         if (c->part[i].rank == rank)
@@ -286,16 +286,16 @@ int compose_place(struct compose *c, enum compose_kind kind, const char *call, i
     return rc != 0 ? rc : -ENOENT;
 }
 
-int compose_live(struct compose *c, enum compose_kind kind, const char *call)
+int group_live(struct group *c, enum group_kind kind, const char *call)
 {
-    int rc = compose_refuses(c, kind, call);
+    int rc = group_check(c, kind, call);
 
     return rc != 0 ? rc : c->live;
 }
 
-int compose_who(struct compose *c, enum compose_kind kind, const char *call)
+int group_last_failed(struct group *c, enum group_kind kind, const char *call)
 {
-    int rc = compose_refuses(c, kind, call);
+    int rc = group_check(c, kind, call);
 
     return rc != 0 ? rc : c->who;
 }

@@ -12,15 +12,15 @@
 enum { OUT = 0, IN = 1 };
 
 struct rpipe_duplex {
-    struct compose c;
+    struct group c;
 };
 static_assert(sizeof(struct rpipe_duplex) <= COMPOSE_BYTES, "objects are of one size");
 
-static struct compose *head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
+static struct group *head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
 
 int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
 {
-    struct compose *c;
+    struct group *c;
     int rc = job_refuses("rduplex");
 
     if (rc != 0)
@@ -29,32 +29,32 @@ int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
         error_set("rduplex: needs a place for the object and a configuration (NULL)");
         return -EINVAL;
     }
-    rc = compose_make(&c, "rduplex", cfg, 2);
+    rc = group_make(&c, "rduplex", cfg, 2);
     if (rc != 0)
         return rc;
-    rc = compose_open_part(c, "rduplex", cfg, OUT, cfg->allocator.peer, cfg->ctx, SIDE_WRITER);
+    rc = group_open_member(c, "rduplex", cfg, OUT, cfg->allocator.peer, cfg->ctx, SIDE_WRITER);
     if (rc == 0)
-        rc = compose_open_part(c, "rduplex", cfg, IN, cfg->allocator.peer, cfg->ctx, SIDE_READER);
+        rc = group_open_member(c, "rduplex", cfg, IN, cfg->allocator.peer, cfg->ctx, SIDE_READER);
     if (rc != 0) {
-        compose_abandon(c);
+        group_abandon(c);
         return rc;
     }
-    c->kind = COMPOSE_DUPLEX;
+    c->kind = GROUP_DUPLEX;
     *dx = (rduplex_t)c;
     return 0;
 }
 
-int rpipe_duplex_wait(rduplex_t dx) { return compose_wait(head(dx), COMPOSE_DUPLEX, "rduplex_wait"); }
+int rpipe_duplex_wait(rduplex_t dx) { return group_wait(head(dx), GROUP_DUPLEX, "rduplex_wait"); }
 
 static rch_t part(rduplex_t dx, const char *call, int place)
 {
     rch_t ch;
 
-    if (compose_refuses(head(dx), COMPOSE_DUPLEX, call) != 0) {
+    if (group_check(head(dx), GROUP_DUPLEX, call) != 0) {
         errno = dx == NULL ? EINVAL : ENOTCONN;
         return NULL;
     }
-    ch = compose_pipe(&dx->c, place);
+    ch = group_pipe(&dx->c, place);
     if (ch == NULL) {
         error_set("%s: this direction has been closed by itself", call);
         errno = ENOTCONN;
@@ -66,4 +66,4 @@ rch_t rpipe_duplex_out(rduplex_t dx) { return part(dx, "rduplex_out", OUT); }
 
 rch_t rpipe_duplex_in(rduplex_t dx) { return part(dx, "rduplex_in", IN); }
 
-int rpipe_duplex_close(rduplex_t dx) { return compose_close(head(dx), COMPOSE_DUPLEX, "rduplex_close"); }
+int rpipe_duplex_close(rduplex_t dx) { return group_close(head(dx), GROUP_DUPLEX, "rduplex_close"); }

@@ -20,9 +20,9 @@
 
 #define LOOK_EVERY 16
 
-static struct compose *head(rredux_t rx) { return rx != NULL ? &rx->c : NULL; }
+static struct group *head(rredux_t rx) { return rx != NULL ? &rx->c : NULL; }
 
-int redux_refuses(rredux_t rx, const char *call) { return compose_refuses(head(rx), COMPOSE_REDUX, call); }
+int redux_refuses(rredux_t rx, const char *call) { return group_check(head(rx), GROUP_REDUX, call); }
 
 /* ---- rings ---- */
 
@@ -53,14 +53,14 @@ static void remove_first(struct rpipe_redux *rx, struct redux_ring *q)
 int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *writers, int n)
 {
     struct rpipe_redux *rx;
-    struct compose *c;
+    struct group *c;
     int rc, i;
 
     if (redux == NULL) {
         error_set("rredux: needs a place for the object (NULL)");
         return -EINVAL;
     }
-    rc = compose_open(&c, COMPOSE_REDUX, "rredux", cfg, writers, n, SIDE_READER);
+    rc = group_open(&c, GROUP_REDUX, "rredux", cfg, writers, n, SIDE_READER);
     if (rc != 0)
         return rc;
     rx = (struct rpipe_redux *)c;
@@ -69,7 +69,7 @@ int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *wr
     if (rx->ends == NULL || rx->next == NULL) {
         free(rx->ends);
         free(rx->next);
-        (void)compose_close(c, COMPOSE_REDUX, "rredux");
+        (void)group_close(c, GROUP_REDUX, "rredux");
         error_set("rredux: no memory for an object with %d partners", n);
         return -ENOMEM;
     }
@@ -89,30 +89,30 @@ int rpipe_redux_close(rredux_t rx)
         return rc;
     free(rx->ends);
     free(rx->next);
-    return compose_close(&rx->c, COMPOSE_REDUX, "rredux_close");
+    return group_close(&rx->c, GROUP_REDUX, "rredux_close");
 }
 
 /* ---- reading ---- */
 
 static NOINLINE int no_message(struct rpipe_redux *rx, const char *call, int place, int rc)
 {
-    struct compose_part *p = &rx->c.part[place];
+    struct group_member *p = &rx->c.part[place];
 
     if (rc == R_PENDING)
         return rc;
-    if (rc == R_EOF || !compose_is_open(p)) {
-        compose_drop(&rx->c, place);
+    if (rc == R_EOF || !group_member_is_open(p)) {
+        group_drop(&rx->c, place);
         return R_PENDING;
     }
-    return compose_is_lost(p, rc) ? compose_lose(&rx->c, call, place, rc) : compose_blame(&rx->c, call, place, rc);
+    return group_member_is_lost(p, rc) ? group_lose(&rx->c, call, place, rc) : group_blame(&rx->c, call, place, rc);
 }
 
 static inline int look(struct rpipe_redux *rx, const char *call, int place, raddr_t *d, size_t *size)
 {
-    struct compose_part *p = &rx->c.part[place];
+    struct group_member *p = &rx->c.part[place];
     int rc = LIKELY(p->ch->whose == p->whose) ? rpipe_read_nb(p->ch, d, size) : -ENOTCONN;
 
-    RPIPE_STEP("redux: a writer looked at");
+    RPIPE_FAILPOINT("redux: a writer looked at");
     return LIKELY(rc == 0) ? 0 : no_message(rx, call, place, rc);
 }
 
@@ -172,7 +172,7 @@ static int redux_once(struct rpipe_redux *rx, const char *call, int *place, radd
     rc = look_at_idle(rx, call, place, d, size);
     if (rc != R_PENDING || rx->c.live > 0)
         return rc;
-    RPIPE_STEP("redux: all writers gone");
+    RPIPE_FAILPOINT("redux: all writers gone");
     rx->c.who = -1;
     error_set("%s: all %d writers have closed, or are gone, and all their messages have been read", call, rx->c.n);
     return R_EOF;
@@ -188,7 +188,7 @@ int redux_await(struct rpipe_redux *rx, const int *places, int n, int64_t deadli
 
         if (rx->c.part[place].gone)
             continue;
-        if (!compose_is_open(&rx->c.part[place]))
+        if (!group_member_is_open(&rx->c.part[place]))
             return 0; /* the next look says so */
         rx->ends[ends++] = rx->c.part[place].ch;
     }
@@ -235,14 +235,14 @@ static int refuses_read(rredux_t rx, const char *call, const int *place, const r
 /* Nothing is wrong, and it is a busy one's turn. */
 static inline bool is_simple(const struct rpipe_redux *rx, const int *place, const raddr_t *d)
 {
-    return LIKELY(rx != NULL && place != NULL && d != NULL && rx->c.kind == COMPOSE_REDUX && !rx->round.open &&
+    return LIKELY(rx != NULL && place != NULL && d != NULL && rx->c.kind == GROUP_REDUX && !rx->round.open &&
                   rx->due == 0 && rx->busy.n > 0 && (rx->taken < LOOK_EVERY - 1 || rx->idle.n == 0));
 }
 
 static inline bool read_busy(struct rpipe_redux *rx, int *place, raddr_t *d, size_t *size)
 {
     int at = first(rx, &rx->busy);
-    struct compose_part *p = &rx->c.part[at];
+    struct group_member *p = &rx->c.part[at];
 
     if (UNLIKELY(p->gone || p->ch->whose != p->whose || rpipe_read_nb(p->ch, d, size) != 0))
         return false; /* the long way says why */
@@ -276,26 +276,26 @@ int rpipe_redux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size)
 
 /* ---- the rest ---- */
 
-int rpipe_redux_wait(rredux_t rx) { return compose_wait(head(rx), COMPOSE_REDUX, "rredux_wait"); }
+int rpipe_redux_wait(rredux_t rx) { return group_wait(head(rx), GROUP_REDUX, "rredux_wait"); }
 
 int rpipe_redux_set_timeout(rredux_t rx, int ms)
 {
-    return compose_set_timeout(head(rx), COMPOSE_REDUX, "rredux_set_timeout", ms);
+    return group_set_timeout(head(rx), GROUP_REDUX, "rredux_set_timeout", ms);
 }
 
 rch_t rpipe_redux_pipe(rredux_t rx, int place)
 {
-    if (UNLIKELY(rx == NULL || rx->c.kind != COMPOSE_REDUX)) {
+    if (UNLIKELY(rx == NULL || rx->c.kind != GROUP_REDUX)) {
         (void)redux_refuses(rx, "rredux_pipe"); /* for the sentence */
         return NULL;
     }
-    return compose_pipe(&rx->c, place);
+    return group_pipe(&rx->c, place);
 }
 
-int rpipe_redux_rank(rredux_t rx, int place) { return compose_rank(head(rx), COMPOSE_REDUX, "rredux_rank", place); }
+int rpipe_redux_rank(rredux_t rx, int place) { return group_rank(head(rx), GROUP_REDUX, "rredux_rank", place); }
 
-int rpipe_redux_place(rredux_t rx, int rank) { return compose_place(head(rx), COMPOSE_REDUX, "rredux_place", rank); }
+int rpipe_redux_place(rredux_t rx, int rank) { return group_index(head(rx), GROUP_REDUX, "rredux_place", rank); }
 
-int rpipe_redux_live(rredux_t rx) { return compose_live(head(rx), COMPOSE_REDUX, "rredux_live"); }
+int rpipe_redux_live(rredux_t rx) { return group_live(head(rx), GROUP_REDUX, "rredux_live"); }
 
-int rpipe_redux_who(rredux_t rx) { return compose_who(head(rx), COMPOSE_REDUX, "rredux_who"); }
+int rpipe_redux_who(rredux_t rx) { return group_last_failed(head(rx), GROUP_REDUX, "rredux_who"); }

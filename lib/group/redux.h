@@ -2,8 +2,8 @@
 /*
  * redux.h: one reader, many writers: what reading (redux.c) and reducing (reduce.c) share.
  */
-#ifndef RPIPE_REDUX_H
-#define RPIPE_REDUX_H
+#ifndef GROUP_REDUX_H
+#define GROUP_REDUX_H
 
 #include "group/compose.h"
 
@@ -29,7 +29,7 @@ struct redux_round {
 };
 
 struct rpipe_redux {
-    struct compose c;
+    struct group c;
     struct redux_ring busy; /* gave a message when they were looked at last; in turn */
     struct redux_ring idle; /* did not; who has waited longest is first */
     int taken;              /* messages from the busy since the idle were looked at */

@@ -15,26 +15,26 @@
 #include <errno.h>
 
 struct rpipe_scatter {
-    struct compose c;
+    struct group c;
     int turn;  /* RSCATTER_NEXT: place of the next one */
     int first; /* RSCATTER_ANY: place that is asked first */
 };
 static_assert(sizeof(struct rpipe_scatter) <= COMPOSE_BYTES, "objects are of one size");
 
-static struct compose *head(rscatter_t sc) { return sc != NULL ? &sc->c : NULL; }
+static struct group *head(rscatter_t sc) { return sc != NULL ? &sc->c : NULL; }
 
-static int refuses(rscatter_t sc, const char *call) { return compose_refuses(head(sc), COMPOSE_SCATTER, call); }
+static int refuses(rscatter_t sc, const char *call) { return group_check(head(sc), GROUP_SCATTER, call); }
 
 int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
 {
-    struct compose *c;
+    struct group *c;
     int rc;
 
     if (sc == NULL) {
         error_set("rscatter: needs a place for the object (NULL)");
         return -EINVAL;
     }
-    rc = compose_open(&c, COMPOSE_SCATTER, "rscatter", cfg, readers, n, SIDE_WRITER);
+    rc = group_open(&c, GROUP_SCATTER, "rscatter", cfg, readers, n, SIDE_WRITER);
     if (rc == 0)
         *sc = (rscatter_t)c;
     return rc;
@@ -57,7 +57,7 @@ static int nobody(struct rpipe_scatter *sc, const char *call)
     return -EPIPE;
 }
 
-static int alloc_from(struct compose_part *p, struct deal *deal)
+static int alloc_from(struct group_member *p, struct deal *deal)
 {
     if (!deal->wait)
         return rmalloc_nb(p->ch, deal->size, &deal->d);
@@ -68,7 +68,7 @@ static int alloc_from(struct compose_part *p, struct deal *deal)
 /* To the one at deal->place, who may be anybody. */
 static int deal_to(struct rpipe_scatter *sc, struct deal *deal)
 {
-    struct compose_part *p;
+    struct group_member *p;
     int rc;
 
     if (deal->place < 0 || deal->place >= sc->c.n) {
@@ -77,8 +77,8 @@ static int deal_to(struct rpipe_scatter *sc, struct deal *deal)
         return -EINVAL;
     }
     p = &sc->c.part[deal->place];
-    if (!compose_is_open(p)) {
-        compose_drop(&sc->c, deal->place);
+    if (!group_member_is_open(p)) {
+        group_drop(&sc->c, deal->place);
         sc->c.who = deal->place;
         error_set("%s: the pipe of place %d, rank %d, has been closed", deal->call, deal->place, p->rank);
         return -ENOTCONN;
@@ -88,8 +88,8 @@ static int deal_to(struct rpipe_scatter *sc, struct deal *deal)
         rc = alloc_from(p, deal);
     if (rc == 0 || rc == R_PENDING)
         return rc;
-    return compose_is_lost(p, rc) ? compose_lose(&sc->c, deal->call, deal->place, rc)
-                                  : compose_blame(&sc->c, deal->call, deal->place, rc);
+    return group_member_is_lost(p, rc) ? group_lose(&sc->c, deal->call, deal->place, rc)
+                                  : group_blame(&sc->c, deal->call, deal->place, rc);
 }
 
 static int after(const struct rpipe_scatter *sc, int place) { return place + 1 < sc->c.n ? place + 1 : 0; }
@@ -100,12 +100,12 @@ static int deal_next(struct rpipe_scatter *sc, struct deal *deal)
     int rc, i;
 
     for (i = 0; i < sc->c.n; i++, sc->turn = after(sc, sc->turn)) {
-        struct compose_part *p = &sc->c.part[sc->turn];
+        struct group_member *p = &sc->c.part[sc->turn];
 
         if (p->gone)
             continue;
-        if (!compose_is_open(p)) {
-            compose_drop(&sc->c, sc->turn);
+        if (!group_member_is_open(p)) {
+            group_drop(&sc->c, sc->turn);
             continue;
         }
         deal->place = sc->turn;
@@ -123,12 +123,12 @@ static int deal_any(struct rpipe_scatter *sc, struct deal *deal)
     int i, rc, at = sc->first, last = -1, in_vain = 0;
 
     for (i = 0; i < sc->c.n; i++, at = after(sc, at)) {
-        struct compose_part *p = &sc->c.part[at];
+        struct group_member *p = &sc->c.part[at];
 
         if (p->gone)
             continue;
-        if (!compose_is_open(p)) {
-            compose_drop(&sc->c, at);
+        if (!group_member_is_open(p)) {
+            group_drop(&sc->c, at);
             continue;
         }
         rc = rpipe_room(p->ch, deal->size);
@@ -141,16 +141,16 @@ static int deal_any(struct rpipe_scatter *sc, struct deal *deal)
         }
         if (rc == R_PENDING)
             continue;
-        if (compose_is_lost(p, rc))
-            return compose_lose(&sc->c, deal->call, at, rc);
+        if (group_member_is_lost(p, rc))
+            return group_lose(&sc->c, deal->call, at, rc);
         if (rc != -ENOBUFS)
-            return compose_blame(&sc->c, deal->call, at, rc);
+            return group_blame(&sc->c, deal->call, at, rc);
         in_vain++;
         last = at;
     }
     if (sc->c.live == 0)
         return nobody(sc, deal->call);
-    return in_vain == sc->c.live ? compose_blame(&sc->c, deal->call, last, -ENOBUFS) : R_PENDING;
+    return in_vain == sc->c.live ? group_blame(&sc->c, deal->call, last, -ENOBUFS) : R_PENDING;
 }
 
 /* A thread can sleep on one wake word, not on many: it naps, as in rpipe_poll. */
@@ -213,50 +213,50 @@ int rpipe_scatter_alloc_nb(rscatter_t sc, int to, size_t size, int *place, raddr
 
 int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
 {
-    struct compose_part *p;
+    struct group_member *p;
     int rc = refuses(sc, "rscatter_write");
 
     if (rc != 0)
         return rc;
-    if (compose_pipe(&sc->c, place) == NULL) {
+    if (group_pipe(&sc->c, place) == NULL) {
         error_set("rscatter_write: there is no place %d, or its pipe has been closed; there are %d", place, sc->c.n);
         return place < 0 || place >= sc->c.n ? -EINVAL : -ENOTCONN;
     }
-    RPIPE_STEP("scatter: before the write");
+    RPIPE_FAILPOINT("scatter: before the write");
     p = &sc->c.part[place];
     rc = rpipe_write(p->ch, d);
     if (LIKELY(rc == 0))
         return 0;
-    return compose_is_lost(p, rc) ? compose_lose(&sc->c, "rscatter_write", place, rc)
-                                  : compose_blame(&sc->c, "rscatter_write", place, rc);
+    return group_member_is_lost(p, rc) ? group_lose(&sc->c, "rscatter_write", place, rc)
+                                  : group_blame(&sc->c, "rscatter_write", place, rc);
 }
 
 /* ---- the rest ---- */
 
-int rpipe_scatter_wait(rscatter_t sc) { return compose_wait(head(sc), COMPOSE_SCATTER, "rscatter_wait"); }
+int rpipe_scatter_wait(rscatter_t sc) { return group_wait(head(sc), GROUP_SCATTER, "rscatter_wait"); }
 
 int rpipe_scatter_set_timeout(rscatter_t sc, int ms)
 {
-    return compose_set_timeout(head(sc), COMPOSE_SCATTER, "rscatter_set_timeout", ms);
+    return group_set_timeout(head(sc), GROUP_SCATTER, "rscatter_set_timeout", ms);
 }
 
 rch_t rpipe_scatter_pipe(rscatter_t sc, int place)
 {
-    return refuses(sc, "rscatter_pipe") == 0 ? compose_pipe(&sc->c, place) : NULL;
+    return refuses(sc, "rscatter_pipe") == 0 ? group_pipe(&sc->c, place) : NULL;
 }
 
 int rpipe_scatter_rank(rscatter_t sc, int place)
 {
-    return compose_rank(head(sc), COMPOSE_SCATTER, "rscatter_rank", place);
+    return group_rank(head(sc), GROUP_SCATTER, "rscatter_rank", place);
 }
 
 int rpipe_scatter_place(rscatter_t sc, int rank)
 {
-    return compose_place(head(sc), COMPOSE_SCATTER, "rscatter_place", rank);
+    return group_index(head(sc), GROUP_SCATTER, "rscatter_place", rank);
 }
 
-int rpipe_scatter_live(rscatter_t sc) { return compose_live(head(sc), COMPOSE_SCATTER, "rscatter_live"); }
+int rpipe_scatter_live(rscatter_t sc) { return group_live(head(sc), GROUP_SCATTER, "rscatter_live"); }
 
-int rpipe_scatter_who(rscatter_t sc) { return compose_who(head(sc), COMPOSE_SCATTER, "rscatter_who"); }
+int rpipe_scatter_who(rscatter_t sc) { return group_last_failed(head(sc), GROUP_SCATTER, "rscatter_who"); }
 
-int rpipe_scatter_close(rscatter_t sc) { return compose_close(head(sc), COMPOSE_SCATTER, "rscatter_close"); }
+int rpipe_scatter_close(rscatter_t sc) { return group_close(head(sc), GROUP_SCATTER, "rscatter_close"); }

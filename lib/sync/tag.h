@@ -42,9 +42,9 @@ static inline size_t credit_area_bytes(uint32_t tags)
 /* Reader: the block is free. The writer's next store there comes after our last look at it: pairs with tag_next. */
 static inline void tag_append(struct credit_area *area, struct ring_cursor *c, uint32_t block)
 {
-    RPIPE_STEP("rfree: before the tag");
+    RPIPE_FAILPOINT("rfree: before the tag");
     atomic_store_explicit(&area->tag[c->at], (uint64_t)c->lap << 32 | block, memory_order_release);
-    RPIPE_STEP("rfree: tag written");
+    RPIPE_FAILPOINT("rfree: tag written");
     ring_cursor_advance(c);
 }
 
@@ -80,9 +80,9 @@ static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint
 
     s->kind = SLOT_FREED;
     s->block = block;
-    RPIPE_STEP("rfree: before the flag of a reverse slot");
+    RPIPE_FAILPOINT("rfree: before the flag of a reverse slot");
     ring_slot_publish(s, freed);
-    RPIPE_STEP("rfree: after the flag of a reverse slot");
+    RPIPE_FAILPOINT("rfree: after the flag of a reverse slot");
     ring_cursor_advance(c);
     cpu_prefetch_write(&ring[c->at]); /* the writer has had it, a lap ago */
 }

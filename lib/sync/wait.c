@@ -39,7 +39,7 @@
 
 static _Atomic int64_t no_yield_before; /* adaptive waiting of this process sleeps at once until then */
 static bool roomy = true;               /* a core for every rank */
-_Atomic int wait_first_looks = ROOMY_LOOKS;
+_Atomic int wait_first_polls = ROOMY_LOOKS;
 static int64_t spin_ns = ROOMY_SPIN_US * 1000, yield_ns = ROOMY_YIELD_US * 1000;
 
 void wait_configure(int local_ranks)
@@ -48,7 +48,7 @@ void wait_configure(int local_ranks)
     bool crowded = local_ranks > cores;
 
     roomy = !crowded;
-    atomic_store_explicit(&wait_first_looks, crowded ? CROWDED_LOOKS : ROOMY_LOOKS, memory_order_relaxed);
+    atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_LOOKS : ROOMY_LOOKS, memory_order_relaxed);
     spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
     yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
     if (given >= 0)
@@ -68,8 +68,8 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     w->phase = WAIT_SPINNING;
     w->fences = fences;
     w->keep = w->armed = false;
-    w->nap_us = NAP_FIRST_US;
-    w->nap_most_us = NAP_MOST_US;
+    w->backoff_us = NAP_FIRST_US;
+    w->backoff_most_us = NAP_MOST_US;
     w->spins = w->sleeps = 0;
     w->pauses = 1;
     w->slice = WAIT_SLICE_MS * NS_PER_MS;
@@ -94,14 +94,14 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         w->phase = WAIT_YIELDING; /* the first step decides */
 }
 
-void wait_patiently(struct waiter *w)
+void wait_remote(struct waiter *w)
 {
     if (roomy && setting_number(SET_WAIT) == WAIT_ADAPTIVE && w->sleep_from > w->yield_from)
         w->sleep_from += NETWORK_YIELD_US * 1000;
 }
 
 /*
- * The wake word is visible to every processor before the condition is looked at again. Pairs with wake_look. Where there are
+ * The wake word is visible to every processor before the condition is looked at again. Pairs with wake_if_waiting. Where there are
  * many words, some of those who look at them may fence, and others not.
  */
 static void make_seen(const struct waiter *w)
@@ -110,7 +110,7 @@ static void make_seen(const struct waiter *w)
         fence_wake_word_before_recheck();
 }
 
-static void nap(uint32_t us)
+static void backoff(uint32_t us)
 {
     struct timespec t = {0, (long)us * 1000};
 
@@ -210,14 +210,14 @@ int wait_step(struct waiter *w)
         if (clock_now() - now > (roomy ? YIELD_DEAR_US : CROWDED_DEAR_US) * 1000)
             atomic_store_explicit(&no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
     } else if (!find_words(w)) {
-        nap(w->nap_us);
+        backoff(w->backoff_us);
         w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
         w->slept = true;
         w->sleeps++;
-        w->nap_us = w->nap_us * 2 > w->nap_most_us ? w->nap_most_us : w->nap_us * 2;
+        w->backoff_us = w->backoff_us * 2 > w->backoff_most_us ? w->backoff_most_us : w->backoff_us * 2;
     } else {
         set_words(w, 1); /* made seen by the next line */
-        RPIPE_STEP("wait: wake word set");
+        RPIPE_FAILPOINT("wait: wake word set");
         make_seen(w);
         w->armed = true;
         w->phase = WAIT_ARMED;
@@ -235,6 +235,6 @@ void wake_up(_Atomic uint32_t *word)
 {
     /* first the word, then the wake-up: a sleeper that sets it in between is woken at once, one that sets it later sees why */
     atomic_store_explicit(word, 0, memory_order_seq_cst);
-    RPIPE_STEP("wake: word cleared");
+    RPIPE_FAILPOINT("wake: word cleared");
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }

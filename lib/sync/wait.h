@@ -12,7 +12,7 @@
  * The condition includes the death word. wait_step() either passes a little time, or prepares to sleep: it sets the wake
  * word, makes sure that it is seen (membarrier or fence), and returns so that the condition is looked at once more; only
  * the next step sleeps, in slices, on a word that is still set. So no store that is followed by a look at the wake word
- * (wake_look) can be missed, and the dead, who wake nobody, are noticed within a slice.
+ * (wake_if_waiting) can be missed, and the dead, who wake nobody, are noticed within a slice.
  */
 #ifndef SYNC_WAIT_H
 #define SYNC_WAIT_H
@@ -32,7 +32,7 @@
  * Skylake), in which most answers of a ping-pong arrive. Without pauses the looks disturb the store that they wait for:
  * 5 to 10 ns per message were measured. Where ranks share cores it is a few: what is waited for may need this core.
  */
-extern _Atomic int wait_first_looks;
+extern _Atomic int wait_first_polls;
 
 #define WAIT_WORDS 64 /* that a thread can sleep on at once; the kernel allows 128 */
 
@@ -54,7 +54,7 @@ struct waiter {
     bool fences;                  /* no membarrier between the two processes: both sides fence */
     bool keep;                    /* other threads may sleep on the word: do not clear it */
     bool armed;                   /* the word was set by this waiter */
-    uint32_t nap_us, nap_most_us; /* the next nap, and the longest; where a look is dear, naps are longer */
+    uint32_t backoff_us, backoff_most_us; /* the next nap, and the longest; where a look is dear, naps are longer */
     uint32_t spins;
     uint32_t pauses; /* between two looks while spinning; more where each look disturbs the one who is waited for */
     uint32_t sleeps; /* for the statistics */
@@ -65,7 +65,7 @@ struct waiter {
 void wait_configure(int local_ranks);
 
 void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences);
-void wait_patiently(
+void wait_remote(
     struct waiter *w);           /* adaptive, where there are cores enough: what is waited for crosses a network */
 int wait_step(struct waiter *w); /* 0, or -ETIMEDOUT */
 void wait_end(struct waiter *w);
@@ -76,7 +76,7 @@ void wake_up(_Atomic uint32_t *word) NOINLINE; /* clears the word, then wakes ev
  * After a store that may end the other side's wait: is he asleep? Pairs with the membarrier, or fence, in wait_step between
  * setting the word and looking at the condition again. True if somebody was woken.
  */
-static inline bool wake_look(_Atomic uint32_t *word, bool fences)
+static inline bool wake_if_waiting(_Atomic uint32_t *word, bool fences)
 {
     if (UNLIKELY(fences))
         fence_store_before_wake_look();

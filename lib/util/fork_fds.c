@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* owned.c: see owned.h. */
+/* fork_fds.c: see owned.h. */
 #include "util/fork_fds.h"
 
 #include <stdatomic.h>
@@ -18,7 +18,7 @@ static uint64_t bit_of(int fd, _Atomic uint64_t **word)
     return UINT64_C(1) << (fd % 64);
 }
 
-void owned_add(int fd)
+void fork_fds_add(int fd)
 {
     _Atomic uint64_t *word;
     uint64_t bit = bit_of(fd, &word);
@@ -27,7 +27,7 @@ void owned_add(int fd)
         atomic_fetch_or_explicit(word, bit, memory_order_relaxed);
 }
 
-void owned_forget(int fd)
+void fork_fds_forget(int fd)
 {
     _Atomic uint64_t *word;
     uint64_t bit = bit_of(fd, &word);
@@ -36,15 +36,15 @@ void owned_forget(int fd)
         atomic_fetch_and_explicit(word, ~bit, memory_order_relaxed);
 }
 
-void owned_close(int fd)
+void fork_fds_close(int fd)
 {
     if (fd < 0)
         return;
-    owned_forget(fd); /* before close(2): afterwards the number may be anybody's */
+    fork_fds_forget(fd); /* before close(2): afterwards the number may be anybody's */
     close(fd);
 }
 
-void owned_close_all(void)
+void fork_fds_close_all(void)
 {
     int word, bit;
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * owned.h: the descriptors of the control network, so that the child of a fork can close them.
+ * fork_fds.h: the descriptors of the control network, so that the child of a fork can close them.
  *
  * One bit per descriptor, set and cleared by atomic operations. The child finds every bit as it was at the moment of the
  * fork, whatever list or lock another thread of the parent was working on: so it needs neither. Descriptors beyond the
  * last bit are not recorded; they are still close-on-exec.
  */
-#ifndef BOOTSTRAP_OWNED_H
-#define BOOTSTRAP_OWNED_H
+#ifndef UTIL_FORK_FDS_H
+#define UTIL_FORK_FDS_H
 
-void owned_add(int fd);    /* a negative fd is ignored, here and below */
-void owned_forget(int fd); /* becomes somebody else's */
-void owned_close(int fd);
-void owned_close_all(void);
+void fork_fds_add(int fd);    /* a negative fd is ignored, here and below */
+void fork_fds_forget(int fd); /* becomes somebody else's */
+void fork_fds_close(int fd);
+void fork_fds_close_all(void);
 
 #endif

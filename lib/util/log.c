@@ -51,14 +51,14 @@ void log_line(enum log_level level, const char *format, ...)
     va_end(args);
 }
 
-void log_few(_Atomic unsigned *told, const char *format, ...)
+void log_few(_Atomic unsigned *warned, const char *format, ...)
 {
-    unsigned before = atomic_fetch_add_explicit(told, 1, memory_order_relaxed);
+    unsigned before = atomic_fetch_add_explicit(warned, 1, memory_order_relaxed);
     char line[600];
     va_list args;
 
     if (before > FEW || LOG_WARN > current) {
-        atomic_fetch_sub_explicit(told, 1, memory_order_relaxed); /* it must not wrap around */
+        atomic_fetch_sub_explicit(warned, 1, memory_order_relaxed); /* it must not wrap around */
         return;
     }
     va_start(args, format);

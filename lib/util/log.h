@@ -20,7 +20,7 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 void log_vline(enum log_level level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 
 /* A warning that a peer can cause as often as he likes: `told` counts them, and only the first few are told. */
-void log_few(_Atomic unsigned *told, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_few(_Atomic unsigned *warned, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)

@@ -5,8 +5,8 @@
  * While a process has one thread, to register costs nothing; afterwards the kernel waits for a grace period of RCU, some
  * 20 ms. PMIx_Init starts a thread, and so does the control network: job_open() registers before either.
  */
-#ifndef BOOTSTRAP_MEMBARRIER_H
-#define BOOTSTRAP_MEMBARRIER_H
+#ifndef UTIL_MEMBARRIER_H
+#define UTIL_MEMBARRIER_H
 
 #include <stdbool.h>
 

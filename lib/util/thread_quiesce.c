@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * quiet.c: see quiet.h.
+ * thread_quiesce.c: see quiet.h.
  *
  * The kernel knows of every thread whether it sleeps (/proc/self/task/TID/stat) and how long it has run (its clock). Where /proc
  * is not mounted, a nap has to do. A thread that begins after the look at the directory begins after the flag.
@@ -23,7 +23,7 @@
 #define BLIND_NAP_MS 20        /* without /proc */
 #define NAP_NS (NS_PER_MS / 4) /* between two looks */
 
-static void nap(int64_t ns)
+static void backoff(int64_t ns)
 {
     const struct timespec t = {0, (long)ns};
 
@@ -59,12 +59,12 @@ static bool await_thread(long tid, int64_t deadline)
             break;
         if (deadline_passed(deadline))
             return false;
-        nap(NAP_NS);
+        backoff(NAP_NS);
     }
     return true;
 }
 
-bool quiet_others(int64_t deadline)
+bool thread_quiesce_others(int64_t deadline)
 {
     long own = syscall(SYS_gettid);
     struct dirent *entry;
@@ -75,7 +75,7 @@ bool quiet_others(int64_t deadline)
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     tasks = opendir("/proc/self/task");
     if (tasks == NULL) {
-        nap(BLIND_NAP_MS * NS_PER_MS);
+        backoff(BLIND_NAP_MS * NS_PER_MS);
         return true;
     }
     while (quiet && (entry = readdir(tasks)) != NULL) {

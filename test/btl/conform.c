@@ -60,7 +60,7 @@ uint64_t draw(struct side *s, uint64_t below)
     return s->seed % below;
 }
 
-void drive(struct side *s, struct btl_line *line)
+void drive(struct side *s, struct btl_connection *connection)
 {
     const struct btl_ops *ops = s->backend->ops;
     char why[256] = "";
@@ -70,51 +70,51 @@ void drive(struct side *s, struct btl_line *line)
         rc = ops->progress_all(s->backend->btl);
         HOLDS(rc == 0, "progress_all: %d", rc);
     } else {
-        rc = ops->progress(line);
+        rc = ops->progress(connection);
         if (rc != 0)
-            (void)ops->line_state(line, why, sizeof(why));
+            (void)ops->connection_state(connection, why, sizeof(why));
         HOLDS(rc == 0, "progress: %d: %s", rc, why);
     }
     if (draw(s, 64) == 0)
         sched_yield();
 }
 
-struct btl_line *line_up(struct side *s, uint32_t id, uint32_t depth)
+struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth)
 {
     const struct btl_ops *ops = s->backend->ops;
-    enum btl_role role = draw(s, 2) == 0 ? BTL_DIALS : BTL_ACCEPTS;
+    enum btl_role role = draw(s, 2) == 0 ? BTL_CONNECTS : BTL_ACCEPTS;
     bool first = draw(s, 2) == 0; /* who connects first */
     struct btl_address address;
     struct answer other;
-    struct btl_line *line;
+    struct btl_connection *connection;
     char why[256] = "";
     int64_t deadline = patience();
     int rc;
 
-    rc = ops->line_open(s->backend->btl, s->peer, role, depth, &line, &address, why, sizeof(why));
-    HOLDS(rc == 0, "line_open: %d: %s", rc, why);
+    rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, why, sizeof(why));
+    HOLDS(rc == 0, "connection_open: %d: %s", rc, why);
     HOLDS(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes", address.bytes);
     other =
-        ask(s, (struct ask){.what = ASK_LINE, .id = id, .a = role == BTL_DIALS ? BTL_ACCEPTS : BTL_DIALS, .b = depth});
-    rc = ops->line_state(line, why, sizeof(why));
-    HOLDS(rc == -EAGAIN, "line_state before line_connect: %d", rc);
+        ask(s, (struct ask){.what = ASK_LINE, .id = id, .a = role == BTL_CONNECTS ? BTL_ACCEPTS : BTL_CONNECTS, .b = depth});
+    rc = ops->connection_state(connection, why, sizeof(why));
+    HOLDS(rc == -EAGAIN, "connection_state before connection_connect: %d", rc);
     if (!first)
         ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
-    rc = ops->line_connect(line, &other.address, why, sizeof(why));
-    HOLDS(rc == 0, "line_connect: %d: %s", rc, why);
+    rc = ops->connection_connect(connection, &other.address, why, sizeof(why));
+    HOLDS(rc == 0, "connection_connect: %d: %s", rc, why);
     if (first)
         ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
-    while ((rc = ops->line_state(line, why, sizeof(why))) == -EAGAIN) {
+    while ((rc = ops->connection_state(connection, why, sizeof(why))) == -EAGAIN) {
         HOLDS(!deadline_passed(deadline), "the line does not come up: %s", why);
-        drive(s, line);
+        drive(s, connection);
     }
-    HOLDS(rc == 0, "line_state: %d: %s", rc, why);
-    return line;
+    HOLDS(rc == 0, "connection_state: %d: %s", rc, why);
+    return connection;
 }
 
-void line_down(struct side *s, uint32_t id, struct btl_line *line)
+void line_down(struct side *s, uint32_t id, struct btl_connection *connection)
 {
-    s->backend->ops->line_close(line);
+    s->backend->ops->connection_close(connection);
     ask(s, (struct ask){.what = ASK_CLOSE, .id = id});
 }
 
@@ -126,20 +126,20 @@ struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
     int rc = s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why, sizeof(why));
 
     HOLDS(rc == 0, "attach: %d: %s", rc, why);
-    HOLDS(far.remote.window != NULL && far.remote.bytes >= bytes, "attach says nothing");
+    HOLDS(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach says nothing");
     return far;
 }
 
 void far_free(struct side *s, struct far *far)
 {
     s->backend->ops->detach(s->backend->btl, &far->remote);
-    HOLDS(far->remote.window == NULL, "detach leaves something attached");
+    HOLDS(far->remote.mapping == NULL, "detach leaves something attached");
     ask(s, (struct ask){.what = ASK_FREE, .id = far->id});
 }
 
-struct btl_piece near_alloc(struct side *s, size_t bytes)
+struct btl_memory near_alloc(struct side *s, size_t bytes)
 {
-    struct btl_piece piece = {0};
+    struct btl_memory piece = {0};
     char why[256] = "";
     int rc = s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, why, sizeof(why));
 
@@ -149,37 +149,37 @@ struct btl_piece near_alloc(struct side *s, size_t bytes)
     return piece;
 }
 
-void near_free(struct side *s, struct btl_piece *piece) { s->backend->ops->free(s->backend->btl, piece); }
+void near_free(struct side *s, struct btl_memory *piece) { s->backend->ops->free(s->backend->btl, piece); }
 
-uint64_t write_must(struct side *s, struct btl_line *line, const struct btl_transfer *payload,
+uint64_t write_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *payload,
                     const struct btl_transfer *slot)
 {
     int64_t deadline = patience();
     uint64_t refused = 0;
     int rc;
 
-    while ((rc = s->backend->ops->write(line, payload, slot)) == -EAGAIN) {
+    while ((rc = s->backend->ops->write(connection, payload, slot)) == -EAGAIN) {
         refused++;
         HOLDS(!deadline_passed(deadline), "a write is refused for ever");
-        drive(s, line);
+        drive(s, connection);
     }
     HOLDS(rc == 0, "write: %d", rc);
     return refused;
 }
 
-void get_must(struct side *s, struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
+void get_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
 {
     int64_t deadline = patience();
     int rc;
 
-    while ((rc = s->backend->ops->get(line, t, done)) == -EAGAIN) {
+    while ((rc = s->backend->ops->get(connection, t, done)) == -EAGAIN) {
         HOLDS(!deadline_passed(deadline), "a get is refused for ever");
-        drive(s, line);
+        drive(s, connection);
     }
     HOLDS(rc == 0, "get: %d", rc);
 }
 
-void done_must(struct side *s, struct btl_line *line, struct btl_done *done)
+void done_must(struct side *s, struct btl_connection *connection, struct btl_done *done)
 {
     int64_t deadline = patience();
     int pending;
@@ -187,19 +187,19 @@ void done_must(struct side *s, struct btl_line *line, struct btl_done *done)
     while ((pending = atomic_load_explicit(&done->pending, memory_order_acquire)) != 0) {
         HOLDS(pending > 0, "completed more often than accepted (%d)", pending);
         HOLDS(!deadline_passed(deadline), "%d operations do not complete", pending);
-        drive(s, line);
+        drive(s, connection);
     }
     HOLDS(atomic_load(&done->error) == 0, "an operation failed: %d", atomic_load(&done->error));
 }
 
-void flush_must(struct side *s, struct btl_line *line)
+void flush_must(struct side *s, struct btl_connection *connection)
 {
     int64_t deadline = patience();
     int rc;
 
-    while ((rc = s->backend->ops->flush(line)) == -EAGAIN) {
+    while ((rc = s->backend->ops->flush(connection)) == -EAGAIN) {
         HOLDS(!deadline_passed(deadline), "flush does not end");
-        drive(s, line);
+        drive(s, connection);
     }
     HOLDS(rc == 0, "flush: %d", rc);
 }
@@ -248,9 +248,9 @@ static void run_all(struct side side[AGENTS], const char *where)
 /* The target dies while things are under way: the line says so, sooner or later. */
 static void run_killed(struct side *s, pid_t target)
 {
-    struct btl_line *line = line_up(s, 0, 0);
+    struct btl_connection *connection = line_up(s, 0, 0);
     struct far far = far_alloc(s, 0, 4096, BTL_PEER_READS);
-    struct btl_piece near = near_alloc(s, 4096);
+    struct btl_memory near = near_alloc(s, 4096);
     struct btl_transfer t = {&far.remote, 0, &near, 0, 4096};
     struct btl_done done = {0};
     const struct btl_ops *ops = s->backend->ops;
@@ -264,17 +264,17 @@ static void run_killed(struct side *s, pid_t target)
     while (rc == 0 || rc == -EAGAIN) {
         HOLDS(!deadline_passed(deadline), "a line to a process that is dead does not fail");
         if (atomic_load(&done.pending) < 4)
-            (void)ops->get(line, &t, &done);
-        (void)ops->progress(line);
-        rc = atomic_load(&done.error) != 0 ? atomic_load(&done.error) : ops->line_state(line, why, sizeof(why));
+            (void)ops->get(connection, &t, &done);
+        (void)ops->progress(connection);
+        rc = atomic_load(&done.error) != 0 ? atomic_load(&done.error) : ops->connection_state(connection, why, sizeof(why));
         usleep(1000);
     }
-    (void)ops->line_state(line, why, sizeof(why));
+    (void)ops->connection_state(connection, why, sizeof(why));
     HOLDS(*why != '\0', "a line that failed says nothing");
     printf("    %s\n", why);
     if (ops->peer_gone != NULL)
         ops->peer_gone(s->backend->btl, s->peer);
-    ops->line_close(line);
+    ops->connection_close(connection);
     ops->detach(s->backend->btl, &far.remote);
     near_free(s, &near);
     passed++;

@@ -37,7 +37,7 @@ struct backend {
 void backend_open(struct backend *b, const char *name, int rank);
 void backend_close(struct backend *b);
 
-void broken(const char *file, int line, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
+void broken(const char *file, int connection, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
 #define HOLDS(condition, ...)                                                                                          \
     do {                                                                                                               \
         if (!(condition))                                                                                              \
@@ -121,20 +121,20 @@ void ask_begin(struct side *s, const struct ask *what);
 struct answer ask_end(struct side *s);
 
 uint64_t draw(struct side *s, uint64_t below);
-struct btl_line *line_up(struct side *s, uint32_t id, uint32_t depth);
-void line_down(struct side *s, uint32_t id, struct btl_line *line);
+struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth);
+void line_down(struct side *s, uint32_t id, struct btl_connection *connection);
 struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access);
 void far_free(struct side *s, struct far *far);
-struct btl_piece near_alloc(struct side *s, size_t bytes);
-void near_free(struct side *s, struct btl_piece *piece);
-void drive(struct side *s, struct btl_line *line);
+struct btl_memory near_alloc(struct side *s, size_t bytes);
+void near_free(struct side *s, struct btl_memory *piece);
+void drive(struct side *s, struct btl_connection *connection);
 
 /* these ask again as long as they are refused */
-uint64_t write_must(struct side *s, struct btl_line *line, const struct btl_transfer *payload,
+uint64_t write_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *payload,
                     const struct btl_transfer *slot);
-void get_must(struct side *s, struct btl_line *line, const struct btl_transfer *t, struct btl_done *done);
-void done_must(struct side *s, struct btl_line *line, struct btl_done *done);
-void flush_must(struct side *s, struct btl_line *line);
+void get_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done);
+void done_must(struct side *s, struct btl_connection *connection, struct btl_done *done);
+void flush_must(struct side *s, struct btl_connection *connection);
 
 struct test {
     const char *name;

@@ -162,7 +162,7 @@ static int host_fd_path(int peer, char *why, size_t why_bytes)
 
 static struct btl_host host = {
     .log_level = LOG_WARN,
-    .tell = host_tell,
+    .send_to_peer = host_tell,
     .fd_path = host_fd_path,
     .setting = host_setting,
     .address = "127.0.0.1",
@@ -217,11 +217,11 @@ void backend_close(struct backend *b)
 
 /* ---- shared ---- */
 
-void broken(const char *file, int line, const char *format, ...)
+void broken(const char *file, int connection, const char *format, ...)
 {
     va_list args;
 
-    fprintf(stderr, "%s:%d: ", file, line);
+    fprintf(stderr, "%s:%d: ", file, connection);
     va_start(args, format);
     vfprintf(stderr, format, args);
     va_end(args);

@@ -16,7 +16,7 @@ static void pieces(struct side *s)
     struct far far[6];
 
     for (size_t i = 0; i < 6; i++) {
-        struct btl_piece near = near_alloc(s, sizes[i]);
+        struct btl_memory near = near_alloc(s, sizes[i]);
 
         memset(near.base, 1, sizes[i]);
         far[i] = far_alloc(s, (uint32_t)i, sizes[i], access[i % 3]);
@@ -31,26 +31,26 @@ static void before_it_is_up(struct side *s)
 {
     const struct btl_ops *ops = s->backend->ops;
     struct far far = far_alloc(s, 0, 4096, BTL_PEER_WRITES);
-    struct btl_piece near = near_alloc(s, 4096);
+    struct btl_memory near = near_alloc(s, 4096);
     struct btl_transfer t = {&far.remote, 0, &near, 0, 64};
     struct btl_address address;
     struct btl_counts counts;
-    struct btl_line *line;
+    struct btl_connection *connection;
     char text[256] = "";
 
-    HOLDS(ops->line_open(s->backend->btl, s->peer, BTL_DIALS, 0, &line, &address, text, sizeof(text)) == 0,
-          "line_open: %s", text);
-    HOLDS(ops->line_state(line, text, sizeof(text)) == -EAGAIN, "line_state of a line that is not connected");
-    HOLDS(ops->write(line, &t, NULL) == -EAGAIN, "a write on a line that is not up");
-    HOLDS(ops->progress(line) == 0, "progress on a line that is not up");
-    ops->line_counts(line, &counts);
+    HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address, text, sizeof(text)) == 0,
+          "connection_open: %s", text);
+    HOLDS(ops->connection_state(connection, text, sizeof(text)) == -EAGAIN, "connection_state of a line that is not connected");
+    HOLDS(ops->write(connection, &t, NULL) == -EAGAIN, "a write on a line that is not up");
+    HOLDS(ops->progress(connection) == 0, "progress on a line that is not up");
+    ops->connection_counts(connection, &counts);
     HOLDS(counts.work_requests == 0 && counts.refused == 1, "counts of a line that is not up");
-    ops->line_close(line);
-    line = line_up(s, 0, 0);
-    ops->line_describe(line, text, sizeof(text));
-    HOLDS(*text != '\0', "line_describe says nothing");
+    ops->connection_close(connection);
+    connection = line_up(s, 0, 0);
+    ops->connection_describe(connection, text, sizeof(text));
+    HOLDS(*text != '\0', "connection_describe says nothing");
     printf("    %s\n", text);
-    line_down(s, 0, line);
+    line_down(s, 0, connection);
     far_free(s, &far);
     near_free(s, &near);
 }
@@ -60,20 +60,20 @@ static void adopted(struct side *s)
 {
     const struct btl_ops *ops = s->backend->ops;
     const size_t bytes = 100001;
-    struct btl_line *line = line_up(s, 0, 0);
+    struct btl_connection *connection = line_up(s, 0, 0);
     uint8_t *own = malloc(bytes + 3);
     struct far far = {.id = 0, .bytes = bytes};
     struct btl_transfer t = {&far.remote, 5, NULL, 3, bytes - 10};
     struct btl_done done = {0};
-    struct btl_piece near;
+    struct btl_memory near;
     struct answer a;
     char why[256] = "";
 
     HOLDS(own != NULL, "no memory");
-    HOLDS(ops->adopt(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, why, sizeof(why)) == 0, "adopt: %s",
+    HOLDS(ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, why, sizeof(why)) == 0, "adopt: %s",
           why);
     HOLDS(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
-    t.piece = &near;
+    t.memory = &near;
     for (int back = 0; back < 2; back++) { /* there and back */
         uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
 
@@ -82,34 +82,34 @@ static void adopted(struct side *s)
               "attach: %s", why);
         if (back) {
             ask(s, (struct ask){.what = ASK_FILL, .id = 0, .a = 5, .b = bytes - 10, .c = 78});
-            get_must(s, line, &t, &done);
-            done_must(s, line, &done);
+            get_must(s, connection, &t, &done);
+            done_must(s, connection, &done);
             HOLDS(same(own + 6, bytes - 10, 78), "a get into memory that was adopted");
         } else {
             fill(own + 6, bytes - 10, 77);
-            write_must(s, line, &t, NULL);
-            flush_must(s, line);
+            write_must(s, connection, &t, NULL);
+            flush_must(s, connection);
             ask(s, (struct ask){.what = ASK_CHECK, .id = 0, .a = 5, .b = bytes - 10, .c = 77});
         }
         far_free(s, &far);
     }
-    line_down(s, 0, line);
+    line_down(s, 0, connection);
     near_free(s, &near);
     memset(own, 0, bytes + 3);
     free(own);
 }
 
-/* line_close gives up what is under way; afterwards no btl_done is touched, and memory here may go. */
+/* connection_close gives up what is under way; afterwards no btl_done is touched, and memory here may go. */
 static void close_under_way(struct side *s)
 {
     enum { UNDER_WAY = 16 };
     const struct btl_ops *ops = s->backend->ops;
 
     for (int round = 0; round < 5; round++) {
-        struct btl_line *line = line_up(s, 0, 0), *other;
+        struct btl_connection *connection = line_up(s, 0, 0), *other;
         struct far source = far_alloc(s, 0, 256 * 1024, BTL_PEER_READS);
         struct far heap = far_alloc(s, 1, 256 * 1024, BTL_PEER_WRITES);
-        struct btl_piece near = near_alloc(s, 256 * 1024);
+        struct btl_memory near = near_alloc(s, 256 * 1024);
         struct btl_transfer get = {&source.remote, 0, &near, 0, 4096}, put = {&heap.remote, 0, &near, 128 * 1024, 4096};
         struct btl_done done[UNDER_WAY] = {{0}};
         int pending[UNDER_WAY];
@@ -118,10 +118,10 @@ static void close_under_way(struct side *s)
             get.offset = get.remote_offset = i * 4096;
             put.offset = 128 * 1024 + i * 4096;
             put.remote_offset = i * 8192;
-            (void)ops->get(line, &get, &done[i]);
-            (void)ops->write(line, &put, NULL);
+            (void)ops->get(connection, &get, &done[i]);
+            (void)ops->write(connection, &put, NULL);
         }
-        ops->line_close(line);
+        ops->connection_close(connection);
         for (int i = 0; i < UNDER_WAY; i++)
             pending[i] = atomic_load(&done[i].pending) * 1000 + atomic_load(&done[i].error);
         near_free(s, &near);
@@ -137,7 +137,7 @@ static void close_under_way(struct side *s)
         }
         for (int i = 0; i < UNDER_WAY; i++)
             HOLDS(pending[i] == atomic_load(&done[i].pending) * 1000 + atomic_load(&done[i].error),
-                  "a btl_done is touched after line_close");
+                  "a btl_done is touched after connection_close");
         line_down(s, 1, other);
         near_free(s, &near);
         far_free(s, &source);
@@ -152,42 +152,42 @@ static void connect_to_nobody(struct side *s)
 
     for (int round = 0; round < 4; round++) {
         struct far far = far_alloc(s, 0, 4096, BTL_PEER_READS);
-        struct btl_piece near = near_alloc(s, 4096);
+        struct btl_memory near = near_alloc(s, 4096);
         struct btl_transfer t = {&far.remote, 0, &near, 0, 4096};
         struct btl_done done = {0};
         struct btl_address address;
-        struct btl_line *line;
+        struct btl_connection *connection;
         char why[256] = "";
         int64_t deadline = patience();
         struct answer other = ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
-        int rc = ops->line_open(s->backend->btl, s->peer, BTL_DIALS, 0, &line, &address, why, sizeof(why));
+        int rc = ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address, why, sizeof(why));
 
-        HOLDS(rc == 0, "line_open: %d: %s", rc, why);
+        HOLDS(rc == 0, "connection_open: %d: %s", rc, why);
         ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
-        rc = ops->line_connect(line, &other.address, why, sizeof(why));
-        HOLDS(rc == 0 || *why != '\0', "line_connect fails without a sentence");
+        rc = ops->connection_connect(connection, &other.address, why, sizeof(why));
+        HOLDS(rc == 0 || *why != '\0', "connection_connect fails without a sentence");
         while (rc == 0 || rc == -EAGAIN) {
             HOLDS(!deadline_passed(deadline), "a line to nobody neither fails nor comes up");
-            (void)ops->progress(line);
-            rc = ops->line_state(line, why, sizeof(why));
+            (void)ops->progress(connection);
+            rc = ops->connection_state(connection, why, sizeof(why));
             if (rc ==
                 0) /* nobody needs to be there for a network without connections: then what is asked for works, or fails */
-                rc = atomic_load(&done.pending) == 0 ? ops->get(line, &t, &done) : -EAGAIN;
+                rc = atomic_load(&done.pending) == 0 ? ops->get(connection, &t, &done) : -EAGAIN;
             if (atomic_load(&done.error) != 0)
                 rc = atomic_load(&done.error);
             if (rc == 0 && !s->strict) {
                 while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 && !deadline_passed(deadline))
-                    rc = ops->progress(line);
+                    rc = ops->progress(connection);
                 break;
             }
             sched_yield();
         }
         HOLDS(!s->strict || rc < 0, "a line to nobody comes up");
-        if (rc != 0 && ops->line_state(line, why, sizeof(why)) != 0)
+        if (rc != 0 && ops->connection_state(connection, why, sizeof(why)) != 0)
             HOLDS(*why != '\0', "a line that failed says nothing");
         if (round == 0)
             printf("    %s\n", rc == 0 ? "it works without the other end" : why);
-        ops->line_close(line);
+        ops->connection_close(connection);
         far_free(s, &far);
         near_free(s, &near);
     }
@@ -200,29 +200,29 @@ static void lines_come_and_go(struct side *s)
 
     for (int round = 0; round < 8; round++) {
         struct btl_address address;
-        struct btl_line *line;
+        struct btl_connection *connection;
         char why[256] = "";
         struct answer other = ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
 
-        HOLDS(ops->line_open(s->backend->btl, s->peer, BTL_DIALS, 0, &line, &address, why, sizeof(why)) == 0,
-              "line_open: %s", why);
+        HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address, why, sizeof(why)) == 0,
+              "connection_open: %s", why);
         if (round & 1)
-            HOLDS(ops->line_connect(line, &other.address, why, sizeof(why)) == 0, "line_connect: %s", why);
+            HOLDS(ops->connection_connect(connection, &other.address, why, sizeof(why)) == 0, "connection_connect: %s", why);
         if (round & 2)
             ask(s, (struct ask){.what = ASK_CONNECT, .id = 0, .address = address});
         if (round & 4)
-            (void)ops->progress(line);
+            (void)ops->progress(connection);
         if (draw(s, 2) == 0) {
-            line_down(s, 0, line);
+            line_down(s, 0, connection);
         } else {
             ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
-            ops->line_close(line);
+            ops->connection_close(connection);
         }
     }
     for (uint32_t i = 0; i < LINES_MOST; i++) { /* and many of them */
-        struct btl_line *line = line_up(s, i, 0);
+        struct btl_connection *connection = line_up(s, i, 0);
 
-        ops->line_close(line);
+        ops->connection_close(connection);
     }
     for (uint32_t i = 0; i < LINES_MOST; i++)
         ask(s, (struct ask){.what = ASK_CLOSE, .id = i});
@@ -232,7 +232,7 @@ const struct test line_tests[] = {
     {"pieces", pieces},
     {"before a line is up", before_it_is_up},
     {"memory of the program", adopted},
-    {"line_close with things under way", close_under_way},
+    {"connection_close with things under way", close_under_way},
     {"a line to nobody", connect_to_nobody},
     {"lines come and go", lines_come_and_go},
     {NULL, NULL},

@@ -14,20 +14,20 @@
 #include <unistd.h>
 
 struct place {
-    struct btl_piece piece;
+    struct btl_memory memory;
     void *own; /* adopted */
 };
 
 struct state {
     struct agent *a;
-    struct btl_line *line[LINES_MOST];
+    struct btl_connection *connection[LINES_MOST];
     struct place place[PIECES_MOST];
     uint64_t calls;
 };
 
 static uint8_t *at(struct state *st, uint32_t id, uint64_t offset, uint64_t bytes)
 {
-    struct btl_piece *p = &st->place[id % PIECES_MOST].piece;
+    struct btl_memory *p = &st->place[id % PIECES_MOST].memory;
 
     HOLDS(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset, "asked for what is not in piece %u", id);
     return (uint8_t *)p->base + offset;
@@ -41,8 +41,8 @@ static void look_around(struct state *st, bool idle)
     sched_yield();
     if (idle || (b->ops->attributes.capabilities & BTL_TARGET_PROGRESS) == 0 || ++st->calls % 16 != 0)
         return;
-    if (st->line[0] != NULL)
-        (void)b->ops->progress(st->line[0]);
+    if (st->connection[0] != NULL)
+        (void)b->ops->progress(st->connection[0]);
     else
         (void)b->ops->progress_all(b->btl);
 }
@@ -88,65 +88,65 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     struct place *p = &st->place[q->id % PIECES_MOST];
     int rc;
 
-    HOLDS(p->piece.base == NULL, "piece %u is in use", q->id);
+    HOLDS(p->memory.base == NULL, "piece %u is in use", q->id);
     if (q->c != 0) {
         p->own = malloc(q->a + 64);
         HOLDS(p->own != NULL, "no memory");
-        rc = b->ops->adopt(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a, (uint32_t)q->b, &p->piece, answer->why,
+        rc = b->ops->register_memory(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a, (uint32_t)q->b, &p->memory, answer->why,
                            sizeof(answer->why));
     } else {
-        rc = b->ops->alloc(b->btl, st->a->peer, q->a, (uint32_t)q->b, false, &p->piece, answer->why,
+        rc = b->ops->alloc(b->btl, st->a->peer, q->a, (uint32_t)q->b, false, &p->memory, answer->why,
                            sizeof(answer->why));
     }
     if (rc != 0)
         return rc;
-    HOLDS(p->piece.bytes >= q->a && p->piece.base != NULL, "a piece of %zu bytes", p->piece.bytes);
+    HOLDS(p->memory.bytes >= q->a && p->memory.base != NULL, "a piece of %zu bytes", p->memory.bytes);
     if (q->c == 0)
-        memset(p->piece.base, 0, q->a);
-    answer->key = p->piece.key;
-    answer->value = (uintptr_t)p->piece.base;
+        memset(p->memory.base, 0, q->a);
+    answer->key = p->memory.key;
+    answer->value = (uintptr_t)p->memory.base;
     return 0;
 }
 
-static void free_piece(struct state *st, uint32_t id)
+static void free_memory(struct state *st, uint32_t id)
 {
     struct place *p = &st->place[id % PIECES_MOST];
 
-    if (p->piece.base != NULL)
-        st->a->backend->ops->free(st->a->backend->btl, &p->piece);
+    if (p->memory.base != NULL)
+        st->a->backend->ops->free(st->a->backend->btl, &p->memory);
     free(p->own);
     *p = (struct place){0};
 }
 
 static void close_line(struct state *st, uint32_t id)
 {
-    if (st->line[id % LINES_MOST] != NULL)
-        st->a->backend->ops->line_close(st->line[id % LINES_MOST]);
-    st->line[id % LINES_MOST] = NULL;
+    if (st->connection[id % LINES_MOST] != NULL)
+        st->a->backend->ops->connection_close(st->connection[id % LINES_MOST]);
+    st->connection[id % LINES_MOST] = NULL;
 }
 
 static int serve(struct state *st, const struct ask *q, struct answer *answer)
 {
     const struct backend *b = st->a->backend;
-    struct btl_line **line = &st->line[q->id % LINES_MOST];
+    struct btl_connection **connection = &st->connection[q->id % LINES_MOST];
     struct note note;
 
     switch (q->what & ~ASK_IDLE) {
     case ASK_REACH:
         return b->ops->reach(b->btl, (int)q->a, answer->why, sizeof(answer->why));
     case ASK_LINE:
-        HOLDS(*line == NULL, "line %u is in use", q->id);
-        return b->ops->line_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b, line, &answer->address,
+        HOLDS(*connection == NULL, "line %u is in use", q->id);
+        return b->ops->connection_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b, connection, &answer->address,
                                  answer->why, sizeof(answer->why));
     case ASK_CONNECT:
-        return b->ops->line_connect(*line, &q->address, answer->why, sizeof(answer->why));
+        return b->ops->connection_connect(*connection, &q->address, answer->why, sizeof(answer->why));
     case ASK_CLOSE:
         close_line(st, q->id);
         return 0;
     case ASK_ALLOC:
         return open_piece(st, q, answer);
     case ASK_FREE:
-        free_piece(st, q->id);
+        free_memory(st, q->id);
         return 0;
     case ASK_FILL:
         fill(at(st, q->id, q->a, q->b), q->b, q->c);
@@ -188,6 +188,6 @@ void *agent_main(void *arg)
     for (uint32_t i = 0; i < LINES_MOST; i++)
         close_line(&st, i);
     for (uint32_t i = 0; i < PIECES_MOST; i++)
-        free_piece(&st, i);
+        free_memory(&st, i);
     return NULL;
 }

@@ -16,14 +16,14 @@ static const size_t sizes[] = {0, 1, 8, 40, 63, 4096, 65537, MIB + 1};
 #define GUARD 64u /* bytes before and behind what is transferred, which must stay as they are */
 
 struct field { /* what most tests need */
-    struct btl_line *line;
+    struct btl_connection *connection;
     struct far ring, heap;
-    struct btl_piece near_ring, near_heap;
+    struct btl_memory near_ring, near_heap;
 };
 
 static struct field field_open(struct side *s, size_t slots, size_t bytes, uint32_t access, uint32_t depth)
 {
-    struct field f = {.line = line_up(s, 0, depth)};
+    struct field f = {.connection = line_up(s, 0, depth)};
 
     f.ring = far_alloc(s, 0, slots * SLOT_BYTES, BTL_PEER_WRITES);
     f.heap = far_alloc(s, 1, bytes, access);
@@ -34,20 +34,20 @@ static struct field field_open(struct side *s, size_t slots, size_t bytes, uint3
 
 static void field_close(struct side *s, struct field *f)
 {
-    flush_must(s, f->line);
-    line_down(s, 0, f->line);
+    flush_must(s, f->connection);
+    line_down(s, 0, f->connection);
     far_free(s, &f->ring);
     far_free(s, &f->heap);
     near_free(s, &f->near_ring);
     near_free(s, &f->near_heap);
 }
 
-static struct btl_transfer to(const struct far *far, const struct btl_piece *near, size_t offset, size_t bytes)
+static struct btl_transfer to(const struct far *far, const struct btl_memory *near, size_t offset, size_t bytes)
 {
     return (struct btl_transfer){&far->remote, offset, near, offset, bytes};
 }
 
-static void seal(struct btl_piece *ring, size_t index, const struct note *note)
+static void seal(struct btl_memory *ring, size_t index, const struct note *note)
 {
     slot_seal((uint8_t *)ring->base + index * SLOT_BYTES, note);
 }
@@ -70,9 +70,9 @@ static void writes(struct side *s)
                        .what = ASK_FILL, .id = 1, .a = note.offset - GUARD, .b = note.bytes + 2 * GUARD, .c = before});
             fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
             seal(&f.near_ring, 0, &note);
-            write_must(s, f.line, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload, &slot);
+            write_must(s, f.connection, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload, &slot);
             ask_begin(s, &(struct ask){.what = ASK_AWAIT, .id = 0, .a = 0, .b = number, .c = 1});
-            flush_must(s, f.line);
+            flush_must(s, f.connection);
             there = ask_end(s);
             HOLDS(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.why);
             /* behind it: the bytes that belong to the second guard, as the fill has left them */
@@ -108,8 +108,8 @@ static void gets(struct side *s)
             ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = there, .b = sizes[i], .c = key});
             fill(near + offset - GUARD, GUARD, around);
             fill(near + offset + sizes[i], GUARD, around + 1);
-            get_must(s, f.line, &t, &done);
-            done_must(s, f.line, &done);
+            get_must(s, f.connection, &t, &done);
+            done_must(s, f.connection, &done);
             HOLDS(same(near + offset, sizes[i], key), "a get of %zu bytes is complete, but not here", sizes[i]);
             HOLDS(same(near + offset - GUARD, GUARD, around) && same(near + offset + sizes[i], GUARD, around + 1),
                   "a get of %zu bytes has changed what lies around it", sizes[i]);
@@ -149,9 +149,9 @@ static void gets_around_pages(struct side *s)
         for (size_t before = 0; before <= bytes; before++) {
             struct btl_transfer t = around(&f, bytes, before);
 
-            get_must(s, f.line, &t, &done);
+            get_must(s, f.connection, &t, &done);
         }
-        done_must(s, f.line, &done);
+        done_must(s, f.connection, &done);
         for (size_t before = 0; before <= bytes; before++) {
             struct btl_transfer t = around(&f, bytes, before);
 
@@ -183,9 +183,9 @@ static void writes_around_pages(struct side *s)
             struct btl_transfer t = around(&f, bytes, before);
 
             memset(near + t.offset, 0x5a, bytes);
-            write_must(s, f.line, &t, NULL);
+            write_must(s, f.connection, &t, NULL);
         }
-        flush_must(s, f.line);
+        flush_must(s, f.connection);
         HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key}).rc != 0,
               "writes of %zu bytes are nowhere", bytes);
         for (size_t before = 0; before <= bytes; before++) {
@@ -194,9 +194,9 @@ static void writes_around_pages(struct side *s)
             HOLDS(t.remote_offset >= end && t.remote_offset + bytes <= PAGES * PAGE, "the test is wrong");
             end = t.remote_offset + bytes;
             memcpy(near + t.offset, there + t.remote_offset, bytes);
-            write_must(s, f.line, &t, NULL);
+            write_must(s, f.connection, &t, NULL);
         }
-        flush_must(s, f.line);
+        flush_must(s, f.connection);
         HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key}).rc == 0,
               "writes of %zu bytes around the ends of pages are not there, or have changed what lies around", bytes);
     }
@@ -215,8 +215,8 @@ static void gets_are_fresh(struct side *s)
         struct btl_done done = {0};
 
         ask(s, (struct ask){.what = ASK_SET, .id = 1, .a = 8 * (n % 8), .b = n});
-        get_must(s, f.line, &t, &done);
-        done_must(s, f.line, &done);
+        get_must(s, f.connection, &t, &done);
+        done_must(s, f.connection, &done);
         memcpy(&word, (uint8_t *)f.near_heap.base + 8 * (n % 8), 8);
         HOLDS(word == n, "a get brought %llu, which was there before %llu", (unsigned long long)word,
               (unsigned long long)n);
@@ -239,16 +239,16 @@ static void many_gets(struct side *s)
         int64_t deadline = patience();
         int rc;
 
-        while ((rc = s->backend->ops->get(f.line, &t, &done)) == -EAGAIN) {
+        while ((rc = s->backend->ops->get(f.connection, &t, &done)) == -EAGAIN) {
             refused++;
             HOLDS(!deadline_passed(deadline), "get %d is refused for ever", i);
-            drive(s, f.line);
+            drive(s, f.connection);
         }
         HOLDS(rc == 0, "get: %d", rc);
     }
-    done_must(s, f.line, &done);
+    done_must(s, f.connection, &done);
     HOLDS(same(f.near_heap.base, (size_t)MANY * EACH, 7), "%d gets are complete, but not all are here", MANY);
-    s->backend->ops->line_counts(f.line, &counts);
+    s->backend->ops->connection_counts(f.connection, &counts);
     HOLDS(counts.gets == MANY && counts.refused >= refused && counts.work_requests >= MANY,
           "counts: %llu gets, %llu refused; it was %d and %llu", (unsigned long long)counts.gets,
           (unsigned long long)counts.refused, MANY, (unsigned long long)refused);
@@ -273,12 +273,12 @@ static void many_writes(struct side *s)
 
         fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
         seal(&f.near_ring, i, &note);
-        refused += write_must(s, f.line, &payload, &slot);
+        refused += write_must(s, f.connection, &payload, &slot);
     }
-    flush_must(s, f.line);
+    flush_must(s, f.connection);
     for (size_t i = 0; i < MANY; i += 37)
         ask(s, (struct ask){.what = ASK_AWAIT, .id = 0, .a = i * SLOT_BYTES, .b = i + 1, .c = 1});
-    s->backend->ops->line_counts(f.line, &counts);
+    s->backend->ops->connection_counts(f.connection, &counts);
     HOLDS(counts.refused >= refused && counts.work_requests >= 2 * MANY, "counts: %llu work requests, %llu refused",
           (unsigned long long)counts.work_requests, (unsigned long long)counts.refused);
     field_close(s, &f);
@@ -289,7 +289,7 @@ static void flush_places(struct side *s)
 {
     struct field f = field_open(s, 1, 2 * MIB, BTL_PEER_WRITES, 0);
 
-    flush_must(s, f.line); /* of nothing */
+    flush_must(s, f.connection); /* of nothing */
     for (int round = 0; round < 20; round++) {
         uint64_t key = draw(s, UINT64_MAX);
         size_t part = 1 + draw(s, round % 10 == 9 ? 100000 : 3000), n = 1 + draw(s, 8);
@@ -298,9 +298,9 @@ static void flush_places(struct side *s)
             struct btl_transfer t = to(&f.heap, &f.near_heap, i * (part | 7), part);
 
             fill((uint8_t *)f.near_heap.base + t.offset, part, key + i);
-            write_must(s, f.line, &t, NULL);
+            write_must(s, f.connection, &t, NULL);
         }
-        flush_must(s, f.line);
+        flush_must(s, f.connection);
         memset(f.near_heap.base, 0x5a, n * (part | 7)); /* it may change now */
         for (size_t i = 0; i < n; i++)
             HOLDS(
@@ -324,7 +324,7 @@ static void nobody_calls(struct side *s)
 
         fill(f.near_heap.base, note.bytes, note.key);
         seal(&f.near_ring, 0, &note);
-        write_must(s, f.line, &payload, &slot);
+        write_must(s, f.connection, &payload, &slot);
         ask(s, (struct ask){.what = ASK_AWAIT | ASK_IDLE, .id = 0, .a = 0, .b = n, .c = 1});
     }
     for (uint64_t n = 1; n <= 4; n++) {
@@ -333,13 +333,13 @@ static void nobody_calls(struct side *s)
         int64_t deadline = patience();
 
         ask(s, (struct ask){.what = ASK_FILL, .id = 2, .a = 0, .b = t.bytes, .c = n});
-        get_must(s, f.line, &t, &done);
+        get_must(s, f.connection, &t, &done);
         /* it is carried out; that it is complete may take a look, which is what progress is for */
         while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 && !same(f.near_heap.base, t.bytes, n)) {
             HOLDS(!deadline_passed(deadline), "a get is not carried out where nobody calls");
             sched_yield();
         }
-        done_must(s, f.line, &done);
+        done_must(s, f.connection, &done);
         HOLDS(same(f.near_heap.base, t.bytes, n), "a get that nobody drove");
     }
     field_close(s, &f);
@@ -363,7 +363,7 @@ void stream(struct side *s, uint64_t messages)
     enum { SLOTS = 16, REGION = 16384 };
     struct field f = field_open(s, SLOTS, (size_t)SLOTS * REGION, BTL_PEER_WRITES, 0);
     struct far far_credit = far_alloc(s, 2, 64, BTL_PEER_READS);
-    struct btl_piece near_credit = near_alloc(s, 64);
+    struct btl_memory near_credit = near_alloc(s, 64);
     struct btl_transfer fetch = to(&far_credit, &near_credit, 0, 64);
     struct btl_done done = {0};
     uint64_t taken = 0;
@@ -378,8 +378,8 @@ void stream(struct side *s, uint64_t messages)
 
         while (n > taken + SLOTS) {
             target_silent(s);
-            get_must(s, f.line, &fetch, &done);
-            done_must(s, f.line, &done);
+            get_must(s, f.connection, &fetch, &done);
+            done_must(s, f.connection, &done);
             memcpy(&taken, near_credit.base, 8);
             HOLDS(!deadline_passed(deadline), "the stream stands at %llu, of which %llu were taken",
                   (unsigned long long)n, (unsigned long long)taken);
@@ -388,11 +388,11 @@ void stream(struct side *s, uint64_t messages)
         payload = to(&f.heap, &f.near_heap, note.offset, note.bytes);
         fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
         seal(&f.near_ring, index, &note);
-        write_must(s, f.line, note.bytes == 0 ? NULL : &payload, &slot);
+        write_must(s, f.connection, note.bytes == 0 ? NULL : &payload, &slot);
     }
     while (taken < messages) {
-        get_must(s, f.line, &fetch, &done);
-        done_must(s, f.line, &done);
+        get_must(s, f.connection, &fetch, &done);
+        done_must(s, f.connection, &done);
         memcpy(&taken, near_credit.base, 8);
         HOLDS(!deadline_passed(deadline), "%llu of %llu messages were taken", (unsigned long long)taken,
               (unsigned long long)messages);
@@ -407,15 +407,15 @@ static void long_stream(struct side *s) { stream(s, 1500); }
 
 /* ---- atomics ---- */
 
-static int atomic_call(struct side *s, struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand,
+static int atomic_call(struct side *s, struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand,
                        uint64_t compare, struct btl_done *done)
 {
     int64_t deadline = patience();
     int rc;
 
-    while ((rc = s->backend->ops->atomic(line, op, at, operand, compare, done)) == -EAGAIN) {
+    while ((rc = s->backend->ops->atomic(connection, op, at, operand, compare, done)) == -EAGAIN) {
         HOLDS(!deadline_passed(deadline), "an atomic is refused for ever");
-        drive(s, line);
+        drive(s, connection);
     }
     return rc;
 }
@@ -431,10 +431,10 @@ static uint64_t expected(int op, uint64_t old, uint64_t operand, uint64_t compar
 static void atomics(struct side *s)
 {
     enum { OPS = 6, CELLS = 16 };
-    struct btl_line *line = line_up(s, 0, 0);
+    struct btl_connection *connection = line_up(s, 0, 0);
     struct far cells = far_alloc(s, 0, CELLS * 8, BTL_PEER_ATOMICS);
-    struct btl_piece near = near_alloc(s, 64);
-    uint32_t mask = s->backend->ops->line_atomics(line);
+    struct btl_memory near = near_alloc(s, 64);
+    uint32_t mask = s->backend->ops->connection_atomics(connection);
     uint64_t model[CELLS] = {0}, old;
 
     for (int op = 0; op < OPS; op++) {
@@ -442,7 +442,7 @@ static void atomics(struct side *s)
         struct btl_done done = {0};
 
         if ((mask & 1u << op) == 0) {
-            int rc = s->backend->ops->atomic(line, op, &at, 1, 1, &done);
+            int rc = s->backend->ops->atomic(connection, op, &at, 1, 1, &done);
 
             HOLDS(rc != 0 && rc != -EAGAIN && atomic_load(&done.pending) == 0, "atomic %d, which is not offered: %d",
                   op, rc);
@@ -454,20 +454,20 @@ static void atomics(struct side *s)
             bool fetch = draw(s, 2) == 0;
 
             at = (struct btl_transfer){&cells.remote, cell * 8, fetch ? &near : NULL, 8, 8};
-            HOLDS(atomic_call(s, line, op, &at, operand, compare, &done) == 0, "atomic %d", op);
-            done_must(s, line, &done);
+            HOLDS(atomic_call(s, connection, op, &at, operand, compare, &done) == 0, "atomic %d", op);
+            done_must(s, connection, &done);
             memcpy(&old, (uint8_t *)near.base + 8, 8);
             HOLDS(!fetch || old == model[cell], "atomic %d brought %llx; it was %llx", op, (unsigned long long)old,
                   (unsigned long long)model[cell]);
             model[cell] = expected(op, model[cell], operand, compare);
         }
     }
-    flush_must(s, line);
+    flush_must(s, connection);
     for (size_t i = 0; i < CELLS && mask != 0; i++)
         HOLDS(ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = i * 8}).value == model[i], "cell %zu after atomics",
               i);
     printf("    atomics offered: 0x%x\n", mask);
-    line_down(s, 0, line);
+    line_down(s, 0, connection);
     far_free(s, &cells);
     near_free(s, &near);
 }
@@ -477,23 +477,23 @@ void count_together(struct side *s)
 {
     enum { EACH = 200 };
     bool coherent = (s->backend->ops->attributes.capabilities & BTL_ATOMICS_COHERENT) != 0;
-    struct btl_line *line = line_up(s, 0, 0);
+    struct btl_connection *connection = line_up(s, 0, 0);
     struct far cells = far_alloc(s, 0, 64, BTL_PEER_ATOMICS);
     struct btl_transfer at = {&cells.remote, 8, NULL, 0, 8};
-    struct btl_piece near = near_alloc(s, EACH * 8);
+    struct btl_memory near = near_alloc(s, EACH * 8);
     struct btl_done done = {0};
     uint64_t count, want = EACH;
     uint64_t *old = near.base;
     bool seen[2 * EACH] = {false};
 
-    if ((s->backend->ops->line_atomics(line) & 1u) != 0) {
+    if ((s->backend->ops->connection_atomics(connection) & 1u) != 0) {
         ask_begin(s, &(struct ask){.what = ASK_COUNT, .id = 0, .a = 8, .b = coherent ? EACH : 0});
         for (size_t i = 0; i < EACH; i++) {
-            at.piece = &near;
+            at.memory = &near;
             at.offset = 8 * i;
-            HOLDS(atomic_call(s, line, 0, &at, 1, 0, &done) == 0, "atomic add");
+            HOLDS(atomic_call(s, connection, 0, &at, 1, 0, &done) == 0, "atomic add");
         }
-        done_must(s, line, &done);
+        done_must(s, connection, &done);
         HOLDS(ask_end(s).rc == 0, "the target counts");
         want += coherent ? EACH : 0;
         for (size_t i = 0; i < EACH; i++) {
@@ -503,7 +503,7 @@ void count_together(struct side *s)
         count = ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = 8}).value;
         HOLDS(count == want, "%llu additions gave %llu", (unsigned long long)want, (unsigned long long)count);
     }
-    line_down(s, 0, line);
+    line_down(s, 0, connection);
     far_free(s, &cells);
     near_free(s, &near);
 }

@@ -109,29 +109,29 @@ static const struct btl_ops *ops;
 static struct btl *btl;
 static char why[512];
 
-static void connect_lines(struct btl_line **a, struct btl_line **b, uint32_t depth)
+static void connect_lines(struct btl_connection **a, struct btl_connection **b, uint32_t depth)
 {
     struct btl_address from, to;
 
-    CHECK(ops->line_open(btl, 0, BTL_DIALS, depth, a, &from, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->line_open(btl, 0, BTL_ACCEPTS, depth, b, &to, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->line_connect(*a, &to, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->line_connect(*b, &from, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->connection_connect(*a, &to, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->connection_connect(*b, &from, why, sizeof(why)) == 0, "%s", why);
 }
 
-static void await_up(struct btl_line *line)
+static void await_up(struct btl_connection *connection)
 {
     int64_t deadline = deadline_in_ms(60000);
     int rc;
 
-    while ((rc = ops->line_state(line, why, sizeof(why))) == -EAGAIN && !deadline_passed(deadline))
+    while ((rc = ops->connection_state(connection, why, sizeof(why))) == -EAGAIN && !deadline_passed(deadline))
         usleep(500);
     CHECK(rc == 0, "%s", why);
 }
 
-static struct btl_piece near_piece, far_piece;
+static struct btl_memory near_piece, far_piece;
 static struct btl_remote remote;
-static struct btl_line *a, *b;
+static struct btl_connection *a, *b;
 
 static int until_room(int rc)
 {
@@ -153,7 +153,7 @@ static struct btl_counts counts(void)
 {
     struct btl_counts c;
 
-    ops->line_counts(a, &c);
+    ops->connection_counts(a, &c);
     return c;
 }
 
@@ -201,7 +201,7 @@ static void test_transfers(void)
     CHECK(atomic_load(&done.error) == 0 && memcmp(near_words, far_words, bytes) == 0, "what was fetched is not right");
     printf("20 MiB written and fetched: %llu work requests\n",
            (unsigned long long)(counts().work_requests - c.work_requests));
-    if (ops->line_atomics(a) == 0) {
+    if (ops->connection_atomics(a) == 0) {
         CHECK(ops->atomic(a, 0, &t, 1, 0, &done) == -ENOTSUP, "an atomic that it does not have");
         return;
     }
@@ -219,25 +219,25 @@ static void test_transfers(void)
 
 static void many(unsigned n)
 {
-    struct btl_line **line = calloc(2 * (size_t)n, sizeof(*line));
+    struct btl_connection **connection = calloc(2 * (size_t)n, sizeof(*connection));
     unsigned i;
 
-    CHECK(line != NULL, "no memory");
+    CHECK(connection != NULL, "no memory");
     for (i = 0; i < n; i++)
-        connect_lines(&line[2 * i], &line[2 * i + 1], 0);
+        connect_lines(&connection[2 * i], &connection[2 * i + 1], 0);
     for (i = 0; i < 2 * n; i++)
-        await_up(line[i]);
+        await_up(connection[i]);
     for (i = 0; i < n; i++) {
         struct btl_transfer slot = {&remote, 64 * (uint64_t)(i % 64), &near_piece, 64 * (uint64_t)(i % 64), 64};
 
-        CHECK(ops->write(line[2 * i], NULL, &slot) == 0, "line %u", i);
+        CHECK(ops->write(connection[2 * i], NULL, &slot) == 0, "line %u", i);
     }
     for (i = 0; i < n; i++)
-        while (ops->flush(line[2 * i]) == -EAGAIN)
+        while (ops->flush(connection[2 * i]) == -EAGAIN)
             ;
     for (i = 0; i < 2 * n; i++)
-        ops->line_close(line[i]);
-    free(line);
+        ops->connection_close(connection[i]);
+    free(connection);
     printf("%u pairs of lines at once\n", n);
 }
 
@@ -245,7 +245,7 @@ int main(int argc, char **argv)
 {
     struct btl_host host = {
         .log_level = LOG_DEBUG,
-        .tell = no_tell,
+        .send_to_peer = no_tell,
         .setting = host_setting,
         .address = "",
         .watch = host_watch,
@@ -269,7 +269,7 @@ int main(int argc, char **argv)
     connect_lines(&a, &b, 0);
     await_up(a);
     await_up(b);
-    ops->line_describe(a, why, sizeof(why));
+    ops->connection_describe(a, why, sizeof(why));
     printf("%s\n", why);
     CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, why, sizeof(why)) == 0, "%s", why);
     CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, why, sizeof(why)) == 0, "%s", why);
@@ -281,12 +281,12 @@ int main(int argc, char **argv)
     test_transfers();
     if (argc > 1)
         many((unsigned)atoi(argv[1]));
-    ops->line_close(b);
-    while ((rc = ops->line_state(a, why, sizeof(why))) == 0)
+    ops->connection_close(b);
+    while ((rc = ops->connection_state(a, why, sizeof(why))) == 0)
         usleep(500);
     printf("after the other end has closed: %d, %s\n", rc, why);
     CHECK(ops->flush(a) == rc, "flush of a line that has failed");
-    ops->line_close(a);
+    ops->connection_close(a);
     ops->detach(btl, &remote);
     ops->free(btl, &near_piece);
     ops->free(btl, &far_piece);

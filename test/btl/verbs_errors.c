@@ -20,8 +20,8 @@
 
 static struct backend backend;
 static struct pair { /* a line, its two ends, and memory of its own */
-    struct btl_line *dials, *accepts;
-    struct btl_piece near, far;
+    struct btl_connection *dials, *accepts;
+    struct btl_memory near, far;
     struct btl_remote remote;
     bool broken;
 } pairs[LINES];
@@ -34,19 +34,19 @@ static struct btl_transfer whole(const struct pair *p)
 static void open_pair(struct pair *p)
 {
     const struct btl_ops *ops = backend.ops;
-    struct btl_line *end[2];
+    struct btl_connection *end[2];
     struct btl_address from, to;
     char why[256] = "";
     int64_t deadline = patience();
     int rc;
 
-    HOLDS(ops->line_open(backend.btl, 0, BTL_DIALS, 0, &p->dials, &from, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->line_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->line_connect(p->dials, &to, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->line_connect(p->accepts, &from, why, sizeof(why)) == 0, "%s", why);
+    HOLDS(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, why, sizeof(why)) == 0, "%s", why);
+    HOLDS(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, why, sizeof(why)) == 0, "%s", why);
+    HOLDS(ops->connection_connect(p->dials, &to, why, sizeof(why)) == 0, "%s", why);
+    HOLDS(ops->connection_connect(p->accepts, &from, why, sizeof(why)) == 0, "%s", why);
     end[0] = p->dials, end[1] = p->accepts;
     for (int i = 0; i < 2; i++) {
-        while ((rc = ops->line_state(end[i], why, sizeof(why))) == -EAGAIN) {
+        while ((rc = ops->connection_state(end[i], why, sizeof(why))) == -EAGAIN) {
             HOLDS(!deadline_passed(deadline), "%s", why);
             usleep(500);
         }
@@ -61,8 +61,8 @@ static void open_pair(struct pair *p)
 static void close_pair(struct pair *p)
 {
     if (p->dials != NULL)
-        backend.ops->line_close(p->dials);
-    backend.ops->line_close(p->accepts);
+        backend.ops->connection_close(p->dials);
+    backend.ops->connection_close(p->accepts);
     backend.ops->detach(backend.btl, &p->remote);
     backend.ops->free(backend.btl, &p->near);
     backend.ops->free(backend.btl, &p->far);
@@ -101,7 +101,7 @@ static void others_work(uint64_t key)
 }
 
 /* This end of the line fails sooner or later, and says why. */
-static int fails(struct btl_line *line, const struct btl_transfer *t, const char *what)
+static int fails(struct btl_connection *connection, const struct btl_transfer *t, const char *what)
 {
     const struct btl_ops *ops = backend.ops;
     struct btl_done done = {0};
@@ -109,31 +109,31 @@ static int fails(struct btl_line *line, const struct btl_transfer *t, const char
     char why[256] = "";
     int rc, again;
 
-    while ((rc = ops->line_state(line, why, sizeof(why))) == 0) {
+    while ((rc = ops->connection_state(connection, why, sizeof(why))) == 0) {
         HOLDS(!deadline_passed(deadline), "%s: the line does not fail", what);
         if (atomic_load(&done.pending) < 4)
-            (void)ops->get(line, t, &done);
-        (void)ops->progress(line);
+            (void)ops->get(connection, t, &done);
+        (void)ops->progress(connection);
     }
     printf("%s: %s (%d)\n", what, why, rc);
     HOLDS(rc < 0 && *why != '\0', "%s: no sentence", what);
     while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
         HOLDS(!deadline_passed(deadline), "%s: %d operations never end", what, atomic_load(&done.pending));
-        (void)ops->progress(line);
+        (void)ops->progress(connection);
     }
-    again = ops->write(line, t, NULL);
+    again = ops->write(connection, t, NULL);
     HOLDS(again == rc, "%s: a write says %d, the line %d", what, again, rc);
-    HOLDS(ops->get(line, t, &done) == rc && ops->flush(line) == rc && ops->progress(line) == rc,
+    HOLDS(ops->get(connection, t, &done) == rc && ops->flush(connection) == rc && ops->progress(connection) == rc,
           "%s: some call does not fail", what);
     HOLDS(atomic_load(&done.pending) == 0, "%s: what was refused is pending", what);
     return rc;
 }
 
-static bool says(struct btl_line *line, enum ibv_wc_status status)
+static bool says(struct btl_connection *connection, enum ibv_wc_status status)
 {
     char why[256] = "";
 
-    (void)backend.ops->line_state(line, why, sizeof(why));
+    (void)backend.ops->connection_state(connection, why, sizeof(why));
     return strstr(why, ibv_wc_status_str(status)) != NULL;
 }
 
@@ -157,7 +157,7 @@ static void state_err(struct pair *p)
     check_status(p, fails(p->dials, &t, "a queue pair in state ERR"), IBV_WC_WR_FLUSH_ERR, -ECONNRESET);
     others_work(100);
     /* the other end may be told by its device at some time (Soft-RoCE does not); it is when this one is closed */
-    backend.ops->line_close(p->dials);
+    backend.ops->connection_close(p->dials);
     p->dials = NULL;
     (void)fails(p->accepts, &t, "its other end, once this one is closed");
     others_work(200);

@@ -348,11 +348,11 @@ static void round_of(const struct scenario *s, uint64_t *random, struct spread *
     for (rank = 0; rank < s->ranks && ok; rank++)
         ok = job_reached(&job, rank, 2);
     if (ok) {
-        nap_us((long)(draw(random) % 30000) + (survivor_writes(s->kind) || s->kind == NETWORK_SEND ? 10000 : 0));
+        backoff_us((long)(draw(random) % 30000) + (survivor_writes(s->kind) || s->kind == NETWORK_SEND ? 10000 : 0));
         if (s->kind == READ_LATER) { /* dead and gone before the first look */
             job_kill(&job, dead, SIGKILL);
             job_ended(&job, dead);
-            nap_us((long)(draw(random) % 60000));
+            backoff_us((long)(draw(random) % 60000));
             atomic_store(&job.board->killed, clock_now());
             atomic_store(&job.board->go, 1);
         } else {

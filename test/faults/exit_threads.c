@@ -299,7 +299,7 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     for (i = 0; i < n_tasks; i++)
         while (!atomic_load(&tasks[i].begun))
             sched_yield();
-    nap_us((long)delay_us); /* some are asleep by then, some are not: any moment must do */
+    backoff_us((long)delay_us); /* some are asleep by then, some are not: any moment must do */
     rank_reached(board, 0, INSIDE);
     MUST(rexit() == 0, NULL);
     for (i = 0; i < n_tasks; i++)
@@ -315,7 +315,7 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     }
     while (threads_now() > before &&
            !deadline_passed(patience)) /* who has been joined may still be listed for a moment */
-        nap_us(1000);
+        backoff_us(1000);
     EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit", before, threads_now());
     EXPECT(rexit() == -ENOTCONN && network_barrier() == -ENOTCONN, "%s", rpipe_error(NULL));
     return job_failures > 0 ? 1 : 0;
@@ -347,7 +347,7 @@ static void one_job(uint64_t delay_us)
     job_prepare(&job, 2);
     job_start(&job, exits, &delay_us);
     if (job_reached(&job, 0, INSIDE))
-        nap_us(60000); /* more than a slice of sleep: what still waits then has not been told */
+        backoff_us(60000); /* more than a slice of sleep: what still waits then has not been told */
     atomic_store(&job.board->go, 1);
     for (rank = 0; rank < 2; rank++)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d, rexit after %llu us: status 0x%x", rank,

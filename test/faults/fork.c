@@ -135,7 +135,7 @@ static void fork_a_lot(void)
         MUST(waitpid(pid, &status, 0) == pid, NULL);
         good += (i % 3 == 1) ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                              : WIFEXITED(status) && WEXITSTATUS(status) == 0;
-        nap_us(WINDOW_US);
+        backoff_us(WINDOW_US);
     }
     if (good != FORKS)
         printf("FAILED: %d of %d children ended well\n", good, FORKS);
@@ -221,7 +221,7 @@ static void test_orphan(bool joined)
     job_prepare(&job, 2);
     job_start(&job, leaves_a_child, &joined);
     if (job_reached(&job, 0, 1) && job_reached(&job, 1, 1)) {
-        nap_us(20000);
+        backoff_us(20000);
         job_kill(&job, 1, SIGKILL);
         EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "a child outlives its parent: status 0x%x",
                job.status[0]);

@@ -114,7 +114,7 @@ static void round_of(const struct plan *plan, struct spread *spread, uint64_t *c
     at = &job.board->rank[survivor];
     job_start(&job, either, plan);
     if (plan->early || job_reached(&job, plan->victim, 1)) {
-        nap_us(plan->kill_us);
+        backoff_us(plan->kill_us);
         job_kill(&job, plan->victim, SIGKILL);
         if (job_ended(&job, survivor)) {
             EXPECT(job_status_is(&job, survivor, 0),

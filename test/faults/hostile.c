@@ -123,7 +123,7 @@ static void attack(rch_t ch, const struct round *round, bool speaks, unsigned go
         hostile_am_attack(random);
     if ((x >> 40 & 63) < good)
         behave(ch, random);
-    else if (ch->net != NULL && (x >> 60 & 3) == 0)
+    else if (ch->remote != NULL && (x >> 60 & 3) == 0)
         remote_attack(ch, round->wild, random);
     else if ((x & 15) < 10 || !speaks)
         memory_attack(ch, random);
@@ -132,7 +132,7 @@ static void attack(rch_t ch, const struct round *round, bool speaks, unsigned go
     else
         message_flood(ch, random);
     if ((x >> 16 & 7) == 0)
-        nap_us(20);
+        backoff_us(20);
 }
 
 /* The k-th, as many ends as it has. */
@@ -180,7 +180,7 @@ int hostile_main(struct board *board, const struct round *round)
     while (atomic_load(&board->go) == GO_ON) {
         if (atomic_load(&board->rank[VICTIM].number) == k) {
             hostile_am_attack(&random);
-            nap_us(50);
+            backoff_us(50);
             continue;
         }
         k = atomic_load(&board->rank[VICTIM].number);
@@ -239,7 +239,7 @@ static void run_round(const struct round *round, struct sums *sums)
 
         while ((!deadline_passed(until) || (!has_begun(&job) && !deadline_passed(patience))) &&
                kill(job.pid[VICTIM], 0) == 0)
-            nap_us(1000);
+            backoff_us(1000);
         if (draw(&random) % 4 == 0 && !round->network)
             job_kill(&job, HOSTILE, SIGKILL);
         atomic_store(&job.board->go, GO_STOP);

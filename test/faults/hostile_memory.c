@@ -41,13 +41,13 @@ static void nonsense_slot(struct slot *s, uint64_t *random)
 
 /* ---- the ring ---- */
 
-static void post_slot(struct rch *ch, const struct btl_remote *remote, const struct btl_piece *mirror, struct slot *s)
+static void post_slot(struct rch *ch, const struct btl_remote *remote, const struct btl_memory *mirror, struct slot *s)
 {
     uint64_t offset = (uint64_t)((char *)s - (char *)mirror->base);
     struct btl_transfer t = {remote, offset, mirror, offset, sizeof(*s)};
 
-    if (ch->ops->write(ch->net->line, NULL, &t) != 0)
-        (void)ch->ops->progress(ch->net->line);
+    if (ch->ops->write(ch->remote->connection, NULL, &t) != 0)
+        (void)ch->ops->progress(ch->remote->connection);
 }
 
 static void attack_ring(struct rch *ch, uint64_t *random)
@@ -55,19 +55,19 @@ static void attack_ring(struct rch *ch, uint64_t *random)
     uint64_t x = draw(random), number = sequence(ch, random);
     struct slot *s = &ch->ring->slot[(x & 3) == 0 ? x >> 8 & ch->mask : (number - 1) & ch->mask];
 
-    if (ch->net != NULL && !writes(ch))
+    if (ch->remote != NULL && !writes(ch))
         return; /* its own */
     if ((x >> 4 & 3) != 0)
         nonsense_slot(s, random);
     if ((x >> 6 & 1) != 0)
         __atomic_store_n((uint64_t *)(void *)s + (x >> 10 & 7), draw_number(random), __ATOMIC_RELAXED);
-    if (ch->net == NULL) {
+    if (ch->remote == NULL) {
         ring_slot_publish(s, number);
         return;
     }
     if ((x >> 7 & 3) != 0)
         seal_slot(s, number);
-    post_slot(ch, &ch->ring_remote, &ch->net->ring, s);
+    post_slot(ch, &ch->ring_remote, &ch->remote->ring, s);
 }
 
 static void attack_control_line(struct rch *ch, uint64_t *random)
@@ -114,12 +114,12 @@ static void attack_credits(struct rch *ch, uint64_t *random)
         nonsense_slot(s, random);
         if ((x >> 7 & 1) != 0)
             __atomic_store_n(&s->block, (uint32_t)((x >> 8) % queue), __ATOMIC_RELAXED);
-        if (ch->net == NULL) {
+        if (ch->remote == NULL) {
             ring_slot_publish(s, number);
             return;
         }
         seal_slot(s, number);
-        post_slot(ch, &ch->reverse_remote, &ch->net->reverse, s);
+        post_slot(ch, &ch->reverse_remote, &ch->remote->reverse, s);
     }
 }
 
@@ -127,8 +127,8 @@ static void attack_credits(struct rch *ch, uint64_t *random)
 
 static void attack_payload(struct rch *ch, uint64_t *random)
 {
-    char *base = writes(ch) ? (ch->cfg.allocator.op == RDMA_GET ? ch->heap_piece.base : ch->heap_remote.base)
-                            : ch->heap_piece.base;
+    char *base = writes(ch) ? (ch->cfg.allocator.op == RDMA_GET ? ch->heap_memory.base : ch->heap_remote.base)
+                            : ch->heap_memory.base;
 
     if (base == NULL)
         return;
@@ -140,7 +140,7 @@ static void attack_payload(struct rch *ch, uint64_t *random)
 /* In whatever page something of this channel lies; of memory that only this rank writes, the kernel allows none. */
 static void punch_hole(struct rch *ch, uint64_t *random)
 {
-    void *const at[] = {ch->ring, ch->credit, ch->heap_piece.base, ch->heap_remote.base, ch->reverse_piece.base};
+    void *const at[] = {ch->ring, ch->credit, ch->heap_memory.base, ch->heap_remote.base, ch->reverse_memory.base};
     uintptr_t page = (uintptr_t)at[draw(random) % 5] & ~(uintptr_t)4095;
 
     if (page != 0)
@@ -170,7 +170,7 @@ void memory_attack(rch_t ch, uint64_t *random)
         attack_payload(ch, random);
         break;
     case 3:
-        if (ch->net == NULL && (x >> 8 & 3) == 0)
+        if (ch->remote == NULL && (x >> 8 & 3) == 0)
             punch_hole(ch, random);
         break;
     case 4:

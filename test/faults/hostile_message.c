@@ -79,11 +79,11 @@ static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
 {
     int n = (int)(draw(random) % 4);
 
-    half_make(ch, m->body);
-    m->bytes = HALF_BYTES;
+    handshake_make(ch, m->body);
+    m->bytes = HANDSHAKE_BYTES;
     name_channel(m, 8, ch, random);
     while (n-- > 0) /* words: keys, sizes, sides, the address */
-        put32(m, draw(random) % (HALF_BYTES / 4) * 4, (uint32_t)draw_number(random));
+        put32(m, draw(random) % (HANDSHAKE_BYTES / 4) * 4, (uint32_t)draw_number(random));
     if (draw(random) % 4 == 0)
         put64(m, 48 + draw(random) % 16 * 8, draw_number(random));
     /* the friend's shared memory, by its id there */
@@ -140,15 +140,15 @@ static void make_tell(struct lie *m, uint64_t *random)
 
 static void make(struct lie *m, const struct rch *ch, uint64_t *random)
 {
-    static const uint32_t types[] = {MESSAGE_HALF,        MESSAGE_HALF,      MESSAGE_BYE,        MESSAGE_FAIL,
-                                     MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_KICK,
+    static const uint32_t types[] = {MESSAGE_HANDSHAKE,        MESSAGE_HANDSHAKE,      MESSAGE_CLOSE,        MESSAGE_FAIL,
+                                     MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_SIGNAL,
                                      MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
                                      MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_TOLD, 64 + 30};
 
     m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
     m->fd = -1;
     switch (m->type) {
-    case MESSAGE_HALF:
+    case MESSAGE_HANDSHAKE:
         make_half(m, ch, random);
         break;
     case MESSAGE_GROW:
@@ -197,7 +197,7 @@ void message_flood(rch_t ch, uint64_t *random)
     make(&m, ch, random);
     for (uint32_t i = 0; i < 1000; i++) {
         if ((x & 1) != 0)
-            put32(&m, m.type == MESSAGE_HALF ? 8 + at % 8 : at, (uint32_t)(x >> 16) + i);
+            put32(&m, m.type == MESSAGE_HANDSHAKE ? 8 + at % 8 : at, (uint32_t)(x >> 16) + i);
         post(&m);
     }
     if (m.fd >= 0)

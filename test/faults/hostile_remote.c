@@ -11,9 +11,9 @@
 #define BYTES_MOST 300
 
 /* A mirror: what is written from, and fetched into. */
-static const struct btl_piece *near_piece(const struct net *n, uint64_t *random)
+static const struct btl_memory *near_piece(const struct remote_path *n, uint64_t *random)
 {
-    const struct btl_piece *piece[] = {&n->ring, &n->heap, &n->credit, &n->reverse};
+    const struct btl_memory *piece[] = {&n->ring, &n->heap, &n->credit, &n->reverse};
 
     for (uint64_t i = draw(random), tries = 0; tries < 4; tries++)
         if (piece[(i + tries) % 4]->slab != NULL)
@@ -29,7 +29,7 @@ static const struct btl_remote *far_piece(const struct rch *ch, bool reads, uint
     for (uint64_t i = draw(random), tries = 0; tries < 4; tries++) {
         const struct btl_remote *r = remote[(i + tries) % 4];
 
-        if (r->window != NULL && (reads || (r != &ch->credit_remote && !(r == &ch->heap_remote && get))))
+        if (r->mapping != NULL && (reads || (r != &ch->credit_remote && !(r == &ch->heap_remote && get))))
             return r;
     }
     return NULL;
@@ -61,7 +61,7 @@ void remote_attack(rch_t ch, bool wild, uint64_t *random)
     static struct btl_done done; /* counts what came back, of which nobody wants anything */
     uint64_t x = draw(random);
     bool fetch = (x & 3) == 0;
-    const struct btl_piece *near = near_piece(ch->net, random);
+    const struct btl_memory *near = near_piece(ch->remote, random);
     const struct btl_remote *far = far_piece(ch, fetch, random);
     struct btl_transfer t = {.bytes = 1 + (x >> 8) % BYTES_MOST};
     struct btl_remote other;
@@ -74,7 +74,7 @@ void remote_attack(rch_t ch, bool wild, uint64_t *random)
     if (t.bytes > far->bytes)
         t.bytes = far->bytes;
     t.remote = far;
-    t.piece = near;
+    t.memory = near;
     t.offset = (x >> 20) % (near->bytes - t.bytes + 1);
     t.remote_offset = (x >> 40) % (far->bytes - t.bytes + 1);
     if ((x >> 60 & 1) != 0)
@@ -84,8 +84,8 @@ void remote_attack(rch_t ch, bool wild, uint64_t *random)
     if (wild && (x >> 52 & 31) == 0)
         spoil(&t, &other, random);
     if (fetch)
-        (void)ch->ops->get(ch->net->line, &t, &done);
+        (void)ch->ops->get(ch->remote->connection, &t, &done);
     else
-        (void)ch->ops->write(ch->net->line, &t, NULL);
-    (void)ch->ops->progress(ch->net->line);
+        (void)ch->ops->write(ch->remote->connection, &t, NULL);
+    (void)ch->ops->progress(ch->remote->connection);
 }

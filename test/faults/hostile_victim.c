@@ -175,12 +175,12 @@ int victim_main(struct board *board, const struct round *round)
     }
     while (!atomic_load(&good.over)) { /* which it is some time after GO_LEAVE */
         victim_am_serve(&random);
-        nap_us(200);
+        backoff_us(200);
     }
     pthread_join(thread, NULL);
     victim_am_close(board);
     for (patience = 0; (after = open_fds()) > before + 12 && patience < 3000; patience++)
-        nap_us(10000);
+        backoff_us(10000);
     EXPECT(after <= before + 12, "%d descriptors, and before the round %d", after, before);
     MUST(rexit() == 0, NULL);
     victim_regions_end();

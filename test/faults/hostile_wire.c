@@ -78,16 +78,16 @@ static void breach_frame(uint64_t *random)
 static void breach_piece(uint64_t *random)
 {
     unsigned char body[200] = {0};
-    struct piece piece = {.lane = (uint32_t)(draw(random) % 3),
+    struct chunk chunk = {.lane = (uint32_t)(draw(random) % 3),
                           .kind = (uint32_t)(draw(random) % 5),
                           .flags = (uint32_t)(draw(random) % 3),
                           .code = (int32_t)(draw(random) % 3) - 1,
                           .total = draw_number(random),
                           .offset = draw(random) % 2 == 0 ? 0 : draw_number(random)};
     struct ack ack = {draw(random) % 3, draw_number(random)};
-    size_t bytes = sizeof(piece) + draw(random) % 100;
+    size_t bytes = sizeof(chunk) + draw(random) % 100;
 
-    memcpy(body, &piece, sizeof(piece));
+    memcpy(body, &chunk, sizeof(chunk));
     if (draw(random) % 2 == 0)
         (void)control_post(VICTIM, WIRE_PIECE, body, draw(random) % 4 == 0 ? draw(random) % 60 : bytes, NULL, 0);
     else
@@ -99,7 +99,7 @@ void wire_breach(uint64_t *random)
     uint64_t x = draw(random);
 
     if ((x & 7) == 0) { /* "I am dead", says who goes on talking */
-        atomic_store((_Atomic uint32_t *)(uintptr_t)life_word(), (uint32_t)draw_number(random));
+        atomic_store((_Atomic uint32_t *)(uintptr_t)liveness_word(), (uint32_t)draw_number(random));
         return;
     }
     for (int i = 0; i < 8 && (x & 8) != 0; i++)

@@ -13,7 +13,7 @@
 
 int job_failures;
 
-void nap_us(long us)
+void backoff_us(long us)
 {
     struct timespec t = {us / 1000000, us % 1000000 * 1000};
 
@@ -130,7 +130,7 @@ bool job_reached(struct job *job, int rank, int phase)
                    job->status[rank]);
             return false;
         }
-        nap_us(100);
+        backoff_us(100);
     }
     return true;
 }
@@ -156,7 +156,7 @@ bool job_ended(struct job *job, int rank)
             reap(job, rank, 0);
             return false;
         }
-        nap_us(200);
+        backoff_us(200);
     }
     return true;
 }
@@ -183,7 +183,7 @@ void rank_reached(struct board *board, int rank, int phase) { atomic_store(&boar
 void rank_wait_go(struct board *board, int value)
 {
     while (atomic_load(&board->go) < value)
-        nap_us(100);
+        backoff_us(100);
 }
 
 void rank_returned(struct board *board, int rank, int code, rch_t ch)

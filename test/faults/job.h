@@ -83,7 +83,7 @@ const char *spread_text(struct spread *s);             /* least, median, most; s
 int entries_of(const char *directory); /* with "." and ".."; of /proc/self/fd one more, which it is read by */
 uint64_t draw(uint64_t *state);        /* pseudo random, of a seed that is printed */
 uint64_t seed_of(int argc, char **argv);
-void nap_us(long us);
+void backoff_us(long us);
 rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t alloc_size);
 void fill(void *mem, size_t bytes, uint64_t key);
 bool filled(const void *mem, size_t bytes, uint64_t key);

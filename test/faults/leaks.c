@@ -177,7 +177,7 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
             before = usage_now();
     }
     MUST(network_barrier() == 0, NULL);
-    nap_us(100000); /* the last byes arrive; nothing depends on it but the numbers below */
+    backoff_us(100000); /* the last byes arrive; nothing depends on it but the numbers below */
     after = usage_now();
     printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld KiB, malloc %zu -> "
            "%zu bytes\n",

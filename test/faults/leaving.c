@@ -176,7 +176,7 @@ static int early(int rank, struct board *board, const void *arguments)
     }
     MUST(read_messages(in, 0, MESSAGES + 1) == R_EOF, in);
     while (atomic_load(&board->rank[1].phase) == 0)
-        nap_us(1000);
+        backoff_us(1000);
     MUST(network_recv(1, &byte, 1) == -EPIPE, NULL);
     MUST(network_send(1, &byte, 1) == -EPIPE, NULL);
     MUST(network_barrier() == -EPIPE, NULL);
@@ -271,7 +271,7 @@ static int stopped(int rank, struct board *board, const void *arguments)
     rank_reached(board, rank, 1);
     if (rank == 1) {
         while (atomic_load(&board->go) < 2) /* stopped somewhere here */
-            nap_us(200);
+            backoff_us(200);
         write_messages(in, 0, MESSAGES);
         late = open_channel(RDMA_PUT, rank, true, 5);
         write_messages(late, 0, MESSAGES);

@@ -38,7 +38,7 @@ static bool is_empty(void)
     while (island_list(found, sizeof(found)) > 0) {
         if (deadline_passed(patience))
             return false;
-        nap_us(1000);
+        backoff_us(1000);
     }
     return true;
 }
@@ -161,7 +161,7 @@ static void kill_all(const struct scenario *s, uint64_t *random, bool early)
     job_prepare(&job, SCENARIO_RANKS);
     job_start(&job, scenario_rank, &plan);
     if (early || all_joined(&job))
-        nap_us((long)(after / 1000));
+        backoff_us((long)(after / 1000));
     for (rank = 0; rank < SCENARIO_RANKS; rank++) /* so that nobody sees another die */
         job_kill(&job, rank, SIGSTOP);
     for (rank = 0; rank < SCENARIO_RANKS; rank++)

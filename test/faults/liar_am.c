@@ -52,7 +52,7 @@ static void on_break(ram_t am, ram_message_t *m, void *arg)
     memcpy(copy, m->data, sizeof(copy));
     join_fail(broken.r, -EPROTO, "as the test wants it");
     while (rpipe_wait(am->out[0]->requests) == 0)
-        nap_us(100);
+        backoff_us(100);
     rc = ram_request_nb(am, 0, ECHO, NULL, 0, NULL, 0, NULL);
     EXPECT(rc == -EPROTO, "a request on a link that is broken: %d (%s)", rc, ram_error(am));
     EXPECT(memcmp(copy, m->data, sizeof(copy)) == 0, "the message has changed under its handler");

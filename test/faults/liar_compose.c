@@ -88,7 +88,7 @@ static void put_nonsense(rch_t r)
     slot->kind = SLOT_HEAP;
     slot->heap.offset = HEAP;
     slot->heap.size = 1;
-    if (r->net != NULL)
+    if (r->remote != NULL)
         seal_slot(slot, r->r.nread + 1);
     else
         ring_slot_publish(slot, r->r.nread + 1);
@@ -99,7 +99,7 @@ static void liar_is_told(rch_t end)
     int rc;
 
     while ((rc = rpipe_wait(end)) == 0)
-        nap_us(100);
+        backoff_us(100);
     EXPECT(rc == -EPROTO, "the liar was told %d (%s)", rc, rstrerror(rc));
 }
 

@@ -18,7 +18,7 @@ static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
 
     cfg.timeout_ms = SHORT_MS;
     MUST(rpipe(&w, &cfg) == 0, NULL);
-    MUST(control_post(0, MESSAGE_HALF, blob, bytes, NULL, 0) == 0, NULL);
+    MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
     rc = rpipe_wait(w);
     MUST(rclose(w) == 0, w);
     return rc;
@@ -45,11 +45,11 @@ static void lie_in_halves(uint64_t *random, int rounds)
         {"another version", 4, 77},
     };
     struct pair p = pair_open(RDMA_PUT); /* whose memory is named */
-    unsigned char blob[HALF_BYTES], good[HALF_BYTES];
+    unsigned char blob[HANDSHAKE_BYTES], good[HANDSHAKE_BYTES];
     size_t i;
     int round, rc;
 
-    half_make(p.r, good);
+    handshake_make(p.r, good);
     put32(good, AT_INCARNATION, 1);
     for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         uint32_t ctx = liar_ctx();
@@ -73,7 +73,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
             for (i = 0; i < sizeof(blob); i++)
                 blob[i] = (unsigned char)draw(random);
         if (round % 16 != 0) { /* most need not be waited for */
-            MUST(control_post(0, MESSAGE_HALF, blob, bytes, NULL, 0) == 0, NULL);
+            MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
             continue;
         }
         rc = join_with(blob, bytes, ctx);
@@ -84,14 +84,14 @@ static void lie_in_halves(uint64_t *random, int rounds)
 
 static void lie_in_notes(uint64_t *random, int rounds)
 {
-    static const uint32_t types[] = {MESSAGE_BYE,
+    static const uint32_t types[] = {MESSAGE_CLOSE,
                                      MESSAGE_FAIL,
                                      MESSAGE_EVENT_ON,
                                      MESSAGE_EVENT_ACK,
                                      MESSAGE_BTL,
                                      MESSAGE_GROW,
                                      MESSAGE_GROWN,
-                                     MESSAGE_KICK,
+                                     MESSAGE_SIGNAL,
                                      MESSAGE_ATOMIC,
                                      MESSAGE_ATOMIC_DONE,
                                      MESSAGE_CLOCK,
@@ -148,7 +148,7 @@ static void lie_about_memory(void)
         {"that cannot be written", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1 << 16, 1 << 16, 1},
     };
     struct pair p = pair_open(RDMA_PUT);
-    unsigned char blob[HALF_BYTES];
+    unsigned char blob[HANDSHAKE_BYTES];
     size_t i;
     int rc;
 
@@ -161,7 +161,7 @@ static void lie_about_memory(void)
         MUST(tells[i].seals == 0 || fcntl(fd, F_ADD_SEALS, tells[i].seals) == 0, NULL);
         MUST(control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0, NULL);
         close(fd);
-        half_make(p.r, blob);
+        handshake_make(p.r, blob);
         put32(blob, AT_INCARNATION, 1);
         put32(blob, AT_CTX, ctx);
         put64(blob, AT_RING, id);
@@ -228,11 +228,11 @@ static void lie_about_events(void)
 
             MUST(rpipe_fd(p.r) >= 0, p.r);
             while (!atomic_load(&p.r->r.acked) && !deadline_passed(patience)) /* by the true writer */
-                nap_us(100);
-            say_note(p.w, MESSAGE_KICK, 0, SLOTS, NULL);
+                backoff_us(100);
+            say_note(p.w, MESSAGE_SIGNAL, 0, SLOTS, NULL);
             rc = rread_nb(p.r, &d, NULL);
             EXPECT(rc == R_PENDING, "as many as the ring holds are under way: %d (%s)", rc, rstrerror(rc));
-            say_note(p.w, k == 0 ? MESSAGE_KICK : MESSAGE_EVENT_ACK, 0, numbers[i], NULL);
+            say_note(p.w, k == 0 ? MESSAGE_SIGNAL : MESSAGE_EVENT_ACK, 0, numbers[i], NULL);
             rc = rread_nb(p.r, &d, NULL);
             EXPECT(rc == -EPROTO, "%llu are under way: %d (%s)", (unsigned long long)numbers[i], rc, rstrerror(rc));
             pair_close(p);
@@ -247,26 +247,26 @@ static void lie_in_crowds(void)
     size_t before = 0, after = 0, at = 0;
     uint32_t i;
 
-    half_make(p.w, half);
+    handshake_make(p.w, half);
     put32(half, AT_INCARNATION, 1);
     put32(bye, 8, SIDE_WRITER);
-    store_lock();
-    while (store_next(&at) != NULL)
+    rendezvous_lock();
+    while (rendezvous_next(&at) != NULL)
         before++;
-    store_unlock();
+    rendezvous_unlock();
     for (i = 0; i < 2000; i++) {
         put32(bye, 0, 2000000 + i);
         put32(half, AT_CTX, 3000000 + i);
         put32(bye, 4, i % 2 == 0 ? 0 : 0x90000000u); /* none, and one that has long been */
-        MUST(control_post(0, MESSAGE_BYE, bye, sizeof(bye), NULL, 0) == 0, NULL);
+        MUST(control_post(0, MESSAGE_CLOSE, bye, sizeof(bye), NULL, 0) == 0, NULL);
         if (i < 100)
-            MUST(control_post(0, MESSAGE_HALF, half, sizeof(half), NULL, 0) == 0, NULL);
+            MUST(control_post(0, MESSAGE_HANDSHAKE, half, sizeof(half), NULL, 0) == 0, NULL);
     }
     MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
-    store_lock();
-    for (at = 0; store_next(&at) != NULL;)
+    rendezvous_lock();
+    for (at = 0; rendezvous_next(&at) != NULL;)
         after++;
-    store_unlock();
+    rendezvous_unlock();
     EXPECT(after == before, "%zu places where halves meet, and before %zu", after, before);
     pair_close(p);
 }

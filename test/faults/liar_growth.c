@@ -118,7 +118,7 @@ static void lie_in_questions(rdma_op_t op, const struct kind *kind)
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == -EPROTO, "growth by %s: the reader got %d (%s)", asks[i].name, rc, rstrerror(rc));
         while ((rc = rpipe_wait(p.w)) == 0)
-            nap_us(100);
+            backoff_us(100);
         EXPECT(rc == -EPROTO, "growth by %s: the writer got %d (%s)", asks[i].name, rc, rstrerror(rc));
         pair_close(p);
     }
@@ -135,7 +135,7 @@ static void lie_in_storms(rdma_op_t op, const struct kind *kind)
     for (k = 1; k < 40; k++) {
         uint64_t bytes = total < MOST - total ? total : MOST - total;
 
-        say_growth(p.w, MESSAGE_GROW, k, bytes != 0 ? bytes : 64, 0, op == RDMA_GET ? &p.w->heap_piece.key : NULL);
+        say_growth(p.w, MESSAGE_GROW, k, bytes != 0 ? bytes : 64, 0, op == RDMA_GET ? &p.w->heap_memory.key : NULL);
         total += bytes;
     }
     MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
@@ -210,7 +210,7 @@ static void lie_in_answers(rdma_op_t op, const struct kind *kind)
             MUST(rmalloc(p.w, 2 * HEAP) != ADDR_NULL, p.w);
         say_growth(p.r, MESSAGE_GROWN, 1 + i, 2 * HEAP, 0, &nonsense);
         while ((rc = rpipe_wait(p.w)) == 0)
-            nap_us(100);
+            backoff_us(100);
         EXPECT(rc == -EPROTO, "an answer that was not asked for: %d (%s)", rc, rstrerror(rc));
         pair_close(p);
     }
@@ -229,7 +229,7 @@ static void *storms(void *argument)
 
     while (!atomic_load(&s->stop)) {
         uint64_t x = draw(&s->random);
-        struct btl_key key = x & 1 ? s->p.w->heap_piece.key : s->p.r->ring_piece.key;
+        struct btl_key key = x & 1 ? s->p.w->heap_memory.key : s->p.r->ring_memory.key;
 
         if (x >> 1 & 1)
             key.word[x >> 2 & 3] = x >> 4 & 1 ? draw(&s->random) : draw(&s->random) % 10000;

@@ -63,7 +63,7 @@ static void lie_to_reader(const struct lie *lie, rdma_op_t op)
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc, rpipe_error(p.r));
     while ((rc = rpipe_wait(p.w)) == 0) /* the liar is told, in a moment */
-        nap_us(100);
+        backoff_us(100);
     EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rpipe_error(p.w));
     pair_close(p);
 }
@@ -286,7 +286,7 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
 static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
     struct rch *r = s->p.r;
-    struct slot *reverse = r->net != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
+    struct slot *reverse = r->remote != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
     uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
 
     if (s->queue == 0)
@@ -299,7 +299,7 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
         struct slot *slot = &reverse[(i + (x >> 40 & 7)) % s->queue];
 
         __atomic_store_n(&slot->block, (uint32_t)(x >> 39 & 1 ? x >> 36 & 3 : value), __ATOMIC_RELAXED);
-        if (r->net != NULL && x >> 37 & 1)
+        if (r->remote != NULL && x >> 37 & 1)
             seal_slot(slot, 1 + (x >> 50 & 7));
         else
             atomic_store_explicit(&slot->flag, x >> 38 & 1 ? 1 + (x >> 50 & 7) : value, memory_order_relaxed);
@@ -339,7 +339,7 @@ void *scribbles(void *argument)
             break;
         default:
             *word = value;
-            if (s->p.r->net != NULL && x >> 26 & 1) /* nonsense in a seal that fits */
+            if (s->p.r->remote != NULL && x >> 26 & 1) /* nonsense in a seal that fits */
                 seal_slot(slot, 1 + (x >> 27 & 31));
         }
     }

@@ -20,7 +20,7 @@ static void put_slot(rch_t r, const struct slot *says)
     struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
 
     memcpy(slot, says, offsetof(struct slot, flag));
-    if (r->net != NULL)
+    if (r->remote != NULL)
         seal_slot(slot, number);
     else
         ring_slot_publish(slot, number);
@@ -82,7 +82,7 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     if (elsewhere)
         MUST(rregister(p.r, room, BYTES, &into) == 0, p.r);
     MUST(rwrite_from(p.w, region, 0, 600, &word) == 0, p.w);
-    memcpy(&note, (char *)p.w->heap_piece.base + p.w->ring->slot[0].heap.offset, sizeof(note));
+    memcpy(&note, (char *)p.w->heap_memory.base + p.w->ring->slot[0].heap.offset, sizeof(note));
     receive_one(p.r, 600, 5);
     MUST(rdone(p.w, &word) == 0, p.w);
     note.magic += lie->magic;
@@ -90,7 +90,7 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     note.bytes = lie->bytes;
     for (i = 0; i < 4; i++)
         note.key.word[i] += lie->key[i];
-    memcpy((char *)p.w->heap_piece.base + AT, &note, sizeof(note));
+    memcpy((char *)p.w->heap_memory.base + AT, &note, sizeof(note));
     put_slot(p.r, &slot);
     rc = read_it(p, into, room, &size, &mem);
     EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name, elsewhere ? ", into another one" : "", rc,
@@ -99,11 +99,11 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
         EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0, "a region, %s: other bytes", lie->name);
     pair_close(p);
     while ((rc = rderegister(region)) == -EBUSY)
-        nap_us(100);
+        backoff_us(100);
     EXPECT(rc == 0, "rderegister: %d (%s)", rc, rpipe_error(NULL));
     if (into != NULL)
         while ((rc = rderegister(into)) == -EBUSY)
-            nap_us(100);
+            backoff_us(100);
 }
 
 /* Two messages, of which one is fetched, and the writer knows. What the reader then says of the payloads that it has fetched: */
@@ -135,7 +135,7 @@ static void lie_about_fetches(void)
         EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc), rpipe_error(p.w));
         pair_close(p);
         while (rderegister(region) == -EBUSY)
-            nap_us(100);
+            backoff_us(100);
     }
 }
 
@@ -153,7 +153,7 @@ void lie_about_regions(void)
     pair_close(p);
     fill(memory, BYTES, 5);
     p = pair_open(RDMA_GET);
-    if (p.r->net != NULL) {
+    if (p.r->remote != NULL) {
         for (i = 0; i < 2 * sizeof(region_lies) / sizeof(region_lies[0]); i++)
             lie_in_note(&region_lies[i / 2], i % 2 == 1);
         lie_about_fetches();

@@ -151,9 +151,9 @@ int main(int argc, char **argv)
         survey_share(at, wanted, seed, &sum);
     if (job_failures == 0 && wanted == NULL)
         outlast_keepalive(&seed);
-    EXPECT(sum.told > 0, "nobody was told by a deadline");
+    EXPECT(sum.warned > 0, "nobody was told by a deadline");
     printf("%d deaths and stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps, step_count(),
-           sum.told);
+           sum.warned);
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");
     printf("%s\n", job_failures == 0 ? "every death was noticed, and all who were stopped went on" : "FAILED");

@@ -35,14 +35,14 @@ static rch_t open_end(const struct round *round, int rank)
 }
 
 /* This end gets its memory back: at once, unless what it has sent was given up, which it may be read from until both have closed. */
-static void end(rch_t ch, rregion_t region, bool given_up)
+static void end(rch_t ch, rregion_t region, bool aborted)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
     int rc;
 
     MUST(rclose(ch) == 0, ch);
-    while ((rc = rderegister(region)) == -EBUSY && given_up && !deadline_passed(patience))
-        nap_us(100);
+    while ((rc = rderegister(region)) == -EBUSY && aborted && !deadline_passed(patience))
+        backoff_us(100);
     MUST(rc == 0, NULL);
     memset(memory, 0xa5, sizeof(memory));
     MUST(rexit() == 0, NULL);

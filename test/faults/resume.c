@@ -34,7 +34,7 @@ static bool wait_stopped(struct job *job, const struct plan *plan)
         EXPECT(!deadline_passed(patience), "rank %d neither stops nor ends", plan->victim);
         if (deadline_passed(patience))
             return false;
-        nap_us(100);
+        backoff_us(100);
     }
 }
 
@@ -47,14 +47,14 @@ static bool wait_told(struct job *job, const struct plan *plan, const char *what
     int64_t patience = deadline_in_ms(PATIENCE_MS), until = deadline_in_ms(plan->stopped_ms);
 
     if (plan->s->patient || !joined) {
-        nap_us(PATIENT_MS * 1000);
+        backoff_us(PATIENT_MS * 1000);
         return false;
     }
     while ((atomic_load(&other->late) == before || !deadline_passed(until)) && atomic_load(&other->phase) < 2) {
         EXPECT(!deadline_passed(patience), "%s: no deadline ends the call of the other end", what);
         if (deadline_passed(patience))
             return false;
-        nap_us(200);
+        backoff_us(200);
     }
     return atomic_load(&other->late) > before;
 }

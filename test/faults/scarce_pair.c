@@ -153,7 +153,7 @@ struct trial {
 static void wait_for(struct board *board, int rank, int phase)
 {
     while (atomic_load(&board->rank[rank].phase) < phase) /* if that one ends, so does the test, and with it this */
-        nap_us(200);
+        backoff_us(200);
 }
 
 static int forked(int rank, struct board *board, const void *arguments)

@@ -119,7 +119,7 @@ static void wait_for_all(struct board *board)
 
     for (rank = 0; rank < SCENARIO_RANKS; rank++)
         while (atomic_load(&board->rank[rank].phase) < 1 && atomic_load(&board->killed) == 0)
-            nap_us(50);
+            backoff_us(50);
 }
 
 /* The kernel kills, wherever this process is by then. */

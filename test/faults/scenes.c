@@ -71,7 +71,7 @@ static void give_back(const struct player *p, rregion_t region)
     int rc;
 
     while ((rc = rderegister(region)) == -EBUSY && p->s->network && !deadline_passed(patience))
-        nap_us(100);
+        backoff_us(100);
     MUST(rc == 0, NULL);
 }
 
@@ -137,7 +137,7 @@ static int write_all(struct player *p, rch_t ch, uint64_t key, uint64_t count, s
 
     for (i = 0; i < count && rc == 0; i++) {
         if (i == 12)
-            nap_us(1500); /* the reader has nothing */
+            backoff_us(1500); /* the reader has nothing */
         rc = put(p, ch, bytes(i), key + i);
     }
     return rc;
@@ -186,7 +186,7 @@ static int read_all(struct player *p, rch_t ch, uint64_t key, uint64_t count, si
         if (rc == 0)
             take(p, ch, &r, d, size);
         if (rc == 0 && r.i == 20)
-            nap_us(1500); /* the writer has no memory */
+            backoff_us(1500); /* the writer has no memory */
     } while (rc == 0 || scene_once_more(p, rc));
     return ended(ch, &r, count, rc);
 }
@@ -197,8 +197,8 @@ static void wait_until_full(struct player *p)
     int64_t most = deadline_in_ms(20);
 
     while (atomic_load(&others(p)->done) < SLOTS && atomic_load(&p->board->killed) == 0 && !deadline_passed(most))
-        nap_us(50);
-    nap_us(500);
+        backoff_us(50);
+    backoff_us(500);
 }
 
 static int one_stream(struct player *p, uint32_t ctx, uint64_t key, uint64_t count)
@@ -339,7 +339,7 @@ int scene_event(struct player *p)
     rc = scene_wait_joined(p, ch);
     for (i = 0; i < MESSAGES && rc == 0; i++) {
         if (i % 3 == 0)
-            nap_us(300);
+            backoff_us(300);
         rc = put(p, ch, message_bytes(i), i);
     }
     return rc;
@@ -386,7 +386,7 @@ static int exchange(struct player *p, bool sends)
 
     for (i = 0; i < 3 && rc == 0; i++) {
         if (sends) {
-            nap_us(300);
+            backoff_us(300);
             fill(much, sizeof(much), i);
         }
         rc = sends ? network_send(p->peer, much, sizeof(much)) : network_recv(p->peer, much, sizeof(much));

@@ -128,7 +128,7 @@ static int send_all(struct player *p, rch_t ch)
         s.own = region_of(p, ch, NULL, PARTS * PART);
     for (i = 0; i < MESSAGES && rc == 0; i++) {
         if (i == 12)
-            nap_us(1500); /* the reader has nothing */
+            backoff_us(1500); /* the reader has nothing */
         rc = send_one(p, ch, &s, i);
     }
     if (rc == 0)
@@ -174,7 +174,7 @@ static int take_there(struct player *p, rch_t ch, uint64_t i)
         return rc;
     MUST(size == message_bytes(i) && filled(rmem(ch, d), size, i) && rtag(ch, d) == tag_of(i), ch);
     if (i % 4 == 3)
-        nap_us(300); /* the writer waits for its part */
+        backoff_us(300); /* the writer waits for its part */
     MUST(rfree(ch, d) == 0, ch);
     return 0;
 }
@@ -193,7 +193,7 @@ static int receive_all(struct player *p, rch_t ch)
             atomic_fetch_add(&mine(p)->number, 1);
         i += rc == 0;
         if (i == 20)
-            nap_us(1500); /* the writer has no memory */
+            backoff_us(1500); /* the writer has no memory */
     } while (rc == 0);
     MUST(rc == R_EOF || rc == -ECONNRESET, ch);
     MUST(rc != R_EOF || i == MESSAGES, ch);

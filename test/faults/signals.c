@@ -82,7 +82,7 @@ static void read_all(rch_t ch)
         MUST(rc == 0, ch);
         MUST(size == message_bytes(i) && filled(rmem(ch, d), size, i), ch);
         if (i % 16 == 0)
-            nap_us(2000); /* the other side has to wait now and then */
+            backoff_us(2000); /* the other side has to wait now and then */
         MUST(rfree(ch, d) == 0, ch);
     }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* step.c: see step.h. */
-#define RPIPE_STEPS /* what the library that is tested is built with */
+#define RPIPE_FAILPOINTS /* what the library that is tested is built with */
 #include "step.h"
 
 #include "util/failpoint.h"
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-extern struct step __start_rpipe_steps[], __stop_rpipe_steps[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
+extern struct step __start_rpipe_failpoints[], __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
 
 static struct {
     struct step *from, *to;
@@ -44,7 +44,7 @@ static unsigned number_of(const char *name)
 struct step_table *step_prepare(void)
 {
     struct step_table *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    size_t n = ((uintptr_t)__stop_rpipe_steps - (uintptr_t)__start_rpipe_steps) / sizeof(struct step), i;
+    size_t n = ((uintptr_t)__stop_rpipe_failpoints - (uintptr_t)__start_rpipe_failpoints) / sizeof(struct step), i;
     struct step *s;
 
     if (t == MAP_FAILED) {
@@ -52,7 +52,7 @@ struct step_table *step_prepare(void)
         exit(99);
     }
     for (i = 0; i < n; i++)
-        __start_rpipe_steps[i].number = number_of(__start_rpipe_steps[i].name);
+        __start_rpipe_failpoints[i].number = number_of(__start_rpipe_failpoints[i].name);
     for (s = of_module.from; s != of_module.to; s++)
         s->number = number_of(s->name);
     return t;
@@ -90,7 +90,7 @@ void step_arm(struct step_table *t, struct board *board, int rank, unsigned numb
 }
 
 /* Any thread. A signal that a process sends to itself has come when kill(2) returns, at the latest. */
-void step_reached(const struct step *step)
+void failpoint_reached(const struct step *step)
 {
     struct step_table *t = armed.table;
     uint32_t n;

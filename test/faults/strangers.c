@@ -99,7 +99,7 @@ static int run_traffic(int rank, struct board *board, const void *arguments)
             continue;
         /* the strangers have gone, or time is up for them */
         for (int patience = 0; open_fds() > before + 2 && patience < 800; patience++)
-            nap_us(10000);
+            backoff_us(10000);
         if (open_fds() > before + 2)
             printf("rank %d has %d descriptors, and had %d\n", rank, open_fds(), before);
         MUST(open_fds() <= before + 2, NULL);
@@ -222,7 +222,7 @@ static int knock(const struct door *door)
             close(fd);
             return -1;
         }
-        nap_us(1000);
+        backoff_us(1000);
     }
     fcntl(fd, F_SETFL, O_NONBLOCK);
     return fd;
@@ -332,7 +332,7 @@ static void test_strangers(uint64_t *random, int calls)
             if (n < 0)
                 continue;
             reached++;
-            nap_us(300); /* while the job goes on */
+            backoff_us(300); /* while the job goes on */
             if (call(n, door[i % doors].is_unix, random) && stay < STAYING)
                 staying[stay++] = n;
             else
@@ -464,7 +464,7 @@ static bool said(int log, const char *what)
         text[n > 0 ? n : 0] = '\0';
         if (strstr(text, what) != NULL)
             return true;
-        nap_us(1000);
+        backoff_us(1000);
     } while (!deadline_passed(patience));
     return false;
 }

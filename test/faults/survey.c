@@ -158,7 +158,7 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
         add_spread(&sum->exits, &share[w].found.exits);
         sum->done += share[w].found.done;
         sum->steps += share[w].found.steps;
-        sum->told += share[w].found.told;
+        sum->warned += share[w].found.warned;
     }
     munmap(share, WORKERS * sizeof(*share));
 }
@@ -172,5 +172,5 @@ bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct fi
     plan.sig = SIGSTOP;
     plan.timeout_ms = STOP_DEADLINE_MS;
     plan.again = true;
-    return scenario_stop(&plan, step_name(step), &f->told);
+    return scenario_stop(&plan, step_name(step), &f->warned);
 }

@@ -30,7 +30,7 @@ bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t
 /* What processes that share the work have found. */
 struct findings {
     struct spread calls, exits;
-    int done, steps, told;
+    int done, steps, warned;
 };
 
 #define STOP_DEADLINE_MS 40 /* of calls that wait for who is stopped */

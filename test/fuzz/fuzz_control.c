@@ -30,9 +30,9 @@ static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BOD
     rch_t ch = (how & 2) != 0 ? v->w : v->r;
 
     memset(body, 0, BODY_MOST);
-    if (type == MESSAGE_HALF) {
-        half_make(ch, body);
-        return HALF_BYTES;
+    if (type == MESSAGE_HANDSHAKE) {
+        handshake_make(ch, body);
+        return HANDSHAKE_BYTES;
     }
     put32(body, 0, ch->cfg.ctx);
     put32(body, 4, ch->end.incarnation);
@@ -59,7 +59,7 @@ static int some_fd(uint32_t how)
 static void say(struct fuzz *f, struct input *in)
 {
     static uint8_t body[BODY_MOST];
-    uint32_t how = input_byte(in), type = MESSAGE_HALF + (how & 15), words = input_byte(in), at;
+    uint32_t how = input_byte(in), type = MESSAGE_HANDSHAKE + (how & 15), words = input_byte(in), at;
     size_t bytes = make(f, type, how >> 4, body);
     int fd = (words & 64) != 0 ? some_fd(words >> 4 & 3) : -1;
 
@@ -69,7 +69,7 @@ static void say(struct fuzz *f, struct input *in)
         at = input_byte(in) * 4;
         put32(body, at % (BODY_MOST - 4), (uint32_t)input_number(in));
     }
-    at = type == MESSAGE_HALF ? 8 : 0;
+    at = type == MESSAGE_HANDSHAKE ? 8 : 0;
     if (type != MESSAGE_BTL && body[at] >= CTX_MOST) {
         put32(body, at, body[at] % CTX_MOST);
     } else if (type != MESSAGE_BTL) {
@@ -99,14 +99,14 @@ static void use(struct fuzz *f, uint32_t how)
 /* What was kept for ends that nobody opens. */
 static void forget(void)
 {
-    struct meeting *m;
+    struct rendezvous *m;
     size_t at = 0;
 
-    store_lock();
-    while ((m = store_next(&at)) != NULL)
-        while (!list_empty(&m->halves))
-            store_drop_half(m, container_of(m->halves.next, struct store_half, link));
-    store_unlock();
+    rendezvous_lock();
+    while ((m = rendezvous_next(&at)) != NULL)
+        while (!list_empty(&m->handshakes))
+            rendezvous_drop_handshake(m, container_of(m->handshakes.next, struct rendezvous_handshake, link));
+    rendezvous_unlock();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

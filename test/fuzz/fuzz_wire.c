@@ -115,13 +115,13 @@ static void lanes(struct input *in)
     lane_init(pair);
     while (!input_is_empty(in) && !broken) {
         uint32_t how = input_byte(in);
-        uint8_t body[sizeof(struct piece) + 16];
-        struct piece piece = {.lane = how >> 2 & 1,
+        uint8_t body[sizeof(struct chunk) + 16];
+        struct chunk chunk = {.lane = how >> 2 & 1,
                               .kind = (how >> 2 & 1) != 0 ? 1 + (how >> 3 & 1) : 0,
                               .flags = (how >> 4 & 3) == 3,
                               .total = input_byte(in) & 31,
                               .offset = input_byte(in) & 31};
-        size_t payload = (how >> 6) * 4, bytes = sizeof(piece) + payload;
+        size_t payload = (how >> 6) * 4, bytes = sizeof(chunk) + payload;
 
         if ((how & 3) == 0) {
             pull(pair, in);
@@ -135,8 +135,8 @@ static void lanes(struct input *in)
                 (how & 4) != 0 ? lane_acked(pair, body, bytes) != NULL : lane_arrive(pair, body, bytes, &wrong) != 0;
             continue;
         }
-        memcpy(body, &piece, sizeof(piece));
-        memset(body + sizeof(piece), 7, payload);
+        memcpy(body, &chunk, sizeof(chunk));
+        memset(body + sizeof(chunk), 7, payload);
         broken = lane_arrive(pair, body, bytes, &wrong) != 0;
     }
     lane_free(pair);

@@ -10,7 +10,7 @@
 enum { IDS = 4, LIVES = 60, HEAP = 2048, SLOTS = 4 };
 
 /* what happens in one life of one channel; drawn alike at both ends */
-struct life {
+struct liveness {
     rdma_op_t op;
     uint64_t written;                    /* messages, if the reader takes them */
     uint64_t read;                       /* the reader leaves after so many; more than written: it reads to the end */
@@ -18,10 +18,10 @@ struct life {
     bool wait;
 };
 
-static struct life draw(int writer, uint32_t ctx, uint32_t number)
+static struct liveness draw(int writer, uint32_t ctx, uint32_t number)
 {
     uint64_t x = mp_key(writer, (writer + 1) % mp_ranks, ctx, 1000000 + number);
-    struct life l = {.op = x % 2 == 0 ? RDMA_PUT : RDMA_GET, .written = (x >> 8) % 12};
+    struct liveness l = {.op = x % 2 == 0 ? RDMA_PUT : RDMA_GET, .written = (x >> 8) % 12};
 
     l.read = (x >> 16) % 3 == 0 ? (x >> 24) % (l.written + 1) : l.written + 1;
     l.writer_at_once = (x >> 32) % 4 == 0;
@@ -39,7 +39,7 @@ static uint64_t key_of(int writer, uint32_t ctx, uint32_t number, uint64_t i)
 
 static void write_life(int to, uint32_t ctx, uint32_t number)
 {
-    struct life l = draw(mp_rank, ctx, number);
+    struct liveness l = draw(mp_rank, ctx, number);
     rpipe_stats_t st;
     rch_t ch;
     uint64_t i;
@@ -76,7 +76,7 @@ static void write_life(int to, uint32_t ctx, uint32_t number)
 
 static void read_life(int from, uint32_t ctx, uint32_t number)
 {
-    struct life l = draw(from, ctx, number);
+    struct liveness l = draw(from, ctx, number);
     rpipe_stats_t st;
     raddr_t d;
     rch_t ch;

@@ -245,7 +245,7 @@ static inline int pair_teardown(void **state)
 struct pair_child {
     const char *name, *value; /* of the environment; NULL: nothing but */
     const char *debug;        /* RMALLOC_DEBUG */
-    const char *seed, *net;   /* over a simulated network; NULL: not */
+    const char *seed, *remote;   /* over a simulated network; NULL: not */
     pid_t pid;
     FILE *says;
 };
@@ -259,10 +259,10 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
     setenv("RMALLOC_DEBUG", c->debug, 1);
     if (c->name != NULL)
         setenv(c->name, c->value, 1);
-    if (c->net != NULL) {
+    if (c->remote != NULL) {
         setenv("RPIPE_BTL", "sim", 1);
         setenv("RPIPE_SIM_SEED", c->seed, 1);
-        setenv("RPIPE_SIM_MODE", c->net, 1);
+        setenv("RPIPE_SIM_MODE", c->remote, 1);
     }
     if (dup2(fileno(c->says), 1) < 0 || dup2(fileno(c->says), 2) < 0)
         _exit(99);
@@ -272,7 +272,7 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
 static inline bool pair_child_end(struct pair_child *c)
 {
     const char *name = c->name != NULL ? c->name : "", *value = c->name != NULL ? c->value : "";
-    const char *net = c->net != NULL ? c->net : "", *seed = c->net != NULL ? c->seed : "none";
+    const char *net = c->remote != NULL ? c->remote : "", *seed = c->remote != NULL ? c->seed : "none";
     int status = -1, byte;
 
     print_message("---- %s %s RMALLOC_DEBUG=%s network: %s %s\n", name, value, c->debug, seed, net);
@@ -303,9 +303,9 @@ static inline int pair_children(struct pair_child *child, size_t n, int (*group)
         snprintf(seed[i], sizeof(seed[i]), "%zu", (net != NULL ? (size_t)atoi(net) : 0) * n + i);
         child[i].seed = seed[i];
         if (net == NULL)
-            child[i].net = NULL;
-        else if (child[i].net == NULL)
-            child[i].net = "";
+            child[i].remote = NULL;
+        else if (child[i].remote == NULL)
+            child[i].remote = "";
     }
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     fflush(NULL);

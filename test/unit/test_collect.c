@@ -476,7 +476,7 @@ static void test_leaving_has_a_deadline(void **state)
 
 /* ---- what a peer may not do ---- */
 
-static const char *arrive(struct pair *pair, struct piece head, size_t payload)
+static const char *arrive(struct pair *pair, struct chunk head, size_t payload)
 {
     static uint8_t body[CONTROL_BODY_MAX];
     const char *wrong;
@@ -491,7 +491,7 @@ static const char *arrive(struct pair *pair, struct piece head, size_t payload)
 static void test_a_lane_takes_only_what_fits(void **state)
 {
     struct pair *pair = malloc(sizeof(*pair));
-    struct piece first = {.total = 200000}, next = {.total = 200000, .offset = 60000}, whole = {.total = 10};
+    struct chunk first = {.total = 200000}, next = {.total = 200000, .offset = 60000}, whole = {.total = 10};
     struct ack ack = {.lane = LANE_USER, .taken = 1};
     uint8_t little[8] = {0};
     const char *wrong;
@@ -501,13 +501,13 @@ static void test_a_lane_takes_only_what_fits(void **state)
     lane_init(pair);
     assert_int_equal(lane_arrive(pair, little, sizeof(little), &wrong), -EPROTO);
     assert_non_null(arrive(pair, next, 100));                                  /* no beginning */
-    assert_non_null(arrive(pair, (struct piece){.lane = 2}, 0));               /* no such lane */
-    assert_non_null(arrive(pair, (struct piece){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
-    assert_non_null(arrive(pair, (struct piece){.kind = PIECE_KINDS}, 0));
-    assert_non_null(arrive(pair, (struct piece){.flags = 2}, 0));
-    assert_non_null(arrive(pair, (struct piece){.flags = PIECE_CANCEL}, 0)); /* nothing to cancel */
+    assert_non_null(arrive(pair, (struct chunk){.lane = 2}, 0));               /* no such lane */
+    assert_non_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
+    assert_non_null(arrive(pair, (struct chunk){.kind = PIECE_KINDS}, 0));
+    assert_non_null(arrive(pair, (struct chunk){.flags = 2}, 0));
+    assert_non_null(arrive(pair, (struct chunk){.flags = PIECE_CANCEL}, 0)); /* nothing to cancel */
     assert_non_null(arrive(pair, whole, 11));                                /* more than it said */
-    assert_non_null(arrive(pair, (struct piece){.total = UINT64_MAX}, 0));   /* no progress */
+    assert_non_null(arrive(pair, (struct chunk){.total = UINT64_MAX}, 0));   /* no progress */
     assert_null(arrive(pair, first, 60000));
     assert_non_null(arrive(pair, first, 60000)); /* the same again */
     assert_non_null(arrive(pair, whole, 10));    /* another in between */
@@ -523,7 +523,7 @@ static void test_a_lane_takes_only_what_fits(void **state)
     for (i = 0; arrive(pair, whole, 10) == NULL; i++)
         assert_true(i < 20000); /* until the window is full */
     assert_true(pair->in[LANE_USER].charged <= WINDOW_BYTES);
-    assert_null(arrive(pair, (struct piece){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER}, 0)); /* its own window */
+    assert_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER}, 0)); /* its own window */
     assert_non_null(lane_acked(pair, &ack, sizeof(ack))); /* of what was never sent */
     assert_non_null(lane_acked(pair, &ack, 8));
     ack.lane = 77;

@@ -267,7 +267,7 @@ static void test_no_descriptors_left(void **state)
     assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
     assert_true(frame->type == 100 && frame->nfds == 1 && to->fds[0] >= 0);
     top = to->fds[0]; /* is kept: one place is left */
-    owned_forget(top);
+    fork_fds_forget(top);
     to->fds[0] = -1;
     connection_consume(to, frame);
     assert_true(connection_receive(to, why, sizeof(why)) > 0);
@@ -293,12 +293,12 @@ static void test_owned_descriptors_can_be_closed_together(void **state)
     for (i = 0; i < 50; i++) {
         fds[i] = dup(0);
         assert_return_code(fds[i], errno);
-        owned_add(fds[i]);
+        fork_fds_add(fds[i]);
     }
-    owned_add(-1);
-    owned_forget(fds[7]);
-    owned_close(fds[8]);
-    owned_close_all();
+    fork_fds_add(-1);
+    fork_fds_forget(fds[7]);
+    fork_fds_close(fds[8]);
+    fork_fds_close_all();
     assert_int_equal(open_descriptors(), before + 1);
     assert_return_code(fcntl(fds[7], F_GETFD), errno);
     close(fds[7]);

@@ -102,9 +102,9 @@ static void rank_no_descriptors(int rank, int size)
     rank_start(&hooks);
     CHECK(control_path((rank + 1) % size) == CONTROL_TCP && control_path(rank) == CONTROL_SELF);
     CHECK(post_note((rank + 1) % size, 1, 8, &fd, 1) == -ENOTSUP);
-    CHECK(control_life((rank + 1) % size) == NULL);
+    CHECK(control_liveness((rank + 1) % size) == NULL);
     barrier();
-    CHECK(control_life((rank + 1) % size) == NULL);
+    CHECK(control_liveness((rank + 1) % size) == NULL);
     rank_stop();
 }
 

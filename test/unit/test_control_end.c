@@ -21,7 +21,7 @@ static void rank_leaves(int rank, int size)
     AWAIT(atomic_load(&left) == 1);
     CHECK(atomic_load(&died) == 0 && atomic_load(&wrong) == 0);
     CHECK(post_note(1, 1, 8, NULL, 0) == -EPIPE && control_flush(1, DEADLINE_NOW) == 0);
-    CHECK(control_life(1) == NULL || !life_died(control_life(1)));
+    CHECK(control_liveness(1) == NULL || !liveness_died(control_liveness(1)));
     (void)size;
     rank_stop();
 }
@@ -83,7 +83,7 @@ static void rank_dies(int rank, int size)
     AWAIT(atomic_load(&died) == 1);
     /* everything that it said is here, and was before its end */
     CHECK(atomic_load(&arrived) == 300 && atomic_load(&wrong) == 0 && atomic_load(&left) == 0);
-    CHECK(control_life(1) == NULL || life_died(control_life(1)));
+    CHECK(control_liveness(1) == NULL || liveness_died(control_liveness(1)));
     CHECK(post_note(1, 1, 8, NULL, 0) == -ECONNRESET);
     rank_stop();
 }
@@ -126,8 +126,8 @@ static void rank_dies_held(int rank, int size)
         kill(getpid(), SIGKILL);
     }
     AWAIT(atomic_load(&arrived) == 1);
-    AWAIT(life_died(control_life(1)));
-    control_look();
+    AWAIT(liveness_died(control_liveness(1)));
+    control_check_liveness();
     AWAIT(atomic_load(&died) == 1);
     *(volatile pid_t *)shared_pids = 1;
     control_set_ticking(true);
@@ -243,7 +243,7 @@ static void rank_forks(int rank, int size)
     if (child == 0) {
         control_forked();
         CHECK(control_post((rank + 1) % size, NOTE, "12345678", 8, NULL, 0) == -ENOTCONN);
-        CHECK(count_sockets() == before && control_life(rank) == NULL);
+        CHECK(count_sockets() == before && control_liveness(rank) == NULL);
         _exit(0);
     }
     CHECK(waitpid(child, &status, 0) == child && status == 0);

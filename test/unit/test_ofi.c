@@ -25,9 +25,9 @@ static ssize_t overrun(struct fid_cq *cq, void *entries, size_t count)
 }
 
 static int told;
-static void line_failed(void) { told++; }
+static void connection_failed(void) { told++; }
 
-static void line_begin(struct btl *btl, struct btl_line *line, struct ofi_op *op, struct btl_done *done)
+static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_op *op, struct btl_done *done)
 {
     memset(line, 0, sizeof(*line));
     memset(op, 0, sizeof(*op));
@@ -36,7 +36,7 @@ static void line_begin(struct btl *btl, struct btl_line *line, struct ofi_op *op
     list_init(&line->ops);
     list_init(&line->stuck);
     list_append(&btl->lines, &line->link);
-    op->line = line;
+    op->connection = line;
     op->done = done;
     list_append(&line->ops, &op->link);
     *done = (struct btl_done){1, 0};
@@ -47,8 +47,8 @@ static void test_lines_fail_with_their_queue(void **state)
 {
     struct fi_ops_cq ops = {.size = sizeof(ops), .read = overrun};
     struct fid_cq cq = {.ops = &ops};
-    struct btl btl = {.host = {.line_failed = line_failed}};
-    struct btl_line line[2];
+    struct btl btl = {.host = {.connection_failed = connection_failed}};
+    struct btl_connection line[2];
     struct btl_done done[2];
     struct ofi_op op[2];
     char why[256];
@@ -67,7 +67,7 @@ static void test_lines_fail_with_their_queue(void **state)
     progress_drive(&btl);
     assert_int_equal(told, 2);
     for (i = 0; i < 2; i++) {
-        assert_int_equal(btl_ofi_ops.line_state(&line[i], why, sizeof(why)), -EIO);
+        assert_int_equal(btl_ofi_ops.connection_state(&line[i], why, sizeof(why)), -EIO);
         assert_non_null(strstr(why, "fi_cq_read"));
         assert_int_equal(done[i].pending, 0);
         assert_int_equal(done[i].error, -EIO);

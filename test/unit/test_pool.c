@@ -72,12 +72,12 @@ static struct pool *begin(void)
     return pool;
 }
 
-static const struct registration *of(const struct btl_piece *p) { return pool_registration(p); }
+static const struct registration *of(const struct btl_memory *p) { return pool_registration(p); }
 
 static void test_one_piece(void **state)
 {
     struct pool *pool = begin();
-    struct btl_piece p = {0};
+    struct btl_memory p = {0};
     char *base, why[256] = "";
 
     (void)state;
@@ -105,7 +105,7 @@ static void test_many(void **state)
 {
     static const size_t sizes[] = {64, 128, 4160, 1 << 20};
     enum { N = 400 };
-    static struct btl_piece piece[N];
+    static struct btl_memory piece[N];
     static int peer[N];
     static uint32_t access[N];
     struct pool *pool = begin();
@@ -144,7 +144,7 @@ static void test_many(void **state)
 static void test_thrift(void **state)
 {
     enum { N = 4000 };
-    struct btl_piece *piece = calloc(N, sizeof(*piece));
+    struct btl_memory *piece = calloc(N, sizeof(*piece));
     struct pool *pool = begin();
     size_t mapped = 0;
     char why[256];
@@ -166,14 +166,14 @@ static void test_thrift(void **state)
 static void test_refused(void **state)
 {
     struct pool *pool = begin();
-    struct btl_piece p = {0}, q = {0};
+    struct btl_memory p = {0}, q = {0};
     char why[256] = "", mine[256];
 
     (void)state;
     refuse = -ENOSPC;
     assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOSPC);
     assert_string_equal(why, "this device is full");
-    assert_int_equal(pool_adopt(pool, 1, mine, sizeof(mine), BTL_LOCAL, &p, why, sizeof(why)), -ENOSPC);
+    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &p, why, sizeof(why)), -ENOSPC);
     assert_null(p.slab);
     refuse = 0;
     assert_int_equal(pool_alloc(pool, 1, SIZE_MAX / 2, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOMEM);
@@ -181,7 +181,7 @@ static void test_refused(void **state)
     assert_int_equal(pool_alloc(pool, 1, SIZE_MAX - 5, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOMEM);
     assert_null(p.slab);
     assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, why, sizeof(why)), 0);
-    assert_int_equal(pool_adopt(pool, 1, mine, sizeof(mine), BTL_LOCAL, &q, why, sizeof(why)), 0);
+    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &q, why, sizeof(why)), 0);
     assert_ptr_equal(q.base, mine);
     assert_int_equal(q.bytes, sizeof(mine));
     assert_int_equal(live, 2);
@@ -194,7 +194,7 @@ static void test_refused(void **state)
 static void test_kept(void **state)
 {
     struct pool *pool = begin();
-    struct btl_piece p = {0}, q = {0}, other = {0};
+    struct btl_memory p = {0}, q = {0}, other = {0};
     char why[256];
     char *was;
 
@@ -221,7 +221,7 @@ static void test_kept(void **state)
 /* The length of a heap is a multiple of its unit, and so is its address. */
 static void test_units(void **state)
 {
-    struct btl_piece piece[20][3];
+    struct btl_memory piece[20][3];
     struct pool *pool = begin();
     char why[256];
 
@@ -229,7 +229,7 @@ static void test_units(void **state)
     for (size_t unit = 64; unit <= 1 << 20; unit *= 4)
         for (size_t units = 1; units <= 3; units++) {
             for (int peer = 0; peer < 20; peer++) { /* 20 of each, in a slab of their own */
-                struct btl_piece *p = &piece[peer][units - 1];
+                struct btl_memory *p = &piece[peer][units - 1];
 
                 assert_int_equal(pool_alloc(pool, peer, units * unit, BTL_LOCAL, false, p, why, sizeof(why)), 0);
                 assert_int_equal((uintptr_t)p->base % unit, 0);
@@ -244,7 +244,7 @@ static void test_units(void **state)
 static void test_huge(void **state)
 {
     struct pool *pool = begin();
-    struct btl_piece p = {0};
+    struct btl_memory p = {0};
     char why[256];
 
     (void)state;

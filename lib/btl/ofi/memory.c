@@ -91,7 +91,7 @@ void memory_unregister(struct ofi_registration *r)
 
 /* ---- for the pool ---- */
 
-static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+static int register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
                   size_t why_bytes)
 {
     struct ofi_registration *r = malloc(sizeof(*r));
@@ -114,7 +114,7 @@ static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t ac
     return 0;
 }
 
-static void withdraw(void *backend, void *registration)
+static void deregister(void *backend, void *registration)
 {
     struct ofi_registration *r = registration;
     struct btl *btl = backend;
@@ -136,4 +136,4 @@ static void key(void *backend, void *registration, void *base, size_t offset, si
     k->word[KEY_BYTES] = bytes;
 }
 
-const struct pool_device memory_device = {enroll, withdraw, key};
+const struct pool_device memory_device = {register_range, deregister, key};

@@ -58,7 +58,7 @@ struct ofi_op {
     struct link link;           /* line.ops; btl.orphans; or btl.spare */
     struct link stuck;          /* btl.stuck, when the provider did not take the next step of it */
     struct ofi_endpoint *endpoint;
-    struct btl_line *line; /* NULL: closed meanwhile; this is kept because a device may still reach for its memory */
+    struct btl_connection *connection; /* NULL: closed meanwhile; this is kept because a device may still reach for its memory */
     int peer;
     fi_addr_t to;
     struct btl_done *done;
@@ -71,10 +71,10 @@ struct ofi_op {
 };
 
 struct ofi_scratch {
-    uint64_t operand, compare, result, landing;
+    uint64_t operand, compare, result, placement;
 };
 
-struct btl_line {
+struct btl_connection {
     struct btl *btl;
     struct ofi_endpoint *endpoint;
     struct link link;  /* btl.lines */
@@ -179,19 +179,19 @@ enum { KEY_KEY, KEY_ADDRESS, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key
 int ops_reserve(struct btl *btl, char *why, size_t why_bytes);
 void ops_release(struct btl *btl);
 bool ops_orphaned(const struct btl *btl, int peer);
-int line_fail(struct btl_line *line, int error, const char *call, const char *said); /* returns the line's error */
+int ofi_connection_fail(struct btl_connection *connection, int error, const char *call, const char *said); /* returns the line's error */
 void transfer_lost(struct btl *btl, void *context, int error, const char *said);     /* a completion with an error */
 void transfer_queue_lost(struct btl *btl, const char *said); /* no completion will come any more, of no line */
 void transfer_completed(struct btl *btl, void *context);
 void transfer_continue(struct btl *btl); /* what was stuck */
-void transfer_abandon(struct btl_line *line);
+void transfer_abandon(struct btl_connection *connection);
 void transfer_peer_gone(struct btl *btl, int peer);
 uint32_t transfer_atomics(struct ofi_endpoint *e);
-int transfer_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
-int transfer_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done);
-int transfer_atomic(struct btl_line *line, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
+int transfer_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done);
+int transfer_atomic(struct btl_connection *connection, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                     struct btl_done *done);
-int transfer_flush(struct btl_line *line);
+int transfer_flush(struct btl_connection *connection);
 
 /* progress.c */
 int progress_start(struct btl *btl);

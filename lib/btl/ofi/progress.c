@@ -137,7 +137,7 @@ static void serve(void *arg)
     }
     ofi_lock(btl);
     progress_drive(btl);
-    RPIPE_STEP("ofi: driven by the service thread, lock held");
+    RPIPE_FAILPOINT("ofi: driven by the service thread, lock held");
     btl->armed = may_sleep(btl);
     pause = pause_of(btl);
     (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, pause, serve, btl);

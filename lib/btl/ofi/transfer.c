@@ -76,37 +76,37 @@ void ops_release(struct btl *btl)
 
 static bool places(const struct ofi_op *op) { return op->kind != OFI_GET; }
 
-static struct ofi_op *op_take(struct btl_line *line, enum ofi_kind kind, struct btl_done *done)
+static struct ofi_op *op_take(struct btl_connection *connection, enum ofi_kind kind, struct btl_done *done)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     struct ofi_op *op;
 
-    if (line->pending >= line->depth || list_empty(&btl->spare))
+    if (connection->pending >= connection->depth || list_empty(&btl->spare))
         return NULL;
     op = container_of(btl->spare.next, struct ofi_op, link);
     list_remove(&op->link);
-    list_append(&line->ops, &op->link);
-    op->endpoint = line->endpoint;
-    op->line = line;
-    op->peer = line->peer;
-    op->to = line->to;
+    list_append(&connection->ops, &op->link);
+    op->endpoint = connection->endpoint;
+    op->connection = connection;
+    op->peer = connection->peer;
+    op->to = connection->to;
     op->kind = kind;
     op->done = done;
     op->old = NULL;
     op->part.bytes = op->next.bytes = 0;
-    line->pending++;
+    connection->pending++;
     if (places(op))
-        line->placing++;
+        connection->placing++;
     return op;
 }
 
 static void op_put(struct btl *btl, struct ofi_op *op)
 {
-    if (op->line != NULL) {
-        op->line->pending--;
+    if (op->connection != NULL) {
+        op->connection->pending--;
         if (places(op))
-            op->line->placing--;
-        op->line = NULL;
+            op->connection->placing--;
+        op->connection = NULL;
     }
     list_remove(&op->stuck);
     list_remove(&op->link);
@@ -128,23 +128,23 @@ static void tell_done(struct ofi_op *op, int error)
     op->done = NULL;
 }
 
-int line_fail(struct btl_line *line, int error, const char *call, const char *said)
+int ofi_connection_fail(struct btl_connection *connection, int error, const char *call, const char *said)
 {
     struct link *at, *after;
     char text[128];
 
-    if (atomic_load_explicit(&line->error, memory_order_relaxed) == 0) {
-        fabric_name(line->endpoint, &line->far, text, sizeof(text));
-        snprintf(line->why, sizeof(line->why), "provider %s, to rank %d at %s: %s: %s", line->endpoint->provider,
-                 line->peer, text, call, said);
-        /* release: the sentence is whole for whoever sees the error (acquire, in ofi_line_state) */
-        atomic_store_explicit(&line->error, error, memory_order_release);
-        list_for_each (at, after, &line->ops)
+    if (atomic_load_explicit(&connection->error, memory_order_relaxed) == 0) {
+        fabric_name(connection->endpoint, &connection->far, text, sizeof(text));
+        snprintf(connection->why, sizeof(connection->why), "provider %s, to rank %d at %s: %s: %s", connection->endpoint->provider,
+                 connection->peer, text, call, said);
+        /* release: the sentence is whole for whoever sees the error (acquire, in ofi_connection_state) */
+        atomic_store_explicit(&connection->error, error, memory_order_release);
+        list_for_each (at, after, &connection->ops)
             tell_done(container_of(at, struct ofi_op, link), error);
-        if (line->btl->host.line_failed != NULL)
-            line->btl->host.line_failed();
+        if (connection->btl->host.connection_failed != NULL)
+            connection->btl->host.connection_failed();
     }
-    return atomic_load_explicit(&line->error, memory_order_relaxed);
+    return atomic_load_explicit(&connection->error, memory_order_relaxed);
 }
 
 static int positive_errno(int fi_error) /* of libfabric, whose numbers from 256 on are its own */
@@ -154,7 +154,7 @@ static int positive_errno(int fi_error) /* of libfabric, whose numbers from 256 
 
 /* ---- posting ---- */
 
-static void *tag_of(const struct btl_line *line) { return (void *)(((uintptr_t)line->id << 1) | 1); }
+static void *tag_of(const struct btl_connection *connection) { return (void *)(((uintptr_t)connection->id << 1) | 1); }
 static bool is_tag(const void *context) { return ((uintptr_t)context & 1) != 0; }
 
 static ssize_t post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part, size_t bytes,
@@ -188,28 +188,28 @@ static struct ofi_part part_of(const struct btl_transfer *t)
     return (struct ofi_part){
         .remote = t->remote->key.word[KEY_ADDRESS] + t->remote_offset,
         .key = t->remote->key.word[KEY_KEY],
-        .local = (char *)t->piece->base + t->offset,
-        .desc = ((const struct ofi_registration *)pool_registration(t->piece))->desc,
+        .local = (char *)t->memory->base + t->offset,
+        .desc = ((const struct ofi_registration *)pool_registration(t->memory))->desc,
         .bytes = t->bytes,
     };
 }
 
-static void count(struct btl_line *line, bool signaled, bool inlined, bool doorbell)
+static void count(struct btl_connection *connection, bool signaled, bool inlined, bool doorbell)
 {
-    line->counts.work_requests++;
-    line->counts.doorbells += doorbell;
-    line->counts.signaled += signaled;
-    line->counts.inlined += inlined;
+    connection->counts.work_requests++;
+    connection->counts.doorbells += doorbell;
+    connection->counts.signaled += signaled;
+    connection->counts.inlined += inlined;
 }
 
 /* 0; -EAGAIN; or the line's error, for what the provider said for good */
-static int taken(struct btl_line *line, ssize_t rc, const char *call)
+static int taken(struct btl_connection *connection, ssize_t rc, const char *call)
 {
     if (rc == 0)
         return 0;
     if (rc == -FI_EAGAIN)
         return -EAGAIN;
-    return line_fail(line, -positive_errno((int)-rc), call, fi_strerror((int)-rc));
+    return ofi_connection_fail(connection, -positive_errno((int)-rc), call, fi_strerror((int)-rc));
 }
 
 static enum fi_op atomic_code(int op)
@@ -272,20 +272,20 @@ static ssize_t op_post(struct ofi_op *op)
     if (rc != 0)
         return rc;
     advance(&op->part, bytes);
-    if (op->line != NULL)
-        count(op->line, true, false, true);
+    if (op->connection != NULL)
+        count(op->connection, true, false, true);
     return 0;
 }
 
 /* The first step: with an error nothing has been done, and the operation is given back. */
-static int op_start(struct btl_line *line, struct ofi_op *op, const char *call)
+static int op_start(struct btl_connection *connection, struct ofi_op *op, const char *call)
 {
-    int rc = taken(line, op_post(op), call);
+    int rc = taken(connection, op_post(op), call);
 
     if (rc != 0) {
         op->done = NULL;
-        op_put(line->btl, op);
-        line->counts.refused += rc == -EAGAIN;
+        op_put(connection->btl, op);
+        connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
     if (op->done != NULL)
@@ -295,9 +295,9 @@ static int op_start(struct btl_line *line, struct ofi_op *op, const char *call)
 
 static void op_finish(struct btl *btl, struct ofi_op *op, int error)
 {
-    if (error == 0 && op->kind == OFI_ATOMIC && op->old != NULL && op->line != NULL)
+    if (error == 0 && op->kind == OFI_ATOMIC && op->old != NULL && op->connection != NULL)
         memcpy(op->old, &op->scratch->result, sizeof(op->scratch->result));
-    RPIPE_STEP("ofi: completed, not told");
+    RPIPE_FAILPOINT("ofi: completed, not told");
     tell_done(op, error);
     op_put(btl, op);
 }
@@ -309,12 +309,12 @@ static void op_continue(struct btl *btl, struct ofi_op *op)
 
     if (op->part.bytes == 0) {
         if (op->next.bytes > 0)
-            RPIPE_STEP("ofi: payload delivered, slot not posted");
+            RPIPE_FAILPOINT("ofi: payload delivered, slot not posted");
         op->part = op->next;
         op->next.bytes = 0;
     }
-    if (op->part.bytes == 0 || (op->line == NULL && op->kind != OFI_FLUSH) ||
-        (op->line != NULL && atomic_load_explicit(&op->line->error, memory_order_relaxed) != 0)) {
+    if (op->part.bytes == 0 || (op->connection == NULL && op->kind != OFI_FLUSH) ||
+        (op->connection != NULL && atomic_load_explicit(&op->connection->error, memory_order_relaxed) != 0)) {
         op_finish(btl, op, op->part.bytes == 0 ? 0 : -ECANCELED);
         return;
     }
@@ -327,8 +327,8 @@ static void op_continue(struct btl *btl, struct ofi_op *op)
     list_remove(&op->stuck);
     if (rc == 0)
         return;
-    if (op->line != NULL)
-        (void)taken(op->line, rc, "a later step of a transfer");
+    if (op->connection != NULL)
+        (void)taken(op->connection, rc, "a later step of a transfer");
     op_finish(btl, op, -positive_errno((int)-rc));
 }
 
@@ -348,8 +348,8 @@ void transfer_lost(struct btl *btl, void *context, int error, const char *said)
         return;
     }
     if (!is_tag(context)) {
-        if (op->line != NULL)
-            (void)line_fail(op->line, -positive_errno(error),
+        if (op->connection != NULL)
+            (void)ofi_connection_fail(op->connection, -positive_errno(error),
                             op->kind == OFI_GET      ? "fi_readmsg"
                             : op->kind == OFI_ATOMIC ? "an atomic operation"
                             : op->kind == OFI_FLUSH  ? "fi_readmsg, behind writes"
@@ -359,10 +359,10 @@ void transfer_lost(struct btl *btl, void *context, int error, const char *said)
         return;
     }
     list_for_each (at, after, &btl->lines) {
-        struct btl_line *line = container_of(at, struct btl_line, link);
+        struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
-        if (tag_of(line) == context)
-            (void)line_fail(line, -positive_errno(error), "fi_writemsg", said);
+        if (tag_of(connection) == context)
+            (void)ofi_connection_fail(connection, -positive_errno(error), "fi_writemsg", said);
     }
 }
 
@@ -371,186 +371,186 @@ void transfer_queue_lost(struct btl *btl, const char *said)
     struct link *at, *after;
 
     list_for_each (at, after, &btl->lines)
-        (void)line_fail(container_of(at, struct btl_line, link), -EIO, "fi_cq_read", said);
+        (void)ofi_connection_fail(container_of(at, struct btl_connection, link), -EIO, "fi_cq_read", said);
 }
 
 /* ---- STREAM ---- */
 
 /* Posts what is left of an accepted write: 0; -EAGAIN: not all; or the line's error. */
-static int stream_continue(struct btl_line *line)
+static int stream_continue(struct btl_connection *connection)
 {
-    struct ofi_endpoint *e = line->endpoint;
+    struct ofi_endpoint *e = connection->endpoint;
     int rc;
 
-    while (line->rest.bytes > 0) {
-        size_t bytes = line->rest.bytes < e->most ? line->rest.bytes : e->most;
-        bool more = bytes < line->rest.bytes || line->rest_slot.bytes > 0;
+    while (connection->rest.bytes > 0) {
+        size_t bytes = connection->rest.bytes < e->most ? connection->rest.bytes : e->most;
+        bool more = bytes < connection->rest.bytes || connection->rest_slot.bytes > 0;
 
-        rc = taken(line, post_move(e, line->to, &line->rest, bytes, more ? FI_MORE : 0, false, tag_of(line)),
+        rc = taken(connection, post_move(e, connection->to, &connection->rest, bytes, more ? FI_MORE : 0, false, tag_of(connection)),
                    "fi_writemsg");
         if (rc != 0)
             return rc;
-        count(line, false, false, !more);
-        advance(&line->rest, bytes);
+        count(connection, false, false, !more);
+        advance(&connection->rest, bytes);
     }
-    if (line->rest_slot.bytes > 0) {
-        RPIPE_STEP("ofi: payload posted, slot not");
-        rc = taken(line,
-                   post_move(e, line->to, &line->rest_slot, line->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
-                             tag_of(line)),
+    if (connection->rest_slot.bytes > 0) {
+        RPIPE_FAILPOINT("ofi: payload posted, slot not");
+        rc = taken(connection,
+                   post_move(e, connection->to, &connection->rest_slot, connection->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
+                             tag_of(connection)),
                    "fi_writemsg");
         if (rc != 0)
             return rc;
-        count(line, false, e->inject, true);
-        line->rest_slot.bytes = 0;
+        count(connection, false, e->inject, true);
+        connection->rest_slot.bytes = 0;
     }
     return 0;
 }
 
-static int stream_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+static int stream_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
     const struct btl_transfer *end = slot != NULL ? slot : payload;
     struct ofi_part last = part_of(end);
     size_t bytes;
     int rc;
 
-    line->rest = part_of(payload);
-    line->rest_slot = part_of(slot);
-    bytes = line->rest.bytes;
-    rc = stream_continue(line);
-    if (rc == -EAGAIN && line->rest.bytes == bytes && (bytes > 0 || line->rest_slot.bytes > 0)) {
-        line->rest.bytes = line->rest_slot.bytes = 0;
-        line->counts.refused++;
+    connection->rest = part_of(payload);
+    connection->rest_slot = part_of(slot);
+    bytes = connection->rest.bytes;
+    rc = stream_continue(connection);
+    if (rc == -EAGAIN && connection->rest.bytes == bytes && (bytes > 0 || connection->rest_slot.bytes > 0)) {
+        connection->rest.bytes = connection->rest_slot.bytes = 0;
+        connection->counts.refused++;
         return -EAGAIN;
     }
     if (rc == -EAGAIN)
-        list_append(&line->btl->stuck_lines, &line->stuck);
+        list_append(&connection->btl->stuck_lines, &connection->stuck);
     else if (rc != 0)
         return rc;
     bytes = last.bytes < sizeof(uint64_t) ? last.bytes : sizeof(uint64_t);
-    line->last = (struct ofi_part){.remote = last.remote + last.bytes - bytes, .key = last.key, .bytes = bytes};
-    line->unflushed = true;
+    connection->last = (struct ofi_part){.remote = last.remote + last.bytes - bytes, .key = last.key, .bytes = bytes};
+    connection->unflushed = true;
     return 0;
 }
 
 /* ---- the calls ---- */
 
 /* 0: the line takes something. What it has accepted goes first. */
-static int line_ready(struct btl_line *line)
+static int ofi_connection_ready(struct btl_connection *connection)
 {
-    int rc = atomic_load_explicit(&line->error, memory_order_relaxed);
+    int rc = atomic_load_explicit(&connection->error, memory_order_relaxed);
 
     if (rc != 0)
         return rc;
-    if (!line->connected)
+    if (!connection->connected)
         return -EAGAIN;
-    if (line->rest.bytes == 0 && line->rest_slot.bytes == 0)
+    if (connection->rest.bytes == 0 && connection->rest_slot.bytes == 0)
         return 0;
-    rc = stream_continue(line);
+    rc = stream_continue(connection);
     if (rc == 0)
-        list_remove(&line->stuck);
+        list_remove(&connection->stuck);
     return rc;
 }
 
-int transfer_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
     struct ofi_op *op;
-    int rc = line_ready(line);
+    int rc = ofi_connection_ready(connection);
 
     if (rc != 0) {
-        line->counts.refused += rc == -EAGAIN;
+        connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
     if (payload != NULL && payload->bytes == 0)
         payload = NULL;
     if (payload == NULL && slot == NULL)
         return 0;
-    if (line->endpoint->stream && (payload == NULL || payload->bytes <= line->endpoint->ordered))
-        return stream_write(line, payload, slot);
-    op = op_take(line, OFI_WRITE, NULL);
+    if (connection->endpoint->stream && (payload == NULL || payload->bytes <= connection->endpoint->ordered))
+        return stream_write(connection, payload, slot);
+    op = op_take(connection, OFI_WRITE, NULL);
     if (op == NULL) {
-        line->counts.refused++;
+        connection->counts.refused++;
         return -EAGAIN;
     }
     op->part = part_of(payload != NULL ? payload : slot);
     op->next = part_of(payload != NULL ? slot : NULL);
-    return op_start(line, op, "fi_writemsg");
+    return op_start(connection, op, "fi_writemsg");
 }
 
-int transfer_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
+int transfer_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
 {
     struct ofi_op *op = NULL;
-    int rc = line_ready(line);
+    int rc = ofi_connection_ready(connection);
 
     if (rc == 0 && t->bytes == 0)
         return 0;
     if (rc == 0)
-        op = op_take(line, OFI_GET, done);
+        op = op_take(connection, OFI_GET, done);
     if (op == NULL) {
-        line->counts.refused += rc == 0 || rc == -EAGAIN;
+        connection->counts.refused += rc == 0 || rc == -EAGAIN;
         return rc != 0 ? rc : -EAGAIN;
     }
     op->part = part_of(t);
-    rc = op_start(line, op, "fi_readmsg");
-    RPIPE_STEP("ofi: fetch posted");
-    line->counts.gets += rc == 0;
+    rc = op_start(connection, op, "fi_readmsg");
+    RPIPE_FAILPOINT("ofi: fetch posted");
+    connection->counts.gets += rc == 0;
     return rc;
 }
 
-int transfer_atomic(struct btl_line *line, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int transfer_atomic(struct btl_connection *connection, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                     struct btl_done *done)
 {
     struct ofi_op *op = NULL;
-    int rc = line_ready(line);
+    int rc = ofi_connection_ready(connection);
 
-    if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR || (line->endpoint->atomics & 1u << code) == 0))
+    if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR || (connection->endpoint->atomics & 1u << code) == 0))
         return -ENOTSUP;
     if (rc == 0)
-        op = op_take(line, OFI_ATOMIC, done);
+        op = op_take(connection, OFI_ATOMIC, done);
     if (op == NULL) {
-        line->counts.refused += rc == 0 || rc == -EAGAIN;
+        connection->counts.refused += rc == 0 || rc == -EAGAIN;
         return rc != 0 ? rc : -EAGAIN;
     }
     op->atomic = code;
     op->part = (struct ofi_part){.remote = at->remote->key.word[KEY_ADDRESS] + at->remote_offset,
                                  .key = at->remote->key.word[KEY_KEY],
                                  .bytes = sizeof(uint64_t)};
-    op->old = at->piece != NULL ? (char *)at->piece->base + at->offset : NULL;
+    op->old = at->memory != NULL ? (char *)at->memory->base + at->offset : NULL;
     op->scratch->operand = operand;
     op->scratch->compare = compare;
-    rc = op_start(line, op, "an atomic operation");
-    line->counts.atomics += rc == 0;
+    rc = op_start(connection, op, "an atomic operation");
+    connection->counts.atomics += rc == 0;
     return rc;
 }
 
 /* A read of what was written last: it is behind all writes, and does not overtake them. */
-static void flush_part(struct ofi_op *op, const struct btl_line *line)
+static void flush_part(struct ofi_op *op, const struct btl_connection *connection)
 {
-    op->part = line->last;
-    op->part.local = (char *)&op->scratch->landing;
+    op->part = connection->last;
+    op->part.local = (char *)&op->scratch->placement;
     op->part.desc = op->scratch_desc;
 }
 
-int transfer_flush(struct btl_line *line)
+int transfer_flush(struct btl_connection *connection)
 {
     struct ofi_op *op;
-    int rc = line_ready(line);
+    int rc = ofi_connection_ready(connection);
 
     if (rc != 0)
         return rc;
-    if (line->unflushed) {
-        op = op_take(line, OFI_FLUSH, NULL);
+    if (connection->unflushed) {
+        op = op_take(connection, OFI_FLUSH, NULL);
         if (op == NULL)
             return -EAGAIN;
-        flush_part(op, line);
-        rc = op_start(line, op, "fi_readmsg, behind writes");
+        flush_part(op, connection);
+        rc = op_start(connection, op, "fi_readmsg, behind writes");
         if (rc != 0)
             return rc;
-        RPIPE_STEP("ofi: flush posted");
-        line->unflushed = false;
-        line->counts.flushes++;
+        RPIPE_FAILPOINT("ofi: flush posted");
+        connection->unflushed = false;
+        connection->counts.flushes++;
     }
-    return line->placing > 0 ? -EAGAIN : 0;
+    return connection->placing > 0 ? -EAGAIN : 0;
 }
 
 /* ---- what could not be posted at once, and what outlives its line ---- */
@@ -560,42 +560,42 @@ void transfer_continue(struct btl *btl)
     struct link *at, *after;
 
     list_for_each (at, after, &btl->stuck_lines) {
-        struct btl_line *line = container_of(at, struct btl_line, stuck);
+        struct btl_connection *connection = container_of(at, struct btl_connection, stuck);
 
-        if (stream_continue(line) != -EAGAIN)
-            list_remove(&line->stuck);
+        if (stream_continue(connection) != -EAGAIN)
+            list_remove(&connection->stuck);
     }
     list_for_each (at, after, &btl->stuck)
         op_continue(btl, container_of(at, struct ofi_op, stuck));
 }
 
 /* Operations become orphans; a stream whose end is not known ends with a flush among them. */
-void transfer_abandon(struct btl_line *line)
+void transfer_abandon(struct btl_connection *connection)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     struct link *at, *after;
 
-    line->depth = UINT32_MAX;
-    if (line->unflushed && atomic_load_explicit(&line->error, memory_order_relaxed) == 0) {
-        struct ofi_op *op = op_take(line, OFI_FLUSH, NULL);
+    connection->depth = UINT32_MAX;
+    if (connection->unflushed && atomic_load_explicit(&connection->error, memory_order_relaxed) == 0) {
+        struct ofi_op *op = op_take(connection, OFI_FLUSH, NULL);
 
         if (op != NULL) {
-            flush_part(op, line);
+            flush_part(op, connection);
             list_append(&btl->stuck, &op->stuck);
         } else {
-            (void)line_fail(line, -ENOBUFS, "line_close", "no operation is free"); /* its memory is kept */
+            (void)ofi_connection_fail(connection, -ENOBUFS, "connection_close", "no operation is free"); /* its memory is kept */
         }
     }
-    list_for_each (at, after, &line->ops) {
+    list_for_each (at, after, &connection->ops) {
         struct ofi_op *op = container_of(at, struct ofi_op, link);
 
-        op->line = NULL;
+        op->connection = NULL;
         op->done = NULL;
         list_remove(&op->link);
         list_append(&btl->orphans, &op->link);
     }
-    line->pending = line->placing = 0;
-    list_remove(&line->stuck);
+    connection->pending = connection->placing = 0;
+    list_remove(&connection->stuck);
     transfer_continue(btl);
 }
 
@@ -618,15 +618,15 @@ void transfer_peer_gone(struct btl *btl, int peer)
     struct link *at, *after;
 
     list_for_each (at, after, &btl->lines) {
-        struct btl_line *line = container_of(at, struct btl_line, link);
+        struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
-        if (line->peer == peer)
-            (void)line_fail(line, -ECONNRESET, "the control network", "this rank is gone");
+        if (connection->peer == peer)
+            (void)ofi_connection_fail(connection, -ECONNRESET, "the control network", "this rank is gone");
     }
     list_for_each (at, after, &btl->stuck) {
         struct ofi_op *op = container_of(at, struct ofi_op, stuck);
 
-        if (op->peer == peer && op->line == NULL)
+        if (op->peer == peer && op->connection == NULL)
             list_remove(&op->stuck); /* and stays an orphan */
     }
 }

@@ -91,20 +91,20 @@ static uint64_t groups_left(const char *mounted, const char *group, bool second)
 static uint64_t cgroup_left(void)
 {
     uint64_t least = UINT64_MAX, left = UINT64_MAX;
-    char line[512], *group;
+    char connection[512], *group;
     FILE *f = fopen("/proc/self/cgroup", "re");
 
     if (f == NULL)
         return UINT64_MAX;
-    while (fgets(line, sizeof(line), f) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        group = strchr(line, ':');
+    while (fgets(connection, sizeof(connection), f) != NULL) {
+        connection[strcspn(connection, "\n")] = '\0';
+        group = strchr(connection, ':');
         group = group != NULL ? strchr(group + 1, ':') : NULL;
         if (group == NULL)
             continue;
-        if (strncmp(line, "0::", 3) == 0)
+        if (strncmp(connection, "0::", 3) == 0)
             left = groups_left("/sys/fs/cgroup", group + 1, true);
-        else if (strstr(line, ":memory:") != NULL)
+        else if (strstr(connection, ":memory:") != NULL)
             left = groups_left("/sys/fs/cgroup/memory", group + 1, false);
         least = left < least ? left : least;
     }

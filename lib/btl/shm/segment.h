@@ -6,8 +6,8 @@
  * SIGBUS later), mapped, sealed: F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL always, F_SEAL_FUTURE_WRITE where the peer only reads.
  * Nothing has a name in any file system, so kill -9 leaves nothing behind.
  */
-#ifndef SHM_SEGMENT_H
-#define SHM_SEGMENT_H
+#ifndef BTL_SHM_SEGMENT_H
+#define BTL_SHM_SEGMENT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -38,7 +38,7 @@ struct kind { /* slabs alike */
     int peer;
     uint32_t access;
     bool huge;
-    size_t piece_bytes;
+    size_t chunk_bytes;
     size_t pieces;    /* there are, handed out or not */
     struct link open; /* slabs with a free piece */
     struct link link; /* in btl.kinds of its hash key */
@@ -54,10 +54,10 @@ struct slab {
     size_t others;
     uint32_t pieces, used, fresh; /* in all; handed out; never handed out start here */
     uint32_t free_top;            /* stack of pieces given back */
-    uint32_t free_piece[];
+    uint32_t free_memory[];
 };
 
-struct window { /* onto a slab of a peer */
+struct mapping { /* onto a slab of a peer */
     struct segment segment;
     uint64_t id;
     int peer;
@@ -70,22 +70,22 @@ struct window { /* onto a slab of a peer */
 };
 
 /* What a peer has here, so that he cannot fill this process. */
-struct guest {
-    uint32_t windows, waiting;
+struct client {
+    uint32_t mappings, waiting;
 };
 
 struct btl {
     pthread_mutex_t lock;
     struct btl_host host;
     uint64_t last_id;
-    struct hash guests;  /* peer → struct guest */
+    struct hash clients;  /* peer → struct guest */
     struct hash kinds;   /* kind_key → struct kind */
-    struct hash windows; /* window_key → struct window */
+    struct hash mappings; /* window_key → struct window */
     _Atomic unsigned warnings;
 };
 
 /* what is told to the peer */
-enum tell { TELL_SLAB = 1, TELL_WITHDRAWN = 2 };
+enum send_to_peer { TELL_SLAB = 1, TELL_WITHDRAWN = 2 };
 struct shm_tell {
     uint32_t what;
     uint32_t access;
@@ -99,23 +99,23 @@ enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 
 #define ID_BITS 40
 
-static uint64_t window_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << ID_BITS ^ id; }
+static uint64_t mapping_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << ID_BITS ^ id; }
 
 /* An id is what a peer says: one with more bits would name the window of another peer. */
-static struct window *find_window(struct btl *btl, int peer, uint64_t id)
+static struct mapping *find_mapping(struct btl *btl, int peer, uint64_t id)
 {
-    return id >> ID_BITS == 0 ? hash_get(&btl->windows, window_key(peer, id)) : NULL;
+    return id >> ID_BITS == 0 ? hash_get(&btl->mappings, mapping_key(peer, id)) : NULL;
 }
 
 /* NULL: no memory. */
-static struct guest *guest_of(struct btl *btl, int peer)
+static struct client *peer_of(struct btl *btl, int peer)
 {
-    struct guest *g = hash_get(&btl->guests, (uint64_t)(uint32_t)peer);
+    struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)peer);
 
     if (g != NULL)
         return g;
     g = calloc(1, sizeof(*g));
-    if (g != NULL && hash_put(&btl->guests, (uint64_t)(uint32_t)peer, g) != 0) {
+    if (g != NULL && hash_put(&btl->clients, (uint64_t)(uint32_t)peer, g) != 0) {
         free(g);
         g = NULL;
     }
@@ -138,7 +138,7 @@ static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t 
         uint64_t key = kind_key(peer, bytes, access, huge, probe);
 
         k = hash_get(&btl->kinds, key);
-        if (k != NULL && k->peer == peer && k->piece_bytes == bytes && k->access == access && k->huge == huge)
+        if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access && k->huge == huge)
             return k;
         if (k != NULL)
             continue;
@@ -148,7 +148,7 @@ static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t 
         k->peer = peer;
         k->access = access;
         k->huge = huge;
-        k->piece_bytes = bytes;
+        k->chunk_bytes = bytes;
         list_init(&k->open);
         if (hash_put(&btl->kinds, key, k) != 0) {
             free(k);
@@ -159,9 +159,9 @@ static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t 
     return NULL;
 }
 
-static int tell(struct btl *btl, int peer, const struct shm_tell *t, int fd)
+static int send_to_peer(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
-    return btl->host.tell(peer, t, sizeof(*t), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
+    return btl->host.send_to_peer(peer, t, sizeof(*t), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
 }
 
 static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
@@ -172,24 +172,24 @@ static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *w
     struct slab *s;
     int fd, rc;
 
-    if (pieces > 1 && pieces * k->piece_bytes > SLAB_MOST)
-        pieces = SLAB_MOST / k->piece_bytes > 0 ? SLAB_MOST / k->piece_bytes : 1;
+    if (pieces > 1 && pieces * k->chunk_bytes > SLAB_MOST)
+        pieces = SLAB_MOST / k->chunk_bytes > 0 ? SLAB_MOST / k->chunk_bytes : 1;
     pieces = alone ? 1
-                   : (pieces * k->piece_bytes + page - 1) / page * page /
-                         k->piece_bytes; /* whatever the last page still holds */
-    s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_piece[0]));
+                   : (pieces * k->chunk_bytes + page - 1) / page * page /
+                         k->chunk_bytes; /* whatever the last page still holds */
+    s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_memory[0]));
     if (s == NULL) {
         snprintf(why, why_bytes, "no memory for the books of shared memory");
         return -ENOMEM;
     }
-    rc = segment_make(pieces * k->piece_bytes, k->access != BTL_PEER_READS, k->huge, &s->segment, &fd, why, why_bytes);
+    rc = segment_make(pieces * k->chunk_bytes, k->access != BTL_PEER_READS, k->huge, &s->segment, &fd, why, why_bytes);
     if (rc != 0)
         goto fail;
     s->pieces = (uint32_t)pieces;
     s->kind = k;
     s->id = ++btl->last_id;
     t = (struct shm_tell){TELL_SLAB, k->access, s->id, s->segment.bytes};
-    rc = tell(btl, k->peer, &t, fd);
+    rc = send_to_peer(btl, k->peer, &t, fd);
     s->fd = alone && rc == 0 ? fd : -1;
     if (s->fd < 0)
         close(fd);
@@ -211,9 +211,9 @@ static void slab_destroy(struct btl *btl, struct slab *s)
 {
     struct shm_tell t = {TELL_WITHDRAWN, s->kind->access, s->id, 0};
 
-    (void)tell(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
+    (void)send_to_peer(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
     while (s->others > 0)
-        (void)tell(btl, s->other[--s->others], &t, -1);
+        (void)send_to_peer(btl, s->other[--s->others], &t, -1);
     free(s->other);
     if (s->fd >= 0)
         close(s->fd);
@@ -222,7 +222,7 @@ static void slab_destroy(struct btl *btl, struct slab *s)
     free(s);
 }
 
-static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
                      char *why, size_t why_bytes)
 {
     struct kind *k;
@@ -244,20 +244,20 @@ static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
         return rc;
     }
     s = container_of(k->open.next, struct slab, link);
-    index = s->free_top > 0 ? s->free_piece[--s->free_top] : s->fresh++;
+    index = s->free_top > 0 ? s->free_memory[--s->free_top] : s->fresh++;
     if (++s->used == s->pieces)
         list_remove(&s->link);
-    piece->base = (char *)s->segment.base + (size_t)index * k->piece_bytes;
-    piece->bytes = k->piece_bytes;
-    piece->slab = s;
-    piece->key = (struct btl_key){{s->id, (uint64_t)index * k->piece_bytes, k->piece_bytes, access}};
+    memory->base = (char *)s->segment.base + (size_t)index * k->chunk_bytes;
+    memory->bytes = k->chunk_bytes;
+    memory->slab = s;
+    memory->key = (struct btl_key){{s->id, (uint64_t)index * k->chunk_bytes, k->chunk_bytes, access}};
     pthread_mutex_unlock(&btl->lock);
     return 0;
 }
 
-static void shm_free(struct btl *btl, struct btl_piece *piece)
+static void shm_free(struct btl *btl, struct btl_memory *memory)
 {
-    struct slab *s = piece->slab;
+    struct slab *s = memory->slab;
 
     if (s == NULL)
         return;
@@ -268,33 +268,33 @@ static void shm_free(struct btl *btl, struct btl_piece *piece)
         list_remove(&s->link);
         slab_destroy(btl, s);
     } else {
-        s->free_piece[s->free_top++] = (uint32_t)(piece->key.word[KEY_OFFSET] / s->kind->piece_bytes);
+        s->free_memory[s->free_top++] = (uint32_t)(memory->key.word[KEY_OFFSET] / s->kind->chunk_bytes);
     }
     pthread_mutex_unlock(&btl->lock);
-    piece->slab = NULL;
-    piece->base = NULL;
+    memory->slab = NULL;
+    memory->base = NULL;
 }
 
 /* The same segment to one more peer. Told before the key can arrive there, like that of any slab. */
-static int shm_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
                      size_t why_bytes)
 {
-    struct slab *s = piece->slab;
+    struct slab *s = memory->slab;
     struct shm_tell t;
-    bool known;
+    bool key_cache;
     int *more, rc = 0;
     size_t i;
 
     pthread_mutex_lock(&btl->lock);
-    known = s->kind->peer == peer;
+    key_cache = s->kind->peer == peer;
     for (i = 0; i < s->others; i++)
-        known = known || s->other[i] == peer;
-    if (!known) {
+        key_cache = key_cache || s->other[i] == peer;
+    if (!key_cache) {
         more = realloc(s->other, (s->others + 1) * sizeof(*more));
         if (more != NULL)
             s->other = more;
         t = (struct shm_tell){TELL_SLAB, s->kind->access, s->id, s->segment.bytes};
-        rc = more == NULL || s->fd < 0 ? -ENOMEM : tell(btl, peer, &t, s->fd);
+        rc = more == NULL || s->fd < 0 ? -ENOMEM : send_to_peer(btl, peer, &t, s->fd);
         if (rc == 0)
             s->other[s->others++] = peer;
         else
@@ -302,18 +302,18 @@ static int shm_share(struct btl *btl, int peer, const struct btl_piece *piece, s
     }
     pthread_mutex_unlock(&btl->lock);
     if (rc == 0)
-        *key = piece->key;
+        *key = memory->key;
     return rc;
 }
 
 /* ---- the peer's memory ---- */
 
 /* Does not look for what else is counted: only for a window that has been. */
-static void window_free(struct btl *btl, struct window *w)
+static void mapping_free(struct btl *btl, struct mapping *w)
 {
-    struct guest *g = hash_get(&btl->guests, (uint64_t)(uint32_t)w->peer);
+    struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)w->peer);
 
-    g->windows--;
+    g->mappings--;
     g->waiting -= w->fd >= 0;
     segment_unmap(&w->segment);
     if (w->fd >= 0)
@@ -321,13 +321,13 @@ static void window_free(struct btl *btl, struct window *w)
     free(w);
 }
 
-static void window_close(struct btl *btl, struct window *w)
+static void mapping_close(struct btl *btl, struct mapping *w)
 {
-    hash_remove(&btl->windows, window_key(w->peer, w->id));
-    window_free(btl, w);
+    hash_remove(&btl->mappings, mapping_key(w->peer, w->id));
+    mapping_free(btl, w);
 }
 
-static int window_fill(struct window *w, struct guest *g, int fd, char *why, size_t why_bytes)
+static int mapping_fill(struct mapping *w, struct client *g, int fd, char *why, size_t why_bytes)
 {
     int rc;
 
@@ -344,19 +344,19 @@ static int window_fill(struct window *w, struct guest *g, int fd, char *why, siz
 }
 
 /* What cannot be mapped is remembered too, so that the channels that need it can say why. */
-static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
+static void mapping_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
-    struct guest *g = guest_of(btl, peer);
-    bool fits = g != NULL && g->windows < WINDOWS_MOST && find_window(btl, peer, t->id) == NULL;
-    struct window *w = fits ? calloc(1, sizeof(*w)) : NULL;
+    struct client *g = peer_of(btl, peer);
+    bool fits = g != NULL && g->mappings < WINDOWS_MOST && find_mapping(btl, peer, t->id) == NULL;
+    struct mapping *w = fits ? calloc(1, sizeof(*w)) : NULL;
     char why[256] = "there is no memory for the books, or it passed this, or too much, before";
 
     if (w != NULL) {
-        *w = (struct window){.id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
-        g->windows++;
-        w->error = window_fill(w, g, fd, why, sizeof(why));
-        if (hash_put(&btl->windows, window_key(peer, t->id), w) != 0)
-            window_free(btl, w);
+        *w = (struct mapping){.id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
+        g->mappings++;
+        w->error = mapping_fill(w, g, fd, why, sizeof(why));
+        if (hash_put(&btl->mappings, mapping_key(peer, t->id), w) != 0)
+            mapping_free(btl, w);
         else if (w->error == 0)
             return;
     }
@@ -366,7 +366,7 @@ static void window_open(struct btl *btl, int peer, const struct shm_tell *t, int
 static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
     struct shm_tell t;
-    struct window *w;
+    struct mapping *w;
     int i;
 
     if (bytes != sizeof(t)) {
@@ -377,11 +377,11 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
     memcpy(&t, body, sizeof(t));
     pthread_mutex_lock(&btl->lock);
     if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_ATOMICS && t.id >> ID_BITS == 0) {
-        window_open(btl, peer, &t, fds[0]);
-    } else if (t.what == TELL_WITHDRAWN && (w = find_window(btl, peer, t.id)) != NULL) {
+        mapping_open(btl, peer, &t, fds[0]);
+    } else if (t.what == TELL_WITHDRAWN && (w = find_mapping(btl, peer, t.id)) != NULL) {
         w->gone = true;
         if (w->attached == 0)
-            window_close(btl, w);
+            mapping_close(btl, w);
     }
     pthread_mutex_unlock(&btl->lock);
 out:
@@ -389,9 +389,9 @@ out:
         close(fds[i]);
 }
 
-static void window_map_again(struct btl *btl, struct window *w, char *why, size_t why_bytes)
+static void mapping_map_again(struct btl *btl, struct mapping *w, char *why, size_t why_bytes)
 {
-    struct guest *g = hash_get(&btl->guests, (uint64_t)(uint32_t)w->peer);
+    struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)w->peer);
 
     w->error = segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
     if (w->error != 0)
@@ -405,13 +405,13 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
                       struct btl_remote *remote, char *why, size_t why_bytes)
 {
     uint64_t offset = key->word[KEY_OFFSET], length = key->word[KEY_BYTES];
-    struct window *w;
+    struct mapping *w;
     int rc = 0;
 
     pthread_mutex_lock(&btl->lock);
-    w = find_window(btl, peer, key->word[KEY_SLAB]);
+    w = find_mapping(btl, peer, key->word[KEY_SLAB]);
     if (w != NULL && w->fd >= 0)
-        window_map_again(btl, w, why, why_bytes);
+        mapping_map_again(btl, w, why, why_bytes);
     if (w == NULL || w->gone) {
         snprintf(why, why_bytes,
                  "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
@@ -431,7 +431,7 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
         w->attached++;
         remote->base = (char *)w->segment.base + offset;
         remote->bytes = length;
-        remote->window = w;
+        remote->mapping = w;
     }
     pthread_mutex_unlock(&btl->lock);
     return rc;
@@ -439,27 +439,27 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
 
 static void shm_detach(struct btl *btl, struct btl_remote *remote)
 {
-    struct window *w = remote->window;
+    struct mapping *w = remote->mapping;
 
     if (w == NULL)
         return;
     pthread_mutex_lock(&btl->lock);
     if (--w->attached == 0 && w->gone)
-        window_close(btl, w);
+        mapping_close(btl, w);
     pthread_mutex_unlock(&btl->lock);
-    remote->window = NULL;
+    remote->mapping = NULL;
     remote->base = NULL;
 }
 
 static void shm_peer_gone(struct btl *btl, int peer)
 {
     size_t cursor = 0;
-    struct window *w, **idle;
+    struct mapping *w, **idle;
     size_t n = 0;
 
     pthread_mutex_lock(&btl->lock);
-    idle = btl->windows.used > 0 ? malloc(btl->windows.used * sizeof(w)) : NULL;
-    while ((w = hash_next(&btl->windows, &cursor)) != NULL) {
+    idle = btl->mappings.used > 0 ? malloc(btl->mappings.used * sizeof(w)) : NULL;
+    while ((w = hash_next(&btl->mappings, &cursor)) != NULL) {
         if (w->peer != peer)
             continue;
         w->gone = true;
@@ -467,7 +467,7 @@ static void shm_peer_gone(struct btl *btl, int peer)
             idle[n++] = w;
     }
     while (n > 0)
-        window_close(btl, idle[--n]);
+        mapping_close(btl, idle[--n]);
     free(idle);
     pthread_mutex_unlock(&btl->lock);
 }
@@ -489,8 +489,8 @@ static int shm_open(const struct btl_host *host, struct btl **out, char *why, si
     log_set_rank(host->rank);
     pthread_mutex_init(&btl->lock, NULL);
     hash_init(&btl->kinds);
-    hash_init(&btl->windows);
-    hash_init(&btl->guests);
+    hash_init(&btl->mappings);
+    hash_init(&btl->clients);
     *out = btl;
     return 0;
 }
@@ -499,19 +499,19 @@ static void shm_close(struct btl *btl)
 {
     size_t cursor = 0;
     struct kind *k;
-    struct window *w;
-    struct guest *g;
+    struct mapping *w;
+    struct client *g;
 
-    while ((w = hash_next(&btl->windows, &cursor)) != NULL)
-        window_free(btl, w);
+    while ((w = hash_next(&btl->mappings, &cursor)) != NULL)
+        mapping_free(btl, w);
     cursor = 0;
-    while ((g = hash_next(&btl->guests, &cursor)) != NULL)
+    while ((g = hash_next(&btl->clients, &cursor)) != NULL)
         free(g);
     cursor = 0;
     while ((k = hash_next(&btl->kinds, &cursor)) != NULL)
         free(k); /* its pieces have been freed by their channels, and the slabs with the last of them */
-    hash_free(&btl->guests);
-    hash_free(&btl->windows);
+    hash_free(&btl->clients);
+    hash_free(&btl->mappings);
     hash_free(&btl->kinds);
     pthread_mutex_destroy(&btl->lock);
     free(btl);

@@ -47,17 +47,17 @@ enum refusal { ACCEPTED, NO_SUCH_LINE, NOT_YOURS, BUSY, NO_RESOURCES };
 
 /* ---- attempts ---- */
 
-void verbs_connect_drop(struct btl_line *line)
+void verbs_connect_drop(struct btl_connection *connection)
 {
-    if (line->id != NULL) {
-        if (line->id->qp != NULL)
-            rdma_destroy_qp(line->id);
-        (void)rdma_destroy_id(line->id); /* tells the other end, if it is connected; no event of it comes any more */
+    if (connection->id != NULL) {
+        if (connection->id->qp != NULL)
+            rdma_destroy_qp(connection->id);
+        (void)rdma_destroy_id(connection->id); /* tells the other end, if it is connected; no event of it comes any more */
     }
-    line->id = NULL;
-    line->qp = NULL;
-    line->posted = line->completed = 0;
-    line->unsignaled = 0;
+    connection->id = NULL;
+    connection->qp = NULL;
+    connection->posted = connection->completed = 0;
+    connection->unsignaled = 0;
 }
 
 static void timer(void *arg);
@@ -66,64 +66,64 @@ static void timer(void *arg);
 static void set_timer(struct btl *btl)
 {
     int64_t now = clock_now(), next = DEADLINE_NEVER;
-    struct btl_line *line;
+    struct btl_connection *connection;
     size_t cursor = 0;
 
-    while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
-        if (line->role != BTL_DIALS || line->stage == IDLE || line->stage == CONNECTED)
+    while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
+        if (connection->role != BTL_CONNECTS || connection->stage == IDLE || connection->stage == CONNECTED)
             continue;
-        if ((line->stage == PAUSING || line->stage == GREETING) && line->retry_at < next)
-            next = line->retry_at;
-        if (line->deadline < next)
-            next = line->deadline;
+        if ((connection->stage == PAUSING || connection->stage == GREETING) && connection->retry_at < next)
+            next = connection->retry_at;
+        if (connection->deadline < next)
+            next = connection->deadline;
     }
     if (next != DEADLINE_NEVER)
         (void)btl->host.watch(-1, next > now ? (next - now) / 1000 + 1 : 1, timer, btl);
 }
 
 /* This line will never be connected. */
-static void give_up(struct btl_line *line, int error, const char *why)
+static void give_up(struct btl_connection *connection, int error, const char *why)
 {
     char there[80];
 
-    verbs_line_fail(line, error, "%s cannot be connected with %s, rank %d: %s", line->btl->device,
-                    verbs_address_text(&line->there, there, sizeof(there)), line->peer, why);
-    verbs_connect_drop(line);
-    line->stage = IDLE;
+    verbs_connection_fail(connection, error, "%s cannot be connected with %s, rank %d: %s", connection->btl->device,
+                    verbs_address_text(&connection->there, there, sizeof(there)), connection->peer, why);
+    verbs_connect_drop(connection);
+    connection->stage = IDLE;
 }
 
 /* This attempt has come to nothing; there will be another one. */
-static void try_again(struct btl_line *line, const char *why)
+static void try_again(struct btl_connection *connection, const char *why)
 {
-    snprintf(line->obstacle, sizeof(line->obstacle), "%s", why);
-    verbs_connect_drop(line);
-    if (deadline_passed(line->deadline)) {
-        give_up(line, -ETIMEDOUT, line->obstacle);
+    snprintf(connection->obstacle, sizeof(connection->obstacle), "%s", why);
+    verbs_connect_drop(connection);
+    if (deadline_passed(connection->deadline)) {
+        give_up(connection, -ETIMEDOUT, connection->obstacle);
         return;
     }
-    line->pause = line->pause == 0 ? PAUSE_FIRST : 2 * line->pause < PAUSE_MOST ? 2 * line->pause : PAUSE_MOST;
-    line->retry_at = clock_now() + line->pause;
-    line->stage = PAUSING;
-    set_timer(line->btl);
+    connection->pause = connection->pause == 0 ? PAUSE_FIRST : 2 * connection->pause < PAUSE_MOST ? 2 * connection->pause : PAUSE_MOST;
+    connection->retry_at = clock_now() + connection->pause;
+    connection->stage = PAUSING;
+    set_timer(connection->btl);
 }
 
-static void try_again_after(struct btl_line *line, const char *call, int error)
+static void try_again_after(struct btl_connection *connection, const char *call, int error)
 {
     char why[128];
 
     snprintf(why, sizeof(why), "%s: %s", call, strerror(error));
-    try_again(line, why);
+    try_again(connection, why);
 }
 
 /* A queue pair on line->id. 0 or -errno. */
-static int make_queue_pair(struct btl_line *line)
+static int make_queue_pair(struct btl_connection *connection)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     struct ibv_qp_init_attr init = {
-        .qp_context = line,
-        .send_cq = line->cq,
+        .qp_context = connection,
+        .send_cq = connection->cq,
         .recv_cq = btl->greetings,
-        .cap = {.max_send_wr = line->depth,
+        .cap = {.max_send_wr = connection->depth,
                 .max_recv_wr = 1,
                 .max_send_sge = 1,
                 .max_recv_sge = 1,
@@ -132,65 +132,65 @@ static int make_queue_pair(struct btl_line *line)
     };
     struct ibv_wc wc;
 
-    while (ibv_poll_cq(line->cq, 1, &wc) > 0)
+    while (ibv_poll_cq(connection->cq, 1, &wc) > 0)
         ; /* what the last attempt has left there */
-    if (line->id->verbs != btl->context)
+    if (connection->id->verbs != btl->context)
         return -EXDEV; /* the way to the other end leads through another device */
-    if (rdma_create_qp(line->id, btl->pd, &init) != 0)
+    if (rdma_create_qp(connection->id, btl->pd, &init) != 0)
         return -errno;
-    line->qp = line->id->qp;
+    connection->qp = connection->id->qp;
     return 0;
 }
 
-void verbs_connect_dial(struct btl_line *line)
+void verbs_connect_dial(struct btl_connection *connection)
 {
-    struct btl *btl = line->btl;
-    union verbs_sockaddr from = btl->here, to = line->there;
+    struct btl *btl = connection->btl;
+    union verbs_sockaddr from = btl->here, to = connection->there;
 
     if (from.any.sa_family == AF_INET6)
         from.in6.sin6_port = 0;
     else
         from.in.sin_port = 0;
-    line->stage = RESOLVING;
-    if (rdma_create_id(btl->channel, &line->id, line, RDMA_PS_TCP) != 0) {
-        line->id = NULL;
-        try_again_after(line, "rdma_create_id", errno);
-    } else if (rdma_resolve_addr(line->id, &from.any, &to.any, RESOLVE_MS) != 0) {
-        try_again_after(line, "rdma_resolve_addr", errno);
+    connection->stage = RESOLVING;
+    if (rdma_create_id(btl->channel, &connection->id, connection, RDMA_PS_TCP) != 0) {
+        connection->id = NULL;
+        try_again_after(connection, "rdma_create_id", errno);
+    } else if (rdma_resolve_addr(connection->id, &from.any, &to.any, RESOLVE_MS) != 0) {
+        try_again_after(connection, "rdma_resolve_addr", errno);
     } else {
         set_timer(btl); /* the deadline */
     }
 }
 
 /* What the dialing end has said after the handshake, or could not. */
-static void said(struct btl_line *line, const char *what, int rc)
+static void said(struct btl_connection *connection, const char *what, int rc)
 {
     char why[128];
 
     if (rc == 0)
         return;
     snprintf(why, sizeof(why), "ibv_post_send of %s: %s", what, strerror(-rc));
-    try_again(line, why);
+    try_again(connection, why);
 }
 
 static void timer(void *arg)
 {
     struct btl *btl = arg;
-    struct btl_line *line;
+    struct btl_connection *connection;
     size_t cursor = 0;
     int64_t now;
 
     pthread_mutex_lock(&btl->lock);
     now = clock_now();
-    while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
-        if (line->role != BTL_DIALS || line->stage == IDLE || line->stage == CONNECTED)
+    while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
+        if (connection->role != BTL_CONNECTS || connection->stage == IDLE || connection->stage == CONNECTED)
             continue;
-        if (deadline_passed(line->deadline))
-            give_up(line, -ETIMEDOUT, *line->obstacle != '\0' ? line->obstacle : "no answer");
-        else if (line->stage == PAUSING && line->retry_at <= now)
-            verbs_connect_dial(line);
-        else if (line->stage == GREETING && line->retry_at <= now)
-            said(line, "a nudge", verbs_greet_nudge(line));
+        if (deadline_passed(connection->deadline))
+            give_up(connection, -ETIMEDOUT, *connection->obstacle != '\0' ? connection->obstacle : "no answer");
+        else if (connection->stage == PAUSING && connection->retry_at <= now)
+            verbs_connect_dial(connection);
+        else if (connection->stage == GREETING && connection->retry_at <= now)
+            said(connection, "a nudge", verbs_greet_nudge(connection));
     }
     set_timer(btl);
     pthread_mutex_unlock(&btl->lock);
@@ -198,34 +198,34 @@ static void timer(void *arg)
 
 /* ---- the dialing end ---- */
 
-static void connect_now(struct btl_line *line)
+static void connect_now(struct btl_connection *connection)
 {
-    struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, line->peer_token, line->token};
+    struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, connection->peer_token, connection->token};
     struct rdma_conn_param param = {
         .private_data = &hello,
         .private_data_len = sizeof(hello),
-        .responder_resources = line->btl->limits.reads_in,
-        .initiator_depth = line->btl->limits.reads_out,
+        .responder_resources = connection->btl->limits.reads_in,
+        .initiator_depth = connection->btl->limits.reads_out,
         .retry_count = 7,
         .rnr_retry_count = 7,
     };
     char why[128];
-    int rc = make_queue_pair(line);
+    int rc = make_queue_pair(connection);
 
-    if (rc == 0 && line->btl->limits.iwarp)
-        rc = verbs_greet_expect(line);
+    if (rc == 0 && connection->btl->limits.iwarp)
+        rc = verbs_greet_expect(connection);
     if (rc == -EXDEV) {
-        give_up(line, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
+        give_up(connection, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
     } else if (rc == -ENOMEM || rc == -EAGAIN) {
-        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", line->depth, strerror(-rc));
-        try_again(line, why);
+        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
+        try_again(connection, why);
     } else if (rc != 0) {
-        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", line->depth, strerror(-rc));
-        give_up(line, rc, why);
-    } else if (rdma_connect(line->id, &param) != 0) {
-        try_again_after(line, "rdma_connect", errno);
+        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
+        give_up(connection, rc, why);
+    } else if (rdma_connect(connection->id, &param) != 0) {
+        try_again_after(connection, "rdma_connect", errno);
     } else {
-        line->stage = CONNECTING;
+        connection->stage = CONNECTING;
     }
 }
 
@@ -239,24 +239,24 @@ struct event {
     struct wire_hello hello;
 };
 
-static void refused(struct btl_line *line, const struct event *e)
+static void refused(struct btl_connection *connection, const struct event *e)
 {
     char why[128];
 
     if (e->has_hello && e->hello.refusal == NO_SUCH_LINE) {
-        give_up(line, -ECONNREFUSED, "the other end has closed this line, or its process is another one now");
+        give_up(connection, -ECONNREFUSED, "the other end has closed this line, or its process is another one now");
     } else if (e->has_hello && e->hello.refusal == NOT_YOURS) {
-        give_up(line, -EPROTO, "the other end expects somebody else");
+        give_up(connection, -EPROTO, "the other end expects somebody else");
     } else if (e->status == ECONNREFUSED || e->status == -ECONNREFUSED ||
-               (!line->btl->limits.iwarp && e->status == 8)) {
-        give_up(line, -ECONNREFUSED, "nobody listens there: has the process ended?");
+               (!connection->btl->limits.iwarp && e->status == 8)) {
+        give_up(connection, -ECONNREFUSED, "nobody listens there: has the process ended?");
     } else {
         snprintf(why, sizeof(why), "refused, %s, reason %d",
                  e->has_hello && e->hello.refusal == BUSY           ? "connected already"
                  : e->has_hello && e->hello.refusal == NO_RESOURCES ? "no queue pair to be had there"
                                                                     : "by its connection manager",
                  e->status);
-        try_again(line, why);
+        try_again(connection, why);
     }
 }
 
@@ -272,124 +272,124 @@ static void refuse(struct rdma_cm_id *id, enum refusal reason)
 
 static uint8_t lesser(uint8_t a, uint8_t b) { return a < b ? a : b; }
 
-static int accept_request(struct btl_line *line, const struct event *e, const char **call)
+static int accept_request(struct btl_connection *connection, const struct event *e, const char **call)
 {
-    struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, line->token, e->hello.own};
+    struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, connection->token, e->hello.own};
     struct rdma_conn_param param = {
         .private_data = &hello,
         .private_data_len = sizeof(hello),
-        .responder_resources = lesser(line->btl->limits.reads_in, e->reads_in),
-        .initiator_depth = lesser(line->btl->limits.reads_out, e->reads_out),
+        .responder_resources = lesser(connection->btl->limits.reads_in, e->reads_in),
+        .initiator_depth = lesser(connection->btl->limits.reads_out, e->reads_out),
         .rnr_retry_count = 7,
     };
-    int rc = make_queue_pair(line);
+    int rc = make_queue_pair(connection);
 
     *call = "rdma_create_qp";
     if (rc == 0) {
         *call = "ibv_post_recv";
-        rc = verbs_greet_expect(line);
+        rc = verbs_greet_expect(connection);
     }
     if (rc == 0) {
         *call = "rdma_accept";
-        rc = rdma_accept(line->id, &param) != 0 ? -errno : 0;
+        rc = rdma_accept(connection->id, &param) != 0 ? -errno : 0;
     }
     return rc;
 }
 
 static void requested(struct btl *btl, const struct event *e)
 {
-    struct btl_line *line = e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
+    struct btl_connection *connection = e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
     const char *call;
     int rc;
 
-    if (line == NULL || line->role != BTL_ACCEPTS) {
+    if (connection == NULL || connection->role != BTL_ACCEPTS) {
         refuse(e->id, NO_SUCH_LINE);
         return;
     }
-    if (line->peer_token != 0 && line->peer_token != e->hello.own) {
+    if (connection->peer_token != 0 && connection->peer_token != e->hello.own) {
         refuse(e->id, NOT_YOURS);
         return;
     }
-    if (line->stage == CONNECTED || e->id->verbs != btl->context) {
+    if (connection->stage == CONNECTED || e->id->verbs != btl->context) {
         refuse(e->id, BUSY);
         return;
     }
-    verbs_connect_drop(line); /* an attempt that the dialing end has given up */
-    line->peer_token = e->hello.own;
-    line->id = e->id;
-    line->id->context = line;
-    line->stage = GREETING;
-    rc = accept_request(line, e, &call);
+    verbs_connect_drop(connection); /* an attempt that the dialing end has given up */
+    connection->peer_token = e->hello.own;
+    connection->id = e->id;
+    connection->id->context = connection;
+    connection->stage = GREETING;
+    rc = accept_request(connection, e, &call);
     if (rc == 0)
         return;
     /* perhaps the dialing end has withdrawn it meanwhile */
-    log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", line->peer, call, strerror(-rc));
-    snprintf(line->obstacle, sizeof(line->obstacle), "%s: %s", call, strerror(-rc));
-    if (line->qp != NULL)
-        rdma_destroy_qp(line->id);
-    line->qp = NULL;
-    line->id = NULL;
-    line->stage = IDLE;
+    log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", connection->peer, call, strerror(-rc));
+    snprintf(connection->obstacle, sizeof(connection->obstacle), "%s: %s", call, strerror(-rc));
+    if (connection->qp != NULL)
+        rdma_destroy_qp(connection->id);
+    connection->qp = NULL;
+    connection->id = NULL;
+    connection->stage = IDLE;
     refuse(e->id, NO_RESOURCES);
 }
 
 /* ---- events ---- */
 
 /* The connection is no more. What is under way is flushed, so that no memory is reached for. */
-static void ended(struct btl_line *line, const char *why)
+static void ended(struct btl_connection *connection, const char *why)
 {
-    if (line->stage == CONNECTED) {
-        (void)rdma_disconnect(line->id); /* first: who sees the failure may reuse where something was to land */
-        verbs_line_fail(line, -ECONNRESET, "the connection of %s with rank %d has ended: %s", line->btl->device,
-                        line->peer, why);
-    } else if (line->role == BTL_DIALS) {
-        try_again(line, why);
+    if (connection->stage == CONNECTED) {
+        (void)rdma_disconnect(connection->id); /* first: who sees the failure may reuse where something was to land */
+        verbs_connection_fail(connection, -ECONNRESET, "the connection of %s with rank %d has ended: %s", connection->btl->device,
+                        connection->peer, why);
+    } else if (connection->role == BTL_CONNECTS) {
+        try_again(connection, why);
     } else {
-        verbs_connect_drop(line);
-        line->stage = IDLE;
+        verbs_connect_drop(connection);
+        connection->stage = IDLE;
     }
 }
 
 static void handle(struct btl *btl, const struct event *e)
 {
-    struct btl_line *line = e->id->context;
+    struct btl_connection *connection = e->id->context;
     char why[128];
 
     if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         requested(btl, e);
         return;
     }
-    if (line == NULL || line->id != e->id) { /* of the listener */
+    if (connection == NULL || connection->id != e->id) { /* of the listener */
         if (e->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
             log_error("verbs: %s has been removed; nobody can connect any more", btl->device);
         return;
     }
     switch (e->type) {
     case RDMA_CM_EVENT_ADDR_RESOLVED:
-        line->stage = ROUTING;
-        if (rdma_resolve_route(line->id, RESOLVE_MS) != 0)
-            try_again_after(line, "rdma_resolve_route", errno);
+        connection->stage = ROUTING;
+        if (rdma_resolve_route(connection->id, RESOLVE_MS) != 0)
+            try_again_after(connection, "rdma_resolve_route", errno);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        connect_now(line);
+        connect_now(connection);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
-        if (line->role == BTL_DIALS && line->stage == CONNECTING) {
-            said(line, "the greeting", verbs_greet(line));
+        if (connection->role == BTL_CONNECTS && connection->stage == CONNECTING) {
+            said(connection, "the greeting", verbs_greet(connection));
             set_timer(btl);
         }
         break;
     case RDMA_CM_EVENT_REJECTED:
-        if (line->role == BTL_DIALS)
-            refused(line, e);
+        if (connection->role == BTL_CONNECTS)
+            refused(connection, e);
         else
-            ended(line, "refused");
+            ended(connection, "refused");
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
-        ended(line, "the other end has closed it, or died");
+        ended(connection, "the other end has closed it, or died");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        ended(line, "the device has been removed");
+        ended(connection, "the device has been removed");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -397,7 +397,7 @@ static void handle(struct btl *btl, const struct event *e)
     case RDMA_CM_EVENT_CONNECT_ERROR:
         snprintf(why, sizeof(why), "%s, status %d (%s)", rdma_event_str(e->type), e->status,
                  e->status < 0 ? strerror(-e->status) : "of the connection manager");
-        ended(line, why);
+        ended(connection, why);
         break;
     default: /* ADDR_CHANGE, TIMEWAIT_EXIT: nothing to do */
         break;

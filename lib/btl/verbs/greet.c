@@ -37,73 +37,73 @@ static struct ibv_sge whatever(const struct btl *btl, uint32_t bytes)
 }
 
 /* Posts one work request; its completion nobody waits for. 0 or -errno. */
-static int post(struct btl_line *line, enum ibv_wr_opcode opcode, uint32_t bytes)
+static int post(struct btl_connection *connection, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
-    struct ibv_sge sge = whatever(line->btl, bytes);
+    struct ibv_sge sge = whatever(connection->btl, bytes);
     struct ibv_send_wr *bad,
-        wr = {.wr_id = line->posted, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
-    int rc = ibv_post_send(line->qp, &wr, &bad);
+        wr = {.wr_id = connection->posted, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
+    int rc = ibv_post_send(connection->qp, &wr, &bad);
 
     if (rc == 0)
-        line->posted++;
+        connection->posted++;
     return rc > 0 ? -rc : rc;
 }
 
-int verbs_greet_expect(struct btl_line *line)
+int verbs_greet_expect(struct btl_connection *connection)
 {
-    struct ibv_sge anywhere = whatever(line->btl, 8);
-    struct ibv_recv_wr greeting = {.wr_id = line->token, .sg_list = &anywhere, .num_sge = 1}, *bad;
-    int rc = ibv_post_recv(line->qp, &greeting, &bad);
+    struct ibv_sge anywhere = whatever(connection->btl, 8);
+    struct ibv_recv_wr greeting = {.wr_id = connection->token, .sg_list = &anywhere, .num_sge = 1}, *bad;
+    int rc = ibv_post_recv(connection->qp, &greeting, &bad);
 
     return rc > 0 ? -rc : rc;
 }
 
-static void connected(struct btl_line *line)
+static void connected(struct btl_connection *connection)
 {
-    line->stage = CONNECTED;
-    verbs_line_up(line);
+    connection->stage = CONNECTED;
+    verbs_connection_up(connection);
 }
 
-int verbs_greet(struct btl_line *line)
+int verbs_greet(struct btl_connection *connection)
 {
-    int rc = post(line, IBV_WR_SEND, 8);
+    int rc = post(connection, IBV_WR_SEND, 8);
 
     if (rc != 0)
         return rc;
-    if (line->btl->limits.iwarp) {
-        line->stage = GREETING;
-        line->nudges = 0;
-        line->retry_at = clock_now() + NUDGE_FIRST;
+    if (connection->btl->limits.iwarp) {
+        connection->stage = GREETING;
+        connection->nudges = 0;
+        connection->retry_at = clock_now() + NUDGE_FIRST;
     } else {
-        connected(line);
+        connected(connection);
     }
     return 0;
 }
 
-int verbs_greet_nudge(struct btl_line *line)
+int verbs_greet_nudge(struct btl_connection *connection)
 {
-    int rc = post(line, IBV_WR_RDMA_WRITE, 0);
+    int rc = post(connection, IBV_WR_RDMA_WRITE, 0);
 
-    line->nudges++;
-    line->retry_at = line->nudges < NUDGES_MOST ? clock_now() + (NUDGE_FIRST << line->nudges) : DEADLINE_NEVER;
+    connection->nudges++;
+    connection->retry_at = connection->nudges < NUDGES_MOST ? clock_now() + (NUDGE_FIRST << connection->nudges) : DEADLINE_NEVER;
     return rc;
 }
 
 /* A greeting, or the answer to one. */
-static void take(struct btl_line *line)
+static void take(struct btl_connection *connection)
 {
     int rc = 0;
 
-    if (line->role == BTL_ACCEPTS && line->btl->limits.iwarp)
-        rc = post(line, IBV_WR_SEND, 8);
+    if (connection->role == BTL_ACCEPTS && connection->btl->limits.iwarp)
+        rc = post(connection, IBV_WR_SEND, 8);
     if (rc == 0) {
-        connected(line);
+        connected(connection);
         return;
     }
     /* the connection has ended meanwhile: the dialing end will begin anew */
-    snprintf(line->obstacle, sizeof(line->obstacle), "ibv_post_send of the answer to a greeting: %s", strerror(-rc));
-    verbs_connect_drop(line);
-    line->stage = IDLE;
+    snprintf(connection->obstacle, sizeof(connection->obstacle), "ibv_post_send of the answer to a greeting: %s", strerror(-rc));
+    verbs_connect_drop(connection);
+    connection->stage = IDLE;
 }
 
 static void greeted(void *arg)
@@ -119,11 +119,11 @@ static void greeted(void *arg)
         (void)ibv_req_notify_cq(cq, 0);
     }
     while (ibv_poll_cq(btl->greetings, 1, &wc) > 0) {
-        struct btl_line *line = hash_get(&btl->lines, wc.wr_id);
+        struct btl_connection *connection = hash_get(&btl->lines, wc.wr_id);
 
-        if (line == NULL || line->stage != GREETING || wc.status != IBV_WC_SUCCESS || wc.qp_num != line->qp->qp_num)
+        if (connection == NULL || connection->stage != GREETING || wc.status != IBV_WC_SUCCESS || wc.qp_num != connection->qp->qp_num)
             continue; /* of a line that is no more, or an attempt that came to nothing */
-        take(line);
+        take(connection);
     }
     (void)btl->host.watch(btl->greeted->fd, 0, greeted, btl);
     pthread_mutex_unlock(&btl->lock);

@@ -53,7 +53,7 @@ static unsigned rights(const struct btl *btl, uint32_t access)
     return flags;
 }
 
-static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+static int register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
                   size_t why_bytes)
 {
     struct btl *btl = backend;
@@ -75,7 +75,7 @@ static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t ac
     return 0;
 }
 
-static void withdraw(void *backend, void *registration)
+static void deregister(void *backend, void *registration)
 {
     struct btl *btl = backend;
 
@@ -96,7 +96,7 @@ static void make_key(void *backend, void *registration, void *base, size_t offse
 
 int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
 {
-    static const struct pool_device device = {enroll, withdraw, make_key};
+    static const struct pool_device device = {register_range, deregister, make_key};
     int rc;
 
     btl->pd = ibv_alloc_pd(btl->context);
@@ -135,30 +135,30 @@ void verbs_memory_close(struct btl *btl)
         (void)ibv_dealloc_pd(btl->pd);
 }
 
-int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
+int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory, char *why,
                 size_t why_bytes)
 {
-    return pool_alloc(btl->pool, peer, bytes, access, huge, piece, why, why_bytes);
+    return pool_alloc(btl->pool, peer, bytes, access, huge, memory, why, why_bytes);
 }
 
-void verbs_free(struct btl *btl, struct btl_piece *piece) { pool_free(btl->pool, piece); }
+void verbs_free(struct btl *btl, struct btl_memory *memory) { pool_free(btl->pool, memory); }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
-int verbs_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
                 size_t why_bytes)
 {
     (void)btl;
     (void)peer;
     (void)why;
     (void)why_bytes;
-    *key = piece->key;
+    *key = memory->key;
     return 0;
 }
 
-int verbs_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                 char *why, size_t why_bytes)
 {
-    return pool_adopt(btl->pool, peer, base, bytes, access, piece, why, why_bytes);
+    return pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
 }
 
 /* The key is what a peer says: it can hurt nobody but that peer, whose device checks address, length and rights. */
@@ -174,7 +174,7 @@ int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t by
     }
     remote->base = NULL;
     remote->bytes = bytes;
-    remote->window = btl;
+    remote->mapping = btl;
     remote->key = *key;
     return 0;
 }
@@ -182,5 +182,5 @@ int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t by
 void verbs_detach(struct btl *btl, struct btl_remote *remote)
 {
     (void)btl;
-    remote->window = NULL;
+    remote->mapping = NULL;
 }

@@ -72,109 +72,109 @@ static int explain(enum ibv_wc_status status, const char **advice)
 }
 
 /* The queue is at its end: whoever waits for something is told so. */
-static NOINLINE int fail_all(struct btl_line *line)
+static NOINLINE int fail_all(struct btl_connection *connection)
 {
     uint32_t i;
 
-    for (i = 0; i <= line->mask; i++) {
-        struct btl_done **done = &line->done[i];
+    for (i = 0; i <= connection->mask; i++) {
+        struct btl_done **done = &connection->done[i];
 
         if (*done != NULL)
-            complete(*done, line->error);
+            complete(*done, connection->error);
         *done = NULL;
     }
-    line->completed = line->posted;
-    line->awaited = 0;
-    return line->error;
+    connection->completed = connection->posted;
+    connection->awaited = 0;
+    return connection->error;
 }
 
 /* 0: not up yet; or the error, and nothing is under way any more. */
-static NOINLINE int not_up(struct btl_line *line)
+static NOINLINE int not_up(struct btl_connection *connection)
 {
     /* acquire: the error, written before FAILED */
-    int state = atomic_load_explicit(&line->state, memory_order_acquire);
+    int state = atomic_load_explicit(&connection->state, memory_order_acquire);
 
-    return state == LINE_FAILED ? fail_all(line) : -EAGAIN;
+    return state == LINE_FAILED ? fail_all(connection) : -EAGAIN;
 }
 
-static NOINLINE int completion_failed(struct btl_line *line, const struct ibv_wc *wc)
+static NOINLINE int completion_failed(struct btl_connection *connection, const struct ibv_wc *wc)
 {
     const char *advice;
     int error = explain(wc->status, &advice);
 
-    verbs_line_fail(line, error, "%s to rank %d: %s (vendor 0x%x): %s", line->btl->device, line->peer,
+    verbs_connection_fail(connection, error, "%s to rank %d: %s (vendor 0x%x): %s", connection->btl->device, connection->peer,
                     ibv_wc_status_str(wc->status), wc->vendor_err, advice);
-    return not_up(line);
+    return not_up(connection);
 }
 
 /* Takes completions, as many as there are. 0, -EAGAIN (another thread is about to fail the line), or its error. */
-static int take_completions(struct btl_line *line)
+static int take_completions(struct btl_connection *connection)
 {
     struct ibv_wc wc[POLL];
     int n, i;
 
     do {
-        n = ibv_poll_cq(line->cq, POLL, wc);
+        n = ibv_poll_cq(connection->cq, POLL, wc);
         for (i = 0; i < n; i++) {
             struct btl_done **done;
 
             if (UNLIKELY(wc[i].status != IBV_WC_SUCCESS))
-                return completion_failed(line, &wc[i]);
-            done = &line->done[wc[i].wr_id & line->mask];
-            if ((int64_t)(wc[i].wr_id + 1 - line->completed) > 0)
-                line->completed = wc[i].wr_id + 1;
+                return completion_failed(connection, &wc[i]);
+            done = &connection->done[wc[i].wr_id & connection->mask];
+            if ((int64_t)(wc[i].wr_id + 1 - connection->completed) > 0)
+                connection->completed = wc[i].wr_id + 1;
             if (*done != NULL) {
                 complete(*done, 0);
-                line->awaited--;
+                connection->awaited--;
             }
             *done = NULL;
         }
     } while (n == POLL);
     if (UNLIKELY(n < 0)) {
-        verbs_line_fail(line, -EIO, "%s to rank %d: ibv_poll_cq fails", line->btl->device, line->peer);
-        return not_up(line);
+        verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails", connection->btl->device, connection->peer);
+        return not_up(connection);
     }
     return 0;
 }
 
-int verbs_progress(struct btl_line *line)
+int verbs_progress(struct btl_connection *connection)
 {
     int rc = 0;
 
     /* acquire: the queue pair, written before UP */
-    if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) == LINE_DOWN))
+    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) == LINE_DOWN))
         return 0;
-    if (line->posted != line->completed || line->awaited > 0)
-        rc = take_completions(line);
-    if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) >= LINE_FAILING))
-        rc = not_up(line);
+    if (connection->posted != connection->completed || connection->awaited > 0)
+        rc = take_completions(connection);
+    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) >= LINE_FAILING))
+        rc = not_up(connection);
     return rc == -EAGAIN ? 0 : rc;
 }
 
 /* ---- posting ---- */
 
-static inline uint32_t room(const struct btl_line *line)
+static inline uint32_t room(const struct btl_connection *connection)
 {
-    return line->depth - (uint32_t)(line->posted - line->completed);
+    return connection->depth - (uint32_t)(connection->posted - connection->completed);
 }
 
 /* 0: the line is up, and n work requests fit in its queue. */
-static inline int ready(struct btl_line *line, uint32_t n)
+static inline int ready(struct btl_connection *connection, uint32_t n)
 {
     int rc;
 
     /* acquire: the queue pair, written before UP */
-    if (UNLIKELY(atomic_load_explicit(&line->state, memory_order_acquire) != LINE_UP)) {
-        rc = not_up(line);
-        line->counts.refused += rc == -EAGAIN;
+    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP)) {
+        rc = not_up(connection);
+        connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
-    if (LIKELY(room(line) >= n))
+    if (LIKELY(room(connection) >= n))
         return 0;
-    rc = take_completions(line);
-    if (rc == 0 && room(line) < n)
+    rc = take_completions(connection);
+    if (rc == 0 && room(connection) < n)
         rc = -EAGAIN;
-    line->counts.refused += rc == -EAGAIN;
+    connection->counts.refused += rc == -EAGAIN;
     return rc;
 }
 
@@ -182,42 +182,42 @@ static inline int ready(struct btl_line *line, uint32_t n)
  * Hands over a list of n, the last of which is `last`, with its completion for `done`, or, without, a signal if it is time for one.
  * What is posted in part has broken the line.
  */
-static int post(struct btl_line *line, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n,
+static int post(struct btl_connection *connection, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n,
                 struct btl_done *done)
 {
     struct ibv_send_wr *refused = NULL;
     int rc;
 
-    line->unsignaled += n;
-    if (done != NULL || line->unsignaled >= SIGNAL_EVERY) {
+    connection->unsignaled += n;
+    if (done != NULL || connection->unsignaled >= SIGNAL_EVERY) {
         last->send_flags |= IBV_SEND_SIGNALED;
-        line->unsignaled = 0;
-        line->counts.signaled++;
+        connection->unsignaled = 0;
+        connection->counts.signaled++;
     }
-    last->wr_id = line->posted + n - 1;
-    rc = ibv_post_send(line->qp, first, &refused);
+    last->wr_id = connection->posted + n - 1;
+    rc = ibv_post_send(connection->qp, first, &refused);
     if (UNLIKELY(rc != 0)) { /* an errno value; of some devices a negative one */
-        (void)take_completions(line);
-        verbs_line_fail(line, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
-                        line->btl->device, line->peer, strerror(rc < 0 ? -rc : rc));
-        return not_up(line);
+        (void)take_completions(connection);
+        verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
+                        connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
+        return not_up(connection);
     }
     if (done != NULL) {
-        line->done[last->wr_id & line->mask] = done;
-        line->awaited++;
+        connection->done[last->wr_id & connection->mask] = done;
+        connection->awaited++;
     }
-    line->posted += n;
-    line->counts.work_requests += n;
-    line->counts.doorbells++;
+    connection->posted += n;
+    connection->counts.work_requests += n;
+    connection->counts.doorbells++;
     return 0;
 }
 
 static inline void aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct btl_transfer *t, uint64_t from,
                        uint32_t bytes)
 {
-    const struct ibv_mr *mr = pool_registration(t->piece);
+    const struct ibv_mr *mr = pool_registration(t->memory);
 
-    sge->addr = (uintptr_t)t->piece->base + t->offset + from;
+    sge->addr = (uintptr_t)t->memory->base + t->offset + from;
     sge->length = bytes;
     sge->lkey = mr->lkey;
     wr->sg_list = sge;
@@ -227,40 +227,40 @@ static inline void aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct
 }
 
 /* One WRITE, inline where it is short enough. */
-static inline void aim_write(struct btl_line *line, struct ibv_send_wr *wr, struct ibv_sge *sge,
+static inline void aim_write(struct btl_connection *connection, struct ibv_send_wr *wr, struct ibv_sge *sge,
                              const struct btl_transfer *t, uint64_t from, uint32_t bytes)
 {
-    bool inlined = bytes <= line->btl->limits.inline_most;
+    bool inlined = bytes <= connection->btl->limits.inline_most;
 
     wr->wr_id = 0;
     wr->next = NULL;
     wr->opcode = IBV_WR_RDMA_WRITE;
     wr->send_flags = inlined ? IBV_SEND_INLINE : 0;
-    line->counts.inlined += inlined;
+    connection->counts.inlined += inlined;
     aim(wr, sge, t, from, bytes);
 }
 
 /* How many work requests a transfer takes. */
-static inline uint64_t pieces(const struct btl_line *line, const struct btl_transfer *t)
+static inline uint64_t pieces(const struct btl_connection *connection, const struct btl_transfer *t)
 {
-    uint64_t most = line->btl->limits.message_most;
+    uint64_t most = connection->btl->limits.message_most;
 
     return LIKELY(t->bytes <= most) ? t->bytes > 0 : (t->bytes + most - 1) / most;
 }
 
-static bool too_long(const struct btl_line *line, uint64_t n) { return n > line->depth - SIGNAL_EVERY; }
+static bool too_long(const struct btl_connection *connection, uint64_t n) { return n > connection->depth - SIGNAL_EVERY; }
 
 /* Where the last of n pieces begins. */
-static inline uint64_t last_piece(const struct btl_line *line, uint64_t n)
+static inline uint64_t last_piece(const struct btl_connection *connection, uint64_t n)
 {
-    return LIKELY(n <= 1) ? 0 : (n - 1) * line->btl->limits.message_most;
+    return LIKELY(n <= 1) ? 0 : (n - 1) * connection->btl->limits.message_most;
 }
 
 /* All but the last of the pieces of a long transfer, some at a time; there is room. */
-static NOINLINE int post_long(struct btl_line *line, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
+static NOINLINE int post_long(struct btl_connection *connection, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
                               uint64_t n)
 {
-    uint32_t most = line->btl->limits.message_most, i;
+    uint32_t most = connection->btl->limits.message_most, i;
     struct ibv_send_wr wr[CHAIN];
     struct ibv_sge sge[CHAIN];
     uint64_t from = 0;
@@ -275,57 +275,57 @@ static NOINLINE int post_long(struct btl_line *line, const struct btl_transfer *
                 wr[i - 1].next = &wr[i];
             from += most;
         }
-        rc = post(line, wr, &wr[i - 1], i, NULL);
+        rc = post(connection, wr, &wr[i - 1], i, NULL);
         if (rc != 0)
             return rc;
     }
     return 0;
 }
 
-int verbs_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
     struct ibv_send_wr wr[2], *last = NULL;
     struct ibv_sge sge[2];
-    uint64_t n = payload != NULL ? pieces(line, payload) : 0, from = last_piece(line, n);
+    uint64_t n = payload != NULL ? pieces(connection, payload) : 0, from = last_piece(connection, n);
     uint32_t count = 0;
     int rc;
 
     assert(slot == NULL || slot->bytes == SLOT_BYTES);
-    if (UNLIKELY(too_long(line, n)))
+    if (UNLIKELY(too_long(connection, n)))
         return -EMSGSIZE;
-    rc = ready(line, (uint32_t)n + (slot != NULL));
+    rc = ready(connection, (uint32_t)n + (slot != NULL));
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = post_long(line, payload, IBV_WR_RDMA_WRITE, n);
+        rc = post_long(connection, payload, IBV_WR_RDMA_WRITE, n);
         if (rc != 0)
             return rc;
     }
     if (n > 0) {
         last = &wr[count];
-        aim_write(line, last, &sge[count++], payload, from, (uint32_t)(payload->bytes - from));
+        aim_write(connection, last, &sge[count++], payload, from, (uint32_t)(payload->bytes - from));
     }
     if (slot != NULL) {
         if (last != NULL)
             last->next = &wr[count];
         last = &wr[count];
-        aim_write(line, last, &sge[count++], slot, 0, SLOT_BYTES);
+        aim_write(connection, last, &sge[count++], slot, 0, SLOT_BYTES);
     }
     if (UNLIKELY(last == NULL))
         return 0;
-    line->last_address = last->wr.rdma.remote_addr;
-    line->last_key = last->wr.rdma.rkey;
-    rc = post(line, wr, last, count, NULL);
-    line->written = line->posted;
+    connection->last_address = last->wr.rdma.remote_addr;
+    connection->last_key = last->wr.rdma.rkey;
+    rc = post(connection, wr, last, count, NULL);
+    connection->written = connection->posted;
     return rc;
 }
 
 /* The place in done[] of the n-th work request from now: one that is long overtaken may still be there. */
-static inline int place_is_free(struct btl_line *line, uint64_t n)
+static inline int place_is_free(struct btl_connection *connection, uint64_t n)
 {
-    if (LIKELY(line->done[(line->posted + n - 1) & line->mask] == NULL))
+    if (LIKELY(connection->done[(connection->posted + n - 1) & connection->mask] == NULL))
         return 0;
-    line->counts.refused++;
+    connection->counts.refused++;
     return -EAGAIN;
 }
 
@@ -333,34 +333,34 @@ static inline int place_is_free(struct btl_line *line, uint64_t n)
  * How many bytes the first of two READs has to bring, where one for all of them would cross a page at the other end and come back wrong
  * (soft-iWARP; which of the iWARP devices the other one is, nobody says); 0: one will do.
  */
-static inline uint32_t first_part(const struct btl_line *line, const struct btl_transfer *t, uint64_t from)
+static inline uint32_t first_part(const struct btl_connection *connection, const struct btl_transfer *t, uint64_t from)
 {
     uint32_t in_page = (uint32_t)((t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from) % PAGE);
 
-    if (LIKELY(!line->btl->limits.iwarp || t->bytes - from > SHORT_READ || in_page + (t->bytes - from) <= PAGE))
+    if (LIKELY(!connection->btl->limits.iwarp || t->bytes - from > SHORT_READ || in_page + (t->bytes - from) <= PAGE))
         return 0;
     return PAGE - in_page;
 }
 
-int verbs_get(struct btl_line *line, const struct btl_transfer *t, struct btl_done *done)
+int verbs_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
 {
     struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]}, {.opcode = IBV_WR_RDMA_READ}};
     struct ibv_sge sge[2];
-    uint64_t n = pieces(line, t), from = last_piece(line, n);
-    uint32_t part = first_part(line, t, from), last = part != 0 ? 2 : 1;
+    uint64_t n = pieces(connection, t), from = last_piece(connection, n);
+    uint32_t part = first_part(connection, t, from), last = part != 0 ? 2 : 1;
     int rc;
 
     if (UNLIKELY(n == 0))
-        return ready(line, 0);
-    if (UNLIKELY(too_long(line, n - 1 + last)))
+        return ready(connection, 0);
+    if (UNLIKELY(too_long(connection, n - 1 + last)))
         return -EMSGSIZE;
-    rc = ready(line, (uint32_t)n - 1 + last);
+    rc = ready(connection, (uint32_t)n - 1 + last);
     if (rc == 0)
-        rc = place_is_free(line, n - 1 + last);
+        rc = place_is_free(connection, n - 1 + last);
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = post_long(line, t, IBV_WR_RDMA_READ, n);
+        rc = post_long(connection, t, IBV_WR_RDMA_READ, n);
         if (rc != 0)
             return rc;
     }
@@ -368,32 +368,32 @@ int verbs_get(struct btl_line *line, const struct btl_transfer *t, struct btl_do
         aim(&wr[0], &sge[0], t, from, part);
     aim(&wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
     (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = post(line, &wr[2 - last], &wr[1], last, done);
+    rc = post(connection, &wr[2 - last], &wr[1], last, done);
     if (UNLIKELY(rc != 0)) {
         (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
         return rc;
     }
-    line->counts.gets++;
+    connection->counts.gets++;
     return 0;
 }
 
-int verbs_atomic(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                  struct btl_done *done)
 {
     struct ibv_send_wr wr = {.num_sge = 1};
-    struct ibv_sge sge = {.addr = (uintptr_t)line->btl->scratch, .length = 8, .lkey = line->btl->scratch_mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch, .length = 8, .lkey = connection->btl->scratch_mr->lkey};
     int rc;
 
-    if (op < 0 || op > 31 || (line->btl->limits.atomics & 1u << op) == 0)
+    if (op < 0 || op > 31 || (connection->btl->limits.atomics & 1u << op) == 0)
         return -ENOTSUP;
-    rc = ready(line, 1);
+    rc = ready(connection, 1);
     if (rc == 0)
-        rc = place_is_free(line, 1);
+        rc = place_is_free(connection, 1);
     if (UNLIKELY(rc != 0))
         return rc;
-    if (at->piece != NULL) {
-        sge.addr = (uintptr_t)at->piece->base + at->offset;
-        sge.lkey = ((const struct ibv_mr *)pool_registration(at->piece))->lkey;
+    if (at->memory != NULL) {
+        sge.addr = (uintptr_t)at->memory->base + at->offset;
+        sge.lkey = ((const struct ibv_mr *)pool_registration(at->memory))->lkey;
     }
     wr.sg_list = &sge;
     wr.wr.atomic.remote_addr = at->remote->key.word[KEY_ADDRESS] + at->remote_offset;
@@ -408,16 +408,16 @@ int verbs_atomic(struct btl_line *line, int op, const struct btl_transfer *at, u
     }
     if (done != NULL)
         (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = post(line, &wr, &wr, 1, done);
+    rc = post(connection, &wr, &wr, 1, done);
     if (UNLIKELY(rc != 0)) {
         if (done != NULL)
             (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
         return rc;
     }
-    line->last_address = wr.wr.atomic.remote_addr;
-    line->last_key = wr.wr.atomic.rkey;
-    line->written = line->posted;
-    line->counts.atomics++;
+    connection->last_address = wr.wr.atomic.remote_addr;
+    connection->last_key = wr.wr.atomic.rkey;
+    connection->written = connection->posted;
+    connection->counts.atomics++;
     return 0;
 }
 
@@ -425,49 +425,49 @@ int verbs_atomic(struct btl_line *line, int op, const struct btl_transfer *at, u
  * A READ is carried out after every WRITE and atomic that was posted before it, and its answer passes none of them on the
  * way to the other end's memory: when it is back, they are placed. It reads a byte of what was written last.
  */
-static int post_flush(struct btl_line *line)
+static int post_flush(struct btl_connection *connection)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)line->btl->scratch, .length = 1, .lkey = line->btl->scratch_mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch, .length = 1, .lkey = connection->btl->scratch_mr->lkey};
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
-    int rc = ready(line, 1);
+    int rc = ready(connection, 1);
 
     if (rc == 0)
-        rc = place_is_free(line, 1);
+        rc = place_is_free(connection, 1);
     if (rc != 0)
         return rc;
-    wr.wr.rdma.remote_addr = line->last_address;
-    wr.wr.rdma.rkey = line->last_key;
-    line->flushing = line->written;
-    atomic_store_explicit(&line->flushed.pending, 1, memory_order_relaxed);
-    rc = post(line, &wr, &wr, 1, &line->flushed);
+    wr.wr.rdma.remote_addr = connection->last_address;
+    wr.wr.rdma.rkey = connection->last_key;
+    connection->flushing = connection->written;
+    atomic_store_explicit(&connection->flushed.pending, 1, memory_order_relaxed);
+    rc = post(connection, &wr, &wr, 1, &connection->flushed);
     if (rc == 0) {
-        line->flush_end = line->posted;
-        line->counts.flushes++;
+        connection->flush_end = connection->posted;
+        connection->counts.flushes++;
     }
     return rc;
 }
 
-int verbs_flush(struct btl_line *line)
+int verbs_flush(struct btl_connection *connection)
 {
     int rc;
 
-    if (line->flush_end == 0) {
-        if (line->placed == line->written) {
-            rc = verbs_progress(line);
+    if (connection->flush_end == 0) {
+        if (connection->placed == connection->written) {
+            rc = verbs_progress(connection);
             /* acquire: the error, written before FAILED */
-            return rc == 0 && atomic_load_explicit(&line->state, memory_order_acquire) != LINE_UP ? not_up(line) : rc;
+            return rc == 0 && atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP ? not_up(connection) : rc;
         }
-        rc = post_flush(line);
+        rc = post_flush(connection);
         if (rc != 0)
             return rc;
     }
-    rc = verbs_progress(line);
+    rc = verbs_progress(connection);
     if (rc != 0)
         return rc;
     /* acquire: pairs with the release in complete() */
-    if (atomic_load_explicit(&line->flushed.pending, memory_order_acquire) > 0)
+    if (atomic_load_explicit(&connection->flushed.pending, memory_order_acquire) > 0)
         return -EAGAIN;
-    line->placed = line->flushing;
-    line->flush_end = 0;
+    connection->placed = connection->flushing;
+    connection->flush_end = 0;
     return 0;
 }

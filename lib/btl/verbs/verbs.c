@@ -17,12 +17,12 @@
 
 static void verbs_close(struct btl *btl)
 {
-    struct btl_line *line;
+    struct btl_connection *connection;
     size_t cursor = 0;
 
     verbs_connect_stop(btl); /* before the lines: nobody connects them any more */
-    while ((line = hash_next(&btl->lines, &cursor)) != NULL) {
-        verbs_line_close(line);
+    while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
+        verbs_connection_close(connection);
         cursor = 0;
     }
     verbs_connect_close(btl);
@@ -106,16 +106,16 @@ MODULE_EXPORT const struct btl_ops btl_verbs_ops = {
     .alloc = verbs_alloc,
     .free = verbs_free,
     .share = verbs_share,
-    .adopt = verbs_adopt,
+    .register_memory = verbs_register,
     .attach = verbs_attach,
     .detach = verbs_detach,
-    .line_open = verbs_line_open,
-    .line_connect = verbs_line_connect,
-    .line_state = verbs_line_state,
-    .line_close = verbs_line_close,
-    .line_describe = verbs_line_describe,
-    .line_counts = verbs_line_counts,
-    .line_atomics = verbs_line_atomics,
+    .connection_open = verbs_connection_open,
+    .connection_connect = verbs_connection_connect,
+    .connection_state = verbs_connection_state,
+    .connection_close = verbs_connection_close,
+    .connection_describe = verbs_connection_describe,
+    .connection_counts = verbs_connection_counts,
+    .connection_atomics = verbs_connection_atomics,
     .write = verbs_write,
     .get = verbs_get,
     .atomic = verbs_atomic,

@@ -9,8 +9,8 @@
  * Locks: `verbs.lock` guards everything about connecting: it is held around every call of librdmacm, so that no event is
  * half-way through that library while its identifier is destroyed. The data path takes no lock: it looks at `line.state`.
  */
-#ifndef VERBS_VERBS_H
-#define VERBS_VERBS_H
+#ifndef BTL_VERBS_VERBS_H
+#define BTL_VERBS_VERBS_H
 
 #include "btl/btl.h"
 #include "btl/pool.h"
@@ -76,7 +76,7 @@ enum verbs_state { LINE_DOWN, LINE_UP, LINE_FAILING, LINE_FAILED };
 
 enum verbs_stage { IDLE, RESOLVING, ROUTING, CONNECTING, GREETING, CONNECTED, PAUSING };
 
-struct btl_line {
+struct btl_connection {
     /* ---- the data path's: one thread at a time ---- */
     _Atomic int state;
     struct ibv_qp *qp;
@@ -122,12 +122,12 @@ uint16_t verbs_address_port(const union verbs_sockaddr *a);
 /* memory.c */
 int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes);
 void verbs_memory_close(struct btl *btl);
-int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
+int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory, char *why,
                 size_t why_bytes);
-void verbs_free(struct btl *btl, struct btl_piece *piece);
-int verbs_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+void verbs_free(struct btl *btl, struct btl_memory *memory);
+int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
                 size_t why_bytes);
-int verbs_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                 char *why, size_t why_bytes);
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                  struct btl_remote *remote, char *why, size_t why_bytes);
@@ -140,8 +140,8 @@ int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes); /* listens
 void verbs_connect_stop(struct btl *btl); /* no event is handled any more; then the lines can be closed */
 void verbs_connect_close(struct btl *btl);
 void verbs_connect_forked(struct btl *btl);
-void verbs_connect_dial(struct btl_line *line); /* lock held; `there` and the deadline are set */
-void verbs_connect_drop(struct btl_line *line); /* lock held; identifier and queue pair are no more */
+void verbs_connect_dial(struct btl_connection *connection); /* lock held; `there` and the deadline are set */
+void verbs_connect_drop(struct btl_connection *connection); /* lock held; identifier and queue pair are no more */
 
 int verbs_no_waiting(int fd);
 
@@ -150,29 +150,29 @@ int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes);
 int verbs_greet_watch(struct btl *btl);
 void verbs_greet_stop(struct btl *btl);
 void verbs_greet_close(struct btl *btl);
-int verbs_greet_expect(struct btl_line *line); /* the other end's first message; before the connection is there */
-int verbs_greet(struct btl_line *line);        /* 0: the line is up, or will be when the answer comes */
-int verbs_greet_nudge(struct btl_line *line);  /* when retry_at has come */
+int verbs_greet_expect(struct btl_connection *connection); /* the other end's first message; before the connection is there */
+int verbs_greet(struct btl_connection *connection);        /* 0: the line is up, or will be when the answer comes */
+int verbs_greet_nudge(struct btl_connection *connection);  /* when retry_at has come */
 
 /* line.c */
-int verbs_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **out,
+int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
                     struct btl_address *address, char *why, size_t why_bytes);
-int verbs_line_connect(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes);
-int verbs_line_state(struct btl_line *line, char *why, size_t why_bytes);
-void verbs_line_close(struct btl_line *line);
-void verbs_line_describe(struct btl_line *line, char *text, size_t text_bytes);
-void verbs_line_counts(struct btl_line *line, struct btl_counts *counts);
-uint32_t verbs_line_atomics(struct btl_line *line);
-void verbs_line_up(struct btl_line *line);
+int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes);
+int verbs_connection_state(struct btl_connection *connection, char *why, size_t why_bytes);
+void verbs_connection_close(struct btl_connection *connection);
+void verbs_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes);
+void verbs_connection_counts(struct btl_connection *connection, struct btl_counts *counts);
+uint32_t verbs_connection_atomics(struct btl_connection *connection);
+void verbs_connection_up(struct btl_connection *connection);
 /* The first failure stays. Any thread. */
-void verbs_line_fail(struct btl_line *line, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void verbs_connection_fail(struct btl_connection *connection, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* post.c */
-int verbs_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
-int verbs_get(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done);
-int verbs_atomic(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
+int verbs_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done);
+int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                  struct btl_done *done);
-int verbs_flush(struct btl_line *line);
-int verbs_progress(struct btl_line *line);
+int verbs_flush(struct btl_connection *connection);
+int verbs_progress(struct btl_connection *connection);
 
 #endif

@@ -49,8 +49,8 @@ static const struct row {
      WORD(w.heap_applied), WORD(r.heap_freed)},
     {"outstanding", "messages", NOW, "of the heap that have not: now", LESS(w.heap_sent, w.heap_applied),
      LESS(r.heap_read, r.heap_freed)},
-    {"outstanding_bytes", "bytes", NOW, "of the heap in them, in whole units: now", TIMES(w.units_out, shown.unit_size),
-     TIMES(r.units_held, shown.unit_size)},
+    {"outstanding_bytes", "bytes", NOW, "of the heap in them, in whole units: now", TIMES(w.units_out, published_end.unit_size),
+     TIMES(r.units_held, published_end.unit_size)},
     {"held", "messages", NOW, "that the program owns: allocated and not sent, or read and not freed: now",
      WORD(w.allocated), WORD(r.held)},
     {"credit_fetches", "operations", EVER, "synchronizations: looks at what the reader has given back",
@@ -69,16 +69,16 @@ static const struct row {
     {"grows", "segments", EVER, "that the heap has grown by", BOTH(counts.grows)},
     {"grow_refused", "times", EVER, "that there was no memory to grow", WORD(counts.grow_refused), NOWHERE},
     {"work_requests", "requests", EVER, "handed to the network: payloads, slots, reads",
-     BOTH(counts.net.work_requests)},
-    {"doorbells", "calls", EVER, "that handed over one or more of them", BOTH(counts.net.doorbells)},
-    {"completions", "requests", EVER, "of them that were signaled", BOTH(counts.net.signaled)},
-    {"inlined", "requests", EVER, "of them that were copied at once", BOTH(counts.net.inlined)},
+     BOTH(counts.remote.work_requests)},
+    {"doorbells", "calls", EVER, "that handed over one or more of them", BOTH(counts.remote.doorbells)},
+    {"completions", "requests", EVER, "of them that were signaled", BOTH(counts.remote.signaled)},
+    {"inlined", "requests", EVER, "of them that were copied at once", BOTH(counts.remote.inlined)},
     {"reads", "requests", EVER, "of them that read the other side's memory: credits, payloads (GET)",
-     BOTH(counts.net.gets)},
+     BOTH(counts.remote.gets)},
     {"credit_reads", "requests", EVER, "of these for credits", WORD(counts.credit_reads), NOWHERE},
-    {"atomics", "requests", EVER, "that were atomic operations", BOTH(counts.net.atomics)},
-    {"flushes", "operations", EVER, "that made sure that all has been placed", BOTH(counts.net.flushes)},
-    {"retries", "calls", EVER, "that the network refused because its queues were full", BOTH(counts.net.refused)},
+    {"atomics", "requests", EVER, "that were atomic operations", BOTH(counts.remote.atomics)},
+    {"flushes", "operations", EVER, "that made sure that all has been placed", BOTH(counts.remote.flushes)},
+    {"retries", "calls", EVER, "that the network refused because its queues were full", BOTH(counts.remote.refused)},
 };
 #define COUNTERS ((int)(sizeof(table) / sizeof(*table)))
 static_assert(sizeof(table) / sizeof(*table) <= PUBLISHED_COUNTERS, "there is room for all in the header");
@@ -124,15 +124,15 @@ void counter_opened(struct rch *ch)
 
     if (header != NULL)
         atomic_fetch_add_explicit(&header->opened, 1, memory_order_relaxed);
-    atomic_store_explicit(&ch->shown.state, SHOWN_OPEN, memory_order_release); /* pairs with whoever reads the file */
+    atomic_store_explicit(&ch->published_end.state, PUBLISHED_OPEN, memory_order_release); /* pairs with whoever reads the file */
 }
 
 void counter_refresh(struct rch *ch)
 {
-    if (ch->net == NULL || ch->net->line == NULL)
+    if (ch->remote == NULL || ch->remote->connection == NULL)
         return;
-    ch->ops->line_counts(ch->net->line, &ch->counts.net);
-    ch->counts.credit_reads = ch->net->credit_reads;
+    ch->ops->connection_counts(ch->remote->connection, &ch->counts.remote);
+    ch->counts.credit_reads = ch->remote->credit_reads;
 }
 
 void counter_waited(struct rch *ch, const struct waiter *w)
@@ -153,7 +153,7 @@ void counter_retire(struct rch *ch)
 {
     struct published *header = publish_header();
 
-    if (atomic_load_explicit(&ch->shown.state, memory_order_relaxed) != SHOWN_OPEN)
+    if (atomic_load_explicit(&ch->published_end.state, memory_order_relaxed) != PUBLISHED_OPEN)
         return;
     report_keep(ch);
     if (header != NULL) {
@@ -162,10 +162,10 @@ void counter_retire(struct rch *ch)
         for (int i = 0; i < COUNTERS; i++)
             if (table[i].kind == EVER)
                 atomic_fetch_add_explicit(&header->total[i], counter_value(ch, i), memory_order_relaxed);
-        atomic_store_explicit(&ch->shown.state, SHOWN_FREE, memory_order_release);
+        atomic_store_explicit(&ch->published_end.state, PUBLISHED_FREE, memory_order_release);
         atomic_fetch_add_explicit(&header->retired, 1, memory_order_release);
     }
-    atomic_store_explicit(&ch->shown.state, SHOWN_FREE, memory_order_relaxed);
+    atomic_store_explicit(&ch->published_end.state, PUBLISHED_FREE, memory_order_relaxed);
 }
 
 /* ---- for programs ---- */
@@ -210,7 +210,7 @@ static int first_row(const rpipe_observed_t *row, void *argument)
 static int refuse(struct rch *ch, int rc, const char *why)
 {
     if (ch != NULL)
-        return fail(ch, rc, "rpipe_counter: %s", why);
+        return end_error(ch, rc, "rpipe_counter: %s", why);
     error_set("rpipe_counter: %s", why);
     return rc;
 }
@@ -218,7 +218,7 @@ static int refuse(struct rch *ch, int rc, const char *why)
 int rpipe_counter(rch_t ch, const char *name, uint64_t *value)
 {
     struct counter_arguments a = {0, 0};
-    int rc = ch != NULL ? channel_refuses(ch, "rpipe_counter", 0) : job_refuses("rpipe_counter");
+    int rc = ch != NULL ? end_check_call(ch, "rpipe_counter", 0) : job_refuses("rpipe_counter");
 
     if (rc != 0)
         return rc;
@@ -228,7 +228,7 @@ int rpipe_counter(rch_t ch, const char *name, uint64_t *value)
         return refuse(ch, -EINVAL, "needs a name and a place for the value (NULL)");
     if (a.index == COUNTERS)
         return refuse(ch, -ENOENT, "there is no counter of this name");
-    rc = ch != NULL ? channel_once(ch, counter_attempt, &a) : rpipe_observe(getpid(), first_row, &a);
+    rc = ch != NULL ? call_once(ch, counter_attempt, &a) : rpipe_observe(getpid(), first_row, &a);
     if (rc < 0)
         return rc;
     *value = a.value;

@@ -3,8 +3,8 @@
  * counter.h: what an end counts on its slow paths, beside the words of its fast paths; and the one table of all counters
  * (counter.c), from which rpipe_counter(3), the report at exit and rmalloc_stat(1) are made.
  */
-#ifndef RPIPE_COUNTER_H
-#define RPIPE_COUNTER_H
+#ifndef OBSERVE_RECORD_COUNTER_H
+#define OBSERVE_RECORD_COUNTER_H
 
 #include "btl/btl.h"
 
@@ -21,7 +21,7 @@ struct counts {
     /* of waits: added by threads that hold no lock, where several share an end */
     _Atomic uint64_t waits_spin, waits_yield, waits_sleep, waited_ns, timeouts, errors;
     uint64_t grows, grow_refused;
-    struct btl_counts net; /* of the line, as it was when somebody last asked */
+    struct btl_counts remote; /* of the line, as it was when somebody last asked */
     uint64_t credit_reads;
 };
 

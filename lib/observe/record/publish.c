@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * publish.c: see publish.h. The file and its header; ends.c puts the ends into it, counter.c says what is counted.
+ * publish.c: see publish.h. The file and its header; end_pool.c puts the ends into it, counter.c says what is counted.
  *
  * Every page is allocated when the file grows, so that too little memory is noticed there, and not by a SIGBUS later. Where the file
  * cannot be had, or grow, ends lie in memory that nobody else sees.
@@ -141,13 +141,13 @@ int publish_start(int rank, int ranks)
     header->rank = rank;
     header->ranks = ranks;
     header->end_bytes = sizeof(struct rch);
-    header->shown_at = offsetof(struct rch, shown);
-    header->notice_at = offsetof(struct rch, notice);
+    header->published_at = offsetof(struct rch, published_end);
+    header->state_at = offsetof(struct rch, state);
     header->chunks_most = PUBLISHED_CHUNKS;
     header->started = clock_now();
     counter_publish(header);
     atomic_store_explicit(&header_now, header, memory_order_release);
-    ends_publish(); /* those of an earlier job */
+    end_pool_publish(); /* those of an earlier job */
     atomic_thread_fence(memory_order_release);
     header->magic = PUBLISHED_MAGIC; /* complete */
     return 0;
@@ -178,7 +178,7 @@ void publish_wait_set(struct published_wait *wait, const char *what)
     atomic_store_explicit(&wait->since, clock_now(), memory_order_release);
 }
 
-void publish_waits(const char *what)
+void publish_process_wait(const char *what)
 {
     struct published *header = publish_header();
 

@@ -11,8 +11,8 @@
  * Only who may look into this process anyway (ptrace(2): the same user, or root) can open it, and for reading alone; when the
  * process ends, however it does, nothing is left. Readers trust nothing of it (observe.c).
  */
-#ifndef RPIPE_PUBLISH_H
-#define RPIPE_PUBLISH_H
+#ifndef OBSERVE_RECORD_PUBLISH_H
+#define OBSERVE_RECORD_PUBLISH_H
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -47,8 +47,8 @@ struct published_wait {
 };
 
 /* In each end: who it is. */
-enum shown_state { SHOWN_FREE, SHOWN_OPEN };
-struct shown {
+enum published_state { PUBLISHED_FREE, PUBLISHED_OPEN };
+struct published_end {
     _Atomic uint32_t state; /* the rest is complete before OPEN */
     uint32_t side, ctx, incarnation;
     int32_t writer, reader;
@@ -56,14 +56,14 @@ struct shown {
     uint64_t unit_size;
     struct published_wait wait;
 };
-static_assert(sizeof(struct shown) == 104, "read by another process");
+static_assert(sizeof(struct published_end) == 104, "read by another process");
 
 struct published {
     uint64_t magic;
     uint32_t version, header_bytes;
     int32_t pid, rank, ranks;
     uint32_t counters;
-    uint32_t end_bytes, shown_at, notice_at, chunks_most;
+    uint32_t end_bytes, published_at, state_at, chunks_most;
     int64_t started;            /* monotonic clock, ns */
     struct published_wait wait; /* of a call without a channel */
     _Atomic uint64_t opened;    /* channel ends, ever */
@@ -90,7 +90,7 @@ void publish_make_private(void *base, size_t bytes);
 size_t publish_round(size_t bytes); /* to whole pages */
 
 /* What a call without a channel waits for; NULL: no more. */
-void publish_waits(const char *what);
+void publish_process_wait(const char *what);
 void publish_wait_set(struct published_wait *wait, const char *what);
 
 #endif

@@ -184,12 +184,12 @@ void trace_describe(const struct rch *ch)
     if (ch->trace == 0) /* there may be no header */
         return;
     c = &header->channel[ch->trace];
-    c->from = ch->shown.writer;
-    c->to = ch->shown.reader;
-    c->ctx = ch->shown.ctx;
+    c->from = ch->published_end.writer;
+    c->to = ch->published_end.reader;
+    c->ctx = ch->published_end.ctx;
     c->incarnation = ch->end.incarnation;
-    memcpy(c->backend, ch->shown.backend, sizeof(c->backend));
-    c->side = ch->shown.side; /* last: there is no channel without a side */
+    memcpy(c->backend, ch->published_end.backend, sizeof(c->backend));
+    c->side = ch->published_end.side; /* last: there is no channel without a side */
 }
 
 /* ---- records ---- */

@@ -6,7 +6,7 @@
  *     ... the call ...
  *     trace_end(row, number, bytes, rc);
  *
- * An end that is traced has a row, and NOTICE_TRACED, so that all its calls take the slow path; the fast paths know nothing of it, and
+ * An end that is traced has a row, and STATE_TRACED, so that all its calls take the slow path; the fast paths know nothing of it, and
  * where nothing is traced a slow path pays for one look at a word of the end. Each thread records into a ring of its own, of
  * fixed size: no lock, no malloc and no system call but for the clock, once it has a ring. Rings lie in a file, FILE.raw, that survives
  * this process however it ends; rexit makes JSON of it (trace_json.c), and so does rmalloc_trace(1), later.
@@ -14,8 +14,8 @@
  * A record is made when a call has ended. Calls that have not are in the ring's list of open calls, so that the last thing a
  * process did is told too.
  */
-#ifndef RPIPE_TRACE_H
-#define RPIPE_TRACE_H
+#ifndef OBSERVE_RECORD_TRACE_H
+#define OBSERVE_RECORD_TRACE_H
 
 #include "util/cpu.h"
 

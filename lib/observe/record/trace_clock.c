@@ -37,7 +37,7 @@ static_assert(sizeof(struct clock_note) == 24, "on the wire");
 
 static struct {
     pthread_mutex_t lock; /* taken before that of the control network */
-    bool asking, settled; /* settled: rank 0 has this clock */
+    bool asking, resolved; /* settled: rank 0 has this clock */
     uint64_t question;    /* number of the last */
     int left;             /* that are still to be asked, the last one included */
     int64_t asked;
@@ -108,7 +108,7 @@ static void begin_asking(void)
 static void again(void *unused)
 {
     pthread_mutex_lock(&state.lock);
-    if (!state.settled) {
+    if (!state.resolved) {
         begin_asking();
         (void)control_watch(-1, AGAIN_MS * INT64_C(1000), again, unused);
     }
@@ -118,8 +118,8 @@ static void again(void *unused)
 void trace_clock_start(int rank)
 {
     pthread_mutex_lock(&state.lock);
-    state.settled = rank == 0;
-    if (state.settled)
+    state.resolved = rank == 0;
+    if (state.resolved)
         trace_sample(&(struct trace_sample){.at = clock_now()});
     pthread_mutex_unlock(&state.lock);
     again(NULL);
@@ -127,24 +127,24 @@ void trace_clock_start(int rank)
 
 void trace_clock_end(int64_t deadline)
 {
-    const struct timespec nap = {0, NS_PER_MS / 10};
+    const struct timespec backoff = {0, NS_PER_MS / 10};
     int64_t most = deadline_in_ms(LAST_MS);
     bool waits;
 
     control_unwatch(again, NULL);
     pthread_mutex_lock(&state.lock);
-    if (!state.settled && !state.asking)
+    if (!state.resolved && !state.asking)
         begin_asking();
     do {
-        waits = state.asking && !state.settled && control_peer_state(0) == 0 && !deadline_passed(most) &&
+        waits = state.asking && !state.resolved && control_peer_state(0) == 0 && !deadline_passed(most) &&
                 !deadline_passed(deadline);
         pthread_mutex_unlock(&state.lock);
         if (waits)
-            nanosleep(&nap, NULL);
+            nanosleep(&backoff, NULL);
         pthread_mutex_lock(&state.lock);
     } while (waits);
     stop_asking();
-    state.settled = true; /* what comes now is too late */
+    state.resolved = true; /* what comes now is too late */
     pthread_mutex_unlock(&state.lock);
 }
 
@@ -163,13 +163,13 @@ static void answer(int to, struct clock_note n)
     (void)control_post(to, MESSAGE_CLOCK_TOLD, &n, sizeof(n), NULL, 0);
 }
 
-static void hear(const struct clock_note *n, int64_t now)
+static void on_message(const struct clock_note *n, int64_t now)
 {
     int64_t trip = now - state.asked;
     struct trace_sample s = {.at = state.asked + trip / 2, .error = trip - trip / 2};
 
     if (n->clock != 0 && n->clock == clock_number()) {
-        state.settled = true;
+        state.resolved = true;
         state.best = (struct trace_sample){.at = now};
         stop_asking();
         return;
@@ -197,6 +197,6 @@ void trace_clock_message(int from, uint32_t type, const void *body, size_t bytes
     }
     pthread_mutex_lock(&state.lock);
     if (from == 0 && state.asking && n.question == state.question && n.time > 0 && n.time < TIME_MOST)
-        hear(&n, now);
+        on_message(&n, now);
     pthread_mutex_unlock(&state.lock);
 }

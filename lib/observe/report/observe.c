@@ -63,8 +63,8 @@ static const char *what_is_wrong(struct view *v)
         return "it is not complete, or something else";
     if (h->version != PUBLISHED_VERSION || h->header_bytes != sizeof(*h) || h->chunks_most != PUBLISHED_CHUNKS)
         return "it is of another version of this library";
-    if (h->end_bytes < sizeof(struct shown) || h->end_bytes > END_BYTES_MOST ||
-        h->shown_at > h->end_bytes - sizeof(struct shown) || h->notice_at > h->end_bytes - sizeof(uint32_t))
+    if (h->end_bytes < sizeof(struct published_end) || h->end_bytes > END_BYTES_MOST ||
+        h->published_at > h->end_bytes - sizeof(struct published_end) || h->state_at > h->end_bytes - sizeof(uint32_t))
         return "its channels cannot be so large";
     if (h->counters > PUBLISHED_COUNTERS)
         return "it cannot have so many counters";
@@ -138,28 +138,28 @@ static void set_wait(rpipe_observed_t *row, const struct published_wait *wait)
     row->waits_ns = now > since ? (uint64_t)(now - since) : 0;
 }
 
-static const char *state_of(uint32_t notice)
+static const char *state_of(uint32_t state)
 {
-    if ((notice & NOTICE_FAILED) != 0)
+    if ((state & STATE_FAILED) != 0)
         return "failed";
-    if ((notice & NOTICE_DEAD) != 0)
+    if ((state & STATE_PEER_DIED) != 0)
         return "peer died";
-    if ((notice & NOTICE_BYE) != 0)
+    if ((state & STATE_PEER_CLOSED) != 0)
         return "peer closed";
-    if ((notice & NOTICE_LEFT) != 0)
+    if ((state & STATE_PEER_LEFT) != 0)
         return "peer left";
-    return (notice & (NOTICE_JOINED | NOTICE_MET)) != 0 ? "joined" : "opening";
+    return (state & (STATE_JOINED | STATE_ATTACHED)) != 0 ? "joined" : "opening";
 }
 
 /* False: there is no end now. */
-static bool read_end(struct view *v, uint64_t chunk, uint64_t i, struct shown *shown)
+static bool read_end(struct view *v, uint64_t chunk, uint64_t i, struct published_end *published_end)
 {
     const struct published *h = &v->header;
 
     if (!read_at(v, h->chunk[chunk].offset + i * h->end_bytes, v->end, h->end_bytes))
         return false;
-    memcpy(shown, v->end + h->shown_at, sizeof(*shown));
-    return atomic_load_explicit(&shown->state, memory_order_relaxed) == SHOWN_OPEN;
+    memcpy(published_end, v->end + h->published_at, sizeof(*published_end));
+    return atomic_load_explicit(&published_end->state, memory_order_relaxed) == PUBLISHED_OPEN;
 }
 
 static rpipe_observed_t row_of(struct view *v)
@@ -178,21 +178,21 @@ static rpipe_observed_t row_of(struct view *v)
 
 typedef int (*visitor)(const rpipe_observed_t *row, void *argument);
 
-static int show_end(struct view *v, const struct shown *shown, visitor visit, void *argument)
+static int show_end(struct view *v, const struct published_end *published_end, visitor visit, void *argument)
 {
     rpipe_observed_t row = row_of(v);
-    uint32_t notice;
+    uint32_t state;
 
-    memcpy(&notice, v->end + v->header.notice_at, sizeof(notice));
-    row.writer = shown->side == SIDE_WRITER;
-    row.from = shown->writer;
-    row.to = shown->reader;
-    row.ctx = shown->ctx;
-    row.incarnation = shown->incarnation;
-    memcpy(row.backend, shown->backend, sizeof(row.backend));
+    memcpy(&state, v->end + v->header.state_at, sizeof(state));
+    row.writer = published_end->side == SIDE_WRITER;
+    row.from = published_end->writer;
+    row.to = published_end->reader;
+    row.ctx = published_end->ctx;
+    row.incarnation = published_end->incarnation;
+    memcpy(row.backend, published_end->backend, sizeof(row.backend));
     make_printable(row.backend, sizeof(row.backend));
-    snprintf(row.state, sizeof(row.state), "%s", state_of(notice));
-    set_wait(&row, &shown->wait);
+    snprintf(row.state, sizeof(row.state), "%s", state_of(state));
+    set_wait(&row, &published_end->wait);
     for (uint32_t i = 0; i < v->header.counters; i++)
         v->value[i] = value(v, row.writer ? &v->header.counter[i].writer : &v->header.counter[i].reader);
     return visit(&row, argument);
@@ -203,18 +203,18 @@ static int each_end(struct view *v, uint64_t *sum, visitor visit, void *argument
 {
     struct published *h = &v->header;
     uint64_t chunks = atomic_load_explicit(&h->chunks, memory_order_relaxed);
-    struct shown shown;
+    struct published_end published_end;
     int rc;
 
     *open = 0;
     for (uint64_t c = 0; c < chunks; c++) {
         for (uint64_t e = 0; e < h->chunk[c].ends; e++) {
-            if (!read_end(v, c, e, &shown))
+            if (!read_end(v, c, e, &published_end))
                 continue;
             ++*open;
             for (uint32_t i = 0; sum != NULL && i < h->counters; i++)
-                sum[i] += value(v, shown.side == SIDE_WRITER ? &h->counter[i].writer : &h->counter[i].reader);
-            if (visit != NULL && (rc = show_end(v, &shown, visit, argument)) != 0)
+                sum[i] += value(v, published_end.side == SIDE_WRITER ? &h->counter[i].writer : &h->counter[i].reader);
+            if (visit != NULL && (rc = show_end(v, &published_end, visit, argument)) != 0)
                 return rc;
         }
     }
@@ -307,7 +307,7 @@ int rpipe_observe(int pid, visitor row, void *argument)
     }
     fd = own ? publish_fd() : find(pid);
     if (fd < 0)
-        return observe_nothing(pid, fd);
+        return observe_missing(pid, fd);
     rc = observe_file(fd, row, argument, &why);
     if (!own)
         close(fd);

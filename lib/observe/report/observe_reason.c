@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * observe_nothing.c: why another process shows nothing: it is of another user, has ended, is in no job, or cannot be in one. In a sentence
+ * observe_reason.c: why another process shows nothing: it is of another user, has ended, is in no job, or cannot be in one. In a sentence
  * for who asked, as far as /proc tells; what is found may have changed by then.
  */
 #include "rpipe/end/end.h"
@@ -81,7 +81,7 @@ static void say_whose(int pid)
             pid);
 }
 
-int observe_nothing(int pid, int rc)
+int observe_missing(int pid, int rc)
 {
     char state = rc == -ESRCH ? 0 : state_of(pid);
     bool ours, any;

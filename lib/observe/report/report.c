@@ -33,7 +33,7 @@ static size_t kept, not_kept;
 
 bool report_file_name(const char *pattern, int rank, int ranks, char *name, size_t name_bytes)
 {
-    bool told = ranks <= 1;
+    bool warned = ranks <= 1;
     size_t n = 0;
     int more;
 
@@ -43,13 +43,13 @@ bool report_file_name(const char *pattern, int rank, int ranks, char *name, size
             continue;
         }
         pattern++;
-        told = told || *pattern != '%';
+        warned = warned || *pattern != '%';
         more = *pattern == 'p'   ? snprintf(name + n, name_bytes - n, "%d", (int)getpid())
                : *pattern == 'r' ? snprintf(name + n, name_bytes - n, "%d", rank)
                                  : snprintf(name + n, name_bytes - n, "%%");
         n += (size_t)more;
     }
-    if (!told && n < name_bytes)
+    if (!warned && n < name_bytes)
         n += (size_t)snprintf(name + n, name_bytes - n, ".%d", rank);
     if (n >= name_bytes)
         return false;
@@ -78,15 +78,15 @@ void report_keep(struct rch *ch)
     }
     k->next = NULL;
     k->row = (rpipe_observed_t){
-        .writer = ch->shown.side == SIDE_WRITER,
-        .from = ch->shown.writer,
-        .to = ch->shown.reader,
-        .ctx = ch->shown.ctx,
-        .incarnation = ch->shown.incarnation,
+        .writer = ch->published_end.side == SIDE_WRITER,
+        .from = ch->published_end.writer,
+        .to = ch->published_end.reader,
+        .ctx = ch->published_end.ctx,
+        .incarnation = ch->published_end.incarnation,
         .state = "closed",
         .counters = counter_count(),
     };
-    memcpy(k->row.backend, ch->shown.backend, sizeof(k->row.backend));
+    memcpy(k->row.backend, ch->published_end.backend, sizeof(k->row.backend));
     for (int i = 0; i < counter_count(); i++)
         k->value[i] = counter_value(ch, i);
     if (last != NULL)

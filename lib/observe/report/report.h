@@ -2,8 +2,8 @@
 /*
  * report.h: what RPIPE_STATS asks for: the counters of a process, and of every channel that it has had, told when it leaves the job.
  */
-#ifndef RPIPE_REPORT_H
-#define RPIPE_REPORT_H
+#ifndef OBSERVE_REPORT_REPORT_H
+#define OBSERVE_REPORT_REPORT_H
 
 #include <stdbool.h>
 #include <stddef.h>

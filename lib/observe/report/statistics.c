@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats.c: what an end has counted, and what the library can say of itself.
+ * statistics.c: what an end has counted, and what the library can say of itself.
  */
 #include "cells/cells.h"
 #include "rpipe/grow/grow.h"
@@ -35,8 +35,8 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .incarnation = openings(ch->end.incarnation, (uint32_t)job_first()),
     };
     if (writer) {
-        /* acquire: pairs with notice_set */
-        struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+        /* acquire: pairs with end_state_set */
+        struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
 
         st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) - job_first();
         st->inline_messages = st->messages - ch->w.heap_sent;
@@ -56,11 +56,11 @@ static int stats_attempt(struct rch *ch, void *arguments)
 
 int rpipe_stats(rch_t ch, rpipe_stats_t *st)
 {
-    int rc = channel_refuses(ch, "rpipe_stats", 0);
+    int rc = end_check_call(ch, "rpipe_stats", 0);
 
     if (rc == 0 && st == NULL)
-        rc = fail(ch, -EINVAL, "rpipe_stats: no place for the statistics (NULL)");
-    return rc != 0 ? rc : channel_once(ch, stats_attempt, st);
+        rc = end_error(ch, -EINVAL, "rpipe_stats: no place for the statistics (NULL)");
+    return rc != 0 ? rc : call_once(ch, stats_attempt, st);
 }
 
 static int transport_attempt(struct rch *ch, void *arguments)
@@ -72,12 +72,12 @@ static int transport_attempt(struct rch *ch, void *arguments)
     snprintf(t->backend, sizeof(t->backend), "%s", ch->ops->name);
     snprintf(t->why, sizeof(t->why), "%s", ch->why != NULL ? ch->why : "");
     snprintf(t->cells, sizeof(t->cells), "%s", cells_way_name(ch));
-    if (ch->net == NULL) {
+    if (ch->remote == NULL) {
         snprintf(t->path, sizeof(t->path), "memory that both processes have mapped");
         return 0;
     }
-    ch->ops->line_describe(ch->net->line, t->path, sizeof(t->path));
-    ch->ops->line_counts(ch->net->line, &counts);
+    ch->ops->connection_describe(ch->remote->connection, t->path, sizeof(t->path));
+    ch->ops->connection_counts(ch->remote->connection, &counts);
     t->work_requests = counts.work_requests;
     t->doorbells = counts.doorbells;
     t->signaled = counts.signaled;
@@ -86,18 +86,18 @@ static int transport_attempt(struct rch *ch, void *arguments)
     t->atomics = counts.atomics;
     t->flushes = counts.flushes;
     t->refused = counts.refused;
-    t->credit_reads = ch->net->credit_reads;
-    t->direct = ch->net->direct;
+    t->credit_reads = ch->remote->credit_reads;
+    t->direct = ch->remote->direct;
     return 0;
 }
 
 int rpipe_transport(rch_t ch, rpipe_transport_t *transport)
 {
-    int rc = channel_refuses(ch, "rpipe_transport", 0);
+    int rc = end_check_call(ch, "rpipe_transport", 0);
 
     if (rc == 0 && transport == NULL)
-        rc = fail(ch, -EINVAL, "rpipe_transport: no place for the answer (NULL)");
-    return rc != 0 ? rc : channel_once(ch, transport_attempt, transport);
+        rc = end_error(ch, -EINVAL, "rpipe_transport: no place for the answer (NULL)");
+    return rc != 0 ? rc : call_once(ch, transport_attempt, transport);
 }
 
 /* ---- the library ---- */

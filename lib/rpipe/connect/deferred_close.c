@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * linger.c: ends over a network that were closed before all that they had asked for was done, because the deadline of their
+ * deferred_close.c: ends over a network that were closed before all that they had asked for was done, because the deadline of their
  * rclose was shorter. The service thread drives them on, and says bye when there is proof, or after RPIPE_TIMEOUT_MS.
  *
  * Invariant: an end in the list is CLOSED, registered, and counted as in use (users), so that nobody else releases it; its line
@@ -19,20 +19,20 @@
 static struct link lingering = {&lingering, &lingering}; /* store lock */
 
 /*
- * Store lock held. `proven`: what net_settled says. Where a line has failed the other end must not wait for what bye promises: it is
+ * Store lock held. `proven`: what remote_drained says. Where a line has failed the other end must not wait for what bye promises: it is
  * told first (M_LINGER_MUTE in model/net.pml). Where only time has passed the line goes on until the other end has closed.
  */
 static void part(struct rch *ch, int proven)
 {
     char reason[384] = "operations on its cells were under way when it was closed";
 
-    list_remove(&ch->linger);
+    list_remove(&ch->deferred);
     if (proven != 0 && proven != R_PENDING) {
-        if (ch->net != NULL)
-            proven = net_reason(ch, reason, sizeof(reason));
+        if (ch->remote != NULL)
+            proven = remote_reason(ch, reason, sizeof(reason));
         join_fail_locked(ch, proven, reason);
     }
-    join_say_bye_locked(ch, ch->bye_own);
+    join_post_close_locked(ch, ch->own_final);
     atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
     join_release_locked(ch);
 }
@@ -41,48 +41,48 @@ static void look(void *unused)
 {
     struct link *at, *after;
 
-    store_lock();
+    rendezvous_lock();
     list_for_each (at, after, &lingering) {
-        struct rch *ch = container_of(at, struct rch, linger);
-        int proven = net_settled(ch);
+        struct rch *ch = container_of(at, struct rch, deferred);
+        int proven = remote_drained(ch);
 
-        if (proven != R_PENDING || deadline_passed(ch->linger_until))
+        if (proven != R_PENDING || deadline_passed(ch->deferred_deadline))
             part(ch, proven);
     }
     if (!list_empty(&lingering))
         (void)control_watch(-1, LOOK_US, look, unused);
-    store_unlock();
+    rendezvous_unlock();
 }
 
-void linger_begin(struct rch *ch, uint64_t final)
+void deferred_close_begin(struct rch *ch, uint64_t final)
 {
-    bool failed = (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0;
+    bool failed = (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0;
 
-    store_lock();
-    ch->bye_own = final;
-    ch->linger_until = deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
+    rendezvous_lock();
+    ch->own_final = final;
+    ch->deferred_deadline = deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     join_set_closed_locked(ch);
-    list_append(&lingering, &ch->linger);
+    list_append(&lingering, &ch->deferred);
     (void)control_watch(-1, LOOK_US, look, NULL);
-    store_unlock();
+    rendezvous_unlock();
 }
 
-void linger_end(int64_t deadline)
+void deferred_close_finish(int64_t deadline)
 {
-    const struct timespec nap = {0, NS_PER_MS};
+    const struct timespec backoff = {0, NS_PER_MS};
     bool empty;
 
     do {
-        store_lock();
+        rendezvous_lock();
         empty = list_empty(&lingering);
-        store_unlock();
+        rendezvous_unlock();
         if (!empty)
-            nanosleep(&nap, NULL);
+            nanosleep(&backoff, NULL);
     } while (!empty && !deadline_passed(deadline));
     control_unwatch(look, NULL);
-    store_lock();
+    rendezvous_lock();
     while (!list_empty(&lingering))
-        part(container_of(lingering.next, struct rch, linger), R_PENDING);
-    store_unlock();
+        part(container_of(lingering.next, struct rch, deferred), R_PENDING);
+    rendezvous_unlock();
 }

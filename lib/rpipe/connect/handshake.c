@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * half.c: see half.h.
+ * handshake.c: see handshake.h.
  *
  * Which piece is whose (doc/protocol.md): ring and credit line are the reader's; the heap is the reader's (PUT) or the
  * writer's (GET). Each end allocates its own pieces before it counts as open, and attaches the other's when it joins.
@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HALF_MAGIC 0x65706972u /* "ripe" */
+#define HANDSHAKE_MAGIC 0x65706972u /* "ripe" */
 
-struct half {
+struct handshake {
     uint32_t magic;
     uint16_t protocol, layout;
     uint32_t ctx, incarnation;
@@ -33,8 +33,8 @@ struct half {
     uint64_t max_alloc_size, cells; /* enum cells_way: of the passive end of an ATOMIC pipe */
     struct btl_address address;     /* of the line, where the backend has lines */
 };
-static_assert(sizeof(struct half) == HALF_BYTES, "on the wire");
-static_assert(offsetof(struct half, side) == 16, "what half_identify reads stays where it is in every version");
+static_assert(sizeof(struct handshake) == HANDSHAKE_BYTES, "on the wire");
+static_assert(offsetof(struct handshake, side) == 16, "what handshake_identify reads stays where it is in every version");
 
 static bool owns_heap(const struct rch *ch)
 {
@@ -42,7 +42,7 @@ static bool owns_heap(const struct rch *ch)
 }
 
 /* Whole units, so that a piece of a slab is aligned to a unit; at least a line. */
-size_t half_heap_bytes(const rmalloc_config_t *cfg)
+size_t handshake_heap_bytes(const rmalloc_config_t *cfg)
 {
     uint64_t unit = cfg->allocator.unit_size < CACHE_LINE ? CACHE_LINE : cfg->allocator.unit_size;
 
@@ -68,19 +68,19 @@ static int make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
 }
 
 /* Memory is used again: a flag, or a tag, of the past must never be taken for one of the future. */
-static int allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct btl_piece *piece, char *why,
+static int allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct btl_memory *memory, char *why,
                          size_t why_bytes)
 {
-    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, piece, why, why_bytes);
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, memory, why, why_bytes);
 
     if (rc == 0)
-        memset(piece->base, 0, bytes);
+        memset(memory->base, 0, bytes);
     return rc;
 }
 
-size_t half_reverse_bytes(const rmalloc_config_t *cfg) { return cfg->sync_queue * sizeof(struct slot); }
+size_t handshake_reverse_bytes(const rmalloc_config_t *cfg) { return cfg->sync_queue * sizeof(struct slot); }
 
-size_t half_credit_bytes(const rmalloc_config_t *cfg)
+size_t handshake_credit_bytes(const rmalloc_config_t *cfg)
 {
     return credit_area_bytes(cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0);
 }
@@ -90,40 +90,40 @@ static int allocate_writer(struct rch *ch, char *why, size_t why_bytes)
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = allocate_zero(ch, half_reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_piece, why, why_bytes);
+        rc = allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_memory, why, why_bytes);
     if (rc == 0 && owns_heap(ch))
-        rc = make_heap(ch, ch->heap_piece.base, why, why_bytes);
-    ch->w.reverse = ch->reverse_piece.base;
+        rc = make_heap(ch, ch->heap_memory.base, why, why_bytes);
+    ch->w.reverse = ch->reverse_memory.base;
     return rc;
 }
 
-int half_allocate(struct rch *ch, char *why, size_t why_bytes)
+int handshake_allocate(struct rch *ch, char *why, size_t why_bytes)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
     uint32_t access = reader ? BTL_PEER_WRITES : BTL_PEER_READS;
-    int rc = net_open(ch, why, why_bytes);
+    int rc = remote_open(ch, why, why_bytes);
 
     if (rc != 0)
         return rc;
     if (ch->cfg.allocator.op == RDMA_ATOMIC)
         return cells_open(ch, why, why_bytes);
     if (owns_heap(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_piece,
+        rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_memory,
                             why, why_bytes);
         if (rc != 0)
             return rc;
     }
     if (!reader)
         return allocate_writer(ch, why, why_bytes);
-    rc = allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_piece, why, why_bytes);
+    rc = allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_memory, why, why_bytes);
     if (rc == 0)
-        rc = allocate_zero(ch, half_credit_bytes(&ch->cfg), BTL_PEER_READS, &ch->credit_piece, why, why_bytes);
+        rc = allocate_zero(ch, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS, &ch->credit_memory, why, why_bytes);
     if (rc != 0)
         return rc;
-    ch->ring = ch->ring_piece.base;
-    ch->credit = ch->credit_piece.base;
+    ch->ring = ch->ring_memory.base;
+    ch->credit = ch->credit_memory.base;
     if (owns_heap(ch))
-        ch->r.heap_base = ch->heap_piece.base;
+        ch->r.heap_base = ch->heap_memory.base;
     ch->r.heap_bytes = ch->cfg.allocator.alloc_size;
     ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.allocator.unit_size);
     ch->r.sync = ch->cfg.sync;
@@ -131,17 +131,17 @@ int half_allocate(struct rch *ch, char *why, size_t why_bytes)
     ring_cursor_init(&ch->r.back, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
     ch->r.nread = job_first();
     credit_line_init(&ch->credit->line, job_first());
-    if (ch->checked && check_open(ch) != 0) {
+    if (ch->checked && debug_check_open(ch) != 0) {
         snprintf(why, why_bytes, "no memory for the second instance of RMALLOC_DEBUG=1");
         return -ENOMEM;
     }
     return 0;
 }
 
-void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES])
+void handshake_make(const struct rch *ch, unsigned char blob[HANDSHAKE_BYTES])
 {
-    struct half h = {
-        .magic = HALF_MAGIC,
+    struct handshake h = {
+        .magic = HANDSHAKE_MAGIC,
         .protocol = PROTOCOL_VERSION,
         .layout = SYNC_LAYOUT_VERSION,
         .ctx = ch->cfg.ctx,
@@ -155,31 +155,31 @@ void half_make(const struct rch *ch, unsigned char blob[HALF_BYTES])
         .sync_queue = ch->cfg.sync_queue,
         .alloc_size = ch->cfg.allocator.alloc_size,
         .max_alloc_size = ch->cfg.allocator.max_alloc_size,
-        .ring = ch->ring_piece.key,
-        .credit = ch->credit_piece.key,
-        .heap = ch->heap_piece.key,
-        .reverse = ch->reverse_piece.key,
+        .ring = ch->ring_memory.key,
+        .credit = ch->credit_memory.key,
+        .heap = ch->heap_memory.key,
+        .reverse = ch->reverse_memory.key,
     };
 
-    if (ch->net != NULL)
-        h.address = ch->net->address;
+    if (ch->remote != NULL)
+        h.address = ch->remote->address;
     if (ch->cells != NULL)
         h.cells = ch->cells->way;
     strncpy(h.btl, ch->ops->name, sizeof(h.btl) - 1);
     memcpy(blob, &h, sizeof(h));
 }
 
-bool half_identify(const void *blob, size_t bytes, struct half_id *id)
+bool handshake_identify(const void *blob, size_t bytes, struct handshake_id *id)
 {
-    struct half h;
+    struct handshake h;
 
-    if (bytes < offsetof(struct half, slots))
+    if (bytes < offsetof(struct handshake, slots))
         return false;
     memset(&h, 0, sizeof(h));
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
-    if (h.magic != HALF_MAGIC || (h.side != SIDE_WRITER && h.side != SIDE_READER) || h.incarnation == 0)
+    if (h.magic != HANDSHAKE_MAGIC || (h.side != SIDE_WRITER && h.side != SIDE_READER) || h.incarnation == 0)
         return false;
-    *id = (struct half_id){(enum side)h.side, h.op, h.ctx, h.incarnation};
+    *id = (struct handshake_id){(enum side)h.side, h.op, h.ctx, h.incarnation};
     return true;
 }
 
@@ -204,7 +204,7 @@ static int differ_name(const struct rch *ch, const char *what, const char *here,
     return -EPROTO;
 }
 
-static int compare(const struct rch *ch, const struct half *h, char *why, size_t why_bytes)
+static int compare(const struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
 {
     const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
     char btl[BTL_NAME_MAX + 1] = "";
@@ -233,19 +233,19 @@ static int compare(const struct rch *ch, const struct half *h, char *why, size_t
     return rc;
 }
 
-static int attach_cells(struct rch *ch, const struct half *h, char *why, size_t why_bytes)
+static int attach_cells(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
 {
     int rc = 0;
 
     if (config_side(&ch->cfg) == SIDE_READER)
         return 0;
     if (h->cells != CELLS_SERVICE)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, half_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, &ch->heap_remote,
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, &ch->heap_remote,
                              why, why_bytes);
     return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, why, why_bytes) : rc;
 }
 
-static int attach_all(struct rch *ch, const struct half *h, char *why, size_t why_bytes)
+static int attach_all(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc = 0;
@@ -253,24 +253,24 @@ static int attach_all(struct rch *ch, const struct half *h, char *why, size_t wh
     if (ch->cells != NULL)
         return attach_cells(ch, h, why, why_bytes);
     if (!owns_heap(ch))
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, half_heap_bytes(&ch->cfg),
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
                              writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
     if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, half_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
                              &ch->reverse_remote, why, why_bytes);
     if (rc != 0 || !writer)
         return rc;
     rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote,
                          why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, half_credit_bytes(&ch->cfg), BTL_PEER_READS,
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS,
                              &ch->credit_remote, why, why_bytes);
     return rc;
 }
 
-int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t why_bytes)
+int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t why_bytes)
 {
-    struct half h = {0};
+    struct handshake h = {0};
     int rc;
 
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
@@ -283,42 +283,42 @@ int half_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_
         rc = compare(ch, &h, why, why_bytes);
     if (rc == 0)
         rc = attach_all(ch, &h, why, why_bytes);
-    if (rc == 0 && ch->net != NULL)
-        rc = ch->ops->line_connect(ch->net->line, &h.address, why, why_bytes);
+    if (rc == 0 && ch->remote != NULL)
+        rc = ch->ops->connection_connect(ch->remote->connection, &h.address, why, why_bytes);
     if (rc != 0 || ch->cells != NULL)
         return rc;
     if (config_side(&ch->cfg) == SIDE_WRITER) {
         if (!owns_heap(ch))
-            rc = make_heap(ch, ch->net != NULL ? ch->net->heap.base : ch->heap_remote.base, why, why_bytes);
+            rc = make_heap(ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, why, why_bytes);
         if (rc == 0) {
-            ch->ring = ch->net != NULL ? ch->net->ring.base : ch->ring_remote.base;
-            ch->credit = ch->net != NULL ? ch->net->credit.base : ch->credit_remote.base;
-            if (ch->net != NULL) { /* the mirror, until it is fetched */
+            ch->ring = ch->remote != NULL ? ch->remote->ring.base : ch->ring_remote.base;
+            ch->credit = ch->remote != NULL ? ch->remote->credit.base : ch->credit_remote.base;
+            if (ch->remote != NULL) { /* the mirror, until it is fetched */
                 credit_line_init(&ch->credit->line, job_first());
-                ch->net->fetched = job_first();
+                ch->remote->fetched = job_first();
             }
         }
     } else {
-        ch->r.reverse = ch->net != NULL ? ch->net->reverse.base : ch->reverse_remote.base;
+        ch->r.reverse = ch->remote != NULL ? ch->remote->reverse.base : ch->reverse_remote.base;
         if (!owns_heap(ch))
-            ch->r.heap_base = ch->net != NULL ? ch->net->heap.base : ch->heap_remote.base;
+            ch->r.heap_base = ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base;
     }
     return rc;
 }
 
-static void free_piece(struct rch *ch, struct btl_piece *piece)
+static void free_memory(struct rch *ch, struct btl_memory *memory)
 {
-    if (piece->slab != NULL)
-        ch->ops->free(ch->btl, piece);
+    if (memory->slab != NULL)
+        ch->ops->free(ch->btl, memory);
 }
 
 static void detach(struct rch *ch, struct btl_remote *remote)
 {
-    if (remote->window != NULL)
+    if (remote->mapping != NULL)
         ch->ops->detach(ch->btl, remote);
 }
 
-void half_release(struct rch *ch)
+void handshake_release(struct rch *ch)
 {
     if (config_side(&ch->cfg) == SIDE_WRITER && ch->w.heap != NULL)
         heap_destroy(ch->w.heap);
@@ -326,25 +326,25 @@ void half_release(struct rch *ch)
     if (config_side(&ch->cfg) == SIDE_WRITER)
         credit_close(ch);
     if (config_side(&ch->cfg) == SIDE_READER)
-        check_forget(ch);
+        debug_check_release(ch);
     desc_pool_destroy(&ch->pool);
     if (ch->ops != NULL) {
-        net_close_line(ch);
+        remote_close(ch);
         grow_release(ch);
         detach(ch, &ch->heap_remote);
         detach(ch, &ch->credit_remote);
         detach(ch, &ch->ring_remote);
         detach(ch, &ch->reverse_remote);
-        free_piece(ch, &ch->heap_piece);
-        free_piece(ch, &ch->credit_piece);
-        free_piece(ch, &ch->ring_piece);
-        free_piece(ch, &ch->reverse_piece);
-        net_free_mirrors(ch);
+        free_memory(ch, &ch->heap_memory);
+        free_memory(ch, &ch->credit_memory);
+        free_memory(ch, &ch->ring_memory);
+        free_memory(ch, &ch->reverse_memory);
+        remote_free_mirrors(ch);
     }
     if (ch->cfg.thread_sync)
         pthread_mutex_destroy(&ch->mutex);
-    control_unmake(ch->bye);
-    ch->bye = NULL;
+    control_message_free(ch->close_message);
+    ch->close_message = NULL;
     free(ch->reason);
     free(ch->why);
     ch->reason = ch->why = NULL;

@@ -23,12 +23,12 @@ static void shows(struct rch *ch)
     int own = (int)rpipe_network_rank();
 
     ch->trace = trace_row();
-    ch->shown.side = (uint32_t)config_side(&ch->cfg);
-    ch->shown.ctx = ch->cfg.ctx;
-    ch->shown.writer = writer ? own : ch->peer;
-    ch->shown.reader = writer ? ch->peer : own;
-    ch->shown.unit_size = ch->cfg.allocator.unit_size;
-    strncpy(ch->shown.backend, ch->ops->name, sizeof(ch->shown.backend) - 1);
+    ch->published_end.side = (uint32_t)config_side(&ch->cfg);
+    ch->published_end.ctx = ch->cfg.ctx;
+    ch->published_end.writer = writer ? own : ch->peer;
+    ch->published_end.reader = writer ? ch->peer : own;
+    ch->published_end.unit_size = ch->cfg.allocator.unit_size;
+    strncpy(ch->published_end.backend, ch->ops->name, sizeof(ch->published_end.backend) - 1);
 }
 
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
@@ -44,7 +44,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     ch->inline_max = cfg->thresholds.inline_max;
     if (ch->inline_max > cfg->allocator.alloc_size)
         ch->inline_max = (uint32_t)cfg->allocator.alloc_size;
-    ch->event_fd = ch->event_arm = -1;
+    ch->event_fd = ch->signal_fd = -1;
     ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
     if (cfg->thread_sync) {
@@ -60,7 +60,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
         snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)", cfg->sync_queue);
         return -ENOMEM;
     }
-    if (!join_make_bye(ch)) {
+    if (!join_make_close(ch)) {
         snprintf(why, why_bytes, "no memory for another channel");
         return -ENOMEM;
     }
@@ -73,8 +73,8 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
         return rc;
     ch->why = strdup(why);
     shows(ch);
-    RPIPE_STEP("rpipe: backend chosen");
-    rc = half_allocate(ch, why, why_bytes);
+    RPIPE_FAILPOINT("rpipe: backend chosen");
+    rc = handshake_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
     return rc;
@@ -82,7 +82,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
 
 static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
 {
-    rmalloc_config_t settled;
+    rmalloc_config_t resolved;
     char why[384] = "";
     struct rch *end;
     int rc = job_refuses("rpipe");
@@ -93,18 +93,18 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
         error_set("rpipe: needs a place for the channel and a configuration (NULL)");
         return -EINVAL;
     }
-    rc = config_settle(cfg, &settled, (int)rpipe_network_ranks(), why, sizeof(why));
+    rc = config_resolve(cfg, &resolved, (int)rpipe_network_ranks(), why, sizeof(why));
     if (rc != 0) {
         error_set("rpipe: %s", why);
         return rc;
     }
-    end = ends_take();
+    end = end_pool_take();
     if (end == NULL) {
         error_set("rpipe: no memory for another channel");
         return -ENOMEM;
     }
-    rc = prepare(end, &settled, why, sizeof(why));
-    RPIPE_STEP("rpipe: memory made");
+    rc = prepare(end, &resolved, why, sizeof(why));
+    RPIPE_FAILPOINT("rpipe: memory made");
     if (rc == 0) {
         rc = join_open(end);
         if (rc == -EEXIST)
@@ -114,30 +114,30 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
             snprintf(why, sizeof(why), "no memory for another channel");
     }
     if (rc != 0) {
-        error_set("rpipe: %s: %s", channel_name(end), why);
-        half_release(end);
-        ends_put(end);
+        error_set("rpipe: %s: %s", end_name(end), why);
+        handshake_release(end);
+        end_pool_put(end);
         return rc;
     }
-    end->shown.incarnation = end->end.incarnation;
+    end->published_end.incarnation = end->end.incarnation;
     trace_describe(end);
     counter_opened(end);
     *ch = end;
-    RPIPE_STEP("rpipe: open");
+    RPIPE_FAILPOINT("rpipe: open");
     return 0;
 }
 
 int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
 {
     int64_t began = trace_on ? clock_now() : 0;
-    struct inside in;
+    struct active_call in;
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     rc = open_end(ch, cfg);
     if (rc == 0 && began != 0)
         trace_past((*ch)->trace, TRACE_OPEN, began);
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }
 
@@ -145,46 +145,46 @@ int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
 
 static int join_attempt(struct rch *ch, void *arguments)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
     (void)arguments;
-    if ((notice & NOTICE_FAILED) != 0)
-        return fail(ch, ch->failure, "rpipe_wait: %s",
+    if ((state & STATE_FAILED) != 0)
+        return end_error(ch, ch->failure, "rpipe_wait: %s",
                     ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
-    if ((notice & (NOTICE_JOINED | NOTICE_BYE)) != 0)
+    if ((state & (STATE_JOINED | STATE_PEER_CLOSED)) != 0)
         return 0;
-    if ((notice & NOTICE_MET) != 0)
+    if ((state & STATE_ATTACHED) != 0)
         return join_complete(ch, deadline_in_ms(ch->timeout_ms));
-    if ((notice & NOTICE_LEFT) != 0)
-        return fail(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
-    if (channel_peer_died(ch, notice))
-        return fail(ch, (notice & NOTICE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
-                    "rpipe_wait: rank %d died before it was joined%s", ch->peer, channel_why_died(ch));
+    if ((state & STATE_PEER_LEFT) != 0)
+        return end_error(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
+    if (end_peer_died(ch, state))
+        return end_error(ch, (state & STATE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
+                    "rpipe_wait: rank %d died before it was joined%s", ch->peer, end_death_reason(ch));
     return R_PENDING;
 }
 
 int rpipe_wait(rch_t ch)
 {
     static const struct awaited awaited = {"other end", 0};
-    int rc = channel_refuses(ch, "rpipe_wait", 0);
+    int rc = end_check_call(ch, "rpipe_wait", 0);
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_MEET);
-    rc = channel_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
+    rc = call_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
     trace_end(row, 0, 0, rc);
     return rc;
 }
 
 int rpipe_set_timeout(rch_t ch, int ms)
 {
-    int rc = channel_refuses(ch, "rpipe_set_timeout", 0);
+    int rc = end_check_call(ch, "rpipe_set_timeout", 0);
 
     if (rc != 0)
         return rc;
     if (ms < -1)
-        return fail(ch, -EINVAL, "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
+        return end_error(ch, -EINVAL, "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
     ch->timeout_ms = ms;
     return 0;
 }
@@ -193,28 +193,28 @@ int rpipe_set_timeout(rch_t ch, int ms)
 
 static int close_attempt(struct rch *ch, void *arguments)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     uint64_t final = 0;
 
-    if ((notice & NOTICE_WRITER) != 0) {
+    if ((state & STATE_WRITER) != 0) {
         final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-        if ((notice & (NOTICE_JOINED | NOTICE_NET | NOTICE_CELLS)) == NOTICE_JOINED) {
-            RPIPE_STEP("rclose: before the final number");
+        if ((state & (STATE_JOINED | STATE_REMOTE | STATE_CELLS)) == STATE_JOINED) {
+            RPIPE_FAILPOINT("rclose: before the final number");
             /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
             /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
             atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
-            RPIPE_STEP("rclose: final number written");
+            RPIPE_FAILPOINT("rclose: final number written");
             wake_reader(ch);
-            if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
-                channel_kick(ch);
+            if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
+                end_signal(ch);
         }
-    } else if ((notice & NOTICE_CELLS) == 0) {
-        final = reader_delivered(ch); /* what it has not read, the writer need not keep (region_give_up) */
+    } else if ((state & STATE_CELLS) == 0) {
+        final = reader_delivered(ch); /* what it has not read, the writer need not keep (region_abort) */
     }
-    region_orphan(ch);
-    RPIPE_STEP("rclose: before bye");
+    region_detach(ch);
+    RPIPE_FAILPOINT("rclose: before bye");
     if (*(bool *)arguments)
-        linger_begin(ch, final);
+        deferred_close_begin(ch, final);
     else
         join_close(ch, final);
     return 0;
@@ -222,18 +222,18 @@ static int close_attempt(struct rch *ch, void *arguments)
 
 static int settle_attempt(struct rch *ch, void *arguments)
 {
-    int rc = net_settle(ch, "rclose", arguments);
+    int rc = remote_drain(ch, "rclose", arguments);
 
     /* nobody waits for what a channel that has failed had asked for; but bye comes behind it all the same */
-    if (rc == R_PENDING && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_FAILED) != 0)
+    if (rc == R_PENDING && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return -ETIMEDOUT;
     return rc;
 }
 
-int channel_close(struct rch *ch, bool force)
+int end_close(struct rch *ch, bool force)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
-    int rc = channel_refuses(ch, "rclose", 0);
+    int rc = end_check_call(ch, "rclose", 0);
     bool unfinished = false, net = false;
     uint64_t since = 0;
     uint32_t row;
@@ -241,7 +241,7 @@ int channel_close(struct rch *ch, bool force)
     if (rc != 0)
         return rc;
     /* the library can keep its own memory until the transfers are over, but not the program's */
-    net = (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) == NOTICE_NET;
+    net = (atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) == STATE_REMOTE;
     if (net && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
         return -ETIMEDOUT;
     row = trace_begin(ch, TRACE_CLOSE);
@@ -249,11 +249,11 @@ int channel_close(struct rch *ch, bool force)
      * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
      * Where the deadline is too short for the proof, the service thread waits for it.
      */
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_NET | NOTICE_CELLS)) != 0)
-        unfinished = channel_wait(ch, "rclose", &awaited, settle_attempt, &since) == -ETIMEDOUT;
-    rc = channel_once(ch, close_attempt, &unfinished);
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) != 0)
+        unfinished = call_wait(ch, "rclose", &awaited, settle_attempt, &since) == -ETIMEDOUT;
+    rc = call_once(ch, close_attempt, &unfinished);
     trace_end(row, 0, 0, rc);
     return rc;
 }
 
-int rpipe_close(rch_t ch) { return channel_close(ch, false); }
+int rpipe_close(rch_t ch) { return end_close(ch, false); }

@@ -13,33 +13,33 @@
 #include <errno.h>
 
 /* The store's lock is held. An end that is open, or a half that has been closed again, is nothing that waits. */
-static bool waits(const struct meeting *m)
+static bool waits(const struct rendezvous *m)
 {
     struct link *cursor, *after;
 
     if (!list_empty(&m->ends)) {
-        const struct store_end *last = container_of(m->ends.prev, struct store_end, link);
+        const struct rendezvous_end *last = container_of(m->ends.prev, struct rendezvous_end, link);
         const struct rch *ch = container_of(last, struct rch, end);
 
-        if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CLOSED) == 0)
+        if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
             return false;
     }
-    list_for_each (cursor, after, &m->halves)
-        if (!container_of(cursor, struct store_half, link)->bye)
+    list_for_each (cursor, after, &m->handshakes)
+        if (!container_of(cursor, struct rendezvous_handshake, link)->close_message)
             return true;
     return false;
 }
 
-static rpipe_pending_t describe(const struct meeting *m)
+static rpipe_pending_t describe(const struct rendezvous *m)
 {
     rpipe_pending_t p = {.peer = m->peer, .ctx = m->ctx, .writer = m->side == SIDE_READER};
     struct link *cursor, *after;
-    struct half_id id;
+    struct handshake_id id;
 
-    list_for_each (cursor, after, &m->halves) {
-        const struct store_half *half = container_of(cursor, struct store_half, link);
+    list_for_each (cursor, after, &m->handshakes) {
+        const struct rendezvous_handshake *handshake = container_of(cursor, struct rendezvous_handshake, link);
 
-        if (!half->bye && half_identify(half->blob, half->bytes, &id) && id.op <= RDMA_ATOMIC)
+        if (!handshake->close_message && handshake_identify(handshake->blob, handshake->bytes, &id) && id.op <= RDMA_ATOMIC)
             p.op = (rdma_op_t)id.op;
     }
     return p;
@@ -48,7 +48,7 @@ static rpipe_pending_t describe(const struct meeting *m)
 static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
 {
     int rc = job_refuses("rpipe_pending"), n = 0;
-    struct meeting *m;
+    struct rendezvous *m;
     uint64_t arrivals;
     size_t at = 0;
 
@@ -58,14 +58,14 @@ static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
         error_set("rpipe_pending: needs a number that says what was seen, and places for at least one end");
         return -EINVAL;
     }
-    if (store_arrivals() == *seen)
+    if (rendezvous_arrivals() == *seen)
         return 0;
-    store_lock();
-    arrivals = store_arrivals(); /* under the lock: what it counts can be found */
-    while (n < most && (m = store_next(&at)) != NULL)
+    rendezvous_lock();
+    arrivals = rendezvous_arrivals(); /* under the lock: what it counts can be found */
+    while (n < most && (m = rendezvous_next(&at)) != NULL)
         if (m->ctx == ctx && waits(m))
             list[n++] = describe(m);
-    store_unlock();
+    rendezvous_unlock();
     if (n < most) /* else there may be more: the next call looks again */
         *seen = arrivals;
     return n;
@@ -73,11 +73,11 @@ static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
 
 int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
 {
-    struct inside in;
+    struct active_call in;
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     rc = look(ctx, seen, list, most);
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }

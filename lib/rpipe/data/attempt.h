@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * calls.h: attempts of write.c and read.c that other calls are made of: those that move the program's own memory (region.h).
+ * attempt.h: attempts of write.c and read.c that other calls are made of: those that move the program's own memory (region.h).
  *
- * An attempt is made under channel_once or channel_wait, with its arguments kept between attempts.
+ * An attempt is made under call_once or call_wait, with its arguments kept between attempts.
  */
-#ifndef RPIPE_CALLS_H
-#define RPIPE_CALLS_H
+#ifndef RPIPE_DATA_ATTEMPT_H
+#define RPIPE_DATA_ATTEMPT_H
 
 #include "rpipe/end/end.h"
 
@@ -52,6 +52,6 @@ int read_attempt(struct rch *ch, void *arguments);
 bool read_next_size(struct rch *ch,
                     size_t *size); /* of the next message, if there is one. Joined. Not to be believed */
 void read_release(struct rch *ch, struct rdesc *d);                          /* rfree, of the caller's message */
-int read_nonsense(struct rch *ch, const char *what, uint64_t a, uint64_t b); /* -EPROTO: fails the channel */
+int read_violation(struct rch *ch, const char *what, uint64_t a, uint64_t b); /* -EPROTO: fails the channel */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * room.c: rpipe_room: would a message of this size, once it has memory, be written without waiting?
+ * capacity.c: rpipe_room: would a message of this size, once it has memory, be written without waiting?
  *
  * rmalloc_nb tells of memory; this tells of the ring and of sync_queue, and counts what the caller has allocated and not
  * written yet, each of which will want its slot too. What it finds stays true until this end allocates again: room only grows. (A
@@ -31,17 +31,17 @@ static bool is_in_vain(const struct rch *ch, size_t size)
 static int room_attempt(struct rch *ch, void *arguments)
 {
     const size_t *size = arguments;
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    int rc = channel_trouble(ch, "rpipe_room", notice);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    int rc = end_check_peer(ch, "rpipe_room", state);
 
-    if (rc == 0 && (notice & NOTICE_JOINED) == 0)
+    if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = join_complete(ch, DEADLINE_NOW);
-    if (rc == 0 && ch->net != NULL)
-        rc = net_drive(ch, "rpipe_room");
+    if (rc == 0 && ch->remote != NULL)
+        rc = remote_progress(ch, "rpipe_room");
     if (rc != 0 || has_room(ch, *size))
         return rc;
     if (is_in_vain(ch, *size))
-        return fail(ch, -ENOBUFS,
+        return end_error(ch, -ENOBUFS,
                     "rpipe_room: this end has allocated %llu messages and not written them, as many as %s",
                     (unsigned long long)ch->w.allocated,
                     ch->w.allocated > ch->mask ? "the ring has slots" : "sync_queue allows");
@@ -57,9 +57,9 @@ int rpipe_room(rch_t ch, size_t size)
 {
     int rc;
 
-    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->notice, memory_order_acquire) == WRITER_READY &&
+    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == WRITER_READY &&
                has_room(ch, size)))
         return 0;
-    rc = channel_refuses(ch, "rpipe_room", SIDE_WRITER);
-    return rc != 0 ? rc : channel_once(ch, room_attempt, &size);
+    rc = end_check_call(ch, "rpipe_room", SIDE_WRITER);
+    return rc != 0 ? rc : call_once(ch, room_attempt, &size);
 }

@@ -44,19 +44,19 @@ int credit_open(struct rch *ch)
 
 void credit_close(struct rch *ch) { block_table_destroy(&ch->w.table); }
 
-static int cannot_be(struct rch *ch, const char *what, uint64_t there, uint64_t least, uint64_t most)
+static int credit_violation(struct rch *ch, const char *what, uint64_t there, uint64_t least, uint64_t most)
 {
     char reason[192];
 
     snprintf(reason, sizeof(reason), "rank %d says that %llu %s; it can only be %llu to %llu", ch->peer,
              (unsigned long long)there, what, (unsigned long long)least, (unsigned long long)most);
     join_fail(ch, -EPROTO, reason);
-    return fail(ch, -EPROTO, "%s", reason);
+    return end_error(ch, -EPROTO, "%s", reason);
 }
 
 static inline void take_back(struct writer *w, struct rdesc *d)
 {
-    RPIPE_STEP("credit: block comes back");
+    RPIPE_FAILPOINT("credit: block comes back");
     w->units_out -= d->units;
     w->heap_applied++;
     heap_free(w->heap, d);
@@ -68,7 +68,7 @@ static FORCE_INLINE void take_back_one(struct rch *ch, struct rdesc *d, bool par
     if (parts && d->mem == NULL) {
         ch->w.units_out -= d->units;
         ch->w.heap_applied++;
-        region_part_back(ch, d);
+        region_part_returned(ch, d);
     } else {
         take_back(&ch->w, d);
     }
@@ -81,7 +81,7 @@ static FORCE_INLINE int fetch_prefix_of(struct rch *ch, bool parts)
     uint64_t freed = atomic_load_explicit(&ch->credit->line.heap_freed, memory_order_acquire);
 
     if (freed - w->heap_applied > w->heap_sent - w->heap_applied)
-        return cannot_be(ch, "heap messages are freed", freed, w->heap_applied, w->heap_sent);
+        return credit_violation(ch, "heap messages are freed", freed, w->heap_applied, w->heap_sent);
     while (w->heap_applied != freed) {
         struct rdesc *d = w->oldest;
 
@@ -105,7 +105,7 @@ static bool next_reverse(struct rch *ch, uint32_t *block)
     struct writer *w = &ch->w;
     struct slot copy;
 
-    if (ch->net == NULL)
+    if (ch->remote == NULL)
         return reverse_next(w->reverse, &w->back, w->heap_applied + 1, block);
     if (!seal_open(&w->reverse[w->back.at], w->heap_applied + 1, &copy))
         return false;
@@ -129,10 +129,10 @@ static FORCE_INLINE int fetch_named_of(struct rch *ch, bool all, bool parts)
         struct rdesc *d = block_table_take(&w->table, block);
 
         if (d == NULL)
-            return cannot_be(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
+            return credit_violation(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
         take_back_one(ch, d, parts);
     }
-    RPIPE_STEP("credit: named blocks taken");
+    RPIPE_FAILPOINT("credit: named blocks taken");
     w->heap_limit = w->heap_applied + ch->cfg.sync_queue;
     return 0;
 }
@@ -161,13 +161,13 @@ static int fetch_slots(struct rch *ch)
 {
     struct writer *w = &ch->w;
     uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = (uint64_t)ch->mask + 1,
-             known = w->limit - slots;
+             key_cache = w->limit - slots;
     /* acquire: pairs with the release in read_take, so that a slot is copied out before it is overwritten */
     uint64_t read = atomic_load_explicit(&ch->credit->line.slots_read, memory_order_acquire);
 
-    if (read - known > sent - known)
-        return cannot_be(ch, "slots are read", read, known, sent);
-    RPIPE_STEP("credit: slots read looked at");
+    if (read - key_cache > sent - key_cache)
+        return credit_violation(ch, "slots are read", read, key_cache, sent);
+    RPIPE_FAILPOINT("credit: slots read looked at");
     w->limit = read + slots;
     return 0;
 }
@@ -175,12 +175,12 @@ static int fetch_slots(struct rch *ch)
 /* GET: the reader has fetched so many payloads: nobody reaches for those of them that lie in the program's memory. */
 static int fetch_fetched(struct rch *ch)
 {
-    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed), known = ch->net->fetched;
+    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed), key_cache = ch->remote->fetched;
     uint64_t fetched = atomic_load_explicit(&ch->credit->line.fetched, memory_order_acquire);
 
-    if (fetched - known > sent - known)
-        return cannot_be(ch, "messages are fetched", fetched, known, sent);
-    ch->net->fetched = fetched;
+    if (fetched - key_cache > sent - key_cache)
+        return credit_violation(ch, "messages are fetched", fetched, key_cache, sent);
+    ch->remote->fetched = fetched;
     return 0;
 }
 
@@ -213,10 +213,10 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     uint32_t row;
     int rc = 0;
 
-    if (ch->net != NULL)
-        return net_credit_fetch(ch, need);
+    if (ch->remote != NULL)
+        return remote_credit_fetch(ch, need);
     row = trace_begin(ch, TRACE_SYNC);
-    RPIPE_STEP("credit: before a look");
+    RPIPE_FAILPOINT("credit: before a look");
     ch->credit_fetches++;
     if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
         rc = fetch_slots(ch);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net.c: the line of an end, and its mirrors: opening, connecting, driving, failing, releasing (doc/network.md).
+ * path_remote.c: the line of an end, and its mirrors: opening, connecting, driving, failing, releasing (doc/network.md).
  *
  * Invariants
- * 1. ch->net is set before the end is registered, and is released with it: NOTICE_NET is there exactly if it is.
+ * 1. ch->net is set before the end is registered, and is released with it: STATE_REMOTE is there exactly if it is.
  * 2. The line belongs to the end's user; the service thread only connects it (join), and releases it when the end is closed
  *    and nobody is inside a call.
  * 3. A piece is given back after the line has been closed: so nothing that was asked for can reach it any more.
@@ -27,24 +27,24 @@
 
 /* ---- opening ---- */
 
-static int mirror(struct rch *ch, size_t bytes, struct btl_piece *piece, char *why, size_t why_bytes)
+static int mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char *why, size_t why_bytes)
 {
-    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, piece, why, why_bytes);
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, memory, why, why_bytes);
 
     if (rc == 0)
-        memset(piece->base, 0, bytes); /* tags of the past must not be taken for tags of the future */
+        memset(memory->base, 0, bytes); /* tags of the past must not be taken for tags of the future */
     return rc;
 }
 
 static int mirror_heap(struct rch *ch, char *why, size_t why_bytes)
 {
-    return ch->ops->alloc(ch->btl, ch->peer, half_heap_bytes(&ch->cfg), BTL_LOCAL, ch->cfg.huge_pages, &ch->net->heap,
+    return ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_LOCAL, ch->cfg.huge_pages, &ch->remote->heap,
                           why, why_bytes);
 }
 
 static int open_writer(struct rch *ch, char *why, size_t why_bytes)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     int rc;
 
     if (ch->cfg.allocator.op == RDMA_ATOMIC) /* for what is fetched */
@@ -52,7 +52,7 @@ static int open_writer(struct rch *ch, char *why, size_t why_bytes)
     rc = mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
 
     if (rc == 0)
-        rc = mirror(ch, half_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
+        rc = mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
     if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT)
         rc = mirror_heap(ch, why, why_bytes);
     return rc;
@@ -60,12 +60,12 @@ static int open_writer(struct rch *ch, char *why, size_t why_bytes)
 
 static int open_reader(struct rch *ch, char *why, size_t why_bytes)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     uint32_t ahead = ch->cfg.thresholds.fetch_ahead;
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = mirror(ch, half_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
+        rc = mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
     if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
         return rc;
     n->fetch_most = ahead == 0 ? FETCH_AHEAD_DEFAULT : ahead < FETCH_AHEAD_MOST ? ahead : FETCH_AHEAD_MOST;
@@ -77,73 +77,73 @@ static int open_reader(struct rch *ch, char *why, size_t why_bytes)
     return mirror_heap(ch, why, why_bytes);
 }
 
-int net_open(struct rch *ch, char *why, size_t why_bytes)
+int remote_open(struct rch *ch, char *why, size_t why_bytes)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc;
 
     if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
         return 0;
-    ch->net = calloc(1, sizeof(*ch->net));
-    if (ch->net == NULL) {
+    ch->remote = calloc(1, sizeof(*ch->remote));
+    if (ch->remote == NULL) {
         snprintf(why, why_bytes, "no memory for another line");
         return -ENOMEM;
     }
     rc = writer ? open_writer(ch, why, why_bytes) : open_reader(ch, why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->line_open(ch->btl, ch->peer, writer ? BTL_DIALS : BTL_ACCEPTS, ch->cfg.max_cqe, &ch->net->line,
-                                &ch->net->address, why, why_bytes);
+        rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS, ch->cfg.max_cqe, &ch->remote->connection,
+                                &ch->remote->address, why, why_bytes);
     return rc;
 }
 
 /* ---- releasing ---- */
 
-void net_close_line(struct rch *ch)
+void remote_close(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
 
     if (n == NULL)
         return;
-    if (n->line != NULL)
-        ch->ops->line_close(n->line);
-    n->line = NULL;
-    region_forget(ch); /* nothing reaches for the program's memory any more */
-    known_forget(ch);
+    if (n->connection != NULL)
+        ch->ops->connection_close(n->connection);
+    n->connection = NULL;
+    region_release(ch); /* nothing reaches for the program's memory any more */
+    key_cache_release(ch);
     free(n->fetch);
     n->fetch = NULL;
 }
 
-void net_free_mirrors(struct rch *ch)
+void remote_free_mirrors(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     size_t i;
 
     if (n == NULL)
         return;
-    struct btl_piece *piece[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
-    for (i = 0; i < sizeof(piece) / sizeof(piece[0]); i++)
-        if (piece[i]->slab != NULL)
-            ch->ops->free(ch->btl, piece[i]);
+    struct btl_memory *memory[] = {&n->ring, &n->credit, &n->heap, &n->reverse};
+    for (i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
+        if (memory[i]->slab != NULL)
+            ch->ops->free(ch->btl, memory[i]);
     free(n);
-    ch->net = NULL;
+    ch->remote = NULL;
 }
 
 /* ---- the line ---- */
 
-int net_up(struct rch *ch)
+int remote_state(struct rch *ch)
 {
     char why[16];
     int rc;
 
-    if (ch->net == NULL)
+    if (ch->remote == NULL)
         return 0;
-    rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
     if (rc == -EAGAIN) {
-        (void)ch->ops->progress(ch->net->line);
-        rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+        (void)ch->ops->progress(ch->remote->connection);
+        rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
     }
-    RPIPE_STEP("net: line looked at");
-    return rc == -EAGAIN ? R_PENDING : rc != 0 ? net_failed(ch, "join") : 0;
+    RPIPE_FAILPOINT("net: line looked at");
+    return rc == -EAGAIN ? R_PENDING : rc != 0 ? remote_failed(ch, "join") : 0;
 }
 
 /* Also a connection that ends, and whatever a provider calls an error of the other side. */
@@ -167,31 +167,31 @@ static bool peer_surely_lives(const struct rch *ch)
 
     if (ch->peer == (int)rpipe_network_rank())
         return true;
-    if (ch->life == NULL)
+    if (ch->liveness == NULL)
         return false;
-    word = atomic_load_explicit(ch->life, memory_order_relaxed);
-    return word != LIFE_LEFT && (word & LIFE_OWNER_DIED) == 0;
+    word = atomic_load_explicit(ch->liveness, memory_order_relaxed);
+    return word != LIVENESS_LEFT && (word & LIVENESS_OWNER_DIED) == 0;
 }
 
-int64_t net_news_ns(struct rch *ch, int error)
+int64_t remote_grace_ns(struct rch *ch, int error)
 {
     int64_t since = 0, now = clock_now();
 
-    if (atomic_compare_exchange_strong_explicit(&ch->net->failed_at, &since, now, memory_order_relaxed,
+    if (atomic_compare_exchange_strong_explicit(&ch->remote->failed_at, &since, now, memory_order_relaxed,
                                                 memory_order_relaxed)) {
         since = now;
-        control_heed(ch->peer); /* a peer that is gone will be told of */
-        control_look();
+        control_monitor(ch->peer); /* a peer that is gone will be told of */
+        control_check_liveness();
     }
     if (!peer_may_be_reason(error) || peer_surely_lives(ch))
         return 0;
     return since + NEWS_NS > now ? since + NEWS_NS - now : 0;
 }
 
-int net_reason(struct rch *ch, char *reason, size_t bytes)
+int remote_reason(struct rch *ch, char *reason, size_t bytes)
 {
     char why[320] = "it does not say why";
-    int rc = ch->ops->line_state(ch->net->line, why, sizeof(why));
+    int rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
 
     snprintf(reason, bytes, "the connection by %s to rank %d has failed: %s", ch->ops->name, ch->peer, why);
     return rc == 0 || rc == -EAGAIN ? -EIO : rc;
@@ -201,39 +201,39 @@ int net_reason(struct rch *ch, char *reason, size_t bytes)
  * Bye explains to a writer why its line has failed. To a reader it promises messages: those that were written are here, but what has
  * to be fetched will not come any more (M_BYE_IS_NEWS in model/net.pml).
  */
-static bool bye_explains(const struct rch *ch, uint32_t notice)
+static bool close_explains(const struct rch *ch, uint32_t state)
 {
-    return (notice & NOTICE_BYE) != 0 &&
-           ((notice & NOTICE_READER) == 0 || (notice & NOTICE_CELLS) != 0 || reader_delivered(ch) >= ch->bye_final);
+    return (state & STATE_PEER_CLOSED) != 0 &&
+           ((state & STATE_READER) == 0 || (state & STATE_CELLS) != 0 || reader_delivered(ch) >= ch->peer_final);
 }
 
-int net_failed(struct rch *ch, const char *call)
+int remote_failed(struct rch *ch, const char *call)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char reason[384];
-    int rc = net_reason(ch, reason, sizeof(reason));
-    int64_t news = net_news_ns(ch, rc);
+    int rc = remote_reason(ch, reason, sizeof(reason));
+    int64_t news = remote_grace_ns(ch, rc);
 
-    if ((notice & (NOTICE_FAILED | NOTICE_DEAD | NOTICE_LEFT)) != 0 || bye_explains(ch, notice) || news > 0)
+    if ((state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0 || close_explains(ch, state) || news > 0)
         return R_PENDING;
     join_fail(ch, rc, reason);
-    return fail(ch, rc, "%s: %s", call, reason);
+    return end_error(ch, rc, "%s: %s", call, reason);
 }
 
-int net_drive(struct rch *ch, const char *call)
+int remote_progress(struct rch *ch, const char *call)
 {
-    return ch->ops->progress(ch->net->line) == 0 ? 0 : net_failed(ch, call);
+    return ch->ops->progress(ch->remote->connection) == 0 ? 0 : remote_failed(ch, call);
 }
 
-bool net_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t)
+bool remote_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t)
 {
-    *t = (struct btl_transfer){&ch->heap_remote, offset, &ch->net->heap, offset, bytes};
+    *t = (struct btl_transfer){&ch->heap_remote, offset, &ch->remote->heap, offset, bytes};
     return offset < ch->cfg.allocator.alloc_size || grow_locate(ch, offset, t);
 }
 
 /* ---- before bye ---- */
 
-static bool fetches_pending(const struct net *n)
+static bool fetches_pending(const struct remote_path *n)
 {
     uint32_t i;
 
@@ -246,9 +246,9 @@ static bool fetches_pending(const struct net *n)
     return atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) > 0;
 }
 
-int net_flush(struct rch *ch)
+int remote_flush(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     int rc;
 
     if (n->flush_begun == n->flush_ended) {
@@ -256,7 +256,7 @@ int net_flush(struct rch *ch)
         if (config_side(&ch->cfg) == SIDE_WRITER)
             n->flush_mark = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     }
-    rc = ch->ops->flush(n->line);
+    rc = ch->ops->flush(n->connection);
     if (rc != -EAGAIN)
         n->flush_ended = n->flush_begun;
     if (rc == 0)
@@ -270,50 +270,50 @@ int net_flush(struct rch *ch)
  */
 static int flush_since(struct rch *ch, uint64_t *since)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     int rc;
 
     if (*since == 0)
         *since = n->flush_begun + 1;
-    rc = net_flush(ch);
-    return rc == 0 && n->flush_ended < *since ? net_flush(ch) : rc;
+    rc = remote_flush(ch);
+    return rc == 0 && n->flush_ended < *since ? remote_flush(ch) : rc;
 }
 
-static int settled(struct rch *ch, uint64_t *since)
+static int drained(struct rch *ch, uint64_t *since)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char why[16];
     int rc;
 
-    if ((notice & NOTICE_JOINED) == 0 || (notice & (NOTICE_DEAD | NOTICE_LEFT)) != 0)
+    if ((state & STATE_JOINED) == 0 || (state & (STATE_PEER_DIED | STATE_PEER_LEFT)) != 0)
         return 0;
     rc = cells_settled(ch);
-    if (rc != 0 || ch->net == NULL)
+    if (rc != 0 || ch->remote == NULL)
         return rc;
     /* never up, so nothing was ever asked for; and a writer that has closed before it was joined will not bring it up */
-    if ((notice & NOTICE_BYE) != 0 && ch->ops->line_state(ch->net->line, why, sizeof(why)) == -EAGAIN)
+    if ((state & STATE_PEER_CLOSED) != 0 && ch->ops->connection_state(ch->remote->connection, why, sizeof(why)) == -EAGAIN)
         return 0;
-    rc = ch->ops->progress(ch->net->line);
-    if (rc == 0 && fetches_pending(ch->net))
+    rc = ch->ops->progress(ch->remote->connection);
+    if (rc == 0 && fetches_pending(ch->remote))
         return R_PENDING;
-    RPIPE_STEP("net: before the last flush");
+    RPIPE_FAILPOINT("net: before the last flush");
     if (rc == 0)
         rc = flush_since(ch, since);
-    if (rc != 0 && rc != -EAGAIN && (notice & (NOTICE_BYE | NOTICE_FAILED)) != 0)
+    if (rc != 0 && rc != -EAGAIN && (state & (STATE_PEER_CLOSED | STATE_FAILED)) != 0)
         return 0; /* nobody is there to whom it matters, or it has been told */
     return rc;
 }
 
-int net_settled(struct rch *ch)
+int remote_drained(struct rch *ch)
 {
     uint64_t none = 0;
 
-    return settled(ch, ch->net != NULL ? &ch->net->flush_last : &none);
+    return drained(ch, ch->remote != NULL ? &ch->remote->flush_last : &none);
 }
 
-int net_settle(struct rch *ch, const char *call, uint64_t *since)
+int remote_drain(struct rch *ch, const char *call, uint64_t *since)
 {
-    int rc = settled(ch, since);
+    int rc = drained(ch, since);
 
-    return rc == 0 || rc == R_PENDING ? rc : net_failed(ch, call);
+    return rc == 0 || rc == R_PENDING ? rc : remote_failed(ch, call);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_read.c: the reader of a pipe over a network (doc/network.md).
+ * path_remote_read.c: the reader of a pipe over a network (doc/network.md).
  *
  * PUT: payload and slot have been written here; a slot counts when its seal fits. GET: slots are taken a few ahead, so that payloads
  * are fetched while the program works on earlier ones; a message is there when its payload is. The memory that it is fetched
@@ -18,26 +18,26 @@
 
 #include <errno.h>
 
-static bool is_get(const struct rch *ch) { return ch->net->fetch_most > 0; }
+static bool is_get(const struct rch *ch) { return ch->remote->fetch_most > 0; }
 
 static const struct slot *next_slot(const struct rch *ch) { return &ch->ring->slot[ch->r.nread & ch->mask]; }
 
 /* ---- GET: fetching ahead ---- */
 
-static struct fetch *fetch_at(struct net *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
+static struct fetch *fetch_at(struct remote_path *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
 
 /* The payload is in a region of the writer's: 0, and t fetches from there; or not yet; or it cannot be. */
 static int find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
 {
-    struct region_known *k = known_find(ch, f->region);
+    struct cached_key *k = key_cache_find(ch, f->region);
     int rc = 0;
 
     if (k == NULL && !f->asked) { /* what it is, the block says */
         if (f->d->size < REGION_NOTE_BYTES)
-            return read_nonsense(ch, "is too small for one from a region (bytes, least)", f->d->size,
+            return read_violation(ch, "is too small for one from a region (bytes, least)", f->d->size,
                                  REGION_NOTE_BYTES);
         t->bytes = REGION_NOTE_BYTES;
-        rc = ch->ops->get(ch->net->line, t, &f->done);
+        rc = ch->ops->get(ch->remote->connection, t, &f->done);
         f->asked = rc == 0;
         return rc == 0 ? -EAGAIN : rc;
     }
@@ -47,20 +47,20 @@ static int find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
     if (f->asked && atomic_load_explicit(&f->done.error, memory_order_relaxed) != 0)
         return -EIO;
     if (k == NULL)
-        k = known_add(ch, f->region, f->d->mem, &rc);
+        k = key_cache_add(ch, f->region, f->d->mem, &rc);
     if (k == NULL)
         return rc != 0 ? rc : -EAGAIN;
     if (f->at > k->remote.bytes || f->d->size > k->remote.bytes - f->at)
-        return read_nonsense(ch, "lies outside the region that it names (at, bytes)", f->at, f->d->size);
+        return read_violation(ch, "lies outside the region that it names (at, bytes)", f->at, f->d->size);
     t->remote = &k->remote;
     t->remote_offset = f->at;
-    f->known = k;
+    f->key_cache = k;
     return 0;
 }
 
 static int fetch_post(struct rch *ch, struct fetch *f, bool first)
 {
-    const struct landing *want = &ch->net->want;
+    const struct placement *want = &ch->remote->want;
     struct btl_transfer t;
     int rc;
 
@@ -68,22 +68,22 @@ static int fetch_post(struct rch *ch, struct fetch *f, bool first)
         f->posted = true;
         return 0;
     }
-    if (!net_locate(ch, f->d->offset, f->d->size, &t)) /* take_heap has looked at the same table */
+    if (!remote_locate(ch, f->d->offset, f->d->size, &t)) /* take_heap has looked at the same table */
         return -EFAULT;
     if (f->region != 0 && (rc = find_region(ch, f, &t)) != 0)
         return rc;
     if (first && want->region != NULL && f->d->size <= want->room) {
-        t.piece = want->piece;
+        t.memory = want->memory;
         t.offset = want->offset;
     }
-    rc = ch->ops->get(ch->net->line, &t, &f->done);
+    rc = ch->ops->get(ch->remote->connection, &t, &f->done);
     if (rc != 0)
         return rc;
     f->posted = true;
-    RPIPE_STEP("net: payload asked for");
-    if (f->known != NULL)
-        f->known->users++;
-    if (t.piece == want->piece && want->region != NULL) {
+    RPIPE_FAILPOINT("net: payload asked for");
+    if (f->key_cache != NULL)
+        f->key_cache->users++;
+    if (t.memory == want->memory && want->region != NULL) {
         f->into = *want;
         region_hold(want->region);
     }
@@ -98,9 +98,9 @@ static bool is_fetched(const struct fetch *f)
 }
 
 /* So far nobody fetches from the writer's own memory any more. */
-static void tell_fetched(struct rch *ch)
+static void publish_fetched(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     uint64_t fetched = ch->r.nread - n->fetch_count;
     uint32_t i;
 
@@ -113,7 +113,7 @@ static void tell_fetched(struct rch *ch)
 /* Takes slots as far as there is room to fetch for them, and posts what is not posted. 0, or what is wrong with a slot. */
 static int fetch_ahead(struct rch *ch, const char *call)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     struct slot copy;
     uint32_t i;
     int rc = 0;
@@ -129,7 +129,7 @@ static int fetch_ahead(struct rch *ch, const char *call)
         atomic_store_explicit(&f->done.pending, 0, memory_order_relaxed);
         atomic_store_explicit(&f->done.error, 0, memory_order_relaxed);
         f->posted = f->asked = false;
-        f->known = NULL;
+        f->key_cache = NULL;
         f->into.region = NULL;
         f->region = f->d->units != 0 && copy.kind == SLOT_REGION ? copy.heap.region : 0;
         f->at = copy.heap.at;
@@ -139,26 +139,26 @@ static int fetch_ahead(struct rch *ch, const char *call)
         struct fetch *f = fetch_at(n, i);
 
         if (!f->posted && fetch_post(ch, f, i == 0) != 0)
-            break; /* queues are full, or the line has failed: net_drive says which */
+            break; /* queues are full, or the line has failed: remote_progress says which */
     }
-    tell_fetched(ch);
+    publish_fetched(ch);
     return n->fetch_count > 0 ? 0 : rc; /* what came before what is wrong is still to be read */
 }
 
 static bool first_is_fetched(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
 
     return n->fetch_count > 0 && is_fetched(&n->fetch[n->fetch_first]);
 }
 
 /* ---- a message comes in ---- */
 
-bool net_message_there(struct rch *ch)
+bool remote_message_ready(struct rch *ch)
 {
     struct slot copy;
 
-    (void)net_drive(ch, "rread"); /* what is here is here, also where the line has failed */
+    (void)remote_progress(ch, "rread"); /* what is here is here, also where the line has failed */
     if (!is_get(ch))
         return seal_open(next_slot(ch), ch->r.nread + 1, &copy);
     /* a slot that cannot be is something to tell, too */
@@ -166,22 +166,22 @@ bool net_message_there(struct rch *ch)
 }
 
 /* It has landed in the program's memory. Whoever wants it elsewhere, after a call that did not wait for it, gets a copy. */
-static void leave_landing(struct net *n, struct fetch *f)
+static void finish_placement(struct remote_path *n, struct fetch *f)
 {
-    const struct landing *into = &f->into;
-    char *place = (char *)into->piece->base + into->offset;
+    const struct placement *into = &f->into;
+    char *place = (char *)into->memory->base + into->offset;
 
-    n->landed = n->want.region == into->region && n->want.offset == into->offset;
-    n->direct += n->landed;
-    if (!n->landed)
+    n->placed = n->want.region == into->region && n->want.offset == into->offset;
+    n->direct += n->placed;
+    if (!n->placed)
         memcpy(f->d->mem, place, f->d->size);
-    region_let_go(into->region);
+    region_unhold(into->region);
     f->into.region = NULL;
 }
 
 static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     int rc = fetch_ahead(ch, call);
     struct fetch *f;
 
@@ -189,34 +189,34 @@ static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
         return rc;
     if (!first_is_fetched(ch))
         return R_PENDING;
-    RPIPE_STEP("net: payload here");
+    RPIPE_FAILPOINT("net: payload here");
     f = &n->fetch[n->fetch_first];
-    n->landed = false;
+    n->placed = false;
     if (f->into.region != NULL)
-        leave_landing(n, f);
-    if (f->known != NULL)
-        f->known->users--;
-    f->known = NULL;
+        finish_placement(n, f);
+    if (f->key_cache != NULL)
+        f->key_cache->users--;
+    f->key_cache = NULL;
     *d = f->d;
     n->fetch_first = (n->fetch_first + 1) % n->fetch_most;
     n->fetch_count--;
     if (n->want.region == NULL)
         (void)fetch_ahead(ch, call); /* there is room again */
     else
-        tell_fetched(ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
+        publish_fetched(ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
     return 0;
 }
 
-bool net_next_size(struct rch *ch, size_t *size)
+bool remote_next_size(struct rch *ch, size_t *size)
 {
     struct slot copy;
 
-    (void)net_drive(ch, "rread_into");
+    (void)remote_progress(ch, "rread_into");
     if (is_get(ch)) {
         (void)fetch_ahead(ch, "rread_into");
-        if (ch->net->fetch_count == 0)
+        if (ch->remote->fetch_count == 0)
             return false;
-        *size = ch->net->fetch[ch->net->fetch_first].d->size;
+        *size = ch->remote->fetch[ch->remote->fetch_first].d->size;
         return true;
     }
     if (!seal_open(next_slot(ch), ch->r.nread + 1, &copy))
@@ -225,10 +225,10 @@ bool net_next_size(struct rch *ch, size_t *size)
     return true;
 }
 
-int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
+int remote_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
 {
     struct slot copy;
-    int driven = net_drive(ch, call), rc;
+    int driven = remote_progress(ch, call), rc;
 
     if (is_get(ch))
         rc = take_fetched(ch, call, d);
@@ -243,24 +243,24 @@ int net_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
     return rc == R_PENDING && driven != 0 ? driven : rc;
 }
 
-int net_landings_end(struct rch *ch)
+int remote_placements_drain(struct rch *ch)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    struct net *n = ch->net;
-    bool broken = (notice & (NOTICE_FAILED | NOTICE_DEAD | NOTICE_LEFT)) != 0;
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    struct remote_path *n = ch->remote;
+    bool broken = (state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0;
     uint32_t i;
     int rc = 0;
 
-    if ((notice & NOTICE_JOINED) == 0)
+    if ((state & STATE_JOINED) == 0)
         return 0;
-    broken = ch->ops->progress(n->line) != 0 || broken;
+    broken = ch->ops->progress(n->connection) != 0 || broken;
     for (i = 0; i < n->fetch_count; i++) {
         struct fetch *f = fetch_at(n, i);
 
         if (f->into.region == NULL)
             continue;
         if (is_fetched(f))
-            leave_landing(n, f); /* should another thread still read it, it is a message like any other */
+            finish_placement(n, f); /* should another thread still read it, it is a message like any other */
         else if (!broken && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
             rc = R_PENDING;
     }
@@ -271,12 +271,12 @@ int net_landings_end(struct rch *ch)
 
 #define QUEUE_MOST_NS (1000 * NS_PER_MS)
 
-void net_name_block(struct rch *ch, uint32_t block)
+void remote_release_block(struct rch *ch, uint32_t block)
 {
     struct reader *r = &ch->r;
     uint64_t offset = r->back.at * sizeof(struct slot);
     struct slot *s = &r->reverse[r->back.at];
-    struct btl_transfer t = {&ch->reverse_remote, offset, &ch->net->reverse, offset, sizeof(*s)};
+    struct btl_transfer t = {&ch->reverse_remote, offset, &ch->remote->reverse, offset, sizeof(*s)};
     int64_t until = 0;
 
     memset(s, 0, offsetof(struct slot, flag));
@@ -284,9 +284,9 @@ void net_name_block(struct rch *ch, uint32_t block)
     s->block = block;
     seal_slot(s, r->heap_freed);
     ring_cursor_advance(&r->back);
-    RPIPE_STEP("net: before a block is named");
+    RPIPE_FAILPOINT("net: before a block is named");
     /* queues of a line that is up move by themselves: rfree does not wait for the writer */
-    while (ch->ops->write(ch->net->line, NULL, &t) == -EAGAIN && ch->ops->progress(ch->net->line) == 0) {
+    while (ch->ops->write(ch->remote->connection, NULL, &t) == -EAGAIN && ch->ops->progress(ch->remote->connection) == 0) {
         int64_t now = clock_now();
 
         if (until == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * net_write.c: the writer of a pipe over a network: one `write` a message, one `get` for many credits (doc/network.md).
+ * path_remote_write.c: the writer of a pipe over a network: one `write` a message, one `get` for many credits (doc/network.md).
  *
  * The slot is filled in the mirror of the ring, sealed, and posted with the payload before it. Until `write` has accepted it
  * nothing has happened: the slot of the mirror is filled anew by the next attempt.
@@ -25,15 +25,15 @@
 #define TAGS_MOST 512        /* of a longer queue, by one READ */
 #define SLOTS_PER_SLACK                                                                                                \
     16 /* looks so much behind the watermark: else, with what is under way, more than one in half a ring */
-#define NAP_FIRST_NS 1000
-#define NAP_MOST_NS (200 * 1000)
+#define BACKOFF_FIRST_NS 1000
+#define BACKOFF_MOST_NS (200 * 1000)
 #define PACE_MOST_NS NS_PER_MS /* large messages: half of what is outstanding takes longer than any nap */
 
 /* ---- credits come in ---- */
 
 static struct btl_transfer piece_of_area(const struct rch *ch, size_t from, size_t bytes)
 {
-    return (struct btl_transfer){&ch->credit_remote, from, &ch->net->credit, from, bytes};
+    return (struct btl_transfer){&ch->credit_remote, from, &ch->remote->credit, from, bytes};
 }
 
 /* The tags that can have come: as many as there are blocks out, from the next one on, as far as one READ goes. */
@@ -51,20 +51,20 @@ static int get_tags(struct rch *ch)
     if (tags > TAGS_MOST)
         tags = TAGS_MOST;
     t = piece_of_area(ch, sizeof(struct credit_area) + (size_t)c->at * sizeof(uint64_t), tags * sizeof(uint64_t));
-    return ch->ops->get(ch->net->line, &t, &ch->net->credit_done);
+    return ch->ops->get(ch->remote->connection, &t, &ch->remote->credit_done);
 }
 
 static int post_look(struct rch *ch, enum credit_need need)
 {
-    size_t area = half_credit_bytes(&ch->cfg);
-    struct net *n = ch->net;
+    size_t area = handshake_credit_bytes(&ch->cfg);
+    struct remote_path *n = ch->remote;
     struct btl_transfer t;
     bool whole = area <= WHOLE_AREA_MOST;
     int rc = 0;
 
     if (whole || need != NEED_MEMORY) {
         t = piece_of_area(ch, 0, whole ? area : sizeof(struct credit_line));
-        rc = ch->ops->get(n->line, &t, &n->credit_done);
+        rc = ch->ops->get(n->connection, &t, &n->credit_done);
         n->credit_reads += rc == 0;
     }
     if (rc == 0 && !whole) {
@@ -75,7 +75,7 @@ static int post_look(struct rch *ch, enum credit_need need)
     }
     if (rc != 0)
         return rc;
-    RPIPE_STEP("net: credits asked for");
+    RPIPE_FAILPOINT("net: credits asked for");
     n->credit_under_way = true;
     n->credit_at = clock_now();
     ch->credit_fetches++;
@@ -93,53 +93,53 @@ static void pace(struct rch *ch, uint64_t moved)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed),
              out = sent - (ch->w.limit - ch->mask - 1) + (ch->w.heap_sent - ch->w.heap_applied);
-    struct net *n = ch->net;
-    int64_t nap = 0, most = moved == 0 ? NAP_MOST_NS : PACE_MOST_NS;
+    struct remote_path *n = ch->remote;
+    int64_t backoff = 0, most = moved == 0 ? BACKOFF_MOST_NS : PACE_MOST_NS;
 
     if (moved == 0)
-        nap = n->credit_nap == 0 ? NAP_FIRST_NS : n->credit_nap * 2;
+        backoff = n->credit_backoff == 0 ? BACKOFF_FIRST_NS : n->credit_backoff * 2;
     else if (n->credit_before != 0)
-        nap = (int64_t)((uint64_t)(n->credit_at - n->credit_before) / moved * (out / 2));
-    n->credit_nap = nap < most ? nap : most;
-    n->credit_not_before = n->credit_at + n->credit_nap;
+        backoff = (int64_t)((uint64_t)(n->credit_at - n->credit_before) / moved * (out / 2));
+    n->credit_backoff = backoff < most ? backoff : most;
+    n->credit_not_before = n->credit_at + n->credit_backoff;
     n->credit_before = n->credit_at;
 }
 
 static int apply(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     uint64_t before = seen(ch);
     int rc;
     uint32_t row;
 
     n->credit_under_way = false;
     if (atomic_load_explicit(&n->credit_done.error, memory_order_relaxed) != 0)
-        return net_failed(ch, "rwrite");
+        return remote_failed(ch, "rwrite");
     row = trace_begin(ch, TRACE_SYNC);
-    RPIPE_STEP("net: credits here");
+    RPIPE_FAILPOINT("net: credits here");
     rc = credit_apply(ch);
     if (ch->w.look_at != UINT64_MAX && ch->w.look_at != 0)
         ch->w.look_at += (ch->mask + 1) / SLOTS_PER_SLACK;
     if (rc == 0)
-        region_arrived(ch);
+        region_transfers_complete(ch);
     trace_end(row, ch->w.heap_applied, ch->w.limit - ch->mask - 1, rc);
     pace(ch, seen(ch) - before);
     return rc;
 }
 
-static bool look_is_here(const struct net *n)
+static bool look_is_here(const struct remote_path *n)
 {
     /* acquire: pairs with the release of whoever completes the get */
     return n->credit_under_way && atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) == 0;
 }
 
-int net_credit_fetch(struct rch *ch, enum credit_need need)
+int remote_credit_fetch(struct rch *ch, enum credit_need need)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     int rc;
 
-    if (ch->ops->progress(n->line) != 0)
-        return net_failed(ch, "rwrite");
+    if (ch->ops->progress(n->connection) != 0)
+        return remote_failed(ch, "rwrite");
     if (ch->w.reverse != NULL && need == NEED_MEMORY) {
         ch->credit_fetches++;
         return credit_take_named(ch); /* the reader has written them here; the mirror may be half fetched */
@@ -150,8 +150,8 @@ int net_credit_fetch(struct rch *ch, enum credit_need need)
         return 0;
     rc = post_look(ch, need);
     if (rc != 0)
-        return rc == -EAGAIN ? 0 : net_failed(ch, "rwrite");
-    if (ch->ops->progress(n->line) == 0 && look_is_here(n))
+        return rc == -EAGAIN ? 0 : remote_failed(ch, "rwrite");
+    if (ch->ops->progress(n->connection) == 0 && look_is_here(n))
         return apply(ch);
     return 0;
 }
@@ -184,36 +184,36 @@ static void fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes, 
         s->block = block_table_put(&ch->w.table, d);
 }
 
-int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent,
+int remote_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent,
                 const struct region_source *from)
 {
     uint32_t at = (uint32_t)sent & ch->mask;
     uint64_t slot_offset = sizeof(struct ring_area) + at * sizeof(struct slot);
     struct slot *s = &ch->ring->slot[at];
-    struct btl_transfer payload, slot = {&ch->ring_remote, slot_offset, &ch->net->ring, slot_offset, sizeof(*s)};
+    struct btl_transfer payload, slot = {&ch->ring_remote, slot_offset, &ch->remote->ring, slot_offset, sizeof(*s)};
     bool carries = d->units != 0 && bytes > 0 && ch->cfg.allocator.op == RDMA_PUT;
     struct writer *w = &ch->w;
     int rc;
 
     fill(ch, s, d, bytes, from);
     seal_slot(s, sent + 1);
-    if (carries && !net_locate(ch, d->offset, bytes, &payload))
-        return fail(ch, -EFAULT, "%s: the message lies in no segment of the heap", call);
+    if (carries && !remote_locate(ch, d->offset, bytes, &payload))
+        return end_error(ch, -EFAULT, "%s: the message lies in no segment of the heap", call);
     if (carries && from != NULL) {
-        payload.piece = from->piece;
+        payload.memory = from->memory;
         payload.offset = from->offset;
     }
     /* "begun": before the slot can be seen, for the event protocol */
     atomic_store_explicit(&w->sent, sent + 1, memory_order_seq_cst);
-    RPIPE_STEP("net: before the write");
-    rc = ch->ops->write(ch->net->line, carries ? &payload : NULL, &slot);
+    RPIPE_FAILPOINT("net: before the write");
+    rc = ch->ops->write(ch->remote->connection, carries ? &payload : NULL, &slot);
     if (rc != 0) {
         atomic_store_explicit(&w->sent, sent, memory_order_relaxed);
         if (d->units != 0 && w->table.entry != NULL)
             (void)block_table_take(&w->table, s->block);
-        return rc == -EAGAIN ? R_PENDING : net_failed(ch, call);
+        return rc == -EAGAIN ? R_PENDING : remote_failed(ch, call);
     }
-    RPIPE_STEP("net: write accepted");
+    RPIPE_FAILPOINT("net: write accepted");
     if (d->units == 0)
         desc_put(&ch->pool, d);
     else
@@ -221,10 +221,10 @@ int net_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
     w->allocated--;
     ch->bytes += bytes;
     if (from != NULL)
-        region_departed(ch, from, sent + 1);
+        region_transfer_posted(ch, from, sent + 1);
     if (sent % COUNTER_EVERY == 0)
         counter_refresh(ch);
-    if (look_is_here(ch->net))
+    if (look_is_here(ch->remote))
         (void)apply(ch); /* what is wrong with it, the next call will say */
     return 0;
 }

@@ -18,16 +18,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HALF_MOST_NS (100 * NS_PER_MS)
+#define HANDSHAKE_MOST_NS (100 * NS_PER_MS)
 
-NOINLINE int read_nonsense(struct rch *ch, const char *what, uint64_t a, uint64_t b)
+NOINLINE int read_violation(struct rch *ch, const char *what, uint64_t a, uint64_t b)
 {
     char reason[192];
 
     snprintf(reason, sizeof(reason), "message %llu of rank %d %s (%llu, %llu)", (unsigned long long)ch->r.nread + 1,
              ch->peer, what, (unsigned long long)a, (unsigned long long)b);
     join_fail(ch, -EPROTO, reason);
-    return fail(ch, -EPROTO, "%s", reason);
+    return end_error(ch, -EPROTO, "%s", reason);
 }
 
 /* A heap message: what the slot says is copied once, and not believed. */
@@ -45,11 +45,11 @@ static FORCE_INLINE int take_heap(struct rch *ch, struct rdesc *d, const struct 
         d->mem = grow_find(ch, d->offset, d->size);
     if (UNLIKELY(d->mem == NULL)) {
         desc_put(&ch->pool, d);
-        return read_nonsense(ch, "lies outside the heap (offset, size)", d->offset, d->size);
+        return read_violation(ch, "lies outside the heap (offset, size)", d->offset, d->size);
     }
     if (UNLIKELY(r->heap_read - r->heap_freed >= r->most)) {
         desc_put(&ch->pool, d);
-        return read_nonsense(ch, "is one more than can be outstanding (outstanding, limit)",
+        return read_violation(ch, "is one more than can be outstanding (outstanding, limit)",
                              r->heap_read - r->heap_freed, r->most);
     }
     d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
@@ -75,15 +75,15 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
     int rc;
 
     if (UNLIKELY(d == NULL))
-        return channel_no_descriptor(ch, call, ch->r.held);
-    RPIPE_STEP("rread: message seen");
+        return end_no_descriptor(ch, call, ch->r.held);
+    RPIPE_FAILPOINT("rread: message seen");
     kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
     d->header = s->header;
     if (LIKELY(kind == SLOT_INLINE)) {
         bytes = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
         if (UNLIKELY(bytes > DESC_INLINE_MAX)) {
             desc_put(&ch->pool, d);
-            return read_nonsense(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
+            return read_violation(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
         }
         memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
         d->mem = desc_payload(d);
@@ -91,25 +91,25 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
         d->units = 0;
     } else {
         if (UNLIKELY(kind != SLOT_HEAP) &&
-            !(kind == SLOT_REGION && ch->net != NULL && ch->cfg.allocator.op == RDMA_GET)) {
+            !(kind == SLOT_REGION && ch->remote != NULL && ch->cfg.allocator.op == RDMA_GET)) {
             desc_put(&ch->pool, d);
-            return read_nonsense(ch, "is of no known kind (kind, -)", kind, 0);
+            return read_violation(ch, "is of no known kind (kind, -)", kind, 0);
         }
         rc = take_heap(ch, d, s);
         if (UNLIKELY(rc != 0))
             return rc;
     }
-    RPIPE_STEP("rread: slot copied");
+    RPIPE_FAILPOINT("rread: slot copied");
     d->whose = ch->whose;
     r->nread++;
     r->held++;
     ch->bytes += d->size;
     /* release: the slot is copied before the writer may overwrite it. Pairs with credit_fetch */
     atomic_store_explicit(&ch->credit->line.slots_read, r->nread, memory_order_release);
-    RPIPE_STEP("rread: slot given back");
+    RPIPE_FAILPOINT("rread: slot given back");
     wake_writer(ch);
     *out = d;
-    RPIPE_STEP("rread: writer woken");
+    RPIPE_FAILPOINT("rread: writer woken");
     if (size != NULL)
         *size = d->size;
     return 0;
@@ -117,10 +117,10 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
 
 int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d) { return take(ch, call, s, d, NULL); }
 
-bool reader_message_there(struct rch *ch)
+bool reader_message_ready(struct rch *ch)
 {
-    if (ch->net != NULL)
-        return net_message_there(ch);
+    if (ch->remote != NULL)
+        return remote_message_ready(ch);
     return ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
 }
 
@@ -128,8 +128,8 @@ bool read_next_size(struct rch *ch, size_t *size)
 {
     const struct slot *s = &ch->ring->slot[ch->r.nread & ch->mask];
 
-    if (ch->net != NULL)
-        return net_next_size(ch, size);
+    if (ch->remote != NULL)
+        return remote_next_size(ch, size);
     if (!ring_slot_ready(s, ch->r.nread + 1))
         return false;
     *size = __atomic_load_n(&s->kind, __ATOMIC_RELAXED) == SLOT_INLINE
@@ -138,88 +138,88 @@ bool read_next_size(struct rch *ch, size_t *size)
     return true;
 }
 
-uint64_t reader_delivered(const struct rch *ch) { return ch->r.nread - (ch->net != NULL ? ch->net->fetch_count : 0); }
+uint64_t reader_delivered(const struct rch *ch) { return ch->r.nread - (ch->remote != NULL ? ch->remote->fetch_count : 0); }
 
 /* ---- when there is no message ---- */
 
 /* Over a network: the number comes with the bye, and what it counts may still be on its way. */
-static int at_end_of_line(struct rch *ch, uint32_t notice)
+static int at_end_of_line(struct rch *ch, uint32_t state)
 {
-    if ((notice & NOTICE_BYE) == 0 || reader_delivered(ch) < ch->bye_final)
+    if ((state & STATE_PEER_CLOSED) == 0 || reader_delivered(ch) < ch->peer_final)
         return 0;
-    if (reader_delivered(ch) == ch->bye_final)
+    if (reader_delivered(ch) == ch->peer_final)
         return 1;
-    return read_nonsense(ch, "has been read, though the peer has written fewer (read, announced)", ch->r.nread,
-                         ch->bye_final);
+    return read_violation(ch, "has been read, though the peer has written fewer (read, announced)", ch->r.nread,
+                         ch->peer_final);
 }
 
 /* 0: still open; 1: closed, and everything has been read; or an error */
-static int at_end(struct rch *ch, uint32_t notice)
+static int at_end(struct rch *ch, uint32_t state)
 {
     uint64_t nread = ch->r.nread, final;
 
-    if (ch->net != NULL)
-        return at_end_of_line(ch, notice);
+    if (ch->remote != NULL)
+        return at_end_of_line(ch, state);
     /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
     final = atomic_load_explicit(&ch->ring->control.final, memory_order_acquire);
-    if (final == 0 && (notice & NOTICE_BYE) != 0)
-        final = ch->bye_final + 1; /* it closed before it was joined: the line was out of its reach */
+    if (final == 0 && (state & STATE_PEER_CLOSED) != 0)
+        final = ch->peer_final + 1; /* it closed before it was joined: the line was out of its reach */
     if (final == 0 || ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1))
         return 0;
     if (final == nread + 1)
         return 1;
-    return read_nonsense(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
+    return read_violation(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
 }
 
-static int no_more(struct rch *ch, const char *call, uint32_t notice)
+static int no_more(struct rch *ch, const char *call, uint32_t state)
 {
     int rc;
 
-    if ((notice & NOTICE_FAILED) != 0)
-        return fail(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
-    if ((notice & NOTICE_JOINED) != 0) {
-        rc = at_end(ch, notice);
+    if ((state & STATE_FAILED) != 0)
+        return end_error(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+    if ((state & STATE_JOINED) != 0) {
+        rc = at_end(ch, state);
         if (rc < 0)
             return rc;
         if (rc > 0)
-            return fail(ch, R_EOF, "%s: rank %d has closed this channel, and all its %llu messages have been read",
+            return end_error(ch, R_EOF, "%s: rank %d has closed this channel, and all its %llu messages have been read",
                         call, ch->peer, (unsigned long long)ch->r.nread);
-    } else if ((notice & NOTICE_BYE) != 0) {
-        return fail(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
+    } else if ((state & STATE_PEER_CLOSED) != 0) {
+        return end_error(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
     }
-    if (channel_peer_died(ch, notice)) {
-        if ((notice & NOTICE_JOINED) != 0 && reader_message_there(ch))
+    if (end_peer_died(ch, state)) {
+        if ((state & STATE_JOINED) != 0 && reader_message_ready(ch))
             return R_PENDING; /* look again: the last thing that it did */
-        return fail(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu%s", call,
-                    ch->peer, (unsigned long long)reader_delivered(ch), channel_why_died(ch));
+        return end_error(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu%s", call,
+                    ch->peer, (unsigned long long)reader_delivered(ch), end_death_reason(ch));
     }
-    if ((notice & (NOTICE_LEFT | NOTICE_JOINED)) == (NOTICE_LEFT | NOTICE_JOINED)) {
-        if (reader_message_there(ch))
+    if ((state & (STATE_PEER_LEFT | STATE_JOINED)) == (STATE_PEER_LEFT | STATE_JOINED)) {
+        if (reader_message_ready(ch))
             return R_PENDING;
         /* GET over a network, and a rexit that did not wait for us */
-        return fail(ch, -ECONNRESET, "%s: rank %d has left the job (rexit), and with it what follows message %llu",
+        return end_error(ch, -ECONNRESET, "%s: rank %d has left the job (rexit), and with it what follows message %llu",
                     call, ch->peer, (unsigned long long)reader_delivered(ch));
     }
-    if ((notice & NOTICE_LEFT) != 0)
-        return fail(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
+    if ((state & STATE_PEER_LEFT) != 0)
+        return end_error(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
     return R_PENDING;
 }
 
 static int checked(struct rch *ch, struct rdesc *d)
 {
-    int rc = check_read(ch, d);
+    int rc = debug_check_read(ch, d);
 
-    return rc == 0 ? 0 : read_nonsense(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
+    return rc == 0 ? 0 : read_violation(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
 }
 
 /* This end is not joined. An end that was opened to a peer that is gone has no ring. */
-bool unheard_message(struct rch *ch)
+bool reader_message_before_join(struct rch *ch)
 {
     if (ch->late || ch->ring == NULL)
         return false;
-    if (ch->net == NULL)
+    if (ch->remote == NULL)
         return ring_slot_ready(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
-    (void)ch->ops->progress(ch->net->line);
+    (void)ch->ops->progress(ch->remote->connection);
     return seal_promises(&ch->ring->slot[ch->r.nread & ch->mask], ch->r.nread + 1);
 }
 
@@ -228,57 +228,57 @@ bool unheard_message(struct rch *ch)
  * about to hear it. What rwrite or rflush has promised to be visible is worth that moment, once in the life of a channel,
  * also to a call that does not wait.
  */
-static NOINLINE uint32_t await_half(struct rch *ch, uint32_t notice)
+static NOINLINE uint32_t await_handshake(struct rch *ch, uint32_t state)
 {
     struct waiter w;
 
-    wait_begin(&w, &ch->own_wake, clock_now() + HALF_MOST_NS, true);
-    while ((notice & (NOTICE_JOINED | NOTICE_FAILED | NOTICE_DEAD)) == 0 && wait_step(&w) == 0)
-        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    wait_begin(&w, &ch->own_wake, clock_now() + HANDSHAKE_MOST_NS, true);
+    while ((state & (STATE_JOINED | STATE_FAILED | STATE_PEER_DIED)) == 0 && wait_step(&w) == 0)
+        state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     wait_end(&w);
-    return notice;
+    return state;
 }
 
 static int take_next(struct rch *ch, const char *call, raddr_t *d, size_t *size)
 {
-    if (ch->net != NULL)
-        return net_take(ch, call, d, size);
+    if (ch->remote != NULL)
+        return remote_take(ch, call, d, size);
     return take(ch, call, &ch->ring->slot[ch->r.nread & ch->mask], d, size);
 }
 
 int read_attempt(struct rch *ch, void *arguments)
 {
     struct read_arguments *a = arguments;
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     bool joined, there;
     int rc = R_PENDING, ended;
 
-    if ((notice & NOTICE_JOINED) == 0 && unheard_message(ch))
-        notice = await_half(ch, notice);
-    joined = (notice & NOTICE_JOINED) != 0;
-    there = joined && ch->net == NULL && reader_message_there(ch);
-    if (joined && ch->net != NULL && (notice & NOTICE_FAILED) == 0)
-        rc = a->unseen ? net_drive(ch, a->call) : net_take(ch, a->call, &a->d, &a->size);
+    if ((state & STATE_JOINED) == 0 && reader_message_before_join(ch))
+        state = await_handshake(ch, state);
+    joined = (state & STATE_JOINED) != 0;
+    there = joined && ch->remote == NULL && reader_message_ready(ch);
+    if (joined && ch->remote != NULL && (state & STATE_FAILED) == 0)
+        rc = a->unseen ? remote_progress(ch, a->call) : remote_take(ch, a->call, &a->d, &a->size);
     if (rc == 0 && a->unseen)
         rc = R_PENDING;
-    if (!there && rc == R_PENDING && (notice & NOTICE_EVENT) != 0) {
+    if (!there && rc == R_PENDING && (state & STATE_EVENT) != 0) {
         there = event_drain(ch, joined);
-        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* what else kicked, and has been drained */
-        if (!joined && (notice & NOTICE_JOINED) != 0)
+        state = atomic_load_explicit(&ch->state, memory_order_acquire); /* what else kicked, and has been drained */
+        if (!joined && (state & STATE_JOINED) != 0)
             return read_attempt(ch, arguments);
     }
-    if (there && (notice & NOTICE_FAILED) == 0 && !a->unseen)
+    if (there && (state & STATE_FAILED) == 0 && !a->unseen)
         rc = take_next(ch, a->call, &a->d, &a->size);
-    if (rc == 0 && (notice & NOTICE_CHECKED) != 0)
+    if (rc == 0 && (state & STATE_DEBUG) != 0)
         rc = checked(ch, a->d);
     a->number = reader_delivered(ch);
     if (rc != R_PENDING)
         return rc;
     ch->stalls_ring += !a->stalled;
     a->stalled = true;
-    ended = no_more(ch, a->call, notice);
-    if ((ended != R_PENDING || ch->died != 0) && (notice & NOTICE_EVENT) != 0)
-        channel_kick(ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
+    ended = no_more(ch, a->call, state);
+    if ((ended != R_PENDING || ch->died != 0) && (state & STATE_EVENT) != 0)
+        end_signal(ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
     return ended;
 }
 
@@ -286,15 +286,15 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
 {
     static const struct awaited awaited = {"message", 0};
     struct read_arguments a = {call, NULL, 0, false, false, 0};
-    int rc = channel_refuses(ch, call, SIDE_READER);
+    int rc = end_check_call(ch, call, SIDE_READER);
     uint32_t row;
 
     if (rc == 0 && d == NULL)
-        rc = fail(ch, -EINVAL, "%s: no place for the descriptor (NULL)", call);
+        rc = end_error(ch, -EINVAL, "%s: no place for the descriptor (NULL)", call);
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_READ);
-    rc = wait ? channel_wait(ch, call, &awaited, read_attempt, &a) : channel_once(ch, read_attempt, &a);
+    rc = wait ? call_wait(ch, call, &awaited, read_attempt, &a) : call_once(ch, read_attempt, &a);
     trace_end(row, a.number, a.size, rc);
     if (rc != 0)
         return rc;
@@ -317,7 +317,7 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
 static inline bool nothing_yet(const struct rch *ch)
 {
     /* acquire: as in at_end */
-    return atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) == 0 && !life_died(ch->life);
+    return atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) == 0 && !liveness_died(ch->liveness);
 }
 
 static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
@@ -326,7 +326,7 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
     uint64_t next;
     int looks;
 
-    if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY))
+    if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
         return read_slow(ch, call, d, size, wait);
     next = ch->r.nread;
     s = &ch->ring->slot[next & ch->mask];
@@ -341,7 +341,7 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
         }
         return read_slow(ch, call, d, size, wait);
     }
-    looks = atomic_load_explicit(&wait_first_looks, memory_order_relaxed);
+    looks = atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
     do {
         if (LIKELY(ring_slot_ready(s, next + 1)))
             return take(ch, call, s, d, size);
@@ -381,10 +381,10 @@ static inline void publish_prefix(struct rch *ch)
     r->oldest = d;
     if (d == NULL)
         r->newest = NULL;
-    RPIPE_STEP("rfree: before the credit line");
+    RPIPE_FAILPOINT("rfree: before the credit line");
     /* release: the user's last look at the memory comes before the writer's next store there. Pairs with credit_fetch */
     atomic_store_explicit(&ch->credit->line.heap_freed, r->heap_freed, memory_order_release);
-    RPIPE_STEP("rfree: credit line written");
+    RPIPE_FAILPOINT("rfree: credit line written");
     wake_writer(ch);
 }
 
@@ -396,10 +396,10 @@ static inline void publish_block(struct rch *ch, struct rdesc *d)
 
     desc_put(&ch->pool, d);
     r->heap_freed++;
-    RPIPE_STEP("rfree: before the block is named");
+    RPIPE_FAILPOINT("rfree: before the block is named");
     /* both are releases: the user's last look at the memory comes before the writer's next store there */
-    if (UNLIKELY(ch->net != NULL && r->reverse != NULL))
-        net_name_block(ch, block);
+    if (UNLIKELY(ch->remote != NULL && r->reverse != NULL))
+        remote_release_block(ch, block);
     else if (r->reverse != NULL)
         reverse_append(r->reverse, &r->back, r->heap_freed, block);
     else
@@ -431,7 +431,7 @@ static FORCE_INLINE void read_free(struct rch *ch, struct rdesc *d)
 void read_release(struct rch *ch, struct rdesc *d)
 {
     if (ch->checked)
-        check_freed(ch, d);
+        debug_check_freed(ch, d);
     read_free(ch, d);
 }
 
@@ -440,9 +440,9 @@ static int free_attempt(struct rch *ch, void *arguments)
     struct rdesc *d = arguments;
 
     if (d == NULL)
-        return fail(ch, -EINVAL, "rfree: the descriptor is ADDR_NULL");
+        return end_error(ch, -EINVAL, "rfree: the descriptor is ADDR_NULL");
     if (d->whose != ch->whose)
-        return fail(ch, -EINVAL, "rfree: the descriptor %s",
+        return end_error(ch, -EINVAL, "rfree: the descriptor %s",
                     d->owner != ch->id ? "belongs to another channel" : "was given back already");
     read_release(ch, d);
     return 0;
@@ -450,18 +450,18 @@ static int free_attempt(struct rch *ch, void *arguments)
 
 static NOINLINE int free_slow(struct rch *ch, struct rdesc *d)
 {
-    int rc = channel_refuses(ch, "rfree", 0);
+    int rc = end_check_call(ch, "rfree", 0);
 
     if (rc != 0)
         return rc;
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_WRITER) != 0)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_WRITER) != 0)
         return write_unalloc(ch, d);
-    return channel_once(ch, free_attempt, d);
+    return call_once(ch, free_attempt, d);
 }
 
 int rmalloc_free(rch_t ch, raddr_t d)
 {
-    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != READER_READY || d == NULL ||
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY || d == NULL ||
                  d->whose != ch->whose))
         return free_slow(ch, d);
     read_free(ch, d);
@@ -474,16 +474,16 @@ static inline bool is_message(rch_t ch, raddr_t d)
 {
     /* the notice first: the descriptors of a closed end are gone */
     return LIKELY(ch != NULL && d != NULL &&
-                  (atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_CLOSED | NOTICE_FORKED)) == 0 &&
+                  (atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_CLOSED | STATE_FORKED)) == 0 &&
                   d->whose == ch->whose);
 }
 
 static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)
 {
-    int rc = channel_refuses(ch, call, 0);
+    int rc = end_check_call(ch, call, 0);
 
     if (rc == 0)
-        rc = fail(ch, -EINVAL, "%s: %s", call,
+        rc = end_error(ch, -EINVAL, "%s: %s", call,
                   d == NULL ? "the descriptor is ADDR_NULL" : "the descriptor is not yours (any more)");
     errno = -rc;
 }

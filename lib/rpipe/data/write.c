@@ -2,11 +2,11 @@
 /*
  * write.c: the writer: memory, messages, flush.
  *
- * The fast paths need an end whose notice is exactly WRITER_READY. Everything else makes an attempt under channel_once or
- * channel_wait. A descriptor is the user's (DESC_OWNED, owner == the end) until its slot is published.
+ * The fast paths need an end whose notice is exactly WRITER_READY. Everything else makes an attempt under call_once or
+ * call_wait. A descriptor is the user's (DESC_OWNED, owner == the end) until its slot is published.
  *
  * Order of the stores of a message (doc/protocol.md): payload, by the user or by us; `sent`, for the event protocol; slot;
- * flag (release); looks at the wake word and at NOTICE_EVENT; and at the credit line when the watermark is reached.
+ * flag (release); looks at the wake word and at STATE_EVENT; and at the credit line when the watermark is reached.
  */
 #include "rpipe/data/attempt.h"
 #include "rpipe/grow/grow.h"
@@ -31,7 +31,7 @@ static inline struct rdesc *give_inline(struct rch *ch, size_t size)
     d->units = 0;
     d->whose = ch->whose;
     d->header = 0;
-    RPIPE_STEP("rmalloc: descriptor taken");
+    RPIPE_FAILPOINT("rmalloc: descriptor taken");
     ch->w.allocated++;
     return d;
 }
@@ -42,7 +42,7 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
 
     if (d == NULL)
         return NULL;
-    RPIPE_STEP("rmalloc: block taken");
+    RPIPE_FAILPOINT("rmalloc: block taken");
     d->header = 0;
     ch->w.allocated++;
     return d;
@@ -51,7 +51,7 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
 /* A message lies in one segment. */
 static uint64_t largest_segment(const struct rch *ch)
 {
-    const struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+    const struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
 
     return heap != NULL ? heap_largest_segment(heap) : ch->cfg.allocator.alloc_size;
 }
@@ -60,20 +60,20 @@ static uint64_t largest_segment(const struct rch *ch)
  * Only this end's own unsent memory stands in the way: the reader has nothing to give back. Where several threads share this
  * end (thread_sync) nobody can say: another one may send, or free.
  */
-static bool only_unsent_stands_in_the_way(const struct rch *ch, uint32_t notice)
+static bool only_unsent_stands_in_the_way(const struct rch *ch, uint32_t state)
 {
-    return ch->w.heap_sent == ch->w.heap_applied && (notice & NOTICE_LOCKED) == 0;
+    return ch->w.heap_sent == ch->w.heap_applied && (state & STATE_LOCKED) == 0;
 }
 
 /* There is no room, also after a look at what has come back. 0: try again. */
-static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t notice)
+static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t state)
 {
     unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
     bool too_large = a->size > heap_largest_segment(ch->w.heap);
-    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, notice);
+    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, state);
     enum grow_outlook outlook = GROW_NEVER;
 
-    if (ch->growth != NULL && (notice & NOTICE_JOINED) == 0) {
+    if (ch->growth != NULL && (state & STATE_JOINED) == 0) {
         if (grow_could(ch, a->size)) /* it is the other end that has to agree */
             return join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
     } else if (ch->growth != NULL) {
@@ -81,17 +81,17 @@ static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t notice)
         a->awaited.slice = outlook == GROW_LATER ? grow_after(ch) : 0;
         if (outlook == GROW_AGAIN)
             return 0;
-        if (outlook == GROW_UNDER_WAY || outlook == GROW_LATER)
+        if (outlook == GROW_PENDING || outlook == GROW_LATER)
             return R_PENDING;
     }
     if (too_large && outlook == GROW_REFUSED)
-        return fail(
+        return end_error(
             ch, -ENOMEM,
             "%s: %llu bytes need a larger segment than the heap of %llu has, and there was no memory to grow it at "
             "one of its ends (see RPIPE_LOG=info)",
             a->call, size, bytes);
     if (in_vain)
-        return fail(
+        return end_error(
             ch, -ENOBUFS,
             "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory stands in the way: send it, free "
             "it, or make alloc_size larger",
@@ -100,13 +100,13 @@ static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t notice)
 }
 
 /* What is missing is not room, so no growth helps. */
-static int no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t notice)
+static int no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t state)
 {
     if (heap_alloc_error(ch->w.heap) == -ENOMEM)
-        return fail(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
-    if (!only_unsent_stands_in_the_way(ch, notice))
+        return end_error(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
+    if (!only_unsent_stands_in_the_way(ch, state))
         return R_PENDING;
-    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+    return end_error(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
                 a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
 }
 
@@ -115,70 +115,70 @@ static int too_large(struct rch *ch, const struct alloc_arguments *a)
     const rmalloc_allocator_config_t *c = &ch->cfg.allocator;
 
     if (c->max_alloc_size > c->alloc_size)
-        return fail(
+        return end_error(
             ch, -EMSGSIZE,
             "%s: %zu bytes can never fit: the largest segment of the heap has %llu, and to max_alloc_size (%llu) "
             "there are %llu left",
             a->call, a->size, (unsigned long long)largest_segment(ch), (unsigned long long)c->max_alloc_size,
             (unsigned long long)grow_left(ch));
-    return fail(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
+    return end_error(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
                 a->size, (unsigned long long)c->alloc_size);
 }
 
 int write_alloc_attempt(struct rch *ch, void *arguments)
 {
     struct alloc_arguments *a = arguments;
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = 0;
 
-    if ((notice & NOTICE_FAILED) != 0)
-        return channel_trouble(ch, a->call, notice);
-    if ((notice & NOTICE_GROWN) != 0)
-        grow_settle(ch);
+    if ((state & STATE_FAILED) != 0)
+        return end_check_peer(ch, a->call, state);
+    if ((state & STATE_GROW_REPLY) != 0)
+        grow_apply(ch);
     if (a->size > largest_segment(ch) && !grow_could(ch, a->size))
         return too_large(ch, a);
     if (a->size <= ch->inline_max) {
         a->d = give_inline(ch, a->size);
-        return a->d != NULL ? 0 : channel_no_descriptor(ch, a->call, ch->w.allocated);
+        return a->d != NULL ? 0 : end_no_descriptor(ch, a->call, ch->w.allocated);
     }
-    if (writer_heap(ch, notice) == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
-        rc = channel_trouble(ch, a->call, notice);
+    if (writer_heap(ch, state) == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
+        rc = end_check_peer(ch, a->call, state);
         return rc != 0 ? rc : R_PENDING;
     }
     a->d = ch->w.reverse != NULL ? NULL : give_block(ch, a->size); /* channel mode: first what has come back */
-    if (a->d == NULL && (notice & NOTICE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
+    if (a->d == NULL && (state & STATE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
     while (a->d == NULL && (a->d = give_block(ch, a->size)) == NULL) {
-        notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* it may have been joined in here */
+        state = atomic_load_explicit(&ch->state, memory_order_acquire); /* it may have been joined in here */
         /* memory that is there is given also when the reader has closed: only waiting is in vain */
-        rc = channel_trouble(ch, a->call, notice);
+        rc = end_check_peer(ch, a->call, state);
         if (rc != 0)
             return rc;
-        RPIPE_STEP("rmalloc: waits for memory");
+        RPIPE_FAILPOINT("rmalloc: waits for memory");
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
         rc = heap_alloc_error(ch->w.heap);
-        rc = rc == -ENOMEM || rc == -ENOBUFS ? no_block_descriptor(ch, a, notice) : starved(ch, a, notice);
+        rc = rc == -ENOMEM || rc == -ENOBUFS ? no_block_descriptor(ch, a, state) : starved(ch, a, state);
         if (rc != 0)
             return rc;
     }
     if (ch->growth != NULL)
         grow_not_needed(ch, a->size);
-    if ((notice & NOTICE_CHECKED) != 0)
-        check_heap(ch);
+    if ((state & STATE_DEBUG) != 0)
+        debug_check_heap(ch);
     return 0;
 }
 
 /* The deadline has passed: would it ever have been of use to wait? */
 int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
-    struct heap *heap = writer_heap(ch, notice);
-    uint64_t room = heap != NULL && (notice & NOTICE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
+    struct heap *heap = writer_heap(ch, state);
+    uint64_t room = heap != NULL && (state & STATE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
 
     if (a->size <= room)
         return -ETIMEDOUT; /* there is a sentence */
-    return fail(
+    return end_error(
         ch, -ETIMEDOUT,
         "%s: no %zu bytes within %d ms, and the reader cannot help: if it gave everything back, what this end has "
         "allocated and not sent would leave %llu at most: send it, or free it",
@@ -188,12 +188,12 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
 static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
     struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
-    int rc = channel_refuses(ch, call, SIDE_WRITER);
+    int rc = end_check_call(ch, call, SIDE_WRITER);
     uint32_t row = rc == 0 ? trace_begin(ch, TRACE_ALLOC) : 0;
 
     if (rc == 0)
-        rc = wait ? channel_wait(ch, call, &a.awaited, write_alloc_attempt, &a)
-                  : channel_once(ch, write_alloc_attempt, &a);
+        rc = wait ? call_wait(ch, call, &a.awaited, write_alloc_attempt, &a)
+                  : call_once(ch, write_alloc_attempt, &a);
     if (rc == -ETIMEDOUT)
         rc = write_explain_timeout(ch, &a);
     trace_end(row, 0, size, rc);
@@ -204,7 +204,7 @@ static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, ra
 
 static inline struct rdesc *alloc_fast(struct rch *ch, size_t size)
 {
-    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
         return NULL;
     if (size <= ch->inline_max)
         return give_inline(ch, size);
@@ -263,14 +263,14 @@ void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
 
 /* ---- messages ---- */
 
-static NOINLINE void kick_if_event(struct rch *ch)
+static NOINLINE void signal_if_event(struct rch *ch)
 {
-    if (ch->net != NULL)
-        join_kick(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
+    if (ch->remote != NULL)
+        join_signal(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
     else
-        channel_kick(ch);
+        end_signal(ch);
     ch->wakes++;
-    RPIPE_STEP("rwrite: reader kicked");
+    RPIPE_FAILPOINT("rwrite: reader kicked");
 }
 
 /* A slot so far ahead is fetched for writing: the reader had it a lap ago, and taking it back takes as long as several messages. */
@@ -285,16 +285,16 @@ static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
 /* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
 static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
 {
-    RPIPE_STEP("rwrite: before the slot of a block");
+    RPIPE_FAILPOINT("rwrite: before the slot of a block");
     s->heap.offset = d->offset;
     s->heap.size = bytes;
     s->kind = SLOT_HEAP;
     if (w->table.entry != NULL)
         s->block = block_table_put(&w->table, d);
-    RPIPE_STEP("rwrite: before the flag of a block");
+    RPIPE_FAILPOINT("rwrite: before the flag of a block");
     ring_slot_publish(s, sent + 1);
     writer_count_block(w, d);
-    RPIPE_STEP("rwrite: after the flag of a block");
+    RPIPE_FAILPOINT("rwrite: after the flag of a block");
 }
 
 /* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
@@ -309,7 +309,7 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     if (d->units == 0) {
         const uint8_t *payload = desc_payload(d);
 
-        RPIPE_STEP("rwrite: before the slot of a small message");
+        RPIPE_FAILPOINT("rwrite: before the slot of a small message");
         /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
         if (bytes <= sizeof(uint64_t))
             memcpy(s->payload, payload, sizeof(uint64_t));
@@ -317,15 +317,15 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
             memcpy(s->payload, payload, DESC_INLINE_MAX);
         s->kind = SLOT_INLINE;
         s->bytes = (uint8_t)bytes;
-        RPIPE_STEP("rwrite: before the flag of a small message");
+        RPIPE_FAILPOINT("rwrite: before the flag of a small message");
         ring_slot_publish(s, sent + 1);
         desc_put(&ch->pool, d);
-        RPIPE_STEP("rwrite: after the flag of a small message");
+        RPIPE_FAILPOINT("rwrite: after the flag of a small message");
     } else {
         publish_block(w, s, d, bytes, sent);
     }
     wake_reader(ch);
-    RPIPE_STEP("rwrite: reader woken");
+    RPIPE_FAILPOINT("rwrite: reader woken");
     cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
     w->allocated--;
     ch->bytes += bytes;
@@ -342,33 +342,33 @@ static NOINLINE int not_users(struct rch *ch, const char *call, const struct rde
                                         "was handed over already", "was given back already", "is not a message"};
 
     if (d == NULL)
-        return fail(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
-    return fail(ch, -EINVAL, "%s: the descriptor %s", call,
+        return end_error(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
+    return end_error(ch, -EINVAL, "%s: the descriptor %s", call,
                 d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
 }
 
 int write_attempt(struct rch *ch, void *arguments)
 {
     struct write_arguments *a = arguments;
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     size_t bytes;
     uint64_t sent;
     int rc;
 
-    if ((notice & NOTICE_GROWN) != 0)
-        grow_settle(ch);
+    if ((state & STATE_GROW_REPLY) != 0)
+        grow_apply(ch);
     if (!is_users(ch, a->d))
         return not_users(ch, a->call, a->d);
     bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
     if (bytes > a->d->size)
-        return fail(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes, a->d->size);
-    rc = channel_trouble(ch, a->call, notice);
+        return end_error(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes, a->d->size);
+    rc = end_check_peer(ch, a->call, state);
     if (rc != 0)
         return rc;
-    if ((notice & NOTICE_JOINED) == 0 &&
+    if ((state & STATE_JOINED) == 0 &&
         (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
         return rc;
-    if (ch->net != NULL && (rc = net_drive(ch, a->call)) != 0)
+    if (ch->remote != NULL && (rc = remote_progress(ch, a->call)) != 0)
         return rc;
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (sent == ch->w.limit && (rc = credit_fetch(ch, NEED_SLOT)) != 0)
@@ -378,7 +378,7 @@ int write_attempt(struct rch *ch, void *arguments)
     if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
         bool ring = sent == ch->w.limit;
 
-        RPIPE_STEP("rwrite: waits for room");
+        RPIPE_FAILPOINT("rwrite: waits for room");
         ch->stalls_ring += !a->stalled && ring;
         ch->stalls_queue += !a->stalled && !ring;
         a->stalled = true;
@@ -386,41 +386,41 @@ int write_attempt(struct rch *ch, void *arguments)
                                : "message given back by the reader, who holds as many as sync_queue allows,";
         return R_PENDING;
     }
-    if (ch->net == NULL)
+    if (ch->remote == NULL)
         write_publish(ch, a->d, bytes, sent);
-    else if ((rc = net_publish(ch, a->call, a->d, bytes, sent, a->from)) != 0) {
+    else if ((rc = remote_publish(ch, a->call, a->d, bytes, sent, a->from)) != 0) {
         a->awaited.what = "room in the queues of the network";
         return rc;
     }
     a->number = sent + 1;
     a->written = bytes;
-    if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0) /* pairs with events_on */
-        kick_if_event(ch);
+    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0) /* pairs with events_on */
+        signal_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
         (void)credit_fetch(ch, NEED_SOON); /* what is wrong with the line, the next call will say */
-    if ((notice & NOTICE_CHECKED) != 0)
-        check_heap(ch);
+    if ((state & STATE_DEBUG) != 0)
+        debug_check_heap(ch);
     return 0;
 }
 
 static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
 {
     struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0};
-    int rc = channel_refuses(ch, call, SIDE_WRITER);
+    int rc = end_check_call(ch, call, SIDE_WRITER);
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_WRITE);
-    rc = wait ? channel_wait(ch, call, &a.awaited, write_attempt, &a) : channel_once(ch, write_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, write_attempt, &a) : call_once(ch, write_attempt, &a);
     trace_end(row, a.number, a.written, rc);
     return rc;
 }
 
 static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
 {
-    if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_EVENT) != 0)
-        kick_if_event(ch);
+    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
+        signal_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
         (void)credit_fetch(ch, NEED_SOON);
 }
@@ -429,15 +429,15 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct r
 {
     uint64_t sent;
 
-    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->notice, memory_order_acquire) != WRITER_READY))
+    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
         return write_slow(ch, call, d, bytes, wait);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (UNLIKELY(sent == ch->w.limit || !is_users(ch, d) || queue_is_full(&ch->w, d) ||
                  (bytes != WHOLE && bytes > d->size)))
         return write_slow(ch, call, d, bytes, wait);
     write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
-    /* the look at NOTICE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
-    if (UNLIKELY(atomic_load_explicit(&ch->notice, memory_order_relaxed) != WRITER_READY || sent + 1 >= ch->w.look_at))
+    /* the look at STATE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
+    if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY || sent + 1 >= ch->w.look_at))
         write_behind(ch, sent);
     return 0;
 }
@@ -467,40 +467,40 @@ int write_unalloc_attempt(struct rch *ch, void *arguments)
     else
         heap_free(ch->w.heap, d);
     if (ch->checked)
-        check_heap(ch);
+        debug_check_heap(ch);
     if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */
-        wake_look(own_wake_word(ch, atomic_load_explicit(&ch->notice, memory_order_relaxed)), true);
+        wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
     return 0;
 }
 
-int write_unalloc(struct rch *ch, struct rdesc *d) { return channel_once(ch, write_unalloc_attempt, d); }
+int write_unalloc(struct rch *ch, struct rdesc *d) { return call_once(ch, write_unalloc_attempt, d); }
 
 /* ---- flush ---- */
 
 static int flush_attempt(struct rch *ch, void *arguments)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
-    int rc = channel_trouble(ch, "rflush", notice);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
+    int rc = end_check_peer(ch, "rflush", state);
 
-    if (rc != 0 || (notice & NOTICE_JOINED) == 0)
+    if (rc != 0 || (state & STATE_JOINED) == 0)
         return rc; /* not joined: nothing has been written */
-    if ((notice & (NOTICE_NET | NOTICE_CELLS)) != 0)
-        return net_settle(ch, "rflush", arguments);
+    if ((state & (STATE_REMOTE | STATE_CELLS)) != 0)
+        return remote_drain(ch, "rflush", arguments);
     return 0; /* a store is placed when it is visible, and visible in order */
 }
 
 int rpipe_flush(rch_t ch)
 {
     static const struct awaited awaited = {"completion", 0};
-    bool cells = ch != NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0;
-    int rc = channel_refuses(ch, "rflush", cells ? 0 : SIDE_WRITER);
+    bool cells = ch != NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0;
+    int rc = end_check_call(ch, "rflush", cells ? 0 : SIDE_WRITER);
     uint64_t since = 0;
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_FLUSH);
-    rc = channel_wait(ch, "rflush", &awaited, flush_attempt, &since);
+    rc = call_wait(ch, "rflush", &awaited, flush_attempt, &since);
     trace_end(row, 0, 0, rc);
     return rc;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * inside.c: see inside.h.
+ * active_calls.c: see active_calls.h.
  *
  * One counter would be a line that all threads fight for: there are some, each on a line of its own, and a thread takes the
  * one that its address leads to.
@@ -21,7 +21,7 @@ static struct {
 static _Atomic bool ended;
 static _Thread_local bool leader; /* this thread is the one in rexit */
 
-void inside_enter(struct inside *in)
+void active_call_enter(struct active_call *in)
 {
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &in->cancel);
     in->shard = (uint32_t)((uintptr_t)pthread_self() >> 12) % SHARDS;
@@ -29,24 +29,24 @@ void inside_enter(struct inside *in)
     atomic_fetch_add_explicit(&shards[in->shard].threads, 1, memory_order_seq_cst);
 }
 
-void inside_leave(const struct inside *in)
+void active_call_leave(const struct active_call *in)
 {
-    /* release: what this call has touched comes before what rexit gives back. Pairs with inside_any */
+    /* release: what this call has touched comes before what rexit gives back. Pairs with active_calls_any */
     atomic_fetch_sub_explicit(&shards[in->shard].threads, 1, memory_order_release);
     (void)pthread_setcancelstate(in->cancel, NULL);
 }
 
-bool inside_ended(void) { return UNLIKELY(atomic_load_explicit(&ended, memory_order_seq_cst)) && !leader; }
+bool active_calls_ended(void) { return UNLIKELY(atomic_load_explicit(&ended, memory_order_seq_cst)) && !leader; }
 
-void inside_end(void)
+void active_calls_end(void)
 {
     leader = true;
     atomic_store_explicit(&ended, true, memory_order_seq_cst);
 }
 
-void inside_done(void) { leader = false; }
+void active_calls_done(void) { leader = false; }
 
-bool inside_any(void)
+bool active_calls_any(void)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
         if (atomic_load_explicit(&shards[i].threads, memory_order_seq_cst) != 0) /* acquire, and after `ended` */
@@ -54,7 +54,7 @@ bool inside_any(void)
     return false;
 }
 
-void inside_forked(void)
+void active_calls_forked(void)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
         atomic_store_explicit(&shards[i].threads, 0, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * common.c: what every slow path needs: who may call, what is wrong with the peer, waiting for an attempt to succeed.
+ * call.c: what every slow path needs: who may call, what is wrong with the peer, waiting for an attempt to succeed.
  *
  * With thread_sync each attempt is made under the end's lock, and the wait between attempts without it, so that a thread
  * that frees is not kept out by one that waits for memory. `users` keeps the memory of such an end while any thread is
@@ -25,9 +25,9 @@
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
 
-int channel_refuses(struct rch *ch, const char *call, enum side side)
+int end_check_call(struct rch *ch, const char *call, enum side side)
 {
-    uint32_t notice;
+    uint32_t state;
 
     if (ch == NULL) {
         int rc = job_refuses(call);
@@ -36,26 +36,26 @@ int channel_refuses(struct rch *ch, const char *call, enum side side)
             error_set("%s: the channel is NULL", call);
         return rc != 0 ? rc : -EINVAL;
     }
-    notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
-    if ((notice & NOTICE_FORKED) != 0) {
+    state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    if ((state & STATE_FORKED) != 0) {
         error_set("%s: this channel belongs to the parent process of this one", call);
         return -ENOTCONN;
     }
-    if ((notice & NOTICE_LEAVING) != 0 && inside_ended())
+    if ((state & STATE_EXITING) != 0 && active_calls_ended())
         return job_refuses(call);
-    if ((notice & NOTICE_CLOSED) != 0) {
+    if ((state & STATE_CLOSED) != 0) {
         error_set("%s: this channel has been closed", call);
         return -ENOTCONN;
     }
-    if (side != 0 && (notice & NOTICE_CELLS) != 0)
-        return fail(ch, -EBADF, "%s is for pipes of messages: this one has cells (RDMA_ATOMIC), see ratomic", call);
-    if (side != 0 && (notice & (uint32_t)side) == 0)
-        return fail(ch, -EBADF, "%s is for the %s, this end is the %s", call, side == SIDE_WRITER ? "writer" : "reader",
+    if (side != 0 && (state & STATE_CELLS) != 0)
+        return end_error(ch, -EBADF, "%s is for pipes of messages: this one has cells (RDMA_ATOMIC), see ratomic", call);
+    if (side != 0 && (state & (uint32_t)side) == 0)
+        return end_error(ch, -EBADF, "%s is for the %s, this end is the %s", call, side == SIDE_WRITER ? "writer" : "reader",
                     side == SIDE_WRITER ? "reader" : "writer");
     return 0;
 }
 
-const char *channel_why_died(const struct rch *ch)
+const char *end_death_reason(const struct rch *ch)
 {
     static _Thread_local char text[160];
     const char *why = control_peer_why(ch->peer);
@@ -64,15 +64,15 @@ const char *channel_why_died(const struct rch *ch)
     return text;
 }
 
-bool channel_peer_died(const struct rch *ch, uint32_t notice)
+bool end_peer_died(const struct rch *ch, uint32_t state)
 {
     struct rch *changing = (struct rch *)ch;
 
-    if ((notice & NOTICE_DEAD) == 0) {
-        if (!life_died((notice & NOTICE_JOINED) != 0 ? ch->life : control_life(ch->peer)))
+    if ((state & STATE_PEER_DIED) == 0) {
+        if (!liveness_died((state & STATE_JOINED) != 0 ? ch->liveness : control_liveness(ch->peer)))
             return false;
-        control_look(); /* the service thread hears what the dead still said, and tells every end */
-        if ((notice & NOTICE_JOINED) == 0)
+        control_check_liveness(); /* the service thread hears what the dead still said, and tells every end */
+        if ((state & STATE_JOINED) == 0)
             return false; /* perhaps the peer's half is still on its way here */
     }
     atomic_thread_fence(memory_order_acquire); /* what is looked at from here on is as the dead left it */
@@ -81,56 +81,56 @@ bool channel_peer_died(const struct rch *ch, uint32_t notice)
     return clock_now() - ch->died >= DEATH_GRACE_NS;
 }
 
-static int trouble(struct rch *ch, const char *call, uint32_t notice)
+static int trouble(struct rch *ch, const char *call, uint32_t state)
 {
-    if ((notice & NOTICE_FAILED) != 0)
-        return fail(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
-    if ((notice & NOTICE_BYE) != 0)
-        return fail(ch, -EPIPE, "%s: the reader, rank %d, has closed this channel", call, ch->peer);
-    if ((notice & NOTICE_LEFT) != 0)
-        return fail(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call, ch->peer);
-    if ((notice & NOTICE_DEAD) != 0 || ((notice & NOTICE_JOINED) != 0 && life_died(ch->life)))
-        return fail(ch, -EPIPE, "%s: the reader, rank %d, has died%s", call, ch->peer, channel_why_died(ch));
-    if ((notice & NOTICE_JOINED) == 0 && life_died(control_life(ch->peer)))
-        control_look(); /* NOTICE_DEAD will follow, after what the dead still said */
+    if ((state & STATE_FAILED) != 0)
+        return end_error(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+    if ((state & STATE_PEER_CLOSED) != 0)
+        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has closed this channel", call, ch->peer);
+    if ((state & STATE_PEER_LEFT) != 0)
+        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call, ch->peer);
+    if ((state & STATE_PEER_DIED) != 0 || ((state & STATE_JOINED) != 0 && liveness_died(ch->liveness)))
+        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has died%s", call, ch->peer, end_death_reason(ch));
+    if ((state & STATE_JOINED) == 0 && liveness_died(control_liveness(ch->peer)))
+        control_check_liveness(); /* STATE_PEER_DIED will follow, after what the dead still said */
     return 0;
 }
 
-int channel_trouble(struct rch *ch, const char *call, uint32_t notice)
+int end_check_peer(struct rch *ch, const char *call, uint32_t state)
 {
-    int rc = trouble(ch, call, notice);
+    int rc = trouble(ch, call, state);
 
-    if (rc != 0 && (notice & NOTICE_WRITER) != 0)
-        region_give_up(ch, rc); /* the program is not to wait for a reader that does not come */
+    if (rc != 0 && (state & STATE_WRITER) != 0)
+        region_abort(ch, rc); /* the program is not to wait for a reader that does not come */
     return rc;
 }
 
 static int timed_out(struct rch *ch, const char *call, const struct awaited *awaited)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
 
     atomic_fetch_add_explicit(&ch->counts.timeouts, 1, memory_order_relaxed);
-    if ((notice & (NOTICE_JOINED | NOTICE_MET)) == 0)
-        return fail(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
-    return fail(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
+    if ((state & (STATE_JOINED | STATE_ATTACHED)) == 0)
+        return end_error(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
+    return end_error(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
                 awaited->what, ch->timeout_ms, ch->peer);
 }
 
-int channel_no_descriptor(struct rch *ch, const char *call, uint64_t held)
+int end_no_descriptor(struct rch *ch, const char *call, uint64_t held)
 {
     if (ch->pool.made < ch->pool.limit)
-        return fail(ch, -ENOMEM, "%s: no memory for another descriptor", call);
-    return fail(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+        return end_error(ch, -ENOMEM, "%s: no memory for another descriptor", call);
+    return end_error(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
                 call, (unsigned long long)held, ch->cfg.max_descriptors);
 }
 
-void channel_kick(struct rch *ch)
+void end_signal(struct rch *ch)
 {
     int cancel;
 
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* what has been written is told */
     /* a full buffer means that it is readable already; whatever else is wrong with a descriptor that a peer passed is his loss */
-    (void)send(ch->event_arm, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)send(ch->signal_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)pthread_setcancelstate(cancel, NULL);
 }
 
@@ -138,20 +138,20 @@ void channel_kick(struct rch *ch)
 
 static bool is_locked(const struct rch *ch)
 {
-    return (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_LOCKED) != 0;
+    return (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
 }
 
 static bool enter(struct rch *ch)
 {
     atomic_fetch_add_explicit(&ch->users, 1,
                               memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
-    return (atomic_load_explicit(&ch->notice, memory_order_seq_cst) & NOTICE_CLOSED) == 0;
+    return (atomic_load_explicit(&ch->state, memory_order_seq_cst) & STATE_CLOSED) == 0;
 }
 
 static void leave(struct rch *ch)
 {
     if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1 &&
-        (atomic_load_explicit(&ch->notice, memory_order_seq_cst) & NOTICE_CLOSED) != 0)
+        (atomic_load_explicit(&ch->state, memory_order_seq_cst) & STATE_CLOSED) != 0)
         join_release_if_done(ch);
 }
 
@@ -167,7 +167,7 @@ static int locked_attempt(struct rch *ch, attempt try, void *arguments)
     int rc;
 
     pthread_mutex_lock(&ch->mutex);
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CLOSED) != 0)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0)
         rc = closed_meanwhile(ch);
     else
         rc = try(ch, arguments);
@@ -186,14 +186,14 @@ static int once(struct rch *ch, attempt try, void *arguments)
     return rc;
 }
 
-int channel_once(struct rch *ch, attempt try, void *arguments)
+int call_once(struct rch *ch, attempt try, void *arguments)
 {
-    struct inside in;
+    struct active_call in;
     int rc;
 
-    inside_enter(&in);
-    rc = inside_ended() ? job_refuses("this call") : once(ch, try, arguments);
-    inside_leave(&in);
+    active_call_enter(&in);
+    rc = active_calls_ended() ? job_refuses("this call") : once(ch, try, arguments);
+    active_call_leave(&in);
     return rc;
 }
 
@@ -201,15 +201,15 @@ int channel_once(struct rch *ch, attempt try, void *arguments)
 
 static void aim(struct rch *ch, struct waiter *w)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
-    _Atomic uint32_t *word = own_wake_word(ch, notice);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
+    _Atomic uint32_t *word = end_wake_word(ch, state);
 
-    if (ch->net != NULL && (notice & (NOTICE_JOINED | NOTICE_MET)) != 0)
+    if (ch->remote != NULL && (state & (STATE_JOINED | STATE_ATTACHED)) != 0)
         word = NULL; /* nobody wakes through a network: naps, and a look after each */
     if (word != w->word && w->phase == WAIT_ARMED)
         w->phase = WAIT_YIELDING; /* joined meanwhile: nobody wakes by the word that was set */
     w->word = word;
-    w->fences = (notice & NOTICE_JOINED) == 0 || ch->fences;
+    w->fences = (state & STATE_JOINED) == 0 || ch->fences;
     if (ch->died != 0)
         w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */
 }
@@ -217,12 +217,12 @@ static void aim(struct rch *ch, struct waiter *w)
 static int wait_for(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments,
                     bool locked)
 {
-    bool shown = false;
+    bool published_end = false;
     uint32_t row;
     struct waiter w;
     int rc;
 
-    if (inside_ended())
+    if (active_calls_ended())
         return job_refuses(call);
     rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
     if (rc != R_PENDING)
@@ -232,20 +232,20 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
     w.keep = locked;
     if (config_side(&ch->cfg) == SIDE_WRITER)
         w.pauses = CREDIT_PAUSES;
-    if (ch->net != NULL)
-        wait_patiently(&w);
+    if (ch->remote != NULL)
+        wait_remote(&w);
     aim(ch, &w);
     do {
-        if (UNLIKELY(!shown && (w.phase != WAIT_SPINNING || w.spins > SPINS_UNSEEN))) {
-            shown = true;
-            publish_wait_set(&ch->shown.wait, awaited->what);
+        if (UNLIKELY(!published_end && (w.phase != WAIT_SPINNING || w.spins > SPINS_UNSEEN))) {
+            published_end = true;
+            publish_wait_set(&ch->published_end.wait, awaited->what);
         }
         w.slice = awaited->slice != 0 ? awaited->slice : WAIT_SLICE_MS * NS_PER_MS;
         if (wait_step(&w) != 0) {
             rc = timed_out(ch, call, awaited);
             break;
         }
-        if (inside_ended()) {
+        if (active_calls_ended()) {
             rc = job_refuses(call);
             break;
         }
@@ -257,8 +257,8 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
         }
     } while (rc == R_PENDING);
     wait_end(&w);
-    if (shown)
-        publish_wait_set(&ch->shown.wait, NULL);
+    if (published_end)
+        publish_wait_set(&ch->published_end.wait, NULL);
     counter_waited(ch, &w);
     if (UNLIKELY(row != 0))
         trace_end_text(awaited->what, rc);
@@ -267,18 +267,18 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
     return rc;
 }
 
-int channel_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments)
+int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments)
 {
-    struct inside in;
+    struct active_call in;
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     if (!is_locked(ch)) {
         rc = wait_for(ch, call, awaited, try, arguments, false);
     } else {
         rc = enter(ch) ? wait_for(ch, call, awaited, try, arguments, true) : closed_meanwhile(ch);
         leave(ch);
     }
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }

@@ -141,7 +141,7 @@ static int settle_sync(rmalloc_config_t *c, char *why, size_t why_bytes)
     return 0;
 }
 
-int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ranks, char *why, size_t why_bytes)
+int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int ranks, char *why, size_t why_bytes)
 {
     rmalloc_config_t c = *cfg;
     int rc;
@@ -185,6 +185,6 @@ int config_settle(const rmalloc_config_t *cfg, rmalloc_config_t *settled, int ra
         c.thresholds.inline_max = DESC_INLINE_MAX;
     if (setting_number(SET_HUGE_PAGES) != 0)
         c.huge_pages = true;
-    *settled = c;
+    *resolved = c;
     return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * check.c: RMALLOC_DEBUG=1: the books are compared after every operation.
+ * debug_check.c: RMALLOC_DEBUG=1: the books are compared after every operation.
  *
  * Writer: every invariant of the shadow. Reader: a second instance of the heap, from which the messages that are read are
  * carved, and to which they go back before the writer can know: so messages that overlap are found, and a test can compare
- * the two instances (check_compare).
+ * the two instances (debug_check_compare).
  */
 #include "rpipe/end/end.h"
 
@@ -16,7 +16,7 @@
 
 /* The carved block of a message is its .prev, which the reader does not use otherwise. */
 
-int check_open(struct rch *ch)
+int debug_check_open(struct rch *ch)
 {
     struct heap_config c = {
         .algorithm = FIRST_FIT,
@@ -28,7 +28,7 @@ int check_open(struct rch *ch)
     return heap_create(&ch->r.second, &c);
 }
 
-int check_read(struct rch *ch, struct rdesc *d)
+int debug_check_read(struct rch *ch, struct rdesc *d)
 {
     if (d->units == 0)
         return 0;
@@ -38,33 +38,33 @@ int check_read(struct rch *ch, struct rdesc *d)
     return d->prev != NULL ? 0 : -EPROTO;
 }
 
-void check_freed(struct rch *ch, struct rdesc *d)
+void debug_check_freed(struct rch *ch, struct rdesc *d)
 {
     if (d->units != 0 && d->prev != NULL)
         heap_free(ch->r.second, d->prev);
 }
 
-void check_grow(struct rch *ch, uint64_t bytes)
+void debug_check_grow(struct rch *ch, uint64_t bytes)
 {
     if (ch->r.second != NULL && heap_grow(ch->r.second, NULL, bytes) != 0)
-        log_warn("%s: no memory to check the messages in the new segment", channel_name(ch));
+        log_warn("%s: no memory to check the messages in the new segment", end_name(ch));
 }
 
-void check_forget(struct rch *ch)
+void debug_check_release(struct rch *ch)
 {
     heap_destroy(ch->r.second);
     ch->r.second = NULL;
 }
 
-void check_heap(struct rch *ch)
+void debug_check_heap(struct rch *ch)
 {
-    /* acquire: pairs with notice_set */
-    struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->notice, memory_order_acquire));
+    /* acquire: pairs with end_state_set */
+    struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
     char why[256];
 
     if (heap == NULL || heap_check(heap, why, sizeof(why)) == 0)
         return;
-    log_error("%s: the books of the heap are broken: %s", channel_name(ch), why);
+    log_error("%s: the books of the heap are broken: %s", end_name(ch), why);
     abort();
 }
 
@@ -117,9 +117,9 @@ static int compare(const struct side_by_side *w, const struct side_by_side *r, b
     return -EUCLEAN;
 }
 
-int check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why, size_t why_bytes)
+int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why, size_t why_bytes)
 {
-    struct heap *heap = writer_heap(writer, atomic_load_explicit(&writer->notice, memory_order_acquire));
+    struct heap *heap = writer_heap(writer, atomic_load_explicit(&writer->state, memory_order_acquire));
     struct side_by_side w = {.sent_only = at_rest}, r = {.sent_only = false};
     int rc = 0;
 

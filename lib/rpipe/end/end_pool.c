@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ends.c: type-stable memory of channel ends.
+ * end_pool.c: type-stable memory of channel ends.
  *
  * Ends come from chunks that are never given back, so that a handle used after rclose, or after rexit, is recognized. The free list is a queue: the longer a closed handle stays unused, the
  * longer a use after rclose is recognized. Locked by itself: rpipe() may be called by many threads. The memory is shown to
@@ -53,12 +53,12 @@ static void grow(void)
     c->next = chunks;
     chunks = c;
     for (i = 0; i < ends; i++) {
-        atomic_init(&c->end[i].notice, NOTICE_CLOSED);
+        atomic_init(&c->end[i].state, STATE_CLOSED);
         append_free(&c->end[i]);
     }
 }
 
-struct rch *ends_take(void)
+struct rch *end_pool_take(void)
 {
     struct rch *ch;
 
@@ -74,23 +74,23 @@ struct rch *ends_take(void)
     pthread_mutex_unlock(&lock);
     if (ch == NULL)
         return NULL;
-    free(ch->sentence); /* was kept for whoever asks after rclose */
+    free(ch->error_text); /* was kept for whoever asks after rclose */
     memset(ch, 0, sizeof(*ch));
-    atomic_init(&ch->notice, NOTICE_CLOSED);
+    atomic_init(&ch->state, STATE_CLOSED);
     list_init(&ch->end.link);
     return ch;
 }
 
-void ends_put(struct rch *ch)
+void end_pool_put(struct rch *ch)
 {
-    atomic_store_explicit(&ch->shown.state, SHOWN_FREE, memory_order_relaxed);
+    atomic_store_explicit(&ch->published_end.state, PUBLISHED_FREE, memory_order_relaxed);
     pthread_mutex_lock(&lock);
     append_free(ch);
     pthread_mutex_unlock(&lock);
 }
 
 /* *cursor counts ends over all chunks; only where no other thread opens channels (rexit, fork) */
-struct rch *ends_next(size_t *cursor)
+struct rch *end_pool_next(size_t *cursor)
 {
     size_t before = 0;
     struct chunk *c;
@@ -103,7 +103,7 @@ struct rch *ends_next(size_t *cursor)
     return NULL;
 }
 
-void ends_publish(void)
+void end_pool_publish(void)
 {
     struct chunk *c;
 
@@ -113,7 +113,7 @@ void ends_publish(void)
     pthread_mutex_unlock(&lock);
 }
 
-void ends_forked(void)
+void end_pool_forked(void)
 {
     struct chunk *c;
 

@@ -27,7 +27,7 @@ void error_set(const char *format, ...)
 
 const char *error_get(void) { return last; }
 
-const char *channel_name(const struct rch *ch)
+const char *end_name(const struct rch *ch)
 {
     static _Thread_local char name[64];
     int own = (int)rpipe_network_rank();
@@ -37,7 +37,7 @@ const char *channel_name(const struct rch *ch)
     return name;
 }
 
-int fail(struct rch *ch, int code, const char *format, ...)
+int end_error(struct rch *ch, int code, const char *format, ...)
 {
     char *text;
     int head;
@@ -45,12 +45,12 @@ int fail(struct rch *ch, int code, const char *format, ...)
 
     atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
     trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
-    if (ch->sentence == NULL)
-        ch->sentence = calloc(1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
+    if (ch->error_text == NULL)
+        ch->error_text = calloc(1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
     /* without memory for it, it is said where this thread can hear it */
-    ch->wordless = ch->sentence == NULL;
-    text = ch->wordless ? last : ch->sentence;
-    head = snprintf(text, SENTENCE_BYTES, "%s: ", channel_name(ch));
+    ch->no_error_memory = ch->error_text == NULL;
+    text = ch->no_error_memory ? last : ch->error_text;
+    head = snprintf(text, SENTENCE_BYTES, "%s: ", end_name(ch));
     va_start(args, format);
     vsnprintf(text + head, SENTENCE_BYTES - (size_t)head, format, args);
     va_end(args);
@@ -60,9 +60,9 @@ int fail(struct rch *ch, int code, const char *format, ...)
 
 const char *rpipe_error(rch_t ch)
 {
-    if (ch == NULL || ch->wordless)
+    if (ch == NULL || ch->no_error_memory)
         return last;
-    return ch->sentence != NULL ? ch->sentence : "no error";
+    return ch->error_text != NULL ? ch->error_text : "no error";
 }
 
 #ifdef HAVE_STRERRORNAME_NP

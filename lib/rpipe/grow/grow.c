@@ -11,7 +11,7 @@
  *    complete) → NONE (user's thread). The answer is the service thread's in ASKED alone, so one growth is under way at a time.
  * 2. The reader's table has an entry before the answer is posted, and an entry never changes. So a message in a segment
  *    is behind the release of `count` that its reader acquires.
- * 3. What a table names, and what is asked for and not answered, lives until half_release.
+ * 3. What a table names, and what is asked for and not answered, lives until handshake_release.
  * 4. A segment that was granted is never asked for again: if it cannot be taken up now, that is tried again.
  */
 #include "rpipe/grow/grow.h"
@@ -38,9 +38,9 @@ enum grow_state { GROW_NONE, GROW_ASKED, GROW_ANSWERED };
 struct grown {
     uint64_t begin, end; /* offsets in the heap, bytes */
     char *base;
-    struct btl_piece piece;   /* of the end whose memory it is, */
+    struct btl_memory memory;   /* of the end whose memory it is, */
     struct btl_remote remote; /* or of the other, */
-    struct btl_piece mirror;  /* and over a network what stands for it here */
+    struct btl_memory mirror;  /* and over a network what stands for it here */
 };
 
 struct growth {
@@ -63,7 +63,7 @@ struct growth {
     uint64_t refused;
     rpipe_stats_t last; /* its grow_... fields */
     /* reader's thread */
-    uint32_t known;
+    uint32_t key_cache;
 };
 
 /* On the wire, in both directions. */
@@ -104,18 +104,18 @@ void grow_release(struct rch *ch)
     int i;
 
     for (i = 0; g != NULL && i < GROWTHS_MOST; i++) {
-        if (g->at[i].remote.window != NULL)
+        if (g->at[i].remote.mapping != NULL)
             ch->ops->detach(ch->btl, &g->at[i].remote);
         if (g->at[i].mirror.slab != NULL)
             ch->ops->free(ch->btl, &g->at[i].mirror);
-        if (g->at[i].piece.slab != NULL)
-            ch->ops->free(ch->btl, &g->at[i].piece);
+        if (g->at[i].memory.slab != NULL)
+            ch->ops->free(ch->btl, &g->at[i].memory);
     }
     free(g);
     ch->growth = NULL;
 }
 
-static size_t piece_bytes(const struct rch *ch, uint64_t bytes)
+static size_t chunk_bytes(const struct rch *ch, uint64_t bytes)
 {
     return whole_units(bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
 }
@@ -136,13 +136,13 @@ static int reach_segment(struct rch *ch, struct grown *s, const struct btl_key *
     uint32_t access = heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
     int rc = 0;
 
-    if (s->remote.window == NULL)
-        rc = ch->ops->attach(ch->btl, ch->peer, key, piece_bytes(ch, bytes), access, &s->remote, why, why_bytes);
-    if (rc == 0 && ch->net != NULL && s->mirror.slab == NULL)
-        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
+    if (s->remote.mapping == NULL)
+        rc = ch->ops->attach(ch->btl, ch->peer, key, chunk_bytes(ch, bytes), access, &s->remote, why, why_bytes);
+    if (rc == 0 && ch->remote != NULL && s->mirror.slab == NULL)
+        rc = ch->ops->alloc(ch->btl, ch->peer, chunk_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
                             why_bytes);
     if (rc == 0)
-        s->base = ch->net != NULL ? s->mirror.base : s->remote.base;
+        s->base = ch->remote != NULL ? s->mirror.base : s->remote.base;
     return rc;
 }
 
@@ -180,7 +180,7 @@ static void refused(struct rch *ch, const char *who, const char *why)
     g->refused++;
     ch->counts.grow_refused++;
     g->not_before = clock_now() + RETRY_NS;
-    log_info("%s: the heap of %llu bytes cannot grow at %s: %s", channel_name(ch), (unsigned long long)g->total, who,
+    log_info("%s: the heap of %llu bytes cannot grow at %s: %s", end_name(ch), (unsigned long long)g->total, who,
              why);
 }
 
@@ -199,7 +199,7 @@ static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
     g->request = size;
     g->waited_us = (uint64_t)(now - g->full_since) / 1000;
     if (!heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->piece,
+        rc = ch->ops->alloc(ch->btl, ch->peer, chunk_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->memory,
                             why, sizeof(why));
         if (rc != 0 && control_peer_state(ch->peer) != 0)
             return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
@@ -207,16 +207,16 @@ static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
             refused(ch, "this end", why);
             return GROW_REFUSED;
         }
-        n.key = s->piece.key;
+        n.key = s->memory.key;
     }
-    RPIPE_STEP("grow: before the question");
-    /* release: pairs with the acquire in grow_hear_answer. Before the post, or the answer could be there first */
+    RPIPE_FAILPOINT("grow: before the question");
+    /* release: pairs with the acquire in grow_on_reply. Before the post, or the answer could be there first */
     atomic_store_explicit(&g->state, GROW_ASKED, memory_order_release);
     if (control_post(ch->peer, MESSAGE_GROW, &n, sizeof(n), NULL, 0) == 0)
-        return GROW_UNDER_WAY;
+        return GROW_PENDING;
     atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
-    if (s->piece.slab != NULL)
-        ch->ops->free(ch->btl, &s->piece);
+    if (s->memory.slab != NULL)
+        ch->ops->free(ch->btl, &s->memory);
     return GROW_LATER;
 }
 
@@ -230,11 +230,11 @@ static int take_up(struct rch *ch)
     char why[256] = "the heap cannot take up the segment";
     int rc = 0;
 
-    RPIPE_STEP("grow: granted");
+    RPIPE_FAILPOINT("grow: granted");
     if (heap_is_readers(ch))
         rc = reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
     else
-        s->base = s->piece.base;
+        s->base = s->memory.base;
     if (rc == 0) {
         rc = heap_grow(ch->w.heap, s->base, bytes);
     }
@@ -249,9 +249,9 @@ static int take_up(struct rch *ch)
         return rc;
     }
     log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for %llu us",
-             channel_name(ch), (unsigned long long)g->total, (unsigned long long)s->end, g->request,
+             end_name(ch), (unsigned long long)g->total, (unsigned long long)s->end, g->request,
              (unsigned long long)g->waited_us);
-    RPIPE_STEP("grow: segment taken up");
+    RPIPE_FAILPOINT("grow: segment taken up");
     g->total = s->end;
     g->last.grows = count + 1;
     ch->counts.grows = count + 1;
@@ -266,20 +266,20 @@ static int take_up(struct rch *ch)
     return 0;
 }
 
-void grow_settle(struct rch *ch)
+void grow_apply(struct rch *ch)
 {
     struct growth *g = ch->growth;
 
     /* first the notice: what the service thread answers later sets it again */
-    atomic_fetch_and_explicit(&ch->notice, ~(uint32_t)NOTICE_GROWN, memory_order_acquire);
+    atomic_fetch_and_explicit(&ch->state, ~(uint32_t)STATE_GROW_REPLY, memory_order_acquire);
     if (g == NULL ||
-        atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ANSWERED) /* pairs with grow_hear_answer */
+        atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ANSWERED) /* pairs with grow_on_reply */
         return;
     if (g->answer != 0) {
         struct grown *s = &g->at[atomic_load_explicit(&g->count, memory_order_relaxed)];
 
-        if (s->piece.slab != NULL)
-            ch->ops->free(ch->btl, &s->piece);
+        if (s->memory.slab != NULL)
+            ch->ops->free(ch->btl, &s->memory);
         refused(ch, "the other end", rmalloc_strerror(g->answer));
     } else if (take_up(ch) != 0) {
         return;
@@ -307,14 +307,14 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
     g->last_failed = now;
     state = atomic_load_explicit(&g->state, memory_order_relaxed);
     if (state == GROW_ANSWERED && now >= g->not_before) { /* granted, and could not be taken up */
-        grow_settle(ch);
+        grow_apply(ch);
         state = atomic_load_explicit(&g->state, memory_order_relaxed);
         if (state != GROW_NONE && control_peer_state(ch->peer) != 0)
             return GROW_LATER;
         return state == GROW_NONE ? GROW_AGAIN : GROW_REFUSED;
     }
     if (state == GROW_ASKED)
-        return GROW_UNDER_WAY;
+        return GROW_PENDING;
     if (now < g->not_before)
         return GROW_REFUSED;
     if (next_bytes(ch, size) == 0)
@@ -357,18 +357,18 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     int rc;
 
     /* it may take long: no other end should have to wait. The end stays: its users are counted */
-    RPIPE_STEP("grow: question heard");
+    RPIPE_FAILPOINT("grow: question heard");
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
-    store_unlock();
+    rendezvous_unlock();
     if (heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, piece_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
-                            &s->piece, why, why_bytes);
-        s->base = s->piece.base;
+        rc = ch->ops->alloc(ch->btl, ch->peer, chunk_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
+                            &s->memory, why, why_bytes);
+        s->base = s->memory.base;
     } else {
         rc = reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
     }
-    RPIPE_STEP("grow: segment made");
-    store_lock();
+    RPIPE_FAILPOINT("grow: segment made");
+    rendezvous_lock();
     atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
     if (rc != 0)
         return rc;
@@ -377,19 +377,19 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     g->total = s->end;
     /* release: the entry is complete. Pairs with the acquire in grow_find */
     atomic_store_explicit(&g->count, (uint32_t)n->k, memory_order_release);
-    RPIPE_STEP("grow: table extended");
+    RPIPE_FAILPOINT("grow: table extended");
     return 0;
 }
 
-void grow_hear_question(struct rch *ch, const void *body)
+void grow_on_request(struct rch *ch, const void *body)
 {
     struct grow_note n, answer;
     char why[256] = "";
-    uint32_t notice;
+    uint32_t state;
 
     memcpy(&n, body, sizeof(n));
-    notice = atomic_load_explicit(&ch->notice, memory_order_relaxed);
-    if ((notice & (NOTICE_READER | NOTICE_JOINED | NOTICE_FAILED | NOTICE_CLOSED)) != READER_READY ||
+    state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+    if ((state & (STATE_READER | STATE_JOINED | STATE_FAILED | STATE_CLOSED)) != READER_READY ||
         ch->growth == NULL)
         return; /* bye, or what failed, is on its way to the writer */
     if (!is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
@@ -402,23 +402,23 @@ void grow_hear_question(struct rch *ch, const void *body)
     answer = note_of(ch, n.k, n.bytes);
     answer.code = grant(ch, &n, why, sizeof(why));
     if (answer.code == 0)
-        answer.key = ch->growth->at[n.k - 1].piece.key;
+        answer.key = ch->growth->at[n.k - 1].memory.key;
     else
-        log_info("%s: the heap does not grow by %llu bytes: %s", channel_name(ch), (unsigned long long)n.bytes, why);
+        log_info("%s: the heap does not grow by %llu bytes: %s", end_name(ch), (unsigned long long)n.bytes, why);
     if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 && answer.code == 0)
         join_fail_locked(ch, -ENOMEM, "the writer could not be told that the heap has grown");
-    RPIPE_STEP("grow: answered");
+    RPIPE_FAILPOINT("grow: answered");
     join_release_locked(ch); /* if it was closed, and only waited for this */
 }
 
-void grow_hear_answer(struct rch *ch, const void *body)
+void grow_on_reply(struct rch *ch, const void *body)
 {
     struct growth *g = ch->growth;
     struct grow_note n;
     char why[160];
 
     memcpy(&n, body, sizeof(n));
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & (NOTICE_WRITER | NOTICE_CLOSED)) != NOTICE_WRITER)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_WRITER | STATE_CLOSED)) != STATE_WRITER)
         return;
     /* acquire: pairs with ask() */
     if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ASKED ||
@@ -430,10 +430,10 @@ void grow_hear_answer(struct rch *ch, const void *body)
     }
     g->answer = n.code;
     g->key = n.key;
-    /* release: the answer is complete. Pairs with grow_settle */
+    /* release: the answer is complete. Pairs with grow_apply */
     atomic_store_explicit(&g->state, GROW_ANSWERED, memory_order_release);
-    RPIPE_STEP("grow: answer heard");
-    notice_set(ch, NOTICE_GROWN);
+    RPIPE_FAILPOINT("grow: answer heard");
+    end_state_set(ch, STATE_GROW_REPLY);
 }
 
 bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side)
@@ -457,12 +457,12 @@ uint32_t grow_refresh(struct rch *ch)
     /* acquire: pairs with the release in grant(); whoever has seen a message in a segment sees its entry */
     uint32_t count = atomic_load_explicit(&g->count, memory_order_acquire);
 
-    for (; g->known < count; g->known++) {
-        ch->units = g->at[g->known].end / ch->cfg.allocator.unit_size;
-        ch->counts.grows = g->known + 1;
+    for (; g->key_cache < count; g->key_cache++) {
+        ch->units = g->at[g->key_cache].end / ch->cfg.allocator.unit_size;
+        ch->counts.grows = g->key_cache + 1;
         if (ch->r.sync == NET_SYNC_BLOCKS)
             ch->r.most = ch->units;
-        check_grow(ch, g->at[g->known].end - g->at[g->known].begin);
+        debug_check_grow(ch, g->at[g->key_cache].end - g->at[g->key_cache].begin);
     }
     return count;
 }
@@ -484,7 +484,7 @@ bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
     if (s == NULL)
         return false;
     t->remote = &s->remote;
-    t->piece = &s->mirror;
+    t->memory = &s->mirror;
     t->remote_offset = t->offset = offset - s->begin;
     return true;
 }

@@ -2,8 +2,8 @@
 /*
  * grow.h: growth of a heap, as the writer's and the reader's calls and the service thread see it (grow.c).
  */
-#ifndef RPIPE_GROW_H
-#define RPIPE_GROW_H
+#ifndef RPIPE_GROW_GROW_H
+#define RPIPE_GROW_GROW_H
 
 #include "rpipe/end/end.h"
 
@@ -12,13 +12,13 @@ void grow_release(struct rch *ch);
 void grow_stats(struct rch *ch, rpipe_stats_t *st);
 
 /* ---- writer ---- */
-void grow_settle(struct rch *ch);                   /* NOTICE_GROWN: takes up what has been granted */
+void grow_apply(struct rch *ch);                   /* STATE_GROW_REPLY: takes up what has been granted */
 bool grow_could(const struct rch *ch, size_t size); /* a segment for this request is allowed, or one is under way */
 uint64_t grow_left(const struct rch *ch);           /* bytes up to the limit */
 
 enum grow_outlook {
     GROW_AGAIN,     /* it has grown: try again */
-    GROW_UNDER_WAY, /* asked */
+    GROW_PENDING, /* asked */
     GROW_LATER,     /* it has not been full for long */
     GROW_REFUSED,   /* there was no memory, less than a second ago */
     GROW_NEVER,     /* at its limit */
@@ -39,8 +39,8 @@ bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t);
 
 /* ---- service thread: store lock held ---- */
 bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side);
-void grow_hear_question(struct rch *ch,
+void grow_on_request(struct rch *ch,
                         const void *body); /* lets go of the lock meanwhile; the end may be gone after it */
-void grow_hear_answer(struct rch *ch, const void *body);
+void grow_on_reply(struct rch *ch, const void *body);
 
 #endif

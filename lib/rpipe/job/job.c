@@ -5,7 +5,7 @@
  * A process joins a job once. The states only go forward: NEW, OPEN, LEAVING, LEFT; in the child of a fork FORKED.
  *
  * rexit first ends the calls of all other threads: they see LEAVING, in whatever they wait for, and return -ENOTCONN. Only when
- * nobody is inside any more is anything closed or given back (inside.h, quiet.h).
+ * nobody is inside any more is anything closed or given back (active_calls.h, thread_quiesce.h).
  */
 #include "rpipe/end/end.h"
 #include "rpipe/connect/handshake.h"
@@ -28,7 +28,7 @@
 #include <string.h>
 #include <time.h>
 
-enum state { STATE_NEW, STATE_OPEN, STATE_LEAVING, STATE_LEFT, STATE_FORKED };
+enum job_state { JOB_NEW, JOB_OPEN, JOB_LEAVING, JOB_LEFT, JOB_FORKED };
 static _Atomic int state;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
 static struct btl_host host;
@@ -37,27 +37,27 @@ bool job_is_open(void)
 {
     int now = atomic_load_explicit(&state, memory_order_acquire);
 
-    return now == STATE_OPEN || now == STATE_LEAVING;
+    return now == JOB_OPEN || now == JOB_LEAVING;
 }
 
-bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != STATE_NEW; }
+bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != JOB_NEW; }
 
 uint64_t job_first(void) { return (uint64_t)setting_number(SET_FIRST); }
 
 int job_refuses(const char *call)
 {
     switch (atomic_load_explicit(&state, memory_order_acquire)) {
-    case STATE_OPEN:
+    case JOB_OPEN:
         return 0;
-    case STATE_LEAVING:
-        if (!inside_ended())
+    case JOB_LEAVING:
+        if (!active_calls_ended())
             return 0;
         error_set("%s: another thread is leaving the job (rexit)", call);
         break;
-    case STATE_LEFT:
+    case JOB_LEFT:
         error_set("%s: this process has left the job (rexit)", call);
         break;
-    case STATE_FORKED:
+    case JOB_FORKED:
         error_set("%s: the job belongs to the parent process of this one", call);
         break;
     default:
@@ -68,9 +68,9 @@ int job_refuses(const char *call)
 
 /* ---- hooks ---- */
 
-static int tell_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
+static int deliver_to_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
-    RPIPE_STEP("memory: before it is passed");
+    RPIPE_FAILPOINT("memory: before it is passed");
     return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
 }
 
@@ -123,23 +123,23 @@ static void forked(void)
     size_t cursor = 0;
 
     publish_forked();
-    ends_forked();
+    end_pool_forked();
     trace_forked();
     if (!job_is_open())
         return;
-    atomic_store_explicit(&state, STATE_FORKED, memory_order_release);
-    inside_forked();
-    while ((ch = ends_next(&cursor)) != NULL)
-        atomic_store_explicit(&ch->notice, NOTICE_FORKED, memory_order_relaxed);
+    atomic_store_explicit(&state, JOB_FORKED, memory_order_release);
+    active_calls_forked();
+    while ((ch = end_pool_next(&cursor)) != NULL)
+        atomic_store_explicit(&ch->state, JOB_FORKED, memory_order_relaxed);
     control_forked();
-    store_forked();
+    rendezvous_forked();
     btl_forked();
 }
 
 /* ---- rinit ---- */
 
 /* A setting that is misspelt would be obeyed by nobody, and missed by whoever has set it. */
-static void tell_unknown_settings(void)
+static void warn_unknown_settings(void)
 {
     const char *name, *meant;
     int at = 0;
@@ -162,19 +162,19 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
-    tell_unknown_settings();
+    warn_unknown_settings();
     host = (struct btl_host){
         .rank = *rank,
         .log_level = (int)setting_number(SET_LOG),
         .debug = setting_number(SET_DEBUG) != 0,
-        .tell = tell_backend,
+        .send_to_peer = deliver_to_backend,
         .fd_path = fd_path,
         .setting = host_setting,
         .address = "",
         .watch = control_watch,
         .unwatch = control_unwatch,
         .peer = peer_facts,
-        .line_failed = net_line_failed,
+        .connection_failed = path_monitor_failed,
     };
     rc = btl_start(&host);
     if (rc == 0)
@@ -199,7 +199,7 @@ int rpipe_init(int *rank, int *nranks)
     int own, size, rc;
 
     pthread_mutex_lock(&lock);
-    rc = atomic_load_explicit(&state, memory_order_relaxed) == STATE_NEW ? 0 : -EALREADY;
+    rc = atomic_load_explicit(&state, memory_order_relaxed) == JOB_NEW ? 0 : -EALREADY;
     if (rc != 0) {
         error_set("rinit: a process joins a job once, and this one %s",
                   job_is_open() ? "has" : "has already, or is the child of one that has");
@@ -212,7 +212,7 @@ int rpipe_init(int *rank, int *nranks)
         if (!registered && pthread_atfork(NULL, NULL, forked) == 0)
             registered = true;
         module_pin();
-        atomic_store_explicit(&state, STATE_OPEN, memory_order_release);
+        atomic_store_explicit(&state, JOB_OPEN, memory_order_release);
         if (rank != NULL)
             *rank = own;
         if (nranks != NULL)
@@ -229,48 +229,48 @@ static void close_all(int64_t deadline)
     struct rch *ch;
     size_t cursor = 0;
 
-    while ((ch = ends_next(&cursor)) != NULL) {
-        if ((atomic_load_explicit(&ch->notice, memory_order_acquire) & NOTICE_CLOSED) != 0)
+    while ((ch = end_pool_next(&cursor)) != NULL) {
+        if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_CLOSED) != 0)
             continue;
         ch->timeout_ms = deadline_left_ms(deadline, -1); /* one deadline for all */
-        (void)channel_close(ch, true);
+        (void)end_close(ch, true);
     }
 }
 
 /* The service thread has ended: whatever still waits for a bye will not get one. */
 static void release_all(void)
 {
-    struct meeting *m;
+    struct rendezvous *m;
     size_t cursor = 0;
 
-    while ((m = store_next(&cursor)) != NULL) {
+    while ((m = rendezvous_next(&cursor)) != NULL) {
         while (!list_empty(&m->ends)) {
-            struct rch *ch = container_of(container_of(m->ends.next, struct store_end, link), struct rch, end);
+            struct rch *ch = container_of(container_of(m->ends.next, struct rendezvous_end, link), struct rch, end);
 
-            store_unregister(&ch->end);
-            half_release(ch);
+            rendezvous_unregister(&ch->end);
+            handshake_release(ch);
         }
     }
-    store_clear();
+    rendezvous_clear();
 }
 
 /* Ends the calls of all other threads. They end at once where they are woken, and within a slice where they nap. */
 static int end_calls(int64_t deadline)
 {
-    const struct timespec nap = {0, NS_PER_MS / 4};
+    const struct timespec backoff = {0, NS_PER_MS / 4};
 
-    atomic_store_explicit(&state, STATE_LEAVING, memory_order_release);
-    inside_end();
+    atomic_store_explicit(&state, JOB_LEAVING, memory_order_release);
+    active_calls_end();
     collect_abandon(true);
     join_leave();
-    while (inside_any()) {
+    while (active_calls_any()) {
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        nanosleep(&nap, NULL);
+        nanosleep(&backoff, NULL);
         join_leave(); /* an end that was being opened */
     }
     join_leave();
-    if (!quiet_others(deadline))
+    if (!thread_quiesce_others(deadline))
         return -ETIMEDOUT;
     collect_abandon(false);
     return 0;
@@ -291,25 +291,25 @@ static int leave(void)
             setting_number(SET_TIMEOUT_MS));
         return rc;
     }
-    RPIPE_STEP("rexit: begun");
+    RPIPE_FAILPOINT("rexit: begun");
     close_all(deadline);
-    linger_end(deadline);
-    net_watch_end();
+    deferred_close_finish(deadline);
+    path_monitor_stop();
     if (trace_on)
         trace_clock_end(deadline);
-    RPIPE_STEP("rexit: pipes closed");
+    RPIPE_FAILPOINT("rexit: pipes closed");
     rc = collect_leave(deadline);
-    RPIPE_STEP("rexit: all have come");
+    RPIPE_FAILPOINT("rexit: all have come");
     if (rc != 0)
         error_set(
             "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
             setting_number(SET_TIMEOUT_MS));
-    atomic_store_explicit(&state, STATE_LEFT, memory_order_release);
+    atomic_store_explicit(&state, JOB_LEFT, memory_order_release);
     trace_stop();
     report_print((int)job_rank(), (int)job_size());
     publish_stop();
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
-    RPIPE_STEP("rexit: service thread ended");
+    RPIPE_FAILPOINT("rexit: service thread ended");
     release_all();
     btl_stop();
     job_close();
@@ -326,7 +326,7 @@ int rpipe_exit(void)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&lock);
     rc = leave();
-    inside_done();
+    active_calls_done();
     pthread_mutex_unlock(&lock);
     (void)pthread_setcancelstate(cancel, NULL);
     return rc;

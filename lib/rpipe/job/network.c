@@ -34,47 +34,47 @@ void rpipe_network_abort(int code)
 
 int rpipe_network_barrier(void)
 {
-    struct inside in;
+    struct active_call in;
     char why[320] = "";
     uint32_t row;
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     rc = job_refuses("network_barrier");
     if (rc == 0) {
-        publish_waits("the other ranks in network_barrier");
+        publish_process_wait("the other ranks in network_barrier");
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = said("network_barrier", collect_barrier(deadline(), why, sizeof(why)), why);
-        publish_waits(NULL);
+        publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("barrier", rc);
     }
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }
 
 int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
 {
-    struct inside in;
+    struct active_call in;
     char why[320] = "";
     uint32_t row;
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     rc = job_refuses("network_allgather");
     if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL)) {
         error_set("network_allgather: a buffer is NULL");
         rc = -EINVAL;
     }
     if (rc == 0) {
-        publish_waits("the other ranks in network_allgather");
+        publish_process_wait("the other ranks in network_allgather");
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = said("network_allgather", collect_allgather(mine, bytes, all, deadline(), why, sizeof(why)), why);
-        publish_waits(NULL);
+        publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("allgather", rc);
     }
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }
 
@@ -97,47 +97,47 @@ static int refuses_rank(const char *call, int rank, const void *buf, size_t byte
 
 int rpipe_network_send(int to, const void *buf, size_t bytes)
 {
-    struct inside in;
+    struct active_call in;
     char why[320] = "";
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     rc = refuses_rank("network_send", to, buf, bytes);
     if (rc == 0)
         rc = said("network_send", collect_send(to, buf, bytes, deadline(), why, sizeof(why)), why);
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }
 
 int rpipe_network_recv(int from, void *buf, size_t bytes)
 {
-    struct inside in;
+    struct active_call in;
     char why[320] = "", what[64];
     uint32_t row;
     int rc;
 
-    inside_enter(&in);
+    active_call_enter(&in);
     rc = refuses_rank("network_recv", from, buf, bytes);
     if (rc == 0) {
         snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
-        publish_waits(what);
+        publish_process_wait(what);
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = said("network_recv", collect_recv(from, buf, bytes, deadline(), why, sizeof(why)), why);
-        publish_waits(NULL);
+        publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("recv", rc);
     }
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }
 
 int rpipe_progress(void)
 {
-    struct inside in;
+    struct active_call in;
 
-    inside_enter(&in);
-    if (!inside_ended())
+    active_call_enter(&in);
+    if (!active_calls_ended())
         btl_progress(); /* a help: whatever has to be driven the service thread drives too */
-    inside_leave(&in);
+    active_call_leave(&in);
     return 0;
 }

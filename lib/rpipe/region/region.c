@@ -73,7 +73,7 @@ static struct registration *find(const struct rch *ch, struct rregion *r, uint32
     return NULL;
 }
 
-static int enroll(struct rch *ch, struct rregion *r, uint32_t access, struct registration **out, char *why,
+static int register_range(struct rch *ch, struct rregion *r, uint32_t access, struct registration **out, char *why,
                   size_t why_bytes)
 {
     struct registration *g = calloc(1, sizeof(*g));
@@ -84,7 +84,7 @@ static int enroll(struct rch *ch, struct rregion *r, uint32_t access, struct reg
         return -ENOMEM;
     }
     *g = (struct registration){.ops = ch->ops, .btl = ch->btl, .peer = ch->peer, .access = access};
-    rc = ch->ops->adopt(ch->btl, ch->peer, r->base, r->bytes, access, &g->piece, why, why_bytes);
+    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &g->memory, why, why_bytes);
     if (rc != 0) {
         free(g);
         return rc;
@@ -95,7 +95,7 @@ static int enroll(struct rch *ch, struct rregion *r, uint32_t access, struct reg
     return 0;
 }
 
-int region_piece(struct rch *ch, const char *call, struct rregion *region, const struct btl_piece **piece)
+int region_memory(struct rch *ch, const char *call, struct rregion *region, const struct btl_memory **memory)
 {
     uint32_t access = access_of(ch);
     struct registration *g = find(ch, region, access);
@@ -106,24 +106,24 @@ int region_piece(struct rch *ch, const char *call, struct rregion *region, const
         pthread_mutex_lock(&lock);
         g = find(ch, region, access); /* another thread, with another pipe to the same peer */
         if (g == NULL)
-            rc = enroll(ch, region, access, &g, why, sizeof(why));
+            rc = register_range(ch, region, access, &g, why, sizeof(why));
         pthread_mutex_unlock(&lock);
     }
     if (rc != 0)
-        return fail(ch, rc, "%s: a region of %zu bytes cannot be registered with %s, by which rank %d is reached: %s",
+        return end_error(ch, rc, "%s: a region of %zu bytes cannot be registered with %s, by which rank %d is reached: %s",
                     call, region->bytes, ch->ops->name, ch->peer, why);
-    *piece = &g->piece;
+    *memory = &g->memory;
     return 0;
 }
 
-static void withdraw(struct rregion *r)
+static void deregister(struct rregion *r)
 {
     struct registration *g, *next;
 
     for (g = atomic_load_explicit(&r->registrations, memory_order_acquire); g != NULL; g = next) {
         next = g->next;
         if (job_is_open()) /* rexit has withdrawn all */
-            g->ops->free(g->btl, &g->piece);
+            g->ops->free(g->btl, &g->memory);
         free(g);
     }
     atomic_store_explicit(&r->registrations, NULL, memory_order_relaxed);
@@ -133,22 +133,22 @@ static void withdraw(struct rregion *r)
 
 static bool is_orphan(const struct rregion *r)
 {
-    return atomic_load_explicit(&r->orphan, memory_order_acquire); /* pairs with region_orphan */
+    return atomic_load_explicit(&r->orphan, memory_order_acquire); /* pairs with region_detach */
 }
 
-int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes)
+int region_check(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes)
 {
     if (region == NULL)
-        return fail(ch, -EINVAL, "%s: the region is NULL", call);
+        return end_error(ch, -EINVAL, "%s: the region is NULL", call);
     if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
-        return fail(ch, -EINVAL, "%s: the region was given back already (rderegister)", call);
+        return end_error(ch, -EINVAL, "%s: the region was given back already (rderegister)", call);
     if (offset > region->bytes || bytes > region->bytes - offset)
-        return fail(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call, bytes, offset,
+        return end_error(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call, bytes, offset,
                     region->bytes);
     if (is_orphan(region))
-        return fail(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed", call);
+        return end_error(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed", call);
     if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
-        return fail(ch, -EINVAL, "%s: the region is memory of another pipe: it can be sent on that one alone", call);
+        return end_error(ch, -EINVAL, "%s: the region is memory of another pipe: it can be sent on that one alone", call);
     return 0;
 }
 
@@ -173,7 +173,7 @@ static int own_attempt(struct rch *ch, void *arguments)
     r->own = ch;
     r->next = ch->w.regions;
     ch->w.regions = r;
-    RPIPE_STEP("rregister: memory of the pipe");
+    RPIPE_FAILPOINT("rregister: memory of the pipe");
     return 0;
 }
 
@@ -181,12 +181,12 @@ static int own_attempt(struct rch *ch, void *arguments)
 static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
 {
     struct own_arguments a = {{"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
-    int rc = channel_refuses(ch, "rregister", SIDE_WRITER);
+    int rc = end_check_call(ch, "rregister", SIDE_WRITER);
 
     if (a.alloc.size <= ch->inline_max)
         a.alloc.size = ch->inline_max + 1; /* a block, and not a descriptor with room */
     if (rc == 0)
-        rc = channel_wait(ch, "rregister", &a.alloc.awaited, own_attempt, &a);
+        rc = call_wait(ch, "rregister", &a.alloc.awaited, own_attempt, &a);
     return rc == -ETIMEDOUT ? write_explain_timeout(ch, &a.alloc) : rc;
 }
 
@@ -194,33 +194,33 @@ static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
 static int register_attempt(struct rch *ch, void *arguments)
 {
     struct rregion *r = arguments;
-    const struct btl_piece *piece;
+    const struct btl_memory *memory;
 
-    if (ch->net == NULL || (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
+    if (ch->remote == NULL || (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
         return 0;
-    return region_piece(ch, "rregister", r, &piece);
+    return region_memory(ch, "rregister", r, &memory);
 }
 
 int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
 {
-    int rc = channel_refuses(ch, "rregister", 0);
+    int rc = end_check_call(ch, "rregister", 0);
     struct rregion *r;
 
     if (rc != 0)
         return rc;
-    if ((atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_CELLS) != 0)
-        return fail(ch, -EBADF, "rregister: this pipe has cells (RDMA_ATOMIC), and carries no messages");
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0)
+        return end_error(ch, -EBADF, "rregister: this pipe has cells (RDMA_ATOMIC), and carries no messages");
     if (region == NULL || bytes == 0 || (uintptr_t)buf > UINTPTR_MAX - bytes)
-        return fail(ch, -EINVAL, "rregister: %s",
+        return end_error(ch, -EINVAL, "rregister: %s",
                     region == NULL ? "no place for the region (NULL)"
                     : bytes == 0   ? "a region of no bytes"
                                    : "the buffer leads beyond the address space");
     r = books_take();
     if (r == NULL)
-        return fail(ch, -ENOMEM, "rregister: no memory for the books of a region");
+        return end_error(ch, -ENOMEM, "rregister: no memory for the books of a region");
     r->base = buf;
     r->bytes = bytes;
-    rc = buf == NULL ? register_own(ch, bytes, r) : channel_once(ch, register_attempt, r);
+    rc = buf == NULL ? register_own(ch, bytes, r) : call_once(ch, register_attempt, r);
     if (rc != 0) {
         books_put(r);
         return rc;
@@ -245,7 +245,7 @@ void *rpipe_region_mem(rregion_t region)
 
 static int refuses_busy(const struct rregion *r)
 {
-    /* acquire: pairs with region_let_go: the last touch of a transfer comes before whatever the program does with the memory */
+    /* acquire: pairs with region_unhold: the last touch of a transfer comes before whatever the program does with the memory */
     uint32_t busy = atomic_load_explicit(&r->busy, memory_order_acquire);
 
     if (busy == 0)
@@ -288,17 +288,17 @@ int rpipe_deregister(rregion_t region)
         return -EINVAL;
     }
     if (region->own != NULL && !is_orphan(region)) {
-        rc = channel_refuses(region->own, "rderegister", 0);
+        rc = end_check_call(region->own, "rderegister", 0);
         if (rc == 0)
-            rc = channel_once(region->own, deregister_attempt, region);
+            rc = call_once(region->own, deregister_attempt, region);
         if (rc != 0 && !is_orphan(region)) /* else another thread has closed the pipe: its memory is gone */
             return rc;
     }
     rc = refuses_busy(region);
     if (rc != 0)
         return rc;
-    RPIPE_STEP("rderegister: before it ends");
-    withdraw(region);
+    RPIPE_FAILPOINT("rderegister: before it ends");
+    deregister(region);
     books_put(region);
     return 0;
 }
@@ -307,16 +307,16 @@ int rpipe_deregister(rregion_t region)
 
 int region_wait(struct rch *ch, const char *call)
 {
-    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_flights(ch, call) : region_wait_landings(ch, call);
+    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_transfers(ch, call) : region_wait_placements(ch, call);
 }
 
-void region_orphan(struct rch *ch)
+void region_detach(struct rch *ch)
 {
     struct rregion *r, *next;
 
     if (config_side(&ch->cfg) != SIDE_WRITER)
         return;
-    region_give_up(ch, -ENOTCONN);
+    region_abort(ch, -ENOTCONN);
     for (r = ch->w.regions; r != NULL; r = next) {
         next = r->next;
         r->parts = NULL;

@@ -5,7 +5,7 @@
  *   region.c        regions, and their registrations with networks
  *   region_write.c  the writer: messages from a region, and when it may be touched again
  *   region_read.c   the reader: messages into a region
- *   known.c         the reader of a GET pipe: regions of the other end, as far as they are known
+ *   remote_key_cache.c         the reader of a GET pipe: regions of the other end, as far as they are known
  *
  * A region is the program's memory, or one block of a pipe's heap (`own`): then messages are parts of that block, and nothing is
  * ever copied.
@@ -19,8 +19,8 @@
  * 4. Flights are in the order of their messages; a flight that was given up stays in the books, and its region busy, until the line is
  *    closed: the device may reach for the memory until then.
  */
-#ifndef RPIPE_REGION_H
-#define RPIPE_REGION_H
+#ifndef RPIPE_REGION_REGION_H
+#define RPIPE_REGION_REGION_H
 
 #include "rpipe/end/end.h"
 
@@ -42,7 +42,7 @@ struct registration { /* with one network, for one peer */
     struct btl *btl;
     int peer;
     uint32_t access;
-    struct btl_piece piece;
+    struct btl_memory memory;
 };
 
 struct rregion {
@@ -63,61 +63,61 @@ struct rregion {
 /* Where the payload of a message lies. */
 struct region_source {
     struct rregion *region;
-    const struct btl_piece *piece;
+    const struct btl_memory *memory;
     size_t offset;
     int *done;
 };
 
 /* A message from a region over a network, until nobody fetches its payload any more. */
-struct flight {
+struct region_transfer {
     struct rregion *region;
     int *done;
     uint64_t sequence;
 };
 
 /* Where the reader of a GET pipe wants a payload. */
-struct landing {
+struct placement {
     struct rregion *region; /* NULL: nowhere but in the mirror */
-    const struct btl_piece *piece;
+    const struct btl_memory *memory;
     size_t offset, room;
 };
 
 /* ---- region.c ---- */
 /* 0: offset and bytes lie in this region, which is open and may be used with ch; else the code, with a sentence */
-int region_refuses(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes);
+int region_check(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes);
 /* As a piece that this end's transfers can use, registered if it is not yet. 0, or why the network does not take it. */
-int region_piece(struct rch *ch, const char *call, struct rregion *region, const struct btl_piece **piece);
+int region_memory(struct rch *ch, const char *call, struct rregion *region, const struct btl_memory **memory);
 /* rclose: until no transfer from or to the program's memory is under way; 0, -ETIMEDOUT, or what is wrong */
 int region_wait(struct rch *ch, const char *call);
-void region_orphan(struct rch *ch); /* rclose: the blocks go with the heap */
+void region_detach(struct rch *ch); /* rclose: the blocks go with the heap */
 static inline void region_hold(struct rregion *r) { atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed); }
 /* release: the transfer's last touch comes before the memory is given back. Pairs with rderegister */
-static inline void region_let_go(struct rregion *r) { atomic_fetch_sub_explicit(&r->busy, 1, memory_order_release); }
+static inline void region_unhold(struct rregion *r) { atomic_fetch_sub_explicit(&r->busy, 1, memory_order_release); }
 
 /* ---- region_write.c ---- */
-bool region_flights_room(struct rch *ch); /* one more can be noted */
-void region_departed(struct rch *ch, const struct region_source *from, uint64_t sequence);
-void region_arrived(struct rch *ch); /* what is known of slots read, of flushes, and of fetches, has grown */
-void region_part_back(struct rch *ch, struct rdesc *d); /* the reader has freed it */
-void region_give_up(struct rch *ch, int code);          /* the other end is of no more use: every word gets the code */
-int region_wait_flights(struct rch *ch, const char *call);
-void region_forget(struct rch *ch); /* the line is closed */
+bool region_transfers_reserve(struct rch *ch); /* one more can be noted */
+void region_transfer_posted(struct rch *ch, const struct region_source *from, uint64_t sequence);
+void region_transfers_complete(struct rch *ch); /* what is known of slots read, of flushes, and of fetches, has grown */
+void region_part_returned(struct rch *ch, struct rdesc *d); /* the reader has freed it */
+void region_abort(struct rch *ch, int code);          /* the other end is of no more use: every word gets the code */
+int region_wait_transfers(struct rch *ch, const char *call);
+void region_release(struct rch *ch); /* the line is closed */
 bool region_in_flight(const struct rch *ch);
 void region_note_write(struct rch *ch, struct rdesc *d, const struct region_source *from);
 
 /* ---- region_read.c ---- */
-int region_wait_landings(struct rch *ch, const char *call);
+int region_wait_placements(struct rch *ch, const char *call);
 
-/* ---- known.c ---- */
-struct known; /* what a GET reader knows */
-struct region_known {
+/* ---- remote_key_cache.c ---- */
+struct key_cache; /* what a GET reader knows */
+struct cached_key {
     uint64_t number;
     struct btl_remote remote;
     uint32_t users; /* fetches that are not taken */
 };
-struct region_known *known_find(struct rch *ch, uint64_t number); /* NULL: not known */
+struct cached_key *key_cache_find(struct rch *ch, uint64_t number); /* NULL: not known */
 /* From the note that has been fetched. NULL: no room now; *error: it cannot be, and has been told. */
-struct region_known *known_add(struct rch *ch, uint64_t number, const void *note, int *error);
-void known_forget(struct rch *ch); /* the line is closed */
+struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *note, int *error);
+void key_cache_release(struct rch *ch); /* the line is closed */
 
 #endif

@@ -16,7 +16,7 @@
 
 struct into_arguments {
     struct read_arguments read;
-    struct landing place;
+    struct placement place;
     size_t size;
     uint64_t tag;
     struct awaited awaited;
@@ -24,7 +24,7 @@ struct into_arguments {
 
 static int too_large(struct rch *ch, const struct into_arguments *a, size_t size)
 {
-    return fail(ch, -EMSGSIZE,
+    return end_error(ch, -EMSGSIZE,
                 "%s: the next message has %zu bytes, and there is room for %zu: read it with rread, or with more room",
                 a->read.call, size, a->place.room);
 }
@@ -37,23 +37,23 @@ static int take(struct rch *ch, struct into_arguments *a)
         size_t size = d->size;
 
         read_release(ch, d);
-        return read_nonsense(ch, "has changed its size (bytes, room)", size, a->place.room);
+        return read_violation(ch, "has changed its size (bytes, room)", size, a->place.room);
     }
-    RPIPE_STEP("rread_into: before the copy");
-    if (d->size > 0 && (ch->net == NULL || !ch->net->landed))
+    RPIPE_FAILPOINT("rread_into: before the copy");
+    if (d->size > 0 && (ch->remote == NULL || !ch->remote->placed))
         memcpy(a->place.region->base + a->place.offset, d->mem, d->size);
     a->size = d->size;
     a->tag = d->header;
-    RPIPE_STEP("rread_into: before the message is freed");
+    RPIPE_FAILPOINT("rread_into: before the message is freed");
     read_release(ch, d);
     return 0;
 }
 
 static bool is_joined(const struct rch *ch)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
-    return (notice & (NOTICE_JOINED | NOTICE_FAILED)) == NOTICE_JOINED;
+    return (state & (STATE_JOINED | STATE_FAILED)) == STATE_JOINED;
 }
 
 static int into_attempt(struct rch *ch, void *arguments)
@@ -63,18 +63,18 @@ static int into_attempt(struct rch *ch, void *arguments)
     size_t size = 0;
     int rc = 0;
 
-    if (ch->net != NULL) {
-        ch->net->landed = false;
-        if (a->place.piece != NULL)
-            ch->net->want = a->place;
+    if (ch->remote != NULL) {
+        ch->remote->placed = false;
+        if (a->place.memory != NULL)
+            ch->remote->want = a->place;
     }
     a->read.unseen = !was_joined || !read_next_size(ch, &size);
     if (!a->read.unseen && size > a->place.room)
         rc = too_large(ch, a, size);
     if (rc == 0)
         rc = read_attempt(ch, &a->read);
-    if (ch->net != NULL)
-        ch->net->want.region = NULL;
+    if (ch->remote != NULL)
+        ch->remote->want.region = NULL;
     if (rc == R_PENDING && !was_joined && is_joined(ch))
         return into_attempt(ch, arguments); /* a message has waited for that */
     return rc == 0 ? take(ch, a) : rc;
@@ -85,9 +85,9 @@ static int begin_attempt(struct rch *ch, void *arguments)
 {
     struct into_arguments *a = arguments;
 
-    if (ch->net == NULL || ch->cfg.allocator.op != RDMA_GET)
+    if (ch->remote == NULL || ch->cfg.allocator.op != RDMA_GET)
         return 0;
-    return region_piece(ch, a->read.call, a->place.region, &a->place.piece);
+    return region_memory(ch, a->read.call, a->place.region, &a->place.memory);
 }
 
 static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size,
@@ -95,17 +95,17 @@ static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset
 {
     struct into_arguments a = {
         .read = {call, NULL, 0, false, false, 0}, .place = {region, NULL, offset, room}, .awaited = {"message", 0}};
-    int rc = channel_refuses(ch, call, SIDE_READER);
+    int rc = end_check_call(ch, call, SIDE_READER);
     uint32_t row;
 
     if (rc == 0)
-        rc = region_refuses(ch, call, region, offset, room);
+        rc = region_check(ch, call, region, offset, room);
     if (rc == 0)
-        rc = channel_once(ch, begin_attempt, &a);
+        rc = call_once(ch, begin_attempt, &a);
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_READ);
-    rc = wait ? channel_wait(ch, call, &a.awaited, into_attempt, &a) : channel_once(ch, into_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, into_attempt, &a) : call_once(ch, into_attempt, &a);
     trace_end(row, a.read.number, a.size, rc);
     if (rc == 0 && size != NULL)
         *size = a.size;
@@ -136,16 +136,16 @@ int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t roo
 
 /* ---- rclose ---- */
 
-static int landings_attempt(struct rch *ch, void *arguments)
+static int placements_attempt(struct rch *ch, void *arguments)
 {
     (void)arguments;
-    return net_landings_end(ch);
+    return remote_placements_drain(ch);
 }
 
-int region_wait_landings(struct rch *ch, const char *call)
+int region_wait_placements(struct rch *ch, const char *call)
 {
     static const struct awaited awaited = {"end of a transfer into the program's memory (the channel is still open)",
                                            0};
 
-    return channel_wait(ch, call, &awaited, landings_attempt, NULL);
+    return call_wait(ch, call, &awaited, placements_attempt, NULL);
 }

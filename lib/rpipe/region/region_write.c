@@ -18,7 +18,7 @@
 
 #define FLIGHTS_BEYOND_RING 64 /* GET: messages that the reader has taken and not fetched */
 
-static void tell(int *done, int value)
+static void notify_done(int *done, int value)
 {
     /* release: another thread of the program that sees the word (acquire) may touch the memory */
     if (done != NULL)
@@ -29,100 +29,100 @@ static void tell(int *done, int value)
 
 bool region_in_flight(const struct rch *ch)
 {
-    return ch->net != NULL && ch->net->flight_first != ch->net->flight_end && !ch->net->given_up;
+    return ch->remote != NULL && ch->remote->transfer_first != ch->remote->transfer_end && !ch->remote->aborted;
 }
 
-bool region_flights_room(struct rch *ch)
+bool region_transfers_reserve(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     uint32_t room = 1;
 
-    if (n->flight_room == 0) { /* the first one */
+    if (n->transfer_capacity == 0) { /* the first one */
         while (room < ch->cfg.slots + FLIGHTS_BEYOND_RING)
             room *= 2;
-        n->flight = calloc(room, sizeof(*n->flight));
-        if (n->flight == NULL)
+        n->region_transfer = calloc(room, sizeof(*n->region_transfer));
+        if (n->region_transfer == NULL)
             return false;
-        n->flight_room = room;
+        n->transfer_capacity = room;
     }
-    return n->flight_end - n->flight_first < n->flight_room;
+    return n->transfer_end - n->transfer_first < n->transfer_capacity;
 }
 
-void region_departed(struct rch *ch, const struct region_source *from, uint64_t sequence)
+void region_transfer_posted(struct rch *ch, const struct region_source *from, uint64_t sequence)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
 
-    n->flight[n->flight_end & (n->flight_room - 1)] = (struct flight){from->region, from->done, sequence};
-    n->flight_end++;
+    n->region_transfer[n->transfer_end & (n->transfer_capacity - 1)] = (struct region_transfer){from->region, from->done, sequence};
+    n->transfer_end++;
     n->direct++;
     region_hold(from->region);
 }
 
 /* Messages up to this one are with the reader. */
-static void flights_land(struct rch *ch, uint64_t upto)
+static void transfers_complete(struct rch *ch, uint64_t upto)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
 
-    while (n->flight_first != n->flight_end) {
-        struct flight *f = &n->flight[n->flight_first & (n->flight_room - 1)];
+    while (n->transfer_first != n->transfer_end) {
+        struct region_transfer *f = &n->region_transfer[n->transfer_first & (n->transfer_capacity - 1)];
 
         if (f->sequence > upto)
             return;
-        region_let_go(f->region); /* first: whoever sees the word may give the region back */
-        if (!n->given_up)
-            tell(f->done, 1);
-        n->flight_first++;
+        region_unhold(f->region); /* first: whoever sees the word may give the region back */
+        if (!n->aborted)
+            notify_done(f->done, 1);
+        n->transfer_first++;
     }
 }
 
-void region_arrived(struct rch *ch)
+void region_transfers_complete(struct rch *ch)
 {
-    const struct net *n = ch->net;
+    const struct remote_path *n = ch->remote;
     uint64_t read = ch->w.limit - ch->mask - 1;
 
     if (ch->cfg.allocator.op == RDMA_GET)
-        flights_land(ch, n->fetched);
+        transfers_complete(ch, n->fetched);
     else
-        flights_land(ch, n->flushed > read ? n->flushed : read);
+        transfers_complete(ch, n->flushed > read ? n->flushed : read);
 }
 
 /* What a reader that has closed in order had read, it has got: up to this message. */
-static uint64_t read_before_bye(const struct rch *ch)
+static uint64_t read_before_close(const struct rch *ch)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set: bye_final */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
 
-    return (notice & NOTICE_BYE) != 0 ? ch->bye_final : 0;
+    return (state & STATE_PEER_CLOSED) != 0 ? ch->peer_final : 0;
 }
 
-static void flights_give_up(struct rch *ch, int code)
+static void transfers_abort(struct rch *ch, int code)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     uint64_t i;
 
     if (!region_in_flight(ch))
         return;
-    flights_land(ch, read_before_bye(ch));
-    for (i = n->flight_first; i != n->flight_end; i++) {
-        tell(n->flight[i & (n->flight_room - 1)].done, code);
-        n->given_up = ch->w.lost = true;
+    transfers_complete(ch, read_before_close(ch));
+    for (i = n->transfer_first; i != n->transfer_end; i++) {
+        notify_done(n->region_transfer[i & (n->transfer_capacity - 1)].done, code);
+        n->aborted = ch->w.lost = true;
     }
 }
 
-void region_forget(struct rch *ch)
+void region_release(struct rch *ch)
 {
-    struct net *n = ch->net;
+    struct remote_path *n = ch->remote;
     uint32_t i;
 
-    for (; n->flight_first != n->flight_end; n->flight_first++)
-        region_let_go(n->flight[n->flight_first & (n->flight_room - 1)].region);
-    free(n->flight);
-    n->flight = NULL;
-    n->flight_room = 0;
+    for (; n->transfer_first != n->transfer_end; n->transfer_first++)
+        region_unhold(n->region_transfer[n->transfer_first & (n->transfer_capacity - 1)].region);
+    free(n->region_transfer);
+    n->region_transfer = NULL;
+    n->transfer_capacity = 0;
     for (i = 0; i < n->fetch_count; i++) {
         struct fetch *f = &n->fetch[(n->fetch_first + i) % n->fetch_most];
 
         if (f->into.region != NULL)
-            region_let_go(f->into.region);
+            region_unhold(f->into.region);
     }
     n->fetch_count = 0;
 }
@@ -131,7 +131,7 @@ void region_forget(struct rch *ch)
 void region_note_write(struct rch *ch, struct rdesc *d, const struct region_source *from)
 {
     struct region_note note = {
-        .magic = REGION_MAGIC, .region = from->region->number, .bytes = from->region->bytes, .key = from->piece->key};
+        .magic = REGION_MAGIC, .region = from->region->number, .bytes = from->region->bytes, .key = from->memory->key};
 
     (void)ch;
     memcpy(d->mem, &note, sizeof(note));
@@ -157,23 +157,23 @@ static void part_unlink(struct rregion *r, struct rdesc *d)
     *at = d->next;
 }
 
-void region_part_back(struct rch *ch, struct rdesc *d)
+void region_part_returned(struct rch *ch, struct rdesc *d)
 {
     struct part *p = part_of(d);
 
-    RPIPE_STEP("rdone: part comes back");
+    RPIPE_FAILPOINT("rdone: part comes back");
     if (p->region != NULL) {
         part_unlink(p->region, d);
-        region_let_go(p->region);
-        tell(p->done, 1);
+        region_unhold(p->region);
+        notify_done(p->done, 1);
     }
     ch->w.parts_out--;
     desc_put(&ch->pool, d);
 }
 
-static void parts_give_up(struct rch *ch, int code)
+static void parts_abort(struct rch *ch, int code)
 {
-    uint64_t read = read_before_bye(ch);
+    uint64_t read = read_before_close(ch);
     struct rregion *r;
     struct rdesc *d;
 
@@ -184,19 +184,19 @@ static void parts_give_up(struct rch *ch, int code)
 
             r->parts = d->next;
             p->region = NULL;
-            region_let_go(r);
+            region_unhold(r);
             if (d->state != DESC_SENT) /* of a call that is just made: it says so itself */
                 continue;
             ch->w.lost = ch->w.lost || lost;
-            tell(p->done, lost ? code : 1);
+            notify_done(p->done, lost ? code : 1);
         }
 }
 
-void region_give_up(struct rch *ch, int code)
+void region_abort(struct rch *ch, int code)
 {
-    if (ch->net != NULL)
-        flights_give_up(ch, code);
-    parts_give_up(ch, code);
+    if (ch->remote != NULL)
+        transfers_abort(ch, code);
+    parts_abort(ch, code);
 }
 
 static bool anything_out(const struct rch *ch)
@@ -220,7 +220,7 @@ struct from_arguments {
     struct region_source source;
     size_t bytes;
     uint64_t tag;
-    bool flies;
+    bool in_flight;
     struct awaited awaited;
 };
 
@@ -231,12 +231,12 @@ static int part_refuses(struct rch *ch, const struct from_arguments *a)
     struct rdesc *d;
 
     if (begin % unit != 0)
-        return fail(ch, -EINVAL,
+        return end_error(ch, -EINVAL,
                     "%s: a part at %zu; in the heap's own memory it begins at a multiple of unit_size (%llu)", a->call,
                     a->source.offset, (unsigned long long)unit);
     for (d = r->parts; d != NULL; d = d->next)
         if (begin < d->offset + (uint64_t)d->units * unit && d->offset < end)
-            return fail(ch, -EBUSY, "%s: of %zu bytes at %zu some are with the reader still, in a message from here",
+            return end_error(ch, -EBUSY, "%s: of %zu bytes at %zu some are with the reader still, in a message from here",
                         a->call, a->bytes, a->source.offset);
     return 0;
 }
@@ -253,7 +253,7 @@ static int make_part(struct rch *ch, struct from_arguments *a)
         return rc;
     d = desc_take(&ch->pool);
     if (d == NULL)
-        return channel_no_descriptor(ch, a->call, ch->w.allocated);
+        return end_no_descriptor(ch, a->call, ch->w.allocated);
     d->mem = NULL;
     d->size = a->bytes;
     d->offset = r->block->offset + a->source.offset;
@@ -268,7 +268,7 @@ static int make_part(struct rch *ch, struct from_arguments *a)
     region_hold(r);
     ch->w.allocated++;
     a->write.d = d;
-    RPIPE_STEP("rwrite_from: part noted");
+    RPIPE_FAILPOINT("rwrite_from: part noted");
     return 0;
 }
 
@@ -279,7 +279,7 @@ static int unmake_part(struct rch *ch, void *arguments)
 
     if (p->region != NULL) {
         part_unlink(p->region, d);
-        region_let_go(p->region);
+        region_unhold(p->region);
     }
     ch->w.parts_out--;
     ch->w.allocated--;
@@ -297,9 +297,9 @@ static int make_block(struct rch *ch, struct from_arguments *a)
         return rc;
     a->write.d = a->alloc.d;
     a->write.d->header = a->tag;
-    if (!a->flies)
+    if (!a->in_flight)
         memcpy(a->write.d->mem, a->source.region->base + a->source.offset, a->bytes);
-    RPIPE_STEP("rwrite_from: block made");
+    RPIPE_FAILPOINT("rwrite_from: block made");
     return 0;
 }
 
@@ -312,13 +312,13 @@ static int from_attempt(struct rch *ch, void *arguments)
 
     if (a->write.d == NULL)
         rc = is_part(a) ? make_part(ch, a) : make_block(ch, a);
-    if (rc == 0 && a->flies && !region_flights_room(ch)) {
-        uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    if (rc == 0 && a->in_flight && !region_transfers_reserve(ch)) {
+        uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
-        if (ch->net->flight_room == 0)
-            return fail(ch, -ENOMEM, "%s: no memory for the books of transfers", a->call);
+        if (ch->remote->transfer_capacity == 0)
+            return end_error(ch, -ENOMEM, "%s: no memory for the books of transfers", a->call);
         a->awaited.what = "end of the transfers before this one";
-        rc = channel_trouble(ch, a->call, notice);
+        rc = end_check_peer(ch, a->call, state);
         return rc != 0 ? rc : (rc = credit_fetch(ch, NEED_SLOT)) != 0 ? rc : R_PENDING;
     }
     if (rc != 0)
@@ -329,9 +329,9 @@ static int from_attempt(struct rch *ch, void *arguments)
     a->awaited = a->write.awaited;
     if (rc != 0)
         return rc;
-    RPIPE_STEP("rwrite_from: sent");
-    if (!is_part(a) && !a->flies)
-        tell(a->source.done, 1);
+    RPIPE_FAILPOINT("rwrite_from: sent");
+    if (!is_part(a) && !a->in_flight)
+        notify_done(a->source.done, 1);
     return 0;
 }
 
@@ -347,11 +347,11 @@ static int begin_attempt(struct rch *ch, void *arguments)
         a->alloc.call = NULL; /* no block is wanted */
         return 0;
     }
-    if (ch->net == NULL || (ch->cfg.allocator.op == RDMA_GET && a->bytes < REGION_NOTE_BYTES))
+    if (ch->remote == NULL || (ch->cfg.allocator.op == RDMA_GET && a->bytes < REGION_NOTE_BYTES))
         return 0;
-    a->flies = true;
+    a->in_flight = true;
     a->write.from = &a->source;
-    return region_piece(ch, a->call, r, &a->source.piece);
+    return region_memory(ch, a->call, r, &a->source.memory);
 }
 
 static int write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
@@ -364,24 +364,24 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
                                .bytes = bytes,
                                .tag = tag,
                                .awaited = {"memory given back by the reader", 0}};
-    int rc = channel_refuses(ch, call, SIDE_WRITER), before = done != NULL ? *done : 0;
+    int rc = end_check_call(ch, call, SIDE_WRITER), before = done != NULL ? *done : 0;
     uint32_t row;
 
     if (rc == 0)
-        rc = region_refuses(ch, call, region, offset, bytes);
+        rc = region_check(ch, call, region, offset, bytes);
     if (rc == 0)
-        rc = channel_once(ch, begin_attempt, &a);
+        rc = call_once(ch, begin_attempt, &a);
     if (rc != 0)
         return rc;
-    tell(done, 0);
+    notify_done(done, 0);
     row = trace_begin(ch, TRACE_WRITE);
-    rc = wait ? channel_wait(ch, call, &a.awaited, from_attempt, &a) : channel_once(ch, from_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, from_attempt, &a) : call_once(ch, from_attempt, &a);
     trace_end(row, a.write.number, a.write.written, rc);
     if (rc == 0)
         return 0;
-    tell(done, before);
+    notify_done(done, before);
     if (a.write.d != NULL && is_part(&a)) {
-        (void)channel_once(ch, unmake_part, a.write.d);
+        (void)call_once(ch, unmake_part, a.write.d);
     } else if (a.write.d != NULL) {
         (void)write_unalloc(ch, a.write.d);
     } else if (rc == -ETIMEDOUT && a.alloc.call != NULL) {
@@ -429,11 +429,11 @@ static int look(struct rch *ch, const struct done_arguments *a)
     if (value > 0)
         return 0;
     if (value < 0)
-        return fail(ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
+        return end_error(ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
                     a->done != NULL ? "this message" : "every message from the program's memory",
                     rmalloc_strerror(value));
     if (!anything_out(ch))
-        return fail(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
+        return end_error(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
     return R_PENDING;
 }
 
@@ -442,12 +442,12 @@ static int drive(struct rch *ch, const char *call)
     int rc = 0;
 
     if (region_in_flight(ch)) {
-        rc = net_drive(ch, call);
+        rc = remote_progress(ch, call);
         if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT) {
-            rc = net_flush(ch);
+            rc = remote_flush(ch);
             if (rc != 0)
-                return rc == -EAGAIN ? R_PENDING : net_failed(ch, call);
-            region_arrived(ch);
+                return rc == -EAGAIN ? R_PENDING : remote_failed(ch, call);
+            region_transfers_complete(ch);
         } else if (rc == 0) {
             rc = credit_fetch(ch, NEED_SLOT);
         }
@@ -460,18 +460,18 @@ static int drive(struct rch *ch, const char *call)
 static int done_attempt(struct rch *ch, void *arguments)
 {
     struct done_arguments *a = arguments;
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire); /* pairs with notice_set */
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = look(ch, a);
 
     if (rc != R_PENDING)
         return rc;
-    rc = channel_trouble(ch, a->call, notice);
+    rc = end_check_peer(ch, a->call, state);
     if (rc != 0) { /* every word has been written */
-        int told = look(ch, a);
+        int warned = look(ch, a);
 
-        return told == 0 || told == -EINVAL ? told : channel_trouble(ch, a->call, notice); /* which says more */
+        return warned == 0 || warned == -EINVAL ? warned : end_check_peer(ch, a->call, state); /* which says more */
     }
-    RPIPE_STEP("rdone: before a look");
+    RPIPE_FAILPOINT("rdone: before a look");
     rc = drive(ch, a->call);
     return rc != 0 ? rc : look(ch, a);
 }
@@ -480,21 +480,21 @@ static int wait_done(rch_t ch, const char *call, const int *done, bool wait)
 {
     static const struct awaited awaited = {"word that the reader has taken what was sent from this memory", 0};
     struct done_arguments a = {call, done, false};
-    int rc = channel_refuses(ch, call, SIDE_WRITER);
+    int rc = end_check_call(ch, call, SIDE_WRITER);
 
     if (rc != 0)
         return rc;
-    return wait ? channel_wait(ch, call, &awaited, done_attempt, &a) : channel_once(ch, done_attempt, &a);
+    return wait ? call_wait(ch, call, &awaited, done_attempt, &a) : call_once(ch, done_attempt, &a);
 }
 
 int rpipe_done(rch_t ch, const int *done) { return wait_done(ch, "rdone", done, true); }
 int rpipe_done_nb(rch_t ch, const int *done) { return wait_done(ch, "rdone_nb", done, false); }
 
-int region_wait_flights(struct rch *ch, const char *call)
+int region_wait_transfers(struct rch *ch, const char *call)
 {
     static const struct awaited awaited = {"end of the transfers from the program's memory (the channel is still open)",
                                            0};
     struct done_arguments a = {call, NULL, true};
 
-    return channel_wait(ch, call, &awaited, done_attempt, &a);
+    return call_wait(ch, call, &awaited, done_attempt, &a);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * known.c: what the reader of a GET pipe over a network knows of the writer's regions: a cache, by number (region.h).
+ * remote_key_cache.c: what the reader of a GET pipe over a network knows of the writer's regions: a cache, by number (region.h).
  *
  * A message from a region carries the region's number in its slot, and in its block, for whoever does not know that number, how the
  * region is reached. So nothing has to be told beforehand or taken back: a number is never used twice, one that was forgotten is asked
@@ -18,33 +18,33 @@
 
 #define KNOWN_MOST 64
 
-struct known {
-    struct region_known entry[KNOWN_MOST];
+struct key_cache {
+    struct cached_key entry[KNOWN_MOST];
     uint32_t last, next; /* found last; where to look for room */
 };
 
-struct region_known *known_find(struct rch *ch, uint64_t number)
+struct cached_key *key_cache_find(struct rch *ch, uint64_t number)
 {
-    struct known *known = ch->net->known;
+    struct key_cache *key_cache = ch->remote->key_cache;
     uint32_t i;
 
-    if (known == NULL)
+    if (key_cache == NULL)
         return NULL;
-    if (known->entry[known->last].number == number)
-        return &known->entry[known->last];
+    if (key_cache->entry[key_cache->last].number == number)
+        return &key_cache->entry[key_cache->last];
     for (i = 0; i < KNOWN_MOST; i++)
-        if (known->entry[i].number == number) {
-            known->last = i;
-            return &known->entry[i];
+        if (key_cache->entry[i].number == number) {
+            key_cache->last = i;
+            return &key_cache->entry[i];
         }
     return NULL;
 }
 
-static void forget(struct rch *ch, struct region_known *k)
+static void forget(struct rch *ch, struct cached_key *k)
 {
-    if (k->remote.window != NULL)
+    if (k->remote.mapping != NULL)
         ch->ops->detach(ch->btl, &k->remote);
-    *k = (struct region_known){0};
+    *k = (struct cached_key){0};
 }
 
 static void refuse(struct rch *ch, int *error, const char *why)
@@ -54,13 +54,13 @@ static void refuse(struct rch *ch, int *error, const char *why)
     snprintf(reason, sizeof(reason), "rank %d sends a message from a region of its own that cannot be reached: %s",
              ch->peer, why);
     join_fail(ch, -EPROTO, reason);
-    *error = fail(ch, -EPROTO, "%s", reason);
+    *error = end_error(ch, -EPROTO, "%s", reason);
 }
 
-struct region_known *known_add(struct rch *ch, uint64_t number, const void *note, int *error)
+struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *note, int *error)
 {
-    struct known *known = ch->net->known;
-    struct region_known *k = NULL;
+    struct key_cache *key_cache = ch->remote->key_cache;
+    struct cached_key *k = NULL;
     struct region_note n;
     char why[256] = "";
     uint32_t i;
@@ -70,11 +70,11 @@ struct region_known *known_add(struct rch *ch, uint64_t number, const void *note
         refuse(ch, error, "its block names another one");
         return NULL;
     }
-    if (known == NULL)
-        known = ch->net->known = calloc(1, sizeof(*known));
-    for (i = 0; i < KNOWN_MOST && known != NULL && k == NULL; i++) {
-        k = &known->entry[known->next];
-        known->next = (known->next + 1) % KNOWN_MOST;
+    if (key_cache == NULL)
+        key_cache = ch->remote->key_cache = calloc(1, sizeof(*key_cache));
+    for (i = 0; i < KNOWN_MOST && key_cache != NULL && k == NULL; i++) {
+        k = &key_cache->entry[key_cache->next];
+        key_cache->next = (key_cache->next + 1) % KNOWN_MOST;
         if (k->users > 0)
             k = NULL;
     }
@@ -91,15 +91,15 @@ struct region_known *known_add(struct rch *ch, uint64_t number, const void *note
     return k;
 }
 
-void known_forget(struct rch *ch)
+void key_cache_release(struct rch *ch)
 {
-    struct known *known = ch->net->known;
+    struct key_cache *key_cache = ch->remote->key_cache;
     uint32_t i;
 
-    if (known == NULL)
+    if (key_cache == NULL)
         return;
     for (i = 0; i < KNOWN_MOST; i++)
-        forget(ch, &known->entry[i]);
-    free(known);
-    ch->net->known = NULL;
+        forget(ch, &key_cache->entry[i]);
+    free(key_cache);
+    ch->remote->key_cache = NULL;
 }

@@ -40,16 +40,16 @@ bool event_drain(struct rch *ch, bool joined)
     char bytes[4096], reason[160];
     int reads = DRAIN_READS;
 
-    if (joined && !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with hear_event_ack */
+    if (joined && !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with on_event_ack */
         return false;
     while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes) && --reads > 0)
         ;
-    RPIPE_STEP("event: drained");
+    RPIPE_FAILPOINT("event: drained");
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
     if (!joined)
         return false;
-    if (reader_message_there(ch)) {
-        channel_kick(ch);
+    if (reader_message_ready(ch)) {
+        end_signal(ch);
         return true;
     }
     want = atomic_load_explicit(&ch->r.want, memory_order_relaxed);
@@ -59,7 +59,7 @@ bool event_drain(struct rch *ch, bool joined)
         join_fail(ch, -EPROTO, reason);
     }
     if (want > reader_delivered(ch))
-        channel_kick(ch); /* it is under way */
+        end_signal(ch); /* it is under way */
     return false;
 }
 
@@ -72,26 +72,26 @@ static int fd_attempt(struct rch *ch, void *arguments)
         return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
         rc = -errno;
-        return fail(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(-rc), limit_of(-rc));
+        return end_error(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(-rc), limit_of(-rc));
     }
-    store_lock(); /* the service thread kicks through these */
+    rendezvous_lock(); /* the service thread kicks through these */
     ch->event_fd = pair[0];
-    ch->event_arm = pair[1];
-    channel_kick(ch); /* readable until the writer has acknowledged */
-    atomic_fetch_or_explicit(&ch->notice, NOTICE_EVENT, memory_order_acq_rel);
+    ch->signal_fd = pair[1];
+    end_signal(ch); /* readable until the writer has acknowledged */
+    atomic_fetch_or_explicit(&ch->state, STATE_EVENT, memory_order_acq_rel);
     event_watch(+1);
-    store_unlock();
-    RPIPE_STEP("event: descriptor made");
+    rendezvous_unlock();
+    RPIPE_FAILPOINT("event: descriptor made");
     (void)join_ask_events(ch); /* a peer that is gone: the descriptor is readable, and rread says why */
-    RPIPE_STEP("event: asked for");
+    RPIPE_FAILPOINT("event: asked for");
     return 0;
 }
 
 int rpipe_fd(rch_t ch)
 {
-    int rc = channel_refuses(ch, "rpipe_fd", SIDE_READER);
+    int rc = end_check_call(ch, "rpipe_fd", SIDE_READER);
 
     if (rc == 0)
-        rc = channel_once(ch, fd_attempt, NULL);
+        rc = call_once(ch, fd_attempt, NULL);
     return rc != 0 ? rc : ch->event_fd;
 }

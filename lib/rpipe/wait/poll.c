@@ -21,19 +21,19 @@
 
 static bool is_ready(struct rch *ch)
 {
-    uint32_t notice = atomic_load_explicit(&ch->notice, memory_order_acquire);
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
 
-    if ((notice & (NOTICE_FAILED | NOTICE_CLOSED | NOTICE_LEFT)) != 0)
+    if ((state & (STATE_FAILED | STATE_CLOSED | STATE_PEER_LEFT)) != 0)
         return true;
-    if ((notice & NOTICE_JOINED) == 0)
-        return (notice & NOTICE_BYE) != 0 || unheard_message(ch) || channel_peer_died(ch, notice);
-    if (reader_message_there(ch))
+    if ((state & STATE_JOINED) == 0)
+        return (state & STATE_PEER_CLOSED) != 0 || reader_message_before_join(ch) || end_peer_died(ch, state);
+    if (reader_message_ready(ch))
         return true;
-    if (ch->net != NULL)
-        return ((notice & NOTICE_BYE) != 0 && reader_delivered(ch) >= ch->bye_final) ||
-               (ch->net->failed_at != 0 && net_failed(ch, "rpipe_poll") != R_PENDING) || channel_peer_died(ch, notice);
-    return (notice & NOTICE_BYE) != 0 || atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
-           channel_peer_died(ch, notice);
+    if (ch->remote != NULL)
+        return ((state & STATE_PEER_CLOSED) != 0 && reader_delivered(ch) >= ch->peer_final) ||
+               (ch->remote->failed_at != 0 && remote_failed(ch, "rpipe_poll") != R_PENDING) || end_peer_died(ch, state);
+    return (state & STATE_PEER_CLOSED) != 0 || atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
+           end_peer_died(ch, state);
 }
 
 static int ready_attempt(struct rch *ch, void *arguments)
@@ -50,9 +50,9 @@ static bool is_ready_now(struct rch *ch)
 {
     bool ready = true;
 
-    if (ch->net == NULL && (atomic_load_explicit(&ch->notice, memory_order_relaxed) & NOTICE_LOCKED) == 0)
+    if (ch->remote == NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) == 0)
         return is_ready(ch);
-    (void)channel_once(ch, ready_attempt, &ready); /* closed meanwhile: rread will say so */
+    (void)call_once(ch, ready_attempt, &ready); /* closed meanwhile: rread will say so */
     return ready;
 }
 
@@ -82,7 +82,7 @@ static bool look_again(const rch_t *ch, int n, int *ready, struct waiter *w)
     if (look(ch, n, ready))
         return true;
     us = (clock_now() - begun) * NAP_PER_LOOK / 1000;
-    w->nap_most_us = (uint32_t)(us < NAP_LEAST_US ? NAP_LEAST_US : us > NAP_LONGEST_US ? NAP_LONGEST_US : us);
+    w->backoff_most_us = (uint32_t)(us < NAP_LEAST_US ? NAP_LEAST_US : us > NAP_LONGEST_US ? NAP_LONGEST_US : us);
     return false;
 }
 
@@ -99,11 +99,11 @@ static uint32_t find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
     if (p->n > WAIT_WORDS)
         return 0;
     for (int i = 0; i < p->n; i++) {
-        uint32_t notice = atomic_load_explicit(&p->ch[i]->notice, memory_order_acquire);
+        uint32_t state = atomic_load_explicit(&p->ch[i]->state, memory_order_acquire);
 
-        if ((notice & (NOTICE_LOCKED | NOTICE_CLOSED)) != 0 || p->ch[i]->net != NULL || p->ch[i]->died != 0)
+        if ((state & (STATE_LOCKED | STATE_CLOSED)) != 0 || p->ch[i]->remote != NULL || p->ch[i]->died != 0)
             return 0; /* died: the verdict is a few milliseconds away, and wakes nobody */
-        word[i] = own_wake_word(p->ch[i], notice);
+        word[i] = end_wake_word(p->ch[i], state);
     }
     return (uint32_t)p->n;
 }
@@ -117,23 +117,23 @@ static int wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
     wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
     w.words = find_words;
     w.of = &polled;
-    publish_waits("a message on one of many channels in rpipe_poll");
+    publish_process_wait("a message on one of many channels in rpipe_poll");
     while (rc == 0 && !look_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
             error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
             rc = -ETIMEDOUT;
-        } else if (inside_ended()) {
+        } else if (active_calls_ended()) {
             rc = job_refuses("rpipe_poll");
         }
     }
     wait_end(&w);
-    publish_waits(NULL);
+    publish_process_wait(NULL);
     return rc;
 }
 
 int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
 {
-    struct inside in;
+    struct active_call in;
     int i, rc = 0;
 
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
@@ -142,15 +142,15 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
         return -EINVAL;
     }
     for (i = 0; i < n; i++) {
-        rc = channel_refuses(ch[i], "rpipe_poll", SIDE_READER);
+        rc = end_check_call(ch[i], "rpipe_poll", SIDE_READER);
         if (rc != 0)
             return rc;
     }
-    inside_enter(&in);
-    if (inside_ended())
+    active_call_enter(&in);
+    if (active_calls_ended())
         rc = job_refuses("rpipe_poll");
     else if (!look(ch, n, ready))
         rc = timeout_ms == 0 ? R_PENDING : wait_for_one(ch, n, ready, timeout_ms);
-    inside_leave(&in);
+    active_call_leave(&in);
     return rc;
 }

@@ -70,14 +70,14 @@ static void drive(struct btl *btl)
         sim_turn(btl, 1 + (unsigned)sim_draw(btl, 24));
 }
 
-static int sim_progress(struct btl_line *line)
+static int sim_progress(struct btl_connection *connection)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     int rc;
 
     pthread_mutex_lock(&btl->lock);
     drive(btl);
-    rc = line->error;
+    rc = connection->error;
     pthread_mutex_unlock(&btl->lock);
     return rc;
 }
@@ -204,16 +204,16 @@ struct btl_ops btl_sim_ops = {
     .alloc = sim_alloc,
     .free = sim_free,
     .share = sim_share,
-    .adopt = sim_adopt,
+    .register_memory = sim_adopt,
     .attach = sim_attach,
     .detach = sim_detach,
-    .line_open = sim_line_open,
-    .line_connect = sim_line_connect,
-    .line_state = sim_line_state,
-    .line_close = sim_line_close,
-    .line_describe = sim_line_describe,
-    .line_counts = sim_line_counts,
-    .line_atomics = sim_line_atomics,
+    .connection_open = sim_line_open,
+    .connection_connect = sim_line_connect,
+    .connection_state = sim_line_state,
+    .connection_close = sim_line_close,
+    .connection_describe = sim_line_describe,
+    .connection_counts = sim_line_counts,
+    .connection_atomics = sim_line_atomics,
     .write = sim_write,
     .get = sim_get,
     .atomic = sim_atomic,

@@ -46,7 +46,7 @@ enum sim_defect {
     DEFECT_STALE_GET,      /* what is fetched was read when the piece was attached */
     DEFECT_ATOMIC_TORN,    /* two atomics at once lose one */
     DEFECT_ATOMIC_NEW,     /* the new value comes back, not the old one */
-    DEFECT_CLOSE_TOUCHES,  /* a btl_done is touched after line_close */
+    DEFECT_CLOSE_TOUCHES,  /* a btl_done is touched after connection_close */
     DEFECT_CONNECTS_NOBODY /* up, though the other end is gone */
 };
 
@@ -85,7 +85,7 @@ struct btl {
     size_t unders, room;
 };
 
-struct btl_line {
+struct btl_connection {
     struct btl *btl;
     uint64_t id, nonce, peer; /* peer: id; 0: not connected */
     enum btl_role role;
@@ -112,7 +112,7 @@ enum sim_kind { SIM_WRITE, SIM_GET, SIM_ATOMIC };
  */
 struct sim_op {
     enum sim_kind kind;
-    struct btl_line *line; /* NULL: given up, a straggler */
+    struct btl_connection *connection; /* NULL: given up, a straggler */
     uint64_t peer_line, number;
     struct link link; /* line->ops */
     size_t at;        /* in btl.under */
@@ -138,12 +138,12 @@ void sim_arm(struct btl *btl);                      /* there is something to do:
 /* sim_memory.c */
 void sim_copy_from(void *copy, const void *memory, size_t bytes); /* memory that others store to; aligned words whole */
 void sim_copy_to(void *memory, const void *copy, size_t bytes);   /* memory that others load from */
-int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
+int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *piece, char *why,
               size_t why_bytes);
-void sim_free(struct btl *btl, struct btl_piece *piece);
-int sim_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+void sim_free(struct btl *btl, struct btl_memory *piece);
+int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key, char *why,
               size_t why_bytes);
-int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece, char *why,
+int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *piece, char *why,
               size_t why_bytes);
 int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                struct btl_remote *remote, char *why, size_t why_bytes);
@@ -151,29 +151,29 @@ void sim_detach(struct btl *btl, struct btl_remote *remote);
 void sim_memory_end(struct btl *btl);
 
 /* sim_line.c */
-int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **out,
+int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
                   struct btl_address *address, char *why, size_t why_bytes);
-int sim_line_connect(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes);
-int sim_line_state(struct btl_line *line, char *why, size_t why_bytes);
-void sim_line_close(struct btl_line *line);
-void sim_line_describe(struct btl_line *line, char *text, size_t text_bytes);
-void sim_line_counts(struct btl_line *line, struct btl_counts *counts);
-uint32_t sim_line_atomics(struct btl_line *line);
-void sim_line_fail(struct btl_line *line, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int sim_line_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes);
+int sim_line_state(struct btl_connection *connection, char *why, size_t why_bytes);
+void sim_line_close(struct btl_connection *connection);
+void sim_line_describe(struct btl_connection *connection, char *text, size_t text_bytes);
+void sim_line_counts(struct btl_connection *connection, struct btl_counts *counts);
+uint32_t sim_line_atomics(struct btl_connection *connection);
+void sim_line_fail(struct btl_connection *connection, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void sim_lines_settle(struct btl *btl);
-int sim_flush(struct btl_line *line);
+int sim_flush(struct btl_connection *connection);
 
 /* sim_transfer.c */
-int sim_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot);
-int sim_get(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done);
-int sim_atomic(struct btl_line *line, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int sim_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
+int sim_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done);
+int sim_atomic(struct btl_connection *connection, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                struct btl_done *done);
 
 /* sim_step.c */
-void sim_op_begin(struct btl_line *line, struct sim_op *op);                      /* accepted */
+void sim_op_begin(struct btl_connection *connection, struct sim_op *op);                      /* accepted */
 void sim_op_end(struct btl *btl, struct sim_op *op, int error);                   /* completes it; gone */
 void sim_op_give_up(struct btl *btl, struct sim_op *op);                          /* its line is closed */
-void sim_stragglers_end(struct btl *btl, uint64_t line, struct sim_piece *piece); /* to this line, or to this piece */
+void sim_stragglers_end(struct btl *btl, uint64_t connection, struct sim_piece *piece); /* to this line, or to this piece */
 void sim_turn(struct btl *btl, unsigned steps);
 
 #endif

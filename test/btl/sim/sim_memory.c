@@ -68,14 +68,14 @@ void sim_copy_to(void *memory, const void *copy, size_t bytes)
     }
 }
 
-static int enter(struct btl *btl, struct sim_piece *p, struct btl_piece *piece, char *why, size_t why_bytes)
+static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece, char *why, size_t why_bytes)
 {
     p->id = ++btl->last_id;
     if (hash_put(&btl->pieces, p->id, p) != 0) {
         snprintf(why, why_bytes, "no memory for the books of a piece");
         return -ENOMEM;
     }
-    *piece = (struct btl_piece){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
+    *piece = (struct btl_memory){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
     return 0;
 }
 
@@ -115,7 +115,7 @@ static void spoil(struct btl *btl, struct sim_piece *p)
         memset(p->base, (int)sim_draw(btl, 256), bytes);
 }
 
-int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece, char *why,
+int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *piece, char *why,
               size_t why_bytes)
 {
     struct sim_piece *p = calloc(1, sizeof(*p));
@@ -142,7 +142,7 @@ int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool hug
     return rc;
 }
 
-int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece, char *why,
+int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *piece, char *why,
               size_t why_bytes)
 {
     struct sim_piece *p = calloc(1, sizeof(*p));
@@ -164,7 +164,7 @@ int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t acce
 }
 
 /* There is but one process, and so one peer. */
-int sim_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key, char *why,
               size_t why_bytes)
 {
     (void)why;
@@ -200,7 +200,7 @@ static void unmap_one(struct btl *btl)
     }
 }
 
-void sim_free(struct btl *btl, struct btl_piece *piece)
+void sim_free(struct btl *btl, struct btl_memory *piece)
 {
     struct sim_piece *p = piece->slab;
 
@@ -222,7 +222,7 @@ void sim_free(struct btl *btl, struct btl_piece *piece)
     if (++btl->quarantined > QUARANTINE_MOST)
         unmap_one(btl);
     pthread_mutex_unlock(&btl->lock);
-    *piece = (struct btl_piece){0};
+    *piece = (struct btl_memory){0};
 }
 
 int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
@@ -256,7 +256,7 @@ int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t byte
 /* The piece may be gone already: what is attached is no more than a name. */
 void sim_detach(struct btl *btl, struct btl_remote *remote)
 {
-    struct sim_piece *p = remote->window;
+    struct sim_piece *p = remote->mapping;
 
     pthread_mutex_lock(&btl->lock);
     if (p == NULL || p->attached == 0)

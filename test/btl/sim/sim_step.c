@@ -20,9 +20,9 @@
 
 /* ---- books ---- */
 
-void sim_op_begin(struct btl_line *line, struct sim_op *op)
+void sim_op_begin(struct btl_connection *connection, struct sim_op *op)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
 
     if (btl->unders == btl->room) {
         btl->room = btl->room == 0 ? 256 : btl->room * 2;
@@ -30,11 +30,11 @@ void sim_op_begin(struct btl_line *line, struct sim_op *op)
         if (btl->under == NULL)
             sim_die("no memory for %zu operations", btl->room);
     }
-    op->line = line;
-    op->peer_line = line->peer;
-    op->number = ++line->accepted;
-    line->outstanding++;
-    list_append(&line->ops, &op->link);
+    op->connection = connection;
+    op->peer_line = connection->peer;
+    op->number = ++connection->accepted;
+    connection->outstanding++;
+    list_append(&connection->ops, &op->link);
     op->at = btl->unders;
     btl->under[btl->unders++] = op;
     if (!btl->calm && sim_draw(btl, 8) == 0)
@@ -87,8 +87,8 @@ static void forget(struct btl *btl, struct sim_op *op)
 
 void sim_op_end(struct btl *btl, struct sim_op *op, int error)
 {
-    if (op->line != NULL) {
-        op->line->outstanding--;
+    if (op->connection != NULL) {
+        op->connection->outstanding--;
         list_remove(&op->link);
         let_go(op);
     }
@@ -100,9 +100,9 @@ void sim_op_end(struct btl *btl, struct sim_op *op, int error)
 
 static void source_check(const struct sim_op *op, const uint8_t *now, const void *then, size_t bytes, const char *what)
 {
-    if (op->line != NULL && memcmp(now, then, bytes) != 0)
+    if (op->connection != NULL && memcmp(now, then, bytes) != 0)
         sim_die("%s of %zu bytes has changed before it was known to be there (operation %llu of line %llu)", what,
-                bytes, (unsigned long long)op->number, (unsigned long long)op->line->id);
+                bytes, (unsigned long long)op->number, (unsigned long long)op->connection->id);
 }
 
 static void step_payload(struct btl *btl, struct sim_op *op, unsigned i)
@@ -285,9 +285,9 @@ static bool op_step(struct btl *btl, struct sim_op *op)
 {
     uint32_t open = gates_open(btl, op);
 
-    if (op->line != NULL && btl->break_at != 0 && op->number >= btl->break_at) {
-        sim_line_fail(op->line, btl->error, "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK wants it",
-                      (unsigned long long)op->line->id, (unsigned long long)op->number);
+    if (op->connection != NULL && btl->break_at != 0 && op->number >= btl->break_at) {
+        sim_line_fail(op->connection, btl->error, "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK wants it",
+                      (unsigned long long)op->connection->id, (unsigned long long)op->number);
         return true;
     }
     if (open != 0)
@@ -304,9 +304,9 @@ static bool op_step(struct btl *btl, struct sim_op *op)
 /* The oldest of the line is done first, whichever was drawn. */
 static struct sim_op *in_order(struct btl *btl, struct sim_op *op)
 {
-    if (!btl->order || op->line == NULL)
+    if (!btl->order || op->connection == NULL)
         return op;
-    return container_of(op->line->ops.next, struct sim_op, link);
+    return container_of(op->connection->ops.next, struct sim_op, link);
 }
 
 void sim_turn(struct btl *btl, unsigned steps)
@@ -339,7 +339,7 @@ void sim_op_give_up(struct btl *btl, struct sim_op *op)
 
     list_remove(&op->link);
     let_go(op);
-    op->line = NULL;
+    op->connection = NULL;
     if (btl->defect == DEFECT_CLOSE_TOUCHES && op->done != NULL) { /* nothing is left to do but that */
         op->kind = SIM_ATOMIC;
         op->todo = 0;
@@ -353,13 +353,13 @@ void sim_op_give_up(struct btl *btl, struct sim_op *op)
         forget(btl, op);
 }
 
-void sim_stragglers_end(struct btl *btl, uint64_t line, struct sim_piece *piece)
+void sim_stragglers_end(struct btl *btl, uint64_t connection, struct sim_piece *piece)
 {
     for (size_t i = 0; i < btl->unders;) {
         struct sim_op *op = btl->under[i];
-        bool hit = piece == NULL ? line == 0 || op->peer_line == line : op->far == piece || op->slot_far == piece;
+        bool hit = piece == NULL ? connection == 0 || op->peer_line == connection : op->far == piece || op->slot_far == piece;
 
-        if (op->line == NULL && hit)
+        if (op->connection == NULL && hit)
             forget(btl, op);
         else
             i++;

@@ -11,29 +11,29 @@
 #define WORK_REQUEST_MOST ((size_t)1 << 20)
 
 /* 0: go on; else what the call says. */
-static int admit(struct btl_line *line)
+static int admit(struct btl_connection *connection)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     bool full;
 
-    if (line->error != 0)
-        return line->error;
-    full = !line->up || line->outstanding >= line->depth;
+    if (connection->error != 0)
+        return connection->error;
+    full = !connection->up || connection->outstanding >= connection->depth;
     if (full || (!btl->calm && sim_draw(btl, 16) == 0)) {
-        line->counts.refused++;
+        connection->counts.refused++;
         return -EAGAIN;
     }
-    if (btl->fail_at != 0 && line->accepted + 1 >= btl->fail_at) {
-        sim_line_fail(line, btl->error, "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
-                      (unsigned long long)line->id, (unsigned long long)btl->fail_at);
-        return line->error;
+    if (btl->fail_at != 0 && connection->accepted + 1 >= btl->fail_at) {
+        sim_line_fail(connection, btl->error, "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
+                      (unsigned long long)connection->id, (unsigned long long)btl->fail_at);
+        return connection->error;
     }
     return 0;
 }
 
 static uint8_t *near_at(struct btl *btl, const struct btl_transfer *t)
 {
-    const struct sim_piece *p = t->piece->slab;
+    const struct sim_piece *p = t->memory->slab;
 
     if (p == NULL || hash_get(&btl->pieces, p->id) != p)
         sim_die("a transfer from or to a piece here that is not in use");
@@ -45,7 +45,7 @@ static uint8_t *near_at(struct btl *btl, const struct btl_transfer *t)
 
 static uint8_t *far_at(struct btl *btl, const struct btl_transfer *t, uint32_t access_needed)
 {
-    const struct sim_piece *p = t->remote->window;
+    const struct sim_piece *p = t->remote->mapping;
 
     if (p == NULL || p->attached == 0)
         sim_die("a transfer to or from a remote piece that is not attached");
@@ -85,22 +85,22 @@ static struct sim_op *op_new(enum sim_kind kind, size_t bytes)
 
 static uint64_t work_requests(size_t bytes) { return (bytes + WORK_REQUEST_MOST - 1) / WORK_REQUEST_MOST; }
 
-int sim_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+int sim_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     struct sim_op *op;
     int rc;
 
     pthread_mutex_lock(&btl->lock);
-    rc = admit(line);
-    if (rc != 0 && (rc != -EAGAIN || !line->up || btl->defect != DEFECT_REFUSED_DONE))
+    rc = admit(connection);
+    if (rc != 0 && (rc != -EAGAIN || !connection->up || btl->defect != DEFECT_REFUSED_DONE))
         goto out;
     op = op_new(SIM_WRITE, payload != NULL ? payload->bytes : 0);
     if (payload != NULL && payload->bytes > 0) {
         op->near_at = near_at(btl, payload);
         op->far_at = far_at(btl, payload, BTL_PEER_WRITES);
-        op->near = payload->piece->slab;
-        op->far = payload->remote->window;
+        op->near = payload->memory->slab;
+        op->far = payload->remote->mapping;
         memcpy(op->copy, op->near_at, op->bytes);
     }
     cut(btl, op);
@@ -110,18 +110,18 @@ int sim_write(struct btl_line *line, const struct btl_transfer *payload, const s
             sim_die("a slot of %zu bytes at %llu", slot->bytes, (unsigned long long)slot->remote_offset);
         op->slot_near_at = near_at(btl, slot);
         op->slot_far_at = far_at(btl, slot, BTL_PEER_WRITES);
-        op->slot_near = slot->piece->slab;
-        op->slot_far = slot->remote->window;
+        op->slot_near = slot->memory->slab;
+        op->slot_far = slot->remote->mapping;
         memcpy(op->slot, op->slot_near_at, SIM_SLOT_BYTES);
         op->todo |= 0x01ff0000u;
         if (btl->defect == DEFECT_SLOT_WORD && sim_draw(btl, 32) == 0)
             op->todo &= ~(1u << (16 + sim_draw(btl, 7)));
-        line->counts.inlined++;
-        line->counts.work_requests++;
+        connection->counts.inlined++;
+        connection->counts.work_requests++;
     }
-    line->counts.work_requests += work_requests(op->bytes);
-    line->counts.doorbells++;
-    sim_op_begin(line, op);
+    connection->counts.work_requests += work_requests(op->bytes);
+    connection->counts.doorbells++;
+    sim_op_begin(connection, op);
 out:
     pthread_mutex_unlock(&btl->lock);
     return rc;
@@ -134,14 +134,14 @@ static void scribble(struct btl *btl, struct sim_op *op)
         memset(op->near_at, 0xa5, op->bytes);
 }
 
-int sim_get(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done)
+int sim_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     struct sim_op *op;
     int rc;
 
     pthread_mutex_lock(&btl->lock);
-    rc = admit(line);
+    rc = admit(connection);
     if (rc != 0)
         goto out;
     if (transfer->bytes == 0)
@@ -149,26 +149,26 @@ int sim_get(struct btl_line *line, const struct btl_transfer *transfer, struct b
     op = op_new(SIM_GET, transfer->bytes);
     op->near_at = near_at(btl, transfer);
     op->far_at = far_at(btl, transfer, BTL_PEER_READS);
-    op->near = transfer->piece->slab;
-    op->far = transfer->remote->window;
+    op->near = transfer->memory->slab;
+    op->far = transfer->remote->mapping;
     op->done = done;
     cut(btl, op);
     op->todo = ((1u << op->chunks) - 1) * 0x10001u;
     scribble(btl, op);
-    line->counts.gets++;
-    line->counts.work_requests += work_requests(op->bytes);
-    line->counts.doorbells++;
-    line->counts.signaled++;
-    sim_op_begin(line, op);
+    connection->counts.gets++;
+    connection->counts.work_requests += work_requests(op->bytes);
+    connection->counts.doorbells++;
+    connection->counts.signaled++;
+    sim_op_begin(connection, op);
 out:
     pthread_mutex_unlock(&btl->lock);
     return rc;
 }
 
-int sim_atomic(struct btl_line *line, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+int sim_atomic(struct btl_connection *connection, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                struct btl_done *done)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     struct btl_transfer cell = *at;
     struct sim_op *op;
     int rc;
@@ -178,7 +178,7 @@ int sim_atomic(struct btl_line *line, int kind, const struct btl_transfer *at, u
         rc = -EOPNOTSUPP;
         goto out;
     }
-    rc = admit(line);
+    rc = admit(connection);
     if (rc != 0)
         goto out;
     cell.bytes = 8;
@@ -186,11 +186,11 @@ int sim_atomic(struct btl_line *line, int kind, const struct btl_transfer *at, u
         sim_die("an atomic on a cell at %llu", (unsigned long long)at->remote_offset);
     op = op_new(SIM_ATOMIC, 8);
     op->far_at = far_at(btl, &cell, BTL_PEER_ATOMICS);
-    op->far = at->remote->window;
+    op->far = at->remote->mapping;
     op->todo = 1u;
-    if (at->piece != NULL) {
+    if (at->memory != NULL) {
         op->near_at = near_at(btl, &cell);
-        op->near = at->piece->slab;
+        op->near = at->memory->slab;
         op->todo |= 1u << 16;
         scribble(btl, op);
     }
@@ -200,11 +200,11 @@ int sim_atomic(struct btl_line *line, int kind, const struct btl_transfer *at, u
     op->operand = operand;
     op->compare = compare;
     op->done = done;
-    line->counts.atomics++;
-    line->counts.work_requests++;
-    line->counts.doorbells++;
-    line->counts.signaled++;
-    sim_op_begin(line, op);
+    connection->counts.atomics++;
+    connection->counts.work_requests++;
+    connection->counts.doorbells++;
+    connection->counts.signaled++;
+    sim_op_begin(connection, op);
 out:
     pthread_mutex_unlock(&btl->lock);
     return rc;

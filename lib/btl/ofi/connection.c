@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * line.c: the libfabric backend as btl.h wants it: lines, memory, and the life of the whole.
+ * connection.c: the libfabric backend as btl.h wants it: lines, memory, and the life of the whole.
  *
  * A line is a peer's address and counters: the endpoint is one for all. It is up as soon as it has the other end's address; the
  * provider connects, where it connects at all, with the first transfer, and refuses transfers until then.
@@ -26,7 +26,7 @@
 struct ofi_parting {
     struct link link;
     int peer;
-    struct btl_piece piece;
+    struct btl_memory memory;
 };
 
 static int refuse_child(const struct btl *btl, char *why, size_t why_bytes)
@@ -37,47 +37,47 @@ static int refuse_child(const struct btl *btl, char *why, size_t why_bytes)
     return -ENOTCONN;
 }
 
-static int ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_piece *piece,
+static int ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
                      char *why, size_t why_bytes)
 {
     int rc = refuse_child(btl, why, why_bytes);
 
-    return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, piece, why, why_bytes);
+    return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, memory, why, why_bytes);
 }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
-static int ofi_share(struct btl *btl, int peer, const struct btl_piece *piece, struct btl_key *key, char *why,
+static int ofi_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
                      size_t why_bytes)
 {
     (void)btl;
     (void)peer;
     (void)why;
     (void)why_bytes;
-    *key = piece->key;
+    *key = memory->key;
     return 0;
 }
 
-static int ofi_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_piece *piece,
+static int ofi_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                      char *why, size_t why_bytes)
 {
     int rc = refuse_child(btl, why, why_bytes);
 
-    return rc != 0 ? rc : pool_adopt(btl->pool, peer, base, bytes, access, piece, why, why_bytes);
+    return rc != 0 ? rc : pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
 }
 
-static void ofi_free(struct btl *btl, struct btl_piece *piece)
+static void ofi_free(struct btl *btl, struct btl_memory *memory)
 {
     struct ofi_parting *p;
     bool wait = false;
 
-    if (piece->slab == NULL || btl->forked)
+    if (memory->slab == NULL || btl->forked)
         return;
     ofi_lock(btl);
-    if (ops_orphaned(btl, pool_peer(piece))) {
+    if (ops_orphaned(btl, pool_peer(memory))) {
         p = malloc(sizeof(*p));
         if (p != NULL) {
-            p->peer = pool_peer(piece);
-            p->piece = *piece;
+            p->peer = pool_peer(memory);
+            p->memory = *memory;
             list_append(&btl->parting, &p->link);
             atomic_fetch_add_explicit(&btl->partings, 1, memory_order_relaxed);
         } /* without: the piece stays with the pool until the end */
@@ -85,9 +85,9 @@ static void ofi_free(struct btl *btl, struct btl_piece *piece)
     }
     ofi_unlock(btl);
     if (!wait)
-        pool_free(btl->pool, piece);
-    piece->slab = NULL;
-    piece->base = NULL;
+        pool_free(btl->pool, memory);
+    memory->slab = NULL;
+    memory->base = NULL;
 }
 
 void progress_part(struct btl *btl)
@@ -110,7 +110,7 @@ void progress_part(struct btl *btl)
         struct ofi_parting *p = container_of(ready.next, struct ofi_parting, link);
 
         list_remove(&p->link);
-        pool_free(btl->pool, &p->piece);
+        pool_free(btl->pool, &p->memory);
         free(p);
     }
 }
@@ -126,7 +126,7 @@ static int ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size
     }
     remote->base = NULL;
     remote->bytes = key->word[KEY_BYTES];
-    remote->window = btl;
+    remote->mapping = btl;
     remote->key = *key;
     return 0;
 }
@@ -134,129 +134,129 @@ static int ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size
 static void ofi_detach(struct btl *btl, struct btl_remote *remote)
 {
     (void)btl;
-    remote->window = NULL;
+    remote->mapping = NULL;
 }
 
 /* ---- lines ---- */
 
-static int ofi_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_line **out,
+static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
                          struct btl_address *address, char *why, size_t why_bytes)
 {
-    struct btl_line *line;
+    struct btl_connection *connection;
     int rc = refuse_child(btl, why, why_bytes);
 
     (void)role; /* nobody dials: the endpoint is there */
     if (rc != 0)
         return rc;
-    line = aligned_alloc(CACHE_LINE, (sizeof(*line) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
-    if (line == NULL) {
+    connection = aligned_alloc(CACHE_LINE, (sizeof(*connection) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    if (connection == NULL) {
         snprintf(why, why_bytes, "no memory for another line");
         return -ENOMEM;
     }
-    memset(line, 0, sizeof(*line));
-    line->btl = btl;
-    line->endpoint = &btl->rma;
-    line->peer = peer;
-    line->depth = depth > OFI_DEPTH ? depth : OFI_DEPTH;
-    list_init(&line->ops);
-    list_init(&line->stuck);
+    memset(connection, 0, sizeof(*connection));
+    connection->btl = btl;
+    connection->endpoint = &btl->rma;
+    connection->peer = peer;
+    connection->depth = depth > OFI_DEPTH ? depth : OFI_DEPTH;
+    list_init(&connection->ops);
+    list_init(&connection->stuck);
     ofi_lock(btl);
     btl->line_count++;
     rc = ops_reserve(btl, why, why_bytes);
     if (rc == 0) {
-        line->id = ++btl->last_line;
-        list_append(&btl->lines, &line->link);
+        connection->id = ++btl->last_line;
+        list_append(&btl->lines, &connection->link);
     } else {
         btl->line_count--;
     }
     ofi_unlock(btl);
     if (rc != 0) {
-        free(line);
+        free(connection);
         return rc;
     }
-    RPIPE_STEP("ofi: line open");
+    RPIPE_FAILPOINT("ofi: line open");
     *address = btl->rma.address;
-    *out = line;
+    *out = connection;
     return 0;
 }
 
-static int ofi_line_connect(struct btl_line *line, const struct btl_address *address, char *why, size_t why_bytes)
+static int ofi_connection_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     int rc = refuse_child(btl, why, why_bytes);
 
     if (rc != 0)
         return rc;
     ofi_lock(btl);
-    rc = fabric_peer(line->endpoint, address, &line->to, why, why_bytes);
-    if (rc == 0 && line->endpoint->broken) {
+    rc = fabric_peer(connection->endpoint, address, &connection->to, why, why_bytes);
+    if (rc == 0 && connection->endpoint->broken) {
         snprintf(why, why_bytes, "provider %s has lost its completion queue: nothing goes through it any more",
-                 line->endpoint->provider);
+                 connection->endpoint->provider);
         rc = -EIO;
     }
     if (rc == 0) {
-        line->far = *address;
-        line->connected = true;
+        connection->far = *address;
+        connection->connected = true;
     }
     ofi_unlock(btl);
-    RPIPE_STEP("ofi: address of the other end known");
+    RPIPE_FAILPOINT("ofi: address of the other end known");
     return rc;
 }
 
-static int ofi_line_state(struct btl_line *line, char *why, size_t why_bytes)
+static int ofi_connection_state(struct btl_connection *connection, char *why, size_t why_bytes)
 {
-    int rc = atomic_load_explicit(&line->error, memory_order_acquire); /* pairs with line_fail */
+    int rc = atomic_load_explicit(&connection->error, memory_order_acquire); /* pairs with ofi_connection_fail */
 
     if (rc != 0)
-        snprintf(why, why_bytes, "%s", line->why);
-    else if (!line->connected)
+        snprintf(why, why_bytes, "%s", connection->why);
+    else if (!connection->connected)
         rc = -EAGAIN;
     return rc;
 }
 
-static void ofi_line_close(struct btl_line *line)
+static void ofi_connection_close(struct btl_connection *connection)
 {
-    struct btl *btl = line->btl;
+    struct btl *btl = connection->btl;
     bool keep;
 
     if (btl->forked)
         return;
-    RPIPE_STEP("ofi: before a line is closed");
+    RPIPE_FAILPOINT("ofi: before a line is closed");
     ofi_lock(btl);
-    transfer_abandon(line);
-    keep = atomic_load_explicit(&line->error, memory_order_relaxed) != 0;
-    list_remove(&line->link);
+    transfer_abandon(connection);
+    keep = atomic_load_explicit(&connection->error, memory_order_relaxed) != 0;
+    list_remove(&connection->link);
     btl->line_count--;
     progress_posted(btl); /* orphans have to be seen to */
     ofi_unlock(btl);
     if (keep)
-        pool_keep(btl->pool, line->peer);
-    free(line);
+        pool_keep(btl->pool, connection->peer);
+    free(connection);
 }
 
-static void ofi_line_describe(struct btl_line *line, char *text, size_t text_bytes)
+static void ofi_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes)
 {
     char near[128], far[128];
 
-    ofi_lock(line->btl);
-    fabric_name(line->endpoint, &line->endpoint->address, near, sizeof(near));
-    fabric_name(line->endpoint, &line->far, far, sizeof(far));
-    ofi_unlock(line->btl);
-    snprintf(text, text_bytes, "%s %s to %s", line->endpoint->provider, near, line->connected ? far : "nobody yet");
+    ofi_lock(connection->btl);
+    fabric_name(connection->endpoint, &connection->endpoint->address, near, sizeof(near));
+    fabric_name(connection->endpoint, &connection->far, far, sizeof(far));
+    ofi_unlock(connection->btl);
+    snprintf(text, text_bytes, "%s %s to %s", connection->endpoint->provider, near, connection->connected ? far : "nobody yet");
 }
 
-static void ofi_line_counts(struct btl_line *line, struct btl_counts *counts)
+static void ofi_connection_counts(struct btl_connection *connection, struct btl_counts *counts)
 {
-    ofi_lock(line->btl);
-    *counts = line->counts;
-    ofi_unlock(line->btl);
+    ofi_lock(connection->btl);
+    *counts = connection->counts;
+    ofi_unlock(connection->btl);
 }
 
-static uint32_t ofi_line_atomics(struct btl_line *line) { return line->endpoint->atomics; }
+static uint32_t ofi_connection_atomics(struct btl_connection *connection) { return connection->endpoint->atomics; }
 
 /* ---- transfers: the lock around what transfer.c does ---- */
 
-static int refused_child(const struct btl_line *line) { return line->btl->forked ? -ENOTCONN : 0; }
+static int refused_child(const struct btl_connection *connection) { return connection->btl->forked ? -ENOTCONN : 0; }
 
 /* What has been accepted is carried on whether or not anybody calls again. */
 static int unlock_posted(struct btl *btl, int rc)
@@ -266,44 +266,44 @@ static int unlock_posted(struct btl *btl, int rc)
     return rc;
 }
 
-static int ofi_write(struct btl_line *line, const struct btl_transfer *payload, const struct btl_transfer *slot)
+static int ofi_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
-    if (refused_child(line) != 0)
+    if (refused_child(connection) != 0)
         return -ENOTCONN;
-    ofi_lock(line->btl);
-    return unlock_posted(line->btl, transfer_write(line, payload, slot));
+    ofi_lock(connection->btl);
+    return unlock_posted(connection->btl, transfer_write(connection, payload, slot));
 }
 
-static int ofi_get(struct btl_line *line, const struct btl_transfer *transfer, struct btl_done *done)
+static int ofi_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done)
 {
-    if (refused_child(line) != 0)
+    if (refused_child(connection) != 0)
         return -ENOTCONN;
-    ofi_lock(line->btl);
-    return unlock_posted(line->btl, transfer_get(line, transfer, done));
+    ofi_lock(connection->btl);
+    return unlock_posted(connection->btl, transfer_get(connection, transfer, done));
 }
 
-static int ofi_atomic(struct btl_line *line, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+static int ofi_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                       struct btl_done *done)
 {
-    if (refused_child(line) != 0)
+    if (refused_child(connection) != 0)
         return -ENOTCONN;
-    ofi_lock(line->btl);
-    return unlock_posted(line->btl, transfer_atomic(line, op, at, operand, compare, done));
+    ofi_lock(connection->btl);
+    return unlock_posted(connection->btl, transfer_atomic(connection, op, at, operand, compare, done));
 }
 
-static int ofi_flush(struct btl_line *line)
+static int ofi_flush(struct btl_connection *connection)
 {
     int rc;
 
-    if (refused_child(line) != 0)
+    if (refused_child(connection) != 0)
         return -ENOTCONN;
-    ofi_lock(line->btl);
-    rc = transfer_flush(line);
+    ofi_lock(connection->btl);
+    rc = transfer_flush(connection);
     if (rc == -EAGAIN) {
-        atomic_store_explicit(&line->btl->driven_at, clock_now(), memory_order_relaxed);
-        progress_drive(line->btl);
+        atomic_store_explicit(&connection->btl->driven_at, clock_now(), memory_order_relaxed);
+        progress_drive(connection->btl);
     }
-    return unlock_posted(line->btl, rc);
+    return unlock_posted(connection->btl, rc);
 }
 
 static int ofi_progress_all(struct btl *btl)
@@ -313,12 +313,12 @@ static int ofi_progress_all(struct btl *btl)
     return 0;
 }
 
-static int ofi_progress(struct btl_line *line)
+static int ofi_progress(struct btl_connection *connection)
 {
-    if (refused_child(line) != 0)
+    if (refused_child(connection) != 0)
         return -ENOTCONN;
-    progress_by_user(line->btl);
-    return atomic_load_explicit(&line->error, memory_order_relaxed);
+    progress_by_user(connection->btl);
+    return atomic_load_explicit(&connection->error, memory_order_relaxed);
 }
 
 /* ---- the backend ---- */
@@ -345,7 +345,7 @@ static int ofi_open(const struct btl_host *host, struct btl **out, char *why, si
     rc = fabric_open(host, &btl->rma, why, why_bytes);
     if (rc != 0)
         goto no_endpoint;
-    RPIPE_STEP("ofi: endpoint open");
+    RPIPE_FAILPOINT("ofi: endpoint open");
     btl->rma.atomics = transfer_atomics(&btl->rma);
     rc = pool_create(&memory_device, btl, &btl->pool);
     if (rc == 0)
@@ -372,7 +372,7 @@ static void ofi_close(struct btl *btl)
         return; /* what closing would say to peers, it would say in the parent's name */
     progress_stop(btl);
     while (!list_empty(&btl->lines))
-        ofi_line_close(container_of(btl->lines.next, struct btl_line, link));
+        ofi_connection_close(container_of(btl->lines.next, struct btl_connection, link));
     while (!list_empty(&btl->parting)) {
         struct ofi_parting *p = container_of(btl->parting.next, struct ofi_parting, link);
 
@@ -423,16 +423,16 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .alloc = ofi_alloc,
     .free = ofi_free,
     .share = ofi_share,
-    .adopt = ofi_adopt,
+    .register_memory = ofi_register,
     .attach = ofi_attach,
     .detach = ofi_detach,
-    .line_open = ofi_line_open,
-    .line_connect = ofi_line_connect,
-    .line_state = ofi_line_state,
-    .line_close = ofi_line_close,
-    .line_describe = ofi_line_describe,
-    .line_counts = ofi_line_counts,
-    .line_atomics = ofi_line_atomics,
+    .connection_open = ofi_connection_open,
+    .connection_connect = ofi_connection_connect,
+    .connection_state = ofi_connection_state,
+    .connection_close = ofi_connection_close,
+    .connection_describe = ofi_connection_describe,
+    .connection_counts = ofi_connection_counts,
+    .connection_atomics = ofi_connection_atomics,
     .write = ofi_write,
     .get = ofi_get,
     .atomic = ofi_atomic,
