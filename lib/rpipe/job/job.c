@@ -130,7 +130,7 @@ static void forked(void)
     atomic_store_explicit(&state, JOB_FORKED, memory_order_release);
     active_calls_forked();
     while ((ch = end_pool_next(&cursor)) != NULL)
-        atomic_store_explicit(&ch->state, JOB_FORKED, memory_order_relaxed);
+        atomic_store_explicit(&ch->state, STATE_FORKED, memory_order_relaxed);
     control_forked();
     rendezvous_forked();
     btl_forked();
