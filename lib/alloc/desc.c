@@ -45,7 +45,7 @@ void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride)
     *pool = (struct desc_pool){.limit = limit, .stride = stride};
 }
 
-static size_t bytes_of(const struct desc_pool *pool, uint32_t count)
+static size_t desc_bytes_of(const struct desc_pool *pool, uint32_t count)
 {
     return sizeof(struct desc_chunk) + (size_t)count * pool->stride;
 }
@@ -64,7 +64,7 @@ void desc_pool_destroy(struct desc_pool *pool)
 int desc_pool_grow(struct desc_pool *pool)
 {
     const uint32_t left = pool->limit - pool->made, least = left < FIRST_CHUNK ? left : FIRST_CHUNK;
-    const size_t bytes = chunk_bytes((size_t)pool->made * pool->stride, bytes_of(pool, least));
+    const size_t bytes = chunk_bytes((size_t)pool->made * pool->stride, desc_bytes_of(pool, least));
     const size_t room = (bytes - sizeof(struct desc_chunk)) / pool->stride;
     struct desc_chunk *chunk;
     uint32_t count;
@@ -75,7 +75,7 @@ int desc_pool_grow(struct desc_pool *pool)
     if (chunk == NULL)
         return -ENOMEM;
     count = room < left ? (uint32_t)room : left;
-    memset(chunk, 0, bytes_of(pool, count));
+    memset(chunk, 0, desc_bytes_of(pool, count));
     chunk->count = count;
     chunk->bytes = bytes;
     chunk->next = pool->chunks;

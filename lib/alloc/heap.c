@@ -20,7 +20,7 @@
 #define UNIT_MAX (UINT32_C(1) << 20)
 #define UNITS_MAX (UINT64_C(1) << 31)
 
-static const struct fit_ops *const fits[] = {
+static const struct fit_ops *const heap_fits[] = {
     [NEXT_FIT] = &next_fit_ops,   [FIRST_FIT] = &first_fit_ops,   [BEST_FIT] = &best_fit_ops,
     [WORST_FIT] = &worst_fit_ops, [RANDOM_FIT] = &random_fit_ops,
 };
@@ -41,7 +41,7 @@ int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
         snprintf(why, why_bytes, "the buffer at %p of %llu bytes leads beyond the address space", cfg->base,
                  (unsigned long long)cfg->bytes);
-    else if ((size_t)cfg->algorithm >= sizeof(fits) / sizeof(fits[0]))
+    else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
         snprintf(why, why_bytes, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT", (int)cfg->algorithm);
     else
         return 0;
@@ -50,9 +50,9 @@ int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes
 
 /* ---- segments ---- */
 
-static uint64_t whole_units(const struct heap *h, uint64_t bytes) { return (bytes + h->round_up) & h->whole; }
+static uint64_t heap_whole_units(const struct heap *h, uint64_t bytes) { return (bytes + h->round_up) & h->whole; }
 
-static void fill_segment(const struct heap *h, struct segment *s, uint64_t begin, void *base, uint64_t bytes)
+static void heap_fill_segment(const struct heap *h, struct segment *s, uint64_t begin, void *base, uint64_t bytes)
 {
     s->begin = begin;
     s->end = begin + bytes;
@@ -64,7 +64,7 @@ static void fill_segment(const struct heap *h, struct segment *s, uint64_t begin
 }
 
 /* What the sums know of a segment that the fit has taken in. */
-static void count_segment(struct heap *h, struct segment *s)
+static void heap_count_segment(struct heap *h, struct segment *s)
 {
     const uint64_t bytes = s->end - s->begin;
 
@@ -95,16 +95,16 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->owner = cfg->owner != 0 ? cfg->owner : desc_owner_id();
     h->whose = desc_owned_by(h->owner);
     h->algorithm = cfg->algorithm;
-    h->ops = fits[cfg->algorithm];
+    h->ops = heap_fits[cfg->algorithm];
     h->most = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
-    fill_segment(h, &h->first, 0, cfg->base, cfg->bytes);
+    heap_fill_segment(h, &h->first, 0, cfg->base, cfg->bytes);
     h->ops->open(h, cfg);
     error = h->ops->grow(h, &h->first);
     if (error != 0) {
         heap_destroy(h);
         return error;
     }
-    count_segment(h, &h->first);
+    heap_count_segment(h, &h->first);
     *heap = h;
     return 0;
 }
@@ -126,7 +126,7 @@ void heap_destroy(struct heap *h)
 
 int heap_grow(struct heap *h, void *base, uint64_t bytes)
 {
-    const uint64_t begin = whole_units(h, h->newest->end), most = UNITS_MAX << h->shift;
+    const uint64_t begin = heap_whole_units(h, h->newest->end), most = UNITS_MAX << h->shift;
     struct segment *s;
     int error;
 
@@ -137,14 +137,14 @@ int heap_grow(struct heap *h, void *base, uint64_t bytes)
     if (s == NULL)
         return -ENOMEM;
     memset(s, 0, sizeof(*s));
-    fill_segment(h, s, begin, base, bytes);
+    heap_fill_segment(h, s, begin, base, bytes);
     error = h->ops->grow(h, s);
     if (error != 0) {
         free(s);
         return error;
     }
     h->newest->next = s;
-    count_segment(h, s);
+    heap_count_segment(h, s);
     return 0;
 }
 
@@ -200,7 +200,7 @@ uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }
 /* ---- statistics, check ---- */
 
 /* Is there a descriptor for one more block, or could there be? */
-static bool may_hand_out(const struct heap *h)
+static bool heap_may_hand_out(const struct heap *h)
 {
     return h->allocs - h->frees < h->most && (h->pool.free != NULL || h->pool.made < h->pool.limit);
 }
@@ -210,7 +210,7 @@ void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
     *stats = (rdma_vmem_stats_t){
         .bytes = h->bytes,
         .bytes_used = h->ops->used(h),
-        .largest = may_hand_out(h) ? h->ops->largest(h) : 0,
+        .largest = heap_may_hand_out(h) ? h->ops->largest(h) : 0,
         .peak = h->peak,
         .allocs = h->allocs,
         .frees = h->frees,
@@ -240,7 +240,7 @@ int heap_check_block(const struct heap *h, const struct segment *s, const struct
     return 0;
 }
 
-static int check_segments(const struct heap *h, char *why, size_t n)
+static int heap_check_segments(const struct heap *h, char *why, size_t n)
 {
     const struct segment *s = &h->first, *last = s;
     uint64_t bytes = 0, largest = 0, begin = 0;
@@ -251,7 +251,7 @@ static int check_segments(const struct heap *h, char *why, size_t n)
 
         if (s->begin != begin || s->end <= s->begin || s->number != number++)
             return broken(why, n, "segment %u does not begin at %llu", s->number, (unsigned long long)begin);
-        begin = whole_units(h, s->end);
+        begin = heap_whole_units(h, s->end);
         bytes += length;
         largest = length > largest ? length : largest;
     }
@@ -266,7 +266,7 @@ int heap_check(const struct heap *h, char *why, size_t why_bytes)
 {
     const uint64_t used = h->ops->used(h);
     uint32_t in_blocks, handed_out, pooled = 0;
-    int error = check_segments(h, why, why_bytes);
+    int error = heap_check_segments(h, why, why_bytes);
 
     if (error == 0)
         error = h->ops->check(h, why, why_bytes, &in_blocks, &handed_out);

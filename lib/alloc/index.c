@@ -23,29 +23,29 @@
 
 /* ---- changing a node ---- */
 
-static inline void node_set(struct index_node *node, uint32_t slot, uint64_t key, void *to)
+static inline void index_node_set(struct index_node *node, uint32_t slot, uint64_t key, void *to)
 {
     node->key[slot] = key;
     node->child[slot] = to;
 }
 
 /* Makes room for `n` entries at a slot. */
-static void node_open(struct index_node *node, uint32_t slot, uint32_t n, bool weighted)
+static void index_node_open(struct index_node *node, uint32_t slot, uint32_t n, bool weighted)
 {
     for (uint32_t i = node->count; i-- > slot;)
-        node_set(node, i + n, node->key[i], node->child[i]);
+        index_node_set(node, i + n, node->key[i], node->child[i]);
     for (uint32_t i = node->count; weighted && i-- > slot;)
         node->weight[i + n] = node->weight[i];
     node->count += n;
 }
 
 /* Closes the room of `n` entries at a slot. */
-static void node_close(struct index_node *node, uint32_t slot, uint32_t n, bool weighted)
+static void index_node_close(struct index_node *node, uint32_t slot, uint32_t n, bool weighted)
 {
     const uint32_t left = node->count - n;
 
     for (uint32_t i = slot; i < left; i++)
-        node_set(node, i, node->key[i + n], node->child[i + n]);
+        index_node_set(node, i, node->key[i + n], node->child[i + n]);
     for (uint32_t i = slot; weighted && i < left; i++)
         node->weight[i] = node->weight[i + n];
     for (uint32_t i = left; i < node->count; i++)
@@ -59,7 +59,7 @@ static void node_close(struct index_node *node, uint32_t slot, uint32_t n, bool 
  * The same for one entry of a leaf, without a branch that depends on the slot: it would be missed every other time, and
  * whoever waits for it waits for all that the slot depends on, which may be on its way from memory.
  */
-static inline void leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key, struct rdesc *block)
+static inline void index_leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key, struct rdesc *block)
 {
 #pragma GCC unroll 16
     for (uint32_t i = INDEX_FANOUT - 1; i > 0; i--) {
@@ -73,7 +73,7 @@ static inline void leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key
     leaf->count++;
 }
 
-static inline void leaf_cut(struct index_node *leaf, uint32_t slot)
+static inline void index_leaf_cut(struct index_node *leaf, uint32_t slot)
 {
 #pragma GCC unroll 16
     for (uint32_t i = 0; i < INDEX_FANOUT - 1; i++) {
@@ -86,35 +86,35 @@ static inline void leaf_cut(struct index_node *leaf, uint32_t slot)
     leaf->count--;
 }
 
-static void node_copy(struct index_node *to, uint32_t at, const struct index_node *from, uint32_t slot, uint32_t n,
+static void index_node_copy(struct index_node *to, uint32_t at, const struct index_node *from, uint32_t slot, uint32_t n,
                       bool weighted)
 {
     for (uint32_t i = 0; i < n; i++)
-        node_set(to, at + i, from->key[slot + i], from->child[slot + i]);
+        index_node_set(to, at + i, from->key[slot + i], from->child[slot + i]);
     for (uint32_t i = 0; weighted && i < n; i++)
         to->weight[at + i] = from->weight[slot + i];
 }
 
 /* The first `n` of the right node become the last of the left one. */
-static void move_left(struct index_node *left, struct index_node *right, uint32_t n, bool weighted)
+static void index_move_left(struct index_node *left, struct index_node *right, uint32_t n, bool weighted)
 {
-    node_copy(left, left->count, right, 0, n, weighted);
+    index_node_copy(left, left->count, right, 0, n, weighted);
     left->count += n;
-    node_close(right, 0, n, weighted);
+    index_node_close(right, 0, n, weighted);
 }
 
 /* The last `n` of the left node become the first of the right one. */
-static void move_right(struct index_node *left, struct index_node *right, uint32_t n, bool weighted)
+static void index_move_right(struct index_node *left, struct index_node *right, uint32_t n, bool weighted)
 {
-    node_open(right, 0, n, weighted);
-    node_copy(right, 0, left, left->count - n, n, weighted);
-    node_close(left, left->count - n, n, weighted);
+    index_node_open(right, 0, n, weighted);
+    index_node_copy(right, 0, left, left->count - n, n, weighted);
+    index_node_close(left, left->count - n, n, weighted);
 }
 
 /* ---- finding ---- */
 
 /* The nodes on the way to a key, and the leaf's first slot that is not below it: there may be nothing there. */
-static inline void descend(const struct index *ix, uint64_t key, struct index_place *place)
+static inline void index_descend(const struct index *ix, uint64_t key, struct index_place *place)
 {
     struct index_node *node = ix->root;
 
@@ -132,7 +132,7 @@ static inline void descend(const struct index *ix, uint64_t key, struct index_pl
 }
 
 /* From a place on `level` to the first entry of the next leaf. */
-static bool step_over(const struct index *ix, struct index_place *place)
+static bool index_step_over(const struct index *ix, struct index_place *place)
 {
     uint32_t level = 0;
 
@@ -152,13 +152,13 @@ bool index_from(const struct index *ix, uint64_t key, struct index_place *place)
 {
     if (ix->root == NULL)
         return false;
-    descend(ix, key, place);
-    return LIKELY(place->slot[0] < place->node[0]->count) || step_over(ix, place);
+    index_descend(ix, key, place);
+    return LIKELY(place->slot[0] < place->node[0]->count) || index_step_over(ix, place);
 }
 
 bool index_next(const struct index *ix, struct index_place *place)
 {
-    return ++place->slot[0] < place->node[0]->count || step_over(ix, place);
+    return ++place->slot[0] < place->node[0]->count || index_step_over(ix, place);
 }
 
 bool index_prev(const struct index *ix, struct index_place *place)
@@ -180,7 +180,7 @@ bool index_below(const struct index *ix, uint64_t key, struct index_place *place
 {
     if (ix->root == NULL)
         return false;
-    descend(ix, key, place);
+    index_descend(ix, key, place);
     return index_prev(ix, place);
 }
 
@@ -222,7 +222,7 @@ uint32_t index_rank(const struct index *ix, uint64_t key)
 }
 
 /* The first slot from `slot` on that has at least this weight; the node's count if none has. */
-static inline uint32_t heavy_slot(const struct index_node *node, uint32_t level, uint32_t slot, uint32_t weight)
+static inline uint32_t index_heavy_slot(const struct index_node *node, uint32_t level, uint32_t slot, uint32_t weight)
 {
     if (level > 0)
         while (slot < node->count && node->weight[slot] < weight)
@@ -234,13 +234,13 @@ static inline uint32_t heavy_slot(const struct index_node *node, uint32_t level,
 }
 
 /* From a slot on `level` that has the weight down to the block that has it. */
-static void descend_heavy(uint32_t level, uint32_t weight, struct index_place *place)
+static void index_descend_heavy(uint32_t level, uint32_t weight, struct index_place *place)
 {
     for (; level > 0; level--) {
         struct index_node *node = place->node[level]->child[place->slot[level]];
 
         place->node[level - 1] = node;
-        place->slot[level - 1] = heavy_slot(node, level - 1, 0, weight);
+        place->slot[level - 1] = index_heavy_slot(node, level - 1, 0, weight);
     }
 }
 
@@ -251,19 +251,19 @@ bool index_first_of(const struct index *ix, uint32_t weight, struct index_place 
     if (ix->root == NULL)
         return false;
     place->node[top] = ix->root;
-    place->slot[top] = heavy_slot(ix->root, top, 0, weight);
+    place->slot[top] = index_heavy_slot(ix->root, top, 0, weight);
     if (place->slot[top] >= ix->root->count)
         return false;
-    descend_heavy(top, weight, place);
+    index_descend_heavy(top, weight, place);
     return true;
 }
 
 bool index_next_of(const struct index *ix, uint32_t weight, struct index_place *place)
 {
     for (uint32_t level = 0; level < ix->height; level++) {
-        place->slot[level] = heavy_slot(place->node[level], level, place->slot[level] + 1, weight);
+        place->slot[level] = index_heavy_slot(place->node[level], level, place->slot[level] + 1, weight);
         if (place->slot[level] < place->node[level]->count) {
-            descend_heavy(level, weight, place);
+            index_descend_heavy(level, weight, place);
             return true;
         }
     }
@@ -281,7 +281,7 @@ uint32_t index_largest(const struct index *ix, const struct index_pool *pool)
 /* ---- changing ---- */
 
 /* Sets the weights of all that is on the way, from the child's level on. */
-static void reweigh(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
+static void index_reweigh(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
                     uint32_t level)
 {
     if (pool->kind == INDEX_PLAIN)
@@ -291,7 +291,7 @@ static void reweigh(const struct index *ix, const struct index_pool *pool, const
 }
 
 /* An entry of this key has come into the leaf. */
-static inline void weigh_gain(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
+static inline void index_weigh_gain(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
                               uint64_t key)
 {
     if (pool->kind == INDEX_PLAIN)
@@ -309,7 +309,7 @@ static inline void weigh_gain(const struct index *ix, const struct index_pool *p
 }
 
 /* An entry of this key has left the leaf. */
-static inline void weigh_loss(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
+static inline void index_weigh_loss(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
                               uint64_t key)
 {
     if (pool->kind == INDEX_PLAIN)
@@ -328,21 +328,21 @@ static inline void weigh_loss(const struct index *ix, const struct index_pool *p
 }
 
 /* Two neighbours below a parent become one, if they fit into it, or as large as each other. */
-static void even_out(struct index_pool *pool, struct index_node *parent, uint32_t slot, uint32_t level)
+static void index_even_out(struct index_pool *pool, struct index_node *parent, uint32_t slot, uint32_t level)
 {
     const bool weighted = node_weighs(pool, level);
     struct index_node *left = parent->child[slot], *right = parent->child[slot + 1];
     const uint32_t half = (left->count + right->count) / 2;
 
     if (left->count + right->count <= INDEX_FANOUT) {
-        move_left(left, right, right->count, weighted);
-        node_close(parent, slot + 1, 1, node_weighs(pool, level + 1));
+        index_move_left(left, right, right->count, weighted);
+        index_node_close(parent, slot + 1, 1, node_weighs(pool, level + 1));
         index_pool_put(pool, right, level);
     } else {
         if (left->count < half)
-            move_left(left, right, half - left->count, weighted);
+            index_move_left(left, right, half - left->count, weighted);
         else
-            move_right(left, right, left->count - half, weighted);
+            index_move_right(left, right, left->count - half, weighted);
         parent->key[slot + 1] = right->key[0];
         if (node_weighs(pool, level + 1))
             parent->weight[slot + 1] = node_weight(pool, right, level);
@@ -352,27 +352,27 @@ static void even_out(struct index_pool *pool, struct index_node *parent, uint32_
 }
 
 /* Puts an entry into a node that is full: moves its upper half, or what is to be it, to a new one, which is returned. */
-static struct index_node *split(struct index_pool *pool, struct index_node *node, uint32_t level, uint32_t slot,
+static struct index_node *index_split(struct index_pool *pool, struct index_node *node, uint32_t level, uint32_t slot,
                                 uint64_t key, void *to, uint32_t weight)
 {
     const uint32_t half = (INDEX_FANOUT + 1) / 2, stay = slot < half ? half - 1 : half;
     const bool weighted = node_weighs(pool, level);
     struct index_node *right = index_pool_take(pool, level), *into = node;
 
-    move_right(node, right, INDEX_FANOUT - stay, weighted);
+    index_move_right(node, right, INDEX_FANOUT - stay, weighted);
     if (slot >= half) {
         into = right;
         slot -= half;
     }
-    node_open(into, slot, 1, weighted);
-    node_set(into, slot, key, to);
+    index_node_open(into, slot, 1, weighted);
+    index_node_set(into, slot, key, to);
     if (weighted)
         into->weight[slot] = weight;
     return right;
 }
 
 /* The leaf is full. */
-static NOINLINE int insert_splitting(struct index *ix, struct index_pool *pool, const struct index_place *place,
+static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *pool, const struct index_place *place,
                                      uint64_t key, struct rdesc *block)
 {
     uint32_t level = 1, slot = place->slot[0], weight = 0;
@@ -393,19 +393,19 @@ static NOINLINE int insert_splitting(struct index *ix, struct index_pool *pool, 
             }
         }
         if (node->count < INDEX_FANOUT) {
-            node_open(node, slot, 1, node_weighs(pool, level));
-            node_set(node, slot, key, to);
+            index_node_open(node, slot, 1, node_weighs(pool, level));
+            index_node_set(node, slot, key, to);
             if (node_weighs(pool, level))
                 node->weight[slot] = weight;
-            reweigh(ix, pool, place, level);
+            index_reweigh(ix, pool, place, level);
             return 0;
         }
-        to = split(pool, node, level, slot, key, to, weight);
+        to = index_split(pool, node, level, slot, key, to, weight);
         key = ((struct index_node *)to)->key[0];
     }
     root = index_pool_take(pool, level);
-    node_set(root, 0, 0, ix->root);
-    node_set(root, 1, key, to);
+    index_node_set(root, 0, 0, ix->root);
+    index_node_set(root, 1, key, to);
     root->count = 2;
     if (node_weighs(pool, level)) {
         root->weight[0] = node_weight(pool, ix->root, level - 1);
@@ -417,27 +417,27 @@ static NOINLINE int insert_splitting(struct index *ix, struct index_pool *pool, 
 }
 
 /* Moves entries of a full leaf to a neighbour that has room, if there is one: nodes are the fuller for it. */
-static NOINLINE bool share_out(struct index_pool *pool, const struct index_place *place)
+static NOINLINE bool index_share_out(struct index_pool *pool, const struct index_place *place)
 {
     struct index_node *parent = place->node[1];
     const uint32_t slot = place->slot[1];
 
     if (slot > 0 && parent->child[slot - 1]->count < INDEX_FANOUT - 1)
-        even_out(pool, parent, slot - 1, 0);
+        index_even_out(pool, parent, slot - 1, 0);
     else if (slot + 1 < parent->count && parent->child[slot + 1]->count < INDEX_FANOUT - 1)
-        even_out(pool, parent, slot, 0);
+        index_even_out(pool, parent, slot, 0);
     else
         return false;
     return true;
 }
 
-static int insert_first(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block)
+static int index_insert_first(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block)
 {
     if (index_pool_reserve(pool, 1, 0) != 0)
         return -ENOMEM;
     ix->root = index_pool_take(pool, 0);
     ix->root->count = 1;
-    node_set(ix->root, 0, key, block);
+    index_node_set(ix->root, 0, key, block);
     ix->count = 1;
     ix->height = 1;
     return 0;
@@ -449,24 +449,24 @@ int index_insert(struct index *ix, struct index_pool *pool, uint64_t key, struct
     int error;
 
     if (ix->root == NULL)
-        return insert_first(ix, pool, key, block);
-    descend(ix, key, &place);
+        return index_insert_first(ix, pool, key, block);
+    index_descend(ix, key, &place);
     if (UNLIKELY(place.node[0]->count == INDEX_FANOUT)) {
-        if (ix->height == 1 || !share_out(pool, &place)) {
-            error = insert_splitting(ix, pool, &place, key, block);
+        if (ix->height == 1 || !index_share_out(pool, &place)) {
+            error = index_insert_splitting(ix, pool, &place, key, block);
             ix->count += error == 0;
             return error;
         }
-        descend(ix, key, &place);
+        index_descend(ix, key, &place);
     }
-    leaf_put(place.node[0], place.slot[0], key, block);
-    weigh_gain(ix, pool, &place, key);
+    index_leaf_put(place.node[0], place.slot[0], key, block);
+    index_weigh_gain(ix, pool, &place, key);
     ix->count++;
     return 0;
 }
 
 /* The leaf has become too small. */
-static NOINLINE void refill(struct index *ix, struct index_pool *pool, const struct index_place *place)
+static NOINLINE void index_refill(struct index *ix, struct index_pool *pool, const struct index_place *place)
 {
     struct index_node *root = ix->root;
     uint32_t level = 0;
@@ -474,13 +474,13 @@ static NOINLINE void refill(struct index *ix, struct index_pool *pool, const str
     for (; level + 1 < ix->height && place->node[level]->count < INDEX_LEAST; level++) {
         uint32_t slot = place->slot[level + 1];
 
-        even_out(pool, place->node[level + 1], slot > 0 ? slot - 1 : 0, level);
+        index_even_out(pool, place->node[level + 1], slot > 0 ? slot - 1 : 0, level);
     }
-    reweigh(ix, pool, place, level);
+    index_reweigh(ix, pool, place, level);
     if (root->count == 1) {
         ix->root = root->child[0];
         ix->height--;
-        node_close(root, 0, 1, node_weighs(pool, ix->height));
+        index_node_close(root, 0, 1, node_weighs(pool, ix->height));
         index_pool_put(pool, root, ix->height);
     }
 }
@@ -490,12 +490,12 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
     struct index_node *leaf = place->node[0];
     const uint64_t key = leaf->key[place->slot[0]];
 
-    leaf_cut(leaf, place->slot[0]);
+    index_leaf_cut(leaf, place->slot[0]);
     ix->count--;
     if (LIKELY(leaf->count >= INDEX_LEAST))
-        weigh_loss(ix, pool, place, key);
+        index_weigh_loss(ix, pool, place, key);
     else if (ix->height > 1)
-        refill(ix, pool, place);
+        index_refill(ix, pool, place);
     else if (leaf->count == 0) {
         index_pool_put(pool, leaf, 0);
         ix->root = NULL;
@@ -504,7 +504,7 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
 }
 
 /* The keys that an entry may have where it is, as far as its leaf and the leaf's parent know: from, and below. */
-static void bounds(const struct index *ix, const struct index_place *place, uint64_t *low, uint64_t *high)
+static void index_bounds(const struct index *ix, const struct index_place *place, uint64_t *low, uint64_t *high)
 {
     const struct index_node *leaf = place->node[0], *parent = ix->height > 1 ? place->node[1] : NULL;
     const uint32_t slot = place->slot[0];
@@ -529,14 +529,14 @@ bool index_replace(struct index *ix, const struct index_pool *pool, const struct
     const uint64_t old = leaf->key[slot];
     uint64_t low, high;
 
-    bounds(ix, place, &low, &high);
+    index_bounds(ix, place, &low, &high);
     if (key < low || key >= high)
         return false;
     leaf->key[slot] = key;
     leaf->block[slot] = block;
     if (pool->kind == INDEX_LARGEST && (uint32_t)key > (uint32_t)old)
-        weigh_gain(ix, pool, place, key);
+        index_weigh_gain(ix, pool, place, key);
     else if (pool->kind == INDEX_LARGEST && (uint32_t)key < (uint32_t)old)
-        weigh_loss(ix, pool, place, old);
+        index_weigh_loss(ix, pool, place, old);
     return true;
 }

@@ -19,13 +19,13 @@ struct index_chunk {
     char nodes[] __attribute__((aligned(CACHE_LINE)));
 };
 
-static uint32_t whole_lines(size_t bytes) { return (uint32_t)((bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1)); }
+static uint32_t index_pool_whole_lines(size_t bytes) { return (uint32_t)((bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1)); }
 
 void index_pool_init(struct index_pool *pool, enum index_kind kind)
 {
     *pool = (struct index_pool){
         .kind = kind,
-        .bytes = {whole_lines(offsetof(struct index_node, weight)), whole_lines(sizeof(struct index_node))},
+        .bytes = {index_pool_whole_lines(offsetof(struct index_node, weight)), index_pool_whole_lines(sizeof(struct index_node))},
     };
 }
 
@@ -49,7 +49,7 @@ void index_pool_put(struct index_pool *pool, struct index_node *node, uint32_t l
     pool->idle[form]++;
 }
 
-static struct index_node *pool_take_fresh(struct index_pool *pool, unsigned form)
+static struct index_node *index_pool_pool_take_fresh(struct index_pool *pool, unsigned form)
 {
     struct index_node *node = (struct index_node *)(void *)pool->fresh;
 
@@ -68,13 +68,13 @@ struct index_node *index_pool_take(struct index_pool *pool, uint32_t level)
     struct index_node *node = pool->free[form];
 
     if (node == NULL)
-        return pool_take_fresh(pool, form);
+        return index_pool_pool_take_fresh(pool, form);
     pool->free[form] = node->link;
     pool->idle[form]--;
     return node;
 }
 
-static NOINLINE int pool_grow(struct index_pool *pool, size_t least)
+static NOINLINE int index_pool_pool_grow(struct index_pool *pool, size_t least)
 {
     const size_t whole = least + sizeof(struct index_chunk);
     const size_t bytes = chunk_bytes(pool->made, whole < FIRST_CHUNK ? FIRST_CHUNK : whole);
@@ -83,7 +83,7 @@ static NOINLINE int pool_grow(struct index_pool *pool, size_t least)
     if (chunk == NULL)
         return -ENOMEM;
     while ((size_t)(pool->end - pool->fresh) >= pool->bytes[0]) /* what is left of the old one is not lost */
-        index_pool_put(pool, pool_take_fresh(pool, 0), 0);
+        index_pool_put(pool, index_pool_pool_take_fresh(pool, 0), 0);
     pool->lost += (size_t)(pool->end - pool->fresh);
     *chunk = (struct index_chunk){.next = pool->chunks, .bytes = bytes};
     pool->chunks = chunk;
@@ -102,12 +102,12 @@ int index_pool_reserve(struct index_pool *pool, uint32_t leaves, uint32_t inner)
     for (unsigned form = 0; form < 2; form++)
         if (need[form] > pool->idle[form])
             bytes += (size_t)(need[form] - pool->idle[form]) * pool->bytes[form];
-    return LIKELY(bytes <= (size_t)(pool->end - pool->fresh)) ? 0 : pool_grow(pool, bytes);
+    return LIKELY(bytes <= (size_t)(pool->end - pool->fresh)) ? 0 : index_pool_pool_grow(pool, bytes);
 }
 
 /* ---- check ---- */
 
-static bool pool_holds(const struct index_pool *pool, const struct index_node *node)
+static bool index_pool_pool_holds(const struct index_pool *pool, const struct index_node *node)
 {
     const struct index_chunk *chunk = pool->chunks;
 
@@ -131,7 +131,7 @@ int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], cha
         uint32_t idle = 0;
 
         for (; node != NULL && idle <= pool->idle[form]; node = node->link, idle++) {
-            if (!pool_holds(pool, node))
+            if (!index_pool_pool_holds(pool, node))
                 return broken(why, why_bytes, "the free list of the node pool leads out of it after %u entries", idle);
             if (node->count != 0 || node_below(node, UNUSED) != 0)
                 return broken(why, why_bytes, "entry %u of the node pool's free list is not empty", idle);

@@ -39,25 +39,25 @@
 
 #include <errno.h>
 
-static bool waits(const struct rdesc *d) { return d->state >= DESC_FREED; }
+static bool next_fit_waits(const struct rdesc *d) { return d->state >= DESC_FREED; }
 
-static struct rdesc *first(const struct segment *s) { return s->edge.next; }
+static struct rdesc *next_fit_first(const struct segment *s) { return s->edge.next; }
 
 /* Where the oldest block begins, which is what the head may not reach once it has wrapped. */
-static uint64_t tail(const struct segment *s) { return first(s)->offset; }
+static uint64_t next_fit_tail(const struct segment *s) { return next_fit_first(s)->offset; }
 
-static uint64_t used(const struct heap *h) { return h->peak + h->now.head - h->mark; }
+static uint64_t next_fit_used(const struct heap *h) { return h->peak + h->now.head - h->mark; }
 
-static const struct arena *arena_of(const struct heap *h, const struct segment *s)
+static const struct arena *next_fit_arena_of(const struct heap *h, const struct segment *s)
 {
     return s == h->at ? &h->now : &s->arena;
 }
 
-static bool empty(const struct heap *h, const struct segment *s) { return arena_of(h, s)->last == &s->edge; }
-static bool wrapped(const struct heap *h, const struct segment *s) { return arena_of(h, s)->limit != s->end; }
+static bool next_fit_empty(const struct heap *h, const struct segment *s) { return next_fit_arena_of(h, s)->last == &s->edge; }
+static bool next_fit_wrapped(const struct heap *h, const struct segment *s) { return next_fit_arena_of(h, s)->limit != s->end; }
 
 /* From now on the short paths are about this arena. */
-static void enter(struct heap *h, struct segment *s)
+static void next_fit_enter(struct heap *h, struct segment *s)
 {
     const uint64_t ahead = h->mark - h->now.head;
 
@@ -69,7 +69,7 @@ static void enter(struct heap *h, struct segment *s)
 }
 
 /* Skips what is left before the end. */
-static void wrap(struct heap *h)
+static void next_fit_wrap(struct heap *h)
 {
     struct segment *s = h->at;
     struct rdesc *gap = &s->gap;
@@ -82,33 +82,33 @@ static void wrap(struct heap *h)
         h->now.last = gap;
         h->waiting++;
     }
-    h->now.limit = tail(s);
+    h->now.limit = next_fit_tail(s);
     h->mark -= h->now.head - s->begin;
     h->now.head = s->begin;
 }
 
 /* Is there room for that many bytes where the arena has none at its head? */
-static bool fits_at_the_beginning(const struct heap *h, const struct segment *s, uint64_t need)
+static bool next_fit_fits_at_the_beginning(const struct heap *h, const struct segment *s, uint64_t need)
 {
-    return !wrapped(h, s) && !empty(h, s) && need <= tail(s) - s->begin;
+    return !next_fit_wrapped(h, s) && !next_fit_empty(h, s) && need <= next_fit_tail(s) - s->begin;
 }
 
 /* The bytes that a block of `least` takes at the head, which are fewer than whole units at a short end; 0: no room. */
-static uint64_t need_at_head(const struct heap *h, const struct segment *s, size_t least)
+static uint64_t next_fit_need_at_head(const struct heap *h, const struct segment *s, size_t least)
 {
-    const uint64_t need = (least + h->round_up) & h->whole, room = arena_of(h, s)->limit - arena_of(h, s)->head;
+    const uint64_t need = (least + h->round_up) & h->whole, room = next_fit_arena_of(h, s)->limit - next_fit_arena_of(h, s)->head;
 
     return need <= room ? need : least <= room ? room : 0; /* only the end is not at a whole unit */
 }
 
 /* The segment from the one that it gave out from last on, in a circle, that has room; or NULL. */
-static struct segment *segment_with_room(struct heap *h, size_t least)
+static struct segment *next_fit_segment_with_room(struct heap *h, size_t least)
 {
     const uint64_t need = (least + h->round_up) & h->whole;
     struct segment *s = h->at;
 
     do {
-        if (need_at_head(h, s, least) != 0 || fits_at_the_beginning(h, s, need))
+        if (next_fit_need_at_head(h, s, least) != 0 || next_fit_fits_at_the_beginning(h, s, need))
             return s;
         s = s->next != NULL ? s->next : &h->first;
     } while (s != h->at);
@@ -127,7 +127,7 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 
     if (least > h->largest)
         return heap_refuse(h, -EMSGSIZE);
-    s = segment_with_room(h, least); /* no overflow: a segment has at most 2^51 bytes */
+    s = next_fit_segment_with_room(h, least); /* no overflow: a segment has at most 2^51 bytes */
     if (s == NULL)
         return heap_refuse(h, -EAGAIN);
     if (h->pool.free == NULL) { /* before anything is changed */
@@ -136,10 +136,10 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
             return heap_refuse(h, error);
     }
     if (s != h->at)
-        enter(h, s);
-    need = need_at_head(h, s, least);
+        next_fit_enter(h, s);
+    need = next_fit_need_at_head(h, s, least);
     if (need == 0) {
-        wrap(h);
+        next_fit_wrap(h);
         need = (least + h->round_up) & h->whole;
     }
     d = next_fit_place(h, h->pool.free, need, size);
@@ -148,7 +148,7 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 }
 
 /* Gives back the descriptor of a block that has left the list. The gap keeps its own. */
-static void drop(struct heap *h, struct rdesc *d)
+static void next_fit_drop(struct heap *h, struct rdesc *d)
 {
     h->waiting--;
     if (d->state != DESC_GAP)
@@ -156,80 +156,80 @@ static void drop(struct heap *h, struct rdesc *d)
 }
 
 /* Makes one of two that wait and follow each other, in the list and by address. Neither is the last. */
-static struct rdesc *merge(struct heap *h, struct rdesc *low, struct rdesc *high)
+static struct rdesc *next_fit_merge(struct heap *h, struct rdesc *low, struct rdesc *high)
 {
     if (high->state == DESC_GAP) { /* the gap stays, and low is not the first: something is handed out before it */
         high->offset = low->offset;
         high->units += low->units;
         high->prev = low->prev;
         low->prev->next = high;
-        drop(h, low);
+        next_fit_drop(h, low);
         return high;
     }
     low->units += high->units;
     low->next = high->next;
     high->next->prev = low;
-    drop(h, high);
+    next_fit_drop(h, high);
     return low;
 }
 
-static bool mergeable(const struct rdesc *low, const struct rdesc *high)
+static bool next_fit_mergeable(const struct rdesc *low, const struct rdesc *high)
 {
-    return waits(low) && waits(high) && low->offset < high->offset;
+    return next_fit_waits(low) && next_fit_waits(high) && low->offset < high->offset;
 }
 
 /* Brings head, limit and mark in accord with the list, where `in_use` bytes are handed out in the heap. */
-static void settle(struct heap *h, uint64_t in_use)
+static void next_fit_settle(struct heap *h, uint64_t in_use)
 {
     const struct segment *s = h->at;
     const struct rdesc *last = h->now.last;
 
-    if (empty(h, s)) {
+    if (next_fit_empty(h, s)) {
         h->now.head = s->begin;
         h->now.limit = s->end;
     } else {
         h->now.head = last->offset + block_bytes(h, last);
-        h->now.limit = tail(s) > last->offset ? tail(s) : s->end;
+        h->now.limit = next_fit_tail(s) > last->offset ? next_fit_tail(s) : s->end;
     }
     h->mark = h->now.head + h->peak - in_use;
 }
 
 /* Takes from the end of the list what waits there. The first block does not. */
-static void roll_back(struct heap *h)
+static void next_fit_roll_back(struct heap *h)
 {
-    while (waits(h->now.last)) {
+    while (next_fit_waits(h->now.last)) {
         struct rdesc *d = h->now.last;
 
         h->now.last = d->prev;
-        drop(h, d);
+        next_fit_drop(h, d);
     }
 }
 
 /* Takes from the beginning of the list what waits there. The last block does not. */
-static void move_tail(struct heap *h)
+static void next_fit_move_tail(struct heap *h)
 {
     struct rdesc *edge = &h->at->edge, *d = edge->next, *next;
 
-    for (; waits(d); d = next) {
+    for (; next_fit_waits(d); d = next) {
         next = d->next;
-        drop(h, d);
+        next_fit_drop(h, d);
     }
     d->prev = edge;
     edge->next = d;
 }
 
 /* The gap takes in what waits before it. */
-static void free_before_gap(struct heap *h, struct rdesc *d)
+static void next_fit_free_before_gap(struct heap *h, struct rdesc *d)
 {
     d->state = DESC_FREED;
     h->waiting++;
-    if (mergeable(d->prev, d))
-        d = merge(h, d->prev, d);
-    merge(h, d, d->next);
+    if (next_fit_mergeable(d->prev, d))
+        d = next_fit_merge(h, d->prev, d);
+    next_fit_merge(h, d, d->next);
 }
 
 /* `mask` is 0 or all ones: arithmetic, which no compiler makes a branch of. */
-static inline struct rdesc *choose(uintptr_t mask, const struct rdesc *yes, const struct rdesc *no)
+static inline struct rdesc *next_fit_choose(uintptr_t mask, const struct rdesc *yes, const struct rdesc *no)
 {
     return (struct rdesc *)(((uintptr_t)yes & mask) | ((uintptr_t)no & ~mask));
 }
@@ -238,28 +238,28 @@ static inline struct rdesc *choose(uintptr_t mask, const struct rdesc *yes, cons
  * Between two others: head and limit stay where they are. Which of the two wait is anybody's guess, so nothing branches on
  * it: the lower one of those that become one keeps its descriptor, and of the others those that there are go to the pool.
  */
-static void free_between(struct heap *h, struct rdesc *d)
+static void next_fit_free_between(struct heap *h, struct rdesc *d)
 {
     struct rdesc *prev = d->prev, *next = d->next, *pooled = h->pool.free;
-    const uintptr_t with_prev = -(uintptr_t)(waits(prev) & (prev->offset < d->offset));
-    const uintptr_t with_next = -(uintptr_t)(waits(next) & (next->offset > d->offset));
-    struct rdesc *low = choose(with_prev, prev, d), *high = choose(with_next, next->next, next);
-    struct rdesc *gone = choose(with_next, next, d);
+    const uintptr_t with_prev = -(uintptr_t)(next_fit_waits(prev) & (prev->offset < d->offset));
+    const uintptr_t with_next = -(uintptr_t)(next_fit_waits(next) & (next->offset > d->offset));
+    struct rdesc *low = next_fit_choose(with_prev, prev, d), *high = next_fit_choose(with_next, next->next, next);
+    struct rdesc *gone = next_fit_choose(with_next, next, d);
 
     low->units = d->units + (prev->units & (uint32_t)with_prev) + (next->units & (uint32_t)with_next);
     low->next = high;
     high->prev = low;
     gone->state = DESC_POOLED;
     gone->link = pooled;
-    pooled = choose(with_next, next, pooled);
+    pooled = next_fit_choose(with_next, next, pooled);
     d->state = DESC_FREED & (uint8_t)~with_prev; /* or DESC_POOLED, which is 0 */
     d->link = pooled;
-    h->pool.free = choose(with_prev, d, pooled);
+    h->pool.free = next_fit_choose(with_prev, d, pooled);
     h->waiting += 1 + (uint32_t)with_prev + (uint32_t)with_next; /* less one for each */
 }
 
 /* One of the arena that the heap is in. */
-static void free_here(struct heap *h, struct rdesc *d)
+static void next_fit_free_here(struct heap *h, struct rdesc *d)
 {
     const uint64_t bytes = block_bytes(h, d);
     struct rdesc *edge = &h->at->edge;
@@ -268,22 +268,22 @@ static void free_here(struct heap *h, struct rdesc *d)
     if (LIKELY(d != h->now.last && d->prev != edge)) {
         h->mark += bytes;
         if (UNLIKELY(d->next->state == DESC_GAP))
-            free_before_gap(h, d);
+            next_fit_free_before_gap(h, d);
         else
-            free_between(h, d);
+            next_fit_free_between(h, d);
         return;
     }
     h->waiting++;
     d->state = DESC_FREED;
     if (d != h->now.last) {
-        move_tail(h);
+        next_fit_move_tail(h);
     } else if (d->prev != edge) {
-        roll_back(h);
+        next_fit_roll_back(h);
     } else {
         h->now.last = edge;
-        drop(h, d);
+        next_fit_drop(h, d);
     }
-    settle(h, used(h) - bytes);
+    next_fit_settle(h, next_fit_used(h) - bytes);
 }
 
 void next_fit_free_slow(struct heap *h, struct rdesc *d)
@@ -291,15 +291,15 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d)
     struct segment *at = h->at, *s = at;
 
     if (LIKELY(d->offset - at->begin < at->end - at->begin)) {
-        free_here(h, d);
+        next_fit_free_here(h, d);
         return;
     }
     do
         s = s->next != NULL ? s->next : &h->first;
     while (d->offset - s->begin >= s->end - s->begin);
-    enter(h, s);
-    free_here(h, d);
-    enter(h, at);
+    next_fit_enter(h, s);
+    next_fit_free_here(h, d);
+    next_fit_enter(h, at);
 }
 
 static void next_fit_open(struct heap *h, const struct heap_config *cfg)
@@ -317,7 +317,7 @@ static int next_fit_grow(struct heap *h, struct segment *s)
         h->at = s;
         h->now = s->arena;
         h->zero = s->zero;
-        settle(h, 0);
+        next_fit_settle(h, 0);
     }
     return 0;
 }
@@ -325,18 +325,18 @@ static int next_fit_grow(struct heap *h, struct segment *s)
 static struct rdesc *next_fit_ops_alloc(struct heap *h, size_t size) { return next_fit_alloc(h, size); }
 static void next_fit_ops_free(struct heap *h, struct rdesc *d) { next_fit_free(h, d); }
 
-static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+static uint64_t next_fit_larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 static uint64_t next_fit_largest(const struct heap *h)
 {
     uint64_t most = 0;
 
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        const struct arena *a = arena_of(h, s);
+        const struct arena *a = next_fit_arena_of(h, s);
 
-        most = larger(most, a->limit - a->head);
-        if (!wrapped(h, s) && !empty(h, s))
-            most = larger(most, tail(s) - s->begin);
+        most = next_fit_larger(most, a->limit - a->head);
+        if (!next_fit_wrapped(h, s) && !next_fit_empty(h, s))
+            most = next_fit_larger(most, next_fit_tail(s) - s->begin);
     }
     return most;
 }
@@ -344,10 +344,10 @@ static uint64_t next_fit_largest(const struct heap *h)
 /* What is left when all that has been sent is back: the arena between the newest and the oldest that has not. */
 static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment *s)
 {
-    const struct rdesc *prev = &s->edge, *d = first(s), *oldest = NULL, *newest = NULL;
+    const struct rdesc *prev = &s->edge, *d = next_fit_first(s), *oldest = NULL, *newest = NULL;
     uint64_t head;
 
-    for (; prev != arena_of(h, s)->last; prev = d, d = d->next)
+    for (; prev != next_fit_arena_of(h, s)->last; prev = d, d = d->next)
         if (d->state == DESC_OWNED) {
             newest = d;
             oldest = oldest != NULL ? oldest : d;
@@ -355,24 +355,24 @@ static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment 
     if (newest == NULL)
         return s->end - s->begin;
     head = newest->offset + block_bytes(h, newest);
-    return newest->offset < oldest->offset ? oldest->offset - head : larger(s->end - head, oldest->offset - s->begin);
+    return newest->offset < oldest->offset ? oldest->offset - head : next_fit_larger(s->end - head, oldest->offset - s->begin);
 }
 
 /* ---- walk, statistics ---- */
 
-static int visit_hole(const struct segment *s, uint64_t begin, uint64_t end, heap_visit visit, void *arg)
+static int next_fit_visit_hole(const struct segment *s, uint64_t begin, uint64_t end, heap_visit visit, void *arg)
 {
     const rdma_vmem_block_t b = {.offset = begin, .bytes = end - begin, .state = RDMA_BLOCK_FREE, .segment = s->number};
 
     return begin < end ? visit(&b, arg) : 0;
 }
 
-static int visit_block(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
+static int next_fit_visit_block(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
 {
     rdma_vmem_block_t b = {
         .offset = d->offset, .bytes = block_bytes(h, d), .state = RDMA_BLOCK_STUCK, .segment = s->number};
 
-    if (!waits(d)) {
+    if (!next_fit_waits(d)) {
         b.state = RDMA_BLOCK_USED;
         b.size = d->size;
         b.d = d;
@@ -381,50 +381,50 @@ static int visit_block(const struct heap *h, const struct segment *s, struct rde
 }
 
 /* From `d` to the newest, as far as addresses ascend. */
-static int walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
+static int next_fit_walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
 {
-    const struct rdesc *last = arena_of(h, s)->last;
-    int result = visit_block(h, s, d, visit, arg);
+    const struct rdesc *last = next_fit_arena_of(h, s)->last;
+    int result = next_fit_visit_block(h, s, d, visit, arg);
 
     for (; result == 0 && d != last && d->next->offset > d->offset; d = d->next)
-        result = visit_block(h, s, d->next, visit, arg);
+        result = next_fit_visit_block(h, s, d->next, visit, arg);
     return result;
 }
 
 static int next_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg)
 {
-    const struct arena *a = arena_of(h, s);
-    struct rdesc *d = first(s);
+    const struct arena *a = next_fit_arena_of(h, s);
+    struct rdesc *d = next_fit_first(s);
     int result = 0;
 
-    if (empty(h, s))
-        return visit_hole(s, s->begin, s->end, visit, arg);
+    if (next_fit_empty(h, s))
+        return next_fit_visit_hole(s, s->begin, s->end, visit, arg);
     if (a->last->offset >= d->offset) { /* not wrapped: hole, blocks, hole */
-        result = visit_hole(s, s->begin, d->offset, visit, arg);
+        result = next_fit_visit_hole(s, s->begin, d->offset, visit, arg);
         if (result == 0)
-            result = walk_ascending(h, s, d, visit, arg);
-        return result != 0 ? result : visit_hole(s, a->head, s->end, visit, arg);
+            result = next_fit_walk_ascending(h, s, d, visit, arg);
+        return result != 0 ? result : next_fit_visit_hole(s, a->head, s->end, visit, arg);
     }
     while (d->next->offset > d->offset) /* wrapped: from the first one behind the end; the hole; from the oldest */
         d = d->next;
-    result = walk_ascending(h, s, d->next, visit, arg);
+    result = next_fit_walk_ascending(h, s, d->next, visit, arg);
     if (result == 0)
-        result = visit_hole(s, a->head, tail(s), visit, arg);
-    return result != 0 ? result : walk_ascending(h, s, first(s), visit, arg);
+        result = next_fit_visit_hole(s, a->head, next_fit_tail(s), visit, arg);
+    return result != 0 ? result : next_fit_walk_ascending(h, s, next_fit_first(s), visit, arg);
 }
 
 static void next_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
 {
     stats->blocks_free = h->waiting;
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        const struct arena *a = arena_of(h, s);
-        const bool in_two = !wrapped(h, s) && !empty(h, s); /* the hole is on both sides of the end */
+        const struct arena *a = next_fit_arena_of(h, s);
+        const bool in_two = !next_fit_wrapped(h, s) && !next_fit_empty(h, s); /* the hole is on both sides of the end */
 
         stats->blocks_free += a->limit > a->head;
         if (in_two)
-            stats->blocks_free += tail(s) > s->begin;
-        if (!empty(h, s))
-            stats->bytes_stuck += in_two ? a->head - tail(s) : s->end - tail(s) + a->head - s->begin;
+            stats->blocks_free += next_fit_tail(s) > s->begin;
+        if (!next_fit_empty(h, s))
+            stats->bytes_stuck += in_two ? a->head - next_fit_tail(s) : s->end - next_fit_tail(s) + a->head - s->begin;
     }
     stats->bytes_stuck -= stats->bytes_used;
 }
@@ -437,13 +437,13 @@ struct totals {
 };
 
 /* What must hold between a block and the one before it in the list. `laps` counts the ends of the segment passed. */
-static int check_neighbours(const struct heap *h, const struct segment *s, const struct rdesc *prev,
+static int next_fit_check_neighbours(const struct heap *h, const struct segment *s, const struct rdesc *prev,
                             const struct rdesc *d, unsigned *laps, char *why, size_t n)
 {
     const uint64_t end = prev->offset + block_bytes(h, prev);
 
     if (d->offset == end) {
-        if (waits(prev) && waits(d))
+        if (next_fit_waits(prev) && next_fit_waits(d))
             return broken(why, n, "the neighbours at %llu and %llu are both free", (unsigned long long)prev->offset,
                           (unsigned long long)d->offset);
     } else if (end == s->end && d->offset == s->begin) {
@@ -452,20 +452,20 @@ static int check_neighbours(const struct heap *h, const struct segment *s, const
         return broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
                       (unsigned long long)end, (unsigned long long)d->offset);
     }
-    if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > tail(s)))
+    if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > next_fit_tail(s)))
         return broken(why, n, "the block at %llu has overrun the oldest one, at %llu", (unsigned long long)d->offset,
-                      (unsigned long long)tail(s));
+                      (unsigned long long)next_fit_tail(s));
     return 0;
 }
 
-static int check_arena(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
+static int next_fit_check_arena(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
 {
-    const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge, *last = arena_of(h, s)->last;
+    const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge, *last = next_fit_arena_of(h, s)->last;
     uint64_t head = s->begin, limit = s->end;
     unsigned laps = 0;
     int error;
 
-    for (d = first(s); prev != last; prev = d, d = d->next) {
+    for (d = next_fit_first(s); prev != last; prev = d, d = d->next) {
         if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev || t->descriptors > h->pool.made)
             return broken(why, n, "the list of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
@@ -473,25 +473,25 @@ static int check_arena(const struct heap *h, const struct segment *s, struct tot
             return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
         error = heap_check_block(h, s, d, why, n);
         if (error == 0 && prev != edge)
-            error = check_neighbours(h, s, prev, d, &laps, why, n);
+            error = next_fit_check_neighbours(h, s, prev, d, &laps, why, n);
         if (error != 0)
             return error;
         t->descriptors += d != gap;
-        t->handed_out += !waits(d);
-        t->waiting += waits(d);
-        t->in_use += waits(d) ? 0 : block_bytes(h, d);
+        t->handed_out += !next_fit_waits(d);
+        t->waiting += next_fit_waits(d);
+        t->in_use += next_fit_waits(d) ? 0 : block_bytes(h, d);
         if (d == gap && (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
             return broken(why, n, "the gap at %llu is not at the end of the segment", (unsigned long long)d->offset);
     }
     if (prev != edge) {
-        if (waits(first(s)) || waits(prev))
+        if (next_fit_waits(next_fit_first(s)) || next_fit_waits(prev))
             return broken(why, n, "the oldest or the newest block is free");
         head = prev->offset + block_bytes(h, prev);
-        limit = laps > 0 ? tail(s) : s->end;
+        limit = laps > 0 ? next_fit_tail(s) : s->end;
     }
-    if (head != arena_of(h, s)->head || limit != arena_of(h, s)->limit)
+    if (head != next_fit_arena_of(h, s)->head || limit != next_fit_arena_of(h, s)->limit)
         return broken(why, n, "head %llu and limit %llu should be %llu and %llu",
-                      (unsigned long long)arena_of(h, s)->head, (unsigned long long)arena_of(h, s)->limit,
+                      (unsigned long long)next_fit_arena_of(h, s)->head, (unsigned long long)next_fit_arena_of(h, s)->limit,
                       (unsigned long long)head, (unsigned long long)limit);
     return 0;
 }
@@ -504,13 +504,13 @@ static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *d
     if (h->zero != h->at->zero)
         return broken(why, n, "the heap is not in the segment that it says");
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = check_arena(h, s, &t, why, n);
+        error = next_fit_check_arena(h, s, &t, why, n);
         if (error != 0)
             return error;
     }
-    if (t.in_use != used(h))
+    if (t.in_use != next_fit_used(h))
         return broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.in_use,
-                      (unsigned long long)used(h));
+                      (unsigned long long)next_fit_used(h));
     if (t.waiting != h->waiting)
         return broken(why, n, "%u blocks wait, %u are counted", t.waiting, h->waiting);
     *descriptors = t.descriptors;
@@ -525,7 +525,7 @@ const struct fit_ops next_fit_ops = {
     .grow = next_fit_grow,
     .alloc = next_fit_ops_alloc,
     .free = next_fit_ops_free,
-    .used = used,
+    .used = next_fit_used,
     .largest = next_fit_largest,
     .unsent_room = next_fit_unsent_room,
     .walk = next_fit_walk,

@@ -38,7 +38,7 @@
 /* ---- the indices, and the loose block ---- */
 
 /* False: there is no memory. */
-static FORCE_INLINE bool put_in_index(struct heap *h, struct rdesc *d, fit_t fit)
+static FORCE_INLINE bool tree_fit_put_in_index(struct heap *h, struct rdesc *d, fit_t fit)
 {
     const uint32_t class = tree_fit_class(d->units, fit);
 
@@ -50,7 +50,7 @@ static FORCE_INLINE bool put_in_index(struct heap *h, struct rdesc *d, fit_t fit
     return true;
 }
 
-static FORCE_INLINE void take_from_index(struct heap *h, uint32_t class, const struct index_place *place)
+static FORCE_INLINE void tree_fit_take_from_index(struct heap *h, uint32_t class, const struct index_place *place)
 {
     struct index *index = &h->free.index[class];
 
@@ -60,7 +60,7 @@ static FORCE_INLINE void take_from_index(struct heap *h, uint32_t class, const s
     h->free.indexed--;
 }
 
-static void make_homeless(struct heap *h, struct rdesc *d)
+static void tree_fit_make_homeless(struct heap *h, struct rdesc *d)
 {
     d->state = DESC_LOOSE;
     d->link = h->free.homeless;
@@ -68,33 +68,33 @@ static void make_homeless(struct heap *h, struct rdesc *d)
 }
 
 /* Is there memory by now? False: not for all of them. */
-static FORCE_INLINE bool none_homeless(struct heap *h, fit_t fit)
+static FORCE_INLINE bool tree_fit_none_homeless(struct heap *h, fit_t fit)
 {
     struct rdesc *next;
 
     for (; UNLIKELY(h->free.homeless != NULL); h->free.homeless = next) {
         next = h->free.homeless->link;
-        if (!put_in_index(h, h->free.homeless, fit))
+        if (!tree_fit_put_in_index(h, h->free.homeless, fit))
             return false;
     }
     return true;
 }
 
 /* Puts the loose block into its index, or among the homeless. */
-static FORCE_INLINE void settle_loose(struct heap *h, fit_t fit)
+static FORCE_INLINE void tree_fit_settle_loose(struct heap *h, fit_t fit)
 {
     struct rdesc *d = h->free.loose;
 
     h->free.loose = tree_fit_none(h);
-    if (d != tree_fit_none(h) && UNLIKELY(!put_in_index(h, d, fit)))
-        make_homeless(h, d);
+    if (d != tree_fit_none(h) && UNLIKELY(!tree_fit_put_in_index(h, d, fit)))
+        tree_fit_make_homeless(h, d);
 }
 
 /* Nothing else is loose. */
-static FORCE_INLINE void make_loose(struct heap *h, struct rdesc *d, fit_t fit)
+static FORCE_INLINE void tree_fit_make_loose(struct heap *h, struct rdesc *d, fit_t fit)
 {
-    if (!none_homeless(h, fit)) {
-        make_homeless(h, d);
+    if (!tree_fit_none_homeless(h, fit)) {
+        tree_fit_make_homeless(h, d);
         return;
     }
     d->state = DESC_LOOSE;
@@ -102,7 +102,7 @@ static FORCE_INLINE void make_loose(struct heap *h, struct rdesc *d, fit_t fit)
 }
 
 /* Takes a block out of where it is found: it will change, or be handed out. */
-static FORCE_INLINE void take_out(struct heap *h, struct rdesc *d, fit_t fit)
+static FORCE_INLINE void tree_fit_take_out(struct heap *h, struct rdesc *d, fit_t fit)
 {
     const uint32_t class = tree_fit_class(d->units, fit);
     struct rdesc **link = &h->free.homeless;
@@ -112,7 +112,7 @@ static FORCE_INLINE void take_out(struct heap *h, struct rdesc *d, fit_t fit)
         h->free.loose = tree_fit_none(h);
     } else if (LIKELY(d->state == DESC_FREE)) {
         index_from(&h->free.index[class], tree_fit_key(h, d, fit), &place);
-        take_from_index(h, class, &place);
+        tree_fit_take_from_index(h, class, &place);
     } else {
         while (*link != d)
             link = &(*link)->link;
@@ -130,23 +130,23 @@ struct search {
     struct index_place place;
 };
 
-static FORCE_INLINE bool fits(const struct heap *h, const struct rdesc *d, const struct search *s)
+static FORCE_INLINE bool tree_fit_fits(const struct heap *h, const struct rdesc *d, const struct search *s)
 {
     return d->units > s->units || (d->units == s->units && (!h->ragged || s->size <= block_bytes(h, d)));
 }
 
-static FORCE_INLINE struct rdesc *find_first(const struct heap *h, struct search *s)
+static FORCE_INLINE struct rdesc *tree_fit_find_first(const struct heap *h, struct search *s)
 {
     const struct index *index = &h->free.index[0];
     bool found = index_first_of(index, s->units, &s->place);
 
     s->class = 0;
-    while (found && h->ragged && !fits(h, index_block(&s->place), s))
+    while (found && h->ragged && !tree_fit_fits(h, index_block(&s->place), s))
         found = index_next_of(index, s->units, &s->place);
     return found ? index_block(&s->place) : NULL;
 }
 
-static FORCE_INLINE struct rdesc *find_best(const struct heap *h, struct search *s, fit_t fit)
+static FORCE_INLINE struct rdesc *tree_fit_find_best(const struct heap *h, struct search *s, fit_t fit)
 {
     const uint64_t key = (uint64_t)s->units << 32;
     uint32_t class = class_set_from(&h->free.some, tree_fit_class(s->units, fit));
@@ -154,7 +154,7 @@ static FORCE_INLINE struct rdesc *find_best(const struct heap *h, struct search 
     for (; class != SIZE_CLASS_NONE; class = class_set_from(&h->free.some, class + 1)) {
         bool found = index_from(&h->free.index[class], key, &s->place);
 
-        while (found && h->ragged && !fits(h, index_block(&s->place), s))
+        while (found && h->ragged && !tree_fit_fits(h, index_block(&s->place), s))
             found = index_next(&h->free.index[class], &s->place);
         if (found) {
             s->class = class;
@@ -164,32 +164,32 @@ static FORCE_INLINE struct rdesc *find_best(const struct heap *h, struct search 
     return NULL;
 }
 
-static FORCE_INLINE struct rdesc *find_worst(const struct heap *h, struct search *s)
+static FORCE_INLINE struct rdesc *tree_fit_find_worst(const struct heap *h, struct search *s)
 {
     const uint32_t class = class_set_last(&h->free.some);
     bool found = class != SIZE_CLASS_NONE && index_from(&h->free.index[class], 0, &s->place);
 
     s->class = class;
-    while (found && h->ragged && index_block(&s->place)->units == s->units && !fits(h, index_block(&s->place), s))
+    while (found && h->ragged && index_block(&s->place)->units == s->units && !tree_fit_fits(h, index_block(&s->place), s))
         found = index_next(&h->free.index[class], &s->place);
     return found && index_block(&s->place)->units >= s->units ? index_block(&s->place) : NULL;
 }
 
 /* The block that the fit prefers, of all that the request fits into; NULL: there is none. */
-static FORCE_INLINE struct rdesc *find(const struct heap *h, struct search *s, fit_t fit)
+static FORCE_INLINE struct rdesc *tree_fit_find(const struct heap *h, struct search *s, fit_t fit)
 {
     struct rdesc *loose = h->free.loose, *d = NULL;
 
     if (h->free.indexed > 0)
-        d = fit == FIRST_FIT ? find_first(h, s) : fit == WORST_FIT ? find_worst(h, s) : find_best(h, s, fit);
-    if (fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
+        d = fit == FIRST_FIT ? tree_fit_find_first(h, s) : fit == WORST_FIT ? tree_fit_find_worst(h, s) : tree_fit_find_best(h, s, fit);
+    if (tree_fit_fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
         d = loose;
     return d;
 }
 
 /* ---- random-fit: the draw ---- */
 
-static uint64_t random_next(struct free_set *f) /* splitmix64 */
+static uint64_t tree_fit_random_next(struct free_set *f) /* splitmix64 */
 {
     uint64_t z = f->random += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -199,30 +199,30 @@ static uint64_t random_next(struct free_set *f) /* splitmix64 */
 }
 
 /* 0 .. n - 1, each as likely as any other: the high half of a product, drawn again where the low half would favour some. */
-static uint32_t random_below(struct free_set *f, uint32_t n)
+static uint32_t tree_fit_random_below(struct free_set *f, uint32_t n)
 {
-    uint64_t product = (random_next(f) >> 32) * n;
+    uint64_t product = (tree_fit_random_next(f) >> 32) * n;
 
     if (UNLIKELY((uint32_t)product < n))
         while ((uint32_t)product < -n % n)
-            product = (random_next(f) >> 32) * n;
+            product = (tree_fit_random_next(f) >> 32) * n;
     return (uint32_t)(product >> 32);
 }
 
 /* Are all of so many blocks that have enough units too short? Those are at the ends of segments, with exactly enough. */
-static bool all_too_short(const struct heap *h, const struct search *s, uint32_t candidates)
+static bool tree_fit_all_too_short(const struct heap *h, const struct search *s, uint32_t candidates)
 {
     if (h->ragged)
         for (const struct segment *g = &h->first; g != NULL; g = g->next) {
             const struct rdesc *last = linked(g->edge.prev);
 
-            candidates -= tree_fit_is_free(last) && last->units == s->units && !fits(h, last, s);
+            candidates -= tree_fit_is_free(last) && last->units == s->units && !tree_fit_fits(h, last, s);
         }
     return candidates == 0;
 }
 
 /* Any of those that the request fits into, each with the same probability: the loose block is the last of them. */
-static struct rdesc *find_random(struct heap *h, struct search *s)
+static struct rdesc *tree_fit_find_random(struct heap *h, struct search *s)
 {
     const struct index *index = &h->free.index[0];
     const uint32_t skip = index_rank(index, (uint64_t)s->units << 32), indexed = index->count - skip;
@@ -230,25 +230,25 @@ static struct rdesc *find_random(struct heap *h, struct search *s)
     const uint32_t candidates = indexed + (loose->units >= s->units);
 
     s->class = 0;
-    if (all_too_short(h, s, candidates))
+    if (tree_fit_all_too_short(h, s, candidates))
         return NULL;
     do {
-        const uint32_t drawn = candidates > 1 ? random_below(&h->free, candidates) : 0;
+        const uint32_t drawn = candidates > 1 ? tree_fit_random_below(&h->free, candidates) : 0;
 
         d = index_select(index, skip + drawn, &s->place) ? index_block(&s->place) : loose;
-    } while (!fits(h, d, s));
+    } while (!tree_fit_fits(h, d, s));
     return d;
 }
 
 /* ---- allocation ---- */
 
 /* Is there a descriptor for one more block? 0, -ENOBUFS, or -ENOMEM. */
-static NOINLINE int more_descriptors(struct heap *h)
+static NOINLINE int tree_fit_more_descriptors(struct heap *h)
 {
     return h->allocs - h->frees >= h->most ? -ENOBUFS : desc_pool_grow(&h->pool);
 }
 
-static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t fit)
+static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t size, fit_t fit)
 {
     struct rdesc *d, *rest;
     struct search s;
@@ -256,15 +256,15 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
 
     if (UNLIKELY(size > h->largest))
         return heap_refuse(h, -EMSGSIZE);
-    if (!none_homeless(h, fit))
+    if (!tree_fit_none_homeless(h, fit))
         return heap_refuse(h, -ENOMEM);
     s.size = size;
     s.units = (uint32_t)tree_fit_units(h, size);
-    d = fit == RANDOM_FIT ? find_random(h, &s) : find(h, &s, fit);
+    d = fit == RANDOM_FIT ? tree_fit_find_random(h, &s) : tree_fit_find(h, &s, fit);
     if (UNLIKELY(d == NULL))
         return heap_refuse(h, -EAGAIN);
     if (UNLIKELY(h->pool.free == NULL || h->allocs - h->frees >= h->most)) { /* before anything is changed */
-        error = more_descriptors(h);
+        error = tree_fit_more_descriptors(h);
         if (error != 0)
             return heap_refuse(h, error);
     }
@@ -274,15 +274,15 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
         else
             h->free.loose = tree_fit_none(h);
     } else if (d->units == s.units) {
-        take_from_index(h, s.class, &s.place);
+        tree_fit_take_from_index(h, s.class, &s.place);
     } else {
         rest = d;
         d = tree_fit_cut(h, rest, s.units);
         if (fit != FIRST_FIT ||
             !index_replace(&h->free.index[0], &h->free.nodes, &s.place, tree_fit_key(h, rest, fit), rest)) {
-            take_from_index(h, s.class, &s.place);
-            settle_loose(h, fit);
-            make_loose(h, rest, fit);
+            tree_fit_take_from_index(h, s.class, &s.place);
+            tree_fit_settle_loose(h, fit);
+            tree_fit_make_loose(h, rest, fit);
         }
     }
     tree_fit_mark_used(d);
@@ -292,7 +292,7 @@ static FORCE_INLINE struct rdesc *tree_alloc(struct heap *h, size_t size, fit_t 
 /* ---- giving back ---- */
 
 /* First-fit: a block in the index takes in one that is given back beside it, and stays where it is. False: it is loose. */
-static FORCE_INLINE bool grow_in_place(struct heap *h, struct rdesc *d, struct rdesc *neighbour)
+static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d, struct rdesc *neighbour)
 {
     struct index_place place;
 
@@ -308,14 +308,14 @@ static FORCE_INLINE bool grow_in_place(struct heap *h, struct rdesc *d, struct r
         d->state = DESC_FREE;
     }
     if (!index_replace(&h->free.index[0], &h->free.nodes, &place, tree_fit_key(h, d, FIRST_FIT), d)) {
-        take_from_index(h, 0, &place);
-        settle_loose(h, FIRST_FIT);
-        make_loose(h, d, FIRST_FIT);
+        tree_fit_take_from_index(h, 0, &place);
+        tree_fit_settle_loose(h, FIRST_FIT);
+        tree_fit_make_loose(h, d, FIRST_FIT);
     }
     return true;
 }
 
-static FORCE_INLINE void tree_free(struct heap *h, struct rdesc *d, fit_t fit)
+static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit_t fit)
 {
     struct rdesc *prev = linked(d->prev), *next = linked(d->next);
 
@@ -324,45 +324,45 @@ static FORCE_INLINE void tree_free(struct heap *h, struct rdesc *d, fit_t fit)
     h->frees++;
     h->used -= block_bytes(h, d);
     if (fit == FIRST_FIT && links_to_free(d->prev) != links_to_free(d->next) &&
-        grow_in_place(h, d, links_to_free(d->prev) ? prev : next))
+        tree_fit_grow_in_place(h, d, links_to_free(d->prev) ? prev : next))
         return;
     if (h->free.loose != prev && h->free.loose != next)
-        settle_loose(h, fit); /* while the descriptors of the neighbours may be on their way from memory */
+        tree_fit_settle_loose(h, fit); /* while the descriptors of the neighbours may be on their way from memory */
     if (links_to_free(d->next)) {
-        take_out(h, next, fit);
+        tree_fit_take_out(h, next, fit);
         tree_fit_merge(h, d, next);
         d = next;
     } else {
         next->prev = link_to_free(d);
     }
     if (links_to_free(d->prev)) {
-        take_out(h, prev, fit);
+        tree_fit_take_out(h, prev, fit);
         tree_fit_merge(h, prev, d);
     } else {
         prev->next = link_to_free(d);
     }
-    make_loose(h, d, fit);
+    tree_fit_make_loose(h, d, fit);
 }
 
 /* ---- a block at a place that somebody else has chosen ---- */
 
-static bool lies_in(const struct heap *h, const struct rdesc *d, uint64_t offset)
+static bool tree_fit_lies_in(const struct heap *h, const struct rdesc *d, uint64_t offset)
 {
     return offset - d->offset < (uint64_t)d->units << h->shift;
 }
 
 /* The free block that the offset lies in, or NULL. */
-static struct rdesc *free_block_at(const struct heap *h, uint64_t offset)
+static struct rdesc *tree_fit_free_block_at(const struct heap *h, uint64_t offset)
 {
     struct rdesc *d = h->free.loose;
     struct index_place place;
 
-    if (lies_in(h, d, offset))
+    if (tree_fit_lies_in(h, d, offset))
         return d;
     if (!index_below(&h->free.index[0], ((offset >> h->shift) + 1) << 32, &place))
         return NULL;
     d = index_block(&place);
-    return lies_in(h, d, offset) ? d : NULL;
+    return tree_fit_lies_in(h, d, offset) ? d : NULL;
 }
 
 struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
@@ -375,38 +375,38 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         return heap_refuse(h, -EMSGSIZE);
     if ((offset & h->round_up) != 0)
         return heap_refuse(h, -EINVAL);
-    if (!none_homeless(h, FIRST_FIT))
+    if (!tree_fit_none_homeless(h, FIRST_FIT))
         return heap_refuse(h, -ENOMEM);
     units = (uint32_t)tree_fit_units(h, size);
-    d = free_block_at(h, offset);
+    d = tree_fit_free_block_at(h, offset);
     if (d == NULL || size + (size == 0) > d->offset + block_bytes(h, d) - offset)
         return heap_refuse(h, -EAGAIN);
     while (error == 0 && (h->allocs - h->frees >= h->most || h->pool.free == NULL || h->pool.free->link == NULL))
-        error = more_descriptors(h);
+        error = tree_fit_more_descriptors(h);
     if (error != 0)
         return heap_refuse(h, error);
-    take_out(h, d, FIRST_FIT);
+    tree_fit_take_out(h, d, FIRST_FIT);
     if (offset > d->offset)
         low = tree_fit_cut(h, d, (uint32_t)((offset - d->offset) >> h->shift));
     if (d->units > units) {
         high = d;
         d = tree_fit_cut(h, high, units);
-        settle_loose(h, FIRST_FIT);
-        make_loose(h, high, FIRST_FIT);
+        tree_fit_settle_loose(h, FIRST_FIT);
+        tree_fit_make_loose(h, high, FIRST_FIT);
     }
     tree_fit_mark_used(d);
     if (low != NULL) {
         low->whose = h->whose;
         tree_fit_mark_free(low);
-        settle_loose(h, FIRST_FIT);
-        make_loose(h, low, FIRST_FIT);
+        tree_fit_settle_loose(h, FIRST_FIT);
+        tree_fit_make_loose(h, low, FIRST_FIT);
     }
     return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }
 
 /* ---- segments ---- */
 
-static void tree_open(struct heap *h, const struct heap_config *cfg, fit_t fit)
+static void tree_fit_tree_open(struct heap *h, const struct heap_config *cfg, fit_t fit)
 {
     const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 4 */
 
@@ -416,14 +416,14 @@ static void tree_open(struct heap *h, const struct heap_config *cfg, fit_t fit)
     h->free.loose = tree_fit_none(h);
 }
 
-static void tree_close(struct heap *h)
+static void tree_fit_tree_close(struct heap *h)
 {
     index_pool_destroy(&h->free.nodes);
     free(h->free.index);
 }
 
 /* Indices for all classes of sizes up to this one. */
-static int more_indices(struct heap *h, uint32_t units, fit_t fit)
+static int tree_fit_more_indices(struct heap *h, uint32_t units, fit_t fit)
 {
     const uint32_t count = tree_fit_class(units, fit) + 1;
     struct index *index;
@@ -439,12 +439,12 @@ static int more_indices(struct heap *h, uint32_t units, fit_t fit)
     return 0;
 }
 
-static int tree_grow(struct heap *h, struct segment *s, fit_t fit)
+static int tree_fit_tree_grow(struct heap *h, struct segment *s, fit_t fit)
 {
     const uint32_t units = (uint32_t)((s->end - s->begin + h->round_up) >> h->shift);
     struct rdesc *d;
 
-    if (more_indices(h, units, fit) != 0)
+    if (tree_fit_more_indices(h, units, fit) != 0)
         return -ENOMEM;
     h->pool.limit += h->pool.limit < UINT32_MAX;
     d = desc_take(&h->pool);
@@ -458,17 +458,17 @@ static int tree_grow(struct heap *h, struct segment *s, fit_t fit)
     d->whose = h->whose;
     d->prev = d->next = &s->edge;
     tree_fit_mark_free(d);
-    settle_loose(h, fit);
-    make_loose(h, d, fit);
+    tree_fit_settle_loose(h, fit);
+    tree_fit_make_loose(h, d, fit);
     return 0;
 }
 
 /* ---- what there is ---- */
 
-static uint64_t tree_used(const struct heap *h) { return h->used; }
+static uint64_t tree_fit_tree_used(const struct heap *h) { return h->used; }
 
 /* The largest number of units of a free block. */
-static FORCE_INLINE uint32_t most_units(const struct heap *h, fit_t fit)
+static FORCE_INLINE uint32_t tree_fit_most_units(const struct heap *h, fit_t fit)
 {
     const uint32_t class = class_set_last(&h->free.some);
     struct index_place place;
@@ -490,14 +490,14 @@ static FORCE_INLINE uint32_t most_units(const struct heap *h, fit_t fit)
 }
 
 /* In bytes; where all the largest blocks are short, the longest of these. */
-static uint64_t tree_largest(const struct heap *h, fit_t fit)
+static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
 {
-    const uint32_t units = most_units(h, fit);
+    const uint32_t units = tree_fit_most_units(h, fit);
     const uint64_t whole = (uint64_t)units << h->shift;
     struct search s = {.size = whole, .units = units};
     uint64_t most = 0;
 
-    if (units == 0 || !h->ragged || find(h, &s, fit) != NULL)
+    if (units == 0 || !h->ragged || tree_fit_find(h, &s, fit) != NULL)
         return whole;
     for (const struct segment *g = &h->first; g != NULL; g = g->next) {
         const struct rdesc *last = linked(g->edge.prev);
@@ -511,19 +511,19 @@ static uint64_t tree_largest(const struct heap *h, fit_t fit)
 /* ---- a table for each fit, which has code of its own for whatever depends on it ---- */
 
 #define FIT_OPS(name_, says_, fit_)                                                                                    \
-    static void name_##_open(struct heap *h, const struct heap_config *cfg) { tree_open(h, cfg, fit_); }               \
-    static int name_##_grow(struct heap *h, struct segment *s) { return tree_grow(h, s, fit_); }                       \
-    static struct rdesc *name_##_alloc(struct heap *h, size_t size) { return tree_alloc(h, size, fit_); }              \
-    static void name_##_free(struct heap *h, struct rdesc *d) { tree_free(h, d, fit_); }                               \
-    static uint64_t name_##_largest(const struct heap *h) { return tree_largest(h, fit_); }                            \
+    static void name_##_open(struct heap *h, const struct heap_config *cfg) { tree_fit_tree_open(h, cfg, fit_); }               \
+    static int name_##_grow(struct heap *h, struct segment *s) { return tree_fit_tree_grow(h, s, fit_); }                       \
+    static struct rdesc *name_##_alloc(struct heap *h, size_t size) { return tree_fit_tree_alloc(h, size, fit_); }              \
+    static void name_##_free(struct heap *h, struct rdesc *d) { tree_fit_tree_free(h, d, fit_); }                               \
+    static uint64_t name_##_largest(const struct heap *h) { return tree_fit_tree_largest(h, fit_); }                            \
     const struct fit_ops name_##_ops = {                                                                               \
         .name = (says_),                                                                                               \
         .open = name_##_open,                                                                                          \
-        .close = tree_close,                                                                                           \
+        .close = tree_fit_tree_close,                                                                                           \
         .grow = name_##_grow,                                                                                          \
         .alloc = name_##_alloc,                                                                                        \
         .free = name_##_free,                                                                                          \
-        .used = tree_used,                                                                                             \
+        .used = tree_fit_tree_used,                                                                                             \
         .largest = name_##_largest,                                                                                    \
         .unsent_room = tree_fit_unsent_room,                                                                           \
         .walk = tree_fit_walk,                                                                                         \

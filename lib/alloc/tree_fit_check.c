@@ -51,7 +51,7 @@ struct totals {
     uint32_t blocks, handed_out, indexed, loose;
 };
 
-static int check_free(const struct heap *h, const struct rdesc *d, char *why, size_t n)
+static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d, char *why, size_t n)
 {
     const unsigned long long at = d->offset;
     const uint64_t key = tree_fit_key(h, d, h->algorithm);
@@ -75,17 +75,17 @@ static int check_free(const struct heap *h, const struct rdesc *d, char *why, si
 }
 
 /* What the neighbours' links to it are. */
-static const struct rdesc *link_of(const struct rdesc *d) { return tree_fit_is_free(d) ? link_to_free(d) : d; }
+static const struct rdesc *tree_fit_check_link_of(const struct rdesc *d) { return tree_fit_is_free(d) ? link_to_free(d) : d; }
 
 /* The blocks of a segment. */
-static int check_chain(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
+static int tree_fit_check_check_chain(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
 {
     const struct rdesc *d = linked(s->edge.next), *prev = &s->edge;
     uint64_t end = s->begin;
     int error;
 
     for (; d != &s->edge; prev = d, d = linked(d->next)) {
-        if (!desc_pool_holds(&h->pool, d) || d->prev != link_of(prev) || prev->next != link_of(d) ||
+        if (!desc_pool_holds(&h->pool, d) || d->prev != tree_fit_check_link_of(prev) || prev->next != tree_fit_check_link_of(d) ||
             t->blocks > h->pool.made)
             return broken(why, n, "the chain of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
@@ -100,7 +100,7 @@ static int check_chain(const struct heap *h, const struct segment *s, struct tot
         if (d->state == DESC_FREE || d->state == DESC_LOOSE) {
             t->indexed += d->state == DESC_FREE;
             t->loose += d->state == DESC_LOOSE;
-            error = check_free(h, d, why, n);
+            error = tree_fit_check_check_free(h, d, why, n);
             if (error != 0)
                 return error;
         } else if (d->state == DESC_OWNED || d->state == DESC_SENT) {
@@ -110,13 +110,13 @@ static int check_chain(const struct heap *h, const struct segment *s, struct tot
             return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
         }
     }
-    if (end != s->end || s->edge.prev != link_of(prev) || prev->next != &s->edge)
+    if (end != s->end || s->edge.prev != tree_fit_check_link_of(prev) || prev->next != &s->edge)
         return broken(why, n, "the last block of a segment ends at %llu, the segment at %llu", (unsigned long long)end,
                       (unsigned long long)s->end);
     return 0;
 }
 
-static int check_indices(const struct heap *h, const struct totals *t, char *why, size_t n)
+static int tree_fit_check_check_indices(const struct heap *h, const struct totals *t, char *why, size_t n)
 {
     uint32_t nodes[2] = {0, 0}, indexed = 0, loose = h->free.loose->units > 0;
     struct class_set some = {.words = 0};
@@ -148,14 +148,14 @@ int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descript
     int error;
 
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = check_chain(h, s, &t, why, n);
+        error = tree_fit_check_check_chain(h, s, &t, why, n);
         if (error != 0)
             return error;
     }
     if (t.used != h->used)
         return broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.used,
                       (unsigned long long)h->used);
-    error = check_indices(h, &t, why, n);
+    error = tree_fit_check_check_indices(h, &t, why, n);
     if (error != 0)
         return error;
     *descriptors = t.blocks;

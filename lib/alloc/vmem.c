@@ -19,23 +19,23 @@
 
 #define NO_OFFSET UINT64_MAX
 
-static struct heap *heap_of(rdma_vmem_t *vmem) { return (struct heap *)(void *)vmem; }
+static struct heap *vmem_heap_of(rdma_vmem_t *vmem) { return (struct heap *)(void *)vmem; }
 
-static int settings_result;
+static int vmem_settings_result;
 
 /* rinit has done it in a program that uses pipes, and its threads read the settings by now. */
-static void load_settings(void)
+static void vmem_load_settings(void)
 {
     char why[256];
 
     if (*setting_text(SET_DEBUG) != '\0')
         return;
-    settings_result = settings_load(why, sizeof(why));
-    if (settings_result != 0)
+    vmem_settings_result = settings_load(why, sizeof(why));
+    if (vmem_settings_result != 0)
         log_error("rdma_vmem_create: %s", why);
 }
 
-static rdma_vmem_t *refuse(int error)
+static rdma_vmem_t *vmem_refuse(int error)
 {
     errno = -error;
     return NULL;
@@ -49,18 +49,18 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
     char why[160];
     int error;
 
-    pthread_once(&once, load_settings);
-    if (settings_result != 0)
-        return refuse(settings_result);
+    pthread_once(&once, vmem_load_settings);
+    if (vmem_settings_result != 0)
+        return vmem_refuse(vmem_settings_result);
     if (cfg == NULL) {
         log_error("rdma_vmem_create: there is no configuration; start from RMALLOC_CONFIG_DEFAULT");
-        return refuse(-EINVAL);
+        return vmem_refuse(-EINVAL);
     }
     if (cfg->version != RMALLOC_CONFIG_VERSION) {
         log_error("rdma_vmem_create: version of the configuration is %u; this library has %u: start from "
                   "RMALLOC_CONFIG_DEFAULT",
                   cfg->version, RMALLOC_CONFIG_VERSION);
-        return refuse(-EINVAL);
+        return vmem_refuse(-EINVAL);
     }
     hc = (struct heap_config){
         .algorithm = cfg->allocator.algorithm,
@@ -73,12 +73,12 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
     error = heap_config_check(&hc, why, sizeof(why));
     if (error != 0) {
         log_error("rdma_vmem_create: %s", why);
-        return refuse(error);
+        return vmem_refuse(error);
     }
     error = heap_create(&h, &hc);
     if (error != 0) {
         log_error("rdma_vmem_create: there is no memory for the allocator itself (%zu bytes)", sizeof(*h));
-        return refuse(error);
+        return vmem_refuse(error);
     }
     h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CAREFULLY : hc.algorithm == NEXT_FIT ? HEAP_NEXT_FIT : HEAP_TREE_FIT;
     return (rdma_vmem_t *)(void *)h;
@@ -88,19 +88,19 @@ int rmalloc_vmem_destroy(rdma_vmem_t *vmem)
 {
     if (vmem == NULL)
         return -EINVAL;
-    heap_destroy(heap_of(vmem));
+    heap_destroy(vmem_heap_of(vmem));
     return 0;
 }
 
-static bool debugging(void) { return setting_number(SET_DEBUG) != 0; }
+static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
 
 /* Every invariant, if that is asked for; 0, or -EUCLEAN and a logged sentence. */
-static int check_after(struct heap *h, const char *call)
+static int vmem_check_after(struct heap *h, const char *call)
 {
     char why[256];
     int error;
 
-    if (!debugging())
+    if (!vmem_debugging())
         return 0;
     error = heap_check(h, why, sizeof(why));
     if (error != 0)
@@ -108,16 +108,16 @@ static int check_after(struct heap *h, const char *call)
     return error;
 }
 
-static inline bool owned(const struct heap *h, const struct rdesc *d) { return d->whose == h->whose; }
+static inline bool vmem_owned(const struct heap *h, const struct rdesc *d) { return d->whose == h->whose; }
 
 /* Why `d` is not a block that the user of `h` owns, or NULL. */
-static const char *misuse(const struct heap *h, const struct rdesc *d)
+static const char *vmem_misuse(const struct heap *h, const struct rdesc *d)
 {
     if (h == NULL)
         return "there is no instance";
     if (d == NULL)
         return "the descriptor is ADDR_NULL";
-    if (debugging() && !desc_pool_holds(&h->pool, d))
+    if (vmem_debugging() && !desc_pool_holds(&h->pool, d))
         return "what is given is no descriptor of this instance";
     if (d->state != DESC_OWNED)
         return "the descriptor has been freed";
@@ -127,24 +127,24 @@ static const char *misuse(const struct heap *h, const struct rdesc *d)
 }
 
 /* 0, or -EINVAL, told where debugging is on. */
-static int refuse_misuse(const struct heap *h, const struct rdesc *d, const char *call)
+static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const char *call)
 {
-    const char *what = misuse(h, d);
+    const char *what = vmem_misuse(h, d);
 
     if (what == NULL)
         return 0;
-    if (debugging())
+    if (vmem_debugging())
         log_error("%s: %s", call, what);
     return -EINVAL;
 }
 
-static NOINLINE raddr_t no_block(const struct heap *h)
+static NOINLINE raddr_t vmem_no_block(const struct heap *h)
 {
     errno = -h->error;
     return ADDR_NULL;
 }
 
-static NOINLINE raddr_t alloc_carefully(struct heap *h, size_t size)
+static NOINLINE raddr_t vmem_alloc_carefully(struct heap *h, size_t size)
 {
     struct rdesc *d;
     int error;
@@ -154,27 +154,27 @@ static NOINLINE raddr_t alloc_carefully(struct heap *h, size_t size)
         return ADDR_NULL;
     }
     d = heap_alloc(h, size);
-    error = check_after(h, "rdmalloc");
+    error = vmem_check_after(h, "rdmalloc");
     if (error != 0) {
         errno = -error;
         return ADDR_NULL;
     }
-    return d != NULL ? d : no_block(h);
+    return d != NULL ? d : vmem_no_block(h);
 }
 
-static NOINLINE int free_carefully(struct heap *h, raddr_t d)
+static NOINLINE int vmem_free_carefully(struct heap *h, raddr_t d)
 {
-    int error = refuse_misuse(h, d, "rdmafree");
+    int error = vmem_refuse_misuse(h, d, "rdmafree");
 
     if (error != 0)
         return error;
     heap_free(h, d);
-    return check_after(h, "rdmafree");
+    return vmem_check_after(h, "rdmafree");
 }
 
-static NOINLINE void *ptr_carefully(const struct heap *h, raddr_t d)
+static NOINLINE void *vmem_ptr_carefully(const struct heap *h, raddr_t d)
 {
-    int error = refuse_misuse(h, d, "getmem");
+    int error = vmem_refuse_misuse(h, d, "getmem");
 
     if (error == 0 && d->mem == NULL)
         error = -ENOTSUP; /* the range is not mapped here */
@@ -186,14 +186,14 @@ static NOINLINE void *ptr_carefully(const struct heap *h, raddr_t d)
 }
 
 /* The fits other than next-fit, beside the way of which they would only be in the way. */
-static NOINLINE raddr_t alloc_from_tree(struct heap *h, size_t size)
+static NOINLINE raddr_t vmem_alloc_from_tree(struct heap *h, size_t size)
 {
     struct rdesc *d = tree_fit_alloc(h, size);
 
-    return LIKELY(d != NULL) ? d : no_block(h);
+    return LIKELY(d != NULL) ? d : vmem_no_block(h);
 }
 
-static NOINLINE int free_to_tree(struct heap *h, raddr_t d)
+static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
 {
     tree_fit_free(h, d);
     return 0;
@@ -201,39 +201,39 @@ static NOINLINE int free_to_tree(struct heap *h, raddr_t d)
 
 raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size)
 {
-    struct heap *h = heap_of(vmem);
+    struct heap *h = vmem_heap_of(vmem);
     struct rdesc *d;
 
     if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
-        return h != NULL && h->way == HEAP_TREE_FIT ? alloc_from_tree(h, size) : alloc_carefully(h, size);
+        return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, size) : vmem_alloc_carefully(h, size);
     d = next_fit_alloc(h, size);
-    return LIKELY(d != NULL) ? d : no_block(h);
+    return LIKELY(d != NULL) ? d : vmem_no_block(h);
 }
 
 int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d)
 {
-    struct heap *h = heap_of(vmem);
+    struct heap *h = vmem_heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !owned(h, d)))
-        return free_carefully(h, d);
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !vmem_owned(h, d)))
+        return vmem_free_carefully(h, d);
     if (UNLIKELY(h->way != HEAP_NEXT_FIT))
-        return free_to_tree(h, d);
+        return vmem_free_to_tree(h, d);
     next_fit_free(h, d);
     return 0;
 }
 
 void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
 {
-    const struct heap *h = heap_of(vmem);
+    const struct heap *h = vmem_heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !owned(h, d) || d->mem == NULL))
-        return ptr_carefully(h, d);
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !vmem_owned(h, d) || d->mem == NULL))
+        return vmem_ptr_carefully(h, d);
     return d->mem;
 }
 
 int rmalloc_vmem_set(rdma_vmem_t *vmem, raddr_t d, const void *from)
 {
-    int error = refuse_misuse(heap_of(vmem), d, "setmem");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "setmem");
 
     if (error == 0 && from == NULL)
         error = -EINVAL;
@@ -246,7 +246,7 @@ int rmalloc_vmem_set(rdma_vmem_t *vmem, raddr_t d, const void *from)
 
 size_t rmalloc_vmem_size(rdma_vmem_t *vmem, raddr_t d)
 {
-    int error = refuse_misuse(heap_of(vmem), d, "rdma_vmem_size");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rdma_vmem_size");
 
     if (error != 0) {
         errno = -error;
@@ -257,7 +257,7 @@ size_t rmalloc_vmem_size(rdma_vmem_t *vmem, raddr_t d)
 
 uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
 {
-    int error = refuse_misuse(heap_of(vmem), d, "rdma_vmem_offset");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rdma_vmem_offset");
 
     if (error != 0) {
         errno = -error;
@@ -268,35 +268,35 @@ uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
 
 int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
 {
-    struct heap *h = heap_of(vmem);
+    struct heap *h = vmem_heap_of(vmem);
     int error;
 
     if (vmem == NULL)
         return -EINVAL;
     error = heap_grow(h, buffer, bytes);
-    if (error == -EINVAL && debugging())
+    if (error == -EINVAL && vmem_debugging())
         log_error(
             "rdma_vmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a whole unit, it is mapped "
             "if and only if the first one is, and all together have at most 2^31 units",
             (unsigned long long)bytes, buffer);
-    return error != 0 ? error : check_after(h, "rdma_vmem_grow");
+    return error != 0 ? error : vmem_check_after(h, "rdma_vmem_grow");
 }
 
 int rmalloc_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg)
 {
-    return vmem == NULL || visit == NULL ? -EINVAL : heap_walk(heap_of(vmem), visit, arg);
+    return vmem == NULL || visit == NULL ? -EINVAL : heap_walk(vmem_heap_of(vmem), visit, arg);
 }
 
 int rmalloc_vmem_dump(rdma_vmem_t *vmem, FILE *to)
 {
-    return vmem == NULL || to == NULL ? -EINVAL : heap_dump(heap_of(vmem), to);
+    return vmem == NULL || to == NULL ? -EINVAL : heap_dump(vmem_heap_of(vmem), to);
 }
 
 int rmalloc_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *stats)
 {
     if (vmem == NULL || stats == NULL)
         return -EINVAL;
-    heap_get_stats(heap_of(vmem), stats);
+    heap_get_stats(vmem_heap_of(vmem), stats);
     return 0;
 }
 
@@ -307,7 +307,7 @@ int rmalloc_vmem_check(rdma_vmem_t *vmem)
 
     if (vmem == NULL)
         return -EINVAL;
-    error = heap_check(heap_of(vmem), why, sizeof(why));
+    error = heap_check(vmem_heap_of(vmem), why, sizeof(why));
     if (error != 0)
         log_error("rdma_vmem_check: %s", why);
     return error;

@@ -31,7 +31,7 @@ int am_barrier_on_message(struct ram *am, uint64_t epoch, uint64_t round, uint64
     return 0;
 }
 
-static int send_to_peer(struct ram *am, int peer, uint64_t round)
+static int am_barrier_send_to_peer(struct ram *am, int peer, uint64_t round)
 {
     const struct wire w = {WIRE_BARRIER, 0, 3, 0, 0, 0};
     const uint64_t args[3] = {am->epoch, round, am->heard_failed[am->epoch & 1]};
@@ -40,7 +40,7 @@ static int send_to_peer(struct ram *am, int peer, uint64_t round)
 }
 
 /* 0; -ETIMEDOUT; or why this peer will tell nothing. */
-static int on_message(struct ram *am, int peer, int round)
+static int am_barrier_handle(struct ram *am, int peer, int round)
 {
     const bool *heard = &am->heard[am->epoch & 1][round];
     int64_t begin = 0, gone = 0, now;
@@ -86,11 +86,11 @@ int ram_barrier(ram_t am)
     for (int64_t distance = 1; distance < am->ranks; distance *= 2, round++) {
         if (result != 0)
             am->heard_failed[am->epoch & 1] = true;
-        rc = send_to_peer(am, (int)((am->rank + distance) % am->ranks), (uint64_t)round);
+        rc = am_barrier_send_to_peer(am, (int)((am->rank + distance) % am->ranks), (uint64_t)round);
         if (rc == 0)
-            rc = on_message(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
+            rc = am_barrier_handle(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
         else if (rc != -ETIMEDOUT)
-            (void)on_message(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
+            (void)am_barrier_handle(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
         if (rc == -ETIMEDOUT)
             return rc;
         result = result != 0 ? result : rc;

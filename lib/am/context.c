@@ -19,19 +19,19 @@
 #define REPLY_MOST (1u << 20) /* a unit of a heap */
 #define IDLE_DEFAULT_MS 10000
 
-static _Thread_local char error_text[AM_SENTENCE_BYTES] = "no error"; /* of calls without a context */
+static _Thread_local char am_context_error_text[AM_SENTENCE_BYTES] = "no error"; /* of calls without a context */
 
 int am_fail(struct ram *am, int code, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(am != NULL ? am->error_text : error_text, AM_SENTENCE_BYTES, format, arguments);
+    vsnprintf(am != NULL ? am->error_text : am_context_error_text, AM_SENTENCE_BYTES, format, arguments);
     va_end(arguments);
     return code;
 }
 
-const char *ram_error(ram_t am) { return am != NULL ? am->error_text : error_text; }
+const char *ram_error(ram_t am) { return am != NULL ? am->error_text : am_context_error_text; }
 
 int am_may_not_wait(struct ram *am, const char *call)
 {
@@ -43,7 +43,7 @@ int am_may_not_wait(struct ram *am, const char *call)
 
 /* ---- configuration ---- */
 
-static int setting_timeout(void)
+static int am_context_setting_timeout(void)
 {
     rmalloc_setting_t s;
 
@@ -53,7 +53,7 @@ static int setting_timeout(void)
     return 60000;
 }
 
-static uint32_t power_of_two(uint32_t least)
+static uint32_t am_context_power_of_two(uint32_t least)
 {
     uint32_t power = 1;
 
@@ -62,7 +62,7 @@ static uint32_t power_of_two(uint32_t least)
     return power;
 }
 
-static int refuse_handlers(const ram_config_t *c)
+static int am_context_refuse_handlers(const ram_config_t *c)
 {
     if (c->nhandlers > RAM_HANDLERS || (c->nhandlers > 0 && c->handlers == NULL))
         return am_fail(NULL, -EINVAL, "ram_init: nhandlers is %u; it must be at most %d, and handlers not NULL",
@@ -75,7 +75,7 @@ static int refuse_handlers(const ram_config_t *c)
 }
 
 /* Defaults in their places; or -EINVAL. */
-static int settle(ram_config_t *c)
+static int am_context_settle(ram_config_t *c)
 {
     if (c->version != RAM_CONFIG_VERSION)
         return am_fail(NULL, -EINVAL,
@@ -91,7 +91,7 @@ static int settle(ram_config_t *c)
     if (c->idle_ms == 0)
         c->idle_ms = IDLE_DEFAULT_MS;
     if (c->timeout_ms == RPIPE_TIMEOUT_AUTO)
-        c->timeout_ms = setting_timeout();
+        c->timeout_ms = am_context_setting_timeout();
     if (c->ctx > CTX_MOST)
         return am_fail(NULL, -EINVAL, "ram_init: ctx is %u; it must be at most %u", c->ctx, CTX_MOST);
     if (c->credits > AM_CREDITS_MAX)
@@ -105,29 +105,29 @@ static int settle(ram_config_t *c)
     if (c->timeout_ms < -1 || c->idle_ms < -1)
         return am_fail(NULL, -EINVAL, "ram_init: timeout_ms is %d, idle_ms %d; each must be -1 or more", c->timeout_ms,
                        c->idle_ms);
-    return refuse_handlers(c);
+    return am_context_refuse_handlers(c);
 }
 
 /* The two channels of a link. In the ring of either lie at most `credits` messages, a greeting, and a word about retiring. */
-static void configure_channels(struct ram *am, const ram_config_t *c)
+static void am_context_configure_channels(struct ram *am, const ram_config_t *c)
 {
     rmalloc_config_t r = RMALLOC_CONFIG_DEFAULT;
 
     r.ctx = CTX_FIRST + 2 * c->ctx;
     r.timeout_ms = c->timeout_ms;
     r.btl = c->btl;
-    r.slots = power_of_two(c->credits + 4);
+    r.slots = am_context_power_of_two(c->credits + 4);
     r.allocator.algorithm = BEST_FIT; /* requests are kept, or not, as their handlers like */
     r.sync = NET_SYNC_TAGS;
     r.allocator.alloc_size = c->request_bytes;
     am->request_cfg = r;
     r.ctx++;
-    r.allocator.unit_size = power_of_two(c->reply_bytes);
+    r.allocator.unit_size = am_context_power_of_two(c->reply_bytes);
     r.allocator.alloc_size = (uint64_t)r.allocator.unit_size * c->credits;
     am->reply_cfg = r;
 }
 
-static int make_hello(struct ram *am, const ram_config_t *c)
+static int am_context_make_hello(struct ram *am, const ram_config_t *c)
 {
     am->hello = calloc(1, wire_hello_bytes(c->nhandlers));
     if (am->hello == NULL)
@@ -146,7 +146,7 @@ static int make_hello(struct ram *am, const ram_config_t *c)
     return 0;
 }
 
-static void destroy(struct ram *am)
+static void am_context_destroy(struct ram *am)
 {
     for (int i = 0; i < am->ranks && am->out != NULL; i++)
         free(am->out[i]);
@@ -171,7 +171,7 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     if (am == NULL || cfg == NULL)
         return am_fail(NULL, -EINVAL, "ram_init: needs a place for the context and a configuration (NULL)");
     c = *cfg;
-    rc = settle(&c);
+    rc = am_context_settle(&c);
     if (rc != 0)
         return rc;
     if (rpipe_network_ranks() == 0)
@@ -192,11 +192,11 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     made->out = calloc((size_t)made->ranks, sizeof(struct am_out *));
     made->in = calloc((size_t)made->ranks, sizeof(struct am_in *));
     made->handler = calloc((size_t)c.nhandlers + 1, sizeof(*made->handler));
-    if (made->out == NULL || made->in == NULL || made->handler == NULL || make_hello(made, &c) != 0) {
-        destroy(made);
+    if (made->out == NULL || made->in == NULL || made->handler == NULL || am_context_make_hello(made, &c) != 0) {
+        am_context_destroy(made);
         return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %u ranks", rpipe_network_ranks());
     }
-    configure_channels(made, &c);
+    am_context_configure_channels(made, &c);
     *am = made;
     return 0;
 }
@@ -215,7 +215,7 @@ int ram_exit(ram_t am)
         if (am->out[i] != NULL)
             am_out_close(am, am->out[i]);
     }
-    destroy(am);
+    am_context_destroy(am);
     return 0;
 }
 

@@ -33,7 +33,7 @@ void am_in_close(struct ram *am, struct am_in *in)
     in->state = IN_ENDED;
 }
 
-static void end(struct ram *am, struct am_in *in)
+static void am_in_end(struct ram *am, struct am_in *in)
 {
     if (in->held == 0) {
         am_in_close(am, in);
@@ -56,36 +56,36 @@ void am_in_release(struct ram *am, struct am_in *in)
         am_in_close(am, in);
 }
 
-static int failed(struct ram *am, struct am_in *in, int code, const char *why)
+static int am_in_failed(struct ram *am, struct am_in *in, int code, const char *why)
 {
     am->stats.failed++;
     am_fail(am, code, "the link from rank %d has ended: %s", in->peer, why);
-    end(am, in);
+    am_in_end(am, in);
     return code;
 }
 
 /* The peer has written what cannot be. */
-static int nonsense(struct ram *am, struct am_in *in, const char *what)
+static int am_in_violation(struct ram *am, struct am_in *in, const char *what)
 {
     char why[128];
 
     snprintf(why, sizeof(why), "it sends %s", what);
-    return failed(am, in, -EPROTO, why);
+    return am_in_failed(am, in, -EPROTO, why);
 }
 
 /*
  * An answer could not be sent. Who is gone has nothing to say but what lies here already; who takes no answers, or has broken the
  * channel, must not make each of them wait anew.
  */
-static void unanswerable(struct ram *am, struct am_in *in, int code)
+static void am_in_unanswerable(struct ram *am, struct am_in *in, int code)
 {
     if (code != -EPIPE && code != -ECONNRESET && in->state != IN_ENDED)
-        (void)failed(am, in, code, rpipe_error(in->replies));
+        (void)am_in_failed(am, in, code, rpipe_error(in->replies));
 }
 
 /* ---- accepting ---- */
 
-static int open_replies(struct ram *am, struct am_in *in)
+static int am_in_open_replies(struct ram *am, struct am_in *in)
 {
     int rc;
 
@@ -109,7 +109,7 @@ int am_in_tend(struct ram *am, struct am_in *in)
     if (in->state != IN_OPENING || in->requests == NULL)
         return 0;
     if (in->replies == NULL)
-        rc = open_replies(am, in);
+        rc = am_in_open_replies(am, in);
     if (rc == 0 && rpipe_room(in->replies, 0) == R_PENDING) /* not joined; what else is wrong, an answer will meet */
         rc = R_PENDING;
     if (rc == 0 && am_reader_add(am, in->requests, NULL, in) != 0)
@@ -123,7 +123,7 @@ int am_in_tend(struct ram *am, struct am_in *in)
     return 0;
 }
 
-static int accept_link(struct ram *am, int peer)
+static int am_in_accept_link(struct ram *am, int peer)
 {
     struct am_in *in = am->in[peer];
     int rc;
@@ -157,14 +157,14 @@ void am_in_look(struct ram *am)
     for (int i = 0; i < n; i++) {
         if (!list[i].writer)
             continue;
-        if (accept_link(am, list[i].peer) != 0)
+        if (am_in_accept_link(am, list[i].peer) != 0)
             am->seen = before; /* looked for again */
     }
 }
 
 /* ---- answering ---- */
 
-static inline int write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d, size_t size)
+static inline int am_in_write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d, size_t size)
 {
     int rc;
 
@@ -177,7 +177,7 @@ static inline int write_answer(struct ram *am, struct am_in *in, uint64_t header
 }
 
 /* Acknowledgements that are due ride along. */
-static void take_due(struct ram *am, struct am_in *in)
+static void am_in_take_due(struct ram *am, struct am_in *in)
 {
     am->due -= in->due;
     in->unanswered -= in->due;
@@ -185,7 +185,7 @@ static void take_due(struct ram *am, struct am_in *in)
 }
 
 /* Memory for `size` bytes of reply. It is there, or will be without anybody's help, but not before the channel is joined. */
-static inline void *reply_memory(struct ram *am, struct am_in *in, size_t size, raddr_t *d)
+static inline void *am_in_reply_memory(struct ram *am, struct am_in *in, size_t size, raddr_t *d)
 {
     void *mem = rmalloc_mem(in->replies, size, d);
 
@@ -199,24 +199,24 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
 {
     size_t size = wire_size(w->bytes, w->nargs);
     bool own = d == ADDR_NULL;
-    void *mem = own ? reply_memory(am, in, size, &d) : rmalloc_ptr(in->replies, d);
+    void *mem = own ? am_in_reply_memory(am, in, size, &d) : rmalloc_ptr(in->replies, d);
     int rc;
 
     if (AM_UNLIKELY(mem == NULL)) {
         rc = -errno;
-        unanswerable(am, in, rc);
+        am_in_unanswerable(am, in, rc);
         return rc;
     }
     am_payload_put(mem, data, w->bytes, args, w->nargs);
-    rc = write_answer(am, in, wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token), d, size);
+    rc = am_in_write_answer(am, in, wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token), d, size);
     if (AM_UNLIKELY(rc != 0)) {
         if (own)
             (void)rmalloc_free(in->replies, d);
-        unanswerable(am, in, rc);
+        am_in_unanswerable(am, in, rc);
         return rc;
     }
     if (in->due > 0)
-        take_due(am, in);
+        am_in_take_due(am, in);
     in->unanswered--;
     am->stats.answered++;
     am->stats.bytes_out += w->bytes;
@@ -224,20 +224,20 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
 }
 
 /* A word of the link itself; it has no credit. 0, or why nobody has listened. */
-static int say(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
+static int am_in_append_text(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
 {
     size_t bytes = text != NULL ? strlen(text) : 0;
     raddr_t d;
-    void *mem = reply_memory(am, in, bytes, &d);
+    void *mem = am_in_reply_memory(am, in, bytes, &d);
     int rc;
 
     if (mem == NULL)
         return -errno;
     if (bytes > 0)
         memcpy(mem, text, bytes);
-    rc = write_answer(am, in, wire_header(kind, bytes, 0, 0, in->due, 0), d, bytes);
+    rc = am_in_write_answer(am, in, wire_header(kind, bytes, 0, 0, in->due, 0), d, bytes);
     if (rc == 0)
-        take_due(am, in);
+        am_in_take_due(am, in);
     else
         (void)rmalloc_free(in->replies, d);
     return rc;
@@ -245,15 +245,15 @@ static int say(struct ram *am, struct am_in *in, enum wire_kind kind, const char
 
 void am_in_send_due(struct ram *am, struct am_in *in)
 {
-    int rc = in->due > 0 && in->replies != NULL ? say(am, in, WIRE_ACK, NULL) : 0;
+    int rc = in->due > 0 && in->replies != NULL ? am_in_append_text(am, in, WIRE_ACK, NULL) : 0;
 
     if (AM_UNLIKELY(rc != 0))
-        unanswerable(am, in, rc);
+        am_in_unanswerable(am, in, rc);
 }
 
 /* ---- reading ---- */
 
-static int on_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes, raddr_t d)
+static int am_in_on_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes, raddr_t d)
 {
     char why[AM_SENTENCE_BYTES / 2];
     bool agrees = wire_hello_agrees(am->hello, mem, bytes, in->peer, why, sizeof(why));
@@ -265,25 +265,25 @@ static int on_hello(struct ram *am, struct am_in *in, const void *mem, size_t by
     }
     if (strlen(why) > am->reply_max)
         why[am->reply_max] = '\0';
-    (void)say(am, in, WIRE_REFUSED, why);
-    return failed(am, in, -EPROTO, why);
+    (void)am_in_append_text(am, in, WIRE_REFUSED, why);
+    return am_in_failed(am, in, -EPROTO, why);
 }
 
-static int on_retire(struct ram *am, struct am_in *in)
+static int am_in_on_retire(struct ram *am, struct am_in *in)
 {
     if (in->held > 0) {
-        int rc = say(am, in, WIRE_NOT_NOW, NULL);
+        int rc = am_in_append_text(am, in, WIRE_NOT_NOW, NULL);
 
         if (rc != 0)
-            unanswerable(am, in, rc);
+            am_in_unanswerable(am, in, rc);
         return rc;
     }
-    (void)say(am, in, WIRE_RETIRED, NULL);
-    end(am, in);
+    (void)am_in_append_text(am, in, WIRE_RETIRED, NULL);
+    am_in_end(am, in);
     return -EPIPE;
 }
 
-static inline int take_request(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+static inline int am_in_take_request(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
 {
     ram_message_t m;
 
@@ -298,19 +298,19 @@ static inline int take_request(struct ram *am, struct am_in *in, const struct wi
     return 1;
 }
 
-static int take_barrier(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+static int am_in_take_barrier(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
 {
     uint64_t args[3];
 
     if (w->nargs != 3 || w->bytes != 0 || w->token != 0)
-        return nonsense(am, in, "a barrier that cannot be");
+        return am_in_violation(am, in, "a barrier that cannot be");
     memcpy(args, mem, sizeof(args));
     (void)rmalloc_free(in->requests, d);
     in->unanswered++;
     in->due++;
     am->due++;
     if (am_barrier_on_message(am, args[0], args[1], args[2]) != 0)
-        return nonsense(am, in, "a barrier that cannot be");
+        return am_in_violation(am, in, "a barrier that cannot be");
     return 0;
 }
 
@@ -320,28 +320,28 @@ int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t
     const void *mem;
 
     if (AM_UNLIKELY(rc == R_EOF)) {
-        end(am, in);
+        am_in_end(am, in);
         return rc;
     }
     if (AM_UNLIKELY(rc != 0))
-        return failed(am, in, rc, rpipe_error(in->requests));
+        return am_in_failed(am, in, rc, rpipe_error(in->requests));
     mem = rmalloc_ptr(in->requests, d);
     if (AM_UNLIKELY(!wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w)))
-        return nonsense(am, in, "a message that cannot be understood");
+        return am_in_violation(am, in, "a message that cannot be understood");
     if (AM_UNLIKELY(in->state != IN_OPEN)) {
         if (in->state == IN_GREETING && w.kind == WIRE_HELLO)
-            return on_hello(am, in, mem, w.bytes, d);
-        return nonsense(am, in, "something else than a greeting first");
+            return am_in_on_hello(am, in, mem, w.bytes, d);
+        return am_in_violation(am, in, "something else than a greeting first");
     }
     if (AM_UNLIKELY(w.kind != WIRE_REQUEST && w.kind != WIRE_BARRIER)) {
         (void)rmalloc_free(in->requests, d);
-        return w.kind == WIRE_RETIRE ? on_retire(am, in) : nonsense(am, in, "a message of a kind that it may not");
+        return w.kind == WIRE_RETIRE ? am_in_on_retire(am, in) : am_in_violation(am, in, "a message of a kind that it may not");
     }
     if (AM_UNLIKELY(in->unanswered >= am->credits))
-        return nonsense(am, in, "more requests than it has credits");
+        return am_in_violation(am, in, "more requests than it has credits");
     if (AM_UNLIKELY(w.kind == WIRE_BARRIER))
-        return take_barrier(am, in, &w, mem, d);
+        return am_in_take_barrier(am, in, &w, mem, d);
     if (AM_UNLIKELY(w.handler >= am->nhandlers))
-        return nonsense(am, in, "a request for a handler that does not exist");
-    return take_request(am, in, &w, mem, d);
+        return am_in_violation(am, in, "a request for a handler that does not exist");
+    return am_in_take_request(am, in, &w, mem, d);
 }

@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void finish_request(struct ram *am, ram_message_t *m)
+static void am_message_finish_request(struct ram *am, ram_message_t *m)
 {
     static const struct wire empty = {.kind = WIRE_REPLY, .handler = WIRE_RESULT};
     struct am_in *in = m->internal.link;
@@ -29,7 +29,7 @@ static void finish_request(struct ram *am, ram_message_t *m)
         am_in_send_due(am, in);
 }
 
-static void finish_reply(struct am_out *out, ram_message_t *m)
+static void am_message_finish_reply(struct am_out *out, ram_message_t *m)
 {
     (void)rmalloc_free(out->replies, m->internal.d);
     out->in_use--;
@@ -38,9 +38,9 @@ static void finish_reply(struct am_out *out, ram_message_t *m)
 void am_message_finish(struct ram *am, ram_message_t *m)
 {
     if ((m->internal.flags & AM_REQUEST) != 0)
-        finish_request(am, m);
+        am_message_finish_request(am, m);
     else
-        finish_reply(m->internal.link, m);
+        am_message_finish_reply(m->internal.link, m);
 }
 
 /* ---- keeping ---- */
@@ -102,7 +102,7 @@ int am_message_unfit(struct ram *am, const char *call, size_t bytes, uint32_t ha
 }
 
 /* The link of a request that can still be answered; or NULL, and the sentence. */
-static struct am_in *not_answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
+static struct am_in *am_message_not_answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
 {
     if (to == NULL || to->internal.link == NULL || (to->internal.flags & AM_REQUEST) == 0)
         *rc = am_fail(am, -EINVAL, "%s: this is no request, so that there is nobody to reply to", call);
@@ -115,17 +115,17 @@ static struct am_in *not_answerable(struct ram *am, const char *call, const ram_
     return NULL;
 }
 
-static inline struct am_in *answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
+static inline struct am_in *am_message_answerable(struct ram *am, const char *call, const ram_message_t *to, int *rc)
 {
     struct am_in *in = to != NULL ? to->internal.link : NULL;
 
     if (AM_LIKELY(in != NULL && (to->internal.flags & (AM_REQUEST | AM_ANSWERED | AM_MOVED)) == AM_REQUEST &&
                   in->state != IN_ENDED))
         return in;
-    return not_answerable(am, call, to, rc);
+    return am_message_not_answerable(am, call, to, rc);
 }
 
-static inline int reply_too_long(struct ram *am, const char *call, size_t bytes, uint32_t nargs)
+static inline int am_message_reply_too_long(struct ram *am, const char *call, size_t bytes, uint32_t nargs)
 {
     if (AM_LIKELY(bytes <= am->reply_max && wire_size(bytes, nargs) <= am->reply_max))
         return 0;
@@ -143,10 +143,10 @@ int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *arg
 
     if (!am_message_fits(am, "ram_reply", bytes, handler, args, nargs, data, &rc))
         return rc;
-    rc = reply_too_long(am, "ram_reply", bytes, nargs);
+    rc = am_message_reply_too_long(am, "ram_reply", bytes, nargs);
     if (AM_UNLIKELY(rc != 0))
         return rc;
-    in = answerable(am, "ram_reply", to, &rc);
+    in = am_message_answerable(am, "ram_reply", to, &rc);
     if (AM_UNLIKELY(in == NULL))
         return rc;
     w.token = to->internal.token;
@@ -167,10 +167,10 @@ int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_buffer_t *b)
     if (am == NULL || b == NULL)
         return am_fail(am, -EINVAL, "ram_reply_alloc: needs a context and a place for the buffer (NULL)");
     /* room for as many arguments as there may be, where they fit */
-    rc = reply_too_long(am, "ram_reply_alloc", bytes, 0);
+    rc = am_message_reply_too_long(am, "ram_reply_alloc", bytes, 0);
     if (rc != 0)
         return rc;
-    in = answerable(am, "ram_reply_alloc", to, &rc);
+    in = am_message_answerable(am, "ram_reply_alloc", to, &rc);
     if (in == NULL)
         return rc;
     if ((to->internal.flags & AM_BUFFER) != 0) /* one unit of the heap is set aside for each request */
@@ -196,10 +196,10 @@ int ram_reply_send(ram_t am, ram_message_t *to, ram_buffer_t *b, size_t bytes, u
         return rc;
     if (b == NULL || b->internal.flags != (AM_REQUEST | AM_BUFFER) || bytes > b->bytes)
         return am_fail(am, -EINVAL, "ram_reply_send: this is no buffer of ram_reply_alloc, or has fewer bytes");
-    rc = reply_too_long(am, "ram_reply_send", bytes, nargs);
+    rc = am_message_reply_too_long(am, "ram_reply_send", bytes, nargs);
     if (rc != 0)
         return rc;
-    in = answerable(am, "ram_reply_send", to, &rc);
+    in = am_message_answerable(am, "ram_reply_send", to, &rc);
     if (in == NULL)
         return rc;
     if (b->internal.link != in || b->internal.token != to->internal.token)

@@ -16,14 +16,14 @@
 
 /* ---- calls ---- */
 
-static struct am_call *find_call(struct ram *am, struct am_out *out, uint32_t token)
+static struct am_call *am_out_find_call(struct ram *am, struct am_out *out, uint32_t token)
 {
     struct am_call *call = &out->call[token & 0xff];
 
     return (token & 0xff) < am->credits && call->token == token && call->state == CALL_OUT ? call : NULL;
 }
 
-static void call_done(struct ram *am, struct am_out *out, struct am_call *call, int result, bool has_credit)
+static void am_out_call_done(struct ram *am, struct am_out *out, struct am_call *call, int result, bool has_credit)
 {
     call->state = CALL_DONE;
     call->result = result;
@@ -62,7 +62,7 @@ void am_out_end(struct ram *am, struct am_out *out, int code, const char *why)
     (void)am_fail(am, code, "the link to rank %d has ended: %s", out->peer, why);
     for (uint32_t i = 0; i < am->credits; i++)
         if (out->call[i].state == CALL_OUT)
-            call_done(am, out, &out->call[i], code, true);
+            am_out_call_done(am, out, &out->call[i], code, true);
     if (out->unwaited > 0)
         am->lost = code;
     am->stats.outstanding -= out->unwaited;
@@ -86,7 +86,7 @@ void am_out_release(struct ram *am, struct am_out *out)
 
 /* ---- opening ---- */
 
-static struct am_out *make(struct ram *am, int peer)
+static struct am_out *am_out_make(struct ram *am, int peer)
 {
     struct am_out *out = calloc(1, sizeof(*out) + am->credits * sizeof(struct am_call));
 
@@ -101,7 +101,7 @@ static struct am_out *make(struct ram *am, int peer)
     return out;
 }
 
-static void retire(struct am_out *out)
+static void am_out_retire(struct am_out *out)
 {
     raddr_t d;
 
@@ -114,21 +114,21 @@ static void retire(struct am_out *out)
         (void)rmalloc_free(out->requests, d);
 }
 
-static bool is_idle(const struct am_out *out)
+static bool am_out_is_idle(const struct am_out *out)
 {
     return out != NULL && out->state == OUT_OPEN && out->in_use == 0 && out->held == 0;
 }
 
 /* There is one link more than max_links: the one that has been idle for longest goes. */
-static void make_room(struct ram *am)
+static void am_out_make_room(struct ram *am)
 {
     struct am_out *oldest = NULL;
 
     for (int i = 0; i < am->ranks; i++)
-        if (is_idle(am->out[i]) && (oldest == NULL || am->out[i]->used < oldest->used))
+        if (am_out_is_idle(am->out[i]) && (oldest == NULL || am->out[i]->used < oldest->used))
             oldest = am->out[i];
     if (oldest != NULL)
-        retire(oldest);
+        am_out_retire(oldest);
 }
 
 void am_out_look_idle(struct ram *am, int64_t now)
@@ -141,19 +141,19 @@ void am_out_look_idle(struct ram *am, int64_t now)
 
         if (out == NULL || out->state != OUT_OPEN)
             continue;
-        if (out->active || !is_idle(out)) {
+        if (out->active || !am_out_is_idle(out)) {
             out->active = false;
             out->used = now;
         } else if (am->idle_ms >= 0 && now - out->used >= am->idle_ms) {
-            retire(out);
+            am_out_retire(out);
         }
     }
     if (am->max_links > 0 && am->stats.links_out > am->max_links)
-        make_room(am);
+        am_out_make_room(am);
 }
 
 /* Replies first: when the target notices the other channel, this half is there already. */
-static int open_channels(struct ram *am, struct am_out *out)
+static int am_out_open_channels(struct ram *am, struct am_out *out)
 {
     int rc = 0;
 
@@ -184,7 +184,7 @@ static int open_channels(struct ram *am, struct am_out *out)
     if (rc != 0)
         am_out_end(am, out, rc, "no memory to read its replies");
     else if (am->max_links > 0 && am->stats.links_out > am->max_links)
-        make_room(am);
+        am_out_make_room(am);
     return rc;
 }
 
@@ -223,12 +223,12 @@ int am_out_get(struct ram *am, int peer, const char *call, struct am_out **found
         return am_fail(am, -EINVAL, "%s: rank %d; the ranks of this job are 0 to %d", call, peer, am->ranks - 1);
     out = am->out[peer];
     if (out == NULL)
-        out = make(am, peer);
+        out = am_out_make(am, peer);
     if (out == NULL)
         return am_fail(am, -ENOMEM, "%s: no memory for a link to rank %d", call, peer);
     switch (out->state) {
     case OUT_CLOSED:
-        rc = open_channels(am, out);
+        rc = am_out_open_channels(am, out);
         break;
     case OUT_OPENING:
     case OUT_OPEN:
@@ -252,7 +252,7 @@ int am_out_get(struct ram *am, int peer, const char *call, struct am_out **found
 
 /* ---- reading ---- */
 
-static int nonsense(struct ram *am, struct am_out *out, const char *what)
+static int am_out_violation(struct ram *am, struct am_out *out, const char *what)
 {
     char why[128];
 
@@ -262,7 +262,7 @@ static int nonsense(struct ram *am, struct am_out *out, const char *what)
 }
 
 /* Requests that nobody waits for have been handled. */
-static bool take_acks(struct ram *am, struct am_out *out, uint32_t acks)
+static bool am_out_take_acks(struct ram *am, struct am_out *out, uint32_t acks)
 {
     if (acks > out->unwaited)
         return false;
@@ -273,7 +273,7 @@ static bool take_acks(struct ram *am, struct am_out *out, uint32_t acks)
 }
 
 /* Runs the handler that the target has named. It may send a request that ends this link, whose memory it looks at. */
-static int run_handler(struct ram *am, struct am_out *out, struct am_call *call, const struct wire *w, raddr_t d)
+static int am_out_run_handler(struct ram *am, struct am_out *out, struct am_call *call, const struct wire *w, raddr_t d)
 {
     ram_message_t m;
     bool moved;
@@ -284,7 +284,7 @@ static int run_handler(struct ram *am, struct am_out *out, struct am_call *call,
     moved = (m.internal.flags & AM_MOVED) != 0;
     /* the credit comes back with the message, or with the call, whichever lasts longer */
     if (call != NULL && call->state == CALL_OUT) {
-        call_done(am, out, call, 0, !moved);
+        am_out_call_done(am, out, call, 0, !moved);
     } else if (call != NULL && call->state == CALL_DONE) { /* by the end of the link; but it has been answered */
         call->result = 0;
         call->has_credit = !moved;
@@ -297,19 +297,19 @@ static int run_handler(struct ram *am, struct am_out *out, struct am_call *call,
     return 1;
 }
 
-static int take_reply(struct ram *am, struct am_out *out, const struct wire *w, size_t size, raddr_t d)
+static int am_out_take_reply(struct ram *am, struct am_out *out, const struct wire *w, size_t size, raddr_t d)
 {
     struct am_call *call = NULL;
 
     if (w->token != 0) {
-        call = find_call(am, out, w->token);
+        call = am_out_find_call(am, out, w->token);
         if (call == NULL)
-            return nonsense(am, out, "a reply to a request that there is not");
+            return am_out_violation(am, out, "a reply to a request that there is not");
     } else if (out->unwaited == 0) {
-        return nonsense(am, out, "more replies than there are requests");
+        return am_out_violation(am, out, "more replies than there are requests");
     }
     if (w->handler != WIRE_RESULT && w->handler >= am->nhandlers)
-        return nonsense(am, out, "a reply for a handler that does not exist");
+        return am_out_violation(am, out, "a reply for a handler that does not exist");
     am->stats.replies++;
     am->stats.bytes_in += w->bytes;
     if (call == NULL) {
@@ -317,13 +317,13 @@ static int take_reply(struct ram *am, struct am_out *out, const struct wire *w, 
         am->stats.outstanding--;
     }
     if (w->handler != WIRE_RESULT)
-        return run_handler(am, out, call, w, d);
+        return am_out_run_handler(am, out, call, w, d);
     if (call == NULL) { /* nobody wants it */
         (void)rmalloc_free(out->replies, d);
         out->in_use--;
         return 0;
     }
-    call_done(am, out, call, 0, true);
+    am_out_call_done(am, out, call, 0, true);
     if (size == 0) {
         (void)rmalloc_free(out->replies, d);
         return 0;
@@ -334,7 +334,7 @@ static int take_reply(struct ram *am, struct am_out *out, const struct wire *w, 
     return 0;
 }
 
-static int take_word(struct ram *am, struct am_out *out, const struct wire *w, raddr_t d)
+static int am_out_take_word(struct ram *am, struct am_out *out, const struct wire *w, raddr_t d)
 {
     char why[AM_SENTENCE_BYTES / 2];
     size_t bytes = w->bytes < sizeof(why) - 1 ? w->bytes : sizeof(why) - 1;
@@ -345,7 +345,7 @@ static int take_word(struct ram *am, struct am_out *out, const struct wire *w, r
     (void)rmalloc_free(out->replies, d);
     switch (w->kind) {
     case WIRE_ACK: /* one that says nothing could be sent for ever, and calls here read until nothing comes */
-        return w->acks > 0 ? 0 : nonsense(am, out, "an acknowledgement of nothing");
+        return w->acks > 0 ? 0 : am_out_violation(am, out, "an acknowledgement of nothing");
     case WIRE_REFUSED:
         am_out_end(am, out, -EPROTO, why);
         return -EPROTO;
@@ -364,11 +364,11 @@ static int take_word(struct ram *am, struct am_out *out, const struct wire *w, r
     default:
         break;
     }
-    return nonsense(am, out, "a message of a kind that it may not");
+    return am_out_violation(am, out, "a message of a kind that it may not");
 }
 
 /* The target has closed: its context has ended, unless it said more. */
-static int closed(struct ram *am, struct am_out *out)
+static int am_out_closed(struct ram *am, struct am_out *out)
 {
     am_out_end(am, out, -EPIPE, "it has left its context (ram_exit), or the job");
     return -EPIPE;
@@ -379,16 +379,16 @@ int am_out_on_message(struct ram *am, struct am_out *out, int rc, raddr_t d, siz
     struct wire w;
 
     if (AM_UNLIKELY(rc == R_EOF))
-        return closed(am, out);
+        return am_out_closed(am, out);
     if (AM_UNLIKELY(rc != 0)) {
         am_out_end(am, out, rc, rpipe_error(out->replies));
         return rc;
     }
     if (AM_UNLIKELY(!wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w)))
-        return nonsense(am, out, "a message that cannot be understood");
-    if (w.acks > 0 && !take_acks(am, out, w.acks))
-        return nonsense(am, out, "more acknowledgements than there are requests");
-    return w.kind == WIRE_REPLY ? take_reply(am, out, &w, size, d) : take_word(am, out, &w, d);
+        return am_out_violation(am, out, "a message that cannot be understood");
+    if (w.acks > 0 && !am_out_take_acks(am, out, w.acks))
+        return am_out_violation(am, out, "more acknowledgements than there are requests");
+    return w.kind == WIRE_REPLY ? am_out_take_reply(am, out, &w, size, d) : am_out_take_word(am, out, &w, d);
 }
 
 int am_out_read(struct ram *am, struct am_out *out)

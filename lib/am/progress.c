@@ -19,7 +19,7 @@
 
 /* ---- the array ---- */
 
-static bool make_room(struct ram *am)
+static bool am_progress_make_room(struct ram *am)
 {
     int room = am->readers_room == 0 ? 16 : am->readers_room * 2;
     struct am_reader *reader = realloc(am->reader, (size_t)room * sizeof(*reader));
@@ -42,7 +42,7 @@ static bool make_room(struct ram *am)
 
 int am_reader_add(struct ram *am, rch_t ch, struct am_out *out, struct am_in *in)
 {
-    if (am->readers == am->readers_room && !make_room(am))
+    if (am->readers == am->readers_room && !am_progress_make_room(am))
         return -ENOMEM;
     am->reading[am->readers] = ch;
     am->reader[am->readers] = (struct am_reader){out, in};
@@ -67,7 +67,7 @@ void am_reader_remove(struct ram *am, rch_t ch)
 /* ---- reading ---- */
 
 /* Most looks find nothing, so a look at a channel is no more than one call. */
-static inline int read_one(struct ram *am, int i)
+static inline int am_progress_read_one(struct ram *am, int i)
 {
     const struct am_reader from = am->reader[i];
     raddr_t d = ADDR_NULL;
@@ -80,7 +80,7 @@ static inline int read_one(struct ram *am, int i)
 }
 
 /* The array changes while handlers run: what stands at a place is looked at anew each time. */
-static int scan(struct ram *am, int most)
+static int am_progress_scan(struct ram *am, int most)
 {
     int ran = 0;
 
@@ -89,7 +89,7 @@ static int scan(struct ram *am, int most)
         rch_t ch = am->reading[i];
 
         am->cursor = i + 1;
-        while ((rc = read_one(am, i)) >= 0) {
+        while ((rc = am_progress_read_one(am, i)) >= 0) {
             ran += rc > 0;
             if (--burst == 0 || ran >= most || i >= am->readers || am->reading[i] != ch)
                 break;
@@ -105,7 +105,7 @@ void am_send_all_due(struct ram *am)
             am_in_send_due(am, am->in[i]);
 }
 
-static void tend(struct ram *am)
+static void am_progress_tend(struct ram *am)
 {
     int i;
 
@@ -122,26 +122,26 @@ static void tend(struct ram *am)
 }
 
 /* After a turn in which so many handlers have run. */
-static inline void tend_if_due(struct ram *am, int ran)
+static inline void am_progress_tend_if_due(struct ram *am, int ran)
 {
     if (++am->polls % TEND_EVERY == 0 || ran == 0)
-        tend(am);
+        am_progress_tend(am);
 }
 
 int am_progress(struct ram *am, int most)
 {
-    int ran = scan(am, most);
+    int ran = am_progress_scan(am, most);
 
-    tend_if_due(am, ran);
+    am_progress_tend_if_due(am, ran);
     return ran;
 }
 
 void am_progress_others(struct ram *am, bool all)
 {
-    int ran = scan(am, INT32_MAX);
+    int ran = am_progress_scan(am, INT32_MAX);
 
     if (all)
-        tend_if_due(am, ran);
+        am_progress_tend_if_due(am, ran);
 }
 
 /* ---- waiting ---- */
@@ -162,15 +162,15 @@ int am_pass_time(struct ram *am)
 
 int am_progress_some(struct ram *am, int most)
 {
-    int ran = scan(am, most);
+    int ran = am_progress_scan(am, most);
 
     for (int looks = 1; looks < LOOKS && ran == 0; looks++) {
         if (looks % TEND_LOOKS == 0)
-            tend_if_due(am, 0);
+            am_progress_tend_if_due(am, 0);
         am_pause();
-        ran = scan(am, most);
+        ran = am_progress_scan(am, most);
     }
-    tend_if_due(am, ran);
+    am_progress_tend_if_due(am, ran);
     return ran;
 }
 

@@ -14,13 +14,13 @@
 #define OTHERS_EVERY 4 /* looks for an answer, there is one for what others want, */
 #define REST_EVERY 16  /* and one for all else */
 
-static int64_t deadline_of(const struct ram *am)
+static int64_t am_request_deadline_of(const struct ram *am)
 {
     return am->timeout_ms < 0 ? INT64_MAX : am_now_ms() + am->timeout_ms;
 }
 
 /* The channel has said no: to this request, or to all. */
-static int broken(struct ram *am, struct am_out *out, const char *call, int code)
+static int am_request_broken(struct ram *am, struct am_out *out, const char *call, int code)
 {
     if (code == -EMSGSIZE || code == -EINVAL)
         return am_fail(am, code, "%s: %s", call, rpipe_error(out->requests));
@@ -31,7 +31,7 @@ static int broken(struct ram *am, struct am_out *out, const char *call, int code
     return am_out_broken(am, out, code);
 }
 
-static inline struct am_call *take_call(struct ram *am, struct am_out *out)
+static inline struct am_call *am_request_take_call(struct ram *am, struct am_out *out)
 {
     struct am_call *call;
 
@@ -43,7 +43,7 @@ static inline struct am_call *take_call(struct ram *am, struct am_out *out)
     return call;
 }
 
-static int no_credit(struct ram *am, struct am_out *out)
+static int am_request_no_credit(struct ram *am, struct am_out *out)
 {
     am->stats.stalls_credit++;
     return am_fail(am, R_PENDING,
@@ -52,7 +52,7 @@ static int no_credit(struct ram *am, struct am_out *out)
                    am->credits, out->peer);
 }
 
-static AM_INLINE int send_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
+static AM_INLINE int am_request_send_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
                                   const void *data, raddr_t d, ram_request_t *r)
 {
     size_t size = wire_size(w->bytes, w->nargs);
@@ -62,7 +62,7 @@ static AM_INLINE int send_request(struct ram *am, struct am_out *out, const stru
     int rc;
 
     if (AM_UNLIKELY(out->in_use == am->credits || (r != NULL && out->free_call >= am->credits)))
-        return no_credit(am, out);
+        return am_request_no_credit(am, out);
     if (own) {
         rc = rmalloc_nb(out->requests, size, &d);
         if (AM_UNLIKELY(rc == R_PENDING)) {
@@ -70,11 +70,11 @@ static AM_INLINE int send_request(struct ram *am, struct am_out *out, const stru
             return am_fail(am, rc, "rank %d has not given back the memory for %zu bytes", out->peer, size);
         }
         if (AM_UNLIKELY(rc != 0))
-            return broken(am, out, "a request", rc);
+            return am_request_broken(am, out, "a request", rc);
     }
     am_payload_put(rmalloc_ptr(out->requests, d), data, w->bytes, args, w->nargs);
     if (r != NULL) {
-        call = take_call(am, out);
+        call = am_request_take_call(am, out);
         token = call->token;
     }
     *(uint64_t *)rpipe_network_header(out->requests, d) =
@@ -88,7 +88,7 @@ static AM_INLINE int send_request(struct ram *am, struct am_out *out, const stru
         if (own)
             (void)rmalloc_free(out->requests, d);
         return rc == R_PENDING ? am_fail(am, rc, "the channel to rank %d takes no more", out->peer)
-                               : broken(am, out, "a request", rc);
+                               : am_request_broken(am, out, "a request", rc);
     }
     out->in_use++;
     out->active = true;
@@ -107,10 +107,10 @@ static AM_INLINE int send_request(struct ram *am, struct am_out *out, const stru
 int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args, const void *data,
                raddr_t d, ram_request_t *r)
 {
-    return send_request(am, out, w, args, data, d, r);
+    return am_request_send_request(am, out, w, args, data, d, r);
 }
 
-static inline int try_request(struct ram *am, int peer, const char *name, const struct wire *w, const uint64_t *args,
+static inline int am_request_try_request(struct ram *am, int peer, const char *name, const struct wire *w, const uint64_t *args,
                               const void *data, ram_request_t *r)
 {
     struct am_out *out = (unsigned)peer < (unsigned)am->ranks ? am->out[peer] : NULL;
@@ -124,7 +124,7 @@ static inline int try_request(struct ram *am, int peer, const char *name, const 
     return am_request(am, out, w, args, data, ADDR_NULL, r);
 }
 
-static inline bool fits(struct ram *am, const char *name, size_t bytes, uint32_t handler, const uint64_t *args,
+static inline bool am_request_fits(struct ram *am, const char *name, size_t bytes, uint32_t handler, const uint64_t *args,
                         uint32_t nargs, const void *data, int *rc)
 {
     if (!am_message_fits(am, name, bytes, handler, args, nargs, data, rc))
@@ -146,17 +146,17 @@ int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, u
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
     int rc;
 
-    if (AM_UNLIKELY(!fits(am, "ram_request_nb", bytes, handler, args, nargs, data, &rc)))
+    if (AM_UNLIKELY(!am_request_fits(am, "ram_request_nb", bytes, handler, args, nargs, data, &rc)))
         return rc;
-    return try_request(am, peer, "ram_request_nb", &w, args, data, r);
+    return am_request_try_request(am, peer, "ram_request_nb", &w, args, data, r);
 }
 
 /* Between two attempts: whether there is time for another. The sentence of the last attempt says what is missing. */
-static bool go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
+static bool am_request_go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
 {
     *rc = 0;
     if (*deadline == 0)
-        *deadline = deadline_of(am);
+        *deadline = am_request_deadline_of(am);
     else if (am_now_ms() >= *deadline) {
         char why[AM_SENTENCE_BYTES / 2];
 
@@ -170,21 +170,21 @@ static bool go_on(struct ram *am, const char *name, int64_t *deadline, int *rc)
 }
 
 /* A link that ends while a call waits for it ends the call: another one would have the same end. */
-static uint32_t endings(const struct ram *am, int peer)
+static uint32_t am_request_endings(const struct ram *am, int peer)
 {
     return (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL ? am->out[peer]->endings : 0;
 }
 
-static bool still_there(struct ram *am, int peer, uint32_t before, const char *call, int *rc)
+static bool am_request_still_there(struct ram *am, int peer, uint32_t before, const char *call, int *rc)
 {
-    if (endings(am, peer) == before)
+    if (am_request_endings(am, peer) == before)
         return true;
     *rc = am_fail(am, am->out[peer]->code, "%s: the link to rank %d has ended: %s", call, peer, am->out[peer]->why);
     return false;
 }
 
 /* Nothing is wrong with it, and the link is open: what most requests are. The other ones are told by fits() what they lack. */
-static inline bool is_plain(const struct ram *am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+static inline bool am_request_is_plain(const struct ram *am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
                             const void *data, size_t bytes)
 {
     return am != NULL && handler < am->nhandlers && nargs <= WIRE_ARGS_MAX && (nargs == 0 || args != NULL) &&
@@ -195,13 +195,13 @@ static inline bool is_plain(const struct ram *am, int peer, uint32_t handler, co
 int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w, const uint64_t *args,
                     const void *data, ram_request_t *r)
 {
-    const uint32_t before = endings(am, peer);
+    const uint32_t before = am_request_endings(am, peer);
     int64_t deadline = 0;
     int rc;
 
     do
-        rc = try_request(am, peer, call, w, args, data, r);
-    while (AM_UNLIKELY(rc == R_PENDING) && go_on(am, call, &deadline, &rc) && still_there(am, peer, before, call, &rc));
+        rc = am_request_try_request(am, peer, call, w, args, data, r);
+    while (AM_UNLIKELY(rc == R_PENDING) && am_request_go_on(am, call, &deadline, &rc) && am_request_still_there(am, peer, before, call, &rc));
     return rc;
 }
 
@@ -211,11 +211,11 @@ int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
     int rc = R_PENDING;
 
-    if (is_plain(am, peer, handler, args, nargs, data, bytes) && !am->in_handler)
-        rc = send_request(am, am->out[peer], &w, args, data, ADDR_NULL, r);
+    if (am_request_is_plain(am, peer, handler, args, nargs, data, bytes) && !am->in_handler)
+        rc = am_request_send_request(am, am->out[peer], &w, args, data, ADDR_NULL, r);
     if (rc != R_PENDING)
         return rc;
-    if (AM_UNLIKELY(!fits(am, "ram_request", bytes, handler, args, nargs, data, &rc) ||
+    if (AM_UNLIKELY(!am_request_fits(am, "ram_request", bytes, handler, args, nargs, data, &rc) ||
                     !am_may_wait(am, "ram_request", &rc)))
         return rc;
     return am_request_wait(am, peer, "ram_request", &w, args, data, r);
@@ -234,7 +234,7 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
 
     if (!am_may_wait(am, "ram_request_alloc", &rc))
         return rc;
-    before = endings(am, peer);
+    before = am_request_endings(am, peer);
     if (b == NULL)
         return am_fail(am, -EINVAL, "ram_request_alloc: no place for the buffer (NULL)");
     if (bytes > am->request_cfg.allocator.alloc_size || room > am->request_cfg.allocator.alloc_size)
@@ -248,10 +248,10 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
             if (rc == R_PENDING)
                 (void)am_fail(am, rc, "rank %d has not given back the memory for %zu bytes", peer, room);
             else if (rc != 0)
-                return broken(am, out, "ram_request_alloc", rc);
+                return am_request_broken(am, out, "ram_request_alloc", rc);
         }
-    } while (rc == R_PENDING && go_on(am, "ram_request_alloc", &deadline, &rc) &&
-             still_there(am, peer, before, "ram_request_alloc", &rc));
+    } while (rc == R_PENDING && am_request_go_on(am, "ram_request_alloc", &deadline, &rc) &&
+             am_request_still_there(am, peer, before, "ram_request_alloc", &rc));
     if (rc != 0)
         return rc;
     *b = (ram_buffer_t){rmalloc_ptr(out->requests, d), bytes, {out, d, 0, AM_BUFFER, 0}};
@@ -268,7 +268,7 @@ int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, 
     int64_t deadline = 0;
     int rc;
 
-    if (!fits(am, "ram_request_send", bytes, handler, args, nargs, b != NULL ? b->data : NULL, &rc) ||
+    if (!am_request_fits(am, "ram_request_send", bytes, handler, args, nargs, b != NULL ? b->data : NULL, &rc) ||
         !am_may_wait(am, "ram_request_send", &rc))
         return rc;
     if (b == NULL || b->internal.flags != AM_BUFFER || bytes > b->bytes)
@@ -280,7 +280,7 @@ int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, 
                          out->peer);
         else
             rc = am_request(am, out, &w, args, NULL, b->internal.d, r);
-    } while (rc == R_PENDING && go_on(am, "ram_request_send", &deadline, &rc));
+    } while (rc == R_PENDING && am_request_go_on(am, "ram_request_send", &deadline, &rc));
     if (rc != 0)
         return rc;
     b->internal.flags = 0;
@@ -291,7 +291,7 @@ int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, 
 
 /* ---- waiting for the answer ---- */
 
-static inline struct am_call *call_of(struct ram *am, const char *name, ram_request_t r, struct am_out **out, int *rc)
+static inline struct am_call *am_request_call_of(struct ram *am, const char *name, ram_request_t r, struct am_out **out, int *rc)
 {
     uint64_t peer = r >> 32;
     struct am_call *call;
@@ -307,7 +307,7 @@ static inline struct am_call *call_of(struct ram *am, const char *name, ram_requ
 }
 
 /* The call is done: gives the reply to the user, or back. */
-static int collect(struct ram *am, struct am_out *out, struct am_call *call, const char *name, ram_message_t *reply)
+static int am_request_collect(struct ram *am, struct am_out *out, struct am_call *call, const char *name, ram_message_t *reply)
 {
     int result = call->result;
 
@@ -337,17 +337,17 @@ int ram_test(ram_t am, ram_request_t r, ram_message_t *reply)
 
     if (am == NULL)
         return am_fail(NULL, -EINVAL, "ram_test: the context is NULL");
-    call = call_of(am, "ram_test", r, &out, &rc);
+    call = am_request_call_of(am, "ram_test", r, &out, &rc);
     if (call == NULL)
         return rc;
-    return call->state == CALL_DONE ? collect(am, out, call, "ram_test", reply) : R_PENDING;
+    return call->state == CALL_DONE ? am_request_collect(am, out, call, "ram_test", reply) : R_PENDING;
 }
 
 /*
  * The answer that is waited for, with nothing else in it, as most are: given to the user as it comes, with the steps of
  * take_reply, call_done and collect that are left then.
  */
-static inline bool take_answer(struct ram *am, struct am_out *out, struct am_call *call, raddr_t d, size_t size,
+static inline bool am_request_take_answer(struct ram *am, struct am_out *out, struct am_call *call, raddr_t d, size_t size,
                                ram_message_t *reply)
 {
     struct wire w;
@@ -369,7 +369,7 @@ static inline bool take_answer(struct ram *am, struct am_out *out, struct am_cal
 }
 
 /* Looks for the answer. 1: the user has it; 0: it, or something else, has come, and has been taken; R_PENDING; or an error. */
-static inline int look(struct ram *am, struct am_out *out, struct am_call *call, ram_message_t *reply)
+static inline int am_request_poll(struct ram *am, struct am_out *out, struct am_call *call, ram_message_t *reply)
 {
     raddr_t d = ADDR_NULL;
     size_t size = 0;
@@ -377,7 +377,7 @@ static inline int look(struct ram *am, struct am_out *out, struct am_call *call,
 
     if (rc == R_PENDING)
         return rc;
-    if (AM_LIKELY(rc == 0 && take_answer(am, out, call, d, size, reply)))
+    if (AM_LIKELY(rc == 0 && am_request_take_answer(am, out, call, d, size, reply)))
         return 1;
     rc = am_out_on_message(am, out, rc, d, size);
     return rc > 0 ? 0 : rc;
@@ -392,23 +392,23 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply)
 
     if (AM_UNLIKELY(!am_may_wait(am, "ram_wait", &rc)))
         return rc;
-    call = call_of(am, "ram_wait", r, &out, &rc);
+    call = am_request_call_of(am, "ram_wait", r, &out, &rc);
     if (AM_UNLIKELY(call == NULL))
         return rc;
     for (;;) {
         for (int looks = 1; looks <= LOOKS; looks++) {
             /* first where the answer comes from; a link that has ended has no call that is not done */
-            while (call->state != CALL_DONE && (rc = look(am, out, call, reply)) >= 0)
+            while (call->state != CALL_DONE && (rc = am_request_poll(am, out, call, reply)) >= 0)
                 if (AM_LIKELY(rc > 0))
                     return 0;
             if (AM_UNLIKELY(call->state == CALL_DONE))
-                return collect(am, out, call, "ram_wait", reply);
+                return am_request_collect(am, out, call, "ram_wait", reply);
             am_pause();
             if (looks % REST_EVERY == 0 || (looks % OTHERS_EVERY == 0 && am->readers > 1))
                 (void)am_progress_others(am, looks % REST_EVERY == 0);
         }
         if (deadline == 0) {
-            deadline = deadline_of(am);
+            deadline = am_request_deadline_of(am);
         } else if (am_now_ms() >= deadline) {
             return am_fail(
                 am, -ETIMEDOUT,
@@ -431,7 +431,7 @@ int ram_flush(ram_t am)
         return rc;
     while (am->stats.outstanding > 0) {
         (void)am_fail(am, R_PENDING, "%u requests are not answered", am->stats.outstanding);
-        if (!go_on(am, "ram_flush", &deadline, &rc))
+        if (!am_request_go_on(am, "ram_flush", &deadline, &rc))
             return rc;
     }
     rc = am->lost;

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool differs(const char *what, uint64_t here, uint64_t there, int peer, char *why, size_t why_bytes)
+static bool wire_differs(const char *what, uint64_t here, uint64_t there, int peer, char *why, size_t why_bytes)
 {
     if (here == there)
         return false;
@@ -32,13 +32,13 @@ bool wire_hello_agrees(const struct wire_hello *own, const void *theirs, size_t 
         return false;
     }
     memcpy(&h, theirs, sizeof(h)); /* once: it lies in memory that the peer writes to */
-    if (differs("the magic number of active messages", own->magic, h.magic, peer, why, why_bytes) ||
-        differs("the version of active messages", own->version, h.version, peer, why, why_bytes) ||
-        differs("credits", own->credits, h.credits, peer, why, why_bytes) ||
-        differs("request_bytes", own->request_bytes, h.request_bytes, peer, why, why_bytes) ||
-        differs("reply_bytes", own->reply_bytes, h.reply_bytes, peer, why, why_bytes) ||
-        differs("the number of handlers", own->nhandlers, h.nhandlers, peer, why, why_bytes) ||
-        differs("the length of the greeting", wire_hello_bytes(own->nhandlers), bytes, peer, why, why_bytes))
+    if (wire_differs("the magic number of active messages", own->magic, h.magic, peer, why, why_bytes) ||
+        wire_differs("the version of active messages", own->version, h.version, peer, why, why_bytes) ||
+        wire_differs("credits", own->credits, h.credits, peer, why, why_bytes) ||
+        wire_differs("request_bytes", own->request_bytes, h.request_bytes, peer, why, why_bytes) ||
+        wire_differs("reply_bytes", own->reply_bytes, h.reply_bytes, peer, why, why_bytes) ||
+        wire_differs("the number of handlers", own->nhandlers, h.nhandlers, peer, why, why_bytes) ||
+        wire_differs("the length of the greeting", wire_hello_bytes(own->nhandlers), bytes, peer, why, why_bytes))
         return false;
     for (uint32_t i = 0; i < own->nhandlers; i++) {
         char name[WIRE_NAME_BYTES];

@@ -21,14 +21,14 @@
 
 enum way { WAY_PMIX, WAY_TCP, WAY_SINGLE, WAYS };
 
-static const char *const way_names[WAYS] = {"pmix", "tcp", "single"};
+static const char *const job_way_names[WAYS] = {"pmix", "tcp", "single"};
 
 static struct {
     const struct job_ops *ops; /* NULL: no job is open */
     int rank, size;
 } job;
 
-static const struct job_ops *way_ops(enum way way, char *why, size_t why_bytes)
+static const struct job_ops *job_way_ops(enum way way, char *why, size_t why_bytes)
 {
     const struct job_ops *ops;
     char said[400];
@@ -54,7 +54,7 @@ static const struct job_ops *way_ops(enum way way, char *why, size_t why_bytes)
     return ops;
 }
 
-static enum way way_choose(void)
+static enum way job_way_choose(void)
 {
     switch (setting_number(SET_BOOTSTRAP)) {
     case 1:
@@ -73,7 +73,7 @@ static enum way way_choose(void)
 
 int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
 {
-    enum way way = way_choose();
+    enum way way = job_way_choose();
     const struct job_ops *ops;
     char said[512];
     int own_rank, own_size, result;
@@ -83,12 +83,12 @@ int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes
         return -EALREADY;
     }
     membarrier_register(); /* before there are threads, see there */
-    ops = way_ops(way, said, sizeof(said));
+    ops = job_way_ops(way, said, sizeof(said));
     result = ops != NULL ? ops->query(said, sizeof(said)) : -ENOSYS;
     if (result == 0)
         result = ops->open(&own_rank, &own_size, deadline, said, sizeof(said));
     if (result != 0) {
-        snprintf(why, why_bytes, "bootstrap %s (%s): %s", way_names[way],
+        snprintf(why, why_bytes, "bootstrap %s (%s): %s", job_way_names[way],
                  setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP" : "chosen by the environment", said);
         return result;
     }
@@ -157,8 +157,8 @@ int job_describe(int index, const char **name, bool *usable, char *why, size_t w
 
     if (index < 0 || index >= WAYS)
         return -ENOENT;
-    *name = way_names[index];
-    ops = way_ops((enum way)index, why, why_bytes);
+    *name = job_way_names[index];
+    ops = job_way_ops((enum way)index, why, why_bytes);
     *usable = ops != NULL && ops->query(why, why_bytes) == 0;
     return 0;
 }

@@ -39,13 +39,13 @@ static int pmix_query(char *why, size_t why_bytes)
 }
 
 /* PMIx counts whole seconds, and 0 is "for ever". */
-static int seconds_left(int64_t deadline)
+static int pmix_seconds_left(int64_t deadline)
 {
     return deadline == DEADLINE_NEVER ? 0 : (deadline_left_ms(deadline, -1) + 999) / 1000 + 1;
 }
 
 /* A number that the launcher knows about the job; 0 or -ENOENT. */
-static int job_number(const char *key, int *number)
+static int pmix_job_number(const char *key, int *number)
 {
     pmix_proc_t job;
     pmix_value_t *value = NULL;
@@ -81,12 +81,12 @@ static int pmix_open(int *rank, int *size, int64_t deadline, char *why, size_t w
                  status == PMIX_ERR_UNREACH ? "; the launcher that PMIX_NAMESPACE speaks of does not answer" : "");
         return -ECONNREFUSED;
     }
-    if (job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 || pmix.self.rank >= (pmix_rank_t)ranks) {
+    if (pmix_job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 || pmix.self.rank >= (pmix_rank_t)ranks) {
         snprintf(why, why_bytes, "the PMIx launcher does not say how many processes the job has (%s)", PMIX_JOB_SIZE);
         PMIx_Finalize(NULL, 0);
         return -EPROTO;
     }
-    if (job_number(PMIX_LOCAL_SIZE, &pmix.local_size) != 0 || pmix.local_size < 1)
+    if (pmix_job_number(PMIX_LOCAL_SIZE, &pmix.local_size) != 0 || pmix.local_size < 1)
         pmix.local_size = 1;
     snprintf(pmix.key, sizeof(pmix.key), "rmalloc.card.%u", pmix.opened++);
     *rank = (int)pmix.self.rank;
@@ -94,7 +94,7 @@ static int pmix_open(int *rank, int *size, int64_t deadline, char *why, size_t w
     return 0;
 }
 
-static int publish_failed(const char *call, pmix_status_t status, char *why, size_t why_bytes)
+static int pmix_publish_failed(const char *call, pmix_status_t status, char *why, size_t why_bytes)
 {
     snprintf(why, why_bytes, "%s of the business card: %s%s", call, PMIx_Error_string(status),
              status == PMIX_ERR_TIMEOUT ? "; not every process of the job has called rinit() in time" : "");
@@ -107,7 +107,7 @@ static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *
     pmix_value_t value;
     pmix_status_t status;
     pmix_info_t info;
-    int seconds = seconds_left(deadline);
+    int seconds = pmix_seconds_left(deadline);
 
     memcpy(copy, card, bytes);
     PMIX_VALUE_CONSTRUCT(&value);
@@ -116,16 +116,16 @@ static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *
     value.data.bo.size = bytes;
     status = PMIx_Put(PMIX_GLOBAL, pmix.key, &value);
     if (status != PMIX_SUCCESS)
-        return publish_failed("PMIx_Put", status, why, why_bytes);
+        return pmix_publish_failed("PMIx_Put", status, why, why_bytes);
     status = PMIx_Commit();
     if (status != PMIX_SUCCESS)
-        return publish_failed("PMIx_Commit", status, why, why_bytes);
+        return pmix_publish_failed("PMIx_Commit", status, why, why_bytes);
     PMIX_INFO_CONSTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
     status = PMIx_Fence(NULL, 0, &info, seconds > 0 ? 1 : 0);
     PMIX_INFO_DESTRUCT(&info);
     if (status != PMIX_SUCCESS)
-        return publish_failed("PMIx_Fence", status, why, why_bytes);
+        return pmix_publish_failed("PMIx_Fence", status, why, why_bytes);
     return 0;
 }
 
@@ -141,7 +141,7 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
     PMIX_PROC_CONSTRUCT(&owner);
     PMIX_LOAD_PROCID(&owner, pmix.self.nspace, (pmix_rank_t)rank);
     for (;;) {
-        seconds = seconds_left(deadline);
+        seconds = pmix_seconds_left(deadline);
         PMIX_INFO_CONSTRUCT(&info);
         PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
         status = PMIx_Get(&owner, pmix.key, &info, seconds > 0 ? 1 : 0, &value);

@@ -10,7 +10,7 @@
 static struct {
     uint8_t card[JOB_CARD_MAX];
     size_t bytes; /* 0: not published yet */
-} own;
+} single_own;
 
 static int single_query(char *why, size_t why_bytes)
 {
@@ -21,7 +21,7 @@ static int single_query(char *why, size_t why_bytes)
 static int single_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
 {
     (void)deadline, (void)why, (void)why_bytes;
-    own.bytes = 0;
+    single_own.bytes = 0;
     *rank = 0;
     *size = 1;
     return 0;
@@ -30,26 +30,26 @@ static int single_open(int *rank, int *size, int64_t deadline, char *why, size_t
 static int single_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     (void)deadline, (void)why, (void)why_bytes;
-    memcpy(own.card, card, bytes);
-    own.bytes = bytes;
+    memcpy(single_own.card, card, bytes);
+    single_own.bytes = bytes;
     return 0;
 }
 
 static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     (void)rank, (void)deadline;
-    if (own.bytes == 0) {
+    if (single_own.bytes == 0) {
         snprintf(why, why_bytes, "no card has been published yet");
         return -ENOENT;
     }
-    memcpy(card, own.card, own.bytes);
-    *bytes = own.bytes;
+    memcpy(card, single_own.card, single_own.bytes);
+    *bytes = single_own.bytes;
     return 0;
 }
 
 static int single_local_size(void) { return 1; }
 static __attribute__((noreturn)) void single_abort(int code) { _exit(code); }
-static void single_close(void) { own.bytes = 0; }
+static void single_close(void) { single_own.bytes = 0; }
 
 const struct job_ops job_single_ops = {
     .version = JOB_OPS_VERSION,

@@ -28,11 +28,11 @@
 
 #define DIAL_MS 2000 /* one attempt to connect */
 
-static struct tcp_job job = {.watch = -1};
-static int listener = -1;
+static struct tcp_job tcp_job = {.watch = -1};
+static int tcp_listener = -1;
 
 /* "host:port", "[address]:port" */
-static bool split_root(const char *root, struct tcp_job *j)
+static bool tcp_split_root(const char *root, struct tcp_job *j)
 {
     const char *colon = strrchr(root, ':'), *begin = root, *end = colon;
     char *rest;
@@ -70,7 +70,7 @@ static int tcp_query(char *why, size_t why_bytes)
         snprintf(why, why_bytes, "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1", rank, size);
         return -EINVAL;
     }
-    if (size > 1 && !split_root(setting_text(SET_ROOT), &parts)) {
+    if (size > 1 && !tcp_split_root(setting_text(SET_ROOT), &parts)) {
         snprintf(why, why_bytes, "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
                  setting_text(SET_ROOT));
         return -EINVAL;
@@ -99,50 +99,50 @@ static void tcp_close(void)
 {
     int i;
 
-    for (i = 0; job.links != NULL && i < job.size; i++)
-        fork_fds_close(job.links[i]);
-    free(job.links);
-    free(job.table);
-    fork_fds_close(job.watch);
-    fork_fds_close(listener);
-    listener = -1;
-    job = (struct tcp_job){.watch = -1};
+    for (i = 0; tcp_job.links != NULL && i < tcp_job.size; i++)
+        fork_fds_close(tcp_job.links[i]);
+    free(tcp_job.links);
+    free(tcp_job.table);
+    fork_fds_close(tcp_job.watch);
+    fork_fds_close(tcp_listener);
+    tcp_listener = -1;
+    tcp_job = (struct tcp_job){.watch = -1};
 }
 
 static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
 {
     int i;
 
-    job = (struct tcp_job){.watch = -1, .secret = setting_text(SET_SECRET)};
-    job.rank = (int)setting_number(SET_RANK);
-    job.size = (int)setting_number(SET_SIZE);
-    job.links = malloc(sizeof(*job.links) * (size_t)job.size);
-    job.table = calloc((size_t)job.size, sizeof(*job.table));
-    for (i = 0; job.links != NULL && i < job.size; i++)
-        job.links[i] = -1;
-    if (job.links == NULL || job.table == NULL) {
-        snprintf(why, why_bytes, "no memory for the table of %d ranks", job.size);
+    tcp_job = (struct tcp_job){.watch = -1, .secret = setting_text(SET_SECRET)};
+    tcp_job.rank = (int)setting_number(SET_RANK);
+    tcp_job.size = (int)setting_number(SET_SIZE);
+    tcp_job.links = malloc(sizeof(*tcp_job.links) * (size_t)tcp_job.size);
+    tcp_job.table = calloc((size_t)tcp_job.size, sizeof(*tcp_job.table));
+    for (i = 0; tcp_job.links != NULL && i < tcp_job.size; i++)
+        tcp_job.links[i] = -1;
+    if (tcp_job.links == NULL || tcp_job.table == NULL) {
+        snprintf(why, why_bytes, "no memory for the table of %d ranks", tcp_job.size);
         tcp_close();
         return -ENOMEM;
     }
-    if (job.size > 1)
-        split_root(setting_text(SET_ROOT), &job);
-    if (job.size > 1 && job.rank == 0) { /* early: guests that come now need not come twice */
-        listener = tcp_root_listen(&job, deadline, why, why_bytes);
-        if (listener < 0) {
-            int result = listener;
+    if (tcp_job.size > 1)
+        tcp_split_root(setting_text(SET_ROOT), &tcp_job);
+    if (tcp_job.size > 1 && tcp_job.rank == 0) { /* early: guests that come now need not come twice */
+        tcp_listener = tcp_root_listen(&tcp_job, deadline, why, why_bytes);
+        if (tcp_listener < 0) {
+            int result = tcp_listener;
 
             tcp_close();
             return result;
         }
     }
-    *rank = job.rank;
-    *size = job.size;
+    *rank = tcp_job.rank;
+    *size = tcp_job.size;
     return 0;
 }
 
 /* Waits until fd is ready for `events`. 0 or -ETIMEDOUT. */
-static int wait_ready(int fd, short events, int64_t deadline)
+static int tcp_wait_ready(int fd, short events, int64_t deadline)
 {
     struct pollfd p = {.fd = fd, .events = events};
     int n;
@@ -153,7 +153,7 @@ static int wait_ready(int fd, short events, int64_t deadline)
     return n > 0 ? 0 : -ETIMEDOUT;
 }
 
-static int send_all(int fd, const void *data, size_t bytes, int64_t deadline)
+static int tcp_send_all(int fd, const void *data, size_t bytes, int64_t deadline)
 {
     const char *at = data;
 
@@ -165,14 +165,14 @@ static int send_all(int fd, const void *data, size_t bytes, int64_t deadline)
             bytes -= (size_t)n;
         } else if (n < 0 && errno != EAGAIN && errno != EINTR) {
             return -errno;
-        } else if (wait_ready(fd, POLLOUT, deadline) != 0) {
+        } else if (tcp_wait_ready(fd, POLLOUT, deadline) != 0) {
             return -ETIMEDOUT;
         }
     }
     return 0;
 }
 
-static int receive_all(int fd, void *data, size_t bytes, int64_t deadline)
+static int tcp_receive_all(int fd, void *data, size_t bytes, int64_t deadline)
 {
     char *at = data;
 
@@ -186,7 +186,7 @@ static int receive_all(int fd, void *data, size_t bytes, int64_t deadline)
             return -ECONNRESET;
         } else if (errno != EAGAIN && errno != EINTR) {
             return -errno;
-        } else if (wait_ready(fd, POLLIN, deadline) != 0) {
+        } else if (tcp_wait_ready(fd, POLLIN, deadline) != 0) {
             return -ETIMEDOUT;
         }
     }
@@ -194,7 +194,7 @@ static int receive_all(int fd, void *data, size_t bytes, int64_t deadline)
 }
 
 /* A dial to a port of this host on which nobody listens can be answered by its own end. */
-static bool met_itself(int fd)
+static bool tcp_met_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};
     socklen_t here_bytes = sizeof(here), there_bytes = sizeof(there);
@@ -204,7 +204,7 @@ static bool met_itself(int fd)
            memcmp(&here, &there, here_bytes) == 0;
 }
 
-static int dial(const struct addrinfo *a, int64_t deadline)
+static int tcp_dial(const struct addrinfo *a, int64_t deadline)
 {
     int64_t attempt = deadline_in_ms(DIAL_MS);
     int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -216,13 +216,13 @@ static int dial(const struct addrinfo *a, int64_t deadline)
     if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
         error = errno;
         if (error == EINPROGRESS) {
-            if (wait_ready(fd, POLLOUT, attempt < deadline ? attempt : deadline) != 0)
+            if (tcp_wait_ready(fd, POLLOUT, attempt < deadline ? attempt : deadline) != 0)
                 error = ETIMEDOUT;
             else if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
                 error = errno;
         }
     }
-    if (error == 0 && met_itself(fd))
+    if (error == 0 && tcp_met_itself(fd))
         error = ECONNREFUSED;
     if (error != 0) {
         close(fd);
@@ -234,52 +234,52 @@ static int dial(const struct addrinfo *a, int64_t deadline)
 }
 
 /* One visit to rank 0. 0: the table is here. -EAGAIN: try again, `why` says what happened. Else refused. */
-static int visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why, size_t why_bytes)
 {
-    size_t secret_bytes = strlen(job.secret);
+    size_t secret_bytes = strlen(tcp_job.secret);
     struct tcp_join join = {.magic = TCP_JOIN_MAGIC,
                             .version = TCP_VERSION,
-                            .rank = (uint32_t)job.rank,
-                            .size = (uint32_t)job.size,
+                            .rank = (uint32_t)tcp_job.rank,
+                            .size = (uint32_t)tcp_job.size,
                             .secret_bytes = (uint32_t)secret_bytes,
                             .card_bytes = (uint32_t)card_bytes};
     struct tcp_verdict verdict;
     char text[TCP_TEXT_MAX + 1] = "";
     int i, result;
 
-    result = send_all(fd, &join, sizeof(join), deadline);
+    result = tcp_send_all(fd, &join, sizeof(join), deadline);
     if (result == 0)
-        result = send_all(fd, job.secret, secret_bytes, deadline);
+        result = tcp_send_all(fd, tcp_job.secret, secret_bytes, deadline);
     if (result == 0)
-        result = send_all(fd, card, card_bytes, deadline);
+        result = tcp_send_all(fd, card, card_bytes, deadline);
     if (result == 0)
-        result = receive_all(fd, &verdict, sizeof(verdict), deadline);
+        result = tcp_receive_all(fd, &verdict, sizeof(verdict), deadline);
     if (result != 0) {
         snprintf(why, why_bytes, "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?",
-                 job.host, job.port, strerror(-result));
+                 tcp_job.host, tcp_job.port, strerror(-result));
         return result == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
     }
     if (verdict.magic != TCP_VERDICT_MAGIC || verdict.text_bytes > TCP_TEXT_MAX || verdict.code > 0 ||
         verdict.code < -4095) {
-        snprintf(why, why_bytes, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job", job.host, job.port);
+        snprintf(why, why_bytes, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job", tcp_job.host, tcp_job.port);
         return -EPROTO;
     }
     if (verdict.code != 0) {
-        receive_all(fd, text, verdict.text_bytes, deadline);
-        snprintf(why, why_bytes, "rank 0 at %s:%s refused this process: %s", job.host, job.port, text);
+        tcp_receive_all(fd, text, verdict.text_bytes, deadline);
+        snprintf(why, why_bytes, "rank 0 at %s:%s refused this process: %s", tcp_job.host, tcp_job.port, text);
         return verdict.code == -EAGAIN ? -EPROTO : verdict.code;
     }
-    result = receive_all(fd, job.table, sizeof(*job.table) * (size_t)job.size, deadline);
-    for (i = 0; result == 0 && i < job.size; i++) {
-        if (job.table[i].bytes == 0 || job.table[i].bytes > JOB_CARD_MAX)
+    result = tcp_receive_all(fd, tcp_job.table, sizeof(*tcp_job.table) * (size_t)tcp_job.size, deadline);
+    for (i = 0; result == 0 && i < tcp_job.size; i++) {
+        if (tcp_job.table[i].bytes == 0 || tcp_job.table[i].bytes > JOB_CARD_MAX)
             result = -EPROTO;
     }
     if (result != 0)
-        snprintf(why, why_bytes, "the table of ranks from rank 0 at %s:%s: %s", job.host, job.port, strerror(-result));
+        snprintf(why, why_bytes, "the table of ranks from rank 0 at %s:%s: %s", tcp_job.host, tcp_job.port, strerror(-result));
     return result;
 }
 
-static int client_join(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     const struct timespec backoff = {0, 20 * NS_PER_MS};
     struct addrinfo *list, *a;
@@ -287,19 +287,19 @@ static int client_join(const void *card, size_t bytes, int64_t deadline, char *w
 
     for (;;) {
         list = NULL;
-        result = tcp_resolve(&job, &list, why, why_bytes);
+        result = tcp_resolve(&tcp_job, &list, why, why_bytes);
         if (result != 0 && result != -EAGAIN)
             return result;
         for (a = list; a != NULL; a = a->ai_next) {
-            fd = dial(a, deadline);
+            fd = tcp_dial(a, deadline);
             if (fd < 0) {
-                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s", job.host, job.port,
+                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s", tcp_job.host, tcp_job.port,
                          strerror(-fd), *limit_of(-fd) != '\0' ? limit_of(-fd) : "; is it running?");
                 continue;
             }
-            result = visit(fd, card, bytes, deadline, why, why_bytes);
+            result = tcp_visit(fd, card, bytes, deadline, why, why_bytes);
             if (result == 0)
-                job.links[0] = fd;
+                tcp_job.links[0] = fd;
             else
                 fork_fds_close(fd);
             if (result != -EAGAIN) {
@@ -316,17 +316,17 @@ static int client_join(const void *card, size_t bytes, int64_t deadline, char *w
 }
 
 /* All links behind one descriptor. Without it only network_abort() is poorer. */
-static void watch_links(void)
+static void tcp_watch_links(void)
 {
     int i;
 
-    job.watch = epoll_create1(EPOLL_CLOEXEC);
-    fork_fds_add(job.watch);
-    for (i = 0; i < job.size; i++) {
+    tcp_job.watch = epoll_create1(EPOLL_CLOEXEC);
+    fork_fds_add(tcp_job.watch);
+    for (i = 0; i < tcp_job.size; i++) {
         struct epoll_event event = {.events = EPOLLIN, .data.fd = i};
 
-        if (job.links[i] >= 0)
-            epoll_ctl(job.watch, EPOLL_CTL_ADD, job.links[i], &event);
+        if (tcp_job.links[i] >= 0)
+            epoll_ctl(tcp_job.watch, EPOLL_CTL_ADD, tcp_job.links[i], &event);
     }
 }
 
@@ -334,52 +334,52 @@ static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *w
 {
     int result = 0;
 
-    memcpy(job.table[job.rank].card, card, bytes);
-    job.table[job.rank].bytes = (uint32_t)bytes;
-    if (job.size > 1 && job.rank == 0) {
-        result = tcp_root_gather(&job, listener, deadline, why, why_bytes);
-        fork_fds_close(listener);
-        listener = -1;
-    } else if (job.size > 1) {
-        result = client_join(card, bytes, deadline, why, why_bytes);
+    memcpy(tcp_job.table[tcp_job.rank].card, card, bytes);
+    tcp_job.table[tcp_job.rank].bytes = (uint32_t)bytes;
+    if (tcp_job.size > 1 && tcp_job.rank == 0) {
+        result = tcp_root_gather(&tcp_job, tcp_listener, deadline, why, why_bytes);
+        fork_fds_close(tcp_listener);
+        tcp_listener = -1;
+    } else if (tcp_job.size > 1) {
+        result = tcp_client_join(card, bytes, deadline, why, why_bytes);
     }
-    if (result == 0 && job.size > 1)
-        watch_links();
+    if (result == 0 && tcp_job.size > 1)
+        tcp_watch_links();
     return result;
 }
 
 static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     (void)deadline;
-    if (job.table[rank].bytes == 0) {
+    if (tcp_job.table[rank].bytes == 0) {
         snprintf(why, why_bytes, "the card of rank %d is not known yet", rank);
         return -ENOENT;
     }
-    memcpy(card, job.table[rank].card, job.table[rank].bytes);
-    *bytes = job.table[rank].bytes;
+    memcpy(card, tcp_job.table[rank].card, tcp_job.table[rank].bytes);
+    *bytes = tcp_job.table[rank].bytes;
     return 0;
 }
 
-static void notify_all(const struct tcp_notice *state)
+static void tcp_notify_all(const struct tcp_notice *state)
 {
     int i;
 
-    for (i = 0; i < job.size; i++) {
-        if (job.links[i] >= 0)
-            send(job.links[i], state, sizeof(*state), MSG_NOSIGNAL | MSG_DONTWAIT);
+    for (i = 0; i < tcp_job.size; i++) {
+        if (tcp_job.links[i] >= 0)
+            send(tcp_job.links[i], state, sizeof(*state), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
 }
 
 static __attribute__((noreturn)) void tcp_abort(int code)
 {
-    struct tcp_notice state = {TCP_NOTICE_MAGIC, code, (uint32_t)job.rank};
+    struct tcp_notice state = {TCP_NOTICE_MAGIC, code, (uint32_t)tcp_job.rank};
 
-    if (job.links != NULL)
-        notify_all(&state);
+    if (tcp_job.links != NULL)
+        tcp_notify_all(&state);
     _exit(code);
 }
 
-static int tcp_watch(void) { return job.watch; }
+static int tcp_watch(void) { return tcp_job.watch; }
 
 static void tcp_watched(void)
 {
@@ -388,19 +388,19 @@ static void tcp_watched(void)
     ssize_t n;
     int i;
 
-    while (epoll_wait(job.watch, &event, 1, 0) == 1) {
+    while (epoll_wait(tcp_job.watch, &event, 1, 0) == 1) {
         i = event.data.fd;
-        n = recv(job.links[i], &state, sizeof(state), MSG_DONTWAIT);
+        n = recv(tcp_job.links[i], &state, sizeof(state), MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             continue;
         if (n == (ssize_t)sizeof(state) && state.magic == TCP_NOTICE_MAGIC) {
             log_error("rank %u has aborted the job, code %d", state.from, state.code);
-            notify_all(&state);
+            tcp_notify_all(&state);
             _exit(state.code);
         }
-        epoll_ctl(job.watch, EPOLL_CTL_DEL, job.links[i], NULL);
-        fork_fds_close(job.links[i]);
-        job.links[i] = -1;
+        epoll_ctl(tcp_job.watch, EPOLL_CTL_DEL, tcp_job.links[i], NULL);
+        fork_fds_close(tcp_job.links[i]);
+        tcp_job.links[i] = -1;
     }
 }
 

@@ -48,7 +48,7 @@ struct gathering {
     int refused;         /* ranks that have been told so */
 };
 
-static bool bind_any_port(int fd, const struct tcp_job *job, int family)
+static bool tcp_root_bind_any_port(int fd, const struct tcp_job *job, int family)
 {
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(job->port))};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(job->port))};
@@ -59,7 +59,7 @@ static bool bind_any_port(int fd, const struct tcp_job *job, int family)
 }
 
 /* At the address that RPIPE_ROOT names; on all, if that is none of this host (behind a translation of addresses). */
-static int listen_once(const struct tcp_job *job, const struct addrinfo *list)
+static int tcp_root_listen_once(const struct tcp_job *job, const struct addrinfo *list)
 {
     const struct addrinfo *a;
     int one = 1, fd, error = EADDRNOTAVAIL;
@@ -72,7 +72,7 @@ static int listen_once(const struct tcp_job *job, const struct addrinfo *list)
         }
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
         if ((bind(fd, a->ai_addr, a->ai_addrlen) == 0 ||
-             (errno == EADDRNOTAVAIL && bind_any_port(fd, job, a->ai_family))) &&
+             (errno == EADDRNOTAVAIL && tcp_root_bind_any_port(fd, job, a->ai_family))) &&
             listen(fd, 4096) == 0)
             return fd;
         error = errno;
@@ -91,7 +91,7 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
     if (fd != 0)
         return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING to those above */
     /* A guest that dials before we listen can meet itself on a port of the ephemeral range, and hold it for a moment. */
-    while ((fd = listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) && !deadline_passed(deadline))
+    while ((fd = tcp_root_listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) && !deadline_passed(deadline))
         nanosleep(&backoff, NULL);
     freeaddrinfo(list);
     if (fd < 0)
@@ -102,7 +102,7 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
     return fd;
 }
 
-static void client_drop(struct gathering *g, int i)
+static void tcp_root_client_drop(struct gathering *g, int i)
 {
     struct client *client = g->client[i];
 
@@ -117,28 +117,28 @@ static void client_drop(struct gathering *g, int i)
     g->polls[1 + i] = g->polls[1 + g->clients];
 }
 
-static void client_warn(struct gathering *g, const char *text)
+static void tcp_root_client_warn(struct gathering *g, const char *text)
 {
     if (g->warnings++ < WARNINGS_MAX)
         log_warn("bootstrap tcp: a process was refused: %s", text);
 }
 
-static void client_refuse(struct gathering *g, int i, int code, const char *text)
+static void tcp_root_client_refuse(struct gathering *g, int i, int code, const char *text)
 {
     struct {
         struct tcp_verdict verdict;
         char text[TCP_TEXT_MAX];
     } answer = {{TCP_VERDICT_MAGIC, code, 0}, ""};
 
-    client_warn(g, text);
+    tcp_root_client_warn(g, text);
     snprintf(answer.text, sizeof(answer.text), "%s", text);
     answer.verdict.text_bytes = (uint32_t)strlen(answer.text);
     /* a fresh socket takes this little at once; if not, the guest only learns less */
     send(g->client[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
-    client_drop(g, i);
+    tcp_root_client_drop(g, i);
 }
 
-static bool secret_right(const struct tcp_job *job, const uint8_t *secret, size_t bytes)
+static bool tcp_root_secret_right(const struct tcp_job *job, const uint8_t *secret, size_t bytes)
 {
     size_t length = strlen(job->secret), i;
     unsigned difference = bytes != length;
@@ -149,7 +149,7 @@ static bool secret_right(const struct tcp_job *job, const uint8_t *secret, size_
 }
 
 /* Looks at what guest i has said so far. True: it is still there. */
-static bool client_received(struct gathering *g, int i)
+static bool tcp_root_client_received(struct gathering *g, int i)
 {
     struct client *client = g->client[i];
     struct tcp_job *job = g->job;
@@ -160,37 +160,37 @@ static bool client_received(struct gathering *g, int i)
         return true;
     memcpy(&join, client->said, sizeof(join));
     if (join.magic != TCP_JOIN_MAGIC || join.secret_bytes > TCP_SECRET_MAX || join.card_bytes > JOB_CARD_MAX) {
-        client_warn(g, "it does not speak the language of this bootstrap");
-        client_drop(g, i);
+        tcp_root_client_warn(g, "it does not speak the language of this bootstrap");
+        tcp_root_client_drop(g, i);
         return false;
     }
     if (client->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
         return true;
-    if (!secret_right(job, client->said + sizeof(join), join.secret_bytes)) {
-        client_refuse(g, i, -EACCES,
+    if (!tcp_root_secret_right(job, client->said + sizeof(join), join.secret_bytes)) {
+        tcp_root_client_refuse(g, i, -EACCES,
                      "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
         return false;
     }
     if (join.version != TCP_VERSION) {
         snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d", join.version,
                  TCP_VERSION);
-        client_refuse(g, i, -EPROTO, text);
+        tcp_root_client_refuse(g, i, -EPROTO, text);
         return false;
     }
     if (join.size != (uint32_t)job->size || join.rank == 0 || join.rank >= (uint32_t)job->size) {
         snprintf(text, sizeof(text), "it says that it is rank %u of %u; rank 0 has RPIPE_SIZE %d", join.rank, join.size,
                  job->size);
-        client_refuse(g, i, -EINVAL, text);
+        tcp_root_client_refuse(g, i, -EINVAL, text);
         return false;
     }
     if (g->refusal != NULL) {
         g->refused++;
-        client_refuse(g, i, -EMFILE, g->refusal);
+        tcp_root_client_refuse(g, i, -EMFILE, g->refusal);
         return false;
     }
     if (job->table[join.rank].bytes != 0 || join.card_bytes == 0) {
         snprintf(text, sizeof(text), "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
-        client_refuse(g, i, -EEXIST, text);
+        tcp_root_client_refuse(g, i, -EEXIST, text);
         return false;
     }
     memcpy(job->table[join.rank].card, client->said + sizeof(join) + join.secret_bytes, join.card_bytes);
@@ -201,7 +201,7 @@ static bool client_received(struct gathering *g, int i)
     return true;
 }
 
-static void client_readable(struct gathering *g, int i)
+static void tcp_root_client_readable(struct gathering *g, int i)
 {
     struct client *client = g->client[i];
     ssize_t n = recv(client->fd, client->said + client->bytes, sizeof(client->said) - client->bytes, 0);
@@ -210,14 +210,14 @@ static void client_readable(struct gathering *g, int i)
         return;
     /* A guest that has joined keeps silent: what comes now is its end. Its place is free again. */
     if (n <= 0 || client->rank >= 0) {
-        client_drop(g, i);
+        tcp_root_client_drop(g, i);
         return;
     }
     client->bytes += (size_t)n;
-    client_received(g, i);
+    tcp_root_client_received(g, i);
 }
 
-static void client_accept(struct gathering *g, int listener)
+static void tcp_root_client_accept(struct gathering *g, int listener)
 {
     int one = 1, fd;
     struct client *client;
@@ -246,7 +246,7 @@ static void client_accept(struct gathering *g, int listener)
 }
 
 /* What is there is heard, and who comes is let in. 0 or -errno. */
-static int gather_turn(struct gathering *g, int listener, int64_t deadline)
+static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadline)
 {
     int i;
 
@@ -256,17 +256,17 @@ static int gather_turn(struct gathering *g, int listener, int64_t deadline)
         return -errno;
     for (i = g->clients - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
         if (g->polls[1 + i].revents != 0)
-            client_readable(g, i);
+            tcp_root_client_readable(g, i);
         else if (deadline_passed(g->client[i]->deadline))
-            client_drop(g, i);
+            tcp_root_client_drop(g, i);
     }
     if ((g->polls[0].revents & POLLIN) != 0 || g->short_of != 0)
-        client_accept(g, listener);
+        tcp_root_client_accept(g, listener);
     return 0;
 }
 
 /* There are more ranks than descriptors: all are told, in the time that it takes them to come. */
-static int refuse_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
 {
     int64_t patience = deadline_in_ms(REFUSE_MS), until = patience < deadline ? patience : deadline;
     char text[TCP_TEXT_MAX];
@@ -279,15 +279,15 @@ static int refuse_all(struct gathering *g, int listener, int64_t deadline, char 
     g->warnings = WARNINGS_MAX; /* who is refused is told, and why here too */
     for (i = g->clients - 1; i >= 0; i--) {
         g->refused++;
-        client_refuse(g, i, -EMFILE, text);
+        tcp_root_client_refuse(g, i, -EMFILE, text);
     }
-    while (g->refused < g->job->size - 1 && !deadline_passed(until) && gather_turn(g, listener, until) == 0)
+    while (g->refused < g->job->size - 1 && !deadline_passed(until) && tcp_root_gather_turn(g, listener, until) == 0)
         ;
     g->refusal = NULL;
     return -EMFILE;
 }
 
-static int gather_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
 {
     int missing = 0, result;
 
@@ -301,20 +301,20 @@ static int gather_all(struct gathering *g, int listener, int64_t deadline, char 
                 g->short_of != 0 ? "; nobody more can be let in: " : "", g->short_of != 0 ? strerror(g->short_of) : "");
             return -ETIMEDOUT;
         }
-        result = gather_turn(g, listener, deadline);
+        result = tcp_root_gather_turn(g, listener, deadline);
         if (result != 0) {
             snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->clients, strerror(-result),
                      limit_of(-result));
             return result;
         }
         if (g->short_of == EMFILE && g->joined == g->clients && g->joined < g->job->size - 1)
-            return refuse_all(g, listener, deadline, why, why_bytes);
+            return tcp_root_refuse_all(g, listener, deadline, why, why_bytes);
     }
     return 0;
 }
 
 /* The verdict and the table, to everybody, as fast as each takes it. */
-static int hand_out(struct gathering *g, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_root_hand_out(struct gathering *g, int64_t deadline, char *why, size_t why_bytes)
 {
     size_t table_bytes = sizeof(struct tcp_slot) * (size_t)g->job->size;
     size_t all = sizeof(struct tcp_verdict) + table_bytes;
@@ -376,9 +376,9 @@ int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *w
     g.client = calloc((size_t)g.room, sizeof(*g.client));
     g.polls = calloc((size_t)g.room + 1, sizeof(*g.polls));
     if (g.client != NULL && g.polls != NULL)
-        result = gather_all(&g, listener, deadline, why, why_bytes);
+        result = tcp_root_gather_all(&g, listener, deadline, why, why_bytes);
     if (result == 0)
-        result = hand_out(&g, deadline, why, why_bytes);
+        result = tcp_root_hand_out(&g, deadline, why, why_bytes);
     for (i = 0; i < g.clients; i++) {
         if (result == 0 && g.client[i]->rank >= 0)
             job->links[g.client[i]->rank] = g.client[i]->fd;

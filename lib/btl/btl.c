@@ -25,19 +25,19 @@ struct entry {
     const struct btl_ops *ops; /* once loaded */
     struct btl *btl;           /* once open */
 };
-static struct entry table[] = {
+static struct entry btl_table[] = {
     {.name = "shm"}, /* BTL_LIKELY_SHM and so on are 1 << index */
     {.name = "verbs"},
     {.name = "ofi"},
     {.name = "sim", .asked_for = true},
 };
-#define ENTRIES (int)(sizeof(table) / sizeof(table[0]))
+#define ENTRIES (int)(sizeof(btl_table) / sizeof(btl_table[0]))
 #define REASON 256
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
-static struct btl_host *host;                            /* changed, and given to backends, under the lock */
+static pthread_mutex_t btl_lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
+static struct btl_host *btl_host;                            /* changed, and given to backends, under the lock */
 
-static int load(struct entry *e, char *why, size_t why_bytes)
+static int btl_load(struct entry *e, char *why, size_t why_bytes)
 {
     char module[32], symbol[32];
     const struct btl_ops *ops;
@@ -58,18 +58,18 @@ static int load(struct entry *e, char *why, size_t why_bytes)
     return 0;
 }
 
-static int open_entry(struct entry *e, char *why, size_t why_bytes)
+static int btl_open_entry(struct entry *e, char *why, size_t why_bytes)
 {
     struct btl *opened;
     int rc;
 
     if (e->btl != NULL)
         return 0;
-    rc = load(e, why, why_bytes);
+    rc = btl_load(e, why, why_bytes);
     if (rc == 0)
         rc = e->ops->query(why, why_bytes);
     if (rc == 0)
-        rc = e->ops->open(host, &opened, why, why_bytes);
+        rc = e->ops->open(btl_host, &opened, why, why_bytes);
     if (rc == 0)
         __atomic_store_n(&e->btl, opened, __ATOMIC_RELEASE); /* pairs with btl_progress, which takes no lock */
     return rc;
@@ -77,44 +77,44 @@ static int open_entry(struct entry *e, char *why, size_t why_bytes)
 
 int btl_start(struct btl_host *h)
 {
-    host = h;
+    btl_host = h;
     return 0;
 }
 
 void btl_address_known(const char *address)
 {
-    pthread_mutex_lock(&lock);
-    host->address = address;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&btl_lock);
+    btl_host->address = address;
+    pthread_mutex_unlock(&btl_lock);
 }
 
 void btl_stop(void)
 {
     int i;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&btl_lock);
     for (i = 0; i < ENTRIES; i++) {
-        if (table[i].btl != NULL)
-            table[i].ops->close(table[i].btl);
-        table[i].btl = NULL;
+        if (btl_table[i].btl != NULL)
+            btl_table[i].ops->close(btl_table[i].btl);
+        btl_table[i].btl = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&btl_lock);
 }
 
 void btl_forked(void)
 {
     int i;
 
-    pthread_mutex_init(&lock, NULL);
+    pthread_mutex_init(&btl_lock, NULL);
     for (i = 0; i < ENTRIES; i++)
-        if (table[i].btl != NULL)
-            table[i].ops->forked(table[i].btl);
+        if (btl_table[i].btl != NULL)
+            btl_table[i].ops->forked(btl_table[i].btl);
 }
 
 /* ---- the choice ---- */
 
 /* Adds "name: reason" to what stands in `why`. */
-static void list_reason(char *why, size_t why_bytes, const char *name, const char *reason)
+static void btl_list_reason(char *why, size_t why_bytes, const char *name, const char *reason)
 {
     size_t used = strlen(why);
 
@@ -123,7 +123,7 @@ static void list_reason(char *why, size_t why_bytes, const char *name, const cha
 }
 
 /* Should entry i be it? From what both ends know of each other, so that both say the same. 0, or -ENOTSUP; why or why not. */
-static int fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other, char *why, size_t why_bytes)
+static int btl_fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other, char *why, size_t why_bytes)
 {
     uint32_t both = own->likely & other->likely, bit = 1u << i;
     const char *who = (own->likely & bit) == 0 ? "this rank has" : "";
@@ -137,11 +137,11 @@ static int fits(int i, int peer, const struct btl_peer *own, const struct btl_pe
         if (bit == BTL_LIKELY_VERBS)
             snprintf(why, why_bytes, "%s no active RDMA port, or not the module btl_verbs", who);
         else
-            snprintf(why, why_bytes, "%s not the module btl_%s", who, table[i].name);
+            snprintf(why, why_bytes, "%s not the module btl_%s", who, btl_table[i].name);
         return -ENOTSUP;
     }
     if (bit == BTL_LIKELY_SHM) {
-        if (host->fd_path(peer, why, why_bytes) != 0)
+        if (btl_host->fd_path(peer, why, why_bytes) != 0)
             return -ENOTSUP;
         snprintf(why, why_bytes, "both ranks are on one host, and descriptors can be passed");
     } else if (bit == BTL_LIKELY_VERBS) {
@@ -157,25 +157,25 @@ static int fits(int i, int peer, const struct btl_peer *own, const struct btl_pe
 }
 
 /* Lock held. 0: `why` says why it is this one; else why not. */
-static int take(struct entry *e, int peer, char *why, size_t why_bytes)
+static int btl_take(struct entry *e, int peer, char *why, size_t why_bytes)
 {
-    int rc = open_entry(e, why, why_bytes);
+    int rc = btl_open_entry(e, why, why_bytes);
 
     return rc == 0 ? e->ops->reach(e->btl, peer, why, why_bytes) : rc;
 }
 
 /* Lock held. The backend that somebody has named. */
-static int take_named(const char *name, const char *who, int peer, struct entry **taken, char *why, size_t why_bytes)
+static int btl_take_named(const char *name, const char *who, int peer, struct entry **taken, char *why, size_t why_bytes)
 {
     char reason[REASON];
     int i, rc;
 
     for (i = 0; i < ENTRIES; i++) {
-        if (strcmp(name, table[i].name) != 0)
+        if (strcmp(name, btl_table[i].name) != 0)
             continue;
-        rc = take(&table[i], peer, reason, sizeof(reason));
+        rc = btl_take(&btl_table[i], peer, reason, sizeof(reason));
         if (rc == 0) {
-            *taken = &table[i];
+            *taken = &btl_table[i];
             snprintf(why, why_bytes, "it is what %s says", who);
         } else {
             snprintf(why, why_bytes, "%s: %s", name, reason);
@@ -187,9 +187,9 @@ static int take_named(const char *name, const char *who, int peer, struct entry 
 }
 
 /* Once per process, and not for each channel: what is slower than it could be, and why. */
-static void warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
+static void btl_warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
     __attribute__((format(printf, 2, 0)));
-static void warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
+static void btl_warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
 {
     if (!*warned)
         log_warn(format, peer, name, reason);
@@ -197,48 +197,48 @@ static void warn_once(bool *warned, const char *format, int peer, const char *na
 }
 
 /* Lock held. The first that fits, and can be opened. */
-static int take_first(int peer, struct entry **taken, char *why, size_t why_bytes)
+static int btl_take_first(int peer, struct entry **taken, char *why, size_t why_bytes)
 {
     static bool told_near, told_unopened;
     struct btl_peer own, other;
     char reason[REASON], near[REASON] = "";
     int i, rc;
 
-    rc = host->peer(host->rank, &own, why, why_bytes);
+    rc = btl_host->peer(btl_host->rank, &own, why, why_bytes);
     if (rc == 0)
-        rc = host->peer(peer, &other, why, why_bytes);
+        rc = btl_host->peer(peer, &other, why, why_bytes);
     if (rc != 0)
         return rc;
     *why = '\0';
     for (i = 0; i < ENTRIES; i++) {
-        struct entry *e = &table[i];
+        struct entry *e = &btl_table[i];
         char fit[REASON];
 
         if (e->asked_for)
             continue;
-        rc = fits(i, peer, &own, &other, fit, sizeof(fit));
+        rc = btl_fits(i, peer, &own, &other, fit, sizeof(fit));
         if (rc == 0) {
-            rc = take(e, peer, reason, sizeof(reason));
+            rc = btl_take(e, peer, reason, sizeof(reason));
             if (rc == 0) {
                 *taken = e;
                 if (other.same_kernel && *near != '\0')
-                    warn_once(&told_near, "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
+                    btl_warn_once(&told_near, "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
                               e->name, near);
                 snprintf(why, why_bytes, "%s", fit);
                 return 0;
             }
             if (i == 0) { /* for want of something, which passes: the other end will not choose another one */
-                list_reason(why, why_bytes, e->name, reason);
+                btl_list_reason(why, why_bytes, e->name, reason);
                 return rc;
             }
-            warn_once(&told_unopened, "rank %d should be reached through %s, which cannot be opened here: %s", peer,
+            btl_warn_once(&told_unopened, "rank %d should be reached through %s, which cannot be opened here: %s", peer,
                       e->name, reason);
         } else {
             snprintf(reason, sizeof(reason), "%s", fit);
         }
         if (i == 0)
             snprintf(near, sizeof(near), "%s", reason);
-        list_reason(why, why_bytes, e->name, reason);
+        btl_list_reason(why, why_bytes, e->name, reason);
     }
     return -ENOTSUP;
 }
@@ -248,18 +248,18 @@ int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct 
     struct entry *taken = NULL;
     int rc;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&btl_lock);
     if (setting_number(SET_BTL) != 0)
-        rc = take_named(setting_text(SET_BTL), "RPIPE_BTL", peer, &taken, why, why_bytes);
+        rc = btl_take_named(setting_text(SET_BTL), "RPIPE_BTL", peer, &taken, why, why_bytes);
     else if (wanted != NULL)
-        rc = take_named(wanted, "the configuration (btl)", peer, &taken, why, why_bytes);
+        rc = btl_take_named(wanted, "the configuration (btl)", peer, &taken, why, why_bytes);
     else
-        rc = take_first(peer, &taken, why, why_bytes);
+        rc = btl_take_first(peer, &taken, why, why_bytes);
     if (rc == 0) {
         *ops = taken->ops;
         *btl = taken->btl;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&btl_lock);
     return rc;
 }
 
@@ -269,14 +269,14 @@ void btl_message(int peer, const void *body, size_t bytes, const int *fds, int n
     char why[256];
     int i, rc;
 
-    pthread_mutex_lock(&lock);
-    rc = open_entry(&table[0], why, sizeof(why));
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&btl_lock);
+    rc = btl_open_entry(&btl_table[0], why, sizeof(why));
+    pthread_mutex_unlock(&btl_lock);
     if (rc == 0) {
-        table[0].ops->message(table[0].btl, peer, body, bytes, fds, nfds);
+        btl_table[0].ops->message(btl_table[0].btl, peer, body, bytes, fds, nfds);
         return;
     }
-    log_warn("backend %s: a message of rank %d is dropped: %s", table[0].name, peer, why);
+    log_warn("backend %s: a message of rank %d is dropped: %s", btl_table[0].name, peer, why);
     for (i = 0; i < nfds; i++)
         close(fds[i]);
 }
@@ -286,8 +286,8 @@ void btl_peer_gone(int peer)
     int i;
 
     for (i = 0; i < ENTRIES; i++)
-        if (table[i].btl != NULL && table[i].ops->peer_gone != NULL)
-            table[i].ops->peer_gone(table[i].btl, peer);
+        if (btl_table[i].btl != NULL && btl_table[i].ops->peer_gone != NULL)
+            btl_table[i].ops->peer_gone(btl_table[i].btl, peer);
 }
 
 void btl_progress(void)
@@ -295,10 +295,10 @@ void btl_progress(void)
     int i;
 
     for (i = 0; i < ENTRIES; i++) {
-        struct btl *btl = __atomic_load_n(&table[i].btl, __ATOMIC_ACQUIRE); /* pairs with open_entry */
+        struct btl *btl = __atomic_load_n(&btl_table[i].btl, __ATOMIC_ACQUIRE); /* pairs with open_entry */
 
-        if (btl != NULL && table[i].ops->progress_all != NULL)
-            (void)table[i].ops->progress_all(btl);
+        if (btl != NULL && btl_table[i].ops->progress_all != NULL)
+            (void)btl_table[i].ops->progress_all(btl);
     }
 }
 
@@ -308,12 +308,12 @@ int btl_describe(int index, const char **name, bool *usable, char *why, size_t w
 
     if (index < 0 || index >= ENTRIES)
         return -ENOENT;
-    *name = table[index].name;
-    pthread_mutex_lock(&lock);
-    rc = load(&table[index], why, why_bytes);
+    *name = btl_table[index].name;
+    pthread_mutex_lock(&btl_lock);
+    rc = btl_load(&btl_table[index], why, why_bytes);
     if (rc == 0)
-        rc = table[index].ops->query(why, why_bytes);
-    pthread_mutex_unlock(&lock);
+        rc = btl_table[index].ops->query(why, why_bytes);
+    pthread_mutex_unlock(&btl_lock);
     *usable = rc == 0;
     return 0;
 }

@@ -19,7 +19,7 @@
 #define DEVICES "/sys/class/infiniband"
 
 /* The kernel writes "4: ACTIVE". */
-static bool state_is_active(int ports, const char *port)
+static bool likely_state_is_active(int ports, const char *port)
 {
     char path[300], state[32];
     ssize_t n;
@@ -37,7 +37,7 @@ static bool state_is_active(int ports, const char *port)
     return strstr(state, "ACTIVE") != NULL && strstr(state, "DEFER") == NULL;
 }
 
-static bool device_has_active_port(int devices, const char *device)
+static bool likely_device_has_active_port(int devices, const char *device)
 {
     char path[300];
     struct dirent *entry;
@@ -54,7 +54,7 @@ static bool device_has_active_port(int devices, const char *device)
         return false;
     }
     while (!active && (entry = readdir(ports)) != NULL)
-        active = entry->d_name[0] != '.' && state_is_active(dirfd(ports), entry->d_name);
+        active = entry->d_name[0] != '.' && likely_state_is_active(dirfd(ports), entry->d_name);
     closedir(ports);
     return active;
 }
@@ -68,7 +68,7 @@ bool btl_port_active(const char *devices)
     if (directory == NULL)
         return false;
     while (!active && (entry = readdir(directory)) != NULL)
-        active = entry->d_name[0] != '.' && device_has_active_port(dirfd(directory), entry->d_name);
+        active = entry->d_name[0] != '.' && likely_device_has_active_port(dirfd(directory), entry->d_name);
     closedir(directory);
     return active;
 }

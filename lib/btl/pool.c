@@ -57,19 +57,19 @@ struct pool {
 };
 
 /* Different kinds may collide: the key is only where to begin to look, see find_kind. */
-static uint64_t kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
+static uint64_t pool_kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
 {
     return ((uint64_t)(uint32_t)peer << 40) ^ ((uint64_t)bytes << 3) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^
            (probe << 58);
 }
 
-static struct kind *find_kind(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge)
+static struct kind *pool_find_kind(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge)
 {
     struct kind *k;
     uint64_t probe;
 
     for (probe = 0; probe < 64; probe++) {
-        uint64_t key = kind_key(peer, bytes, access, huge, probe);
+        uint64_t key = pool_kind_key(peer, bytes, access, huge, probe);
 
         k = hash_get(&pool->kinds, key);
         if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access && k->huge == huge)
@@ -97,7 +97,7 @@ static struct kind *find_kind(struct pool *pool, int peer, size_t bytes, uint32_
 /* ---- slabs ---- */
 
 /* Private memory: what a child of a fork writes to it never reaches a peer. Huge pages are a wish. */
-static void *map(size_t *bytes, bool huge)
+static void *pool_map(size_t *bytes, bool huge)
 {
     size_t page = huge ? HUGE_PAGE : (size_t)sysconf(_SC_PAGESIZE);
     size_t whole = (*bytes + page - 1) / page * page;
@@ -120,7 +120,7 @@ static void *map(size_t *bytes, bool huge)
     return base;
 }
 
-static int slab_make(struct pool *pool, struct kind *k, struct slab **out, char *why, size_t why_bytes)
+static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, char *why, size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
     struct slab *s;
@@ -136,7 +136,7 @@ static int slab_make(struct pool *pool, struct kind *k, struct slab **out, char 
         return -ENOMEM;
     }
     s->bytes = pieces * k->chunk_bytes;
-    s->base = map(&s->bytes, k->huge);
+    s->base = pool_map(&s->bytes, k->huge);
     if (s->base == NULL) {
         rc = -ENOMEM;
         snprintf(why, why_bytes, "%zu bytes of memory cannot be mapped: %s (address space, ulimit -v; or overcommit)",
@@ -161,7 +161,7 @@ fail:
     return rc;
 }
 
-static void slab_destroy(struct pool *pool, struct slab *s)
+static void pool_slab_destroy(struct pool *pool, struct slab *s)
 {
     pool->device.deregister(pool->backend, s->registration);
     list_remove(&s->link);
@@ -190,12 +190,12 @@ int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool 
         return -ENOMEM;
     }
     pthread_mutex_lock(&pool->lock);
-    k = find_kind(pool, peer, rounded, access, huge);
+    k = pool_find_kind(pool, peer, rounded, access, huge);
     if (k == NULL) {
         snprintf(why, why_bytes, "no memory for the books of registered memory");
         rc = -ENOMEM;
     } else if (list_empty(&k->open)) {
-        rc = slab_make(pool, k, &s, why, why_bytes);
+        rc = pool_slab_make(pool, k, &s, why, why_bytes);
     }
     if (rc != 0) {
         pthread_mutex_unlock(&pool->lock);
@@ -250,7 +250,7 @@ void pool_free(struct pool *pool, struct btl_memory *memory)
         return;
     pthread_mutex_lock(&pool->lock);
     if (s->kind == NULL) {
-        slab_destroy(pool, s);
+        pool_slab_destroy(pool, s);
     } else if (s->kept) {
         s->used--;
     } else {
@@ -258,7 +258,7 @@ void pool_free(struct pool *pool, struct btl_memory *memory)
             list_append(&s->kind->open, &s->open);
         s->free_memory[s->free_top++] = (uint32_t)((size_t)((char *)memory->base - s->base) / s->kind->chunk_bytes);
         if (--s->used == 0)
-            slab_destroy(pool, s);
+            pool_slab_destroy(pool, s);
     }
     pthread_mutex_unlock(&pool->lock);
     memory->slab = NULL;
@@ -314,11 +314,11 @@ void pool_destroy(struct pool *pool)
         return;
     while ((k = hash_next(&pool->kinds, &cursor)) != NULL) {
         while (!list_empty(&k->slabs))
-            slab_destroy(pool, container_of(k->slabs.next, struct slab, link));
+            pool_slab_destroy(pool, container_of(k->slabs.next, struct slab, link));
         free(k);
     }
     while (!list_empty(&pool->adopted))
-        slab_destroy(pool, container_of(pool->adopted.next, struct slab, link));
+        pool_slab_destroy(pool, container_of(pool->adopted.next, struct slab, link));
     hash_free(&pool->kinds);
     pthread_mutex_destroy(&pool->lock);
     free(pool);

@@ -44,7 +44,7 @@ uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t
     return compare;
 }
 
-static uint64_t result_of(ratomic_op_t op, uint64_t value, uint64_t operand)
+static uint64_t cells_result_of(ratomic_op_t op, uint64_t value, uint64_t operand)
 {
     uint64_t cell = value;
 
@@ -62,7 +62,7 @@ const char *cells_way_name(const struct rch *ch)
 /* ---- opening: the passive end ---- */
 
 /* The way in which the active end can be let in, and whether this process's own instructions are in the same domain. */
-static void choose_way(struct rch *ch)
+static void cells_choose_way(struct rch *ch)
 {
     struct cells *c = ch->cells;
     uint32_t capabilities = ch->ops->attributes.capabilities;
@@ -81,7 +81,7 @@ static void choose_way(struct rch *ch)
 }
 
 /* The cells of another passive end, for one more peer. */
-static int share(struct rch *ch, struct rch *master, char *why, size_t why_bytes)
+static int cells_share(struct rch *ch, struct rch *master, char *why, size_t why_bytes)
 {
     struct cells *c = ch->cells, *m = master->cells;
     bool direct = c->way != CELLS_SERVICE;
@@ -138,10 +138,10 @@ int cells_open(struct rch *ch, char *why, size_t why_bytes)
     c->count = ch->cfg.allocator.alloc_size / sizeof(uint64_t);
     if (config_side(&ch->cfg) == SIDE_WRITER)
         return 0;
-    choose_way(ch);
+    cells_choose_way(ch);
     if (master != NULL) {
         rendezvous_lock();
-        rc = share(ch, master, why, why_bytes);
+        rc = cells_share(ch, master, why, why_bytes);
         rendezvous_unlock();
         return rc;
     }
@@ -197,13 +197,13 @@ struct atomic_arguments {
 };
 
 /* Another call waits for an old value. Those that share this end take turns. */
-static bool is_taken(const struct cells *c, const struct atomic_arguments *a)
+static bool cells_is_taken(const struct cells *c, const struct atomic_arguments *a)
 {
     return c->fetching != NULL && c->fetching != a;
 }
 
 /* The value is taken, or given up: it is the turn of another thread, which may sleep. */
-static void give_turn(struct rch *ch, const struct atomic_arguments *a)
+static void cells_give_turn(struct rch *ch, const struct atomic_arguments *a)
 {
     if (ch->cells->fetching != a)
         return;
@@ -212,24 +212,24 @@ static void give_turn(struct rch *ch, const struct atomic_arguments *a)
         (void)wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
 }
 
-static bool pending(struct cells *c)
+static bool cells_pending(struct cells *c)
 {
     /* acquire: pairs with the release of whoever completes the operation: the result is here */
     return atomic_load_explicit(&c->done.pending, memory_order_acquire) > 0;
 }
 
-static struct btl_transfer transfer_of(struct rch *ch, size_t cell, bool result)
+static struct btl_transfer cells_transfer_of(struct rch *ch, size_t cell, bool result)
 {
     return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t), result ? &ch->remote->credit : NULL, 0,
                                  sizeof(uint64_t)};
 }
 
-static uint64_t result_here(struct rch *ch)
+static uint64_t cells_result_here(struct rch *ch)
 {
     return __atomic_load_n((uint64_t *)ch->remote->credit.base, __ATOMIC_RELAXED);
 }
 
-static int posted(struct rch *ch, struct atomic_arguments *a, int rc)
+static int cells_posted(struct rch *ch, struct atomic_arguments *a, int rc)
 {
     if (rc == 0) {
         a->under_way = true;
@@ -239,12 +239,12 @@ static int posted(struct rch *ch, struct atomic_arguments *a, int rc)
 }
 
 /* The device lacks the operation: read, then swap if it is still the same, until it is. */
-static int swap_attempt(struct rch *ch, struct atomic_arguments *a)
+static int cells_swap_attempt(struct rch *ch, struct atomic_arguments *a)
 {
-    struct btl_transfer t = transfer_of(ch, a->cell, true);
+    struct btl_transfer t = cells_transfer_of(ch, a->cell, true);
 
     if (a->under_way) {
-        uint64_t found = result_here(ch);
+        uint64_t found = cells_result_here(ch);
 
         a->under_way = false;
         if (!a->reading && found == a->seen) {
@@ -253,48 +253,48 @@ static int swap_attempt(struct rch *ch, struct atomic_arguments *a)
         }
         a->seen = found;
         a->reading = false;
-        return posted(ch, a,
-                      ch->ops->atomic(ch->remote->connection, RATOMIC_CAS, &t, result_of(a->op, a->seen, a->operand), a->seen,
+        return cells_posted(ch, a,
+                      ch->ops->atomic(ch->remote->connection, RATOMIC_CAS, &t, cells_result_of(a->op, a->seen, a->operand), a->seen,
                                       &ch->cells->done));
     }
     a->reading = true;
-    return posted(ch, a, ch->ops->get(ch->remote->connection, &t, &ch->cells->done));
+    return cells_posted(ch, a, ch->ops->get(ch->remote->connection, &t, &ch->cells->done));
 }
 
-static int device_attempt(struct rch *ch, struct atomic_arguments *a)
+static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
 {
     struct cells *c = ch->cells;
     bool has = (ch->ops->connection_atomics(ch->remote->connection) & 1u << a->op) != 0, fetch = a->fetch || !has;
-    struct btl_transfer t = transfer_of(ch, a->cell, fetch);
+    struct btl_transfer t = cells_transfer_of(ch, a->cell, fetch);
     int rc = remote_progress(ch, "ratomic");
 
     if (rc != 0)
         return rc;
-    if (is_taken(c, a))
+    if (cells_is_taken(c, a))
         return R_PENDING; /* also one that does not fetch: a flood of them would never let the other one see an end */
     if (fetch)
         c->fetching = a;
-    if (fetch && pending(c))
+    if (fetch && cells_pending(c))
         return R_PENDING; /* this one, or one before it */
-    if (!pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
+    if (!cells_pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
         return remote_failed(ch, "ratomic");
     if (!has)
-        return swap_attempt(ch, a);
+        return cells_swap_attempt(ch, a);
     if (a->under_way) {
-        a->old = result_here(ch);
+        a->old = cells_result_here(ch);
         return 0;
     }
-    rc = posted(ch, a, ch->ops->atomic(ch->remote->connection, (int)a->op, &t, a->operand, a->compare, &c->done));
+    rc = cells_posted(ch, a, ch->ops->atomic(ch->remote->connection, (int)a->op, &t, a->operand, a->compare, &c->done));
     if (rc == R_PENDING && a->under_way && !fetch)
         return 0;
-    if (a->under_way && ch->ops->progress(ch->remote->connection) == 0 && !pending(c)) {
-        a->old = result_here(ch);
+    if (a->under_way && ch->ops->progress(ch->remote->connection) == 0 && !cells_pending(c)) {
+        a->old = cells_result_here(ch);
         return 0;
     }
     return rc;
 }
 
-static int service_attempt(struct rch *ch, struct atomic_arguments *a)
+static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
 {
     struct cells *c = ch->cells;
     /* acquire: pairs with cells_on_reply */
@@ -307,7 +307,7 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
         a->old = c->old;
         return 0;
     }
-    if ((a->fetch && is_taken(c, a)) ||
+    if ((a->fetch && cells_is_taken(c, a)) ||
         atomic_load_explicit(&c->asked, memory_order_relaxed) - answered >= CELLS_PENDING_MOST)
         return R_PENDING;
     if (a->fetch)
@@ -322,7 +322,7 @@ static int service_attempt(struct rch *ch, struct atomic_arguments *a)
     return a->fetch ? R_PENDING : 0;
 }
 
-static int operate(struct rch *ch, struct atomic_arguments *a)
+static int cells_operate(struct rch *ch, struct atomic_arguments *a)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = end_check_peer(ch, "ratomic", state);
@@ -333,32 +333,32 @@ static int operate(struct rch *ch, struct atomic_arguments *a)
         return rc;
     switch (ch->cells->way) {
     case CELLS_DEVICE:
-        return device_attempt(ch, a);
+        return cells_device_attempt(ch, a);
     case CELLS_SERVICE:
-        return service_attempt(ch, a);
+        return cells_service_attempt(ch, a);
     default:
         a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
         return 0;
     }
 }
 
-static int active_attempt(struct rch *ch, void *arguments)
+static int cells_active_attempt(struct rch *ch, void *arguments)
 {
-    int rc = operate(ch, arguments);
+    int rc = cells_operate(ch, arguments);
 
     if (rc != R_PENDING)
-        give_turn(ch, arguments);
+        cells_give_turn(ch, arguments);
     return rc;
 }
 
 /* Nobody waits for the value any more. */
-static int give_up_attempt(struct rch *ch, void *arguments)
+static int cells_give_up_attempt(struct rch *ch, void *arguments)
 {
-    give_turn(ch, arguments);
+    cells_give_turn(ch, arguments);
     return 0;
 }
 
-static int passive_attempt(struct rch *ch, void *arguments)
+static int cells_passive_attempt(struct rch *ch, void *arguments)
 {
     struct atomic_arguments *a = arguments;
 
@@ -372,7 +372,7 @@ static int passive_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-static NOINLINE int atomic_slow(struct rch *ch, struct atomic_arguments *a)
+static NOINLINE int cells_atomic_slow(struct rch *ch, struct atomic_arguments *a)
 {
     static const struct awaited awaited = {"answer from the cells", 0};
     int rc = end_check_call(ch, "ratomic", 0);
@@ -389,10 +389,10 @@ static NOINLINE int atomic_slow(struct rch *ch, struct atomic_arguments *a)
         return end_error(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0", a->cell,
                     (unsigned long long)ch->cells->count);
     if ((state & STATE_READER) != 0)
-        return call_once(ch, passive_attempt, a);
-    rc = call_wait(ch, "ratomic", &awaited, active_attempt, a);
+        return call_once(ch, cells_passive_attempt, a);
+    rc = call_wait(ch, "ratomic", &awaited, cells_active_attempt, a);
     if (rc == -ETIMEDOUT)
-        (void)call_once(ch, give_up_attempt, a);
+        (void)call_once(ch, cells_give_up_attempt, a);
     return rc;
 }
 
@@ -405,7 +405,7 @@ int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint6
                ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RATOMIC_XOR))
         a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
     else
-        rc = atomic_slow(ch, &a);
+        rc = cells_atomic_slow(ch, &a);
     RPIPE_FAILPOINT("ratomic: done");
     if (rc == 0 && old != NULL)
         *old = a.old;
@@ -425,7 +425,7 @@ int cells_settled(struct rch *ch)
                        atomic_load_explicit(&c->asked, memory_order_relaxed)
                    ? 0
                    : R_PENDING;
-    if (c->way != CELLS_DEVICE || !pending(c))
+    if (c->way != CELLS_DEVICE || !cells_pending(c))
         return 0;
-    return ch->ops->progress(ch->remote->connection) != 0 ? -EIO : pending(c) ? R_PENDING : 0;
+    return ch->ops->progress(ch->remote->connection) != 0 ? -EIO : cells_pending(c) ? R_PENDING : 0;
 }

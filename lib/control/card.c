@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int hex_digit(char c)
+static int card_hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -21,7 +21,7 @@ static int hex_digit(char c)
 }
 
 /* The kernel's boot id, "xxxxxxxx-xxxx-...", as 16 bytes. */
-static bool read_boot_id(uint8_t id[16])
+static bool card_read_boot_id(uint8_t id[16])
 {
     char text[40];
     ssize_t length, i;
@@ -33,7 +33,7 @@ static bool read_boot_id(uint8_t id[16])
     close(fd);
     memset(id, 0, 16);
     for (i = 0; i < length && digits < 32; i++) {
-        int d = hex_digit(text[i]);
+        int d = card_hex_digit(text[i]);
 
         if (d < 0)
             continue;
@@ -57,7 +57,7 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "getrandom(2) for the cookie of this rank: %s", strerror(errno));
         return -EIO;
     }
-    if (read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
+    if (card_read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
         card->network = (uint64_t)st.st_ino;
     else
         log_info("/proc does not tell which host and network namespace this is: every other rank is taken for remote");

@@ -35,12 +35,12 @@ static struct {
     bool busy;           /* a collective is under way */
     bool leaving;        /* somebody has told all that he is in collect_leave() */
     bool abandoned;      /* this process is about to leave: nobody waits here any more */
-} collect = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} collective_collect = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int complain(int result, char *why, size_t why_bytes, const char *format, ...)
+static int collective_complain(int result, char *why, size_t why_bytes, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-static int complain(int result, char *why, size_t why_bytes, const char *format, ...)
+static int collective_complain(int result, char *why, size_t why_bytes, const char *format, ...)
 {
     va_list args;
 
@@ -53,15 +53,15 @@ static int complain(int result, char *why, size_t why_bytes, const char *format,
 }
 
 /* With the lock. NULL: no memory. */
-static struct pair *pair_of(int rank)
+static struct pair *collective_pair_of(int rank)
 {
-    struct pair *pair = collect.pairs[rank];
+    struct pair *pair = collective_collect.pairs[rank];
 
     if (pair == NULL) {
         pair = malloc(sizeof(*pair));
         if (pair != NULL)
             lane_init(pair);
-        collect.pairs[rank] = pair;
+        collective_collect.pairs[rank] = pair;
     }
     return pair;
 }
@@ -69,18 +69,18 @@ static struct pair *pair_of(int rank)
 /* ---- waiting ---- */
 
 /* Sleeps until something changes, a slice or the deadline. With the lock. */
-static void backoff(int64_t deadline)
+static void collective_backoff(int64_t deadline)
 {
     int64_t slice = deadline_in_ms(SLICE_MS), until = slice < deadline ? slice : deadline;
     struct timespec at = {until / NS_PER_S, until % NS_PER_S};
 
-    pthread_cond_timedwait(&collect.changed, &collect.lock, &at);
+    pthread_cond_timedwait(&collective_collect.changed, &collective_collect.lock, &at);
 }
 
 /* While we wait for this peer: is it alive? Its death is then told by the service thread, after what it still said. */
-static void watch_over(int rank, struct pair *pair, int slices)
+static void collective_watch_over(int rank, struct pair *pair, int slices)
 {
-    if (rank == collect.rank)
+    if (rank == collective_collect.rank)
         return;
     if (liveness_died(control_liveness(rank)))
         control_check_liveness();
@@ -91,27 +91,27 @@ static void watch_over(int rank, struct pair *pair, int slices)
 }
 
 /* With the lock: waits for its turn on a flag. */
-static int seize(bool *busy, int64_t deadline)
+static int collective_seize(bool *busy, int64_t deadline)
 {
-    while (*busy && !collect.abandoned) {
+    while (*busy && !collective_collect.abandoned) {
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        backoff(deadline);
+        collective_backoff(deadline);
     }
-    if (collect.abandoned)
+    if (collective_collect.abandoned)
         return -ENOTCONN;
     *busy = true;
     return 0;
 }
 
-static void release(bool *busy)
+static void collective_release(bool *busy)
 {
     *busy = false;
-    pthread_cond_broadcast(&collect.changed);
+    pthread_cond_broadcast(&collective_collect.changed);
 }
 
 /* "has left the job"; "has died, or cannot be reached: its host has not answered for 9000 ms ..." */
-static const char *fate(int rank, int state)
+static const char *collective_fate(int rank, int state)
 {
     static _Thread_local char text[200];
     const char *why = control_peer_why(rank);
@@ -125,9 +125,9 @@ static const char *fate(int rank, int state)
 /* ---- transfers ---- */
 
 /* What stops one transfer, if anything does. */
-static int advance(struct transfer *t, bool receives, char *why, size_t why_bytes)
+static int collective_advance(struct transfer *t, bool receives, char *why, size_t why_bytes)
 {
-    struct pair *pair = collect.pairs[t->peer];
+    struct pair *pair = collective_collect.pairs[t->peer];
     int result, state;
 
     if (t->finished)
@@ -138,51 +138,51 @@ static int advance(struct transfer *t, bool receives, char *why, size_t why_byte
     if (result == 0)
         return 0;
     if (result == -EMSGSIZE)
-        return complain(result, why, why_bytes, "the next message from rank %d has %llu bytes, and %llu are asked for",
+        return collective_complain(result, why, why_bytes, "the next message from rank %d has %llu bytes, and %llu are asked for",
                         t->peer, (unsigned long long)t->head.total, (unsigned long long)t->bytes);
     state = control_peer_state(t->peer);
     if (state != 0)
-        return complain(state, why, why_bytes, "rank %d, %s, %s", t->peer,
+        return collective_complain(state, why, why_bytes, "rank %d, %s, %s", t->peer,
                         receives ? "from which a message is awaited" : "to which a message is to go",
-                        fate(t->peer, state));
-    return complain(result, why, why_bytes, "a message %s rank %d: %s", receives ? "from" : "to", t->peer,
+                        collective_fate(t->peer, state));
+    return collective_complain(result, why, why_bytes, "a message %s rank %d: %s", receives ? "from" : "to", t->peer,
                     strerror(-result));
 }
 
-static int too_late(const struct transfer *send, const struct transfer *receive, char *why, size_t why_bytes)
+static int collective_too_late(const struct transfer *send, const struct transfer *receive, char *why, size_t why_bytes)
 {
     if (receive != NULL && !receive->finished)
-        return complain(-ETIMEDOUT, why, why_bytes,
+        return collective_complain(-ETIMEDOUT, why, why_bytes,
                         "rank %d has not sent what is awaited from it in time (%llu of %llu bytes "
                         "have come)",
                         receive->peer, (unsigned long long)receive->done, (unsigned long long)receive->bytes);
-    return complain(-ETIMEDOUT, why, why_bytes,
+    return collective_complain(-ETIMEDOUT, why, why_bytes,
                     "rank %d has not received what it was sent in time, so that there is no room "
                     "for more (%llu of %llu bytes have gone; the window is %u)",
                     send->peer, (unsigned long long)send->done, (unsigned long long)send->bytes, WINDOW_BYTES);
 }
 
-static int abandoned(char *why, size_t why_bytes)
+static int collective_abandoned(char *why, size_t why_bytes)
 {
-    return complain(-ENOTCONN, why, why_bytes, "another thread is leaving the job (rexit)");
+    return collective_complain(-ENOTCONN, why, why_bytes, "another thread is leaving the job (rexit)");
 }
 
 /* Both at once, until both are finished. With the lock; either may be NULL. `ends` (may be NULL): gives up when it is set.
  * *culprit: whom it failed at. */
-static int transfer(struct transfer *send, struct transfer *receive, const bool *ends, int64_t deadline, int *culprit,
+static int collective_transfer(struct transfer *send, struct transfer *receive, const bool *ends, int64_t deadline, int *culprit,
                     char *why, size_t why_bytes)
 {
     int slices = 0, result = 0;
 
     for (;;) {
         if (receive != NULL)
-            result = advance(receive, true, why, why_bytes);
+            result = collective_advance(receive, true, why, why_bytes);
         if (result != 0) {
             *culprit = receive->peer;
             break;
         }
         if (send != NULL)
-            result = advance(send, false, why, why_bytes);
+            result = collective_advance(send, false, why, why_bytes);
         if (result != 0) {
             *culprit = send->peer;
             break;
@@ -193,100 +193,100 @@ static int transfer(struct transfer *send, struct transfer *receive, const bool 
             result = -EINTR;
             break;
         }
-        if (collect.abandoned) {
-            result = abandoned(why, why_bytes);
-            *culprit = collect.rank;
+        if (collective_collect.abandoned) {
+            result = collective_abandoned(why, why_bytes);
+            *culprit = collective_collect.rank;
             break;
         }
         if (deadline_passed(deadline)) {
-            result = too_late(send, receive, why, why_bytes);
+            result = collective_too_late(send, receive, why, why_bytes);
             *culprit = receive != NULL && !receive->finished ? receive->peer : send->peer;
             break;
         }
         RPIPE_FAILPOINT("network_recv: waits");
-        backoff(deadline);
+        collective_backoff(deadline);
         slices++;
         if (receive != NULL && !receive->finished)
-            watch_over(receive->peer, collect.pairs[receive->peer], slices);
+            collective_watch_over(receive->peer, collective_collect.pairs[receive->peer], slices);
         if (send != NULL && !send->finished)
-            watch_over(send->peer, collect.pairs[send->peer], slices);
+            collective_watch_over(send->peer, collective_collect.pairs[send->peer], slices);
     }
     if (send != NULL)
-        lane_cancel(collect.pairs[send->peer], send);
+        lane_cancel(collective_collect.pairs[send->peer], send);
     if (receive != NULL)
-        lane_giveback(collect.pairs[receive->peer], receive);
+        lane_giveback(collective_collect.pairs[receive->peer], receive);
     return result;
 }
 
 /* With the lock, if 0. */
-static int enter_any(char *why, size_t why_bytes)
+static int collective_enter_any(char *why, size_t why_bytes)
 {
     if (!control_running())
-        return complain(-ENOTCONN, why, why_bytes, "the control network is not running: rinit() comes first");
+        return collective_complain(-ENOTCONN, why, why_bytes, "the control network is not running: rinit() comes first");
     if (control_on_service_thread())
-        return complain(-EDEADLK, why, why_bytes, "the service thread may not wait");
-    pthread_mutex_lock(&collect.lock);
+        return collective_complain(-EDEADLK, why, why_bytes, "the service thread may not wait");
+    pthread_mutex_lock(&collective_collect.lock);
     return 0;
 }
 
-static int enter(int peer, char *why, size_t why_bytes)
+static int collective_enter(int peer, char *why, size_t why_bytes)
 {
-    int result = enter_any(why, why_bytes);
+    int result = collective_enter_any(why, why_bytes);
 
     if (result != 0)
         return result;
-    if (peer < 0 || peer >= collect.size) {
-        pthread_mutex_unlock(&collect.lock);
-        return complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d", peer, collect.size);
+    if (peer < 0 || peer >= collective_collect.size) {
+        pthread_mutex_unlock(&collective_collect.lock);
+        return collective_complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d", peer, collective_collect.size);
     }
-    if (pair_of(peer) != NULL)
+    if (collective_pair_of(peer) != NULL)
         return 0;
-    pthread_mutex_unlock(&collect.lock);
-    return complain(-ENOMEM, why, why_bytes, "no memory for messages of rank %d", peer);
+    pthread_mutex_unlock(&collective_collect.lock);
+    return collective_complain(-ENOMEM, why, why_bytes, "no memory for messages of rank %d", peer);
 }
 
 int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     struct transfer t = {.peer = to, .lane = LANE_USER, .from = buf, .bytes = bytes};
-    int result = enter(to, why, why_bytes), culprit;
+    int result = collective_enter(to, why, why_bytes), culprit;
     bool *busy;
 
     if (result != 0)
         return result;
-    busy = &collect.pairs[to]->out[LANE_USER].busy;
-    result = seize(busy, deadline);
+    busy = &collective_collect.pairs[to]->out[LANE_USER].busy;
+    result = collective_seize(busy, deadline);
     if (result == 0) {
         RPIPE_FAILPOINT("network_send: begun");
-        result = transfer(&t, NULL, NULL, deadline, &culprit, why, why_bytes);
-        release(busy);
+        result = collective_transfer(&t, NULL, NULL, deadline, &culprit, why, why_bytes);
+        collective_release(busy);
     } else if (result == -ENOTCONN) {
-        (void)abandoned(why, why_bytes);
+        (void)collective_abandoned(why, why_bytes);
     } else {
-        complain(result, why, why_bytes, "another thread has been sending to rank %d all the time", to);
+        collective_complain(result, why, why_bytes, "another thread has been sending to rank %d all the time", to);
     }
-    pthread_mutex_unlock(&collect.lock);
+    pthread_mutex_unlock(&collective_collect.lock);
     return result;
 }
 
 int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     struct transfer t = {.peer = from, .lane = LANE_USER, .to = buf, .bytes = bytes};
-    int result = enter(from, why, why_bytes), culprit;
+    int result = collective_enter(from, why, why_bytes), culprit;
     bool *busy;
 
     if (result != 0)
         return result;
-    busy = &collect.pairs[from]->in[LANE_USER].busy;
-    result = seize(busy, deadline);
+    busy = &collective_collect.pairs[from]->in[LANE_USER].busy;
+    result = collective_seize(busy, deadline);
     if (result == 0) {
-        result = transfer(NULL, &t, NULL, deadline, &culprit, why, why_bytes);
-        release(busy);
+        result = collective_transfer(NULL, &t, NULL, deadline, &culprit, why, why_bytes);
+        collective_release(busy);
     } else if (result == -ENOTCONN) {
-        (void)abandoned(why, why_bytes);
+        (void)collective_abandoned(why, why_bytes);
     } else {
-        complain(result, why, why_bytes, "another thread has been receiving from rank %d all the time", from);
+        collective_complain(result, why, why_bytes, "another thread has been receiving from rank %d all the time", from);
     }
-    pthread_mutex_unlock(&collect.lock);
+    pthread_mutex_unlock(&collective_collect.lock);
     return result;
 }
 
@@ -302,19 +302,19 @@ struct collective {
     size_t why_bytes;
 };
 
-static const char *const kind_names[PIECE_KINDS] = {"network_send", "network_barrier", "network_allgather", "rexit"};
+static const char *const collective_kind_names[PIECE_KINDS] = {"network_send", "network_barrier", "network_allgather", "rexit"};
 
-static int partner(int distance)
+static int collective_partner(int distance)
 {
-    return (int)((((int64_t)collect.rank + distance) % collect.size + collect.size) % collect.size);
+    return (int)((((int64_t)collective_collect.rank + distance) % collective_collect.size + collective_collect.size) % collective_collect.size);
 }
 
 /* Tells those whom the rounds from this one on would have gone to. */
-static void give_up(const struct collective *c, uint32_t round, int code, int culprit)
+static void collective_give_up(const struct collective *c, uint32_t round, int code, int culprit)
 {
-    for (; ((int64_t)1 << round) < collect.size; round++) {
-        struct transfer t = {.peer = partner(c->step * (1 << round)), .lane = LANE_COLLECTIVE};
-        struct pair *pair = pair_of(t.peer);
+    for (; ((int64_t)1 << round) < collective_collect.size; round++) {
+        struct transfer t = {.peer = collective_partner(c->step * (1 << round)), .lane = LANE_COLLECTIVE};
+        struct pair *pair = collective_pair_of(t.peer);
 
         t.head = (struct chunk){.kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
         if (pair != NULL)
@@ -323,7 +323,7 @@ static void give_up(const struct collective *c, uint32_t round, int code, int cu
 }
 
 /* What the sentence of somebody else's failure can be trusted to be. */
-static int warned(const struct collective *c, const struct transfer *t, int *culprit)
+static int collective_warned(const struct collective *c, const struct transfer *t, int *culprit)
 {
     static const int codes[] = {-ETIMEDOUT, -ECONNRESET, -EPIPE, -EPROTO, -EMSGSIZE, -ENOMEM};
     int code = -EPROTO;
@@ -333,17 +333,17 @@ static int warned(const struct collective *c, const struct transfer *t, int *cul
         if (codes[i] == t->head.code)
             code = codes[i];
     }
-    *culprit = t->head.culprit >= 0 && t->head.culprit < collect.size ? t->head.culprit : t->peer;
-    return complain(code, c->why, c->why_bytes, "rank %d says that %s failed because of rank %d: %s", t->peer,
-                    kind_names[c->kind], *culprit, strerror(-code));
+    *culprit = t->head.culprit >= 0 && t->head.culprit < collective_collect.size ? t->head.culprit : t->peer;
+    return collective_complain(code, c->why, c->why_bytes, "rank %d says that %s failed because of rank %d: %s", t->peer,
+                    collective_kind_names[c->kind], *culprit, strerror(-code));
 }
 
-static int round_run(const struct collective *c, uint32_t round, const void *from, uint64_t from_bytes, void *to,
+static int collective_round_run(const struct collective *c, uint32_t round, const void *from, uint64_t from_bytes, void *to,
                      uint64_t to_bytes)
 {
     int distance = c->step * (1 << round), culprit = -1, result = -ENOMEM;
-    struct transfer send = {.peer = partner(distance), .lane = LANE_COLLECTIVE, .from = from, .bytes = from_bytes};
-    struct transfer receive = {.peer = partner(-distance),
+    struct transfer send = {.peer = collective_partner(distance), .lane = LANE_COLLECTIVE, .from = from, .bytes = from_bytes};
+    struct transfer receive = {.peer = collective_partner(-distance),
                                .lane = LANE_COLLECTIVE,
                                .kind = c->kind,
                                .epoch = c->epoch,
@@ -351,53 +351,53 @@ static int round_run(const struct collective *c, uint32_t round, const void *fro
                                .bytes = to_bytes};
 
     send.head = (struct chunk){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
-    if (pair_of(send.peer) != NULL && pair_of(receive.peer) != NULL)
-        result = transfer(&send, &receive, c->ends, c->deadline, &culprit, c->why, c->why_bytes);
+    if (collective_pair_of(send.peer) != NULL && collective_pair_of(receive.peer) != NULL)
+        result = collective_transfer(&send, &receive, c->ends, c->deadline, &culprit, c->why, c->why_bytes);
     if (result == -EPROTO)
-        complain(result, c->why, c->why_bytes, "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
-                 receive.peer, receive.head.epoch, kind_names[receive.head.kind], c->epoch, kind_names[c->kind]);
+        collective_complain(result, c->why, c->why_bytes, "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
+                 receive.peer, receive.head.epoch, collective_kind_names[receive.head.kind], c->epoch, collective_kind_names[c->kind]);
     if (result == 0 && receive.head.code != 0)
-        result = warned(c, &receive, &culprit);
+        result = collective_warned(c, &receive, &culprit);
     if (result != 0 && c->kind != PIECE_LEAVE)
-        give_up(c, round + (send.finished ? 1 : 0), result == -ENOTCONN ? -EPIPE : result, culprit);
+        collective_give_up(c, round + (send.finished ? 1 : 0), result == -ENOTCONN ? -EPIPE : result, culprit);
     return result;
 }
 
 /* With the lock, if 0. From then on it counts, whatever becomes of it: or ranks would not agree any more on which one they are in. */
 static int collective_begin(struct collective *c)
 {
-    int result = enter_any(c->why, c->why_bytes);
+    int result = collective_enter_any(c->why, c->why_bytes);
 
     if (result != 0)
         return result;
-    result = seize(&collect.busy, c->deadline);
+    result = collective_seize(&collective_collect.busy, c->deadline);
     if (result != 0) {
-        pthread_mutex_unlock(&collect.lock);
+        pthread_mutex_unlock(&collective_collect.lock);
         if (result == -ENOTCONN)
-            return abandoned(c->why, c->why_bytes);
-        return complain(result, c->why, c->why_bytes, "another thread has been in a collective all the time");
+            return collective_abandoned(c->why, c->why_bytes);
+        return collective_complain(result, c->why, c->why_bytes, "another thread has been in a collective all the time");
     }
-    c->epoch = ++collect.epoch;
+    c->epoch = ++collective_collect.epoch;
     RPIPE_FAILPOINT("collective: begun");
     return 0;
 }
 
 static int collective_end(int result)
 {
-    release(&collect.busy);
-    pthread_mutex_unlock(&collect.lock);
+    collective_release(&collective_collect.busy);
+    pthread_mutex_unlock(&collective_collect.lock);
     return result;
 }
 
 /* Dissemination: after round k everybody knows of the 2^(k+1) - 1 ranks before it. With the lock. */
-static int disseminate(struct collective *c)
+static int collective_disseminate(struct collective *c)
 {
     uint32_t round;
     int result = 0;
 
     c->step = 1;
-    for (round = 0; result == 0 && ((int64_t)1 << round) < collect.size; round++)
-        result = round_run(c, round, NULL, 0, NULL, 0);
+    for (round = 0; result == 0 && ((int64_t)1 << round) < collective_collect.size; round++)
+        result = collective_round_run(c, round, NULL, 0, NULL, 0);
     return result;
 }
 
@@ -406,7 +406,7 @@ int collect_barrier(int64_t deadline, char *why, size_t why_bytes)
     struct collective c = {.kind = PIECE_BARRIER, .deadline = deadline, .why = why, .why_bytes = why_bytes};
     int result = collective_begin(&c);
 
-    return result != 0 ? result : collective_end(disseminate(&c));
+    return result != 0 ? result : collective_end(collective_disseminate(&c));
 }
 
 /* Bruck: block i is that of rank + i; in round k what is here, but no more than is wanted, goes to rank - 2^k. */
@@ -421,13 +421,13 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
 
     if (result != 0)
         return result;
-    size = (size_t)collect.size;
+    size = (size_t)collective_collect.size;
     if (!__builtin_mul_overflow(bytes, size, &whole))
         blocks = malloc(whole + 1);
     if (blocks == NULL) {
-        give_up(&c, 0, -ENOMEM, collect.rank); /* so that the others do not wait for their deadlines */
+        collective_give_up(&c, 0, -ENOMEM, collective_collect.rank); /* so that the others do not wait for their deadlines */
         return collective_end(
-            complain(-ENOMEM, why, why_bytes, "no memory for %zu bytes from each of %zu ranks", bytes, size));
+            collective_complain(-ENOMEM, why, why_bytes, "no memory for %zu bytes from each of %zu ranks", bytes, size));
     }
     if (bytes > 0)
         memcpy(blocks, mine, bytes);
@@ -435,11 +435,11 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
         size_t here = (size_t)1 << round;
 
         count = size - here < here ? size - here : here;
-        result = round_run(&c, round, blocks, count * bytes, blocks + here * bytes, count * bytes);
+        result = collective_round_run(&c, round, blocks, count * bytes, blocks + here * bytes, count * bytes);
     }
     collective_end(result);
-    for (i = 0; result == 0 && bytes > 0 && i < collect.size; i++)
-        memcpy((uint8_t *)all + (size_t)partner(i) * bytes, blocks + (size_t)i * bytes, bytes);
+    for (i = 0; result == 0 && bytes > 0 && i < collective_collect.size; i++)
+        memcpy((uint8_t *)all + (size_t)collective_partner(i) * bytes, blocks + (size_t)i * bytes, bytes);
     free(blocks);
     return result;
 }
@@ -447,17 +447,17 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
 /* ---- leaving ---- */
 
 /* Everybody tells everybody. For jobs in which somebody has died, where a tree of messages has a hole. With the lock. */
-static int leave_one_by_one(int64_t deadline)
+static int collective_leave_one_by_one(int64_t deadline)
 {
     int rank, slices, missing;
 
-    for (rank = 0; rank < collect.size; rank++) {
-        if (rank != collect.rank)
+    for (rank = 0; rank < collective_collect.size; rank++) {
+        if (rank != collective_collect.rank)
             control_post(rank, WIRE_LEAVE, NULL, 0, NULL, 0); /* which connects, and so finds out who is not there */
     }
     for (slices = 0;; slices++) {
-        for (rank = 0, missing = 0; rank < collect.size; rank++) {
-            if (rank == collect.rank || (collect.pairs[rank] != NULL && collect.pairs[rank]->leaves) ||
+        for (rank = 0, missing = 0; rank < collective_collect.size; rank++) {
+            if (rank == collective_collect.rank || (collective_collect.pairs[rank] != NULL && collective_collect.pairs[rank]->leaves) ||
                 control_peer_state(rank) != 0)
                 continue;
             missing++;
@@ -468,7 +468,7 @@ static int leave_one_by_one(int64_t deadline)
             return 0;
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
-        backoff(deadline);
+        collective_backoff(deadline);
     }
 }
 
@@ -481,23 +481,23 @@ int collect_leave(int64_t deadline)
 {
     char why[256];
     struct collective c = {
-        .kind = PIECE_LEAVE, .ends = &collect.leaving, .deadline = deadline, .why = why, .why_bytes = sizeof(why)};
+        .kind = PIECE_LEAVE, .ends = &collective_collect.leaving, .deadline = deadline, .why = why, .why_bytes = sizeof(why)};
     int result = collective_begin(&c);
 
     if (result != 0)
         return result == -ETIMEDOUT ? result : 0;
-    result = collect.leaving ? -EINTR : disseminate(&c);
+    result = collective_collect.leaving ? -EINTR : collective_disseminate(&c);
     if (result != 0 && result != -ETIMEDOUT)
-        result = leave_one_by_one(deadline);
+        result = collective_leave_one_by_one(deadline);
     return collective_end(result);
 }
 
 void collect_abandon(bool abandon)
 {
-    pthread_mutex_lock(&collect.lock);
-    collect.abandoned = abandon;
-    pthread_cond_broadcast(&collect.changed);
-    pthread_mutex_unlock(&collect.lock);
+    pthread_mutex_lock(&collective_collect.lock);
+    collective_collect.abandoned = abandon;
+    pthread_cond_broadcast(&collective_collect.changed);
+    pthread_mutex_unlock(&collective_collect.lock);
 }
 
 /* ---- called by the control network ---- */
@@ -506,16 +506,16 @@ int collect_start(int rank, int size)
 {
     pthread_condattr_t monotonic;
 
-    collect.pairs = calloc((size_t)size, sizeof(struct pair *));
-    if (collect.pairs == NULL)
+    collective_collect.pairs = calloc((size_t)size, sizeof(struct pair *));
+    if (collective_collect.pairs == NULL)
         return -ENOMEM;
-    collect.rank = rank;
-    collect.size = size;
-    collect.epoch = (uint32_t)setting_number(SET_FIRST);
-    collect.busy = collect.leaving = collect.abandoned = false;
+    collective_collect.rank = rank;
+    collective_collect.size = size;
+    collective_collect.epoch = (uint32_t)setting_number(SET_FIRST);
+    collective_collect.busy = collective_collect.leaving = collective_collect.abandoned = false;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&collect.changed, &monotonic);
+    pthread_cond_init(&collective_collect.changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     return 0;
 }
@@ -524,12 +524,12 @@ void collect_stop(void)
 {
     int rank;
 
-    for (rank = 0; collect.pairs != NULL && rank < collect.size; rank++) {
-        if (collect.pairs[rank] != NULL)
-            lane_free(collect.pairs[rank]);
+    for (rank = 0; collective_collect.pairs != NULL && rank < collective_collect.size; rank++) {
+        if (collective_collect.pairs[rank] != NULL)
+            lane_free(collective_collect.pairs[rank]);
     }
-    free(collect.pairs);
-    collect.pairs = NULL;
+    free(collective_collect.pairs);
+    collective_collect.pairs = NULL;
 }
 
 int collect_message(int from, uint32_t type, const void *body, size_t bytes)
@@ -538,9 +538,9 @@ int collect_message(int from, uint32_t type, const void *body, size_t bytes)
     struct pair *pair;
     int result = 0;
 
-    pthread_mutex_lock(&collect.lock);
+    pthread_mutex_lock(&collective_collect.lock);
     RPIPE_FAILPOINT("network_send: piece heard");
-    pair = pair_of(from);
+    pair = collective_pair_of(from);
     if (pair == NULL)
         result = -ENOMEM;
     else if (type == WIRE_PIECE)
@@ -548,9 +548,9 @@ int collect_message(int from, uint32_t type, const void *body, size_t bytes)
     else if (type == WIRE_ACK)
         wrong = lane_acked(pair, body, bytes);
     else
-        pair->leaves = collect.leaving = true;
-    pthread_cond_broadcast(&collect.changed);
-    pthread_mutex_unlock(&collect.lock);
+        pair->leaves = collective_collect.leaving = true;
+    pthread_cond_broadcast(&collective_collect.changed);
+    pthread_mutex_unlock(&collective_collect.lock);
     if (wrong != NULL)
         control_cut_off(from, wrong);
     return result;
@@ -559,7 +559,7 @@ int collect_message(int from, uint32_t type, const void *body, size_t bytes)
 void collect_peer_gone(int rank)
 {
     (void)rank; /* its state says so already, see advance() */
-    pthread_mutex_lock(&collect.lock);
-    pthread_cond_broadcast(&collect.changed);
-    pthread_mutex_unlock(&collect.lock);
+    pthread_mutex_lock(&collective_collect.lock);
+    pthread_cond_broadcast(&collective_collect.changed);
+    pthread_mutex_unlock(&collective_collect.lock);
 }

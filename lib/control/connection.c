@@ -58,7 +58,7 @@ struct message *message_new(uint32_t type, const void *body, size_t bytes, const
     return m;
 }
 
-static void close_fds(int *fds, int *nfds)
+static void connection_close_fds(int *fds, int *nfds)
 {
     int i;
 
@@ -75,20 +75,20 @@ void message_lend(struct message *m, int fd)
     m->lent = true;
 }
 
-static void message_drop_fds(struct message *m)
+static void connection_message_drop_fds(struct message *m)
 {
     if (m->lent)
         m->nfds = 0;
-    close_fds(m->fds, &m->nfds);
+    connection_close_fds(m->fds, &m->nfds);
 }
 
 void message_free(struct message *m)
 {
-    message_drop_fds(m);
+    connection_message_drop_fds(m);
     free(m);
 }
 
-static size_t message_bytes(const struct message *m) { return sizeof(m->frame) + wire_padded(m->frame.bytes); }
+static size_t connection_message_bytes(const struct message *m) { return sizeof(m->frame) + wire_padded(m->frame.bytes); }
 
 struct connection *connection_new(int fd, bool is_unix, bool outgoing)
 {
@@ -120,7 +120,7 @@ void connection_close(struct connection *c)
         message_free(container_of(at, struct message, link));
     list_init(&c->outbox);
     c->sent = 0;
-    close_fds(c->fds, &c->nfds);
+    connection_close_fds(c->fds, &c->nfds);
     fork_fds_close(c->fd);
     c->fd = -1;
     c->state = CONNECTION_CLOSED;
@@ -135,7 +135,7 @@ void connection_free(struct connection *c)
 void connection_queue(struct connection *c, struct message *m) { list_append(&c->outbox, &m->link); }
 
 /* As many messages as one call takes: the first with its descriptors, then such as have none. */
-static int batch_fill(struct connection *c, struct iovec *iov)
+static int connection_batch_fill(struct connection *c, struct iovec *iov)
 {
     struct link *at, *after;
     int n = 0;
@@ -147,23 +147,23 @@ static int batch_fill(struct connection *c, struct iovec *iov)
         if (n == BATCH || (n > 0 && m->nfds > 0))
             break;
         iov[n].iov_base = (char *)&m->frame + skip;
-        iov[n].iov_len = message_bytes(m) - skip;
+        iov[n].iov_len = connection_message_bytes(m) - skip;
         n++;
     }
     return n;
 }
 
-static void batch_sent(struct connection *c, size_t bytes, uint64_t *gone)
+static void connection_batch_sent(struct connection *c, size_t bytes, uint64_t *gone)
 {
     struct link *at, *after;
 
     list_for_each (at, after, &c->outbox) {
         struct message *m = container_of(at, struct message, link);
-        size_t left = message_bytes(m) - c->sent;
+        size_t left = connection_message_bytes(m) - c->sent;
 
         if (bytes == 0)
             break;
-        message_drop_fds(m); /* the kernel holds them now */
+        connection_message_drop_fds(m); /* the kernel holds them now */
         if (bytes < left) {
             c->sent += bytes;
             break;
@@ -186,7 +186,7 @@ int connection_send(struct connection *c, uint64_t *gone)
         struct msghdr header = {.msg_iov = iov};
         ssize_t n;
 
-        header.msg_iovlen = (size_t)batch_fill(c, iov);
+        header.msg_iovlen = (size_t)connection_batch_fill(c, iov);
         if (first->nfds > 0) {
             size_t bytes = sizeof(int) * (size_t)first->nfds;
 
@@ -200,7 +200,7 @@ int connection_send(struct connection *c, uint64_t *gone)
         }
         n = sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {
-            batch_sent(c, (size_t)n, gone);
+            connection_batch_sent(c, (size_t)n, gone);
         } else if (n < 0 && errno == EINTR) {
             continue;
         } else if (n == 0 || errno == EAGAIN) {
@@ -215,7 +215,7 @@ int connection_send(struct connection *c, uint64_t *gone)
 }
 
 /* Room for the frame that begins at c->begin, and for a good read, if that can be had. */
-static int buffer_reserve(struct connection *c)
+static int connection_buffer_reserve(struct connection *c)
 {
     size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST, need = BUFFER_FIRST;
     struct wire_frame frame;
@@ -250,7 +250,7 @@ static int buffer_reserve(struct connection *c)
 }
 
 /* Takes the descriptors that came with a read. False: more than anybody may send. */
-static bool take_fds(struct connection *c, struct msghdr *header)
+static bool connection_take_fds(struct connection *c, struct msghdr *header)
 {
     const int room = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
     struct cmsghdr *at;
@@ -284,7 +284,7 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
     int before;
     ssize_t n;
 
-    if (buffer_reserve(c) != 0) {
+    if (connection_buffer_reserve(c) != 0) {
         snprintf(why, why_bytes, "there is no memory for what it sends");
         return -ENOMEM;
     }
@@ -302,7 +302,7 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
         return -errno;
     }
     before = c->nfds;
-    if (!take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
+    if (!connection_take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
         snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
         return -EPROTO;
     }

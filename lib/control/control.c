@@ -36,18 +36,18 @@
 struct control control = {
     .lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .wake = -1, .unix_listener = -1, .tcp_listener = -1};
 
-static _Thread_local bool on_service_thread;
+static _Thread_local bool control_is_service_thread;
 
-void control_enter_service_thread(void) { on_service_thread = true; }
-bool control_on_service_thread(void) { return on_service_thread; }
-static bool running(void)
+void control_enter_service_thread(void) { control_is_service_thread = true; }
+bool control_on_service_thread(void) { return control_is_service_thread; }
+static bool control_check_running(void)
 {
     return atomic_load_explicit(&control.running, memory_order_acquire);
 } /* pairs with start */
-bool control_running(void) { return running(); }
-static bool is_rank(int rank) { return rank >= 0 && rank < control.size; }
+bool control_running(void) { return control_check_running(); }
+static bool control_is_rank(int rank) { return rank >= 0 && rank < control.size; }
 
-static void wake(void)
+static void control_wake(void)
 {
     const uint64_t one = 1;
     ssize_t n = write(control.wake, &one, sizeof(one));
@@ -59,13 +59,13 @@ void control_wake_for_watch(void)
 {
     bool asleep;
 
-    if (!running())
+    if (!control_check_running())
         return;
     pthread_mutex_lock(&control.lock);
     asleep = control.asleep;
     pthread_mutex_unlock(&control.lock);
     if (asleep)
-        wake();
+        control_wake();
 }
 
 const char *control_address(void)
@@ -81,7 +81,7 @@ const char *control_address(void)
 
 /* ---- start and stop ---- */
 
-static int listen_all(char *why, size_t why_bytes)
+static int control_listen_all(char *why, size_t why_bytes)
 {
     long choice = setting_number(SET_CONTROL);
 
@@ -98,7 +98,7 @@ static int listen_all(char *why, size_t why_bytes)
     return 0;
 }
 
-static int watch_all(char *why, size_t why_bytes)
+static int control_watch_all(char *why, size_t why_bytes)
 {
     static int watch_wake = WATCH_WAKE, watch_job = WATCH_JOB, watch_unix = WATCH_UNIX, watch_tcp = WATCH_TCP;
     int result = 0;
@@ -123,7 +123,7 @@ static int watch_all(char *why, size_t why_bytes)
     return result;
 }
 
-static int make_peers(char *why, size_t why_bytes)
+static int control_make_peers(char *why, size_t why_bytes)
 {
     int i;
 
@@ -145,7 +145,7 @@ static int make_peers(char *why, size_t why_bytes)
 }
 
 /* How many share this host's cores, for those who wait. */
-static int count_local(void)
+static int control_count_local(void)
 {
     int key_cache = job_local_size(), count = 0, rank;
     const struct card *card;
@@ -161,7 +161,7 @@ static int count_local(void)
     return count;
 }
 
-static int start_thread(char *why, size_t why_bytes)
+static int control_start_thread(char *why, size_t why_bytes)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -182,7 +182,7 @@ static int start_thread(char *why, size_t why_bytes)
     return 0;
 }
 
-static void forget_peers(void)
+static void control_forget_peers(void)
 {
     int i;
 
@@ -201,7 +201,7 @@ static void forget_peers(void)
     control.peers = NULL;
 }
 
-static void close_all(void)
+static void control_close_all(void)
 {
     fork_fds_close(control.unix_listener);
     fork_fds_close(control.tcp_listener);
@@ -211,7 +211,7 @@ static void close_all(void)
     liveness_destroy();
 }
 
-static void clear(void)
+static void control_clear(void)
 {
     pthread_condattr_t monotonic;
 
@@ -240,11 +240,11 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
 {
     int result;
 
-    if (running()) {
+    if (control_check_running()) {
         snprintf(why, why_bytes, "the control network is already running");
         return -EALREADY;
     }
-    clear();
+    control_clear();
     control.rank = job_rank();
     control.size = job_size();
     control.hooks = *hooks;
@@ -252,26 +252,26 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     result = card_make(&control.card, control.rank, why, why_bytes);
     RPIPE_FAILPOINT("rinit: card made");
     if (result == 0)
-        result = make_peers(why, why_bytes);
+        result = control_make_peers(why, why_bytes);
     if (result == 0)
         result = liveness_create(why, why_bytes);
     if (result == 0)
-        result = listen_all(why, why_bytes);
+        result = control_listen_all(why, why_bytes);
     RPIPE_FAILPOINT("rinit: listening");
     if (result == 0)
         result = job_publish(&control.card, sizeof(control.card), deadline, why, why_bytes);
     RPIPE_FAILPOINT("rinit: card published");
     if (result == 0)
-        result = watch_all(why, why_bytes);
+        result = control_watch_all(why, why_bytes);
     if (result == 0 && (result = collect_start(control.rank, control.size)) != 0)
         snprintf(why, why_bytes, "no memory for messages of %d ranks", control.size);
     if (result != 0)
         goto failed;
-    control.local_ranks = count_local();
+    control.local_ranks = control_count_local();
     atomic_store_explicit(&control.running, true,
                           memory_order_release); /* pairs with running(); hooks may post at once */
     RPIPE_FAILPOINT("rinit: before the service thread");
-    result = start_thread(why, why_bytes);
+    result = control_start_thread(why, why_bytes);
     if (result != 0) {
         atomic_store_explicit(&control.running, false, memory_order_release);
         collect_stop();
@@ -280,34 +280,34 @@ int control_start(const struct control_hooks *hooks, int64_t deadline, char *why
     return 0;
 
 failed:
-    close_all();
-    forget_peers();
+    control_close_all();
+    control_forget_peers();
     return result;
 }
 
 void control_stop(int64_t deadline)
 {
-    if (!running() || on_service_thread)
+    if (!control_check_running() || control_is_service_thread)
         return;
     pthread_mutex_lock(&control.lock);
     control.stop_deadline = deadline;
     control.stopping = true;
     control.asleep = false;
     pthread_mutex_unlock(&control.lock);
-    wake();
+    control_wake();
     pthread_join(control.thread, NULL);
     watch_forget();
     pthread_mutex_lock(&control.lock);
     atomic_store_explicit(&control.running, false, memory_order_release);
     pthread_mutex_unlock(&control.lock);
     collect_stop();
-    close_all();
-    forget_peers();
+    control_close_all();
+    control_forget_peers();
 }
 
 void control_forked(void)
 {
-    if (!running())
+    if (!control_check_running())
         return;
     atomic_store_explicit(&control.running, false, memory_order_release);
     fork_fds_close_all();
@@ -315,14 +315,14 @@ void control_forked(void)
 
 /* ---- posting ---- */
 
-static int queue(int to, struct message *m)
+static int control_queue(int to, struct message *m)
 {
     struct peer *p = &control.peers[to];
     bool asleep = false;
     int result = 0;
 
     pthread_mutex_lock(&control.lock);
-    if (!running() || control.stopping)
+    if (!control_check_running() || control.stopping)
         result = -ENOTCONN;
     else
         result = atomic_load_explicit(&p->state, memory_order_relaxed);
@@ -340,27 +340,27 @@ static int queue(int to, struct message *m)
     if (result != 0)
         message_free(m);
     else if (asleep)
-        wake();
+        control_wake();
     return result;
 }
 
-static int post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static int control_enqueue(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
     struct message *m = message_new(type, body, bytes, fds, nfds);
 
-    return m != NULL ? queue(to, m) : -errno;
+    return m != NULL ? control_queue(to, m) : -errno;
 }
 
 int control_post(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
-    if (!running())
+    if (!control_check_running())
         return -ENOTCONN;
-    if (!is_rank(to) || type < WIRE_PING || bytes > CONTROL_BODY_MAX || nfds < 0 || nfds > CONTROL_FDS_MAX ||
+    if (!control_is_rank(to) || type < WIRE_PING || bytes > CONTROL_BODY_MAX || nfds < 0 || nfds > CONTROL_FDS_MAX ||
         (bytes > 0 && body == NULL))
         return -EINVAL;
     if (nfds > 0 && control_path(to) == CONTROL_TCP)
         return -ENOTSUP;
-    return post(to, type, body, bytes, fds, nfds);
+    return control_enqueue(to, type, body, bytes, fds, nfds);
 }
 
 struct control_message *control_message_alloc(uint32_t type, size_t bytes)
@@ -380,16 +380,16 @@ int control_post_message(int to, struct control_message *made, const void *body)
 {
     struct message *m = (struct message *)made;
 
-    if (!running() || !is_rank(to)) {
+    if (!control_check_running() || !control_is_rank(to)) {
         message_free(m);
         return -ENOTCONN;
     }
     memcpy(m->body, body, m->frame.bytes);
-    return queue(to, m);
+    return control_queue(to, m);
 }
 
 /* Waits until p has sent what it had when the call began. Called with the lock. */
-static int flush_one(struct peer *p, int64_t deadline)
+static int control_flush_one(struct peer *p, int64_t deadline)
 {
     uint64_t goal = p->posted;
     struct timespec until;
@@ -411,16 +411,16 @@ int control_flush(int to, int64_t deadline)
 {
     int result = 0, rank;
 
-    if (!running())
+    if (!control_check_running())
         return -ENOTCONN;
-    if (on_service_thread)
+    if (control_is_service_thread)
         return -EDEADLK;
-    if (to != -1 && !is_rank(to))
+    if (to != -1 && !control_is_rank(to))
         return -EINVAL;
     pthread_mutex_lock(&control.lock);
     control.flushers++;
     for (rank = to == -1 ? 0 : to; rank < (to == -1 ? control.size : to + 1) && result == 0; rank++)
-        result = flush_one(&control.peers[rank], deadline);
+        result = control_flush_one(&control.peers[rank], deadline);
     control.flushers--;
     pthread_mutex_unlock(&control.lock);
     return result;
@@ -431,7 +431,7 @@ uint64_t control_backlog(int to)
     uint64_t backlog = 0;
 
     pthread_mutex_lock(&control.lock);
-    if (running() && is_rank(to))
+    if (control_check_running() && control_is_rank(to))
         backlog = control.peers[to].posted - control.peers[to].gone;
     pthread_mutex_unlock(&control.lock);
     return backlog;
@@ -445,7 +445,7 @@ enum control_path control_path(int rank)
     char why[256];
     int path;
 
-    if (!running() || !is_rank(rank))
+    if (!control_check_running() || !control_is_rank(rank))
         return CONTROL_TCP;
     if (rank == control.rank)
         return CONTROL_SELF;
@@ -459,7 +459,7 @@ int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char 
     const struct card *card;
     char said[256];
 
-    if (!running() || !is_rank(rank)) {
+    if (!control_check_running() || !control_is_rank(rank)) {
         snprintf(why, why_bytes, "the control network does not run, or there is no rank %d", rank);
         return -ENOTCONN;
     }
@@ -475,7 +475,7 @@ int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char 
 
 const _Atomic uint32_t *control_liveness(int rank)
 {
-    if (!running() || !is_rank(rank))
+    if (!control_check_running() || !control_is_rank(rank))
         return NULL;
     if (rank == control.rank)
         return liveness_word();
@@ -484,7 +484,7 @@ const _Atomic uint32_t *control_liveness(int rank)
 
 int control_peer_state(int rank)
 {
-    if (!running() || !is_rank(rank))
+    if (!control_check_running() || !control_is_rank(rank))
         return 0;
     return atomic_load_explicit(&control.peers[rank].state, memory_order_acquire);
 }
@@ -493,7 +493,7 @@ const char *control_peer_why(int rank)
 {
     const char *why;
 
-    if (!running() || !is_rank(rank))
+    if (!control_check_running() || !control_is_rank(rank))
         return "";
     why = atomic_load_explicit(&control.peers[rank].ended, memory_order_acquire); /* pairs with peer_end */
     return why != NULL ? why : "";
@@ -501,32 +501,32 @@ const char *control_peer_why(int rank)
 
 bool control_peer_membarrier(int rank)
 {
-    if (!running() || !is_rank(rank))
+    if (!control_check_running() || !control_is_rank(rank))
         return false;
     return rank == control.rank ? control.membarrier
                                 : atomic_load_explicit(&control.peers[rank].membarrier, memory_order_relaxed);
 }
 
-bool control_membarrier(void) { return running() && control.membarrier; }
-int control_local_ranks(void) { return running() ? control.local_ranks : 1; }
+bool control_membarrier(void) { return control_check_running() && control.membarrier; }
+int control_local_ranks(void) { return control_check_running() ? control.local_ranks : 1; }
 
 void control_set_ticking(bool on)
 {
-    if (!running())
+    if (!control_check_running())
         return;
     atomic_store_explicit(&control.ticking, on, memory_order_relaxed);
-    wake();
+    control_wake();
 }
 
 void control_check_liveness(void)
 {
-    if (!running() || atomic_exchange_explicit(&control.look, true, memory_order_relaxed))
+    if (!control_check_running() || atomic_exchange_explicit(&control.look, true, memory_order_relaxed))
         return;
-    wake();
+    control_wake();
 }
 
 void control_monitor(int rank)
 {
-    if (running() && is_rank(rank) && rank != control.rank && control_peer_state(rank) == 0)
-        post(rank, WIRE_PING, NULL, 0, NULL, 0);
+    if (control_check_running() && control_is_rank(rank) && rank != control.rank && control_peer_state(rank) == 0)
+        control_enqueue(rank, WIRE_PING, NULL, 0, NULL, 0);
 }

@@ -31,7 +31,7 @@ union any_address {
     struct sockaddr_in6 six;
 };
 
-static socklen_t unix_address(const uint8_t *name, size_t bytes, struct sockaddr_un *address)
+static socklen_t endpoint_unix_address(const uint8_t *name, size_t bytes, struct sockaddr_un *address)
 {
     memset(address, 0, sizeof(*address));
     address->sun_family = AF_UNIX;
@@ -57,7 +57,7 @@ int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes)
         name[bytes++] = (uint8_t)hex[random[i] >> 4];
         name[bytes++] = (uint8_t)hex[random[i] & 15];
     }
-    length = unix_address(name, bytes, &address);
+    length = endpoint_unix_address(name, bytes, &address);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 || bind(fd, (struct sockaddr *)&address, length) != 0 || listen(fd, BACKLOG) != 0)
         goto failed;
@@ -73,7 +73,7 @@ failed:
     return result;
 }
 
-static bool address_add(struct card *card, const struct sockaddr *a)
+static bool endpoint_address_add(struct card *card, const struct sockaddr *a)
 {
     struct card_address *to = &card->address[card->addresses];
 
@@ -90,14 +90,14 @@ static bool address_add(struct card *card, const struct sockaddr *a)
     return true;
 }
 
-static bool is_link_local(const struct sockaddr *a)
+static bool endpoint_is_link_local(const struct sockaddr *a)
 {
     return a->sa_family == AF_INET6 &&
            IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
 }
 
 /* The addresses to offer: those of `interface` (a name, or an address in text), or all. Loopback last, if at all. */
-static int collect_addresses(struct card *card, const char *interface, char *why, size_t why_bytes)
+static int endpoint_collect_addresses(struct card *card, const char *interface, char *why, size_t why_bytes)
 {
     static const int families[] = {AF_INET, AF_INET6};
     struct ifaddrs *list, *at;
@@ -114,13 +114,13 @@ static int collect_addresses(struct card *card, const char *interface, char *why
                 const void *raw;
 
                 if (at->ifa_addr == NULL || at->ifa_addr->sa_family != families[f] || (at->ifa_flags & IFF_UP) == 0 ||
-                    ((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback || is_link_local(at->ifa_addr))
+                    ((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback || endpoint_is_link_local(at->ifa_addr))
                     continue;
                 raw = f == 0 ? (const void *)&((struct sockaddr_in *)(void *)at->ifa_addr)->sin_addr
                              : (const void *)&((struct sockaddr_in6 *)(void *)at->ifa_addr)->sin6_addr;
                 inet_ntop(families[f], raw, text, sizeof(text));
                 if (*interface == '\0' || strcmp(interface, at->ifa_name) == 0 || strcmp(interface, text) == 0)
-                    address_add(card, at->ifa_addr);
+                    endpoint_address_add(card, at->ifa_addr);
             }
         }
     }
@@ -135,7 +135,7 @@ static int collect_addresses(struct card *card, const char *interface, char *why
     return -EADDRNOTAVAIL;
 }
 
-static socklen_t card_to_socket(const struct card_address *a, uint16_t port, union any_address *to)
+static socklen_t endpoint_card_to_socket(const struct card_address *a, uint16_t port, union any_address *to)
 {
     memset(to, 0, sizeof(*to));
     if (a->family == 4) {
@@ -155,7 +155,7 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
     const struct card_address any_six = {.family = 6}, any_four = {.family = 4};
     union any_address address;
     socklen_t length;
-    int result = collect_addresses(card, interface, why, why_bytes), zero = 0, fd = -1, i;
+    int result = endpoint_collect_addresses(card, interface, why, why_bytes), zero = 0, fd = -1, i;
 
     if (result != 0)
         return result;
@@ -164,7 +164,7 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
     for (i = 0; i < 2 && fd < 0; i++) { /* both families by one socket; where there is no IPv6, IPv4 alone */
         const struct card_address *a = *interface != '\0' ? &card->address[0] : i == 0 ? &any_six : &any_four;
 
-        length = card_to_socket(a, 0, &address);
+        length = endpoint_card_to_socket(a, 0, &address);
         fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0)
             continue;
@@ -190,7 +190,7 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
     return fd;
 }
 
-static int dial(int family, const struct sockaddr *address, socklen_t length, bool *done)
+static int endpoint_dial(int family, const struct sockaddr *address, socklen_t length, bool *done)
 {
     int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), result;
 
@@ -209,9 +209,9 @@ static int dial(int family, const struct sockaddr *address, socklen_t length, bo
 int endpoint_dial_unix(const struct card *card, bool *done)
 {
     struct sockaddr_un address;
-    socklen_t length = unix_address(card->unix_name, card->unix_bytes, &address);
+    socklen_t length = endpoint_unix_address(card->unix_name, card->unix_bytes, &address);
 
-    return dial(AF_UNIX, (struct sockaddr *)&address, length, done);
+    return endpoint_dial(AF_UNIX, (struct sockaddr *)&address, length, done);
 }
 
 bool endpoint_same_user(int fd, pid_t *pid)
@@ -228,16 +228,16 @@ bool endpoint_same_user(int fd, pid_t *pid)
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done)
 {
     union any_address address;
-    socklen_t length = card_to_socket(&card->address[i], card->tcp_port, &address);
+    socklen_t length = endpoint_card_to_socket(&card->address[i], card->tcp_port, &address);
 
-    return dial(address.any.sa_family, &address.any, length, done);
+    return endpoint_dial(address.any.sa_family, &address.any, length, done);
 }
 
-static int seconds(long ms) { return ms < 1000 ? 1 : (int)(ms / 1000); }
+static int endpoint_seconds(long ms) { return ms < 1000 ? 1 : (int)(ms / 1000); }
 
 void endpoint_tune_tcp(int fd, long keepalive_ms)
 {
-    int one = 1, idle = seconds(keepalive_ms / 2), interval = seconds(keepalive_ms / 5), count = KEEP_COUNT;
+    int one = 1, idle = endpoint_seconds(keepalive_ms / 2), interval = endpoint_seconds(keepalive_ms / 5), count = KEEP_COUNT;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));

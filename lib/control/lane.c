@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t charge(uint64_t payload) { return payload + PIECE_CHARGE; }
+static uint64_t lane_charge(uint64_t payload) { return payload + PIECE_CHARGE; }
 
 /* Of a whole message. */
-static uint64_t charge_all(uint64_t bytes)
+static uint64_t lane_charge_all(uint64_t bytes)
 {
     uint64_t chunks = bytes == 0 ? 1 : (bytes + PIECE_PAYLOAD - 1) / PIECE_PAYLOAD;
 
     return bytes + chunks * PIECE_CHARGE;
 }
 
-static int post_piece(struct pair *pair, struct transfer *t, uint64_t payload, uint32_t flags)
+static int lane_post_piece(struct pair *pair, struct transfer *t, uint64_t payload, uint32_t flags)
 {
     struct lane_out *out = &pair->out[t->lane];
     uint8_t body[CONTROL_BODY_MAX];
@@ -40,7 +40,7 @@ static int post_piece(struct pair *pair, struct transfer *t, uint64_t payload, u
         memcpy(body + sizeof(head), t->from + t->done, payload);
     result = control_post(t->peer, WIRE_PIECE, body, sizeof(head) + payload, NULL, 0);
     if (result == 0)
-        out->charged += charge(payload);
+        out->charged += lane_charge(payload);
     return result;
 }
 
@@ -49,16 +49,16 @@ int lane_push(struct pair *pair, struct transfer *t)
     struct lane_out *out = &pair->out[t->lane];
     uint64_t window = WINDOW_BYTES - (out->charged - out->taken);
 
-    if (!t->begun && charge_all(t->bytes) <= WINDOW_BYTES && charge_all(t->bytes) > window)
+    if (!t->begun && lane_charge_all(t->bytes) <= WINDOW_BYTES && lane_charge_all(t->bytes) > window)
         return 0; /* whole or not at all */
     while (!t->finished) {
         uint64_t left = t->bytes - t->done, payload = left < PIECE_PAYLOAD ? left : PIECE_PAYLOAD;
         int result;
 
         /* Two empty pieces' worth stays free, to say that the message is cancelled, and why. */
-        if (WINDOW_BYTES - (out->charged - out->taken) < charge(payload) + (left > payload ? 2 * PIECE_CHARGE : 0))
+        if (WINDOW_BYTES - (out->charged - out->taken) < lane_charge(payload) + (left > payload ? 2 * PIECE_CHARGE : 0))
             return 0;
-        result = post_piece(pair, t, payload, 0);
+        result = lane_post_piece(pair, t, payload, 0);
         if (result != 0)
             return result;
         t->begun = true;
@@ -72,11 +72,11 @@ int lane_cancel(struct pair *pair, struct transfer *t)
 {
     if (!t->begun || t->finished)
         return 0;
-    return post_piece(pair, t, 0, PIECE_CANCEL);
+    return lane_post_piece(pair, t, 0, PIECE_CANCEL);
 }
 
 /* How much its sender may send again. What cannot be told for want of memory is told the next time that somebody looks. */
-static void acknowledge(struct lane_in *in, struct transfer *t)
+static void lane_acknowledge(struct lane_in *in, struct transfer *t)
 {
     struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
     int result = in->warned != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
@@ -86,17 +86,17 @@ static void acknowledge(struct lane_in *in, struct transfer *t)
 }
 
 /* The user has taken a piece: its sender may send as much again. */
-static void take(struct pair *pair, struct transfer *t, struct arrived *a)
+static void lane_take(struct pair *pair, struct transfer *t, struct arrived *a)
 {
     struct lane_in *in = &pair->in[t->lane];
 
-    in->taken += charge(a->bytes);
+    in->taken += lane_charge(a->bytes);
     list_remove(&a->link);
     free(a);
-    acknowledge(in, t);
+    lane_acknowledge(in, t);
 }
 
-static void unstash(struct lane_in *in)
+static void lane_unstash(struct lane_in *in)
 {
     free(in->stash);
     in->stash = NULL;
@@ -104,7 +104,7 @@ static void unstash(struct lane_in *in)
 }
 
 /* Looks at the first piece of a message: is it what t waits for? 1: yes, 0: nobody wants it any more, or -errno. */
-static int wanted(struct transfer *t, const struct chunk *head)
+static int lane_wanted(struct transfer *t, const struct chunk *head)
 {
     t->head = *head;
     if (t->lane == LANE_COLLECTIVE) {
@@ -119,7 +119,7 @@ static int wanted(struct transfer *t, const struct chunk *head)
 }
 
 /* Goes on with a message whose beginning an earlier receiver has taken. */
-static int resume(struct lane_in *in, struct transfer *t)
+static int lane_resume(struct lane_in *in, struct transfer *t)
 {
     t->head.total = in->stash_total;
     if (in->stash_total != t->bytes)
@@ -127,7 +127,7 @@ static int resume(struct lane_in *in, struct transfer *t)
     memcpy(t->to, in->stash, in->stashed);
     t->done = in->stashed;
     t->begun = true;
-    unstash(in);
+    lane_unstash(in);
     return 0;
 }
 
@@ -135,9 +135,9 @@ int lane_pull(struct pair *pair, struct transfer *t)
 {
     struct lane_in *in = &pair->in[t->lane];
     struct link *at, *after;
-    int result = in->stash != NULL && !t->begun ? resume(in, t) : 0;
+    int result = in->stash != NULL && !t->begun ? lane_resume(in, t) : 0;
 
-    acknowledge(in, t);
+    lane_acknowledge(in, t);
     list_for_each (at, after, &in->chunks) {
         struct arrived *a = container_of(at, struct arrived, link);
         bool cancel = (a->head.flags & PIECE_CANCEL) != 0, last = a->head.offset + a->bytes == a->head.total;
@@ -146,22 +146,22 @@ int lane_pull(struct pair *pair, struct transfer *t)
             break;
         if (in->discarding) {
             in->discarding = !last && !cancel;
-            take(pair, t, a);
+            lane_take(pair, t, a);
             continue;
         }
         if (cancel) { /* as if it had never begun */
             t->begun = false;
             t->done = 0;
-            take(pair, t, a);
+            lane_take(pair, t, a);
             continue;
         }
         if (!t->begun) {
-            result = wanted(t, &a->head);
+            result = lane_wanted(t, &a->head);
             if (result < 0)
                 break;
             if (result == 0) {
                 in->discarding = !last;
-                take(pair, t, a);
+                lane_take(pair, t, a);
                 continue;
             }
             t->begun = true;
@@ -170,7 +170,7 @@ int lane_pull(struct pair *pair, struct transfer *t)
             memcpy(t->to + t->done, a->payload, a->bytes);
         t->done += a->bytes;
         t->finished = last;
-        take(pair, t, a);
+        lane_take(pair, t, a);
     }
     return result < 0 ? result : 0;
 }
@@ -195,7 +195,7 @@ void lane_giveback(struct pair *pair, struct transfer *t)
                   (unsigned long long)t->bytes, t->peer);
 }
 
-static const char *what_is_wrong(const struct pair *pair, const struct chunk *head, size_t payload)
+static const char *lane_what_is_wrong(const struct pair *pair, const struct chunk *head, size_t payload)
 {
     const struct lane_in *in;
 
@@ -209,7 +209,7 @@ static const char *what_is_wrong(const struct pair *pair, const struct chunk *he
         return "it sent a piece of a message that does not fit those before";
     if (head->flags != 0 && (payload > 0 || head->offset == 0))
         return "it cancelled a message that it had not begun";
-    if (in->charged - in->taken + charge(payload) > WINDOW_BYTES)
+    if (in->charged - in->taken + lane_charge(payload) > WINDOW_BYTES)
         return "it sent more than the window of its lane allows";
     return NULL;
 }
@@ -226,7 +226,7 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
         return -EPROTO;
     memcpy(&head, body, sizeof(head));
     payload = bytes - sizeof(head);
-    *wrong = what_is_wrong(pair, &head, payload);
+    *wrong = lane_what_is_wrong(pair, &head, payload);
     if (*wrong != NULL)
         return -EPROTO;
     in = &pair->in[head.lane];
@@ -237,7 +237,7 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
     a->bytes = (uint32_t)payload;
     memcpy(a->payload, (const uint8_t *)body + sizeof(head), payload);
     list_append(&in->chunks, &a->link);
-    in->charged += charge(payload);
+    in->charged += lane_charge(payload);
     in->total = head.total;
     in->next_offset = head.flags != 0 || head.offset + payload == head.total ? 0 : head.offset + payload;
     return 0;
@@ -277,7 +277,7 @@ void lane_free(struct pair *pair)
     for (i = 0; i < LANES; i++) {
         list_for_each (at, after, &pair->in[i].chunks)
             free(container_of(at, struct arrived, link));
-        unstash(&pair->in[i]);
+        lane_unstash(&pair->in[i]);
     }
     free(pair);
 }

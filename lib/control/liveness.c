@@ -37,7 +37,7 @@ static struct {
     struct robust_list_head head;
     struct robust_list_head *before; /* what the thread had */
     size_t before_bytes;
-} own = {.fd = -1};
+} liveness_own = {.fd = -1};
 
 int liveness_create(char *why, size_t why_bytes)
 {
@@ -63,8 +63,8 @@ int liveness_create(char *why, size_t why_bytes)
         goto failed;
     fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL);
     fork_fds_add(fd);
-    own.fd = fd;
-    own.word = page;
+    liveness_own.fd = fd;
+    liveness_own.word = page;
     return 0;
 
 failed:
@@ -78,35 +78,35 @@ failed:
     return result;
 }
 
-int liveness_fd(void) { return own.fd; }
-const _Atomic uint32_t *liveness_word(void) { return own.word; }
+int liveness_fd(void) { return liveness_own.fd; }
+const _Atomic uint32_t *liveness_word(void) { return liveness_own.word; }
 
 void liveness_hold(void)
 {
-    own.head.list.next = &own.entry;
-    own.entry.next = &own.head.list;
-    own.head.futex_offset = (long)((intptr_t)own.word - (intptr_t)&own.entry);
-    own.head.list_op_pending = NULL;
-    syscall(SYS_get_robust_list, 0, &own.before, &own.before_bytes);
-    atomic_store_explicit(own.word, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
-    syscall(SYS_set_robust_list, &own.head, sizeof(own.head));
+    liveness_own.head.list.next = &liveness_own.entry;
+    liveness_own.entry.next = &liveness_own.head.list;
+    liveness_own.head.futex_offset = (long)((intptr_t)liveness_own.word - (intptr_t)&liveness_own.entry);
+    liveness_own.head.list_op_pending = NULL;
+    syscall(SYS_get_robust_list, 0, &liveness_own.before, &liveness_own.before_bytes);
+    atomic_store_explicit(liveness_own.word, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
+    syscall(SYS_set_robust_list, &liveness_own.head, sizeof(liveness_own.head));
 }
 
 /* Release: whoever sees that we have left also sees what we did before. Relaxed loads of peers need no more than the value. */
-void liveness_leave(void) { atomic_store_explicit(own.word, LIVENESS_LEFT, memory_order_release); }
+void liveness_leave(void) { atomic_store_explicit(liveness_own.word, LIVENESS_LEFT, memory_order_release); }
 
 void liveness_release(void)
 {
-    syscall(SYS_set_robust_list, own.before, own.before != NULL ? own.before_bytes : sizeof(own.head));
+    syscall(SYS_set_robust_list, liveness_own.before, liveness_own.before != NULL ? liveness_own.before_bytes : sizeof(liveness_own.head));
 }
 
 void liveness_destroy(void)
 {
-    if (own.word != NULL)
-        munmap((void *)own.word, LIFE_BYTES);
-    own.word = NULL;
-    fork_fds_close(own.fd);
-    own.fd = -1;
+    if (liveness_own.word != NULL)
+        munmap((void *)liveness_own.word, LIFE_BYTES);
+    liveness_own.word = NULL;
+    fork_fds_close(liveness_own.fd);
+    liveness_own.fd = -1;
 }
 
 int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)

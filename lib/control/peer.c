@@ -36,7 +36,7 @@
 
 /* ---- timers ---- */
 
-static void retry_in(struct peer *p, int ms)
+static void peer_retry_in(struct peer *p, int ms)
 {
     p->retry_at = deadline_in_ms(ms);
     service_timer(p->retry_at);
@@ -44,7 +44,7 @@ static void retry_in(struct peer *p, int ms)
         list_append(&control.timed, &p->timed);
 }
 
-static void count_gone(struct peer *p, uint64_t gone)
+static void peer_count_gone(struct peer *p, uint64_t gone)
 {
     if (gone == 0)
         return;
@@ -58,7 +58,7 @@ static void count_gone(struct peer *p, uint64_t gone)
 
 /* ---- how a peer ends ---- */
 
-static void drop_queue(struct peer *p, int state)
+static void peer_drop_queue(struct peer *p, int state)
 {
     struct link dropped, *at, *after;
 
@@ -95,7 +95,7 @@ void peer_end(struct peer *p, enum control_end end, const char *why)
         snprintf(error_text, sizeof(error_text), "rank %d is lost: %s", rank, why);
     if (end == PEER_DIED)
         atomic_store_explicit(&p->ended, strdup(why), memory_order_release); /* pairs with control_peer_why */
-    drop_queue(p, end == PEER_LEFT ? -EPIPE : -ECONNRESET);
+    peer_drop_queue(p, end == PEER_LEFT ? -EPIPE : -ECONNRESET);
     if (p->out != NULL)
         service_drop(p->out);
     if (p->in != NULL)
@@ -162,7 +162,7 @@ void control_cut_off(int rank, const char *why)
 
 /* ---- dialling ---- */
 
-static void wants_write(struct connection *c, bool wants)
+static void peer_wants_write(struct connection *c, bool wants)
 {
     if (c->wants_write == wants)
         return;
@@ -170,7 +170,7 @@ static void wants_write(struct connection *c, bool wants)
     service_watch(c->fd, c, true, wants, true);
 }
 
-static bool address_is_loopback(const struct card_address *a)
+static bool peer_address_is_loopback(const struct card_address *a)
 {
     static const uint8_t six[16] = {[15] = 1};
 
@@ -178,13 +178,13 @@ static bool address_is_loopback(const struct card_address *a)
 }
 
 /* Is address i of a card worth a try? Not what leads back to this very host, if the peer is on another. */
-static bool address_leads_there(const struct card *card, unsigned i)
+static bool peer_address_leads_there(const struct card *card, unsigned i)
 {
     unsigned k;
 
     if (card_same_host(card, &control.card))
         return true;
-    if (address_is_loopback(&card->address[i]))
+    if (peer_address_is_loopback(&card->address[i]))
         return false;
     for (k = 0; k < control.card.addresses; k++) {
         if (memcmp(&card->address[i], &control.card.address[k], sizeof(card->address[i])) == 0)
@@ -193,7 +193,7 @@ static bool address_leads_there(const struct card *card, unsigned i)
     return true;
 }
 
-static void dial_failed(struct peer *p, bool is_unix, const char *why)
+static void peer_dial_failed(struct peer *p, bool is_unix, const char *why)
 {
     if (is_unix) {
         peer_suspect(p, why);
@@ -201,7 +201,7 @@ static void dial_failed(struct peer *p, bool is_unix, const char *why)
     }
     p->address++;
     if (p->address < p->card->addresses) {
-        retry_in(p, 1);
+        peer_retry_in(p, 1);
         return;
     }
     p->address = 0;
@@ -211,11 +211,11 @@ static void dial_failed(struct peer *p, bool is_unix, const char *why)
     }
     p->soft = false;
     p->rounds++;
-    retry_in(p, 100);
+    peer_retry_in(p, 100);
 }
 
 /* The life page goes along as it is: where no number is left for a duplicate, a greeting that was not sent would be waited for. */
-static bool send_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
+static bool peer_send_hello(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
     struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
                                .version = WIRE_VERSION,
@@ -235,7 +235,7 @@ static bool send_hello(struct connection *c, uint32_t type, uint32_t to, const u
 }
 
 /* The connection stands: shows the cookie of the rank that we want to talk to. */
-static void greet(struct connection *c)
+static void peer_greet(struct connection *c)
 {
     struct peer *p = &control.peers[c->peer];
     unsigned rounds = p->rounds < 4 ? p->rounds : 4;
@@ -248,11 +248,11 @@ static void greet(struct connection *c)
         service_timer(c->deadline);
     }
     RPIPE_FAILPOINT("connect: before hello");
-    if (!send_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie)) {
+    if (!peer_send_hello(c, WIRE_HELLO, (uint32_t)c->peer, p->card->cookie)) {
         service_warn("no memory to greet rank %d; trying again", c->peer);
         p->out = NULL;
         service_drop(c);
-        retry_in(p, 50);
+        peer_retry_in(p, 50);
         return;
     }
     peer_write(c);
@@ -269,7 +269,7 @@ void peer_connected(struct connection *c)
     if (getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0)
         error = errno;
     if (error == 0) {
-        greet(c);
+        peer_greet(c);
         return;
     }
     endpoint_print(p->card, p->address, where, sizeof(where));
@@ -278,24 +278,24 @@ void peer_connected(struct connection *c)
 }
 
 /* A socket could not be had, or not be connected at once. */
-static void dial_trouble(struct peer *p, int error, bool is_unix)
+static void peer_dial_trouble(struct peer *p, int error, bool is_unix)
 {
     char where[64] = "its Unix socket", why[WHY];
 
     if (error == EAGAIN) { /* its backlog is full: it is stopped, or busy with many */
-        retry_in(p, 2);
+        peer_retry_in(p, 2);
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         service_warn("no socket for rank %d yet: %s; trying again", peer_rank(p), strerror(error));
-        retry_in(p, 50);
+        peer_retry_in(p, 50);
     } else {
         if (!is_unix)
             endpoint_print(p->card, p->address, where, sizeof(where));
         snprintf(why, sizeof(why), "it cannot be reached at %s: %s; it has died, or left", where, strerror(error));
-        dial_failed(p, is_unix, why);
+        peer_dial_failed(p, is_unix, why);
     }
 }
 
-static void dial(struct peer *p)
+static void peer_dial(struct peer *p)
 {
     int rank = peer_rank(p), path, fd;
     char why[WHY] = "";
@@ -310,7 +310,7 @@ static void dial(struct peer *p)
         if (deadline_passed(p->card_patience))
             peer_suspect(p, why);
         else
-            retry_in(p, 20);
+            peer_retry_in(p, 20);
         return;
     }
     path = peer_path(card, why, sizeof(why));
@@ -318,18 +318,18 @@ static void dial(struct peer *p)
         peer_suspect(p, why);
         return;
     }
-    if (path == CONTROL_TCP && !address_leads_there(card, p->address)) {
-        dial_failed(p, false, "none of its addresses leads to another host");
+    if (path == CONTROL_TCP && !peer_address_leads_there(card, p->address)) {
+        peer_dial_failed(p, false, "none of its addresses leads to another host");
         return;
     }
     fd = path == CONTROL_UNIX ? endpoint_dial_unix(card, &done) : endpoint_dial_tcp(card, p->address, &done);
     if (fd < 0) {
-        dial_trouble(p, -fd, path == CONTROL_UNIX);
+        peer_dial_trouble(p, -fd, path == CONTROL_UNIX);
         return;
     }
     if (path == CONTROL_UNIX && !endpoint_same_user(fd, &pid)) { /* before the cookie is shown */
         fork_fds_close(fd);
-        dial_failed(p, true, "at its Unix socket somebody of another user listens");
+        peer_dial_failed(p, true, "at its Unix socket somebody of another user listens");
         return;
     }
     RPIPE_FAILPOINT("connect: socket made");
@@ -338,7 +338,7 @@ static void dial(struct peer *p)
         fork_fds_close(fd);
         if (c != NULL)
             connection_free(c);
-        retry_in(p, 50);
+        peer_retry_in(p, 50);
         return;
     }
     c->watch = WATCH_CONNECTION;
@@ -352,7 +352,7 @@ static void dial(struct peer *p)
     control.greetings++;
     p->out = c;
     if (done)
-        greet(c);
+        peer_greet(c);
 }
 
 void peer_greeting_late(struct connection *c)
@@ -371,7 +371,7 @@ void peer_greeting_late(struct connection *c)
     snprintf(why, sizeof(why), "nobody answers at %s", where);
     p->out = NULL;
     service_drop(c);
-    dial_failed(p, false, why);
+    peer_dial_failed(p, false, why);
 }
 
 /* ---- sending ---- */
@@ -397,12 +397,12 @@ void peer_write(struct connection *c)
     result = connection_send(c, &gone);
     RPIPE_FAILPOINT("message: with the kernel");
     if (carries)
-        count_gone(p, gone);
+        peer_count_gone(p, gone);
     if (result == 0 || result == -EAGAIN) {
-        wants_write(c, result != 0);
+        peer_wants_write(c, result != 0);
     } else if (result == -ENOBUFS && carries) {
-        wants_write(c, false);
-        retry_in(p, 5);
+        peer_wants_write(c, false);
+        peer_retry_in(p, 5);
     } else {
         snprintf(why, sizeof(why), "its connection broke: %s", strerror(-result));
         service_read(c, DRAIN_BYTES); /* its goodbye may have come before the end */
@@ -440,14 +440,14 @@ void peer_serve(struct peer *p)
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 || p->suspect_at != NO_TIME)
         return;
     if (p->out == NULL && p->retry_at == NO_TIME)
-        dial(p);
+        peer_dial(p);
     else if (p->out != NULL && p->out->state == CONNECTION_OPEN && !p->out->wants_write)
         peer_write(p->out);
 }
 
 /* ---- greeting ---- */
 
-static void opened(struct connection *c)
+static void peer_opened(struct connection *c)
 {
     c->state = CONNECTION_OPEN;
     c->deadline = NO_TIME;
@@ -458,7 +458,7 @@ static void opened(struct connection *c)
 }
 
 /* What hello and welcome have in common. */
-static int check_greeting(const struct connection *c, const struct wire_frame *frame, const struct wire_hello *hello,
+static int peer_check_greeting(const struct connection *c, const struct wire_frame *frame, const struct wire_hello *hello,
                           char *why, size_t why_bytes)
 {
     if (frame->bytes != sizeof(*hello) || hello->magic != WIRE_HELLO_MAGIC) {
@@ -484,7 +484,7 @@ static int check_greeting(const struct connection *c, const struct wire_frame *f
 }
 
 /* The first greeting brings the life page, whoever called. */
-static int learn(struct peer *p, const struct connection *c, const struct wire_hello *hello, char *why,
+static int peer_learn(struct peer *p, const struct connection *c, const struct wire_hello *hello, char *why,
                  size_t why_bytes)
 {
     const _Atomic uint32_t *word;
@@ -506,7 +506,7 @@ static int learn(struct peer *p, const struct connection *c, const struct wire_h
  * All ranks know the cookies of all, so a cookie shows that somebody is in the job, and not who he is. On this host the kernel
  * knows: one rank cannot call in the name of another. (Over TCP nobody knows: doc/security.md.)
  */
-static bool cookie_is_right(const struct connection *c, const struct card *card)
+static bool peer_cookie_is_right(const struct connection *c, const struct card *card)
 {
     pid_t pid;
 
@@ -514,7 +514,7 @@ static bool cookie_is_right(const struct connection *c, const struct card *card)
            (endpoint_same_user(c->fd, &pid) && (uint32_t)pid == card->pid);
 }
 
-static int refuse(struct connection *c, const char *why)
+static int peer_refuse(struct connection *c, const char *why)
 {
     service_warn("a connection was refused: %s", why);
     service_drop(c);
@@ -529,36 +529,36 @@ int peer_hello(struct connection *c, const struct wire_frame *frame, const void 
     struct peer *p;
     int rc;
 
-    if (frame->type != WIRE_HELLO || check_greeting(c, frame, hello, why, sizeof(why)) != 0) {
+    if (frame->type != WIRE_HELLO || peer_check_greeting(c, frame, hello, why, sizeof(why)) != 0) {
         if (frame->type != WIRE_HELLO)
             snprintf(why, sizeof(why), "it does not begin with a greeting");
-        return refuse(c, why);
+        return peer_refuse(c, why);
     }
     p = &control.peers[hello->from];
     errno = 0;
     card = peer_card((int)hello->from, deadline_in_ms(500), why, sizeof(why));
     if (card == NULL)
-        return errno == ENOMEM ? -ENOMEM : refuse(c, why);
-    if (!cookie_is_right(c, card)) {
+        return errno == ENOMEM ? -ENOMEM : peer_refuse(c, why);
+    if (!peer_cookie_is_right(c, card)) {
         snprintf(why, sizeof(why), "it calls itself rank %u, which is another process", hello->from);
-        return refuse(c, why);
+        return peer_refuse(c, why);
     }
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 || (p->in != NULL && p->in->heard)) {
         snprintf(why, sizeof(why), "rank %u %s", hello->from,
                  p->in != NULL ? "is connected already" : "had been lost, or had left, before");
-        return refuse(c, why);
+        return peer_refuse(c, why);
     }
-    rc = learn(p, c, hello, why, sizeof(why));
+    rc = peer_learn(p, c, hello, why, sizeof(why));
     if (rc != 0)
-        return rc == -ENOMEM ? rc : refuse(c, why);
-    if (!send_hello(c, WIRE_WELCOME, hello->from, card->cookie))
+        return rc == -ENOMEM ? rc : peer_refuse(c, why);
+    if (!peer_send_hello(c, WIRE_WELCOME, hello->from, card->cookie))
         return -ENOMEM;
     if (p->in != NULL) /* it gave up on an earlier call, of which it only now hears nothing any more */
         service_drop(p->in);
     p->in = c;
     c->peer = (int)hello->from;
     RPIPE_FAILPOINT("connect: hello heard");
-    opened(c);
+    peer_opened(c);
     if (control.goodbyes_sent && p->out == NULL) {
         struct message *m = message_new(WIRE_GOODBYE, NULL, 0, NULL, 0);
 
@@ -577,14 +577,14 @@ int peer_welcome(struct connection *c, const struct wire_frame *frame, const voi
     char why[WHY];
     int rc;
 
-    if (frame->type != WIRE_WELCOME || check_greeting(c, frame, hello, why, sizeof(why)) != 0 ||
+    if (frame->type != WIRE_WELCOME || peer_check_greeting(c, frame, hello, why, sizeof(why)) != 0 ||
         hello->from != (uint32_t)c->peer) {
         service_warn("who answers in the place of rank %d is not that rank", c->peer);
         p->refusals = REFUSALS_MAX;
         peer_lost(c, "somebody else answers in its place");
         return 0;
     }
-    rc = learn(p, c, hello, why, sizeof(why));
+    rc = peer_learn(p, c, hello, why, sizeof(why));
     if (rc == -ENOMEM)
         return rc;
     if (rc != 0) {
@@ -593,7 +593,7 @@ int peer_welcome(struct connection *c, const struct wire_frame *frame, const voi
         return 0;
     }
     RPIPE_FAILPOINT("connect: welcome heard");
-    opened(c);
+    peer_opened(c);
     if (!c->is_unix)
         peer_pulse(c);
     peer_write(c);
@@ -613,7 +613,7 @@ void peer_goodbye(struct connection *c)
         peer_suspect(p, "it has left");
 }
 
-static void greeting_lost(struct connection *c, const char *why)
+static void peer_greeting_lost(struct connection *c, const char *why)
 {
     struct peer *p = &control.peers[c->peer];
     bool is_unix = c->is_unix, was_refused = c->state == CONNECTION_GREETING;
@@ -621,9 +621,9 @@ static void greeting_lost(struct connection *c, const char *why)
     p->out = NULL;
     service_drop(c);
     if (was_refused && ++p->refusals < REFUSALS_MAX)
-        retry_in(p, 20);
+        peer_retry_in(p, 20);
     else
-        dial_failed(p, is_unix, why);
+        peer_dial_failed(p, is_unix, why);
 }
 
 void peer_lost(struct connection *c, const char *why)
@@ -638,7 +638,7 @@ void peer_lost(struct connection *c, const char *why)
         return;
     case CONNECTION_DIALING:
     case CONNECTION_GREETING:
-        greeting_lost(c, why);
+        peer_greeting_lost(c, why);
         return;
     case CONNECTION_OPEN:
         break;

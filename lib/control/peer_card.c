@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static bool forced(long choice) { return setting_number(SET_CONTROL) == choice; }
+static bool peer_card_forced(long choice) { return setting_number(SET_CONTROL) == choice; }
 
 int peer_path(const struct card *card, char *why, size_t why_bytes)
 {
@@ -22,9 +22,9 @@ int peer_path(const struct card *card, char *why, size_t why_bytes)
 
     if (card->rank == (uint32_t)control.rank)
         return CONTROL_SELF;
-    if (near && !forced(2))
+    if (near && !peer_card_forced(2))
         return CONTROL_UNIX;
-    if (forced(1)) {
+    if (peer_card_forced(1)) {
         snprintf(why, why_bytes,
                  "it is on another host or in another network namespace, which Unix sockets "
                  "(RPIPE_CONTROL=unix) do not reach");

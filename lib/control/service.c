@@ -79,7 +79,7 @@ void service_drop(struct connection *c)
 
 /* ---- what comes in ---- */
 
-static void give_descriptors(struct connection *c, const struct wire_frame *frame, int *fds)
+static void service_give_descriptors(struct connection *c, const struct wire_frame *frame, int *fds)
 {
     uint32_t i;
 
@@ -91,7 +91,7 @@ static void give_descriptors(struct connection *c, const struct wire_frame *fram
 }
 
 /* 0; -ENOMEM: there is no memory to keep it, and it has to come again: only where no descriptors came with it. */
-static int deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static int service_deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
 {
     int i;
 
@@ -104,7 +104,7 @@ static int deliver(int from, uint32_t type, const void *body, size_t bytes, cons
     return type >= WIRE_PIECE && type <= WIRE_LEAVE ? collect_message(from, type, body, bytes) : 0;
 }
 
-static int frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
+static int service_frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     int fds[CONTROL_FDS_MAX];
     bool key_cache =
@@ -120,14 +120,14 @@ static int frame_of_peer(struct connection *c, const struct wire_frame *frame, c
         peer_goodbye(c);
         return 0;
     }
-    give_descriptors(c, frame, fds);
+    service_give_descriptors(c, frame, fds);
     RPIPE_FAILPOINT("message: read");
-    rc = deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
+    rc = service_deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
     RPIPE_FAILPOINT("message: delivered");
     return rc;
 }
 
-static int frame_dispatch(struct connection *c, const struct wire_frame *frame, const void *body)
+static int service_frame_dispatch(struct connection *c, const struct wire_frame *frame, const void *body)
 {
     switch (c->state) {
     case CONNECTION_ACCEPTED:
@@ -135,14 +135,14 @@ static int frame_dispatch(struct connection *c, const struct wire_frame *frame, 
     case CONNECTION_GREETING:
         return peer_welcome(c, frame, body);
     case CONNECTION_OPEN:
-        return frame_of_peer(c, frame, body);
+        return service_frame_of_peer(c, frame, body);
     default:
         return 0;
     }
 }
 
 /* It said what cannot be. */
-static void violation(struct connection *c, const char *why)
+static void service_violation(struct connection *c, const char *why)
 {
     if (c->state == CONNECTION_OPEN) {
         control_cut_off(c->peer, why);
@@ -153,7 +153,7 @@ static void violation(struct connection *c, const char *why)
 }
 
 /* There is no memory for what has come. It waits, in our buffer and the kernel's, and so does who sends more. */
-static void starve(struct connection *c)
+static void service_starve(struct connection *c)
 {
     if (!c->starved)
         service_warn("there is no memory for what %s sends: it has to wait",
@@ -164,7 +164,7 @@ static void starve(struct connection *c)
 }
 
 /* Every whole frame in the buffer. False: nothing more is to be read from this connection now. */
-static bool take_frames(struct connection *c)
+static bool service_take_frames(struct connection *c)
 {
     const struct wire_frame *frame;
     const void *body;
@@ -172,8 +172,8 @@ static bool take_frames(struct connection *c)
     int whole;
 
     while ((whole = connection_frame(c, &frame, &body, why, sizeof(why))) == 1) {
-        if (frame_dispatch(c, frame, body) == -ENOMEM) {
-            starve(c);
+        if (service_frame_dispatch(c, frame, body) == -ENOMEM) {
+            service_starve(c);
             return false;
         }
         if (c->state == CONNECTION_CLOSED)
@@ -181,7 +181,7 @@ static bool take_frames(struct connection *c)
         connection_consume(c, frame);
     }
     if (whole < 0)
-        violation(c, why);
+        service_violation(c, why);
     return whole == 0;
 }
 
@@ -191,7 +191,7 @@ void service_read(struct connection *c, size_t budget)
     size_t got = 0;
     ssize_t n;
 
-    if (c->starved && !take_frames(c))
+    if (c->starved && !service_take_frames(c))
         return;
     if (c->starved) {
         if (service_watch(c->fd, c, true, c->wants_write, !c->unwatched) != 0) {
@@ -205,11 +205,11 @@ void service_read(struct connection *c, size_t budget)
         if (n == -EAGAIN)
             return;
         if (n == -ENOMEM) {
-            starve(c);
+            service_starve(c);
             return;
         }
         if (n == -EPROTO) {
-            violation(c, why);
+            service_violation(c, why);
             return;
         }
         if (n <= 0) {
@@ -217,12 +217,12 @@ void service_read(struct connection *c, size_t budget)
             return;
         }
         got += (size_t)n;
-        if (!take_frames(c))
+        if (!service_take_frames(c))
             return;
     }
 }
 
-static void listeners_watch(bool on)
+static void service_listeners_watch(bool on)
 {
     static int watch_unix = WATCH_UNIX, watch_tcp = WATCH_TCP;
 
@@ -234,7 +234,7 @@ static void listeners_watch(bool on)
 }
 
 /* Makes room for a caller by showing out the one that has been silent the longest. */
-static void evict_unauthenticated(void)
+static void service_evict_unauthenticated(void)
 {
     struct link *at, *after;
 
@@ -249,7 +249,7 @@ static void evict_unauthenticated(void)
 }
 
 /* A caller, and memory for him first: once accepted he could only be sent away. NULL and errno. */
-static struct connection *accept_one(int listener, bool is_unix)
+static struct connection *service_accept_one(int listener, bool is_unix)
 {
     struct connection *c = connection_new(-1, is_unix, false);
     int saved;
@@ -267,17 +267,17 @@ static struct connection *accept_one(int listener, bool is_unix)
     return NULL;
 }
 
-static void accept_callers(int listener, bool is_unix)
+static void service_accept_callers(int listener, bool is_unix)
 {
     struct connection *c;
     pid_t pid;
     int i;
 
     for (i = 0; i < EVENTS; i++) {
-        c = accept_one(listener, is_unix);
+        c = service_accept_one(listener, is_unix);
         if (c == NULL && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             service_warn("a caller has to wait: %s", strerror(errno));
-            listeners_watch(false); /* a listener stays readable: without this the thread would spin */
+            service_listeners_watch(false); /* a listener stays readable: without this the thread would spin */
             service_timer(deadline_in_ms(100));
         }
         if (c == NULL)
@@ -292,7 +292,7 @@ static void accept_callers(int listener, bool is_unix)
         if (!is_unix)
             endpoint_tune_tcp(c->fd, setting_number(SET_KEEPALIVE_MS));
         if (control.greetings >= STRANGERS_MAX + 2 * control.size)
-            evict_unauthenticated();
+            service_evict_unauthenticated();
         c->starved = c->unwatched = service_watch(c->fd, c, true, false, false) != 0;
         c->watch = WATCH_CONNECTION;
         c->state = CONNECTION_ACCEPTED;
@@ -304,7 +304,7 @@ static void accept_callers(int listener, bool is_unix)
     }
 }
 
-static void event_of_connection(struct connection *c, uint32_t events)
+static void service_event_of_connection(struct connection *c, uint32_t events)
 {
     if (c->state == CONNECTION_DIALING) {
         peer_connected(c);
@@ -316,7 +316,7 @@ static void event_of_connection(struct connection *c, uint32_t events)
         peer_write(c);
 }
 
-static void event_dispatch(void *watch, uint32_t events)
+static void service_event_dispatch(void *watch, uint32_t events)
 {
     uint64_t count;
     ssize_t n;
@@ -330,22 +330,22 @@ static void event_dispatch(void *watch, uint32_t events)
         job_watched();
         break;
     case WATCH_UNIX:
-        accept_callers(control.unix_listener, true);
+        service_accept_callers(control.unix_listener, true);
         break;
     case WATCH_TCP:
-        accept_callers(control.tcp_listener, false);
+        service_accept_callers(control.tcp_listener, false);
         break;
     case WATCH_BACKEND:
         watch_event(watch);
         break;
     default:
-        event_of_connection(watch, events);
+        service_event_of_connection(watch, events);
         break;
     }
 }
 
 /* Those that wait for memory. */
-static void feed(struct link *connections)
+static void service_feed(struct link *connections)
 {
     struct link hungry, *at, *after;
 
@@ -367,7 +367,7 @@ static void feed(struct link *connections)
 
 /* ---- what has been posted ---- */
 
-static void deliver_to_self(struct peer *p)
+static void service_deliver_to_self(struct peer *p)
 {
     struct link mine, *at, *after;
     const struct timespec backoff = {0, NS_PER_MS};
@@ -388,7 +388,7 @@ static void deliver_to_self(struct peer *p)
             fds[i] = m->fds[i];
             fork_fds_forget(fds[i]);
         }
-        for (i = 0; deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds, m->nfds) == -ENOMEM; i++) {
+        for (i = 0; service_deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds, m->nfds) == -ENOMEM; i++) {
             if (i == SELF_TRIES) {
                 log_error("a message of this rank to itself is lost: no memory to keep it");
                 break;
@@ -407,7 +407,7 @@ static void deliver_to_self(struct peer *p)
     pthread_mutex_unlock(&control.lock);
 }
 
-static void serve_ready(void)
+static void service_serve_ready(void)
 {
     struct link batch;
     struct peer *p;
@@ -425,7 +425,7 @@ static void serve_ready(void)
         list_remove(&p->ready);
         pthread_mutex_unlock(&control.lock);
         if (peer_rank(p) == control.rank)
-            deliver_to_self(p);
+            service_deliver_to_self(p);
         else
             peer_serve(p);
         pthread_mutex_lock(&control.lock);
@@ -435,16 +435,16 @@ static void serve_ready(void)
 
 /* ---- time ---- */
 
-static void timers_run(void)
+static void service_timers_run(void)
 {
     int64_t now = clock_now();
     struct link due, *at, *after;
 
     control.timer = NO_TIME;
     if (!control.listening)
-        listeners_watch(true);
-    feed(&control.greeting);
-    feed(&control.open);
+        service_listeners_watch(true);
+    service_feed(&control.greeting);
+    service_feed(&control.open);
     list_init(&due);
     list_for_each (at, after, &control.greeting) {
         struct connection *c = container_of(at, struct connection, link);
@@ -489,7 +489,7 @@ static void timers_run(void)
         control.timer = now; /* what was late has been done; what it made due again is done in the next turn */
 }
 
-static int turn_timeout(void)
+static int service_turn_timeout(void)
 {
     int64_t until = control.timer, due = watch_next();
 
@@ -505,7 +505,7 @@ static int turn_timeout(void)
 
 /* ---- the end ---- */
 
-static void send_goodbyes(void)
+static void service_send_goodbyes(void)
 {
     int rank;
 
@@ -543,7 +543,7 @@ static void send_goodbyes(void)
     RPIPE_FAILPOINT("rexit: life word says left");
 }
 
-static bool all_sent(void)
+static bool service_all_sent(void)
 {
     struct link *at, *after;
     bool sent;
@@ -559,7 +559,7 @@ static bool all_sent(void)
 }
 
 /* What TCP has taken is on its way, and stays so if we close; but not if this was the last process of a container. */
-static void deferred(void)
+static void service_deferred(void)
 {
     const struct timespec backoff = {0, NS_PER_MS};
     int64_t patience = deadline_in_ms(LINGER_MS);
@@ -575,7 +575,7 @@ static void deferred(void)
     }
 }
 
-static bool stop_step(void)
+static bool service_stop_step(void)
 {
     bool stopping;
 
@@ -585,13 +585,13 @@ static bool stop_step(void)
     if (!stopping)
         return false;
     if (!control.goodbyes_sent) {
-        send_goodbyes();
-        serve_ready();
+        service_send_goodbyes();
+        service_serve_ready();
     }
-    return all_sent() || deadline_passed(control.stop_deadline);
+    return service_all_sent() || deadline_passed(control.stop_deadline);
 }
 
-static void free_all(struct link *list)
+static void service_free_all(struct link *list)
 {
     struct link *at, *after;
 
@@ -601,7 +601,7 @@ static void free_all(struct link *list)
     }
 }
 
-static void drop_all(struct link *list)
+static void service_drop_all(struct link *list)
 {
     struct link *at, *after;
 
@@ -609,7 +609,7 @@ static void drop_all(struct link *list)
         service_drop(container_of(at, struct connection, link));
 }
 
-static bool anything_ready(void)
+static bool service_anything_ready(void)
 {
     return !list_empty(&control.ready) || atomic_load_explicit(&control.look, memory_order_relaxed) ||
            (control.stopping && !control.goodbyes_sent);
@@ -627,16 +627,16 @@ void *service_main(void *unused)
     RPIPE_FAILPOINT("service: life word held");
     do {
         pthread_mutex_lock(&control.lock);
-        control.asleep = !anything_ready();
-        timeout = control.asleep ? turn_timeout() : 0;
+        control.asleep = !service_anything_ready();
+        timeout = control.asleep ? service_turn_timeout() : 0;
         pthread_mutex_unlock(&control.lock);
         n = epoll_wait(control.epoll, events, EVENTS, timeout);
         pthread_mutex_lock(&control.lock);
         control.asleep = false;
         pthread_mutex_unlock(&control.lock);
         for (i = 0; i < n; i++)
-            event_dispatch(events[i].data.ptr, events[i].events);
-        serve_ready();
+            service_event_dispatch(events[i].data.ptr, events[i].events);
+        service_serve_ready();
         if (atomic_load_explicit(&control.ticking, memory_order_relaxed) && clock_now() >= control.next_tick) {
             control.next_tick = clock_now() + TICK_NS;
             peer_check_liveness();
@@ -646,15 +646,15 @@ void *service_main(void *unused)
         if (atomic_exchange_explicit(&control.look, false, memory_order_relaxed))
             peer_check_liveness();
         if (control.timer != NO_TIME && clock_now() >= control.timer)
-            timers_run();
+            service_timers_run();
         watch_run();
-        free_all(&control.closed);
-    } while (!stop_step());
+        service_free_all(&control.closed);
+    } while (!service_stop_step());
     RPIPE_FAILPOINT("rexit: before the sockets are closed");
-    deferred();
-    drop_all(&control.greeting);
-    drop_all(&control.open);
-    free_all(&control.closed);
+    service_deferred();
+    service_drop_all(&control.greeting);
+    service_drop_all(&control.open);
+    service_free_all(&control.closed);
     liveness_release();
     return NULL;
 }

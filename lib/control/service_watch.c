@@ -29,16 +29,16 @@ struct watched {
     struct link link;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t finished = PTHREAD_COND_INITIALIZER;
-static struct link watches = {&watches, &watches}, dead = {&dead, &dead};
-static struct watched *running;
+static pthread_mutex_t service_watch_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t service_watch_finished = PTHREAD_COND_INITIALIZER;
+static struct link service_watch_watches = {&service_watch_watches, &service_watch_watches}, service_watch_dead = {&service_watch_dead, &service_watch_dead};
+static struct watched *service_watch_running;
 
-static struct watched *find(void (*ready)(void *), void *arg)
+static struct watched *service_watch_find(void (*ready)(void *), void *arg)
 {
     struct link *at, *after;
 
-    list_for_each (at, after, &watches) {
+    list_for_each (at, after, &service_watch_watches) {
         struct watched *w = container_of(at, struct watched, link);
 
         if (w->ready == ready && w->arg == arg)
@@ -48,7 +48,7 @@ static struct watched *find(void (*ready)(void *), void *arg)
 }
 
 /* Lock held. One event, then silence. */
-static int arm(struct watched *w)
+static int service_watch_arm(struct watched *w)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = w};
 
@@ -64,19 +64,19 @@ int control_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg)
     struct watched *w;
     int rc = 0;
 
-    pthread_mutex_lock(&lock);
-    w = find(ready, arg);
+    pthread_mutex_lock(&service_watch_lock);
+    w = service_watch_find(ready, arg);
     if (w == NULL) {
         w = calloc(1, sizeof(*w));
         if (w == NULL) {
-            pthread_mutex_unlock(&lock);
+            pthread_mutex_unlock(&service_watch_lock);
             return -ENOMEM;
         }
         w->watch = WATCH_BACKEND;
         w->fd = fd;
         w->ready = ready;
         w->arg = arg;
-        list_append(&watches, &w->link);
+        list_append(&service_watch_watches, &w->link);
     } else if (w->fd != fd) {
         if (w->added)
             (void)epoll_ctl(control.epoll, EPOLL_CTL_DEL, w->fd, NULL);
@@ -86,8 +86,8 @@ int control_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg)
     w->rest = TIMED;
     w->at = clock_now() + delay_us * 1000;
     if (fd >= 0 && delay_us <= 0)
-        rc = arm(w);
-    pthread_mutex_unlock(&lock);
+        rc = service_watch_arm(w);
+    pthread_mutex_unlock(&service_watch_lock);
     if (rc == 0 && (fd < 0 || delay_us > 0) && !control_on_service_thread())
         control_wake_for_watch(); /* it sleeps, perhaps, for longer than that */
     return rc;
@@ -97,39 +97,39 @@ void control_unwatch(void (*ready)(void *arg), void *arg)
 {
     struct watched *w;
 
-    pthread_mutex_lock(&lock);
-    while ((w = find(ready, arg)) != NULL) { /* again: a callback that was running may have watched anew */
+    pthread_mutex_lock(&service_watch_lock);
+    while ((w = service_watch_find(ready, arg)) != NULL) { /* again: a callback that was running may have watched anew */
         if (w->added)
             (void)epoll_ctl(control.epoll, EPOLL_CTL_DEL, w->fd, NULL);
         w->rest = RESTING;
         list_remove(&w->link);
-        list_append(&dead, &w->link);
-        while (running == w && !control_on_service_thread())
-            pthread_cond_wait(&finished, &lock);
+        list_append(&service_watch_dead, &w->link);
+        while (service_watch_running == w && !control_on_service_thread())
+            pthread_cond_wait(&service_watch_finished, &service_watch_lock);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&service_watch_lock);
 }
 
 /* Lock held, and given back for the call. */
-static void fire(struct watched *w)
+static void service_watch_fire(struct watched *w)
 {
     w->rest = RESTING;
-    running = w;
-    pthread_mutex_unlock(&lock);
+    service_watch_running = w;
+    pthread_mutex_unlock(&service_watch_lock);
     w->ready(w->arg);
-    pthread_mutex_lock(&lock);
-    running = NULL;
-    pthread_cond_broadcast(&finished);
+    pthread_mutex_lock(&service_watch_lock);
+    service_watch_running = NULL;
+    pthread_cond_broadcast(&service_watch_finished);
 }
 
 void watch_event(void *watch)
 {
     struct watched *w = watch;
 
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&service_watch_lock);
     if (w->rest == ARMED)
-        fire(w);
-    pthread_mutex_unlock(&lock);
+        service_watch_fire(w);
+    pthread_mutex_unlock(&service_watch_lock);
 }
 
 int64_t watch_next(void)
@@ -137,29 +137,29 @@ int64_t watch_next(void)
     struct link *at, *after;
     int64_t next = NO_TIME;
 
-    pthread_mutex_lock(&lock);
-    list_for_each (at, after, &watches) {
+    pthread_mutex_lock(&service_watch_lock);
+    list_for_each (at, after, &service_watch_watches) {
         struct watched *w = container_of(at, struct watched, link);
 
         if (w->rest == TIMED && w->at < next)
             next = w->at;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&service_watch_lock);
     return next;
 }
 
 /* A watch of a descriptor whose time has come is armed; one of nothing but time fires. One at a time: the list may change. */
-static bool run_one(int64_t now)
+static bool service_watch_run_one(int64_t now)
 {
     struct link *at, *after;
 
-    list_for_each (at, after, &watches) {
+    list_for_each (at, after, &service_watch_watches) {
         struct watched *w = container_of(at, struct watched, link);
 
         if (w->rest != TIMED || w->at > now)
             continue;
-        if (w->fd < 0 || arm(w) != 0)
-            fire(w);
+        if (w->fd < 0 || service_watch_arm(w) != 0)
+            service_watch_fire(w);
         return true;
     }
     return false;
@@ -169,31 +169,31 @@ void watch_run(void)
 {
     int64_t now = clock_now();
 
-    pthread_mutex_lock(&lock);
-    while (run_one(now))
+    pthread_mutex_lock(&service_watch_lock);
+    while (service_watch_run_one(now))
         ;
-    while (!list_empty(&dead)) {
-        struct watched *w = container_of(dead.next, struct watched, link);
+    while (!list_empty(&service_watch_dead)) {
+        struct watched *w = container_of(service_watch_dead.next, struct watched, link);
 
         list_remove(&w->link);
         free(w);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&service_watch_lock);
 }
 
 /* The service thread has ended, or is another process's. */
 void watch_forget(void)
 {
-    pthread_mutex_init(&lock, NULL);
-    running = NULL;
-    while (!list_empty(&watches)) {
-        struct link *first = watches.next;
+    pthread_mutex_init(&service_watch_lock, NULL);
+    service_watch_running = NULL;
+    while (!list_empty(&service_watch_watches)) {
+        struct link *first = service_watch_watches.next;
 
         list_remove(first);
-        list_append(&dead, first);
+        list_append(&service_watch_dead, first);
     }
-    while (!list_empty(&dead)) {
-        struct watched *w = container_of(dead.next, struct watched, link);
+    while (!list_empty(&service_watch_dead)) {
+        struct watched *w = container_of(service_watch_dead.next, struct watched, link);
 
         list_remove(&w->link);
         free(w);

@@ -13,18 +13,18 @@
 
 /* ---- memory of objects: never given back, so that a stale handle can be looked at ---- */
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct group *closed;
+static pthread_mutex_t compose_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct group *compose_closed;
 
-static struct group *object_take(void)
+static struct group *compose_object_take(void)
 {
     struct group *c;
 
-    pthread_mutex_lock(&lock);
-    c = closed;
+    pthread_mutex_lock(&compose_lock);
+    c = compose_closed;
     if (c != NULL)
-        closed = c->next_free;
-    pthread_mutex_unlock(&lock);
+        compose_closed = c->next_free;
+    pthread_mutex_unlock(&compose_lock);
     if (c == NULL)
         c = malloc(COMPOSE_BYTES);
     if (c != NULL)
@@ -32,15 +32,15 @@ static struct group *object_take(void)
     return c;
 }
 
-static void object_put(struct group *c)
+static void compose_object_put(struct group *c)
 {
     c->kind = GROUP_CLOSED;
     free(c->part);
     c->part = NULL;
-    pthread_mutex_lock(&lock);
-    c->next_free = closed;
-    closed = c;
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&compose_lock);
+    c->next_free = compose_closed;
+    compose_closed = c;
+    pthread_mutex_unlock(&compose_lock);
 }
 
 int group_check(struct group *c, enum group_kind kind, const char *call)
@@ -58,7 +58,7 @@ int group_check(struct group *c, enum group_kind kind, const char *call)
 
 /* ---- what went wrong, and with whom ---- */
 
-static int say(const struct group *c, const char *call, int place, int rc, const char *reason)
+static int compose_append_text(const struct group *c, const char *call, int place, int rc, const char *reason)
 {
     char copy[384]; /* `reason` may lie where the sentence will */
 
@@ -70,7 +70,7 @@ static int say(const struct group *c, const char *call, int place, int rc, const
 int group_blame(struct group *c, const char *call, int place, int rc)
 {
     c->who = place;
-    return say(c, call, place, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
+    return compose_append_text(c, call, place, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
 }
 
 void group_drop(struct group *c, int place)
@@ -97,12 +97,12 @@ int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg
         error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry no messages", call);
         return -EINVAL;
     }
-    c = object_take();
+    c = compose_object_take();
     if (c != NULL)
         c->part = calloc((size_t)n, sizeof(*c->part));
     if (c == NULL || c->part == NULL) {
         if (c != NULL)
-            object_put(c);
+            compose_object_put(c);
         error_set("%s: no memory for an object with %d partners", call, n);
         return -ENOMEM;
     }
@@ -126,7 +126,7 @@ int group_open_member(struct group *c, const char *call, const rmalloc_config_t 
     rc = rpipe_open(&p->ch, &own);
     if (rc != 0) {
         p->ch = NULL;
-        return say(c, call, place, rc, rpipe_error(NULL));
+        return compose_append_text(c, call, place, rc, rpipe_error(NULL));
     }
     p->whose = p->ch->whose;
     return 0;
@@ -138,10 +138,10 @@ void group_abandon(struct group *c)
 
     for (i = 0; i < c->n && c->part[i].ch != NULL; i++)
         (void)rpipe_close(c->part[i].ch);
-    object_put(c);
+    compose_object_put(c);
 }
 
-static int refuses_list(const char *call, const rmalloc_config_t *cfg, const int *ranks, int n)
+static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, const int *ranks, int n)
 {
     int rc = job_refuses(call), size = (int)rpipe_network_ranks(), i;
 
@@ -168,7 +168,7 @@ int group_open(struct group **out, enum group_kind kind, const char *call, const
 {
     uint32_t *seen; /* how often a rank has occurred so far */
     struct group *c;
-    int rc = refuses_list(call, cfg, ranks, n), i;
+    int rc = compose_refuses_list(call, cfg, ranks, n), i;
 
     if (rc == 0)
         rc = group_make(&c, call, cfg, n);
@@ -207,16 +207,16 @@ int group_close(struct group *c, enum group_kind kind, const char *call)
             continue; /* by the user, or by rexit */
         rc = rpipe_close(c->part[i].ch);
         if (rc != 0 && first == 0) {
-            say(c, call, i, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[i].ch));
+            compose_append_text(c, call, i, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[i].ch));
             first = rc;
         }
     }
-    object_put(c);
+    compose_object_put(c);
     return first;
 }
 
 /* The deadline is one for all, the parts' own is each one's. */
-static int wait_for_part(struct group *c, const char *call, int place, int64_t deadline)
+static int compose_wait_for_part(struct group *c, const char *call, int place, int64_t deadline)
 {
     struct group_member *p = &c->part[place];
     int64_t left = deadline == DEADLINE_NEVER ? 0 : (deadline - clock_now()) / NS_PER_MS;
@@ -245,7 +245,7 @@ int group_wait(struct group *c, enum group_kind kind, const char *call)
             group_drop(c, i);
             continue;
         }
-        rc = wait_for_part(c, call, i, deadline);
+        rc = compose_wait_for_part(c, call, i, deadline);
         if (rc != 0)
             return rc;
     }

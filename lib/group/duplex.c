@@ -16,7 +16,7 @@ struct rpipe_duplex {
 };
 static_assert(sizeof(struct rpipe_duplex) <= COMPOSE_BYTES, "objects are of one size");
 
-static struct group *head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
+static struct group *duplex_head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
 
 int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
 {
@@ -44,13 +44,13 @@ int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
     return 0;
 }
 
-int rpipe_duplex_wait(rduplex_t dx) { return group_wait(head(dx), GROUP_DUPLEX, "rduplex_wait"); }
+int rpipe_duplex_wait(rduplex_t dx) { return group_wait(duplex_head(dx), GROUP_DUPLEX, "rduplex_wait"); }
 
-static rch_t part(rduplex_t dx, const char *call, int place)
+static rch_t duplex_member(rduplex_t dx, const char *call, int place)
 {
     rch_t ch;
 
-    if (group_check(head(dx), GROUP_DUPLEX, call) != 0) {
+    if (group_check(duplex_head(dx), GROUP_DUPLEX, call) != 0) {
         errno = dx == NULL ? EINVAL : ENOTCONN;
         return NULL;
     }
@@ -62,8 +62,8 @@ static rch_t part(rduplex_t dx, const char *call, int place)
     return ch;
 }
 
-rch_t rpipe_duplex_out(rduplex_t dx) { return part(dx, "rduplex_out", OUT); }
+rch_t rpipe_duplex_out(rduplex_t dx) { return duplex_member(dx, "rduplex_out", OUT); }
 
-rch_t rpipe_duplex_in(rduplex_t dx) { return part(dx, "rduplex_in", IN); }
+rch_t rpipe_duplex_in(rduplex_t dx) { return duplex_member(dx, "rduplex_in", IN); }
 
-int rpipe_duplex_close(rduplex_t dx) { return group_close(head(dx), GROUP_DUPLEX, "rduplex_close"); }
+int rpipe_duplex_close(rduplex_t dx) { return group_close(duplex_head(dx), GROUP_DUPLEX, "rduplex_close"); }

@@ -39,56 +39,56 @@
 #define MIN_OF_FLOATS (a < b || b != b ? a : b)
 #define MAX_OF_FLOATS (a > b || b != b ? a : b)
 
-OPERATOR(sum_u32, uint32_t, a + b)
-OPERATOR(sum_u64, uint64_t, a + b)
-OPERATOR(sum_float, float, a + b)
-OPERATOR(sum_double, double, a + b)
-OPERATOR(prod_u32, uint32_t, a *b)
-OPERATOR(prod_u64, uint64_t, a *b)
-OPERATOR(prod_float, float, a *b)
-OPERATOR(prod_double, double, a *b)
-OPERATOR(min_i32, int32_t, a < b ? a : b)
-OPERATOR(min_i64, int64_t, a < b ? a : b)
-OPERATOR(min_u32, uint32_t, a < b ? a : b)
-OPERATOR(min_u64, uint64_t, a < b ? a : b)
-OPERATOR(min_float, float, MIN_OF_FLOATS)
-OPERATOR(min_double, double, MIN_OF_FLOATS)
-OPERATOR(max_i32, int32_t, a > b ? a : b)
-OPERATOR(max_i64, int64_t, a > b ? a : b)
-OPERATOR(max_u32, uint32_t, a > b ? a : b)
-OPERATOR(max_u64, uint64_t, a > b ? a : b)
-OPERATOR(max_float, float, MAX_OF_FLOATS)
-OPERATOR(max_double, double, MAX_OF_FLOATS)
-OPERATOR(band_u32, uint32_t, a &b)
-OPERATOR(band_u64, uint64_t, a &b)
-OPERATOR(bor_u32, uint32_t, a | b)
-OPERATOR(bor_u64, uint64_t, a | b)
-OPERATOR(bxor_u32, uint32_t, a ^ b)
-OPERATOR(bxor_u64, uint64_t, a ^ b)
-OPERATOR(land_u32, uint32_t, a != 0 && b != 0)
-OPERATOR(land_u64, uint64_t, a != 0 && b != 0)
-OPERATOR(lor_u32, uint32_t, a != 0 || b != 0)
-OPERATOR(lor_u64, uint64_t, a != 0 || b != 0)
+OPERATOR(reduce_sum_u32, uint32_t, a + b)
+OPERATOR(reduce_sum_u64, uint64_t, a + b)
+OPERATOR(reduce_sum_float, float, a + b)
+OPERATOR(reduce_sum_double, double, a + b)
+OPERATOR(reduce_prod_u32, uint32_t, a *b)
+OPERATOR(reduce_prod_u64, uint64_t, a *b)
+OPERATOR(reduce_prod_float, float, a *b)
+OPERATOR(reduce_prod_double, double, a *b)
+OPERATOR(reduce_min_i32, int32_t, a < b ? a : b)
+OPERATOR(reduce_min_i64, int64_t, a < b ? a : b)
+OPERATOR(reduce_min_u32, uint32_t, a < b ? a : b)
+OPERATOR(reduce_min_u64, uint64_t, a < b ? a : b)
+OPERATOR(reduce_min_float, float, MIN_OF_FLOATS)
+OPERATOR(reduce_min_double, double, MIN_OF_FLOATS)
+OPERATOR(reduce_max_i32, int32_t, a > b ? a : b)
+OPERATOR(reduce_max_i64, int64_t, a > b ? a : b)
+OPERATOR(reduce_max_u32, uint32_t, a > b ? a : b)
+OPERATOR(reduce_max_u64, uint64_t, a > b ? a : b)
+OPERATOR(reduce_max_float, float, MAX_OF_FLOATS)
+OPERATOR(reduce_max_double, double, MAX_OF_FLOATS)
+OPERATOR(reduce_band_u32, uint32_t, a &b)
+OPERATOR(reduce_band_u64, uint64_t, a &b)
+OPERATOR(reduce_bor_u32, uint32_t, a | b)
+OPERATOR(reduce_bor_u64, uint64_t, a | b)
+OPERATOR(reduce_bxor_u32, uint32_t, a ^ b)
+OPERATOR(reduce_bxor_u64, uint64_t, a ^ b)
+OPERATOR(reduce_land_u32, uint32_t, a != 0 && b != 0)
+OPERATOR(reduce_land_u64, uint64_t, a != 0 && b != 0)
+OPERATOR(reduce_lor_u32, uint32_t, a != 0 || b != 0)
+OPERATOR(reduce_lor_u64, uint64_t, a != 0 || b != 0)
 
 #define OPERATORS (RREDUX_LOR + 1)
 #define TYPES (RREDUX_DOUBLE + 1)
 
-static const rredux_function_t operators[OPERATORS][TYPES] = {
+static const rredux_function_t reduce_operators[OPERATORS][TYPES] = {
     /* in the order of rredux_type_t: int32, int64, uint32, uint64, float, double */
-    [RREDUX_SUM] = {sum_u32, sum_u64, sum_u32, sum_u64, sum_float, sum_double},
-    [RREDUX_PROD] = {prod_u32, prod_u64, prod_u32, prod_u64, prod_float, prod_double},
-    [RREDUX_MIN] = {min_i32, min_i64, min_u32, min_u64, min_float, min_double},
-    [RREDUX_MAX] = {max_i32, max_i64, max_u32, max_u64, max_float, max_double},
-    [RREDUX_BAND] = {band_u32, band_u64, band_u32, band_u64, NULL, NULL},
-    [RREDUX_BOR] = {bor_u32, bor_u64, bor_u32, bor_u64, NULL, NULL},
-    [RREDUX_BXOR] = {bxor_u32, bxor_u64, bxor_u32, bxor_u64, NULL, NULL},
-    [RREDUX_LAND] = {land_u32, land_u64, land_u32, land_u64, NULL, NULL},
-    [RREDUX_LOR] = {lor_u32, lor_u64, lor_u32, lor_u64, NULL, NULL},
+    [RREDUX_SUM] = {reduce_sum_u32, reduce_sum_u64, reduce_sum_u32, reduce_sum_u64, reduce_sum_float, reduce_sum_double},
+    [RREDUX_PROD] = {reduce_prod_u32, reduce_prod_u64, reduce_prod_u32, reduce_prod_u64, reduce_prod_float, reduce_prod_double},
+    [RREDUX_MIN] = {reduce_min_i32, reduce_min_i64, reduce_min_u32, reduce_min_u64, reduce_min_float, reduce_min_double},
+    [RREDUX_MAX] = {reduce_max_i32, reduce_max_i64, reduce_max_u32, reduce_max_u64, reduce_max_float, reduce_max_double},
+    [RREDUX_BAND] = {reduce_band_u32, reduce_band_u64, reduce_band_u32, reduce_band_u64, NULL, NULL},
+    [RREDUX_BOR] = {reduce_bor_u32, reduce_bor_u64, reduce_bor_u32, reduce_bor_u64, NULL, NULL},
+    [RREDUX_BXOR] = {reduce_bxor_u32, reduce_bxor_u64, reduce_bxor_u32, reduce_bxor_u64, NULL, NULL},
+    [RREDUX_LAND] = {reduce_land_u32, reduce_land_u64, reduce_land_u32, reduce_land_u64, NULL, NULL},
+    [RREDUX_LOR] = {reduce_lor_u32, reduce_lor_u64, reduce_lor_u32, reduce_lor_u64, NULL, NULL},
 };
 
-static const size_t type_bytes[TYPES] = {4, 8, 4, 8, 4, 8};
+static const size_t reduce_type_bytes[TYPES] = {4, 8, 4, 8, 4, 8};
 
-static int find(const char *call, size_t count, rredux_type_t type, rredux_op_t op, rredux_function_t *function,
+static int reduce_find(const char *call, size_t count, rredux_type_t type, rredux_op_t op, rredux_function_t *function,
                 size_t *bytes)
 {
     if ((unsigned)type >= TYPES || (unsigned)op >= OPERATORS) {
@@ -96,16 +96,16 @@ static int find(const char *call, size_t count, rredux_type_t type, rredux_op_t 
                   TYPES - 1, OPERATORS - 1);
         return -EINVAL;
     }
-    if (operators[op][type] == NULL) {
+    if (reduce_operators[op][type] == NULL) {
         error_set("%s: bits and truth values of floating point numbers have no operator", call);
         return -EINVAL;
     }
-    if (count > SIZE_MAX / type_bytes[type]) {
+    if (count > SIZE_MAX / reduce_type_bytes[type]) {
         error_set("%s: %zu elements are more than there can be bytes", call, count);
         return -EINVAL;
     }
-    *function = operators[op][type];
-    *bytes = count * type_bytes[type];
+    *function = reduce_operators[op][type];
+    *bytes = count * reduce_type_bytes[type];
     return 0;
 }
 
@@ -113,7 +113,7 @@ int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_
 {
     rredux_function_t function;
     size_t bytes;
-    int rc = find("rredux_combine", count, type, op, &function, &bytes);
+    int rc = reduce_find("rredux_combine", count, type, op, &function, &bytes);
 
     if (rc == 0 && bytes > 0 && (into == NULL || from == NULL)) {
         error_set("rredux_combine: an array is NULL");
@@ -126,7 +126,7 @@ int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_
 
 /* ---- a round ---- */
 
-static void begin(struct rpipe_redux *rx)
+static void reduce_begin(struct rpipe_redux *rx)
 {
     struct redux_round *r = &rx->round;
     int i;
@@ -139,7 +139,7 @@ static void begin(struct rpipe_redux *rx)
 }
 
 /* One message has been read: into the result, and back. */
-static int take(struct rpipe_redux *rx, const char *call, int place, raddr_t d, size_t size)
+static int reduce_take(struct rpipe_redux *rx, const char *call, int place, raddr_t d, size_t size)
 {
     struct redux_round *r = &rx->round;
     rch_t ch = rx->c.part[place].ch;
@@ -160,14 +160,14 @@ static int take(struct rpipe_redux *rx, const char *call, int place, raddr_t d, 
 }
 
 /* todo[at] is done with. The order is kept: it is that of places. */
-static void strike(struct rpipe_redux *rx, int at)
+static void reduce_strike(struct rpipe_redux *rx, int at)
 {
     rx->round.left--;
     memmove(&rx->todo[at], &rx->todo[at + 1], (size_t)(rx->round.left - at) * sizeof(*rx->todo));
 }
 
 /* Takes what is there. R_PENDING: not all. With RREDUX_ORDERED only the first one of those that are missing is looked at. */
-static int go_on(struct rpipe_redux *rx, const char *call)
+static int reduce_go_on(struct rpipe_redux *rx, const char *call)
 {
     struct redux_round *r = &rx->round;
     int at = 0, rc;
@@ -179,7 +179,7 @@ static int go_on(struct rpipe_redux *rx, const char *call)
 
         rc = rx->c.part[place].gone ? R_PENDING : redux_look(rx, call, place, &d, &size);
         if (rc == 0)
-            rc = take(rx, call, place, d, size);
+            rc = reduce_take(rx, call, place, d, size);
         else if (!rx->c.part[place].gone) {
             if (rc != R_PENDING)
                 return rc;
@@ -188,7 +188,7 @@ static int go_on(struct rpipe_redux *rx, const char *call)
             at++;
             continue;
         }
-        strike(rx, at);
+        reduce_strike(rx, at);
         if (rc != 0 && rc != R_PENDING)
             return rc;
     }
@@ -202,7 +202,7 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     bool ordered = (r->flags & RREDUX_ORDERED) != 0;
     int rc;
 
-    while ((rc = go_on(rx, call)) == R_PENDING) {
+    while ((rc = reduce_go_on(rx, call)) == R_PENDING) {
         if (redux_await(rx, rx->todo, ordered ? 1 : r->left, deadline) != 0) {
             rx->c.who = rx->todo[0];
             error_set("%s: the messages of %d of %d writers, rank %d among them, are missing after %d ms", call,
@@ -223,7 +223,7 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     return 0;
 }
 
-static int apply(rredux_t rx, const char *call, void *into, size_t bytes, rredux_function_t function, void *argument,
+static int reduce_apply(rredux_t rx, const char *call, void *into, size_t bytes, rredux_function_t function, void *argument,
                  int flags, int *combined)
 {
     struct redux_round *r;
@@ -236,7 +236,7 @@ static int apply(rredux_t rx, const char *call, void *into, size_t bytes, rredux
     if (!r->open) {
         *r = (struct redux_round){
             .into = into, .bytes = bytes, .function = function, .argument = argument, .flags = flags};
-        begin(rx);
+        reduce_begin(rx);
     } else if (r->into != into || r->bytes != bytes || r->function != function || r->argument != argument ||
                r->flags != flags) {
         error_set("%s: a reduction has begun and has not got all its messages yet; it goes on with the same arguments",
@@ -251,7 +251,7 @@ int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t f
 {
     int rc = redux_refuses(rx, "rredux_apply");
 
-    return rc != 0 ? rc : apply(rx, "rredux_apply", into, bytes, function, argument, flags, combined);
+    return rc != 0 ? rc : reduce_apply(rx, "rredux_apply", into, bytes, function, argument, flags, combined);
 }
 
 int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op, int flags,
@@ -262,6 +262,6 @@ int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type
     int rc = redux_refuses(rx, "rredux_reduce");
 
     if (rc == 0)
-        rc = find("rredux_reduce", count, type, op, &function, &bytes);
-    return rc != 0 ? rc : apply(rx, "rredux_reduce", into, bytes, function, NULL, flags, combined);
+        rc = reduce_find("rredux_reduce", count, type, op, &function, &bytes);
+    return rc != 0 ? rc : reduce_apply(rx, "rredux_reduce", into, bytes, function, NULL, flags, combined);
 }

@@ -20,32 +20,32 @@
 
 #define LOOK_EVERY 16
 
-static struct group *head(rredux_t rx) { return rx != NULL ? &rx->c : NULL; }
+static struct group *redux_head(rredux_t rx) { return rx != NULL ? &rx->c : NULL; }
 
-int redux_refuses(rredux_t rx, const char *call) { return group_check(head(rx), GROUP_REDUX, call); }
+int redux_refuses(rredux_t rx, const char *call) { return group_check(redux_head(rx), GROUP_REDUX, call); }
 
 /* ---- rings ---- */
 
-static inline int first(const struct rpipe_redux *rx, const struct redux_ring *q) { return rx->next[q->before]; }
+static inline int redux_first(const struct rpipe_redux *rx, const struct redux_ring *q) { return rx->next[q->before]; }
 
 /* The first one is the last one now. */
-static inline void turn(const struct rpipe_redux *rx, struct redux_ring *q) { q->before = first(rx, q); }
+static inline void redux_turn(const struct rpipe_redux *rx, struct redux_ring *q) { q->before = redux_first(rx, q); }
 
-static void push(struct rpipe_redux *rx, struct redux_ring *q, int place)
+static void redux_push(struct rpipe_redux *rx, struct redux_ring *q, int place)
 {
     if (q->n++ == 0) {
         rx->next[place] = place;
     } else {
-        rx->next[place] = first(rx, q);
+        rx->next[place] = redux_first(rx, q);
         rx->next[q->before] = place;
     }
     q->before = place;
 }
 
-static void remove_first(struct rpipe_redux *rx, struct redux_ring *q)
+static void redux_remove_first(struct rpipe_redux *rx, struct redux_ring *q)
 {
     if (--q->n > 0)
-        rx->next[q->before] = rx->next[first(rx, q)];
+        rx->next[q->before] = rx->next[redux_first(rx, q)];
 }
 
 /* ---- opening and closing ---- */
@@ -76,7 +76,7 @@ int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *wr
     rx->todo = rx->next + n;
     rx->ready = rx->todo + n;
     for (i = 0; i < n; i++)
-        push(rx, &rx->idle, i);
+        redux_push(rx, &rx->idle, i);
     *redux = rx;
     return 0;
 }
@@ -94,7 +94,7 @@ int rpipe_redux_close(rredux_t rx)
 
 /* ---- reading ---- */
 
-static NOINLINE int no_message(struct rpipe_redux *rx, const char *call, int place, int rc)
+static NOINLINE int redux_no_message(struct rpipe_redux *rx, const char *call, int place, int rc)
 {
     struct group_member *p = &rx->c.part[place];
 
@@ -107,46 +107,46 @@ static NOINLINE int no_message(struct rpipe_redux *rx, const char *call, int pla
     return group_member_is_lost(p, rc) ? group_lose(&rx->c, call, place, rc) : group_blame(&rx->c, call, place, rc);
 }
 
-static inline int look(struct rpipe_redux *rx, const char *call, int place, raddr_t *d, size_t *size)
+static inline int redux_poll(struct rpipe_redux *rx, const char *call, int place, raddr_t *d, size_t *size)
 {
     struct group_member *p = &rx->c.part[place];
     int rc = LIKELY(p->ch->whose == p->whose) ? rpipe_read_nb(p->ch, d, size) : -ENOTCONN;
 
     RPIPE_FAILPOINT("redux: a writer looked at");
-    return LIKELY(rc == 0) ? 0 : no_message(rx, call, place, rc);
+    return LIKELY(rc == 0) ? 0 : redux_no_message(rx, call, place, rc);
 }
 
 int redux_look(struct rpipe_redux *rx, const char *call, int place, raddr_t *d, size_t *size)
 {
-    return look(rx, call, place, d, size);
+    return redux_poll(rx, call, place, d, size);
 }
 
 /* The first of a ring, which goes where it belongs after the look. */
-static inline int look_first(struct rpipe_redux *rx, struct redux_ring *q, const char *call, int *place, raddr_t *d,
+static inline int redux_look_first(struct rpipe_redux *rx, struct redux_ring *q, const char *call, int *place, raddr_t *d,
                              size_t *size)
 {
-    int at = first(rx, q), rc = UNLIKELY(rx->c.part[at].gone) ? R_PENDING : look(rx, call, at, d, size);
+    int at = redux_first(rx, q), rc = UNLIKELY(rx->c.part[at].gone) ? R_PENDING : redux_poll(rx, call, at, d, size);
     struct redux_ring *to = rc == 0 ? &rx->busy : rc == R_PENDING ? &rx->idle : q;
 
     if (LIKELY(rc == 0))
         *place = at;
     if (LIKELY(to == q && !rx->c.part[at].gone)) {
-        turn(rx, q);
+        redux_turn(rx, q);
         return rc;
     }
-    remove_first(rx, q);
+    redux_remove_first(rx, q);
     if (!rx->c.part[at].gone)
-        push(rx, to, at);
+        redux_push(rx, to, at);
     return rc;
 }
 
-static NOINLINE int look_at_idle(struct rpipe_redux *rx, const char *call, int *place, raddr_t *d, size_t *size)
+static NOINLINE int redux_look_at_idle(struct rpipe_redux *rx, const char *call, int *place, raddr_t *d, size_t *size)
 {
     int rc = R_PENDING;
 
     while (rc == R_PENDING && rx->due > 0 && rx->idle.n > 0) {
         rx->due--;
-        rc = look_first(rx, &rx->idle, call, place, d, size);
+        rc = redux_look_first(rx, &rx->idle, call, place, d, size);
     }
     if (rx->idle.n == 0)
         rx->due = 0;
@@ -157,10 +157,10 @@ static int redux_once(struct rpipe_redux *rx, const char *call, int *place, radd
 {
     int rc;
 
-    if (rx->due > 0 && (rc = look_at_idle(rx, call, place, d, size)) != R_PENDING)
+    if (rx->due > 0 && (rc = redux_look_at_idle(rx, call, place, d, size)) != R_PENDING)
         return rc;
     while (rx->busy.n > 0) {
-        rc = look_first(rx, &rx->busy, call, place, d, size);
+        rc = redux_look_first(rx, &rx->busy, call, place, d, size);
         if (LIKELY(rc == 0) && ++rx->taken >= LOOK_EVERY) {
             rx->taken = 0;
             rx->due = rx->idle.n < LOOK_EVERY ? rx->idle.n : LOOK_EVERY;
@@ -169,7 +169,7 @@ static int redux_once(struct rpipe_redux *rx, const char *call, int *place, radd
             return rc;
     }
     rx->due = rx->idle.n; /* nobody is busy: everybody once, the rest of them in the next calls */
-    rc = look_at_idle(rx, call, place, d, size);
+    rc = redux_look_at_idle(rx, call, place, d, size);
     if (rc != R_PENDING || rx->c.live > 0)
         return rc;
     RPIPE_FAILPOINT("redux: all writers gone");
@@ -217,7 +217,7 @@ static NOINLINE int redux_wait(struct rpipe_redux *rx, int *place, raddr_t *d, s
     return rc;
 }
 
-static int refuses_read(rredux_t rx, const char *call, const int *place, const raddr_t *d)
+static int redux_refuses_read(rredux_t rx, const char *call, const int *place, const raddr_t *d)
 {
     int rc = redux_refuses(rx, call);
 
@@ -233,15 +233,15 @@ static int refuses_read(rredux_t rx, const char *call, const int *place, const r
 }
 
 /* Nothing is wrong, and it is a busy one's turn. */
-static inline bool is_simple(const struct rpipe_redux *rx, const int *place, const raddr_t *d)
+static inline bool redux_is_simple(const struct rpipe_redux *rx, const int *place, const raddr_t *d)
 {
     return LIKELY(rx != NULL && place != NULL && d != NULL && rx->c.kind == GROUP_REDUX && !rx->round.open &&
                   rx->due == 0 && rx->busy.n > 0 && (rx->taken < LOOK_EVERY - 1 || rx->idle.n == 0));
 }
 
-static inline bool read_busy(struct rpipe_redux *rx, int *place, raddr_t *d, size_t *size)
+static inline bool redux_read_busy(struct rpipe_redux *rx, int *place, raddr_t *d, size_t *size)
 {
-    int at = first(rx, &rx->busy);
+    int at = redux_first(rx, &rx->busy);
     struct group_member *p = &rx->c.part[at];
 
     if (UNLIKELY(p->gone || p->ch->whose != p->whose || rpipe_read_nb(p->ch, d, size) != 0))
@@ -256,9 +256,9 @@ int rpipe_redux_read(rredux_t rx, int *place, raddr_t *d, size_t *size)
 {
     int rc;
 
-    if (is_simple(rx, place, d) && read_busy(rx, place, d, size))
+    if (redux_is_simple(rx, place, d) && redux_read_busy(rx, place, d, size))
         return 0;
-    rc = refuses_read(rx, "rredux_read", place, d);
+    rc = redux_refuses_read(rx, "rredux_read", place, d);
     if (rc == 0)
         rc = redux_once(rx, "rredux_read", place, d, size);
     return rc == R_PENDING ? redux_wait(rx, place, d, size) : rc;
@@ -268,19 +268,19 @@ int rpipe_redux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size)
 {
     int rc;
 
-    if (is_simple(rx, place, d) && read_busy(rx, place, d, size))
+    if (redux_is_simple(rx, place, d) && redux_read_busy(rx, place, d, size))
         return 0;
-    rc = refuses_read(rx, "rredux_read_nb", place, d);
+    rc = redux_refuses_read(rx, "rredux_read_nb", place, d);
     return rc != 0 ? rc : redux_once(rx, "rredux_read_nb", place, d, size);
 }
 
 /* ---- the rest ---- */
 
-int rpipe_redux_wait(rredux_t rx) { return group_wait(head(rx), GROUP_REDUX, "rredux_wait"); }
+int rpipe_redux_wait(rredux_t rx) { return group_wait(redux_head(rx), GROUP_REDUX, "rredux_wait"); }
 
 int rpipe_redux_set_timeout(rredux_t rx, int ms)
 {
-    return group_set_timeout(head(rx), GROUP_REDUX, "rredux_set_timeout", ms);
+    return group_set_timeout(redux_head(rx), GROUP_REDUX, "rredux_set_timeout", ms);
 }
 
 rch_t rpipe_redux_pipe(rredux_t rx, int place)
@@ -292,10 +292,10 @@ rch_t rpipe_redux_pipe(rredux_t rx, int place)
     return group_pipe(&rx->c, place);
 }
 
-int rpipe_redux_rank(rredux_t rx, int place) { return group_rank(head(rx), GROUP_REDUX, "rredux_rank", place); }
+int rpipe_redux_rank(rredux_t rx, int place) { return group_rank(redux_head(rx), GROUP_REDUX, "rredux_rank", place); }
 
-int rpipe_redux_place(rredux_t rx, int rank) { return group_index(head(rx), GROUP_REDUX, "rredux_place", rank); }
+int rpipe_redux_place(rredux_t rx, int rank) { return group_index(redux_head(rx), GROUP_REDUX, "rredux_place", rank); }
 
-int rpipe_redux_live(rredux_t rx) { return group_live(head(rx), GROUP_REDUX, "rredux_live"); }
+int rpipe_redux_live(rredux_t rx) { return group_live(redux_head(rx), GROUP_REDUX, "rredux_live"); }
 
-int rpipe_redux_who(rredux_t rx) { return group_last_failed(head(rx), GROUP_REDUX, "rredux_who"); }
+int rpipe_redux_who(rredux_t rx) { return group_last_failed(redux_head(rx), GROUP_REDUX, "rredux_who"); }

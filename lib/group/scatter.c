@@ -21,9 +21,9 @@ struct rpipe_scatter {
 };
 static_assert(sizeof(struct rpipe_scatter) <= COMPOSE_BYTES, "objects are of one size");
 
-static struct group *head(rscatter_t sc) { return sc != NULL ? &sc->c : NULL; }
+static struct group *scatter_head(rscatter_t sc) { return sc != NULL ? &sc->c : NULL; }
 
-static int refuses(rscatter_t sc, const char *call) { return group_check(head(sc), GROUP_SCATTER, call); }
+static int scatter_refuses(rscatter_t sc, const char *call) { return group_check(scatter_head(sc), GROUP_SCATTER, call); }
 
 int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
 {
@@ -50,14 +50,14 @@ struct deal {
     bool wait;
 };
 
-static int nobody(struct rpipe_scatter *sc, const char *call)
+static int scatter_nobody(struct rpipe_scatter *sc, const char *call)
 {
     sc->c.who = -1;
     error_set("%s: none of the %d readers is left", call, sc->c.n);
     return -EPIPE;
 }
 
-static int alloc_from(struct group_member *p, struct deal *deal)
+static int scatter_alloc_from(struct group_member *p, struct deal *deal)
 {
     if (!deal->wait)
         return rmalloc_nb(p->ch, deal->size, &deal->d);
@@ -66,7 +66,7 @@ static int alloc_from(struct group_member *p, struct deal *deal)
 }
 
 /* To the one at deal->place, who may be anybody. */
-static int deal_to(struct rpipe_scatter *sc, struct deal *deal)
+static int scatter_deal_to(struct rpipe_scatter *sc, struct deal *deal)
 {
     struct group_member *p;
     int rc;
@@ -85,21 +85,21 @@ static int deal_to(struct rpipe_scatter *sc, struct deal *deal)
     }
     rc = p->gone ? rpipe_room(p->ch, deal->size) : 0; /* who is gone is told each time, also where memory is there */
     if (rc == 0 || rc == R_PENDING)
-        rc = alloc_from(p, deal);
+        rc = scatter_alloc_from(p, deal);
     if (rc == 0 || rc == R_PENDING)
         return rc;
     return group_member_is_lost(p, rc) ? group_lose(&sc->c, deal->call, deal->place, rc)
                                   : group_blame(&sc->c, deal->call, deal->place, rc);
 }
 
-static int after(const struct rpipe_scatter *sc, int place) { return place + 1 < sc->c.n ? place + 1 : 0; }
+static int scatter_after(const struct rpipe_scatter *sc, int place) { return place + 1 < sc->c.n ? place + 1 : 0; }
 
 /* To the next one in turn who is still there. A turn that failed for want of room is not over. */
-static int deal_next(struct rpipe_scatter *sc, struct deal *deal)
+static int scatter_deal_next(struct rpipe_scatter *sc, struct deal *deal)
 {
     int rc, i;
 
-    for (i = 0; i < sc->c.n; i++, sc->turn = after(sc, sc->turn)) {
+    for (i = 0; i < sc->c.n; i++, sc->turn = scatter_after(sc, sc->turn)) {
         struct group_member *p = &sc->c.part[sc->turn];
 
         if (p->gone)
@@ -109,20 +109,20 @@ static int deal_next(struct rpipe_scatter *sc, struct deal *deal)
             continue;
         }
         deal->place = sc->turn;
-        rc = deal_to(sc, deal);
+        rc = scatter_deal_to(sc, deal);
         if (rc == 0 || p->gone)
-            sc->turn = after(sc, sc->turn);
+            sc->turn = scatter_after(sc, sc->turn);
         return rc;
     }
-    return nobody(sc, deal->call);
+    return scatter_nobody(sc, deal->call);
 }
 
 /* One look at everybody. */
-static int deal_any(struct rpipe_scatter *sc, struct deal *deal)
+static int scatter_deal_any(struct rpipe_scatter *sc, struct deal *deal)
 {
     int i, rc, at = sc->first, last = -1, in_vain = 0;
 
-    for (i = 0; i < sc->c.n; i++, at = after(sc, at)) {
+    for (i = 0; i < sc->c.n; i++, at = scatter_after(sc, at)) {
         struct group_member *p = &sc->c.part[at];
 
         if (p->gone)
@@ -136,7 +136,7 @@ static int deal_any(struct rpipe_scatter *sc, struct deal *deal)
             rc = rmalloc_nb(p->ch, deal->size, &deal->d);
         if (rc == 0) {
             deal->place = at;
-            sc->first = after(sc, at);
+            sc->first = scatter_after(sc, at);
             return 0;
         }
         if (rc == R_PENDING)
@@ -149,15 +149,15 @@ static int deal_any(struct rpipe_scatter *sc, struct deal *deal)
         last = at;
     }
     if (sc->c.live == 0)
-        return nobody(sc, deal->call);
+        return scatter_nobody(sc, deal->call);
     return in_vain == sc->c.live ? group_blame(&sc->c, deal->call, last, -ENOBUFS) : R_PENDING;
 }
 
 /* A thread can sleep on one wake word, not on many: it naps, as in rpipe_poll. */
-static int wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
+static int scatter_wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
 {
     struct waiter w;
-    int rc = deal_any(sc, deal);
+    int rc = scatter_deal_any(sc, deal);
 
     if (rc != R_PENDING)
         return rc;
@@ -170,7 +170,7 @@ static int wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
             rc = -ETIMEDOUT;
             break;
         }
-        rc = deal_any(sc, deal);
+        rc = scatter_deal_any(sc, deal);
     } while (rc == R_PENDING);
     wait_end(&w);
     return rc;
@@ -179,7 +179,7 @@ static int wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
 static int scatter_alloc(rscatter_t sc, const char *call, int to, size_t size, int *place, raddr_t *d, bool wait)
 {
     struct deal deal = {call, size, to, ADDR_NULL, wait};
-    int rc = refuses(sc, call);
+    int rc = scatter_refuses(sc, call);
 
     if (rc != 0)
         return rc;
@@ -188,11 +188,11 @@ static int scatter_alloc(rscatter_t sc, const char *call, int to, size_t size, i
         return -EINVAL;
     }
     if (to == RSCATTER_NEXT)
-        rc = deal_next(sc, &deal);
+        rc = scatter_deal_next(sc, &deal);
     else if (to == RSCATTER_ANY)
-        rc = wait ? wait_for_any(sc, &deal) : deal_any(sc, &deal);
+        rc = wait ? scatter_wait_for_any(sc, &deal) : scatter_deal_any(sc, &deal);
     else
-        rc = deal_to(sc, &deal);
+        rc = scatter_deal_to(sc, &deal);
     if (rc != 0)
         return rc;
     if (place != NULL)
@@ -214,7 +214,7 @@ int rpipe_scatter_alloc_nb(rscatter_t sc, int to, size_t size, int *place, raddr
 int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
 {
     struct group_member *p;
-    int rc = refuses(sc, "rscatter_write");
+    int rc = scatter_refuses(sc, "rscatter_write");
 
     if (rc != 0)
         return rc;
@@ -233,30 +233,30 @@ int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
 
 /* ---- the rest ---- */
 
-int rpipe_scatter_wait(rscatter_t sc) { return group_wait(head(sc), GROUP_SCATTER, "rscatter_wait"); }
+int rpipe_scatter_wait(rscatter_t sc) { return group_wait(scatter_head(sc), GROUP_SCATTER, "rscatter_wait"); }
 
 int rpipe_scatter_set_timeout(rscatter_t sc, int ms)
 {
-    return group_set_timeout(head(sc), GROUP_SCATTER, "rscatter_set_timeout", ms);
+    return group_set_timeout(scatter_head(sc), GROUP_SCATTER, "rscatter_set_timeout", ms);
 }
 
 rch_t rpipe_scatter_pipe(rscatter_t sc, int place)
 {
-    return refuses(sc, "rscatter_pipe") == 0 ? group_pipe(&sc->c, place) : NULL;
+    return scatter_refuses(sc, "rscatter_pipe") == 0 ? group_pipe(&sc->c, place) : NULL;
 }
 
 int rpipe_scatter_rank(rscatter_t sc, int place)
 {
-    return group_rank(head(sc), GROUP_SCATTER, "rscatter_rank", place);
+    return group_rank(scatter_head(sc), GROUP_SCATTER, "rscatter_rank", place);
 }
 
 int rpipe_scatter_place(rscatter_t sc, int rank)
 {
-    return group_index(head(sc), GROUP_SCATTER, "rscatter_place", rank);
+    return group_index(scatter_head(sc), GROUP_SCATTER, "rscatter_place", rank);
 }
 
-int rpipe_scatter_live(rscatter_t sc) { return group_live(head(sc), GROUP_SCATTER, "rscatter_live"); }
+int rpipe_scatter_live(rscatter_t sc) { return group_live(scatter_head(sc), GROUP_SCATTER, "rscatter_live"); }
 
-int rpipe_scatter_who(rscatter_t sc) { return group_last_failed(head(sc), GROUP_SCATTER, "rscatter_who"); }
+int rpipe_scatter_who(rscatter_t sc) { return group_last_failed(scatter_head(sc), GROUP_SCATTER, "rscatter_who"); }
 
-int rpipe_scatter_close(rscatter_t sc) { return group_close(head(sc), GROUP_SCATTER, "rscatter_close"); }
+int rpipe_scatter_close(rscatter_t sc) { return group_close(scatter_head(sc), GROUP_SCATTER, "rscatter_close"); }

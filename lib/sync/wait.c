@@ -37,22 +37,22 @@
 #define NETWORK_YIELD_US 5000 /* a nap may last a millisecond, longer than most of what is awaited from a network */
 #define NAP_MOST_US 1000
 
-static _Atomic int64_t no_yield_before; /* adaptive waiting of this process sleeps at once until then */
-static bool roomy = true;               /* a core for every rank */
+static _Atomic int64_t wait_no_yield_before; /* adaptive waiting of this process sleeps at once until then */
+static bool wait_roomy = true;               /* a core for every rank */
 _Atomic int wait_first_polls = ROOMY_LOOKS;
-static int64_t spin_ns = ROOMY_SPIN_US * 1000, yield_ns = ROOMY_YIELD_US * 1000;
+static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000, wait_yield_ns = ROOMY_YIELD_US * 1000;
 
 void wait_configure(int local_ranks)
 {
     long cores = sysconf(_SC_NPROCESSORS_ONLN), given = setting_number(SET_SPIN);
     bool crowded = local_ranks > cores;
 
-    roomy = !crowded;
+    wait_roomy = !crowded;
     atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_LOOKS : ROOMY_LOOKS, memory_order_relaxed);
-    spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
-    yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
+    wait_spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
+    wait_yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
     if (given >= 0)
-        spin_ns = given * 1000;
+        wait_spin_ns = given * 1000;
 }
 
 void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences)
@@ -85,10 +85,10 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
         w->yield_from = w->sleep_from = now;
         break;
     default:
-        w->yield_from = now + spin_ns;
+        w->yield_from = now + wait_spin_ns;
         w->sleep_from = w->yield_from;
-        if (now >= atomic_load_explicit(&no_yield_before, memory_order_relaxed))
-            w->sleep_from += yield_ns;
+        if (now >= atomic_load_explicit(&wait_no_yield_before, memory_order_relaxed))
+            w->sleep_from += wait_yield_ns;
     }
     if (w->yield_from <= now)
         w->phase = WAIT_YIELDING; /* the first step decides */
@@ -96,7 +96,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
 
 void wait_remote(struct waiter *w)
 {
-    if (roomy && setting_number(SET_WAIT) == WAIT_ADAPTIVE && w->sleep_from > w->yield_from)
+    if (wait_roomy && setting_number(SET_WAIT) == WAIT_ADAPTIVE && w->sleep_from > w->yield_from)
         w->sleep_from += NETWORK_YIELD_US * 1000;
 }
 
@@ -104,13 +104,13 @@ void wait_remote(struct waiter *w)
  * The wake word is visible to every processor before the condition is looked at again. Pairs with wake_if_waiting. Where there are
  * many words, some of those who look at them may fence, and others not.
  */
-static void make_seen(const struct waiter *w)
+static void wait_make_seen(const struct waiter *w)
 {
     if (w->fences || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 || w->words != NULL)
         fence_wake_word_before_recheck();
 }
 
-static void backoff(uint32_t us)
+static void wait_backoff(uint32_t us)
 {
     struct timespec t = {0, (long)us * 1000};
 
@@ -118,7 +118,7 @@ static void backoff(uint32_t us)
 }
 
 /* ns to sleep: a slice, or less where the deadline is nearer */
-static int64_t sleep_ns(const struct waiter *w, int64_t now)
+static int64_t wait_sleep_ns(const struct waiter *w, int64_t now)
 {
     int64_t ns = w->slice;
 
@@ -127,9 +127,9 @@ static int64_t sleep_ns(const struct waiter *w, int64_t now)
     return ns > 0 ? ns : 0;
 }
 
-static void sleep_on(const struct waiter *w, int64_t now)
+static void wait_sleep_on(const struct waiter *w, int64_t now)
 {
-    struct timespec t = {0, (long)sleep_ns(w, now)};
+    struct timespec t = {0, (long)wait_sleep_ns(w, now)};
 
     syscall(SYS_futex, w->word, FUTEX_WAIT, 1, &t, NULL, 0);
 }
@@ -144,11 +144,11 @@ struct waitv {
 };
 #define WAITV_32 2u /* bits; not FUTEX_PRIVATE_FLAG: the other side is another process */
 
-static _Atomic bool no_waitv; /* an older kernel, or one that forbids it */
+static _Atomic bool wait_no_waitv; /* an older kernel, or one that forbids it */
 
-static void sleep_on_many(const struct waiter *w, int64_t now)
+static void wait_sleep_on_many(const struct waiter *w, int64_t now)
 {
-    const int64_t until = now + sleep_ns(w, now);
+    const int64_t until = now + wait_sleep_ns(w, now);
     const struct timespec t = {(time_t)(until / (1000 * NS_PER_MS)), (long)(until % (1000 * NS_PER_MS))};
     struct waitv v[WAIT_WORDS];
 
@@ -156,21 +156,21 @@ static void sleep_on_many(const struct waiter *w, int64_t now)
         v[i] = (struct waitv){1, (uint64_t)(uintptr_t)w->many[i], WAITV_32, 0};
     if (syscall(CALL_FUTEX_WAITV, v, w->many_words, 0, &t, CLOCK_MONOTONIC) < 0 && errno != EAGAIN && errno != EINTR &&
         errno != ETIMEDOUT)
-        atomic_store_explicit(&no_waitv, true, memory_order_relaxed);
+        atomic_store_explicit(&wait_no_waitv, true, memory_order_relaxed);
 }
 
 /* False: there is nothing to sleep on. */
-static bool find_words(struct waiter *w)
+static bool wait_find_words(struct waiter *w)
 {
     if (w->word != NULL)
         return true;
-    if (w->words == NULL || atomic_load_explicit(&no_waitv, memory_order_relaxed))
+    if (w->words == NULL || atomic_load_explicit(&wait_no_waitv, memory_order_relaxed))
         return false;
     w->many_words = w->words(w->of, w->many);
     return w->many_words > 0;
 }
 
-static void set_words(const struct waiter *w, uint32_t value)
+static void wait_set_words(const struct waiter *w, uint32_t value)
 {
     if (w->word != NULL)
         atomic_store_explicit(w->word, value, memory_order_relaxed);
@@ -193,9 +193,9 @@ int wait_step(struct waiter *w)
         return -ETIMEDOUT;
     if (w->phase == WAIT_ARMED) {
         if (w->word != NULL)
-            sleep_on(w, now);
+            wait_sleep_on(w, now);
         else
-            sleep_on_many(w, now);
+            wait_sleep_on_many(w, now);
         w->slept = true;
         w->sleeps++;
         w->phase = WAIT_YIELDING; /* arm again: the waker has cleared the word */
@@ -207,18 +207,18 @@ int wait_step(struct waiter *w)
         w->phase = WAIT_SPINNING;
         w->spins = SPINS_PER_LOOK - LOOKS_PER_YIELD;
         sched_yield();
-        if (clock_now() - now > (roomy ? YIELD_DEAR_US : CROWDED_DEAR_US) * 1000)
-            atomic_store_explicit(&no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
-    } else if (!find_words(w)) {
-        backoff(w->backoff_us);
+        if (clock_now() - now > (wait_roomy ? YIELD_DEAR_US : CROWDED_DEAR_US) * 1000)
+            atomic_store_explicit(&wait_no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
+    } else if (!wait_find_words(w)) {
+        wait_backoff(w->backoff_us);
         w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
         w->slept = true;
         w->sleeps++;
         w->backoff_us = w->backoff_us * 2 > w->backoff_most_us ? w->backoff_most_us : w->backoff_us * 2;
     } else {
-        set_words(w, 1); /* made seen by the next line */
+        wait_set_words(w, 1); /* made seen by the next line */
         RPIPE_FAILPOINT("wait: wake word set");
-        make_seen(w);
+        wait_make_seen(w);
         w->armed = true;
         w->phase = WAIT_ARMED;
     }
@@ -228,7 +228,7 @@ int wait_step(struct waiter *w)
 void wait_end(struct waiter *w)
 {
     if (w->armed && !w->keep)
-        set_words(w, 0); /* a stale 1 would only cost a needless wake-up */
+        wait_set_words(w, 0); /* a stale 1 would only cost a needless wake-up */
 }
 
 void wake_up(_Atomic uint32_t *word)

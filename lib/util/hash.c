@@ -11,16 +11,16 @@ struct hash_slot {
 };
 
 /* finalizer of splitmix64: every bit of the key reaches every bit of the place */
-static size_t home(const struct hash *h, uint64_t key)
+static size_t hash_home(const struct hash *h, uint64_t key)
 {
     key = (key ^ (key >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     key = (key ^ (key >> 27)) * UINT64_C(0x94d049bb133111eb);
     return (size_t)(key ^ (key >> 31)) & (h->size - 1);
 }
 
-static size_t place(const struct hash *h, uint64_t key)
+static size_t hash_place(const struct hash *h, uint64_t key)
 {
-    size_t i = home(h, key);
+    size_t i = hash_home(h, key);
 
     while (h->slot[i].value != NULL && h->slot[i].key != key)
         i = (i + 1) & (h->size - 1);
@@ -35,9 +35,9 @@ void hash_free(struct hash *h)
     hash_init(h);
 }
 
-void *hash_get(const struct hash *h, uint64_t key) { return h->size == 0 ? NULL : h->slot[place(h, key)].value; }
+void *hash_get(const struct hash *h, uint64_t key) { return h->size == 0 ? NULL : h->slot[hash_place(h, key)].value; }
 
-static int grow(struct hash *h)
+static int hash_grow(struct hash *h)
 {
     struct hash old = *h;
     size_t i, size = old.size == 0 ? 16 : 2 * old.size;
@@ -49,7 +49,7 @@ static int grow(struct hash *h)
     h->size = size;
     for (i = 0; i < old.size; i++)
         if (old.slot[i].value != NULL)
-            h->slot[place(h, old.slot[i].key)] = old.slot[i];
+            h->slot[hash_place(h, old.slot[i].key)] = old.slot[i];
     free(old.slot);
     return 0;
 }
@@ -59,9 +59,9 @@ int hash_put(struct hash *h, uint64_t key, void *value)
     size_t i;
     int rc;
 
-    if (4 * (h->used + 1) > 3 * h->size && (rc = grow(h)) != 0)
+    if (4 * (h->used + 1) > 3 * h->size && (rc = hash_grow(h)) != 0)
         return rc;
-    i = place(h, key);
+    i = hash_place(h, key);
     if (h->slot[i].value == NULL)
         h->used++;
     h->slot[i] = (struct hash_slot){key, value};
@@ -75,14 +75,14 @@ void *hash_remove(struct hash *h, uint64_t key)
 
     if (h->size == 0)
         return NULL;
-    hole = place(h, key);
+    hole = hash_place(h, key);
     value = h->slot[hole].value;
     if (value == NULL)
         return NULL;
     h->used--;
     /* move back whoever would no longer be found across the hole */
     for (i = (hole + 1) & mask; h->slot[i].value != NULL; i = (i + 1) & mask) {
-        size_t at = home(h, h->slot[i].key);
+        size_t at = hash_home(h, h->slot[i].key);
 
         if (((i - at) & mask) >= ((i - hole) & mask)) {
             h->slot[hole] = h->slot[i];

@@ -9,12 +9,12 @@
 
 #define FEW 20
 
-static enum log_level current = LOG_WARN;
-static int own_rank = -1;
+static enum log_level log_current = LOG_WARN;
+static int log_own_rank = -1;
 
-void log_set_level(enum log_level level) { current = level; }
-enum log_level log_get_level(void) { return current; }
-void log_set_rank(int rank) { own_rank = rank; }
+void log_set_level(enum log_level level) { log_current = level; }
+enum log_level log_get_level(void) { return log_current; }
+void log_set_rank(int rank) { log_own_rank = rank; }
 
 void log_vline(enum log_level level, const char *format, va_list args)
 {
@@ -24,10 +24,10 @@ void log_vline(enum log_level level, const char *format, va_list args)
     size_t length;
     ssize_t written;
 
-    if (level > current)
+    if (level > log_current)
         return;
-    if (own_rank >= 0)
-        head = snprintf(line, sizeof(line), "rmalloc[%d] %s: ", own_rank, name[level]);
+    if (log_own_rank >= 0)
+        head = snprintf(line, sizeof(line), "rmalloc[%d] %s: ", log_own_rank, name[level]);
     else
         head = snprintf(line, sizeof(line), "rmalloc %s: ", name[level]);
     body = vsnprintf(line + head, sizeof(line) - (size_t)head - 1, format, args);
@@ -44,7 +44,7 @@ void log_line(enum log_level level, const char *format, ...)
 {
     va_list args;
 
-    if (level > current)
+    if (level > log_current)
         return;
     va_start(args, format);
     log_vline(level, format, args);
@@ -57,7 +57,7 @@ void log_few(_Atomic unsigned *warned, const char *format, ...)
     char line[600];
     va_list args;
 
-    if (before > FEW || LOG_WARN > current) {
+    if (before > FEW || LOG_WARN > log_current) {
         atomic_fetch_sub_explicit(warned, 1, memory_order_relaxed); /* it must not wrap around */
         return;
     }

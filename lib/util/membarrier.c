@@ -6,22 +6,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static bool tried, registered; /* rinit is called by one thread */
+static bool membarrier_tried, membarrier_is_registered; /* rinit is called by one thread */
 
 void membarrier_register(void)
 {
     const int needed = MEMBARRIER_CMD_GLOBAL_EXPEDITED | MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED;
     long offered;
 
-    if (tried)
+    if (membarrier_tried)
         return;
-    tried = true;
+    membarrier_tried = true;
     offered = syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0);
     if (offered < 0 || (offered & needed) != needed)
         return;
     if ((offered & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0)
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-    registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+    membarrier_is_registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
-bool membarrier_registered(void) { return registered; }
+bool membarrier_registered(void) { return membarrier_is_registered; }

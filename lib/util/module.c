@@ -18,30 +18,30 @@ static struct {
     void *open[MODULES_MOST]; /* each once */
     int n;
     void *pin; /* ourselves */
-} held = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} module_held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* The loader counts how often a module has been opened; we keep one of them. */
-static void keep(void *handle)
+static void module_keep(void *handle)
 {
     int i;
 
-    pthread_mutex_lock(&held.lock);
-    for (i = 0; i < held.n && held.open[i] != handle; i++)
+    pthread_mutex_lock(&module_held.lock);
+    for (i = 0; i < module_held.n && module_held.open[i] != handle; i++)
         ;
-    if (i < held.n)
+    if (i < module_held.n)
         dlclose(handle);
-    else if (held.n < MODULES_MOST)
-        held.open[held.n++] = handle;
-    pthread_mutex_unlock(&held.lock);
+    else if (module_held.n < MODULES_MOST)
+        module_held.open[module_held.n++] = handle;
+    pthread_mutex_unlock(&module_held.lock);
 }
 
 /* dlclose(3) of this library, or the end of the process. While a job is open it can only be the latter. */
-__attribute__((destructor)) static void unload(void)
+__attribute__((destructor)) static void module_unload(void)
 {
-    if (held.pin != NULL)
+    if (module_held.pin != NULL)
         return;
-    while (held.n > 0)
-        dlclose(held.open[--held.n]);
+    while (module_held.n > 0)
+        dlclose(module_held.open[--module_held.n]);
 }
 
 void module_pin(void)
@@ -49,25 +49,25 @@ void module_pin(void)
     Dl_info info;
 
     if (dladdr((void *)module_pin, &info) != 0 && info.dli_fname != NULL)
-        held.pin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* NULL: linked statically */
+        module_held.pin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* NULL: linked statically */
 }
 
 void module_unpin(void)
 {
-    void *pin = held.pin;
+    void *pin = module_held.pin;
 
-    held.pin = NULL;
+    module_held.pin = NULL;
     if (pin != NULL)
         dlclose(pin);
 }
 
 /* The directory of the shared object that this code is in. */
-static int own_directory(char *path, size_t bytes)
+static int module_own_directory(char *path, size_t bytes)
 {
     Dl_info info;
     char *slash;
 
-    if (dladdr((void *)own_directory, &info) == 0 || info.dli_fname == NULL || strlen(info.dli_fname) >= bytes)
+    if (dladdr((void *)module_own_directory, &info) == 0 || info.dli_fname == NULL || strlen(info.dli_fname) >= bytes)
         return -1;
     strcpy(path, info.dli_fname);
     slash = strrchr(path, '/');
@@ -80,13 +80,13 @@ static int own_directory(char *path, size_t bytes)
 #define PATH_BYTES (PATH_MAX + 64)
 
 /* Where the module is, the first of all places. */
-static bool find(const char *name, char path[PATH_BYTES])
+static bool module_find(const char *name, char path[PATH_BYTES])
 {
     char own[PATH_MAX], below[PATH_MAX + 16];
     const char *directory[4] = {setting_text(SET_MODULE_PATH), NULL, NULL, PKGLIBDIR};
     int i;
 
-    if (own_directory(own, sizeof(own)) == 0)
+    if (module_own_directory(own, sizeof(own)) == 0)
         directory[1] = own;
     if (directory[1] != NULL) {
         snprintf(below, sizeof(below), "%s/rmalloc", own);
@@ -106,7 +106,7 @@ bool module_installed(const char *name)
 {
     char path[PATH_BYTES];
 
-    return find(name, path);
+    return module_find(name, path);
 }
 
 void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes)
@@ -115,7 +115,7 @@ void *module_symbol(const char *name, const char *symbol, char *why, size_t why_
     void *handle, *address;
     const char *said;
 
-    if (!find(name, path)) {
+    if (!module_find(name, path)) {
         snprintf(why, why_bytes, "%s.so is not installed in %s", name, PKGLIBDIR);
         return NULL;
     }
@@ -125,7 +125,7 @@ void *module_symbol(const char *name, const char *symbol, char *why, size_t why_
         snprintf(why, why_bytes, "cannot be loaded: %s", said != NULL ? said : path);
         return NULL;
     }
-    keep(handle);
+    module_keep(handle);
     address = dlsym(handle, symbol);
     if (address == NULL)
         snprintf(why, why_bytes, "%s has no symbol %s: of another version of this library?", path, symbol);

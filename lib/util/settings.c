@@ -22,7 +22,7 @@ static const struct entry {
     const char *words; /* of a choice, separated by | */
     long least, most;
     const char *help;
-} table[SETTINGS] = {
+} settings_table[SETTINGS] = {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
                        "who tells which processes are in the job"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
@@ -76,10 +76,10 @@ static struct value {
     long number;
     double real;
     bool given;
-} values[SETTINGS];
+} settings_values[SETTINGS];
 
 /* Index of `word` in "a|b|c", or -1. */
-static long choice_index(const char *words, const char *word)
+static long settings_choice_index(const char *words, const char *word)
 {
     size_t length = strlen(word);
     long i;
@@ -94,7 +94,7 @@ static long choice_index(const char *words, const char *word)
     return -1;
 }
 
-static bool parse(const struct entry *e, const char *text, struct value *v)
+static bool settings_parse(const struct entry *e, const char *text, struct value *v)
 {
     char *end;
 
@@ -104,7 +104,7 @@ static bool parse(const struct entry *e, const char *text, struct value *v)
     errno = 0;
     switch (e->kind) {
     case CHOICE:
-        v->number = choice_index(e->words, text);
+        v->number = settings_choice_index(e->words, text);
         return v->number >= 0 && *text != '\0';
     case NUMBER:
     case POWER_OF_TWO:
@@ -120,7 +120,7 @@ static bool parse(const struct entry *e, const char *text, struct value *v)
     return false;
 }
 
-static void complain(const struct entry *e, const char *text, char *why, unsigned bytes)
+static void settings_complain(const struct entry *e, const char *text, char *why, unsigned bytes)
 {
     if (e->kind == CHOICE)
         snprintf(why, bytes, "%s is \"%.60s\"; it must be one of %s", e->name, text, e->words);
@@ -136,32 +136,32 @@ int settings_load(char *why, unsigned why_bytes)
     struct value found[SETTINGS];
 
     for (int i = 0; i < SETTINGS; i++) {
-        const struct entry *e = &table[i];
+        const struct entry *e = &settings_table[i];
         const char *text = secure_getenv(e->name);
 
         found[i] = (struct value){.given = text != NULL};
-        if (!parse(e, text != NULL ? text : e->fallback, &found[i])) {
-            complain(e, text, why, why_bytes);
+        if (!settings_parse(e, text != NULL ? text : e->fallback, &found[i])) {
+            settings_complain(e, text, why, why_bytes);
             return -EINVAL;
         }
     }
-    memcpy(values, found, sizeof(values)); /* all or nothing */
+    memcpy(settings_values, found, sizeof(settings_values)); /* all or nothing */
     return 0;
 }
 
 #define PREFIX "RPIPE_"
 
 /* RPIPE_SIM_ are those of the simulated network of the tests, which is a module with settings of its own. */
-static bool is_known(const char *name, size_t length)
+static bool settings_is_known(const char *name, size_t length)
 {
     for (int i = 0; i < SETTINGS; i++)
-        if (strlen(table[i].name) == length && strncmp(table[i].name, name, length) == 0)
+        if (strlen(settings_table[i].name) == length && strncmp(settings_table[i].name, name, length) == 0)
             return true;
     return strncmp(name, PREFIX "SIM_", strlen(PREFIX "SIM_")) == 0;
 }
 
 /* That with the longest beginning in common: at least two letters behind what all have in common. */
-static const char *most_alike(const char *name)
+static const char *settings_most_alike(const char *name)
 {
     size_t longest = strlen(PREFIX) + 1;
     const char *found = NULL;
@@ -169,11 +169,11 @@ static const char *most_alike(const char *name)
     for (int i = 0; i < SETTINGS; i++) {
         size_t same = 0;
 
-        while (name[same] != '\0' && name[same] == table[i].name[same])
+        while (name[same] != '\0' && name[same] == settings_table[i].name[same])
             same++;
         if (same > longest) {
             longest = same;
-            found = table[i].name;
+            found = settings_table[i].name;
         }
     }
     return found;
@@ -187,12 +187,12 @@ const char *settings_unknown(int *at, const char **meant)
         const char *text = environ[(*at)++];
         size_t length = strcspn(text, "=");
 
-        if (strncmp(text, PREFIX, strlen(PREFIX)) != 0 || is_known(text, length))
+        if (strncmp(text, PREFIX, strlen(PREFIX)) != 0 || settings_is_known(text, length))
             continue;
         snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
         if (secure_getenv(name) == NULL && length < sizeof(name))
             continue; /* no variable counts in a program that runs with more rights than its caller */
-        *meant = most_alike(name);
+        *meant = settings_most_alike(name);
         return name;
     }
     return NULL;
@@ -201,15 +201,15 @@ const char *settings_unknown(int *at, const char **meant)
 const char *setting_found(enum setting s)
 {
     static struct value found[SETTINGS];
-    const char *text = secure_getenv(table[s].name);
+    const char *text = secure_getenv(settings_table[s].name);
 
-    return text != NULL && parse(&table[s], text, &found[s]) ? found[s].text : table[s].fallback;
+    return text != NULL && settings_parse(&settings_table[s], text, &found[s]) ? found[s].text : settings_table[s].fallback;
 }
 
-const char *setting_name(enum setting s) { return table[s].name; }
-const char *setting_text(enum setting s) { return values[s].text; }
-const char *setting_fallback(enum setting s) { return table[s].fallback; }
-const char *setting_help(enum setting s) { return table[s].help; }
-long setting_number(enum setting s) { return values[s].number; }
-double setting_real(enum setting s) { return values[s].real; }
-bool setting_given(enum setting s) { return values[s].given; }
+const char *setting_name(enum setting s) { return settings_table[s].name; }
+const char *setting_text(enum setting s) { return settings_values[s].text; }
+const char *setting_fallback(enum setting s) { return settings_table[s].fallback; }
+const char *setting_help(enum setting s) { return settings_table[s].help; }
+long setting_number(enum setting s) { return settings_values[s].number; }
+double setting_real(enum setting s) { return settings_values[s].real; }
+bool setting_given(enum setting s) { return settings_values[s].given; }

@@ -23,14 +23,14 @@
 #define BLIND_NAP_MS 20        /* without /proc */
 #define NAP_NS (NS_PER_MS / 4) /* between two looks */
 
-static void backoff(int64_t ns)
+static void thread_quiesce_backoff(int64_t ns)
 {
     const struct timespec t = {0, (long)ns};
 
     nanosleep(&t, NULL);
 }
 
-static char state_of(long tid)
+static char thread_quiesce_state_of(long tid)
 {
     char path[64];
 
@@ -39,7 +39,7 @@ static char state_of(long tid)
 }
 
 /* The time that a thread has run, in ns; -1: it has ended. The clock's number is made as pthread_getcpuclockid(3) does. */
-static int64_t has_run(long tid)
+static int64_t thread_quiesce_has_run(long tid)
 {
     struct timespec t;
     clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6u);
@@ -47,19 +47,19 @@ static int64_t has_run(long tid)
     return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec : -1;
 }
 
-static bool is_outside(char state) { return state == 0 || strchr("SIZXx", state) != NULL; }
+static bool thread_quiesce_is_outside(char state) { return state == 0 || strchr("SIZXx", state) != NULL; }
 
-static bool await_thread(long tid, int64_t deadline)
+static bool thread_quiesce_await_thread(long tid, int64_t deadline)
 {
-    int64_t began = has_run(tid), now;
+    int64_t began = thread_quiesce_has_run(tid), now;
 
-    while (!is_outside(state_of(tid))) {
-        now = has_run(tid);
+    while (!thread_quiesce_is_outside(thread_quiesce_state_of(tid))) {
+        now = thread_quiesce_has_run(tid);
         if (now < 0 || now - began >= RUN_NS)
             break;
         if (deadline_passed(deadline))
             return false;
-        backoff(NAP_NS);
+        thread_quiesce_backoff(NAP_NS);
     }
     return true;
 }
@@ -75,14 +75,14 @@ bool thread_quiesce_others(int64_t deadline)
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     tasks = opendir("/proc/self/task");
     if (tasks == NULL) {
-        backoff(BLIND_NAP_MS * NS_PER_MS);
+        thread_quiesce_backoff(BLIND_NAP_MS * NS_PER_MS);
         return true;
     }
     while (quiet && (entry = readdir(tasks)) != NULL) {
         long tid = strtol(entry->d_name, NULL, 10);
 
         if (tid > 0 && tid != own)
-            quiet = await_thread(tid, deadline);
+            quiet = thread_quiesce_await_thread(tid, deadline);
     }
     closedir(tasks);
     return quiet;

@@ -29,7 +29,7 @@ struct ofi_parting {
     struct btl_memory memory;
 };
 
-static int refuse_child(const struct btl *btl, char *why, size_t why_bytes)
+static int ofi_connection_refuse_child(const struct btl *btl, char *why, size_t why_bytes)
 {
     if (!btl->forked)
         return 0;
@@ -37,16 +37,16 @@ static int refuse_child(const struct btl *btl, char *why, size_t why_bytes)
     return -ENOTCONN;
 }
 
-static int ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
+static int ofi_connection_ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
                      char *why, size_t why_bytes)
 {
-    int rc = refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
 
     return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, memory, why, why_bytes);
 }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
-static int ofi_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
+static int ofi_connection_ofi_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
                      size_t why_bytes)
 {
     (void)btl;
@@ -57,15 +57,15 @@ static int ofi_share(struct btl *btl, int peer, const struct btl_memory *memory,
     return 0;
 }
 
-static int ofi_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
+static int ofi_connection_ofi_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
                      char *why, size_t why_bytes)
 {
-    int rc = refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
 
     return rc != 0 ? rc : pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
 }
 
-static void ofi_free(struct btl *btl, struct btl_memory *memory)
+static void ofi_connection_ofi_free(struct btl *btl, struct btl_memory *memory)
 {
     struct ofi_parting *p;
     bool wait = false;
@@ -115,7 +115,7 @@ void progress_part(struct btl *btl)
     }
 }
 
-static int ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
+static int ofi_connection_ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                       struct btl_remote *remote, char *why, size_t why_bytes)
 {
     (void)access; /* the registration there knows it */
@@ -131,7 +131,7 @@ static int ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size
     return 0;
 }
 
-static void ofi_detach(struct btl *btl, struct btl_remote *remote)
+static void ofi_connection_ofi_detach(struct btl *btl, struct btl_remote *remote)
 {
     (void)btl;
     remote->mapping = NULL;
@@ -143,7 +143,7 @@ static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, ui
                          struct btl_address *address, char *why, size_t why_bytes)
 {
     struct btl_connection *connection;
-    int rc = refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
 
     (void)role; /* nobody dials: the endpoint is there */
     if (rc != 0)
@@ -183,7 +183,7 @@ static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, ui
 static int ofi_connection_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes)
 {
     struct btl *btl = connection->btl;
-    int rc = refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
 
     if (rc != 0)
         return rc;
@@ -256,46 +256,46 @@ static uint32_t ofi_connection_atomics(struct btl_connection *connection) { retu
 
 /* ---- transfers: the lock around what transfer.c does ---- */
 
-static int refused_child(const struct btl_connection *connection) { return connection->btl->forked ? -ENOTCONN : 0; }
+static int ofi_connection_refused_child(const struct btl_connection *connection) { return connection->btl->forked ? -ENOTCONN : 0; }
 
 /* What has been accepted is carried on whether or not anybody calls again. */
-static int unlock_posted(struct btl *btl, int rc)
+static int ofi_connection_unlock_posted(struct btl *btl, int rc)
 {
     progress_posted(btl);
     ofi_unlock(btl);
     return rc;
 }
 
-static int ofi_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+static int ofi_connection_ofi_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
-    if (refused_child(connection) != 0)
+    if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
     ofi_lock(connection->btl);
-    return unlock_posted(connection->btl, transfer_write(connection, payload, slot));
+    return ofi_connection_unlock_posted(connection->btl, transfer_write(connection, payload, slot));
 }
 
-static int ofi_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done)
+static int ofi_connection_ofi_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done)
 {
-    if (refused_child(connection) != 0)
+    if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
     ofi_lock(connection->btl);
-    return unlock_posted(connection->btl, transfer_get(connection, transfer, done));
+    return ofi_connection_unlock_posted(connection->btl, transfer_get(connection, transfer, done));
 }
 
-static int ofi_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+static int ofi_connection_ofi_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
                       struct btl_done *done)
 {
-    if (refused_child(connection) != 0)
+    if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
     ofi_lock(connection->btl);
-    return unlock_posted(connection->btl, transfer_atomic(connection, op, at, operand, compare, done));
+    return ofi_connection_unlock_posted(connection->btl, transfer_atomic(connection, op, at, operand, compare, done));
 }
 
-static int ofi_flush(struct btl_connection *connection)
+static int ofi_connection_ofi_flush(struct btl_connection *connection)
 {
     int rc;
 
-    if (refused_child(connection) != 0)
+    if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
     ofi_lock(connection->btl);
     rc = transfer_flush(connection);
@@ -303,19 +303,19 @@ static int ofi_flush(struct btl_connection *connection)
         atomic_store_explicit(&connection->btl->driven_at, clock_now(), memory_order_relaxed);
         progress_drive(connection->btl);
     }
-    return unlock_posted(connection->btl, rc);
+    return ofi_connection_unlock_posted(connection->btl, rc);
 }
 
-static int ofi_progress_all(struct btl *btl)
+static int ofi_connection_ofi_progress_all(struct btl *btl)
 {
     if (!btl->forked)
         progress_by_user(btl);
     return 0;
 }
 
-static int ofi_progress(struct btl_connection *connection)
+static int ofi_connection_ofi_progress(struct btl_connection *connection)
 {
-    if (refused_child(connection) != 0)
+    if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
     progress_by_user(connection->btl);
     return atomic_load_explicit(&connection->error, memory_order_relaxed);
@@ -323,7 +323,7 @@ static int ofi_progress(struct btl_connection *connection)
 
 /* ---- the backend ---- */
 
-static int ofi_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
 {
     struct btl *btl = calloc(1, sizeof(*btl));
     int rc;
@@ -366,7 +366,7 @@ no_endpoint:
     return rc;
 }
 
-static void ofi_close(struct btl *btl)
+static void ofi_connection_ofi_close(struct btl *btl)
 {
     if (btl->forked)
         return; /* what closing would say to peers, it would say in the parent's name */
@@ -387,20 +387,20 @@ static void ofi_close(struct btl *btl)
     free(btl);
 }
 
-static void ofi_forked(struct btl *btl)
+static void ofi_connection_ofi_forked(struct btl *btl)
 {
     pthread_mutex_init(&btl->lock, NULL);
     pool_forked(btl->pool);
     btl->forked = true;
 }
 
-static int ofi_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+static int ofi_connection_ofi_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
 {
     (void)peer;
-    return refuse_child(btl, why, why_bytes); /* whether it answers, the line will tell */
+    return ofi_connection_refuse_child(btl, why, why_bytes); /* whether it answers, the line will tell */
 }
 
-static void ofi_peer_gone(struct btl *btl, int peer)
+static void ofi_connection_ofi_peer_gone(struct btl *btl, int peer)
 {
     if (btl->forked)
         return;
@@ -415,17 +415,17 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .name = "ofi",
     .attributes = {.capabilities = BTL_TARGET_PROGRESS, .alignment = CACHE_LINE},
     .query = fabric_query,
-    .open = ofi_open,
-    .close = ofi_close,
-    .forked = ofi_forked,
-    .reach = ofi_reach,
-    .peer_gone = ofi_peer_gone,
-    .alloc = ofi_alloc,
-    .free = ofi_free,
-    .share = ofi_share,
-    .register_memory = ofi_register,
-    .attach = ofi_attach,
-    .detach = ofi_detach,
+    .open = ofi_connection_ofi_open,
+    .close = ofi_connection_ofi_close,
+    .forked = ofi_connection_ofi_forked,
+    .reach = ofi_connection_ofi_reach,
+    .peer_gone = ofi_connection_ofi_peer_gone,
+    .alloc = ofi_connection_ofi_alloc,
+    .free = ofi_connection_ofi_free,
+    .share = ofi_connection_ofi_share,
+    .register_memory = ofi_connection_ofi_register,
+    .attach = ofi_connection_ofi_attach,
+    .detach = ofi_connection_ofi_detach,
     .connection_open = ofi_connection_open,
     .connection_connect = ofi_connection_connect,
     .connection_state = ofi_connection_state,
@@ -433,10 +433,10 @@ __attribute__((visibility("default"))) const struct btl_ops btl_ofi_ops = {
     .connection_describe = ofi_connection_describe,
     .connection_counts = ofi_connection_counts,
     .connection_atomics = ofi_connection_atomics,
-    .write = ofi_write,
-    .get = ofi_get,
-    .atomic = ofi_atomic,
-    .flush = ofi_flush,
-    .progress = ofi_progress,
-    .progress_all = ofi_progress_all,
+    .write = ofi_connection_ofi_write,
+    .get = ofi_connection_ofi_get,
+    .atomic = ofi_connection_ofi_atomic,
+    .flush = ofi_connection_ofi_flush,
+    .progress = ofi_connection_ofi_progress,
+    .progress_all = ofi_connection_ofi_progress_all,
 };

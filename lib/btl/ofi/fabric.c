@@ -36,7 +36,7 @@ struct ofi_peer {
 /* ---- choice ---- */
 
 /* What is asked for. `order`: a provider that can keep writes in order says so only when it is asked. */
-static struct fi_info *hints(const char *provider, const char *domain, bool order)
+static struct fi_info *fabric_hints(const char *provider, const char *domain, bool order)
 {
     struct fi_info *h = fi_allocinfo();
 
@@ -57,14 +57,14 @@ static struct fi_info *hints(const char *provider, const char *domain, bool orde
     return h;
 }
 
-static bool is_ip(const struct fi_info *info)
+static bool fabric_is_ip(const struct fi_info *info)
 {
     return info->addr_format == FI_SOCKADDR || info->addr_format == FI_SOCKADDR_IN ||
            info->addr_format == FI_SOCKADDR_IN6;
 }
 
 /* Of what was found the first on this device: layered providers take no notice of the name of one in what is asked for. */
-static int pick_device(const char *domain, struct fi_info **found)
+static int fabric_pick_device(const char *domain, struct fi_info **found)
 {
     struct fi_info *at = *found, *copy = NULL;
 
@@ -77,34 +77,34 @@ static int pick_device(const char *domain, struct fi_info **found)
     return copy != NULL ? 0 : at != NULL ? -FI_ENOMEM : -FI_ENODATA;
 }
 
-static int ask(const char *provider, const char *domain, const char *source, bool order, struct fi_info **found)
+static int fabric_ask(const char *provider, const char *domain, const char *source, bool order, struct fi_info **found)
 {
-    struct fi_info *h = hints(provider, domain, order);
+    struct fi_info *h = fabric_hints(provider, domain, order);
     int rc;
 
     if (h == NULL)
         return -FI_ENOMEM;
     rc = fi_getinfo(OFI_VERSION, *source != '\0' ? source : NULL, NULL, *source != '\0' ? FI_SOURCE : 0, h, found);
     fi_freeinfo(h);
-    return rc == 0 && *domain != '\0' ? pick_device(domain, found) : rc;
+    return rc == 0 && *domain != '\0' ? fabric_pick_device(domain, found) : rc;
 }
 
-static int choose_ordered(const char *provider, const char *domain, const char *source, struct fi_info **found)
+static int fabric_choose_ordered(const char *provider, const char *domain, const char *source, struct fi_info **found)
 {
-    int rc = ask(provider, domain, source, true, found);
+    int rc = fabric_ask(provider, domain, source, true, found);
 
-    return rc == 0 ? 0 : ask(provider, domain, source, false, found);
+    return rc == 0 ? 0 : fabric_ask(provider, domain, source, false, found);
 }
 
 /* Only a provider whose addresses are IP addresses can be bound to one. */
-static int choose(const char *provider, const char *domain, const char *source, struct fi_info **found)
+static int fabric_choose(const char *provider, const char *domain, const char *source, struct fi_info **found)
 {
     struct fi_info *bound = NULL;
-    int rc = choose_ordered(provider, domain, "", found);
+    int rc = fabric_choose_ordered(provider, domain, "", found);
 
-    if (rc != 0 || *domain != '\0' || *source == '\0' || !is_ip(*found))
+    if (rc != 0 || *domain != '\0' || *source == '\0' || !fabric_is_ip(*found))
         return rc;
-    rc = choose_ordered((*found)->fabric_attr->prov_name, "", source, &bound);
+    rc = fabric_choose_ordered((*found)->fabric_attr->prov_name, "", source, &bound);
     fi_freeinfo(*found);
     *found = bound;
     return rc;
@@ -113,7 +113,7 @@ static int choose(const char *provider, const char *domain, const char *source, 
 int fabric_query(char *why, size_t why_bytes)
 {
     struct fi_info *info;
-    int rc = choose("", "", "", &info);
+    int rc = fabric_choose("", "", "", &info);
 
     if (rc != 0) {
         snprintf(why, why_bytes, "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
@@ -128,7 +128,7 @@ int fabric_query(char *why, size_t why_bytes)
 
 /* ---- opening ---- */
 
-static void learn(struct ofi_endpoint *e, bool pretend_unordered)
+static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
 {
     const struct fi_info *i = e->info;
     uint64_t order = i->tx_attr->msg_order & i->rx_attr->msg_order;
@@ -149,14 +149,14 @@ static void learn(struct ofi_endpoint *e, bool pretend_unordered)
         e->keys = UINT32_MAX;
 }
 
-static int refused(const struct ofi_endpoint *e, const char *call, int rc, char *why, size_t why_bytes)
+static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc, char *why, size_t why_bytes)
 {
     snprintf(why, why_bytes, "provider %s: %s: %s", e->provider, call, fi_strerror(-rc));
     return rc == -FI_ENOMEM ? -ENOMEM : -ENOTSUP;
 }
 
 /* A completion queue that wakes a sleeper where the provider has such. */
-static int open_queue(struct ofi_endpoint *e)
+static int fabric_open_queue(struct ofi_endpoint *e)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
     int rc = fi_cq_open(e->domain, &attr, &e->cq, NULL);
@@ -172,7 +172,7 @@ static int open_queue(struct ofi_endpoint *e)
     return fi_cq_open(e->domain, &attr, &e->cq, NULL);
 }
 
-static int own_name(struct ofi_endpoint *e)
+static int fabric_own_name(struct ofi_endpoint *e)
 {
     struct name name = {.format = e->info->addr_format, .protocol = e->info->ep_attr->protocol, .zero = 0};
     size_t bytes = sizeof(name.byte);
@@ -185,7 +185,7 @@ static int own_name(struct ofi_endpoint *e)
     return 0;
 }
 
-static int open_all(struct ofi_endpoint *e, const char **call)
+static int fabric_open_all(struct ofi_endpoint *e, const char **call)
 {
     struct fi_av_attr av = {.type = FI_AV_UNSPEC};
     int rc;
@@ -203,7 +203,7 @@ static int open_all(struct ofi_endpoint *e, const char **call)
     if (rc != 0)
         return rc;
     *call = "fi_cq_open";
-    rc = open_queue(e);
+    rc = fabric_open_queue(e);
     if (rc != 0)
         return rc;
     *call = "fi_av_open";
@@ -221,14 +221,14 @@ static int open_all(struct ofi_endpoint *e, const char **call)
     if (rc != 0)
         return rc;
     *call = "fi_getname";
-    return own_name(e);
+    return fabric_own_name(e);
 }
 
 int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, size_t why_bytes)
 {
     const char *provider = host->setting("RPIPE_OFI_PROVIDER"), *domain = host->setting("RPIPE_OFI_DOMAIN");
     const char *order = host->setting("RPIPE_OFI_ORDER"), *call;
-    int rc = choose(provider, domain, host->address, &e->info);
+    int rc = fabric_choose(provider, domain, host->address, &e->info);
 
     e->wait_fd = -1;
     hash_init(&e->peers);
@@ -240,10 +240,10 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, 
                  fi_strerror(-rc));
         return -ENOTSUP;
     }
-    learn(e, strcmp(order, "none") == 0);
-    rc = open_all(e, &call);
+    fabric_learn(e, strcmp(order, "none") == 0);
+    rc = fabric_open_all(e, &call);
     if (rc != 0) {
-        rc = refused(e, call, rc, why, why_bytes);
+        rc = fabric_refused(e, call, rc, why, why_bytes);
         fabric_close(e);
         fabric_close_domain(e);
         return rc;
@@ -254,7 +254,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, 
     return 0;
 }
 
-static void fid_close(struct fid *fid)
+static void fabric_fid_close(struct fid *fid)
 {
     int rc = fid != NULL ? fi_close(fid) : 0;
 
@@ -267,9 +267,9 @@ void fabric_close(struct ofi_endpoint *e)
     struct ofi_peer *p;
     size_t cursor = 0;
 
-    fid_close(e->ep != NULL ? &e->ep->fid : NULL);
-    fid_close(e->av != NULL ? &e->av->fid : NULL);
-    fid_close(e->cq != NULL ? &e->cq->fid : NULL);
+    fabric_fid_close(e->ep != NULL ? &e->ep->fid : NULL);
+    fabric_fid_close(e->av != NULL ? &e->av->fid : NULL);
+    fabric_fid_close(e->cq != NULL ? &e->cq->fid : NULL);
     while ((p = hash_next(&e->peers, &cursor)) != NULL)
         free(p);
     hash_free(&e->peers);
@@ -281,8 +281,8 @@ void fabric_close(struct ofi_endpoint *e)
 
 void fabric_close_domain(struct ofi_endpoint *e)
 {
-    fid_close(e->domain != NULL ? &e->domain->fid : NULL);
-    fid_close(e->fabric != NULL ? &e->fabric->fid : NULL);
+    fabric_fid_close(e->domain != NULL ? &e->domain->fid : NULL);
+    fabric_fid_close(e->fabric != NULL ? &e->fabric->fid : NULL);
     if (e->info != NULL)
         fi_freeinfo(e->info);
     e->domain = NULL;
@@ -292,7 +292,7 @@ void fabric_close_domain(struct ofi_endpoint *e)
 
 /* ---- peers ---- */
 
-static uint64_t address_hash(const struct btl_address *address, uint64_t probe)
+static uint64_t fabric_address_hash(const struct btl_address *address, uint64_t probe)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325) + probe;
     uint16_t i;
@@ -302,12 +302,12 @@ static uint64_t address_hash(const struct btl_address *address, uint64_t probe)
     return hash;
 }
 
-static bool same(const struct btl_address *a, const struct btl_address *b)
+static bool fabric_same(const struct btl_address *a, const struct btl_address *b)
 {
     return a->bytes == b->bytes && memcmp(a->byte, b->byte, a->bytes) == 0;
 }
 
-static int check_address(const struct ofi_endpoint *e, const struct btl_address *address, char *why, size_t why_bytes)
+static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_address *address, char *why, size_t why_bytes)
 {
     struct name mine, name;
 
@@ -333,18 +333,18 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
     struct ofi_peer *p;
     uint64_t probe = 0;
     char text[128];
-    int rc = check_address(e, address, why, why_bytes);
+    int rc = fabric_check_address(e, address, why, why_bytes);
 
     if (rc != 0)
         return rc;
-    while ((p = hash_get(&e->peers, address_hash(address, probe))) != NULL && !same(&p->address, address))
+    while ((p = hash_get(&e->peers, fabric_address_hash(address, probe))) != NULL && !fabric_same(&p->address, address))
         probe++;
     if (p != NULL) {
         *to = p->to;
         return 0;
     }
     p = calloc(1, sizeof(*p));
-    if (p == NULL || hash_put(&e->peers, address_hash(address, probe), p) != 0) {
+    if (p == NULL || hash_put(&e->peers, fabric_address_hash(address, probe), p) != 0) {
         free(p);
         snprintf(why, why_bytes, "no memory for the address of a peer");
         return -ENOMEM;
@@ -356,7 +356,7 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
         fabric_name(e, address, text, sizeof(text));
         snprintf(why, why_bytes, "provider %s does not take the address %s: fi_av_insert: %s", e->provider, text,
                  rc < 0 ? fi_strerror(-rc) : "refused");
-        hash_remove(&e->peers, address_hash(address, probe));
+        hash_remove(&e->peers, fabric_address_hash(address, probe));
         free(p);
         return -EHOSTUNREACH;
     }

@@ -17,7 +17,7 @@
 
 #define KEY_TRIES 8
 
-static uint64_t access_flags(uint32_t access)
+static uint64_t ofi_memory_access_flags(uint32_t access)
 {
     uint64_t near = FI_READ | FI_WRITE;
 
@@ -32,7 +32,7 @@ static uint64_t access_flags(uint32_t access)
     }
 }
 
-static uint64_t random_key(uint64_t mask)
+static uint64_t ofi_memory_random_key(uint64_t mask)
 {
     uint64_t key = 0;
 
@@ -41,7 +41,7 @@ static uint64_t random_key(uint64_t mask)
     return key & mask;
 }
 
-static int enable(struct ofi_endpoint *e, struct fid_mr *mr)
+static int ofi_memory_enable(struct ofi_endpoint *e, struct fid_mr *mr)
 {
     int rc;
 
@@ -62,12 +62,12 @@ int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t a
     if (access == BTL_LOCAL && !e->needs_desc)
         return 0;
     for (tries = 0; tries < KEY_TRIES; tries++) {
-        rc = fi_mr_reg(e->domain, base, bytes, access_flags(access), 0, chosen ? random_key(e->keys) : 0, 0, &mr, NULL);
+        rc = fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0, chosen ? ofi_memory_random_key(e->keys) : 0, 0, &mr, NULL);
         if (rc != -FI_ENOKEY || !chosen)
             break;
     }
     if (rc == 0) {
-        rc = enable(e, mr);
+        rc = ofi_memory_enable(e, mr);
         if (rc != 0)
             fi_close(&mr->fid);
     }
@@ -91,7 +91,7 @@ void memory_unregister(struct ofi_registration *r)
 
 /* ---- for the pool ---- */
 
-static int register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+static int ofi_memory_register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
                   size_t why_bytes)
 {
     struct ofi_registration *r = malloc(sizeof(*r));
@@ -114,7 +114,7 @@ static int register_range(void *backend, int peer, void *base, size_t bytes, uin
     return 0;
 }
 
-static void deregister(void *backend, void *registration)
+static void ofi_memory_deregister(void *backend, void *registration)
 {
     struct ofi_registration *r = registration;
     struct btl *btl = backend;
@@ -125,7 +125,7 @@ static void deregister(void *backend, void *registration)
     free(r);
 }
 
-static void key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *k)
+static void ofi_memory_key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *k)
 {
     const struct ofi_registration *r = registration;
 
@@ -136,4 +136,4 @@ static void key(void *backend, void *registration, void *base, size_t offset, si
     k->word[KEY_BYTES] = bytes;
 }
 
-const struct pool_device memory_device = {register_range, deregister, key};
+const struct pool_device memory_device = {ofi_memory_register_range, ofi_memory_deregister, ofi_memory_key};

@@ -28,7 +28,7 @@
 #define FALSE_ALARM_US 200
 
 /* One error of the queue: false: there was none. */
-static bool take_error(struct btl *btl, struct ofi_endpoint *e)
+static bool progress_take_error(struct btl *btl, struct ofi_endpoint *e)
 {
     struct fi_cq_err_entry error = {0};
     char device[160], said[256];
@@ -43,7 +43,7 @@ static bool take_error(struct btl *btl, struct ofi_endpoint *e)
     return true;
 }
 
-static void drive(struct btl *btl, struct ofi_endpoint *e)
+static void progress_drive_endpoint(struct btl *btl, struct ofi_endpoint *e)
 {
     struct fi_cq_entry entry[COMPLETIONS];
     ssize_t n;
@@ -54,7 +54,7 @@ static void drive(struct btl *btl, struct ofi_endpoint *e)
         for (ssize_t i = 0; i < n; i++)
             transfer_completed(btl, entry[i].op_context);
         if (n == -FI_EAVAIL) {
-            if (!take_error(btl, e))
+            if (!progress_take_error(btl, e))
                 return;
         } else if (n < 0 && n != -FI_EAGAIN) {
             if (!e->broken) {
@@ -71,7 +71,7 @@ static void drive(struct btl *btl, struct ofi_endpoint *e)
 
 void progress_drive(struct btl *btl)
 {
-    drive(btl, &btl->rma);
+    progress_drive_endpoint(btl, &btl->rma);
     if (!list_empty(&btl->stuck) || !list_empty(&btl->stuck_lines))
         transfer_continue(btl);
 }
@@ -87,7 +87,7 @@ void progress_by_user(struct btl *btl)
     ofi_unlock(btl);
 }
 
-static void serve(void *arg);
+static void progress_serve(void *arg);
 
 void progress_posted(struct btl *btl)
 {
@@ -95,13 +95,13 @@ void progress_posted(struct btl *btl)
         return;
     btl->armed = false;
     atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed);
-    (void)btl->host.watch(-1, OFI_QUIET_US, serve, btl);
+    (void)btl->host.watch(-1, OFI_QUIET_US, progress_serve, btl);
 }
 
 /* ---- by the service thread ---- */
 
 /* True: nothing is left to do, and the descriptor will tell when there is. */
-static bool may_sleep(struct btl *btl)
+static bool progress_may_sleep(struct btl *btl)
 {
     struct fid *fid = &btl->rma.cq->fid;
 
@@ -110,7 +110,7 @@ static bool may_sleep(struct btl *btl)
 }
 
 /* How long to leave the descriptor alone. */
-static int64_t pause_of(struct btl *btl)
+static int64_t progress_pause_of(struct btl *btl)
 {
     struct pollfd fd = {.fd = btl->rma.wait_fd, .events = POLLIN};
 
@@ -120,7 +120,7 @@ static int64_t pause_of(struct btl *btl)
     return btl->alarms > FALSE_ALARMS ? FALSE_ALARM_US : 0;
 }
 
-static void serve(void *arg)
+static void progress_serve(void *arg)
 {
     struct btl *btl = arg;
     int64_t pause;
@@ -131,20 +131,20 @@ static void serve(void *arg)
             btl->armed = false;
             ofi_unlock(btl);
         } /* else without the lock: whoever polls would have to let this go first, a thousand times a second */
-        (void)btl->host.watch(-1, OFI_QUIET_US, serve, btl);
+        (void)btl->host.watch(-1, OFI_QUIET_US, progress_serve, btl);
         progress_part(btl);
         return;
     }
     ofi_lock(btl);
     progress_drive(btl);
     RPIPE_FAILPOINT("ofi: driven by the service thread, lock held");
-    btl->armed = may_sleep(btl);
-    pause = pause_of(btl);
-    (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, pause, serve, btl);
+    btl->armed = progress_may_sleep(btl);
+    pause = progress_pause_of(btl);
+    (void)btl->host.watch(btl->armed ? btl->rma.wait_fd : -1, pause, progress_serve, btl);
     ofi_unlock(btl);
     progress_part(btl);
 }
 
-int progress_start(struct btl *btl) { return btl->host.watch(-1, 0, serve, btl); }
+int progress_start(struct btl *btl) { return btl->host.watch(-1, 0, progress_serve, btl); }
 
-void progress_stop(struct btl *btl) { btl->host.unwatch(serve, btl); }
+void progress_stop(struct btl *btl) { btl->host.unwatch(progress_serve, btl); }

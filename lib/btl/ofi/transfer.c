@@ -74,9 +74,9 @@ void ops_release(struct btl *btl)
     }
 }
 
-static bool places(const struct ofi_op *op) { return op->kind != OFI_GET; }
+static bool transfer_places(const struct ofi_op *op) { return op->kind != OFI_GET; }
 
-static struct ofi_op *op_take(struct btl_connection *connection, enum ofi_kind kind, struct btl_done *done)
+static struct ofi_op *transfer_op_take(struct btl_connection *connection, enum ofi_kind kind, struct btl_done *done)
 {
     struct btl *btl = connection->btl;
     struct ofi_op *op;
@@ -95,16 +95,16 @@ static struct ofi_op *op_take(struct btl_connection *connection, enum ofi_kind k
     op->old = NULL;
     op->part.bytes = op->next.bytes = 0;
     connection->pending++;
-    if (places(op))
+    if (transfer_places(op))
         connection->placing++;
     return op;
 }
 
-static void op_put(struct btl *btl, struct ofi_op *op)
+static void transfer_op_put(struct btl *btl, struct ofi_op *op)
 {
     if (op->connection != NULL) {
         op->connection->pending--;
-        if (places(op))
+        if (transfer_places(op))
             op->connection->placing--;
         op->connection = NULL;
     }
@@ -113,7 +113,7 @@ static void op_put(struct btl *btl, struct ofi_op *op)
     list_insert(&btl->spare, &op->link); /* in front: it is warm */
 }
 
-static void tell_done(struct ofi_op *op, int error)
+static void transfer_tell_done(struct ofi_op *op, int error)
 {
     if (op->done == NULL)
         return;
@@ -140,24 +140,24 @@ int ofi_connection_fail(struct btl_connection *connection, int error, const char
         /* release: the sentence is whole for whoever sees the error (acquire, in ofi_connection_state) */
         atomic_store_explicit(&connection->error, error, memory_order_release);
         list_for_each (at, after, &connection->ops)
-            tell_done(container_of(at, struct ofi_op, link), error);
+            transfer_tell_done(container_of(at, struct ofi_op, link), error);
         if (connection->btl->host.connection_failed != NULL)
             connection->btl->host.connection_failed();
     }
     return atomic_load_explicit(&connection->error, memory_order_relaxed);
 }
 
-static int positive_errno(int fi_error) /* of libfabric, whose numbers from 256 on are its own */
+static int transfer_positive_errno(int fi_error) /* of libfabric, whose numbers from 256 on are its own */
 {
     return fi_error <= 0 || fi_error > 255 ? EIO : fi_error;
 }
 
 /* ---- posting ---- */
 
-static void *tag_of(const struct btl_connection *connection) { return (void *)(((uintptr_t)connection->id << 1) | 1); }
-static bool is_tag(const void *context) { return ((uintptr_t)context & 1) != 0; }
+static void *transfer_tag_of(const struct btl_connection *connection) { return (void *)(((uintptr_t)connection->id << 1) | 1); }
+static bool transfer_is_tag(const void *context) { return ((uintptr_t)context & 1) != 0; }
 
-static ssize_t post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part, size_t bytes,
+static ssize_t transfer_post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part, size_t bytes,
                          uint64_t flags, bool fetch, void *context)
 {
     struct iovec near = {part->local, bytes};
@@ -174,14 +174,14 @@ static ssize_t post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_
     return fetch ? fi_readmsg(e->ep, &message, flags) : fi_writemsg(e->ep, &message, flags);
 }
 
-static void advance(struct ofi_part *part, size_t bytes)
+static void transfer_advance(struct ofi_part *part, size_t bytes)
 {
     part->remote += bytes;
     part->local += bytes;
     part->bytes -= bytes;
 }
 
-static struct ofi_part part_of(const struct btl_transfer *t)
+static struct ofi_part transfer_part_of(const struct btl_transfer *t)
 {
     if (t == NULL)
         return (struct ofi_part){0};
@@ -194,7 +194,7 @@ static struct ofi_part part_of(const struct btl_transfer *t)
     };
 }
 
-static void count(struct btl_connection *connection, bool signaled, bool inlined, bool doorbell)
+static void transfer_count(struct btl_connection *connection, bool signaled, bool inlined, bool doorbell)
 {
     connection->counts.work_requests++;
     connection->counts.doorbells += doorbell;
@@ -203,16 +203,16 @@ static void count(struct btl_connection *connection, bool signaled, bool inlined
 }
 
 /* 0; -EAGAIN; or the line's error, for what the provider said for good */
-static int taken(struct btl_connection *connection, ssize_t rc, const char *call)
+static int transfer_taken(struct btl_connection *connection, ssize_t rc, const char *call)
 {
     if (rc == 0)
         return 0;
     if (rc == -FI_EAGAIN)
         return -EAGAIN;
-    return ofi_connection_fail(connection, -positive_errno((int)-rc), call, fi_strerror((int)-rc));
+    return ofi_connection_fail(connection, -transfer_positive_errno((int)-rc), call, fi_strerror((int)-rc));
 }
 
-static enum fi_op atomic_code(int op)
+static enum fi_op transfer_atomic_code(int op)
 {
     static const enum fi_op code[] = {
         [RATOMIC_ADD] = FI_SUM,  [RATOMIC_CAS] = FI_CSWAP, [RATOMIC_SWAP] = FI_ATOMIC_WRITE,
@@ -222,7 +222,7 @@ static enum fi_op atomic_code(int op)
 }
 
 /* Always one that fetches: its completion then says that it has been carried out, and few providers lack them. */
-static ssize_t post_atomic(struct ofi_op *op)
+static ssize_t transfer_post_atomic(struct ofi_op *op)
 {
     struct ofi_scratch *s = op->scratch;
     struct ofi_endpoint *e = op->endpoint;
@@ -232,7 +232,7 @@ static ssize_t post_atomic(struct ofi_op *op)
         return fi_compare_atomic(e->ep, &s->operand, 1, d, &s->compare, d, &s->result, d, op->to, op->part.remote,
                                  op->part.key, FI_UINT64, FI_CSWAP, &op->context);
     return fi_fetch_atomic(e->ep, &s->operand, 1, d, &s->result, d, op->to, op->part.remote, op->part.key, FI_UINT64,
-                           atomic_code(op->atomic), &op->context);
+                           transfer_atomic_code(op->atomic), &op->context);
 }
 
 uint32_t transfer_atomics(struct ofi_endpoint *e)
@@ -246,7 +246,7 @@ uint32_t transfer_atomics(struct ofi_endpoint *e)
     for (op = RATOMIC_ADD; op <= RATOMIC_XOR; op++) {
         int rc = op == RATOMIC_CAS    ? fi_compare_atomicvalid(e->ep, FI_UINT64, FI_CSWAP, &n)
                  : op == RATOMIC_SWAP ? fi_fetch_atomicvalid(e->ep, FI_UINT64, FI_ATOMIC_WRITE, &n)
-                                      : fi_fetch_atomicvalid(e->ep, FI_UINT64, atomic_code(op), &n);
+                                      : fi_fetch_atomicvalid(e->ep, FI_UINT64, transfer_atomic_code(op), &n);
 
         if (rc == 0 && n > 0)
             mask |= 1u << op;
@@ -255,7 +255,7 @@ uint32_t transfer_atomics(struct ofi_endpoint *e)
 }
 
 /* Posts the next step: 0, or what the provider said. */
-static ssize_t op_post(struct ofi_op *op)
+static ssize_t transfer_op_post(struct ofi_op *op)
 {
     struct ofi_endpoint *e = op->endpoint;
     bool fetch = op->kind == OFI_GET || op->kind == OFI_FLUSH;
@@ -264,27 +264,27 @@ static ssize_t op_post(struct ofi_op *op)
     ssize_t rc;
 
     if (op->kind == OFI_ATOMIC) {
-        rc = post_atomic(op);
+        rc = transfer_post_atomic(op);
         bytes = op->part.bytes;
     } else {
-        rc = post_move(e, op->to, &op->part, bytes, flags, fetch, &op->context);
+        rc = transfer_post_move(e, op->to, &op->part, bytes, flags, fetch, &op->context);
     }
     if (rc != 0)
         return rc;
-    advance(&op->part, bytes);
+    transfer_advance(&op->part, bytes);
     if (op->connection != NULL)
-        count(op->connection, true, false, true);
+        transfer_count(op->connection, true, false, true);
     return 0;
 }
 
 /* The first step: with an error nothing has been done, and the operation is given back. */
-static int op_start(struct btl_connection *connection, struct ofi_op *op, const char *call)
+static int transfer_op_start(struct btl_connection *connection, struct ofi_op *op, const char *call)
 {
-    int rc = taken(connection, op_post(op), call);
+    int rc = transfer_taken(connection, transfer_op_post(op), call);
 
     if (rc != 0) {
         op->done = NULL;
-        op_put(connection->btl, op);
+        transfer_op_put(connection->btl, op);
         connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
@@ -293,17 +293,17 @@ static int op_start(struct btl_connection *connection, struct ofi_op *op, const 
     return 0;
 }
 
-static void op_finish(struct btl *btl, struct ofi_op *op, int error)
+static void transfer_op_finish(struct btl *btl, struct ofi_op *op, int error)
 {
     if (error == 0 && op->kind == OFI_ATOMIC && op->old != NULL && op->connection != NULL)
         memcpy(op->old, &op->scratch->result, sizeof(op->scratch->result));
     RPIPE_FAILPOINT("ofi: completed, not told");
-    tell_done(op, error);
-    op_put(btl, op);
+    transfer_tell_done(op, error);
+    transfer_op_put(btl, op);
 }
 
 /* A step is done: the next, if there is one. */
-static void op_continue(struct btl *btl, struct ofi_op *op)
+static void transfer_op_continue(struct btl *btl, struct ofi_op *op)
 {
     ssize_t rc;
 
@@ -315,10 +315,10 @@ static void op_continue(struct btl *btl, struct ofi_op *op)
     }
     if (op->part.bytes == 0 || (op->connection == NULL && op->kind != OFI_FLUSH) ||
         (op->connection != NULL && atomic_load_explicit(&op->connection->error, memory_order_relaxed) != 0)) {
-        op_finish(btl, op, op->part.bytes == 0 ? 0 : -ECANCELED);
+        transfer_op_finish(btl, op, op->part.bytes == 0 ? 0 : -ECANCELED);
         return;
     }
-    rc = op_post(op);
+    rc = transfer_op_post(op);
     if (rc == -FI_EAGAIN) {
         if (list_empty(&op->stuck))
             list_append(&btl->stuck, &op->stuck);
@@ -328,14 +328,14 @@ static void op_continue(struct btl *btl, struct ofi_op *op)
     if (rc == 0)
         return;
     if (op->connection != NULL)
-        (void)taken(op->connection, rc, "a later step of a transfer");
-    op_finish(btl, op, -positive_errno((int)-rc));
+        (void)transfer_taken(op->connection, rc, "a later step of a transfer");
+    transfer_op_finish(btl, op, -transfer_positive_errno((int)-rc));
 }
 
 void transfer_completed(struct btl *btl, void *context)
 {
-    if (context != NULL && !is_tag(context)) /* a tag: of a provider that tells more than it was asked */
-        op_continue(btl, context);
+    if (context != NULL && !transfer_is_tag(context)) /* a tag: of a provider that tells more than it was asked */
+        transfer_op_continue(btl, context);
 }
 
 void transfer_lost(struct btl *btl, void *context, int error, const char *said)
@@ -347,22 +347,22 @@ void transfer_lost(struct btl *btl, void *context, int error, const char *said)
         log_warn("ofi: provider %s reports a failure of it knows not what: %s", btl->rma.provider, said);
         return;
     }
-    if (!is_tag(context)) {
+    if (!transfer_is_tag(context)) {
         if (op->connection != NULL)
-            (void)ofi_connection_fail(op->connection, -positive_errno(error),
+            (void)ofi_connection_fail(op->connection, -transfer_positive_errno(error),
                             op->kind == OFI_GET      ? "fi_readmsg"
                             : op->kind == OFI_ATOMIC ? "an atomic operation"
                             : op->kind == OFI_FLUSH  ? "fi_readmsg, behind writes"
                                                      : "fi_writemsg",
                             said);
-        op_finish(btl, op, -positive_errno(error));
+        transfer_op_finish(btl, op, -transfer_positive_errno(error));
         return;
     }
     list_for_each (at, after, &btl->lines) {
         struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
-        if (tag_of(connection) == context)
-            (void)ofi_connection_fail(connection, -positive_errno(error), "fi_writemsg", said);
+        if (transfer_tag_of(connection) == context)
+            (void)ofi_connection_fail(connection, -transfer_positive_errno(error), "fi_writemsg", said);
     }
 }
 
@@ -377,7 +377,7 @@ void transfer_queue_lost(struct btl *btl, const char *said)
 /* ---- STREAM ---- */
 
 /* Posts what is left of an accepted write: 0; -EAGAIN: not all; or the line's error. */
-static int stream_continue(struct btl_connection *connection)
+static int transfer_stream_continue(struct btl_connection *connection)
 {
     struct ofi_endpoint *e = connection->endpoint;
     int rc;
@@ -386,38 +386,38 @@ static int stream_continue(struct btl_connection *connection)
         size_t bytes = connection->rest.bytes < e->most ? connection->rest.bytes : e->most;
         bool more = bytes < connection->rest.bytes || connection->rest_slot.bytes > 0;
 
-        rc = taken(connection, post_move(e, connection->to, &connection->rest, bytes, more ? FI_MORE : 0, false, tag_of(connection)),
+        rc = transfer_taken(connection, transfer_post_move(e, connection->to, &connection->rest, bytes, more ? FI_MORE : 0, false, transfer_tag_of(connection)),
                    "fi_writemsg");
         if (rc != 0)
             return rc;
-        count(connection, false, false, !more);
-        advance(&connection->rest, bytes);
+        transfer_count(connection, false, false, !more);
+        transfer_advance(&connection->rest, bytes);
     }
     if (connection->rest_slot.bytes > 0) {
         RPIPE_FAILPOINT("ofi: payload posted, slot not");
-        rc = taken(connection,
-                   post_move(e, connection->to, &connection->rest_slot, connection->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
-                             tag_of(connection)),
+        rc = transfer_taken(connection,
+                   transfer_post_move(e, connection->to, &connection->rest_slot, connection->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
+                             transfer_tag_of(connection)),
                    "fi_writemsg");
         if (rc != 0)
             return rc;
-        count(connection, false, e->inject, true);
+        transfer_count(connection, false, e->inject, true);
         connection->rest_slot.bytes = 0;
     }
     return 0;
 }
 
-static int stream_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+static int transfer_stream_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
     const struct btl_transfer *end = slot != NULL ? slot : payload;
-    struct ofi_part last = part_of(end);
+    struct ofi_part last = transfer_part_of(end);
     size_t bytes;
     int rc;
 
-    connection->rest = part_of(payload);
-    connection->rest_slot = part_of(slot);
+    connection->rest = transfer_part_of(payload);
+    connection->rest_slot = transfer_part_of(slot);
     bytes = connection->rest.bytes;
-    rc = stream_continue(connection);
+    rc = transfer_stream_continue(connection);
     if (rc == -EAGAIN && connection->rest.bytes == bytes && (bytes > 0 || connection->rest_slot.bytes > 0)) {
         connection->rest.bytes = connection->rest_slot.bytes = 0;
         connection->counts.refused++;
@@ -436,7 +436,7 @@ static int stream_write(struct btl_connection *connection, const struct btl_tran
 /* ---- the calls ---- */
 
 /* 0: the line takes something. What it has accepted goes first. */
-static int ofi_connection_ready(struct btl_connection *connection)
+static int transfer_ofi_connection_ready(struct btl_connection *connection)
 {
     int rc = atomic_load_explicit(&connection->error, memory_order_relaxed);
 
@@ -446,7 +446,7 @@ static int ofi_connection_ready(struct btl_connection *connection)
         return -EAGAIN;
     if (connection->rest.bytes == 0 && connection->rest_slot.bytes == 0)
         return 0;
-    rc = stream_continue(connection);
+    rc = transfer_stream_continue(connection);
     if (rc == 0)
         list_remove(&connection->stuck);
     return rc;
@@ -455,7 +455,7 @@ static int ofi_connection_ready(struct btl_connection *connection)
 int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
     struct ofi_op *op;
-    int rc = ofi_connection_ready(connection);
+    int rc = transfer_ofi_connection_ready(connection);
 
     if (rc != 0) {
         connection->counts.refused += rc == -EAGAIN;
@@ -466,32 +466,32 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
     if (payload == NULL && slot == NULL)
         return 0;
     if (connection->endpoint->stream && (payload == NULL || payload->bytes <= connection->endpoint->ordered))
-        return stream_write(connection, payload, slot);
-    op = op_take(connection, OFI_WRITE, NULL);
+        return transfer_stream_write(connection, payload, slot);
+    op = transfer_op_take(connection, OFI_WRITE, NULL);
     if (op == NULL) {
         connection->counts.refused++;
         return -EAGAIN;
     }
-    op->part = part_of(payload != NULL ? payload : slot);
-    op->next = part_of(payload != NULL ? slot : NULL);
-    return op_start(connection, op, "fi_writemsg");
+    op->part = transfer_part_of(payload != NULL ? payload : slot);
+    op->next = transfer_part_of(payload != NULL ? slot : NULL);
+    return transfer_op_start(connection, op, "fi_writemsg");
 }
 
 int transfer_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
 {
     struct ofi_op *op = NULL;
-    int rc = ofi_connection_ready(connection);
+    int rc = transfer_ofi_connection_ready(connection);
 
     if (rc == 0 && t->bytes == 0)
         return 0;
     if (rc == 0)
-        op = op_take(connection, OFI_GET, done);
+        op = transfer_op_take(connection, OFI_GET, done);
     if (op == NULL) {
         connection->counts.refused += rc == 0 || rc == -EAGAIN;
         return rc != 0 ? rc : -EAGAIN;
     }
-    op->part = part_of(t);
-    rc = op_start(connection, op, "fi_readmsg");
+    op->part = transfer_part_of(t);
+    rc = transfer_op_start(connection, op, "fi_readmsg");
     RPIPE_FAILPOINT("ofi: fetch posted");
     connection->counts.gets += rc == 0;
     return rc;
@@ -501,12 +501,12 @@ int transfer_atomic(struct btl_connection *connection, int code, const struct bt
                     struct btl_done *done)
 {
     struct ofi_op *op = NULL;
-    int rc = ofi_connection_ready(connection);
+    int rc = transfer_ofi_connection_ready(connection);
 
     if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR || (connection->endpoint->atomics & 1u << code) == 0))
         return -ENOTSUP;
     if (rc == 0)
-        op = op_take(connection, OFI_ATOMIC, done);
+        op = transfer_op_take(connection, OFI_ATOMIC, done);
     if (op == NULL) {
         connection->counts.refused += rc == 0 || rc == -EAGAIN;
         return rc != 0 ? rc : -EAGAIN;
@@ -518,13 +518,13 @@ int transfer_atomic(struct btl_connection *connection, int code, const struct bt
     op->old = at->memory != NULL ? (char *)at->memory->base + at->offset : NULL;
     op->scratch->operand = operand;
     op->scratch->compare = compare;
-    rc = op_start(connection, op, "an atomic operation");
+    rc = transfer_op_start(connection, op, "an atomic operation");
     connection->counts.atomics += rc == 0;
     return rc;
 }
 
 /* A read of what was written last: it is behind all writes, and does not overtake them. */
-static void flush_part(struct ofi_op *op, const struct btl_connection *connection)
+static void transfer_flush_part(struct ofi_op *op, const struct btl_connection *connection)
 {
     op->part = connection->last;
     op->part.local = (char *)&op->scratch->placement;
@@ -534,16 +534,16 @@ static void flush_part(struct ofi_op *op, const struct btl_connection *connectio
 int transfer_flush(struct btl_connection *connection)
 {
     struct ofi_op *op;
-    int rc = ofi_connection_ready(connection);
+    int rc = transfer_ofi_connection_ready(connection);
 
     if (rc != 0)
         return rc;
     if (connection->unflushed) {
-        op = op_take(connection, OFI_FLUSH, NULL);
+        op = transfer_op_take(connection, OFI_FLUSH, NULL);
         if (op == NULL)
             return -EAGAIN;
-        flush_part(op, connection);
-        rc = op_start(connection, op, "fi_readmsg, behind writes");
+        transfer_flush_part(op, connection);
+        rc = transfer_op_start(connection, op, "fi_readmsg, behind writes");
         if (rc != 0)
             return rc;
         RPIPE_FAILPOINT("ofi: flush posted");
@@ -562,11 +562,11 @@ void transfer_continue(struct btl *btl)
     list_for_each (at, after, &btl->stuck_lines) {
         struct btl_connection *connection = container_of(at, struct btl_connection, stuck);
 
-        if (stream_continue(connection) != -EAGAIN)
+        if (transfer_stream_continue(connection) != -EAGAIN)
             list_remove(&connection->stuck);
     }
     list_for_each (at, after, &btl->stuck)
-        op_continue(btl, container_of(at, struct ofi_op, stuck));
+        transfer_op_continue(btl, container_of(at, struct ofi_op, stuck));
 }
 
 /* Operations become orphans; a stream whose end is not known ends with a flush among them. */
@@ -577,10 +577,10 @@ void transfer_abandon(struct btl_connection *connection)
 
     connection->depth = UINT32_MAX;
     if (connection->unflushed && atomic_load_explicit(&connection->error, memory_order_relaxed) == 0) {
-        struct ofi_op *op = op_take(connection, OFI_FLUSH, NULL);
+        struct ofi_op *op = transfer_op_take(connection, OFI_FLUSH, NULL);
 
         if (op != NULL) {
-            flush_part(op, connection);
+            transfer_flush_part(op, connection);
             list_append(&btl->stuck, &op->stuck);
         } else {
             (void)ofi_connection_fail(connection, -ENOBUFS, "connection_close", "no operation is free"); /* its memory is kept */

@@ -28,7 +28,7 @@
 #define POPULATE_TO ((size_t)4 << 20)   /* larger mappings take their page faults at first touch */
 
 /* The number behind `key` in a small text file such as /proc/meminfo; UINT64_MAX where there is none ("max"). */
-static uint64_t read_number(const char *path, const char *key, uint64_t scale)
+static uint64_t segment_read_number(const char *path, const char *key, uint64_t scale)
 {
     char text[4096], *at;
     unsigned long long number;
@@ -49,26 +49,26 @@ static uint64_t read_number(const char *path, const char *key, uint64_t scale)
 }
 
 /* What one control group still allows; UINT64_MAX: it says nothing. Files in memory make room when they have to. */
-static uint64_t group_left(const char *directory, bool second)
+static uint64_t segment_group_left(const char *directory, bool second)
 {
     char path[640];
     uint64_t most, used, files;
 
     snprintf(path, sizeof(path), "%s/%s", directory, second ? "memory.max" : "memory.limit_in_bytes");
-    most = read_number(path, NULL, 1);
+    most = segment_read_number(path, NULL, 1);
     snprintf(path, sizeof(path), "%s/%s", directory, second ? "memory.current" : "memory.usage_in_bytes");
-    used = read_number(path, NULL, 1);
+    used = segment_read_number(path, NULL, 1);
     if (most == UINT64_MAX || used == UINT64_MAX)
         return UINT64_MAX;
     snprintf(path, sizeof(path), "%s/memory.stat", directory);
-    files = read_number(path, second ? "\ninactive_file " : "\ntotal_inactive_file ", 1);
+    files = segment_read_number(path, second ? "\ninactive_file " : "\ntotal_inactive_file ", 1);
     if (files != UINT64_MAX)
         used -= files < used ? files : used;
     return most > used ? most - used : 0;
 }
 
 /* From the group of this process up to the root of what is mounted: every level has its limit. */
-static uint64_t groups_left(const char *mounted, const char *group, bool second)
+static uint64_t segment_groups_left(const char *mounted, const char *group, bool second)
 {
     char path[512];
     uint64_t least = UINT64_MAX, left;
@@ -78,7 +78,7 @@ static uint64_t groups_left(const char *mounted, const char *group, bool second)
     if (snprintf(path, sizeof(path), "%s%s", mounted, group) >= (int)sizeof(path))
         return UINT64_MAX;
     for (;;) {
-        left = group_left(path, second);
+        left = segment_group_left(path, second);
         least = left < least ? left : least;
         slash = strrchr(path, '/');
         if (slash == NULL || slash < path + root)
@@ -88,7 +88,7 @@ static uint64_t groups_left(const char *mounted, const char *group, bool second)
 }
 
 /* What the memory controllers of this process still allow (cgroup version 1 or 2, or both mounted). */
-static uint64_t cgroup_left(void)
+static uint64_t segment_cgroup_left(void)
 {
     uint64_t least = UINT64_MAX, left = UINT64_MAX;
     char connection[512], *group;
@@ -103,18 +103,18 @@ static uint64_t cgroup_left(void)
         if (group == NULL)
             continue;
         if (strncmp(connection, "0::", 3) == 0)
-            left = groups_left("/sys/fs/cgroup", group + 1, true);
+            left = segment_groups_left("/sys/fs/cgroup", group + 1, true);
         else if (strstr(connection, ":memory:") != NULL)
-            left = groups_left("/sys/fs/cgroup/memory", group + 1, false);
+            left = segment_groups_left("/sys/fs/cgroup/memory", group + 1, false);
         least = left < least ? left : least;
     }
     fclose(f);
     return least;
 }
 
-static int enough_memory(size_t bytes, char *why, size_t why_bytes)
+static int segment_enough_memory(size_t bytes, char *why, size_t why_bytes)
 {
-    uint64_t there = read_number("/proc/meminfo", "MemAvailable:", 1024), allowed = cgroup_left();
+    uint64_t there = segment_read_number("/proc/meminfo", "MemAvailable:", 1024), allowed = segment_cgroup_left();
     const char *who = "this machine has";
 
     if (allowed < there) {
@@ -134,7 +134,7 @@ static int enough_memory(size_t bytes, char *why, size_t why_bytes)
  * The kernel gives back what one call has allocated so far when a signal interrupts it: where signals come fast, a large file
  * would never be finished by one call. So each interruption halves what the next call asks for.
  */
-static int allocate(int fd, size_t bytes, size_t page)
+static int segment_allocate(int fd, size_t bytes, size_t page)
 {
     size_t done = 0, step = bytes;
 
@@ -152,7 +152,7 @@ static int allocate(int fd, size_t bytes, size_t page)
 }
 
 /* A memfd of that size, which is in pages of that size, with its memory allocated; -errno. */
-static int make_fd(size_t bytes, size_t page, unsigned flags)
+static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
 {
     struct rlimit most;
     int fd, rc;
@@ -162,7 +162,7 @@ static int make_fd(size_t bytes, size_t page, unsigned flags)
     fd = memfd_create("rmalloc", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
     if (fd < 0)
         return -errno;
-    rc = allocate(fd, bytes, page);
+    rc = segment_allocate(fd, bytes, page);
     if (rc != 0) {
         close(fd);
         return rc;
@@ -171,7 +171,7 @@ static int make_fd(size_t bytes, size_t page, unsigned flags)
 }
 
 /* Where both sides map so, a piece is aligned to its unit on both (map.h). */
-static void *map_file(size_t bytes, int protection, int fd)
+static void *segment_map_file(size_t bytes, int protection, int fd)
 {
     void *at = map_aligned(bytes, PROT_NONE, MAP_NORESERVE);
 
@@ -202,7 +202,7 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
     if (huge && !peer_writes && bytes >= HUGE_PAGE) {
-        file = make_fd(map_round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
+        file = segment_make_fd(map_round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
             bytes = map_round_up(bytes, HUGE_PAGE);
         else
@@ -211,16 +211,16 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     if (file < 0) {
         bytes = map_round_up(bytes, page);
-        if (bytes >= LOOK_FROM && (rc = enough_memory(bytes, why, why_bytes)) != 0)
+        if (bytes >= LOOK_FROM && (rc = segment_enough_memory(bytes, why, why_bytes)) != 0)
             return rc;
-        file = make_fd(bytes, page, 0);
+        file = segment_make_fd(bytes, page, 0);
     }
     if (file < 0) {
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
                  file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
-    base = map_file(bytes, PROT_READ | PROT_WRITE, file);
+    base = segment_map_file(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
         snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(-rc),
@@ -272,7 +272,7 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
         snprintf(why, why_bytes, "the shared memory that the peer passed has no memory behind it (fallocate)");
         return -EPROTO;
     }
-    base = map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
+    base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
         rc = errno == EPERM || errno == EACCES ? -EPROTO : -errno; /* he has sealed it against what he offers */
         snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(errno),

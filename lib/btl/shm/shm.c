@@ -85,7 +85,7 @@ struct btl {
 };
 
 /* what is told to the peer */
-enum send_to_peer { TELL_SLAB = 1, TELL_WITHDRAWN = 2 };
+enum shm_message_type { TELL_SLAB = 1, TELL_WITHDRAWN = 2 };
 struct shm_tell {
     uint32_t what;
     uint32_t access;
@@ -99,16 +99,16 @@ enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 
 #define ID_BITS 40
 
-static uint64_t mapping_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << ID_BITS ^ id; }
+static uint64_t shm_mapping_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << ID_BITS ^ id; }
 
 /* An id is what a peer says: one with more bits would name the window of another peer. */
-static struct mapping *find_mapping(struct btl *btl, int peer, uint64_t id)
+static struct mapping *shm_find_mapping(struct btl *btl, int peer, uint64_t id)
 {
-    return id >> ID_BITS == 0 ? hash_get(&btl->mappings, mapping_key(peer, id)) : NULL;
+    return id >> ID_BITS == 0 ? hash_get(&btl->mappings, shm_mapping_key(peer, id)) : NULL;
 }
 
 /* NULL: no memory. */
-static struct client *peer_of(struct btl *btl, int peer)
+static struct client *shm_peer_of(struct btl *btl, int peer)
 {
     struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)peer);
 
@@ -123,19 +123,19 @@ static struct client *peer_of(struct btl *btl, int peer)
 }
 
 /* Different kinds may collide: the key is only where to begin to look, see find_kind. */
-static uint64_t kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
+static uint64_t shm_kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
 {
     return ((uint64_t)(uint32_t)peer << 43) ^ ((uint64_t)bytes << 2) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^
            (probe << 58);
 }
 
-static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge)
+static struct kind *shm_find_kind(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge)
 {
     struct kind *k;
     uint64_t probe;
 
     for (probe = 0; probe < 64; probe++) {
-        uint64_t key = kind_key(peer, bytes, access, huge, probe);
+        uint64_t key = shm_kind_key(peer, bytes, access, huge, probe);
 
         k = hash_get(&btl->kinds, key);
         if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access && k->huge == huge)
@@ -159,12 +159,12 @@ static struct kind *find_kind(struct btl *btl, int peer, size_t bytes, uint32_t 
     return NULL;
 }
 
-static int send_to_peer(struct btl *btl, int peer, const struct shm_tell *t, int fd)
+static int shm_send_to_peer(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
     return btl->host.send_to_peer(peer, t, sizeof(*t), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
 }
 
-static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
+static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
     bool alone = k->access == BTL_PEER_ATOMICS; /* in its segment, so that it can be shown to others */
@@ -189,7 +189,7 @@ static int slab_make(struct btl *btl, struct kind *k, struct slab **out, char *w
     s->kind = k;
     s->id = ++btl->last_id;
     t = (struct shm_tell){TELL_SLAB, k->access, s->id, s->segment.bytes};
-    rc = send_to_peer(btl, k->peer, &t, fd);
+    rc = shm_send_to_peer(btl, k->peer, &t, fd);
     s->fd = alone && rc == 0 ? fd : -1;
     if (s->fd < 0)
         close(fd);
@@ -207,13 +207,13 @@ fail:
     return rc;
 }
 
-static void slab_destroy(struct btl *btl, struct slab *s)
+static void shm_slab_destroy(struct btl *btl, struct slab *s)
 {
     struct shm_tell t = {TELL_WITHDRAWN, s->kind->access, s->id, 0};
 
-    (void)send_to_peer(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
+    (void)shm_send_to_peer(btl, s->kind->peer, &t, -1); /* a peer that is gone needs no word */
     while (s->others > 0)
-        (void)send_to_peer(btl, s->other[--s->others], &t, -1);
+        (void)shm_send_to_peer(btl, s->other[--s->others], &t, -1);
     free(s->other);
     if (s->fd >= 0)
         close(s->fd);
@@ -232,12 +232,12 @@ static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
 
     bytes = (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
     pthread_mutex_lock(&btl->lock);
-    k = find_kind(btl, peer, bytes, access, huge);
+    k = shm_find_kind(btl, peer, bytes, access, huge);
     if (k == NULL) {
         snprintf(why, why_bytes, "no memory for the books of shared memory");
         rc = -ENOMEM;
     } else if (list_empty(&k->open)) {
-        rc = slab_make(btl, k, &s, why, why_bytes);
+        rc = shm_slab_make(btl, k, &s, why, why_bytes);
     }
     if (rc != 0) {
         pthread_mutex_unlock(&btl->lock);
@@ -266,7 +266,7 @@ static void shm_free(struct btl *btl, struct btl_memory *memory)
         list_append(&s->kind->open, &s->link);
     if (--s->used == 0) {
         list_remove(&s->link);
-        slab_destroy(btl, s);
+        shm_slab_destroy(btl, s);
     } else {
         s->free_memory[s->free_top++] = (uint32_t)(memory->key.word[KEY_OFFSET] / s->kind->chunk_bytes);
     }
@@ -294,7 +294,7 @@ static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
         if (more != NULL)
             s->other = more;
         t = (struct shm_tell){TELL_SLAB, s->kind->access, s->id, s->segment.bytes};
-        rc = more == NULL || s->fd < 0 ? -ENOMEM : send_to_peer(btl, peer, &t, s->fd);
+        rc = more == NULL || s->fd < 0 ? -ENOMEM : shm_send_to_peer(btl, peer, &t, s->fd);
         if (rc == 0)
             s->other[s->others++] = peer;
         else
@@ -309,7 +309,7 @@ static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
 /* ---- the peer's memory ---- */
 
 /* Does not look for what else is counted: only for a window that has been. */
-static void mapping_free(struct btl *btl, struct mapping *w)
+static void shm_mapping_free(struct btl *btl, struct mapping *w)
 {
     struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)w->peer);
 
@@ -321,13 +321,13 @@ static void mapping_free(struct btl *btl, struct mapping *w)
     free(w);
 }
 
-static void mapping_close(struct btl *btl, struct mapping *w)
+static void shm_mapping_close(struct btl *btl, struct mapping *w)
 {
-    hash_remove(&btl->mappings, mapping_key(w->peer, w->id));
-    mapping_free(btl, w);
+    hash_remove(&btl->mappings, shm_mapping_key(w->peer, w->id));
+    shm_mapping_free(btl, w);
 }
 
-static int mapping_fill(struct mapping *w, struct client *g, int fd, char *why, size_t why_bytes)
+static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, char *why, size_t why_bytes)
 {
     int rc;
 
@@ -344,19 +344,19 @@ static int mapping_fill(struct mapping *w, struct client *g, int fd, char *why, 
 }
 
 /* What cannot be mapped is remembered too, so that the channels that need it can say why. */
-static void mapping_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
+static void shm_mapping_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
-    struct client *g = peer_of(btl, peer);
-    bool fits = g != NULL && g->mappings < WINDOWS_MOST && find_mapping(btl, peer, t->id) == NULL;
+    struct client *g = shm_peer_of(btl, peer);
+    bool fits = g != NULL && g->mappings < WINDOWS_MOST && shm_find_mapping(btl, peer, t->id) == NULL;
     struct mapping *w = fits ? calloc(1, sizeof(*w)) : NULL;
     char why[256] = "there is no memory for the books, or it passed this, or too much, before";
 
     if (w != NULL) {
         *w = (struct mapping){.id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
         g->mappings++;
-        w->error = mapping_fill(w, g, fd, why, sizeof(why));
-        if (hash_put(&btl->mappings, mapping_key(peer, t->id), w) != 0)
-            mapping_free(btl, w);
+        w->error = shm_mapping_fill(w, g, fd, why, sizeof(why));
+        if (hash_put(&btl->mappings, shm_mapping_key(peer, t->id), w) != 0)
+            shm_mapping_free(btl, w);
         else if (w->error == 0)
             return;
     }
@@ -377,11 +377,11 @@ static void shm_message(struct btl *btl, int peer, const void *body, size_t byte
     memcpy(&t, body, sizeof(t));
     pthread_mutex_lock(&btl->lock);
     if (t.what == TELL_SLAB && nfds == 1 && t.access <= BTL_PEER_ATOMICS && t.id >> ID_BITS == 0) {
-        mapping_open(btl, peer, &t, fds[0]);
-    } else if (t.what == TELL_WITHDRAWN && (w = find_mapping(btl, peer, t.id)) != NULL) {
+        shm_mapping_open(btl, peer, &t, fds[0]);
+    } else if (t.what == TELL_WITHDRAWN && (w = shm_find_mapping(btl, peer, t.id)) != NULL) {
         w->gone = true;
         if (w->attached == 0)
-            mapping_close(btl, w);
+            shm_mapping_close(btl, w);
     }
     pthread_mutex_unlock(&btl->lock);
 out:
@@ -389,7 +389,7 @@ out:
         close(fds[i]);
 }
 
-static void mapping_map_again(struct btl *btl, struct mapping *w, char *why, size_t why_bytes)
+static void shm_mapping_map_again(struct btl *btl, struct mapping *w, char *why, size_t why_bytes)
 {
     struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)w->peer);
 
@@ -409,9 +409,9 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
     int rc = 0;
 
     pthread_mutex_lock(&btl->lock);
-    w = find_mapping(btl, peer, key->word[KEY_SLAB]);
+    w = shm_find_mapping(btl, peer, key->word[KEY_SLAB]);
     if (w != NULL && w->fd >= 0)
-        mapping_map_again(btl, w, why, why_bytes);
+        shm_mapping_map_again(btl, w, why, why_bytes);
     if (w == NULL || w->gone) {
         snprintf(why, why_bytes,
                  "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
@@ -445,7 +445,7 @@ static void shm_detach(struct btl *btl, struct btl_remote *remote)
         return;
     pthread_mutex_lock(&btl->lock);
     if (--w->attached == 0 && w->gone)
-        mapping_close(btl, w);
+        shm_mapping_close(btl, w);
     pthread_mutex_unlock(&btl->lock);
     remote->mapping = NULL;
     remote->base = NULL;
@@ -467,7 +467,7 @@ static void shm_peer_gone(struct btl *btl, int peer)
             idle[n++] = w;
     }
     while (n > 0)
-        mapping_close(btl, idle[--n]);
+        shm_mapping_close(btl, idle[--n]);
     free(idle);
     pthread_mutex_unlock(&btl->lock);
 }
@@ -503,7 +503,7 @@ static void shm_close(struct btl *btl)
     struct client *g;
 
     while ((w = hash_next(&btl->mappings, &cursor)) != NULL)
-        mapping_free(btl, w);
+        shm_mapping_free(btl, w);
     cursor = 0;
     while ((g = hash_next(&btl->clients, &cursor)) != NULL)
         free(g);

@@ -60,10 +60,10 @@ void verbs_connect_drop(struct btl_connection *connection)
     connection->unsignaled = 0;
 }
 
-static void timer(void *arg);
+static void verbs_connect_timer(void *arg);
 
 /* The next moment at which a pause or a deadline ends. */
-static void set_timer(struct btl *btl)
+static void verbs_connect_set_timer(struct btl *btl)
 {
     int64_t now = clock_now(), next = DEADLINE_NEVER;
     struct btl_connection *connection;
@@ -78,11 +78,11 @@ static void set_timer(struct btl *btl)
             next = connection->deadline;
     }
     if (next != DEADLINE_NEVER)
-        (void)btl->host.watch(-1, next > now ? (next - now) / 1000 + 1 : 1, timer, btl);
+        (void)btl->host.watch(-1, next > now ? (next - now) / 1000 + 1 : 1, verbs_connect_timer, btl);
 }
 
 /* This line will never be connected. */
-static void give_up(struct btl_connection *connection, int error, const char *why)
+static void verbs_connect_give_up(struct btl_connection *connection, int error, const char *why)
 {
     char there[80];
 
@@ -93,30 +93,30 @@ static void give_up(struct btl_connection *connection, int error, const char *wh
 }
 
 /* This attempt has come to nothing; there will be another one. */
-static void try_again(struct btl_connection *connection, const char *why)
+static void verbs_connect_try_again(struct btl_connection *connection, const char *why)
 {
     snprintf(connection->obstacle, sizeof(connection->obstacle), "%s", why);
     verbs_connect_drop(connection);
     if (deadline_passed(connection->deadline)) {
-        give_up(connection, -ETIMEDOUT, connection->obstacle);
+        verbs_connect_give_up(connection, -ETIMEDOUT, connection->obstacle);
         return;
     }
     connection->pause = connection->pause == 0 ? PAUSE_FIRST : 2 * connection->pause < PAUSE_MOST ? 2 * connection->pause : PAUSE_MOST;
     connection->retry_at = clock_now() + connection->pause;
     connection->stage = PAUSING;
-    set_timer(connection->btl);
+    verbs_connect_set_timer(connection->btl);
 }
 
-static void try_again_after(struct btl_connection *connection, const char *call, int error)
+static void verbs_connect_try_again_after(struct btl_connection *connection, const char *call, int error)
 {
     char why[128];
 
     snprintf(why, sizeof(why), "%s: %s", call, strerror(error));
-    try_again(connection, why);
+    verbs_connect_try_again(connection, why);
 }
 
 /* A queue pair on line->id. 0 or -errno. */
-static int make_queue_pair(struct btl_connection *connection)
+static int verbs_connect_make_queue_pair(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
     struct ibv_qp_init_attr init = {
@@ -154,26 +154,26 @@ void verbs_connect_dial(struct btl_connection *connection)
     connection->stage = RESOLVING;
     if (rdma_create_id(btl->channel, &connection->id, connection, RDMA_PS_TCP) != 0) {
         connection->id = NULL;
-        try_again_after(connection, "rdma_create_id", errno);
+        verbs_connect_try_again_after(connection, "rdma_create_id", errno);
     } else if (rdma_resolve_addr(connection->id, &from.any, &to.any, RESOLVE_MS) != 0) {
-        try_again_after(connection, "rdma_resolve_addr", errno);
+        verbs_connect_try_again_after(connection, "rdma_resolve_addr", errno);
     } else {
-        set_timer(btl); /* the deadline */
+        verbs_connect_set_timer(btl); /* the deadline */
     }
 }
 
 /* What the dialing end has said after the handshake, or could not. */
-static void said(struct btl_connection *connection, const char *what, int rc)
+static void verbs_connect_said(struct btl_connection *connection, const char *what, int rc)
 {
     char why[128];
 
     if (rc == 0)
         return;
     snprintf(why, sizeof(why), "ibv_post_send of %s: %s", what, strerror(-rc));
-    try_again(connection, why);
+    verbs_connect_try_again(connection, why);
 }
 
-static void timer(void *arg)
+static void verbs_connect_timer(void *arg)
 {
     struct btl *btl = arg;
     struct btl_connection *connection;
@@ -186,19 +186,19 @@ static void timer(void *arg)
         if (connection->role != BTL_CONNECTS || connection->stage == IDLE || connection->stage == CONNECTED)
             continue;
         if (deadline_passed(connection->deadline))
-            give_up(connection, -ETIMEDOUT, *connection->obstacle != '\0' ? connection->obstacle : "no answer");
+            verbs_connect_give_up(connection, -ETIMEDOUT, *connection->obstacle != '\0' ? connection->obstacle : "no answer");
         else if (connection->stage == PAUSING && connection->retry_at <= now)
             verbs_connect_dial(connection);
         else if (connection->stage == GREETING && connection->retry_at <= now)
-            said(connection, "a nudge", verbs_greet_nudge(connection));
+            verbs_connect_said(connection, "a nudge", verbs_greet_nudge(connection));
     }
-    set_timer(btl);
+    verbs_connect_set_timer(btl);
     pthread_mutex_unlock(&btl->lock);
 }
 
 /* ---- the dialing end ---- */
 
-static void connect_now(struct btl_connection *connection)
+static void verbs_connect_connect_now(struct btl_connection *connection)
 {
     struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, connection->peer_token, connection->token};
     struct rdma_conn_param param = {
@@ -210,20 +210,20 @@ static void connect_now(struct btl_connection *connection)
         .rnr_retry_count = 7,
     };
     char why[128];
-    int rc = make_queue_pair(connection);
+    int rc = verbs_connect_make_queue_pair(connection);
 
     if (rc == 0 && connection->btl->limits.iwarp)
         rc = verbs_greet_expect(connection);
     if (rc == -EXDEV) {
-        give_up(connection, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
+        verbs_connect_give_up(connection, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
     } else if (rc == -ENOMEM || rc == -EAGAIN) {
         snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
-        try_again(connection, why);
+        verbs_connect_try_again(connection, why);
     } else if (rc != 0) {
         snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
-        give_up(connection, rc, why);
+        verbs_connect_give_up(connection, rc, why);
     } else if (rdma_connect(connection->id, &param) != 0) {
-        try_again_after(connection, "rdma_connect", errno);
+        verbs_connect_try_again_after(connection, "rdma_connect", errno);
     } else {
         connection->stage = CONNECTING;
     }
@@ -239,30 +239,30 @@ struct event {
     struct wire_hello hello;
 };
 
-static void refused(struct btl_connection *connection, const struct event *e)
+static void verbs_connect_refused(struct btl_connection *connection, const struct event *e)
 {
     char why[128];
 
     if (e->has_hello && e->hello.refusal == NO_SUCH_LINE) {
-        give_up(connection, -ECONNREFUSED, "the other end has closed this line, or its process is another one now");
+        verbs_connect_give_up(connection, -ECONNREFUSED, "the other end has closed this line, or its process is another one now");
     } else if (e->has_hello && e->hello.refusal == NOT_YOURS) {
-        give_up(connection, -EPROTO, "the other end expects somebody else");
+        verbs_connect_give_up(connection, -EPROTO, "the other end expects somebody else");
     } else if (e->status == ECONNREFUSED || e->status == -ECONNREFUSED ||
                (!connection->btl->limits.iwarp && e->status == 8)) {
-        give_up(connection, -ECONNREFUSED, "nobody listens there: has the process ended?");
+        verbs_connect_give_up(connection, -ECONNREFUSED, "nobody listens there: has the process ended?");
     } else {
         snprintf(why, sizeof(why), "refused, %s, reason %d",
                  e->has_hello && e->hello.refusal == BUSY           ? "connected already"
                  : e->has_hello && e->hello.refusal == NO_RESOURCES ? "no queue pair to be had there"
                                                                     : "by its connection manager",
                  e->status);
-        try_again(connection, why);
+        verbs_connect_try_again(connection, why);
     }
 }
 
 /* ---- the accepting end ---- */
 
-static void refuse(struct rdma_cm_id *id, enum refusal reason)
+static void verbs_connect_refuse(struct rdma_cm_id *id, enum refusal reason)
 {
     struct wire_hello hello = {HELLO_MAGIC, reason, 0, 0};
 
@@ -270,19 +270,19 @@ static void refuse(struct rdma_cm_id *id, enum refusal reason)
     (void)rdma_destroy_id(id);
 }
 
-static uint8_t lesser(uint8_t a, uint8_t b) { return a < b ? a : b; }
+static uint8_t verbs_connect_lesser(uint8_t a, uint8_t b) { return a < b ? a : b; }
 
-static int accept_request(struct btl_connection *connection, const struct event *e, const char **call)
+static int verbs_connect_accept_request(struct btl_connection *connection, const struct event *e, const char **call)
 {
     struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, connection->token, e->hello.own};
     struct rdma_conn_param param = {
         .private_data = &hello,
         .private_data_len = sizeof(hello),
-        .responder_resources = lesser(connection->btl->limits.reads_in, e->reads_in),
-        .initiator_depth = lesser(connection->btl->limits.reads_out, e->reads_out),
+        .responder_resources = verbs_connect_lesser(connection->btl->limits.reads_in, e->reads_in),
+        .initiator_depth = verbs_connect_lesser(connection->btl->limits.reads_out, e->reads_out),
         .rnr_retry_count = 7,
     };
-    int rc = make_queue_pair(connection);
+    int rc = verbs_connect_make_queue_pair(connection);
 
     *call = "rdma_create_qp";
     if (rc == 0) {
@@ -296,22 +296,22 @@ static int accept_request(struct btl_connection *connection, const struct event 
     return rc;
 }
 
-static void requested(struct btl *btl, const struct event *e)
+static void verbs_connect_requested(struct btl *btl, const struct event *e)
 {
     struct btl_connection *connection = e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
     const char *call;
     int rc;
 
     if (connection == NULL || connection->role != BTL_ACCEPTS) {
-        refuse(e->id, NO_SUCH_LINE);
+        verbs_connect_refuse(e->id, NO_SUCH_LINE);
         return;
     }
     if (connection->peer_token != 0 && connection->peer_token != e->hello.own) {
-        refuse(e->id, NOT_YOURS);
+        verbs_connect_refuse(e->id, NOT_YOURS);
         return;
     }
     if (connection->stage == CONNECTED || e->id->verbs != btl->context) {
-        refuse(e->id, BUSY);
+        verbs_connect_refuse(e->id, BUSY);
         return;
     }
     verbs_connect_drop(connection); /* an attempt that the dialing end has given up */
@@ -319,7 +319,7 @@ static void requested(struct btl *btl, const struct event *e)
     connection->id = e->id;
     connection->id->context = connection;
     connection->stage = GREETING;
-    rc = accept_request(connection, e, &call);
+    rc = verbs_connect_accept_request(connection, e, &call);
     if (rc == 0)
         return;
     /* perhaps the dialing end has withdrawn it meanwhile */
@@ -330,33 +330,33 @@ static void requested(struct btl *btl, const struct event *e)
     connection->qp = NULL;
     connection->id = NULL;
     connection->stage = IDLE;
-    refuse(e->id, NO_RESOURCES);
+    verbs_connect_refuse(e->id, NO_RESOURCES);
 }
 
 /* ---- events ---- */
 
 /* The connection is no more. What is under way is flushed, so that no memory is reached for. */
-static void ended(struct btl_connection *connection, const char *why)
+static void verbs_connect_ended(struct btl_connection *connection, const char *why)
 {
     if (connection->stage == CONNECTED) {
         (void)rdma_disconnect(connection->id); /* first: who sees the failure may reuse where something was to land */
         verbs_connection_fail(connection, -ECONNRESET, "the connection of %s with rank %d has ended: %s", connection->btl->device,
                         connection->peer, why);
     } else if (connection->role == BTL_CONNECTS) {
-        try_again(connection, why);
+        verbs_connect_try_again(connection, why);
     } else {
         verbs_connect_drop(connection);
         connection->stage = IDLE;
     }
 }
 
-static void handle(struct btl *btl, const struct event *e)
+static void verbs_connect_handle(struct btl *btl, const struct event *e)
 {
     struct btl_connection *connection = e->id->context;
     char why[128];
 
     if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
-        requested(btl, e);
+        verbs_connect_requested(btl, e);
         return;
     }
     if (connection == NULL || connection->id != e->id) { /* of the listener */
@@ -368,28 +368,28 @@ static void handle(struct btl *btl, const struct event *e)
     case RDMA_CM_EVENT_ADDR_RESOLVED:
         connection->stage = ROUTING;
         if (rdma_resolve_route(connection->id, RESOLVE_MS) != 0)
-            try_again_after(connection, "rdma_resolve_route", errno);
+            verbs_connect_try_again_after(connection, "rdma_resolve_route", errno);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        connect_now(connection);
+        verbs_connect_connect_now(connection);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
         if (connection->role == BTL_CONNECTS && connection->stage == CONNECTING) {
-            said(connection, "the greeting", verbs_greet(connection));
-            set_timer(btl);
+            verbs_connect_said(connection, "the greeting", verbs_greet(connection));
+            verbs_connect_set_timer(btl);
         }
         break;
     case RDMA_CM_EVENT_REJECTED:
         if (connection->role == BTL_CONNECTS)
-            refused(connection, e);
+            verbs_connect_refused(connection, e);
         else
-            ended(connection, "refused");
+            verbs_connect_ended(connection, "refused");
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
-        ended(connection, "the other end has closed it, or died");
+        verbs_connect_ended(connection, "the other end has closed it, or died");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
-        ended(connection, "the device has been removed");
+        verbs_connect_ended(connection, "the device has been removed");
         break;
     case RDMA_CM_EVENT_ADDR_ERROR:
     case RDMA_CM_EVENT_ROUTE_ERROR:
@@ -397,7 +397,7 @@ static void handle(struct btl *btl, const struct event *e)
     case RDMA_CM_EVENT_CONNECT_ERROR:
         snprintf(why, sizeof(why), "%s, status %d (%s)", rdma_event_str(e->type), e->status,
                  e->status < 0 ? strerror(-e->status) : "of the connection manager");
-        ended(connection, why);
+        verbs_connect_ended(connection, why);
         break;
     default: /* ADDR_CHANGE, TIMEWAIT_EXIT: nothing to do */
         break;
@@ -405,7 +405,7 @@ static void handle(struct btl *btl, const struct event *e)
 }
 
 /* The channel has events. Each is acknowledged at once: rdma_destroy_id waits for that. */
-static void ready(void *arg)
+static void verbs_connect_ready(void *arg)
 {
     struct btl *btl = arg;
     struct rdma_cm_event *got;
@@ -427,11 +427,11 @@ static void ready(void *arg)
             e.has_hello = e.hello.magic == HELLO_MAGIC;
         }
         (void)rdma_ack_cm_event(got);
-        handle(btl, &e);
+        verbs_connect_handle(btl, &e);
     }
     if (errno != EAGAIN)
         log_warn("verbs: rdma_get_cm_event: %s", strerror(errno));
-    (void)btl->host.watch(btl->channel->fd, 0, ready, btl);
+    (void)btl->host.watch(btl->channel->fd, 0, verbs_connect_ready, btl);
     pthread_mutex_unlock(&btl->lock);
 }
 
@@ -445,7 +445,7 @@ int verbs_no_waiting(int fd)
 }
 
 /* On iWARP a port is one of TCP's, and the one that librdmacm has chosen may be in use. */
-static int listen_somewhere(struct btl *btl, char *why, size_t why_bytes)
+static int verbs_connect_listen_somewhere(struct btl *btl, char *why, size_t why_bytes)
 {
     union verbs_sockaddr a = btl->here;
     int tries, error = 0;
@@ -489,10 +489,10 @@ int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes)
     rc = verbs_greet_open(btl, why, why_bytes);
     if (rc != 0)
         return rc;
-    rc = listen_somewhere(btl, why, why_bytes);
+    rc = verbs_connect_listen_somewhere(btl, why, why_bytes);
     if (rc != 0)
         return rc;
-    rc = btl->host.watch(btl->channel->fd, 0, ready, btl);
+    rc = btl->host.watch(btl->channel->fd, 0, verbs_connect_ready, btl);
     if (rc == 0)
         rc = verbs_greet_watch(btl);
     if (rc != 0)
@@ -504,9 +504,9 @@ void verbs_connect_stop(struct btl *btl)
 {
     if (btl->forked)
         return;
-    btl->host.unwatch(ready, btl);
+    btl->host.unwatch(verbs_connect_ready, btl);
     verbs_greet_stop(btl);
-    btl->host.unwatch(timer, btl);
+    btl->host.unwatch(verbs_connect_timer, btl);
 }
 
 void verbs_connect_close(struct btl *btl)

@@ -36,7 +36,7 @@ struct wire_address {
 #define WIRE_MAGIC 0x76627333u /* "vbs3" */
 static_assert(sizeof(struct wire_address) == 48 && sizeof(struct wire_address) <= BTL_ADDRESS_MAX - 2, "on the wire");
 
-static void pack_address(const struct btl_connection *connection, struct btl_address *address)
+static void verbs_connection_pack_address(const struct btl_connection *connection, struct btl_address *address)
 {
     const struct btl *btl = connection->btl;
     struct wire_address w = {
@@ -57,7 +57,7 @@ static void pack_address(const struct btl_connection *connection, struct btl_add
     memcpy(address->byte, &w, sizeof(w));
 }
 
-static int unpack_address(struct btl_connection *connection, const struct btl_address *address, struct wire_address *w, char *why,
+static int verbs_connection_unpack_address(struct btl_connection *connection, const struct btl_address *address, struct wire_address *w, char *why,
                           size_t why_bytes)
 {
     if (address->bytes == sizeof(*w))
@@ -150,7 +150,7 @@ int verbs_connection_state(struct btl_connection *connection, char *why, size_t 
 /* ---- opening and closing ---- */
 
 /* A transfer takes two work requests mostly, and a quarter of the queue may wait for its signal. */
-static uint32_t choose_depth(const struct btl *btl, uint32_t depth)
+static uint32_t verbs_connection_choose_depth(const struct btl *btl, uint32_t depth)
 {
     uint32_t wanted = depth > DEPTH_MOST ? DEPTH_MOST : 2 * depth + SIGNAL_EVERY;
 
@@ -184,7 +184,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     connection->btl = btl;
     connection->peer = peer;
     connection->role = role;
-    connection->depth = choose_depth(btl, depth);
+    connection->depth = verbs_connection_choose_depth(btl, depth);
     while (entries < connection->depth)
         entries *= 2;
     connection->mask = entries - 1;
@@ -206,7 +206,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     pthread_mutex_unlock(&btl->lock);
     if (rc != 0)
         goto no_memory;
-    pack_address(connection, address);
+    verbs_connection_pack_address(connection, address);
     *out = connection;
     return 0;
 no_memory:
@@ -217,7 +217,7 @@ fail:
     return rc;
 }
 
-static int64_t connect_deadline(const struct btl *btl)
+static int64_t verbs_connection_connect_deadline(const struct btl *btl)
 {
     const char *text = btl->host.setting("RPIPE_TIMEOUT_MS");
     long ms = *text != '\0' ? strtol(text, NULL, 10) : DEADLINE_LEAST_MS;
@@ -238,7 +238,7 @@ int verbs_connection_connect(struct btl_connection *connection, const struct btl
         return -ENOTCONN;
     }
     pthread_mutex_lock(&btl->lock);
-    rc = unpack_address(connection, address, &w, why, why_bytes);
+    rc = verbs_connection_unpack_address(connection, address, &w, why, why_bytes);
     if (rc != 0)
         goto out;
     if (connection->peer_token != 0 && connection->peer_token != w.token) {
@@ -249,7 +249,7 @@ int verbs_connection_connect(struct btl_connection *connection, const struct btl
     }
     connection->peer_token = w.token;
     if (connection->role == BTL_CONNECTS && connection->stage == IDLE) {
-        connection->deadline = connect_deadline(btl);
+        connection->deadline = verbs_connection_connect_deadline(btl);
         verbs_connect_dial(connection);
     }
 out:

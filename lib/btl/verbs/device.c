@@ -51,7 +51,7 @@ uint16_t verbs_address_port(const union verbs_sockaddr *a)
 /* ---- is there one? ---- */
 
 /* The connection manager: without its device nothing can be connected, and librdmacm complains on standard error. */
-static int manager_query(char *why, size_t why_bytes)
+static int verbs_device_manager_query(char *why, size_t why_bytes)
 {
     if (access(CM_DEVICE, R_OK | W_OK) == 0)
         return 0;
@@ -62,7 +62,7 @@ static int manager_query(char *why, size_t why_bytes)
     return -ENOTSUP;
 }
 
-static const char *link_text(const struct ibv_device *device, const struct ibv_port_attr *port)
+static const char *verbs_device_link_text(const struct ibv_device *device, const struct ibv_port_attr *port)
 {
     if (device->transport_type == IBV_TRANSPORT_IWARP)
         return "iWARP";
@@ -70,7 +70,7 @@ static const char *link_text(const struct ibv_device *device, const struct ibv_p
 }
 
 /* 0: one of its ports is up. `why`: which, or why none is. */
-static int device_query(struct ibv_device *device, char *why, size_t why_bytes)
+static int verbs_device_device_query(struct ibv_device *device, char *why, size_t why_bytes)
 {
     const char *name = ibv_get_device_name(device);
     struct ibv_context *context;
@@ -113,9 +113,9 @@ int verbs_device_query(char *why, size_t why_bytes)
     if (list == NULL || count == 0)
         snprintf(why, why_bytes, "no RDMA device");
     else
-        rc = manager_query(why, why_bytes);
+        rc = verbs_device_manager_query(why, why_bytes);
     for (i = 0; rc == 0 && i < count; i++)
-        if (device_query(list[i], why, why_bytes) == 0)
+        if (verbs_device_device_query(list[i], why, why_bytes) == 0)
             break;
     if (rc == 0 && i == count)
         rc = -ENOTSUP;
@@ -132,7 +132,7 @@ struct wish {
 };
 
 /* A setting that is a number, or -1. */
-static int number(const struct btl_host *host, const char *name, long *value, char *why, size_t why_bytes)
+static int verbs_device_number(const struct btl_host *host, const char *name, long *value, char *why, size_t why_bytes)
 {
     const char *text = host->setting(name);
     char *end;
@@ -148,7 +148,7 @@ static int number(const struct btl_host *host, const char *name, long *value, ch
     return -EINVAL;
 }
 
-static bool same_ip(const union verbs_sockaddr *a, const union verbs_sockaddr *b)
+static bool verbs_device_same_ip(const union verbs_sockaddr *a, const union verbs_sockaddr *b)
 {
     if (a->any.sa_family != b->any.sa_family)
         return false;
@@ -158,7 +158,7 @@ static bool same_ip(const union verbs_sockaddr *a, const union verbs_sockaddr *b
 }
 
 /* Is this the address in the GID table's entry? */
-static bool is_gid(struct ibv_context *context, uint8_t port, long index, const union verbs_sockaddr *a)
+static bool verbs_device_is_gid(struct ibv_context *context, uint8_t port, long index, const union verbs_sockaddr *a)
 {
     struct in6_addr wanted = IN6ADDR_ANY_INIT;
     union ibv_gid gid;
@@ -175,7 +175,7 @@ static bool is_gid(struct ibv_context *context, uint8_t port, long index, const 
 }
 
 /* 0: this address belongs to a device that is wanted, and the port is up; the listener is bound to it. */
-static int try_address(struct btl *btl, const struct wish *wish, const union verbs_sockaddr *a, char *why,
+static int verbs_device_try_address(struct btl *btl, const struct wish *wish, const union verbs_sockaddr *a, char *why,
                        size_t why_bytes)
 {
     struct ibv_port_attr port;
@@ -194,7 +194,7 @@ static int try_address(struct btl *btl, const struct wish *wish, const union ver
         goto no;
     if (wish->port >= 0 && id->port_num != wish->port)
         goto no;
-    if (wish->gid >= 0 && !is_gid(id->verbs, id->port_num, wish->gid, a))
+    if (wish->gid >= 0 && !verbs_device_is_gid(id->verbs, id->port_num, wish->gid, a))
         goto no;
     if (ibv_query_port(id->verbs, id->port_num, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
         snprintf(why, why_bytes, "port %u of %s is not up", id->port_num, name);
@@ -207,7 +207,7 @@ static int try_address(struct btl *btl, const struct wish *wish, const union ver
     btl->here = *a;
     btl->limits.message_most = port.max_msg_sz;
     btl->limits.iwarp = id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-    log_debug("verbs: %s port %u (%s)", name, id->port_num, link_text(id->verbs->device, &port));
+    log_debug("verbs: %s port %u (%s)", name, id->port_num, verbs_device_link_text(id->verbs->device, &port));
     return 0;
 no:
     (void)rdma_destroy_id(id);
@@ -215,7 +215,7 @@ no:
 }
 
 /* An address of an interface that is up; not of the loopback, which has no device, nor one that needs its interface named. */
-static bool usable(const struct ifaddrs *i, union verbs_sockaddr *a)
+static bool verbs_device_usable(const struct ifaddrs *i, union verbs_sockaddr *a)
 {
     if (i->ifa_addr == NULL || (i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_LOOPBACK) != 0)
         return false;
@@ -230,7 +230,7 @@ static bool usable(const struct ifaddrs *i, union verbs_sockaddr *a)
     return !IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr);
 }
 
-static int find(struct btl *btl, const struct wish *wish, char *why, size_t why_bytes)
+static int verbs_device_find(struct btl *btl, const struct wish *wish, char *why, size_t why_bytes)
 {
     struct ifaddrs *list, *i;
     union verbs_sockaddr a, preferred = {.any.sa_family = AF_UNSPEC};
@@ -253,8 +253,8 @@ static int find(struct btl *btl, const struct wish *wish, char *why, size_t why_
     for (pass = 0; pass < 3 && rc != 0; pass++) {
         family = pass == 1 ? AF_INET : AF_INET6;
         for (i = list; i != NULL && rc != 0; i = i->ifa_next)
-            if (usable(i, &a) && (pass == 0 ? same_ip(&a, &preferred) : a.any.sa_family == family))
-                rc = try_address(btl, wish, &a, why, why_bytes);
+            if (verbs_device_usable(i, &a) && (pass == 0 ? verbs_device_same_ip(&a, &preferred) : a.any.sa_family == family))
+                rc = verbs_device_try_address(btl, wish, &a, why, why_bytes);
     }
     freeifaddrs(list);
     return rc;
@@ -262,10 +262,10 @@ static int find(struct btl *btl, const struct wish *wish, char *why, size_t why_
 
 /* ---- what it can do ---- */
 
-static uint32_t least(uint32_t a, uint32_t b) { return a < b ? a : b; }
+static uint32_t verbs_device_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* How much may be inlined is not among a device's attributes: a queue pair has to be asked for. */
-static int probe_inline(struct btl *btl, struct ibv_pd *pd, struct ibv_cq *cq)
+static int verbs_device_probe_inline(struct btl *btl, struct ibv_pd *pd, struct ibv_cq *cq)
 {
     static const uint32_t tries[] = {INLINE_WANTED, 80, 64, 0};
     size_t i;
@@ -292,7 +292,7 @@ static int probe_inline(struct btl *btl, struct ibv_pd *pd, struct ibv_cq *cq)
     return -errno;
 }
 
-static int probe(struct btl *btl, char *why, size_t why_bytes)
+static int verbs_device_probe(struct btl *btl, char *why, size_t why_bytes)
 {
     struct verbs_limits *l = &btl->limits;
     struct ibv_device_attr attr;
@@ -305,9 +305,9 @@ static int probe(struct btl *btl, char *why, size_t why_bytes)
         return -rc;
     }
     l->siw = l->iwarp && attr.vendor_id == SIW_VENDOR;
-    l->send_depth = least(least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
-    l->reads_out = (uint8_t)least((uint32_t)attr.max_qp_init_rd_atom, READS_MOST);
-    l->reads_in = (uint8_t)least((uint32_t)attr.max_qp_rd_atom, READS_MOST);
+    l->send_depth = verbs_device_least(verbs_device_least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
+    l->reads_out = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_init_rd_atom, READS_MOST);
+    l->reads_in = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_rd_atom, READS_MOST);
     if (attr.atomic_cap != IBV_ATOMIC_NONE && !l->iwarp)
         l->atomics = 1u << ATOMIC_ADD | 1u << ATOMIC_CAS;
     if (l->reads_out == 0 || l->send_depth < 4 * SIGNAL_EVERY || l->message_most < CACHE_LINE) {
@@ -317,7 +317,7 @@ static int probe(struct btl *btl, char *why, size_t why_bytes)
     }
     pd = ibv_alloc_pd(btl->context);
     cq = pd != NULL ? ibv_create_cq(btl->context, 16, NULL, NULL, 0) : NULL;
-    rc = cq != NULL ? probe_inline(btl, pd, cq) : -errno;
+    rc = cq != NULL ? verbs_device_probe_inline(btl, pd, cq) : -errno;
     if (cq != NULL)
         (void)ibv_destroy_cq(cq);
     if (pd != NULL)
@@ -330,13 +330,13 @@ static int probe(struct btl *btl, char *why, size_t why_bytes)
 int verbs_device_open(struct btl *btl, char *why, size_t why_bytes)
 {
     struct wish wish = {.device = btl->host.setting("RPIPE_VERBS_DEVICE")};
-    int rc = number(&btl->host, "RPIPE_VERBS_PORT", &wish.port, why, why_bytes);
+    int rc = verbs_device_number(&btl->host, "RPIPE_VERBS_PORT", &wish.port, why, why_bytes);
 
     if (rc == 0)
-        rc = number(&btl->host, "RPIPE_VERBS_GID", &wish.gid, why, why_bytes);
+        rc = verbs_device_number(&btl->host, "RPIPE_VERBS_GID", &wish.gid, why, why_bytes);
     if (rc == 0)
-        rc = find(btl, &wish, why, why_bytes);
+        rc = verbs_device_find(btl, &wish, why, why_bytes);
     if (rc == 0)
-        rc = probe(btl, why, why_bytes);
+        rc = verbs_device_probe(btl, why, why_bytes);
     return rc;
 }

@@ -31,15 +31,15 @@
 #define NUDGES_MOST 9 /* the last 0.5 s after the one before */
 
 /* The contents of a greeting: none that anybody looks at, but there are devices that receive nothing nowhere. */
-static struct ibv_sge whatever(const struct btl *btl, uint32_t bytes)
+static struct ibv_sge verbs_greet_whatever(const struct btl *btl, uint32_t bytes)
 {
     return (struct ibv_sge){.addr = (uintptr_t)btl->scratch, .length = bytes, .lkey = btl->scratch_mr->lkey};
 }
 
 /* Posts one work request; its completion nobody waits for. 0 or -errno. */
-static int post(struct btl_connection *connection, enum ibv_wr_opcode opcode, uint32_t bytes)
+static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
-    struct ibv_sge sge = whatever(connection->btl, bytes);
+    struct ibv_sge sge = verbs_greet_whatever(connection->btl, bytes);
     struct ibv_send_wr *bad,
         wr = {.wr_id = connection->posted, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
     int rc = ibv_post_send(connection->qp, &wr, &bad);
@@ -51,14 +51,14 @@ static int post(struct btl_connection *connection, enum ibv_wr_opcode opcode, ui
 
 int verbs_greet_expect(struct btl_connection *connection)
 {
-    struct ibv_sge anywhere = whatever(connection->btl, 8);
+    struct ibv_sge anywhere = verbs_greet_whatever(connection->btl, 8);
     struct ibv_recv_wr greeting = {.wr_id = connection->token, .sg_list = &anywhere, .num_sge = 1}, *bad;
     int rc = ibv_post_recv(connection->qp, &greeting, &bad);
 
     return rc > 0 ? -rc : rc;
 }
 
-static void connected(struct btl_connection *connection)
+static void verbs_greet_connected(struct btl_connection *connection)
 {
     connection->stage = CONNECTED;
     verbs_connection_up(connection);
@@ -66,7 +66,7 @@ static void connected(struct btl_connection *connection)
 
 int verbs_greet(struct btl_connection *connection)
 {
-    int rc = post(connection, IBV_WR_SEND, 8);
+    int rc = verbs_greet_post(connection, IBV_WR_SEND, 8);
 
     if (rc != 0)
         return rc;
@@ -75,14 +75,14 @@ int verbs_greet(struct btl_connection *connection)
         connection->nudges = 0;
         connection->retry_at = clock_now() + NUDGE_FIRST;
     } else {
-        connected(connection);
+        verbs_greet_connected(connection);
     }
     return 0;
 }
 
 int verbs_greet_nudge(struct btl_connection *connection)
 {
-    int rc = post(connection, IBV_WR_RDMA_WRITE, 0);
+    int rc = verbs_greet_post(connection, IBV_WR_RDMA_WRITE, 0);
 
     connection->nudges++;
     connection->retry_at = connection->nudges < NUDGES_MOST ? clock_now() + (NUDGE_FIRST << connection->nudges) : DEADLINE_NEVER;
@@ -90,14 +90,14 @@ int verbs_greet_nudge(struct btl_connection *connection)
 }
 
 /* A greeting, or the answer to one. */
-static void take(struct btl_connection *connection)
+static void verbs_greet_take(struct btl_connection *connection)
 {
     int rc = 0;
 
     if (connection->role == BTL_ACCEPTS && connection->btl->limits.iwarp)
-        rc = post(connection, IBV_WR_SEND, 8);
+        rc = verbs_greet_post(connection, IBV_WR_SEND, 8);
     if (rc == 0) {
-        connected(connection);
+        verbs_greet_connected(connection);
         return;
     }
     /* the connection has ended meanwhile: the dialing end will begin anew */
@@ -106,7 +106,7 @@ static void take(struct btl_connection *connection)
     connection->stage = IDLE;
 }
 
-static void greeted(void *arg)
+static void verbs_greet_greeted(void *arg)
 {
     struct btl *btl = arg;
     struct ibv_cq *cq;
@@ -123,9 +123,9 @@ static void greeted(void *arg)
 
         if (connection == NULL || connection->stage != GREETING || wc.status != IBV_WC_SUCCESS || wc.qp_num != connection->qp->qp_num)
             continue; /* of a line that is no more, or an attempt that came to nothing */
-        take(connection);
+        verbs_greet_take(connection);
     }
-    (void)btl->host.watch(btl->greeted->fd, 0, greeted, btl);
+    (void)btl->host.watch(btl->greeted->fd, 0, verbs_greet_greeted, btl);
     pthread_mutex_unlock(&btl->lock);
 }
 
@@ -146,9 +146,9 @@ int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes)
     return rc;
 }
 
-int verbs_greet_watch(struct btl *btl) { return btl->host.watch(btl->greeted->fd, 0, greeted, btl); }
+int verbs_greet_watch(struct btl *btl) { return btl->host.watch(btl->greeted->fd, 0, verbs_greet_greeted, btl); }
 
-void verbs_greet_stop(struct btl *btl) { btl->host.unwatch(greeted, btl); }
+void verbs_greet_stop(struct btl *btl) { btl->host.unwatch(verbs_greet_greeted, btl); }
 
 void verbs_greet_close(struct btl *btl)
 {

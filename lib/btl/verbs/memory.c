@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 
 /* ibv_reg_mr says ENOMEM, sometimes EPERM or EAGAIN, when the limit of locked memory is too small: say which, and the cure. */
-static void explain(int error, size_t bytes, char *why, size_t why_bytes)
+static void verbs_memory_explain(int error, size_t bytes, char *why, size_t why_bytes)
 {
     struct rlimit limit;
     int n = snprintf(why, why_bytes, "ibv_reg_mr of %zu bytes: %s", bytes, strerror(error));
@@ -28,7 +28,7 @@ static void explain(int error, size_t bytes, char *why, size_t why_bytes)
                  (unsigned long long)limit.rlim_cur / 1024);
 }
 
-static unsigned rights(const struct btl *btl, uint32_t access)
+static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
 {
     unsigned flags = IBV_ACCESS_LOCAL_WRITE;
 
@@ -53,7 +53,7 @@ static unsigned rights(const struct btl *btl, uint32_t access)
     return flags;
 }
 
-static int register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
+static int verbs_memory_register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
                   size_t why_bytes)
 {
     struct btl *btl = backend;
@@ -64,18 +64,18 @@ static int register_range(void *backend, int peer, void *base, size_t bytes, uin
         snprintf(why, why_bytes, "the RDMA device belongs to the process that this one was forked from");
         return -ENOTCONN;
     }
-    mr = ibv_reg_mr(btl->pd, base, bytes, rights(btl, access));
+    mr = ibv_reg_mr(btl->pd, base, bytes, verbs_memory_rights(btl, access));
     if (mr == NULL) {
         int error = errno;
 
-        explain(error, bytes, why, why_bytes);
+        verbs_memory_explain(error, bytes, why, why_bytes);
         return error > 0 ? -error : -ENOMEM;
     }
     *registration = mr;
     return 0;
 }
 
-static void deregister(void *backend, void *registration)
+static void verbs_memory_deregister(void *backend, void *registration)
 {
     struct btl *btl = backend;
 
@@ -83,7 +83,7 @@ static void deregister(void *backend, void *registration)
         (void)ibv_dereg_mr(registration);
 }
 
-static void make_key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *key)
+static void verbs_memory_make_key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *key)
 {
     const struct ibv_mr *mr = registration;
 
@@ -96,7 +96,7 @@ static void make_key(void *backend, void *registration, void *base, size_t offse
 
 int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
 {
-    static const struct pool_device device = {register_range, deregister, make_key};
+    static const struct pool_device device = {verbs_memory_register_range, verbs_memory_deregister, verbs_memory_make_key};
     int rc;
 
     btl->pd = ibv_alloc_pd(btl->context);
@@ -112,10 +112,10 @@ int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "no memory for a page");
         return -ENOMEM;
     }
-    btl->scratch_mr = ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, rights(btl, BTL_LOCAL));
+    btl->scratch_mr = ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, verbs_memory_rights(btl, BTL_LOCAL));
     if (btl->scratch_mr == NULL) {
         rc = -errno;
-        explain(-rc, CACHE_LINE, why, why_bytes);
+        verbs_memory_explain(-rc, CACHE_LINE, why, why_bytes);
         return rc;
     }
     rc = pool_create(&device, btl, &btl->pool);

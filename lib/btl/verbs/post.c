@@ -32,7 +32,7 @@ enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* RATOMIC_ADD, RATOMIC_CAS of rmalloc.
 
 /* ---- completions ---- */
 
-static void complete(struct btl_done *done, int error)
+static void verbs_post_complete(struct btl_done *done, int error)
 {
     int32_t none = 0;
 
@@ -44,7 +44,7 @@ static void complete(struct btl_done *done, int error)
 }
 
 /* What a status means to whoever has to do something about it. */
-static int explain(enum ibv_wc_status status, const char **advice)
+static int verbs_post_explain(enum ibv_wc_status status, const char **advice)
 {
     switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
@@ -72,7 +72,7 @@ static int explain(enum ibv_wc_status status, const char **advice)
 }
 
 /* The queue is at its end: whoever waits for something is told so. */
-static NOINLINE int fail_all(struct btl_connection *connection)
+static NOINLINE int verbs_post_fail_all(struct btl_connection *connection)
 {
     uint32_t i;
 
@@ -80,7 +80,7 @@ static NOINLINE int fail_all(struct btl_connection *connection)
         struct btl_done **done = &connection->done[i];
 
         if (*done != NULL)
-            complete(*done, connection->error);
+            verbs_post_complete(*done, connection->error);
         *done = NULL;
     }
     connection->completed = connection->posted;
@@ -89,26 +89,26 @@ static NOINLINE int fail_all(struct btl_connection *connection)
 }
 
 /* 0: not up yet; or the error, and nothing is under way any more. */
-static NOINLINE int not_up(struct btl_connection *connection)
+static NOINLINE int verbs_post_not_up(struct btl_connection *connection)
 {
     /* acquire: the error, written before FAILED */
     int state = atomic_load_explicit(&connection->state, memory_order_acquire);
 
-    return state == LINE_FAILED ? fail_all(connection) : -EAGAIN;
+    return state == LINE_FAILED ? verbs_post_fail_all(connection) : -EAGAIN;
 }
 
-static NOINLINE int completion_failed(struct btl_connection *connection, const struct ibv_wc *wc)
+static NOINLINE int verbs_post_completion_failed(struct btl_connection *connection, const struct ibv_wc *wc)
 {
     const char *advice;
-    int error = explain(wc->status, &advice);
+    int error = verbs_post_explain(wc->status, &advice);
 
     verbs_connection_fail(connection, error, "%s to rank %d: %s (vendor 0x%x): %s", connection->btl->device, connection->peer,
                     ibv_wc_status_str(wc->status), wc->vendor_err, advice);
-    return not_up(connection);
+    return verbs_post_not_up(connection);
 }
 
 /* Takes completions, as many as there are. 0, -EAGAIN (another thread is about to fail the line), or its error. */
-static int take_completions(struct btl_connection *connection)
+static int verbs_post_take_completions(struct btl_connection *connection)
 {
     struct ibv_wc wc[POLL];
     int n, i;
@@ -119,12 +119,12 @@ static int take_completions(struct btl_connection *connection)
             struct btl_done **done;
 
             if (UNLIKELY(wc[i].status != IBV_WC_SUCCESS))
-                return completion_failed(connection, &wc[i]);
+                return verbs_post_completion_failed(connection, &wc[i]);
             done = &connection->done[wc[i].wr_id & connection->mask];
             if ((int64_t)(wc[i].wr_id + 1 - connection->completed) > 0)
                 connection->completed = wc[i].wr_id + 1;
             if (*done != NULL) {
-                complete(*done, 0);
+                verbs_post_complete(*done, 0);
                 connection->awaited--;
             }
             *done = NULL;
@@ -132,7 +132,7 @@ static int take_completions(struct btl_connection *connection)
     } while (n == POLL);
     if (UNLIKELY(n < 0)) {
         verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails", connection->btl->device, connection->peer);
-        return not_up(connection);
+        return verbs_post_not_up(connection);
     }
     return 0;
 }
@@ -145,34 +145,34 @@ int verbs_progress(struct btl_connection *connection)
     if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) == LINE_DOWN))
         return 0;
     if (connection->posted != connection->completed || connection->awaited > 0)
-        rc = take_completions(connection);
+        rc = verbs_post_take_completions(connection);
     if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) >= LINE_FAILING))
-        rc = not_up(connection);
+        rc = verbs_post_not_up(connection);
     return rc == -EAGAIN ? 0 : rc;
 }
 
 /* ---- posting ---- */
 
-static inline uint32_t room(const struct btl_connection *connection)
+static inline uint32_t verbs_post_room(const struct btl_connection *connection)
 {
     return connection->depth - (uint32_t)(connection->posted - connection->completed);
 }
 
 /* 0: the line is up, and n work requests fit in its queue. */
-static inline int ready(struct btl_connection *connection, uint32_t n)
+static inline int verbs_post_ready(struct btl_connection *connection, uint32_t n)
 {
     int rc;
 
     /* acquire: the queue pair, written before UP */
     if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP)) {
-        rc = not_up(connection);
+        rc = verbs_post_not_up(connection);
         connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
-    if (LIKELY(room(connection) >= n))
+    if (LIKELY(verbs_post_room(connection) >= n))
         return 0;
-    rc = take_completions(connection);
-    if (rc == 0 && room(connection) < n)
+    rc = verbs_post_take_completions(connection);
+    if (rc == 0 && verbs_post_room(connection) < n)
         rc = -EAGAIN;
     connection->counts.refused += rc == -EAGAIN;
     return rc;
@@ -182,7 +182,7 @@ static inline int ready(struct btl_connection *connection, uint32_t n)
  * Hands over a list of n, the last of which is `last`, with its completion for `done`, or, without, a signal if it is time for one.
  * What is posted in part has broken the line.
  */
-static int post(struct btl_connection *connection, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n,
+static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n,
                 struct btl_done *done)
 {
     struct ibv_send_wr *refused = NULL;
@@ -197,10 +197,10 @@ static int post(struct btl_connection *connection, struct ibv_send_wr *first, st
     last->wr_id = connection->posted + n - 1;
     rc = ibv_post_send(connection->qp, first, &refused);
     if (UNLIKELY(rc != 0)) { /* an errno value; of some devices a negative one */
-        (void)take_completions(connection);
+        (void)verbs_post_take_completions(connection);
         verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
                         connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
-        return not_up(connection);
+        return verbs_post_not_up(connection);
     }
     if (done != NULL) {
         connection->done[last->wr_id & connection->mask] = done;
@@ -212,7 +212,7 @@ static int post(struct btl_connection *connection, struct ibv_send_wr *first, st
     return 0;
 }
 
-static inline void aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct btl_transfer *t, uint64_t from,
+static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct btl_transfer *t, uint64_t from,
                        uint32_t bytes)
 {
     const struct ibv_mr *mr = pool_registration(t->memory);
@@ -227,7 +227,7 @@ static inline void aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct
 }
 
 /* One WRITE, inline where it is short enough. */
-static inline void aim_write(struct btl_connection *connection, struct ibv_send_wr *wr, struct ibv_sge *sge,
+static inline void verbs_post_aim_write(struct btl_connection *connection, struct ibv_send_wr *wr, struct ibv_sge *sge,
                              const struct btl_transfer *t, uint64_t from, uint32_t bytes)
 {
     bool inlined = bytes <= connection->btl->limits.inline_most;
@@ -237,27 +237,27 @@ static inline void aim_write(struct btl_connection *connection, struct ibv_send_
     wr->opcode = IBV_WR_RDMA_WRITE;
     wr->send_flags = inlined ? IBV_SEND_INLINE : 0;
     connection->counts.inlined += inlined;
-    aim(wr, sge, t, from, bytes);
+    verbs_post_aim(wr, sge, t, from, bytes);
 }
 
 /* How many work requests a transfer takes. */
-static inline uint64_t pieces(const struct btl_connection *connection, const struct btl_transfer *t)
+static inline uint64_t verbs_post_pieces(const struct btl_connection *connection, const struct btl_transfer *t)
 {
     uint64_t most = connection->btl->limits.message_most;
 
     return LIKELY(t->bytes <= most) ? t->bytes > 0 : (t->bytes + most - 1) / most;
 }
 
-static bool too_long(const struct btl_connection *connection, uint64_t n) { return n > connection->depth - SIGNAL_EVERY; }
+static bool verbs_post_too_long(const struct btl_connection *connection, uint64_t n) { return n > connection->depth - SIGNAL_EVERY; }
 
 /* Where the last of n pieces begins. */
-static inline uint64_t last_piece(const struct btl_connection *connection, uint64_t n)
+static inline uint64_t verbs_post_last_piece(const struct btl_connection *connection, uint64_t n)
 {
     return LIKELY(n <= 1) ? 0 : (n - 1) * connection->btl->limits.message_most;
 }
 
 /* All but the last of the pieces of a long transfer, some at a time; there is room. */
-static NOINLINE int post_long(struct btl_connection *connection, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
+static NOINLINE int verbs_post_post_long(struct btl_connection *connection, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
                               uint64_t n)
 {
     uint32_t most = connection->btl->limits.message_most, i;
@@ -270,12 +270,12 @@ static NOINLINE int post_long(struct btl_connection *connection, const struct bt
         for (i = 0; i < CHAIN && i < n; i++) {
             memset(&wr[i], 0, sizeof(wr[i]));
             wr[i].opcode = opcode;
-            aim(&wr[i], &sge[i], t, from, most);
+            verbs_post_aim(&wr[i], &sge[i], t, from, most);
             if (i > 0)
                 wr[i - 1].next = &wr[i];
             from += most;
         }
-        rc = post(connection, wr, &wr[i - 1], i, NULL);
+        rc = verbs_post_post(connection, wr, &wr[i - 1], i, NULL);
         if (rc != 0)
             return rc;
     }
@@ -286,42 +286,42 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
 {
     struct ibv_send_wr wr[2], *last = NULL;
     struct ibv_sge sge[2];
-    uint64_t n = payload != NULL ? pieces(connection, payload) : 0, from = last_piece(connection, n);
+    uint64_t n = payload != NULL ? verbs_post_pieces(connection, payload) : 0, from = verbs_post_last_piece(connection, n);
     uint32_t count = 0;
     int rc;
 
     assert(slot == NULL || slot->bytes == SLOT_BYTES);
-    if (UNLIKELY(too_long(connection, n)))
+    if (UNLIKELY(verbs_post_too_long(connection, n)))
         return -EMSGSIZE;
-    rc = ready(connection, (uint32_t)n + (slot != NULL));
+    rc = verbs_post_ready(connection, (uint32_t)n + (slot != NULL));
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = post_long(connection, payload, IBV_WR_RDMA_WRITE, n);
+        rc = verbs_post_post_long(connection, payload, IBV_WR_RDMA_WRITE, n);
         if (rc != 0)
             return rc;
     }
     if (n > 0) {
         last = &wr[count];
-        aim_write(connection, last, &sge[count++], payload, from, (uint32_t)(payload->bytes - from));
+        verbs_post_aim_write(connection, last, &sge[count++], payload, from, (uint32_t)(payload->bytes - from));
     }
     if (slot != NULL) {
         if (last != NULL)
             last->next = &wr[count];
         last = &wr[count];
-        aim_write(connection, last, &sge[count++], slot, 0, SLOT_BYTES);
+        verbs_post_aim_write(connection, last, &sge[count++], slot, 0, SLOT_BYTES);
     }
     if (UNLIKELY(last == NULL))
         return 0;
     connection->last_address = last->wr.rdma.remote_addr;
     connection->last_key = last->wr.rdma.rkey;
-    rc = post(connection, wr, last, count, NULL);
+    rc = verbs_post_post(connection, wr, last, count, NULL);
     connection->written = connection->posted;
     return rc;
 }
 
 /* The place in done[] of the n-th work request from now: one that is long overtaken may still be there. */
-static inline int place_is_free(struct btl_connection *connection, uint64_t n)
+static inline int verbs_post_place_is_free(struct btl_connection *connection, uint64_t n)
 {
     if (LIKELY(connection->done[(connection->posted + n - 1) & connection->mask] == NULL))
         return 0;
@@ -333,7 +333,7 @@ static inline int place_is_free(struct btl_connection *connection, uint64_t n)
  * How many bytes the first of two READs has to bring, where one for all of them would cross a page at the other end and come back wrong
  * (soft-iWARP; which of the iWARP devices the other one is, nobody says); 0: one will do.
  */
-static inline uint32_t first_part(const struct btl_connection *connection, const struct btl_transfer *t, uint64_t from)
+static inline uint32_t verbs_post_first_part(const struct btl_connection *connection, const struct btl_transfer *t, uint64_t from)
 {
     uint32_t in_page = (uint32_t)((t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from) % PAGE);
 
@@ -346,29 +346,29 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *t, s
 {
     struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]}, {.opcode = IBV_WR_RDMA_READ}};
     struct ibv_sge sge[2];
-    uint64_t n = pieces(connection, t), from = last_piece(connection, n);
-    uint32_t part = first_part(connection, t, from), last = part != 0 ? 2 : 1;
+    uint64_t n = verbs_post_pieces(connection, t), from = verbs_post_last_piece(connection, n);
+    uint32_t part = verbs_post_first_part(connection, t, from), last = part != 0 ? 2 : 1;
     int rc;
 
     if (UNLIKELY(n == 0))
-        return ready(connection, 0);
-    if (UNLIKELY(too_long(connection, n - 1 + last)))
+        return verbs_post_ready(connection, 0);
+    if (UNLIKELY(verbs_post_too_long(connection, n - 1 + last)))
         return -EMSGSIZE;
-    rc = ready(connection, (uint32_t)n - 1 + last);
+    rc = verbs_post_ready(connection, (uint32_t)n - 1 + last);
     if (rc == 0)
-        rc = place_is_free(connection, n - 1 + last);
+        rc = verbs_post_place_is_free(connection, n - 1 + last);
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = post_long(connection, t, IBV_WR_RDMA_READ, n);
+        rc = verbs_post_post_long(connection, t, IBV_WR_RDMA_READ, n);
         if (rc != 0)
             return rc;
     }
     if (UNLIKELY(part != 0))
-        aim(&wr[0], &sge[0], t, from, part);
-    aim(&wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
+        verbs_post_aim(&wr[0], &sge[0], t, from, part);
+    verbs_post_aim(&wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
     (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = post(connection, &wr[2 - last], &wr[1], last, done);
+    rc = verbs_post_post(connection, &wr[2 - last], &wr[1], last, done);
     if (UNLIKELY(rc != 0)) {
         (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
         return rc;
@@ -386,9 +386,9 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
 
     if (op < 0 || op > 31 || (connection->btl->limits.atomics & 1u << op) == 0)
         return -ENOTSUP;
-    rc = ready(connection, 1);
+    rc = verbs_post_ready(connection, 1);
     if (rc == 0)
-        rc = place_is_free(connection, 1);
+        rc = verbs_post_place_is_free(connection, 1);
     if (UNLIKELY(rc != 0))
         return rc;
     if (at->memory != NULL) {
@@ -408,7 +408,7 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
     }
     if (done != NULL)
         (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = post(connection, &wr, &wr, 1, done);
+    rc = verbs_post_post(connection, &wr, &wr, 1, done);
     if (UNLIKELY(rc != 0)) {
         if (done != NULL)
             (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
@@ -425,21 +425,21 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
  * A READ is carried out after every WRITE and atomic that was posted before it, and its answer passes none of them on the
  * way to the other end's memory: when it is back, they are placed. It reads a byte of what was written last.
  */
-static int post_flush(struct btl_connection *connection)
+static int verbs_post_post_flush(struct btl_connection *connection)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch, .length = 1, .lkey = connection->btl->scratch_mr->lkey};
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
-    int rc = ready(connection, 1);
+    int rc = verbs_post_ready(connection, 1);
 
     if (rc == 0)
-        rc = place_is_free(connection, 1);
+        rc = verbs_post_place_is_free(connection, 1);
     if (rc != 0)
         return rc;
     wr.wr.rdma.remote_addr = connection->last_address;
     wr.wr.rdma.rkey = connection->last_key;
     connection->flushing = connection->written;
     atomic_store_explicit(&connection->flushed.pending, 1, memory_order_relaxed);
-    rc = post(connection, &wr, &wr, 1, &connection->flushed);
+    rc = verbs_post_post(connection, &wr, &wr, 1, &connection->flushed);
     if (rc == 0) {
         connection->flush_end = connection->posted;
         connection->counts.flushes++;
@@ -455,9 +455,9 @@ int verbs_flush(struct btl_connection *connection)
         if (connection->placed == connection->written) {
             rc = verbs_progress(connection);
             /* acquire: the error, written before FAILED */
-            return rc == 0 && atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP ? not_up(connection) : rc;
+            return rc == 0 && atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP ? verbs_post_not_up(connection) : rc;
         }
-        rc = post_flush(connection);
+        rc = verbs_post_post_flush(connection);
         if (rc != 0)
             return rc;
     }

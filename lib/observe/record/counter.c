@@ -39,7 +39,7 @@ static const struct row {
     enum { EVER, NOW } kind; /* NOW: how it is, not how often it was: what is closed does not add to it */
     const char *meaning;
     struct published_word writer, reader;
-} table[] = {
+} counter_table[] = {
     {"messages", "messages", EVER, "written, or taken from the ring by the reader", WORD(w.sent), WORD(r.nread)},
     {"bytes", "bytes", EVER, "of payload of those messages", BOTH(bytes)},
     {"inline_messages", "messages", EVER, "that rode in their slot", LESS(w.sent, w.heap_sent),
@@ -80,8 +80,8 @@ static const struct row {
     {"flushes", "operations", EVER, "that made sure that all has been placed", BOTH(counts.remote.flushes)},
     {"retries", "calls", EVER, "that the network refused because its queues were full", BOTH(counts.remote.refused)},
 };
-#define COUNTERS ((int)(sizeof(table) / sizeof(*table)))
-static_assert(sizeof(table) / sizeof(*table) <= PUBLISHED_COUNTERS, "there is room for all in the header");
+#define COUNTERS ((int)(sizeof(counter_table) / sizeof(*counter_table)))
+static_assert(sizeof(counter_table) / sizeof(*counter_table) <= PUBLISHED_COUNTERS, "there is room for all in the header");
 
 int counter_count(void) { return COUNTERS; }
 
@@ -90,16 +90,16 @@ void counter_publish(struct published *header)
     for (int i = 0; i < COUNTERS; i++) {
         struct published_counter *c = &header->counter[i];
 
-        strncpy(c->name, table[i].name, sizeof(c->name) - 1);
-        strncpy(c->unit, table[i].unit, sizeof(c->unit) - 1);
-        c->writer = table[i].writer;
-        c->reader = table[i].reader;
-        c->now = table[i].kind == NOW;
+        strncpy(c->name, counter_table[i].name, sizeof(c->name) - 1);
+        strncpy(c->unit, counter_table[i].unit, sizeof(c->unit) - 1);
+        c->writer = counter_table[i].writer;
+        c->reader = counter_table[i].reader;
+        c->now = counter_table[i].kind == NOW;
     }
     header->counters = COUNTERS;
 }
 
-static uint64_t word_at(const struct rch *ch, uint32_t at)
+static uint64_t counter_word_at(const struct rch *ch, uint32_t at)
 {
     const uint64_t *word = (const uint64_t *)(const void *)((const char *)ch + at);
 
@@ -108,14 +108,14 @@ static uint64_t word_at(const struct rch *ch, uint32_t at)
 
 uint64_t counter_value(const struct rch *ch, int index)
 {
-    const struct published_word *w = config_side(&ch->cfg) == SIDE_WRITER ? &table[index].writer : &table[index].reader;
+    const struct published_word *w = config_side(&ch->cfg) == SIDE_WRITER ? &counter_table[index].writer : &counter_table[index].reader;
     uint64_t value = 0;
 
     if (w->plus != PUBLISHED_NONE)
-        value = word_at(ch, w->plus);
+        value = counter_word_at(ch, w->plus);
     if (w->minus != PUBLISHED_NONE)
-        value -= word_at(ch, w->minus);
-    return w->times != PUBLISHED_NONE ? value * word_at(ch, w->times) : value;
+        value -= counter_word_at(ch, w->minus);
+    return w->times != PUBLISHED_NONE ? value * counter_word_at(ch, w->times) : value;
 }
 
 void counter_opened(struct rch *ch)
@@ -160,7 +160,7 @@ void counter_retire(struct rch *ch)
         /* release, both times: whoever reads the file finds an odd number, or another one, if it read in between */
         atomic_fetch_add_explicit(&header->retired, 1, memory_order_acq_rel);
         for (int i = 0; i < COUNTERS; i++)
-            if (table[i].kind == EVER)
+            if (counter_table[i].kind == EVER)
                 atomic_fetch_add_explicit(&header->total[i], counter_value(ch, i), memory_order_relaxed);
         atomic_store_explicit(&ch->published_end.state, PUBLISHED_FREE, memory_order_release);
         atomic_fetch_add_explicit(&header->retired, 1, memory_order_release);
@@ -176,10 +176,10 @@ int rpipe_counter_describe(int index, rpipe_counter_info_t *counter)
         return -EINVAL;
     if (index >= COUNTERS)
         return -ENOENT;
-    *counter = (rpipe_counter_info_t){.name = table[index].name,
-                                      .unit = table[index].unit,
-                                      .meaning = table[index].meaning,
-                                      .now = table[index].kind == NOW};
+    *counter = (rpipe_counter_info_t){.name = counter_table[index].name,
+                                      .unit = counter_table[index].unit,
+                                      .meaning = counter_table[index].meaning,
+                                      .now = counter_table[index].kind == NOW};
     return 0;
 }
 
@@ -198,7 +198,7 @@ static int counter_attempt(struct rch *ch, void *arguments)
 }
 
 /* The first row is that of the process. Other threads count on while it is read: by way of the file, as others do. */
-static int first_row(const rpipe_observed_t *row, void *argument)
+static int counter_first_row(const rpipe_observed_t *row, void *argument)
 {
     struct counter_arguments *a = argument;
 
@@ -207,7 +207,7 @@ static int first_row(const rpipe_observed_t *row, void *argument)
     return 1;
 }
 
-static int refuse(struct rch *ch, int rc, const char *why)
+static int counter_refuse(struct rch *ch, int rc, const char *why)
 {
     if (ch != NULL)
         return end_error(ch, rc, "rpipe_counter: %s", why);
@@ -222,13 +222,13 @@ int rpipe_counter(rch_t ch, const char *name, uint64_t *value)
 
     if (rc != 0)
         return rc;
-    while (name != NULL && a.index < COUNTERS && strcmp(name, table[a.index].name) != 0)
+    while (name != NULL && a.index < COUNTERS && strcmp(name, counter_table[a.index].name) != 0)
         a.index++;
     if (name == NULL || value == NULL)
-        return refuse(ch, -EINVAL, "needs a name and a place for the value (NULL)");
+        return counter_refuse(ch, -EINVAL, "needs a name and a place for the value (NULL)");
     if (a.index == COUNTERS)
-        return refuse(ch, -ENOENT, "there is no counter of this name");
-    rc = ch != NULL ? call_once(ch, counter_attempt, &a) : rpipe_observe(getpid(), first_row, &a);
+        return counter_refuse(ch, -ENOENT, "there is no counter of this name");
+    rc = ch != NULL ? call_once(ch, counter_attempt, &a) : rpipe_observe(getpid(), counter_first_row, &a);
     if (rc < 0)
         return rc;
     *value = a.value;

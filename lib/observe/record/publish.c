@@ -22,14 +22,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int file = -1;
-static uint64_t file_bytes;
-static struct published *_Atomic header_now; /* mapped for ever: another thread may be about to look */
+static int publish_file = -1;
+static uint64_t publish_file_bytes;
+static struct published *_Atomic publish_header_now; /* mapped for ever: another thread may be about to look */
 
 /* The leak checker of AddressSanitizer does not look for pointers in mappings, unless it is told to. */
 extern void __lsan_register_root_region(const void *base, size_t bytes) __attribute__((weak));
 
-static void may_hold_pointers(const void *base, size_t bytes)
+static void publish_may_hold_pointers(const void *base, size_t bytes)
 {
     if (__lsan_register_root_region != NULL)
         __lsan_register_root_region(base, bytes);
@@ -42,40 +42,40 @@ size_t publish_round(size_t bytes)
     return (bytes + page - 1) & ~(page - 1);
 }
 
-struct published *publish_header(void) { return atomic_load_explicit(&header_now, memory_order_acquire); }
-int publish_fd(void) { return file; }
+struct published *publish_header(void) { return atomic_load_explicit(&publish_header_now, memory_order_acquire); }
+int publish_fd(void) { return publish_file; }
 
 /* Appends whole pages to the file: where they begin, or -errno. */
-static int64_t append(size_t bytes)
+static int64_t publish_append(size_t bytes)
 {
     struct rlimit most;
     int rc;
 
-    if (file < 0)
+    if (publish_file < 0)
         return -EBADF;
-    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && file_bytes + bytes > most.rlim_cur)
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && publish_file_bytes + bytes > most.rlim_cur)
         return -EFBIG; /* the kernel would add a signal that ends the process */
     do
-        rc = fallocate(file, 0, (off_t)file_bytes, (off_t)bytes);
+        rc = fallocate(publish_file, 0, (off_t)publish_file_bytes, (off_t)bytes);
     while (rc != 0 && errno == EINTR);
     if (rc != 0)
         return -errno;
-    file_bytes += bytes;
-    return (int64_t)(file_bytes - bytes);
+    publish_file_bytes += bytes;
+    return (int64_t)(publish_file_bytes - bytes);
 }
 
-static void *map_shown(void *at, size_t bytes, size_t ends)
+static void *publish_map_shown(void *at, size_t bytes, size_t ends)
 {
     struct published *header = publish_header();
     uint64_t n = header != NULL ? atomic_load_explicit(&header->chunks, memory_order_relaxed) : PUBLISHED_CHUNKS;
-    int64_t offset = n < PUBLISHED_CHUNKS ? append(bytes) : -ENOSPC;
+    int64_t offset = n < PUBLISHED_CHUNKS ? publish_append(bytes) : -ENOSPC;
     void *base;
 
     if (offset < 0)
         return NULL;
-    if (at != NULL && pwrite(file, at, bytes, (off_t)offset) != (ssize_t)bytes)
+    if (at != NULL && pwrite(publish_file, at, bytes, (off_t)offset) != (ssize_t)bytes)
         return NULL;
-    base = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at != NULL ? MAP_FIXED : 0), file, (off_t)offset);
+    base = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at != NULL ? MAP_FIXED : 0), publish_file, (off_t)offset);
     if (base == MAP_FAILED)
         return NULL;
     header->chunk[n].offset = (uint64_t)offset;
@@ -86,7 +86,7 @@ static void *map_shown(void *at, size_t bytes, size_t ends)
 
 void *publish_map(void *at, size_t bytes, size_t ends)
 {
-    void *base = map_shown(at, bytes, ends);
+    void *base = publish_map_shown(at, bytes, ends);
 
     if (base == NULL && at != NULL)
         return at;
@@ -95,7 +95,7 @@ void *publish_map(void *at, size_t bytes, size_t ends)
     if (base == MAP_FAILED)
         return NULL;
     if (at == NULL)
-        may_hold_pointers(base, bytes);
+        publish_may_hold_pointers(base, bytes);
     return base;
 }
 
@@ -122,16 +122,16 @@ int publish_start(int rank, int ranks)
     void *base;
     int64_t rc;
 
-    file_bytes = 0;
-    file = memfd_create(PUBLISHED_NAME, MFD_CLOEXEC);
-    if (file < 0)
+    publish_file_bytes = 0;
+    publish_file = memfd_create(PUBLISHED_NAME, MFD_CLOEXEC);
+    if (publish_file < 0)
         return -errno;
-    rc = fchmod(file, S_IRUSR) == 0 ? append(bytes) : -errno;
-    base = rc < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    rc = fchmod(publish_file, S_IRUSR) == 0 ? publish_append(bytes) : -errno;
+    base = rc < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, publish_file, 0);
     if (base == MAP_FAILED) {
         rc = rc < 0 ? rc : -errno;
-        close(file);
-        file = -1;
+        close(publish_file);
+        publish_file = -1;
         return (int)rc;
     }
     header = base;
@@ -146,7 +146,7 @@ int publish_start(int rank, int ranks)
     header->chunks_most = PUBLISHED_CHUNKS;
     header->started = clock_now();
     counter_publish(header);
-    atomic_store_explicit(&header_now, header, memory_order_release);
+    atomic_store_explicit(&publish_header_now, header, memory_order_release);
     end_pool_publish(); /* those of an earlier job */
     atomic_thread_fence(memory_order_release);
     header->magic = PUBLISHED_MAGIC; /* complete */
@@ -154,16 +154,16 @@ int publish_start(int rank, int ranks)
 }
 
 /* The ends stay where they are: handles are recognized for ever. */
-static void let_go(void)
+static void publish_let_go(void)
 {
-    atomic_store_explicit(&header_now, NULL, memory_order_release);
-    if (file >= 0)
-        close(file);
-    file = -1;
+    atomic_store_explicit(&publish_header_now, NULL, memory_order_release);
+    if (publish_file >= 0)
+        close(publish_file);
+    publish_file = -1;
 }
 
-void publish_stop(void) { let_go(); }
-void publish_forked(void) { let_go(); }
+void publish_stop(void) { publish_let_go(); }
+void publish_forked(void) { publish_let_go(); }
 
 void publish_wait_set(struct published_wait *wait, const char *what)
 {

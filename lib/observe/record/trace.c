@@ -24,67 +24,67 @@
 
 bool trace_on;
 
-static char name[512], raw_name[520];
-static int file = -1;
-static struct trace_file *header;
-static uint64_t file_bytes;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* a thread gets its ring */
+static char trace_name[512], trace_raw_name[520];
+static int trace_file = -1;
+static struct trace_file *trace_header;
+static uint64_t trace_file_bytes;
+static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* a thread gets its ring */
 
-static _Thread_local struct trace_ring *own;
-static _Thread_local bool none; /* and it will not get one */
+static _Thread_local struct trace_ring *trace_own;
+static _Thread_local bool trace_none; /* and it will not get one */
 
 /* ---- the file ---- */
 
-static void *append(size_t bytes)
+static void *trace_append(size_t bytes)
 {
     struct rlimit most;
     void *base;
 
-    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && file_bytes + bytes > most.rlim_cur) {
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && trace_file_bytes + bytes > most.rlim_cur) {
         errno = EFBIG;
         return NULL;
     }
-    errno = posix_fallocate(file, (off_t)file_bytes, (off_t)bytes);
+    errno = posix_fallocate(trace_file, (off_t)trace_file_bytes, (off_t)bytes);
     if (errno != 0)
         return NULL;
-    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, (off_t)file_bytes);
+    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file, (off_t)trace_file_bytes);
     if (base == MAP_FAILED)
         return NULL;
-    file_bytes += bytes;
+    trace_file_bytes += bytes;
     return base;
 }
 
-static void describe_machine(void)
+static void trace_describe_machine(void)
 {
     struct timespec real, monotonic;
 
     clock_gettime(CLOCK_MONOTONIC, &monotonic);
     clock_gettime(CLOCK_REALTIME, &real);
-    header->clock_offset = (real.tv_sec - monotonic.tv_sec) * NS_PER_S + real.tv_nsec - monotonic.tv_nsec;
-    (void)gethostname(header->host, sizeof(header->host) - 1);
-    trace_clock_name(header->clock, sizeof(header->clock));
+    trace_header->clock_offset = (real.tv_sec - monotonic.tv_sec) * NS_PER_S + real.tv_nsec - monotonic.tv_nsec;
+    (void)gethostname(trace_header->host, sizeof(trace_header->host) - 1);
+    trace_clock_name(trace_header->clock, sizeof(trace_header->clock));
 }
 
 void trace_sample(const struct trace_sample *sample)
 {
-    uint32_t n = atomic_load_explicit(&header->samples, memory_order_relaxed);
+    uint32_t n = atomic_load_explicit(&trace_header->samples, memory_order_relaxed);
 
-    header->sample[n == 0 ? 0 : 1 + (n & 1)] = *sample;
+    trace_header->sample[n == 0 ? 0 : 1 + (n & 1)] = *sample;
     /* release: the sample is complete. Pairs with whoever reads the file of a process that has died */
-    atomic_store_explicit(&header->samples, n + 1, memory_order_release);
+    atomic_store_explicit(&trace_header->samples, n + 1, memory_order_release);
 }
 
-static const char *make_file(const char *pattern, int rank, int ranks)
+static const char *trace_make_file(const char *pattern, int rank, int ranks)
 {
-    if (!report_file_name(pattern, rank, ranks, name, sizeof(name)))
+    if (!report_file_name(pattern, rank, ranks, trace_name, sizeof(trace_name)))
         return "its name is too long";
-    snprintf(raw_name, sizeof(raw_name), "%s.raw", name);
-    file = open(raw_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (file < 0)
+    snprintf(trace_raw_name, sizeof(trace_raw_name), "%s.raw", trace_name);
+    trace_file = open(trace_raw_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (trace_file < 0)
         return strerror(errno);
-    file_bytes = 0;
-    header = append(trace_page(sizeof(*header)));
-    return header != NULL ? NULL : strerror(errno);
+    trace_file_bytes = 0;
+    trace_header = trace_append(trace_page(sizeof(*trace_header)));
+    return trace_header != NULL ? NULL : strerror(errno);
 }
 
 void trace_start(int rank, int ranks)
@@ -95,26 +95,26 @@ void trace_start(int rank, int ranks)
     if (*pattern == '\0')
         return;
     errno = 0;
-    why = make_file(pattern, rank, ranks);
+    why = trace_make_file(pattern, rank, ranks);
     error = errno;
     if (why != NULL) {
         log_warn("RPIPE_TRACE: there will be no trace in %s: %s%s", pattern, why, limit_of_file(error));
-        if (file >= 0) {
-            (void)unlink(raw_name);
-            close(file);
+        if (trace_file >= 0) {
+            (void)unlink(trace_raw_name);
+            close(trace_file);
         }
-        file = -1;
+        trace_file = -1;
         return;
     }
-    header->version = TRACE_VERSION;
-    header->header_bytes = sizeof(*header);
-    header->pid = getpid();
-    header->rank = rank;
-    header->ranks = ranks;
-    header->capacity = (uint32_t)setting_number(SET_TRACE_EVENTS);
-    atomic_store_explicit(&header->rows, TRACE_ROW_NETWORK + 1, memory_order_relaxed);
-    describe_machine();
-    header->magic = TRACE_MAGIC;
+    trace_header->version = TRACE_VERSION;
+    trace_header->header_bytes = sizeof(*trace_header);
+    trace_header->pid = getpid();
+    trace_header->rank = rank;
+    trace_header->ranks = ranks;
+    trace_header->capacity = (uint32_t)setting_number(SET_TRACE_EVENTS);
+    atomic_store_explicit(&trace_header->rows, TRACE_ROW_NETWORK + 1, memory_order_relaxed);
+    trace_describe_machine();
+    trace_header->magic = TRACE_MAGIC;
     trace_on = true;
     trace_clock_start(rank);
 }
@@ -128,35 +128,35 @@ void trace_stop(void)
     if (!trace_on)
         return;
     trace_on = false;
-    fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    fd = open(trace_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd >= 0)
         to = fdopen(fd, "w");
     if (to != NULL) {
-        rc = trace_json(file, to, &why);
+        rc = trace_json(trace_file, to, &why);
         if (fclose(to) != 0 && rc == 0)
             rc = -EIO;
     }
     error = errno;
     if (rc != 0 && to != NULL)
-        (void)unlink(name); /* half of it */
+        (void)unlink(trace_name); /* half of it */
     if (rc == 0)
-        (void)unlink(raw_name);
+        (void)unlink(trace_raw_name);
     else
-        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s", name,
-                 to != NULL && *why != '\0' ? why : strerror(error), raw_name);
-    close(file);
-    file = -1;
+        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s", trace_name,
+                 to != NULL && *why != '\0' ? why : strerror(error), trace_raw_name);
+    close(trace_file);
+    trace_file = -1;
 }
 
 /* The parent goes on to use what the two have in common. */
 void trace_forked(void)
 {
     trace_on = false;
-    own = NULL;
-    none = true;
-    if (file >= 0)
-        close(file);
-    file = -1;
+    trace_own = NULL;
+    trace_none = true;
+    if (trace_file >= 0)
+        close(trace_file);
+    trace_file = -1;
 }
 
 /* ---- rows ---- */
@@ -167,11 +167,11 @@ uint32_t trace_row(void)
 
     if (!trace_on)
         return 0;
-    row = atomic_fetch_add_explicit(&header->rows, 1, memory_order_relaxed);
+    row = atomic_fetch_add_explicit(&trace_header->rows, 1, memory_order_relaxed);
     if (row < TRACE_ROWS)
         return row;
     /* one more than there are: it never wraps around, and whoever comes next finds that it has been told */
-    atomic_store_explicit(&header->rows, TRACE_ROWS + 1, memory_order_relaxed);
+    atomic_store_explicit(&trace_header->rows, TRACE_ROWS + 1, memory_order_relaxed);
     if (row == TRACE_ROWS)
         log_warn("RPIPE_TRACE: only the first %u channels are traced", TRACE_CHANNELS);
     return 0;
@@ -183,7 +183,7 @@ void trace_describe(const struct rch *ch)
 
     if (ch->trace == 0) /* there may be no header */
         return;
-    c = &header->channel[ch->trace];
+    c = &trace_header->channel[ch->trace];
     c->from = ch->published_end.writer;
     c->to = ch->published_end.reader;
     c->ctx = ch->published_end.ctx;
@@ -194,45 +194,45 @@ void trace_describe(const struct rch *ch)
 
 /* ---- records ---- */
 
-static NOINLINE struct trace_ring *get_ring(void)
+static NOINLINE struct trace_ring *trace_get_ring(void)
 {
     struct trace_ring *ring = NULL;
     uint32_t n;
 
-    pthread_mutex_lock(&lock);
-    n = atomic_load_explicit(&header->threads, memory_order_relaxed);
-    if (file >= 0 && n < TRACE_THREADS)
-        ring = append(trace_ring_bytes(header->capacity));
+    pthread_mutex_lock(&trace_lock);
+    n = atomic_load_explicit(&trace_header->threads, memory_order_relaxed);
+    if (trace_file >= 0 && n < TRACE_THREADS)
+        ring = trace_append(trace_ring_bytes(trace_header->capacity));
     if (ring != NULL)
-        atomic_store_explicit(&header->threads, n + 1, memory_order_release);
+        atomic_store_explicit(&trace_header->threads, n + 1, memory_order_release);
     else
         log_warn("RPIPE_TRACE: what thread %u of this process does is not recorded: %s", n,
                  n < TRACE_THREADS ? strerror(errno) : "too many threads");
-    pthread_mutex_unlock(&lock);
-    own = ring;
-    none = ring == NULL;
+    pthread_mutex_unlock(&trace_lock);
+    trace_own = ring;
+    trace_none = ring == NULL;
     return ring;
 }
 
-static struct trace_ring *ring_of_thread(void)
+static struct trace_ring *trace_ring_of_thread(void)
 {
-    if (LIKELY(own != NULL && trace_on))
-        return own;
-    return trace_on && !none ? get_ring() : NULL;
+    if (LIKELY(trace_own != NULL && trace_on))
+        return trace_own;
+    return trace_on && !trace_none ? trace_get_ring() : NULL;
 }
 
-static void put(struct trace_ring *ring, const struct trace_record *r)
+static void trace_put(struct trace_ring *ring, const struct trace_record *r)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
-    ring->record[head % header->capacity] = *r;
+    ring->record[head % trace_header->capacity] = *r;
     /* release: the record is complete. Pairs with whoever reads the file of a process that has died */
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
 void trace_begin_call(uint32_t row, enum trace_kind kind)
 {
-    struct trace_ring *ring = ring_of_thread();
+    struct trace_ring *ring = trace_ring_of_thread();
     uint32_t depth;
 
     if (ring == NULL)
@@ -243,9 +243,9 @@ void trace_begin_call(uint32_t row, enum trace_kind kind)
     atomic_store_explicit(&ring->depth, depth + 1, memory_order_release);
 }
 
-static void end_call(struct trace_record *r, int rc)
+static void trace_end_row(struct trace_record *r, int rc)
 {
-    struct trace_ring *ring = ring_of_thread();
+    struct trace_ring *ring = trace_ring_of_thread();
     uint32_t depth = ring != NULL ? atomic_load_explicit(&ring->depth, memory_order_relaxed) : 0;
 
     if (depth == 0) /* it began before there was a trace */
@@ -258,7 +258,7 @@ static void end_call(struct trace_record *r, int rc)
     r->begin = ring->open[depth - 1].begin;
     r->end = clock_now();
     r->code = rc;
-    put(ring, r);
+    trace_put(ring, r);
 }
 
 void trace_end_call(uint64_t number, uint64_t bytes, int rc)
@@ -267,7 +267,7 @@ void trace_end_call(uint64_t number, uint64_t bytes, int rc)
 
     r.number = number;
     r.bytes = bytes;
-    end_call(&r, rc);
+    trace_end_row(&r, rc);
 }
 
 void trace_end_text(const char *text, int rc)
@@ -275,20 +275,20 @@ void trace_end_text(const char *text, int rc)
     struct trace_record r = {0};
 
     strncpy(r.text, text, sizeof(r.text) - 1);
-    end_call(&r, rc);
+    trace_end_row(&r, rc);
 }
 
 void trace_past(uint32_t row, enum trace_kind kind, int64_t begin)
 {
-    struct trace_ring *ring = row != 0 ? ring_of_thread() : NULL;
+    struct trace_ring *ring = row != 0 ? trace_ring_of_thread() : NULL;
 
     if (ring != NULL)
-        put(ring, &(struct trace_record){.begin = begin, .end = clock_now(), .kind = (uint16_t)kind, .row = row});
+        trace_put(ring, &(struct trace_record){.begin = begin, .end = clock_now(), .kind = (uint16_t)kind, .row = row});
 }
 
 void trace_moment(uint32_t row, enum trace_kind kind, uint64_t number, uint64_t bytes, int code)
 {
-    struct trace_ring *ring = row != 0 ? ring_of_thread() : NULL;
+    struct trace_ring *ring = row != 0 ? trace_ring_of_thread() : NULL;
     struct trace_record r = {.kind = (uint16_t)kind, .moment = 1, .row = row, .code = code};
 
     if (ring == NULL)
@@ -296,5 +296,5 @@ void trace_moment(uint32_t row, enum trace_kind kind, uint64_t number, uint64_t 
     r.begin = r.end = clock_now();
     r.number = number;
     r.bytes = bytes;
-    put(ring, &r);
+    trace_put(ring, &r);
 }

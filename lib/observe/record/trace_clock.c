@@ -42,7 +42,7 @@ static struct {
     int left;             /* that are still to be asked, the last one included */
     int64_t asked;
     struct trace_sample best; /* since `asking`; at 0: none yet */
-} state = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} trace_clock_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* ---- which clock is it? ---- */
 
@@ -65,7 +65,7 @@ void trace_clock_name(char *name, size_t bytes)
 }
 
 /* FNV-1a; 0: it cannot be told. */
-static uint64_t clock_number(void)
+static uint64_t trace_clock_clock_number(void)
 {
     uint64_t number = UINT64_C(0xcbf29ce484222325);
     char name[TRACE_CLOCK_BYTES];
@@ -78,51 +78,51 @@ static uint64_t clock_number(void)
 
 /* ---- asking: with the lock ---- */
 
-static void stop_asking(void)
+static void trace_clock_stop_asking(void)
 {
-    state.asking = false;
-    if (state.best.at != 0)
-        trace_sample(&state.best);
-    state.best.at = 0;
+    trace_clock_state.asking = false;
+    if (trace_clock_state.best.at != 0)
+        trace_sample(&trace_clock_state.best);
+    trace_clock_state.best.at = 0;
 }
 
-static void ask(void)
+static void trace_clock_ask(void)
 {
-    struct clock_note n = {.question = ++state.question};
+    struct clock_note n = {.question = ++trace_clock_state.question};
 
-    state.asked = clock_now();
+    trace_clock_state.asked = clock_now();
     if (control_post(0, MESSAGE_CLOCK, &n, sizeof(n), NULL, 0) !=
         0) /* it is gone, or there is no memory: another time */
-        stop_asking();
+        trace_clock_stop_asking();
 }
 
-static void begin_asking(void)
+static void trace_clock_begin_asking(void)
 {
-    if (state.asking) /* an answer was lost */
-        stop_asking();
-    state.asking = true;
-    state.left = QUESTIONS;
-    ask();
+    if (trace_clock_state.asking) /* an answer was lost */
+        trace_clock_stop_asking();
+    trace_clock_state.asking = true;
+    trace_clock_state.left = QUESTIONS;
+    trace_clock_ask();
 }
 
-static void again(void *unused)
+static void trace_clock_again(void *unused)
 {
-    pthread_mutex_lock(&state.lock);
-    if (!state.resolved) {
-        begin_asking();
-        (void)control_watch(-1, AGAIN_MS * INT64_C(1000), again, unused);
+    pthread_mutex_lock(&trace_clock_state.lock);
+    if (!trace_clock_state.resolved) {
+        trace_clock_begin_asking();
+        (void)control_watch(-1, AGAIN_MS * INT64_C(1000), trace_clock_again, unused);
     }
-    pthread_mutex_unlock(&state.lock);
+    pthread_mutex_unlock(&trace_clock_state.lock);
 }
 
 void trace_clock_start(int rank)
 {
-    pthread_mutex_lock(&state.lock);
-    state.resolved = rank == 0;
-    if (state.resolved)
+    pthread_mutex_lock(&trace_clock_state.lock);
+    trace_clock_state.resolved = rank == 0;
+    if (trace_clock_state.resolved)
         trace_sample(&(struct trace_sample){.at = clock_now()});
-    pthread_mutex_unlock(&state.lock);
-    again(NULL);
+    pthread_mutex_unlock(&trace_clock_state.lock);
+    trace_clock_again(NULL);
 }
 
 void trace_clock_end(int64_t deadline)
@@ -131,31 +131,31 @@ void trace_clock_end(int64_t deadline)
     int64_t most = deadline_in_ms(LAST_MS);
     bool waits;
 
-    control_unwatch(again, NULL);
-    pthread_mutex_lock(&state.lock);
-    if (!state.resolved && !state.asking)
-        begin_asking();
+    control_unwatch(trace_clock_again, NULL);
+    pthread_mutex_lock(&trace_clock_state.lock);
+    if (!trace_clock_state.resolved && !trace_clock_state.asking)
+        trace_clock_begin_asking();
     do {
-        waits = state.asking && !state.resolved && control_peer_state(0) == 0 && !deadline_passed(most) &&
+        waits = trace_clock_state.asking && !trace_clock_state.resolved && control_peer_state(0) == 0 && !deadline_passed(most) &&
                 !deadline_passed(deadline);
-        pthread_mutex_unlock(&state.lock);
+        pthread_mutex_unlock(&trace_clock_state.lock);
         if (waits)
             nanosleep(&backoff, NULL);
-        pthread_mutex_lock(&state.lock);
+        pthread_mutex_lock(&trace_clock_state.lock);
     } while (waits);
-    stop_asking();
-    state.resolved = true; /* what comes now is too late */
-    pthread_mutex_unlock(&state.lock);
+    trace_clock_stop_asking();
+    trace_clock_state.resolved = true; /* what comes now is too late */
+    pthread_mutex_unlock(&trace_clock_state.lock);
 }
 
 /* ---- on the service thread ---- */
 
-static void answer(int to, struct clock_note n)
+static void trace_clock_answer(int to, struct clock_note n)
 {
     static uint64_t own;
 
     if (own == 0)
-        own = clock_number();
+        own = trace_clock_clock_number();
     if (control_backlog(to) > UNREAD_MOST)
         return;
     n.clock = own;
@@ -163,24 +163,24 @@ static void answer(int to, struct clock_note n)
     (void)control_post(to, MESSAGE_CLOCK_TOLD, &n, sizeof(n), NULL, 0);
 }
 
-static void on_message(const struct clock_note *n, int64_t now)
+static void trace_clock_on_message(const struct clock_note *n, int64_t now)
 {
-    int64_t trip = now - state.asked;
-    struct trace_sample s = {.at = state.asked + trip / 2, .error = trip - trip / 2};
+    int64_t trip = now - trace_clock_state.asked;
+    struct trace_sample s = {.at = trace_clock_state.asked + trip / 2, .error = trip - trip / 2};
 
-    if (n->clock != 0 && n->clock == clock_number()) {
-        state.resolved = true;
-        state.best = (struct trace_sample){.at = now};
-        stop_asking();
+    if (n->clock != 0 && n->clock == trace_clock_clock_number()) {
+        trace_clock_state.resolved = true;
+        trace_clock_state.best = (struct trace_sample){.at = now};
+        trace_clock_stop_asking();
         return;
     }
     s.ahead = n->time - s.at;
-    if (state.best.at == 0 || s.error < state.best.error)
-        state.best = s;
-    if (--state.left > 0)
-        ask();
+    if (trace_clock_state.best.at == 0 || s.error < trace_clock_state.best.error)
+        trace_clock_state.best = s;
+    if (--trace_clock_state.left > 0)
+        trace_clock_ask();
     else
-        stop_asking();
+        trace_clock_stop_asking();
 }
 
 void trace_clock_message(int from, uint32_t type, const void *body, size_t bytes)
@@ -192,11 +192,11 @@ void trace_clock_message(int from, uint32_t type, const void *body, size_t bytes
         return;
     memcpy(&n, body, sizeof(n));
     if (type == MESSAGE_CLOCK) {
-        answer(from, n);
+        trace_clock_answer(from, n);
         return;
     }
-    pthread_mutex_lock(&state.lock);
-    if (from == 0 && state.asking && n.question == state.question && n.time > 0 && n.time < TIME_MOST)
-        on_message(&n, now);
-    pthread_mutex_unlock(&state.lock);
+    pthread_mutex_lock(&trace_clock_state.lock);
+    if (from == 0 && trace_clock_state.asking && n.question == trace_clock_state.question && n.time > 0 && n.time < TIME_MOST)
+        trace_clock_on_message(&n, now);
+    pthread_mutex_unlock(&trace_clock_state.lock);
 }

@@ -31,12 +31,12 @@ struct view {
     unsigned char end[END_BYTES_MOST];
 };
 
-static bool read_at(const struct view *v, uint64_t at, void *to, size_t bytes)
+static bool observe_read_at(const struct view *v, uint64_t at, void *to, size_t bytes)
 {
     return at <= v->bytes && bytes <= v->bytes - at && pread(v->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
-static void make_printable(char *text, size_t bytes)
+static void observe_make_printable(char *text, size_t bytes)
 {
     text[bytes - 1] = '\0';
     for (; *text != '\0'; text++)
@@ -46,7 +46,7 @@ static void make_printable(char *text, size_t bytes)
 
 /* ---- is it what it should be? ---- */
 
-static bool is_inside(const struct published *h, const struct published_word *w)
+static bool observe_is_inside(const struct published *h, const struct published_word *w)
 {
     const uint32_t last = h->end_bytes - (uint32_t)sizeof(uint64_t);
 
@@ -54,7 +54,7 @@ static bool is_inside(const struct published *h, const struct published_word *w)
            (w->times == PUBLISHED_NONE || w->times <= last);
 }
 
-static const char *what_is_wrong(struct view *v)
+static const char *observe_what_is_wrong(struct view *v)
 {
     struct published *h = &v->header;
     uint64_t chunks, all = 0;
@@ -69,10 +69,10 @@ static const char *what_is_wrong(struct view *v)
     if (h->counters > PUBLISHED_COUNTERS)
         return "it cannot have so many counters";
     for (uint32_t i = 0; i < h->counters; i++) {
-        if (!is_inside(h, &h->counter[i].writer) || !is_inside(h, &h->counter[i].reader))
+        if (!observe_is_inside(h, &h->counter[i].writer) || !observe_is_inside(h, &h->counter[i].reader))
             return "a counter lies outside of its channel";
-        make_printable(h->counter[i].name, sizeof(h->counter[i].name));
-        make_printable(h->counter[i].unit, sizeof(h->counter[i].unit));
+        observe_make_printable(h->counter[i].name, sizeof(h->counter[i].name));
+        observe_make_printable(h->counter[i].unit, sizeof(h->counter[i].unit));
         v->name[i] = h->counter[i].name;
         v->unit[i] = h->counter[i].unit;
         v->now[i] = h->counter[i].now != 0;
@@ -92,7 +92,7 @@ static const char *what_is_wrong(struct view *v)
     return NULL;
 }
 
-static int view_check(struct view *v, const char **why)
+static int observe_view_check(struct view *v, const char **why)
 {
     struct stat st;
 
@@ -100,15 +100,15 @@ static int view_check(struct view *v, const char **why)
     if (fstat(v->fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size < 0)
         return -EPROTO;
     v->bytes = (uint64_t)st.st_size;
-    if (!read_at(v, 0, &v->header, sizeof(v->header)))
+    if (!observe_read_at(v, 0, &v->header, sizeof(v->header)))
         return -EPROTO;
-    *why = what_is_wrong(v);
+    *why = observe_what_is_wrong(v);
     return *why == NULL ? 0 : -EPROTO;
 }
 
 /* ---- rows ---- */
 
-static uint64_t word(const struct view *v, uint32_t at)
+static uint64_t observe_word(const struct view *v, uint32_t at)
 {
     uint64_t word;
 
@@ -116,29 +116,29 @@ static uint64_t word(const struct view *v, uint32_t at)
     return word;
 }
 
-static uint64_t value(const struct view *v, const struct published_word *w)
+static uint64_t observe_value(const struct view *v, const struct published_word *w)
 {
-    uint64_t sum = w->plus != PUBLISHED_NONE ? word(v, w->plus) : 0;
+    uint64_t sum = w->plus != PUBLISHED_NONE ? observe_word(v, w->plus) : 0;
 
     if (w->minus != PUBLISHED_NONE)
-        sum -= word(v, w->minus);
+        sum -= observe_word(v, w->minus);
     if ((int64_t)sum < 0)
         sum = 0; /* two words, read at two moments */
-    return w->times != PUBLISHED_NONE ? sum * word(v, w->times) : sum;
+    return w->times != PUBLISHED_NONE ? sum * observe_word(v, w->times) : sum;
 }
 
-static void set_wait(rpipe_observed_t *row, const struct published_wait *wait)
+static void observe_set_wait(rpipe_observed_t *row, const struct published_wait *wait)
 {
     int64_t since = atomic_load_explicit(&wait->since, memory_order_relaxed), now = clock_now();
 
     if (since <= 0)
         return;
     memcpy(row->waits_for, wait->what, sizeof(row->waits_for));
-    make_printable(row->waits_for, sizeof(row->waits_for));
+    observe_make_printable(row->waits_for, sizeof(row->waits_for));
     row->waits_ns = now > since ? (uint64_t)(now - since) : 0;
 }
 
-static const char *state_of(uint32_t state)
+static const char *observe_state_of(uint32_t state)
 {
     if ((state & STATE_FAILED) != 0)
         return "failed";
@@ -152,17 +152,17 @@ static const char *state_of(uint32_t state)
 }
 
 /* False: there is no end now. */
-static bool read_end(struct view *v, uint64_t chunk, uint64_t i, struct published_end *published_end)
+static bool observe_read_end(struct view *v, uint64_t chunk, uint64_t i, struct published_end *published_end)
 {
     const struct published *h = &v->header;
 
-    if (!read_at(v, h->chunk[chunk].offset + i * h->end_bytes, v->end, h->end_bytes))
+    if (!observe_read_at(v, h->chunk[chunk].offset + i * h->end_bytes, v->end, h->end_bytes))
         return false;
     memcpy(published_end, v->end + h->published_at, sizeof(*published_end));
     return atomic_load_explicit(&published_end->state, memory_order_relaxed) == PUBLISHED_OPEN;
 }
 
-static rpipe_observed_t row_of(struct view *v)
+static rpipe_observed_t observe_row_of(struct view *v)
 {
     return (rpipe_observed_t){
         .pid = v->header.pid,
@@ -178,9 +178,9 @@ static rpipe_observed_t row_of(struct view *v)
 
 typedef int (*visitor)(const rpipe_observed_t *row, void *argument);
 
-static int show_end(struct view *v, const struct published_end *published_end, visitor visit, void *argument)
+static int observe_show_end(struct view *v, const struct published_end *published_end, visitor visit, void *argument)
 {
-    rpipe_observed_t row = row_of(v);
+    rpipe_observed_t row = observe_row_of(v);
     uint32_t state;
 
     memcpy(&state, v->end + v->header.state_at, sizeof(state));
@@ -190,16 +190,16 @@ static int show_end(struct view *v, const struct published_end *published_end, v
     row.ctx = published_end->ctx;
     row.incarnation = published_end->incarnation;
     memcpy(row.backend, published_end->backend, sizeof(row.backend));
-    make_printable(row.backend, sizeof(row.backend));
-    snprintf(row.state, sizeof(row.state), "%s", state_of(state));
-    set_wait(&row, &published_end->wait);
+    observe_make_printable(row.backend, sizeof(row.backend));
+    snprintf(row.state, sizeof(row.state), "%s", observe_state_of(state));
+    observe_set_wait(&row, &published_end->wait);
     for (uint32_t i = 0; i < v->header.counters; i++)
-        v->value[i] = value(v, row.writer ? &v->header.counter[i].writer : &v->header.counter[i].reader);
+        v->value[i] = observe_value(v, row.writer ? &v->header.counter[i].writer : &v->header.counter[i].reader);
     return visit(&row, argument);
 }
 
 /* Every end: adds it to `sum` (NULL: not), shows it to `visit` (NULL: not). How many; or what `visit` has said. */
-static int each_end(struct view *v, uint64_t *sum, visitor visit, void *argument, uint64_t *open)
+static int observe_each_end(struct view *v, uint64_t *sum, visitor visit, void *argument, uint64_t *open)
 {
     struct published *h = &v->header;
     uint64_t chunks = atomic_load_explicit(&h->chunks, memory_order_relaxed);
@@ -209,12 +209,12 @@ static int each_end(struct view *v, uint64_t *sum, visitor visit, void *argument
     *open = 0;
     for (uint64_t c = 0; c < chunks; c++) {
         for (uint64_t e = 0; e < h->chunk[c].ends; e++) {
-            if (!read_end(v, c, e, &published_end))
+            if (!observe_read_end(v, c, e, &published_end))
                 continue;
             ++*open;
             for (uint32_t i = 0; sum != NULL && i < h->counters; i++)
-                sum[i] += value(v, published_end.side == SIDE_WRITER ? &h->counter[i].writer : &h->counter[i].reader);
-            if (visit != NULL && (rc = show_end(v, &published_end, visit, argument)) != 0)
+                sum[i] += observe_value(v, published_end.side == SIDE_WRITER ? &h->counter[i].writer : &h->counter[i].reader);
+            if (visit != NULL && (rc = observe_show_end(v, &published_end, visit, argument)) != 0)
                 return rc;
         }
     }
@@ -222,19 +222,19 @@ static int each_end(struct view *v, uint64_t *sum, visitor visit, void *argument
 }
 
 /* Sums of what is open and what was closed; again, where something was closed in between. */
-static int show_process(struct view *v, visitor visit, void *argument)
+static int observe_show_process(struct view *v, visitor visit, void *argument)
 {
-    rpipe_observed_t row = row_of(v);
+    rpipe_observed_t row = observe_row_of(v);
     uint64_t retired = 0, sum[PUBLISHED_COUNTERS];
     const char *why;
 
     for (int try = 0; try < TRIES; try++) {
-        if (view_check(v, &why) != 0)
+        if (observe_view_check(v, &why) != 0)
             return -EPROTO;
         for (int i = 0; i < PUBLISHED_COUNTERS; i++)
             sum[i] = atomic_load_explicit(&v->header.total[i], memory_order_relaxed);
-        (void)each_end(v, sum, NULL, NULL, &row.open);
-        if (!read_at(v, offsetof(struct published, retired), &retired, sizeof(retired)))
+        (void)observe_each_end(v, sum, NULL, NULL, &row.open);
+        if (!observe_read_at(v, offsetof(struct published, retired), &retired, sizeof(retired)))
             return -EPROTO;
         if (retired % 2 == 0 && retired == atomic_load_explicit(&v->header.retired, memory_order_relaxed))
             break;
@@ -243,7 +243,7 @@ static int show_process(struct view *v, visitor visit, void *argument)
     row.process = true;
     row.opened = atomic_load_explicit(&v->header.opened, memory_order_relaxed);
     row.age_ns = clock_now() > v->header.started ? (uint64_t)(clock_now() - v->header.started) : 0;
-    set_wait(&row, &v->header.wait);
+    observe_set_wait(&row, &v->header.wait);
     return visit(&row, argument);
 }
 
@@ -256,12 +256,12 @@ int observe_file(int fd, visitor row, void *argument, const char **why)
     *why = "no memory";
     if (rc == 0) {
         v->fd = fd;
-        rc = view_check(v, why);
+        rc = observe_view_check(v, why);
     }
     if (rc == 0)
-        rc = show_process(v, row, argument);
+        rc = observe_show_process(v, row, argument);
     if (rc == 0)
-        rc = each_end(v, NULL, row, argument, &open);
+        rc = observe_each_end(v, NULL, row, argument, &open);
     free(v);
     return rc;
 }
@@ -269,7 +269,7 @@ int observe_file(int fd, visitor row, void *argument, const char **why)
 /* ---- finding it ---- */
 
 /* The first descriptor of that process with the name of such a file: open for reading, or -errno. */
-static int find(int pid)
+static int observe_find(int pid)
 {
     static const char wanted[] = "/memfd:" PUBLISHED_NAME " (deleted)";
     char path[64], target[sizeof(wanted) + 1];
@@ -305,7 +305,7 @@ int rpipe_observe(int pid, visitor row, void *argument)
         error_set("rpipe_observe: needs somebody to show the rows to (NULL)");
         return -EINVAL;
     }
-    fd = own ? publish_fd() : find(pid);
+    fd = own ? publish_fd() : observe_find(pid);
     if (fd < 0)
         return observe_missing(pid, fd);
     rc = observe_file(fd, row, argument, &why);

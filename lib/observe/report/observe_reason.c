@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static char state_of(int pid)
+static char observe_reason_state_of(int pid)
 {
     char path[32];
 
@@ -24,7 +24,7 @@ static char state_of(int pid)
     return proc_state(path);
 }
 
-static bool is_of_kernel(int pid)
+static bool observe_reason_is_of_kernel(int pid)
 {
     char path[32], target[8];
 
@@ -32,7 +32,7 @@ static bool is_of_kernel(int pid)
     return readlink(path, target, sizeof(target)) < 0 && errno == ENOENT;
 }
 
-static bool has_other_words(int pid)
+static bool observe_reason_has_other_words(int pid)
 {
     unsigned char ident[EI_NIDENT] = "";
     char path[32];
@@ -50,7 +50,7 @@ static bool has_other_words(int pid)
 }
 
 /* Which shared libraries it has mapped: *ours, *any. */
-static void look_at_maps(int pid, bool *ours, bool *any)
+static void observe_reason_look_at_maps(int pid, bool *ours, bool *any)
 {
     char path[32], line[512];
     FILE *f;
@@ -66,7 +66,7 @@ static void look_at_maps(int pid, bool *ours, bool *any)
         fclose(f);
 }
 
-static void say_whose(int pid)
+static void observe_reason_say_whose(int pid)
 {
     char path[32];
     struct stat st;
@@ -83,7 +83,7 @@ static void say_whose(int pid)
 
 int observe_missing(int pid, int rc)
 {
-    char state = rc == -ESRCH ? 0 : state_of(pid);
+    char state = rc == -ESRCH ? 0 : observe_reason_state_of(pid);
     bool ours, any;
 
     if (state == 0) {
@@ -95,21 +95,21 @@ int observe_missing(int pid, int rc)
         return -ESRCH;
     }
     if (rc == -EACCES || rc == -EPERM) {
-        say_whose(pid);
+        observe_reason_say_whose(pid);
         return -EACCES;
     }
     if (rc != -ENOENT) {
         error_set("rpipe_observe: process %d cannot be looked into: %s", pid, strerror(-rc));
         return rc;
     }
-    look_at_maps(pid, &ours, &any);
+    observe_reason_look_at_maps(pid, &ours, &any);
     if (pid == (int)getpid())
         error_set(
             "rpipe_observe: process %d is this one, and it is in no job: it has not called rinit, or has left by rexit",
             pid);
-    else if (is_of_kernel(pid))
+    else if (observe_reason_is_of_kernel(pid))
         error_set("rpipe_observe: process %d is a thread of the kernel, and shows nothing", pid);
-    else if (has_other_words(pid))
+    else if (observe_reason_has_other_words(pid))
         error_set("rpipe_observe: process %d shows nothing: it is a program of %d bits, and this library has %d", pid,
                   sizeof(void *) == 8 ? 32 : 64, (int)(8 * sizeof(void *)));
     else if (ours)

@@ -28,8 +28,8 @@ struct kept {
 };
 
 /* under the lock of the exchange store, until rexit prints them */
-static struct kept *first, *last;
-static size_t kept, not_kept;
+static struct kept *report_first, *report_last;
+static size_t report_kept, report_not_kept;
 
 bool report_file_name(const char *pattern, int rank, int ranks, char *name, size_t name_bytes)
 {
@@ -57,7 +57,7 @@ bool report_file_name(const char *pattern, int rank, int ranks, char *name, size
     return true;
 }
 
-static bool is_wanted(void)
+static bool report_is_wanted(void)
 {
     const char *how = setting_text(SET_STATS);
 
@@ -68,12 +68,12 @@ void report_keep(struct rch *ch)
 {
     struct kept *k;
 
-    if (!is_wanted())
+    if (!report_is_wanted())
         return;
     counter_refresh(ch);
-    k = kept < KEPT_MOST ? malloc(sizeof(*k)) : NULL;
+    k = report_kept < KEPT_MOST ? malloc(sizeof(*k)) : NULL;
     if (k == NULL) {
-        not_kept++;
+        report_not_kept++;
         return;
     }
     k->next = NULL;
@@ -89,12 +89,12 @@ void report_keep(struct rch *ch)
     memcpy(k->row.backend, ch->published_end.backend, sizeof(k->row.backend));
     for (int i = 0; i < counter_count(); i++)
         k->value[i] = counter_value(ch, i);
-    if (last != NULL)
-        last->next = k;
+    if (report_last != NULL)
+        report_last->next = k;
     else
-        first = k;
-    last = k;
-    kept++;
+        report_first = k;
+    report_last = k;
+    report_kept++;
 }
 
 /* ---- printing ---- */
@@ -105,9 +105,9 @@ struct printing {
     const char *name[PUBLISHED_COUNTERS], *unit[PUBLISHED_COUNTERS];
 };
 
-static void print_table(const struct printing *p, const rpipe_observed_t *process)
+static void report_print_table(const struct printing *p, const rpipe_observed_t *process)
 {
-    const struct kept *k, *end = first;
+    const struct kept *k, *end = report_first;
     char head[48];
     int i;
 
@@ -124,40 +124,40 @@ static void print_table(const struct printing *p, const rpipe_observed_t *proces
         if (process->value[i] == 0)
             continue;
         fprintf(p->to, "%-18s %-10s %14llu", p->name[i], p->unit[i], (unsigned long long)process->value[i]);
-        for (k = first; k != end; k = k->next)
+        for (k = report_first; k != end; k = k->next)
             fprintf(p->to, " %14llu", (unsigned long long)k->value[i]);
         fputc('\n', p->to);
     }
-    if (end != NULL || not_kept != 0)
+    if (end != NULL || report_not_kept != 0)
         fprintf(p->to, "and more channels, which RPIPE_STATS=json tells one by one\n");
 }
 
-static void print_json(const struct printing *p, const rpipe_observed_t *process)
+static void report_print_json(const struct printing *p, const rpipe_observed_t *process)
 {
     fprintf(p->to, "{\"process\": ");
     (void)rpipe_observed_json(process, p->to);
     fprintf(p->to, ", \"channels\": [");
-    for (struct kept *k = first; k != NULL; k = k->next) {
+    for (struct kept *k = report_first; k != NULL; k = k->next) {
         k->row.name = p->name;
         k->row.value = k->value;
-        fprintf(p->to, "%s\n ", k != first ? "," : "");
+        fprintf(p->to, "%s\n ", k != report_first ? "," : "");
         (void)rpipe_observed_json(&k->row, p->to);
     }
-    fprintf(p->to, "], \"not_kept\": %zu}\n", not_kept);
+    fprintf(p->to, "], \"not_kept\": %zu}\n", report_not_kept);
 }
 
-static int print_row(const rpipe_observed_t *process, void *argument)
+static int report_print_row(const rpipe_observed_t *process, void *argument)
 {
     struct printing *p = argument;
 
     if (p->json)
-        print_json(p, process);
+        report_print_json(p, process);
     else
-        print_table(p, process);
+        report_print_table(p, process);
     return 1;
 }
 
-static FILE *open_report(const char *how, int rank, int ranks)
+static FILE *report_open_report(const char *how, int rank, int ranks)
 {
     char name[512];
     int fd;
@@ -182,27 +182,27 @@ void report_print(int rank, int ranks)
     char *text = NULL;
     size_t bytes = 0;
 
-    if (!is_wanted())
+    if (!report_is_wanted())
         return;
     for (int i = 0; rpipe_counter_describe(i, &info) == 0; i++) {
         p.name[i] = info.name;
         p.unit[i] = info.unit;
     }
     /* in one piece, so that what several processes say does not mix */
-    p.to = here ? open_memstream(&text, &bytes) : open_report(how, rank, ranks);
-    if (p.to != NULL && rpipe_observe(getpid(), print_row, &p) < 0)
+    p.to = here ? open_memstream(&text, &bytes) : report_open_report(how, rank, ranks);
+    if (p.to != NULL && rpipe_observe(getpid(), report_print_row, &p) < 0)
         log_warn("RPIPE_STATS: %s", error_get());
     if (p.to != NULL && fclose(p.to) != 0)
         log_warn("RPIPE_STATS: %s cannot be written: %s%s", how, strerror(errno), limit_of_file(errno));
     if (text != NULL)
         (void)!write(STDERR_FILENO, text, bytes);
     free(text);
-    while (first != NULL) {
-        struct kept *next = first->next;
+    while (report_first != NULL) {
+        struct kept *next = report_first->next;
 
-        free(first);
-        first = next;
+        free(report_first);
+        report_first = next;
     }
-    last = NULL;
-    kept = not_kept = 0;
+    report_last = NULL;
+    report_kept = report_not_kept = 0;
 }

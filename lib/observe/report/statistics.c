@@ -14,9 +14,9 @@
 #include <string.h>
 
 /* How many there have been: 0 is left out when the number wraps around. */
-static uint32_t openings(uint32_t incarnation, uint32_t first) { return incarnation - first - (incarnation < first); }
+static uint32_t statistics_openings(uint32_t incarnation, uint32_t first) { return incarnation - first - (incarnation < first); }
 
-static int stats_attempt(struct rch *ch, void *arguments)
+static int statistics_stats_attempt(struct rch *ch, void *arguments)
 {
     const uint64_t unit = ch->cfg.allocator.unit_size;
     rpipe_stats_t *st = arguments;
@@ -32,7 +32,7 @@ static int stats_attempt(struct rch *ch, void *arguments)
         .wakes = ch->wakes,
         .heap_bytes = ch->units * unit,
         .slots = ch->cfg.slots,
-        .incarnation = openings(ch->end.incarnation, (uint32_t)job_first()),
+        .incarnation = statistics_openings(ch->end.incarnation, (uint32_t)job_first()),
     };
     if (writer) {
         /* acquire: pairs with end_state_set */
@@ -60,10 +60,10 @@ int rpipe_stats(rch_t ch, rpipe_stats_t *st)
 
     if (rc == 0 && st == NULL)
         rc = end_error(ch, -EINVAL, "rpipe_stats: no place for the statistics (NULL)");
-    return rc != 0 ? rc : call_once(ch, stats_attempt, st);
+    return rc != 0 ? rc : call_once(ch, statistics_stats_attempt, st);
 }
 
-static int transport_attempt(struct rch *ch, void *arguments)
+static int statistics_transport_attempt(struct rch *ch, void *arguments)
 {
     rpipe_transport_t *t = arguments;
     struct btl_counts counts = {0};
@@ -97,7 +97,7 @@ int rpipe_transport(rch_t ch, rpipe_transport_t *transport)
 
     if (rc == 0 && transport == NULL)
         rc = end_error(ch, -EINVAL, "rpipe_transport: no place for the answer (NULL)");
-    return rc != 0 ? rc : call_once(ch, transport_attempt, transport);
+    return rc != 0 ? rc : call_once(ch, statistics_transport_attempt, transport);
 }
 
 /* ---- the library ---- */

@@ -32,7 +32,7 @@ struct reading {
 
 static const struct {
     const char *name, *first, *second; /* names of number and bytes; "" first: text */
-} kind[TRACE_KINDS] = {
+} trace_json_kind[TRACE_KINDS] = {
     [TRACE_OPEN] = {"rpipe", NULL, NULL},         [TRACE_JOIN] = {"joined", NULL, NULL},
     [TRACE_ALLOC] = {"rmalloc", NULL, "bytes"},   [TRACE_WRITE] = {"rwrite", "message", "bytes"},
     [TRACE_READ] = {"rread", "message", "bytes"}, [TRACE_MEET] = {"rpipe_wait", NULL, NULL},
@@ -42,7 +42,7 @@ static const struct {
     [TRACE_NETWORK] = {"network", "", NULL},
 };
 
-static void make_printable(char *text, size_t bytes)
+static void trace_json_make_printable(char *text, size_t bytes)
 {
     text[bytes - 1] = '\0';
     for (; *text != '\0'; text++)
@@ -50,7 +50,7 @@ static void make_printable(char *text, size_t bytes)
             *text = '?';
 }
 
-static const char *what_is_wrong(struct reading *r)
+static const char *trace_json_what_is_wrong(struct reading *r)
 {
     struct trace_file *h = &r->header;
     uint32_t threads;
@@ -66,38 +66,38 @@ static const char *what_is_wrong(struct reading *r)
     if (threads > TRACE_THREADS || h->capacity == 0 || h->capacity > CAPACITY_MOST ||
         trace_page(sizeof(*h)) + threads * trace_ring_bytes(h->capacity) > (uint64_t)st.st_size)
         return "it is shorter than it says";
-    make_printable(h->host, sizeof(h->host));
-    make_printable(h->clock, sizeof(h->clock));
+    trace_json_make_printable(h->host, sizeof(h->host));
+    trace_json_make_printable(h->clock, sizeof(h->clock));
     for (uint32_t i = 0; i < TRACE_ROWS; i++)
-        make_printable(h->channel[i].backend, sizeof(h->channel[i].backend));
+        trace_json_make_printable(h->channel[i].backend, sizeof(h->channel[i].backend));
     return NULL;
 }
 
 /* ---- events ---- */
 
-static uint32_t tid(uint32_t thread, uint32_t row) { return thread * TRACE_ROWS + row; }
+static uint32_t trace_json_tid(uint32_t thread, uint32_t row) { return thread * TRACE_ROWS + row; }
 
-static void begin_event(struct reading *r)
+static void trace_json_begin_event(struct reading *r)
 {
     fputs(r->any ? ",\n" : "\n", r->to);
     r->any = true;
 }
 
 /* Microseconds with three digits behind the point, exactly. */
-static void print_time(FILE *to, const char *key, int64_t ns)
+static void trace_json_print_time(FILE *to, const char *key, int64_t ns)
 {
     if (ns < 0)
         ns = 0;
     fprintf(to, ", \"%s\": %" PRId64 ".%03d", key, ns / 1000, (int)(ns % 1000));
 }
 
-static void print_name(struct reading *r, uint32_t thread, uint32_t row)
+static void trace_json_print_name(struct reading *r, uint32_t thread, uint32_t row)
 {
     const struct trace_channel *c = &r->header.channel[row];
 
-    begin_event(r);
+    trace_json_begin_event(r);
     fprintf(r->to, "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %u, \"args\": {\"name\": \"",
-            r->header.rank, tid(thread, row));
+            r->header.rank, trace_json_tid(thread, row));
     if (row == TRACE_ROW_NETWORK)
         fprintf(r->to, "control network");
     else
@@ -111,39 +111,39 @@ static void print_name(struct reading *r, uint32_t thread, uint32_t row)
 }
 
 /* Both ends of a message give its arrow the same name. */
-static void print_arrow(struct reading *r, uint32_t thread, const struct trace_record *e)
+static void trace_json_print_arrow(struct reading *r, uint32_t thread, const struct trace_record *e)
 {
     const struct trace_channel *c = &r->header.channel[e->row];
 
-    begin_event(r);
+    trace_json_begin_event(r);
     fprintf(r->to, "{\"name\": \"message\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"id\": \"%d>%d.%u.%u.%" PRIu64 "\"%s",
             e->kind == TRACE_WRITE ? "s" : "f", c->from, c->to, c->ctx, c->incarnation, e->number,
             e->kind == TRACE_WRITE ? "" : ", \"bp\": \"e\"");
-    fprintf(r->to, ", \"pid\": %d, \"tid\": %u", r->header.rank, tid(thread, e->row));
+    fprintf(r->to, ", \"pid\": %d, \"tid\": %u", r->header.rank, trace_json_tid(thread, e->row));
     /* from where the call began, or the arrow could point back in time; to where the other has it */
-    print_time(r->to, "ts",
+    trace_json_print_time(r->to, "ts",
                e->kind == TRACE_READ && e->end > e->begin ? e->end - 1 : e->begin); /* inside of both calls */
     fputc('}', r->to);
 }
 
-static void print_arguments(struct reading *r, const struct trace_record *e)
+static void trace_json_print_arguments(struct reading *r, const struct trace_record *e)
 {
     const char *between = "";
     char text[sizeof(e->text)];
 
     fprintf(r->to, ", \"args\": {");
-    if (kind[e->kind].first != NULL && *kind[e->kind].first == '\0') {
+    if (trace_json_kind[e->kind].first != NULL && *trace_json_kind[e->kind].first == '\0') {
         memcpy(text, e->text, sizeof(text));
-        make_printable(text, sizeof(text));
+        trace_json_make_printable(text, sizeof(text));
         fprintf(r->to, "\"for\": \"%s\"", text);
         between = ", ";
     } else {
-        if (kind[e->kind].first != NULL) {
-            fprintf(r->to, "\"%s\": %" PRIu64, kind[e->kind].first, e->number);
+        if (trace_json_kind[e->kind].first != NULL) {
+            fprintf(r->to, "\"%s\": %" PRIu64, trace_json_kind[e->kind].first, e->number);
             between = ", ";
         }
-        if (kind[e->kind].second != NULL) {
-            fprintf(r->to, "%s\"%s\": %" PRIu64, between, kind[e->kind].second, e->bytes);
+        if (trace_json_kind[e->kind].second != NULL) {
+            fprintf(r->to, "%s\"%s\": %" PRIu64, between, trace_json_kind[e->kind].second, e->bytes);
             between = ", ";
         }
     }
@@ -152,22 +152,22 @@ static void print_arguments(struct reading *r, const struct trace_record *e)
     fprintf(r->to, "}}");
 }
 
-static void print_event(struct reading *r, uint32_t thread, const struct trace_record *e)
+static void trace_json_print_event(struct reading *r, uint32_t thread, const struct trace_record *e)
 {
-    begin_event(r);
+    trace_json_begin_event(r);
     fprintf(r->to, "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %u",
-            kind[e->kind].name, e->moment ? "i" : "X", r->header.rank, tid(thread, e->row));
-    print_time(r->to, "ts", e->begin);
+            trace_json_kind[e->kind].name, e->moment ? "i" : "X", r->header.rank, trace_json_tid(thread, e->row));
+    trace_json_print_time(r->to, "ts", e->begin);
     if (e->moment)
         fprintf(r->to, ", \"s\": \"t\"");
     else
-        print_time(r->to, "dur", e->end - e->begin);
-    print_arguments(r, e);
+        trace_json_print_time(r->to, "dur", e->end - e->begin);
+    trace_json_print_arguments(r, e);
     if ((e->kind == TRACE_WRITE || e->kind == TRACE_READ) && e->code == 0)
-        print_arrow(r, thread, e);
+        trace_json_print_arrow(r, thread, e);
 }
 
-static bool can_be(const struct reading *r, const struct trace_record *e)
+static bool trace_json_can_be(const struct reading *r, const struct trace_record *e)
 {
     return e->kind > TRACE_NONE && e->kind < TRACE_KINDS && e->begin > 0 && e->end >= e->begin && e->row < TRACE_ROWS &&
            (e->row == TRACE_ROW_NETWORK || r->header.channel[e->row].side != 0);
@@ -175,7 +175,7 @@ static bool can_be(const struct reading *r, const struct trace_record *e)
 
 /* ---- rings ---- */
 
-static void print_records(struct reading *r, uint32_t thread, uint64_t at, const struct trace_ring *ring,
+static void trace_json_print_records(struct reading *r, uint32_t thread, uint64_t at, const struct trace_ring *ring,
                           unsigned char *named)
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed), capacity = r->header.capacity, first, i;
@@ -193,25 +193,25 @@ static void print_records(struct reading *r, uint32_t thread, uint64_t at, const
             (ssize_t)(n * sizeof(*e)))
             return;
         for (uint64_t k = 0; k < n; k++) {
-            if (!can_be(r, &e[k]))
+            if (!trace_json_can_be(r, &e[k]))
                 continue;
             if (!named[e[k].row])
-                print_name(r, thread, e[k].row);
+                trace_json_print_name(r, thread, e[k].row);
             named[e[k].row] = 1;
-            print_event(r, thread, &e[k]);
+            trace_json_print_event(r, thread, &e[k]);
         }
         i += n;
     }
     if (first > 0) {
-        begin_event(r);
+        trace_json_begin_event(r);
         fprintf(r->to,
                 "{\"name\": \"events_lost\", \"ph\": \"M\", \"pid\": %d, \"tid\": %u, \"args\": {\"thread\": %u, "
                 "\"lost\": %" PRIu64 "}}",
-                r->header.rank, tid(thread, 0), thread, first);
+                r->header.rank, trace_json_tid(thread, 0), thread, first);
     }
 }
 
-static void print_open_calls(struct reading *r, uint32_t thread, const struct trace_ring *ring, unsigned char *named)
+static void trace_json_print_open_calls(struct reading *r, uint32_t thread, const struct trace_ring *ring, unsigned char *named)
 {
     uint32_t depth = atomic_load_explicit(&ring->depth, memory_order_relaxed);
 
@@ -219,21 +219,21 @@ static void print_open_calls(struct reading *r, uint32_t thread, const struct tr
         const struct trace_open_call *c = &ring->open[i];
         struct trace_record e = {.begin = c->begin, .end = c->begin, .kind = (uint16_t)c->kind, .row = c->row};
 
-        if (c->kind >= TRACE_KINDS || !can_be(r, &e))
+        if (c->kind >= TRACE_KINDS || !trace_json_can_be(r, &e))
             continue;
         if (!named[c->row])
-            print_name(r, thread, c->row);
+            trace_json_print_name(r, thread, c->row);
         named[c->row] = 1;
-        begin_event(r);
+        trace_json_begin_event(r);
         fprintf(r->to, "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"B\", \"pid\": %d, \"tid\": %u",
-                kind[c->kind].name, r->header.rank, tid(thread, c->row));
-        print_time(r->to, "ts", c->begin);
+                trace_json_kind[c->kind].name, r->header.rank, trace_json_tid(thread, c->row));
+        trace_json_print_time(r->to, "ts", c->begin);
         fprintf(r->to, ", \"args\": {\"unfinished\": true}}");
     }
 }
 
 /* The first and the latest. */
-static void print_samples(struct reading *r)
+static void trace_json_print_samples(struct reading *r)
 {
     uint32_t n = atomic_load_explicit(&r->header.samples, memory_order_relaxed);
     const struct trace_sample *s = &r->header.sample[0];
@@ -242,7 +242,7 @@ static void print_samples(struct reading *r)
         fprintf(r->to, "%s[%" PRId64 ", %" PRId64 ", %" PRId64 "]", i > 0 ? ", " : "", s->at, s->ahead, s->error);
 }
 
-static void print_all(struct reading *r)
+static void trace_json_print_all(struct reading *r)
 {
     const struct trace_file *h = &r->header;
     uint32_t threads = atomic_load_explicit(&h->threads, memory_order_relaxed);
@@ -253,9 +253,9 @@ static void print_all(struct reading *r)
             "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"rank\": %d, \"ranks\": %d, \"pid\": %d, \"host\": \"%s\", "
             "\"clock\": \"%s\", \"clock_offset_ns\": %" PRId64 ", \"rank_0_clock\": [",
             h->rank, h->ranks, h->pid, h->host, h->clock, h->clock_offset);
-    print_samples(r);
+    trace_json_print_samples(r);
     fprintf(r->to, "]}, \"traceEvents\": [");
-    begin_event(r);
+    trace_json_begin_event(r);
     fprintf(r->to,
             "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": {\"name\": \"rank %d (pid "
             "%d on "
@@ -267,8 +267,8 @@ static void print_all(struct reading *r)
         if (pread(r->fd, &ring, sizeof(ring), (off_t)at) != (ssize_t)sizeof(ring))
             break;
         memset(named, 0, sizeof(named));
-        print_records(r, t, at, &ring, named);
-        print_open_calls(r, t, &ring, named);
+        trace_json_print_records(r, t, at, &ring, named);
+        trace_json_print_open_calls(r, t, &ring, named);
     }
     fprintf(r->to, "\n]}\n");
 }
@@ -282,9 +282,9 @@ int trace_json(int fd, FILE *to, const char **why)
         return -ENOMEM;
     r->fd = fd;
     r->to = to;
-    *why = what_is_wrong(r);
+    *why = trace_json_what_is_wrong(r);
     if (*why == NULL)
-        print_all(r);
+        trace_json_print_all(r);
     free(r);
     if (*why != NULL)
         return -EPROTO;

@@ -16,13 +16,13 @@
 #define LOOK_US 1000
 #define FAILED_MOST_MS 1000 /* for the rest of what a channel that has failed had asked for */
 
-static struct link lingering = {&lingering, &lingering}; /* store lock */
+static struct link deferred_close_lingering = {&deferred_close_lingering, &deferred_close_lingering}; /* store lock */
 
 /*
  * Store lock held. `proven`: what remote_drained says. Where a line has failed the other end must not wait for what bye promises: it is
  * told first (M_LINGER_MUTE in model/net.pml). Where only time has passed the line goes on until the other end has closed.
  */
-static void part(struct rch *ch, int proven)
+static void deferred_close_member(struct rch *ch, int proven)
 {
     char reason[384] = "operations on its cells were under way when it was closed";
 
@@ -37,20 +37,20 @@ static void part(struct rch *ch, int proven)
     join_release_locked(ch);
 }
 
-static void look(void *unused)
+static void deferred_close_poll(void *unused)
 {
     struct link *at, *after;
 
     rendezvous_lock();
-    list_for_each (at, after, &lingering) {
+    list_for_each (at, after, &deferred_close_lingering) {
         struct rch *ch = container_of(at, struct rch, deferred);
         int proven = remote_drained(ch);
 
         if (proven != R_PENDING || deadline_passed(ch->deferred_deadline))
-            part(ch, proven);
+            deferred_close_member(ch, proven);
     }
-    if (!list_empty(&lingering))
-        (void)control_watch(-1, LOOK_US, look, unused);
+    if (!list_empty(&deferred_close_lingering))
+        (void)control_watch(-1, LOOK_US, deferred_close_poll, unused);
     rendezvous_unlock();
 }
 
@@ -63,8 +63,8 @@ void deferred_close_begin(struct rch *ch, uint64_t final)
     ch->deferred_deadline = deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     join_set_closed_locked(ch);
-    list_append(&lingering, &ch->deferred);
-    (void)control_watch(-1, LOOK_US, look, NULL);
+    list_append(&deferred_close_lingering, &ch->deferred);
+    (void)control_watch(-1, LOOK_US, deferred_close_poll, NULL);
     rendezvous_unlock();
 }
 
@@ -75,14 +75,14 @@ void deferred_close_finish(int64_t deadline)
 
     do {
         rendezvous_lock();
-        empty = list_empty(&lingering);
+        empty = list_empty(&deferred_close_lingering);
         rendezvous_unlock();
         if (!empty)
             nanosleep(&backoff, NULL);
     } while (!empty && !deadline_passed(deadline));
-    control_unwatch(look, NULL);
+    control_unwatch(deferred_close_poll, NULL);
     rendezvous_lock();
-    while (!list_empty(&lingering))
-        part(container_of(lingering.next, struct rch, deferred), R_PENDING);
+    while (!list_empty(&deferred_close_lingering))
+        deferred_close_member(container_of(deferred_close_lingering.next, struct rch, deferred), R_PENDING);
     rendezvous_unlock();
 }

@@ -36,7 +36,7 @@ struct handshake {
 static_assert(sizeof(struct handshake) == HANDSHAKE_BYTES, "on the wire");
 static_assert(offsetof(struct handshake, side) == 16, "what handshake_identify reads stays where it is in every version");
 
-static bool owns_heap(const struct rch *ch)
+static bool handshake_owns_heap(const struct rch *ch)
 {
     return (config_side(&ch->cfg) == SIDE_WRITER) == (ch->cfg.allocator.op == RDMA_GET);
 }
@@ -49,7 +49,7 @@ size_t handshake_heap_bytes(const rmalloc_config_t *cfg)
     return (cfg->allocator.alloc_size + unit - 1) & ~(unit - 1);
 }
 
-static int make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
+static int handshake_make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
 {
     struct heap_config c = {
         .algorithm = ch->cfg.allocator.algorithm,
@@ -68,7 +68,7 @@ static int make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
 }
 
 /* Memory is used again: a flag, or a tag, of the past must never be taken for one of the future. */
-static int allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct btl_memory *memory, char *why,
+static int handshake_allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct btl_memory *memory, char *why,
                          size_t why_bytes)
 {
     int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, memory, why, why_bytes);
@@ -85,14 +85,14 @@ size_t handshake_credit_bytes(const rmalloc_config_t *cfg)
     return credit_area_bytes(cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0);
 }
 
-static int allocate_writer(struct rch *ch, char *why, size_t why_bytes)
+static int handshake_allocate_writer(struct rch *ch, char *why, size_t why_bytes)
 {
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_memory, why, why_bytes);
-    if (rc == 0 && owns_heap(ch))
-        rc = make_heap(ch, ch->heap_memory.base, why, why_bytes);
+        rc = handshake_allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_memory, why, why_bytes);
+    if (rc == 0 && handshake_owns_heap(ch))
+        rc = handshake_make_heap(ch, ch->heap_memory.base, why, why_bytes);
     ch->w.reverse = ch->reverse_memory.base;
     return rc;
 }
@@ -107,22 +107,22 @@ int handshake_allocate(struct rch *ch, char *why, size_t why_bytes)
         return rc;
     if (ch->cfg.allocator.op == RDMA_ATOMIC)
         return cells_open(ch, why, why_bytes);
-    if (owns_heap(ch)) {
+    if (handshake_owns_heap(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_memory,
                             why, why_bytes);
         if (rc != 0)
             return rc;
     }
     if (!reader)
-        return allocate_writer(ch, why, why_bytes);
-    rc = allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_memory, why, why_bytes);
+        return handshake_allocate_writer(ch, why, why_bytes);
+    rc = handshake_allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_memory, why, why_bytes);
     if (rc == 0)
-        rc = allocate_zero(ch, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS, &ch->credit_memory, why, why_bytes);
+        rc = handshake_allocate_zero(ch, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS, &ch->credit_memory, why, why_bytes);
     if (rc != 0)
         return rc;
     ch->ring = ch->ring_memory.base;
     ch->credit = ch->credit_memory.base;
-    if (owns_heap(ch))
+    if (handshake_owns_heap(ch))
         ch->r.heap_base = ch->heap_memory.base;
     ch->r.heap_bytes = ch->cfg.allocator.alloc_size;
     ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.allocator.unit_size);
@@ -184,7 +184,7 @@ bool handshake_identify(const void *blob, size_t bytes, struct handshake_id *id)
 }
 
 /* "here 64, at rank 3 128": both values, in the same order at both ends */
-static int differ(const struct rch *ch, const char *what, unsigned long long here, unsigned long long there, char *why,
+static int handshake_differ(const struct rch *ch, const char *what, unsigned long long here, unsigned long long there, char *why,
                   size_t why_bytes)
 {
     if (here == there)
@@ -194,7 +194,7 @@ static int differ(const struct rch *ch, const char *what, unsigned long long her
     return -EPROTO;
 }
 
-static int differ_name(const struct rch *ch, const char *what, const char *here, const char *there, char *why,
+static int handshake_differ_name(const struct rch *ch, const char *what, const char *here, const char *there, char *why,
                        size_t why_bytes)
 {
     if (strcmp(here, there) == 0)
@@ -204,7 +204,7 @@ static int differ_name(const struct rch *ch, const char *what, const char *here,
     return -EPROTO;
 }
 
-static int compare(const struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
+static int handshake_compare(const struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
 {
     const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
     char btl[BTL_NAME_MAX + 1] = "";
@@ -212,28 +212,28 @@ static int compare(const struct rch *ch, const struct handshake *h, char *why, s
 
     memcpy(btl, h->btl, BTL_NAME_MAX);
     text_make_printable(btl);
-    rc = differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, why_bytes);
+    rc = handshake_differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, why_bytes);
+        rc = handshake_differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, why_bytes);
+        rc = handshake_differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, why_bytes);
     if (rc == 0)
-        rc = differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync), config_sync_name(h->sync), why, why_bytes);
+        rc = handshake_differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync), config_sync_name(h->sync), why, why_bytes);
     if (rc == 0)
-        rc = differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm),
+        rc = handshake_differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm),
                          config_algorithm_name(h->algorithm), why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size, why, why_bytes);
+        rc = handshake_differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, why, why_bytes);
+        rc = handshake_differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "slots", ch->cfg.slots, h->slots, why, why_bytes);
+        rc = handshake_differ(ch, "slots", ch->cfg.slots, h->slots, why, why_bytes);
     if (rc == 0)
-        rc = differ_name(ch, "the backend", ch->ops->name, btl, why, why_bytes);
+        rc = handshake_differ_name(ch, "the backend", ch->ops->name, btl, why, why_bytes);
     return rc;
 }
 
-static int attach_cells(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
+static int handshake_attach_cells(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
 {
     int rc = 0;
 
@@ -245,14 +245,14 @@ static int attach_cells(struct rch *ch, const struct handshake *h, char *why, si
     return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, why, why_bytes) : rc;
 }
 
-static int attach_all(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
+static int handshake_attach_all(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc = 0;
 
     if (ch->cells != NULL)
-        return attach_cells(ch, h, why, why_bytes);
-    if (!owns_heap(ch))
+        return handshake_attach_cells(ch, h, why, why_bytes);
+    if (!handshake_owns_heap(ch))
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
                              writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
     if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
@@ -274,22 +274,22 @@ int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, 
     int rc;
 
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
-    rc = differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, why_bytes);
+    rc = handshake_differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION, h.layout, why, why_bytes);
+        rc = handshake_differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION, h.layout, why, why_bytes);
     if (rc == 0)
-        rc = differ(ch, "the length of a half", sizeof(h), bytes, why, why_bytes);
+        rc = handshake_differ(ch, "the length of a half", sizeof(h), bytes, why, why_bytes);
     if (rc == 0)
-        rc = compare(ch, &h, why, why_bytes);
+        rc = handshake_compare(ch, &h, why, why_bytes);
     if (rc == 0)
-        rc = attach_all(ch, &h, why, why_bytes);
+        rc = handshake_attach_all(ch, &h, why, why_bytes);
     if (rc == 0 && ch->remote != NULL)
         rc = ch->ops->connection_connect(ch->remote->connection, &h.address, why, why_bytes);
     if (rc != 0 || ch->cells != NULL)
         return rc;
     if (config_side(&ch->cfg) == SIDE_WRITER) {
-        if (!owns_heap(ch))
-            rc = make_heap(ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, why, why_bytes);
+        if (!handshake_owns_heap(ch))
+            rc = handshake_make_heap(ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, why, why_bytes);
         if (rc == 0) {
             ch->ring = ch->remote != NULL ? ch->remote->ring.base : ch->ring_remote.base;
             ch->credit = ch->remote != NULL ? ch->remote->credit.base : ch->credit_remote.base;
@@ -300,19 +300,19 @@ int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, 
         }
     } else {
         ch->r.reverse = ch->remote != NULL ? ch->remote->reverse.base : ch->reverse_remote.base;
-        if (!owns_heap(ch))
+        if (!handshake_owns_heap(ch))
             ch->r.heap_base = ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base;
     }
     return rc;
 }
 
-static void free_memory(struct rch *ch, struct btl_memory *memory)
+static void handshake_free_memory(struct rch *ch, struct btl_memory *memory)
 {
     if (memory->slab != NULL)
         ch->ops->free(ch->btl, memory);
 }
 
-static void detach(struct rch *ch, struct btl_remote *remote)
+static void handshake_detach(struct rch *ch, struct btl_remote *remote)
 {
     if (remote->mapping != NULL)
         ch->ops->detach(ch->btl, remote);
@@ -331,14 +331,14 @@ void handshake_release(struct rch *ch)
     if (ch->ops != NULL) {
         remote_close(ch);
         grow_release(ch);
-        detach(ch, &ch->heap_remote);
-        detach(ch, &ch->credit_remote);
-        detach(ch, &ch->ring_remote);
-        detach(ch, &ch->reverse_remote);
-        free_memory(ch, &ch->heap_memory);
-        free_memory(ch, &ch->credit_memory);
-        free_memory(ch, &ch->ring_memory);
-        free_memory(ch, &ch->reverse_memory);
+        handshake_detach(ch, &ch->heap_remote);
+        handshake_detach(ch, &ch->credit_remote);
+        handshake_detach(ch, &ch->ring_remote);
+        handshake_detach(ch, &ch->reverse_remote);
+        handshake_free_memory(ch, &ch->heap_memory);
+        handshake_free_memory(ch, &ch->credit_memory);
+        handshake_free_memory(ch, &ch->ring_memory);
+        handshake_free_memory(ch, &ch->reverse_memory);
         remote_free_mirrors(ch);
     }
     if (ch->cfg.thread_sync)

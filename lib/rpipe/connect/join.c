@@ -40,18 +40,18 @@ struct note {
 };
 static_assert(sizeof(struct note) == 24 + REASON_BYTES, "on the wire");
 
-static _Atomic unsigned warned; /* of what peers have said that is not understood */
+static _Atomic unsigned join_warned; /* of what peers have said that is not understood */
 
-static enum side other(enum side side) { return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER; }
+static enum side join_other(enum side side) { return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER; }
 
-static int post_note(enum message type, int peer, struct note *n, const int *fd)
+static int join_post_note(enum message type, int peer, struct note *n, const int *fd)
 {
     if (type != MESSAGE_FAIL)
         return control_post(peer, type, n, offsetof(struct note, reason), fd, fd != NULL ? 1 : 0);
     return control_post(peer, type, n, sizeof(*n), NULL, 0);
 }
 
-static struct note note_of(const struct rch *ch, uint64_t number)
+static struct note join_note_of(const struct rch *ch, uint64_t number)
 {
     return (struct note){ch->cfg.ctx, ch->end.incarnation, (uint32_t)config_side(&ch->cfg), 0, number, ""};
 }
@@ -74,7 +74,7 @@ void end_state_set(struct rch *ch, uint32_t bits)
 }
 
 /* False: it has failed before, and what was said then stands. */
-static bool set_failed(struct rch *ch, int code, const char *reason)
+static bool join_set_failed(struct rch *ch, int code, const char *reason)
 {
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return false;
@@ -84,19 +84,19 @@ static bool set_failed(struct rch *ch, int code, const char *reason)
     return true;
 }
 
-static void post_failed(struct rch *ch, int code, const char *reason)
+static void join_post_failed(struct rch *ch, int code, const char *reason)
 {
-    struct note n = note_of(ch, 0);
+    struct note n = join_note_of(ch, 0);
 
     n.code = code;
     snprintf(n.reason, sizeof(n.reason), "%s", reason);
-    (void)post_note(MESSAGE_FAIL, ch->peer, &n, NULL); /* a peer that is gone needs no word */
+    (void)join_post_note(MESSAGE_FAIL, ch->peer, &n, NULL); /* a peer that is gone needs no word */
 }
 
 void join_fail_locked(struct rch *ch, int code, const char *reason)
 {
-    if (set_failed(ch, code, reason)) /* once: a peer who goes on with his nonsense is not answered each time */
-        post_failed(ch, code, reason);
+    if (join_set_failed(ch, code, reason)) /* once: a peer who goes on with his nonsense is not answered each time */
+        join_post_failed(ch, code, reason);
 }
 
 void join_fail(struct rch *ch, int code, const char *reason)
@@ -108,7 +108,7 @@ void join_fail(struct rch *ch, int code, const char *reason)
 
 /* ---- joining: store lock held ---- */
 
-static void events_on(struct rch *ch, int fd)
+static void join_events_on(struct rch *ch, int fd)
 {
     struct note n;
 
@@ -122,8 +122,8 @@ static void events_on(struct rch *ch, int fd)
     RPIPE_FAILPOINT("event: writer in event mode");
     /* every thread of this process has passed a fence: each slot not covered by `begun` is followed by a look that sees EVENT */
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
-    n = note_of(ch, atomic_load_explicit(&ch->w.sent, memory_order_seq_cst));
-    (void)post_note(MESSAGE_EVENT_ACK, ch->peer, &n, NULL);
+    n = join_note_of(ch, atomic_load_explicit(&ch->w.sent, memory_order_seq_cst));
+    (void)join_post_note(MESSAGE_EVENT_ACK, ch->peer, &n, NULL);
     RPIPE_FAILPOINT("event: acknowledged");
 }
 
@@ -135,9 +135,9 @@ static void join(struct rch *ch, const void *blob, size_t bytes)
 
     if (rc != 0) {
         log_error("%s cannot be joined: %s", end_name(ch), reason);
-        (void)set_failed(ch, rc, reason);
+        (void)join_set_failed(ch, rc, reason);
         /* where the halves disagree the peer sees that by itself; what only happened here it has to be told */
-        post_failed(ch, rc, reason);
+        join_post_failed(ch, rc, reason);
         return;
     }
     RPIPE_FAILPOINT("join: half attached");
@@ -223,7 +223,7 @@ int join_open(struct rch *ch)
             join(ch, handshake->blob, handshake->bytes);
         /* a descriptor that was not received cannot be kicked: without an acknowledgement it stays readable, which is allowed */
         if (handshake->events && rc == 0 && (handshake->event_fd >= 0 || ch->remote != NULL))
-            events_on(ch, rendezvous_take_fd(handshake));
+            join_events_on(ch, rendezvous_take_fd(handshake));
         rendezvous_drop_handshake(m, handshake);
     }
     if (rc != 0)
@@ -235,7 +235,7 @@ int join_open(struct rch *ch)
 /* ---- parting ---- */
 
 /* Store lock held. Gives back everything but the handle, and that too, when nobody needs it any more. */
-static void release_if_done(struct rch *ch)
+static void join_release_end_if_done(struct rch *ch)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     struct rch *master;
@@ -248,13 +248,13 @@ static void release_if_done(struct rch *ch)
     handshake_release(ch);
     end_pool_put(ch);
     if (master != NULL)
-        release_if_done(master); /* which may have waited for this */
+        join_release_end_if_done(master); /* which may have waited for this */
 }
 
 void join_release_locked(struct rch *ch)
 {
     if (ch->end.rendezvous != NULL)
-        release_if_done(ch);
+        join_release_end_if_done(ch);
 }
 
 void join_release_if_done(struct rch *ch)
@@ -273,7 +273,7 @@ bool join_make_close(struct rch *ch)
 /* It is queued before the end can be taken for another incarnation. */
 void join_post_close_locked(struct rch *ch, uint64_t final)
 {
-    struct note n = note_of(ch, final);
+    struct note n = join_note_of(ch, final);
     struct control_message *close_message = ch->close_message;
 
     if (ch->late)
@@ -306,34 +306,34 @@ void join_close(struct rch *ch, uint64_t final)
     join_set_closed_locked(ch);
     join_post_close_locked(ch, final);
     RPIPE_FAILPOINT("rclose: bye posted");
-    release_if_done(ch);
+    join_release_end_if_done(ch);
     rendezvous_unlock();
     RPIPE_FAILPOINT("rclose: done");
 }
 
 /* ---- what the service thread hears: store lock held ---- */
 
-static struct rch *open_end(struct rendezvous *m, uint32_t incarnation)
+static struct rch *join_open_end(struct rendezvous *m, uint32_t incarnation)
 {
     struct rendezvous_end *end = m != NULL ? rendezvous_find_end(m, incarnation) : NULL;
 
     return end != NULL ? container_of(end, struct rch, end) : NULL;
 }
 
-static bool is_closed(const struct rch *ch)
+static bool join_is_closed(const struct rch *ch)
 {
     return (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0;
 }
 
 /* There is no memory to keep it in until our end is opened. Who waits at the other one is told now, and not by his deadline. */
-static void return_handshake(int from, const struct handshake_id *id)
+static void join_return_handshake(int from, const struct handshake_id *id)
 {
-    struct note n = {id->ctx, id->incarnation, (uint32_t)other(id->side), -ENOMEM, 0, "no memory to keep its half"};
+    struct note n = {id->ctx, id->incarnation, (uint32_t)join_other(id->side), -ENOMEM, 0, "no memory to keep its half"};
 
-    (void)post_note(MESSAGE_FAIL, from, &n, NULL);
+    (void)join_post_note(MESSAGE_FAIL, from, &n, NULL);
 }
 
-static void on_handshake(int from, const void *body, size_t bytes)
+static void join_on_handshake(int from, const void *body, size_t bytes)
 {
     struct handshake_id id;
     struct rendezvous *m;
@@ -341,21 +341,21 @@ static void on_handshake(int from, const void *body, size_t bytes)
     int rc;
 
     if (bytes > RENDEZVOUS_BLOB_MAX || !handshake_identify(body, bytes, &id)) {
-        log_few(&warned, "rank %d sends the half of a channel that cannot be understood: it is ignored", from);
+        log_few(&join_warned, "rank %d sends the half of a channel that cannot be understood: it is ignored", from);
         return;
     }
     errno = 0;
     RPIPE_FAILPOINT("join: half heard");
-    m = rendezvous_find_for_peer(from, other(id.side), id.ctx, id.incarnation);
+    m = rendezvous_find_for_peer(from, join_other(id.side), id.ctx, id.incarnation);
     if (m == NULL && errno == ENOMEM) {
-        return_handshake(from, &id);
+        join_return_handshake(from, &id);
         return;
     }
     if (m == NULL) {
-        log_few(&warned, "rank %d sends more halves of channels than anybody can have open: they are ignored", from);
+        log_few(&join_warned, "rank %d sends more halves of channels than anybody can have open: they are ignored", from);
         return;
     }
-    ch = open_end(m, id.incarnation);
+    ch = join_open_end(m, id.incarnation);
     if (ch != NULL) {
         uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
 
@@ -364,30 +364,30 @@ static void on_handshake(int from, const void *body, size_t bytes)
     } else if (rendezvous_is_ahead(m, id.incarnation)) {
         rc = rendezvous_keep(m, id.incarnation, body, bytes, NULL);
         if (rc == -ENOMEM)
-            return_handshake(from, &id);
+            join_return_handshake(from, &id);
         if (rc != 0)
-            log_few(&warned, "a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
+            log_few(&join_warned, "a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
         else
             rendezvous_arrived();
     }
 }
 
-static void on_close(int from, const struct note *n)
+static void join_on_close(int from, const struct note *n)
 {
-    struct rendezvous *m = rendezvous_find_for_peer(from, other((enum side)n->side), n->ctx, n->incarnation);
+    struct rendezvous *m = rendezvous_find_for_peer(from, join_other((enum side)n->side), n->ctx, n->incarnation);
     struct rendezvous_handshake *handshake;
     struct rch *ch;
 
     RPIPE_FAILPOINT("bye: heard");
     if (m == NULL)
         return;
-    ch = open_end(m, n->incarnation);
+    ch = join_open_end(m, n->incarnation);
     if (ch != NULL) {
         if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
             return; /* there is one: its user may be looking at the number */
         ch->peer_final = n->number;
         end_state_set(ch, STATE_PEER_CLOSED);
-        release_if_done(ch);
+        join_release_end_if_done(ch);
     } else if (rendezvous_is_ahead(m, n->incarnation)) {
         struct note answer = {n->ctx, n->incarnation, (uint32_t)m->side, 0, 0, ""};
 
@@ -399,52 +399,52 @@ static void on_close(int from, const struct note *n)
         handshake->close_message = true;
         handshake->final = n->number;
         RPIPE_FAILPOINT("bye: before the answer to an early one");
-        (void)post_note(MESSAGE_CLOSE, from, &answer, NULL); /* so that the peer need not keep its memory for us */
+        (void)join_post_note(MESSAGE_CLOSE, from, &answer, NULL); /* so that the peer need not keep its memory for us */
     }
 }
 
 /* What a peer may say that it failed with: an error, and not one that means "ask again", which would be asked for ever. */
-static int failure_code(int32_t code)
+static int join_failure_code(int32_t code)
 {
     return code < 0 && code > R_EOF && code != R_PENDING && code != -EINTR ? code : -EPROTO;
 }
 
-static void on_fail(int from, const struct note *n)
+static void join_on_fail(int from, const struct note *n)
 {
-    struct rch *ch = open_end(rendezvous_find(from, other((enum side)n->side), n->ctx, false), n->incarnation);
+    struct rch *ch = join_open_end(rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
     char reason[REASON_BYTES + 64];
 
-    if (ch == NULL || is_closed(ch))
+    if (ch == NULL || join_is_closed(ch))
         return;
     snprintf(reason, sizeof(reason), "rank %d gave this channel up: %.*s", from, REASON_BYTES - 1, n->reason);
     text_make_printable(reason);
-    (void)set_failed(ch, failure_code(n->code), reason);
+    (void)join_set_failed(ch, join_failure_code(n->code), reason);
 }
 
 /* True if the descriptor has been kept. */
-static bool on_event_on(int from, const struct note *n, int fd)
+static bool join_on_event_on(int from, const struct note *n, int fd)
 {
-    struct rendezvous *m = rendezvous_find(from, other((enum side)n->side), n->ctx, false);
-    struct rch *ch = open_end(m, n->incarnation);
+    struct rendezvous *m = rendezvous_find(from, join_other((enum side)n->side), n->ctx, false);
+    struct rch *ch = join_open_end(m, n->incarnation);
     struct rendezvous_handshake *handshake;
 
     if (m == NULL || m->side != SIDE_WRITER)
         return false;
-    if (ch != NULL && !is_closed(ch)) {
+    if (ch != NULL && !join_is_closed(ch)) {
         if (fd < 0 && ch->remote == NULL)
             return false; /* it stays readable, which is allowed */
-        events_on(ch, fd);
+        join_events_on(ch, fd);
         return true;
     }
     handshake = ch == NULL ? rendezvous_find_handshake(m, n->incarnation) : NULL;
     return handshake != NULL && !handshake->events && rendezvous_keep_fd(handshake, fd); /* if not: as above */
 }
 
-static void on_event_ack(int from, const struct note *n)
+static void join_on_event_ack(int from, const struct note *n)
 {
-    struct rch *ch = open_end(rendezvous_find(from, other((enum side)n->side), n->ctx, false), n->incarnation);
+    struct rch *ch = join_open_end(rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
 
-    if (ch == NULL || is_closed(ch) || ch->signal_fd < 0 || config_side(&ch->cfg) != SIDE_READER)
+    if (ch == NULL || join_is_closed(ch) || ch->signal_fd < 0 || config_side(&ch->cfg) != SIDE_READER)
         return;
     RPIPE_FAILPOINT("event: acknowledgement heard");
     /* first what is owed, then that the mode is on, then what wakes: rread reads them in the other order (acquire) */
@@ -454,11 +454,11 @@ static void on_event_ack(int from, const struct note *n)
 }
 
 /* So much has been written over a network: it is here, or will be. */
-static void on_signal(int from, const struct note *n)
+static void join_on_signal(int from, const struct note *n)
 {
-    struct rch *ch = open_end(rendezvous_find(from, other((enum side)n->side), n->ctx, false), n->incarnation);
+    struct rch *ch = join_open_end(rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
 
-    if (ch == NULL || is_closed(ch) || ch->signal_fd < 0 || config_side(&ch->cfg) != SIDE_READER)
+    if (ch == NULL || join_is_closed(ch) || ch->signal_fd < 0 || config_side(&ch->cfg) != SIDE_READER)
         return;
     /* first what is owed, then what wakes: as in on_event_ack */
     if (n->number > atomic_load_explicit(&ch->r.want, memory_order_relaxed))
@@ -466,17 +466,17 @@ static void on_signal(int from, const struct note *n)
     end_signal(ch);
 }
 
-static void on_growth(int from, uint32_t type, const void *body, size_t bytes)
+static void join_on_growth(int from, uint32_t type, const void *body, size_t bytes)
 {
     uint32_t ctx, incarnation, side;
     struct rch *ch;
 
     if (!grow_identify(body, bytes, &ctx, &incarnation, &side)) {
-        log_few(&warned, "rank %d speaks of a growing heap in a way that this version does not understand", from);
+        log_few(&join_warned, "rank %d speaks of a growing heap in a way that this version does not understand", from);
         return;
     }
-    ch = open_end(rendezvous_find(from, other((enum side)side), ctx, false), incarnation);
-    if (ch == NULL || is_closed(ch))
+    ch = join_open_end(rendezvous_find(from, join_other((enum side)side), ctx, false), incarnation);
+    if (ch == NULL || join_is_closed(ch))
         return;
     if (type == MESSAGE_GROW)
         grow_on_request(ch, body);
@@ -484,17 +484,17 @@ static void on_growth(int from, uint32_t type, const void *body, size_t bytes)
         grow_on_reply(ch, body);
 }
 
-static void on_cells(int from, uint32_t type, const void *body, size_t bytes)
+static void join_on_cells(int from, uint32_t type, const void *body, size_t bytes)
 {
     uint32_t ctx, incarnation, side;
     struct rch *ch;
 
     if (!cells_identify(body, bytes, &ctx, &incarnation, &side)) {
-        log_few(&warned, "rank %d speaks of cells in a way that this version does not understand", from);
+        log_few(&join_warned, "rank %d speaks of cells in a way that this version does not understand", from);
         return;
     }
-    ch = open_end(rendezvous_find(from, other((enum side)side), ctx, false), incarnation);
-    if (ch == NULL || is_closed(ch))
+    ch = join_open_end(rendezvous_find(from, join_other((enum side)side), ctx, false), incarnation);
+    if (ch == NULL || join_is_closed(ch))
         return;
     if (type == MESSAGE_ATOMIC)
         cells_on_request(ch, body);
@@ -521,28 +521,28 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
     }
     rendezvous_lock();
     if (type == MESSAGE_HANDSHAKE) {
-        on_handshake(from, body, bytes);
+        join_on_handshake(from, body, bytes);
     } else if (type == MESSAGE_GROW || type == MESSAGE_GROWN) {
-        on_growth(from, type, body, bytes);
+        join_on_growth(from, type, body, bytes);
     } else if (type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE) {
-        on_cells(from, type, body, bytes);
+        join_on_cells(from, type, body, bytes);
     } else if (bytes == least) {
         memcpy(&n, body, bytes);
         n.reason[REASON_BYTES - 1] = '\0';
         if (n.side != SIDE_WRITER && n.side != SIDE_READER)
-            log_few(&warned, "rank %d speaks of an end that is neither writer nor reader", from);
+            log_few(&join_warned, "rank %d speaks of an end that is neither writer nor reader", from);
         else if (type == MESSAGE_CLOSE)
-            on_close(from, &n);
+            join_on_close(from, &n);
         else if (type == MESSAGE_FAIL)
-            on_fail(from, &n);
+            join_on_fail(from, &n);
         else if (type == MESSAGE_EVENT_ON && nfds <= 1)
-            kept = on_event_on(from, &n, nfds == 1 ? fds[0] : -1);
+            kept = join_on_event_on(from, &n, nfds == 1 ? fds[0] : -1);
         else if (type == MESSAGE_EVENT_ACK)
-            on_event_ack(from, &n);
+            join_on_event_ack(from, &n);
         else if (type == MESSAGE_SIGNAL)
-            on_signal(from, &n);
+            join_on_signal(from, &n);
     } else {
-        log_few(&warned, "rank %d sends a message of type %u that this version does not understand", from, type);
+        log_few(&join_warned, "rank %d sends a message of type %u that this version does not understand", from, type);
     }
     rendezvous_unlock();
 out:
@@ -566,7 +566,7 @@ void join_peer_gone(int rank, bool died)
             struct rch *ch = container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
 
             end_state_set(ch, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
-            release_if_done(ch);
+            join_release_end_if_done(ch);
         }
         list_for_each (cursor, after, &m->handshakes) { /* nobody will be kicked any more */
             int fd = rendezvous_take_fd(container_of(cursor, struct rendezvous_handshake, link));
@@ -590,7 +590,7 @@ void join_tick(void)
         list_for_each (cursor, after, &m->ends) {
             struct rch *ch = container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
 
-            if (!is_closed(ch) && ch->event_fd >= 0 && liveness_died(ch->liveness))
+            if (!join_is_closed(ch) && ch->event_fd >= 0 && liveness_died(ch->liveness))
                 end_signal(ch);
         }
     }
@@ -608,7 +608,7 @@ void join_leave(void)
         list_for_each (cursor, after, &m->ends) {
             struct rch *ch = container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
 
-            if (!is_closed(ch))
+            if (!join_is_closed(ch))
                 end_state_set(ch, STATE_EXITING);
         }
     }
@@ -617,16 +617,16 @@ void join_leave(void)
 
 int join_ask_events(struct rch *ch)
 {
-    struct note n = note_of(ch, 0);
+    struct note n = join_note_of(ch, 0);
 
-    return ch->late ? 0 : post_note(MESSAGE_EVENT_ON, ch->peer, &n, ch->remote == NULL ? &ch->signal_fd : NULL);
+    return ch->late ? 0 : join_post_note(MESSAGE_EVENT_ON, ch->peer, &n, ch->remote == NULL ? &ch->signal_fd : NULL);
 }
 
 void join_signal(struct rch *ch, uint64_t number)
 {
-    struct note n = note_of(ch, number);
+    struct note n = join_note_of(ch, number);
 
-    (void)post_note(MESSAGE_SIGNAL, ch->peer, &n, NULL); /* a peer that is gone waits for nothing */
+    (void)join_post_note(MESSAGE_SIGNAL, ch->peer, &n, NULL); /* a peer that is gone waits for nothing */
 }
 
 /* ---- for the sentence of a deadline ---- */

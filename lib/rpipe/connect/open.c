@@ -17,7 +17,7 @@
 #include <string.h>
 
 /* Who it is, for rmalloc_stat(1). */
-static void shows(struct rch *ch)
+static void open_shows(struct rch *ch)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int own = (int)rpipe_network_rank();
@@ -32,7 +32,7 @@ static void shows(struct rch *ch)
 }
 
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
-static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
+static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
 {
     pthread_mutexattr_t attributes;
     int rc;
@@ -72,7 +72,7 @@ static int prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_
     if (rc != 0)
         return rc;
     ch->why = strdup(why);
-    shows(ch);
+    open_shows(ch);
     RPIPE_FAILPOINT("rpipe: backend chosen");
     rc = handshake_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
@@ -103,7 +103,7 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
         error_set("rpipe: no memory for another channel");
         return -ENOMEM;
     }
-    rc = prepare(end, &resolved, why, sizeof(why));
+    rc = open_prepare(end, &resolved, why, sizeof(why));
     RPIPE_FAILPOINT("rpipe: memory made");
     if (rc == 0) {
         rc = join_open(end);
@@ -143,7 +143,7 @@ int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
 
 /* ---- waiting for the join ---- */
 
-static int join_attempt(struct rch *ch, void *arguments)
+static int open_join_attempt(struct rch *ch, void *arguments)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
@@ -172,7 +172,7 @@ int rpipe_wait(rch_t ch)
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_MEET);
-    rc = call_wait(ch, "rpipe_wait", &awaited, join_attempt, NULL);
+    rc = call_wait(ch, "rpipe_wait", &awaited, open_join_attempt, NULL);
     trace_end(row, 0, 0, rc);
     return rc;
 }
@@ -191,7 +191,7 @@ int rpipe_set_timeout(rch_t ch, int ms)
 
 /* ---- closing ---- */
 
-static int close_attempt(struct rch *ch, void *arguments)
+static int open_close_attempt(struct rch *ch, void *arguments)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     uint64_t final = 0;
@@ -220,7 +220,7 @@ static int close_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-static int settle_attempt(struct rch *ch, void *arguments)
+static int open_settle_attempt(struct rch *ch, void *arguments)
 {
     int rc = remote_drain(ch, "rclose", arguments);
 
@@ -250,8 +250,8 @@ int end_close(struct rch *ch, bool force)
      * Where the deadline is too short for the proof, the service thread waits for it.
      */
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) != 0)
-        unfinished = call_wait(ch, "rclose", &awaited, settle_attempt, &since) == -ETIMEDOUT;
-    rc = call_once(ch, close_attempt, &unfinished);
+        unfinished = call_wait(ch, "rclose", &awaited, open_settle_attempt, &since) == -ETIMEDOUT;
+    rc = call_once(ch, open_close_attempt, &unfinished);
     trace_end(row, 0, 0, rc);
     return rc;
 }

@@ -15,7 +15,7 @@
 #include <errno.h>
 
 /* Store lock held. When to look again, in ns; 0: there is nothing to wait for. */
-static int64_t look_at(struct rch *ch)
+static int64_t path_monitor_poll_one(struct rch *ch)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char reason[384];
@@ -43,7 +43,7 @@ static int64_t look_at(struct rch *ch)
     return 0;
 }
 
-static void look(void *unused)
+static void path_monitor_poll(void *unused)
 {
     int64_t again = 0;
     struct rendezvous *m;
@@ -54,7 +54,7 @@ static void look(void *unused)
         struct link *cursor, *after;
 
         list_for_each (cursor, after, &m->ends) {
-            int64_t ns = look_at(container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end));
+            int64_t ns = path_monitor_poll_one(container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end));
 
             if (ns > 0 && (again == 0 || ns < again))
                 again = ns;
@@ -62,13 +62,13 @@ static void look(void *unused)
     }
     rendezvous_unlock();
     if (again > 0)
-        (void)control_watch(-1, again / 1000 + 1, look, unused);
+        (void)control_watch(-1, again / 1000 + 1, path_monitor_poll, unused);
 }
 
 void path_monitor_failed(void)
 {
     if (job_is_open()) /* in rexit lines are closed, and nobody is told */
-        (void)control_watch(-1, 0, look, NULL);
+        (void)control_watch(-1, 0, path_monitor_poll, NULL);
 }
 
-void path_monitor_stop(void) { control_unwatch(look, NULL); }
+void path_monitor_stop(void) { control_unwatch(path_monitor_poll, NULL); }

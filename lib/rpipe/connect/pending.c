@@ -13,7 +13,7 @@
 #include <errno.h>
 
 /* The store's lock is held. An end that is open, or a half that has been closed again, is nothing that waits. */
-static bool waits(const struct rendezvous *m)
+static bool pending_waits(const struct rendezvous *m)
 {
     struct link *cursor, *after;
 
@@ -30,7 +30,7 @@ static bool waits(const struct rendezvous *m)
     return false;
 }
 
-static rpipe_pending_t describe(const struct rendezvous *m)
+static rpipe_pending_t pending_describe(const struct rendezvous *m)
 {
     rpipe_pending_t p = {.peer = m->peer, .ctx = m->ctx, .writer = m->side == SIDE_READER};
     struct link *cursor, *after;
@@ -45,7 +45,7 @@ static rpipe_pending_t describe(const struct rendezvous *m)
     return p;
 }
 
-static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+static int pending_poll(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
 {
     int rc = job_refuses("rpipe_pending"), n = 0;
     struct rendezvous *m;
@@ -63,8 +63,8 @@ static int look(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
     rendezvous_lock();
     arrivals = rendezvous_arrivals(); /* under the lock: what it counts can be found */
     while (n < most && (m = rendezvous_next(&at)) != NULL)
-        if (m->ctx == ctx && waits(m))
-            list[n++] = describe(m);
+        if (m->ctx == ctx && pending_waits(m))
+            list[n++] = pending_describe(m);
     rendezvous_unlock();
     if (n < most) /* else there may be more: the next call looks again */
         *seen = arrivals;
@@ -77,7 +77,7 @@ int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
     int rc;
 
     active_call_enter(&in);
-    rc = look(ctx, seen, list, most);
+    rc = pending_poll(ctx, seen, list, most);
     active_call_leave(&in);
     return rc;
 }

@@ -13,7 +13,7 @@
 #include <errno.h>
 
 /* What is allocated may be of either kind: for an index all of it counts, which is too much rather than too little. */
-static bool has_room(const struct rch *ch, size_t size)
+static bool capacity_has_room(const struct rch *ch, size_t size)
 {
     const struct writer *w = &ch->w;
     uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed);
@@ -22,13 +22,13 @@ static bool has_room(const struct rch *ch, size_t size)
 }
 
 /* However much the reader reads and frees. */
-static bool is_in_vain(const struct rch *ch, size_t size)
+static bool capacity_is_in_vain(const struct rch *ch, size_t size)
 {
     return ch->w.allocated > ch->mask ||
            (size > ch->inline_max && ch->cfg.sync != NET_SYNC_BLOCKS && ch->w.allocated >= ch->cfg.sync_queue);
 }
 
-static int room_attempt(struct rch *ch, void *arguments)
+static int capacity_room_attempt(struct rch *ch, void *arguments)
 {
     const size_t *size = arguments;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
@@ -38,17 +38,17 @@ static int room_attempt(struct rch *ch, void *arguments)
         rc = join_complete(ch, DEADLINE_NOW);
     if (rc == 0 && ch->remote != NULL)
         rc = remote_progress(ch, "rpipe_room");
-    if (rc != 0 || has_room(ch, *size))
+    if (rc != 0 || capacity_has_room(ch, *size))
         return rc;
-    if (is_in_vain(ch, *size))
+    if (capacity_is_in_vain(ch, *size))
         return end_error(ch, -ENOBUFS,
                     "rpipe_room: this end has allocated %llu messages and not written them, as many as %s",
                     (unsigned long long)ch->w.allocated,
                     ch->w.allocated > ch->mask ? "the ring has slots" : "sync_queue allows");
     rc = credit_fetch(ch, NEED_SLOT);
-    if (rc == 0 && !has_room(ch, *size))
+    if (rc == 0 && !capacity_has_room(ch, *size))
         rc = credit_fetch(ch, NEED_MEMORY);
-    if (rc != 0 || has_room(ch, *size))
+    if (rc != 0 || capacity_has_room(ch, *size))
         return rc;
     return R_PENDING;
 }
@@ -58,8 +58,8 @@ int rpipe_room(rch_t ch, size_t size)
     int rc;
 
     if (LIKELY(ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == WRITER_READY &&
-               has_room(ch, size)))
+               capacity_has_room(ch, size)))
         return 0;
     rc = end_check_call(ch, "rpipe_room", SIDE_WRITER);
-    return rc != 0 ? rc : call_once(ch, room_attempt, &size);
+    return rc != 0 ? rc : call_once(ch, capacity_room_attempt, &size);
 }

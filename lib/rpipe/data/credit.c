@@ -54,7 +54,7 @@ static int credit_violation(struct rch *ch, const char *what, uint64_t there, ui
     return end_error(ch, -EPROTO, "%s", reason);
 }
 
-static inline void take_back(struct writer *w, struct rdesc *d)
+static inline void credit_take_back(struct writer *w, struct rdesc *d)
 {
     RPIPE_FAILPOINT("credit: block comes back");
     w->units_out -= d->units;
@@ -63,18 +63,18 @@ static inline void take_back(struct writer *w, struct rdesc *d)
 }
 
 /* `parts`: there may be parts of regions among the blocks; a constant, so that nobody else looks for them. */
-static FORCE_INLINE void take_back_one(struct rch *ch, struct rdesc *d, bool parts)
+static FORCE_INLINE void credit_take_back_one(struct rch *ch, struct rdesc *d, bool parts)
 {
     if (parts && d->mem == NULL) {
         ch->w.units_out -= d->units;
         ch->w.heap_applied++;
         region_part_returned(ch, d);
     } else {
-        take_back(&ch->w, d);
+        credit_take_back(&ch->w, d);
     }
 }
 
-static FORCE_INLINE int fetch_prefix_of(struct rch *ch, bool parts)
+static FORCE_INLINE int credit_fetch_prefix_of(struct rch *ch, bool parts)
 {
     struct writer *w = &ch->w;
     /* acquire: pairs with the release in the reader's rfree: its last look at a block comes before our next store there */
@@ -88,19 +88,19 @@ static FORCE_INLINE int fetch_prefix_of(struct rch *ch, bool parts)
         w->oldest = d->link;
         if (w->oldest == NULL)
             w->newest = NULL;
-        take_back_one(ch, d, parts);
+        credit_take_back_one(ch, d, parts);
     }
     return 0;
 }
 
-static NOINLINE int fetch_prefix_parts(struct rch *ch) { return fetch_prefix_of(ch, true); }
+static NOINLINE int credit_fetch_prefix_parts(struct rch *ch) { return credit_fetch_prefix_of(ch, true); }
 
-static int fetch_prefix(struct rch *ch)
+static int credit_fetch_prefix(struct rch *ch)
 {
-    return UNLIKELY(ch->w.parts_out > 0) ? fetch_prefix_parts(ch) : fetch_prefix_of(ch, false);
+    return UNLIKELY(ch->w.parts_out > 0) ? credit_fetch_prefix_parts(ch) : credit_fetch_prefix_of(ch, false);
 }
 
-static bool next_reverse(struct rch *ch, uint32_t *block)
+static bool credit_next_reverse(struct rch *ch, uint32_t *block)
 {
     struct writer *w = &ch->w;
     struct slot copy;
@@ -118,37 +118,37 @@ static bool next_reverse(struct rch *ch, uint32_t *block)
  * Takes blocks back that are named by tags or slots. Each step takes one that is out: so it ends after as many, whatever the
  * reader does meanwhile. `all`: also those in a line that the reader is still writing.
  */
-static FORCE_INLINE int fetch_named_of(struct rch *ch, bool all, bool parts)
+static FORCE_INLINE int credit_fetch_named_of(struct rch *ch, bool all, bool parts)
 {
     struct writer *w = &ch->w;
     uint32_t block;
 
     while (w->reverse != NULL
-               ? next_reverse(ch, &block)
+               ? credit_next_reverse(ch, &block)
                : (all || tag_line_is_full(ch->credit, &w->back)) && tag_next(ch->credit, &w->back, &block)) {
         struct rdesc *d = block_table_take(&w->table, block);
 
         if (d == NULL)
             return credit_violation(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
-        take_back_one(ch, d, parts);
+        credit_take_back_one(ch, d, parts);
     }
     RPIPE_FAILPOINT("credit: named blocks taken");
     w->heap_limit = w->heap_applied + ch->cfg.sync_queue;
     return 0;
 }
 
-static NOINLINE int fetch_named_parts(struct rch *ch, bool all) { return fetch_named_of(ch, all, true); }
+static NOINLINE int credit_fetch_named_parts(struct rch *ch, bool all) { return credit_fetch_named_of(ch, all, true); }
 
-static int fetch_named(struct rch *ch, bool all)
+static int credit_fetch_named(struct rch *ch, bool all)
 {
-    return UNLIKELY(ch->w.parts_out > 0) ? fetch_named_parts(ch, all) : fetch_named_of(ch, all, false);
+    return UNLIKELY(ch->w.parts_out > 0) ? credit_fetch_named_parts(ch, all) : credit_fetch_named_of(ch, all, false);
 }
 
 /*
  * When to look next: at the watermark, of the ring and of the heap; once one is passed, not before there is no room, because
  * each look takes a line away from the reader. A watermark of 0 looks always.
  */
-static void schedule(struct writer *w, uint64_t sent, uint64_t read)
+static void credit_schedule(struct writer *w, uint64_t sent, uint64_t read)
 {
     if (w->look_slots == 0)
         w->look_at = 0;
@@ -157,7 +157,7 @@ static void schedule(struct writer *w, uint64_t sent, uint64_t read)
     w->units_look = w->units_out < w->look_units || w->look_units == 0 ? w->look_units : UINT64_MAX;
 }
 
-static int fetch_slots(struct rch *ch)
+static int credit_fetch_slots(struct rch *ch)
 {
     struct writer *w = &ch->w;
     uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = (uint64_t)ch->mask + 1,
@@ -173,7 +173,7 @@ static int fetch_slots(struct rch *ch)
 }
 
 /* GET: the reader has fetched so many payloads: nobody reaches for those of them that lie in the program's memory. */
-static int fetch_fetched(struct rch *ch)
+static int credit_fetch_fetched(struct rch *ch)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed), key_cache = ch->remote->fetched;
     uint64_t fetched = atomic_load_explicit(&ch->credit->line.fetched, memory_order_acquire);
@@ -187,22 +187,22 @@ static int fetch_fetched(struct rch *ch)
 int credit_apply(struct rch *ch)
 {
     struct writer *w = &ch->w;
-    int rc = fetch_slots(ch);
+    int rc = credit_fetch_slots(ch);
 
     if (rc == 0 && ch->cfg.allocator.op == RDMA_GET)
-        rc = fetch_fetched(ch);
+        rc = credit_fetch_fetched(ch);
     if (rc == 0)
-        rc = ch->cfg.sync == NET_SYNC_BLOCKS ? fetch_prefix(ch) : fetch_named(ch, true);
-    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+        rc = ch->cfg.sync == NET_SYNC_BLOCKS ? credit_fetch_prefix(ch) : credit_fetch_named(ch, true);
+    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
     return rc;
 }
 
 int credit_take_named(struct rch *ch)
 {
     struct writer *w = &ch->w;
-    int rc = fetch_named(ch, true);
+    int rc = credit_fetch_named(ch, true);
 
-    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
     return rc;
 }
 
@@ -219,13 +219,13 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     RPIPE_FAILPOINT("credit: before a look");
     ch->credit_fetches++;
     if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
-        rc = fetch_slots(ch);
+        rc = credit_fetch_slots(ch);
     if (rc == 0 && ch->cfg.sync == NET_SYNC_BLOCKS)
-        rc = fetch_prefix(ch);
+        rc = credit_fetch_prefix(ch);
     else if (rc == 0 &&
              (need != NEED_SLOT || w->limit != limit)) /* who waits for the ring looks there again and again */
-        rc = fetch_named(ch, need == NEED_MEMORY || w->look_units == 0);
-    schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+        rc = credit_fetch_named(ch, need == NEED_MEMORY || w->look_units == 0);
+    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
     trace_end(row, w->heap_applied, w->limit - ch->mask - 1, rc);
     return rc;
 }

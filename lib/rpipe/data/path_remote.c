@@ -27,7 +27,7 @@
 
 /* ---- opening ---- */
 
-static int mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char *why, size_t why_bytes)
+static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char *why, size_t why_bytes)
 {
     int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, memory, why, why_bytes);
 
@@ -36,36 +36,36 @@ static int mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char 
     return rc;
 }
 
-static int mirror_heap(struct rch *ch, char *why, size_t why_bytes)
+static int remote_mirror_heap(struct rch *ch, char *why, size_t why_bytes)
 {
     return ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_LOCAL, ch->cfg.huge_pages, &ch->remote->heap,
                           why, why_bytes);
 }
 
-static int open_writer(struct rch *ch, char *why, size_t why_bytes)
+static int remote_open_writer(struct rch *ch, char *why, size_t why_bytes)
 {
     struct remote_path *n = ch->remote;
     int rc;
 
     if (ch->cfg.allocator.op == RDMA_ATOMIC) /* for what is fetched */
-        return mirror(ch, CACHE_LINE, &n->credit, why, why_bytes);
-    rc = mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
+        return remote_mirror(ch, CACHE_LINE, &n->credit, why, why_bytes);
+    rc = remote_mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
 
     if (rc == 0)
-        rc = mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
+        rc = remote_mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
     if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT)
-        rc = mirror_heap(ch, why, why_bytes);
+        rc = remote_mirror_heap(ch, why, why_bytes);
     return rc;
 }
 
-static int open_reader(struct rch *ch, char *why, size_t why_bytes)
+static int remote_open_reader(struct rch *ch, char *why, size_t why_bytes)
 {
     struct remote_path *n = ch->remote;
     uint32_t ahead = ch->cfg.thresholds.fetch_ahead;
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
+        rc = remote_mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
     if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
         return rc;
     n->fetch_most = ahead == 0 ? FETCH_AHEAD_DEFAULT : ahead < FETCH_AHEAD_MOST ? ahead : FETCH_AHEAD_MOST;
@@ -74,7 +74,7 @@ static int open_reader(struct rch *ch, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "no memory to fetch %u messages ahead", n->fetch_most);
         return -ENOMEM;
     }
-    return mirror_heap(ch, why, why_bytes);
+    return remote_mirror_heap(ch, why, why_bytes);
 }
 
 int remote_open(struct rch *ch, char *why, size_t why_bytes)
@@ -89,7 +89,7 @@ int remote_open(struct rch *ch, char *why, size_t why_bytes)
         snprintf(why, why_bytes, "no memory for another line");
         return -ENOMEM;
     }
-    rc = writer ? open_writer(ch, why, why_bytes) : open_reader(ch, why, why_bytes);
+    rc = writer ? remote_open_writer(ch, why, why_bytes) : remote_open_reader(ch, why, why_bytes);
     if (rc == 0)
         rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS, ch->cfg.max_cqe, &ch->remote->connection,
                                 &ch->remote->address, why, why_bytes);
@@ -147,7 +147,7 @@ int remote_state(struct rch *ch)
 }
 
 /* Also a connection that ends, and whatever a provider calls an error of the other side. */
-static bool peer_may_be_reason(int error)
+static bool remote_peer_may_be_reason(int error)
 {
     static const int of_connections[] = {EIO,       EPIPE,        ECONNRESET,  ECONNABORTED, ECONNREFUSED,
                                          ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETRESET,    ENETDOWN,
@@ -161,7 +161,7 @@ static bool peer_may_be_reason(int error)
 }
 
 /* On this host the kernel says so before it closes what a process had open, and rexit before it closes its lines. */
-static bool peer_surely_lives(const struct rch *ch)
+static bool remote_peer_surely_lives(const struct rch *ch)
 {
     uint32_t word;
 
@@ -183,7 +183,7 @@ int64_t remote_grace_ns(struct rch *ch, int error)
         control_monitor(ch->peer); /* a peer that is gone will be told of */
         control_check_liveness();
     }
-    if (!peer_may_be_reason(error) || peer_surely_lives(ch))
+    if (!remote_peer_may_be_reason(error) || remote_peer_surely_lives(ch))
         return 0;
     return since + NEWS_NS > now ? since + NEWS_NS - now : 0;
 }
@@ -201,7 +201,7 @@ int remote_reason(struct rch *ch, char *reason, size_t bytes)
  * Bye explains to a writer why its line has failed. To a reader it promises messages: those that were written are here, but what has
  * to be fetched will not come any more (M_BYE_IS_NEWS in model/net.pml).
  */
-static bool close_explains(const struct rch *ch, uint32_t state)
+static bool remote_close_explains(const struct rch *ch, uint32_t state)
 {
     return (state & STATE_PEER_CLOSED) != 0 &&
            ((state & STATE_READER) == 0 || (state & STATE_CELLS) != 0 || reader_delivered(ch) >= ch->peer_final);
@@ -214,7 +214,7 @@ int remote_failed(struct rch *ch, const char *call)
     int rc = remote_reason(ch, reason, sizeof(reason));
     int64_t news = remote_grace_ns(ch, rc);
 
-    if ((state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0 || close_explains(ch, state) || news > 0)
+    if ((state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0 || remote_close_explains(ch, state) || news > 0)
         return R_PENDING;
     join_fail(ch, rc, reason);
     return end_error(ch, rc, "%s: %s", call, reason);
@@ -233,7 +233,7 @@ bool remote_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_t
 
 /* ---- before bye ---- */
 
-static bool fetches_pending(const struct remote_path *n)
+static bool remote_fetches_pending(const struct remote_path *n)
 {
     uint32_t i;
 
@@ -268,7 +268,7 @@ int remote_flush(struct rch *ch)
  * By a flush that was begun within the call whose `since` it is: one that rdone, or an rflush whose deadline has passed, has left
  * under way, proves nothing of what came after it.
  */
-static int flush_since(struct rch *ch, uint64_t *since)
+static int remote_flush_since(struct rch *ch, uint64_t *since)
 {
     struct remote_path *n = ch->remote;
     int rc;
@@ -279,7 +279,7 @@ static int flush_since(struct rch *ch, uint64_t *since)
     return rc == 0 && n->flush_ended < *since ? remote_flush(ch) : rc;
 }
 
-static int drained(struct rch *ch, uint64_t *since)
+static int remote_check_drained(struct rch *ch, uint64_t *since)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char why[16];
@@ -294,11 +294,11 @@ static int drained(struct rch *ch, uint64_t *since)
     if ((state & STATE_PEER_CLOSED) != 0 && ch->ops->connection_state(ch->remote->connection, why, sizeof(why)) == -EAGAIN)
         return 0;
     rc = ch->ops->progress(ch->remote->connection);
-    if (rc == 0 && fetches_pending(ch->remote))
+    if (rc == 0 && remote_fetches_pending(ch->remote))
         return R_PENDING;
     RPIPE_FAILPOINT("net: before the last flush");
     if (rc == 0)
-        rc = flush_since(ch, since);
+        rc = remote_flush_since(ch, since);
     if (rc != 0 && rc != -EAGAIN && (state & (STATE_PEER_CLOSED | STATE_FAILED)) != 0)
         return 0; /* nobody is there to whom it matters, or it has been told */
     return rc;
@@ -308,12 +308,12 @@ int remote_drained(struct rch *ch)
 {
     uint64_t none = 0;
 
-    return drained(ch, ch->remote != NULL ? &ch->remote->flush_last : &none);
+    return remote_check_drained(ch, ch->remote != NULL ? &ch->remote->flush_last : &none);
 }
 
 int remote_drain(struct rch *ch, const char *call, uint64_t *since)
 {
-    int rc = drained(ch, since);
+    int rc = remote_check_drained(ch, since);
 
     return rc == 0 || rc == R_PENDING ? rc : remote_failed(ch, call);
 }

@@ -18,16 +18,16 @@
 
 #include <errno.h>
 
-static bool is_get(const struct rch *ch) { return ch->remote->fetch_most > 0; }
+static bool remote_read_is_get(const struct rch *ch) { return ch->remote->fetch_most > 0; }
 
-static const struct slot *next_slot(const struct rch *ch) { return &ch->ring->slot[ch->r.nread & ch->mask]; }
+static const struct slot *remote_read_next_slot(const struct rch *ch) { return &ch->ring->slot[ch->r.nread & ch->mask]; }
 
 /* ---- GET: fetching ahead ---- */
 
-static struct fetch *fetch_at(struct remote_path *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
+static struct fetch *remote_read_fetch_at(struct remote_path *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
 
 /* The payload is in a region of the writer's: 0, and t fetches from there; or not yet; or it cannot be. */
-static int find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
+static int remote_read_find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
 {
     struct cached_key *k = key_cache_find(ch, f->region);
     int rc = 0;
@@ -58,7 +58,7 @@ static int find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
     return 0;
 }
 
-static int fetch_post(struct rch *ch, struct fetch *f, bool first)
+static int remote_read_fetch_post(struct rch *ch, struct fetch *f, bool first)
 {
     const struct placement *want = &ch->remote->want;
     struct btl_transfer t;
@@ -70,7 +70,7 @@ static int fetch_post(struct rch *ch, struct fetch *f, bool first)
     }
     if (!remote_locate(ch, f->d->offset, f->d->size, &t)) /* take_heap has looked at the same table */
         return -EFAULT;
-    if (f->region != 0 && (rc = find_region(ch, f, &t)) != 0)
+    if (f->region != 0 && (rc = remote_read_find_region(ch, f, &t)) != 0)
         return rc;
     if (first && want->region != NULL && f->d->size <= want->room) {
         t.memory = want->memory;
@@ -90,7 +90,7 @@ static int fetch_post(struct rch *ch, struct fetch *f, bool first)
     return 0;
 }
 
-static bool is_fetched(const struct fetch *f)
+static bool remote_read_is_fetched(const struct fetch *f)
 {
     /* acquire: pairs with the release of whoever completes the get: the payload is here */
     return f->posted && atomic_load_explicit(&f->done.pending, memory_order_acquire) == 0 &&
@@ -98,20 +98,20 @@ static bool is_fetched(const struct fetch *f)
 }
 
 /* So far nobody fetches from the writer's own memory any more. */
-static void publish_fetched(struct rch *ch)
+static void remote_read_publish_fetched(struct rch *ch)
 {
     struct remote_path *n = ch->remote;
     uint64_t fetched = ch->r.nread - n->fetch_count;
     uint32_t i;
 
-    for (i = 0; i < n->fetch_count && is_fetched(fetch_at(n, i)); i++)
+    for (i = 0; i < n->fetch_count && remote_read_is_fetched(remote_read_fetch_at(n, i)); i++)
         fetched++;
     /* release: the writer touches the payload after that */
     atomic_store_explicit(&ch->credit->line.fetched, fetched, memory_order_release);
 }
 
 /* Takes slots as far as there is room to fetch for them, and posts what is not posted. 0, or what is wrong with a slot. */
-static int fetch_ahead(struct rch *ch, const char *call)
+static int remote_read_fetch_ahead(struct rch *ch, const char *call)
 {
     struct remote_path *n = ch->remote;
     struct slot copy;
@@ -120,8 +120,8 @@ static int fetch_ahead(struct rch *ch, const char *call)
 
     /* what comes behind a message that is wanted elsewhere is fetched when it is known where it is wanted */
     while (n->fetch_count < (n->want.region != NULL ? 1 : n->fetch_most) &&
-           seal_open(next_slot(ch), ch->r.nread + 1, &copy)) {
-        struct fetch *f = fetch_at(n, n->fetch_count);
+           seal_open(remote_read_next_slot(ch), ch->r.nread + 1, &copy)) {
+        struct fetch *f = remote_read_fetch_at(n, n->fetch_count);
 
         rc = read_take(ch, call, &copy, &f->d);
         if (rc != 0)
@@ -136,20 +136,20 @@ static int fetch_ahead(struct rch *ch, const char *call)
         n->fetch_count++;
     }
     for (i = 0; i < n->fetch_count; i++) {
-        struct fetch *f = fetch_at(n, i);
+        struct fetch *f = remote_read_fetch_at(n, i);
 
-        if (!f->posted && fetch_post(ch, f, i == 0) != 0)
+        if (!f->posted && remote_read_fetch_post(ch, f, i == 0) != 0)
             break; /* queues are full, or the line has failed: remote_progress says which */
     }
-    publish_fetched(ch);
+    remote_read_publish_fetched(ch);
     return n->fetch_count > 0 ? 0 : rc; /* what came before what is wrong is still to be read */
 }
 
-static bool first_is_fetched(struct rch *ch)
+static bool remote_read_first_is_fetched(struct rch *ch)
 {
     struct remote_path *n = ch->remote;
 
-    return n->fetch_count > 0 && is_fetched(&n->fetch[n->fetch_first]);
+    return n->fetch_count > 0 && remote_read_is_fetched(&n->fetch[n->fetch_first]);
 }
 
 /* ---- a message comes in ---- */
@@ -159,14 +159,14 @@ bool remote_message_ready(struct rch *ch)
     struct slot copy;
 
     (void)remote_progress(ch, "rread"); /* what is here is here, also where the line has failed */
-    if (!is_get(ch))
-        return seal_open(next_slot(ch), ch->r.nread + 1, &copy);
+    if (!remote_read_is_get(ch))
+        return seal_open(remote_read_next_slot(ch), ch->r.nread + 1, &copy);
     /* a slot that cannot be is something to tell, too */
-    return fetch_ahead(ch, "rread") != 0 || first_is_fetched(ch);
+    return remote_read_fetch_ahead(ch, "rread") != 0 || remote_read_first_is_fetched(ch);
 }
 
 /* It has landed in the program's memory. Whoever wants it elsewhere, after a call that did not wait for it, gets a copy. */
-static void finish_placement(struct remote_path *n, struct fetch *f)
+static void remote_read_finish_placement(struct remote_path *n, struct fetch *f)
 {
     const struct placement *into = &f->into;
     char *place = (char *)into->memory->base + into->offset;
@@ -179,21 +179,21 @@ static void finish_placement(struct remote_path *n, struct fetch *f)
     f->into.region = NULL;
 }
 
-static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
+static int remote_read_take_fetched(struct rch *ch, const char *call, raddr_t *d)
 {
     struct remote_path *n = ch->remote;
-    int rc = fetch_ahead(ch, call);
+    int rc = remote_read_fetch_ahead(ch, call);
     struct fetch *f;
 
     if (rc != 0)
         return rc;
-    if (!first_is_fetched(ch))
+    if (!remote_read_first_is_fetched(ch))
         return R_PENDING;
     RPIPE_FAILPOINT("net: payload here");
     f = &n->fetch[n->fetch_first];
     n->placed = false;
     if (f->into.region != NULL)
-        finish_placement(n, f);
+        remote_read_finish_placement(n, f);
     if (f->key_cache != NULL)
         f->key_cache->users--;
     f->key_cache = NULL;
@@ -201,9 +201,9 @@ static int take_fetched(struct rch *ch, const char *call, raddr_t *d)
     n->fetch_first = (n->fetch_first + 1) % n->fetch_most;
     n->fetch_count--;
     if (n->want.region == NULL)
-        (void)fetch_ahead(ch, call); /* there is room again */
+        (void)remote_read_fetch_ahead(ch, call); /* there is room again */
     else
-        publish_fetched(ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
+        remote_read_publish_fetched(ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
     return 0;
 }
 
@@ -212,14 +212,14 @@ bool remote_next_size(struct rch *ch, size_t *size)
     struct slot copy;
 
     (void)remote_progress(ch, "rread_into");
-    if (is_get(ch)) {
-        (void)fetch_ahead(ch, "rread_into");
+    if (remote_read_is_get(ch)) {
+        (void)remote_read_fetch_ahead(ch, "rread_into");
         if (ch->remote->fetch_count == 0)
             return false;
         *size = ch->remote->fetch[ch->remote->fetch_first].d->size;
         return true;
     }
-    if (!seal_open(next_slot(ch), ch->r.nread + 1, &copy))
+    if (!seal_open(remote_read_next_slot(ch), ch->r.nread + 1, &copy))
         return false;
     *size = copy.kind == SLOT_INLINE ? copy.bytes : copy.heap.size;
     return true;
@@ -230,9 +230,9 @@ int remote_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
     struct slot copy;
     int driven = remote_progress(ch, call), rc;
 
-    if (is_get(ch))
-        rc = take_fetched(ch, call, d);
-    else if (seal_open(next_slot(ch), ch->r.nread + 1, &copy))
+    if (remote_read_is_get(ch))
+        rc = remote_read_take_fetched(ch, call, d);
+    else if (seal_open(remote_read_next_slot(ch), ch->r.nread + 1, &copy))
         rc = read_take(ch, call, &copy, d);
     else
         rc = R_PENDING;
@@ -255,12 +255,12 @@ int remote_placements_drain(struct rch *ch)
         return 0;
     broken = ch->ops->progress(n->connection) != 0 || broken;
     for (i = 0; i < n->fetch_count; i++) {
-        struct fetch *f = fetch_at(n, i);
+        struct fetch *f = remote_read_fetch_at(n, i);
 
         if (f->into.region == NULL)
             continue;
-        if (is_fetched(f))
-            finish_placement(n, f); /* should another thread still read it, it is a message like any other */
+        if (remote_read_is_fetched(f))
+            remote_read_finish_placement(n, f); /* should another thread still read it, it is a message like any other */
         else if (!broken && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
             rc = R_PENDING;
     }

@@ -31,13 +31,13 @@
 
 /* ---- credits come in ---- */
 
-static struct btl_transfer piece_of_area(const struct rch *ch, size_t from, size_t bytes)
+static struct btl_transfer remote_write_piece_of_area(const struct rch *ch, size_t from, size_t bytes)
 {
     return (struct btl_transfer){&ch->credit_remote, from, &ch->remote->credit, from, bytes};
 }
 
 /* The tags that can have come: as many as there are blocks out, from the next one on, as far as one READ goes. */
-static int get_tags(struct rch *ch)
+static int remote_write_get_tags(struct rch *ch)
 {
     const struct ring_cursor *c = &ch->w.back;
     uint64_t out = ch->w.heap_sent - ch->w.heap_applied;
@@ -50,11 +50,11 @@ static int get_tags(struct rch *ch)
         tags = (uint32_t)out;
     if (tags > TAGS_MOST)
         tags = TAGS_MOST;
-    t = piece_of_area(ch, sizeof(struct credit_area) + (size_t)c->at * sizeof(uint64_t), tags * sizeof(uint64_t));
+    t = remote_write_piece_of_area(ch, sizeof(struct credit_area) + (size_t)c->at * sizeof(uint64_t), tags * sizeof(uint64_t));
     return ch->ops->get(ch->remote->connection, &t, &ch->remote->credit_done);
 }
 
-static int post_look(struct rch *ch, enum credit_need need)
+static int remote_write_post_look(struct rch *ch, enum credit_need need)
 {
     size_t area = handshake_credit_bytes(&ch->cfg);
     struct remote_path *n = ch->remote;
@@ -63,12 +63,12 @@ static int post_look(struct rch *ch, enum credit_need need)
     int rc = 0;
 
     if (whole || need != NEED_MEMORY) {
-        t = piece_of_area(ch, 0, whole ? area : sizeof(struct credit_line));
+        t = remote_write_piece_of_area(ch, 0, whole ? area : sizeof(struct credit_line));
         rc = ch->ops->get(n->connection, &t, &n->credit_done);
         n->credit_reads += rc == 0;
     }
     if (rc == 0 && !whole) {
-        rc = get_tags(ch);
+        rc = remote_write_get_tags(ch);
         n->credit_reads += rc == 0;
         if (rc == -EAGAIN && atomic_load_explicit(&n->credit_done.pending, memory_order_relaxed) > 0)
             rc = 0; /* the line alone is something */
@@ -86,10 +86,10 @@ static int post_look(struct rch *ch, enum credit_need need)
     return 0;
 }
 
-static uint64_t seen(const struct rch *ch) { return ch->w.limit + ch->w.heap_applied; }
+static uint64_t remote_write_seen(const struct rch *ch) { return ch->w.limit + ch->w.heap_applied; }
 
 /* How long the reader takes for half of what is outstanding, as far as the last two looks tell. */
-static void pace(struct rch *ch, uint64_t moved)
+static void remote_write_pace(struct rch *ch, uint64_t moved)
 {
     uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed),
              out = sent - (ch->w.limit - ch->mask - 1) + (ch->w.heap_sent - ch->w.heap_applied);
@@ -105,10 +105,10 @@ static void pace(struct rch *ch, uint64_t moved)
     n->credit_before = n->credit_at;
 }
 
-static int apply(struct rch *ch)
+static int remote_write_apply(struct rch *ch)
 {
     struct remote_path *n = ch->remote;
-    uint64_t before = seen(ch);
+    uint64_t before = remote_write_seen(ch);
     int rc;
     uint32_t row;
 
@@ -123,11 +123,11 @@ static int apply(struct rch *ch)
     if (rc == 0)
         region_transfers_complete(ch);
     trace_end(row, ch->w.heap_applied, ch->w.limit - ch->mask - 1, rc);
-    pace(ch, seen(ch) - before);
+    remote_write_pace(ch, remote_write_seen(ch) - before);
     return rc;
 }
 
-static bool look_is_here(const struct remote_path *n)
+static bool remote_write_look_is_here(const struct remote_path *n)
 {
     /* acquire: pairs with the release of whoever completes the get */
     return n->credit_under_way && atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) == 0;
@@ -144,21 +144,21 @@ int remote_credit_fetch(struct rch *ch, enum credit_need need)
         ch->credit_fetches++;
         return credit_take_named(ch); /* the reader has written them here; the mirror may be half fetched */
     }
-    if (look_is_here(n))
-        return apply(ch);
+    if (remote_write_look_is_here(n))
+        return remote_write_apply(ch);
     if (n->credit_under_way || (need != NEED_SOON && clock_now() < n->credit_not_before))
         return 0;
-    rc = post_look(ch, need);
+    rc = remote_write_post_look(ch, need);
     if (rc != 0)
         return rc == -EAGAIN ? 0 : remote_failed(ch, "rwrite");
-    if (ch->ops->progress(n->connection) == 0 && look_is_here(n))
-        return apply(ch);
+    if (ch->ops->progress(n->connection) == 0 && remote_write_look_is_here(n))
+        return remote_write_apply(ch);
     return 0;
 }
 
 /* ---- a message goes out ---- */
 
-static void fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes, const struct region_source *from)
+static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes, const struct region_source *from)
 {
     s->header = d->header;
     memset(s->zero, 0, sizeof(s->zero));
@@ -195,7 +195,7 @@ int remote_publish(struct rch *ch, const char *call, struct rdesc *d, size_t byt
     struct writer *w = &ch->w;
     int rc;
 
-    fill(ch, s, d, bytes, from);
+    remote_write_fill(ch, s, d, bytes, from);
     seal_slot(s, sent + 1);
     if (carries && !remote_locate(ch, d->offset, bytes, &payload))
         return end_error(ch, -EFAULT, "%s: the message lies in no segment of the heap", call);
@@ -224,7 +224,7 @@ int remote_publish(struct rch *ch, const char *call, struct rdesc *d, size_t byt
         region_transfer_posted(ch, from, sent + 1);
     if (sent % COUNTER_EVERY == 0)
         counter_refresh(ch);
-    if (look_is_here(ch->remote))
-        (void)apply(ch); /* what is wrong with it, the next call will say */
+    if (remote_write_look_is_here(ch->remote))
+        (void)remote_write_apply(ch); /* what is wrong with it, the next call will say */
     return 0;
 }

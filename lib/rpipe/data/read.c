@@ -31,7 +31,7 @@ NOINLINE int read_violation(struct rch *ch, const char *what, uint64_t a, uint64
 }
 
 /* A heap message: what the slot says is copied once, and not believed. */
-static FORCE_INLINE int take_heap(struct rch *ch, struct rdesc *d, const struct slot *s)
+static FORCE_INLINE int read_take_heap(struct rch *ch, struct rdesc *d, const struct slot *s)
 {
     struct reader *r = &ch->r;
 
@@ -67,7 +67,7 @@ static FORCE_INLINE int take_heap(struct rch *ch, struct rdesc *d, const struct 
 }
 
 /* The next slot is full (acquire): takes its message. */
-static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot *s, raddr_t *out, size_t *size)
+static FORCE_INLINE int read_take_message(struct rch *ch, const char *call, const struct slot *s, raddr_t *out, size_t *size)
 {
     struct reader *r = &ch->r;
     struct rdesc *d = desc_take(&ch->pool);
@@ -95,7 +95,7 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
             desc_put(&ch->pool, d);
             return read_violation(ch, "is of no known kind (kind, -)", kind, 0);
         }
-        rc = take_heap(ch, d, s);
+        rc = read_take_heap(ch, d, s);
         if (UNLIKELY(rc != 0))
             return rc;
     }
@@ -115,7 +115,7 @@ static FORCE_INLINE int take(struct rch *ch, const char *call, const struct slot
     return 0;
 }
 
-int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d) { return take(ch, call, s, d, NULL); }
+int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d) { return read_take_message(ch, call, s, d, NULL); }
 
 bool reader_message_ready(struct rch *ch)
 {
@@ -143,7 +143,7 @@ uint64_t reader_delivered(const struct rch *ch) { return ch->r.nread - (ch->remo
 /* ---- when there is no message ---- */
 
 /* Over a network: the number comes with the bye, and what it counts may still be on its way. */
-static int at_end_of_line(struct rch *ch, uint32_t state)
+static int read_at_end_of_line(struct rch *ch, uint32_t state)
 {
     if ((state & STATE_PEER_CLOSED) == 0 || reader_delivered(ch) < ch->peer_final)
         return 0;
@@ -154,12 +154,12 @@ static int at_end_of_line(struct rch *ch, uint32_t state)
 }
 
 /* 0: still open; 1: closed, and everything has been read; or an error */
-static int at_end(struct rch *ch, uint32_t state)
+static int read_at_end(struct rch *ch, uint32_t state)
 {
     uint64_t nread = ch->r.nread, final;
 
     if (ch->remote != NULL)
-        return at_end_of_line(ch, state);
+        return read_at_end_of_line(ch, state);
     /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
     final = atomic_load_explicit(&ch->ring->control.final, memory_order_acquire);
     if (final == 0 && (state & STATE_PEER_CLOSED) != 0)
@@ -171,14 +171,14 @@ static int at_end(struct rch *ch, uint32_t state)
     return read_violation(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
 }
 
-static int no_more(struct rch *ch, const char *call, uint32_t state)
+static int read_no_more(struct rch *ch, const char *call, uint32_t state)
 {
     int rc;
 
     if ((state & STATE_FAILED) != 0)
         return end_error(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & STATE_JOINED) != 0) {
-        rc = at_end(ch, state);
+        rc = read_at_end(ch, state);
         if (rc < 0)
             return rc;
         if (rc > 0)
@@ -205,7 +205,7 @@ static int no_more(struct rch *ch, const char *call, uint32_t state)
     return R_PENDING;
 }
 
-static int checked(struct rch *ch, struct rdesc *d)
+static int read_checked(struct rch *ch, struct rdesc *d)
 {
     int rc = debug_check_read(ch, d);
 
@@ -228,7 +228,7 @@ bool reader_message_before_join(struct rch *ch)
  * about to hear it. What rwrite or rflush has promised to be visible is worth that moment, once in the life of a channel,
  * also to a call that does not wait.
  */
-static NOINLINE uint32_t await_handshake(struct rch *ch, uint32_t state)
+static NOINLINE uint32_t read_await_handshake(struct rch *ch, uint32_t state)
 {
     struct waiter w;
 
@@ -239,11 +239,11 @@ static NOINLINE uint32_t await_handshake(struct rch *ch, uint32_t state)
     return state;
 }
 
-static int take_next(struct rch *ch, const char *call, raddr_t *d, size_t *size)
+static int read_take_next(struct rch *ch, const char *call, raddr_t *d, size_t *size)
 {
     if (ch->remote != NULL)
         return remote_take(ch, call, d, size);
-    return take(ch, call, &ch->ring->slot[ch->r.nread & ch->mask], d, size);
+    return read_take_message(ch, call, &ch->ring->slot[ch->r.nread & ch->mask], d, size);
 }
 
 int read_attempt(struct rch *ch, void *arguments)
@@ -254,7 +254,7 @@ int read_attempt(struct rch *ch, void *arguments)
     int rc = R_PENDING, ended;
 
     if ((state & STATE_JOINED) == 0 && reader_message_before_join(ch))
-        state = await_handshake(ch, state);
+        state = read_await_handshake(ch, state);
     joined = (state & STATE_JOINED) != 0;
     there = joined && ch->remote == NULL && reader_message_ready(ch);
     if (joined && ch->remote != NULL && (state & STATE_FAILED) == 0)
@@ -268,15 +268,15 @@ int read_attempt(struct rch *ch, void *arguments)
             return read_attempt(ch, arguments);
     }
     if (there && (state & STATE_FAILED) == 0 && !a->unseen)
-        rc = take_next(ch, a->call, &a->d, &a->size);
+        rc = read_take_next(ch, a->call, &a->d, &a->size);
     if (rc == 0 && (state & STATE_DEBUG) != 0)
-        rc = checked(ch, a->d);
+        rc = read_checked(ch, a->d);
     a->number = reader_delivered(ch);
     if (rc != R_PENDING)
         return rc;
     ch->stalls_ring += !a->stalled;
     a->stalled = true;
-    ended = no_more(ch, a->call, state);
+    ended = read_no_more(ch, a->call, state);
     if ((ended != R_PENDING || ch->died != 0) && (state & STATE_EVENT) != 0)
         end_signal(ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
     return ended;
@@ -314,7 +314,7 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
  * The slot is empty, and that is all there is to say: neither closed nor dead. Who polls many channels comes here most of
  * the time. (no_more() says the same, and more.)
  */
-static inline bool nothing_yet(const struct rch *ch)
+static inline bool read_nothing_yet(const struct rch *ch)
 {
     /* acquire: as in at_end */
     return atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) == 0 && !liveness_died(ch->liveness);
@@ -332,10 +332,10 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
     s = &ch->ring->slot[next & ch->mask];
     if (LIKELY(ring_slot_ready(s, next + 1))) {
         __builtin_prefetch(&ch->ring->slot[(next + READ_AHEAD) & ch->mask]);
-        return take(ch, call, s, d, size);
+        return read_take_message(ch, call, s, d, size);
     }
     if (!wait) {
-        if (LIKELY(nothing_yet(ch))) {
+        if (LIKELY(read_nothing_yet(ch))) {
             ch->stalls_ring++;
             return R_PENDING;
         }
@@ -344,7 +344,7 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
     looks = atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
     do {
         if (LIKELY(ring_slot_ready(s, next + 1)))
-            return take(ch, call, s, d, size);
+            return read_take_message(ch, call, s, d, size);
         cpu_pause();
     } while (--looks > 0);
     return read_slow(ch, call, d, size, wait);
@@ -367,7 +367,7 @@ void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size)
 /* ---- giving back ---- */
 
 /* The oldest message is freed: publishes how far there is no gap. */
-static inline void publish_prefix(struct rch *ch)
+static inline void read_publish_prefix(struct rch *ch)
 {
     struct reader *r = &ch->r;
     struct rdesc *d = r->oldest, *next;
@@ -389,7 +389,7 @@ static inline void publish_prefix(struct rch *ch)
 }
 
 /* Tag and channel mode: in any order, and the writer has left room. The descriptor first: the index may be out again at once. */
-static inline void publish_block(struct rch *ch, struct rdesc *d)
+static inline void read_publish_block(struct rch *ch, struct rdesc *d)
 {
     struct reader *r = &ch->r;
     uint32_t block = d->block;
@@ -407,16 +407,16 @@ static inline void publish_block(struct rch *ch, struct rdesc *d)
     wake_writer(ch);
 }
 
-static FORCE_INLINE void free_block(struct rch *ch, struct rdesc *d)
+static FORCE_INLINE void read_free_block(struct rch *ch, struct rdesc *d)
 {
     ch->r.units_held -= d->units;
     if (ch->r.sync != NET_SYNC_BLOCKS) {
-        publish_block(ch, d);
+        read_publish_block(ch, d);
         return;
     }
     d->state = DESC_FREED;
     if (d == ch->r.oldest)
-        publish_prefix(ch);
+        read_publish_prefix(ch);
 }
 
 static FORCE_INLINE void read_free(struct rch *ch, struct rdesc *d)
@@ -425,7 +425,7 @@ static FORCE_INLINE void read_free(struct rch *ch, struct rdesc *d)
     if (d->units == 0)
         desc_put(&ch->pool, d);
     else
-        free_block(ch, d);
+        read_free_block(ch, d);
 }
 
 void read_release(struct rch *ch, struct rdesc *d)
@@ -435,7 +435,7 @@ void read_release(struct rch *ch, struct rdesc *d)
     read_free(ch, d);
 }
 
-static int free_attempt(struct rch *ch, void *arguments)
+static int read_free_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
 
@@ -448,7 +448,7 @@ static int free_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-static NOINLINE int free_slow(struct rch *ch, struct rdesc *d)
+static NOINLINE int read_free_slow(struct rch *ch, struct rdesc *d)
 {
     int rc = end_check_call(ch, "rfree", 0);
 
@@ -456,21 +456,21 @@ static NOINLINE int free_slow(struct rch *ch, struct rdesc *d)
         return rc;
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_WRITER) != 0)
         return write_unalloc(ch, d);
-    return call_once(ch, free_attempt, d);
+    return call_once(ch, read_free_attempt, d);
 }
 
 int rmalloc_free(rch_t ch, raddr_t d)
 {
     if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY || d == NULL ||
                  d->whose != ch->whose))
-        return free_slow(ch, d);
+        return read_free_slow(ch, d);
     read_free(ch, d);
     return 0;
 }
 
 /* ---- looking at a message, at either end ---- */
 
-static inline bool is_message(rch_t ch, raddr_t d)
+static inline bool read_is_message(rch_t ch, raddr_t d)
 {
     /* the notice first: the descriptors of a closed end are gone */
     return LIKELY(ch != NULL && d != NULL &&
@@ -478,7 +478,7 @@ static inline bool is_message(rch_t ch, raddr_t d)
                   d->whose == ch->whose);
 }
 
-static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)
+static NOINLINE void read_not_message(rch_t ch, const char *call, raddr_t d)
 {
     int rc = end_check_call(ch, call, 0);
 
@@ -490,25 +490,25 @@ static NOINLINE void not_message(rch_t ch, const char *call, raddr_t d)
 
 void *rmalloc_ptr(rch_t ch, raddr_t d)
 {
-    if (is_message(ch, d))
+    if (read_is_message(ch, d))
         return d->mem;
-    not_message(ch, "rmem", d);
+    read_not_message(ch, "rmem", d);
     return NULL;
 }
 
 size_t rmalloc_size(rch_t ch, raddr_t d)
 {
-    if (is_message(ch, d))
+    if (read_is_message(ch, d))
         return d->size;
-    not_message(ch, "rsize", d);
+    read_not_message(ch, "rsize", d);
     return 0;
 }
 
 void *rpipe_network_header(rch_t ch, raddr_t d)
 {
-    if (is_message(ch, d))
+    if (read_is_message(ch, d))
         return &d->header;
-    not_message(ch, "network_header", d);
+    read_not_message(ch, "network_header", d);
     return NULL;
 }
 
@@ -521,18 +521,18 @@ size_t rpipe_network_header_bytes(rch_t ch)
 /* The header as one number. It lies in the descriptor until rwrite, and behind it in the slot: nothing travels for it. */
 int rpipe_set_tag(rch_t ch, raddr_t d, uint64_t tag)
 {
-    if (is_message(ch, d)) {
+    if (read_is_message(ch, d)) {
         d->header = tag;
         return 0;
     }
-    not_message(ch, "rset_tag", d);
+    read_not_message(ch, "rset_tag", d);
     return -errno;
 }
 
 uint64_t rpipe_tag(rch_t ch, raddr_t d)
 {
-    if (is_message(ch, d))
+    if (read_is_message(ch, d))
         return d->header;
-    not_message(ch, "rtag", d);
+    read_not_message(ch, "rtag", d);
     return 0;
 }

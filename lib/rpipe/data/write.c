@@ -20,7 +20,7 @@
 
 /* ---- memory ---- */
 
-static inline struct rdesc *give_inline(struct rch *ch, size_t size)
+static inline struct rdesc *write_give_inline(struct rch *ch, size_t size)
 {
     struct rdesc *d = desc_take(&ch->pool);
 
@@ -36,7 +36,7 @@ static inline struct rdesc *give_inline(struct rch *ch, size_t size)
     return d;
 }
 
-static inline struct rdesc *give_block(struct rch *ch, size_t size)
+static inline struct rdesc *write_give_block(struct rch *ch, size_t size)
 {
     struct rdesc *d = heap_alloc(ch->w.heap, size);
 
@@ -49,7 +49,7 @@ static inline struct rdesc *give_block(struct rch *ch, size_t size)
 }
 
 /* A message lies in one segment. */
-static uint64_t largest_segment(const struct rch *ch)
+static uint64_t write_largest_segment(const struct rch *ch)
 {
     const struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
 
@@ -60,17 +60,17 @@ static uint64_t largest_segment(const struct rch *ch)
  * Only this end's own unsent memory stands in the way: the reader has nothing to give back. Where several threads share this
  * end (thread_sync) nobody can say: another one may send, or free.
  */
-static bool only_unsent_stands_in_the_way(const struct rch *ch, uint32_t state)
+static bool write_only_unsent_stands_in_the_way(const struct rch *ch, uint32_t state)
 {
     return ch->w.heap_sent == ch->w.heap_applied && (state & STATE_LOCKED) == 0;
 }
 
 /* There is no room, also after a look at what has come back. 0: try again. */
-static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t state)
+static int write_starved(struct rch *ch, struct alloc_arguments *a, uint32_t state)
 {
     unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
     bool too_large = a->size > heap_largest_segment(ch->w.heap);
-    bool in_vain = too_large || only_unsent_stands_in_the_way(ch, state);
+    bool in_vain = too_large || write_only_unsent_stands_in_the_way(ch, state);
     enum grow_outlook outlook = GROW_NEVER;
 
     if (ch->growth != NULL && (state & STATE_JOINED) == 0) {
@@ -100,17 +100,17 @@ static int starved(struct rch *ch, struct alloc_arguments *a, uint32_t state)
 }
 
 /* What is missing is not room, so no growth helps. */
-static int no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t state)
+static int write_no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t state)
 {
     if (heap_alloc_error(ch->w.heap) == -ENOMEM)
         return end_error(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
-    if (!only_unsent_stands_in_the_way(ch, state))
+    if (!write_only_unsent_stands_in_the_way(ch, state))
         return R_PENDING;
     return end_error(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
                 a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
 }
 
-static int too_large(struct rch *ch, const struct alloc_arguments *a)
+static int write_too_large(struct rch *ch, const struct alloc_arguments *a)
 {
     const rmalloc_allocator_config_t *c = &ch->cfg.allocator;
 
@@ -119,7 +119,7 @@ static int too_large(struct rch *ch, const struct alloc_arguments *a)
             ch, -EMSGSIZE,
             "%s: %zu bytes can never fit: the largest segment of the heap has %llu, and to max_alloc_size (%llu) "
             "there are %llu left",
-            a->call, a->size, (unsigned long long)largest_segment(ch), (unsigned long long)c->max_alloc_size,
+            a->call, a->size, (unsigned long long)write_largest_segment(ch), (unsigned long long)c->max_alloc_size,
             (unsigned long long)grow_left(ch));
     return end_error(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
                 a->size, (unsigned long long)c->alloc_size);
@@ -135,20 +135,20 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
         return end_check_peer(ch, a->call, state);
     if ((state & STATE_GROW_REPLY) != 0)
         grow_apply(ch);
-    if (a->size > largest_segment(ch) && !grow_could(ch, a->size))
-        return too_large(ch, a);
+    if (a->size > write_largest_segment(ch) && !grow_could(ch, a->size))
+        return write_too_large(ch, a);
     if (a->size <= ch->inline_max) {
-        a->d = give_inline(ch, a->size);
+        a->d = write_give_inline(ch, a->size);
         return a->d != NULL ? 0 : end_no_descriptor(ch, a->call, ch->w.allocated);
     }
     if (writer_heap(ch, state) == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
         rc = end_check_peer(ch, a->call, state);
         return rc != 0 ? rc : R_PENDING;
     }
-    a->d = ch->w.reverse != NULL ? NULL : give_block(ch, a->size); /* channel mode: first what has come back */
+    a->d = ch->w.reverse != NULL ? NULL : write_give_block(ch, a->size); /* channel mode: first what has come back */
     if (a->d == NULL && (state & STATE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
-    while (a->d == NULL && (a->d = give_block(ch, a->size)) == NULL) {
+    while (a->d == NULL && (a->d = write_give_block(ch, a->size)) == NULL) {
         state = atomic_load_explicit(&ch->state, memory_order_acquire); /* it may have been joined in here */
         /* memory that is there is given also when the reader has closed: only waiting is in vain */
         rc = end_check_peer(ch, a->call, state);
@@ -158,7 +158,7 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
         rc = heap_alloc_error(ch->w.heap);
-        rc = rc == -ENOMEM || rc == -ENOBUFS ? no_block_descriptor(ch, a, state) : starved(ch, a, state);
+        rc = rc == -ENOMEM || rc == -ENOBUFS ? write_no_block_descriptor(ch, a, state) : write_starved(ch, a, state);
         if (rc != 0)
             return rc;
     }
@@ -185,7 +185,7 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
         a->call, a->size, ch->timeout_ms, (unsigned long long)room);
 }
 
-static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
+static NOINLINE int write_alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
 {
     struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
     int rc = end_check_call(ch, call, SIDE_WRITER);
@@ -202,26 +202,26 @@ static NOINLINE int alloc_slow(struct rch *ch, const char *call, size_t size, ra
     return rc;
 }
 
-static inline struct rdesc *alloc_fast(struct rch *ch, size_t size)
+static inline struct rdesc *write_alloc_fast(struct rch *ch, size_t size)
 {
     if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
         return NULL;
     if (size <= ch->inline_max)
-        return give_inline(ch, size);
+        return write_give_inline(ch, size);
     if (UNLIKELY(ch->w.reverse != NULL) &&
         credit_fetch(ch, NEED_MEMORY) != 0) /* channel mode: what has been freed is back at once */
         return NULL;
-    return give_block(ch, size);
+    return write_give_block(ch, size);
 }
 
 raddr_t rmalloc_alloc(rch_t ch, size_t size)
 {
-    struct rdesc *d = alloc_fast(ch, size);
+    struct rdesc *d = write_alloc_fast(ch, size);
     int rc;
 
     if (LIKELY(d != NULL))
         return d;
-    rc = alloc_slow(ch, "rmalloc", size, &d, true);
+    rc = write_alloc_slow(ch, "rmalloc", size, &d, true);
     if (rc != 0) {
         errno = -rc;
         return ADDR_NULL;
@@ -237,12 +237,12 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
         error_set("rmalloc_nb: no place for the descriptor (NULL)");
         return -EINVAL;
     }
-    fast = alloc_fast(ch, size);
+    fast = write_alloc_fast(ch, size);
     if (LIKELY(fast != NULL)) {
         *d = fast;
         return 0;
     }
-    return alloc_slow(ch, "rmalloc_nb", size, d, false);
+    return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
 }
 
 void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
@@ -263,7 +263,7 @@ void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
 
 /* ---- messages ---- */
 
-static NOINLINE void signal_if_event(struct rch *ch)
+static NOINLINE void write_signal_if_event(struct rch *ch)
 {
     if (ch->remote != NULL)
         join_signal(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
@@ -277,13 +277,13 @@ static NOINLINE void signal_if_event(struct rch *ch)
 #define SLOTS_AHEAD 8
 
 /* A heap message needs a free index too, where blocks have one. */
-static inline bool queue_is_full(const struct writer *w, const struct rdesc *d)
+static inline bool write_queue_is_full(const struct writer *w, const struct rdesc *d)
 {
     return d->units != 0 && w->heap_sent == w->heap_limit;
 }
 
 /* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
-static FORCE_INLINE void publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
+static FORCE_INLINE void write_publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
 {
     RPIPE_FAILPOINT("rwrite: before the slot of a block");
     s->heap.offset = d->offset;
@@ -322,7 +322,7 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
         desc_put(&ch->pool, d);
         RPIPE_FAILPOINT("rwrite: after the flag of a small message");
     } else {
-        publish_block(w, s, d, bytes, sent);
+        write_publish_block(w, s, d, bytes, sent);
     }
     wake_reader(ch);
     RPIPE_FAILPOINT("rwrite: reader woken");
@@ -331,12 +331,12 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     ch->bytes += bytes;
 }
 
-static inline bool is_users(const struct rch *ch, const struct rdesc *d)
+static inline bool write_is_users(const struct rch *ch, const struct rdesc *d)
 {
     return LIKELY(d != NULL && d->whose == ch->whose);
 }
 
-static NOINLINE int not_users(struct rch *ch, const char *call, const struct rdesc *d)
+static NOINLINE int write_not_users(struct rch *ch, const char *call, const struct rdesc *d)
 {
     static const char *const state[] = {"was given back, or handed over, already", "belongs to another channel",
                                         "was handed over already", "was given back already", "is not a message"};
@@ -357,8 +357,8 @@ int write_attempt(struct rch *ch, void *arguments)
 
     if ((state & STATE_GROW_REPLY) != 0)
         grow_apply(ch);
-    if (!is_users(ch, a->d))
-        return not_users(ch, a->call, a->d);
+    if (!write_is_users(ch, a->d))
+        return write_not_users(ch, a->call, a->d);
     bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
     if (bytes > a->d->size)
         return end_error(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes, a->d->size);
@@ -373,9 +373,9 @@ int write_attempt(struct rch *ch, void *arguments)
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (sent == ch->w.limit && (rc = credit_fetch(ch, NEED_SLOT)) != 0)
         return rc;
-    if (queue_is_full(&ch->w, a->d) && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
+    if (write_queue_is_full(&ch->w, a->d) && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
-    if (sent == ch->w.limit || queue_is_full(&ch->w, a->d)) {
+    if (sent == ch->w.limit || write_queue_is_full(&ch->w, a->d)) {
         bool ring = sent == ch->w.limit;
 
         RPIPE_FAILPOINT("rwrite: waits for room");
@@ -395,7 +395,7 @@ int write_attempt(struct rch *ch, void *arguments)
     a->number = sent + 1;
     a->written = bytes;
     if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0) /* pairs with events_on */
-        signal_if_event(ch);
+        write_signal_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
         (void)credit_fetch(ch, NEED_SOON); /* what is wrong with the line, the next call will say */
     if ((state & STATE_DEBUG) != 0)
@@ -420,7 +420,7 @@ static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d
 static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
 {
     if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
-        signal_if_event(ch);
+        write_signal_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
         (void)credit_fetch(ch, NEED_SOON);
 }
@@ -432,7 +432,7 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct r
     if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
         return write_slow(ch, call, d, bytes, wait);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (UNLIKELY(sent == ch->w.limit || !is_users(ch, d) || queue_is_full(&ch->w, d) ||
+    if (UNLIKELY(sent == ch->w.limit || !write_is_users(ch, d) || write_queue_is_full(&ch->w, d) ||
                  (bytes != WHOLE && bytes > d->size)))
         return write_slow(ch, call, d, bytes, wait);
     write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
@@ -459,8 +459,8 @@ int write_unalloc_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
 
-    if (!is_users(ch, d))
-        return not_users(ch, "rfree", d);
+    if (!write_is_users(ch, d))
+        return write_not_users(ch, "rfree", d);
     ch->w.allocated--;
     if (d->units == 0)
         desc_put(&ch->pool, d);
@@ -477,7 +477,7 @@ int write_unalloc(struct rch *ch, struct rdesc *d) { return call_once(ch, write_
 
 /* ---- flush ---- */
 
-static int flush_attempt(struct rch *ch, void *arguments)
+static int write_flush_attempt(struct rch *ch, void *arguments)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     int rc = end_check_peer(ch, "rflush", state);
@@ -500,7 +500,7 @@ int rpipe_flush(rch_t ch)
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_FLUSH);
-    rc = call_wait(ch, "rflush", &awaited, flush_attempt, &since);
+    rc = call_wait(ch, "rflush", &awaited, write_flush_attempt, &since);
     trace_end(row, 0, 0, rc);
     return rc;
 }

@@ -81,7 +81,7 @@ bool end_peer_died(const struct rch *ch, uint32_t state)
     return clock_now() - ch->died >= DEATH_GRACE_NS;
 }
 
-static int trouble(struct rch *ch, const char *call, uint32_t state)
+static int call_trouble(struct rch *ch, const char *call, uint32_t state)
 {
     if ((state & STATE_FAILED) != 0)
         return end_error(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
@@ -98,14 +98,14 @@ static int trouble(struct rch *ch, const char *call, uint32_t state)
 
 int end_check_peer(struct rch *ch, const char *call, uint32_t state)
 {
-    int rc = trouble(ch, call, state);
+    int rc = call_trouble(ch, call, state);
 
     if (rc != 0 && (state & STATE_WRITER) != 0)
         region_abort(ch, rc); /* the program is not to wait for a reader that does not come */
     return rc;
 }
 
-static int timed_out(struct rch *ch, const char *call, const struct awaited *awaited)
+static int call_timed_out(struct rch *ch, const char *call, const struct awaited *awaited)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
 
@@ -136,53 +136,53 @@ void end_signal(struct rch *ch)
 
 /* ---- thread_sync ---- */
 
-static bool is_locked(const struct rch *ch)
+static bool call_is_locked(const struct rch *ch)
 {
     return (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) != 0;
 }
 
-static bool enter(struct rch *ch)
+static bool call_enter(struct rch *ch)
 {
     atomic_fetch_add_explicit(&ch->users, 1,
                               memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
     return (atomic_load_explicit(&ch->state, memory_order_seq_cst) & STATE_CLOSED) == 0;
 }
 
-static void leave(struct rch *ch)
+static void call_leave(struct rch *ch)
 {
     if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1 &&
         (atomic_load_explicit(&ch->state, memory_order_seq_cst) & STATE_CLOSED) != 0)
         join_release_if_done(ch);
 }
 
-static int closed_meanwhile(struct rch *ch)
+static int call_closed_meanwhile(struct rch *ch)
 {
     (void)ch;
     error_set("this channel has been closed by another thread");
     return -ENOTCONN;
 }
 
-static int locked_attempt(struct rch *ch, attempt try, void *arguments)
+static int call_locked_attempt(struct rch *ch, attempt try, void *arguments)
 {
     int rc;
 
     pthread_mutex_lock(&ch->mutex);
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0)
-        rc = closed_meanwhile(ch);
+        rc = call_closed_meanwhile(ch);
     else
         rc = try(ch, arguments);
     pthread_mutex_unlock(&ch->mutex);
     return rc;
 }
 
-static int once(struct rch *ch, attempt try, void *arguments)
+static int call_try(struct rch *ch, attempt try, void *arguments)
 {
     int rc;
 
-    if (!is_locked(ch))
+    if (!call_is_locked(ch))
         return try(ch, arguments);
-    rc = enter(ch) ? locked_attempt(ch, try, arguments) : closed_meanwhile(ch);
-    leave(ch);
+    rc = call_enter(ch) ? call_locked_attempt(ch, try, arguments) : call_closed_meanwhile(ch);
+    call_leave(ch);
     return rc;
 }
 
@@ -192,14 +192,14 @@ int call_once(struct rch *ch, attempt try, void *arguments)
     int rc;
 
     active_call_enter(&in);
-    rc = active_calls_ended() ? job_refuses("this call") : once(ch, try, arguments);
+    rc = active_calls_ended() ? job_refuses("this call") : call_try(ch, try, arguments);
     active_call_leave(&in);
     return rc;
 }
 
 /* ---- waiting ---- */
 
-static void aim(struct rch *ch, struct waiter *w)
+static void call_aim(struct rch *ch, struct waiter *w)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     _Atomic uint32_t *word = end_wake_word(ch, state);
@@ -214,7 +214,7 @@ static void aim(struct rch *ch, struct waiter *w)
         w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */
 }
 
-static int wait_for(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments,
+static int call_wait_for(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments,
                     bool locked)
 {
     bool published_end = false;
@@ -224,7 +224,7 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
 
     if (active_calls_ended())
         return job_refuses(call);
-    rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
+    rc = locked ? call_locked_attempt(ch, try, arguments) : try(ch, arguments);
     if (rc != R_PENDING)
         return rc;
     row = trace_begin(ch, TRACE_WAIT);
@@ -234,7 +234,7 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
         w.pauses = CREDIT_PAUSES;
     if (ch->remote != NULL)
         wait_remote(&w);
-    aim(ch, &w);
+    call_aim(ch, &w);
     do {
         if (UNLIKELY(!published_end && (w.phase != WAIT_SPINNING || w.spins > SPINS_UNSEEN))) {
             published_end = true;
@@ -242,15 +242,15 @@ static int wait_for(struct rch *ch, const char *call, const struct awaited *awai
         }
         w.slice = awaited->slice != 0 ? awaited->slice : WAIT_SLICE_MS * NS_PER_MS;
         if (wait_step(&w) != 0) {
-            rc = timed_out(ch, call, awaited);
+            rc = call_timed_out(ch, call, awaited);
             break;
         }
         if (active_calls_ended()) {
             rc = job_refuses(call);
             break;
         }
-        rc = locked ? locked_attempt(ch, try, arguments) : try(ch, arguments);
-        aim(ch, &w);
+        rc = locked ? call_locked_attempt(ch, try, arguments) : try(ch, arguments);
+        call_aim(ch, &w);
         if (w.sleeps > 0) { /* now, and not at the end: whoever asks why nothing moves wants to see it */
             atomic_fetch_add_explicit(&ch->sleeps, w.sleeps, memory_order_relaxed);
             w.sleeps = 0;
@@ -273,11 +273,11 @@ int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, a
     int rc;
 
     active_call_enter(&in);
-    if (!is_locked(ch)) {
-        rc = wait_for(ch, call, awaited, try, arguments, false);
+    if (!call_is_locked(ch)) {
+        rc = call_wait_for(ch, call, awaited, try, arguments, false);
     } else {
-        rc = enter(ch) ? wait_for(ch, call, awaited, try, arguments, true) : closed_meanwhile(ch);
-        leave(ch);
+        rc = call_enter(ch) ? call_wait_for(ch, call, awaited, try, arguments, true) : call_closed_meanwhile(ch);
+        call_leave(ch);
     }
     active_call_leave(&in);
     return rc;

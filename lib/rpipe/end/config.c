@@ -16,7 +16,7 @@
 #define SLOTS_LEAST 2u
 #define SLOTS_MOST 65536u
 
-static bool power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 0; }
+static bool config_power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
 enum side config_side(const rmalloc_config_t *cfg)
 {
@@ -45,7 +45,7 @@ const char *config_sync_name(int sync)
 }
 
 /* Of an ATOMIC pipe nothing counts but how many cells it has, and whose. */
-static int settle_cells(rmalloc_allocator_config_t *a, char *why, size_t why_bytes)
+static int config_settle_cells(rmalloc_allocator_config_t *a, char *why, size_t why_bytes)
 {
     if (a->alloc_size == 0 || a->alloc_size % sizeof(uint64_t) != 0 || a->alloc_size > CELLS_BYTES_MOST) {
         snprintf(why, why_bytes,
@@ -63,7 +63,7 @@ static int settle_cells(rmalloc_allocator_config_t *a, char *why, size_t why_byt
     return 0;
 }
 
-static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t why_bytes)
+static int config_settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t why_bytes)
 {
     if (a->peer < 0 || a->peer >= ranks) {
         snprintf(why, why_bytes, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer, ranks - 1);
@@ -74,12 +74,12 @@ static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why,
         return -EINVAL;
     }
     if (a->op == RDMA_ATOMIC)
-        return settle_cells(a, why, why_bytes);
+        return config_settle_cells(a, why, why_bytes);
     if (a->cells_of != NULL) {
         snprintf(why, why_bytes, "allocator.cells_of is for pipes with op RDMA_ATOMIC");
         return -EINVAL;
     }
-    if (!power_of_two(a->unit_size) || a->unit_size > UNIT_MOST) {
+    if (!config_power_of_two(a->unit_size) || a->unit_size > UNIT_MOST) {
         snprintf(why, why_bytes, "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes",
                  a->unit_size, UNIT_MOST);
         return -EINVAL;
@@ -112,7 +112,7 @@ static int settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why,
 }
 
 /* Table 3.1 of the thesis: which mode goes with which heuristic; and how many blocks may be out. */
-static int settle_sync(rmalloc_config_t *c, char *why, size_t why_bytes)
+static int config_settle_sync(rmalloc_config_t *c, char *why, size_t why_bytes)
 {
     uint64_t bytes =
         c->allocator.max_alloc_size > c->allocator.alloc_size ? c->allocator.max_alloc_size : c->allocator.alloc_size;
@@ -152,12 +152,12 @@ int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int 
                  c.version, RMALLOC_CONFIG_VERSION);
         return -EINVAL;
     }
-    rc = settle_allocator(&c.allocator, ranks, why, why_bytes);
+    rc = config_settle_allocator(&c.allocator, ranks, why, why_bytes);
     if (rc != 0)
         return rc;
     if (c.allocator.op == RDMA_ATOMIC)
         c.sync = NET_SYNC_BLOCKS; /* nothing is given back */
-    rc = settle_sync(&c, why, why_bytes);
+    rc = config_settle_sync(&c, why, why_bytes);
     if (rc != 0)
         return rc;
     if (c.timeout_ms == RPIPE_TIMEOUT_AUTO)
@@ -174,7 +174,7 @@ int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int 
     }
     if (c.slots == 0)
         c.slots = (uint32_t)setting_number(SET_SLOTS);
-    if (!power_of_two(c.slots) || c.slots < SLOTS_LEAST || c.slots > SLOTS_MOST) {
+    if (!config_power_of_two(c.slots) || c.slots < SLOTS_LEAST || c.slots > SLOTS_MOST) {
         snprintf(why, why_bytes, "slots is %u; it must be a power of two from %u to %u", c.slots, SLOTS_LEAST,
                  SLOTS_MOST);
         return -EINVAL;

@@ -76,7 +76,7 @@ struct side_by_side {
     bool sent_only;
 };
 
-static int collect(const rdma_vmem_block_t *block, void *arg)
+static int debug_check_collect(const rdma_vmem_block_t *block, void *arg)
 {
     struct side_by_side *s = arg;
 
@@ -96,7 +96,7 @@ static int collect(const rdma_vmem_block_t *block, void *arg)
 }
 
 /* Every block of the reader's must lie in one of the writer's, from its beginning; at rest there are no others. */
-static int compare(const struct side_by_side *w, const struct side_by_side *r, bool at_rest, char *why,
+static int debug_check_compare_heaps(const struct side_by_side *w, const struct side_by_side *r, bool at_rest, char *why,
                    size_t why_bytes)
 {
     size_t i = 0, k;
@@ -134,11 +134,11 @@ int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, ch
     if (rc == 0)
         rc = heap_check(reader->r.second, why, why_bytes);
     if (rc == 0)
-        rc = heap_walk(heap, collect, &w);
+        rc = heap_walk(heap, debug_check_collect, &w);
     if (rc == 0)
-        rc = heap_walk(reader->r.second, collect, &r);
+        rc = heap_walk(reader->r.second, debug_check_collect, &r);
     if (rc == 0)
-        rc = compare(&w, &r, at_rest, why, why_bytes);
+        rc = debug_check_compare_heaps(&w, &r, at_rest, why, why_bytes);
     free(w.block);
     free(r.block);
     return rc;

@@ -20,23 +20,23 @@ struct chunk {
     struct rch *end;
 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct chunk *chunks;
-static struct rch *oldest_free, *newest_free;
+static pthread_mutex_t end_pool_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct chunk *end_pool_chunks;
+static struct rch *end_pool_oldest_free, *end_pool_newest_free;
 
-static void append_free(struct rch *ch)
+static void end_pool_append_free(struct rch *ch)
 {
     ch->next_free = NULL;
-    if (newest_free != NULL)
-        newest_free->next_free = ch;
+    if (end_pool_newest_free != NULL)
+        end_pool_newest_free->next_free = ch;
     else
-        oldest_free = ch;
-    newest_free = ch;
+        end_pool_oldest_free = ch;
+    end_pool_newest_free = ch;
 }
 
-static void grow(void)
+static void end_pool_grow(void)
 {
-    size_t i, ends = chunks == NULL ? CHUNK_FIRST : chunks->ends * 2;
+    size_t i, ends = end_pool_chunks == NULL ? CHUNK_FIRST : end_pool_chunks->ends * 2;
     struct chunk *c = malloc(sizeof(*c));
 
     if (ends > CHUNK_MOST)
@@ -50,11 +50,11 @@ static void grow(void)
         return;
     }
     c->ends = ends;
-    c->next = chunks;
-    chunks = c;
+    c->next = end_pool_chunks;
+    end_pool_chunks = c;
     for (i = 0; i < ends; i++) {
         atomic_init(&c->end[i].state, STATE_CLOSED);
-        append_free(&c->end[i]);
+        end_pool_append_free(&c->end[i]);
     }
 }
 
@@ -62,16 +62,16 @@ struct rch *end_pool_take(void)
 {
     struct rch *ch;
 
-    pthread_mutex_lock(&lock);
-    if (oldest_free == NULL)
-        grow();
-    ch = oldest_free;
+    pthread_mutex_lock(&end_pool_lock);
+    if (end_pool_oldest_free == NULL)
+        end_pool_grow();
+    ch = end_pool_oldest_free;
     if (ch != NULL) {
-        oldest_free = ch->next_free;
-        if (oldest_free == NULL)
-            newest_free = NULL;
+        end_pool_oldest_free = ch->next_free;
+        if (end_pool_oldest_free == NULL)
+            end_pool_newest_free = NULL;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&end_pool_lock);
     if (ch == NULL)
         return NULL;
     free(ch->error_text); /* was kept for whoever asks after rclose */
@@ -84,9 +84,9 @@ struct rch *end_pool_take(void)
 void end_pool_put(struct rch *ch)
 {
     atomic_store_explicit(&ch->published_end.state, PUBLISHED_FREE, memory_order_relaxed);
-    pthread_mutex_lock(&lock);
-    append_free(ch);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_lock(&end_pool_lock);
+    end_pool_append_free(ch);
+    pthread_mutex_unlock(&end_pool_lock);
 }
 
 /* *cursor counts ends over all chunks; only where no other thread opens channels (rexit, fork) */
@@ -95,7 +95,7 @@ struct rch *end_pool_next(size_t *cursor)
     size_t before = 0;
     struct chunk *c;
 
-    for (c = chunks; c != NULL; c = c->next) {
+    for (c = end_pool_chunks; c != NULL; c = c->next) {
         if (*cursor - before < c->ends)
             return &c->end[(*cursor)++ - before];
         before += c->ends;
@@ -107,16 +107,16 @@ void end_pool_publish(void)
 {
     struct chunk *c;
 
-    pthread_mutex_lock(&lock);
-    for (c = chunks; c != NULL; c = c->next)
+    pthread_mutex_lock(&end_pool_lock);
+    for (c = end_pool_chunks; c != NULL; c = c->next)
         (void)publish_map(c->end, c->bytes, c->ends);
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&end_pool_lock);
 }
 
 void end_pool_forked(void)
 {
     struct chunk *c;
 
-    for (c = chunks; c != NULL; c = c->next)
+    for (c = end_pool_chunks; c != NULL; c = c->next)
         publish_make_private(c->end, c->bytes);
 }

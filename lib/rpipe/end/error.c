@@ -13,19 +13,19 @@
 
 #define SENTENCE_BYTES 512
 
-static _Thread_local char last[SENTENCE_BYTES] = "no error";
+static _Thread_local char error_last[SENTENCE_BYTES] = "no error";
 
 void error_set(const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    vsnprintf(last, sizeof(last), format, args);
+    vsnprintf(error_last, sizeof(error_last), format, args);
     va_end(args);
-    log_debug("%s", last);
+    log_debug("%s", error_last);
 }
 
-const char *error_get(void) { return last; }
+const char *error_get(void) { return error_last; }
 
 const char *end_name(const struct rch *ch)
 {
@@ -49,7 +49,7 @@ int end_error(struct rch *ch, int code, const char *format, ...)
         ch->error_text = calloc(1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
     /* without memory for it, it is said where this thread can hear it */
     ch->no_error_memory = ch->error_text == NULL;
-    text = ch->no_error_memory ? last : ch->error_text;
+    text = ch->no_error_memory ? error_last : ch->error_text;
     head = snprintf(text, SENTENCE_BYTES, "%s: ", end_name(ch));
     va_start(args, format);
     vsnprintf(text + head, SENTENCE_BYTES - (size_t)head, format, args);
@@ -61,26 +61,26 @@ int end_error(struct rch *ch, int code, const char *format, ...)
 const char *rpipe_error(rch_t ch)
 {
     if (ch == NULL || ch->no_error_memory)
-        return last;
+        return error_last;
     return ch->error_text != NULL ? ch->error_text : "no error";
 }
 
 #ifdef HAVE_STRERRORNAME_NP
-static const char *name_of(int number)
+static const char *error_name_of(int number)
 {
     const char *name = strerrorname_np(number);
 
     return name != NULL ? name : "errno";
 }
 
-static const char *description_of(int number)
+static const char *error_description_of(int number)
 {
     const char *text = strerrordesc_np(number);
 
     return text != NULL ? text : "unknown";
 }
 #else /* musl, whose strerror changes nothing and is in nobody's language */
-static const char *name_of(int number)
+static const char *error_name_of(int number)
 {
     static _Thread_local char name[24];
 
@@ -88,7 +88,7 @@ static const char *name_of(int number)
     return name;
 }
 
-static const char *description_of(int number) { return strerror(number); }
+static const char *error_description_of(int number) { return strerror(number); }
 #endif
 
 const char *rmalloc_strerror(int code)
@@ -123,7 +123,7 @@ const char *rmalloc_strerror(int code)
         if (own[i].code == code)
             return own[i].text;
     if (code < 0 && code > -4096) {
-        snprintf(text, sizeof(text), "%s: %s", name_of(-code), description_of(-code));
+        snprintf(text, sizeof(text), "%s: %s", error_name_of(-code), error_description_of(-code));
         return text;
     }
     snprintf(text, sizeof(text), "%d is not a result of this library", code);

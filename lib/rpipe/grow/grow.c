@@ -75,9 +75,9 @@ struct grow_note {
 };
 static_assert(sizeof(struct grow_note) == 64, "on the wire");
 
-static uint64_t whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
 
-static bool heap_is_readers(const struct rch *ch) { return ch->cfg.allocator.op == RDMA_PUT; }
+static bool grow_heap_is_readers(const struct rch *ch) { return ch->cfg.allocator.op == RDMA_PUT; }
 
 int grow_open(struct rch *ch)
 {
@@ -91,7 +91,7 @@ int grow_open(struct rch *ch)
     if (g == NULL)
         return -ENOMEM;
     g->limit = a->max_alloc_size & ~((uint64_t)a->unit_size - 1);
-    g->total = whole_units(a->alloc_size, a->unit_size);
+    g->total = grow_whole_units(a->alloc_size, a->unit_size);
     g->after_ns = (int64_t)(after != 0 ? after : GROW_AFTER_DEFAULT_US) * 1000;
     ch->growth = g;
     return 0;
@@ -115,12 +115,12 @@ void grow_release(struct rch *ch)
     ch->growth = NULL;
 }
 
-static size_t chunk_bytes(const struct rch *ch, uint64_t bytes)
+static size_t grow_chunk_bytes(const struct rch *ch, uint64_t bytes)
 {
-    return whole_units(bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
+    return grow_whole_units(bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
 }
 
-static struct grow_note note_of(const struct rch *ch, uint64_t k, uint64_t bytes)
+static struct grow_note grow_note_of(const struct rch *ch, uint64_t k, uint64_t bytes)
 {
     return (struct grow_note){.ctx = ch->cfg.ctx,
                               .incarnation = ch->end.incarnation,
@@ -130,16 +130,16 @@ static struct grow_note note_of(const struct rch *ch, uint64_t k, uint64_t bytes
 }
 
 /* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
-static int reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key, uint64_t bytes, char *why,
+static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key, uint64_t bytes, char *why,
                          size_t why_bytes)
 {
-    uint32_t access = heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
+    uint32_t access = grow_heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
     int rc = 0;
 
     if (s->remote.mapping == NULL)
-        rc = ch->ops->attach(ch->btl, ch->peer, key, chunk_bytes(ch, bytes), access, &s->remote, why, why_bytes);
+        rc = ch->ops->attach(ch->btl, ch->peer, key, grow_chunk_bytes(ch, bytes), access, &s->remote, why, why_bytes);
     if (rc == 0 && ch->remote != NULL && s->mirror.slab == NULL)
-        rc = ch->ops->alloc(ch->btl, ch->peer, chunk_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
                             why_bytes);
     if (rc == 0)
         s->base = ch->remote != NULL ? s->mirror.base : s->remote.base;
@@ -149,21 +149,21 @@ static int reach_segment(struct rch *ch, struct grown *s, const struct btl_key *
 /* ---- the writer's thread ---- */
 
 /* How many bytes the next segment would have for a request of `size`; 0: the limit does not allow it. */
-static uint64_t next_bytes(const struct rch *ch, size_t size)
+static uint64_t grow_next_bytes(const struct rch *ch, size_t size)
 {
     const struct growth *g = ch->growth;
     uint64_t left = g->limit > g->total ? g->limit - g->total : 0, need, bytes;
 
     if (size > left || left == 0)
         return 0;
-    need = whole_units(size, ch->cfg.allocator.unit_size);
+    need = grow_whole_units(size, ch->cfg.allocator.unit_size);
     bytes = need > g->total ? need : g->total;
     return bytes < left ? bytes : left;
 }
 
 bool grow_could(const struct rch *ch, size_t size)
 {
-    return ch->growth != NULL && (next_bytes(ch, size) != 0 || atomic_load(&ch->growth->state) != GROW_NONE);
+    return ch->growth != NULL && (grow_next_bytes(ch, size) != 0 || atomic_load(&ch->growth->state) != GROW_NONE);
 }
 
 uint64_t grow_left(const struct rch *ch)
@@ -173,7 +173,7 @@ uint64_t grow_left(const struct rch *ch)
     return g != NULL && g->limit > g->total ? g->limit - g->total : 0;
 }
 
-static void refused(struct rch *ch, const char *who, const char *why)
+static void grow_refused(struct rch *ch, const char *who, const char *why)
 {
     struct growth *g = ch->growth;
 
@@ -185,12 +185,12 @@ static void refused(struct rch *ch, const char *who, const char *why)
 }
 
 /* The state is NONE. */
-static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
+static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
 {
     struct growth *g = ch->growth;
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
     struct grown *s = &g->at[count];
-    struct grow_note n = note_of(ch, count + 1, next_bytes(ch, size));
+    struct grow_note n = grow_note_of(ch, count + 1, grow_next_bytes(ch, size));
     char why[256];
     int rc;
 
@@ -198,13 +198,13 @@ static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
     s->end = g->total + n.bytes;
     g->request = size;
     g->waited_us = (uint64_t)(now - g->full_since) / 1000;
-    if (!heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, chunk_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->memory,
+    if (!grow_heap_is_readers(ch)) {
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->memory,
                             why, sizeof(why));
         if (rc != 0 && control_peer_state(ch->peer) != 0)
             return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
         if (rc != 0) {
-            refused(ch, "this end", why);
+            grow_refused(ch, "this end", why);
             return GROW_REFUSED;
         }
         n.key = s->memory.key;
@@ -221,7 +221,7 @@ static enum grow_outlook ask(struct rch *ch, size_t size, int64_t now)
 }
 
 /* The answer is a grant. 0, or -errno and the segment is still to be taken up. */
-static int take_up(struct rch *ch)
+static int grow_take_up(struct rch *ch)
 {
     struct growth *g = ch->growth;
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
@@ -231,8 +231,8 @@ static int take_up(struct rch *ch)
     int rc = 0;
 
     RPIPE_FAILPOINT("grow: granted");
-    if (heap_is_readers(ch))
-        rc = reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
+    if (grow_heap_is_readers(ch))
+        rc = grow_reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
     else
         s->base = s->memory.base;
     if (rc == 0) {
@@ -245,7 +245,7 @@ static int take_up(struct rch *ch)
         return rc;
     }
     if (rc != 0) {
-        refused(ch, "this end", why);
+        grow_refused(ch, "this end", why);
         return rc;
     }
     log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for %llu us",
@@ -280,8 +280,8 @@ void grow_apply(struct rch *ch)
 
         if (s->memory.slab != NULL)
             ch->ops->free(ch->btl, &s->memory);
-        refused(ch, "the other end", rmalloc_strerror(g->answer));
-    } else if (take_up(ch) != 0) {
+        grow_refused(ch, "the other end", rmalloc_strerror(g->answer));
+    } else if (grow_take_up(ch) != 0) {
         return;
     }
     atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
@@ -317,9 +317,9 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
         return GROW_PENDING;
     if (now < g->not_before)
         return GROW_REFUSED;
-    if (next_bytes(ch, size) == 0)
+    if (grow_next_bytes(ch, size) == 0)
         return GROW_NEVER;
-    return urgent || now - g->full_since >= g->after_ns ? ask(ch, size, now) : GROW_LATER;
+    return urgent || now - g->full_since >= g->after_ns ? grow_ask(ch, size, now) : GROW_LATER;
 }
 
 int64_t grow_after(const struct rch *ch) { return ch->growth->after_ns; }
@@ -341,7 +341,7 @@ void grow_stats(struct rch *ch, rpipe_stats_t *st)
 /* ---- the service threads: store lock held ---- */
 
 /* What the writer asks for must be the next segment, and obey the law that bounds their number. */
-static bool is_lawful(const struct growth *g, const struct grow_note *n, uint64_t unit)
+static bool grow_is_lawful(const struct growth *g, const struct grow_note *n, uint64_t unit)
 {
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
 
@@ -350,7 +350,7 @@ static bool is_lawful(const struct growth *g, const struct grow_note *n, uint64_
            (n->bytes >= g->total || n->bytes == g->limit - g->total);
 }
 
-static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t why_bytes)
+static int grow_grant(struct rch *ch, const struct grow_note *n, char *why, size_t why_bytes)
 {
     struct growth *g = ch->growth;
     struct grown *s = &g->at[n->k - 1];
@@ -360,12 +360,12 @@ static int grant(struct rch *ch, const struct grow_note *n, char *why, size_t wh
     RPIPE_FAILPOINT("grow: question heard");
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     rendezvous_unlock();
-    if (heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, chunk_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
+    if (grow_heap_is_readers(ch)) {
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
                             &s->memory, why, why_bytes);
         s->base = s->memory.base;
     } else {
-        rc = reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
+        rc = grow_reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
     }
     RPIPE_FAILPOINT("grow: segment made");
     rendezvous_lock();
@@ -392,15 +392,15 @@ void grow_on_request(struct rch *ch, const void *body)
     if ((state & (STATE_READER | STATE_JOINED | STATE_FAILED | STATE_CLOSED)) != READER_READY ||
         ch->growth == NULL)
         return; /* bye, or what failed, is on its way to the writer */
-    if (!is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
+    if (!grow_is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
         snprintf(why, sizeof(why),
                  "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have", ch->peer,
                  (unsigned long long)n.k, (unsigned long long)n.bytes);
         join_fail_locked(ch, -EPROTO, why);
         return;
     }
-    answer = note_of(ch, n.k, n.bytes);
-    answer.code = grant(ch, &n, why, sizeof(why));
+    answer = grow_note_of(ch, n.k, n.bytes);
+    answer.code = grow_grant(ch, &n, why, sizeof(why));
     if (answer.code == 0)
         answer.key = ch->growth->at[n.k - 1].memory.key;
     else
@@ -468,7 +468,7 @@ uint32_t grow_refresh(struct rch *ch)
 }
 
 /* The segment of an offset that lies in one; `count` of them are known. */
-static struct grown *segment_of(struct growth *g, uint32_t count, uint64_t offset)
+static struct grown *grow_segment_of(struct growth *g, uint32_t count, uint64_t offset)
 {
     while (g != NULL && count-- > 0)
         if (offset >= g->at[count].begin && offset < g->at[count].end)
@@ -479,7 +479,7 @@ static struct grown *segment_of(struct growth *g, uint32_t count, uint64_t offse
 bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
 {
     struct growth *g = ch->growth;
-    struct grown *s = g != NULL ? segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset) : NULL;
+    struct grown *s = g != NULL ? grow_segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset) : NULL;
 
     if (s == NULL)
         return false;
@@ -492,7 +492,7 @@ bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
 void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
 {
     struct growth *g = ch->growth;
-    struct grown *s = g != NULL ? segment_of(g, grow_refresh(ch), offset) : NULL;
+    struct grown *s = g != NULL ? grow_segment_of(g, grow_refresh(ch), offset) : NULL;
 
     return s != NULL && size <= s->end - offset ? s->base + (offset - s->begin) : NULL;
 }

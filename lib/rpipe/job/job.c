@@ -29,24 +29,24 @@
 #include <time.h>
 
 enum job_state { JOB_NEW, JOB_OPEN, JOB_LEAVING, JOB_LEFT, JOB_FORKED };
-static _Atomic int state;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
-static struct btl_host host;
+static _Atomic int rpipe_job_state;
+static pthread_mutex_t rpipe_job_lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
+static struct btl_host rpipe_job_host;
 
 bool job_is_open(void)
 {
-    int now = atomic_load_explicit(&state, memory_order_acquire);
+    int now = atomic_load_explicit(&rpipe_job_state, memory_order_acquire);
 
     return now == JOB_OPEN || now == JOB_LEAVING;
 }
 
-bool job_was_opened(void) { return atomic_load_explicit(&state, memory_order_acquire) != JOB_NEW; }
+bool job_was_opened(void) { return atomic_load_explicit(&rpipe_job_state, memory_order_acquire) != JOB_NEW; }
 
 uint64_t job_first(void) { return (uint64_t)setting_number(SET_FIRST); }
 
 int job_refuses(const char *call)
 {
-    switch (atomic_load_explicit(&state, memory_order_acquire)) {
+    switch (atomic_load_explicit(&rpipe_job_state, memory_order_acquire)) {
     case JOB_OPEN:
         return 0;
     case JOB_LEAVING:
@@ -68,13 +68,13 @@ int job_refuses(const char *call)
 
 /* ---- hooks ---- */
 
-static int deliver_to_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
+static int rpipe_job_deliver_to_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
     RPIPE_FAILPOINT("memory: before it is passed");
     return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
 }
 
-static int fd_path(int peer, char *why, size_t why_bytes)
+static int rpipe_job_fd_path(int peer, char *why, size_t why_bytes)
 {
     uint32_t backends;
     bool near = false;
@@ -91,13 +91,13 @@ static int fd_path(int peer, char *why, size_t why_bytes)
     return -ENOTSUP;
 }
 
-static int peer_facts(int peer, struct btl_peer *facts, char *why, size_t why_bytes)
+static int rpipe_job_peer_facts(int peer, struct btl_peer *facts, char *why, size_t why_bytes)
 {
     return control_peer_backends(peer, &facts->likely, &facts->same_kernel, why, why_bytes);
 }
 
 /* A module has a table of settings of its own, which was never loaded. */
-static const char *host_setting(const char *name)
+static const char *rpipe_job_host_setting(const char *name)
 {
     int s;
 
@@ -107,17 +107,17 @@ static const char *host_setting(const char *name)
     return "";
 }
 
-static void peer_gone(int rank, enum control_end end, const char *why)
+static void rpipe_job_peer_gone(int rank, enum control_end end, const char *why)
 {
     if (end == PEER_DIED)
         log_info("rank %d is gone: %s", rank, why);
     join_peer_gone(rank, end == PEER_DIED);
 }
 
-static const struct control_hooks hooks = {join_message, peer_gone, join_tick};
+static const struct control_hooks rpipe_job_hooks = {join_message, rpipe_job_peer_gone, join_tick};
 
 /* The child of a fork has no service thread and must not touch what the parent goes on with. */
-static void forked(void)
+static void rpipe_job_forked(void)
 {
     struct rch *ch;
     size_t cursor = 0;
@@ -127,7 +127,7 @@ static void forked(void)
     trace_forked();
     if (!job_is_open())
         return;
-    atomic_store_explicit(&state, JOB_FORKED, memory_order_release);
+    atomic_store_explicit(&rpipe_job_state, JOB_FORKED, memory_order_release);
     active_calls_forked();
     while ((ch = end_pool_next(&cursor)) != NULL)
         atomic_store_explicit(&ch->state, STATE_FORKED, memory_order_relaxed);
@@ -139,7 +139,7 @@ static void forked(void)
 /* ---- rinit ---- */
 
 /* A setting that is misspelt would be obeyed by nobody, and missed by whoever has set it. */
-static void warn_unknown_settings(void)
+static void rpipe_job_warn_unknown_settings(void)
 {
     const char *name, *meant;
     int at = 0;
@@ -149,7 +149,7 @@ static void warn_unknown_settings(void)
                  meant != NULL ? "; is " : "", meant != NULL ? meant : "", meant != NULL ? " meant?" : "");
 }
 
-static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
+static int rpipe_job_open_layers(int *rank, int *size, char *why, size_t why_bytes)
 {
     int64_t deadline;
     int rc = settings_load(why, (unsigned)why_bytes);
@@ -162,23 +162,23 @@ static int open_layers(int *rank, int *size, char *why, size_t why_bytes)
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
-    warn_unknown_settings();
-    host = (struct btl_host){
+    rpipe_job_warn_unknown_settings();
+    rpipe_job_host = (struct btl_host){
         .rank = *rank,
         .log_level = (int)setting_number(SET_LOG),
         .debug = setting_number(SET_DEBUG) != 0,
-        .send_to_peer = deliver_to_backend,
-        .fd_path = fd_path,
-        .setting = host_setting,
+        .send_to_peer = rpipe_job_deliver_to_backend,
+        .fd_path = rpipe_job_fd_path,
+        .setting = rpipe_job_host_setting,
         .address = "",
         .watch = control_watch,
         .unwatch = control_unwatch,
-        .peer = peer_facts,
+        .peer = rpipe_job_peer_facts,
         .connection_failed = path_monitor_failed,
     };
-    rc = btl_start(&host);
+    rc = btl_start(&rpipe_job_host);
     if (rc == 0)
-        rc = control_start(&hooks, deadline, why, why_bytes);
+        rc = control_start(&rpipe_job_hooks, deadline, why, why_bytes);
     if (rc != 0) {
         job_close();
         return rc;
@@ -198,33 +198,33 @@ int rpipe_init(int *rank, int *nranks)
     char why[384] = "";
     int own, size, rc;
 
-    pthread_mutex_lock(&lock);
-    rc = atomic_load_explicit(&state, memory_order_relaxed) == JOB_NEW ? 0 : -EALREADY;
+    pthread_mutex_lock(&rpipe_job_lock);
+    rc = atomic_load_explicit(&rpipe_job_state, memory_order_relaxed) == JOB_NEW ? 0 : -EALREADY;
     if (rc != 0) {
         error_set("rinit: a process joins a job once, and this one %s",
                   job_is_open() ? "has" : "has already, or is the child of one that has");
     } else {
-        rc = open_layers(&own, &size, why, sizeof(why));
+        rc = rpipe_job_open_layers(&own, &size, why, sizeof(why));
         if (rc != 0)
             error_set("rinit: %s", why);
     }
     if (rc == 0) {
-        if (!registered && pthread_atfork(NULL, NULL, forked) == 0)
+        if (!registered && pthread_atfork(NULL, NULL, rpipe_job_forked) == 0)
             registered = true;
         module_pin();
-        atomic_store_explicit(&state, JOB_OPEN, memory_order_release);
+        atomic_store_explicit(&rpipe_job_state, JOB_OPEN, memory_order_release);
         if (rank != NULL)
             *rank = own;
         if (nranks != NULL)
             *nranks = size;
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&rpipe_job_lock);
     return rc;
 }
 
 /* ---- rexit ---- */
 
-static void close_all(int64_t deadline)
+static void rpipe_job_close_all(int64_t deadline)
 {
     struct rch *ch;
     size_t cursor = 0;
@@ -238,7 +238,7 @@ static void close_all(int64_t deadline)
 }
 
 /* The service thread has ended: whatever still waits for a bye will not get one. */
-static void release_all(void)
+static void rpipe_job_release_all(void)
 {
     struct rendezvous *m;
     size_t cursor = 0;
@@ -255,11 +255,11 @@ static void release_all(void)
 }
 
 /* Ends the calls of all other threads. They end at once where they are woken, and within a slice where they nap. */
-static int end_calls(int64_t deadline)
+static int rpipe_job_end_calls(int64_t deadline)
 {
     const struct timespec backoff = {0, NS_PER_MS / 4};
 
-    atomic_store_explicit(&state, JOB_LEAVING, memory_order_release);
+    atomic_store_explicit(&rpipe_job_state, JOB_LEAVING, memory_order_release);
     active_calls_end();
     collect_abandon(true);
     join_leave();
@@ -276,14 +276,14 @@ static int end_calls(int64_t deadline)
     return 0;
 }
 
-static int leave(void)
+static int rpipe_job_leave(void)
 {
     int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
     int rc;
 
     if (!job_is_open())
         return job_refuses("rexit");
-    rc = end_calls(deadline);
+    rc = rpipe_job_end_calls(deadline);
     if (rc != 0) {
         error_set(
             "rexit: calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS): nothing has been given "
@@ -292,7 +292,7 @@ static int leave(void)
         return rc;
     }
     RPIPE_FAILPOINT("rexit: begun");
-    close_all(deadline);
+    rpipe_job_close_all(deadline);
     deferred_close_finish(deadline);
     path_monitor_stop();
     if (trace_on)
@@ -304,13 +304,13 @@ static int leave(void)
         error_set(
             "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
             setting_number(SET_TIMEOUT_MS));
-    atomic_store_explicit(&state, JOB_LEFT, memory_order_release);
+    atomic_store_explicit(&rpipe_job_state, JOB_LEFT, memory_order_release);
     trace_stop();
     report_print((int)job_rank(), (int)job_size());
     publish_stop();
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
     RPIPE_FAILPOINT("rexit: service thread ended");
-    release_all();
+    rpipe_job_release_all();
     btl_stop();
     job_close();
     module_unpin();
@@ -324,10 +324,10 @@ int rpipe_exit(void)
     if (!job_is_open())
         return job_refuses("rexit");
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    pthread_mutex_lock(&lock);
-    rc = leave();
+    pthread_mutex_lock(&rpipe_job_lock);
+    rc = rpipe_job_leave();
     active_calls_done();
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&rpipe_job_lock);
     (void)pthread_setcancelstate(cancel, NULL);
     return rc;
 }

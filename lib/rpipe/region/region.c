@@ -17,52 +17,52 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* books, and new registrations */
-static struct rregion *oldest_free, *newest_free;
-static uint64_t last_number;
+static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER; /* books, and new registrations */
+static struct rregion *region_oldest_free, *region_newest_free;
+static uint64_t region_last_number;
 
-static struct rregion *books_take(void)
+static struct rregion *region_books_take(void)
 {
     struct rregion *r;
 
-    pthread_mutex_lock(&lock);
-    r = oldest_free;
-    if (r != NULL && (oldest_free = r->next) == NULL)
-        newest_free = NULL;
+    pthread_mutex_lock(&region_lock);
+    r = region_oldest_free;
+    if (r != NULL && (region_oldest_free = r->next) == NULL)
+        region_newest_free = NULL;
     if (r == NULL)
         r = malloc(sizeof(*r));
     if (r != NULL) {
-        *r = (struct rregion){.number = ++last_number};
+        *r = (struct rregion){.number = ++region_last_number};
         atomic_store_explicit(&r->open, 1, memory_order_relaxed);
     }
-    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&region_lock);
     return r;
 }
 
-static void books_put(struct rregion *r)
+static void region_books_put(struct rregion *r)
 {
-    pthread_mutex_lock(&lock);
+    pthread_mutex_lock(&region_lock);
     atomic_store_explicit(&r->open, 0, memory_order_relaxed);
     r->next = NULL;
-    if (newest_free != NULL)
-        newest_free->next = r;
+    if (region_newest_free != NULL)
+        region_newest_free->next = r;
     else
-        oldest_free = r;
-    newest_free = r;
-    pthread_mutex_unlock(&lock);
+        region_oldest_free = r;
+    region_newest_free = r;
+    pthread_mutex_unlock(&region_lock);
 }
 
 /* ---- registrations ---- */
 
 /* What a transfer of this end needs: it reads (PUT) or lands there (rread_into), or the peer reads it (GET). */
-static uint32_t access_of(const struct rch *ch)
+static uint32_t region_access_of(const struct rch *ch)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
     return writer && ch->cfg.allocator.op == RDMA_GET ? BTL_PEER_READS : BTL_LOCAL;
 }
 
-static struct registration *find(const struct rch *ch, struct rregion *r, uint32_t access)
+static struct registration *region_find(const struct rch *ch, struct rregion *r, uint32_t access)
 {
     struct registration *g;
 
@@ -73,7 +73,7 @@ static struct registration *find(const struct rch *ch, struct rregion *r, uint32
     return NULL;
 }
 
-static int register_range(struct rch *ch, struct rregion *r, uint32_t access, struct registration **out, char *why,
+static int region_register_range(struct rch *ch, struct rregion *r, uint32_t access, struct registration **out, char *why,
                   size_t why_bytes)
 {
     struct registration *g = calloc(1, sizeof(*g));
@@ -97,17 +97,17 @@ static int register_range(struct rch *ch, struct rregion *r, uint32_t access, st
 
 int region_memory(struct rch *ch, const char *call, struct rregion *region, const struct btl_memory **memory)
 {
-    uint32_t access = access_of(ch);
-    struct registration *g = find(ch, region, access);
+    uint32_t access = region_access_of(ch);
+    struct registration *g = region_find(ch, region, access);
     char why[320] = "";
     int rc = 0;
 
     if (g == NULL) {
-        pthread_mutex_lock(&lock);
-        g = find(ch, region, access); /* another thread, with another pipe to the same peer */
+        pthread_mutex_lock(&region_lock);
+        g = region_find(ch, region, access); /* another thread, with another pipe to the same peer */
         if (g == NULL)
-            rc = register_range(ch, region, access, &g, why, sizeof(why));
-        pthread_mutex_unlock(&lock);
+            rc = region_register_range(ch, region, access, &g, why, sizeof(why));
+        pthread_mutex_unlock(&region_lock);
     }
     if (rc != 0)
         return end_error(ch, rc, "%s: a region of %zu bytes cannot be registered with %s, by which rank %d is reached: %s",
@@ -116,7 +116,7 @@ int region_memory(struct rch *ch, const char *call, struct rregion *region, cons
     return 0;
 }
 
-static void deregister(struct rregion *r)
+static void region_deregister(struct rregion *r)
 {
     struct registration *g, *next;
 
@@ -131,7 +131,7 @@ static void deregister(struct rregion *r)
 
 /* ---- what every call with a region looks at ---- */
 
-static bool is_orphan(const struct rregion *r)
+static bool region_is_orphan(const struct rregion *r)
 {
     return atomic_load_explicit(&r->orphan, memory_order_acquire); /* pairs with region_detach */
 }
@@ -145,7 +145,7 @@ int region_check(struct rch *ch, const char *call, rregion_t region, size_t offs
     if (offset > region->bytes || bytes > region->bytes - offset)
         return end_error(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call, bytes, offset,
                     region->bytes);
-    if (is_orphan(region))
+    if (region_is_orphan(region))
         return end_error(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed", call);
     if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
         return end_error(ch, -EINVAL, "%s: the region is memory of another pipe: it can be sent on that one alone", call);
@@ -160,7 +160,7 @@ struct own_arguments {
 };
 
 /* The block, and the region in the list that rclose goes through, in one: another thread may close in between. */
-static int own_attempt(struct rch *ch, void *arguments)
+static int region_own_attempt(struct rch *ch, void *arguments)
 {
     struct own_arguments *a = arguments;
     struct rregion *r = a->region;
@@ -178,7 +178,7 @@ static int own_attempt(struct rch *ch, void *arguments)
 }
 
 /* A block of the pipe's heap. */
-static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
+static int region_register_own(struct rch *ch, size_t bytes, struct rregion *r)
 {
     struct own_arguments a = {{"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
     int rc = end_check_call(ch, "rregister", SIDE_WRITER);
@@ -186,12 +186,12 @@ static int register_own(struct rch *ch, size_t bytes, struct rregion *r)
     if (a.alloc.size <= ch->inline_max)
         a.alloc.size = ch->inline_max + 1; /* a block, and not a descriptor with room */
     if (rc == 0)
-        rc = call_wait(ch, "rregister", &a.alloc.awaited, own_attempt, &a);
+        rc = call_wait(ch, "rregister", &a.alloc.awaited, region_own_attempt, &a);
     return rc == -ETIMEDOUT ? write_explain_timeout(ch, &a.alloc) : rc;
 }
 
 /* So that what cannot be registered is told here, where the program can still do something else. */
-static int register_attempt(struct rch *ch, void *arguments)
+static int region_register_attempt(struct rch *ch, void *arguments)
 {
     struct rregion *r = arguments;
     const struct btl_memory *memory;
@@ -215,14 +215,14 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
                     region == NULL ? "no place for the region (NULL)"
                     : bytes == 0   ? "a region of no bytes"
                                    : "the buffer leads beyond the address space");
-    r = books_take();
+    r = region_books_take();
     if (r == NULL)
         return end_error(ch, -ENOMEM, "rregister: no memory for the books of a region");
     r->base = buf;
     r->bytes = bytes;
-    rc = buf == NULL ? register_own(ch, bytes, r) : call_once(ch, register_attempt, r);
+    rc = buf == NULL ? region_register_own(ch, bytes, r) : call_once(ch, region_register_attempt, r);
     if (rc != 0) {
-        books_put(r);
+        region_books_put(r);
         return rc;
     }
     *region = r;
@@ -231,9 +231,9 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
 
 void *rpipe_region_mem(rregion_t region)
 {
-    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 || is_orphan(region)) {
+    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 || region_is_orphan(region)) {
         error_set("rregion_mem: %s", region == NULL      ? "the region is NULL"
-                                     : is_orphan(region) ? "the region is memory of a pipe that has been closed"
+                                     : region_is_orphan(region) ? "the region is memory of a pipe that has been closed"
                                                          : "the region was given back already (rderegister)");
         errno = EINVAL;
         return NULL;
@@ -243,7 +243,7 @@ void *rpipe_region_mem(rregion_t region)
 
 /* ---- rderegister ---- */
 
-static int refuses_busy(const struct rregion *r)
+static int region_refuses_busy(const struct rregion *r)
 {
     /* acquire: pairs with region_unhold: the last touch of a transfer comes before whatever the program does with the memory */
     uint32_t busy = atomic_load_explicit(&r->busy, memory_order_acquire);
@@ -256,7 +256,7 @@ static int refuses_busy(const struct rregion *r)
     return -EBUSY;
 }
 
-static void unlink_own(struct rch *ch, struct rregion *r)
+static void region_unlink_own(struct rch *ch, struct rregion *r)
 {
     struct rregion **at = &ch->w.regions;
 
@@ -266,16 +266,16 @@ static void unlink_own(struct rch *ch, struct rregion *r)
 }
 
 /* Of a pipe's own memory: between its other calls, which go through its regions. */
-static int deregister_attempt(struct rch *ch, void *arguments)
+static int region_deregister_attempt(struct rch *ch, void *arguments)
 {
     struct rregion *r = arguments;
-    int rc = refuses_busy(r);
+    int rc = region_refuses_busy(r);
 
-    if (rc != 0 || is_orphan(r)) /* closed in between, and opened anew */
+    if (rc != 0 || region_is_orphan(r)) /* closed in between, and opened anew */
         return rc;
     rc = write_unalloc_attempt(ch, r->block);
     if (rc == 0)
-        unlink_own(ch, r);
+        region_unlink_own(ch, r);
     return rc;
 }
 
@@ -287,19 +287,19 @@ int rpipe_deregister(rregion_t region)
         error_set("rderegister: the region %s", region == NULL ? "is NULL" : "was given back already");
         return -EINVAL;
     }
-    if (region->own != NULL && !is_orphan(region)) {
+    if (region->own != NULL && !region_is_orphan(region)) {
         rc = end_check_call(region->own, "rderegister", 0);
         if (rc == 0)
-            rc = call_once(region->own, deregister_attempt, region);
-        if (rc != 0 && !is_orphan(region)) /* else another thread has closed the pipe: its memory is gone */
+            rc = call_once(region->own, region_deregister_attempt, region);
+        if (rc != 0 && !region_is_orphan(region)) /* else another thread has closed the pipe: its memory is gone */
             return rc;
     }
-    rc = refuses_busy(region);
+    rc = region_refuses_busy(region);
     if (rc != 0)
         return rc;
     RPIPE_FAILPOINT("rderegister: before it ends");
-    deregister(region);
-    books_put(region);
+    region_deregister(region);
+    region_books_put(region);
     return 0;
 }
 

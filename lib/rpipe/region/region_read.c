@@ -22,14 +22,14 @@ struct into_arguments {
     struct awaited awaited;
 };
 
-static int too_large(struct rch *ch, const struct into_arguments *a, size_t size)
+static int region_read_too_large(struct rch *ch, const struct into_arguments *a, size_t size)
 {
     return end_error(ch, -EMSGSIZE,
                 "%s: the next message has %zu bytes, and there is room for %zu: read it with rread, or with more room",
                 a->read.call, size, a->place.room);
 }
 
-static int take(struct rch *ch, struct into_arguments *a)
+static int region_read_take(struct rch *ch, struct into_arguments *a)
 {
     struct rdesc *d = a->read.d;
 
@@ -49,17 +49,17 @@ static int take(struct rch *ch, struct into_arguments *a)
     return 0;
 }
 
-static bool is_joined(const struct rch *ch)
+static bool region_read_is_joined(const struct rch *ch)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
     return (state & (STATE_JOINED | STATE_FAILED)) == STATE_JOINED;
 }
 
-static int into_attempt(struct rch *ch, void *arguments)
+static int region_read_into_attempt(struct rch *ch, void *arguments)
 {
     struct into_arguments *a = arguments;
-    bool was_joined = is_joined(ch);
+    bool was_joined = region_read_is_joined(ch);
     size_t size = 0;
     int rc = 0;
 
@@ -70,18 +70,18 @@ static int into_attempt(struct rch *ch, void *arguments)
     }
     a->read.unseen = !was_joined || !read_next_size(ch, &size);
     if (!a->read.unseen && size > a->place.room)
-        rc = too_large(ch, a, size);
+        rc = region_read_too_large(ch, a, size);
     if (rc == 0)
         rc = read_attempt(ch, &a->read);
     if (ch->remote != NULL)
         ch->remote->want.region = NULL;
-    if (rc == R_PENDING && !was_joined && is_joined(ch))
-        return into_attempt(ch, arguments); /* a message has waited for that */
-    return rc == 0 ? take(ch, a) : rc;
+    if (rc == R_PENDING && !was_joined && region_read_is_joined(ch))
+        return region_read_into_attempt(ch, arguments); /* a message has waited for that */
+    return rc == 0 ? region_read_take(ch, a) : rc;
 }
 
 /* What the place needs of the network. */
-static int begin_attempt(struct rch *ch, void *arguments)
+static int region_read_begin_attempt(struct rch *ch, void *arguments)
 {
     struct into_arguments *a = arguments;
 
@@ -90,7 +90,7 @@ static int begin_attempt(struct rch *ch, void *arguments)
     return region_memory(ch, a->read.call, a->place.region, &a->place.memory);
 }
 
-static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size,
+static int region_read_read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size,
                      uint64_t *tag, bool wait)
 {
     struct into_arguments a = {
@@ -101,11 +101,11 @@ static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset
     if (rc == 0)
         rc = region_check(ch, call, region, offset, room);
     if (rc == 0)
-        rc = call_once(ch, begin_attempt, &a);
+        rc = call_once(ch, region_read_begin_attempt, &a);
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_READ);
-    rc = wait ? call_wait(ch, call, &a.awaited, into_attempt, &a) : call_once(ch, into_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, region_read_into_attempt, &a) : call_once(ch, region_read_into_attempt, &a);
     trace_end(row, a.read.number, a.size, rc);
     if (rc == 0 && size != NULL)
         *size = a.size;
@@ -116,27 +116,27 @@ static int read_into(rch_t ch, const char *call, rregion_t region, size_t offset
 
 int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
 {
-    return read_into(ch, "rread_into", region, offset, room, size, NULL, true);
+    return region_read_read_into(ch, "rread_into", region, offset, room, size, NULL, true);
 }
 
 int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
 {
-    return read_into(ch, "rread_into_nb", region, offset, room, size, NULL, false);
+    return region_read_read_into(ch, "rread_into_nb", region, offset, room, size, NULL, false);
 }
 
 int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
 {
-    return read_into(ch, "rread_into_tag", region, offset, room, size, tag, true);
+    return region_read_read_into(ch, "rread_into_tag", region, offset, room, size, tag, true);
 }
 
 int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
 {
-    return read_into(ch, "rread_into_tag_nb", region, offset, room, size, tag, false);
+    return region_read_read_into(ch, "rread_into_tag_nb", region, offset, room, size, tag, false);
 }
 
 /* ---- rclose ---- */
 
-static int placements_attempt(struct rch *ch, void *arguments)
+static int region_read_placements_attempt(struct rch *ch, void *arguments)
 {
     (void)arguments;
     return remote_placements_drain(ch);
@@ -147,5 +147,5 @@ int region_wait_placements(struct rch *ch, const char *call)
     static const struct awaited awaited = {"end of a transfer into the program's memory (the channel is still open)",
                                            0};
 
-    return call_wait(ch, call, &awaited, placements_attempt, NULL);
+    return call_wait(ch, call, &awaited, region_read_placements_attempt, NULL);
 }

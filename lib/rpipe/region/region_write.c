@@ -18,7 +18,7 @@
 
 #define FLIGHTS_BEYOND_RING 64 /* GET: messages that the reader has taken and not fetched */
 
-static void notify_done(int *done, int value)
+static void region_write_notify_done(int *done, int value)
 {
     /* release: another thread of the program that sees the word (acquire) may touch the memory */
     if (done != NULL)
@@ -59,7 +59,7 @@ void region_transfer_posted(struct rch *ch, const struct region_source *from, ui
 }
 
 /* Messages up to this one are with the reader. */
-static void transfers_complete(struct rch *ch, uint64_t upto)
+static void region_write_transfers_complete(struct rch *ch, uint64_t upto)
 {
     struct remote_path *n = ch->remote;
 
@@ -70,7 +70,7 @@ static void transfers_complete(struct rch *ch, uint64_t upto)
             return;
         region_unhold(f->region); /* first: whoever sees the word may give the region back */
         if (!n->aborted)
-            notify_done(f->done, 1);
+            region_write_notify_done(f->done, 1);
         n->transfer_first++;
     }
 }
@@ -81,29 +81,29 @@ void region_transfers_complete(struct rch *ch)
     uint64_t read = ch->w.limit - ch->mask - 1;
 
     if (ch->cfg.allocator.op == RDMA_GET)
-        transfers_complete(ch, n->fetched);
+        region_write_transfers_complete(ch, n->fetched);
     else
-        transfers_complete(ch, n->flushed > read ? n->flushed : read);
+        region_write_transfers_complete(ch, n->flushed > read ? n->flushed : read);
 }
 
 /* What a reader that has closed in order had read, it has got: up to this message. */
-static uint64_t read_before_close(const struct rch *ch)
+static uint64_t region_write_read_before_close(const struct rch *ch)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
 
     return (state & STATE_PEER_CLOSED) != 0 ? ch->peer_final : 0;
 }
 
-static void transfers_abort(struct rch *ch, int code)
+static void region_write_transfers_abort(struct rch *ch, int code)
 {
     struct remote_path *n = ch->remote;
     uint64_t i;
 
     if (!region_in_flight(ch))
         return;
-    transfers_complete(ch, read_before_close(ch));
+    region_write_transfers_complete(ch, region_write_read_before_close(ch));
     for (i = n->transfer_first; i != n->transfer_end; i++) {
-        notify_done(n->region_transfer[i & (n->transfer_capacity - 1)].done, code);
+        region_write_notify_done(n->region_transfer[i & (n->transfer_capacity - 1)].done, code);
         n->aborted = ch->w.lost = true;
     }
 }
@@ -146,9 +146,9 @@ struct part {               /* in the payload of its descriptor */
 };
 static_assert(sizeof(struct part) <= DESC_INLINE_MAX, "in a descriptor");
 
-static struct part *part_of(struct rdesc *d) { return (struct part *)(void *)desc_payload(d); }
+static struct part *region_write_part_of(struct rdesc *d) { return (struct part *)(void *)desc_payload(d); }
 
-static void part_unlink(struct rregion *r, struct rdesc *d)
+static void region_write_part_unlink(struct rregion *r, struct rdesc *d)
 {
     struct rdesc **at = &r->parts;
 
@@ -159,27 +159,27 @@ static void part_unlink(struct rregion *r, struct rdesc *d)
 
 void region_part_returned(struct rch *ch, struct rdesc *d)
 {
-    struct part *p = part_of(d);
+    struct part *p = region_write_part_of(d);
 
     RPIPE_FAILPOINT("rdone: part comes back");
     if (p->region != NULL) {
-        part_unlink(p->region, d);
+        region_write_part_unlink(p->region, d);
         region_unhold(p->region);
-        notify_done(p->done, 1);
+        region_write_notify_done(p->done, 1);
     }
     ch->w.parts_out--;
     desc_put(&ch->pool, d);
 }
 
-static void parts_abort(struct rch *ch, int code)
+static void region_write_parts_abort(struct rch *ch, int code)
 {
-    uint64_t read = read_before_close(ch);
+    uint64_t read = region_write_read_before_close(ch);
     struct rregion *r;
     struct rdesc *d;
 
     for (r = ch->w.regions; r != NULL; r = r->next)
         while ((d = r->parts) != NULL) {
-            struct part *p = part_of(d);
+            struct part *p = region_write_part_of(d);
             bool lost = p->sequence > read;
 
             r->parts = d->next;
@@ -188,18 +188,18 @@ static void parts_abort(struct rch *ch, int code)
             if (d->state != DESC_SENT) /* of a call that is just made: it says so itself */
                 continue;
             ch->w.lost = ch->w.lost || lost;
-            notify_done(p->done, lost ? code : 1);
+            region_write_notify_done(p->done, lost ? code : 1);
         }
 }
 
 void region_abort(struct rch *ch, int code)
 {
     if (ch->remote != NULL)
-        transfers_abort(ch, code);
-    parts_abort(ch, code);
+        region_write_transfers_abort(ch, code);
+    region_write_parts_abort(ch, code);
 }
 
-static bool anything_out(const struct rch *ch)
+static bool region_write_anything_out(const struct rch *ch)
 {
     const struct rregion *r;
 
@@ -224,7 +224,7 @@ struct from_arguments {
     struct awaited awaited;
 };
 
-static int part_refuses(struct rch *ch, const struct from_arguments *a)
+static int region_write_part_refuses(struct rch *ch, const struct from_arguments *a)
 {
     struct rregion *r = a->source.region;
     uint64_t unit = ch->cfg.allocator.unit_size, begin = r->block->offset + a->source.offset, end = begin + a->bytes;
@@ -242,12 +242,12 @@ static int part_refuses(struct rch *ch, const struct from_arguments *a)
 }
 
 /* A descriptor that stands for the part. */
-static int make_part(struct rch *ch, struct from_arguments *a)
+static int region_write_make_part(struct rch *ch, struct from_arguments *a)
 {
     struct rregion *r = a->source.region;
     uint64_t unit = ch->cfg.allocator.unit_size;
     struct rdesc *d;
-    int rc = part_refuses(ch, a);
+    int rc = region_write_part_refuses(ch, a);
 
     if (rc != 0)
         return rc;
@@ -260,7 +260,7 @@ static int make_part(struct rch *ch, struct from_arguments *a)
     d->units = (uint32_t)((a->bytes + unit - 1) / unit);
     d->header = a->tag;
     d->whose = ch->whose;
-    *part_of(d) = (struct part){r, a->source.done, UINT64_MAX};
+    *region_write_part_of(d) = (struct part){r, a->source.done, UINT64_MAX};
     /* before it can be read, and come back */
     d->next = r->parts;
     r->parts = d;
@@ -272,13 +272,13 @@ static int make_part(struct rch *ch, struct from_arguments *a)
     return 0;
 }
 
-static int unmake_part(struct rch *ch, void *arguments)
+static int region_write_unmake_part(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
-    struct part *p = part_of(d);
+    struct part *p = region_write_part_of(d);
 
     if (p->region != NULL) {
-        part_unlink(p->region, d);
+        region_write_part_unlink(p->region, d);
         region_unhold(p->region);
     }
     ch->w.parts_out--;
@@ -288,7 +288,7 @@ static int unmake_part(struct rch *ch, void *arguments)
 }
 
 /* Memory for the message, with the payload in it unless that flies. */
-static int make_block(struct rch *ch, struct from_arguments *a)
+static int region_write_make_block(struct rch *ch, struct from_arguments *a)
 {
     int rc = write_alloc_attempt(ch, &a->alloc);
 
@@ -303,15 +303,15 @@ static int make_block(struct rch *ch, struct from_arguments *a)
     return 0;
 }
 
-static bool is_part(const struct from_arguments *a) { return a->source.region->own != NULL && a->alloc.call == NULL; }
+static bool region_write_is_part(const struct from_arguments *a) { return a->source.region->own != NULL && a->alloc.call == NULL; }
 
-static int from_attempt(struct rch *ch, void *arguments)
+static int region_write_from_attempt(struct rch *ch, void *arguments)
 {
     struct from_arguments *a = arguments;
     int rc = 0;
 
     if (a->write.d == NULL)
-        rc = is_part(a) ? make_part(ch, a) : make_block(ch, a);
+        rc = region_write_is_part(a) ? region_write_make_part(ch, a) : region_write_make_block(ch, a);
     if (rc == 0 && a->in_flight && !region_transfers_reserve(ch)) {
         uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
@@ -323,20 +323,20 @@ static int from_attempt(struct rch *ch, void *arguments)
     }
     if (rc != 0)
         return rc;
-    if (is_part(a))
-        part_of(a->write.d)->sequence = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1;
+    if (region_write_is_part(a))
+        region_write_part_of(a->write.d)->sequence = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1;
     rc = write_attempt(ch, &a->write);
     a->awaited = a->write.awaited;
     if (rc != 0)
         return rc;
     RPIPE_FAILPOINT("rwrite_from: sent");
-    if (!is_part(a) && !a->in_flight)
-        notify_done(a->source.done, 1);
+    if (!region_write_is_part(a) && !a->in_flight)
+        region_write_notify_done(a->source.done, 1);
     return 0;
 }
 
 /* Which of the three ways; and what it needs of the network. */
-static int begin_attempt(struct rch *ch, void *arguments)
+static int region_write_begin_attempt(struct rch *ch, void *arguments)
 {
     struct from_arguments *a = arguments;
     struct rregion *r = a->source.region;
@@ -354,7 +354,7 @@ static int begin_attempt(struct rch *ch, void *arguments)
     return region_memory(ch, a->call, r, &a->source.memory);
 }
 
-static int write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+static int region_write_write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
                       int *done, bool wait)
 {
     struct from_arguments a = {.call = call,
@@ -370,18 +370,18 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
     if (rc == 0)
         rc = region_check(ch, call, region, offset, bytes);
     if (rc == 0)
-        rc = call_once(ch, begin_attempt, &a);
+        rc = call_once(ch, region_write_begin_attempt, &a);
     if (rc != 0)
         return rc;
-    notify_done(done, 0);
+    region_write_notify_done(done, 0);
     row = trace_begin(ch, TRACE_WRITE);
-    rc = wait ? call_wait(ch, call, &a.awaited, from_attempt, &a) : call_once(ch, from_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, region_write_from_attempt, &a) : call_once(ch, region_write_from_attempt, &a);
     trace_end(row, a.write.number, a.write.written, rc);
     if (rc == 0)
         return 0;
-    notify_done(done, before);
-    if (a.write.d != NULL && is_part(&a)) {
-        (void)call_once(ch, unmake_part, a.write.d);
+    region_write_notify_done(done, before);
+    if (a.write.d != NULL && region_write_is_part(&a)) {
+        (void)call_once(ch, region_write_unmake_part, a.write.d);
     } else if (a.write.d != NULL) {
         (void)write_unalloc(ch, a.write.d);
     } else if (rc == -ETIMEDOUT && a.alloc.call != NULL) {
@@ -392,22 +392,22 @@ static int write_from(rch_t ch, const char *call, rregion_t region, size_t offse
 
 int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
 {
-    return write_from(ch, "rwrite_from", region, offset, bytes, 0, done, true);
+    return region_write_write_from(ch, "rwrite_from", region, offset, bytes, 0, done, true);
 }
 
 int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
 {
-    return write_from(ch, "rwrite_from_nb", region, offset, bytes, 0, done, false);
+    return region_write_write_from(ch, "rwrite_from_nb", region, offset, bytes, 0, done, false);
 }
 
 int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
 {
-    return write_from(ch, "rwrite_from_tag", region, offset, bytes, tag, done, true);
+    return region_write_write_from(ch, "rwrite_from_tag", region, offset, bytes, tag, done, true);
 }
 
 int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
 {
-    return write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done, false);
+    return region_write_write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done, false);
 }
 
 /* ---- rdone ---- */
@@ -419,11 +419,11 @@ struct done_arguments {
 };
 
 /* 0: it is over; R_PENDING; or the code, with a sentence */
-static int look(struct rch *ch, const struct done_arguments *a)
+static int region_write_poll(struct rch *ch, const struct done_arguments *a)
 {
     int value;
 
-    if (a->done == NULL && (a->flights ? region_in_flight(ch) : anything_out(ch)))
+    if (a->done == NULL && (a->flights ? region_in_flight(ch) : region_write_anything_out(ch)))
         return R_PENDING;
     value = a->done != NULL ? __atomic_load_n(a->done, __ATOMIC_ACQUIRE) : ch->w.lost && !a->flights ? -EPIPE : 1;
     if (value > 0)
@@ -432,12 +432,12 @@ static int look(struct rch *ch, const struct done_arguments *a)
         return end_error(ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
                     a->done != NULL ? "this message" : "every message from the program's memory",
                     rmalloc_strerror(value));
-    if (!anything_out(ch))
+    if (!region_write_anything_out(ch))
         return end_error(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
     return R_PENDING;
 }
 
-static int drive(struct rch *ch, const char *call)
+static int region_write_drive(struct rch *ch, const char *call)
 {
     int rc = 0;
 
@@ -457,26 +457,26 @@ static int drive(struct rch *ch, const char *call)
     return rc;
 }
 
-static int done_attempt(struct rch *ch, void *arguments)
+static int region_write_done_attempt(struct rch *ch, void *arguments)
 {
     struct done_arguments *a = arguments;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    int rc = look(ch, a);
+    int rc = region_write_poll(ch, a);
 
     if (rc != R_PENDING)
         return rc;
     rc = end_check_peer(ch, a->call, state);
     if (rc != 0) { /* every word has been written */
-        int warned = look(ch, a);
+        int warned = region_write_poll(ch, a);
 
         return warned == 0 || warned == -EINVAL ? warned : end_check_peer(ch, a->call, state); /* which says more */
     }
     RPIPE_FAILPOINT("rdone: before a look");
-    rc = drive(ch, a->call);
-    return rc != 0 ? rc : look(ch, a);
+    rc = region_write_drive(ch, a->call);
+    return rc != 0 ? rc : region_write_poll(ch, a);
 }
 
-static int wait_done(rch_t ch, const char *call, const int *done, bool wait)
+static int region_write_wait_done(rch_t ch, const char *call, const int *done, bool wait)
 {
     static const struct awaited awaited = {"word that the reader has taken what was sent from this memory", 0};
     struct done_arguments a = {call, done, false};
@@ -484,11 +484,11 @@ static int wait_done(rch_t ch, const char *call, const int *done, bool wait)
 
     if (rc != 0)
         return rc;
-    return wait ? call_wait(ch, call, &awaited, done_attempt, &a) : call_once(ch, done_attempt, &a);
+    return wait ? call_wait(ch, call, &awaited, region_write_done_attempt, &a) : call_once(ch, region_write_done_attempt, &a);
 }
 
-int rpipe_done(rch_t ch, const int *done) { return wait_done(ch, "rdone", done, true); }
-int rpipe_done_nb(rch_t ch, const int *done) { return wait_done(ch, "rdone_nb", done, false); }
+int rpipe_done(rch_t ch, const int *done) { return region_write_wait_done(ch, "rdone", done, true); }
+int rpipe_done_nb(rch_t ch, const int *done) { return region_write_wait_done(ch, "rdone_nb", done, false); }
 
 int region_wait_transfers(struct rch *ch, const char *call)
 {
@@ -496,5 +496,5 @@ int region_wait_transfers(struct rch *ch, const char *call)
                                            0};
     struct done_arguments a = {call, NULL, true};
 
-    return call_wait(ch, call, &awaited, done_attempt, &a);
+    return call_wait(ch, call, &awaited, region_write_done_attempt, &a);
 }

@@ -40,14 +40,14 @@ struct cached_key *key_cache_find(struct rch *ch, uint64_t number)
     return NULL;
 }
 
-static void forget(struct rch *ch, struct cached_key *k)
+static void key_cache_forget(struct rch *ch, struct cached_key *k)
 {
     if (k->remote.mapping != NULL)
         ch->ops->detach(ch->btl, &k->remote);
     *k = (struct cached_key){0};
 }
 
-static void refuse(struct rch *ch, int *error, const char *why)
+static void key_cache_refuse(struct rch *ch, int *error, const char *why)
 {
     char reason[320];
 
@@ -67,7 +67,7 @@ struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *no
 
     memcpy(&n, note, sizeof(n));
     if (n.magic != REGION_MAGIC || n.region != number) {
-        refuse(ch, error, "its block names another one");
+        key_cache_refuse(ch, error, "its block names another one");
         return NULL;
     }
     if (key_cache == NULL)
@@ -80,10 +80,10 @@ struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *no
     }
     if (k == NULL)
         return NULL; /* when one of the fetches before this one is taken, there is room; or memory */
-    forget(ch, k);
+    key_cache_forget(ch, k);
     if (ch->ops->attach(ch->btl, ch->peer, &n.key, (size_t)n.bytes, BTL_PEER_READS, &k->remote, why, sizeof(why)) !=
         0) {
-        refuse(ch, error, why);
+        key_cache_refuse(ch, error, why);
         return NULL;
     }
     k->remote.bytes = (size_t)n.bytes;
@@ -99,7 +99,7 @@ void key_cache_release(struct rch *ch)
     if (key_cache == NULL)
         return;
     for (i = 0; i < KNOWN_MOST; i++)
-        forget(ch, &key_cache->entry[i]);
+        key_cache_forget(ch, &key_cache->entry[i]);
     free(key_cache);
     ch->remote->key_cache = NULL;
 }

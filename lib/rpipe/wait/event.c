@@ -20,13 +20,13 @@
 
 #define DRAIN_READS 256 /* more than a socket holds: a peer who sends all the time does not keep us reading */
 
-static int watched; /* ends in event mode; store lock */
+static int event_watched; /* ends in event mode; store lock */
 
 /* Under the store's lock: what is said last is what was counted last. */
 void event_watch(int change)
 {
-    watched += change;
-    control_set_ticking(watched > 0); /* a dead writer kicks nobody: somebody has to look at its life word */
+    event_watched += change;
+    control_set_ticking(event_watched > 0); /* a dead writer kicks nobody: somebody has to look at its life word */
 }
 
 /*
@@ -63,7 +63,7 @@ bool event_drain(struct rch *ch, bool joined)
     return false;
 }
 
-static int fd_attempt(struct rch *ch, void *arguments)
+static int event_fd_attempt(struct rch *ch, void *arguments)
 {
     int pair[2], rc;
 
@@ -92,6 +92,6 @@ int rpipe_fd(rch_t ch)
     int rc = end_check_call(ch, "rpipe_fd", SIDE_READER);
 
     if (rc == 0)
-        rc = call_once(ch, fd_attempt, NULL);
+        rc = call_once(ch, event_fd_attempt, NULL);
     return rc != 0 ? rc : ch->event_fd;
 }

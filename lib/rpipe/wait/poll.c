@@ -19,7 +19,7 @@
 #define NAP_LEAST_US 1000    /* and always so long, */
 #define NAP_LONGEST_US 20000 /* but never longer */
 
-static bool is_ready(struct rch *ch)
+static bool poll_is_ready(struct rch *ch)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
 
@@ -36,9 +36,9 @@ static bool is_ready(struct rch *ch)
            end_peer_died(ch, state);
 }
 
-static int ready_attempt(struct rch *ch, void *arguments)
+static int poll_ready_attempt(struct rch *ch, void *arguments)
 {
-    *(bool *)arguments = is_ready(ch);
+    *(bool *)arguments = poll_is_ready(ch);
     return 0;
 }
 
@@ -46,23 +46,23 @@ static int ready_attempt(struct rch *ch, void *arguments)
  * Over a network a look drives the line, and takes slots: under the lock, where there is one. An end with a lock may be closed by
  * another thread at any time, and its memory is there only while somebody is known to be inside.
  */
-static bool is_ready_now(struct rch *ch)
+static bool poll_is_ready_now(struct rch *ch)
 {
     bool ready = true;
 
     if (ch->remote == NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) == 0)
-        return is_ready(ch);
-    (void)call_once(ch, ready_attempt, &ready); /* closed meanwhile: rread will say so */
+        return poll_is_ready(ch);
+    (void)call_once(ch, poll_ready_attempt, &ready); /* closed meanwhile: rread will say so */
     return ready;
 }
 
-static bool look(const rch_t *ch, int n, int *ready)
+static bool poll_poll(const rch_t *ch, int n, int *ready)
 {
     bool any = false;
     int i;
 
     for (i = 0; i < n; i++)
-        if (is_ready_now(ch[i])) {
+        if (poll_is_ready_now(ch[i])) {
             if (!any && i > 0) /* outputs only on success */
                 for (int j = 0; j < i; j++)
                     ready[j] = 0;
@@ -75,11 +75,11 @@ static bool look(const rch_t *ch, int n, int *ready)
 }
 
 /* The same, and by its time it says how long naps may become. */
-static bool look_again(const rch_t *ch, int n, int *ready, struct waiter *w)
+static bool poll_poll_again(const rch_t *ch, int n, int *ready, struct waiter *w)
 {
     int64_t begun = clock_now(), us;
 
-    if (look(ch, n, ready))
+    if (poll_poll(ch, n, ready))
         return true;
     us = (clock_now() - begun) * NAP_PER_LOOK / 1000;
     w->backoff_most_us = (uint32_t)(us < NAP_LEAST_US ? NAP_LEAST_US : us > NAP_LONGEST_US ? NAP_LONGEST_US : us);
@@ -92,7 +92,7 @@ struct polled {
 };
 
 /* An end that is shared by threads may be closed by another one, and one on a network has nobody who wakes. */
-static uint32_t find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
+static uint32_t poll_find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
 {
     const struct polled *p = of;
 
@@ -108,17 +108,17 @@ static uint32_t find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
     return (uint32_t)p->n;
 }
 
-static int wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
+static int poll_wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
 {
     struct polled polled = {ch, n};
     struct waiter w;
     int rc = 0;
 
     wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
-    w.words = find_words;
+    w.words = poll_find_words;
     w.of = &polled;
     publish_process_wait("a message on one of many channels in rpipe_poll");
-    while (rc == 0 && !look_again(ch, n, ready, &w)) {
+    while (rc == 0 && !poll_poll_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
             error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
             rc = -ETIMEDOUT;
@@ -149,8 +149,8 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     active_call_enter(&in);
     if (active_calls_ended())
         rc = job_refuses("rpipe_poll");
-    else if (!look(ch, n, ready))
-        rc = timeout_ms == 0 ? R_PENDING : wait_for_one(ch, n, ready, timeout_ms);
+    else if (!poll_poll(ch, n, ready))
+        rc = timeout_ms == 0 ? R_PENDING : poll_wait_for_one(ch, n, ready, timeout_ms);
     active_call_leave(&in);
     return rc;
 }
