@@ -24,10 +24,10 @@ static void *empty_malloc(size_t size)
 
 static void empty_free(void *p) { __asm__ __volatile__("" ::"r"(p)); }
 
-#define OURS(heuristic, says)                                                                                          \
-    {                                                                                                                  \
-        .name = (says), .kind = KIND_VMEM, .fit = (heuristic), .vmem_alloc = rmalloc_vmem_alloc,                       \
-        .vmem_free = rmalloc_vmem_free, .vmem_ptr = rmalloc_vmem_ptr                                                   \
+#define OURS(heuristic, says)                                                                      \
+    {                                                                                              \
+        .name = (says), .kind = KIND_VMEM, .fit = (heuristic), .vmem_alloc = rmalloc_vmem_alloc,   \
+        .vmem_free = rmalloc_vmem_free, .vmem_ptr = rmalloc_vmem_ptr                               \
     }
 
 struct allocator allocators[ALLOCATORS] = {
@@ -58,7 +58,8 @@ void allocators_prepare(char **argv)
 
     if (before != NULL && strstr(before, "optional_static_tls") != NULL)
         return;
-    snprintf(tunables, sizeof(tunables), "%s%s%s", before != NULL ? before : "", before != NULL ? ":" : "", room);
+    snprintf(tunables, sizeof(tunables), "%s%s%s", before != NULL ? before : "",
+             before != NULL ? ":" : "", room);
     if (setenv("GLIBC_TUNABLES", tunables, 1) == 0)
         execv("/proc/self/exe", argv); /* if it fails, a library less is measured */
 }
@@ -72,7 +73,8 @@ static void find_library(struct allocator *a, const struct library *l)
     if (handle == NULL) {
         const char *why = dlerror();
 
-        snprintf(a->missing, sizeof(a->missing), "not found (Debian: %s): %s", l->package, why != NULL ? why : "");
+        snprintf(a->missing, sizeof(a->missing), "not found (Debian: %s): %s", l->package,
+                 why != NULL ? why : "");
         return;
     }
     *(void **)&a->malloc = dlsym(handle, l->malloc);
@@ -104,8 +106,8 @@ int allocator_open(struct allocator *a, uint64_t heap, bool touch)
                      MAP_PRIVATE | MAP_ANONYMOUS | (touch ? MAP_POPULATE : MAP_NORESERVE), -1, 0);
     if (a->buffer == MAP_FAILED) {
         error = -errno;
-        snprintf(a->missing, sizeof(a->missing), "no range of %llu bytes: %s", (unsigned long long)heap,
-                 strerror(-error));
+        snprintf(a->missing, sizeof(a->missing), "no range of %llu bytes: %s",
+                 (unsigned long long)heap, strerror(-error));
         return error;
     }
     cfg.allocator.algorithm = a->fit;
@@ -117,7 +119,8 @@ int allocator_open(struct allocator *a, uint64_t heap, bool touch)
     if (a->vmem == NULL) {
         error = -errno;
         snprintf(a->missing, sizeof(a->missing), "%s",
-                 error == -ENOTSUP ? "refused: not in this version of the library" : rmalloc_strerror(error));
+                 error == -ENOTSUP ? "refused: not in this version of the library"
+                                   : rmalloc_strerror(error));
         munmap(a->buffer, heap);
         return error;
     }

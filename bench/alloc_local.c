@@ -25,12 +25,19 @@ static struct {
     double ms; /* of one allocator in one round */
     uint64_t seed;
     uint32_t most_live, steps, scale;
-} options = {.rounds = 9, .cpu = -1, .ms = 10, .seed = 1, .most_live = 1000000, .steps = 1 << 17, .scale = 32};
+} options = {.rounds = 9,
+             .cpu = -1,
+             .ms = 10,
+             .seed = 1,
+             .most_live = 1000000,
+             .steps = 1 << 17,
+             .scale = 32};
 
 #define PAGE UINT64_C(4096)
 #define HEAP_MOST (UINT64_C(1) << 40)
 
-static char missing[ALLOCATORS][sizeof(allocators[0].missing)]; /* from the beginning, and not for one trace */
+static char missing[ALLOCATORS]
+                   [sizeof(allocators[0].missing)]; /* from the beginning, and not for one trace */
 
 static void forgive(void)
 {
@@ -40,8 +47,8 @@ static void forgive(void)
 
 /* ---- replaying ---- */
 
-INLINE bool replay_as(const struct allocator *a, enum allocator_kind kind, bool touch, const struct trace *t,
-                      void **held)
+INLINE bool replay_as(const struct allocator *a, enum allocator_kind kind, bool touch,
+                      const struct trace *t, void **held)
 {
     for (uint32_t i = 0; i < t->steps; i++) {
         struct step s = t->step[i];
@@ -68,8 +75,10 @@ INLINE bool replay_as(const struct allocator *a, enum allocator_kind kind, bool 
 static bool replay(const struct allocator *a, bool touch, const struct trace *t, void **held)
 {
     if (a->kind == KIND_VMEM)
-        return touch ? replay_as(a, KIND_VMEM, true, t, held) : replay_as(a, KIND_VMEM, false, t, held);
-    return touch ? replay_as(a, KIND_MALLOC, true, t, held) : replay_as(a, KIND_MALLOC, false, t, held);
+        return touch ? replay_as(a, KIND_VMEM, true, t, held)
+                     : replay_as(a, KIND_VMEM, false, t, held);
+    return touch ? replay_as(a, KIND_MALLOC, true, t, held)
+                 : replay_as(a, KIND_MALLOC, false, t, held);
 }
 
 static bool replay_twice(const struct allocator *a, bool touch, const struct trace *t, void **held)
@@ -121,7 +130,8 @@ static double time_trace(struct allocator *a, bool touch, const struct trace *t,
     long replays = 0;
 
     while (replays == 0 || (double)(now - began) < options.ms * 1e6) {
-        while (!replay(a, touch, t, held)) { /* the state differs a little from one replay to the next */
+        while (!replay(a, touch, t,
+                       held)) { /* the state differs a little from one replay to the next */
             uint64_t heap = 2 * a->heap;
 
             memset(held, 0, t->slots * sizeof(*held));
@@ -137,7 +147,8 @@ static double time_trace(struct allocator *a, bool touch, const struct trace *t,
     return (double)(now - began) / ((double)replays * (double)t->allocs);
 }
 
-static void print_pair(const struct allocator *a, bool touch, const struct trace *t, const double *ns)
+static void print_pair(const struct allocator *a, bool touch, const struct trace *t,
+                       const double *ns)
 {
     printf("{\"part\":\"pairs\",");
     print_text("trace", t->name);
@@ -149,7 +160,8 @@ static void print_pair(const struct allocator *a, bool touch, const struct trace
         printf(",");
         print_text("missing", a->missing);
     } else {
-        printf(",\"live\":%llu,\"heap\":%llu,", (unsigned long long)t->peak_live, (unsigned long long)a->heap);
+        printf(",\"live\":%llu,\"heap\":%llu,", (unsigned long long)t->peak_live,
+               (unsigned long long)a->heap);
         print_rounds("ns", ns, options.rounds);
     }
     printf("}\n");
@@ -203,7 +215,8 @@ struct churn {
 };
 
 /* Frees any of the live blocks and allocates another: `steps` times. */
-INLINE bool churn_as(const struct allocator *a, enum allocator_kind kind, struct churn *c, uint64_t steps)
+INLINE bool churn_as(const struct allocator *a, enum allocator_kind kind, struct churn *c,
+                     uint64_t steps)
 {
     uint64_t random = c->random;
 
@@ -225,7 +238,8 @@ INLINE bool churn_as(const struct allocator *a, enum allocator_kind kind, struct
 
 static bool churn(const struct allocator *a, struct churn *c, uint64_t steps)
 {
-    return a->kind == KIND_VMEM ? churn_as(a, KIND_VMEM, c, steps) : churn_as(a, KIND_MALLOC, c, steps);
+    return a->kind == KIND_VMEM ? churn_as(a, KIND_VMEM, c, steps)
+                                : churn_as(a, KIND_MALLOC, c, steps);
 }
 
 static bool fill(const struct allocator *a, struct churn *c)
@@ -247,14 +261,16 @@ static double blocks_spanned(const struct allocator *a, uint32_t live)
 }
 
 /* Filled; ours with what its descriptors take; then in the state that it will stay in. */
-static bool settle(struct allocator *a, struct churn *c, rdma_vmem_stats_t *filled, rdma_vmem_stats_t *settled)
+static bool settle(struct allocator *a, struct churn *c, rdma_vmem_stats_t *filled,
+                   rdma_vmem_stats_t *settled)
 {
     uint64_t room = (c->most + UNIT - 1) / UNIT * UNIT, seed = c->random;
     double mean = (c->least + (double)room) / 2 + UNIT;
 
     for (int factor = 1; factor <= 64; factor *= 2) {
         c->random = seed;
-        if (allocator_open(a, (uint64_t)(factor * mean * blocks_spanned(a, c->live)) + room, false) != 0)
+        if (allocator_open(a, (uint64_t)(factor * mean * blocks_spanned(a, c->live)) + room,
+                           false) != 0)
             return false;
         if (fill(a, c)) {
             if (a->kind == KIND_VMEM)
@@ -297,11 +313,13 @@ static void print_scale(const struct allocator *a, const struct churn *c, const 
         print_text("missing", a->missing);
     } else {
         if (a->kind == KIND_VMEM)
-            printf("\"heap\":%llu,\"filled_metadata\":%llu,\"filled_blocks\":%llu,\"metadata\":%llu,"
-                   "\"blocks_used\":%llu,\"blocks_free\":%llu,",
-                   (unsigned long long)a->heap, (unsigned long long)filled->metadata,
-                   (unsigned long long)filled->blocks_used + filled->blocks_free, (unsigned long long)settled->metadata,
-                   (unsigned long long)settled->blocks_used, (unsigned long long)settled->blocks_free);
+            printf(
+                "\"heap\":%llu,\"filled_metadata\":%llu,\"filled_blocks\":%llu,\"metadata\":%llu,"
+                "\"blocks_used\":%llu,\"blocks_free\":%llu,",
+                (unsigned long long)a->heap, (unsigned long long)filled->metadata,
+                (unsigned long long)filled->blocks_used + filled->blocks_free,
+                (unsigned long long)settled->metadata, (unsigned long long)settled->blocks_used,
+                (unsigned long long)settled->blocks_free);
         print_rounds("ns", ns, options.rounds);
     }
     printf("}\n");
@@ -361,7 +379,8 @@ static bool fits_in(struct allocator *a, const struct trace *t, void **held, uin
  * does not; it is what one would find by trying. */
 static uint64_t smallest_heap(struct allocator *a, const struct trace *t, void **held)
 {
-    uint64_t low = t->peak_live > PAGE ? t->peak_live / PAGE - 1 : 0, high = low + low / 20 + 2; /* pages */
+    uint64_t low = t->peak_live > PAGE ? t->peak_live / PAGE - 1 : 0,
+             high = low + low / 20 + 2; /* pages */
 
     for (; !fits_in(a, t, held, high * PAGE); high *= 2) {
         if (a->missing[0] != '\0' || high * PAGE > HEAP_MOST)
@@ -438,8 +457,9 @@ static void print_fragmentation(const struct allocator *a, const struct trace *t
     print_text("allocator", a->name);
     if (heap == 0) {
         printf(",");
-        print_text("missing",
-                   a->missing[0] != '\0' ? a->missing : "the trace does not run through, or nothing is told");
+        print_text("missing", a->missing[0] != '\0'
+                                  ? a->missing
+                                  : "the trace does not run through, or nothing is told");
     } else {
         printf(",\"live\":%llu,\"%s\":%llu", (unsigned long long)t->peak_live,
                a->kind == KIND_VMEM ? "heap" : "resident", (unsigned long long)heap);
@@ -463,7 +483,8 @@ static void fragmentation(void)
             uint64_t heap = 0;
 
             if (a->missing[0] == '\0')
-                heap = a->kind == KIND_VMEM ? smallest_heap(a, &t, held) : peak_resident(a, &t, held);
+                heap =
+                    a->kind == KIND_VMEM ? smallest_heap(a, &t, held) : peak_resident(a, &t, held);
             print_fragmentation(a, &t, heap);
         }
         free(held);
@@ -475,10 +496,12 @@ static void fragmentation(void)
 
 static _Noreturn void usage(int status)
 {
-    fprintf(status == 0 ? stdout : stderr,
-            "usage: alloc_local [-r ROUNDS] [-m MS] [-s SEED] [-l MOST_LIVE] [-t STEPS] [-f SCALE] [-c CPU] PART...\n"
-            "parts: pairs scale fragmentation. Time is MS for each allocator in each round; fragmentation has SCALE\n"
-            "times the live blocks of pairs. One JSON object a line; bench/alloc makes tables of it.\n");
+    fprintf(status == 0 ? stdout : stderr, "usage: alloc_local [-r ROUNDS] [-m MS] [-s SEED] [-l "
+                                           "MOST_LIVE] [-t STEPS] [-f SCALE] [-c CPU] PART...\n"
+                                           "parts: pairs scale fragmentation. Time is MS for each "
+                                           "allocator in each round; fragmentation has SCALE\n"
+                                           "times the live blocks of pairs. One JSON object a "
+                                           "line; bench/alloc makes tables of it.\n");
     exit(status);
 }
 

@@ -31,8 +31,9 @@
 #define ORDERS 64
 #define WINDOW_MAX 1024
 #define TIMEOUT_MS 20000
-#define STARVED_MS 20  /* a reader that collects, and waits for so long, frees what it has */
-#define STARVED_US 100 /* one that keeps a window full, and waits for so long, frees until something comes */
+#define STARVED_MS 20 /* a reader that collects, and waits for so long, frees what it has */
+#define STARVED_US                                                                                 \
+    100 /* one that keeps a window full, and waits for so long, frees until something comes */
 
 enum test { STREAM, PINGPONG, IRREGULAR };
 enum order { REGULAR, REVERSE, RANDOM, OLDEST, ANY };
@@ -45,7 +46,7 @@ struct pipe_case {
     bool fill;
     uint32_t size[SIZES];
     uint16_t (*permutation)[WINDOW_MAX]; /* ORDERS of them */
-    rch_t out, in;                       /* rank 0 has `out` of a stream, rank 1 `in`; of a ping-pong both have both */
+    rch_t out, in; /* rank 0 has `out` of a stream, rank 1 `in`; of a ping-pong both have both */
     char missing[256];
     uint64_t number; /* of the next message, both ways alike */
     long n;          /* messages of a round */
@@ -69,8 +70,9 @@ static _Noreturn void fail(const struct pipe_case *c, rch_t ch, const char *what
 {
     const char *why = rpipe_error(ch);
 
-    fprintf(stderr, "alloc_pipe: rank %d: %s%s%s: %s%s%s\n", rank, c != NULL ? c->name : "", c != NULL ? ": " : "",
-            what, rstrerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
+    fprintf(stderr, "alloc_pipe: rank %d: %s%s%s: %s%s%s\n", rank, c != NULL ? c->name : "",
+            c != NULL ? ": " : "", what, rstrerror(code), why != NULL ? ": " : "",
+            why != NULL ? why : "");
     network_abort(1);
 }
 
@@ -121,8 +123,9 @@ static bool parse_case(struct pipe_case *c, char *text)
         DELAY,
         FILL
     };
-    static const char *const keys[] = {"fit",  "sync", "op",    "test",  "order",  "name",   "size",  "least", "most",
-                                       "unit", "heap", "queue", "slots", "inline", "window", "delay", "fill",  NULL};
+    static const char *const keys[] = {"fit",   "sync",   "op",     "test",  "order", "name",
+                                       "size",  "least",  "most",   "unit",  "heap",  "queue",
+                                       "slots", "inline", "window", "delay", "fill",  NULL};
     static const char *const fits[] = {"next", "first", "best", "worst", "random", NULL};
     static const char *const syncs[] = {"block", "tag", "channel", NULL};
     static const char *const ops[] = {"put", "get", NULL};
@@ -229,11 +232,13 @@ static void open_case(struct pipe_case *c, uint32_t ctx)
     if (code == 0 && (rank == 1 || c->test == PINGPONG))
         code = open_end(c, ctx, false, &c->in);
     if (code != 0)
-        snprintf(c->missing, sizeof(c->missing), "refused: %s", rpipe_error(NULL) != NULL ? rpipe_error(NULL) : "");
+        snprintf(c->missing, sizeof(c->missing), "refused: %s",
+                 rpipe_error(NULL) != NULL ? rpipe_error(NULL) : "");
     if (network_allgather(&code, sizeof(code), codes) != 0)
         fail(c, NULL, "network_allgather", -ECONNRESET);
     if (code == 0 && codes[1 - rank] != 0)
-        snprintf(c->missing, sizeof(c->missing), "refused by the other rank: %s", rstrerror(codes[1 - rank]));
+        snprintf(c->missing, sizeof(c->missing), "refused by the other rank: %s",
+                 rstrerror(codes[1 - rank]));
     if (c->missing[0] != '\0') {
         close_case(c);
         return;
@@ -296,7 +301,9 @@ static uint64_t sum_message(const void *mem, size_t size)
 
 static _Noreturn void wrong(const struct pipe_case *c, size_t size, uint64_t number)
 {
-    fprintf(stderr, "alloc_pipe: rank %d: %s: message %llu of %zu bytes is not what was sent: nothing is measured\n",
+    fprintf(stderr,
+            "alloc_pipe: rank %d: %s: message %llu of %zu bytes is not what was sent: nothing is "
+            "measured\n",
             rank, c->name, (unsigned long long)number, size);
     network_abort(1);
 }
@@ -335,9 +342,9 @@ INLINE int64_t send_message(const struct pipe_case *c, uint64_t number)
 INLINE void look_at(const struct pipe_case *c, raddr_t d, size_t size, uint64_t number)
 {
     const void *mem = rmem(c->in, d);
-    bool right =
-        size == c->size[number & (SIZES - 1)] &&
-        (size >= sizeof(uint64_t) ? *(const uint64_t *)mem == number : *(const uint32_t *)mem == (uint32_t)number);
+    bool right = size == c->size[number & (SIZES - 1)] &&
+                 (size >= sizeof(uint64_t) ? *(const uint64_t *)mem == number
+                                           : *(const uint32_t *)mem == (uint32_t)number);
 
     if (__builtin_expect(!right, 0))
         wrong(c, size, number);
@@ -402,7 +409,8 @@ static void read_irregularly(struct pipe_case *c, long n)
     rpipe_set_timeout(c->in, STARVED_MS);
     for (long left = n; left > 0;) {
         const uint16_t *order = c->permutation[turn++ % ORDERS];
-        uint32_t most = left < (long)c->window ? (uint32_t)left : c->window, got = collect(c, held, most, &number);
+        uint32_t most = left < (long)c->window ? (uint32_t)left : c->window,
+                 got = collect(c, held, most, &number);
 
         for (uint32_t i = 0; i < c->window; i++) {
             if (order[i] >= got)
@@ -530,7 +538,8 @@ static double run(struct pipe_case *c, long n, double *waited_ns)
 
 static void measure(void)
 {
-    for (int i = 0; i < ncases; i++) { /* warm-up: once around the heap, and how long a message takes */
+    for (int i = 0; i < ncases;
+         i++) { /* warm-up: once around the heap, and how long a message takes */
         struct pipe_case *c = &cases[i];
         long few = (long)(c->heap / c->unit);
         double ns, waited;
@@ -571,12 +580,14 @@ static void print_case(const struct pipe_case *c)
         printf("}\n");
         return;
     }
-    printf("\"heap\":%llu,\"messages\":%.0f,\"starved\":%llu", (unsigned long long)c->heap, messages,
-           (unsigned long long)c->starved);
-    printf(",\"credit_fetches\":%.6g,\"stalls_heap\":%.6g,\"stalls_ring\":%.6g,\"stalls_queue\":%.6g,",
-           (double)(b->credit_fetches - a->credit_fetches) / messages,
-           (double)(b->stalls_heap - a->stalls_heap) / messages, (double)(b->stalls_ring - a->stalls_ring) / messages,
-           (double)(b->stalls_queue - a->stalls_queue) / messages);
+    printf("\"heap\":%llu,\"messages\":%.0f,\"starved\":%llu", (unsigned long long)c->heap,
+           messages, (unsigned long long)c->starved);
+    printf(
+        ",\"credit_fetches\":%.6g,\"stalls_heap\":%.6g,\"stalls_ring\":%.6g,\"stalls_queue\":%.6g,",
+        (double)(b->credit_fetches - a->credit_fetches) / messages,
+        (double)(b->stalls_heap - a->stalls_heap) / messages,
+        (double)(b->stalls_ring - a->stalls_ring) / messages,
+        (double)(b->stalls_queue - a->stalls_queue) / messages);
     print_rounds("ns", c->ns, options.rounds);
     printf(",");
     print_rounds("waited", c->waited, options.rounds);
@@ -587,11 +598,11 @@ static void print_case(const struct pipe_case *c)
 
 static _Noreturn void usage(int status)
 {
-    fprintf(
-        status == 0 ? stdout : stderr,
-        "usage: alloc_pipe [-r ROUNDS] [-m MS] [-s SEED] [-c CPU,CPU] CASE...\n"
-        "as two processes of a job. A case is KEY=VALUE,...; the keys stand at the head of the source. Time is MS for\n"
-        "each case in each round. One JSON object a line; bench/alloc makes tables of it.\n");
+    fprintf(status == 0 ? stdout : stderr,
+            "usage: alloc_pipe [-r ROUNDS] [-m MS] [-s SEED] [-c CPU,CPU] CASE...\n"
+            "as two processes of a job. A case is KEY=VALUE,...; the keys stand at the head of the "
+            "source. Time is MS for\n"
+            "each case in each round. One JSON object a line; bench/alloc makes tables of it.\n");
     exit(status);
 }
 
@@ -645,12 +656,14 @@ int main(int argc, char **argv)
     if (code != 0)
         fail(NULL, NULL, "rinit", code);
     if (nranks != 2) {
-        fprintf(stderr, "alloc_pipe needs 2 processes and has %d: mpirun -n 2 alloc_pipe ...\n", nranks);
+        fprintf(stderr, "alloc_pipe needs 2 processes and has %d: mpirun -n 2 alloc_pipe ...\n",
+                nranks);
         rexit();
         return 2;
     }
     bind_to(options.cpu[rank]);
-    if ((code = open_end(NULL, 0, true, &tell)) != 0 || (code = open_end(NULL, 0, false, &hear)) != 0)
+    if ((code = open_end(NULL, 0, true, &tell)) != 0 ||
+        (code = open_end(NULL, 0, false, &hear)) != 0)
         fail(NULL, NULL, "rpipe", code);
     for (int i = 0; i < ncases; i++) {
         prepare(&cases[i]);

@@ -24,8 +24,8 @@
 #define RING 256    /* entries of a ring of pointers, slots of a pipe; a power of two */
 #define SIZES 4096  /* a power of two */
 #define PLACES 1024 /* of the larson-like trace, for each thread; a power of two */
-#define AHEAD 64    /* messages that a thread of the larson-like trace may be ahead of what it got */
-#define STUCK 20    /* seconds without a message, after which the larson-like trace gives up */
+#define AHEAD 64 /* messages that a thread of the larson-like trace may be ahead of what it got */
+#define STUCK 20 /* seconds without a message, after which the larson-like trace gives up */
 
 static struct {
     int rounds, cpu[2];
@@ -125,8 +125,8 @@ static _Noreturn void fail(rch_t ch, const char *what, int code)
 {
     const char *why = rpipe_error(ch);
 
-    fprintf(stderr, "alloc_threads: %s, %s: %s: %s%s%s\n", pattern_names[run.pattern], run.who->name, what,
-            rstrerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
+    fprintf(stderr, "alloc_threads: %s, %s: %s: %s%s%s\n", pattern_names[run.pattern],
+            run.who->name, what, rstrerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
     exit(1);
 }
 
@@ -351,8 +351,9 @@ static int open_pipe(struct contestant *w, int way, rch_t *out, rch_t *in)
     cfg.thresholds.inline_max = 0;
     cfg.timeout_ms = 10000;
     /* next-fit reaches from the oldest block to the newest: at random the oldest is some ln n + 12 times n old */
-    cfg.allocator.alloc_size = (uint64_t)run.most * blocks *
-                               (run.pattern == LARSON && w->fit == NEXT_FIT ? (uint64_t)log((double)blocks) + 12 : 2);
+    cfg.allocator.alloc_size =
+        (uint64_t)run.most * blocks *
+        (run.pattern == LARSON && w->fit == NEXT_FIT ? (uint64_t)log((double)blocks) + 12 : 2);
     cfg.allocator.rdma_active = true;
     code = rpipe(out, &cfg);
     if (code != 0)
@@ -457,7 +458,8 @@ static _Noreturn void usage(int status)
 {
     fprintf(status == 0 ? stdout : stderr,
             "usage: alloc_threads [-r ROUNDS] [-m MS] [-s SEED] [-c CPU,CPU]\n"
-            "Time is MS for each allocator in each round. One JSON object a line; bench/alloc makes tables of it.\n");
+            "Time is MS for each allocator in each round. One JSON object a line; bench/alloc "
+            "makes tables of it.\n");
     exit(status);
 }
 
@@ -504,7 +506,8 @@ int main(int argc, char **argv)
         return 1;
     }
     allocators_find();
-    if (pthread_barrier_init(&gate, NULL, 2) != 0 || pthread_create(&other, NULL, other_thread, NULL) != 0) {
+    if (pthread_barrier_init(&gate, NULL, 2) != 0 ||
+        pthread_create(&other, NULL, other_thread, NULL) != 0) {
         fprintf(stderr, "alloc_threads: no second thread\n");
         return 1;
     }

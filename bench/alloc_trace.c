@@ -85,7 +85,8 @@ static void write_phases(struct pen *p)
         for (uint32_t i = 0; i < slots * 2 / 3; i++)
             put(p, random_below(&p->random, slots), 0);
         for (uint32_t i = 0; i < slots; i++)
-            put(p, random_below(&p->random, slots), random_size(&p->random, most[phase % 5] / 4, most[phase % 5]));
+            put(p, random_below(&p->random, slots),
+                random_size(&p->random, most[phase % 5] / 4, most[phase % 5]));
     }
     for (uint32_t i = 0; i < slots; i++)
         put(p, i, 0);
@@ -102,7 +103,8 @@ static const struct {
     {"fifo", "16 to 1024 B, 1024 held, the oldest replaced", 1024, write_fifo},
     {"lifo", "16 to 1024 B, a stack of up to 1024", 1024, write_lifo},
     {"random", "16 to 1024 B, 1024 held, any replaced", 1024, write_random},
-    {"phases", "sizes of five kinds, two thirds freed in between, up to 1024 held", 1024, write_phases},
+    {"phases", "sizes of five kinds, two thirds freed in between, up to 1024 held", 1024,
+     write_phases},
 };
 
 /* How much is live at most, and how often something is allocated. */

@@ -168,7 +168,8 @@ int main(int argc, char **argv)
     rounds = argc > 3 ? strtol(argv[3], NULL, 0) : rounds;
     MUST(rinit(&rank, &ranks));
     if (ranks < 2 || messages < 1 || rounds < 1 || rounds > ROUNDS_MOST) {
-        fprintf(stderr, "compose: wants 2 processes or more, 1 message or more, 1 to %d rounds\n", ROUNDS_MOST);
+        fprintf(stderr, "compose: wants 2 processes or more, 1 message or more, 1 to %d rounds\n",
+                ROUNDS_MOST);
         network_abort(1);
     }
     messages += (ranks - 1 - messages % (ranks - 1)) % (ranks - 1); /* the same for all */
@@ -190,17 +191,19 @@ int main(int argc, char **argv)
         qsort(rate[what], (size_t)rounds, sizeof(double), ascending);
     if (rank == 0 && json) {
         for (enum what what = PIPE; what < WHATS; what++) /* a line as those of the applications */
-            printf("{\"app\": \"%s\", \"by\": \"rpipe\", \"ranks\": %d, \"seconds\": %.9f, \"communication\": -1, "
+            printf("{\"app\": \"%s\", \"by\": \"rpipe\", \"ranks\": %d, \"seconds\": %.9f, "
+                   "\"communication\": -1, "
                    "\"work\": %ld, "
                    "\"unit\": \"messages\", \"digest\": \"\"}\n",
                    name[what], ranks, (double)messages / rate[what][rounds / 2], messages);
     } else if (rank == 0) {
-        printf("%d writers or readers, %zu bytes, %ld messages; median of %ld rounds, and best\n", ranks - 1, bytes,
-               messages, rounds);
+        printf("%d writers or readers, %zu bytes, %ld messages; median of %ld rounds, and best\n",
+               ranks - 1, bytes, messages, rounds);
         for (enum what what = PIPE; what < WHATS; what++)
             printf("%-18s %8.3f %8.3f M messages/s   ratio to the pipe %.2f %.2f\n", name[what],
                    rate[what][rounds / 2] / 1e6, rate[what][rounds - 1] / 1e6,
-                   rate[what][rounds / 2] / rate[PIPE][rounds / 2], rate[what][rounds - 1] / rate[PIPE][rounds - 1]);
+                   rate[what][rounds / 2] / rate[PIPE][rounds / 2],
+                   rate[what][rounds - 1] / rate[PIPE][rounds - 1]);
     }
     free(others);
     free(e.part);

@@ -75,7 +75,8 @@ static void reader(pid_t writer, const uint8_t *there)
         if (shared->bytes == 0)
             _exit(0);
         if (shared->way == ATTACH) {
-            struct iovec near = {memory, shared->bytes}, far = {(void *)(uintptr_t)there, shared->bytes};
+            struct iovec near = {memory, shared->bytes},
+                         far = {(void *)(uintptr_t)there, shared->bytes};
 
             if (process_vm_readv(writer, &near, 1, &far, 1, 0) != (ssize_t)shared->bytes)
                 shared->failed = errno;
@@ -124,8 +125,9 @@ static void compare(size_t bytes, int rounds)
             us[way][r] = one((enum way)way, bytes, times);
     for (int way = 0; way < WAYS; way++)
         qsort(us[way], (size_t)rounds, sizeof(double), ascending);
-    printf("%9zu %12.2f %12.2f %8.2f %12.2f %12.2f %8.2f\n", bytes, us[HEAP][rounds / 2], us[ATTACH][rounds / 2],
-           us[ATTACH][rounds / 2] / us[HEAP][rounds / 2], us[HEAP][0], us[ATTACH][0], us[ATTACH][0] / us[HEAP][0]);
+    printf("%9zu %12.2f %12.2f %8.2f %12.2f %12.2f %8.2f\n", bytes, us[HEAP][rounds / 2],
+           us[ATTACH][rounds / 2], us[ATTACH][rounds / 2] / us[HEAP][rounds / 2], us[HEAP][0],
+           us[ATTACH][0], us[ATTACH][0] / us[HEAP][0]);
     fflush(stdout);
 }
 
@@ -158,8 +160,8 @@ int main(int argc, char **argv)
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         reader(parent, memory);
     }
-    printf("%9s %12s %12s %8s %12s %12s %8s\n", "bytes", "heap us", "attach us", "ratio", "min heap", "min attach",
-           "ratio");
+    printf("%9s %12s %12s %8s %12s %12s %8s\n", "bytes", "heap us", "attach us", "ratio",
+           "min heap", "min attach", "ratio");
     if (argc <= 2)
         for (size_t i = 0; i < sizeof(usual) / sizeof(*usual); i++)
             compare(usual[i], rounds);

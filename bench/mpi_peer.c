@@ -50,7 +50,8 @@ static double rate_send(char *buf, int bytes, int n)
             if (rank == 0)
                 MPI_Isend(buf, bytes, MPI_BYTE, 1, 0, MPI_COMM_WORLD, &request[k]);
             else
-                MPI_Irecv(buf + (size_t)k * (size_t)bytes, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD, &request[k]);
+                MPI_Irecv(buf + (size_t)k * (size_t)bytes, bytes, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+                          &request[k]);
         }
         MPI_Waitall(WINDOW, request, MPI_STATUSES_IGNORE);
     }
@@ -112,7 +113,9 @@ int main(int argc, char **argv)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &nranks);
     if (nranks != 2 || bytes < 1 || n < 10) {
-        fprintf(stderr, "usage: mpirun -n 2 mpi_peer [BYTES [ITERATIONS]], from 1 byte, from 10 iterations\n");
+        fprintf(
+            stderr,
+            "usage: mpirun -n 2 mpi_peer [BYTES [ITERATIONS]], from 1 byte, from 10 iterations\n");
         MPI_Abort(MPI_COMM_WORLD, 2);
     }
     buf = calloc(WINDOW, (size_t)bytes);
@@ -127,7 +130,8 @@ int main(int argc, char **argv)
     MPI_Get_library_version(version, &length);
     version[strcspn(version, ",\n")] = '\0';
     if (rank == 0)
-        printf("{\"library\": \"%s\", \"bytes\": %d, \"send_recv_us\": %.4f, \"put_flush_flag_us\": %.4f, "
+        printf("{\"library\": \"%s\", \"bytes\": %d, \"send_recv_us\": %.4f, "
+               "\"put_flush_flag_us\": %.4f, "
                "\"messages_per_s\": %.0f}\n",
                version, bytes, send, put, rate);
     free(buf);

@@ -52,7 +52,8 @@ static inline void relax(void)
 #endif
 }
 
-static inline __attribute__((always_inline)) void await(struct line *line, uint64_t number, bool pausing)
+static inline __attribute__((always_inline)) void await(struct line *line, uint64_t number,
+                                                        bool pausing)
 {
     while (atomic_load_explicit(&line->number, memory_order_acquire) != number)
         if (pausing)
@@ -60,8 +61,8 @@ static inline __attribute__((always_inline)) void await(struct line *line, uint6
 }
 
 /* Numbers go on from round to round, so a line never holds an old one that looks new. */
-static inline __attribute__((always_inline)) double play(struct table *t, int me, uint64_t from, uint64_t n,
-                                                         bool pausing)
+static inline __attribute__((always_inline)) double play(struct table *t, int me, uint64_t from,
+                                                         uint64_t n, bool pausing)
 {
     double began = now_ns();
 
@@ -114,7 +115,8 @@ int main(int argc, char **argv)
             n = 0;
     }
     if (n == 0 || rounds < 1 || rounds > ROUNDS_MAX || optind != argc) {
-        fprintf(stderr, "usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS up to %d] [-c CPU,CPU]\n", ROUNDS_MAX);
+        fprintf(stderr, "usage: pingpong [-n ROUND_TRIPS] [-r ROUNDS up to %d] [-c CPU,CPU]\n",
+                ROUNDS_MAX);
         return 2;
     }
     table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -59,7 +59,8 @@ static double all_of(double mine, double *most)
 {
     double sum = 0, *all = calloc((size_t)ranks, sizeof(*all));
 
-    need(all == NULL ? -ENOMEM : network_allgather(&mine, sizeof(mine), all), NULL, "network_allgather");
+    need(all == NULL ? -ENOMEM : network_allgather(&mine, sizeof(mine), all), NULL,
+         "network_allgather");
     *most = 0;
     for (int i = 0; i < ranks; i++) {
         sum += all[i];
@@ -128,7 +129,8 @@ static rch_t *open_ends(bool peers, uint32_t channels, size_t *n)
 int main(int argc, char **argv)
 {
     bool peers = argc == 2 && strcmp(argv[1], "peers") == 0;
-    uint32_t channels = argc == 3 && strcmp(argv[1], "channels") == 0 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
+    uint32_t channels =
+        argc == 3 && strcmp(argv[1], "channels") == 0 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
     double began, first = 0, took, before, after;
     rpipe_transport_t transport;
     int held = 0;
@@ -160,10 +162,11 @@ int main(int argc, char **argv)
     after = memory_in_use();
     channels = peers ? (uint32_t)(ranks * (ranks - 1)) : channels;
     if (rank == 0)
-        printf(
-            "{\"backend\": \"%s\", \"ranks\": %d, \"channels\": %u, \"first_ms\": %.2f, \"ms\": %.2f, \"bytes\": %.0f, "
-            "\"descriptors\": %d}\n",
-            transport.backend, ranks, channels, first, took, after - before - (double)channels * HEAP, held);
+        printf("{\"backend\": \"%s\", \"ranks\": %d, \"channels\": %u, \"first_ms\": %.2f, \"ms\": "
+               "%.2f, \"bytes\": %.0f, "
+               "\"descriptors\": %d}\n",
+               transport.backend, ranks, channels, first, took,
+               after - before - (double)channels * HEAP, held);
     for (size_t i = 0; i < n; i++)
         need(rclose(ch[i]), ch[i], "rclose");
     if (one != NULL)

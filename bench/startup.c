@@ -152,7 +152,8 @@ static int measure_rinit(void)
     took = slowest(took, nranks);
     idle = idle_channel_bytes(rank, nranks);
     if (rank == 0)
-        printf("{\"ranks\": %d, \"rinit_ms\": %.3f, \"idle_channel_bytes\": %.0f}\n", nranks, took, idle);
+        printf("{\"ranks\": %d, \"rinit_ms\": %.3f, \"idle_channel_bytes\": %.0f}\n", nranks, took,
+               idle);
     need(rexit(), "rexit");
     return 0;
 }

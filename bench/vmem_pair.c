@@ -157,20 +157,23 @@ enum { OURS, MIMALLOC, LIBC, ALLOCATORS };
 typedef void (*run_fn)(long pairs);
 
 #ifdef HAVE_MIMALLOC
-#define MIMALLOC_RUN(pattern)                                                                                          \
-    static void mimalloc_##pattern(long pairs) { pattern(mimalloc_take, mimalloc_give, same_memory, pairs); }
+#define MIMALLOC_RUN(pattern)                                                                      \
+    static void mimalloc_##pattern(long pairs)                                                     \
+    {                                                                                              \
+        pattern(mimalloc_take, mimalloc_give, same_memory, pairs);                                 \
+    }
 #define MIMALLOC_NAME(pattern) mimalloc_##pattern
 #else
 #define MIMALLOC_RUN(pattern)
 #define MIMALLOC_NAME(pattern) NULL
 #endif
-#define RUNS(pattern)                                                                                                  \
-    static void ours_##pattern(long pairs) { pattern(ours_take, ours_give, ours_memory, pairs); }                      \
-    MIMALLOC_RUN(pattern)                                                                                              \
+#define RUNS(pattern)                                                                              \
+    static void ours_##pattern(long pairs) { pattern(ours_take, ours_give, ours_memory, pairs); }  \
+    MIMALLOC_RUN(pattern)                                                                          \
     static void libc_##pattern(long pairs) { pattern(libc_take, libc_give, same_memory, pairs); }
-#define ROW(pattern, says)                                                                                             \
-    {                                                                                                                  \
-        says, { ours_##pattern, MIMALLOC_NAME(pattern), libc_##pattern }                                               \
+#define ROW(pattern, says)                                                                         \
+    {                                                                                              \
+        says, { ours_##pattern, MIMALLOC_NAME(pattern), libc_##pattern }                           \
     }
 
 RUNS(one_at_a_time)
@@ -243,7 +246,8 @@ static void report(int rounds, long pairs)
     bool noisy = false;
 
     printf("ns per pair, %d rounds of %ld pairs, interleaved\n", rounds, pairs);
-    printf("%-46s %17s %17s %17s %17s %17s\n", "", "rmalloc", "mimalloc", "glibc", "/ mimalloc", "/ glibc");
+    printf("%-46s %17s %17s %17s %17s %17s\n", "", "rmalloc", "mimalloc", "glibc", "/ mimalloc",
+           "/ glibc");
     printf("%-46s", "pattern");
     for (int k = 0; k < 5; k++)
         printf(" %8s %8s", "median", "min");
@@ -270,7 +274,8 @@ static void report(int rounds, long pairs)
         printf("\n");
     }
     if (noisy)
-        printf("NOISY: some median is more than 1.3 times its minimum; look at the minima, or measure again.\n");
+        printf("NOISY: some median is more than 1.3 times its minimum; look at the minima, or "
+               "measure again.\n");
 }
 
 int main(int argc, char **argv)

@@ -31,7 +31,8 @@ static const struct app_option option_table[] = {
     APP_END,
 };
 
-static const char doc[] = "The round trip of an active message beside bare channels.\vRun it as: mpirun -n 2 am_ping.";
+static const char doc[] =
+    "The round trip of an active message beside bare channels.\vRun it as: mpirun -n 2 am_ping.";
 
 static ram_t am;
 static uint64_t answered;
@@ -40,7 +41,8 @@ static void must_am(int code, const char *call)
 {
     if (code >= 0)
         return;
-    fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code), ram_error(am));
+    fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code),
+            ram_error(am));
     network_abort(1);
 }
 
@@ -151,14 +153,15 @@ static void report(double *bare, double *active)
 
     if (app_options.json) {
         struct app_result with = {"am_ping", "rpipe am", 2, a, active[0], 0, 1, "round trips", 0};
-        struct app_result without = {"am_ping bare", "rpipe put", 2, b, bare[0], 0, 1, "round trips", 0};
+        struct app_result without = {
+            "am_ping bare", "rpipe put", 2, b, bare[0], 0, 1, "round trips", 0};
 
         app_result_print(&with);
         app_result_print(&without);
         return;
     }
-    printf("%u bytes, %u rounds of %u round trips:      median       best\n", options.size, options.rounds,
-           options.trips);
+    printf("%u bytes, %u rounds of %u round trips:      median       best\n", options.size,
+           options.rounds, options.trips);
     printf("  bare channels   %30.1f ns %7.1f ns\n", b * 1e9, bare[0] * 1e9);
     printf("  active messages %30.1f ns %7.1f ns\n", a * 1e9, active[0] * 1e9);
     printf("  ratio           %33.2f %10.2f\n", a / b, active[0] / bare[0]);

@@ -66,8 +66,8 @@ static void put(struct animation *a, const void *data, size_t bytes)
 }
 
 /* A chunk whose data come in two pieces. */
-static void put_chunk(struct animation *a, const char *type, const void *one, size_t one_bytes, const void *two,
-                      size_t two_bytes)
+static void put_chunk(struct animation *a, const char *type, const void *one, size_t one_bytes,
+                      const void *two, size_t two_bytes)
 {
     uint8_t head[8], crc[4];
 
@@ -152,7 +152,8 @@ static void animation_free(struct animation *a)
     free(a);
 }
 
-struct animation *animation_begin(const char *path, int width, int height, int ms, char *why, unsigned why_bytes)
+struct animation *animation_begin(const char *path, int width, int height, int ms, char *why,
+                                  unsigned why_bytes)
 {
     struct animation *a = calloc(1, sizeof(*a));
     size_t cells = (size_t)width * (size_t)height;
@@ -191,7 +192,9 @@ no_memory:
 
 int animation_add(struct animation *a, const float *values)
 {
-    png_image image = {.version = PNG_IMAGE_VERSION, .format = PNG_FORMAT_RGB_COLORMAP, .colormap_entries = COLOURS};
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .format = PNG_FORMAT_RGB_COLORMAP,
+                       .colormap_entries = COLOURS};
     png_alloc_size_t bytes = a->room;
 
     image.width = (png_uint_32)a->width;
@@ -223,22 +226,27 @@ int animation_end(struct animation *a, char *why, unsigned why_bytes)
         a->failed = true;
     a->file = NULL;
     if (a->failed || a->frames == 0) {
-        snprintf(why, why_bytes, "%s was not written: %s", a->path, a->failed ? "an error on the way" : "no frame");
+        snprintf(why, why_bytes, "%s was not written: %s", a->path,
+                 a->failed ? "an error on the way" : "no frame");
         remove(a->beside);
         code = -EIO;
     } else if (rename(a->beside, a->path) != 0) {
         code = -errno;
-        snprintf(why, why_bytes, "%s cannot be renamed to %s: %s", a->beside, a->path, strerror(-code));
+        snprintf(why, why_bytes, "%s cannot be renamed to %s: %s", a->beside, a->path,
+                 strerror(-code));
         remove(a->beside);
     }
     animation_free(a);
     return code;
 }
 #else
-struct animation *animation_begin(const char *path, int width, int height, int ms, char *why, unsigned why_bytes)
+struct animation *animation_begin(const char *path, int width, int height, int ms, char *why,
+                                  unsigned why_bytes)
 {
     (void)width, (void)height, (void)ms;
-    snprintf(why, why_bytes, "%s was not written: this program was built without libpng (Debian: libpng-dev)", path);
+    snprintf(why, why_bytes,
+             "%s was not written: this program was built without libpng (Debian: libpng-dev)",
+             path);
     return NULL;
 }
 

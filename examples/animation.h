@@ -11,7 +11,8 @@
 struct animation; /* one that is being written */
 
 /* pictures of width x height, each shown for ms; NULL and a sentence in `why` where it cannot be */
-struct animation *animation_begin(const char *path, int width, int height, int ms, char *why, unsigned why_bytes);
+struct animation *animation_begin(const char *path, int width, int height, int ms, char *why,
+                                  unsigned why_bytes);
 /* values from 0 (cold) to 1 (hot), row by row. 0 or negative. */
 int animation_add(struct animation *a, const float *values);
 /* Finishes the file, which then has all frames; negative and a sentence where that failed. `a` is gone in either case. */

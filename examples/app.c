@@ -21,13 +21,15 @@ enum { OWN_MOST = 16, HELP_BYTES = 160 };
 static const struct argp_option common_table[] = {
     {"quick", KEY_QUICK, NULL, 0, "Sizes that take no time: whether it runs", 1},
     {"json", KEY_JSON, NULL, 0, "Print the result as one line of JSON", 1},
-    {"progress", KEY_PROGRESS, "WHEN", 0, "live (one line that changes), lines, none, or auto: live on a terminal", 1},
+    {"progress", KEY_PROGRESS, "WHEN", 0,
+     "live (one line that changes), lines, none, or auto: live on a terminal", 1},
     {"no-check", KEY_NO_CHECK, NULL, 0, "Do not repeat the run on rank 0 to compare", 1},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
 /* Which of the words; else a sentence and the end. */
-static int word_of(const char *text, const char *const *words, const char *name, struct argp_state *state)
+static int word_of(const char *text, const char *const *words, const char *name,
+                   struct argp_state *state)
 {
     char all[256] = "";
 
@@ -36,7 +38,11 @@ static int word_of(const char *text, const char *const *words, const char *name,
 
         if (strcmp(text, words[i]) == 0)
             return i;
-        snprintf(all + used, sizeof(all) - used, "%s%s", i == 0 ? "" : words[i + 1] != NULL ? ", " : " or ", words[i]);
+        snprintf(all + used, sizeof(all) - used, "%s%s",
+                 i == 0                 ? ""
+                 : words[i + 1] != NULL ? ", "
+                                        : " or ",
+                 words[i]);
     }
     argp_error(state, "--%s is \"%s\"; it must be %s", name, text, all);
     return 0;
@@ -49,8 +55,10 @@ static uint32_t number_of(const char *text, const struct app_option *o, struct a
 
     errno = 0;
     value = strtol(text, &end, 10);
-    if (errno != 0 || end == text || *end != '\0' || value < (long)o->least || value > (long)o->most)
-        argp_error(state, "--%s is \"%s\"; it must be a number from %u to %u", o->name, text, o->least, o->most);
+    if (errno != 0 || end == text || *end != '\0' || value < (long)o->least ||
+        value > (long)o->most)
+        argp_error(state, "--%s is \"%s\"; it must be a number from %u to %u", o->name, text,
+                   o->least, o->most);
     return (uint32_t)value;
 }
 
@@ -166,8 +174,8 @@ void app_progress_show(const char *app, const char *unit, uint64_t done, uint64_
         if ((int)(share * 5) <= fifth)
             return;
         fifth = (int)(share * 5);
-        fprintf(stderr, "%s: %s %llu of %llu, %.1f s\n", app, unit, (unsigned long long)done, (unsigned long long)all,
-                app_seconds() - began);
+        fprintf(stderr, "%s: %s %llu of %llu, %.1f s\n", app, unit, (unsigned long long)done,
+                (unsigned long long)all, app_seconds() - began);
         return;
     }
     now = app_seconds();
@@ -177,8 +185,8 @@ void app_progress_show(const char *app, const char *unit, uint64_t done, uint64_
     for (int i = 0; i < 40; i++)
         bar[i] = i < (int)(share * 40) ? '=' : i == (int)(share * 40) ? '>' : ' ';
     bar[40] = '\0';
-    fprintf(stderr, "\r%s [%s] %3d %%  %s %llu of %llu  %.1f s ", app, bar, (int)(share * 100), unit,
-            (unsigned long long)done, (unsigned long long)all, now - began);
+    fprintf(stderr, "\r%s [%s] %3d %%  %s %llu of %llu  %.1f s ", app, bar, (int)(share * 100),
+            unit, (unsigned long long)done, (unsigned long long)all, now - began);
     if (done == all)
         fputc('\n', stderr);
     fflush(stderr);
@@ -222,7 +230,8 @@ void app_laps_add(struct app_laps *laps, double beyond)
 void app_result_print(const struct app_result *r)
 {
     if (app_options.json) {
-        printf("{\"app\": \"%s\", \"by\": \"%s\", \"ranks\": %d, \"seconds\": %.9f, \"communication\": %.9f, "
+        printf("{\"app\": \"%s\", \"by\": \"%s\", \"ranks\": %d, \"seconds\": %.9f, "
+               "\"communication\": %.9f, "
                "\"waiting\": %.9f, \"work\": %.0f, \"unit\": \"%s\", \"digest\": \"%016llx\"}\n",
                r->app, r->by, r->ranks, r->seconds, r->communication, r->waiting, r->work, r->unit,
                (unsigned long long)r->digest);

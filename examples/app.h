@@ -34,23 +34,23 @@ struct app_option {
     const char **text;
     bool (*valid)(const char *text); /* NULL: any will do */
 };
-#define APP_NUMBER(name, key, place, least, most, help)                                                                \
-    {                                                                                                                  \
-        name, key, "N", help, place, least, most, NULL, NULL, NULL, NULL                                               \
+#define APP_NUMBER(name, key, place, least, most, help)                                            \
+    {                                                                                              \
+        name, key, "N", help, place, least, most, NULL, NULL, NULL, NULL                           \
     }
-#define APP_INT(name, key, place, least, most, help) /* an int that is never negative */                               \
+#define APP_INT(name, key, place, least, most, help) /* an int that is never negative */           \
     APP_NUMBER(name, key, (uint32_t *)(place), least, most, help)
-#define APP_WORD(name, key, place, words, help)                                                                        \
-    {                                                                                                                  \
-        name, key, "WORD", help, NULL, 0, 0, place, words, NULL, NULL                                                  \
+#define APP_WORD(name, key, place, words, help)                                                    \
+    {                                                                                              \
+        name, key, "WORD", help, NULL, 0, 0, place, words, NULL, NULL                              \
     }
-#define APP_TEXT(name, key, place, valid, argument, help)                                                              \
-    {                                                                                                                  \
-        name, key, argument, help, NULL, 0, 0, NULL, NULL, place, valid                                                \
+#define APP_TEXT(name, key, place, valid, argument, help)                                          \
+    {                                                                                              \
+        name, key, argument, help, NULL, 0, 0, NULL, NULL, place, valid                            \
     }
-#define APP_END                                                                                                        \
-    {                                                                                                                  \
-        NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                                                        \
+#define APP_END                                                                                    \
+    {                                                                                              \
+        NULL, 0, NULL, NULL, NULL, 0, 0, NULL, NULL, NULL, NULL                                    \
     }
 
 /* The command line; a sentence and the end if it is wrong. -quick is as good as --quick. `doc` is for --help. */
@@ -59,7 +59,8 @@ void app_parse(const char *doc, const struct app_option *options, int argc, char
 double app_seconds(void);
 
 /* Called by one process, at every step or now and then. AUTO: a line that changes on a terminal, else five lines. */
-void app_progress_show(const char *app, const char *unit, uint64_t done, uint64_t all, double began);
+void app_progress_show(const char *app, const char *unit, uint64_t done, uint64_t all,
+                       double began);
 
 /* A digest of 64-bit words, in order: begins with 0. */
 uint64_t app_digest(uint64_t digest, const void *words, size_t count);
@@ -80,7 +81,8 @@ struct app_laps {
     double sum;
 };
 int app_laps_begin(struct app_laps *laps, uint64_t steps); /* 0 or -ENOMEM */
-void app_laps_add(struct app_laps *laps, double beyond); /* the next step has taken so long beyond computing, seconds */
+void app_laps_add(struct app_laps *laps,
+                  double beyond); /* the next step has taken so long beyond computing, seconds */
 
 /* What a run was: `by` is the transport and how it was used ("rpipe put", "mpi send"). */
 struct app_result {

@@ -14,7 +14,9 @@
 #include "must.h"
 
 static const char *const app_ops[] = {"put", "get", NULL};
-#define APP_OP(place) APP_WORD("op", 'p', place, app_ops, "Who moves the payload: its writer (put) or its reader (get)")
+#define APP_OP(place)                                                                              \
+    APP_WORD("op", 'p', place, app_ops,                                                            \
+             "Who moves the payload: its writer (put) or its reader (get)")
 
 static inline rdma_op_t app_op(int word) { return word == 1 ? RDMA_GET : RDMA_PUT; }
 static inline const char *app_op_name(int word) { return word == 1 ? "rpipe get" : "rpipe put"; }

@@ -30,7 +30,8 @@
 #define STAYING 48 /* results that stay on the device at a time */
 #define MAP_CELLS 96
 
-static const char *const fit_name[FITS] = {"next-fit", "first-fit", "best-fit", "worst-fit", "random-fit"};
+static const char *const fit_name[FITS] = {"next-fit", "first-fit", "best-fit", "worst-fit",
+                                           "random-fit"};
 
 static struct {
     int fit; /* FITS: all */
@@ -128,7 +129,8 @@ static void let_go(struct pool *p)
     int stream = (int)random_below(&p->random, DEVICE_STREAMS);
 
     submit(p, stream,
-           &(struct command){.kind = COPY_OUT, .from = b->at, .done = gone, .arg = job_new(p, NULL, b, false)});
+           &(struct command){
+               .kind = COPY_OUT, .from = b->at, .done = gone, .arg = job_new(p, NULL, b, false)});
 }
 
 static void grow(struct pool *p)
@@ -203,7 +205,8 @@ static void job_done(void *arg)
 /* 1 KiB to 8 MiB, each power of two as often as any other; no more than an eighth of the first range. */
 static size_t some_size(struct pool *p)
 {
-    size_t bytes = (size_t)1024 << random_below(&p->random, 13), most = (size_t)(options.memory * MIB / 8);
+    size_t bytes = (size_t)1024 << random_below(&p->random, 13),
+           most = (size_t)(options.memory * MIB / 8);
 
     bytes += random_below(&p->random, bytes);
     return bytes < most ? bytes : most;
@@ -212,7 +215,8 @@ static size_t some_size(struct pool *p)
 static void start_job(struct pool *p)
 {
     size_t bytes = some_size(p);
-    struct buffer *in = buffer_new(p, bytes), *out = buffer_new(p, 1 + bytes / (1 + random_below(&p->random, 4)));
+    struct buffer *in = buffer_new(p, bytes),
+                  *out = buffer_new(p, 1 + bytes / (1 + random_below(&p->random, 4)));
     struct job *j = job_new(p, in, out, random_below(&p->random, 16) == 0);
     int stream = (int)random_below(&p->random, DEVICE_STREAMS);
 
@@ -220,7 +224,8 @@ static void start_job(struct pool *p)
         let_go(p);
     submit(p, stream, &(struct command){.kind = COPY_IN, .to = in->at});
     submit(p, stream, &(struct command){KERNEL, in->at, out->at, kernel_done, j, 0, 0});
-    submit(p, stream, &(struct command){.kind = COPY_OUT, .from = out->at, .done = job_done, .arg = j});
+    submit(p, stream,
+           &(struct command){.kind = COPY_OUT, .from = out->at, .done = job_done, .arg = j});
 }
 
 /* ---- the allocator's account against ours ---- */
@@ -278,8 +283,10 @@ static void compare_accounts(struct pool *p, struct walk *w)
     HOLDS(rdma_vmem_check(p->vmem) == R_SUCCESS);
     HOLDS(rdma_vmem_walk(p->vmem, visit, w) == 0);
     HOLDS(rdma_vmem_stats(p->vmem, &st) == R_SUCCESS);
-    HOLDS(w->end == p->range_bytes && st.bytes == p->range_bytes && (int)st.segments == p->dev->ranges);
-    HOLDS(w->used == st.bytes_used && w->unused == st.bytes_free + st.bytes_stuck && w->pieces == st.blocks_free);
+    HOLDS(w->end == p->range_bytes && st.bytes == p->range_bytes &&
+          (int)st.segments == p->dev->ranges);
+    HOLDS(w->used == st.bytes_used && w->unused == st.bytes_free + st.bytes_stuck &&
+          w->pieces == st.blocks_free);
     HOLDS(w->live == p->live && w->live == st.blocks_used && w->asked == p->asked);
     p->peak = st.peak;
 }
@@ -289,8 +296,8 @@ static void compare_accounts(struct pool *p, struct walk *w)
 static void show_progress(const struct pool *p, int fit)
 {
     if (p->job % 256 == 0 && isatty(STDERR_FILENO))
-        fprintf(stderr, "\rdevice_pool: %s, job %llu of %llu ", fit_name[fit], (unsigned long long)p->job,
-                (unsigned long long)options.jobs);
+        fprintf(stderr, "\rdevice_pool: %s, job %llu of %llu ", fit_name[fit],
+                (unsigned long long)p->job, (unsigned long long)options.jobs);
     if (p->job == options.jobs && isatty(STDERR_FILENO))
         fprintf(stderr, "\r%60s\r", "");
 }
@@ -310,10 +317,11 @@ static void print_map(const struct walk *w)
 static void print_head(void)
 {
     printf("%llu jobs, %llu MiB of device memory%s, seed %llu\n", (unsigned long long)options.jobs,
-           (unsigned long long)options.memory, options.more > 0 ? ", and more when that is not enough" : "",
+           (unsigned long long)options.memory,
+           options.more > 0 ? ", and more when that is not enough" : "",
            (unsigned long long)options.seed);
-    printf("%-12s %9s %8s %9s %7s %7s %9s %8s %9s %9s\n", "heuristic", "time/ms", "occupied", "disorder", "waited",
-           "pieces", "evicted", "grown at", "peak/MiB", "metadata");
+    printf("%-12s %9s %8s %9s %7s %7s %9s %8s %9s %9s\n", "heuristic", "time/ms", "occupied",
+           "disorder", "waited", "pieces", "evicted", "grown at", "peak/MiB", "metadata");
 }
 
 static void print_row(const struct pool *p, int fit, const rdma_vmem_stats_t *st)
@@ -325,8 +333,8 @@ static void print_row(const struct pool *p, int fit, const rdma_vmem_stats_t *st
     printf("%-12s %9.1f %7.1f%% %8.1f%% %7llu %7llu %9llu %8s %9.1f %5llu KiB\n", fit_name[fit],
            (double)p->dev->now * 1e-6, 100.0 * (double)p->byte_time / (double)(p->memory_time + 1),
            100.0 * (double)p->disorderly / (double)p->frees, (unsigned long long)p->waited,
-           (unsigned long long)p->pieces, (unsigned long long)p->evicted, grown, (double)p->peak / (double)MIB,
-           (unsigned long long)(st->metadata / 1024));
+           (unsigned long long)p->pieces, (unsigned long long)p->evicted, grown,
+           (double)p->peak / (double)MIB, (unsigned long long)(st->metadata / 1024));
 }
 
 /* Nothing is allocated: every range is one piece again, and can be had as one. */
@@ -391,8 +399,8 @@ static uint64_t number(struct argp_state *state, const char *arg, uint64_t least
     errno = 0;
     value = strtoull(arg, &end, 10);
     if (errno != 0 || *arg < '0' || *arg > '9' || *end != '\0' || value < least || value > most)
-        argp_error(state, "\"%s\" must be a number from %llu to %llu", arg, (unsigned long long)least,
-                   (unsigned long long)most);
+        argp_error(state, "\"%s\" must be a number from %llu to %llu", arg,
+                   (unsigned long long)least, (unsigned long long)most);
     return value;
 }
 
@@ -401,10 +409,12 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     switch (key) {
     case 'f':
         for (options.fit = 0; options.fit < FITS; options.fit++)
-            if (strncmp(arg, fit_name[options.fit], strlen(arg)) == 0 && fit_name[options.fit][strlen(arg)] == '-')
+            if (strncmp(arg, fit_name[options.fit], strlen(arg)) == 0 &&
+                fit_name[options.fit][strlen(arg)] == '-')
                 break;
         if (options.fit == FITS && strcmp(arg, "all") != 0)
-            argp_error(state, "--fit is \"%s\"; it must be next, first, best, worst, random or all", arg);
+            argp_error(state, "--fit is \"%s\"; it must be next, first, best, worst, random or all",
+                       arg);
         return 0;
     case 'n':
         options.jobs = number(state, arg, 1, 100000000);
@@ -430,7 +440,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"fit", 'f', "NAME", 0, "next, first, best, worst or random; all: one after the other (all)", 0},
+    {"fit", 'f', "NAME", 0, "next, first, best, worst or random; all: one after the other (all)",
+     0},
     {"jobs", 'n', "N", 0, "Jobs of the device (20000)", 0},
     {"memory", 'm', "MIB", 0, "Size of the first range (64)", 0},
     {"more", 'g', "MIB", 0, "Size of the second range; 0: there is none (64)", 0},
@@ -445,12 +456,16 @@ static const struct argp option_parser = {
     parse_option,
     NULL,
     "Manages the memory of a simulated device, which this process cannot touch.\v"
-    "time: of the device, simulated. occupied: of the memory, on the average of that time. disorder: buffers that were "
-    "freed before an older one. waited: requests without room at first; pieces: of them, those for which there was "
-    "enough, in pieces. evicted: results that had to leave early. grown at: which job. A line of the map is a range "
+    "time: of the device, simulated. occupied: of the memory, on the average of that time. "
+    "disorder: buffers that were "
+    "freed before an older one. waited: requests without room at first; pieces: of them, those for "
+    "which there was "
+    "enough, in pieces. evicted: results that had to leave early. grown at: which job. A line of "
+    "the map is a range "
     "when "
     "the last job has been submitted: # is in use, a space is free.\n\n"
-    "The exit status is 0 if every command found what it should, and the allocator's account was right to the end.",
+    "The exit status is 0 if every command found what it should, and the allocator's account was "
+    "right to the end.",
     NULL,
     NULL,
     NULL};

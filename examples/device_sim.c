@@ -100,8 +100,9 @@ static void expect(const struct device *dev, const struct span *s)
     for (size_t i = 0; i < units(s); i++) {
         if (holds[i] == s->id)
             continue;
-        fprintf(stderr, "device: buffer %u holds what belongs to buffer %u, %zu bytes from its beginning\n", s->id,
-                holds[i], i * DEVICE_UNIT);
+        fprintf(stderr,
+                "device: buffer %u holds what belongs to buffer %u, %zu bytes from its beginning\n",
+                s->id, holds[i], i * DEVICE_UNIT);
         exit(1);
     }
 }

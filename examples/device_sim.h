@@ -69,10 +69,12 @@ void *device_add_range(struct device *dev, size_t bytes);
 /* Whether no page of the ranges has come into being: then nobody has touched them. */
 bool device_untouched(const struct device *dev);
 
-bool device_submit(struct device *dev, int stream, const struct command *command); /* false: the queue is full */
+bool device_submit(struct device *dev, int stream,
+                   const struct command *command); /* false: the queue is full */
 bool device_step(struct device *dev); /* lets the next command complete; false: none is under way */
 bool device_wait_oldest(
-    struct device *dev); /* until the command submitted first of all that are under way is complete */
+    struct device
+        *dev); /* until the command submitted first of all that are under way is complete */
 
 static inline uint64_t random_below(uint64_t *state, uint64_t n) /* xorshift64* */
 {

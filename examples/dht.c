@@ -49,7 +49,8 @@ static const struct app_option option_table[] = {DHT_OPTION_TABLE(options), APP_
 
 static const char doc[] =
     "A distributed hash table: inserts, then lookups, in batches to the owner of a key.\v"
-    "Run it as: mpirun -n 4 dht. The exit status is 0 if every key was found with its value, and no other.";
+    "Run it as: mpirun -n 4 dht. The exit status is 0 if every key was found with its value, and "
+    "no other.";
 
 static rch_t open_pipe(int peer, int writer, uint32_t ctx)
 {
@@ -272,7 +273,8 @@ static void check_lookups(void)
     uint64_t expected = 0;
 
     for (uint32_t n = 0; n < options.lookups; n++) {
-        uint64_t key = dht_lookup_key(&options, job.rank, job.nranks, n), value = dht_lookup_value(&options, key, n);
+        uint64_t key = dht_lookup_key(&options, job.rank, job.nranks, n),
+                 value = dht_lookup_value(&options, key, n);
 
         if (value != 0)
             expected += dht_mark(key, value);
@@ -302,7 +304,8 @@ int main(int argc, char **argv)
         job.peer[r].answer_in = open_pipe(r, 0, ANSWERS);
     }
     for (int r = 0; r < job.nranks; r++) { /* time begins when all are joined */
-        rch_t all[] = {job.peer[r].out, job.peer[r].in, job.peer[r].answer_out, job.peer[r].answer_in};
+        rch_t all[] = {job.peer[r].out, job.peer[r].in, job.peer[r].answer_out,
+                       job.peer[r].answer_in};
 
         for (int i = 0; i < 4 && r != job.rank; i++)
             MUST(all[i], rpipe_wait(all[i]));
@@ -316,10 +319,12 @@ int main(int argc, char **argv)
         MUST_HOLD(digest == dht_expected(&options, job.nranks));
     }
     if (job.rank == 0) {
-        double inserts = (double)options.inserts * job.nranks, lookups = (double)options.lookups * job.nranks;
+        double inserts = (double)options.inserts * job.nranks,
+               lookups = (double)options.lookups * job.nranks;
         struct app_result inserted = {"dht insert", "rpipe put", job.nranks, inserting, -1, 0,
                                       inserts,      "inserts",   digest};
-        struct app_result looked = {"dht lookup", "rpipe put", job.nranks, looking, -1, 0, lookups, "lookups", found};
+        struct app_result looked = {"dht lookup", "rpipe put", job.nranks, looking, -1, 0,
+                                    lookups,      "lookups",   found};
 
         app_result_print(&inserted);
         app_result_print(&looked);

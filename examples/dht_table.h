@@ -31,23 +31,33 @@ struct dht_options {
     uint32_t batch;            /* elements of a message */
 };
 
-#define DHT_OPTIONS_DEFAULT                                                                                            \
-    {                                                                                                                  \
-        1000000, 1000000, 50, 256                                                                                      \
+#define DHT_OPTIONS_DEFAULT                                                                        \
+    {                                                                                              \
+        1000000, 1000000, 50, 256                                                                  \
     }
 
-#define DHT_OPTION_TABLE(o)                                                                                            \
-    APP_NUMBER("inserts", 'i', &(o).inserts, 0, 100000000, "Keys that each process inserts"),                          \
-        APP_NUMBER("lookups", 'l', &(o).lookups, 0, 100000000,                                                         \
-                   "Keys that each process looks up; every eighth is not there"),                                      \
-        APP_NUMBER("fill", 'f', &(o).fill, 1, 90, "Per cent of the slots that are in use in the end"),                 \
+#define DHT_OPTION_TABLE(o)                                                                        \
+    APP_NUMBER("inserts", 'i', &(o).inserts, 0, 100000000, "Keys that each process inserts"),      \
+        APP_NUMBER("lookups", 'l', &(o).lookups, 0, 100000000,                                     \
+                   "Keys that each process looks up; every eighth is not there"),                  \
+        APP_NUMBER("fill", 'f', &(o).fill, 1, 90,                                                  \
+                   "Per cent of the slots that are in use in the end"),                            \
         APP_NUMBER("batch", 'B', &(o).batch, 1, 65536, "Elements of a message")
 
 /* ---- keys ---- */
 
-static inline uint64_t dht_key(uint32_t process, uint32_t n) { return app_mix((uint64_t)process << 32 | (n + 1u)); }
-static inline uint64_t dht_value(uint64_t key) { return app_mix(key + 0x9e3779b97f4a7c15u) | 1; } /* never 0 */
-static inline int dht_owner(uint64_t key, int nranks) { return (int)((key >> 44) * (uint64_t)nranks >> 20); }
+static inline uint64_t dht_key(uint32_t process, uint32_t n)
+{
+    return app_mix((uint64_t)process << 32 | (n + 1u));
+}
+static inline uint64_t dht_value(uint64_t key)
+{
+    return app_mix(key + 0x9e3779b97f4a7c15u) | 1;
+} /* never 0 */
+static inline int dht_owner(uint64_t key, int nranks)
+{
+    return (int)((key >> 44) * (uint64_t)nranks >> 20);
+}
 
 /* The nth key that a process looks up: those of the process behind it, but every eighth was never inserted. */
 static inline uint64_t dht_lookup_key(const struct dht_options *o, int rank, int nranks, uint32_t n)
@@ -64,7 +74,10 @@ static inline uint64_t dht_lookup_value(const struct dht_options *o, uint64_t ke
 }
 
 /* A digest of keys and values in any order: the sum of this. */
-static inline uint64_t dht_mark(uint64_t key, uint64_t value) { return app_mix(key ^ app_mix(value)); }
+static inline uint64_t dht_mark(uint64_t key, uint64_t value)
+{
+    return app_mix(key ^ app_mix(value));
+}
 
 /* ---- a part ---- */
 
@@ -132,7 +145,8 @@ static inline int dht_insert_batch(struct dht_part *t, const uint64_t *words, si
 }
 
 /* keys to pairs; the value is 0 where there is none */
-static inline void dht_find_batch(const struct dht_part *t, const uint64_t *keys, size_t count, uint64_t *pairs)
+static inline void dht_find_batch(const struct dht_part *t, const uint64_t *keys, size_t count,
+                                  uint64_t *pairs)
 {
     for (size_t i = 0; i < count; i++) {
         if (i + DHT_AHEAD < count)

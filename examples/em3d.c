@@ -34,8 +34,10 @@ static const struct app_option option_table[] = {EM3D_OPTION_TABLE(shape), APP_O
 
 static const char doc[] =
     "Waves on an irregular bipartite graph that is shared by the processes of a job.\v"
-    "Run it as: mpirun -n 4 em3d. The exit status is 0 if the result equals, bit for bit, that of one process. "
-    "What half a step takes beyond computing nodes is \"communication\" as far as all processes have it, and else "
+    "Run it as: mpirun -n 4 em3d. The exit status is 0 if the result equals, bit for bit, that of "
+    "one process. "
+    "What half a step takes beyond computing nodes is \"communication\" as far as all processes "
+    "have it, and else "
     "\"waiting\": for one that computes longer, or has no processor.";
 
 static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
@@ -53,7 +55,10 @@ static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
 }
 
 /* Heap for one message of each half: when the next of a half is to be sent, the neighbour has used the one before. */
-static uint64_t heap_for(uint32_t e, uint32_t h) { return ((uint64_t)e * 8 / 64 + (uint64_t)h * 8 / 64 + 2) * 64; }
+static uint64_t heap_for(uint32_t e, uint32_t h)
+{
+    return ((uint64_t)e * 8 / 64 + (uint64_t)h * 8 / 64 + 2) * 64;
+}
 
 static void part_create(struct part *p, int rank, int nranks)
 {
@@ -70,8 +75,10 @@ static void part_create(struct part *p, int rank, int nranks)
     for (int r = 0; r < nranks; r++) {
         if (!em3d_neighbours(&p->g, r))
             continue;
-        p->in[r] = open_pipe(r, 0, VALUES, heap_for(half[EM3D_E].imports[r], half[EM3D_H].imports[r]));
-        p->out[r] = open_pipe(r, 1, VALUES, heap_for(half[EM3D_E].exports[r], half[EM3D_H].exports[r]));
+        p->in[r] =
+            open_pipe(r, 0, VALUES, heap_for(half[EM3D_E].imports[r], half[EM3D_H].imports[r]));
+        p->out[r] =
+            open_pipe(r, 1, VALUES, heap_for(half[EM3D_E].exports[r], half[EM3D_H].exports[r]));
     }
 }
 
@@ -83,8 +90,10 @@ static void send_values(struct part *p, int half)
 
         if (p->out[r] == NULL)
             continue;
-        em3d_collect(&p->g, half, r,
-                     MUST_HAVE(p->out[r], rmalloc_mem(p->out[r], p->g.half[half].exports[r] * sizeof(double), &d)));
+        em3d_collect(
+            &p->g, half, r,
+            MUST_HAVE(p->out[r],
+                      rmalloc_mem(p->out[r], p->g.half[half].exports[r] * sizeof(double), &d)));
         MUST(p->out[r], rwrite(p->out[r], d));
     }
 }
@@ -112,7 +121,8 @@ static double run(struct part *p)
 {
     double began, from, inside, computed;
 
-    for (int r = 0; r < p->g.nranks; r++) { /* time begins when all are joined; the first messages would wait for it */
+    for (int r = 0; r < p->g.nranks;
+         r++) { /* time begins when all are joined; the first messages would wait for it */
         if (p->in[r] != NULL) {
             MUST(p->in[r], rpipe_wait(p->in[r]));
             MUST(p->out[r], rpipe_wait(p->out[r]));
@@ -201,7 +211,8 @@ static int report(const struct part *p, double took, double comm, double waiting
             return 1;
         }
         if (!app_options.json)
-            printf("em3d: right: %u nodes of each kind equal those of one process bit for bit\n", shape.nodes);
+            printf("em3d: right: %u nodes of each kind equal those of one process bit for bit\n",
+                   shape.nodes);
     }
     fflush(stdout);
     return 0;

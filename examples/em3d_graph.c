@@ -23,22 +23,25 @@ static uint32_t owner_of(uint32_t node, uint32_t nodes, uint32_t nranks)
 }
 
 /* Edge k of a node: where it comes from, and its weight. */
-static uint32_t edge_of(const struct em3d_shape *s, int half, uint32_t node, uint32_t k, double *weight)
+static uint32_t edge_of(const struct em3d_shape *s, int half, uint32_t node, uint32_t k,
+                        double *weight)
 {
-    uint64_t dice = app_mix(((uint64_t)node << 24 | (uint64_t)k << 4 | (uint64_t)half) + 0x9e3779b97f4a7c15u);
+    uint64_t dice =
+        app_mix(((uint64_t)node << 24 | (uint64_t)k << 4 | (uint64_t)half) + 0x9e3779b97f4a7c15u);
     uint64_t more = app_mix(dice);
 
     *weight = ((double)(more >> 40) / (1 << 24) - 0.5) * SMALL;
     if (dice % 100 < s->far)
         return (uint32_t)(more % s->nodes);
-    return (
-        uint32_t)(((uint64_t)node + s->nodes * (uint64_t)(s->span + 1) + more % (2 * (uint64_t)s->span + 1) - s->span) %
-                  s->nodes);
+    return (uint32_t)(((uint64_t)node + s->nodes * (uint64_t)(s->span + 1) +
+                       more % (2 * (uint64_t)s->span + 1) - s->span) %
+                      s->nodes);
 }
 
 /* number[node] for all nodes that `process` needs for this half: 1 + their place among those of the same owner, by */
 /* address; count[owner] is how many. Others are 0. */
-static void number_needed(const struct em3d_graph *g, int half, uint32_t process, uint32_t *number, uint32_t *count)
+static void number_needed(const struct em3d_graph *g, int half, uint32_t process, uint32_t *number,
+                          uint32_t *count)
 {
     const struct em3d_shape *s = &g->shape;
     uint32_t ranks = (uint32_t)g->nranks;
@@ -46,16 +49,19 @@ static void number_needed(const struct em3d_graph *g, int half, uint32_t process
 
     memset(number, 0, s->nodes * sizeof(*number));
     memset(count, 0, ranks * sizeof(*count));
-    for (uint32_t node = first_of(process, s->nodes, ranks); node < first_of(process + 1, s->nodes, ranks); node++)
+    for (uint32_t node = first_of(process, s->nodes, ranks);
+         node < first_of(process + 1, s->nodes, ranks); node++)
         for (uint32_t k = 0; k < s->degree; k++)
             number[edge_of(s, half, node, k, &weight)] = 1;
     for (uint32_t owner = 0; owner < ranks; owner++)
-        for (uint32_t n = first_of(owner, s->nodes, ranks); n < first_of(owner + 1, s->nodes, ranks); n++)
+        for (uint32_t n = first_of(owner, s->nodes, ranks);
+             n < first_of(owner + 1, s->nodes, ranks); n++)
             if (number[n] != 0)
                 number[n] = ++count[owner];
 }
 
-static int exports_create(struct em3d_graph *g, int half, uint32_t to, const uint32_t *number, uint32_t count)
+static int exports_create(struct em3d_graph *g, int half, uint32_t to, const uint32_t *number,
+                          uint32_t count)
 {
     struct em3d_half *h = &g->half[half];
     uint32_t *at = malloc((count > 0 ? count : 1) * sizeof(*at));
@@ -117,11 +123,13 @@ int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank, 
     count = malloc((size_t)nranks * sizeof(*count));
     for (int kind = 0; kind < EM3D_KINDS; kind++) {
         g->value[kind] = malloc(((size_t)g->count + 1) * sizeof(double));
-        if (g->value[kind] == NULL || number == NULL || count == NULL || half_create(g, kind, number, count) != 0)
+        if (g->value[kind] == NULL || number == NULL || count == NULL ||
+            half_create(g, kind, number, count) != 0)
             goto out;
         for (uint32_t i = 0; i < g->count; i++)
             g->value[kind][i] =
-                (double)(app_mix(((uint64_t)(g->first + i) << 4 | (uint64_t)kind) + 1) >> 40) / (1 << 24);
+                (double)(app_mix(((uint64_t)(g->first + i) << 4 | (uint64_t)kind) + 1) >> 40) /
+                (1 << 24);
     }
     code = 0;
 out:
@@ -151,7 +159,8 @@ void em3d_destroy(struct em3d_graph *g)
 int em3d_neighbours(const struct em3d_graph *g, int other)
 {
     for (int half = 0; half < EM3D_KINDS; half++)
-        if (other != g->rank && (g->half[half].imports[other] > 0 || g->half[half].exports[other] > 0))
+        if (other != g->rank &&
+            (g->half[half].imports[other] > 0 || g->half[half].exports[other] > 0))
             return 1;
     return 0;
 }

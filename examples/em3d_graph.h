@@ -22,8 +22,8 @@ enum em3d_kind { EM3D_E, EM3D_H, EM3D_KINDS };
 struct em3d_shape {
     uint32_t nodes;  /* of each kind */
     uint32_t degree; /* edges that lead to a node */
-    uint32_t far;    /* per cent of the edges that come from anywhere; the others come from nearby */
-    uint32_t span;   /* how far away nearby is, at most */
+    uint32_t far;  /* per cent of the edges that come from anywhere; the others come from nearby */
+    uint32_t span; /* how far away nearby is, at most */
     uint32_t steps;
 };
 
@@ -49,22 +49,25 @@ struct em3d_graph {
     struct em3d_half half[EM3D_KINDS]; /* by the kind that is changed */
 };
 
-#define EM3D_SHAPE_DEFAULT                                                                                             \
-    {                                                                                                                  \
-        40000, 10, 5, 50, 2000                                                                                         \
+#define EM3D_SHAPE_DEFAULT                                                                         \
+    {                                                                                              \
+        40000, 10, 5, 50, 2000                                                                     \
     }
-#define EM3D_SHAPE_QUICK                                                                                               \
-    {                                                                                                                  \
-        2003, 5, 10, 20, 50                                                                                            \
+#define EM3D_SHAPE_QUICK                                                                           \
+    {                                                                                              \
+        2003, 5, 10, 20, 50                                                                        \
     }
-#define EM3D_OPTION_TABLE(s)                                                                                           \
-    APP_NUMBER("nodes", 'n', &(s).nodes, 1, 100000000, "Nodes of each kind"),                                          \
-        APP_NUMBER("degree", 'd', &(s).degree, 1, 1000, "Edges that lead to a node"),                                  \
-        APP_NUMBER("far", 'f', &(s).far, 0, 100, "Per cent of the edges, which come from anywhere"),                   \
-        APP_NUMBER("span", 'w', &(s).span, 0, 1000000, "The others come from at most so many nodes away"),             \
+#define EM3D_OPTION_TABLE(s)                                                                       \
+    APP_NUMBER("nodes", 'n', &(s).nodes, 1, 100000000, "Nodes of each kind"),                      \
+        APP_NUMBER("degree", 'd', &(s).degree, 1, 1000, "Edges that lead to a node"),              \
+        APP_NUMBER("far", 'f', &(s).far, 0, 100,                                                   \
+                   "Per cent of the edges, which come from anywhere"),                             \
+        APP_NUMBER("span", 'w', &(s).span, 0, 1000000,                                             \
+                   "The others come from at most so many nodes away"),                             \
         APP_NUMBER("steps", 's', &(s).steps, 0, 1000000000, "Steps, of two halves each")
 
-int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank, int nranks); /* 0 or -ENOMEM */
+int em3d_create(struct em3d_graph *g, const struct em3d_shape *shape, int rank,
+                int nranks); /* 0 or -ENOMEM */
 void em3d_destroy(struct em3d_graph *g);
 
 /* Whether the two exchange anything, in either direction and half: both sides find the same. */

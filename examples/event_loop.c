@@ -101,8 +101,8 @@ static void report(struct server *s)
 
     if (s->timer < 0 || read(s->timer, &times, sizeof(times)) != (ssize_t)sizeof(times))
         return;
-    printf("%zu pipes open, %llu answers, %llu wake-ups\n", s->open, (unsigned long long)s->answered,
-           (unsigned long long)s->wakes);
+    printf("%zu pipes open, %llu answers, %llu wake-ups\n", s->open,
+           (unsigned long long)s->answered, (unsigned long long)s->wakes);
 }
 
 static void run_server(void)
@@ -115,7 +115,8 @@ static void run_server(void)
     s.client = calloc(s.n + 1, sizeof(*s.client));
     s.set = epoll_create1(EPOLL_CLOEXEC);
     s.timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-    MUST_HOLD(s.client != NULL && s.set >= 0 && s.timer >= 0 && timerfd_settime(s.timer, 0, &every, NULL) == 0);
+    MUST_HOLD(s.client != NULL && s.set >= 0 && s.timer >= 0 &&
+              timerfd_settime(s.timer, 0, &every, NULL) == 0);
     for (size_t i = 0; i < s.n; i++) {
         rmalloc_config_t cfg = config(1 + (int)(i / (size_t)pipes), (long)(i % (size_t)pipes));
         int fd;
@@ -138,14 +139,17 @@ static void run_server(void)
                 report(&s);
             } else if (!serve(&s, s.client[which])) {
                 /* the descriptor ends with the pipe: first out of the set */
-                MUST_HOLD(epoll_ctl(s.set, EPOLL_CTL_DEL, rpipe_fd(rduplex_in(s.client[which])), NULL) == 0);
+                MUST_HOLD(epoll_ctl(s.set, EPOLL_CTL_DEL, rpipe_fd(rduplex_in(s.client[which])),
+                                    NULL) == 0);
                 MUST(NULL, rduplex_close(s.client[which]));
                 s.open--;
             }
         }
     }
-    printf("%llu questions answered on %zu pipes by one thread, in %llu wake-ups (%llu looks for nothing)\n",
-           (unsigned long long)s.answered, s.n, (unsigned long long)s.wakes, (unsigned long long)s.idle);
+    printf("%llu questions answered on %zu pipes by one thread, in %llu wake-ups (%llu looks for "
+           "nothing)\n",
+           (unsigned long long)s.answered, s.n, (unsigned long long)s.wakes,
+           (unsigned long long)s.idle);
     MUST_HOLD(s.answered == s.n * (uint64_t)questions);
     close(s.timer);
     close(s.set);
@@ -177,7 +181,8 @@ static void check_answer(rch_t in, long pipe, uint64_t question)
     MUST(in, rread(in, &d, &bytes));
     MUST_HOLD(bytes == sizeof(sum) && rtag(in, d) == question);
     memcpy(&sum, rmem(in, d), sizeof(sum));
-    MUST_HOLD(sum == n * ((uint64_t)rank * 1000000 + (uint64_t)pipe * 10000 + question) + n * (n - 1) / 2);
+    MUST_HOLD(sum ==
+              n * ((uint64_t)rank * 1000000 + (uint64_t)pipe * 10000 + question) + n * (n - 1) / 2);
     MUST(in, rfree(in, d));
 }
 
@@ -193,7 +198,8 @@ static void run_client(void)
     }
     for (uint64_t first = 0; first < (uint64_t)questions; first += WINDOW)
         for (long p = 0; p < pipes; p++) {
-            uint64_t q, end = first + WINDOW < (uint64_t)questions ? first + WINDOW : (uint64_t)questions;
+            uint64_t q,
+                end = first + WINDOW < (uint64_t)questions ? first + WINDOW : (uint64_t)questions;
 
             for (q = first; q < end; q++)
                 ask(rduplex_out(server[p]), p, q);
@@ -205,9 +211,9 @@ static void run_client(void)
     free(server);
 }
 
-static const char usage[] =
-    "Run it as: mpirun -n 4 event_loop [QUESTIONS [PIPES]]: so many questions (500) of each client on each of so "
-    "many pipes (8)\n";
+static const char usage[] = "Run it as: mpirun -n 4 event_loop [QUESTIONS [PIPES]]: so many "
+                            "questions (500) of each client on each of so "
+                            "many pipes (8)\n";
 
 /* A number from 1 to `most`, or the end. */
 static long number_of(const char *text, long most)
@@ -224,7 +230,8 @@ static long number_of(const char *text, long most)
 int main(int argc, char **argv)
 {
     if (argc == 2 && strcmp(argv[1], "--help") == 0) {
-        printf("A server with one thread sleeps in epoll_wait on many pipes and a timer.\n%s", usage);
+        printf("A server with one thread sleeps in epoll_wait on many pipes and a timer.\n%s",
+               usage);
         return 0;
     }
     questions = argc > 1 ? number_of(argv[1], 1000000) : questions;

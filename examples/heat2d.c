@@ -23,7 +23,8 @@
 #include "heat_grid.h"
 
 enum { HALO, GATHER }; /* ctx of a pipe: rank 1 has one of each to rank 0 */
-#define HALOS 3        /* memory of a pipe: two are in use; a third, so that it need not be free at the same moment */
+#define HALOS                                                                                      \
+    3 /* memory of a pipe: two are in use; a third, so that it need not be free at the same moment */
 #define LARGEST_FRAME 480 /* pixels: a larger plate is thinned out */
 
 static struct heat_options options = HEAT_OPTIONS_DEFAULT;
@@ -55,7 +56,8 @@ struct part {
 
 static const struct app_option option_table[] = {
     HEAT_OPTION_TABLE(options),
-    APP_TEXT("output", 'o', &extra.output, NULL, "FILE", "PNG of the beginning and the end; \"\" for none"),
+    APP_TEXT("output", 'o', &extra.output, NULL, "FILE",
+             "PNG of the beginning and the end; \"\" for none"),
     APP_TEXT("animate", 'a', &extra.animate, NULL, "FILE", "Animated PNG of the whole run"),
     APP_INT("frames", 'f', &extra.frames, 1, 10000, "Pictures of the animation"),
     APP_OP(&extra.op),
@@ -64,8 +66,10 @@ static const struct app_option option_table[] = {
 
 static const char doc[] =
     "Heat spreads over a plate that is shared by the processes of a job.\v"
-    "Run it as: mpirun -n 4 heat2d. The exit status is 0 if the result equals, bit for bit, that of one process. "
-    "What a step takes beyond all cells at the speed of the interior ones is \"communication\" as far as all processes "
+    "Run it as: mpirun -n 4 heat2d. The exit status is 0 if the result equals, bit for bit, that "
+    "of one process. "
+    "What a step takes beyond all cells at the speed of the interior ones is \"communication\" as "
+    "far as all processes "
     "have it, and else \"waiting\": for one that computes longer, or has no processor.";
 
 /* ---- pipes ---- */
@@ -115,8 +119,8 @@ static void halo_memory(struct part *p)
 {
     for (int i = 0; i < HEAT_SIDES; i++)
         if (p->side[i].peer >= 0)
-            p->halo.send[i] =
-                MUST_HAVE(p->side[i].out, rmalloc_mem(p->side[i].out, halo_bytes(p, i), &p->side[i].sending));
+            p->halo.send[i] = MUST_HAVE(
+                p->side[i].out, rmalloc_mem(p->side[i].out, halo_bytes(p, i), &p->side[i].sending));
 }
 
 static void halo_release(struct part *p)
@@ -301,7 +305,8 @@ static double run(struct part *p)
     double began;
 
     film_begin(p);
-    for (int i = 0; i < HEAT_SIDES; i++) { /* time begins when all are joined; the first messages would wait for it */
+    for (int i = 0; i < HEAT_SIDES;
+         i++) { /* time begins when all are joined; the first messages would wait for it */
         if (p->side[i].peer >= 0) {
             MUST(p->side[i].in, rpipe_wait(p->side[i].in));
             MUST(p->side[i].out, rpipe_wait(p->side[i].out));
@@ -359,7 +364,8 @@ static int report(struct part *p, double took, double comm, double waiting)
     int status = 0;
 
     if (!app_options.json)
-        printf("heat2d: %d x %d cells in %d x %d blocks\n", options.size, options.size, p->block.down, p->block.across);
+        printf("heat2d: %d x %d cells in %d x %d blocks\n", options.size, options.size,
+               p->block.down, p->block.across);
     app_result_print(&result);
     if (app_options.check) {
         status = heat_compare("heat2d", p->plate, options.size, options.steps);
@@ -410,8 +416,8 @@ int main(int argc, char **argv)
     MUST(NULL, rinit(&p.rank, &p.nranks));
     if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
         if (p.rank == 0)
-            fprintf(stderr, "heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n", p.nranks,
-                    options.size, options.size, options.grid);
+            fprintf(stderr, "heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n",
+                    p.nranks, options.size, options.size, options.grid);
         rexit();
         return 2;
     }

@@ -21,8 +21,8 @@ static inline double cell(double here, double above, double below, double left, 
 }
 
 /* n cells of a row; left and right are the values beside them. */
-static inline void row(double *restrict out, const double *above, const double *here, const double *below, double left,
-                       double right, int n)
+static inline void row(double *restrict out, const double *above, const double *here,
+                       const double *below, double left, double right, int n)
 {
     out[0] = cell(here[0], above[0], below[0], left, n > 1 ? here[1] : right);
     for (int x = 1; x < n - 1; x++)
@@ -36,8 +36,8 @@ static inline const double *row_at(const struct heat_block *b, const double *gri
     return grid + (size_t)y * (size_t)b->cols;
 }
 
-static void block_row(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo, int y,
-                      int first, int behind, double *also)
+static void block_row(const struct heat_block *b, const double *now, double *next,
+                      const struct heat_halo *halo, int y, int first, int behind, double *also)
 {
     const double *here = row_at(b, now, y);
     const double *above = y > 0 ? here - b->cols : halo->from[HEAT_UP];
@@ -58,7 +58,8 @@ static int behind_row(const struct heat_block *b) { return b->rows - (b->peer[HE
 static int first_col(const struct heat_block *b) { return b->peer[HEAT_LEFT] >= 0; }
 static int behind_col(const struct heat_block *b) { return b->cols - (b->peer[HEAT_RIGHT] >= 0); }
 
-void heat_edges(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo)
+void heat_edges(const struct heat_block *b, const double *now, double *next,
+                const struct heat_halo *halo)
 {
     double *up = halo->send[HEAT_UP], *down = halo->send[HEAT_DOWN];
     double *left = halo->send[HEAT_LEFT], *right = halo->send[HEAT_RIGHT];
@@ -85,7 +86,8 @@ void heat_edges(const struct heat_block *b, const double *now, double *next, con
     }
 }
 
-void heat_interior(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo)
+void heat_interior(const struct heat_block *b, const double *now, double *next,
+                   const struct heat_halo *halo)
 {
     int first = first_col(b), behind = behind_col(b);
 
@@ -98,7 +100,8 @@ double heat_computing(const struct heat_block *b, double interior)
 {
     int rows = behind_row(b) - first_row(b), cols = behind_col(b) - first_col(b);
 
-    return rows > 0 && cols > 0 ? interior * ((double)b->rows * b->cols) / ((double)rows * cols) : 0.0;
+    return rows > 0 && cols > 0 ? interior * ((double)b->rows * b->cols) / ((double)rows * cols)
+                                : 0.0;
 }
 
 void heat_first_halo(const struct heat_block *b, const double *now, const struct heat_halo *halo)
@@ -147,7 +150,9 @@ int heat_block_of(int rank, int nranks, int n, const char *grid, struct heat_blo
     if (down == 0 && (across == 1 || (across == 0 && nranks < 4))) {
         down = nranks;
         across = 1;
-    } else if (down == 0) { /* as square as the number of processes allows; rather wide halos than tall ones */
+    } else if (
+        down ==
+        0) { /* as square as the number of processes allows; rather wide halos than tall ones */
         for (across = 1; (across + 1) * (across + 1) <= nranks; across++)
             ;
         while (nranks % across != 0)
@@ -180,7 +185,8 @@ double heat_start(int y, int x, int n)
 
     if (from_ring < 0.035)
         return 1.0;
-    if (hypot(u - 0.36, v - 0.38) < 0.055 || hypot(u - 0.78, v - 0.20) < 0.075 || hypot(u - 0.20, v - 0.80) < 0.10)
+    if (hypot(u - 0.36, v - 0.38) < 0.055 || hypot(u - 0.78, v - 0.20) < 0.075 ||
+        hypot(u - 0.20, v - 0.80) < 0.10)
         return 0.9;
     if (u > 0.45 && u < 0.90 && v > 0.55 && v < 0.92 && (v > 0.86 || fmod(u - 0.45, 0.10) < 0.05))
         return 0.8;
@@ -240,10 +246,11 @@ int heat_compare(const char *app, const double *plate, int n, int steps)
             first = i;
     }
     if (wrong > 0)
-        fprintf(stderr,
-                "%s: WRONG: %ld of %ld cells differ from the run of one process; the first is row %ld, "
-                "column %ld: %.17g instead of %.17g\n",
-                app, wrong, cells, first / n, first % n, plate[first], alone[first]);
+        fprintf(
+            stderr,
+            "%s: WRONG: %ld of %ld cells differ from the run of one process; the first is row %ld, "
+            "column %ld: %.17g instead of %.17g\n",
+            app, wrong, cells, first / n, first % n, plate[first], alone[first]);
     free(alone);
     return wrong > 0;
 }
@@ -304,7 +311,8 @@ int heat_draw(const double *plate, const struct heat_block *b, struct picture *p
 
             picture_mix(p, left + x, MARGIN + y, picture_heat_colour(heat_start(y, x, n)), 1.0);
             picture_mix(p, right + x, MARGIN + y, picture_heat_colour(t), 1.0);
-            if ((x + 1 < n && crosses(t, here[1] / hottest)) || (y + 1 < n && crosses(t, here[n] / hottest)))
+            if ((x + 1 < n && crosses(t, here[1] / hottest)) ||
+                (y + 1 < n && crosses(t, here[n] / hottest)))
                 picture_mix(p, right + x, MARGIN + y, t < 0.55 ? 0xffffff : 0x000000, 0.28);
         }
         for (int x = 0; x < BAR; x++)

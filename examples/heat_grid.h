@@ -31,14 +31,14 @@ struct heat_options {
     const char *grid;
 };
 
-#define HEAT_OPTIONS_DEFAULT                                                                                           \
-    {                                                                                                                  \
-        640, 6400, "auto"                                                                                              \
+#define HEAT_OPTIONS_DEFAULT                                                                       \
+    {                                                                                              \
+        640, 6400, "auto"                                                                          \
     }
-#define HEAT_OPTION_TABLE(o)                                                                                           \
-    APP_INT("size", 's', &(o).size, 1, 16384, "The plate has N x N cells"),                                            \
-        APP_INT("steps", 'n', &(o).steps, 0, 1000000000, "Time steps"),                                                \
-        APP_TEXT("grid", 'g', &(o).grid, heat_grid_valid, "GRID",                                                      \
+#define HEAT_OPTION_TABLE(o)                                                                       \
+    APP_INT("size", 's', &(o).size, 1, 16384, "The plate has N x N cells"),                        \
+        APP_INT("steps", 'n', &(o).steps, 0, 1000000000, "Time steps"),                            \
+        APP_TEXT("grid", 'g', &(o).grid, heat_grid_valid, "GRID",                                  \
                  "1d: bands of rows; 2d: blocks; 2x3: so many; auto: blocks from 4 processes on")
 
 /* --grid: "1d", "2d", "auto" (2-D from 4 processes on), or DOWNxACROSS. 0, or -EINVAL: the processes do not fit it. */
@@ -62,15 +62,17 @@ struct heat_halo {
 
 /* One step, from now to next, rows one behind the other. First what others wait for, written to halo->send as well; then */
 /* the rest, which nobody outside needs. */
-void heat_edges(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo);
-void heat_interior(const struct heat_block *b, const double *now, double *next, const struct heat_halo *halo);
+void heat_edges(const struct heat_block *b, const double *now, double *next,
+                const struct heat_halo *halo);
+void heat_interior(const struct heat_block *b, const double *now, double *next,
+                   const struct heat_halo *halo);
 /* What the whole block takes at the speed of the interior, which took so long; 0 where there is no interior. */
 double heat_computing(const struct heat_block *b, double interior);
 
 /* Copies the outermost rows and columns to halo->send: what others need of the beginning. */
 void heat_first_halo(const struct heat_block *b, const double *now, const struct heat_halo *halo);
 
-double heat_start(int y, int x, int n);                         /* a cell of a plate at the beginning, 0..1 */
+double heat_start(int y, int x, int n); /* a cell of a plate at the beginning, 0..1 */
 void heat_start_block(const struct heat_block *b, double *now); /* all of a block */
 
 /* All steps by one process; returns its result, for free(3), or NULL where there is no memory. */

@@ -78,7 +78,8 @@ int main(int argc, char **argv)
     pass_on(RDMA_PUT, 0, rank, nranks);
     pass_on(RDMA_GET, 1, rank, nranks);
     if (rank == 0)
-        printf("listing 5.1: %d processes, 1000 values each by PUT and by GET: all right\n", nranks);
+        printf("listing 5.1: %d processes, 1000 values each by PUT and by GET: all right\n",
+               nranks);
     MUST(NULL, rexit());
     return 0;
 }

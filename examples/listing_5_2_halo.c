@@ -40,18 +40,21 @@ static rch_t channel(int peer, int writer)
     return ch;
 }
 
-static void update_row(uint64_t *out, const uint64_t *before, const uint64_t *here, const uint64_t *after)
+static void update_row(uint64_t *out, const uint64_t *before, const uint64_t *here,
+                       const uint64_t *after)
 {
     for (int x = 0; x < COLS; x++)
-        out[x] = 3 * here[x] + before[x] + after[x] + here[(x + 1) % COLS] + here[(x + COLS - 1) % COLS];
+        out[x] =
+            3 * here[x] + before[x] + after[x] + here[(x + 1) % COLS] + here[(x + COLS - 1) % COLS];
 }
 
 /* new = one step of old; left and right are the rows beside it, and the outermost new rows go to left_out and right_out */
-static void remote_update(row_t *new, const row_t *old, int rows, const uint64_t *left, const uint64_t *right,
-                          uint64_t *left_out, uint64_t *right_out)
+static void remote_update(row_t *new, const row_t *old, int rows, const uint64_t *left,
+                          const uint64_t *right, uint64_t *left_out, uint64_t *right_out)
 {
     for (int y = 0; y < rows; y++) {
-        const uint64_t *before = y > 0 ? old[y - 1] : left, *after = y + 1 < rows ? old[y + 1] : right;
+        const uint64_t *before = y > 0 ? old[y - 1] : left,
+                       *after = y + 1 < rows ? old[y + 1] : right;
 
         update_row(new[y], before, old[y], after);
         if (y == 0 && left_out != NULL)
@@ -61,7 +64,10 @@ static void remote_update(row_t *new, const row_t *old, int rows, const uint64_t
     }
 }
 
-static uint64_t start_value(int y, int x) { return (uint64_t)y * 2654435761u ^ (uint64_t)x * 40503u; }
+static uint64_t start_value(int y, int x)
+{
+    return (uint64_t)y * 2654435761u ^ (uint64_t)x * 40503u;
+}
 
 static void check(const row_t *mine, int rank, int nranks)
 {
@@ -82,13 +88,15 @@ static void check(const row_t *mine, int rank, int nranks)
 int main(int argc, char **argv)
 {
     static row_t u[2][ROWS];
-    rch_t left_ch[2] = {NULL, NULL}, right_ch[2] = {NULL, NULL}; /* [0] from the neighbour, [1] to the neighbour */
+    rch_t left_ch[2] = {NULL, NULL},
+          right_ch[2] = {NULL, NULL}; /* [0] from the neighbour, [1] to the neighbour */
     raddr_t lrow_in = ADDR_NULL, lrow_out = ADDR_NULL, rrow_in = ADDR_NULL, rrow_out = ADDR_NULL;
     const uint64_t *lrow_in_mem = edge, *rrow_in_mem = edge;
     uint64_t *lrow_out_mem = NULL, *rrow_out_mem = NULL;
     int rank, nranks, left, right, iz = 0;
 
-    must_be_alone(argc, argv, "A stencil over a grid in bands: halo rows are computed where they will be read.",
+    must_be_alone(argc, argv,
+                  "A stencil over a grid in bands: halo rows are computed where they will be read.",
                   "mpirun -n 3 listing_5_2_halo");
     MUST(NULL, rinit(&rank, &nranks));
     left = rank > 0 ? rank - 1 : NONE;
@@ -123,7 +131,8 @@ int main(int argc, char **argv)
         }
         if (right != NONE) {
             rrow_in_mem = MUST_HAVE(right_ch[0], rread_mem(right_ch[0], &rrow_in, NULL));
-            rrow_out_mem = MUST_HAVE(right_ch[1], rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out));
+            rrow_out_mem =
+                MUST_HAVE(right_ch[1], rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out));
         }
 
         remote_update(u[1 - iz], u[iz], ROWS, lrow_in_mem, rrow_in_mem, lrow_out_mem, rrow_out_mem);
@@ -142,7 +151,8 @@ int main(int argc, char **argv)
         MUST(right_ch[1], rfree(right_ch[1], rrow_out));
     check(u[iz], rank, nranks);
     if (rank == 0)
-        printf("listing 5.2: %d processes, %d steps, every cell as computed by one process\n", nranks, STEPS);
+        printf("listing 5.2: %d processes, %d steps, every cell as computed by one process\n",
+               nranks, STEPS);
     MUST(NULL, rexit());
     return 0;
 }

@@ -93,7 +93,8 @@ static int handle_requests(table_t *t)
             MUST(requests[i], flag);
             MUST_HOLD(size == sizeof(element_t));
             request = rmem(requests[i], addr);
-            update_element(t, request, hash_position(t, request->value) - (uint64_t)t->rank * TABLE_SIZE);
+            update_element(t, request,
+                           hash_position(t, request->value) - (uint64_t)t->rank * TABLE_SIZE);
             MUST(requests[i], rfree(requests[i], addr));
             found++;
         }
@@ -150,8 +151,10 @@ static void check(const table_t *t)
             if (position / TABLE_SIZE != (uint64_t)t->rank)
                 continue;
             expected++;
-            for (const node_t *node = t->bucket[position % TABLE_SIZE]; node != NULL; node = node->next)
-                found += node->element.value == value && node->element.from == (uint32_t)r && node->element.number == n;
+            for (const node_t *node = t->bucket[position % TABLE_SIZE]; node != NULL;
+                 node = node->next)
+                found += node->element.value == value && node->element.from == (uint32_t)r &&
+                         node->element.number == n;
         }
     }
     MUST_HOLD(found == expected && t->elements == expected);
@@ -169,7 +172,8 @@ int main(int argc, char **argv)
     pthread_t handler;
     rch_t *out;
 
-    must_be_alone(argc, argv, "A distributed hash table by active messages.", "mpirun -n 4 listing_5_3_dht");
+    must_be_alone(argc, argv, "A distributed hash table by active messages.",
+                  "mpirun -n 4 listing_5_3_dht");
     MUST(NULL, rinit(&table.rank, &table.procs));
     requests = calloc((size_t)table.procs, sizeof(*requests));
     out = calloc((size_t)table.procs, sizeof(*out));
@@ -190,7 +194,8 @@ int main(int argc, char **argv)
     free(requests);
     free(out);
     if (table.rank == 0)
-        printf("listing 5.3: %d processes, %d elements, each in its place\n", table.procs, table.procs * INSERTS);
+        printf("listing 5.3: %d processes, %d elements, each in its place\n", table.procs,
+               table.procs * INSERTS);
     MUST(NULL, rexit());
     return 0;
 }

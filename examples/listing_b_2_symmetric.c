@@ -54,7 +54,8 @@ static void transfer(rmalloc_config_t cfg, bool is_source)
     MUST(ch, rclose(ch));
 }
 
-static const char usage[] = "Run it as: mpirun -n 2 listing_b_2_symmetric [-put | -get]; without either it does both\n";
+static const char usage[] =
+    "Run it as: mpirun -n 2 listing_b_2_symmetric [-put | -get]; without either it does both\n";
 
 int main(int argc, char *argv[])
 {
@@ -68,12 +69,15 @@ int main(int argc, char *argv[])
         return 0;
     }
     if (argc > 2 || (argc == 2 && !is_rdma_get && strcmp(argv[1], "-put") != 0)) {
-        fprintf(stderr, "\"%s\" is no option of this program, or there is one too many\n%s", argv[argc - 1], usage);
+        fprintf(stderr, "\"%s\" is no option of this program, or there is one too many\n%s",
+                argv[argc - 1], usage);
         return 2;
     }
     MUST(NULL, rinit(&rank, &nprocs));
     if (nprocs != 2) {
-        fprintf(stderr, "listing_b_2_symmetric needs 2 processes and has %d: mpirun -n 2 listing_b_2_symmetric\n",
+        fprintf(stderr,
+                "listing_b_2_symmetric needs 2 processes and has %d: mpirun -n 2 "
+                "listing_b_2_symmetric\n",
                 nprocs);
         network_abort(2);
     }

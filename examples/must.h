@@ -26,7 +26,8 @@ static inline void must_be_alone(int argc, char **argv, const char *what, const 
         printf("%s\nRun it as: %s\n", what, start);
         exit(0);
     }
-    fprintf(stderr, "\"%s\" is no option of this program, which has none; run it as: %s\n", argv[1], start);
+    fprintf(stderr, "\"%s\" is no option of this program, which has none; run it as: %s\n", argv[1],
+            start);
     exit(2);
 }
 
@@ -55,7 +56,8 @@ static inline void must_hold(int condition, const char *text, const char *file, 
 {
     if (condition)
         return;
-    fprintf(stderr, "rank %u: %s:%d: this does not hold: %s\n", (unsigned)network_rank(), file, line, text);
+    fprintf(stderr, "rank %u: %s:%d: this does not hold: %s\n", (unsigned)network_rank(), file,
+            line, text);
     network_abort(1);
     exit(1);
 }

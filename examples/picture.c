@@ -34,7 +34,10 @@ void picture_destroy(struct picture *p)
     p->rgb = NULL;
 }
 
-static uint8_t mix(double from, double to, double share) { return (uint8_t)(from + (to - from) * share + 0.5); }
+static uint8_t mix(double from, double to, double share)
+{
+    return (uint8_t)(from + (to - from) * share + 0.5);
+}
 
 static double channel(uint32_t colour, int shift) { return (double)(colour >> shift & 0xff); }
 
@@ -49,7 +52,8 @@ uint32_t picture_heat_colour(double temperature)
     uint32_t colour = 0;
 
     for (int shift = 16; shift >= 0; shift -= 8)
-        colour |= (uint32_t)mix(channel(stops[i], shift), channel(stops[i + 1], shift), place - i) << shift;
+        colour |= (uint32_t)mix(channel(stops[i], shift), channel(stops[i + 1], shift), place - i)
+                  << shift;
     return colour;
 }
 
@@ -93,7 +97,9 @@ int picture_write(const struct picture *p, const char *path, char *why, unsigned
 int picture_write(const struct picture *p, const char *path, char *why, unsigned why_bytes)
 {
     (void)p;
-    snprintf(why, why_bytes, "%s was not written: this program was built without libpng (Debian: libpng-dev)", path);
+    snprintf(why, why_bytes,
+             "%s was not written: this program was built without libpng (Debian: libpng-dev)",
+             path);
     return -ENOTSUP;
 }
 #endif

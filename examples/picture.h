@@ -14,7 +14,8 @@ struct picture {
     uint8_t *rgb; /* width * height * 3, from the top left */
 };
 
-int picture_create(struct picture *p, int width, int height, uint32_t background); /* 0 or -ENOMEM */
+int picture_create(struct picture *p, int width, int height,
+                   uint32_t background); /* 0 or -ENOMEM */
 void picture_destroy(struct picture *p);
 
 /* 0xRRGGBB of a temperature from 0 (cold) to 1 (hot): from midnight blue over violet and red to a pale yellow. */

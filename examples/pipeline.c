@@ -18,11 +18,13 @@
 static struct pipeline_options options = PIPELINE_OPTIONS_DEFAULT;
 static int op; /* of app_ops */
 
-static const struct app_option option_table[] = {PIPELINE_OPTION_TABLE(options), APP_OP(&op), APP_END};
+static const struct app_option option_table[] = {PIPELINE_OPTION_TABLE(options), APP_OP(&op),
+                                                 APP_END};
 
 static const char doc[] =
     "A stream of blocks through as many stages as the job has processes, with back-pressure.\v"
-    "Run it as: mpirun -n 4 pipeline. The exit status is 0 if the last stage saw what one process would have made.";
+    "Run it as: mpirun -n 4 pipeline. The exit status is 0 if the last stage saw what one process "
+    "would have made.";
 
 static rch_t open_pipe(int peer, int writer)
 {
@@ -105,16 +107,18 @@ int main(int argc, char **argv)
     free(digests);
     if (rank == 0) {
         double bytes = (double)options.blocks * options.kib * 1024;
-        struct app_result result = {"pipeline", app_op_name(op), nranks, took, -1, 0, bytes, "bytes", digest};
+        struct app_result result = {"pipeline", app_op_name(op), nranks,  took,  -1,
+                                    0,          bytes,           "bytes", digest};
         rpipe_stats_t st;
 
         app_result_print(&result);
         MUST(out, rpipe_stats(out, &st));
         if (!app_options.json)
-            printf("pipeline: the source was held back at %llu of %u blocks\n", (unsigned long long)st.stalls_heap,
-                   options.blocks);
+            printf("pipeline: the source was held back at %llu of %u blocks\n",
+                   (unsigned long long)st.stalls_heap, options.blocks);
         if (app_options.check && digest != pipeline_serial(&options, nranks)) {
-            fprintf(stderr, "pipeline: WRONG: the last stage saw other blocks than one process makes\n");
+            fprintf(stderr,
+                    "pipeline: WRONG: the last stage saw other blocks than one process makes\n");
             status = 1;
         }
     }

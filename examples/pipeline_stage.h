@@ -20,21 +20,24 @@ struct pipeline_options {
     uint32_t slow;        /* how much longer stage 1 takes than the others */
 };
 
-#define PIPELINE_OPTIONS_DEFAULT                                                                                       \
-    {                                                                                                                  \
-        20000, 32, 8, 3                                                                                                \
+#define PIPELINE_OPTIONS_DEFAULT                                                                   \
+    {                                                                                              \
+        20000, 32, 8, 3                                                                            \
     }
-#define PIPELINE_OPTIONS_QUICK                                                                                         \
-    {                                                                                                                  \
-        200, 4, 3, 3                                                                                                   \
+#define PIPELINE_OPTIONS_QUICK                                                                     \
+    {                                                                                              \
+        200, 4, 3, 3                                                                               \
     }
-#define PIPELINE_OPTION_TABLE(o)                                                                                       \
-    APP_NUMBER("blocks", 'n', &(o).blocks, 0, 1000000000, "Blocks that go through"),                                   \
-        APP_NUMBER("kib", 'k', &(o).kib, 1, 16384, "KiB of a block"),                                                  \
-        APP_NUMBER("window", 'w', &(o).window, 1, 1024, "Blocks that may lie between two stages"),                     \
+#define PIPELINE_OPTION_TABLE(o)                                                                   \
+    APP_NUMBER("blocks", 'n', &(o).blocks, 0, 1000000000, "Blocks that go through"),               \
+        APP_NUMBER("kib", 'k', &(o).kib, 1, 16384, "KiB of a block"),                              \
+        APP_NUMBER("window", 'w', &(o).window, 1, 1024, "Blocks that may lie between two stages"), \
         APP_NUMBER("slow", 's', &(o).slow, 1, 1000, "Stage 1 does its work so many times")
 
-static inline uint32_t pipeline_words(const struct pipeline_options *o) { return o->kib * (1024 / sizeof(uint64_t)); }
+static inline uint32_t pipeline_words(const struct pipeline_options *o)
+{
+    return o->kib * (1024 / sizeof(uint64_t));
+}
 
 static inline void pipeline_make(uint64_t *out, uint32_t words, uint32_t block)
 {
@@ -44,8 +47,8 @@ static inline void pipeline_make(uint64_t *out, uint32_t words, uint32_t block)
         out[i] = x += 0xbf58476d1ce4e5b9u;
 }
 
-static inline void pipeline_change(uint64_t *out, const uint64_t *in, uint32_t words, const struct pipeline_options *o,
-                                   int stage)
+static inline void pipeline_change(uint64_t *out, const uint64_t *in, uint32_t words,
+                                   const struct pipeline_options *o, int stage)
 {
     uint32_t times = stage == 1 ? o->slow : 1;
     uint64_t factor = 2 * (uint64_t)stage + 0x94d049bb133111ebu;

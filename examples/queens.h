@@ -19,19 +19,20 @@ struct queens_options {
     uint32_t chunk;        /* tasks of a claim */
 };
 
-#define QUEENS_OPTIONS_DEFAULT                                                                                         \
-    {                                                                                                                  \
-        15, 4, 1                                                                                                       \
+#define QUEENS_OPTIONS_DEFAULT                                                                     \
+    {                                                                                              \
+        15, 4, 1                                                                                   \
     }
-#define QUEENS_OPTIONS_QUICK                                                                                           \
-    {                                                                                                                  \
-        9, 3, 1                                                                                                        \
+#define QUEENS_OPTIONS_QUICK                                                                       \
+    {                                                                                              \
+        9, 3, 1                                                                                    \
     }
 #define QUEENS_MOST 18
-#define QUEENS_OPTION_TABLE(o)                                                                                         \
-    APP_NUMBER("queens", 'n', &(o).queens, 1, QUEENS_MOST, "Queens, and rows of the board: 18 take some minutes"),     \
-        APP_NUMBER("rows", 'r', &(o).rows, 1, 6,                                                                       \
-                   "Rows that are settled by the number of a task: more, smaller tasks"),                              \
+#define QUEENS_OPTION_TABLE(o)                                                                     \
+    APP_NUMBER("queens", 'n', &(o).queens, 1, QUEENS_MOST,                                         \
+               "Queens, and rows of the board: 18 take some minutes"),                             \
+        APP_NUMBER("rows", 'r', &(o).rows, 1, 6,                                                   \
+                   "Rows that are settled by the number of a task: more, smaller tasks"),          \
         APP_NUMBER("chunk", 'c', &(o).chunk, 1, 1000000, "Tasks that are claimed at once")
 
 /* What a process, or all of them, have done. */
@@ -92,7 +93,8 @@ static inline uint64_t queens_solutions(const struct queens_options *o, uint64_t
 }
 
 /* One claim: up to chunk tasks from this one on. */
-static inline void queens_work(const struct queens_options *o, uint64_t first, struct queens_sum *sum)
+static inline void queens_work(const struct queens_options *o, uint64_t first,
+                               struct queens_sum *sum)
 {
     uint64_t behind = first + o->chunk, tasks = queens_tasks(o);
 
@@ -106,15 +108,18 @@ static inline void queens_work(const struct queens_options *o, uint64_t first, s
 }
 
 /* Is this the sum of all? Else says what is wrong. */
-static inline bool queens_right(const char *app, const struct queens_options *o, const struct queens_sum *sum)
+static inline bool queens_right(const char *app, const struct queens_options *o,
+                                const struct queens_sum *sum)
 {
     static const uint32_t known[QUEENS_MOST + 1] = {
-        1, 1, 0, 0, 2, 10, 4, 40, 92, 352, 724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104, 666090624};
+        1,   1,    0,     0,     2,      10,      4,        40,       92,       352,
+        724, 2680, 14200, 73712, 365596, 2279184, 14772512, 95815104, 666090624};
 
     if (sum->tasks == queens_tasks(o) && sum->solutions == known[o->queens])
         return true;
-    fprintf(stderr, "%s: WRONG: %llu tasks have %llu solutions; %llu have %u\n", app, (unsigned long long)sum->tasks,
-            (unsigned long long)sum->solutions, (unsigned long long)queens_tasks(o), known[o->queens]);
+    fprintf(stderr, "%s: WRONG: %llu tasks have %llu solutions; %llu have %u\n", app,
+            (unsigned long long)sum->tasks, (unsigned long long)sum->solutions,
+            (unsigned long long)queens_tasks(o), known[o->queens]);
     return false;
 }
 

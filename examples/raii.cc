@@ -15,16 +15,22 @@
 #include <string>
 #include <utility>
 
-namespace {
+namespace
+{
 
-class Failure : public std::runtime_error {
-public:
-    Failure(rch_t ch, const char *call) : std::runtime_error(std::string(call) + ": " + rpipe_error(ch)) {}
+class Failure : public std::runtime_error
+{
+  public:
+    Failure(rch_t ch, const char *call)
+        : std::runtime_error(std::string(call) + ": " + rpipe_error(ch))
+    {
+    }
 };
 
 /* The job: one in a process, from rinit to rexit. */
-class Job {
-public:
+class Job
+{
+  public:
     Job()
     {
         if (rinit(&rank, &ranks) != R_SUCCESS)
@@ -38,8 +44,9 @@ public:
 };
 
 /* One end of a channel. */
-class Pipe {
-public:
+class Pipe
+{
+  public:
     Pipe(int peer, bool writer, uint32_t ctx)
     {
         rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
@@ -63,8 +70,9 @@ public:
 };
 
 /* A T in memory of a channel: made by the writer, or taken from the channel by the reader. It has one owner at a time. */
-template <typename T> class Message {
-public:
+template <typename T> class Message
+{
+  public:
     static Message make(Pipe &pipe, const T &value)
     {
         Message m(pipe);
@@ -88,7 +96,10 @@ public:
         m.value_ = static_cast<T *>(memory);
         return m;
     }
-    Message(Message &&other) noexcept : pipe_(other.pipe_), d_(std::exchange(other.d_, ADDR_NULL)), value_(other.value_) {}
+    Message(Message &&other) noexcept
+        : pipe_(other.pipe_), d_(std::exchange(other.d_, ADDR_NULL)), value_(other.value_)
+    {
+    }
     Message &operator=(Message &&) = delete;
     ~Message()
     {
@@ -105,7 +116,7 @@ public:
     }
     T &operator*() { return *value_; }
 
-private:
+  private:
     explicit Message(Pipe &pipe) : pipe_(pipe) {}
 
     Pipe &pipe_;
@@ -125,7 +136,8 @@ double ask(Pipe &out, Pipe &in)
     double sum = 0;
 
     for (int i = 0; i < questions; i++) {
-        auto unsent = Message<Question>::make(out, Question()); /* goes back to the heap by itself */
+        auto unsent =
+            Message<Question>::make(out, Question()); /* goes back to the heap by itself */
         auto question = Message<Question>::make(out, Question());
 
         (*question).square = static_cast<double>(i) * i;

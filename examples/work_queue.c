@@ -30,11 +30,12 @@ static struct {
 
 static const struct app_option option_table[] = {QUEENS_OPTION_TABLE(options), APP_END};
 
-static const char doc[] =
-    "In how many ways queens stand on a board: tasks that are claimed from a counter which all processes share.\v"
-    "Run it as: mpirun -n 4 work_queue. The exit status is 0 if the sum is what is known. \"communication\" is the "
-    "time of "
-    "the claims.";
+static const char doc[] = "In how many ways queens stand on a board: tasks that are claimed from a "
+                          "counter which all processes share.\v"
+                          "Run it as: mpirun -n 4 work_queue. The exit status is 0 if the sum is "
+                          "what is known. \"communication\" is the "
+                          "time of "
+                          "the claims.";
 
 /* ---- pipes ---- */
 
@@ -138,15 +139,17 @@ int main(int argc, char **argv)
     claiming = app_mean(job.claiming_s);
     claims = app_sum(job.claims);
     if (job.rank == 0) {
-        struct app_result result = {"work_queue", "rpipe atomic", job.nranks, took, claiming, 0, 0, "tasks", 0};
+        struct app_result result = {
+            "work_queue", "rpipe atomic", job.nranks, took, claiming, 0, 0, "tasks", 0};
 
         sum = (struct queens_sum){value_of(TASKS), value_of(SOLUTIONS), value_of(DIGEST)};
         result.work = (double)sum.tasks;
         result.digest = sum.digest;
         app_result_print(&result);
         if (!app_options.json)
-            printf("work_queue: %llu solutions; %llu claims, %.1f ns each\n", (unsigned long long)sum.solutions,
-                   (unsigned long long)claims, claiming * 1e9 * job.nranks / (double)claims);
+            printf("work_queue: %llu solutions; %llu claims, %.1f ns each\n",
+                   (unsigned long long)sum.solutions, (unsigned long long)claims,
+                   claiming * 1e9 * job.nranks / (double)claims);
         if (app_options.check && !queens_right("work_queue", &options, &sum))
             status = 1;
         fflush(stdout);

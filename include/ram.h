@@ -41,7 +41,8 @@ typedef struct ram_message {
     uint32_t nargs;
     uint32_t zero;
     uint64_t args[RAM_ARGS_MAX];
-    void *data;   /* the payload, in memory of the channel; aligned to 64 bytes if it does not ride in its slot */
+    void *
+        data; /* the payload, in memory of the channel; aligned to 64 bytes if it does not ride in its slot */
     size_t bytes; /* of the payload */
     struct ram_internal internal;
 } ram_message_t;
@@ -59,13 +60,16 @@ typedef struct ram_config {
     uint32_t ctx;                  /* which of the contexts of these processes, 0..4095 */
     const ram_handler_t *handlers; /* the same names in the same order at every rank; copied */
     uint32_t nhandlers;
-    uint32_t credits;       /* requests to one peer that may be unanswered, 1..250; 0: 32. The same everywhere */
+    uint32_t
+        credits; /* requests to one peer that may be unanswered, 1..250; 0: 32. The same everywhere */
     uint64_t request_bytes; /* memory for requests from one peer; 0: 256 KiB. The same everywhere */
-    uint32_t reply_bytes;   /* largest reply, arguments included, up to 1 MiB; 0: 4096. The same everywhere */
-    int timeout_ms;         /* deadline of calls that wait; -1 none, RPIPE_TIMEOUT_AUTO the setting. Here */
-    uint32_t max_links;     /* idle ones are closed when there are more to others than this; 0: no limit. Here */
-    int idle_ms;            /* links are closed when they have been idle for so long; -1: never, 0: 10000. Here */
-    const char *btl;        /* as in rmalloc_config_t */
+    uint32_t
+        reply_bytes; /* largest reply, arguments included, up to 1 MiB; 0: 4096. The same everywhere */
+    int timeout_ms; /* deadline of calls that wait; -1 none, RPIPE_TIMEOUT_AUTO the setting. Here */
+    uint32_t
+        max_links; /* idle ones are closed when there are more to others than this; 0: no limit. Here */
+    int idle_ms; /* links are closed when they have been idle for so long; -1: never, 0: 10000. Here */
+    const char *btl; /* as in rmalloc_config_t */
     uint64_t reserved[8];
 } ram_config_t;
 
@@ -83,23 +87,25 @@ int ram_exit(ram_t am);                           /* does not wait; before it: r
 /* ---- requests ---- */
 
 /* data is copied into memory of the peer. r: for ram_wait; NULL: nobody will ask */
-int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-                size_t bytes, ram_request_t *r);
+int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                const void *data, size_t bytes, ram_request_t *r);
 /* R_PENDING: no credit, no memory, or no link yet. Handlers may call it */
-int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-                   size_t bytes, ram_request_t *r);
+int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                   const void *data, size_t bytes, ram_request_t *r);
 /* Runs handlers until the answer is there. reply: yours until ram_free; NULL: of no interest */
 int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply);
-int ram_test(ram_t am, ram_request_t r, ram_message_t *reply); /* the same, without waiting or running anything */
-int ram_flush(ram_t am);                                       /* until every request of this context is answered */
+int ram_test(ram_t am, ram_request_t r,
+             ram_message_t *reply); /* the same, without waiting or running anything */
+int ram_flush(ram_t am);            /* until every request of this context is answered */
 
 /* ---- in a handler, or later for a message that was kept ---- */
 
 /* handler: one of the requester's, or RAM_RESULT. Never waits for the program of the peer */
-int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-              size_t bytes);
-int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept); /* the message outlives its handler */
-int ram_free(ram_t am, ram_message_t *kept);                         /* answers it, if nobody has */
+int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs,
+              const void *data, size_t bytes);
+int ram_keep(ram_t am, ram_message_t *message,
+             ram_message_t *kept);           /* the message outlives its handler */
+int ram_free(ram_t am, ram_message_t *kept); /* answers it, if nobody has */
 
 /* ---- payload without a copy: memory first, then the message ---- */
 
@@ -110,18 +116,19 @@ typedef struct ram_buffer {
 } ram_buffer_t;
 
 int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b);
-int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                     ram_request_t *r);
+int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler,
+                     const uint64_t *args, uint32_t nargs, ram_request_t *r);
 int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_buffer_t *b);
-int ram_reply_send(ram_t am, ram_message_t *to, ram_buffer_t *b, size_t bytes, uint32_t handler, const uint64_t *args,
-                   uint32_t nargs);
+int ram_reply_send(ram_t am, ram_message_t *to, ram_buffer_t *b, size_t bytes, uint32_t handler,
+                   const uint64_t *args, uint32_t nargs);
 int ram_buffer_free(ram_t am, ram_buffer_t *b); /* one that was not sent */
 
 /* ---- running handlers ---- */
 
-int ram_poll(ram_t am, int most);                  /* runs at most so many; how many, or an error. Does not wait */
-int ram_serve(ram_t am, int most, int timeout_ms); /* waits for the first; 0 after timeout_ms, -1: for ever */
-int ram_barrier(ram_t am);                         /* collective: flush, then wait for all, running handlers */
+int ram_poll(ram_t am, int most); /* runs at most so many; how many, or an error. Does not wait */
+int ram_serve(ram_t am, int most,
+              int timeout_ms); /* waits for the first; 0 after timeout_ms, -1: for ever */
+int ram_barrier(ram_t am);     /* collective: flush, then wait for all, running handlers */
 
 /* ---- what happened ---- */
 

@@ -21,7 +21,7 @@ extern "C" {
 /* ---- job ---- */
 
 int rpipe_init(int *rank, int *nranks); /* collective; either pointer may be NULL */
-int rpipe_exit(void);                   /* collective; closes what is open; does not wait for the dead */
+int rpipe_exit(void); /* collective; closes what is open; does not wait for the dead */
 
 /* ---- channel ---- */
 
@@ -32,10 +32,11 @@ int rpipe_set_timeout(rch_t ch, int ms); /* -1 waits for ever */
 
 /* ---- messages ---- */
 
-int rpipe_write(rch_t ch, raddr_t d);                  /* hands the memory over: d is no longer yours */
-int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes);  /* only its first bytes */
-int rpipe_write_nb(rch_t ch, raddr_t d);               /* R_PENDING: not sent, d is still yours */
-int rpipe_read(rch_t ch, raddr_t *d, size_t *size);    /* the next message, yours until rfree; size may be NULL */
+int rpipe_write(rch_t ch, raddr_t d); /* hands the memory over: d is no longer yours */
+int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes); /* only its first bytes */
+int rpipe_write_nb(rch_t ch, raddr_t d);              /* R_PENDING: not sent, d is still yours */
+int rpipe_read(rch_t ch, raddr_t *d,
+               size_t *size); /* the next message, yours until rfree; size may be NULL */
 int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size); /* R_PENDING: none yet */
 void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size);
 int rpipe_flush(rch_t ch); /* every rwrite so far is visible to the reader */
@@ -52,24 +53,32 @@ typedef struct rregion *rregion_t;
 int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region);
 int rpipe_deregister(rregion_t region); /* -EBUSY: transfers are under way */
 void *rpipe_region_mem(rregion_t region);
-int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done); /* done may be NULL */
+int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes,
+                     int *done); /* done may be NULL */
 int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done);
 /* the same, with a tag: see rpipe_set_tag */
-int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done);
-int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done);
-int rpipe_done(rch_t ch, const int *done);    /* waits until *done is not 0; NULL: for all transfers of this end */
+int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                         int *done);
+int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                            int *done);
+int rpipe_done(
+    rch_t ch,
+    const int *done); /* waits until *done is not 0; NULL: for all transfers of this end */
 int rpipe_done_nb(rch_t ch, const int *done); /* looks; R_PENDING: not yet */
 /* the next message, to offset, where there is room for so many bytes; -EMSGSIZE: it is larger, and still the next one */
 int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
 int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
 /* the same, and its tag; tag may be NULL */
-int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag);
-int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag);
+int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
+                        uint64_t *tag);
+int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
+                           uint64_t *tag);
 
 /* ---- cells of an ATOMIC pipe, counted from 0 ---- */
 
 /* old may be NULL: fire and forget, rflush completes. RATOMIC_CAS stores operand where the cell holds compare. */
-int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old);
+int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+                 uint64_t *old);
 
 /* ---- waiting on many ---- */
 
@@ -99,22 +108,26 @@ typedef struct rpipe_stats {
     uint64_t messages;        /* written, or read, at this end */
     uint64_t bytes;           /* of payload */
     uint64_t inline_messages; /* that rode in their slot */
-    uint64_t held;            /* messages that this end owns now: read and not freed, or allocated and not sent */
-    uint64_t credit_fetches;  /* looks at the other end's credit line (writer) */
-    uint64_t stalls_ring;     /* calls that found the ring full (writer), or empty (reader) */
-    uint64_t stalls_heap;     /* calls that found no memory (writer) */
-    uint64_t sleeps;          /* times that a waiting call went to sleep in the kernel */
-    uint64_t wakes;           /* times that this end woke the other */
-    uint64_t heap_bytes;      /* size of the heap */
-    uint64_t heap_used;       /* of it, as far as this end knows */
-    uint32_t slots;           /* of the ring */
-    uint32_t incarnation;     /* how often this end has opened this id */
-    uint64_t stalls_queue;    /* calls that found sync_queue messages outstanding (writer, tags and channel) */
-    uint64_t returned;        /* heap messages whose memory has come back (writer), or was given back (reader) */
-    uint64_t grows;           /* segments that the heap has grown by */
-    uint64_t grow_refused; /* times that there was no memory to grow; the next three are of the last growth (writer): */
-    uint64_t grow_at;      /* how many messages had been written, */
-    uint64_t grow_request; /* how many bytes were asked for and did not fit, */
+    uint64_t
+        held; /* messages that this end owns now: read and not freed, or allocated and not sent */
+    uint64_t credit_fetches; /* looks at the other end's credit line (writer) */
+    uint64_t stalls_ring;    /* calls that found the ring full (writer), or empty (reader) */
+    uint64_t stalls_heap;    /* calls that found no memory (writer) */
+    uint64_t sleeps;         /* times that a waiting call went to sleep in the kernel */
+    uint64_t wakes;          /* times that this end woke the other */
+    uint64_t heap_bytes;     /* size of the heap */
+    uint64_t heap_used;      /* of it, as far as this end knows */
+    uint32_t slots;          /* of the ring */
+    uint32_t incarnation;    /* how often this end has opened this id */
+    uint64_t
+        stalls_queue; /* calls that found sync_queue messages outstanding (writer, tags and channel) */
+    uint64_t
+        returned; /* heap messages whose memory has come back (writer), or was given back (reader) */
+    uint64_t grows; /* segments that the heap has grown by */
+    uint64_t
+        grow_refused; /* times that there was no memory to grow; the next three are of the last growth (writer): */
+    uint64_t grow_at;        /* how many messages had been written, */
+    uint64_t grow_request;   /* how many bytes were asked for and did not fit, */
     uint64_t grow_waited_us; /* and for how long the heap had been full, microseconds */
     uint64_t reserved[1];
 } rpipe_stats_t;
@@ -123,20 +136,22 @@ int rpipe_stats(rch_t ch, rpipe_stats_t *st);
 
 /* How the bytes of a channel travel, and what that has asked of the network; all 0 where memory is mapped. */
 typedef struct rpipe_transport {
-    char backend[16];       /* "shm", "ofi", "verbs" */
-    char path[160];         /* the connection, in words of its backend */
-    char why[320];          /* why this backend and not a better one */
-    uint64_t work_requests; /* transfers handed to the network by this end: payloads, slots, reads */
-    uint64_t doorbells;     /* calls that handed over one or more of them */
-    uint64_t signaled;      /* of the work requests: with a completion */
-    uint64_t inlined;       /* of the work requests: copied at once */
-    uint64_t gets;          /* reads of the other side's memory: credits (writer), payloads (reader, GET) */
+    char backend[16]; /* "shm", "ofi", "verbs" */
+    char path[160];   /* the connection, in words of its backend */
+    char why[320];    /* why this backend and not a better one */
+    uint64_t
+        work_requests;  /* transfers handed to the network by this end: payloads, slots, reads */
+    uint64_t doorbells; /* calls that handed over one or more of them */
+    uint64_t signaled;  /* of the work requests: with a completion */
+    uint64_t inlined;   /* of the work requests: copied at once */
+    uint64_t gets; /* reads of the other side's memory: credits (writer), payloads (reader, GET) */
     uint64_t atomics;
     uint64_t flushes;
     uint64_t refused;      /* times that its queues were full */
     uint64_t credit_reads; /* of the gets: for credits */
-    char cells[16];        /* of an ATOMIC pipe: how they are operated on: "cpu", "device", "service" */
-    uint64_t direct;       /* payloads from, or into, the program's own memory without a copy (rregister) */
+    char cells[16]; /* of an ATOMIC pipe: how they are operated on: "cpu", "device", "service" */
+    uint64_t
+        direct; /* payloads from, or into, the program's own memory without a copy (rregister) */
     uint64_t reserved[4];
 } rpipe_transport_t;
 
@@ -153,7 +168,8 @@ typedef struct rpipe_counter_info {
     uint64_t reserved[2];
 } rpipe_counter_info_t;
 
-int rpipe_counter_describe(int index, rpipe_counter_info_t *counter); /* from 0; -ENOENT after the last */
+int rpipe_counter_describe(int index,
+                           rpipe_counter_info_t *counter); /* from 0; -ENOENT after the last */
 
 /* What another process of the same user counts, without its help. The first row is that of the process, the others of its channels. */
 typedef struct rpipe_observed {
@@ -162,13 +178,13 @@ typedef struct rpipe_observed {
     int pid, rank, ranks;
     int from, to;
     uint32_t ctx, incarnation;
-    uint64_t open, opened;   /* process: channels now, and ever */
-    uint64_t age_ns;         /* process: since rinit */
-    char backend[8];         /* "shm", "ofi", "verbs" */
-    char state[16];          /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
-    char waits_for[56];      /* what a call waits for now; "": none does, or not for long */
-    uint64_t waits_ns;       /* and for how long */
-    int counters;            /* in each of the next: */
+    uint64_t open, opened; /* process: channels now, and ever */
+    uint64_t age_ns;       /* process: since rinit */
+    char backend[8];       /* "shm", "ofi", "verbs" */
+    char state[16];     /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
+    char waits_for[56]; /* what a call waits for now; "": none does, or not for long */
+    uint64_t waits_ns;  /* and for how long */
+    int counters;       /* in each of the next: */
     const char *const *name; /* as that process calls them */
     const char *const *unit;
     const uint64_t *value;
@@ -263,7 +279,7 @@ typedef enum {
 } rredux_type_t;
 
 #define RREDUX_OWN 1 /* `into` holds the reader's own contribution, the first operand */
-#define RREDUX_ORDERED                                                                                                 \
+#define RREDUX_ORDERED                                                                             \
     2 /* in the order of places, not of arrival: the same result every time, also of floating point */
 
 /* into = into (operator) from */
@@ -276,12 +292,13 @@ int rpipe_redux_set_timeout(rredux_t rx, int ms);
 int rpipe_redux_read(rredux_t rx, int *place, raddr_t *d, size_t *size);
 int rpipe_redux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size);
 /* one message of every writer, combined; -ETIMEDOUT and the loss of a writer: call again, it goes on */
-int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op, int flags,
-                       int *combined);
-int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function, void *argument, int flags,
-                      int *combined);
+int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op,
+                       int flags, int *combined);
+int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function,
+                      void *argument, int flags, int *combined);
 /* an operator by itself: into[i] = into[i] (op) from[i] */
-int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_t type, rredux_op_t op);
+int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_t type,
+                        rredux_op_t op);
 rch_t rpipe_redux_pipe(rredux_t rx, int place);
 int rpipe_redux_rank(rredux_t rx, int place);
 int rpipe_redux_place(rredux_t rx, int rank);
@@ -297,12 +314,22 @@ static inline int rexit(void) { return rpipe_exit(); }
 static inline int rpipe(rch_t *ch, const rmalloc_config_t *cfg) { return rpipe_open(ch, cfg); }
 static inline int rclose(rch_t ch) { return rpipe_close(ch); }
 static inline int rwrite(rch_t ch, raddr_t d) { return rpipe_write(ch, d); }
-static inline int rwrite_n(rch_t ch, raddr_t d, size_t bytes) { return rpipe_write_n(ch, d, bytes); }
+static inline int rwrite_n(rch_t ch, raddr_t d, size_t bytes)
+{
+    return rpipe_write_n(ch, d, bytes);
+}
 static inline int rwrite_nb(rch_t ch, raddr_t d) { return rpipe_write_nb(ch, d); }
 static inline int rread(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read(ch, d, size); }
-static inline int rread_nb(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read_nb(ch, d, size); }
-static inline void *rread_mem(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read_mem(ch, d, size); }
-static inline int ratomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old)
+static inline int rread_nb(rch_t ch, raddr_t *d, size_t *size)
+{
+    return rpipe_read_nb(ch, d, size);
+}
+static inline void *rread_mem(rch_t ch, raddr_t *d, size_t *size)
+{
+    return rpipe_read_mem(ch, d, size);
+}
+static inline int ratomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand,
+                          uint64_t compare, uint64_t *old)
 {
     return rpipe_atomic(ch, op, cell, operand, compare, old);
 }
@@ -320,11 +347,13 @@ static inline int rwrite_from_nb(rch_t ch, rregion_t region, size_t offset, size
 {
     return rpipe_write_from_nb(ch, region, offset, bytes, done);
 }
-static inline int rwrite_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+static inline int rwrite_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes,
+                                  uint64_t tag, int *done)
 {
     return rpipe_write_from_tag(ch, region, offset, bytes, tag, done);
 }
-static inline int rwrite_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+static inline int rwrite_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes,
+                                     uint64_t tag, int *done)
 {
     return rpipe_write_from_tag_nb(ch, region, offset, bytes, tag, done);
 }
@@ -334,15 +363,18 @@ static inline int rread_into(rch_t ch, rregion_t region, size_t offset, size_t r
 {
     return rpipe_read_into(ch, region, offset, room, size);
 }
-static inline int rread_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
+static inline int rread_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room,
+                                size_t *size)
 {
     return rpipe_read_into_nb(ch, region, offset, room, size);
 }
-static inline int rread_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+static inline int rread_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room,
+                                 size_t *size, uint64_t *tag)
 {
     return rpipe_read_into_tag(ch, region, offset, room, size, tag);
 }
-static inline int rread_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+static inline int rread_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room,
+                                    size_t *size, uint64_t *tag)
 {
     return rpipe_read_into_tag_nb(ch, region, offset, room, size, tag);
 }
@@ -356,14 +388,23 @@ static inline int network_allgather(const void *mine, size_t bytes, void *all)
 {
     return rpipe_network_allgather(mine, bytes, all);
 }
-static inline int network_send(int to, const void *buf, size_t bytes) { return rpipe_network_send(to, buf, bytes); }
-static inline int network_recv(int from, void *buf, size_t bytes) { return rpipe_network_recv(from, buf, bytes); }
+static inline int network_send(int to, const void *buf, size_t bytes)
+{
+    return rpipe_network_send(to, buf, bytes);
+}
+static inline int network_recv(int from, void *buf, size_t bytes)
+{
+    return rpipe_network_recv(from, buf, bytes);
+}
 static inline void *network_header(rch_t ch, raddr_t d) { return rpipe_network_header(ch, d); }
 static inline size_t network_header_bytes(rch_t ch) { return rpipe_network_header_bytes(ch); }
 static inline int rset_tag(rch_t ch, raddr_t d, uint64_t tag) { return rpipe_set_tag(ch, d, tag); }
 static inline uint64_t rtag(rch_t ch, raddr_t d) { return rpipe_tag(ch, d); }
 
-static inline int rduplex(rduplex_t *dx, const rmalloc_config_t *cfg) { return rpipe_duplex_open(dx, cfg); }
+static inline int rduplex(rduplex_t *dx, const rmalloc_config_t *cfg)
+{
+    return rpipe_duplex_open(dx, cfg);
+}
 static inline int rduplex_wait(rduplex_t dx) { return rpipe_duplex_wait(dx); }
 static inline rch_t rduplex_out(rduplex_t dx) { return rpipe_duplex_out(dx); }
 static inline rch_t rduplex_in(rduplex_t dx) { return rpipe_duplex_in(dx); }
@@ -374,7 +415,10 @@ static inline int rscatter(rscatter_t *sc, const rmalloc_config_t *cfg, const in
     return rpipe_scatter_open(sc, cfg, readers, n);
 }
 static inline int rscatter_wait(rscatter_t sc) { return rpipe_scatter_wait(sc); }
-static inline int rscatter_set_timeout(rscatter_t sc, int ms) { return rpipe_scatter_set_timeout(sc, ms); }
+static inline int rscatter_set_timeout(rscatter_t sc, int ms)
+{
+    return rpipe_scatter_set_timeout(sc, ms);
+}
 static inline int rscatter_alloc(rscatter_t sc, int to, size_t size, int *place, raddr_t *d)
 {
     return rpipe_scatter_alloc(sc, to, size, place, d);
@@ -383,8 +427,14 @@ static inline int rscatter_alloc_nb(rscatter_t sc, int to, size_t size, int *pla
 {
     return rpipe_scatter_alloc_nb(sc, to, size, place, d);
 }
-static inline int rscatter_write(rscatter_t sc, int place, raddr_t d) { return rpipe_scatter_write(sc, place, d); }
-static inline rch_t rscatter_pipe(rscatter_t sc, int place) { return rpipe_scatter_pipe(sc, place); }
+static inline int rscatter_write(rscatter_t sc, int place, raddr_t d)
+{
+    return rpipe_scatter_write(sc, place, d);
+}
+static inline rch_t rscatter_pipe(rscatter_t sc, int place)
+{
+    return rpipe_scatter_pipe(sc, place);
+}
 static inline int rscatter_rank(rscatter_t sc, int place) { return rpipe_scatter_rank(sc, place); }
 static inline int rscatter_place(rscatter_t sc, int rank) { return rpipe_scatter_place(sc, rank); }
 static inline int rscatter_live(rscatter_t sc) { return rpipe_scatter_live(sc); }
@@ -396,7 +446,10 @@ static inline int rredux(rredux_t *rx, const rmalloc_config_t *cfg, const int *w
     return rpipe_redux_open(rx, cfg, writers, n);
 }
 static inline int rredux_wait(rredux_t rx) { return rpipe_redux_wait(rx); }
-static inline int rredux_set_timeout(rredux_t rx, int ms) { return rpipe_redux_set_timeout(rx, ms); }
+static inline int rredux_set_timeout(rredux_t rx, int ms)
+{
+    return rpipe_redux_set_timeout(rx, ms);
+}
 static inline int rredux_read(rredux_t rx, int *place, raddr_t *d, size_t *size)
 {
     return rpipe_redux_read(rx, place, d, size);
@@ -405,17 +458,18 @@ static inline int rredux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *si
 {
     return rpipe_redux_read_nb(rx, place, d, size);
 }
-static inline int rredux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op, int flags,
-                                int *combined)
+static inline int rredux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type,
+                                rredux_op_t op, int flags, int *combined)
 {
     return rpipe_redux_reduce(rx, into, count, type, op, flags, combined);
 }
-static inline int rredux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function, void *argument,
-                               int flags, int *combined)
+static inline int rredux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function,
+                               void *argument, int flags, int *combined)
 {
     return rpipe_redux_apply(rx, into, bytes, function, argument, flags, combined);
 }
-static inline int rredux_combine(void *into, const void *from, size_t count, rredux_type_t type, rredux_op_t op)
+static inline int rredux_combine(void *into, const void *from, size_t count, rredux_type_t type,
+                                 rredux_op_t op)
 {
     return rpipe_redux_combine(into, from, count, type, op);
 }

@@ -43,7 +43,8 @@ static const char *home_of(const char *name)
 static void names_are_bound_to_their_libraries(void)
 {
     static const char *const theirs[] = {"rread", "rwrite", "rclose", "rpoll", "rsocket"};
-    static const char *const ours[] = {"rpipe_read", "rpipe_write", "rpipe_close", "rpipe_poll", "rmalloc_alloc"};
+    static const char *const ours[] = {"rpipe_read", "rpipe_write", "rpipe_close", "rpipe_poll",
+                                       "rmalloc_alloc"};
     size_t i;
 
     for (i = 0; i < sizeof(theirs) / sizeof(*theirs); i++)
@@ -98,7 +99,8 @@ static void a_message_passes(void)
             strcpy(text, "both at home");
         expect(text != NULL && rpipe_write(writer, d) == R_SUCCESS, "the message is written");
         text = failed ? NULL : rpipe_read_mem(reader, &d, &size);
-        expect(text != NULL && size == 100 && strcmp(text, "both at home") == 0, "the message is read");
+        expect(text != NULL && size == 100 && strcmp(text, "both at home") == 0,
+               "the message is read");
         expect(text != NULL && rmalloc_free(reader, d) == R_SUCCESS, "the message is freed");
         expect(rpipe_close(writer) == R_SUCCESS, "the writer closes");
         expect(rpipe_close(reader) == R_SUCCESS, "the reader closes");

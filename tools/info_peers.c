@@ -126,8 +126,8 @@ static void print_json(const struct rank_card *cards, const struct cell *all, in
     }
     printf("],\n \"pipes\": [");
     for (int i = 0; i < ranks * ranks; i++) {
-        printf("%s\n  {\"from\": %d, \"to\": %d, \"result\": %d", i > 0 ? "," : "", i / ranks, i % ranks,
-               all[i].result);
+        printf("%s\n  {\"from\": %d, \"to\": %d, \"result\": %d", i > 0 ? "," : "", i / ranks,
+               i % ranks, all[i].result);
         member(", ", "backend", all[i].backend);
         member(", ", "path", all[i].path);
         member(", ", "why", all[i].why);

@@ -66,15 +66,17 @@ struct perf_result {
     bool bi;
     size_t size;
     long iterations, batch;
-    long in_flight;      /* messages that the heap holds */
-    double median, best; /* of the rounds; ns of one message: one way, or the time between two of a stream */
+    long in_flight; /* messages that the heap holds */
+    double median,
+        best; /* of the rounds; ns of one message: one way, or the time between two of a stream */
     double min, p50, p90, p99, p999, max; /* latency only: of all batches of all rounds */
     long samples;
     struct perf_counts counts;
 };
 
 /* ---- perf_options.c ---- */
-void perf_options_parse(struct perf_options *o, int argc, char **argv); /* leaves the process where they are wrong */
+void perf_options_parse(struct perf_options *o, int argc,
+                        char **argv); /* leaves the process where they are wrong */
 
 /* ---- perf_launch.c ---- */
 void perf_launch(void);             /* before rinit: in a process of its own, becomes two */
@@ -91,14 +93,16 @@ struct perf_link {
     long in_flight;
 };
 
-void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rdma_op_t op, size_t size);
+void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rdma_op_t op,
+                    size_t size);
 void perf_link_close(struct perf_link *link);
-void perf_link_verify(struct perf_link *link); /* ends the job where a message is not what was sent */
+void perf_link_verify(
+    struct perf_link *link); /* ends the job where a message is not what was sent */
 _Noreturn void perf_fail(rch_t ch, const char *what, int code);
 
 /* ---- perf_measure.c ---- */
-void perf_measure(struct perf_link *link, const struct perf_options *o, enum perf_test test, bool bi,
-                  struct perf_result *result);
+void perf_measure(struct perf_link *link, const struct perf_options *o, enum perf_test test,
+                  bool bi, struct perf_result *result);
 double perf_clock_cost(void); /* ns of one reading */
 
 /* ---- perf_machine.c: called by both ranks ---- */

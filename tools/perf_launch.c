@@ -26,13 +26,15 @@ static bool launched;
 
 static _Noreturn void cannot(const char *what)
 {
-    fprintf(stderr, "rmalloc_perf: the second process cannot be started: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "rmalloc_perf: the second process cannot be started: %s: %s\n", what,
+            strerror(errno));
     exit(1);
 }
 
 static bool launcher_at_work(void)
 {
-    static const char *const signs[] = {"PMIX_RANK", "PMIX_NAMESPACE", "RPIPE_RANK", "RPIPE_SIZE", "RPIPE_ROOT"};
+    static const char *const signs[] = {"PMIX_RANK", "PMIX_NAMESPACE", "RPIPE_RANK", "RPIPE_SIZE",
+                                        "RPIPE_ROOT"};
     const char *bootstrap = getenv("RPIPE_BOOTSTRAP");
 
     for (size_t i = 0; i < sizeof(signs) / sizeof(signs[0]); i++)
@@ -102,13 +104,18 @@ int perf_launch_wait(void)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
     if (WIFSIGNALED(status))
-        fprintf(stderr, "rmalloc_perf: the second process was ended by signal %d\n", WTERMSIG(status));
+        fprintf(stderr, "rmalloc_perf: the second process was ended by signal %d\n",
+                WTERMSIG(status));
     else
-        fprintf(stderr, "rmalloc_perf: the second process ended with status %d\n", WEXITSTATUS(status));
+        fprintf(stderr, "rmalloc_perf: the second process ended with status %d\n",
+                WEXITSTATUS(status));
     return 1;
 }
 
-const char *perf_launch_name(void) { return launched ? "started by itself" : "started by a launcher"; }
+const char *perf_launch_name(void)
+{
+    return launched ? "started by itself" : "started by a launcher";
+}
 
 void perf_pin(int cpu)
 {
@@ -120,8 +127,8 @@ void perf_pin(int cpu)
     if (cpu < CPU_SETSIZE)
         CPU_SET((size_t)cpu, &set);
     if (sched_setaffinity(0, sizeof(set), &set) != 0) {
-        fprintf(stderr, "rmalloc_perf: --cpus: this process cannot be bound to processor %d: %s\n", cpu,
-                strerror(errno));
+        fprintf(stderr, "rmalloc_perf: --cpus: this process cannot be bound to processor %d: %s\n",
+                cpu, strerror(errno));
         network_abort(2);
     }
 }

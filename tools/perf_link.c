@@ -19,19 +19,20 @@ _Noreturn void perf_fail(rch_t ch, const char *what, int code)
 {
     const char *why = rpipe_error(ch);
 
-    fprintf(stderr, "rmalloc_perf: rank %u: %s: %s%s%s\n", (unsigned)network_rank(), what, rstrerror(code),
-            why != NULL ? ": " : "", why != NULL ? why : "");
+    fprintf(stderr, "rmalloc_perf: rank %u: %s: %s%s%s\n", (unsigned)network_rank(), what,
+            rstrerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
     network_abort(1);
     abort();
 }
 
 _Noreturn void perf_wrong(const struct perf_link *link, uint64_t sequence, size_t size)
 {
-    fprintf(
-        stderr,
-        "rmalloc_perf: rank %d: message %llu by %s has %zu bytes instead of %zu, or they are not the bytes that were "
-        "sent: nothing is measured\n",
-        link->rank, (unsigned long long)sequence, link->op == RDMA_PUT ? "PUT" : "GET", size, link->size);
+    fprintf(stderr,
+            "rmalloc_perf: rank %d: message %llu by %s has %zu bytes instead of %zu, or they are "
+            "not the bytes that were "
+            "sent: nothing is measured\n",
+            link->rank, (unsigned long long)sequence, link->op == RDMA_PUT ? "PUT" : "GET", size,
+            link->size);
     network_abort(1);
     abort();
 }
@@ -85,14 +86,17 @@ static rch_t open_end(const struct perf_options *o, const struct perf_link *link
     cfg.sync = o->sync;
     cfg.sync_queue = (uint32_t)o->queue;
     cfg.thresholds.inline_max = (uint32_t)o->inline_max;
-    cfg.slots = (uint32_t)(o->slots > 0 ? o->slots : o->bound > 0 ? power_of_two_from(o->bound) : 0);
+    cfg.slots = (uint32_t)(o->slots > 0   ? o->slots
+                           : o->bound > 0 ? power_of_two_from(o->bound)
+                                          : 0);
     code = rpipe(&ch, &cfg);
     if (code != 0)
         perf_fail(NULL, "rpipe", code);
     return ch;
 }
 
-void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rdma_op_t op, size_t size)
+void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rdma_op_t op,
+                    size_t size)
 {
     size_t room = (size + UNIT - 1) / UNIT * UNIT;
     int code;

@@ -29,8 +29,9 @@ static struct usage usage_now(void)
     struct rusage used;
 
     if (file != NULL) {
-        if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[USER], &ticks[NICE], &ticks[SYSTEM],
-                   &ticks[IDLE], &ticks[IOWAIT], &ticks[IRQ], &ticks[SOFTIRQ], &ticks[STEAL]) == FIELDS) {
+        if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &ticks[USER], &ticks[NICE],
+                   &ticks[SYSTEM], &ticks[IDLE], &ticks[IOWAIT], &ticks[IRQ], &ticks[SOFTIRQ],
+                   &ticks[STEAL]) == FIELDS) {
             for (int i = 0; i < FIELDS; i++) {
                 now.total += (double)ticks[i] * tick;
                 now.busy += i == IDLE || i == IOWAIT ? 0 : (double)ticks[i] * tick;

@@ -38,8 +38,8 @@ double perf_clock_cost(void)
 
 /* ---- the loops ---- */
 
-PERF_INLINE void ping_pong(struct perf_link *link, const struct plan *plan, bool bi, enum perf_mode mode,
-                           double *samples)
+PERF_INLINE void ping_pong(struct perf_link *link, const struct plan *plan, bool bi,
+                           enum perf_mode mode, double *samples)
 {
     double before = perf_now_ns(), now;
 
@@ -78,14 +78,17 @@ static void memory_alone(const struct perf_link *link, int64_t n, char *const bu
 {
     for (int64_t i = 0; i < n; i++) {
         perf_fill(buffer[i & 1], link->size, (uint64_t)i);
-        __asm__ __volatile__("" ::: "memory"); /* the sum is read from memory, not known from the fill */
+        __asm__ __volatile__(
+            "" ::
+                : "memory"); /* the sum is read from memory, not known from the fill */
         perf_sink += perf_sum(buffer[i & 1], link->size);
     }
 }
 
 /* ---- one round; its time per message in ns, on rank 0 ---- */
 
-static double round_latency(struct perf_link *link, const struct plan *plan, bool bi, bool touch, double *samples)
+static double round_latency(struct perf_link *link, const struct plan *plan, bool bi, bool touch,
+                            double *samples)
 {
     double began;
 
@@ -156,8 +159,8 @@ static double round_memory(struct perf_link *link, const struct plan *plan)
     return took / (double)plan->iterations;
 }
 
-static double round_of(enum perf_test test, struct perf_link *link, const struct plan *plan, bool bi, bool touch,
-                       double *samples)
+static double round_of(enum perf_test test, struct perf_link *link, const struct plan *plan,
+                       bool bi, bool touch, double *samples)
 {
     if (test == PERF_LATENCY)
         return round_latency(link, plan, bi, touch, samples);
@@ -171,7 +174,8 @@ static double round_of(enum perf_test test, struct perf_link *link, const struct
 /* From rank 0 to rank 1, so that both do the same. */
 static void agree(const struct perf_link *link, struct plan *plan)
 {
-    int code = link->rank == 0 ? network_send(1, plan, sizeof(*plan)) : network_recv(0, plan, sizeof(*plan));
+    int code = link->rank == 0 ? network_send(1, plan, sizeof(*plan))
+                               : network_recv(0, plan, sizeof(*plan));
 
     if (code != 0)
         perf_fail(NULL, "network_send, network_recv", code);
@@ -183,10 +187,11 @@ static int64_t within(double x, double least, double most)
 }
 
 /* Warm-up, and from its second half how many messages a round takes. */
-static void make_plan(struct perf_link *link, const struct perf_options *o, enum perf_test test, bool bi,
-                      struct plan *plan)
+static void make_plan(struct perf_link *link, const struct perf_options *o, enum perf_test test,
+                      bool bi, struct plan *plan)
 {
-    int64_t warmup = o->warmup > 0 ? o->warmup : within((double)(32u << 20) / (double)link->size, 8, 1000);
+    int64_t warmup =
+        o->warmup > 0 ? o->warmup : within((double)(32u << 20) / (double)link->size, 8, 1000);
     double cost, trip;
 
     *plan = (struct plan){.iterations = (warmup + 1) / 2, .batch = (warmup + 1) / 2};
@@ -197,7 +202,9 @@ static void make_plan(struct perf_link *link, const struct perf_options *o, enum
     trip = cost * (test == PERF_LATENCY && !bi ? 2 : 1);
     plan->batch = 1;
     if (test == PERF_LATENCY)
-        plan->batch = o->batch > 0 ? o->batch : within(ceil(PERF_CLOCK_SHARE * perf_clock_cost() / trip), 1, 10000);
+        plan->batch = o->batch > 0
+                          ? o->batch
+                          : within(ceil(PERF_CLOCK_SHARE * perf_clock_cost() / trip), 1, 10000);
     plan->iterations = o->iterations > 0 ? o->iterations : within(o->seconds * 1e9 / trip, 8, 50e6);
     plan->iterations = (plan->iterations + plan->batch - 1) / plan->batch * plan->batch;
     agree(link, plan);
@@ -226,7 +233,8 @@ static double median(double *values, long n)
     return n % 2 == 1 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
 }
 
-static void summarize(struct perf_result *r, double *rounds, int nrounds, double *samples, long nsamples)
+static void summarize(struct perf_result *r, double *rounds, int nrounds, double *samples,
+                      long nsamples)
 {
     r->median = median(rounds, nrounds); /* sorts */
     r->best = rounds[0];
@@ -262,20 +270,24 @@ static void count(const struct perf_link *link, const struct asked *before, stru
 
     ask(link, &now);
     messages = (double)(now.stats.messages - before->stats.messages);
-    half = (double)(link->in_flight < (long)now.stats.slots ? link->in_flight : (long)now.stats.slots) / 2;
+    half = (double)(link->in_flight < (long)now.stats.slots ? link->in_flight
+                                                            : (long)now.stats.slots) /
+           2;
     memcpy(c->backend, now.transport.backend, sizeof(c->backend));
     if (messages == 0)
         return;
-    c->work_requests = (double)(now.transport.work_requests - before->transport.work_requests) / messages;
+    c->work_requests =
+        (double)(now.transport.work_requests - before->transport.work_requests) / messages;
     c->doorbells = (double)(now.transport.doorbells - before->transport.doorbells) / messages;
     c->signaled = (double)(now.transport.signaled - before->transport.signaled) / messages;
     c->inlined = (double)(now.transport.inlined - before->transport.inlined) / messages;
-    c->credit_reads = (double)(now.transport.credit_reads - before->transport.credit_reads) / messages;
+    c->credit_reads =
+        (double)(now.transport.credit_reads - before->transport.credit_reads) / messages;
     c->reads_half_heap = c->credit_reads * half;
 }
 
-void perf_measure(struct perf_link *link, const struct perf_options *o, enum perf_test test, bool bi,
-                  struct perf_result *result)
+void perf_measure(struct perf_link *link, const struct perf_options *o, enum perf_test test,
+                  bool bi, struct perf_result *result)
 {
     double *rounds = calloc((size_t)o->rounds, sizeof(*rounds)), *samples = NULL;
     struct asked before = {0};
@@ -288,13 +300,16 @@ void perf_measure(struct perf_link *link, const struct perf_options *o, enum per
         samples = malloc((size_t)per_round * (size_t)o->rounds * sizeof(*samples));
     }
     if (rounds == NULL || (per_round > 0 && samples == NULL))
-        perf_fail(NULL, "malloc of the samples (fewer --iterations or --rounds need less)", -ENOMEM);
-    if (samples != NULL) /* no page of them is touched for the first time while something is measured */
+        perf_fail(NULL, "malloc of the samples (fewer --iterations or --rounds need less)",
+                  -ENOMEM);
+    if (samples !=
+        NULL) /* no page of them is touched for the first time while something is measured */
         memset(samples, 0, (size_t)per_round * (size_t)o->rounds * sizeof(*samples));
     if (test != PERF_MEMORY)
         ask(link, &before);
     for (int i = 0; i < o->rounds; i++)
-        rounds[i] = round_of(test, link, &plan, bi, o->touch, samples != NULL ? samples + i * per_round : NULL);
+        rounds[i] = round_of(test, link, &plan, bi, o->touch,
+                             samples != NULL ? samples + i * per_round : NULL);
     *result = (struct perf_result){.test = test,
                                    .op = link->op,
                                    .bi = bi,

@@ -69,7 +69,8 @@ void perf_pattern_fill(void *mem, size_t size, int sender, uint64_t sequence);
 bool perf_pattern_holds(const void *mem, size_t size, int sender, uint64_t sequence);
 _Noreturn void perf_wrong(const struct perf_link *link, uint64_t sequence, size_t size);
 
-PERF_INLINE void perf_fill_message(const struct perf_link *link, void *mem, uint64_t sequence, enum perf_mode mode)
+PERF_INLINE void perf_fill_message(const struct perf_link *link, void *mem, uint64_t sequence,
+                                   enum perf_mode mode)
 {
     if (mode == PERF_TOUCH)
         perf_fill(mem, link->size, sequence);
@@ -77,14 +78,15 @@ PERF_INLINE void perf_fill_message(const struct perf_link *link, void *mem, uint
         perf_pattern_fill(mem, link->size, link->rank, sequence);
 }
 
-PERF_INLINE void perf_read_message(const struct perf_link *link, raddr_t d, size_t size, uint64_t sequence,
-                                   enum perf_mode mode)
+PERF_INLINE void perf_read_message(const struct perf_link *link, raddr_t d, size_t size,
+                                   uint64_t sequence, enum perf_mode mode)
 {
     if (mode == PERF_HAND_OVER)
         return;
     if (mode == PERF_TOUCH)
         perf_sink += perf_sum(rmem(link->in, d), size);
-    else if (size != link->size || !perf_pattern_holds(rmem(link->in, d), size, 1 - link->rank, sequence))
+    else if (size != link->size ||
+             !perf_pattern_holds(rmem(link->in, d), size, 1 - link->rank, sequence))
         perf_wrong(link, sequence, size);
 }
 

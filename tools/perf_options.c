@@ -26,10 +26,14 @@ enum {
 
 static const struct argp_option option_table[] = {
     {"test", 't', "NAME", 0,
-     "latency, bandwidth, rate, memory (fill and read in one process, without a pipe), or all (all)", 0},
+     "latency, bandwidth, rate, memory (fill and read in one process, without a pipe), or all "
+     "(all)",
+     0},
     {"op", 'o', "put|get|both", 0, "Who moves the payload: the writer, or the reader (put)", 0},
     {"direction", 'd', "uni|bi|both", 0,
-     "One way; or both ways at once: an exchange for latency, two streams for bandwidth and rate (uni)", 0},
+     "One way; or both ways at once: an exchange for latency, two streams for bandwidth and rate "
+     "(uni)",
+     0},
     {"size", 's', "LIST", 0,
      "Bytes of a message: SIZE or MIN:MAX (powers of two), separated by commas; k and M are 1024 "
      "and 1024k (1,8,64,256,1k,4k,16k,64k,256k,1M,4M)",
@@ -42,29 +46,38 @@ static const struct argp_option option_table[] = {
      "Round trips between two readings of the clock; 0: so many that reading takes at most 2 % "
      "of the time (0)",
      0},
-    {"slots", KEY_SLOTS, "N", 0, "Slots of the ring, a power of two; 0: the library's default (0)", 0},
+    {"slots", KEY_SLOTS, "N", 0, "Slots of the ring, a power of two; 0: the library's default (0)",
+     0},
     {"bound", KEY_BOUND, "N", 0,
      "A heap of N messages, which also small ones then go through, and a ring of as many slots "
      "unless --slots is given; 0: ample (0)",
      0},
-    {"inline", KEY_INLINE, "BYTES", 0, "Largest message that rides in its slot, 0 to 40 (40; 0 with --bound)", 0},
+    {"inline", KEY_INLINE, "BYTES", 0,
+     "Largest message that rides in its slot, 0 to 40 (40; 0 with --bound)", 0},
     {"sync", KEY_SYNC, "blocks|tags|channel", 0,
      "How freed memory comes back to the writer (blocks; tags with --algorithm)", 0},
     {"algorithm", KEY_ALGORITHM, "next|first|best|worst|random", 0,
      "Which free block of the heap a message gets (next); others go with tags and channel", 0},
     {"queue", KEY_QUEUE, "N", 0,
-     "With tags and channel: messages that may be under way or held by the reader; 0: the library's default (0)", 0},
+     "With tags and channel: messages that may be under way or held by the reader; 0: the "
+     "library's default (0)",
+     0},
     {"btl", KEY_BTL, "shm|ofi|verbs", 0,
-     "Backend, as by RPIPE_BTL; over a network each line is followed by what it asked of the network for a message", 0},
-    {"touch", KEY_TOUCH, NULL, 0, "The writer fills every byte, the reader sums every byte (the default)", 0},
-    {"no-touch", KEY_NO_TOUCH, NULL, 0, "The payload is handed over, but not touched by either side", 0},
+     "Backend, as by RPIPE_BTL; over a network each line is followed by what it asked of the "
+     "network for a message",
+     0},
+    {"touch", KEY_TOUCH, NULL, 0,
+     "The writer fills every byte, the reader sums every byte (the default)", 0},
+    {"no-touch", KEY_NO_TOUCH, NULL, 0,
+     "The payload is handed over, but not touched by either side", 0},
     {"format", KEY_FORMAT, "table|csv|json", 0, "What is printed (table)", 0},
     {"plot", KEY_PLOT, "FILE.png", 0, "Also draw the results, with gnuplot", 0},
     {"cpus", KEY_CPUS, "A,B", 0, "Bind rank 0 to processor A, rank 1 to B", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static long number(const char *text, long least, long most, const char *what, struct argp_state *state)
+static long number(const char *text, long least, long most, const char *what,
+                   struct argp_state *state)
 {
     char *end;
     long value;
@@ -72,7 +85,8 @@ static long number(const char *text, long least, long most, const char *what, st
     errno = 0;
     value = strtol(text, &end, 10);
     if (errno != 0 || end == text || *end != '\0' || value < least || value > most)
-        argp_error(state, "%s is \"%s\"; it must be a number from %ld to %ld", what, text, least, most);
+        argp_error(state, "%s is \"%s\"; it must be a number from %ld to %ld", what, text, least,
+                   most);
     return value;
 }
 
@@ -84,7 +98,9 @@ static size_t parse_size(const char *text, char **end, struct argp_state *state)
     errno = 0;
     value = strtoull(text, end, 10);
     if (errno != 0 || *end == text || *text == '-' || value > 1u << 30)
-        argp_error(state, "\"%s\" is no size; it must be a number of bytes up to 1024M, as 8, 64k or 4M", text);
+        argp_error(state,
+                   "\"%s\" is no size; it must be a number of bytes up to 1024M, as 8, 64k or 4M",
+                   text);
     if (**end == 'k' || **end == 'K') {
         value <<= 10;
         (*end)++;
@@ -124,7 +140,8 @@ static void parse_sizes(struct perf_options *o, const char *text, struct argp_st
 }
 
 /* Index of `word` in `words`, which NULL ends. */
-static int choice(const char *word, const char *const *words, const char *what, struct argp_state *state)
+static int choice(const char *word, const char *const *words, const char *what,
+                  struct argp_state *state)
 {
     for (int i = 0; words[i] != NULL; i++)
         if (strcmp(word, words[i]) == 0)
@@ -136,8 +153,11 @@ static int choice(const char *word, const char *const *words, const char *what, 
 static void parse_test(struct perf_options *o, const char *arg, struct argp_state *state)
 {
     static const char *const words[] = {"latency", "bandwidth", "rate", "memory", "all", NULL};
-    static const bool tests[][PERF_TESTS] = {
-        {true, false, false}, {false, true, false}, {false, true, false}, {false, false, true}, {true, true, false}};
+    static const bool tests[][PERF_TESTS] = {{true, false, false},
+                                             {false, true, false},
+                                             {false, true, false},
+                                             {false, false, true},
+                                             {true, true, false}};
 
     memcpy(o->test, tests[choice(arg, words, "--test", state)], sizeof(o->test));
 }
@@ -221,7 +241,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->sync_name = arg;
         return 0;
     case KEY_BTL:
-        setenv("RPIPE_BTL", arg, 1); /* rinit says what is wrong with it; a launcher has started both alike */
+        setenv("RPIPE_BTL", arg,
+               1); /* rinit says what is wrong with it; a launcher has started both alike */
         return 0;
     case KEY_ALGORITHM:
         o->algorithm = (rmalloc_algorithm_t)choice(arg, algorithms, "--algorithm", state);
@@ -232,7 +253,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case ARGP_KEY_END:
         if (o->algorithm != NEXT_FIT && o->sync == NET_SYNC_BLOCKS && o->sync_name != NULL)
-            argp_error(state, "--sync blocks goes with --algorithm next only; others need tags or channel");
+            argp_error(
+                state,
+                "--sync blocks goes with --algorithm next only; others need tags or channel");
         if (o->algorithm != NEXT_FIT && o->sync_name == NULL) {
             o->sync = NET_SYNC_TAGS;
             o->sync_name = "tags";
@@ -247,7 +270,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         return 0;
     case KEY_PLOT:
         o->plot = arg;
-        if ((f = fopen(arg, "ab")) == NULL) /* gnuplot would draw to the terminal instead, when all has been measured */
+        if ((f = fopen(arg, "ab")) ==
+            NULL) /* gnuplot would draw to the terminal instead, when all has been measured */
             argp_failure(state, 1, errno, "--plot: %s cannot be written", arg);
         else
             fclose(f);
@@ -274,7 +298,8 @@ static const struct argp option_parser = {
     parse_option,
     NULL,
     "Measures pipes between two processes: latency, bandwidth and message rate.\v"
-    "Run it as it is, and it starts the second process itself; or by a launcher: mpirun -n 2 rmalloc_perf. Before a "
+    "Run it as it is, and it starts the second process itself; or by a launcher: mpirun -n 2 "
+    "rmalloc_perf. Before a "
     "size is "
     "measured, messages of that size are sent both ways and every byte is checked.",
     NULL,

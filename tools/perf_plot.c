@@ -62,7 +62,8 @@ static int print_data(FILE *script, const struct perf_result *r, int n, int *cur
             fprintf(script, "$d%d << EOD\n", curves);
             curve_of[i] = curves++;
         }
-        fprintf(script, "%zu %.6g %.6g %.6g %.6g\n", r[i].size, r[i].median / 1e3, (double)r[i].size / r[i].median,
+        fprintf(script, "%zu %.6g %.6g %.6g %.6g\n", r[i].size, r[i].median / 1e3,
+                (double)r[i].size / r[i].median,
                 r[i].samples > 0 ? r[i].p50 / 1e3 : r[i].median / 1e3,
                 r[i].samples > 0 ? r[i].p99 / 1e3 : r[i].median / 1e3);
     }
@@ -79,13 +80,15 @@ static bool has(const struct perf_result *r, int n, bool latency)
 }
 
 /* Latency is the p50 as a line and a band up to the p99; bandwidth is the median of the rounds. */
-static void print_panel(FILE *script, const struct perf_result *r, int n, const int *curve_of, bool latency)
+static void print_panel(FILE *script, const struct perf_result *r, int n, const int *curve_of,
+                        bool latency)
 {
     const char *separator = "plot ";
 
-    fprintf(script, "set title '%s'\nset ylabel '%s'\nset key %s Left reverse samplen 2 spacing 1.2\n",
-            latency ? "Latency: p50, with a band up to p99" : "Bandwidth", latency ? "microseconds" : "GB/s",
-            latency ? "top left" : "bottom right");
+    fprintf(script,
+            "set title '%s'\nset ylabel '%s'\nset key %s Left reverse samplen 2 spacing 1.2\n",
+            latency ? "Latency: p50, with a band up to p99" : "Bandwidth",
+            latency ? "microseconds" : "GB/s", latency ? "top left" : "bottom right");
     for (int i = 0; i < n; i++) {
         const char *colour = curve_colour(&r[i]);
         int point = r[i].op == RDMA_GET ? 6 : 7; /* where PUT and GET coincide, both are seen */
@@ -94,18 +97,20 @@ static void print_panel(FILE *script, const struct perf_result *r, int n, const 
             continue;
         if (latency)
             fprintf(script,
-                    "%s$d%d using 1:4:5 with filledcurves fc rgb '%s' fs transparent solid 0.15 noborder notitle",
+                    "%s$d%d using 1:4:5 with filledcurves fc rgb '%s' fs transparent solid 0.15 "
+                    "noborder notitle",
                     separator, curve_of[i], colour);
-        fprintf(script, "%s$d%d using 1:%d with linespoints lw 2 pt %d ps %s lc rgb '%s' title '%s'",
-                latency ? ", " : separator, curve_of[i], latency ? 4 : 3, point, point == 6 ? "1.2" : "0.7", colour,
-                curve_name(&r[i]));
+        fprintf(script,
+                "%s$d%d using 1:%d with linespoints lw 2 pt %d ps %s lc rgb '%s' title '%s'",
+                latency ? ", " : separator, curve_of[i], latency ? 4 : 3, point,
+                point == 6 ? "1.2" : "0.7", colour, curve_name(&r[i]));
         separator = ", ";
     }
     fprintf(script, "\n");
 }
 
-static void print_script(FILE *script, const char *path, const struct perf_options *o, const struct perf_result *r,
-                         int n)
+static void print_script(FILE *script, const char *path, const struct perf_options *o,
+                         const struct perf_result *r, int n)
 {
     int panels = has(r, n, true) + has(r, n, false);
     int *curve_of = calloc((size_t)n, sizeof(*curve_of));
@@ -115,14 +120,17 @@ static void print_script(FILE *script, const char *path, const struct perf_optio
     print_data(script, r, n, curve_of);
     fprintf(script, "set terminal pngcairo size %d,520 font 'Sans,11'\nset output ", panels * 700);
     print_quoted(script, path);
-    fprintf(
-        script,
-        "\nset multiplot layout 1,%d title 'rmalloc\\_perf %s: 2 processes, payload %s' font ',13'\n"
-        "set logscale x 2\nset logscale y 10\nset xlabel 'bytes of a message'\nset border 3 lc rgb '#555555'\n"
-        "set tics nomirror textcolor rgb '#333333'\nset grid lt 1 lc rgb '#dddddd' lw 0.7\nset xtics rotate by -40\n"
-        "set xtics ('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, '2M' 2097152, "
-        "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
-        panels, rmalloc_version(), o->touch ? "filled and read" : "not touched");
+    fprintf(script,
+            "\nset multiplot layout 1,%d title 'rmalloc\\_perf %s: 2 processes, payload %s' font "
+            "',13'\n"
+            "set logscale x 2\nset logscale y 10\nset xlabel 'bytes of a message'\nset border 3 lc "
+            "rgb '#555555'\n"
+            "set tics nomirror textcolor rgb '#333333'\nset grid lt 1 lc rgb '#dddddd' lw 0.7\nset "
+            "xtics rotate by -40\n"
+            "set xtics ('1' 1, '8' 8, '64' 64, '512' 512, '4k' 4096, '32k' 32768, '256k' 262144, "
+            "'2M' 2097152, "
+            "'16M' 16777216)\nset offsets graph 0.03, graph 0.03, 0, 0\nset rmargin 4\n",
+            panels, rmalloc_version(), o->touch ? "filled and read" : "not touched");
     if (has(r, n, true))
         print_panel(script, r, n, curve_of, true);
     if (has(r, n, false))
@@ -148,7 +156,8 @@ int perf_plot(const char *path, const struct perf_options *o, const struct perf_
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && access(path, R_OK) == 0)
         return 0;
     if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-        fprintf(stderr, "rmalloc_perf: --plot: gnuplot is not installed (Debian: gnuplot-nox); nothing was drawn\n");
+        fprintf(stderr, "rmalloc_perf: --plot: gnuplot is not installed (Debian: gnuplot-nox); "
+                        "nothing was drawn\n");
     else
         fprintf(stderr, "rmalloc_perf: --plot: gnuplot failed; %s was not drawn\n", path);
     return -1;

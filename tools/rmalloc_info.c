@@ -41,7 +41,8 @@ static const struct argp option_parser = {
     option_table,
     parse_option,
     NULL,
-    "Tells the version of the rmalloc library, which backends and bootstraps are usable here, and every setting.",
+    "Tells the version of the rmalloc library, which backends and bootstraps are usable here, and "
+    "every setting.",
     NULL,
     NULL,
     NULL};
@@ -86,10 +87,12 @@ static void table(void)
     }
     value = value < (int)strlen("value") ? (int)strlen("value") : value;
     printf("\nsettings: environment variables; * marks what is not the default\n");
-    printf("    %-*s  %-*s  %-*s  %s\n", name, "variable", value, "value", fallback, "default", "meaning");
+    printf("    %-*s  %-*s  %-*s  %s\n", name, "variable", value, "value", fallback, "default",
+           "meaning");
     for (int i = 0; rmalloc_setting(i, &s) == 0; i++)
-        printf("  %c %-*s  %-*s  %-*s  %s\n", strcmp(s.value, s.fallback) != 0 ? '*' : ' ', name, s.name, value,
-               *s.value != '\0' ? shown_value(&s) : "-", fallback, *s.fallback != '\0' ? s.fallback : "-", s.help);
+        printf("  %c %-*s  %-*s  %-*s  %s\n", strcmp(s.value, s.fallback) != 0 ? '*' : ' ', name,
+               s.name, value, *s.value != '\0' ? shown_value(&s) : "-", fallback,
+               *s.fallback != '\0' ? s.fallback : "-", s.help);
 }
 
 /* ---- JSON ---- */

@@ -23,7 +23,8 @@ static void keep(const struct perf_options *o, int rank, const struct perf_resul
     kept[results++] = *r;
 }
 
-static void measure_sizes(const struct perf_options *o, int rank, enum perf_test test, rdma_op_t op, bool bi)
+static void measure_sizes(const struct perf_options *o, int rank, enum perf_test test, rdma_op_t op,
+                          bool bi)
 {
     for (int i = 0; i < o->sizes; i++) {
         struct perf_link link = {.rank = rank, .op = op, .size = o->size[i]};
@@ -74,7 +75,8 @@ int main(int argc, char **argv)
     if (nranks != 2) {
         if (rank == 0)
             fprintf(stderr,
-                    "rmalloc_perf needs 2 processes and has %d: mpirun -n 2 rmalloc_perf, or rmalloc_perf alone\n",
+                    "rmalloc_perf needs 2 processes and has %d: mpirun -n 2 rmalloc_perf, or "
+                    "rmalloc_perf alone\n",
                     nranks);
         rexit();
         return 2;

@@ -118,14 +118,15 @@ static void print_wait(const rpipe_observed_t *row)
 
 static double seconds(const struct snapshot *from, const struct snapshot *to)
 {
-    double s = (double)(to->at.tv_sec - from->at.tv_sec) + (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e9;
+    double s = (double)(to->at.tv_sec - from->at.tv_sec) +
+               (double)(to->at.tv_nsec - from->at.tv_nsec) / 1e9;
 
     return s > 0 ? s : 1e-9;
 }
 
 /* since `before`, for each second; without one: ever. A counter of a process that has begun anew may be smaller */
-static double amount(const struct snapshot *s, const struct channel *c, const struct snapshot *before,
-                     const struct channel *then, const char *name)
+static double amount(const struct snapshot *s, const struct channel *c,
+                     const struct snapshot *before, const struct channel *then, const char *name)
 {
     uint64_t now = value(s, c, name), old;
 
@@ -144,19 +145,20 @@ static void print_channels(const struct snapshot *s, const struct snapshot *befo
     snprintf(head[1], sizeof(head[1]), "bytes%s", each);
     snprintf(head[2], sizeof(head[2]), "stalls%s", each);
     snprintf(head[3], sizeof(head[3]), "sleeps%s", each);
-    printf("%-14s %-6s %-7s %-11s %12s %14s %10s %10s %11s\n", "channel", "end", "backend", "state", head[0], head[1],
-           head[2], head[3], "outstanding");
+    printf("%-14s %-6s %-7s %-11s %12s %14s %10s %10s %11s\n", "channel", "end", "backend", "state",
+           head[0], head[1], head[2], head[3], "outstanding");
     for (size_t i = 0; i < s->channels; i++) {
         const struct channel *c = &s->channel[i], *then = before != NULL ? same(before, c) : NULL;
         char name[48];
 
         snprintf(name, sizeof(name), "%d>%d.%u", c->row.from, c->row.to, c->row.ctx);
-        printf("%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", name, c->row.writer ? "writer" : "reader",
-               c->row.backend, c->row.state, amount(s, c, before, then, "messages"),
-               amount(s, c, before, then, "bytes"),
-               amount(s, c, before, then, "stalls_ring") + amount(s, c, before, then, "stalls_heap") +
-                   amount(s, c, before, then, "stalls_queue"),
-               amount(s, c, before, then, "sleeps"), (unsigned long long)value(s, c, "outstanding"));
+        printf(
+            "%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", name,
+            c->row.writer ? "writer" : "reader", c->row.backend, c->row.state,
+            amount(s, c, before, then, "messages"), amount(s, c, before, then, "bytes"),
+            amount(s, c, before, then, "stalls_ring") + amount(s, c, before, then, "stalls_heap") +
+                amount(s, c, before, then, "stalls_queue"),
+            amount(s, c, before, then, "sleeps"), (unsigned long long)value(s, c, "outstanding"));
         print_wait(&c->row);
     }
 }
@@ -170,7 +172,8 @@ static void print_sums(const struct snapshot *s, const struct snapshot *before)
         if (before != NULL && !s->now[i] && before->counters == s->counters)
             now -= before->process.value[i] < now ? before->process.value[i] : now;
         if (now != 0 || option.all)
-            printf("%-18s %16llu  %s%s\n", s->name[i], (unsigned long long)now, s->unit[i], s->now[i] ? ", now" : "");
+            printf("%-18s %16llu  %s%s\n", s->name[i], (unsigned long long)now, s->unit[i],
+                   s->now[i] ? ", now" : "");
     }
 }
 
@@ -178,8 +181,9 @@ static void print_process(const struct snapshot *s)
 {
     const rpipe_observed_t *p = &s->process.row;
 
-    printf("pid %d  rank %d of %d  %.1f s  channels: %llu open, %llu opened", p->pid, p->rank, p->ranks,
-           (double)p->age_ns / 1e9, (unsigned long long)p->open, (unsigned long long)p->opened);
+    printf("pid %d  rank %d of %d  %.1f s  channels: %llu open, %llu opened", p->pid, p->rank,
+           p->ranks, (double)p->age_ns / 1e9, (unsigned long long)p->open,
+           (unsigned long long)p->opened);
     print_wait(p);
 }
 
@@ -229,7 +233,8 @@ static int watch(int pid)
         if (rc != 0) {
             if (n > 0) /* it has ended while it was watched */
                 break;
-            fprintf(stderr, "rmalloc_stat: %s\n", rc == -ENOMEM ? "not enough memory" : rpipe_error(NULL));
+            fprintf(stderr, "rmalloc_stat: %s\n",
+                    rc == -ENOMEM ? "not enough memory" : rpipe_error(NULL));
             return 1;
         }
         if (option.json)
@@ -242,9 +247,10 @@ static int watch(int pid)
             break;
         before = now;
         now = now == &one ? &other : &one;
-        nanosleep(&(struct timespec){(time_t)option.interval,
-                                     (long)((option.interval - (double)(time_t)option.interval) * 1e9)},
-                  NULL);
+        nanosleep(
+            &(struct timespec){(time_t)option.interval,
+                               (long)((option.interval - (double)(time_t)option.interval) * 1e9)},
+            NULL);
         if (!option.json)
             putchar('\n');
     }
@@ -281,7 +287,8 @@ static int list(void)
 
             if (row->waits_for[0] == '\0' && !option.all)
                 continue;
-            printf("    %d>%d.%u %s %s", row->from, row->to, row->ctx, row->writer ? "writer" : "reader", row->state);
+            printf("    %d>%d.%u %s %s", row->from, row->to, row->ctx,
+                   row->writer ? "writer" : "reader", row->state);
             print_wait(row);
         }
     }
@@ -350,7 +357,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"all", 'a', NULL, 0, "Counters that are 0, too; without PID: channels that do not wait, too", 0},
+    {"all", 'a', NULL, 0, "Counters that are 0, too; without PID: channels that do not wait, too",
+     0},
     {"counters", 'c', NULL, 0, "Only tells which counters there are, and what they mean", 0},
     {"json", 'j', NULL, 0, "As JSON, one object for each snapshot", 0},
     {NULL, 0, NULL, 0, NULL, 0},

@@ -37,7 +37,8 @@ static const char *find_time(const char *line, const char *key, int *length, lon
     const char *at = text_behind(line, key);
     long long us, rest;
 
-    if (at == NULL || sscanf(at, "%lld.%3lld%n", &us, &rest, length) != 2 || us < 0 || us > TIME_MOST / 1000)
+    if (at == NULL || sscanf(at, "%lld.%3lld%n", &us, &rest, length) != 2 || us < 0 ||
+        us > TIME_MOST / 1000)
         return NULL;
     *ns = us * 1000 + rest;
     return at;
@@ -93,7 +94,8 @@ static void print_label(struct merging *m, const struct trace_head *head, const 
     begin_event(m);
     m->events--; /* it has not happened */
     fprintf(m->to,
-            "{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": {\"labels\": \"%s\"}}",
+            "{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
+            "{\"labels\": \"%s\"}}",
             head->rank, text);
 }
 
@@ -118,7 +120,8 @@ static FILE *open_json(const char *name)
     }
     json = tmpfile();
     if (json == NULL || rpipe_trace_json(fd, json) != 0) {
-        fprintf(stderr, "rmalloc_trace: %s: %s\n", name, json != NULL ? rpipe_error(NULL) : strerror(errno));
+        fprintf(stderr, "rmalloc_trace: %s: %s\n", name,
+                json != NULL ? rpipe_error(NULL) : strerror(errno));
         if (json != NULL)
             fclose(json);
         json = NULL;
@@ -139,13 +142,15 @@ static bool read_head(const char *name, struct trace_head *head)
         return false;
     head->usable = getline(&line, &room, from) > 0 && trace_head_parse(line, head);
     if (!head->usable)
-        fprintf(stderr, "rmalloc_trace: %s is no trace of one process that RPIPE_TRACE has made\n", name);
+        fprintf(stderr, "rmalloc_trace: %s is no trace of one process that RPIPE_TRACE has made\n",
+                name);
     free(line);
     fclose(from);
     return head->usable;
 }
 
-static bool merge(struct merging *m, const char *name, const struct trace_head *head, const struct alignment *a)
+static bool merge(struct merging *m, const char *name, const struct trace_head *head,
+                  const struct alignment *a)
 {
     FILE *from = open_json(name);
     char *line = NULL;
@@ -175,7 +180,9 @@ static void print_clocks(FILE *to, const struct trace_head *head, const struct a
     for (int i = 0; i < n; i++) {
         if (!head[i].usable)
             continue;
-        fprintf(to, "%s\n {\"rank\": %d, \"host\": \"%s\", \"clock\": \"%s\", \"moved_ns\": %lld, \"uncertainty_ns\": ",
+        fprintf(to,
+                "%s\n {\"rank\": %d, \"host\": \"%s\", \"clock\": \"%s\", \"moved_ns\": %lld, "
+                "\"uncertainty_ns\": ",
                 between, head[i].rank, head[i].host, head[i].clock, a[i].ahead);
         if (a[i].error >= 0)
             fprintf(to, "%lld", a[i].error);
@@ -268,15 +275,16 @@ static const struct argp_option option_table[] = {
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const struct argp option_parser = {option_table,
-                                          parse_option,
-                                          "FILE...",
-                                          "Makes one trace, for Perfetto or chrome://tracing, of the files that "
-                                          "RPIPE_TRACE has left; those that end in .raw are of "
-                                          "processes that have not come to rexit.",
-                                          NULL,
-                                          NULL,
-                                          NULL};
+static const struct argp option_parser = {
+    option_table,
+    parse_option,
+    "FILE...",
+    "Makes one trace, for Perfetto or chrome://tracing, of the files that "
+    "RPIPE_TRACE has left; those that end in .raw are of "
+    "processes that have not come to rexit.",
+    NULL,
+    NULL,
+    NULL};
 
 static void print_version(FILE *stream, struct argp_state *state)
 {

@@ -48,8 +48,9 @@ static void read_samples(const char *line, struct trace_head *head)
         struct sample *s = &head->sample[head->samples];
 
         length = 0;
-        if (sscanf(at, "[%lld, %lld, %lld]%n", &s->at, &s->ahead, &s->error, &length) != 3 || length == 0 ||
-            !is_time(s->at) || !is_time(s->ahead) || !is_time(s->error) || s->error < 0)
+        if (sscanf(at, "[%lld, %lld, %lld]%n", &s->at, &s->ahead, &s->error, &length) != 3 ||
+            length == 0 || !is_time(s->at) || !is_time(s->ahead) || !is_time(s->error) ||
+            s->error < 0)
             return;
         at += length;
         at += strncmp(at, ", ", 2) == 0 ? 2 : 0;
@@ -58,12 +59,14 @@ static void read_samples(const char *line, struct trace_head *head)
 
 bool trace_head_parse(const char *line, struct trace_head *head)
 {
-    const char *rank = text_behind(line, "\"rank\": "), *real = text_behind(line, "\"clock_offset_ns\": ");
+    const char *rank = text_behind(line, "\"rank\": "),
+               *real = text_behind(line, "\"clock_offset_ns\": ");
 
     if (strstr(line, "\"traceEvents\": [") == NULL || rank == NULL || real == NULL ||
         !read_text(line, "\"host\": \"", head->host, sizeof(head->host)) ||
-        !read_text(line, "\"clock\": \"", head->clock, sizeof(head->clock)) || sscanf(rank, "%d", &head->rank) != 1 ||
-        sscanf(real, "%lld", &head->real) != 1 || !is_time(head->real))
+        !read_text(line, "\"clock\": \"", head->clock, sizeof(head->clock)) ||
+        sscanf(rank, "%d", &head->rank) != 1 || sscanf(real, "%lld", &head->real) != 1 ||
+        !is_time(head->real))
         return false;
     read_samples(line, head);
     return true;
@@ -111,7 +114,8 @@ static int best_of(const struct trace_head *head, int n, const struct trace_head
     int best = -1;
 
     for (int i = 0; i < n; i++) {
-        if (!head[i].usable || head[i].samples == 0 || (of != NULL && of != &head[i] && !same_clock(of, &head[i])))
+        if (!head[i].usable || head[i].samples == 0 ||
+            (of != NULL && of != &head[i] && !same_clock(of, &head[i])))
             continue;
         if (best < 0 || by_measurement(&head[i]).error < by_measurement(&head[best]).error)
             best = i;
@@ -145,7 +149,8 @@ void trace_align(const struct trace_head *head, struct alignment *a, int n, bool
             reference = i;
     for (int i = 0; i < n; i++)
         if (head[i].usable)
-            a[i] = left ? (struct alignment){.way = LEFT_ALONE, .error = -1} : align_one(head, n, i, reference);
+            a[i] = left ? (struct alignment){.way = LEFT_ALONE, .error = -1}
+                        : align_one(head, n, i, reference);
 }
 
 long long alignment_moves(const struct alignment *a, long long ns)
@@ -153,11 +158,16 @@ long long alignment_moves(const struct alignment *a, long long ns)
     return a->ahead + (a->slope != 0 ? (long long)(a->slope * (double)(ns - a->at)) : 0);
 }
 
-bool alignment_is_nothing(const struct alignment *a) { return a->ahead == 0 && a->error == 0 && a->slope == 0; }
+bool alignment_is_nothing(const struct alignment *a)
+{
+    return a->ahead == 0 && a->error == 0 && a->slope == 0;
+}
 
 const char *alignment_way(enum way way)
 {
-    return way == MEASURED ? "measured over the control network" : way == REAL_TIME ? "real-time clocks" : "left alone";
+    return way == MEASURED    ? "measured over the control network"
+           : way == REAL_TIME ? "real-time clocks"
+                              : "left alone";
 }
 
 void alignment_text(const struct alignment *a, char *text, size_t bytes)
@@ -169,7 +179,8 @@ void alignment_text(const struct alignment *a, char *text, size_t bytes)
     if (n <= 0 || (size_t)n >= bytes)
         return;
     if (a->error >= 0)
-        snprintf(text + n, bytes - (size_t)n, ", within %.1f us (%s)", (double)a->error / 1e3, alignment_way(a->way));
+        snprintf(text + n, bytes - (size_t)n, ", within %.1f us (%s)", (double)a->error / 1e3,
+                 alignment_way(a->way));
     else
         snprintf(text + n, bytes - (size_t)n, ", as well as the hosts' real-time clocks agree");
 }

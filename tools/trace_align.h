@@ -29,7 +29,8 @@ enum way { LEFT_ALONE, MEASURED, REAL_TIME };
 
 struct alignment {
     enum way way;
-    long long ahead, error; /* to be added, when the clock says `at`; within this; -1: nobody knows */
+    long long ahead,
+        error; /* to be added, when the clock says `at`; within this; -1: nobody knows */
     long long at;
     double slope; /* and so much more with each ns */
 };

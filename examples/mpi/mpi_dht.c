@@ -18,8 +18,11 @@
 #include "../dht_table.h"
 #include "notify.h"
 
-enum { REQUEST, ANSWER };           /* tags */
-enum { MESSAGES = 8, TURN = 4096 }; /* buffers for each peer; lookups between two looks at what has come */
+enum { REQUEST, ANSWER }; /* tags */
+enum {
+    MESSAGES = 8,
+    TURN = 4096
+}; /* buffers for each peer; lookups between two looks at what has come */
 
 static struct dht_options options = DHT_OPTIONS_DEFAULT;
 static int by;
@@ -52,7 +55,8 @@ static struct {
 static const char *const ways[] = {"atomics", "send", NULL};
 static const struct app_option option_table[] = {
     DHT_OPTION_TABLE(options),
-    APP_WORD("by", 'b', &by, ways, "atomics: MPI_Compare_and_swap into a window; send: batches to the owner"),
+    APP_WORD("by", 'b', &by, ways,
+             "atomics: MPI_Compare_and_swap into a window; send: batches to the owner"),
     APP_END,
 };
 
@@ -137,8 +141,8 @@ static uint64_t *sender_buffer(struct sender *s)
 
 static void sender_send(struct sender *s, int to, int tag, size_t bytes)
 {
-    MPI_Isend(s->buffer[s->next % MESSAGES], (int)(bytes / 8), MPI_UINT64_T, to, tag, MPI_COMM_WORLD,
-              &s->request[s->next % MESSAGES]);
+    MPI_Isend(s->buffer[s->next % MESSAGES], (int)(bytes / 8), MPI_UINT64_T, to, tag,
+              MPI_COMM_WORLD, &s->request[s->next % MESSAGES]);
     s->next++;
 }
 
@@ -151,7 +155,8 @@ static bool serve(int from, int tag)
     MPI_Status status;
     int there, count;
 
-    if (tag == REQUEST && (p->ended || (job.lookup && (answer = sender_buffer(&p->answers)) == NULL)))
+    if (tag == REQUEST &&
+        (p->ended || (job.lookup && (answer = sender_buffer(&p->answers)) == NULL)))
         return false;
     MPI_Improbe(from, tag, MPI_COMM_WORLD, &there, &message, &status);
     if (!there)
@@ -295,7 +300,8 @@ static double run(bool lookup)
     MPI_Barrier(MPI_COMM_WORLD);
     began = app_seconds();
     for (uint32_t n = 0; n < all; n++) {
-        uint64_t key = lookup ? dht_lookup_key(&options, job.rank, job.nranks, n) : dht_key((uint32_t)job.rank, n);
+        uint64_t key = lookup ? dht_lookup_key(&options, job.rank, job.nranks, n)
+                              : dht_key((uint32_t)job.rank, n);
 
         if (by_send)
             batch_add(key, lookup ? 0 : dht_value(key));
@@ -341,12 +347,16 @@ int main(int argc, char **argv)
     digest = sum_of(dht_digest(&job.part));
     found = sum_of(job.found);
     if (app_options.check)
-        must_hold(digest == dht_expected(&options, job.nranks), "the table is not what was inserted");
+        must_hold(digest == dht_expected(&options, job.nranks),
+                  "the table is not what was inserted");
     if (job.rank == 0) {
         const char *how = by_send ? "mpi send" : "mpi atomics";
-        double inserts = (double)options.inserts * job.nranks, lookups = (double)options.lookups * job.nranks;
-        struct app_result inserted = {"dht insert", how, job.nranks, inserting, -1, 0, inserts, "inserts", digest};
-        struct app_result looked = {"dht lookup", how, job.nranks, looking, -1, 0, lookups, "lookups", found};
+        double inserts = (double)options.inserts * job.nranks,
+               lookups = (double)options.lookups * job.nranks;
+        struct app_result inserted = {"dht insert", how,       job.nranks, inserting, -1, 0,
+                                      inserts,      "inserts", digest};
+        struct app_result looked = {"dht lookup", how,       job.nranks, looking, -1, 0,
+                                    lookups,      "lookups", found};
 
         app_result_print(&inserted);
         app_result_print(&looked);

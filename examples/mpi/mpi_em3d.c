@@ -86,8 +86,8 @@ static void receive_post(struct part *p, int half)
         const struct link *l = &p->links[i];
         MPI_Request *request = &p->receiving[half][i];
 
-        MPI_Irecv(l->receive[half], (int)p->g.half[half].imports[l->peer], MPI_DOUBLE, l->peer, half, MPI_COMM_WORLD,
-                  request);
+        MPI_Irecv(l->receive[half], (int)p->g.half[half].imports[l->peer], MPI_DOUBLE, l->peer,
+                  half, MPI_COMM_WORLD, request);
     }
 }
 
@@ -102,10 +102,11 @@ static void send_values(struct part *p, int half, uint32_t step)
 
         em3d_collect(&p->g, half, l->peer, l->pack[half]);
         if (by_put)
-            notify_put(&p->boxes, l->peer, box_of(p, half, p->g.rank), l->pack[half], count * sizeof(double),
-                       (uint64_t)step + 1);
+            notify_put(&p->boxes, l->peer, box_of(p, half, p->g.rank), l->pack[half],
+                       count * sizeof(double), (uint64_t)step + 1);
         else
-            MPI_Isend(l->pack[half], (int)count, MPI_DOUBLE, l->peer, half, MPI_COMM_WORLD, request);
+            MPI_Isend(l->pack[half], (int)count, MPI_DOUBLE, l->peer, half, MPI_COMM_WORLD,
+                      request);
     }
 }
 
@@ -121,7 +122,8 @@ static void read_values(struct part *p, int half, uint32_t step)
 
         if (by_put)
             notify_await(&p->boxes, box_of(p, half, l->peer), (uint64_t)step + 1);
-        p->from[l->peer] = by_put ? notify_data(&p->boxes, box_of(p, half, l->peer)) : l->receive[half];
+        p->from[l->peer] =
+            by_put ? notify_data(&p->boxes, box_of(p, half, l->peer)) : l->receive[half];
     }
 }
 
@@ -153,7 +155,8 @@ static double run(struct part *p)
 
 static uint64_t gather(const struct part *p)
 {
-    int *counts = memory((size_t)p->g.nranks, sizeof(int)), *firsts = memory((size_t)p->g.nranks, sizeof(int));
+    int *counts = memory((size_t)p->g.nranks, sizeof(int)),
+        *firsts = memory((size_t)p->g.nranks, sizeof(int));
     int count = (int)p->g.count, first = (int)p->g.first;
     struct em3d_graph all = {0};
     uint64_t digest;
@@ -163,8 +166,8 @@ static uint64_t gather(const struct part *p)
     all.count = shape.nodes;
     for (int kind = 0; kind < EM3D_KINDS; kind++) {
         all.value[kind] = memory(shape.nodes, sizeof(double));
-        MPI_Gatherv(p->g.value[kind], count, MPI_DOUBLE, all.value[kind], counts, firsts, MPI_DOUBLE, 0,
-                    MPI_COMM_WORLD);
+        MPI_Gatherv(p->g.value[kind], count, MPI_DOUBLE, all.value[kind], counts, firsts,
+                    MPI_DOUBLE, 0, MPI_COMM_WORLD);
     }
     digest = em3d_digest(&all);
     free(all.value[EM3D_E]);
@@ -176,9 +179,15 @@ static uint64_t gather(const struct part *p)
 
 static int report(const struct part *p, double took, double comm, double waiting, uint64_t digest)
 {
-    struct app_result result = {
-        "em3d", by_put ? "mpi put" : "mpi send", p->g.nranks, took, comm, waiting, (double)shape.steps, "steps",
-        digest};
+    struct app_result result = {"em3d",
+                                by_put ? "mpi put" : "mpi send",
+                                p->g.nranks,
+                                took,
+                                comm,
+                                waiting,
+                                (double)shape.steps,
+                                "steps",
+                                digest};
     uint64_t alone;
 
     app_result_print(&result);

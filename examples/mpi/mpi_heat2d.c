@@ -47,8 +47,8 @@ static void receive_post(struct part *p, int k)
 {
     for (int i = 0; i < HEAT_SIDES; i++)
         if (p->block.peer[i] >= 0 && k < options.steps)
-            MPI_Irecv(p->receive[k % 2][i], heat_halo_cells(&p->block, i), MPI_DOUBLE, p->block.peer[i],
-                      heat_opposite(i), MPI_COMM_WORLD, &p->receiving[k % 2][i]);
+            MPI_Irecv(p->receive[k % 2][i], heat_halo_cells(&p->block, i), MPI_DOUBLE,
+                      p->block.peer[i], heat_opposite(i), MPI_COMM_WORLD, &p->receiving[k % 2][i]);
 }
 
 static void receive(struct part *p, int k)
@@ -79,17 +79,19 @@ static void hand_over(struct part *p, const double *grid, int k)
 {
     for (int i = 0; i < HEAT_SIDES; i++) {
         int cells = heat_halo_cells(&p->block, i);
-        const double *from = i == HEAT_UP     ? grid
-                             : i == HEAT_DOWN ? grid + (size_t)(p->block.rows - 1) * (size_t)p->block.cols
-                                              : p->pack[k % 2][i];
+        const double *from = i == HEAT_UP ? grid
+                             : i == HEAT_DOWN
+                                 ? grid + (size_t)(p->block.rows - 1) * (size_t)p->block.cols
+                                 : p->pack[k % 2][i];
 
         if (p->block.peer[i] < 0)
             continue;
         if (by_put)
-            notify_put(&p->boxes, p->block.peer[i], box_of(heat_opposite(i), k), from, (size_t)cells * sizeof(double),
-                       (uint64_t)k + 1);
+            notify_put(&p->boxes, p->block.peer[i], box_of(heat_opposite(i), k), from,
+                       (size_t)cells * sizeof(double), (uint64_t)k + 1);
         else
-            MPI_Isend(from, cells, MPI_DOUBLE, p->block.peer[i], i, MPI_COMM_WORLD, &p->sending[k % 2][i]);
+            MPI_Isend(from, cells, MPI_DOUBLE, p->block.peer[i], i, MPI_COMM_WORLD,
+                      &p->sending[k % 2][i]);
         p->halo.send[i] = NULL;
     }
 }
@@ -99,7 +101,8 @@ static double *numbers(size_t n) { return memory(n, sizeof(double)); }
 static void part_create(struct part *p)
 {
     struct heat_block *b = &p->block;
-    size_t longest = (size_t)(b->rows > b->cols ? b->rows : b->cols), cells = (size_t)b->rows * (size_t)b->cols;
+    size_t longest = (size_t)(b->rows > b->cols ? b->rows : b->cols),
+           cells = (size_t)b->rows * (size_t)b->cols;
 
     p->now = numbers(cells);
     p->next = numbers(cells);
@@ -171,7 +174,8 @@ static double *gather(const struct part *p)
 
         heat_block_of(r, p->nranks, options.size, options.grid, &b);
         if (r > 0)
-            MPI_Recv(from, b.rows * b.cols, MPI_DOUBLE, r, HEAT_SIDES, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+            MPI_Recv(from, b.rows * b.cols, MPI_DOUBLE, r, HEAT_SIDES, MPI_COMM_WORLD,
+                     MPI_STATUS_IGNORE);
         for (int y = 0; y < b.rows; y++)
             memcpy(plate + (size_t)(b.y + y) * n + (size_t)b.x, cells + (size_t)y * (size_t)b.cols,
                    (size_t)b.cols * sizeof(double));
@@ -197,8 +201,9 @@ int main(int argc, char **argv)
     MPI_Comm_size(MPI_COMM_WORLD, &p.nranks);
     if (heat_block_of(p.rank, p.nranks, options.size, options.grid, &p.block) != 0) {
         if (p.rank == 0)
-            fprintf(stderr, "mpi_heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n", p.nranks,
-                    options.size, options.size, options.grid);
+            fprintf(stderr,
+                    "mpi_heat2d: %d processes cannot share %d x %d cells as --grid=%s says\n",
+                    p.nranks, options.size, options.size, options.grid);
         MPI_Finalize();
         return 2;
     }
@@ -207,15 +212,16 @@ int main(int argc, char **argv)
     laps_end(&p.laps, &comm, &waiting);
     plate = gather(&p);
     if (p.rank == 0) {
-        struct app_result result = {"heat2d",
-                                    by_put ? "mpi put" : "mpi send",
-                                    p.nranks,
-                                    took,
-                                    comm,
-                                    waiting,
-                                    (double)options.steps,
-                                    "steps",
-                                    app_digest(0, plate, (size_t)options.size * (size_t)options.size)};
+        struct app_result result = {
+            "heat2d",
+            by_put ? "mpi put" : "mpi send",
+            p.nranks,
+            took,
+            comm,
+            waiting,
+            (double)options.steps,
+            "steps",
+            app_digest(0, plate, (size_t)options.size * (size_t)options.size)};
 
         app_result_print(&result);
         if (app_options.check)

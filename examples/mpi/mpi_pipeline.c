@@ -39,8 +39,8 @@ static void receive_post(uint32_t n)
     uint32_t i = n % options.window;
 
     if (!by_put && job.rank > 0 && n < options.blocks)
-        MPI_Irecv(job.receive[i], (int)pipeline_words(&options), MPI_UINT64_T, job.rank - 1, 0, MPI_COMM_WORLD,
-                  &job.receiving[i]);
+        MPI_Irecv(job.receive[i], (int)pipeline_words(&options), MPI_UINT64_T, job.rank - 1, 0,
+                  MPI_COMM_WORLD, &job.receiving[i]);
 }
 
 static void create(void)
@@ -111,8 +111,8 @@ static void block_send(uint32_t n)
     if (by_put)
         notify_put(&job.boxes, job.rank + 1, (int)i, job.send[i], block_bytes(), (uint64_t)n + 1);
     else
-        MPI_Isend(job.send[i], (int)pipeline_words(&options), MPI_UINT64_T, job.rank + 1, 0, MPI_COMM_WORLD,
-                  &job.sending[i]);
+        MPI_Isend(job.send[i], (int)pipeline_words(&options), MPI_UINT64_T, job.rank + 1, 0,
+                  MPI_COMM_WORLD, &job.sending[i]);
 }
 
 static double run(uint64_t *digest)
@@ -179,7 +179,9 @@ int main(int argc, char **argv)
         app_result_print(&result);
         fflush(stdout);
         if (app_options.check && digest != pipeline_serial(&options, job.nranks)) {
-            fprintf(stderr, "mpi_pipeline: WRONG: the last stage saw other blocks than one process makes\n");
+            fprintf(
+                stderr,
+                "mpi_pipeline: WRONG: the last stage saw other blocks than one process makes\n");
             status = 1;
         }
     }

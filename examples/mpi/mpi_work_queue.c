@@ -32,7 +32,8 @@ static struct {
 static const char *const ways[] = {"atomics", "send", NULL};
 static const struct app_option option_table[] = {
     QUEENS_OPTION_TABLE(options),
-    APP_WORD("by", 'b', &by, ways, "atomics: MPI_Fetch_and_op; send: rank 0 hands out what it is asked for"),
+    APP_WORD("by", 'b', &by, ways,
+             "atomics: MPI_Fetch_and_op; send: rank 0 hands out what it is asked for"),
     APP_END,
 };
 

@@ -67,14 +67,16 @@ static inline void notify_destroy(struct notify *n)
 /* The flag alone: something that was in the box is taken, or may be. */
 static inline void notify_flag(struct notify *n, int to, int box, uint64_t flag)
 {
-    MPI_Put(&flag, 1, MPI_UINT64_T, to, (MPI_Aint)(n->box_bytes * (size_t)box), 1, MPI_UINT64_T, n->win);
+    MPI_Put(&flag, 1, MPI_UINT64_T, to, (MPI_Aint)(n->box_bytes * (size_t)box), 1, MPI_UINT64_T,
+            n->win);
     MPI_Win_flush(to, n->win);
 }
 
-static inline void notify_put(struct notify *n, int to, int box, const void *data, size_t bytes, uint64_t flag)
+static inline void notify_put(struct notify *n, int to, int box, const void *data, size_t bytes,
+                              uint64_t flag)
 {
-    MPI_Put(data, (int)bytes, MPI_BYTE, to, (MPI_Aint)(n->box_bytes * (size_t)box + NOTIFY_LINE), (int)bytes, MPI_BYTE,
-            n->win);
+    MPI_Put(data, (int)bytes, MPI_BYTE, to, (MPI_Aint)(n->box_bytes * (size_t)box + NOTIFY_LINE),
+            (int)bytes, MPI_BYTE, n->win);
     MPI_Win_flush(to, n->win);
     notify_flag(n, to, box, flag);
 }
@@ -87,7 +89,8 @@ static inline void *notify_data(const struct notify *n, int box)
 /* The flag of one's own box, as it is now. */
 static inline uint64_t notify_test(struct notify *n, int box)
 {
-    uint64_t flag = __atomic_load_n((uint64_t *)(void *)(n->base + n->box_bytes * (size_t)box), __ATOMIC_ACQUIRE);
+    uint64_t flag = __atomic_load_n((uint64_t *)(void *)(n->base + n->box_bytes * (size_t)box),
+                                    __ATOMIC_ACQUIRE);
 
     MPI_Win_sync(n->win);
     return flag;

@@ -11,7 +11,8 @@
 #include <stdio.h>
 
 /* Writes the sentence; returns -EUCLEAN. */
-static inline int broken(char *why, size_t why_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+static inline int broken(char *why, size_t why_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 static inline int broken(char *why, size_t why_bytes, const char *format, ...)
 {
     va_list args;

@@ -30,7 +30,8 @@ static inline size_t chunk_bytes(size_t made, size_t least)
 /* Maps twice as much, and gives back what lies before and behind the aligned half of it. */
 static inline void *chunk_map_huge(void)
 {
-    char *map = mmap(NULL, 2 * CHUNK_HUGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *map = mmap(NULL, 2 * CHUNK_HUGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     size_t before;
 
     if (map == MAP_FAILED)

@@ -35,7 +35,8 @@ uint32_t desc_owner_id(void)
     return id;
 }
 
-static struct rdesc *desc_at(const struct desc_pool *pool, const struct desc_chunk *chunk, uint32_t i)
+static struct rdesc *desc_at(const struct desc_pool *pool, const struct desc_chunk *chunk,
+                             uint32_t i)
 {
     return (struct rdesc *)(void *)((uintptr_t)chunk->desc + (size_t)i * pool->stride);
 }
@@ -121,15 +122,18 @@ int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, u
     }
     for (d = pool->free; d != NULL && listed <= made; d = d->link, listed++) {
         if (!desc_pool_holds(pool, d))
-            return broken(why, why_bytes, "the free list of the descriptor pool leads out of it after %u entries",
+            return broken(why, why_bytes,
+                          "the free list of the descriptor pool leads out of it after %u entries",
                           listed);
         if (d->state != DESC_POOLED)
-            return broken(why, why_bytes, "entry %u of the descriptor pool's free list is in state %u", listed,
+            return broken(why, why_bytes,
+                          "entry %u of the descriptor pool's free list is in state %u", listed,
                           d->state);
     }
     if (made != pool->made || made > pool->limit || listed != idle)
         return broken(why, why_bytes,
-                      "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are on the free list",
+                      "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are "
+                      "on the free list",
                       made, pool->made, pool->limit, idle, listed);
     *pooled = listed;
     return 0;

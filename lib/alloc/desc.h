@@ -35,14 +35,16 @@ enum desc_state {
 };
 
 struct rdesc {
-    void *mem;                 /* where the user writes or reads; NULL if the range is not mapped here */
-    size_t size;               /* bytes asked for, or received */
-    uint64_t offset;           /* bytes from the beginning of the heap; meaningless for an inline message */
-    uint64_t header;           /* user header that travels with the message */
-    struct rdesc *prev, *next; /* neighbours in the order of the owner: of allocation, of address, or of reading */
+    void *mem;       /* where the user writes or reads; NULL if the range is not mapped here */
+    size_t size;     /* bytes asked for, or received */
+    uint64_t offset; /* bytes from the beginning of the heap; meaningless for an inline message */
+    uint64_t header; /* user header that travels with the message */
+    struct rdesc *prev,
+        *next; /* neighbours in the order of the owner: of allocation, of address, or of reading */
     union {
-        struct rdesc *link; /* pool; order of notifications: never the heap's while the block is handed out */
-        uint32_t block;     /* reader: index of the block, for tag and channel */
+        struct rdesc *
+            link; /* pool; order of notifications: never the heap's while the block is handed out */
+        uint32_t block; /* reader: index of the block, for tag and channel */
     };
     uint32_t units; /* length of the block; 0: an inline message, no block */
     union {
@@ -60,9 +62,11 @@ struct rdesc_message {
     uint8_t payload[DESC_INLINE_MAX]; /* its address is what rmem(3) promises: a multiple of 16 */
 } __attribute__((aligned(CACHE_LINE)));
 
-static_assert(offsetof(struct rdesc, state) == offsetof(struct rdesc, whose) + 3, "the state is behind the id");
+static_assert(offsetof(struct rdesc, state) == offsetof(struct rdesc, whose) + 3,
+              "the state is behind the id");
 static_assert(sizeof(struct rdesc) == CACHE_LINE, "a descriptor is one line");
-static_assert(sizeof(struct rdesc_message) == 2 * CACHE_LINE, "a descriptor with its payload is two");
+static_assert(sizeof(struct rdesc_message) == 2 * CACHE_LINE,
+              "a descriptor with its payload is two");
 
 static inline uint32_t desc_owned_by(uint32_t owner)
 {
@@ -73,7 +77,10 @@ static inline uint32_t desc_owned_by(uint32_t owner)
 #endif
 }
 
-static inline uint8_t *desc_payload(struct rdesc *d) { return ((struct rdesc_message *)(void *)d)->payload; }
+static inline uint8_t *desc_payload(struct rdesc *d)
+{
+    return ((struct rdesc_message *)(void *)d)->payload;
+}
 
 /* Ids of owners: 1 .. DESC_OWNER_MOST, round and round, so that a descriptor that outlived its owner is not taken for another's. */
 uint32_t desc_owner_id(void);

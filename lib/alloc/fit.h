@@ -32,42 +32,48 @@ struct fit_ops {
     struct rdesc *(*alloc)(struct heap *h, size_t size);
     /* As heap_free(). Counts frees. */
     void (*free)(struct heap *h, struct rdesc *d);
-    uint64_t (*used)(const struct heap *h);    /* bytes handed out, in whole units */
-    uint64_t (*largest)(const struct heap *h); /* request that would succeed, but for a lack of descriptors */
+    uint64_t (*used)(const struct heap *h); /* bytes handed out, in whole units */
+    uint64_t (*largest)(
+        const struct heap *h); /* request that would succeed, but for a lack of descriptors */
     /* As heap_unsent_room(), for one segment. */
     uint64_t (*unsent_room)(const struct heap *h, const struct segment *s);
     int (*walk)(const struct heap *h, const struct segment *s, heap_visit visit, void *arg);
     /* bytes_stuck, blocks_free, and to metadata what the fit itself uses. */
     void (*stats)(const struct heap *h, rdma_vmem_stats_t *stats);
     /* As heap_check(); tells how many descriptors of the pool are in blocks, and how many blocks are handed out. */
-    int (*check)(const struct heap *h, char *why, size_t why_bytes, uint32_t *descriptors, uint32_t *handed_out);
+    int (*check)(const struct heap *h, char *why, size_t why_bytes, uint32_t *descriptors,
+                 uint32_t *handed_out);
 };
 
 /* Where next-fit is in a segment: see next_fit.c. */
 struct arena {
-    uint64_t head;      /* where the next block begins, */
-    uint64_t limit;     /* and which byte it may not reach: the end of the segment, or the oldest block */
+    uint64_t head; /* where the next block begins, */
+    uint64_t
+        limit; /* and which byte it may not reach: the end of the segment, or the oldest block */
     struct rdesc *last; /* the newest block, or the segment's edge */
 };
 
 struct segment {
     struct segment *next; /* the one behind it, or NULL */
-    uint64_t begin, end;  /* offsets; where the last unit is short, the next segment begins a little further off */
-    uintptr_t zero;       /* where offset 0 would lie, if all were mapped as this one is */
+    uint64_t begin,
+        end; /* offsets; where the last unit is short, the next segment begins a little further off */
+    uintptr_t zero; /* where offset 0 would lie, if all were mapped as this one is */
     uint32_t number;
-    struct rdesc edge;  /* before its first block and behind its last, in the order of the fit; never free */
+    struct rdesc
+        edge; /* before its first block and behind its last, in the order of the fit; never free */
     struct arena arena; /* next-fit, while it is in another segment; */
     struct rdesc gap;   /* the one gap that there can be */
 };
 
 /* The free blocks of first-, best-, worst- and random-fit: see tree_fit.c. */
 struct free_set {
-    struct rdesc *loose;    /* the one that changed last is in no index; the edge of the first segment: there is none */
+    struct rdesc *
+        loose; /* the one that changed last is in no index; the edge of the first segment: there is none */
     struct rdesc *homeless; /* linked by .link: those that there was no memory for in an index */
     struct index *index;    /* by class; the rest is about these */
-    uint32_t indices;       /* how many: as many as there are classes for the largest segment, or one */
-    uint32_t indexed;       /* blocks in all of them */
-    struct class_set some;  /* those that are not empty */
+    uint32_t indices; /* how many: as many as there are classes for the largest segment, or one */
+    uint32_t indexed; /* blocks in all of them */
+    struct class_set some; /* those that are not empty */
     struct index_pool nodes;
     uint64_t random; /* state of the generator */
 };
@@ -79,8 +85,9 @@ struct heap {
     /* What every alloc and free touches, and first what they write. */
     struct arena now;   /* next-fit: in this segment, */
     struct segment *at; /* the one that it gave out from last */
-    uint64_t mark;      /* and where the head will be when more is handed out than ever: see next_fit.c */
-    uint64_t used;      /* the other fits: bytes handed out, in whole units */
+    uint64_t
+        mark; /* and where the head will be when more is handed out than ever: see next_fit.c */
+    uint64_t used; /* the other fits: bytes handed out, in whole units */
     uint64_t allocs, frees;
     struct desc_pool pool;
     uint64_t round_up; /* bytes of a unit - 1, to be added, */
@@ -143,6 +150,7 @@ static inline struct rdesc *heap_refuse(struct heap *h, int error)
 }
 
 /* What must hold of one block, wherever it hangs, and whatever state it may be in. */
-int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d, char *why, size_t why_bytes);
+int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
+                     char *why, size_t why_bytes);
 
 #endif

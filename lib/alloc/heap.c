@@ -30,19 +30,23 @@ int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes
     const uint32_t unit = cfg->unit_size;
 
     if (unit == 0 || unit > UNIT_MAX || (unit & (unit - 1)) != 0)
-        snprintf(why, why_bytes, "unit_size is %u; it must be a power of two from 1 to %u", unit, UNIT_MAX);
+        snprintf(why, why_bytes, "unit_size is %u; it must be a power of two from 1 to %u", unit,
+                 UNIT_MAX);
     else if (cfg->bytes == 0)
         snprintf(why, why_bytes, "alloc_size is 0; it must be at least 1");
     else if (cfg->bytes > UNITS_MAX * unit)
-        snprintf(why, why_bytes, "alloc_size is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
+        snprintf(why, why_bytes,
+                 "alloc_size is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
                  (unsigned long long)cfg->bytes, unit, (unsigned long long)(UNITS_MAX * unit));
     else if (((uintptr_t)cfg->base & (unit - 1)) != 0)
-        snprintf(why, why_bytes, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base, unit);
+        snprintf(why, why_bytes, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base,
+                 unit);
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
-        snprintf(why, why_bytes, "the buffer at %p of %llu bytes leads beyond the address space", cfg->base,
-                 (unsigned long long)cfg->bytes);
+        snprintf(why, why_bytes, "the buffer at %p of %llu bytes leads beyond the address space",
+                 cfg->base, (unsigned long long)cfg->bytes);
     else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
-        snprintf(why, why_bytes, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT", (int)cfg->algorithm);
+        snprintf(why, why_bytes, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT",
+                 (int)cfg->algorithm);
     else
         return 0;
     return -EINVAL;
@@ -50,9 +54,13 @@ int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes
 
 /* ---- segments ---- */
 
-static uint64_t heap_whole_units(const struct heap *h, uint64_t bytes) { return (bytes + h->round_up) & h->whole; }
+static uint64_t heap_whole_units(const struct heap *h, uint64_t bytes)
+{
+    return (bytes + h->round_up) & h->whole;
+}
 
-static void heap_fill_segment(const struct heap *h, struct segment *s, uint64_t begin, void *base, uint64_t bytes)
+static void heap_fill_segment(const struct heap *h, struct segment *s, uint64_t begin, void *base,
+                              uint64_t bytes)
 {
     s->begin = begin;
     s->end = begin + bytes;
@@ -217,25 +225,30 @@ void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
         .failures = h->failures,
         .blocks_used = h->allocs - h->frees,
         .segments = h->segments,
-        .metadata = sizeof(*h) + (h->segments - 1) * sizeof(struct segment) + desc_pool_bytes(&h->pool),
+        .metadata =
+            sizeof(*h) + (h->segments - 1) * sizeof(struct segment) + desc_pool_bytes(&h->pool),
     };
     h->ops->stats(h, stats);
     stats->bytes_free = stats->bytes - stats->bytes_used - stats->bytes_stuck;
 }
 
-int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d, char *why, size_t why_bytes)
+int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
+                     char *why, size_t why_bytes)
 {
     const unsigned long long at = d->offset;
 
     if (d->owner != (h->owner & DESC_OWNER_MOST))
         return broken(why, why_bytes, "the block at %llu belongs to another owner", at);
-    if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin || d->offset >= s->end ||
-        (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
-        return broken(why, why_bytes, "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
+    if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin ||
+        d->offset >= s->end || (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
+        return broken(why, why_bytes,
+                      "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
                       d->units);
     if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
-        return broken(why, why_bytes, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
-    if (d->state != DESC_FREED && d->state != DESC_GAP && d->mem != address_of(h, s->zero, d->offset))
+        return broken(why, why_bytes, "the block at %llu holds %zu bytes in %u units", at, d->size,
+                      d->units);
+    if (d->state != DESC_FREED && d->state != DESC_GAP &&
+        d->mem != address_of(h, s->zero, d->offset))
         return broken(why, why_bytes, "the memory of the block at %llu is not at its offset", at);
     return 0;
 }
@@ -250,15 +263,17 @@ static int heap_check_segments(const struct heap *h, char *why, size_t n)
         const uint64_t length = s->end - s->begin;
 
         if (s->begin != begin || s->end <= s->begin || s->number != number++)
-            return broken(why, n, "segment %u does not begin at %llu", s->number, (unsigned long long)begin);
+            return broken(why, n, "segment %u does not begin at %llu", s->number,
+                          (unsigned long long)begin);
         begin = heap_whole_units(h, s->end);
         bytes += length;
         largest = length > largest ? length : largest;
     }
     if (number != h->segments || last != h->newest || bytes != h->bytes || largest != h->largest)
-        return broken(why, n, "%u segments of %llu bytes, at most %llu, are counted as %u, %llu and %llu", number,
-                      (unsigned long long)bytes, (unsigned long long)largest, h->segments, (unsigned long long)h->bytes,
-                      (unsigned long long)h->largest);
+        return broken(why, n,
+                      "%u segments of %llu bytes, at most %llu, are counted as %u, %llu and %llu",
+                      number, (unsigned long long)bytes, (unsigned long long)largest, h->segments,
+                      (unsigned long long)h->bytes, (unsigned long long)h->largest);
     return 0;
 }
 
@@ -275,13 +290,15 @@ int heap_check(const struct heap *h, char *why, size_t why_bytes)
     if (error != 0)
         return error;
     if (pooled + in_blocks != h->pool.made)
-        return broken(why, why_bytes, "of %u descriptors %u are in the pool and %u in blocks", h->pool.made, pooled,
-                      in_blocks);
+        return broken(why, why_bytes, "of %u descriptors %u are in the pool and %u in blocks",
+                      h->pool.made, pooled, in_blocks);
     if (h->allocs - h->frees != handed_out)
-        return broken(why, why_bytes, "%u blocks are handed out, after %llu allocations and %llu frees", handed_out,
+        return broken(why, why_bytes,
+                      "%u blocks are handed out, after %llu allocations and %llu frees", handed_out,
                       (unsigned long long)h->allocs, (unsigned long long)h->frees);
     if (used > h->peak || h->peak > h->bytes)
-        return broken(why, why_bytes, "%llu bytes are handed out, at the peak %llu, of %llu", (unsigned long long)used,
-                      (unsigned long long)h->peak, (unsigned long long)h->bytes);
+        return broken(why, why_bytes, "%llu bytes are handed out, at the peak %llu, of %llu",
+                      (unsigned long long)used, (unsigned long long)h->peak,
+                      (unsigned long long)h->bytes);
     return 0;
 }

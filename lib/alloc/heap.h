@@ -26,19 +26,22 @@ struct heap; /* = rdma_vmem_t */
 
 /* 0, or a sentence and -EINVAL, or -ENOTSUP (algorithm) */
 int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes);
-int heap_create(struct heap **h, const struct heap_config *cfg); /* as heap_config_check(), or -ENOMEM */
-void heap_destroy(struct heap *h);                               /* and its descriptors, handed out or not */
+int heap_create(struct heap **h,
+                const struct heap_config *cfg); /* as heap_config_check(), or -ENOMEM */
+void heap_destroy(struct heap *h);              /* and its descriptors, handed out or not */
 /* A block of at least one unit, DESC_OWNED; size 0 takes one unit. NULL: see heap_alloc_error(). */
 struct rdesc *heap_alloc(struct heap *h, size_t size);
 /* Why the last heap_alloc() gave NULL: -EMSGSIZE it can never fit; -EAGAIN no room now; -ENOBUFS max_descriptors are in
  * use; -ENOMEM no memory for another descriptor, or for the index. */
 int heap_alloc_error(const struct heap *h);
-void heap_free(struct heap *h, struct rdesc *d); /* d is DESC_OWNED or DESC_SENT, and of this heap */
+void heap_free(struct heap *h,
+               struct rdesc *d); /* d is DESC_OWNED or DESC_SENT, and of this heap */
 /* One more segment behind the last, at the next whole unit. 0, -EINVAL (base or bytes; more than 2^31 units), -ENOMEM. */
 int heap_grow(struct heap *h, void *base, uint64_t bytes);
-uint64_t heap_allocs(const struct heap *h);          /* that succeeded */
-uint64_t heap_bytes(const struct heap *h);           /* of all segments */
-uint64_t heap_largest_segment(const struct heap *h); /* the largest request that an empty heap satisfies */
+uint64_t heap_allocs(const struct heap *h); /* that succeeded */
+uint64_t heap_bytes(const struct heap *h);  /* of all segments */
+uint64_t
+heap_largest_segment(const struct heap *h); /* the largest request that an empty heap satisfies */
 /*
  * The largest request for which there would be room if every block that is DESC_SENT came back now; a lack of descriptors
  * apart. Walks blocks: for sentences.
@@ -48,10 +51,14 @@ uint64_t heap_unsent_room(const struct heap *h);
  * not all free, not in one segment, or not at a unit; or as heap_alloc(). */
 struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size);
 /* Every block by address, gaps and what waits too; ends at a visitor's value other than 0, and returns it. */
-int heap_walk(const struct heap *h, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg);
-int heap_dump(const struct heap *h, FILE *to);  /* statistics, a map, every block; 0 or -errno of the stream */
-uint64_t heap_bytes_used(const struct heap *h); /* handed out, in whole units, but for a short one at the end */
+int heap_walk(const struct heap *h, int (*visit)(const rdma_vmem_block_t *block, void *arg),
+              void *arg);
+int heap_dump(const struct heap *h,
+              FILE *to); /* statistics, a map, every block; 0 or -errno of the stream */
+uint64_t heap_bytes_used(
+    const struct heap *h); /* handed out, in whole units, but for a short one at the end */
 void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats);
-int heap_check(const struct heap *h, char *why, size_t why_bytes); /* 0 or -EUCLEAN and the invariant that is broken */
+int heap_check(const struct heap *h, char *why,
+               size_t why_bytes); /* 0 or -EUCLEAN and the invariant that is broken */
 
 #endif

@@ -19,7 +19,8 @@ struct print {
     int error; /* the first one; nothing is printed after it */
 };
 
-static void heap_dump_append_text(struct print *p, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void heap_dump_append_text(struct print *p, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 static void heap_dump_append_text(struct print *p, const char *format, ...)
 {
     va_list args;
@@ -48,7 +49,8 @@ static int heap_dump_fill(const rdma_vmem_block_t *b, void *arg)
     struct map *map = arg;
 
     for (uint64_t at = b->offset; at < end;) {
-        const uint64_t cell = at / map->cell, cell_end = (cell + 1) * map->cell, next = end < cell_end ? end : cell_end;
+        const uint64_t cell = at / map->cell, cell_end = (cell + 1) * map->cell,
+                       next = end < cell_end ? end : cell_end;
 
         if (b->state == RDMA_BLOCK_USED)
             map->used[cell] += next - at;
@@ -65,7 +67,9 @@ static char heap_dump_letter(const struct map *map, uint64_t cell)
 {
     if (map->used[cell] == 0)
         return map->stuck[cell] == 0 ? '.' : '-';
-    return map->used[cell] * 10 >= map->cell * 9 ? '#' : map->used[cell] * 2 >= map->cell ? '+' : ':';
+    return map->used[cell] * 10 >= map->cell * 9 ? '#'
+           : map->used[cell] * 2 >= map->cell    ? '+'
+                                                 : ':';
 }
 
 static void heap_dump_dump_map(const struct heap *h, struct print *p)
@@ -75,7 +79,9 @@ static void heap_dump_dump_map(const struct heap *h, struct print *p)
     while ((h->newest->end - 1) / map.cell >= MAP_COLUMNS * MAP_LINES)
         map.cell *= 2;
     heap_walk(h, heap_dump_fill, &map);
-    heap_dump_append_text(p, "map, %" PRIu64 " bytes a letter: # in use, + half, : a little, - stuck, . free\n", map.cell);
+    heap_dump_append_text(
+        p, "map, %" PRIu64 " bytes a letter: # in use, + half, : a little, - stuck, . free\n",
+        map.cell);
     for (uint64_t cell = 0; cell <= map.last; cell++) {
         if (cell % MAP_COLUMNS == 0)
             heap_dump_append_text(p, "%16" PRIu64 " ", cell * map.cell);
@@ -91,7 +97,8 @@ static int heap_dump_dump_block(const rdma_vmem_block_t *b, void *arg)
         [RDMA_BLOCK_FREE] = "free", [RDMA_BLOCK_USED] = "used", [RDMA_BLOCK_STUCK] = "stuck"};
     struct print *p = arg;
 
-    heap_dump_append_text(p, "%7u %16" PRIu64 " %16" PRIu64 " %-5s", b->segment, b->offset, b->bytes, states[b->state]);
+    heap_dump_append_text(p, "%7u %16" PRIu64 " %16" PRIu64 " %-5s", b->segment, b->offset,
+                          b->bytes, states[b->state]);
     if (b->state == RDMA_BLOCK_USED)
         heap_dump_append_text(p, " %16" PRIu64 " %p", b->size, (void *)b->d);
     heap_dump_append_text(p, "\n");
@@ -104,15 +111,22 @@ int heap_dump(const struct heap *h, FILE *to)
     rdma_vmem_stats_t s;
 
     heap_get_stats(h, &s);
-    heap_dump_append_text(&p, "%s: %" PRIu64 " bytes in units of %" PRIu64 ", segments: %" PRIu64 "\n", h->ops->name, s.bytes,
-        h->round_up + 1, s.segments);
-    heap_dump_append_text(&p, "bytes: %" PRIu64 " used, %" PRIu64 " free, %" PRIu64 " stuck; largest %" PRIu64 ", peak %" PRIu64 "\n",
-        s.bytes_used, s.bytes_free, s.bytes_stuck, s.largest, s.peak);
-    heap_dump_append_text(&p, "blocks: %" PRIu64 " used, %" PRIu64 " not; descriptors and index: %" PRIu64 " bytes\n", s.blocks_used,
-        s.blocks_free, s.metadata);
-    heap_dump_append_text(&p, "calls: %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures\n", s.allocs, s.frees, s.failures);
+    heap_dump_append_text(&p,
+                          "%s: %" PRIu64 " bytes in units of %" PRIu64 ", segments: %" PRIu64 "\n",
+                          h->ops->name, s.bytes, h->round_up + 1, s.segments);
+    heap_dump_append_text(&p,
+                          "bytes: %" PRIu64 " used, %" PRIu64 " free, %" PRIu64
+                          " stuck; largest %" PRIu64 ", peak %" PRIu64 "\n",
+                          s.bytes_used, s.bytes_free, s.bytes_stuck, s.largest, s.peak);
+    heap_dump_append_text(
+        &p, "blocks: %" PRIu64 " used, %" PRIu64 " not; descriptors and index: %" PRIu64 " bytes\n",
+        s.blocks_used, s.blocks_free, s.metadata);
+    heap_dump_append_text(
+        &p, "calls: %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures\n", s.allocs,
+        s.frees, s.failures);
     heap_dump_dump_map(h, &p);
-    heap_dump_append_text(&p, "%7s %16s %16s %-5s %16s %s\n", "segment", "offset", "bytes", "state", "size", "descriptor");
+    heap_dump_append_text(&p, "%7s %16s %16s %-5s %16s %s\n", "segment", "offset", "bytes", "state",
+                          "size", "descriptor");
     heap_walk(h, heap_dump_dump_block, &p);
     return p.error;
 }

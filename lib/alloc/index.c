@@ -59,7 +59,8 @@ static void index_node_close(struct index_node *node, uint32_t slot, uint32_t n,
  * The same for one entry of a leaf, without a branch that depends on the slot: it would be missed every other time, and
  * whoever waits for it waits for all that the slot depends on, which may be on its way from memory.
  */
-static inline void index_leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key, struct rdesc *block)
+static inline void index_leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key,
+                                  struct rdesc *block)
 {
 #pragma GCC unroll 16
     for (uint32_t i = INDEX_FANOUT - 1; i > 0; i--) {
@@ -86,8 +87,8 @@ static inline void index_leaf_cut(struct index_node *leaf, uint32_t slot)
     leaf->count--;
 }
 
-static void index_node_copy(struct index_node *to, uint32_t at, const struct index_node *from, uint32_t slot, uint32_t n,
-                      bool weighted)
+static void index_node_copy(struct index_node *to, uint32_t at, const struct index_node *from,
+                            uint32_t slot, uint32_t n, bool weighted)
 {
     for (uint32_t i = 0; i < n; i++)
         index_node_set(to, at + i, from->key[slot + i], from->child[slot + i]);
@@ -96,7 +97,8 @@ static void index_node_copy(struct index_node *to, uint32_t at, const struct ind
 }
 
 /* The first `n` of the right node become the last of the left one. */
-static void index_move_left(struct index_node *left, struct index_node *right, uint32_t n, bool weighted)
+static void index_move_left(struct index_node *left, struct index_node *right, uint32_t n,
+                            bool weighted)
 {
     index_node_copy(left, left->count, right, 0, n, weighted);
     left->count += n;
@@ -104,7 +106,8 @@ static void index_move_left(struct index_node *left, struct index_node *right, u
 }
 
 /* The last `n` of the left node become the first of the right one. */
-static void index_move_right(struct index_node *left, struct index_node *right, uint32_t n, bool weighted)
+static void index_move_right(struct index_node *left, struct index_node *right, uint32_t n,
+                             bool weighted)
 {
     index_node_open(right, 0, n, weighted);
     index_node_copy(right, 0, left, left->count - n, n, weighted);
@@ -222,7 +225,8 @@ uint32_t index_rank(const struct index *ix, uint64_t key)
 }
 
 /* The first slot from `slot` on that has at least this weight; the node's count if none has. */
-static inline uint32_t index_heavy_slot(const struct index_node *node, uint32_t level, uint32_t slot, uint32_t weight)
+static inline uint32_t index_heavy_slot(const struct index_node *node, uint32_t level,
+                                        uint32_t slot, uint32_t weight)
 {
     if (level > 0)
         while (slot < node->count && node->weight[slot] < weight)
@@ -261,7 +265,8 @@ bool index_first_of(const struct index *ix, uint32_t weight, struct index_place 
 bool index_next_of(const struct index *ix, uint32_t weight, struct index_place *place)
 {
     for (uint32_t level = 0; level < ix->height; level++) {
-        place->slot[level] = index_heavy_slot(place->node[level], level, place->slot[level] + 1, weight);
+        place->slot[level] =
+            index_heavy_slot(place->node[level], level, place->slot[level] + 1, weight);
         if (place->slot[level] < place->node[level]->count) {
             index_descend_heavy(level, weight, place);
             return true;
@@ -270,7 +275,10 @@ bool index_next_of(const struct index *ix, uint32_t weight, struct index_place *
     return false;
 }
 
-struct rdesc *index_block(const struct index_place *place) { return place->node[0]->block[place->slot[0]]; }
+struct rdesc *index_block(const struct index_place *place)
+{
+    return place->node[0]->block[place->slot[0]];
+}
 uint64_t index_key(const struct index_place *place) { return place->node[0]->key[place->slot[0]]; }
 
 uint32_t index_largest(const struct index *ix, const struct index_pool *pool)
@@ -281,18 +289,19 @@ uint32_t index_largest(const struct index *ix, const struct index_pool *pool)
 /* ---- changing ---- */
 
 /* Sets the weights of all that is on the way, from the child's level on. */
-static void index_reweigh(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
-                    uint32_t level)
+static void index_reweigh(const struct index *ix, const struct index_pool *pool,
+                          const struct index_place *place, uint32_t level)
 {
     if (pool->kind == INDEX_PLAIN)
         return;
     for (; level + 1 < ix->height; level++)
-        place->node[level + 1]->weight[place->slot[level + 1]] = node_weight(pool, place->node[level], level);
+        place->node[level + 1]->weight[place->slot[level + 1]] =
+            node_weight(pool, place->node[level], level);
 }
 
 /* An entry of this key has come into the leaf. */
-static inline void index_weigh_gain(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
-                              uint64_t key)
+static inline void index_weigh_gain(const struct index *ix, const struct index_pool *pool,
+                                    const struct index_place *place, uint64_t key)
 {
     if (pool->kind == INDEX_PLAIN)
         return;
@@ -309,8 +318,8 @@ static inline void index_weigh_gain(const struct index *ix, const struct index_p
 }
 
 /* An entry of this key has left the leaf. */
-static inline void index_weigh_loss(const struct index *ix, const struct index_pool *pool, const struct index_place *place,
-                              uint64_t key)
+static inline void index_weigh_loss(const struct index *ix, const struct index_pool *pool,
+                                    const struct index_place *place, uint64_t key)
 {
     if (pool->kind == INDEX_PLAIN)
         return;
@@ -328,7 +337,8 @@ static inline void index_weigh_loss(const struct index *ix, const struct index_p
 }
 
 /* Two neighbours below a parent become one, if they fit into it, or as large as each other. */
-static void index_even_out(struct index_pool *pool, struct index_node *parent, uint32_t slot, uint32_t level)
+static void index_even_out(struct index_pool *pool, struct index_node *parent, uint32_t slot,
+                           uint32_t level)
 {
     const bool weighted = node_weighs(pool, level);
     struct index_node *left = parent->child[slot], *right = parent->child[slot + 1];
@@ -352,8 +362,9 @@ static void index_even_out(struct index_pool *pool, struct index_node *parent, u
 }
 
 /* Puts an entry into a node that is full: moves its upper half, or what is to be it, to a new one, which is returned. */
-static struct index_node *index_split(struct index_pool *pool, struct index_node *node, uint32_t level, uint32_t slot,
-                                uint64_t key, void *to, uint32_t weight)
+static struct index_node *index_split(struct index_pool *pool, struct index_node *node,
+                                      uint32_t level, uint32_t slot, uint64_t key, void *to,
+                                      uint32_t weight)
 {
     const uint32_t half = (INDEX_FANOUT + 1) / 2, stay = slot < half ? half - 1 : half;
     const bool weighted = node_weighs(pool, level);
@@ -372,8 +383,9 @@ static struct index_node *index_split(struct index_pool *pool, struct index_node
 }
 
 /* The leaf is full. */
-static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *pool, const struct index_place *place,
-                                     uint64_t key, struct rdesc *block)
+static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *pool,
+                                           const struct index_place *place, uint64_t key,
+                                           struct rdesc *block)
 {
     uint32_t level = 1, slot = place->slot[0], weight = 0;
     struct index_node *node, *root;
@@ -431,7 +443,8 @@ static NOINLINE bool index_share_out(struct index_pool *pool, const struct index
     return true;
 }
 
-static int index_insert_first(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block)
+static int index_insert_first(struct index *ix, struct index_pool *pool, uint64_t key,
+                              struct rdesc *block)
 {
     if (index_pool_reserve(pool, 1, 0) != 0)
         return -ENOMEM;
@@ -466,7 +479,8 @@ int index_insert(struct index *ix, struct index_pool *pool, uint64_t key, struct
 }
 
 /* The leaf has become too small. */
-static NOINLINE void index_refill(struct index *ix, struct index_pool *pool, const struct index_place *place)
+static NOINLINE void index_refill(struct index *ix, struct index_pool *pool,
+                                  const struct index_place *place)
 {
     struct index_node *root = ix->root;
     uint32_t level = 0;
@@ -504,9 +518,11 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
 }
 
 /* The keys that an entry may have where it is, as far as its leaf and the leaf's parent know: from, and below. */
-static void index_bounds(const struct index *ix, const struct index_place *place, uint64_t *low, uint64_t *high)
+static void index_bounds(const struct index *ix, const struct index_place *place, uint64_t *low,
+                         uint64_t *high)
 {
-    const struct index_node *leaf = place->node[0], *parent = ix->height > 1 ? place->node[1] : NULL;
+    const struct index_node *leaf = place->node[0],
+                            *parent = ix->height > 1 ? place->node[1] : NULL;
     const uint32_t slot = place->slot[0];
 
     if (slot > 0)
@@ -518,11 +534,12 @@ static void index_bounds(const struct index *ix, const struct index_place *place
     else if (parent == NULL)
         *high = UNUSED;
     else
-        *high = place->slot[1] + 1 < parent->count ? parent->key[place->slot[1] + 1] : leaf->key[slot];
+        *high =
+            place->slot[1] + 1 < parent->count ? parent->key[place->slot[1] + 1] : leaf->key[slot];
 }
 
-bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place, uint64_t key,
-                   struct rdesc *block)
+bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place,
+                   uint64_t key, struct rdesc *block)
 {
     struct index_node *leaf = place->node[0];
     const uint32_t slot = place->slot[0];

@@ -19,10 +19,14 @@
 #include <stdint.h>
 
 #ifndef INDEX_FANOUT
-#define INDEX_FANOUT 15 /* entries of a node: 15 keys and a count are two lines, 15 pointers two more */
+#define INDEX_FANOUT                                                                               \
+    15 /* entries of a node: 15 keys and a count are two lines, 15 pointers two more */
 #endif
-#define INDEX_LEAST (INDEX_FANOUT / 2u) /* less than half of what is split, lest a node be split and merged in turns */
-#define INDEX_LEVELS 32                 /* more than any index has: 2^31 blocks, at least INDEX_FANOUT / 2 to a node */
+#define INDEX_LEAST                                                                                \
+    (INDEX_FANOUT /                                                                                \
+     2u) /* less than half of what is split, lest a node be split and merged in turns */
+#define INDEX_LEVELS                                                                               \
+    32 /* more than any index has: 2^31 blocks, at least INDEX_FANOUT / 2 to a node */
 #define INDEX_KEY_MOST (UINT64_MAX - 1) /* the largest key; what is unused in a node is beyond it */
 
 struct rdesc;
@@ -35,10 +39,11 @@ enum index_kind {
 };
 
 struct index_pool {
-    struct index_node *free[2]; /* leaves, inner nodes: an inner node may be longer, by its weights */
-    uint32_t idle[2];           /* how many lie there */
-    uint32_t bytes[2];          /* of one */
-    char *fresh, *end;          /* of the newest chunk: not used yet */
+    struct index_node
+        *free[2];      /* leaves, inner nodes: an inner node may be longer, by its weights */
+    uint32_t idle[2];  /* how many lie there */
+    uint32_t bytes[2]; /* of one */
+    char *fresh, *end; /* of the newest chunk: not used yet */
     struct index_chunk *chunks;
     size_t made, lost; /* bytes of all chunks; of their ends, too short for a node */
     enum index_kind kind;
@@ -62,29 +67,35 @@ void index_pool_destroy(struct index_pool *pool); /* and so all its indices */
 /* 0 or -ENOMEM. The key is not there yet. */
 int index_insert(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block);
 /* Gives the entry at `place` another key, and block, if that keeps it in its place; else false, and nothing is changed. */
-bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place, uint64_t key,
-                   struct rdesc *block);
+bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place,
+                   uint64_t key, struct rdesc *block);
 /* Takes out the entry at `place`. */
 void index_take(struct index *ix, struct index_pool *pool, const struct index_place *place);
 
 /* These find an entry: true and its place, or false: there is none. */
-bool index_from(const struct index *ix, uint64_t key, struct index_place *place);  /* the first one that is not below */
-bool index_below(const struct index *ix, uint64_t key, struct index_place *place); /* the last one that is */
+bool index_from(const struct index *ix, uint64_t key,
+                struct index_place *place); /* the first one that is not below */
+bool index_below(const struct index *ix, uint64_t key,
+                 struct index_place *place); /* the last one that is */
 bool index_next(const struct index *ix, struct index_place *place);
 bool index_prev(const struct index *ix, struct index_place *place);
-bool index_select(const struct index *ix, uint32_t rank, struct index_place *place); /* COUNTED: by number, from 0 */
+bool index_select(const struct index *ix, uint32_t rank,
+                  struct index_place *place); /* COUNTED: by number, from 0 */
 /* LARGEST: the first one of at least this weight. */
 bool index_first_of(const struct index *ix, uint32_t weight, struct index_place *place);
 bool index_next_of(const struct index *ix, uint32_t weight, struct index_place *place);
 
 struct rdesc *index_block(const struct index_place *place);
 uint64_t index_key(const struct index_place *place);
-uint32_t index_rank(const struct index *ix, uint64_t key);                     /* COUNTED: how many are below */
-uint32_t index_largest(const struct index *ix, const struct index_pool *pool); /* LARGEST: 0 if empty */
+uint32_t index_rank(const struct index *ix, uint64_t key); /* COUNTED: how many are below */
+uint32_t index_largest(const struct index *ix,
+                       const struct index_pool *pool); /* LARGEST: 0 if empty */
 
 /* 0, or -EUCLEAN and a sentence: every invariant of index.c. Adds the nodes of `ix` to nodes[leaves, inner]. */
-int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2], char *why, size_t why_bytes);
+int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2], char *why,
+                size_t why_bytes);
 /* The same for the pool, of which `nodes` are in indices. */
-int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], char *why, size_t why_bytes);
+int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], char *why,
+                     size_t why_bytes);
 
 #endif

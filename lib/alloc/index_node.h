@@ -27,11 +27,14 @@ struct index_node {
         struct index_node *link; /* in the pool */
     };
     uint64_t spare;
-    uint32_t weight[INDEX_FANOUT + 1]; /* of a child: in an inner node, of kinds that have weights, alone */
+    uint32_t weight[INDEX_FANOUT +
+                    1]; /* of a child: in an inner node, of kinds that have weights, alone */
 };
 
-static_assert(INDEX_FANOUT >= 4, "a split leaves two nodes that are not too small, a merge one that is not too large");
-static_assert(INDEX_FANOUT != 15 || offsetof(struct index_node, weight) == 4 * CACHE_LINE, "a leaf is four lines");
+static_assert(INDEX_FANOUT >= 4,
+              "a split leaves two nodes that are not too small, a merge one that is not too large");
+static_assert(INDEX_FANOUT != 15 || offsetof(struct index_node, weight) == 4 * CACHE_LINE,
+              "a leaf is four lines");
 
 static inline bool node_weighs(const struct index_pool *pool, uint32_t level)
 {
@@ -50,10 +53,14 @@ static inline uint32_t node_below(const struct index_node *node, uint64_t key)
 }
 
 /* Which child has the key, if any has. */
-static inline uint32_t node_child(const struct index_node *node, uint64_t key) { return node_below(node, key + 1) - 1; }
+static inline uint32_t node_child(const struct index_node *node, uint64_t key)
+{
+    return node_below(node, key + 1) - 1;
+}
 
 /* What its parent has for it. */
-static inline uint32_t node_weight(const struct index_pool *pool, const struct index_node *node, uint32_t level)
+static inline uint32_t node_weight(const struct index_pool *pool, const struct index_node *node,
+                                   uint32_t level)
 {
     uint32_t weight = 0;
 

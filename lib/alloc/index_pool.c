@@ -19,13 +19,17 @@ struct index_chunk {
     char nodes[] __attribute__((aligned(CACHE_LINE)));
 };
 
-static uint32_t index_pool_whole_lines(size_t bytes) { return (uint32_t)((bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1)); }
+static uint32_t index_pool_whole_lines(size_t bytes)
+{
+    return (uint32_t)((bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1));
+}
 
 void index_pool_init(struct index_pool *pool, enum index_kind kind)
 {
     *pool = (struct index_pool){
         .kind = kind,
-        .bytes = {index_pool_whole_lines(offsetof(struct index_node, weight)), index_pool_whole_lines(sizeof(struct index_node))},
+        .bytes = {index_pool_whole_lines(offsetof(struct index_node, weight)),
+                  index_pool_whole_lines(sizeof(struct index_node))},
     };
 }
 
@@ -82,7 +86,8 @@ static NOINLINE int index_pool_pool_grow(struct index_pool *pool, size_t least)
 
     if (chunk == NULL)
         return -ENOMEM;
-    while ((size_t)(pool->end - pool->fresh) >= pool->bytes[0]) /* what is left of the old one is not lost */
+    while ((size_t)(pool->end - pool->fresh) >=
+           pool->bytes[0]) /* what is left of the old one is not lost */
         index_pool_put(pool, index_pool_pool_take_fresh(pool, 0), 0);
     pool->lost += (size_t)(pool->end - pool->fresh);
     *chunk = (struct index_chunk){.next = pool->chunks, .bytes = bytes};
@@ -102,7 +107,8 @@ int index_pool_reserve(struct index_pool *pool, uint32_t leaves, uint32_t inner)
     for (unsigned form = 0; form < 2; form++)
         if (need[form] > pool->idle[form])
             bytes += (size_t)(need[form] - pool->idle[form]) * pool->bytes[form];
-    return LIKELY(bytes <= (size_t)(pool->end - pool->fresh)) ? 0 : index_pool_pool_grow(pool, bytes);
+    return LIKELY(bytes <= (size_t)(pool->end - pool->fresh)) ? 0
+                                                              : index_pool_pool_grow(pool, bytes);
 }
 
 /* ---- check ---- */
@@ -116,7 +122,8 @@ static bool index_pool_pool_holds(const struct index_pool *pool, const struct in
     return chunk != NULL;
 }
 
-int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], char *why, size_t why_bytes)
+int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], char *why,
+                     size_t why_bytes)
 {
     const bool one_form = pool->kind == INDEX_PLAIN;
     const uint32_t used[2] = {one_form ? nodes[0] + nodes[1] : nodes[0], one_form ? 0 : nodes[1]};
@@ -132,17 +139,23 @@ int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], cha
 
         for (; node != NULL && idle <= pool->idle[form]; node = node->link, idle++) {
             if (!index_pool_pool_holds(pool, node))
-                return broken(why, why_bytes, "the free list of the node pool leads out of it after %u entries", idle);
+                return broken(why, why_bytes,
+                              "the free list of the node pool leads out of it after %u entries",
+                              idle);
             if (node->count != 0 || node_below(node, UNUSED) != 0)
-                return broken(why, why_bytes, "entry %u of the node pool's free list is not empty", idle);
+                return broken(why, why_bytes, "entry %u of the node pool's free list is not empty",
+                              idle);
         }
         if (idle != pool->idle[form])
-            return broken(why, why_bytes, "of the node pool's free list %u entries are counted, and there are %s",
+            return broken(why, why_bytes,
+                          "of the node pool's free list %u entries are counted, and there are %s",
                           pool->idle[form], idle < pool->idle[form] ? "fewer" : "more");
         seen += (size_t)(idle + used[form]) * pool->bytes[form];
     }
     if (made != pool->made || seen != room)
-        return broken(why, why_bytes, "node pool: %zu bytes (%zu counted), of which %zu of %zu are in nodes or unused",
-                      made, pool->made, seen, room);
+        return broken(
+            why, why_bytes,
+            "node pool: %zu bytes (%zu counted), of which %zu of %zu are in nodes or unused", made,
+            pool->made, seen, room);
     return 0;
 }

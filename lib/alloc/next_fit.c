@@ -53,8 +53,14 @@ static const struct arena *next_fit_arena_of(const struct heap *h, const struct 
     return s == h->at ? &h->now : &s->arena;
 }
 
-static bool next_fit_empty(const struct heap *h, const struct segment *s) { return next_fit_arena_of(h, s)->last == &s->edge; }
-static bool next_fit_wrapped(const struct heap *h, const struct segment *s) { return next_fit_arena_of(h, s)->limit != s->end; }
+static bool next_fit_empty(const struct heap *h, const struct segment *s)
+{
+    return next_fit_arena_of(h, s)->last == &s->edge;
+}
+static bool next_fit_wrapped(const struct heap *h, const struct segment *s)
+{
+    return next_fit_arena_of(h, s)->limit != s->end;
+}
 
 /* From now on the short paths are about this arena. */
 static void next_fit_enter(struct heap *h, struct segment *s)
@@ -88,7 +94,8 @@ static void next_fit_wrap(struct heap *h)
 }
 
 /* Is there room for that many bytes where the arena has none at its head? */
-static bool next_fit_fits_at_the_beginning(const struct heap *h, const struct segment *s, uint64_t need)
+static bool next_fit_fits_at_the_beginning(const struct heap *h, const struct segment *s,
+                                           uint64_t need)
 {
     return !next_fit_wrapped(h, s) && !next_fit_empty(h, s) && need <= next_fit_tail(s) - s->begin;
 }
@@ -96,7 +103,8 @@ static bool next_fit_fits_at_the_beginning(const struct heap *h, const struct se
 /* The bytes that a block of `least` takes at the head, which are fewer than whole units at a short end; 0: no room. */
 static uint64_t next_fit_need_at_head(const struct heap *h, const struct segment *s, size_t least)
 {
-    const uint64_t need = (least + h->round_up) & h->whole, room = next_fit_arena_of(h, s)->limit - next_fit_arena_of(h, s)->head;
+    const uint64_t need = (least + h->round_up) & h->whole,
+                   room = next_fit_arena_of(h, s)->limit - next_fit_arena_of(h, s)->head;
 
     return need <= room ? need : least <= room ? room : 0; /* only the end is not at a whole unit */
 }
@@ -158,7 +166,8 @@ static void next_fit_drop(struct heap *h, struct rdesc *d)
 /* Makes one of two that wait and follow each other, in the list and by address. Neither is the last. */
 static struct rdesc *next_fit_merge(struct heap *h, struct rdesc *low, struct rdesc *high)
 {
-    if (high->state == DESC_GAP) { /* the gap stays, and low is not the first: something is handed out before it */
+    if (high->state ==
+        DESC_GAP) { /* the gap stays, and low is not the first: something is handed out before it */
         high->offset = low->offset;
         high->units += low->units;
         high->prev = low->prev;
@@ -229,7 +238,8 @@ static void next_fit_free_before_gap(struct heap *h, struct rdesc *d)
 }
 
 /* `mask` is 0 or all ones: arithmetic, which no compiler makes a branch of. */
-static inline struct rdesc *next_fit_choose(uintptr_t mask, const struct rdesc *yes, const struct rdesc *no)
+static inline struct rdesc *next_fit_choose(uintptr_t mask, const struct rdesc *yes,
+                                            const struct rdesc *no)
 {
     return (struct rdesc *)(((uintptr_t)yes & mask) | ((uintptr_t)no & ~mask));
 }
@@ -243,10 +253,12 @@ static void next_fit_free_between(struct heap *h, struct rdesc *d)
     struct rdesc *prev = d->prev, *next = d->next, *pooled = h->pool.free;
     const uintptr_t with_prev = -(uintptr_t)(next_fit_waits(prev) & (prev->offset < d->offset));
     const uintptr_t with_next = -(uintptr_t)(next_fit_waits(next) & (next->offset > d->offset));
-    struct rdesc *low = next_fit_choose(with_prev, prev, d), *high = next_fit_choose(with_next, next->next, next);
+    struct rdesc *low = next_fit_choose(with_prev, prev, d),
+                 *high = next_fit_choose(with_next, next->next, next);
     struct rdesc *gone = next_fit_choose(with_next, next, d);
 
-    low->units = d->units + (prev->units & (uint32_t)with_prev) + (next->units & (uint32_t)with_next);
+    low->units =
+        d->units + (prev->units & (uint32_t)with_prev) + (next->units & (uint32_t)with_next);
     low->next = high;
     high->prev = low;
     gone->state = DESC_POOLED;
@@ -322,7 +334,10 @@ static int next_fit_grow(struct heap *h, struct segment *s)
     return 0;
 }
 
-static struct rdesc *next_fit_ops_alloc(struct heap *h, size_t size) { return next_fit_alloc(h, size); }
+static struct rdesc *next_fit_ops_alloc(struct heap *h, size_t size)
+{
+    return next_fit_alloc(h, size);
+}
 static void next_fit_ops_free(struct heap *h, struct rdesc *d) { next_fit_free(h, d); }
 
 static uint64_t next_fit_larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
@@ -355,22 +370,29 @@ static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment 
     if (newest == NULL)
         return s->end - s->begin;
     head = newest->offset + block_bytes(h, newest);
-    return newest->offset < oldest->offset ? oldest->offset - head : next_fit_larger(s->end - head, oldest->offset - s->begin);
+    return newest->offset < oldest->offset
+               ? oldest->offset - head
+               : next_fit_larger(s->end - head, oldest->offset - s->begin);
 }
 
 /* ---- walk, statistics ---- */
 
-static int next_fit_visit_hole(const struct segment *s, uint64_t begin, uint64_t end, heap_visit visit, void *arg)
+static int next_fit_visit_hole(const struct segment *s, uint64_t begin, uint64_t end,
+                               heap_visit visit, void *arg)
 {
-    const rdma_vmem_block_t b = {.offset = begin, .bytes = end - begin, .state = RDMA_BLOCK_FREE, .segment = s->number};
+    const rdma_vmem_block_t b = {
+        .offset = begin, .bytes = end - begin, .state = RDMA_BLOCK_FREE, .segment = s->number};
 
     return begin < end ? visit(&b, arg) : 0;
 }
 
-static int next_fit_visit_block(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
+static int next_fit_visit_block(const struct heap *h, const struct segment *s, struct rdesc *d,
+                                heap_visit visit, void *arg)
 {
-    rdma_vmem_block_t b = {
-        .offset = d->offset, .bytes = block_bytes(h, d), .state = RDMA_BLOCK_STUCK, .segment = s->number};
+    rdma_vmem_block_t b = {.offset = d->offset,
+                           .bytes = block_bytes(h, d),
+                           .state = RDMA_BLOCK_STUCK,
+                           .segment = s->number};
 
     if (!next_fit_waits(d)) {
         b.state = RDMA_BLOCK_USED;
@@ -381,7 +403,8 @@ static int next_fit_visit_block(const struct heap *h, const struct segment *s, s
 }
 
 /* From `d` to the newest, as far as addresses ascend. */
-static int next_fit_walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d, heap_visit visit, void *arg)
+static int next_fit_walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d,
+                                   heap_visit visit, void *arg)
 {
     const struct rdesc *last = next_fit_arena_of(h, s)->last;
     int result = next_fit_visit_block(h, s, d, visit, arg);
@@ -405,7 +428,8 @@ static int next_fit_walk(const struct heap *h, const struct segment *s, heap_vis
             result = next_fit_walk_ascending(h, s, d, visit, arg);
         return result != 0 ? result : next_fit_visit_hole(s, a->head, s->end, visit, arg);
     }
-    while (d->next->offset > d->offset) /* wrapped: from the first one behind the end; the hole; from the oldest */
+    while (d->next->offset >
+           d->offset) /* wrapped: from the first one behind the end; the hole; from the oldest */
         d = d->next;
     result = next_fit_walk_ascending(h, s, d->next, visit, arg);
     if (result == 0)
@@ -418,13 +442,15 @@ static void next_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
     stats->blocks_free = h->waiting;
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
         const struct arena *a = next_fit_arena_of(h, s);
-        const bool in_two = !next_fit_wrapped(h, s) && !next_fit_empty(h, s); /* the hole is on both sides of the end */
+        const bool in_two = !next_fit_wrapped(h, s) &&
+                            !next_fit_empty(h, s); /* the hole is on both sides of the end */
 
         stats->blocks_free += a->limit > a->head;
         if (in_two)
             stats->blocks_free += next_fit_tail(s) > s->begin;
         if (!next_fit_empty(h, s))
-            stats->bytes_stuck += in_two ? a->head - next_fit_tail(s) : s->end - next_fit_tail(s) + a->head - s->begin;
+            stats->bytes_stuck += in_two ? a->head - next_fit_tail(s)
+                                         : s->end - next_fit_tail(s) + a->head - s->begin;
     }
     stats->bytes_stuck -= stats->bytes_used;
 }
@@ -437,15 +463,16 @@ struct totals {
 };
 
 /* What must hold between a block and the one before it in the list. `laps` counts the ends of the segment passed. */
-static int next_fit_check_neighbours(const struct heap *h, const struct segment *s, const struct rdesc *prev,
-                            const struct rdesc *d, unsigned *laps, char *why, size_t n)
+static int next_fit_check_neighbours(const struct heap *h, const struct segment *s,
+                                     const struct rdesc *prev, const struct rdesc *d,
+                                     unsigned *laps, char *why, size_t n)
 {
     const uint64_t end = prev->offset + block_bytes(h, prev);
 
     if (d->offset == end) {
         if (next_fit_waits(prev) && next_fit_waits(d))
-            return broken(why, n, "the neighbours at %llu and %llu are both free", (unsigned long long)prev->offset,
-                          (unsigned long long)d->offset);
+            return broken(why, n, "the neighbours at %llu and %llu are both free",
+                          (unsigned long long)prev->offset, (unsigned long long)d->offset);
     } else if (end == s->end && d->offset == s->begin) {
         (*laps)++;
     } else {
@@ -453,24 +480,28 @@ static int next_fit_check_neighbours(const struct heap *h, const struct segment 
                       (unsigned long long)end, (unsigned long long)d->offset);
     }
     if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > next_fit_tail(s)))
-        return broken(why, n, "the block at %llu has overrun the oldest one, at %llu", (unsigned long long)d->offset,
-                      (unsigned long long)next_fit_tail(s));
+        return broken(why, n, "the block at %llu has overrun the oldest one, at %llu",
+                      (unsigned long long)d->offset, (unsigned long long)next_fit_tail(s));
     return 0;
 }
 
-static int next_fit_check_arena(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
+static int next_fit_check_arena(const struct heap *h, const struct segment *s, struct totals *t,
+                                char *why, size_t n)
 {
-    const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge, *last = next_fit_arena_of(h, s)->last;
+    const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge,
+                       *last = next_fit_arena_of(h, s)->last;
     uint64_t head = s->begin, limit = s->end;
     unsigned laps = 0;
     int error;
 
     for (d = next_fit_first(s); prev != last; prev = d, d = d->next) {
-        if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev || t->descriptors > h->pool.made)
+        if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev ||
+            t->descriptors > h->pool.made)
             return broken(why, n, "the list of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
         if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
-            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
+            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset,
+                          d->state);
         error = heap_check_block(h, s, d, why, n);
         if (error == 0 && prev != edge)
             error = next_fit_check_neighbours(h, s, prev, d, &laps, why, n);
@@ -480,8 +511,10 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
         t->handed_out += !next_fit_waits(d);
         t->waiting += next_fit_waits(d);
         t->in_use += next_fit_waits(d) ? 0 : block_bytes(h, d);
-        if (d == gap && (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
-            return broken(why, n, "the gap at %llu is not at the end of the segment", (unsigned long long)d->offset);
+        if (d == gap &&
+            (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
+            return broken(why, n, "the gap at %llu is not at the end of the segment",
+                          (unsigned long long)d->offset);
     }
     if (prev != edge) {
         if (next_fit_waits(next_fit_first(s)) || next_fit_waits(prev))
@@ -491,12 +524,14 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
     }
     if (head != next_fit_arena_of(h, s)->head || limit != next_fit_arena_of(h, s)->limit)
         return broken(why, n, "head %llu and limit %llu should be %llu and %llu",
-                      (unsigned long long)next_fit_arena_of(h, s)->head, (unsigned long long)next_fit_arena_of(h, s)->limit,
-                      (unsigned long long)head, (unsigned long long)limit);
+                      (unsigned long long)next_fit_arena_of(h, s)->head,
+                      (unsigned long long)next_fit_arena_of(h, s)->limit, (unsigned long long)head,
+                      (unsigned long long)limit);
     return 0;
 }
 
-static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors, uint32_t *handed_out)
+static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
+                          uint32_t *handed_out)
 {
     struct totals t = {.in_use = 0};
     int error;
@@ -509,8 +544,8 @@ static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *d
             return error;
     }
     if (t.in_use != next_fit_used(h))
-        return broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.in_use,
-                      (unsigned long long)next_fit_used(h));
+        return broken(why, n, "%llu bytes are handed out, %llu are counted",
+                      (unsigned long long)t.in_use, (unsigned long long)next_fit_used(h));
     if (t.waiting != h->waiting)
         return broken(why, n, "%u blocks wait, %u are counted", t.waiting, h->waiting);
     *descriptors = t.descriptors;

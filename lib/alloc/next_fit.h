@@ -23,7 +23,8 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline
  */
 
 /* Makes `d`, the first of the pool, the newest block: `need` bytes at the head. */
-static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint64_t need, size_t size)
+static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint64_t need,
+                                           size_t size)
 {
     struct rdesc *last = h->now.last;
     uint64_t offset = h->now.head, head = offset + need;
@@ -48,10 +49,12 @@ static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint
 
 static inline struct rdesc *next_fit_alloc(struct heap *h, size_t size)
 {
-    uint64_t need = (size + h->round_up) & h->whole; /* 0 where size is 0, and where the sum overflows */
+    uint64_t need =
+        (size + h->round_up) & h->whole; /* 0 where size is 0, and where the sum overflows */
     struct rdesc *d = h->pool.free;
 
-    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head || d == NULL)) /* so a need of 0 goes there too */
+    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head ||
+                 d == NULL)) /* so a need of 0 goes there too */
         return next_fit_alloc_slow(h, size);
     return next_fit_place(h, d, need, size);
 }
@@ -61,12 +64,14 @@ static inline void next_fit_free(struct heap *h, struct rdesc *d)
     struct rdesc *prev = d->prev, *next = d->next, *edge = &h->at->edge;
     uint64_t offset = d->offset, alone;
 
-    if (LIKELY(d == h->now.last && prev->state < DESC_FREED && prev->offset <= offset)) { /* the newest: roll back */
+    if (LIKELY(d == h->now.last && prev->state < DESC_FREED &&
+               prev->offset <= offset)) {                 /* the newest: roll back */
         alone = prev == edge ? offset - prev->offset : 0; /* start again at the beginning */
         h->now.last = prev;
         h->now.head = offset - alone;
         h->mark -= alone;
-    } else if (d != h->now.last && prev == edge && next->state < DESC_FREED && next->offset > offset) {
+    } else if (d != h->now.last && prev == edge && next->state < DESC_FREED &&
+               next->offset > offset) {
         edge->next = next; /* the oldest: move the tail */
         next->prev = prev;
         h->mark += next->offset - offset;

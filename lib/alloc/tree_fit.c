@@ -42,7 +42,8 @@ static FORCE_INLINE bool tree_fit_put_in_index(struct heap *h, struct rdesc *d, 
 {
     const uint32_t class = tree_fit_class(d->units, fit);
 
-    if (UNLIKELY(index_insert(&h->free.index[class], &h->free.nodes, tree_fit_key(h, d, fit), d) != 0))
+    if (UNLIKELY(index_insert(&h->free.index[class], &h->free.nodes, tree_fit_key(h, d, fit), d) !=
+                 0))
         return false;
     class_set_add(&h->free.some, class);
     h->free.indexed++;
@@ -50,7 +51,8 @@ static FORCE_INLINE bool tree_fit_put_in_index(struct heap *h, struct rdesc *d, 
     return true;
 }
 
-static FORCE_INLINE void tree_fit_take_from_index(struct heap *h, uint32_t class, const struct index_place *place)
+static FORCE_INLINE void tree_fit_take_from_index(struct heap *h, uint32_t class,
+                                                  const struct index_place *place)
 {
     struct index *index = &h->free.index[class];
 
@@ -130,9 +132,11 @@ struct search {
     struct index_place place;
 };
 
-static FORCE_INLINE bool tree_fit_fits(const struct heap *h, const struct rdesc *d, const struct search *s)
+static FORCE_INLINE bool tree_fit_fits(const struct heap *h, const struct rdesc *d,
+                                       const struct search *s)
 {
-    return d->units > s->units || (d->units == s->units && (!h->ragged || s->size <= block_bytes(h, d)));
+    return d->units > s->units ||
+           (d->units == s->units && (!h->ragged || s->size <= block_bytes(h, d)));
 }
 
 static FORCE_INLINE struct rdesc *tree_fit_find_first(const struct heap *h, struct search *s)
@@ -146,7 +150,8 @@ static FORCE_INLINE struct rdesc *tree_fit_find_first(const struct heap *h, stru
     return found ? index_block(&s->place) : NULL;
 }
 
-static FORCE_INLINE struct rdesc *tree_fit_find_best(const struct heap *h, struct search *s, fit_t fit)
+static FORCE_INLINE struct rdesc *tree_fit_find_best(const struct heap *h, struct search *s,
+                                                     fit_t fit)
 {
     const uint64_t key = (uint64_t)s->units << 32;
     uint32_t class = class_set_from(&h->free.some, tree_fit_class(s->units, fit));
@@ -170,7 +175,8 @@ static FORCE_INLINE struct rdesc *tree_fit_find_worst(const struct heap *h, stru
     bool found = class != SIZE_CLASS_NONE && index_from(&h->free.index[class], 0, &s->place);
 
     s->class = class;
-    while (found && h->ragged && index_block(&s->place)->units == s->units && !tree_fit_fits(h, index_block(&s->place), s))
+    while (found && h->ragged && index_block(&s->place)->units == s->units &&
+           !tree_fit_fits(h, index_block(&s->place), s))
         found = index_next(&h->free.index[class], &s->place);
     return found && index_block(&s->place)->units >= s->units ? index_block(&s->place) : NULL;
 }
@@ -181,8 +187,11 @@ static FORCE_INLINE struct rdesc *tree_fit_find(const struct heap *h, struct sea
     struct rdesc *loose = h->free.loose, *d = NULL;
 
     if (h->free.indexed > 0)
-        d = fit == FIRST_FIT ? tree_fit_find_first(h, s) : fit == WORST_FIT ? tree_fit_find_worst(h, s) : tree_fit_find_best(h, s, fit);
-    if (tree_fit_fits(h, loose, s) && (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
+        d = fit == FIRST_FIT   ? tree_fit_find_first(h, s)
+            : fit == WORST_FIT ? tree_fit_find_worst(h, s)
+                               : tree_fit_find_best(h, s, fit);
+    if (tree_fit_fits(h, loose, s) &&
+        (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
         d = loose;
     return d;
 }
@@ -210,13 +219,15 @@ static uint32_t tree_fit_random_below(struct free_set *f, uint32_t n)
 }
 
 /* Are all of so many blocks that have enough units too short? Those are at the ends of segments, with exactly enough. */
-static bool tree_fit_all_too_short(const struct heap *h, const struct search *s, uint32_t candidates)
+static bool tree_fit_all_too_short(const struct heap *h, const struct search *s,
+                                   uint32_t candidates)
 {
     if (h->ragged)
         for (const struct segment *g = &h->first; g != NULL; g = g->next) {
             const struct rdesc *last = linked(g->edge.prev);
 
-            candidates -= tree_fit_is_free(last) && last->units == s->units && !tree_fit_fits(h, last, s);
+            candidates -=
+                tree_fit_is_free(last) && last->units == s->units && !tree_fit_fits(h, last, s);
         }
     return candidates == 0;
 }
@@ -225,7 +236,8 @@ static bool tree_fit_all_too_short(const struct heap *h, const struct search *s,
 static struct rdesc *tree_fit_find_random(struct heap *h, struct search *s)
 {
     const struct index *index = &h->free.index[0];
-    const uint32_t skip = index_rank(index, (uint64_t)s->units << 32), indexed = index->count - skip;
+    const uint32_t skip = index_rank(index, (uint64_t)s->units << 32),
+                   indexed = index->count - skip;
     struct rdesc *loose = h->free.loose, *d;
     const uint32_t candidates = indexed + (loose->units >= s->units);
 
@@ -263,7 +275,8 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
     d = fit == RANDOM_FIT ? tree_fit_find_random(h, &s) : tree_fit_find(h, &s, fit);
     if (UNLIKELY(d == NULL))
         return heap_refuse(h, -EAGAIN);
-    if (UNLIKELY(h->pool.free == NULL || h->allocs - h->frees >= h->most)) { /* before anything is changed */
+    if (UNLIKELY(h->pool.free == NULL ||
+                 h->allocs - h->frees >= h->most)) { /* before anything is changed */
         error = tree_fit_more_descriptors(h);
         if (error != 0)
             return heap_refuse(h, error);
@@ -278,8 +291,8 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
     } else {
         rest = d;
         d = tree_fit_cut(h, rest, s.units);
-        if (fit != FIRST_FIT ||
-            !index_replace(&h->free.index[0], &h->free.nodes, &s.place, tree_fit_key(h, rest, fit), rest)) {
+        if (fit != FIRST_FIT || !index_replace(&h->free.index[0], &h->free.nodes, &s.place,
+                                               tree_fit_key(h, rest, fit), rest)) {
             tree_fit_take_from_index(h, s.class, &s.place);
             tree_fit_settle_loose(h, fit);
             tree_fit_make_loose(h, rest, fit);
@@ -292,7 +305,8 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
 /* ---- giving back ---- */
 
 /* First-fit: a block in the index takes in one that is given back beside it, and stays where it is. False: it is loose. */
-static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d, struct rdesc *neighbour)
+static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
+                                                struct rdesc *neighbour)
 {
     struct index_place place;
 
@@ -307,7 +321,8 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
         linked(d->next)->prev = link_to_free(d);
         d->state = DESC_FREE;
     }
-    if (!index_replace(&h->free.index[0], &h->free.nodes, &place, tree_fit_key(h, d, FIRST_FIT), d)) {
+    if (!index_replace(&h->free.index[0], &h->free.nodes, &place, tree_fit_key(h, d, FIRST_FIT),
+                       d)) {
         tree_fit_take_from_index(h, 0, &place);
         tree_fit_settle_loose(h, FIRST_FIT);
         tree_fit_make_loose(h, d, FIRST_FIT);
@@ -327,7 +342,8 @@ static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit
         tree_fit_grow_in_place(h, d, links_to_free(d->prev) ? prev : next))
         return;
     if (h->free.loose != prev && h->free.loose != next)
-        tree_fit_settle_loose(h, fit); /* while the descriptors of the neighbours may be on their way from memory */
+        tree_fit_settle_loose(
+            h, fit); /* while the descriptors of the neighbours may be on their way from memory */
     if (links_to_free(d->next)) {
         tree_fit_take_out(h, next, fit);
         tree_fit_merge(h, d, next);
@@ -381,7 +397,8 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
     d = tree_fit_free_block_at(h, offset);
     if (d == NULL || size + (size == 0) > d->offset + block_bytes(h, d) - offset)
         return heap_refuse(h, -EAGAIN);
-    while (error == 0 && (h->allocs - h->frees >= h->most || h->pool.free == NULL || h->pool.free->link == NULL))
+    while (error == 0 &&
+           (h->allocs - h->frees >= h->most || h->pool.free == NULL || h->pool.free->link == NULL))
         error = tree_fit_more_descriptors(h);
     if (error != 0)
         return heap_refuse(h, error);
@@ -410,8 +427,11 @@ static void tree_fit_tree_open(struct heap *h, const struct heap_config *cfg, fi
 {
     const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 4 */
 
-    desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX, sizeof(struct rdesc));
-    index_pool_init(&h->free.nodes, fit == FIRST_FIT ? INDEX_LARGEST : fit == RANDOM_FIT ? INDEX_COUNTED : INDEX_PLAIN);
+    desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
+                   sizeof(struct rdesc));
+    index_pool_init(&h->free.nodes, fit == FIRST_FIT    ? INDEX_LARGEST
+                                    : fit == RANDOM_FIT ? INDEX_COUNTED
+                                                        : INDEX_PLAIN);
     h->free.random = cfg->seed;
     h->free.loose = tree_fit_none(h);
 }
@@ -510,25 +530,37 @@ static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
 
 /* ---- a table for each fit, which has code of its own for whatever depends on it ---- */
 
-#define FIT_OPS(name_, says_, fit_)                                                                                    \
-    static void name_##_open(struct heap *h, const struct heap_config *cfg) { tree_fit_tree_open(h, cfg, fit_); }               \
-    static int name_##_grow(struct heap *h, struct segment *s) { return tree_fit_tree_grow(h, s, fit_); }                       \
-    static struct rdesc *name_##_alloc(struct heap *h, size_t size) { return tree_fit_tree_alloc(h, size, fit_); }              \
-    static void name_##_free(struct heap *h, struct rdesc *d) { tree_fit_tree_free(h, d, fit_); }                               \
-    static uint64_t name_##_largest(const struct heap *h) { return tree_fit_tree_largest(h, fit_); }                            \
-    const struct fit_ops name_##_ops = {                                                                               \
-        .name = (says_),                                                                                               \
-        .open = name_##_open,                                                                                          \
-        .close = tree_fit_tree_close,                                                                                           \
-        .grow = name_##_grow,                                                                                          \
-        .alloc = name_##_alloc,                                                                                        \
-        .free = name_##_free,                                                                                          \
-        .used = tree_fit_tree_used,                                                                                             \
-        .largest = name_##_largest,                                                                                    \
-        .unsent_room = tree_fit_unsent_room,                                                                           \
-        .walk = tree_fit_walk,                                                                                         \
-        .stats = tree_fit_stats,                                                                                       \
-        .check = tree_fit_check,                                                                                       \
+#define FIT_OPS(name_, says_, fit_)                                                                \
+    static void name_##_open(struct heap *h, const struct heap_config *cfg)                        \
+    {                                                                                              \
+        tree_fit_tree_open(h, cfg, fit_);                                                          \
+    }                                                                                              \
+    static int name_##_grow(struct heap *h, struct segment *s)                                     \
+    {                                                                                              \
+        return tree_fit_tree_grow(h, s, fit_);                                                     \
+    }                                                                                              \
+    static struct rdesc *name_##_alloc(struct heap *h, size_t size)                                \
+    {                                                                                              \
+        return tree_fit_tree_alloc(h, size, fit_);                                                 \
+    }                                                                                              \
+    static void name_##_free(struct heap *h, struct rdesc *d) { tree_fit_tree_free(h, d, fit_); }  \
+    static uint64_t name_##_largest(const struct heap *h)                                          \
+    {                                                                                              \
+        return tree_fit_tree_largest(h, fit_);                                                     \
+    }                                                                                              \
+    const struct fit_ops name_##_ops = {                                                           \
+        .name = (says_),                                                                           \
+        .open = name_##_open,                                                                      \
+        .close = tree_fit_tree_close,                                                              \
+        .grow = name_##_grow,                                                                      \
+        .alloc = name_##_alloc,                                                                    \
+        .free = name_##_free,                                                                      \
+        .used = tree_fit_tree_used,                                                                \
+        .largest = name_##_largest,                                                                \
+        .unsent_room = tree_fit_unsent_room,                                                       \
+        .walk = tree_fit_walk,                                                                     \
+        .stats = tree_fit_stats,                                                                   \
+        .check = tree_fit_check,                                                                   \
     }
 
 FIT_OPS(first_fit, "first-fit", FIRST_FIT);

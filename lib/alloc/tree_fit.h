@@ -19,7 +19,8 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size);
 uint64_t tree_fit_unsent_room(const struct heap *h, const struct segment *s);
 int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg);
 void tree_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats);
-int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors, uint32_t *handed_out);
+int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
+                   uint32_t *handed_out);
 
 /* `fit` is a constant wherever it is a parameter, but in the check: each fit has code of its own. */
 typedef const rmalloc_algorithm_t fit_t;
@@ -45,7 +46,10 @@ static inline uint32_t tree_fit_class(uint32_t units, fit_t fit)
  * Links to the neighbours by address, prev and next, say whether that neighbour is free, in bit 0: so one that is given back
  * looks at no other descriptor but to merge with it. It writes to theirs, but nothing waits for a write.
  */
-static inline struct rdesc *link_to_free(const struct rdesc *d) { return (struct rdesc *)((uintptr_t)d | 1); }
+static inline struct rdesc *link_to_free(const struct rdesc *d)
+{
+    return (struct rdesc *)((uintptr_t)d | 1);
+}
 static inline bool links_to_free(const struct rdesc *link) { return ((uintptr_t)link & 1) != 0; }
 static inline struct rdesc *linked(const struct rdesc *link)
 {
@@ -107,7 +111,8 @@ static inline void tree_fit_merge(struct heap *h, struct rdesc *low, struct rdes
 }
 
 /* The last step: the block is the user's. */
-static inline struct rdesc *tree_fit_hand_out(struct heap *h, struct rdesc *d, size_t size, uint64_t bytes)
+static inline struct rdesc *tree_fit_hand_out(struct heap *h, struct rdesc *d, size_t size,
+                                              uint64_t bytes)
 {
     d->whose = h->whose;
     d->size = size;
@@ -134,7 +139,8 @@ static inline struct rdesc *tree_fit_alloc(struct heap *h, size_t size)
     const uint64_t units = tree_fit_units(h, size);
     struct rdesc *d = h->free.loose;
 
-    if (d->units < units || UNLIKELY(h->ragged || h->pool.free == NULL || h->allocs - h->frees >= h->most) ||
+    if (d->units < units ||
+        UNLIKELY(h->ragged || h->pool.free == NULL || h->allocs - h->frees >= h->most) ||
         !tree_fit_prefers_loose(h, (uint32_t)units))
         return h->ops->alloc(h, size);
     if (d->units != units) {
@@ -151,8 +157,8 @@ static inline void tree_fit_free(struct heap *h, struct rdesc *d)
     struct rdesc *loose = h->free.loose;
 
     if (links_to_free(d->prev) || UNLIKELY(h->ragged) ||
-        (d->next != link_to_free(loose) &&
-         (links_to_free(d->next) || loose != tree_fit_none(h) || UNLIKELY(h->free.homeless != NULL)))) {
+        (d->next != link_to_free(loose) && (links_to_free(d->next) || loose != tree_fit_none(h) ||
+                                            UNLIKELY(h->free.homeless != NULL)))) {
         h->ops->free(h, d);
         return;
     }

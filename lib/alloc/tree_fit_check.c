@@ -23,8 +23,10 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
 {
     int result = 0;
 
-    for (struct rdesc *d = linked(s->edge.next); d != &s->edge && result == 0; d = linked(d->next)) {
-        rdma_vmem_block_t b = {.offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
+    for (struct rdesc *d = linked(s->edge.next); d != &s->edge && result == 0;
+         d = linked(d->next)) {
+        rdma_vmem_block_t b = {
+            .offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
 
         if (!tree_fit_is_free(d)) {
             b.state = RDMA_BLOCK_USED;
@@ -51,7 +53,8 @@ struct totals {
     uint32_t blocks, handed_out, indexed, loose;
 };
 
-static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d, char *why, size_t n)
+static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d, char *why,
+                                     size_t n)
 {
     const unsigned long long at = d->offset;
     const uint64_t key = tree_fit_key(h, d, h->algorithm);
@@ -59,8 +62,9 @@ static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d
     const struct rdesc *homeless = h->free.homeless;
     struct index_place place;
 
-    if (d->state == DESC_FREE && (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
-                                  index_key(&place) != key || index_block(&place) != d))
+    if (d->state == DESC_FREE &&
+        (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
+         index_key(&place) != key || index_block(&place) != d))
         return broken(why, n, "the free block at %llu is not in its index", at);
     if (d->state == DESC_LOOSE && d != h->free.loose) {
         while (homeless != NULL && homeless != d)
@@ -75,18 +79,22 @@ static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d
 }
 
 /* What the neighbours' links to it are. */
-static const struct rdesc *tree_fit_check_link_of(const struct rdesc *d) { return tree_fit_is_free(d) ? link_to_free(d) : d; }
+static const struct rdesc *tree_fit_check_link_of(const struct rdesc *d)
+{
+    return tree_fit_is_free(d) ? link_to_free(d) : d;
+}
 
 /* The blocks of a segment. */
-static int tree_fit_check_check_chain(const struct heap *h, const struct segment *s, struct totals *t, char *why, size_t n)
+static int tree_fit_check_check_chain(const struct heap *h, const struct segment *s,
+                                      struct totals *t, char *why, size_t n)
 {
     const struct rdesc *d = linked(s->edge.next), *prev = &s->edge;
     uint64_t end = s->begin;
     int error;
 
     for (; d != &s->edge; prev = d, d = linked(d->next)) {
-        if (!desc_pool_holds(&h->pool, d) || d->prev != tree_fit_check_link_of(prev) || prev->next != tree_fit_check_link_of(d) ||
-            t->blocks > h->pool.made)
+        if (!desc_pool_holds(&h->pool, d) || d->prev != tree_fit_check_link_of(prev) ||
+            prev->next != tree_fit_check_link_of(d) || t->blocks > h->pool.made)
             return broken(why, n, "the chain of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
         if (d->offset != end)
@@ -107,16 +115,18 @@ static int tree_fit_check_check_chain(const struct heap *h, const struct segment
             t->handed_out++;
             t->used += block_bytes(h, d);
         } else {
-            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset, d->state);
+            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset,
+                          d->state);
         }
     }
     if (end != s->end || s->edge.prev != tree_fit_check_link_of(prev) || prev->next != &s->edge)
-        return broken(why, n, "the last block of a segment ends at %llu, the segment at %llu", (unsigned long long)end,
-                      (unsigned long long)s->end);
+        return broken(why, n, "the last block of a segment ends at %llu, the segment at %llu",
+                      (unsigned long long)end, (unsigned long long)s->end);
     return 0;
 }
 
-static int tree_fit_check_check_indices(const struct heap *h, const struct totals *t, char *why, size_t n)
+static int tree_fit_check_check_indices(const struct heap *h, const struct totals *t, char *why,
+                                        size_t n)
 {
     uint32_t nodes[2] = {0, 0}, indexed = 0, loose = h->free.loose->units > 0;
     struct class_set some = {.words = 0};
@@ -137,12 +147,15 @@ static int tree_fit_check_check_indices(const struct heap *h, const struct total
     for (const struct rdesc *d = h->free.homeless; d != NULL && loose <= h->pool.made; d = d->link)
         loose++;
     if (t->indexed != indexed || indexed != h->free.indexed || t->loose != loose)
-        return broken(why, n, "%u free blocks should be in an index and %u not; %u and %u are, and %u are counted",
-                      t->indexed, t->loose, indexed, loose, h->free.indexed);
+        return broken(
+            why, n,
+            "%u free blocks should be in an index and %u not; %u and %u are, and %u are counted",
+            t->indexed, t->loose, indexed, loose, h->free.indexed);
     return 0;
 }
 
-int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors, uint32_t *handed_out)
+int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
+                   uint32_t *handed_out)
 {
     struct totals t = {.used = 0};
     int error;
@@ -153,8 +166,8 @@ int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descript
             return error;
     }
     if (t.used != h->used)
-        return broken(why, n, "%llu bytes are handed out, %llu are counted", (unsigned long long)t.used,
-                      (unsigned long long)h->used);
+        return broken(why, n, "%llu bytes are handed out, %llu are counted",
+                      (unsigned long long)t.used, (unsigned long long)h->used);
     error = tree_fit_check_check_indices(h, &t, why, n);
     if (error != 0)
         return error;

@@ -57,9 +57,10 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
         return vmem_refuse(-EINVAL);
     }
     if (cfg->version != RMALLOC_CONFIG_VERSION) {
-        log_error("rdma_vmem_create: version of the configuration is %u; this library has %u: start from "
-                  "RMALLOC_CONFIG_DEFAULT",
-                  cfg->version, RMALLOC_CONFIG_VERSION);
+        log_error(
+            "rdma_vmem_create: version of the configuration is %u; this library has %u: start from "
+            "RMALLOC_CONFIG_DEFAULT",
+            cfg->version, RMALLOC_CONFIG_VERSION);
         return vmem_refuse(-EINVAL);
     }
     hc = (struct heap_config){
@@ -77,10 +78,13 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
     }
     error = heap_create(&h, &hc);
     if (error != 0) {
-        log_error("rdma_vmem_create: there is no memory for the allocator itself (%zu bytes)", sizeof(*h));
+        log_error("rdma_vmem_create: there is no memory for the allocator itself (%zu bytes)",
+                  sizeof(*h));
         return vmem_refuse(error);
     }
-    h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CAREFULLY : hc.algorithm == NEXT_FIT ? HEAP_NEXT_FIT : HEAP_TREE_FIT;
+    h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CAREFULLY
+             : hc.algorithm == NEXT_FIT     ? HEAP_NEXT_FIT
+                                            : HEAP_TREE_FIT;
     return (rdma_vmem_t *)(void *)h;
 }
 
@@ -108,7 +112,10 @@ static int vmem_check_after(struct heap *h, const char *call)
     return error;
 }
 
-static inline bool vmem_owned(const struct heap *h, const struct rdesc *d) { return d->whose == h->whose; }
+static inline bool vmem_owned(const struct heap *h, const struct rdesc *d)
+{
+    return d->whose == h->whose;
+}
 
 /* Why `d` is not a block that the user of `h` owns, or NULL. */
 static const char *vmem_misuse(const struct heap *h, const struct rdesc *d)
@@ -205,7 +212,8 @@ raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size)
     struct rdesc *d;
 
     if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
-        return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, size) : vmem_alloc_carefully(h, size);
+        return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, size)
+                                                    : vmem_alloc_carefully(h, size);
     d = next_fit_alloc(h, size);
     return LIKELY(d != NULL) ? d : vmem_no_block(h);
 }
@@ -226,7 +234,8 @@ void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
 {
     const struct heap *h = vmem_heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !vmem_owned(h, d) || d->mem == NULL))
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !vmem_owned(h, d) ||
+                 d->mem == NULL))
         return vmem_ptr_carefully(h, d);
     return d->mem;
 }
@@ -275,14 +284,15 @@ int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
         return -EINVAL;
     error = heap_grow(h, buffer, bytes);
     if (error == -EINVAL && vmem_debugging())
-        log_error(
-            "rdma_vmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a whole unit, it is mapped "
-            "if and only if the first one is, and all together have at most 2^31 units",
-            (unsigned long long)bytes, buffer);
+        log_error("rdma_vmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a "
+                  "whole unit, it is mapped "
+                  "if and only if the first one is, and all together have at most 2^31 units",
+                  (unsigned long long)bytes, buffer);
     return error != 0 ? error : vmem_check_after(h, "rdma_vmem_grow");
 }
 
-int rmalloc_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg), void *arg)
+int rmalloc_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg),
+                      void *arg)
 {
     return vmem == NULL || visit == NULL ? -EINVAL : heap_walk(vmem_heap_of(vmem), visit, arg);
 }

@@ -33,8 +33,9 @@
 struct am_call { /* a request that somebody waits for */
     uint32_t token;
     enum { CALL_FREE, CALL_OUT, CALL_DONE } state;
-    int result;       /* CALL_DONE */
-    bool has_credit;  /* CALL_DONE: its credit comes back when it is asked for; else with a message that is kept */
+    int result; /* CALL_DONE */
+    bool
+        has_credit; /* CALL_DONE: its credit comes back when it is asked for; else with a message that is kept */
     uint32_t next;    /* CALL_FREE: index of the next, or the number of calls */
     raddr_t d;        /* CALL_DONE: the reply in the channel, or ADDR_NULL: an empty one */
     struct wire wire; /* of d */
@@ -55,7 +56,8 @@ struct am_out { /* a link to another; one per peer, made at the first request, a
     uint32_t in_use;         /* credits */
     uint32_t unwaited;       /* requests that nobody waits for and that are unanswered */
     uint32_t calls_out;      /* calls in CALL_OUT */
-    uint32_t held;           /* replies and buffers in memory of the channels that the user, or a call, holds */
+    uint32_t
+        held; /* replies and buffers in memory of the channels that the user, or a call, holds */
     uint32_t free_call;
     uint32_t endings; /* with an error */
     int code;         /* of the last, */
@@ -106,7 +108,7 @@ struct ram {
     uint32_t nhandlers;
     struct wire_hello *hello;
     /* barrier */
-    uint64_t epoch;                            /* of the barrier that this rank is in, or has left last */
+    uint64_t epoch; /* of the barrier that this rank is in, or has left last */
     bool heard[2][AM_ROUNDS], heard_failed[2]; /* by epoch & 1 */
     int lost; /* the code with which requests that nobody waits for have been lost since ram_flush */
     rmalloc_config_t request_cfg, reply_cfg;
@@ -159,7 +161,8 @@ static inline int64_t am_now_ms(void)
 }
 
 /* ---- context.c ---- */
-int am_fail(struct ram *am, int code, const char *format, ...) __attribute__((format(printf, 3, 4))); /* = code */
+int am_fail(struct ram *am, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));             /* = code */
 int am_may_not_wait(struct ram *am, const char *call); /* the code: in a handler, or no context */
 static inline bool am_may_wait(struct ram *am, const char *call, int *rc)
 {
@@ -179,7 +182,7 @@ int am_out_read(struct ram *am, struct am_out *out);
 int am_out_on_message(struct ram *am, struct am_out *out, int rc, raddr_t d, size_t size);
 void am_out_end(struct ram *am, struct am_out *out, int code, const char *why);
 int am_out_broken(struct ram *am, struct am_out *out,
-                  int code);                             /* a call on its writer has failed: ends it; the code */
+                  int code); /* a call on its writer has failed: ends it; the code */
 void am_out_release(struct ram *am, struct am_out *out); /* one thing less that is held */
 void am_out_look_idle(struct ram *am, int64_t now);
 void am_out_close(struct ram *am, struct am_out *out); /* channels only */
@@ -187,17 +190,18 @@ void am_out_close(struct ram *am, struct am_out *out); /* channels only */
 /* ---- in.c: links from others ---- */
 void am_in_look(struct ram *am); /* accepts who has opened a link to us */
 int am_in_tend(struct ram *am, struct am_in *in);
-int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t size); /* as am_out_on_message */
+int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d,
+                     size_t size); /* as am_out_on_message */
 void am_in_release(struct ram *am, struct am_in *in);
 void am_in_close(struct ram *am, struct am_in *in);
 void am_in_send_due(struct ram *am, struct am_in *in);
 /* d: memory of the channel with the payload in it, or ADDR_NULL. Waits for the network, not for a program */
-int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args, const void *data,
-                 raddr_t d);
+int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args,
+                 const void *data, raddr_t d);
 
 /* ---- message.c ---- */
-static AM_INLINE void am_message_make(ram_message_t *m, int peer, const struct wire *w, const void *mem, void *link,
-                                      raddr_t d, uint32_t flags)
+static AM_INLINE void am_message_make(ram_message_t *m, int peer, const struct wire *w,
+                                      const void *mem, void *link, raddr_t d, uint32_t flags)
 {
     const char *args = (const char *)mem + w->bytes + wire_pad(w->bytes);
 
@@ -221,20 +225,23 @@ static AM_INLINE void am_message_run(struct ram *am, ram_message_t *m)
     am->in_handler = false;
 }
 void am_message_finish(struct ram *am, ram_message_t *m); /* answers what has not been, and frees */
-int am_message_unfit(struct ram *am, const char *call, size_t bytes, uint32_t handler, const uint64_t *args,
-                     uint32_t nargs); /* the code, and the sentence */
-static AM_INLINE bool am_message_fits(struct ram *am, const char *call, size_t bytes, uint32_t handler,
-                                      const uint64_t *args, uint32_t nargs, const void *data, int *rc)
+int am_message_unfit(struct ram *am, const char *call, size_t bytes, uint32_t handler,
+                     const uint64_t *args, uint32_t nargs); /* the code, and the sentence */
+static AM_INLINE bool am_message_fits(struct ram *am, const char *call, size_t bytes,
+                                      uint32_t handler, const uint64_t *args, uint32_t nargs,
+                                      const void *data, int *rc)
 {
-    if (AM_LIKELY(am != NULL && (handler < am->nhandlers || handler == WIRE_RESULT) && nargs <= WIRE_ARGS_MAX &&
-                  (nargs == 0 || args != NULL) && (bytes == 0 || data != NULL)))
+    if (AM_LIKELY(am != NULL && (handler < am->nhandlers || handler == WIRE_RESULT) &&
+                  nargs <= WIRE_ARGS_MAX && (nargs == 0 || args != NULL) &&
+                  (bytes == 0 || data != NULL)))
         return true;
     *rc = am_message_unfit(am, call, bytes, handler, args, nargs);
     return false;
 }
 
 /* Payload and arguments to their places. Most are a few words, for which a call of memcpy is long. */
-static AM_INLINE void am_payload_put(void *mem, const void *data, size_t bytes, const uint64_t *args, uint32_t nargs)
+static AM_INLINE void am_payload_put(void *mem, const void *data, size_t bytes,
+                                     const uint64_t *args, uint32_t nargs)
 {
     char *at = (char *)mem + bytes + wire_pad(bytes);
 
@@ -247,21 +254,28 @@ static AM_INLINE void am_payload_put(void *mem, const void *data, size_t bytes, 
 }
 
 /* ---- progress.c ---- */
-int am_reader_add(struct ram *am, rch_t ch, struct am_out *out, struct am_in *in); /* 0 or -ENOMEM */
+int am_reader_add(struct ram *am, rch_t ch, struct am_out *out,
+                  struct am_in *in); /* 0 or -ENOMEM */
 void am_reader_remove(struct ram *am, rch_t ch);
-int am_progress(struct ram *am, int most);         /* handlers run */
-void am_progress_others(struct ram *am, bool all); /* in a call that waits: what others want; and all else */
+int am_progress(struct ram *am, int most); /* handlers run */
+void am_progress_others(struct ram *am,
+                        bool all); /* in a call that waits: what others want; and all else */
 void am_send_all_due(struct ram *am);
-int am_progress_some(struct ram *am, int most); /* the same, looking for some moments until a handler has run */
-int am_pass_time(struct ram *am);               /* until something may have come, or a millisecond; 0, or an error */
+int am_progress_some(struct ram *am,
+                     int most); /* the same, looking for some moments until a handler has run */
+int am_pass_time(
+    struct ram *am); /* until something may have come, or a millisecond; 0, or an error */
 
 /* ---- request.c ---- */
-int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args, const void *data,
-               raddr_t d, ram_request_t *r); /* the link is open; d: memory with the payload in it */
-int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w, const uint64_t *args,
-                    const void *data, ram_request_t *r); /* waits until it can go; runs handlers meanwhile */
+int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
+               const void *data, raddr_t d,
+               ram_request_t *r); /* the link is open; d: memory with the payload in it */
+int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w,
+                    const uint64_t *args, const void *data,
+                    ram_request_t *r); /* waits until it can go; runs handlers meanwhile */
 
 /* ---- barrier.c ---- */
-int am_barrier_on_message(struct ram *am, uint64_t epoch, uint64_t round, uint64_t failed); /* 0, or nonsense */
+int am_barrier_on_message(struct ram *am, uint64_t epoch, uint64_t round,
+                          uint64_t failed); /* 0, or nonsense */
 
 #endif

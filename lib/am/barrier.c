@@ -16,8 +16,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define PROBE_MS 50  /* of waiting, before a link is opened to see whether the peer lives */
-#define GRACE_MS 100 /* after the peer is known to be gone: what it told before is still on its way */
+#define PROBE_MS 50 /* of waiting, before a link is opened to see whether the peer lives */
+#define GRACE_MS                                                                                   \
+    100 /* after the peer is known to be gone: what it told before is still on its way */
 
 int am_barrier_on_message(struct ram *am, uint64_t epoch, uint64_t round, uint64_t failed)
 {
@@ -55,9 +56,11 @@ static int am_barrier_handle(struct ram *am, int peer, int round)
         if (begin == 0)
             begin = now;
         if (gone != 0 && now - gone >= GRACE_MS)
-            return am_fail(am, code, "ram_barrier: rank %d has died, or left, before it came here", peer);
+            return am_fail(am, code, "ram_barrier: rank %d has died, or left, before it came here",
+                           peer);
         if (am->timeout_ms >= 0 && now - begin >= am->timeout_ms)
-            return am_fail(am, -ETIMEDOUT, "ram_barrier: rank %d has not come within %d ms", peer, am->timeout_ms);
+            return am_fail(am, -ETIMEDOUT, "ram_barrier: rank %d has not come within %d ms", peer,
+                           am->timeout_ms);
         if (gone == 0 && now - begin >= PROBE_MS) {
             rc = am_out_get(am, peer, "ram_barrier", &out);
             if (rc != 0 && rc != R_PENDING) {
@@ -81,7 +84,8 @@ int ram_barrier(ram_t am)
     if (result == -ETIMEDOUT)
         return result;
     am->epoch++;
-    memset(am->heard[(am->epoch + 1) & 1], 0, sizeof(am->heard[0])); /* of the last; the next one needs the room */
+    memset(am->heard[(am->epoch + 1) & 1], 0,
+           sizeof(am->heard[0])); /* of the last; the next one needs the room */
     am->heard_failed[(am->epoch + 1) & 1] = false;
     for (int64_t distance = 1; distance < am->ranks; distance *= 2, round++) {
         if (result != 0)
@@ -90,13 +94,15 @@ int ram_barrier(ram_t am)
         if (rc == 0)
             rc = am_barrier_handle(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
         else if (rc != -ETIMEDOUT)
-            (void)am_barrier_handle(am, (int)((am->rank - distance + am->ranks) % am->ranks), round);
+            (void)am_barrier_handle(am, (int)((am->rank - distance + am->ranks) % am->ranks),
+                                    round);
         if (rc == -ETIMEDOUT)
             return rc;
         result = result != 0 ? result : rc;
     }
     am_send_all_due(am); /* whoever waits for them may find us gone from the next poll on */
     if (result == 0 && am->heard_failed[am->epoch & 1])
-        result = am_fail(am, -ECONNRESET, "ram_barrier: another rank has met one that has died, or left");
+        result = am_fail(am, -ECONNRESET,
+                         "ram_barrier: another rank has met one that has died, or left");
     return result;
 }

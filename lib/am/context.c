@@ -9,7 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CTX_FIRST 0xAD000000u /* channels of context c: this + 2c for requests, and the next for replies */
+#define CTX_FIRST                                                                                  \
+    0xAD000000u /* channels of context c: this + 2c for requests, and the next for replies */
 #define CTX_MOST 4095u
 #define CREDITS_DEFAULT 32u
 #define REQUEST_DEFAULT (256u << 10)
@@ -19,14 +20,16 @@
 #define REPLY_MOST (1u << 20) /* a unit of a heap */
 #define IDLE_DEFAULT_MS 10000
 
-static _Thread_local char am_context_error_text[AM_SENTENCE_BYTES] = "no error"; /* of calls without a context */
+static _Thread_local char am_context_error_text[AM_SENTENCE_BYTES] =
+    "no error"; /* of calls without a context */
 
 int am_fail(struct ram *am, int code, const char *format, ...)
 {
     va_list arguments;
 
     va_start(arguments, format);
-    vsnprintf(am != NULL ? am->error_text : am_context_error_text, AM_SENTENCE_BYTES, format, arguments);
+    vsnprintf(am != NULL ? am->error_text : am_context_error_text, AM_SENTENCE_BYTES, format,
+              arguments);
     va_end(arguments);
     return code;
 }
@@ -37,7 +40,8 @@ int am_may_not_wait(struct ram *am, const char *call)
 {
     if (am == NULL)
         return am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
-    return am_fail(am, -EDEADLK, "%s: may not be called in a handler; ram_request_nb, ram_reply and ram_keep may",
+    return am_fail(am, -EDEADLK,
+                   "%s: may not be called in a handler; ram_request_nb, ram_reply and ram_keep may",
                    call);
 }
 
@@ -65,12 +69,15 @@ static uint32_t am_context_power_of_two(uint32_t least)
 static int am_context_refuse_handlers(const ram_config_t *c)
 {
     if (c->nhandlers > RAM_HANDLERS || (c->nhandlers > 0 && c->handlers == NULL))
-        return am_fail(NULL, -EINVAL, "ram_init: nhandlers is %u; it must be at most %d, and handlers not NULL",
+        return am_fail(NULL, -EINVAL,
+                       "ram_init: nhandlers is %u; it must be at most %d, and handlers not NULL",
                        c->nhandlers, RAM_HANDLERS);
     for (uint32_t i = 0; i < c->nhandlers; i++)
-        if (c->handlers[i].run == NULL || c->handlers[i].name == NULL || strlen(c->handlers[i].name) >= WIRE_NAME_BYTES)
-            return am_fail(NULL, -EINVAL, "ram_init: handler %u needs a function, and a name of at most %d bytes", i,
-                           WIRE_NAME_BYTES - 1);
+        if (c->handlers[i].run == NULL || c->handlers[i].name == NULL ||
+            strlen(c->handlers[i].name) >= WIRE_NAME_BYTES)
+            return am_fail(NULL, -EINVAL,
+                           "ram_init: handler %u needs a function, and a name of at most %d bytes",
+                           i, WIRE_NAME_BYTES - 1);
     return 0;
 }
 
@@ -78,10 +85,11 @@ static int am_context_refuse_handlers(const ram_config_t *c)
 static int am_context_settle(ram_config_t *c)
 {
     if (c->version != RAM_CONFIG_VERSION)
-        return am_fail(NULL, -EINVAL,
-                       "ram_init: the configuration has version %u, this library knows %u: start from "
-                       "RAM_CONFIG_DEFAULT",
-                       c->version, RAM_CONFIG_VERSION);
+        return am_fail(
+            NULL, -EINVAL,
+            "ram_init: the configuration has version %u, this library knows %u: start from "
+            "RAM_CONFIG_DEFAULT",
+            c->version, RAM_CONFIG_VERSION);
     if (c->credits == 0)
         c->credits = CREDITS_DEFAULT;
     if (c->request_bytes == 0)
@@ -93,18 +101,21 @@ static int am_context_settle(ram_config_t *c)
     if (c->timeout_ms == RPIPE_TIMEOUT_AUTO)
         c->timeout_ms = am_context_setting_timeout();
     if (c->ctx > CTX_MOST)
-        return am_fail(NULL, -EINVAL, "ram_init: ctx is %u; it must be at most %u", c->ctx, CTX_MOST);
+        return am_fail(NULL, -EINVAL, "ram_init: ctx is %u; it must be at most %u", c->ctx,
+                       CTX_MOST);
     if (c->credits > AM_CREDITS_MAX)
-        return am_fail(NULL, -EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits, AM_CREDITS_MAX);
+        return am_fail(NULL, -EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits,
+                       AM_CREDITS_MAX);
     if (c->request_bytes < REQUEST_LEAST)
         return am_fail(NULL, -EINVAL, "ram_init: request_bytes is %llu; it must be at least %u",
                        (unsigned long long)c->request_bytes, REQUEST_LEAST);
     if (c->reply_bytes < REPLY_LEAST || c->reply_bytes > REPLY_MOST)
-        return am_fail(NULL, -EINVAL, "ram_init: reply_bytes is %u; it must be from %u to %u", c->reply_bytes,
-                       REPLY_LEAST, REPLY_MOST);
+        return am_fail(NULL, -EINVAL, "ram_init: reply_bytes is %u; it must be from %u to %u",
+                       c->reply_bytes, REPLY_LEAST, REPLY_MOST);
     if (c->timeout_ms < -1 || c->idle_ms < -1)
-        return am_fail(NULL, -EINVAL, "ram_init: timeout_ms is %d, idle_ms %d; each must be -1 or more", c->timeout_ms,
-                       c->idle_ms);
+        return am_fail(NULL, -EINVAL,
+                       "ram_init: timeout_ms is %d, idle_ms %d; each must be -1 or more",
+                       c->timeout_ms, c->idle_ms);
     return am_context_refuse_handlers(c);
 }
 
@@ -169,7 +180,8 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     int rc;
 
     if (am == NULL || cfg == NULL)
-        return am_fail(NULL, -EINVAL, "ram_init: needs a place for the context and a configuration (NULL)");
+        return am_fail(NULL, -EINVAL,
+                       "ram_init: needs a place for the context and a configuration (NULL)");
     c = *cfg;
     rc = am_context_settle(&c);
     if (rc != 0)
@@ -192,9 +204,11 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     made->out = calloc((size_t)made->ranks, sizeof(struct am_out *));
     made->in = calloc((size_t)made->ranks, sizeof(struct am_in *));
     made->handler = calloc((size_t)c.nhandlers + 1, sizeof(*made->handler));
-    if (made->out == NULL || made->in == NULL || made->handler == NULL || am_context_make_hello(made, &c) != 0) {
+    if (made->out == NULL || made->in == NULL || made->handler == NULL ||
+        am_context_make_hello(made, &c) != 0) {
         am_context_destroy(made);
-        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %u ranks", rpipe_network_ranks());
+        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %u ranks",
+                       rpipe_network_ranks());
     }
     am_context_configure_channels(made, &c);
     *am = made;
@@ -222,7 +236,8 @@ int ram_exit(ram_t am)
 int ram_stats(ram_t am, ram_stats_t *st)
 {
     if (am == NULL || st == NULL)
-        return am_fail(am, -EINVAL, "ram_stats: needs a context and a place for the numbers (NULL)");
+        return am_fail(am, -EINVAL,
+                       "ram_stats: needs a context and a place for the numbers (NULL)");
     *st = am->stats;
     return 0;
 }

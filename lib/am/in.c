@@ -95,7 +95,8 @@ static int am_in_open_replies(struct ram *am, struct am_in *in)
     if (rc == 0)
         return 0;
     in->replies = NULL;
-    return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", in->peer, rpipe_error(NULL));
+    return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", in->peer,
+                   rpipe_error(NULL));
 }
 
 /*
@@ -110,7 +111,8 @@ int am_in_tend(struct ram *am, struct am_in *in)
         return 0;
     if (in->replies == NULL)
         rc = am_in_open_replies(am, in);
-    if (rc == 0 && rpipe_room(in->replies, 0) == R_PENDING) /* not joined; what else is wrong, an answer will meet */
+    if (rc == 0 && rpipe_room(in->replies, 0) ==
+                       R_PENDING) /* not joined; what else is wrong, an answer will meet */
         rc = R_PENDING;
     if (rc == 0 && am_reader_add(am, in->requests, NULL, in) != 0)
         rc = am_fail(am, -ENOMEM, "no memory for a link from rank %d", in->peer);
@@ -140,7 +142,8 @@ static int am_in_accept_link(struct ram *am, int peer)
     rc = rpipe_open(&in->requests, &am->request_cfg);
     if (rc != 0) {
         in->requests = NULL;
-        return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", peer, rpipe_error(NULL));
+        return am_fail(am, rc, "a link from rank %d cannot be accepted yet: %s", peer,
+                       rpipe_error(NULL));
     }
     in->state = IN_OPENING;
     am->opening++;
@@ -164,7 +167,8 @@ void am_in_look(struct ram *am)
 
 /* ---- answering ---- */
 
-static inline int am_in_write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d, size_t size)
+static inline int am_in_write_answer(struct ram *am, struct am_in *in, uint64_t header, raddr_t d,
+                                     size_t size)
 {
     int rc;
 
@@ -194,8 +198,8 @@ static inline void *am_in_reply_memory(struct ram *am, struct am_in *in, size_t 
     return mem;
 }
 
-int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args, const void *data,
-                 raddr_t d)
+int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args,
+                 const void *data, raddr_t d)
 {
     size_t size = wire_size(w->bytes, w->nargs);
     bool own = d == ADDR_NULL;
@@ -208,7 +212,8 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
         return rc;
     }
     am_payload_put(mem, data, w->bytes, args, w->nargs);
-    rc = am_in_write_answer(am, in, wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token), d, size);
+    rc = am_in_write_answer(
+        am, in, wire_header(w->kind, w->bytes, w->handler, w->nargs, in->due, w->token), d, size);
     if (AM_UNLIKELY(rc != 0)) {
         if (own)
             (void)rmalloc_free(in->replies, d);
@@ -224,7 +229,8 @@ int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const u
 }
 
 /* A word of the link itself; it has no credit. 0, or why nobody has listened. */
-static int am_in_append_text(struct ram *am, struct am_in *in, enum wire_kind kind, const char *text)
+static int am_in_append_text(struct ram *am, struct am_in *in, enum wire_kind kind,
+                             const char *text)
 {
     size_t bytes = text != NULL ? strlen(text) : 0;
     raddr_t d;
@@ -253,7 +259,8 @@ void am_in_send_due(struct ram *am, struct am_in *in)
 
 /* ---- reading ---- */
 
-static int am_in_on_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes, raddr_t d)
+static int am_in_on_hello(struct ram *am, struct am_in *in, const void *mem, size_t bytes,
+                          raddr_t d)
 {
     char why[AM_SENTENCE_BYTES / 2];
     bool agrees = wire_hello_agrees(am->hello, mem, bytes, in->peer, why, sizeof(why));
@@ -283,7 +290,8 @@ static int am_in_on_retire(struct ram *am, struct am_in *in)
     return -EPIPE;
 }
 
-static inline int am_in_take_request(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+static inline int am_in_take_request(struct ram *am, struct am_in *in, const struct wire *w,
+                                     const void *mem, raddr_t d)
 {
     ram_message_t m;
 
@@ -298,7 +306,8 @@ static inline int am_in_take_request(struct ram *am, struct am_in *in, const str
     return 1;
 }
 
-static int am_in_take_barrier(struct ram *am, struct am_in *in, const struct wire *w, const void *mem, raddr_t d)
+static int am_in_take_barrier(struct ram *am, struct am_in *in, const struct wire *w,
+                              const void *mem, raddr_t d)
 {
     uint64_t args[3];
 
@@ -326,7 +335,8 @@ int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t
     if (AM_UNLIKELY(rc != 0))
         return am_in_failed(am, in, rc, rpipe_error(in->requests));
     mem = rmalloc_ptr(in->requests, d);
-    if (AM_UNLIKELY(!wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w)))
+    if (AM_UNLIKELY(
+            !wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w)))
         return am_in_violation(am, in, "a message that cannot be understood");
     if (AM_UNLIKELY(in->state != IN_OPEN)) {
         if (in->state == IN_GREETING && w.kind == WIRE_HELLO)
@@ -335,7 +345,9 @@ int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t
     }
     if (AM_UNLIKELY(w.kind != WIRE_REQUEST && w.kind != WIRE_BARRIER)) {
         (void)rmalloc_free(in->requests, d);
-        return w.kind == WIRE_RETIRE ? am_in_on_retire(am, in) : am_in_violation(am, in, "a message of a kind that it may not");
+        return w.kind == WIRE_RETIRE
+                   ? am_in_on_retire(am, in)
+                   : am_in_violation(am, in, "a message of a kind that it may not");
     }
     if (AM_UNLIKELY(in->unanswered >= am->credits))
         return am_in_violation(am, in, "more requests than it has credits");

@@ -20,10 +20,12 @@ static struct am_call *am_out_find_call(struct ram *am, struct am_out *out, uint
 {
     struct am_call *call = &out->call[token & 0xff];
 
-    return (token & 0xff) < am->credits && call->token == token && call->state == CALL_OUT ? call : NULL;
+    return (token & 0xff) < am->credits && call->token == token && call->state == CALL_OUT ? call
+                                                                                           : NULL;
 }
 
-static void am_out_call_done(struct ram *am, struct am_out *out, struct am_call *call, int result, bool has_credit)
+static void am_out_call_done(struct ram *am, struct am_out *out, struct am_call *call, int result,
+                             bool has_credit)
 {
     call->state = CALL_DONE;
     call->result = result;
@@ -167,12 +169,15 @@ static int am_out_open_channels(struct ram *am, struct am_out *out)
     if (rc == 0) {
         am->request_cfg.allocator.peer = out->peer;
         am->request_cfg.allocator.rdma_active = true;
-        rc = rpipe_open(&out->requests, &am->request_cfg); /* if not: replies stay, so that the two remain in step */
+        rc =
+            rpipe_open(&out->requests,
+                       &am->request_cfg); /* if not: replies stay, so that the two remain in step */
         if (rc != 0)
             out->requests = NULL;
     }
     if (rc != 0)
-        return am_fail(am, rc, "no link to rank %d can be opened: %s", out->peer, rpipe_error(NULL));
+        return am_fail(am, rc, "no link to rank %d can be opened: %s", out->peer,
+                       rpipe_error(NULL));
     if (rpipe_network_header_bytes(out->requests) < 8)
         return am_fail(am, -ENOTSUP, "active messages need 8 bytes of user header");
     rc = am_reader_add(am, out->replies, out, NULL);
@@ -200,7 +205,8 @@ int am_out_tend(struct ram *am, struct am_out *out)
     rc = rmalloc_nb(out->requests, bytes, &d);
     if (rc == 0) {
         memcpy(rmalloc_ptr(out->requests, d), am->hello, bytes);
-        *(uint64_t *)rpipe_network_header(out->requests, d) = wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0);
+        *(uint64_t *)rpipe_network_header(out->requests, d) =
+            wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0);
         rc = rpipe_write_nb(out->requests, d);
         if (rc != 0)
             (void)rmalloc_free(out->requests, d);
@@ -220,7 +226,8 @@ int am_out_get(struct ram *am, int peer, const char *call, struct am_out **found
     int rc = 0;
 
     if (peer < 0 || peer >= am->ranks)
-        return am_fail(am, -EINVAL, "%s: rank %d; the ranks of this job are 0 to %d", call, peer, am->ranks - 1);
+        return am_fail(am, -EINVAL, "%s: rank %d; the ranks of this job are 0 to %d", call, peer,
+                       am->ranks - 1);
     out = am->out[peer];
     if (out == NULL)
         out = am_out_make(am, peer);
@@ -234,17 +241,22 @@ int am_out_get(struct ram *am, int peer, const char *call, struct am_out **found
     case OUT_OPEN:
         break;
     case OUT_RETIRING:
-        return am_fail(am, R_PENDING, "%s: the link to rank %d is being closed, and will be opened again", call, peer);
+        return am_fail(am, R_PENDING,
+                       "%s: the link to rank %d is being closed, and will be opened again", call,
+                       peer);
     case OUT_ENDED:
         return am_fail(am, R_PENDING,
-                       "%s: the link to rank %d has ended, and no other can be opened before the messages and buffers "
+                       "%s: the link to rank %d has ended, and no other can be opened before the "
+                       "messages and buffers "
                        "of it that are kept here are given back",
                        call, peer);
     }
     if (rc == 0)
         rc = am_out_tend(am, out);
     if (rc == R_PENDING)
-        (void)am_fail(am, rc, "%s: rank %d has not opened its side of the link: does it call ram_poll?", call, peer);
+        (void)am_fail(am, rc,
+                      "%s: rank %d has not opened its side of the link: does it call ram_poll?",
+                      call, peer);
     if (rc == 0)
         *found = out;
     return rc;
@@ -273,7 +285,8 @@ static bool am_out_take_acks(struct ram *am, struct am_out *out, uint32_t acks)
 }
 
 /* Runs the handler that the target has named. It may send a request that ends this link, whose memory it looks at. */
-static int am_out_run_handler(struct ram *am, struct am_out *out, struct am_call *call, const struct wire *w, raddr_t d)
+static int am_out_run_handler(struct ram *am, struct am_out *out, struct am_call *call,
+                              const struct wire *w, raddr_t d)
 {
     ram_message_t m;
     bool moved;
@@ -285,7 +298,8 @@ static int am_out_run_handler(struct ram *am, struct am_out *out, struct am_call
     /* the credit comes back with the message, or with the call, whichever lasts longer */
     if (call != NULL && call->state == CALL_OUT) {
         am_out_call_done(am, out, call, 0, !moved);
-    } else if (call != NULL && call->state == CALL_DONE) { /* by the end of the link; but it has been answered */
+    } else if (call != NULL &&
+               call->state == CALL_DONE) { /* by the end of the link; but it has been answered */
         call->result = 0;
         call->has_credit = !moved;
     }
@@ -297,7 +311,8 @@ static int am_out_run_handler(struct ram *am, struct am_out *out, struct am_call
     return 1;
 }
 
-static int am_out_take_reply(struct ram *am, struct am_out *out, const struct wire *w, size_t size, raddr_t d)
+static int am_out_take_reply(struct ram *am, struct am_out *out, const struct wire *w, size_t size,
+                             raddr_t d)
 {
     struct am_call *call = NULL;
 
@@ -384,11 +399,13 @@ int am_out_on_message(struct ram *am, struct am_out *out, int rc, raddr_t d, siz
         am_out_end(am, out, rc, rpipe_error(out->replies));
         return rc;
     }
-    if (AM_UNLIKELY(!wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w)))
+    if (AM_UNLIKELY(
+            !wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w)))
         return am_out_violation(am, out, "a message that cannot be understood");
     if (w.acks > 0 && !am_out_take_acks(am, out, w.acks))
         return am_out_violation(am, out, "more acknowledgements than there are requests");
-    return w.kind == WIRE_REPLY ? am_out_take_reply(am, out, &w, size, d) : am_out_take_word(am, out, &w, d);
+    return w.kind == WIRE_REPLY ? am_out_take_reply(am, out, &w, size, d)
+                                : am_out_take_word(am, out, &w, d);
 }
 
 int am_out_read(struct ram *am, struct am_out *out)

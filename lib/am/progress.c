@@ -14,8 +14,9 @@
 #define BURST 16 /* messages of one link in a row */
 #define TEND_EVERY 64
 #define TEND_LOOKS 8 /* of those in a row that find nothing */
-#define LOOKS 40     /* in a row, before a call that waits does anything else: some 2 us, in which most answers come */
-#define SLICE_MS 1   /* of waiting, between two looks at what rpipe_poll does not see */
+#define LOOKS                                                                                      \
+    40 /* in a row, before a call that waits does anything else: some 2 us, in which most answers come */
+#define SLICE_MS 1 /* of waiting, between two looks at what rpipe_poll does not see */
 
 /* ---- the array ---- */
 
@@ -76,7 +77,8 @@ static inline int am_progress_read_one(struct ram *am, int i)
 
     if (rc == R_PENDING)
         return rc;
-    return from.in != NULL ? am_in_on_message(am, from.in, rc, d, size) : am_out_on_message(am, from.out, rc, d, size);
+    return from.in != NULL ? am_in_on_message(am, from.in, rc, d, size)
+                           : am_out_on_message(am, from.out, rc, d, size);
 }
 
 /* The array changes while handlers run: what stands at a place is looked at anew each time. */
@@ -156,7 +158,8 @@ int am_pass_time(struct ram *am)
     else
         nanosleep(&backoff, NULL);
     if (AM_UNLIKELY(rc != 0 && rc != -ETIMEDOUT))
-        return am_fail(am, rc, "the channels of this context cannot be read: %s", rpipe_error(NULL));
+        return am_fail(am, rc, "the channels of this context cannot be read: %s",
+                       rpipe_error(NULL));
     return 0;
 }
 
@@ -195,8 +198,9 @@ int ram_serve(ram_t am, int most, int timeout_ms)
     if (!am_may_wait(am, "ram_serve", &rc))
         return rc;
     if (most < 1 || timeout_ms < -1)
-        return am_fail(am, -EINVAL, "ram_serve: at most %d handlers within %d ms; 1 or more, and -1 or more", most,
-                       timeout_ms);
+        return am_fail(am, -EINVAL,
+                       "ram_serve: at most %d handlers within %d ms; 1 or more, and -1 or more",
+                       most, timeout_ms);
     if (timeout_ms == 0)
         return am_progress(am, most);
     while ((ran = am_progress_some(am, most)) == 0) {

@@ -26,8 +26,9 @@ static int am_request_broken(struct ram *am, struct am_out *out, const char *cal
         return am_fail(am, code, "%s: %s", call, rpipe_error(out->requests));
     if (code == -ENOBUFS) /* whatever the target does: the link is as good as before */
         return am_fail(am, code,
-                       "%s: the buffers for rank %d that are kept here leave no memory: send them, or free them", call,
-                       out->peer);
+                       "%s: the buffers for rank %d that are kept here leave no memory: send them, "
+                       "or free them",
+                       call, out->peer);
     return am_out_broken(am, out, code);
 }
 
@@ -47,13 +48,15 @@ static int am_request_no_credit(struct ram *am, struct am_out *out)
 {
     am->stats.stalls_credit++;
     return am_fail(am, R_PENDING,
-                   "all %u credits of rank %d are in use: requests that it has not answered, or replies that are kept "
+                   "all %u credits of rank %d are in use: requests that it has not answered, or "
+                   "replies that are kept "
                    "or not waited for here",
                    am->credits, out->peer);
 }
 
-static AM_INLINE int am_request_send_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
-                                  const void *data, raddr_t d, ram_request_t *r)
+static AM_INLINE int am_request_send_request(struct ram *am, struct am_out *out,
+                                             const struct wire *w, const uint64_t *args,
+                                             const void *data, raddr_t d, ram_request_t *r)
 {
     size_t size = wire_size(w->bytes, w->nargs);
     struct am_call *call = NULL;
@@ -67,7 +70,8 @@ static AM_INLINE int am_request_send_request(struct ram *am, struct am_out *out,
         rc = rmalloc_nb(out->requests, size, &d);
         if (AM_UNLIKELY(rc == R_PENDING)) {
             am->stats.stalls_memory++;
-            return am_fail(am, rc, "rank %d has not given back the memory for %zu bytes", out->peer, size);
+            return am_fail(am, rc, "rank %d has not given back the memory for %zu bytes", out->peer,
+                           size);
         }
         if (AM_UNLIKELY(rc != 0))
             return am_request_broken(am, out, "a request", rc);
@@ -104,14 +108,15 @@ static AM_INLINE int am_request_send_request(struct ram *am, struct am_out *out,
     return 0;
 }
 
-int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args, const void *data,
-               raddr_t d, ram_request_t *r)
+int am_request(struct ram *am, struct am_out *out, const struct wire *w, const uint64_t *args,
+               const void *data, raddr_t d, ram_request_t *r)
 {
     return am_request_send_request(am, out, w, args, data, d, r);
 }
 
-static inline int am_request_try_request(struct ram *am, int peer, const char *name, const struct wire *w, const uint64_t *args,
-                              const void *data, ram_request_t *r)
+static inline int am_request_try_request(struct ram *am, int peer, const char *name,
+                                         const struct wire *w, const uint64_t *args,
+                                         const void *data, ram_request_t *r)
 {
     struct am_out *out = (unsigned)peer < (unsigned)am->ranks ? am->out[peer] : NULL;
     int rc;
@@ -124,24 +129,26 @@ static inline int am_request_try_request(struct ram *am, int peer, const char *n
     return am_request(am, out, w, args, data, ADDR_NULL, r);
 }
 
-static inline bool am_request_fits(struct ram *am, const char *name, size_t bytes, uint32_t handler, const uint64_t *args,
-                        uint32_t nargs, const void *data, int *rc)
+static inline bool am_request_fits(struct ram *am, const char *name, size_t bytes, uint32_t handler,
+                                   const uint64_t *args, uint32_t nargs, const void *data, int *rc)
 {
     if (!am_message_fits(am, name, bytes, handler, args, nargs, data, rc))
         return false;
     if (AM_UNLIKELY(handler == WIRE_RESULT))
-        *rc = am_fail(am, -EINVAL, "%s: RAM_RESULT is for replies; a request needs a handler", name);
+        *rc =
+            am_fail(am, -EINVAL, "%s: RAM_RESULT is for replies; a request needs a handler", name);
     else if (AM_UNLIKELY(bytes > am->request_cfg.allocator.alloc_size ||
                          wire_size(bytes, nargs) > am->request_cfg.allocator.alloc_size))
-        *rc = am_fail(am, -EMSGSIZE, "%s: %zu bytes; all requests to one peer have %llu (request_bytes)", name, bytes,
-                      (unsigned long long)am->request_cfg.allocator.alloc_size);
+        *rc = am_fail(am, -EMSGSIZE,
+                      "%s: %zu bytes; all requests to one peer have %llu (request_bytes)", name,
+                      bytes, (unsigned long long)am->request_cfg.allocator.alloc_size);
     else
         return true;
     return false;
 }
 
-int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-                   size_t bytes, ram_request_t *r)
+int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                   const void *data, size_t bytes, ram_request_t *r)
 {
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
     int rc;
@@ -172,28 +179,34 @@ static bool am_request_go_on(struct ram *am, const char *name, int64_t *deadline
 /* A link that ends while a call waits for it ends the call: another one would have the same end. */
 static uint32_t am_request_endings(const struct ram *am, int peer)
 {
-    return (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL ? am->out[peer]->endings : 0;
+    return (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL ? am->out[peer]->endings
+                                                                         : 0;
 }
 
-static bool am_request_still_there(struct ram *am, int peer, uint32_t before, const char *call, int *rc)
+static bool am_request_still_there(struct ram *am, int peer, uint32_t before, const char *call,
+                                   int *rc)
 {
     if (am_request_endings(am, peer) == before)
         return true;
-    *rc = am_fail(am, am->out[peer]->code, "%s: the link to rank %d has ended: %s", call, peer, am->out[peer]->why);
+    *rc = am_fail(am, am->out[peer]->code, "%s: the link to rank %d has ended: %s", call, peer,
+                  am->out[peer]->why);
     return false;
 }
 
 /* Nothing is wrong with it, and the link is open: what most requests are. The other ones are told by fits() what they lack. */
-static inline bool am_request_is_plain(const struct ram *am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                            const void *data, size_t bytes)
+static inline bool am_request_is_plain(const struct ram *am, int peer, uint32_t handler,
+                                       const uint64_t *args, uint32_t nargs, const void *data,
+                                       size_t bytes)
 {
-    return am != NULL && handler < am->nhandlers && nargs <= WIRE_ARGS_MAX && (nargs == 0 || args != NULL) &&
-           (bytes == 0 || data != NULL) && bytes <= am->request_cfg.allocator.alloc_size - 8 * WIRE_ARGS_MAX - 8 &&
-           (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL && am->out[peer]->state == OUT_OPEN;
+    return am != NULL && handler < am->nhandlers && nargs <= WIRE_ARGS_MAX &&
+           (nargs == 0 || args != NULL) && (bytes == 0 || data != NULL) &&
+           bytes <= am->request_cfg.allocator.alloc_size - 8 * WIRE_ARGS_MAX - 8 &&
+           (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL &&
+           am->out[peer]->state == OUT_OPEN;
 }
 
-int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w, const uint64_t *args,
-                    const void *data, ram_request_t *r)
+int am_request_wait(struct ram *am, int peer, const char *call, const struct wire *w,
+                    const uint64_t *args, const void *data, ram_request_t *r)
 {
     const uint32_t before = am_request_endings(am, peer);
     int64_t deadline = 0;
@@ -201,12 +214,13 @@ int am_request_wait(struct ram *am, int peer, const char *call, const struct wir
 
     do
         rc = am_request_try_request(am, peer, call, w, args, data, r);
-    while (AM_UNLIKELY(rc == R_PENDING) && am_request_go_on(am, call, &deadline, &rc) && am_request_still_there(am, peer, before, call, &rc));
+    while (AM_UNLIKELY(rc == R_PENDING) && am_request_go_on(am, call, &deadline, &rc) &&
+           am_request_still_there(am, peer, before, call, &rc));
     return rc;
 }
 
-int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-                size_t bytes, ram_request_t *r)
+int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                const void *data, size_t bytes, ram_request_t *r)
 {
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
     int rc = R_PENDING;
@@ -238,15 +252,17 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
     if (b == NULL)
         return am_fail(am, -EINVAL, "ram_request_alloc: no place for the buffer (NULL)");
     if (bytes > am->request_cfg.allocator.alloc_size || room > am->request_cfg.allocator.alloc_size)
-        return am_fail(am, -EMSGSIZE,
-                       "ram_request_alloc: %zu bytes; all requests to one peer have %llu (request_bytes)", bytes,
-                       (unsigned long long)am->request_cfg.allocator.alloc_size);
+        return am_fail(
+            am, -EMSGSIZE,
+            "ram_request_alloc: %zu bytes; all requests to one peer have %llu (request_bytes)",
+            bytes, (unsigned long long)am->request_cfg.allocator.alloc_size);
     do {
         rc = am_out_get(am, peer, "ram_request_alloc", &out);
         if (rc == 0) {
             rc = rmalloc_nb(out->requests, room, &d);
             if (rc == R_PENDING)
-                (void)am_fail(am, rc, "rank %d has not given back the memory for %zu bytes", peer, room);
+                (void)am_fail(am, rc, "rank %d has not given back the memory for %zu bytes", peer,
+                              room);
             else if (rc != 0)
                 return am_request_broken(am, out, "ram_request_alloc", rc);
         }
@@ -260,24 +276,29 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
     return 0;
 }
 
-int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                     ram_request_t *r)
+int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler,
+                     const uint64_t *args, uint32_t nargs, ram_request_t *r)
 {
     const struct wire w = {WIRE_REQUEST, handler, nargs, 0, 0, bytes};
     struct am_out *out;
     int64_t deadline = 0;
     int rc;
 
-    if (!am_request_fits(am, "ram_request_send", bytes, handler, args, nargs, b != NULL ? b->data : NULL, &rc) ||
+    if (!am_request_fits(am, "ram_request_send", bytes, handler, args, nargs,
+                         b != NULL ? b->data : NULL, &rc) ||
         !am_may_wait(am, "ram_request_send", &rc))
         return rc;
     if (b == NULL || b->internal.flags != AM_BUFFER || bytes > b->bytes)
-        return am_fail(am, -EINVAL, "ram_request_send: this is no buffer of ram_request_alloc, or has fewer bytes");
+        return am_fail(
+            am, -EINVAL,
+            "ram_request_send: this is no buffer of ram_request_alloc, or has fewer bytes");
     out = b->internal.link;
     do {
         if (out->state != OUT_OPEN) /* it does not retire while a buffer is out */
-            rc = am_fail(am, -EPIPE, "ram_request_send: the link to rank %d has ended since the buffer was allocated",
-                         out->peer);
+            rc = am_fail(
+                am, -EPIPE,
+                "ram_request_send: the link to rank %d has ended since the buffer was allocated",
+                out->peer);
         else
             rc = am_request(am, out, &w, args, NULL, b->internal.d, r);
     } while (rc == R_PENDING && am_request_go_on(am, "ram_request_send", &deadline, &rc));
@@ -291,7 +312,8 @@ int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler, 
 
 /* ---- waiting for the answer ---- */
 
-static inline struct am_call *am_request_call_of(struct ram *am, const char *name, ram_request_t r, struct am_out **out, int *rc)
+static inline struct am_call *am_request_call_of(struct ram *am, const char *name, ram_request_t r,
+                                                 struct am_out **out, int *rc)
 {
     uint64_t peer = r >> 32;
     struct am_call *call;
@@ -302,24 +324,29 @@ static inline struct am_call *am_request_call_of(struct ram *am, const char *nam
         if (call->token == (uint32_t)r && call->state != CALL_FREE)
             return call;
     }
-    *rc = am_fail(am, -EINVAL, "%s: there is no such request, or it has been waited for already", name);
+    *rc = am_fail(am, -EINVAL, "%s: there is no such request, or it has been waited for already",
+                  name);
     return NULL;
 }
 
 /* The call is done: gives the reply to the user, or back. */
-static int am_request_collect(struct ram *am, struct am_out *out, struct am_call *call, const char *name, ram_message_t *reply)
+static int am_request_collect(struct ram *am, struct am_out *out, struct am_call *call,
+                              const char *name, ram_message_t *reply)
 {
     int result = call->result;
 
     if (result != 0)
-        (void)am_fail(am, result, "%s: rank %d has not answered, and will not: %s", name, out->peer, out->why);
+        (void)am_fail(am, result, "%s: rank %d has not answered, and will not: %s", name, out->peer,
+                      out->why);
     if (reply != NULL && result == 0) {
         if (call->d != ADDR_NULL) {
-            am_message_make(reply, out->peer, &call->wire, rmalloc_ptr(out->replies, call->d), out, call->d, AM_KEPT);
+            am_message_make(reply, out->peer, &call->wire, rmalloc_ptr(out->replies, call->d), out,
+                            call->d, AM_KEPT);
             call->has_credit = false; /* comes back with the reply */
             am->stats.kept++;
         } else {
-            *reply = (ram_message_t){.peer = out->peer, .handler = WIRE_RESULT, .internal = {.flags = AM_KEPT}};
+            *reply = (ram_message_t){
+                .peer = out->peer, .handler = WIRE_RESULT, .internal = {.flags = AM_KEPT}};
         }
     } else if (call->d != ADDR_NULL) {
         (void)rmalloc_free(out->replies, call->d);
@@ -340,21 +367,24 @@ int ram_test(ram_t am, ram_request_t r, ram_message_t *reply)
     call = am_request_call_of(am, "ram_test", r, &out, &rc);
     if (call == NULL)
         return rc;
-    return call->state == CALL_DONE ? am_request_collect(am, out, call, "ram_test", reply) : R_PENDING;
+    return call->state == CALL_DONE ? am_request_collect(am, out, call, "ram_test", reply)
+                                    : R_PENDING;
 }
 
 /*
  * The answer that is waited for, with nothing else in it, as most are: given to the user as it comes, with the steps of
  * take_reply, call_done and collect that are left then.
  */
-static inline bool am_request_take_answer(struct ram *am, struct am_out *out, struct am_call *call, raddr_t d, size_t size,
-                               ram_message_t *reply)
+static inline bool am_request_take_answer(struct ram *am, struct am_out *out, struct am_call *call,
+                                          raddr_t d, size_t size, ram_message_t *reply)
 {
     struct wire w;
 
-    if (AM_UNLIKELY(reply == NULL || size == 0 ||
-                    !wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w) ||
-                    w.kind != WIRE_REPLY || w.token != call->token || w.handler != WIRE_RESULT || w.acks != 0))
+    if (AM_UNLIKELY(
+            reply == NULL || size == 0 ||
+            !wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w) ||
+            w.kind != WIRE_REPLY || w.token != call->token || w.handler != WIRE_RESULT ||
+            w.acks != 0))
         return false;
     am->stats.replies++;
     am->stats.bytes_in += w.bytes;
@@ -369,7 +399,8 @@ static inline bool am_request_take_answer(struct ram *am, struct am_out *out, st
 }
 
 /* Looks for the answer. 1: the user has it; 0: it, or something else, has come, and has been taken; R_PENDING; or an error. */
-static inline int am_request_poll(struct ram *am, struct am_out *out, struct am_call *call, ram_message_t *reply)
+static inline int am_request_poll(struct ram *am, struct am_out *out, struct am_call *call,
+                                  ram_message_t *reply)
 {
     raddr_t d = ADDR_NULL;
     size_t size = 0;
@@ -410,11 +441,11 @@ int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply)
         if (deadline == 0) {
             deadline = am_request_deadline_of(am);
         } else if (am_now_ms() >= deadline) {
-            return am_fail(
-                am, -ETIMEDOUT,
-                "ram_wait: rank %d has not answered within %d ms: does it call ram_poll, and does the handler "
-                "answer? The request goes on, and can be waited for again",
-                out->peer, am->timeout_ms);
+            return am_fail(am, -ETIMEDOUT,
+                           "ram_wait: rank %d has not answered within %d ms: does it call "
+                           "ram_poll, and does the handler "
+                           "answer? The request goes on, and can be waited for again",
+                           out->peer, am->timeout_ms);
         }
         rc = am_pass_time(am);
         if (rc != 0)
@@ -437,6 +468,7 @@ int ram_flush(ram_t am)
     rc = am->lost;
     am->lost = 0;
     return rc == 0 ? 0
-                   : am_fail(am, rc, "ram_flush: requests that nobody waits for were lost: their peer %s",
+                   : am_fail(am, rc,
+                             "ram_flush: requests that nobody waits for were lost: their peer %s",
                              rc == -ECONNRESET ? "died" : "left, or could not be understood");
 }

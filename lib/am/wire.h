@@ -47,13 +47,13 @@ static inline size_t wire_size(size_t bytes, uint32_t nargs)
     return nargs == 0 ? bytes : bytes + wire_pad(bytes) + 8 * (size_t)nargs;
 }
 
-static inline uint64_t wire_header(enum wire_kind kind, size_t bytes, uint32_t handler, uint32_t nargs, uint32_t acks,
-                                   uint32_t token)
+static inline uint64_t wire_header(enum wire_kind kind, size_t bytes, uint32_t handler,
+                                   uint32_t nargs, uint32_t acks, uint32_t token)
 {
     uint64_t pad = nargs == 0 ? 0 : wire_pad(bytes);
 
-    return (uint64_t)kind | pad << 4 | (uint64_t)handler << 8 | (uint64_t)nargs << 16 | (uint64_t)acks << 24 |
-           (uint64_t)token << 32;
+    return (uint64_t)kind | pad << 4 | (uint64_t)handler << 8 | (uint64_t)nargs << 16 |
+           (uint64_t)acks << 24 | (uint64_t)token << 32;
 }
 
 /* False: this cannot have been written by wire_header, for a message of `size` bytes; then *w means nothing. */
@@ -67,8 +67,8 @@ static inline bool wire_parse(uint64_t header, size_t size, struct wire *w)
     w->acks = header >> 24 & 255;
     w->token = (uint32_t)(header >> 32);
     w->bytes = size - pad - 8 * (size_t)nargs;
-    return kind - 1 < WIRE_KINDS_END - 1u && nargs <= WIRE_ARGS_MAX && size >= pad + 8 * (size_t)nargs &&
-           pad == (nargs == 0 ? 0 : wire_pad(w->bytes));
+    return kind - 1 < WIRE_KINDS_END - 1u && nargs <= WIRE_ARGS_MAX &&
+           size >= pad + 8 * (size_t)nargs && pad == (nargs == 0 ? 0 : wire_pad(w->bytes));
 }
 
 /* ---- the greeting ---- */
@@ -91,7 +91,7 @@ static inline size_t wire_hello_bytes(uint32_t nhandlers)
 void wire_make_printable(char *text);
 
 /* Is what rank `peer` has sent the same as our own? Else false, and a sentence with both values. */
-bool wire_hello_agrees(const struct wire_hello *own, const void *theirs, size_t bytes, int peer, char *why,
-                       size_t why_bytes);
+bool wire_hello_agrees(const struct wire_hello *own, const void *theirs, size_t bytes, int peer,
+                       char *why, size_t why_bytes);
 
 #endif

@@ -47,7 +47,8 @@ static const struct job_ops *job_way_ops(enum way way, char *why, size_t why_byt
         return NULL;
     }
     if (ops->version != JOB_OPS_VERSION) {
-        snprintf(why, why_bytes, "the module for PMIx has interface version %u, this library %u: install both anew",
+        snprintf(why, why_bytes,
+                 "the module for PMIx has interface version %u, this library %u: install both anew",
                  ops->version, JOB_OPS_VERSION);
         return NULL;
     }
@@ -89,7 +90,9 @@ int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes
         result = ops->open(&own_rank, &own_size, deadline, said, sizeof(said));
     if (result != 0) {
         snprintf(why, why_bytes, "bootstrap %s (%s): %s", job_way_names[way],
-                 setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP" : "chosen by the environment", said);
+                 setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP"
+                                                    : "chosen by the environment",
+                 said);
         return result;
     }
     job.ops = ops;
@@ -103,7 +106,8 @@ int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes
 int job_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
 {
     if (job.ops == NULL || bytes > JOB_CARD_MAX) {
-        snprintf(why, why_bytes, job.ops == NULL ? "the job is not open" : "the business card is too large");
+        snprintf(why, why_bytes,
+                 job.ops == NULL ? "the job is not open" : "the business card is too large");
         return job.ops == NULL ? -ENOTCONN : -EMSGSIZE;
     }
     return job.ops->publish(card, bytes, deadline, why, why_bytes);
@@ -142,7 +146,10 @@ int job_rank(void) { return job.rank; }
 int job_size(void) { return job.size; }
 const char *job_name(void) { return job.ops != NULL ? job.ops->name : NULL; }
 
-int job_local_size(void) { return job.ops != NULL && job.ops->local_size != NULL ? job.ops->local_size() : 0; }
+int job_local_size(void)
+{
+    return job.ops != NULL && job.ops->local_size != NULL ? job.ops->local_size() : 0;
+}
 int job_watch(void) { return job.ops != NULL && job.ops->watch != NULL ? job.ops->watch() : -1; }
 
 void job_watched(void)

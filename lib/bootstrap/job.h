@@ -47,8 +47,9 @@ _Noreturn void job_abort(int code);
 void job_close(void);
 int job_rank(void);
 int job_size(void);
-int job_local_size(void); /* ranks on this host; 0: unknown, but every card is at hand without waiting */
-int job_watch(void);      /* see job_ops.watch; -1: nothing to watch */
+int job_local_size(
+    void);           /* ranks on this host; 0: unknown, but every card is at hand without waiting */
+int job_watch(void); /* see job_ops.watch; -1: nothing to watch */
 void job_watched(void);
 const char *job_name(void); /* "pmix", "tcp", "single"; NULL before job_open */
 /* For rmalloc_info: the index-th way, what job_ops.query says of it; -ENOENT after the last. */

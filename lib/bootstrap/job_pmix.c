@@ -29,12 +29,14 @@ static struct {
 static int pmix_query(char *why, size_t why_bytes)
 {
     if (getenv("PMIX_NAMESPACE") == NULL || getenv("PMIX_RANK") == NULL) {
-        snprintf(why, why_bytes,
-                 "no PMIx launcher started this process (PMIX_NAMESPACE and PMIX_RANK are not set); "
-                 "start it with mpirun, prterun or srun --mpi=pmix");
+        snprintf(
+            why, why_bytes,
+            "no PMIx launcher started this process (PMIX_NAMESPACE and PMIX_RANK are not set); "
+            "start it with mpirun, prterun or srun --mpi=pmix");
         return -ENOENT;
     }
-    snprintf(why, why_bytes, "namespace %.100s, rank %.20s", getenv("PMIX_NAMESPACE"), getenv("PMIX_RANK"));
+    snprintf(why, why_bytes, "namespace %.100s, rank %.20s", getenv("PMIX_NAMESPACE"),
+             getenv("PMIX_RANK"));
     return 0;
 }
 
@@ -78,11 +80,16 @@ static int pmix_open(int *rank, int *size, int64_t deadline, char *why, size_t w
     status = PMIx_Init(&pmix.self, NULL, 0);
     if (status != PMIX_SUCCESS) {
         snprintf(why, why_bytes, "PMIx_Init: %s%s", PMIx_Error_string(status),
-                 status == PMIX_ERR_UNREACH ? "; the launcher that PMIX_NAMESPACE speaks of does not answer" : "");
+                 status == PMIX_ERR_UNREACH
+                     ? "; the launcher that PMIX_NAMESPACE speaks of does not answer"
+                     : "");
         return -ECONNREFUSED;
     }
-    if (pmix_job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 || pmix.self.rank >= (pmix_rank_t)ranks) {
-        snprintf(why, why_bytes, "the PMIx launcher does not say how many processes the job has (%s)", PMIX_JOB_SIZE);
+    if (pmix_job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 ||
+        pmix.self.rank >= (pmix_rank_t)ranks) {
+        snprintf(why, why_bytes,
+                 "the PMIx launcher does not say how many processes the job has (%s)",
+                 PMIX_JOB_SIZE);
         PMIx_Finalize(NULL, 0);
         return -EPROTO;
     }
@@ -97,11 +104,14 @@ static int pmix_open(int *rank, int *size, int64_t deadline, char *why, size_t w
 static int pmix_publish_failed(const char *call, pmix_status_t status, char *why, size_t why_bytes)
 {
     snprintf(why, why_bytes, "%s of the business card: %s%s", call, PMIx_Error_string(status),
-             status == PMIX_ERR_TIMEOUT ? "; not every process of the job has called rinit() in time" : "");
+             status == PMIX_ERR_TIMEOUT
+                 ? "; not every process of the job has called rinit() in time"
+                 : "");
     return status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -EIO;
 }
 
-static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *why,
+                        size_t why_bytes)
 {
     uint8_t copy[JOB_CARD_MAX];
     pmix_value_t value;
@@ -129,7 +139,8 @@ static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *
     return 0;
 }
 
-static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
+static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why,
+                     size_t why_bytes)
 {
     const struct timespec backoff = {0, NS_PER_MS};
     pmix_value_t *value = NULL;
@@ -149,7 +160,8 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
         if (status == PMIX_SUCCESS && value != NULL)
             break;
         if (status != PMIX_ERR_NOT_FOUND || deadline_passed(deadline)) {
-            snprintf(why, why_bytes, "PMIx_Get of the business card of rank %d: %s", rank, PMIx_Error_string(status));
+            snprintf(why, why_bytes, "PMIx_Get of the business card of rank %d: %s", rank,
+                     PMIx_Error_string(status));
             return status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -ENOENT;
         }
         nanosleep(&backoff, NULL);
@@ -158,8 +170,10 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
         memcpy(card, value->data.bo.bytes, value->data.bo.size);
         *bytes = value->data.bo.size;
     } else {
-        snprintf(why, why_bytes, "the business card of rank %d is not one: is it of another version of this library?",
-                 rank);
+        snprintf(
+            why, why_bytes,
+            "the business card of rank %d is not one: is it of another version of this library?",
+            rank);
         result = -EPROTO;
     }
     PMIX_VALUE_RELEASE(value);

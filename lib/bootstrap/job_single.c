@@ -27,7 +27,8 @@ static int single_open(int *rank, int *size, int64_t deadline, char *why, size_t
     return 0;
 }
 
-static int single_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+static int single_publish(const void *card, size_t bytes, int64_t deadline, char *why,
+                          size_t why_bytes)
 {
     (void)deadline, (void)why, (void)why_bytes;
     memcpy(single_own.card, card, bytes);
@@ -35,7 +36,8 @@ static int single_publish(const void *card, size_t bytes, int64_t deadline, char
     return 0;
 }
 
-static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
+static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why,
+                       size_t why_bytes)
 {
     (void)rank, (void)deadline;
     if (single_own.bytes == 0) {

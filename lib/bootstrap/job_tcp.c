@@ -49,8 +49,8 @@ static bool tcp_split_root(const char *root, struct tcp_job *j)
         return false; /* an IPv6 address without brackets */
     }
     port = strtol(colon + 1, &rest, 10);
-    if (end <= begin || (size_t)(end - begin) >= sizeof(j->host) || rest == colon + 1 || *rest != '\0' || port < 1 ||
-        port > 65535)
+    if (end <= begin || (size_t)(end - begin) >= sizeof(j->host) || rest == colon + 1 ||
+        *rest != '\0' || port < 1 || port > 65535)
         return false;
     snprintf(j->host, sizeof(j->host), "%.*s", (int)(end - begin), begin);
     snprintf(j->port, sizeof(j->port), "%ld", port);
@@ -67,16 +67,21 @@ static int tcp_query(char *why, size_t why_bytes)
         return -ENOENT;
     }
     if (size < 1 || rank < 0 || rank >= size) {
-        snprintf(why, why_bytes, "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1", rank, size);
+        snprintf(why, why_bytes,
+                 "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1", rank,
+                 size);
         return -EINVAL;
     }
     if (size > 1 && !tcp_split_root(setting_text(SET_ROOT), &parts)) {
-        snprintf(why, why_bytes, "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
+        snprintf(why, why_bytes,
+                 "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
                  setting_text(SET_ROOT));
         return -EINVAL;
     }
     if (size > 1 && *setting_text(SET_SECRET) == '\0') {
-        snprintf(why, why_bytes, "RPIPE_SECRET is empty; give all processes of the job one word that no other job has");
+        snprintf(
+            why, why_bytes,
+            "RPIPE_SECRET is empty; give all processes of the job one word that no other job has");
         return -EINVAL;
     }
     snprintf(why, why_bytes, "rank %ld of %ld%s%s", rank, size, size > 1 ? ", root " : "",
@@ -127,7 +132,8 @@ static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t wh
     }
     if (tcp_job.size > 1)
         tcp_split_root(setting_text(SET_ROOT), &tcp_job);
-    if (tcp_job.size > 1 && tcp_job.rank == 0) { /* early: guests that come now need not come twice */
+    if (tcp_job.size > 1 &&
+        tcp_job.rank == 0) { /* early: guests that come now need not come twice */
         tcp_listener = tcp_root_listen(&tcp_job, deadline, why, why_bytes);
         if (tcp_listener < 0) {
             int result = tcp_listener;
@@ -200,8 +206,8 @@ static bool tcp_met_itself(int fd)
     socklen_t here_bytes = sizeof(here), there_bytes = sizeof(there);
 
     return getsockname(fd, (struct sockaddr *)&here, &here_bytes) == 0 &&
-           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 && here_bytes == there_bytes &&
-           memcmp(&here, &there, here_bytes) == 0;
+           getpeername(fd, (struct sockaddr *)&there, &there_bytes) == 0 &&
+           here_bytes == there_bytes && memcmp(&here, &there, here_bytes) == 0;
 }
 
 static int tcp_dial(const struct addrinfo *a, int64_t deadline)
@@ -234,7 +240,8 @@ static int tcp_dial(const struct addrinfo *a, int64_t deadline)
 }
 
 /* One visit to rank 0. 0: the table is here. -EAGAIN: try again, `why` says what happened. Else refused. */
-static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why,
+                     size_t why_bytes)
 {
     size_t secret_bytes = strlen(tcp_job.secret);
     struct tcp_join join = {.magic = TCP_JOIN_MAGIC,
@@ -255,31 +262,37 @@ static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadli
     if (result == 0)
         result = tcp_receive_all(fd, &verdict, sizeof(verdict), deadline);
     if (result != 0) {
-        snprintf(why, why_bytes, "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?",
+        snprintf(why, why_bytes,
+                 "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?",
                  tcp_job.host, tcp_job.port, strerror(-result));
         return result == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
     }
-    if (verdict.magic != TCP_VERDICT_MAGIC || verdict.text_bytes > TCP_TEXT_MAX || verdict.code > 0 ||
-        verdict.code < -4095) {
-        snprintf(why, why_bytes, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job", tcp_job.host, tcp_job.port);
+    if (verdict.magic != TCP_VERDICT_MAGIC || verdict.text_bytes > TCP_TEXT_MAX ||
+        verdict.code > 0 || verdict.code < -4095) {
+        snprintf(why, why_bytes, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job",
+                 tcp_job.host, tcp_job.port);
         return -EPROTO;
     }
     if (verdict.code != 0) {
         tcp_receive_all(fd, text, verdict.text_bytes, deadline);
-        snprintf(why, why_bytes, "rank 0 at %s:%s refused this process: %s", tcp_job.host, tcp_job.port, text);
+        snprintf(why, why_bytes, "rank 0 at %s:%s refused this process: %s", tcp_job.host,
+                 tcp_job.port, text);
         return verdict.code == -EAGAIN ? -EPROTO : verdict.code;
     }
-    result = tcp_receive_all(fd, tcp_job.table, sizeof(*tcp_job.table) * (size_t)tcp_job.size, deadline);
+    result =
+        tcp_receive_all(fd, tcp_job.table, sizeof(*tcp_job.table) * (size_t)tcp_job.size, deadline);
     for (i = 0; result == 0 && i < tcp_job.size; i++) {
         if (tcp_job.table[i].bytes == 0 || tcp_job.table[i].bytes > JOB_CARD_MAX)
             result = -EPROTO;
     }
     if (result != 0)
-        snprintf(why, why_bytes, "the table of ranks from rank 0 at %s:%s: %s", tcp_job.host, tcp_job.port, strerror(-result));
+        snprintf(why, why_bytes, "the table of ranks from rank 0 at %s:%s: %s", tcp_job.host,
+                 tcp_job.port, strerror(-result));
     return result;
 }
 
-static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, char *why,
+                           size_t why_bytes)
 {
     const struct timespec backoff = {0, 20 * NS_PER_MS};
     struct addrinfo *list, *a;
@@ -293,8 +306,9 @@ static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, cha
         for (a = list; a != NULL; a = a->ai_next) {
             fd = tcp_dial(a, deadline);
             if (fd < 0) {
-                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s", tcp_job.host, tcp_job.port,
-                         strerror(-fd), *limit_of(-fd) != '\0' ? limit_of(-fd) : "; is it running?");
+                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s",
+                         tcp_job.host, tcp_job.port, strerror(-fd),
+                         *limit_of(-fd) != '\0' ? limit_of(-fd) : "; is it running?");
                 continue;
             }
             result = tcp_visit(fd, card, bytes, deadline, why, why_bytes);
@@ -330,7 +344,8 @@ static void tcp_watch_links(void)
     }
 }
 
-static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *why,
+                       size_t why_bytes)
 {
     int result = 0;
 
@@ -348,7 +363,8 @@ static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *w
     return result;
 }
 
-static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why,
+                    size_t why_bytes)
 {
     (void)deadline;
     if (tcp_job.table[rank].bytes == 0) {

@@ -48,22 +48,25 @@ struct tcp_notice {
     uint32_t from;
 };
 
-static_assert(sizeof(struct tcp_join) == 32 && sizeof(struct tcp_verdict) == 16, "fixed on the wire");
-static_assert(sizeof(struct tcp_slot) == 516 && sizeof(struct tcp_notice) == 16, "fixed on the wire");
+static_assert(sizeof(struct tcp_join) == 32 && sizeof(struct tcp_verdict) == 16,
+              "fixed on the wire");
+static_assert(sizeof(struct tcp_slot) == 516 && sizeof(struct tcp_notice) == 16,
+              "fixed on the wire");
 
 struct tcp_job {
     int rank, size;
     char host[256], port[8];
     const char *secret;
     struct tcp_slot *table; /* of `size` slots, once published */
-    int *links;             /* root: `size` connections, -1 where there is none; guest: one, to the root */
-    int watch;              /* epoll over the links */
+    int *links; /* root: `size` connections, -1 where there is none; guest: one, to the root */
+    int watch;  /* epoll over the links */
 };
 
 /* job_tcp_root.c: gathers the cards of all, hands out the table. The links stay open. 0 or -errno and a sentence. */
 int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why,
                     size_t why_bytes); /* the socket, or -errno */
-int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why, size_t why_bytes);
+int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why,
+                    size_t why_bytes);
 /* job_tcp.c */
 int tcp_resolve(const struct tcp_job *job, struct addrinfo **list, char *why, size_t why_bytes);
 

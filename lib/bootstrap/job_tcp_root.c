@@ -29,7 +29,8 @@
 #define BIND_MS 2000
 #define STRANGERS_MAX 1024 /* guests that have not said who they are, at one time */
 #define WARNINGS_MAX 10
-#define REFUSE_MS 10000 /* for the ranks that come when it is known that there is no place for all */
+#define REFUSE_MS                                                                                  \
+    10000 /* for the ranks that come when it is known that there is no place for all */
 
 struct client {
     int fd, rank; /* -1: has not joined yet */
@@ -43,14 +44,15 @@ struct gathering {
     struct client **client;
     struct pollfd *polls; /* [0] is the listener, [1 + i] guest i */
     int clients, room, joined, warnings;
-    int short_of;        /* errno of the last accept(2), where that was want of something; the listener rests */
+    int short_of; /* errno of the last accept(2), where that was want of something; the listener rests */
     const char *refusal; /* nobody can join any more, because of this */
     int refused;         /* ranks that have been told so */
 };
 
 static bool tcp_root_bind_any_port(int fd, const struct tcp_job *job, int family)
 {
-    struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons((uint16_t)atoi(job->port))};
+    struct sockaddr_in6 six = {.sin6_family = AF_INET6,
+                               .sin6_port = htons((uint16_t)atoi(job->port))};
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(job->port))};
 
     if (family == AF_INET6)
@@ -91,12 +93,14 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
     if (fd != 0)
         return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING to those above */
     /* A guest that dials before we listen can meet itself on a port of the ephemeral range, and hold it for a moment. */
-    while ((fd = tcp_root_listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) && !deadline_passed(deadline))
+    while ((fd = tcp_root_listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) &&
+           !deadline_passed(deadline))
         nanosleep(&backoff, NULL);
     freeaddrinfo(list);
     if (fd < 0)
-        snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port,
-                 strerror(-fd), fd == -EADDRINUSE ? "; another job has this port: choose another" : limit_of(-fd));
+        snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host,
+                 job->port, strerror(-fd),
+                 fd == -EADDRINUSE ? "; another job has this port: choose another" : limit_of(-fd));
     else
         fork_fds_add(fd);
     return fd;
@@ -134,7 +138,8 @@ static void tcp_root_client_refuse(struct gathering *g, int i, int code, const c
     snprintf(answer.text, sizeof(answer.text), "%s", text);
     answer.verdict.text_bytes = (uint32_t)strlen(answer.text);
     /* a fresh socket takes this little at once; if not, the guest only learns less */
-    send(g->client[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
+    send(g->client[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes,
+         MSG_NOSIGNAL | MSG_DONTWAIT);
     tcp_root_client_drop(g, i);
 }
 
@@ -159,7 +164,8 @@ static bool tcp_root_client_received(struct gathering *g, int i)
     if (client->bytes < sizeof(join))
         return true;
     memcpy(&join, client->said, sizeof(join));
-    if (join.magic != TCP_JOIN_MAGIC || join.secret_bytes > TCP_SECRET_MAX || join.card_bytes > JOB_CARD_MAX) {
+    if (join.magic != TCP_JOIN_MAGIC || join.secret_bytes > TCP_SECRET_MAX ||
+        join.card_bytes > JOB_CARD_MAX) {
         tcp_root_client_warn(g, "it does not speak the language of this bootstrap");
         tcp_root_client_drop(g, i);
         return false;
@@ -167,19 +173,20 @@ static bool tcp_root_client_received(struct gathering *g, int i)
     if (client->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
         return true;
     if (!tcp_root_secret_right(job, client->said + sizeof(join), join.secret_bytes)) {
-        tcp_root_client_refuse(g, i, -EACCES,
-                     "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
+        tcp_root_client_refuse(
+            g, i, -EACCES,
+            "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
         return false;
     }
     if (join.version != TCP_VERSION) {
-        snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d", join.version,
-                 TCP_VERSION);
+        snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d",
+                 join.version, TCP_VERSION);
         tcp_root_client_refuse(g, i, -EPROTO, text);
         return false;
     }
     if (join.size != (uint32_t)job->size || join.rank == 0 || join.rank >= (uint32_t)job->size) {
-        snprintf(text, sizeof(text), "it says that it is rank %u of %u; rank 0 has RPIPE_SIZE %d", join.rank, join.size,
-                 job->size);
+        snprintf(text, sizeof(text), "it says that it is rank %u of %u; rank 0 has RPIPE_SIZE %d",
+                 join.rank, join.size, job->size);
         tcp_root_client_refuse(g, i, -EINVAL, text);
         return false;
     }
@@ -189,11 +196,13 @@ static bool tcp_root_client_received(struct gathering *g, int i)
         return false;
     }
     if (job->table[join.rank].bytes != 0 || join.card_bytes == 0) {
-        snprintf(text, sizeof(text), "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
+        snprintf(text, sizeof(text),
+                 "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
         tcp_root_client_refuse(g, i, -EEXIST, text);
         return false;
     }
-    memcpy(job->table[join.rank].card, client->said + sizeof(join) + join.secret_bytes, join.card_bytes);
+    memcpy(job->table[join.rank].card, client->said + sizeof(join) + join.secret_bytes,
+           join.card_bytes);
     job->table[join.rank].bytes = join.card_bytes;
     client->rank = (int)join.rank;
     client->deadline = DEADLINE_NEVER;
@@ -204,7 +213,8 @@ static bool tcp_root_client_received(struct gathering *g, int i)
 static void tcp_root_client_readable(struct gathering *g, int i)
 {
     struct client *client = g->client[i];
-    ssize_t n = recv(client->fd, client->said + client->bytes, sizeof(client->said) - client->bytes, 0);
+    ssize_t n =
+        recv(client->fd, client->said + client->bytes, sizeof(client->said) - client->bytes, 0);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
@@ -227,7 +237,8 @@ static void tcp_root_client_accept(struct gathering *g, int listener)
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                g->short_of = errno; /* a listener stays readable: it would be asked again and again */
+                g->short_of =
+                    errno; /* a listener stays readable: it would be asked again and again */
             return;
         }
         client = calloc(1, sizeof(*client));
@@ -251,10 +262,13 @@ static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadl
     int i;
 
     /* A full house, or one without a door, waits for a guest's deadline, not for the listener. */
-    g->polls[0] = (struct pollfd){.fd = g->clients < g->room && g->short_of == 0 ? listener : -1, .events = POLLIN};
-    if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200)) < 0 && errno != EINTR)
+    g->polls[0] = (struct pollfd){.fd = g->clients < g->room && g->short_of == 0 ? listener : -1,
+                                  .events = POLLIN};
+    if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200)) < 0 &&
+        errno != EINTR)
         return -errno;
-    for (i = g->clients - 1; i >= 0; i--) { /* backwards: a guest that goes is replaced by the last */
+    for (i = g->clients - 1; i >= 0;
+         i--) { /* backwards: a guest that goes is replaced by the last */
         if (g->polls[1 + i].revents != 0)
             tcp_root_client_readable(g, i);
         else if (deadline_passed(g->client[i]->deadline))
@@ -266,13 +280,15 @@ static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadl
 }
 
 /* There are more ranks than descriptors: all are told, in the time that it takes them to come. */
-static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadline, char *why,
+                               size_t why_bytes)
 {
     int64_t patience = deadline_in_ms(REFUSE_MS), until = patience < deadline ? patience : deadline;
     char text[TCP_TEXT_MAX];
     int i;
 
-    snprintf(text, sizeof(text), "there is no place for all %d ranks: rank 0 takes in %d others, and then: %s%s",
+    snprintf(text, sizeof(text),
+             "there is no place for all %d ranks: rank 0 takes in %d others, and then: %s%s",
              g->job->size, g->joined, strerror(EMFILE), limit_of(EMFILE));
     snprintf(why, why_bytes, "%s", text);
     g->refusal = text;
@@ -281,13 +297,15 @@ static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadli
         g->refused++;
         tcp_root_client_refuse(g, i, -EMFILE, text);
     }
-    while (g->refused < g->job->size - 1 && !deadline_passed(until) && tcp_root_gather_turn(g, listener, until) == 0)
+    while (g->refused < g->job->size - 1 && !deadline_passed(until) &&
+           tcp_root_gather_turn(g, listener, until) == 0)
         ;
     g->refusal = NULL;
     return -EMFILE;
 }
 
-static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadline, char *why,
+                               size_t why_bytes)
 {
     int missing = 0, result;
 
@@ -295,16 +313,18 @@ static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadli
         if (deadline_passed(deadline)) {
             while (missing < g->job->size - 1 && g->job->table[missing].bytes != 0)
                 missing++;
-            snprintf(
-                why, why_bytes, "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is missing%s%s",
-                g->joined + 1, g->job->size, g->job->host, g->job->port, missing,
-                g->short_of != 0 ? "; nobody more can be let in: " : "", g->short_of != 0 ? strerror(g->short_of) : "");
+            snprintf(why, why_bytes,
+                     "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is "
+                     "missing%s%s",
+                     g->joined + 1, g->job->size, g->job->host, g->job->port, missing,
+                     g->short_of != 0 ? "; nobody more can be let in: " : "",
+                     g->short_of != 0 ? strerror(g->short_of) : "");
             return -ETIMEDOUT;
         }
         result = tcp_root_gather_turn(g, listener, deadline);
         if (result != 0) {
-            snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->clients, strerror(-result),
-                     limit_of(-result));
+            snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->clients,
+                     strerror(-result), limit_of(-result));
             return result;
         }
         if (g->short_of == EMFILE && g->joined == g->clients && g->joined < g->job->size - 1)
@@ -346,7 +366,8 @@ static int tcp_root_hand_out(struct gathering *g, int64_t deadline, char *why, s
                 client->bytes += (size_t)n;
             } else if (errno != EAGAIN && errno != EINTR) {
                 /* It is dead. The others have its card, and will find that out where they need it. */
-                log_warn("bootstrap tcp: rank %d has gone while it joined: %s", client->rank, strerror(errno));
+                log_warn("bootstrap tcp: rank %d has gone while it joined: %s", client->rank,
+                         strerror(errno));
                 client->bytes = all;
             }
             if (client->bytes == all) {
@@ -367,7 +388,8 @@ static int tcp_root_hand_out(struct gathering *g, int64_t deadline, char *why, s
     return result;
 }
 
-int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why, size_t why_bytes)
+int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why,
+                    size_t why_bytes)
 {
     struct gathering g = {.job = job, .room = job->size + STRANGERS_MAX};
     int i, result = -ENOMEM;

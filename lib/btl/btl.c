@@ -35,7 +35,7 @@ static struct entry btl_table[] = {
 #define REASON 256
 
 static pthread_mutex_t btl_lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
-static struct btl_host *btl_host;                            /* changed, and given to backends, under the lock */
+static struct btl_host *btl_host; /* changed, and given to backends, under the lock */
 
 static int btl_load(struct entry *e, char *why, size_t why_bytes)
 {
@@ -50,8 +50,8 @@ static int btl_load(struct entry *e, char *why, size_t why_bytes)
     if (ops == NULL)
         return -ENOTSUP;
     if (ops->version != BTL_OPS_VERSION) {
-        snprintf(why, why_bytes, "%s.so has interface version %u, this library has %u", module, ops->version,
-                 BTL_OPS_VERSION);
+        snprintf(why, why_bytes, "%s.so has interface version %u, this library has %u", module,
+                 ops->version, BTL_OPS_VERSION);
         return -ENOTSUP;
     }
     e->ops = ops;
@@ -71,7 +71,8 @@ static int btl_open_entry(struct entry *e, char *why, size_t why_bytes)
     if (rc == 0)
         rc = e->ops->open(btl_host, &opened, why, why_bytes);
     if (rc == 0)
-        __atomic_store_n(&e->btl, opened, __ATOMIC_RELEASE); /* pairs with btl_progress, which takes no lock */
+        __atomic_store_n(&e->btl, opened,
+                         __ATOMIC_RELEASE); /* pairs with btl_progress, which takes no lock */
     return rc;
 }
 
@@ -123,7 +124,8 @@ static void btl_list_reason(char *why, size_t why_bytes, const char *name, const
 }
 
 /* Should entry i be it? From what both ends know of each other, so that both say the same. 0, or -ENOTSUP; why or why not. */
-static int btl_fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other, char *why, size_t why_bytes)
+static int btl_fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other,
+                    char *why, size_t why_bytes)
 {
     uint32_t both = own->likely & other->likely, bit = 1u << i;
     const char *who = (own->likely & bit) == 0 ? "this rank has" : "";
@@ -145,7 +147,8 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
             return -ENOTSUP;
         snprintf(why, why_bytes, "both ranks are on one host, and descriptors can be passed");
     } else if (bit == BTL_LIKELY_VERBS) {
-        snprintf(why, why_bytes, "no memory can be shared, and both ranks have an active RDMA port");
+        snprintf(why, why_bytes,
+                 "no memory can be shared, and both ranks have an active RDMA port");
     } else if ((own->likely & BTL_LIKELY_VERBS) == 0) {
         snprintf(why, why_bytes, "no memory can be shared, and this rank has no active RDMA port");
     } else {
@@ -165,7 +168,8 @@ static int btl_take(struct entry *e, int peer, char *why, size_t why_bytes)
 }
 
 /* Lock held. The backend that somebody has named. */
-static int btl_take_named(const char *name, const char *who, int peer, struct entry **taken, char *why, size_t why_bytes)
+static int btl_take_named(const char *name, const char *who, int peer, struct entry **taken,
+                          char *why, size_t why_bytes)
 {
     char reason[REASON];
     int i, rc;
@@ -187,9 +191,10 @@ static int btl_take_named(const char *name, const char *who, int peer, struct en
 }
 
 /* Once per process, and not for each channel: what is slower than it could be, and why. */
-static void btl_warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
-    __attribute__((format(printf, 2, 0)));
-static void btl_warn_once(bool *warned, const char *format, int peer, const char *name, const char *reason)
+static void btl_warn_once(bool *warned, const char *format, int peer, const char *name,
+                          const char *reason) __attribute__((format(printf, 2, 0)));
+static void btl_warn_once(bool *warned, const char *format, int peer, const char *name,
+                          const char *reason)
 {
     if (!*warned)
         log_warn(format, peer, name, reason);
@@ -222,17 +227,21 @@ static int btl_take_first(int peer, struct entry **taken, char *why, size_t why_
             if (rc == 0) {
                 *taken = e;
                 if (other.same_kernel && *near != '\0')
-                    btl_warn_once(&told_near, "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
-                              e->name, near);
+                    btl_warn_once(
+                        &told_near,
+                        "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
+                        e->name, near);
                 snprintf(why, why_bytes, "%s", fit);
                 return 0;
             }
-            if (i == 0) { /* for want of something, which passes: the other end will not choose another one */
+            if (i ==
+                0) { /* for want of something, which passes: the other end will not choose another one */
                 btl_list_reason(why, why_bytes, e->name, reason);
                 return rc;
             }
-            btl_warn_once(&told_unopened, "rank %d should be reached through %s, which cannot be opened here: %s", peer,
-                      e->name, reason);
+            btl_warn_once(&told_unopened,
+                          "rank %d should be reached through %s, which cannot be opened here: %s",
+                          peer, e->name, reason);
         } else {
             snprintf(reason, sizeof(reason), "%s", fit);
         }
@@ -243,7 +252,8 @@ static int btl_take_first(int peer, struct entry **taken, char *why, size_t why_
     return -ENOTSUP;
 }
 
-int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl, char *why, size_t why_bytes)
+int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
+               char *why, size_t why_bytes)
 {
     struct entry *taken = NULL;
     int rc;
@@ -295,7 +305,8 @@ void btl_progress(void)
     int i;
 
     for (i = 0; i < ENTRIES; i++) {
-        struct btl *btl = __atomic_load_n(&btl_table[i].btl, __ATOMIC_ACQUIRE); /* pairs with open_entry */
+        struct btl *btl =
+            __atomic_load_n(&btl_table[i].btl, __ATOMIC_ACQUIRE); /* pairs with open_entry */
 
         if (btl != NULL && btl_table[i].ops->progress_all != NULL)
             (void)btl_table[i].ops->progress_all(btl);

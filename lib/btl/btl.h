@@ -23,9 +23,9 @@
 #define BTL_NAME_MAX 8
 
 /* capabilities */
-#define BTL_LOAD_STORE                                                                                                 \
+#define BTL_LOAD_STORE                                                                             \
     0x01u /* remote memory is mapped: direct loads and stores, release orders payload and flag; no lines */
-#define BTL_TARGET_PROGRESS                                                                                            \
+#define BTL_TARGET_PROGRESS                                                                        \
     0x02u /* the target has to call progress, or its service thread, for operations to complete */
 #define BTL_ATOMICS_COHERENT 0x04u /* atomics are atomic with those of the target's processor too */
 
@@ -55,7 +55,7 @@ struct btl_memory {
 struct btl_remote {
     void *base; /* BTL_LOAD_STORE: where it is mapped here, else NULL */
     size_t bytes;
-    void *mapping;       /* the backend's; not NULL while it is attached */
+    void *mapping;      /* the backend's; not NULL while it is attached */
     struct btl_key key; /* without BTL_LOAD_STORE: for the backend's transfers */
 };
 
@@ -91,10 +91,12 @@ struct btl_done {
 
 /* What a line has asked of its device, since it was opened. */
 struct btl_counts {
-    uint64_t work_requests; /* that went out: pieces of a payload that was split, slots, reads, atomics */
-    uint64_t doorbells;     /* calls that handed over one or more of them */
-    uint64_t signaled;      /* of the work requests: with a completion of their own */
-    uint64_t inlined;       /* of the work requests: copied at once, not fetched from memory by the device */
+    uint64_t
+        work_requests; /* that went out: pieces of a payload that was split, slots, reads, atomics */
+    uint64_t doorbells; /* calls that handed over one or more of them */
+    uint64_t signaled;  /* of the work requests: with a completion of their own */
+    uint64_t
+        inlined; /* of the work requests: copied at once, not fetched from memory by the device */
     uint64_t gets, atomics, flushes;
     uint64_t refused; /* calls that said -EAGAIN */
 };
@@ -133,7 +135,8 @@ struct btl_host {
 
 struct btl_attributes {
     uint32_t capabilities;
-    uint32_t atomics;   /* bit mask of 1 << ratomic_op_t on 64-bit words; what a network has is known once it is open */
+    uint32_t
+        atomics; /* bit mask of 1 << ratomic_op_t on 64-bit words; what a network has is known once it is open */
     uint32_t alignment; /* of pieces */
 };
 
@@ -142,28 +145,31 @@ struct btl_ops {
     const char *name;
     struct btl_attributes attributes;
 
-    int (*query)(char *why, size_t why_bytes); /* usable on this machine? either way one line that says why */
+    int (*query)(char *why,
+                 size_t why_bytes); /* usable on this machine? either way one line that says why */
     int (*open)(const struct btl_host *host, struct btl **btl, char *why, size_t why_bytes);
     void (*close)(struct btl *btl);
     void (*forked)(struct btl *btl); /* in the child of a fork: locks are as the parent left them */
-    int (*reach)(struct btl *btl, int peer, char *why, size_t why_bytes); /* can this peer be reached? */
+    int (*reach)(struct btl *btl, int peer, char *why,
+                 size_t why_bytes); /* can this peer be reached? */
     void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
                     int nfds); /* from tell; NULL: this backend does not talk */
     void (*peer_gone)(struct btl *btl, int peer);
 
     /* own memory */
-    int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
-                 char *why, size_t why_bytes);
-    void (*free)(struct btl *btl, struct btl_memory *memory); /* the peer does not reach for it any more */
+    int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
+                 struct btl_memory *memory, char *why, size_t why_bytes);
+    void (*free)(struct btl *btl,
+                 struct btl_memory *memory); /* the peer does not reach for it any more */
     /* A piece with BTL_PEER_ATOMICS for one more peer, until it is freed: the key for him. */
-    int (*share)(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
-                 size_t why_bytes);
-    /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
-    int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
+    int (*share)(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
                  char *why, size_t why_bytes);
+    /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
+    int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
+                           struct btl_memory *memory, char *why, size_t why_bytes);
     /* the peer's */
-    int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-                  struct btl_remote *remote, char *why, size_t why_bytes);
+    int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                  uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes);
     void (*detach)(struct btl *btl, struct btl_remote *remote);
 
     /*
@@ -176,15 +182,18 @@ struct btl_ops {
      *   connection_close: what is under way is given up; no btl_done is touched after it. Memory that a device may still reach for
      *     is kept by the backend, whatever its caller frees.
      */
-    int (*connection_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **connection,
-                     struct btl_address *address, char *why, size_t why_bytes);
-    int (*connection_connect)(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes);
+    int (*connection_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
+                           struct btl_connection **connection, struct btl_address *address,
+                           char *why, size_t why_bytes);
+    int (*connection_connect)(struct btl_connection *connection, const struct btl_address *address,
+                              char *why, size_t why_bytes);
     int (*connection_state)(struct btl_connection *connection, char *why, size_t why_bytes);
     void (*connection_close)(struct btl_connection *connection);
     void (*connection_describe)(struct btl_connection *connection, char *text,
-                          size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
+                                size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
     void (*connection_counts)(struct btl_connection *connection, struct btl_counts *counts);
-    uint32_t (*connection_atomics)(struct btl_connection *connection); /* bit mask of 1 << ratomic_op_t that `atomic` takes */
+    uint32_t (*connection_atomics)(
+        struct btl_connection *connection); /* bit mask of 1 << ratomic_op_t that `atomic` takes */
 
     /*
      * Transfers: 0: accepted whole, and will be carried out whatever the caller does next; -EAGAIN: queues are full or the line is
@@ -196,10 +205,12 @@ struct btl_ops {
      *   flush: 0: what was accepted before the first of these calls that said -EAGAIN is placed in the peer's memory.
      *   progress: completions, and whatever else has to be driven; 0 or the error of the line.
      */
-    int (*write)(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
-    int (*get)(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done);
-    int (*atomic)(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-                  struct btl_done *done);
+    int (*write)(struct btl_connection *connection, const struct btl_transfer *payload,
+                 const struct btl_transfer *slot);
+    int (*get)(struct btl_connection *connection, const struct btl_transfer *transfer,
+               struct btl_done *done);
+    int (*atomic)(struct btl_connection *connection, int op, const struct btl_transfer *at,
+                  uint64_t operand, uint64_t compare, struct btl_done *done);
     int (*flush)(struct btl_connection *connection);
     int (*progress)(struct btl_connection *connection);
     int (*progress_all)(struct btl *btl); /* rprogress, and whoever waits for many */
@@ -207,8 +218,9 @@ struct btl_ops {
 
 /* ---- registry (btl.c) ---- */
 
-int btl_start(struct btl_host *host);        /* backends are opened when first needed */
-void btl_address_known(const char *address); /* messages of peers may have opened shm before, which needs none */
+int btl_start(struct btl_host *host); /* backends are opened when first needed */
+void btl_address_known(
+    const char *address); /* messages of peers may have opened shm before, which needs none */
 void btl_stop(void);
 void btl_forked(void);
 /* Bit mask of backends that probably can be used here, by index: the module is installed and, for verbs, an RDMA port of this
@@ -224,8 +236,10 @@ bool btl_port_active(const char *devices);
  * verbs where both ranks are likely to have it, ofi. So both ends choose the same without asking each other. Either way `why`
  * gets a sentence; -ENOTSUP: one reason per backend.
  */
-int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl, char *why, size_t why_bytes);
-void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds); /* owns the descriptors */
+int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
+               char *why, size_t why_bytes);
+void btl_message(int peer, const void *body, size_t bytes, const int *fds,
+                 int nfds); /* owns the descriptors */
 void btl_peer_gone(int peer);
 void btl_progress(void); /* drives what is open */
 /* For rmalloc_info: the index-th backend that this version knows of; -ENOENT after the last. */

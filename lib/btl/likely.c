@@ -68,7 +68,8 @@ bool btl_port_active(const char *devices)
     if (directory == NULL)
         return false;
     while (!active && (entry = readdir(directory)) != NULL)
-        active = entry->d_name[0] != '.' && likely_device_has_active_port(dirfd(directory), entry->d_name);
+        active = entry->d_name[0] != '.' &&
+                 likely_device_has_active_port(dirfd(directory), entry->d_name);
     closedir(directory);
     return active;
 }

@@ -59,11 +59,12 @@ struct pool {
 /* Different kinds may collide: the key is only where to begin to look, see find_kind. */
 static uint64_t pool_kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
 {
-    return ((uint64_t)(uint32_t)peer << 40) ^ ((uint64_t)bytes << 3) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^
-           (probe << 58);
+    return ((uint64_t)(uint32_t)peer << 40) ^ ((uint64_t)bytes << 3) ^ (uint64_t)(access << 1) ^
+           (uint64_t)huge ^ (probe << 58);
 }
 
-static struct kind *pool_find_kind(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge)
+static struct kind *pool_find_kind(struct pool *pool, int peer, size_t bytes, uint32_t access,
+                                   bool huge)
 {
     struct kind *k;
     uint64_t probe;
@@ -72,7 +73,8 @@ static struct kind *pool_find_kind(struct pool *pool, int peer, size_t bytes, ui
         uint64_t key = pool_kind_key(peer, bytes, access, huge, probe);
 
         k = hash_get(&pool->kinds, key);
-        if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access && k->huge == huge)
+        if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access &&
+            k->huge == huge)
             return k;
         if (k != NULL)
             continue;
@@ -108,7 +110,8 @@ static void *pool_map(size_t *bytes, bool huge)
         return NULL;
     }
     if (huge)
-        base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+        base = mmap(NULL, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+                    -1, 0);
     if (base == MAP_FAILED) {
         base = map_aligned(whole, PROT_READ | PROT_WRITE, 0);
         if (base != MAP_FAILED && huge)
@@ -120,7 +123,8 @@ static void *pool_map(size_t *bytes, bool huge)
     return base;
 }
 
-static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, char *why, size_t why_bytes)
+static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, char *why,
+                          size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
     struct slab *s;
@@ -139,11 +143,14 @@ static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, 
     s->base = pool_map(&s->bytes, k->huge);
     if (s->base == NULL) {
         rc = -ENOMEM;
-        snprintf(why, why_bytes, "%zu bytes of memory cannot be mapped: %s (address space, ulimit -v; or overcommit)",
-                 pieces * k->chunk_bytes, strerror(errno));
+        snprintf(
+            why, why_bytes,
+            "%zu bytes of memory cannot be mapped: %s (address space, ulimit -v; or overcommit)",
+            pieces * k->chunk_bytes, strerror(errno));
         goto fail;
     }
-    rc = pool->device.register_range(pool->backend, k->peer, s->base, s->bytes, k->access, &s->registration, why, why_bytes);
+    rc = pool->device.register_range(pool->backend, k->peer, s->base, s->bytes, k->access,
+                                     &s->registration, why, why_bytes);
     if (rc != 0) {
         munmap(s->base, s->bytes);
         goto fail;
@@ -176,8 +183,8 @@ static void pool_slab_destroy(struct pool *pool, struct slab *s)
 
 /* ---- pieces ---- */
 
-int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
-               char *why, size_t why_bytes)
+int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge,
+               struct btl_memory *memory, char *why, size_t why_bytes)
 {
     size_t rounded = bytes > 0 ? (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1) : CACHE_LINE;
     struct kind *k = NULL;
@@ -208,13 +215,14 @@ int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool 
     memory->base = s->base + (size_t)index * rounded;
     memory->bytes = rounded;
     memory->slab = s;
-    pool->device.key(pool->backend, s->registration, s->base, (size_t)index * rounded, rounded, &memory->key);
+    pool->device.key(pool->backend, s->registration, s->base, (size_t)index * rounded, rounded,
+                     &memory->key);
     pthread_mutex_unlock(&pool->lock);
     return 0;
 }
 
-int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
-               char *why, size_t why_bytes)
+int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access,
+                  struct btl_memory *memory, char *why, size_t why_bytes)
 {
     struct slab *s = calloc(1, sizeof(*s));
     int rc;
@@ -228,7 +236,8 @@ int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_
     s->bytes = bytes;
     s->pieces = s->used = 1;
     pthread_mutex_lock(&pool->lock);
-    rc = pool->device.register_range(pool->backend, peer, base, bytes, access, &s->registration, why, why_bytes);
+    rc = pool->device.register_range(pool->backend, peer, base, bytes, access, &s->registration,
+                                     why, why_bytes);
     if (rc == 0) {
         list_append(&pool->adopted, &s->link);
         memory->base = base;
@@ -256,7 +265,8 @@ void pool_free(struct pool *pool, struct btl_memory *memory)
     } else {
         if (s->used == s->pieces)
             list_append(&s->kind->open, &s->open);
-        s->free_memory[s->free_top++] = (uint32_t)((size_t)((char *)memory->base - s->base) / s->kind->chunk_bytes);
+        s->free_memory[s->free_top++] =
+            (uint32_t)((size_t)((char *)memory->base - s->base) / s->kind->chunk_bytes);
         if (--s->used == 0)
             pool_slab_destroy(pool, s);
     }

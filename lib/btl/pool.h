@@ -17,11 +17,12 @@
 
 struct pool_device {
     /* 0 and what the backend wants to remember of it, or -errno and a sentence. `access`: BTL_PEER_..., BTL_LOCAL. */
-    int (*register_range)(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
-                  size_t why_bytes);
+    int (*register_range)(void *backend, int peer, void *base, size_t bytes, uint32_t access,
+                          void **registration, char *why, size_t why_bytes);
     void (*deregister)(void *backend, void *registration);
     /* The key of the piece at base + offset, of `bytes`. */
-    void (*key)(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *key);
+    void (*key)(void *backend, void *registration, void *base, size_t offset, size_t bytes,
+                struct btl_key *key);
 };
 
 struct pool;
@@ -32,16 +33,17 @@ int pool_create(const struct pool_device *device, void *backend, struct pool **o
  * its domain is.
  */
 void pool_destroy(struct pool *pool);
-void pool_forked(struct pool *pool); /* the lock is as the parent left it; nothing is withdrawn in a child */
+void pool_forked(
+    struct pool *pool); /* the lock is as the parent left it; nothing is withdrawn in a child */
 
 /*
  * As the calls of struct btl_ops. Zero when new; pieces are aligned to cache lines, and where their length is a multiple of a larger power
  * of two, up to 2 MiB, to that: a heap's is a multiple of its unit.
  */
-int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
-               char *why, size_t why_bytes);
-int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
-               char *why, size_t why_bytes);
+int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge,
+               struct btl_memory *memory, char *why, size_t why_bytes);
+int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access,
+                  struct btl_memory *memory, char *why, size_t why_bytes);
 void pool_free(struct pool *pool, struct btl_memory *memory);
 
 /*
@@ -53,6 +55,9 @@ void pool_keep(struct pool *pool, int peer);
 int pool_peer(const struct btl_memory *memory); /* whom it was allocated for */
 
 /* What enroll() has answered, for the slab of this piece. */
-static inline void *pool_registration(const struct btl_memory *memory) { return *(void **)memory->slab; }
+static inline void *pool_registration(const struct btl_memory *memory)
+{
+    return *(void **)memory->slab;
+}
 
 #endif

@@ -40,7 +40,8 @@ uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t
         break;
     }
     /* the old value is in `compare` afterwards, whether it was swapped or not */
-    (void)__atomic_compare_exchange_n(cell, &compare, operand, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+    (void)__atomic_compare_exchange_n(cell, &compare, operand, false, __ATOMIC_ACQ_REL,
+                                      __ATOMIC_ACQUIRE);
     return compare;
 }
 
@@ -86,31 +87,36 @@ static int cells_share(struct rch *ch, struct rch *master, char *why, size_t why
     struct cells *c = ch->cells, *m = master->cells;
     bool direct = c->way != CELLS_SERVICE;
 
-    if (m == NULL || m->master != NULL || m->cell == NULL || config_side(&master->cfg) != SIDE_READER ||
+    if (m == NULL || m->master != NULL || m->cell == NULL ||
+        config_side(&master->cfg) != SIDE_READER ||
         (atomic_load_explicit(&master->state, memory_order_relaxed) & STATE_CLOSED) != 0 ||
         master->cfg.allocator.alloc_size != ch->cfg.allocator.alloc_size) {
-        snprintf(
-            why, why_bytes,
-            "allocator.cells_of must be an open passive end of an ATOMIC pipe with cells of its own, as many as here");
+        snprintf(why, why_bytes,
+                 "allocator.cells_of must be an open passive end of an ATOMIC pipe with cells of "
+                 "its own, as many as here");
         return -EINVAL;
     }
     if (direct && (c->processors != m->processors || (!c->processors && ch->btl != master->btl))) {
-        direct = false; /* two domains: this peer's requests go through a processor, if those are in the other's */
+        direct =
+            false; /* two domains: this peer's requests go through a processor, if those are in the other's */
         c->way = CELLS_SERVICE;
         c->processors = true;
     }
     if (!m->processors && !direct) {
         snprintf(why, why_bytes,
-                 "the cells of allocator.cells_of are operated on by a device that is not atomic with processors, and "
+                 "the cells of allocator.cells_of are operated on by a device that is not atomic "
+                 "with processors, and "
                  "rank %d "
                  "is reached in another way: set RPIPE_ATOMICS=service for all of them",
                  ch->peer);
         return -ENOTSUP;
     }
     if (direct) {
-        int rc = master->heap_memory.slab == NULL || ch->ops != master->ops || ch->ops->share == NULL
-                     ? -ENOTSUP
-                     : ch->ops->share(ch->btl, ch->peer, &master->heap_memory, &ch->heap_memory.key, why, why_bytes);
+        int rc =
+            master->heap_memory.slab == NULL || ch->ops != master->ops || ch->ops->share == NULL
+                ? -ENOTSUP
+                : ch->ops->share(ch->btl, ch->peer, &master->heap_memory, &ch->heap_memory.key, why,
+                                 why_bytes);
 
         if (rc != 0) {
             c->way = CELLS_SERVICE; /* always possible where processors are in the domain */
@@ -145,8 +151,8 @@ int cells_open(struct rch *ch, char *why, size_t why_bytes)
         rendezvous_unlock();
         return rc;
     }
-    rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false, &ch->heap_memory, why,
-                        why_bytes);
+    rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false,
+                        &ch->heap_memory, why, why_bytes);
     if (rc != 0)
         return rc;
     memset(ch->heap_memory.base, 0, handshake_heap_bytes(&ch->cfg));
@@ -160,13 +166,15 @@ int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes)
     bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
 
     if ((way == CELLS_CPU && mapped) || way == CELLS_SERVICE ||
-        (way == CELLS_DEVICE && !mapped && (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) != 0)) {
+        (way == CELLS_DEVICE && !mapped &&
+         (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) != 0)) {
         ch->cells->way = (enum cells_way)way;
         ch->cells->cell = ch->heap_remote.base;
         return 0;
     }
     snprintf(why, why_bytes,
-             "rank %d wants its cells operated on by the network, and the one here has no compare-swap: set "
+             "rank %d wants its cells operated on by the network, and the one here has no "
+             "compare-swap: set "
              "RPIPE_ATOMICS=service there",
              ch->peer);
     return -ENOTSUP;
@@ -176,7 +184,8 @@ void cells_release(struct rch *ch)
 {
     struct cells *c = ch->cells;
 
-    if (c != NULL && c->master != NULL && c->master->cells != NULL) /* at rexit it may have gone before */
+    if (c != NULL && c->master != NULL &&
+        c->master->cells != NULL) /* at rexit it may have gone before */
         atomic_fetch_sub_explicit(&c->master->cells->sharers, 1, memory_order_relaxed);
     free(c);
     ch->cells = NULL;
@@ -209,7 +218,8 @@ static void cells_give_turn(struct rch *ch, const struct atomic_arguments *a)
         return;
     ch->cells->fetching = NULL;
     if (ch->cfg.thread_sync)
-        (void)wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
+        (void)wake_if_waiting(
+            end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
 }
 
 static bool cells_pending(struct cells *c)
@@ -220,8 +230,8 @@ static bool cells_pending(struct cells *c)
 
 static struct btl_transfer cells_transfer_of(struct rch *ch, size_t cell, bool result)
 {
-    return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t), result ? &ch->remote->credit : NULL, 0,
-                                 sizeof(uint64_t)};
+    return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t),
+                                 result ? &ch->remote->credit : NULL, 0, sizeof(uint64_t)};
 }
 
 static uint64_t cells_result_here(struct rch *ch)
@@ -254,8 +264,9 @@ static int cells_swap_attempt(struct rch *ch, struct atomic_arguments *a)
         a->seen = found;
         a->reading = false;
         return cells_posted(ch, a,
-                      ch->ops->atomic(ch->remote->connection, RATOMIC_CAS, &t, cells_result_of(a->op, a->seen, a->operand), a->seen,
-                                      &ch->cells->done));
+                            ch->ops->atomic(ch->remote->connection, RATOMIC_CAS, &t,
+                                            cells_result_of(a->op, a->seen, a->operand), a->seen,
+                                            &ch->cells->done));
     }
     a->reading = true;
     return cells_posted(ch, a, ch->ops->get(ch->remote->connection, &t, &ch->cells->done));
@@ -264,7 +275,8 @@ static int cells_swap_attempt(struct rch *ch, struct atomic_arguments *a)
 static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
 {
     struct cells *c = ch->cells;
-    bool has = (ch->ops->connection_atomics(ch->remote->connection) & 1u << a->op) != 0, fetch = a->fetch || !has;
+    bool has = (ch->ops->connection_atomics(ch->remote->connection) & 1u << a->op) != 0,
+         fetch = a->fetch || !has;
     struct btl_transfer t = cells_transfer_of(ch, a->cell, fetch);
     int rc = remote_progress(ch, "ratomic");
 
@@ -284,7 +296,9 @@ static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
         a->old = cells_result_here(ch);
         return 0;
     }
-    rc = cells_posted(ch, a, ch->ops->atomic(ch->remote->connection, (int)a->op, &t, a->operand, a->compare, &c->done));
+    rc = cells_posted(
+        ch, a,
+        ch->ops->atomic(ch->remote->connection, (int)a->op, &t, a->operand, a->compare, &c->done));
     if (rc == R_PENDING && a->under_way && !fetch)
         return 0;
     if (a->under_way && ch->ops->progress(ch->remote->connection) == 0 && !cells_pending(c)) {
@@ -324,7 +338,8 @@ static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
 
 static int cells_operate(struct rch *ch, struct atomic_arguments *a)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = end_check_peer(ch, "ratomic", state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
@@ -363,11 +378,15 @@ static int cells_passive_attempt(struct rch *ch, void *arguments)
     struct atomic_arguments *a = arguments;
 
     if (ch->cells->cell == NULL)
-        return end_error(ch, -ECONNRESET, "ratomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
+        return end_error(ch, -ECONNRESET,
+                         "ratomic: this pipe has no cells: rank %d was gone when it was opened",
+                         ch->peer);
     if (!ch->cells->processors)
-        return end_error(ch, -ENOTSUP,
-                    "ratomic: these cells are operated on by a device that is not atomic with this processor: set "
-                    "RPIPE_ATOMICS=service at this end, or open a pipe to oneself with cells_of");
+        return end_error(
+            ch, -ENOTSUP,
+            "ratomic: these cells are operated on by a device that is not atomic with this "
+            "processor: set "
+            "RPIPE_ATOMICS=service at this end, or open a pipe to oneself with cells_of");
     a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
     return 0;
 }
@@ -382,12 +401,16 @@ static NOINLINE int cells_atomic_slow(struct rch *ch, struct atomic_arguments *a
         return rc;
     state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     if ((state & STATE_CELLS) == 0)
-        return end_error(ch, -EBADF, "ratomic: this is a pipe of messages; cells belong to pipes with op RDMA_ATOMIC");
+        return end_error(
+            ch, -EBADF,
+            "ratomic: this is a pipe of messages; cells belong to pipes with op RDMA_ATOMIC");
     if ((unsigned)a->op > RATOMIC_XOR)
-        return end_error(ch, -EINVAL, "ratomic: operation %d; it must be RATOMIC_ADD to RATOMIC_XOR", (int)a->op);
+        return end_error(ch, -EINVAL,
+                         "ratomic: operation %d; it must be RATOMIC_ADD to RATOMIC_XOR",
+                         (int)a->op);
     if (a->cell >= ch->cells->count)
-        return end_error(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0", a->cell,
-                    (unsigned long long)ch->cells->count);
+        return end_error(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0",
+                         a->cell, (unsigned long long)ch->cells->count);
     if ((state & STATE_READER) != 0)
         return call_once(ch, cells_passive_attempt, a);
     rc = call_wait(ch, "ratomic", &awaited, cells_active_attempt, a);
@@ -396,13 +419,16 @@ static NOINLINE int cells_atomic_slow(struct rch *ch, struct atomic_arguments *a
     return rc;
 }
 
-int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, uint64_t *old)
+int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+                 uint64_t *old)
 {
-    struct atomic_arguments a = {.op = op, .cell = cell, .operand = operand, .compare = compare, .fetch = old != NULL};
+    struct atomic_arguments a = {
+        .op = op, .cell = cell, .operand = operand, .compare = compare, .fetch = old != NULL};
     int rc = 0;
 
-    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == ACTIVE_READY &&
-               ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RATOMIC_XOR))
+    if (LIKELY(
+            ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == ACTIVE_READY &&
+            ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RATOMIC_XOR))
         a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
     else
         rc = cells_atomic_slow(ch, &a);

@@ -26,36 +26,46 @@ struct cells {
     bool processors; /* this process's own instructions are in the domain; passive end */
     uint64_t *cell;  /* passive end, and CELLS_CPU */
     uint64_t count;
-    struct rch *master;       /* passive end: whose cells these are; NULL: its own */
-    _Atomic uint32_t sharers; /* passive end: others that have these as theirs: it is released after them */
+    struct rch *master; /* passive end: whose cells these are; NULL: its own */
+    _Atomic uint32_t
+        sharers; /* passive end: others that have these as theirs: it is released after them */
     /* active end */
-    struct btl_done done;      /* CELLS_DEVICE */
-    const void *fetching;      /* the call that waits for an old value, for which there is one place; NULL: none */
+    struct btl_done done; /* CELLS_DEVICE */
+    const void *
+        fetching; /* the call that waits for an old value, for which there is one place; NULL: none */
     _Atomic uint64_t asked;    /* CELLS_SERVICE: requests sent, */
     _Atomic uint64_t answered; /* and answered, in their order; service thread */
-    _Atomic uint64_t wanted;   /* number of the request of `fetching`: nobody wants the values of other answers */
-    uint64_t old;              /* of its answer; before `answered`, by its release */
+    _Atomic uint64_t
+        wanted; /* number of the request of `fetching`: nobody wants the values of other answers */
+    uint64_t old; /* of its answer; before `answered`, by its release */
     int32_t code;
 };
 
-static inline struct rch *cells_master(const struct rch *ch) { return ch->cells != NULL ? ch->cells->master : NULL; }
+static inline struct rch *cells_master(const struct rch *ch)
+{
+    return ch->cells != NULL ? ch->cells->master : NULL;
+}
 static inline bool cells_are_shared(const struct rch *ch)
 {
     return ch->cells != NULL && atomic_load_explicit(&ch->cells->sharers, memory_order_relaxed) > 0;
 }
 
 /* ---- cells.c ---- */
-int cells_open(struct rch *ch, char *why, size_t why_bytes);                   /* passive: the cells, and the way */
-int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes); /* active: the other half is here */
-void cells_release(struct rch *ch); /* store lock held, or nobody else is there */
-int cells_settled(struct rch *ch);  /* what was asked for is done: 0, R_PENDING, error */
+int cells_open(struct rch *ch, char *why, size_t why_bytes); /* passive: the cells, and the way */
+int cells_attached(struct rch *ch, uint32_t way, char *why,
+                   size_t why_bytes); /* active: the other half is here */
+void cells_release(struct rch *ch);   /* store lock held, or nobody else is there */
+int cells_settled(struct rch *ch);    /* what was asked for is done: 0, R_PENDING, error */
 const char *cells_way_name(const struct rch *ch);
-uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t compare); /* the old value */
+uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand,
+                     uint64_t compare); /* the old value */
 
 /* ---- cells_service.c ---- */
-int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted);
+int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+                  bool wanted);
 /* store lock held */
-bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side);
+bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
+                    uint32_t *side);
 void cells_on_request(struct rch *ch, const void *body);
 void cells_on_reply(struct rch *ch, const void *body);
 

@@ -26,7 +26,8 @@ struct cells_note {
 };
 static_assert(sizeof(struct cells_note) == 64, "on the wire");
 
-int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare, bool wanted)
+int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+                  bool wanted)
 {
     struct cells_note n = {.ctx = ch->cfg.ctx,
                            .incarnation = ch->end.incarnation,
@@ -35,7 +36,8 @@ int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand
                            .cell = cell,
                            .operand = operand,
                            .compare = compare,
-                           .number = atomic_load_explicit(&ch->cells->asked, memory_order_relaxed) + 1};
+                           .number =
+                               atomic_load_explicit(&ch->cells->asked, memory_order_relaxed) + 1};
     int rc;
 
     /* before the request: the service thread, which hears the answer, lets nobody answer more than was asked */
@@ -48,7 +50,8 @@ int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand
     return rc;
 }
 
-bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side)
+bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
+                    uint32_t *side)
 {
     struct cells_note n;
 
@@ -70,15 +73,17 @@ void cells_on_request(struct rch *ch, const void *body)
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return;
     memcpy(&n, body, sizeof(n));
-    if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE || c->cell == NULL ||
-        n.op > RATOMIC_XOR || n.cell >= c->count) {
-        snprintf(why, sizeof(why), "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
+    if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE ||
+        c->cell == NULL || n.op > RATOMIC_XOR || n.cell >= c->count) {
+        snprintf(why, sizeof(why),
+                 "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
                  ch->peer, (unsigned long long)n.op, (unsigned long long)n.cell);
         join_fail_locked(ch, -EPROTO, why);
         return;
     }
     if (control_backlog(ch->peer) > BACKLOG_MOST) {
-        snprintf(why, sizeof(why), "rank %d asks for operations, and does not take the answers", ch->peer);
+        snprintf(why, sizeof(why), "rank %d asks for operations, and does not take the answers",
+                 ch->peer);
         join_fail_locked(ch, -EPROTO, why);
         return;
     }

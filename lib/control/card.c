@@ -60,28 +60,32 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes)
     if (card_read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
         card->network = (uint64_t)st.st_ino;
     else
-        log_info("/proc does not tell which host and network namespace this is: every other rank is taken for remote");
+        log_info("/proc does not tell which host and network namespace this is: every other rank "
+                 "is taken for remote");
     if (stat("/proc/self/ns/pid", &st) == 0)
         card->pids = (uint32_t)st.st_ino;
     return 0;
 }
 
-int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why, size_t why_bytes)
+int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why,
+               size_t why_bytes)
 {
     struct card c;
     unsigned i;
 
     if (bytes != sizeof(c)) {
-        snprintf(why, why_bytes,
-                 "the business card of rank %d has %zu bytes, not %zu: another version of this library?", rank, bytes,
-                 sizeof(c));
+        snprintf(
+            why, why_bytes,
+            "the business card of rank %d has %zu bytes, not %zu: another version of this library?",
+            rank, bytes, sizeof(c));
         return -EPROTO;
     }
     memcpy(&c, blob, sizeof(c));
     if (c.magic != CARD_MAGIC || c.version != CARD_VERSION) {
         snprintf(why, why_bytes,
-                 "the business card of rank %d has version %u, not %u: every rank needs the same library", rank,
-                 c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
+                 "the business card of rank %d has version %u, not %u: every rank needs the same "
+                 "library",
+                 rank, c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
         return -EPROTO;
     }
     for (i = 0; i < CARD_ADDRESSES && i < c.addresses; i++) {
@@ -99,7 +103,8 @@ int card_check(struct card *card, const void *blob, size_t bytes, int rank, char
 
 bool card_same_kernel(const struct card *a, const struct card *b)
 {
-    return a->network != 0 && b->network != 0 && memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
+    return a->network != 0 && b->network != 0 &&
+           memcmp(a->boot_id, b->boot_id, sizeof(a->boot_id)) == 0;
 }
 
 bool card_same_pids(const struct card *a, const struct card *b)

@@ -31,7 +31,8 @@ struct card {
     uint32_t rank;
     uint8_t cookie[COOKIE_BYTES];
     uint8_t boot_id[16];
-    uint64_t network; /* inode of the network namespace; 0: not known, never the same as another's */
+    uint64_t
+        network; /* inode of the network namespace; 0: not known, never the same as another's */
     uint32_t pid;
     uint16_t tcp_port;  /* host byte order; 0: does not listen */
     uint8_t unix_bytes; /* of the name; 0: does not listen */
@@ -39,20 +40,24 @@ struct card {
     uint8_t unix_name[40]; /* abstract: begins with a zero byte */
     struct card_address address[CARD_ADDRESSES];
     uint32_t backends; /* btl_likely() */
-    uint32_t pids;     /* inode of the namespace of `pid`; 0: not known, never the same as another's */
+    uint32_t pids; /* inode of the namespace of `pid`; 0: not known, never the same as another's */
 };
 
 static_assert(sizeof(struct card_address) == 24, "fixed on the wire");
-static_assert(offsetof(struct card, network) == 48 && offsetof(struct card, unix_name) == 64, "fixed on the wire");
+static_assert(offsetof(struct card, network) == 48 && offsetof(struct card, unix_name) == 64,
+              "fixed on the wire");
 static_assert(sizeof(struct card) == 112 + 24 * CARD_ADDRESSES, "fixed on the wire");
 
 /* Magic, version, rank, cookie, host, pid, backends; no way to be reached yet. 0 or -errno and a sentence. */
 int card_make(struct card *card, int rank, char *why, size_t why_bytes);
 /* Copies what the job says is the card of `rank`, if it can be one. 0, or -EPROTO and a sentence. */
-int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why, size_t why_bytes);
+int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why,
+               size_t why_bytes);
 bool card_same_host(const struct card *a, const struct card *b);
-bool card_same_pids(const struct card *a, const struct card *b);   /* one's pid is what the other's kernel calls it */
-bool card_same_kernel(const struct card *a, const struct card *b); /* but perhaps in another network namespace */
+bool card_same_pids(const struct card *a,
+                    const struct card *b); /* one's pid is what the other's kernel calls it */
+bool card_same_kernel(const struct card *a,
+                      const struct card *b); /* but perhaps in another network namespace */
 /* In a time that does not depend on where they differ. */
 bool cookie_equal(const uint8_t *a, const uint8_t *b);
 

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define SLICE_MS 50 /* the dead wake nobody */
-#define HEED_SLICES                                                                                                    \
+#define HEED_SLICES                                                                                \
     1 /* after that, see to it that the peer's end would be noticed: within 100 ms, with what dialling takes */
 
 static struct {
@@ -118,7 +118,8 @@ static const char *collective_fate(int rank, int state)
 
     if (state == -EPIPE)
         return "has left the job";
-    snprintf(text, sizeof(text), "has died, or cannot be reached%s%s", *why != '\0' ? ": " : "", why);
+    snprintf(text, sizeof(text), "has died, or cannot be reached%s%s", *why != '\0' ? ": " : "",
+             why);
     return text;
 }
 
@@ -134,43 +135,51 @@ static int collective_advance(struct transfer *t, bool receives, char *why, size
         return 0;
     result = receives ? lane_pull(pair, t) : lane_push(pair, t);
     if (result == 0 && !t->finished)
-        result = control_peer_state(t->peer); /* after the pull: what it said before its end counts */
+        result =
+            control_peer_state(t->peer); /* after the pull: what it said before its end counts */
     if (result == 0)
         return 0;
     if (result == -EMSGSIZE)
-        return collective_complain(result, why, why_bytes, "the next message from rank %d has %llu bytes, and %llu are asked for",
-                        t->peer, (unsigned long long)t->head.total, (unsigned long long)t->bytes);
+        return collective_complain(
+            result, why, why_bytes,
+            "the next message from rank %d has %llu bytes, and %llu are asked for", t->peer,
+            (unsigned long long)t->head.total, (unsigned long long)t->bytes);
     state = control_peer_state(t->peer);
     if (state != 0)
         return collective_complain(state, why, why_bytes, "rank %d, %s, %s", t->peer,
-                        receives ? "from which a message is awaited" : "to which a message is to go",
-                        collective_fate(t->peer, state));
-    return collective_complain(result, why, why_bytes, "a message %s rank %d: %s", receives ? "from" : "to", t->peer,
-                    strerror(-result));
+                                   receives ? "from which a message is awaited"
+                                            : "to which a message is to go",
+                                   collective_fate(t->peer, state));
+    return collective_complain(result, why, why_bytes, "a message %s rank %d: %s",
+                               receives ? "from" : "to", t->peer, strerror(-result));
 }
 
-static int collective_too_late(const struct transfer *send, const struct transfer *receive, char *why, size_t why_bytes)
+static int collective_too_late(const struct transfer *send, const struct transfer *receive,
+                               char *why, size_t why_bytes)
 {
     if (receive != NULL && !receive->finished)
-        return collective_complain(-ETIMEDOUT, why, why_bytes,
-                        "rank %d has not sent what is awaited from it in time (%llu of %llu bytes "
-                        "have come)",
-                        receive->peer, (unsigned long long)receive->done, (unsigned long long)receive->bytes);
-    return collective_complain(-ETIMEDOUT, why, why_bytes,
-                    "rank %d has not received what it was sent in time, so that there is no room "
-                    "for more (%llu of %llu bytes have gone; the window is %u)",
-                    send->peer, (unsigned long long)send->done, (unsigned long long)send->bytes, WINDOW_BYTES);
+        return collective_complain(
+            -ETIMEDOUT, why, why_bytes,
+            "rank %d has not sent what is awaited from it in time (%llu of %llu bytes "
+            "have come)",
+            receive->peer, (unsigned long long)receive->done, (unsigned long long)receive->bytes);
+    return collective_complain(
+        -ETIMEDOUT, why, why_bytes,
+        "rank %d has not received what it was sent in time, so that there is no room "
+        "for more (%llu of %llu bytes have gone; the window is %u)",
+        send->peer, (unsigned long long)send->done, (unsigned long long)send->bytes, WINDOW_BYTES);
 }
 
 static int collective_abandoned(char *why, size_t why_bytes)
 {
-    return collective_complain(-ENOTCONN, why, why_bytes, "another thread is leaving the job (rexit)");
+    return collective_complain(-ENOTCONN, why, why_bytes,
+                               "another thread is leaving the job (rexit)");
 }
 
 /* Both at once, until both are finished. With the lock; either may be NULL. `ends` (may be NULL): gives up when it is set.
  * *culprit: whom it failed at. */
-static int collective_transfer(struct transfer *send, struct transfer *receive, const bool *ends, int64_t deadline, int *culprit,
-                    char *why, size_t why_bytes)
+static int collective_transfer(struct transfer *send, struct transfer *receive, const bool *ends,
+                               int64_t deadline, int *culprit, char *why, size_t why_bytes)
 {
     int slices = 0, result = 0;
 
@@ -222,7 +231,8 @@ static int collective_transfer(struct transfer *send, struct transfer *receive, 
 static int collective_enter_any(char *why, size_t why_bytes)
 {
     if (!control_running())
-        return collective_complain(-ENOTCONN, why, why_bytes, "the control network is not running: rinit() comes first");
+        return collective_complain(-ENOTCONN, why, why_bytes,
+                                   "the control network is not running: rinit() comes first");
     if (control_on_service_thread())
         return collective_complain(-EDEADLK, why, why_bytes, "the service thread may not wait");
     pthread_mutex_lock(&collective_collect.lock);
@@ -237,7 +247,8 @@ static int collective_enter(int peer, char *why, size_t why_bytes)
         return result;
     if (peer < 0 || peer >= collective_collect.size) {
         pthread_mutex_unlock(&collective_collect.lock);
-        return collective_complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d", peer, collective_collect.size);
+        return collective_complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d",
+                                   peer, collective_collect.size);
     }
     if (collective_pair_of(peer) != NULL)
         return 0;
@@ -245,7 +256,8 @@ static int collective_enter(int peer, char *why, size_t why_bytes)
     return collective_complain(-ENOMEM, why, why_bytes, "no memory for messages of rank %d", peer);
 }
 
-int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why,
+                 size_t why_bytes)
 {
     struct transfer t = {.peer = to, .lane = LANE_USER, .from = buf, .bytes = bytes};
     int result = collective_enter(to, why, why_bytes), culprit;
@@ -262,7 +274,8 @@ int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *
     } else if (result == -ENOTCONN) {
         (void)collective_abandoned(why, why_bytes);
     } else {
-        collective_complain(result, why, why_bytes, "another thread has been sending to rank %d all the time", to);
+        collective_complain(result, why, why_bytes,
+                            "another thread has been sending to rank %d all the time", to);
     }
     pthread_mutex_unlock(&collective_collect.lock);
     return result;
@@ -284,7 +297,8 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why,
     } else if (result == -ENOTCONN) {
         (void)collective_abandoned(why, why_bytes);
     } else {
-        collective_complain(result, why, why_bytes, "another thread has been receiving from rank %d all the time", from);
+        collective_complain(result, why, why_bytes,
+                            "another thread has been receiving from rank %d all the time", from);
     }
     pthread_mutex_unlock(&collective_collect.lock);
     return result;
@@ -302,23 +316,30 @@ struct collective {
     size_t why_bytes;
 };
 
-static const char *const collective_kind_names[PIECE_KINDS] = {"network_send", "network_barrier", "network_allgather", "rexit"};
+static const char *const collective_kind_names[PIECE_KINDS] = {"network_send", "network_barrier",
+                                                               "network_allgather", "rexit"};
 
 static int collective_partner(int distance)
 {
-    return (int)((((int64_t)collective_collect.rank + distance) % collective_collect.size + collective_collect.size) % collective_collect.size);
+    return (int)((((int64_t)collective_collect.rank + distance) % collective_collect.size +
+                  collective_collect.size) %
+                 collective_collect.size);
 }
 
 /* Tells those whom the rounds from this one on would have gone to. */
 static void collective_give_up(const struct collective *c, uint32_t round, int code, int culprit)
 {
     for (; ((int64_t)1 << round) < collective_collect.size; round++) {
-        struct transfer t = {.peer = collective_partner(c->step * (1 << round)), .lane = LANE_COLLECTIVE};
+        struct transfer t = {.peer = collective_partner(c->step * (1 << round)),
+                             .lane = LANE_COLLECTIVE};
         struct pair *pair = collective_pair_of(t.peer);
 
-        t.head = (struct chunk){.kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
+        t.head = (struct chunk){
+            .kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
         if (pair != NULL)
-            lane_push(pair, &t); /* to the dead, or where there is no room: they will notice by themselves */
+            lane_push(
+                pair,
+                &t); /* to the dead, or where there is no room: they will notice by themselves */
     }
 }
 
@@ -333,16 +354,21 @@ static int collective_warned(const struct collective *c, const struct transfer *
         if (codes[i] == t->head.code)
             code = codes[i];
     }
-    *culprit = t->head.culprit >= 0 && t->head.culprit < collective_collect.size ? t->head.culprit : t->peer;
-    return collective_complain(code, c->why, c->why_bytes, "rank %d says that %s failed because of rank %d: %s", t->peer,
-                    collective_kind_names[c->kind], *culprit, strerror(-code));
+    *culprit = t->head.culprit >= 0 && t->head.culprit < collective_collect.size ? t->head.culprit
+                                                                                 : t->peer;
+    return collective_complain(code, c->why, c->why_bytes,
+                               "rank %d says that %s failed because of rank %d: %s", t->peer,
+                               collective_kind_names[c->kind], *culprit, strerror(-code));
 }
 
-static int collective_round_run(const struct collective *c, uint32_t round, const void *from, uint64_t from_bytes, void *to,
-                     uint64_t to_bytes)
+static int collective_round_run(const struct collective *c, uint32_t round, const void *from,
+                                uint64_t from_bytes, void *to, uint64_t to_bytes)
 {
     int distance = c->step * (1 << round), culprit = -1, result = -ENOMEM;
-    struct transfer send = {.peer = collective_partner(distance), .lane = LANE_COLLECTIVE, .from = from, .bytes = from_bytes};
+    struct transfer send = {.peer = collective_partner(distance),
+                            .lane = LANE_COLLECTIVE,
+                            .from = from,
+                            .bytes = from_bytes};
     struct transfer receive = {.peer = collective_partner(-distance),
                                .lane = LANE_COLLECTIVE,
                                .kind = c->kind,
@@ -352,14 +378,19 @@ static int collective_round_run(const struct collective *c, uint32_t round, cons
 
     send.head = (struct chunk){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
     if (collective_pair_of(send.peer) != NULL && collective_pair_of(receive.peer) != NULL)
-        result = collective_transfer(&send, &receive, c->ends, c->deadline, &culprit, c->why, c->why_bytes);
+        result = collective_transfer(&send, &receive, c->ends, c->deadline, &culprit, c->why,
+                                     c->why_bytes);
     if (result == -EPROTO)
-        collective_complain(result, c->why, c->why_bytes, "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
-                 receive.peer, receive.head.epoch, collective_kind_names[receive.head.kind], c->epoch, collective_kind_names[c->kind]);
+        collective_complain(result, c->why, c->why_bytes,
+                            "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
+                            receive.peer, receive.head.epoch,
+                            collective_kind_names[receive.head.kind], c->epoch,
+                            collective_kind_names[c->kind]);
     if (result == 0 && receive.head.code != 0)
         result = collective_warned(c, &receive, &culprit);
     if (result != 0 && c->kind != PIECE_LEAVE)
-        collective_give_up(c, round + (send.finished ? 1 : 0), result == -ENOTCONN ? -EPIPE : result, culprit);
+        collective_give_up(c, round + (send.finished ? 1 : 0),
+                           result == -ENOTCONN ? -EPIPE : result, culprit);
     return result;
 }
 
@@ -375,7 +406,8 @@ static int collective_begin(struct collective *c)
         pthread_mutex_unlock(&collective_collect.lock);
         if (result == -ENOTCONN)
             return collective_abandoned(c->why, c->why_bytes);
-        return collective_complain(result, c->why, c->why_bytes, "another thread has been in a collective all the time");
+        return collective_complain(result, c->why, c->why_bytes,
+                                   "another thread has been in a collective all the time");
     }
     c->epoch = ++collective_collect.epoch;
     RPIPE_FAILPOINT("collective: begun");
@@ -403,17 +435,22 @@ static int collective_disseminate(struct collective *c)
 
 int collect_barrier(int64_t deadline, char *why, size_t why_bytes)
 {
-    struct collective c = {.kind = PIECE_BARRIER, .deadline = deadline, .why = why, .why_bytes = why_bytes};
+    struct collective c = {
+        .kind = PIECE_BARRIER, .deadline = deadline, .why = why, .why_bytes = why_bytes};
     int result = collective_begin(&c);
 
     return result != 0 ? result : collective_end(collective_disseminate(&c));
 }
 
 /* Bruck: block i is that of rank + i; in round k what is here, but no more than is wanted, goes to rank - 2^k. */
-int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why, size_t why_bytes)
+int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why,
+                      size_t why_bytes)
 {
-    struct collective c = {
-        .kind = PIECE_ALLGATHER, .step = -1, .deadline = deadline, .why = why, .why_bytes = why_bytes};
+    struct collective c = {.kind = PIECE_ALLGATHER,
+                           .step = -1,
+                           .deadline = deadline,
+                           .why = why,
+                           .why_bytes = why_bytes};
     size_t whole, size, count;
     uint8_t *blocks = NULL;
     uint32_t round;
@@ -425,9 +462,12 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
     if (!__builtin_mul_overflow(bytes, size, &whole))
         blocks = malloc(whole + 1);
     if (blocks == NULL) {
-        collective_give_up(&c, 0, -ENOMEM, collective_collect.rank); /* so that the others do not wait for their deadlines */
-        return collective_end(
-            collective_complain(-ENOMEM, why, why_bytes, "no memory for %zu bytes from each of %zu ranks", bytes, size));
+        collective_give_up(
+            &c, 0, -ENOMEM,
+            collective_collect.rank); /* so that the others do not wait for their deadlines */
+        return collective_end(collective_complain(-ENOMEM, why, why_bytes,
+                                                  "no memory for %zu bytes from each of %zu ranks",
+                                                  bytes, size));
     }
     if (bytes > 0)
         memcpy(blocks, mine, bytes);
@@ -435,11 +475,13 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
         size_t here = (size_t)1 << round;
 
         count = size - here < here ? size - here : here;
-        result = collective_round_run(&c, round, blocks, count * bytes, blocks + here * bytes, count * bytes);
+        result = collective_round_run(&c, round, blocks, count * bytes, blocks + here * bytes,
+                                      count * bytes);
     }
     collective_end(result);
     for (i = 0; result == 0 && bytes > 0 && i < collective_collect.size; i++)
-        memcpy((uint8_t *)all + (size_t)collective_partner(i) * bytes, blocks + (size_t)i * bytes, bytes);
+        memcpy((uint8_t *)all + (size_t)collective_partner(i) * bytes, blocks + (size_t)i * bytes,
+               bytes);
     free(blocks);
     return result;
 }
@@ -453,11 +495,14 @@ static int collective_leave_one_by_one(int64_t deadline)
 
     for (rank = 0; rank < collective_collect.size; rank++) {
         if (rank != collective_collect.rank)
-            control_post(rank, WIRE_LEAVE, NULL, 0, NULL, 0); /* which connects, and so finds out who is not there */
+            control_post(rank, WIRE_LEAVE, NULL, 0, NULL,
+                         0); /* which connects, and so finds out who is not there */
     }
     for (slices = 0;; slices++) {
         for (rank = 0, missing = 0; rank < collective_collect.size; rank++) {
-            if (rank == collective_collect.rank || (collective_collect.pairs[rank] != NULL && collective_collect.pairs[rank]->leaves) ||
+            if (rank == collective_collect.rank ||
+                (collective_collect.pairs[rank] != NULL &&
+                 collective_collect.pairs[rank]->leaves) ||
                 control_peer_state(rank) != 0)
                 continue;
             missing++;
@@ -480,8 +525,11 @@ static int collective_leave_one_by_one(int64_t deadline)
 int collect_leave(int64_t deadline)
 {
     char why[256];
-    struct collective c = {
-        .kind = PIECE_LEAVE, .ends = &collective_collect.leaving, .deadline = deadline, .why = why, .why_bytes = sizeof(why)};
+    struct collective c = {.kind = PIECE_LEAVE,
+                           .ends = &collective_collect.leaving,
+                           .deadline = deadline,
+                           .why = why,
+                           .why_bytes = sizeof(why)};
     int result = collective_begin(&c);
 
     if (result != 0)

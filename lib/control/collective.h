@@ -15,10 +15,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
+int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why,
+                 size_t why_bytes);
 int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
 int collect_barrier(int64_t deadline, char *why, size_t why_bytes);
-int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why, size_t why_bytes);
+int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why,
+                      size_t why_bytes);
 /* The barrier of rexit: waits for everybody but the dead, and those who have left. 0 or -ETIMEDOUT. */
 int collect_leave(int64_t deadline);
 /* True: every call that waits in here ends with -ENOTCONN, and so does every one that comes; false: no longer. */
@@ -26,7 +28,8 @@ void collect_abandon(bool abandon);
 /* Called by control.c: start, stop, and on the service thread a message or the end of a peer. */
 int collect_start(int rank, int size);
 void collect_stop(void);
-int collect_message(int from, uint32_t type, const void *body, size_t bytes); /* -ENOMEM: it has to come again */
+int collect_message(int from, uint32_t type, const void *body,
+                    size_t bytes); /* -ENOMEM: it has to come again */
 void collect_peer_gone(int rank);
 
 #endif

@@ -88,7 +88,10 @@ void message_free(struct message *m)
     free(m);
 }
 
-static size_t connection_message_bytes(const struct message *m) { return sizeof(m->frame) + wire_padded(m->frame.bytes); }
+static size_t connection_message_bytes(const struct message *m)
+{
+    return sizeof(m->frame) + wire_padded(m->frame.bytes);
+}
 
 struct connection *connection_new(int fd, bool is_unix, bool outgoing)
 {
@@ -132,7 +135,10 @@ void connection_free(struct connection *c)
     free(c);
 }
 
-void connection_queue(struct connection *c, struct message *m) { list_append(&c->outbox, &m->link); }
+void connection_queue(struct connection *c, struct message *m)
+{
+    list_append(&c->outbox, &m->link);
+}
 
 /* As many messages as one call takes: the first with its descriptors, then such as have none. */
 static int connection_batch_fill(struct connection *c, struct iovec *iov)
@@ -217,7 +223,8 @@ int connection_send(struct connection *c, uint64_t *gone)
 /* Room for the frame that begins at c->begin, and for a good read, if that can be had. */
 static int connection_buffer_reserve(struct connection *c)
 {
-    size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST, need = BUFFER_FIRST;
+    size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST,
+           need = BUFFER_FIRST;
     struct wire_frame frame;
     uint8_t *larger;
 
@@ -228,7 +235,8 @@ static int connection_buffer_reserve(struct connection *c)
         c->end -= c->begin;
         c->begin = 0;
     }
-    if (c->end - c->begin >= sizeof(frame)) { /* checked by connection_frame() before anything more is read */
+    if (c->end - c->begin >=
+        sizeof(frame)) { /* checked by connection_frame() before anything more is read */
         memcpy(&frame, c->buffer + c->begin, sizeof(frame));
         need = sizeof(frame) + wire_padded(frame.bytes);
         if (want < need)
@@ -302,18 +310,20 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
         return -errno;
     }
     before = c->nfds;
-    if (!connection_take_fds(c, &header) || ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
+    if (!connection_take_fds(c, &header) ||
+        ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
         snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
         return -EPROTO;
     }
     if ((header.msg_flags & MSG_CTRUNC) != 0)
-        c->truncated = true; /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
+        c->truncated =
+            true; /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
     c->end += (size_t)n;
     return n;
 }
 
-int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why,
-                     size_t why_bytes)
+int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body,
+                     char *why, size_t why_bytes)
 {
     size_t have = c->end - c->begin;
     const struct wire_frame *f = (const void *)(c->buffer + c->begin);
@@ -326,7 +336,8 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
         return 0;
     }
     if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX) {
-        snprintf(why, why_bytes, "it sent what cannot be a message (%u bytes of body, %u descriptors)", f->bytes,
+        snprintf(why, why_bytes,
+                 "it sent what cannot be a message (%u bytes of body, %u descriptors)", f->bytes,
                  f->nfds);
         return -EPROTO;
     }
@@ -339,7 +350,8 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
         c->truncated = false;
     }
     if (f->nfds > (uint32_t)c->nfds) {
-        snprintf(why, why_bytes, "it sent a message that speaks of %u descriptors, with %d", f->nfds, c->nfds);
+        snprintf(why, why_bytes, "it sent a message that speaks of %u descriptors, with %d",
+                 f->nfds, c->nfds);
         return -EPROTO;
     }
     *frame = f;

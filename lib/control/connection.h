@@ -26,11 +26,13 @@ struct message {
     uint8_t body[]; /* padded */
 };
 
-static_assert(offsetof(struct message, body) == offsetof(struct message, frame) + sizeof(struct wire_frame),
+static_assert(offsetof(struct message, body) ==
+                  offsetof(struct message, frame) + sizeof(struct wire_frame),
               "header and body are sent as one piece");
 
 /* A copy of the body; the descriptors are duplicated. NULL and errno. */
-struct message *message_new(uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+struct message *message_new(uint32_t type, const void *body, size_t bytes, const int *fds,
+                            int nfds);
 /* One that stays open longer than any message lives, and so is not duplicated: that takes no number where there is none left. */
 void message_lend(struct message *m, int fd);
 void message_free(struct message *m); /* closes its descriptors */
@@ -52,10 +54,12 @@ struct connection {
     bool heard;       /* something has come after the greeting */
     bool wants_write; /* epoll has been told */
     bool truncated;   /* descriptors have come that this process had no number for */
-    bool starved;     /* there was no memory for what has come: it is read on in a while, see service.c */
-    bool unwatched;   /* starved, too: epoll has no room for it yet */
-    int peer;         /* -1: not known yet */
-    int64_t deadline; /* of the greeting; of an open outgoing one over TCP: the next look at its pulse */
+    bool
+        starved; /* there was no memory for what has come: it is read on in a while, see service.c */
+    bool unwatched; /* starved, too: epoll has no room for it yet */
+    int peer;       /* -1: not known yet */
+    int64_t
+        deadline; /* of the greeting; of an open outgoing one over TCP: the next look at its pulse */
     /* what has come */
     uint8_t *buffer;
     size_t capacity, begin, end; /* bytes [begin, end) have not been consumed */
@@ -67,8 +71,9 @@ struct connection {
     size_t sent; /* of the first message's bytes */
 };
 
-struct connection *connection_new(int fd, bool is_unix, bool outgoing); /* NULL: no memory; fd is then still open */
-void connection_close(struct connection *c);                            /* the socket, descriptors, outbox */
+struct connection *connection_new(int fd, bool is_unix,
+                                  bool outgoing); /* NULL: no memory; fd is then still open */
+void connection_close(struct connection *c);      /* the socket, descriptors, outbox */
 void connection_free(struct connection *c);
 void connection_queue(struct connection *c, struct message *m);
 /* Sends until the outbox is empty (0) or the kernel takes no more (-EAGAIN; -ENOBUFS: ask again later, epoll does not know
@@ -78,8 +83,8 @@ int connection_send(struct connection *c, uint64_t *gone);
 ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes);
 /* The next whole frame in the buffer: 1, 0 (not whole yet), or -EPROTO and a sentence. Good until the next call. Its
  * descriptors are c->fds[0 .. nfds); who takes one over calls fork_fds_forget() and puts -1 in its place. */
-int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body, char *why,
-                     size_t why_bytes);
+int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body,
+                     char *why, size_t why_bytes);
 void connection_consume(struct connection *c, const struct wire_frame *frame);
 
 #endif

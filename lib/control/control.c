@@ -33,8 +33,11 @@
 #define STACK_BYTES (256u << 10)
 #define CARD_MS 1000
 
-struct control control = {
-    .lock = PTHREAD_MUTEX_INITIALIZER, .epoll = -1, .wake = -1, .unix_listener = -1, .tcp_listener = -1};
+struct control control = {.lock = PTHREAD_MUTEX_INITIALIZER,
+                          .epoll = -1,
+                          .wake = -1,
+                          .unix_listener = -1,
+                          .tcp_listener = -1};
 
 static _Thread_local bool control_is_service_thread;
 
@@ -91,7 +94,8 @@ static int control_listen_all(char *why, size_t why_bytes)
             return control.unix_listener;
     }
     if (choice != 1 && control.size > 1) {
-        control.tcp_listener = endpoint_listen_tcp(&control.card, setting_text(SET_INTERFACE), why, why_bytes);
+        control.tcp_listener =
+            endpoint_listen_tcp(&control.card, setting_text(SET_INTERFACE), why, why_bytes);
         if (control.tcp_listener < 0)
             return control.tcp_listener;
     }
@@ -100,7 +104,8 @@ static int control_listen_all(char *why, size_t why_bytes)
 
 static int control_watch_all(char *why, size_t why_bytes)
 {
-    static int watch_wake = WATCH_WAKE, watch_job = WATCH_JOB, watch_unix = WATCH_UNIX, watch_tcp = WATCH_TCP;
+    static int watch_wake = WATCH_WAKE, watch_job = WATCH_JOB, watch_unix = WATCH_UNIX,
+               watch_tcp = WATCH_TCP;
     int result = 0;
 
     control.epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -175,7 +180,8 @@ static int control_start_thread(char *why, size_t why_bytes)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error != 0) {
-        snprintf(why, why_bytes, "the service thread cannot be started: %s%s", strerror(error), limit_of(error));
+        snprintf(why, why_bytes, "the service thread cannot be started: %s%s", strerror(error),
+                 limit_of(error));
         return error == EAGAIN ? -ENOMEM : -error; /* -EAGAIN would say: ask again */
     }
     pthread_setname_np(control.thread, "rmalloc");
@@ -344,7 +350,8 @@ static int control_queue(int to, struct message *m)
     return result;
 }
 
-static int control_enqueue(int to, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static int control_enqueue(int to, uint32_t type, const void *body, size_t bytes, const int *fds,
+                           int nfds)
 {
     struct message *m = message_new(type, body, bytes, fds, nfds);
 
@@ -355,8 +362,8 @@ int control_post(int to, uint32_t type, const void *body, size_t bytes, const in
 {
     if (!control_check_running())
         return -ENOTCONN;
-    if (!control_is_rank(to) || type < WIRE_PING || bytes > CONTROL_BODY_MAX || nfds < 0 || nfds > CONTROL_FDS_MAX ||
-        (bytes > 0 && body == NULL))
+    if (!control_is_rank(to) || type < WIRE_PING || bytes > CONTROL_BODY_MAX || nfds < 0 ||
+        nfds > CONTROL_FDS_MAX || (bytes > 0 && body == NULL))
         return -EINVAL;
     if (nfds > 0 && control_path(to) == CONTROL_TCP)
         return -ENOTSUP;
@@ -367,7 +374,9 @@ struct control_message *control_message_alloc(uint32_t type, size_t bytes)
 {
     static const uint8_t nothing[CONTROL_MESSAGE_MAX];
 
-    return bytes <= sizeof(nothing) ? (struct control_message *)message_new(type, nothing, bytes, NULL, 0) : NULL;
+    return bytes <= sizeof(nothing)
+               ? (struct control_message *)message_new(type, nothing, bytes, NULL, 0)
+               : NULL;
 }
 
 void control_message_free(struct control_message *made)
@@ -454,7 +463,8 @@ enum control_path control_path(int rank)
     return path >= 0 ? (enum control_path)path : CONTROL_TCP;
 }
 
-int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why, size_t why_bytes)
+int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why,
+                          size_t why_bytes)
 {
     const struct card *card;
     char said[256];
@@ -463,7 +473,8 @@ int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char 
         snprintf(why, why_bytes, "the control network does not run, or there is no rank %d", rank);
         return -ENOTCONN;
     }
-    card = rank == control.rank ? &control.card : peer_card(rank, deadline_in_ms(CARD_MS), said, sizeof(said));
+    card = rank == control.rank ? &control.card
+                                : peer_card(rank, deadline_in_ms(CARD_MS), said, sizeof(said));
     if (card == NULL) {
         snprintf(why, why_bytes, "rank %d does not say which backends it has: %s", rank, said);
         return -EHOSTUNREACH;
@@ -479,7 +490,8 @@ const _Atomic uint32_t *control_liveness(int rank)
         return NULL;
     if (rank == control.rank)
         return liveness_word();
-    return atomic_load_explicit(&control.peers[rank].liveness, memory_order_acquire); /* the mapping was made before */
+    return atomic_load_explicit(&control.peers[rank].liveness,
+                                memory_order_acquire); /* the mapping was made before */
 }
 
 int control_peer_state(int rank)
@@ -495,7 +507,8 @@ const char *control_peer_why(int rank)
 
     if (!control_check_running() || !control_is_rank(rank))
         return "";
-    why = atomic_load_explicit(&control.peers[rank].ended, memory_order_acquire); /* pairs with peer_end */
+    why = atomic_load_explicit(&control.peers[rank].ended,
+                               memory_order_acquire); /* pairs with peer_end */
     return why != NULL ? why : "";
 }
 
@@ -503,8 +516,9 @@ bool control_peer_membarrier(int rank)
 {
     if (!control_check_running() || !control_is_rank(rank))
         return false;
-    return rank == control.rank ? control.membarrier
-                                : atomic_load_explicit(&control.peers[rank].membarrier, memory_order_relaxed);
+    return rank == control.rank
+               ? control.membarrier
+               : atomic_load_explicit(&control.peers[rank].membarrier, memory_order_relaxed);
 }
 
 bool control_membarrier(void) { return control_check_running() && control.membarrier; }
@@ -520,13 +534,15 @@ void control_set_ticking(bool on)
 
 void control_check_liveness(void)
 {
-    if (!control_check_running() || atomic_exchange_explicit(&control.look, true, memory_order_relaxed))
+    if (!control_check_running() ||
+        atomic_exchange_explicit(&control.look, true, memory_order_relaxed))
         return;
     control_wake();
 }
 
 void control_monitor(int rank)
 {
-    if (control_check_running() && control_is_rank(rank) && rank != control.rank && control_peer_state(rank) == 0)
+    if (control_check_running() && control_is_rank(rank) && rank != control.rank &&
+        control_peer_state(rank) == 0)
         control_enqueue(rank, WIRE_PING, NULL, 0, NULL, 0);
 }

@@ -36,7 +36,8 @@ enum control_end { PEER_LEFT, PEER_DIED };
 struct control_hooks {
     /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's: it keeps or closes every one. One that this
      * process had no number left for (RLIMIT_NOFILE) is -1. */
-    void (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds);
+    void (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                    int nfds);
     /* This peer will say nothing more: it called control_stop() (PEER_LEFT), or is dead or unreachable (PEER_DIED).
      * Once per peer; `why` is a sentence. */
     void (*peer_gone)(int rank, enum control_end end, const char *why);
@@ -73,22 +74,26 @@ void control_check_liveness(void);
 /* On the service thread: this peer breaks the protocol of a layer above. It is cut off as if it had died. */
 void control_cut_off(int rank, const char *why);
 
-enum control_path control_path(int rank); /* how messages would travel; looks at the card, may wait for it briefly */
+enum control_path
+control_path(int rank); /* how messages would travel; looks at the card, may wait for it briefly */
 /* What this rank's card says of its backends (btl_likely), and whether it runs under this kernel. 0 or -errno and why not. */
-int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why, size_t why_bytes);
+int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why,
+                          size_t why_bytes);
 /* Where to watch the peer's life word (read-only page), or NULL: not connected yet, or not on this host. Valid until
  * control_stop(). The word is the owner's thread id while it lives. */
 const _Atomic uint32_t *control_liveness(int rank);
 static inline bool liveness_died(const _Atomic uint32_t *liveness)
 {
-    return liveness != NULL && (atomic_load_explicit(liveness, memory_order_relaxed) & LIVENESS_OWNER_DIED) != 0;
+    return liveness != NULL &&
+           (atomic_load_explicit(liveness, memory_order_relaxed) & LIVENESS_OWNER_DIED) != 0;
 }
 /* 0: the peer can be talked to, or has not been talked to yet; -EPIPE: left; -ECONNRESET: died */
 int control_peer_state(int rank);
 /* Why it is taken for dead, "" while nothing is known: "its host has not answered for 9000 ms ...". Valid until control_stop() */
 const char *control_peer_why(int rank);
-bool control_peer_membarrier(int rank); /* the peer is registered for, and able to issue, membarrier GLOBAL_EXPEDITED */
-bool control_membarrier(void);          /* and this process */
+bool control_peer_membarrier(
+    int rank); /* the peer is registered for, and able to issue, membarrier GLOBAL_EXPEDITED */
+bool control_membarrier(void); /* and this process */
 void control_set_ticking(bool on);
 /*
  * The service thread calls ready(arg) once, when fd can be read, or without one (-1) only by time, `delay_us` from now at the

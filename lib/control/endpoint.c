@@ -31,7 +31,8 @@ union any_address {
     struct sockaddr_in6 six;
 };
 
-static socklen_t endpoint_unix_address(const uint8_t *name, size_t bytes, struct sockaddr_un *address)
+static socklen_t endpoint_unix_address(const uint8_t *name, size_t bytes,
+                                       struct sockaddr_un *address)
 {
     memset(address, 0, sizeof(*address));
     address->sun_family = AF_UNIX;
@@ -67,7 +68,8 @@ int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes)
 
 failed:
     result = -errno;
-    snprintf(why, why_bytes, "the Unix socket of the control network: %s%s", strerror(errno), limit_of(errno));
+    snprintf(why, why_bytes, "the Unix socket of the control network: %s%s", strerror(errno),
+             limit_of(errno));
     if (fd >= 0)
         close(fd);
     return result;
@@ -97,7 +99,8 @@ static bool endpoint_is_link_local(const struct sockaddr *a)
 }
 
 /* The addresses to offer: those of `interface` (a name, or an address in text), or all. Loopback last, if at all. */
-static int endpoint_collect_addresses(struct card *card, const char *interface, char *why, size_t why_bytes)
+static int endpoint_collect_addresses(struct card *card, const char *interface, char *why,
+                                      size_t why_bytes)
 {
     static const int families[] = {AF_INET, AF_INET6};
     struct ifaddrs *list, *at;
@@ -113,13 +116,17 @@ static int endpoint_collect_addresses(struct card *card, const char *interface, 
             for (at = list; at != NULL; at = at->ifa_next) {
                 const void *raw;
 
-                if (at->ifa_addr == NULL || at->ifa_addr->sa_family != families[f] || (at->ifa_flags & IFF_UP) == 0 ||
-                    ((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback || endpoint_is_link_local(at->ifa_addr))
+                if (at->ifa_addr == NULL || at->ifa_addr->sa_family != families[f] ||
+                    (at->ifa_flags & IFF_UP) == 0 ||
+                    ((at->ifa_flags & IFF_LOOPBACK) != 0) != loopback ||
+                    endpoint_is_link_local(at->ifa_addr))
                     continue;
-                raw = f == 0 ? (const void *)&((struct sockaddr_in *)(void *)at->ifa_addr)->sin_addr
-                             : (const void *)&((struct sockaddr_in6 *)(void *)at->ifa_addr)->sin6_addr;
+                raw = f == 0
+                          ? (const void *)&((struct sockaddr_in *)(void *)at->ifa_addr)->sin_addr
+                          : (const void *)&((struct sockaddr_in6 *)(void *)at->ifa_addr)->sin6_addr;
                 inet_ntop(families[f], raw, text, sizeof(text));
-                if (*interface == '\0' || strcmp(interface, at->ifa_name) == 0 || strcmp(interface, text) == 0)
+                if (*interface == '\0' || strcmp(interface, at->ifa_name) == 0 ||
+                    strcmp(interface, text) == 0)
                     endpoint_address_add(card, at->ifa_addr);
             }
         }
@@ -128,14 +135,16 @@ static int endpoint_collect_addresses(struct card *card, const char *interface, 
     if (card->addresses > 0)
         return 0;
     snprintf(why, why_bytes,
-             *interface != '\0' ? "RPIPE_INTERFACE is \"%s\", but no interface of this host that is up has "
-                                  "this name or address"
-                                : "no network interface of this host has an address%s",
+             *interface != '\0'
+                 ? "RPIPE_INTERFACE is \"%s\", but no interface of this host that is up has "
+                   "this name or address"
+                 : "no network interface of this host has an address%s",
              interface);
     return -EADDRNOTAVAIL;
 }
 
-static socklen_t endpoint_card_to_socket(const struct card_address *a, uint16_t port, union any_address *to)
+static socklen_t endpoint_card_to_socket(const struct card_address *a, uint16_t port,
+                                         union any_address *to)
 {
     memset(to, 0, sizeof(*to));
     if (a->family == 4) {
@@ -161,8 +170,11 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
         return result;
     if (*interface != '\0')
         card->addresses = 1;
-    for (i = 0; i < 2 && fd < 0; i++) { /* both families by one socket; where there is no IPv6, IPv4 alone */
-        const struct card_address *a = *interface != '\0' ? &card->address[0] : i == 0 ? &any_six : &any_four;
+    for (i = 0; i < 2 && fd < 0;
+         i++) { /* both families by one socket; where there is no IPv6, IPv4 alone */
+        const struct card_address *a = *interface != '\0' ? &card->address[0]
+                                       : i == 0           ? &any_six
+                                                          : &any_four;
 
         length = endpoint_card_to_socket(a, 0, &address);
         fd = socket(address.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -180,12 +192,14 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
     length = sizeof(address);
     if (fd < 0 || getsockname(fd, &address.any, &length) != 0) {
         result = -errno;
-        snprintf(why, why_bytes, "the TCP socket of the control network: %s%s", strerror(errno), limit_of(errno));
+        snprintf(why, why_bytes, "the TCP socket of the control network: %s%s", strerror(errno),
+                 limit_of(errno));
         if (fd >= 0)
             close(fd);
         return result;
     }
-    card->tcp_port = ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
+    card->tcp_port =
+        ntohs(address.any.sa_family == AF_INET6 ? address.six.sin6_port : address.four.sin_port);
     fork_fds_add(fd);
     return fd;
 }
@@ -237,7 +251,8 @@ static int endpoint_seconds(long ms) { return ms < 1000 ? 1 : (int)(ms / 1000); 
 
 void endpoint_tune_tcp(int fd, long keepalive_ms)
 {
-    int one = 1, idle = endpoint_seconds(keepalive_ms / 2), interval = endpoint_seconds(keepalive_ms / 5), count = KEEP_COUNT;
+    int one = 1, idle = endpoint_seconds(keepalive_ms / 2),
+        interval = endpoint_seconds(keepalive_ms / 5), count = KEEP_COUNT;
 
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
@@ -253,13 +268,15 @@ void endpoint_tcp_pulse(int fd, struct endpoint_pulse *pulse)
     int unacknowledged = 0;
 
     *pulse = (struct endpoint_pulse){.idle = true};
-    if (ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
+    if (ioctl(fd, SIOCOUTQ, &unacknowledged) != 0 ||
+        getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &bytes) != 0)
         return;
     pulse->idle = unacknowledged == 0;
-    pulse->quiet_ms =
-        info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv : info.tcpi_last_data_recv;
+    pulse->quiet_ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
+                                                                         : info.tcpi_last_data_recv;
     /* A stopped process's kernel answers, be it that there is no room: then neither of the two grows. */
-    pulse->tries = info.tcpi_retransmits > info.tcpi_probes ? info.tcpi_retransmits : info.tcpi_probes;
+    pulse->tries =
+        info.tcpi_retransmits > info.tcpi_probes ? info.tcpi_retransmits : info.tcpi_probes;
 }
 
 void endpoint_print(const struct card *card, unsigned i, char *text, size_t bytes)

@@ -49,14 +49,16 @@ int lane_push(struct pair *pair, struct transfer *t)
     struct lane_out *out = &pair->out[t->lane];
     uint64_t window = WINDOW_BYTES - (out->charged - out->taken);
 
-    if (!t->begun && lane_charge_all(t->bytes) <= WINDOW_BYTES && lane_charge_all(t->bytes) > window)
+    if (!t->begun && lane_charge_all(t->bytes) <= WINDOW_BYTES &&
+        lane_charge_all(t->bytes) > window)
         return 0; /* whole or not at all */
     while (!t->finished) {
         uint64_t left = t->bytes - t->done, payload = left < PIECE_PAYLOAD ? left : PIECE_PAYLOAD;
         int result;
 
         /* Two empty pieces' worth stays free, to say that the message is cancelled, and why. */
-        if (WINDOW_BYTES - (out->charged - out->taken) < lane_charge(payload) + (left > payload ? 2 * PIECE_CHARGE : 0))
+        if (WINDOW_BYTES - (out->charged - out->taken) <
+            lane_charge(payload) + (left > payload ? 2 * PIECE_CHARGE : 0))
             return 0;
         result = lane_post_piece(pair, t, payload, 0);
         if (result != 0)
@@ -79,7 +81,8 @@ int lane_cancel(struct pair *pair, struct transfer *t)
 static void lane_acknowledge(struct lane_in *in, struct transfer *t)
 {
     struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
-    int result = in->warned != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
+    int result =
+        in->warned != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
 
     if (result != -ENOMEM) /* if the peer is gone, nobody needs it */
         in->warned = in->taken;
@@ -140,7 +143,8 @@ int lane_pull(struct pair *pair, struct transfer *t)
     lane_acknowledge(in, t);
     list_for_each (at, after, &in->chunks) {
         struct arrived *a = container_of(at, struct arrived, link);
-        bool cancel = (a->head.flags & PIECE_CANCEL) != 0, last = a->head.offset + a->bytes == a->head.total;
+        bool cancel = (a->head.flags & PIECE_CANCEL) != 0,
+             last = a->head.offset + a->bytes == a->head.total;
 
         if (result < 0 || t->finished)
             break;
@@ -195,17 +199,20 @@ void lane_giveback(struct pair *pair, struct transfer *t)
                   (unsigned long long)t->bytes, t->peer);
 }
 
-static const char *lane_what_is_wrong(const struct pair *pair, const struct chunk *head, size_t payload)
+static const char *lane_what_is_wrong(const struct pair *pair, const struct chunk *head,
+                                      size_t payload)
 {
     const struct lane_in *in;
 
     if (head->lane >= LANES || head->kind >= PIECE_KINDS ||
-        (head->lane == LANE_USER) != (head->kind == PIECE_MESSAGE) || (head->flags & ~PIECE_CANCEL) != 0 ||
-        head->code > 0 || (head->lane == LANE_USER && head->code != 0))
+        (head->lane == LANE_USER) != (head->kind == PIECE_MESSAGE) ||
+        (head->flags & ~PIECE_CANCEL) != 0 || head->code > 0 ||
+        (head->lane == LANE_USER && head->code != 0))
         return "it sent a piece of a message of a kind that does not exist";
     in = &pair->in[head->lane];
-    if (head->offset != in->next_offset || head->offset > head->total || payload > head->total - head->offset ||
-        (head->offset > 0 && head->total != in->total) || (payload == 0 && head->total > 0 && head->flags == 0))
+    if (head->offset != in->next_offset || head->offset > head->total ||
+        payload > head->total - head->offset || (head->offset > 0 && head->total != in->total) ||
+        (payload == 0 && head->total > 0 && head->flags == 0))
         return "it sent a piece of a message that does not fit those before";
     if (head->flags != 0 && (payload > 0 || head->offset == 0))
         return "it cancelled a message that it had not begun";
@@ -239,7 +246,8 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
     list_append(&in->chunks, &a->link);
     in->charged += lane_charge(payload);
     in->total = head.total;
-    in->next_offset = head.flags != 0 || head.offset + payload == head.total ? 0 : head.offset + payload;
+    in->next_offset =
+        head.flags != 0 || head.offset + payload == head.total ? 0 : head.offset + payload;
     return 0;
 }
 

@@ -21,9 +21,11 @@ enum lane_number { LANE_USER, LANE_COLLECTIVE, LANES };
 enum chunk_kind { PIECE_MESSAGE, PIECE_BARRIER, PIECE_ALLGATHER, PIECE_LEAVE, PIECE_KINDS };
 
 #define PIECE_CANCEL 1u /* flag: the message that has begun will not be finished */
-#define PIECE_CHARGE 64 /* what a piece costs the window besides its payload, so that empty ones are not free */
-#define WINDOW_BYTES                                                                                                   \
-    ((1u << 20) + 32 * PIECE_CHARGE) /* the largest message of network_send, 1 MiB, goes without waiting */
+#define PIECE_CHARGE                                                                               \
+    64 /* what a piece costs the window besides its payload, so that empty ones are not free */
+#define WINDOW_BYTES                                                                               \
+    ((1u << 20) +                                                                                  \
+     32 * PIECE_CHARGE) /* the largest message of network_send, 1 MiB, goes without waiting */
 
 struct chunk { /* on the wire, followed by payload */
     uint32_t lane, kind, flags;
@@ -41,7 +43,8 @@ struct ack {              /* on the wire */
 
 static_assert(sizeof(struct chunk) == 48 && sizeof(struct ack) == 16, "fixed on the wire");
 #define PIECE_PAYLOAD (CONTROL_BODY_MAX - sizeof(struct chunk))
-static_assert((1u << 20) / PIECE_PAYLOAD + 3 <= 32, "the pieces of the largest message, and two to cancel it");
+static_assert((1u << 20) / PIECE_PAYLOAD + 3 <= 32,
+              "the pieces of the largest message, and two to cancel it");
 
 struct arrived { /* a piece that waits for its receiver */
     struct link link;
@@ -57,10 +60,11 @@ struct lane_out {
 
 struct lane_in {
     struct link chunks;
-    uint64_t charged, taken;     /* sums: of what arrived; of what the user took */
-    uint64_t warned;               /* of that: what the sender has been told */
-    uint64_t next_offset, total; /* of the message that arrives: its next piece must have this offset; 0: a new one */
-    uint8_t *stash;              /* the beginning of a message whose receiver gave up */
+    uint64_t charged, taken; /* sums: of what arrived; of what the user took */
+    uint64_t warned;         /* of that: what the sender has been told */
+    uint64_t next_offset,
+        total; /* of the message that arrives: its next piece must have this offset; 0: a new one */
+    uint8_t *stash; /* the beginning of a message whose receiver gave up */
     uint64_t stashed, stash_total;
     bool discarding; /* the rest of a message that nobody wants is still to come */
     bool busy;       /* somebody receives */
@@ -77,7 +81,8 @@ struct pair { /* this rank and a peer */
 struct transfer {
     int peer;
     enum lane_number lane;
-    struct chunk head;    /* of a send: what each piece says; of a receive: of the first piece, once it is here */
+    struct chunk
+        head; /* of a send: what each piece says; of a receive: of the first piece, once it is here */
     uint32_t kind, epoch; /* receive: what is wanted */
     const uint8_t *from;  /* send */
     uint8_t *to;          /* receive */

@@ -47,7 +47,8 @@ int liveness_create(char *why, size_t why_bytes)
 
     if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIFE_BYTES) {
         snprintf(why, why_bytes,
-                 "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit -f)",
+                 "shared memory counts as a file, and no file may be larger than %llu bytes (see "
+                 "ulimit -f)",
                  (unsigned long long)most.rlim_cur);
         return -ENOMEM; /* the kernel would add a signal that ends the process (SIGXFSZ) */
     }
@@ -69,7 +70,8 @@ int liveness_create(char *why, size_t why_bytes)
 
 failed:
     result = -errno;
-    snprintf(why, why_bytes, "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
+    snprintf(why, why_bytes,
+             "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
              strerror(errno), limit_of(errno));
     if (page != MAP_FAILED)
         munmap(page, LIFE_BYTES);
@@ -85,7 +87,8 @@ void liveness_hold(void)
 {
     liveness_own.head.list.next = &liveness_own.entry;
     liveness_own.entry.next = &liveness_own.head.list;
-    liveness_own.head.futex_offset = (long)((intptr_t)liveness_own.word - (intptr_t)&liveness_own.entry);
+    liveness_own.head.futex_offset =
+        (long)((intptr_t)liveness_own.word - (intptr_t)&liveness_own.entry);
     liveness_own.head.list_op_pending = NULL;
     syscall(SYS_get_robust_list, 0, &liveness_own.before, &liveness_own.before_bytes);
     atomic_store_explicit(liveness_own.word, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
@@ -93,11 +96,15 @@ void liveness_hold(void)
 }
 
 /* Release: whoever sees that we have left also sees what we did before. Relaxed loads of peers need no more than the value. */
-void liveness_leave(void) { atomic_store_explicit(liveness_own.word, LIVENESS_LEFT, memory_order_release); }
+void liveness_leave(void)
+{
+    atomic_store_explicit(liveness_own.word, LIVENESS_LEFT, memory_order_release);
+}
 
 void liveness_release(void)
 {
-    syscall(SYS_set_robust_list, liveness_own.before, liveness_own.before != NULL ? liveness_own.before_bytes : sizeof(liveness_own.head));
+    syscall(SYS_set_robust_list, liveness_own.before,
+            liveness_own.before != NULL ? liveness_own.before_bytes : sizeof(liveness_own.head));
 }
 
 void liveness_destroy(void)
@@ -117,7 +124,8 @@ int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_by
     void *page;
 
     /* Without the seal a load could end in SIGBUS later. */
-    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || st.st_size != LIFE_BYTES) {
+    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 ||
+        st.st_size != LIFE_BYTES) {
         snprintf(why, why_bytes, "its life page is not a sealed memfd of %d bytes", LIFE_BYTES);
         return -EPROTO;
     }
@@ -125,7 +133,8 @@ int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_by
     if (page == MAP_FAILED) {
         int error = errno;
 
-        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(error), limit_of(error));
+        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(error),
+                 limit_of(error));
         return -error;
     }
     *word = page;

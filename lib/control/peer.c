@@ -24,11 +24,12 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define CARD_MS 20             /* one look at the job's store from the service thread */
-#define CARD_PATIENCE_MS 10000 /* that a rank may have no card: all have published before anybody could post */
-#define CONNECT_MS 5000        /* connect(2) over TCP to one address; not longer than the keep-alive */
-#define WELCOME_MS 5000        /* then the next address is tried; doubled in every round, to a minute */
-#define REFUSALS_MAX 3         /* greetings that end early, before that means something */
+#define CARD_MS 20 /* one look at the job's store from the service thread */
+#define CARD_PATIENCE_MS                                                                           \
+    10000 /* that a rank may have no card: all have published before anybody could post */
+#define CONNECT_MS 5000 /* connect(2) over TCP to one address; not longer than the keep-alive */
+#define WELCOME_MS 5000 /* then the next address is tried; doubled in every round, to a minute */
+#define REFUSALS_MAX 3  /* greetings that end early, before that means something */
 #define SUSPECT_UNIX_MS 50
 #define SUSPECT_TCP_MS 2000
 #define DRAIN_BYTES (64u << 20) /* more than any socket buffer: nobody keeps us reading for ever */
@@ -64,7 +65,8 @@ static void peer_drop_queue(struct peer *p, int state)
 
     list_init(&dropped);
     pthread_mutex_lock(&control.lock);
-    atomic_store_explicit(&p->state, state, memory_order_release); /* from here on nothing is posted */
+    atomic_store_explicit(&p->state, state,
+                          memory_order_release); /* from here on nothing is posted */
     list_for_each (at, after, &p->queue) {
         list_remove(at);
         list_append(&dropped, at);
@@ -87,14 +89,16 @@ void peer_end(struct peer *p, enum control_end end, const char *why)
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0)
         return;
     /* Whoever hears our goodbye hangs up: that is no death. */
-    if (control.goodbyes_sent && !liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed)))
+    if (control.goodbyes_sent &&
+        !liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed)))
         end = PEER_LEFT;
     if (end == PEER_LEFT)
         snprintf(error_text, sizeof(error_text), "rank %d has left the job", rank);
     else
         snprintf(error_text, sizeof(error_text), "rank %d is lost: %s", rank, why);
     if (end == PEER_DIED)
-        atomic_store_explicit(&p->ended, strdup(why), memory_order_release); /* pairs with control_peer_why */
+        atomic_store_explicit(&p->ended, strdup(why),
+                              memory_order_release); /* pairs with control_peer_why */
     peer_drop_queue(p, end == PEER_LEFT ? -EPIPE : -ECONNRESET);
     if (p->out != NULL)
         service_drop(p->out);
@@ -290,7 +294,8 @@ static void peer_dial_trouble(struct peer *p, int error, bool is_unix)
     } else {
         if (!is_unix)
             endpoint_print(p->card, p->address, where, sizeof(where));
-        snprintf(why, sizeof(why), "it cannot be reached at %s: %s; it has died, or left", where, strerror(error));
+        snprintf(why, sizeof(why), "it cannot be reached at %s: %s; it has died, or left", where,
+                 strerror(error));
         peer_dial_failed(p, is_unix, why);
     }
 }
@@ -322,7 +327,8 @@ static void peer_dial(struct peer *p)
         peer_dial_failed(p, false, "none of its addresses leads to another host");
         return;
     }
-    fd = path == CONTROL_UNIX ? endpoint_dial_unix(card, &done) : endpoint_dial_tcp(card, p->address, &done);
+    fd = path == CONTROL_UNIX ? endpoint_dial_unix(card, &done)
+                              : endpoint_dial_tcp(card, p->address, &done);
     if (fd < 0) {
         peer_dial_trouble(p, -fd, path == CONTROL_UNIX);
         return;
@@ -345,8 +351,9 @@ static void peer_dial(struct peer *p)
     c->peer = rank;
     c->wants_write = !done;
     c->state = CONNECTION_DIALING;
-    c->deadline = deadline_in_ms(setting_number(SET_KEEPALIVE_MS) < CONNECT_MS ? (int)setting_number(SET_KEEPALIVE_MS)
-                                                                               : CONNECT_MS);
+    c->deadline = deadline_in_ms(setting_number(SET_KEEPALIVE_MS) < CONNECT_MS
+                                     ? (int)setting_number(SET_KEEPALIVE_MS)
+                                     : CONNECT_MS);
     service_timer(c->deadline);
     list_append(&control.greeting, &c->link);
     control.greetings++;
@@ -423,8 +430,10 @@ void peer_pulse(struct connection *c)
     char why[WHY];
 
     endpoint_tcp_pulse(c->fd, &pulse);
-    if (!pulse.idle && pulse.quiet_ms > keepalive * 3 / 4 && pulse.tries >= (keepalive < 4000 ? 2 : 3)) {
-        snprintf(why, sizeof(why), "its host has not answered for %ld ms (RPIPE_KEEPALIVE_MS is %ld)", pulse.quiet_ms,
+    if (!pulse.idle && pulse.quiet_ms > keepalive * 3 / 4 &&
+        pulse.tries >= (keepalive < 4000 ? 2 : 3)) {
+        snprintf(why, sizeof(why),
+                 "its host has not answered for %ld ms (RPIPE_KEEPALIVE_MS is %ld)", pulse.quiet_ms,
                  keepalive);
         peer_conclude(&control.peers[c->peer], why);
         return;
@@ -458,8 +467,8 @@ static void peer_opened(struct connection *c)
 }
 
 /* What hello and welcome have in common. */
-static int peer_check_greeting(const struct connection *c, const struct wire_frame *frame, const struct wire_hello *hello,
-                          char *why, size_t why_bytes)
+static int peer_check_greeting(const struct connection *c, const struct wire_frame *frame,
+                               const struct wire_hello *hello, char *why, size_t why_bytes)
 {
     if (frame->bytes != sizeof(*hello) || hello->magic != WIRE_HELLO_MAGIC) {
         snprintf(why, why_bytes, "it is no greeting of this library");
@@ -467,13 +476,16 @@ static int peer_check_greeting(const struct connection *c, const struct wire_fra
     }
     if (hello->version != WIRE_VERSION) {
         snprintf(why, why_bytes,
-                 "it speaks version %u of the control network, not %u; every rank needs the same library",
+                 "it speaks version %u of the control network, not %u; every rank needs the same "
+                 "library",
                  hello->version, WIRE_VERSION);
         return -EPROTO;
     }
     if (hello->to != (uint32_t)control.rank || hello->from >= (uint32_t)control.size ||
-        hello->from == (uint32_t)control.rank || !cookie_equal(hello->cookie, control.card.cookie)) {
-        snprintf(why, why_bytes, "it does not know the cookie of this rank: it is of another job, or a stranger");
+        hello->from == (uint32_t)control.rank ||
+        !cookie_equal(hello->cookie, control.card.cookie)) {
+        snprintf(why, why_bytes,
+                 "it does not know the cookie of this rank: it is of another job, or a stranger");
         return -EACCES;
     }
     if (frame->nfds != (c->is_unix ? 1u : 0u)) {
@@ -484,21 +496,24 @@ static int peer_check_greeting(const struct connection *c, const struct wire_fra
 }
 
 /* The first greeting brings the life page, whoever called. */
-static int peer_learn(struct peer *p, const struct connection *c, const struct wire_hello *hello, char *why,
-                 size_t why_bytes)
+static int peer_learn(struct peer *p, const struct connection *c, const struct wire_hello *hello,
+                      char *why, size_t why_bytes)
 {
     const _Atomic uint32_t *word;
     int result;
 
     /* Without a number left for its descriptor the hang-up of its sockets has to tell. */
-    if (c->is_unix && c->fds[0] >= 0 && atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
+    if (c->is_unix && c->fds[0] >= 0 &&
+        atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
         result = liveness_map(c->fds[0], &word, why, why_bytes);
         if (result != 0)
             return result;
-        atomic_store_explicit(&p->liveness, word, memory_order_release); /* the mapping, for control_liveness() */
+        atomic_store_explicit(&p->liveness, word,
+                              memory_order_release); /* the mapping, for control_liveness() */
         list_append(&control.alive, &p->alive);
     }
-    atomic_store_explicit(&p->membarrier, (hello->flags & WIRE_HAS_MEMBARRIER) != 0, memory_order_relaxed);
+    atomic_store_explicit(&p->membarrier, (hello->flags & WIRE_HAS_MEMBARRIER) != 0,
+                          memory_order_relaxed);
     return 0;
 }
 
@@ -540,10 +555,12 @@ int peer_hello(struct connection *c, const struct wire_frame *frame, const void 
     if (card == NULL)
         return errno == ENOMEM ? -ENOMEM : peer_refuse(c, why);
     if (!peer_cookie_is_right(c, card)) {
-        snprintf(why, sizeof(why), "it calls itself rank %u, which is another process", hello->from);
+        snprintf(why, sizeof(why), "it calls itself rank %u, which is another process",
+                 hello->from);
         return peer_refuse(c, why);
     }
-    if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 || (p->in != NULL && p->in->heard)) {
+    if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 ||
+        (p->in != NULL && p->in->heard)) {
         snprintf(why, sizeof(why), "rank %u %s", hello->from,
                  p->in != NULL ? "is connected already" : "had been lost, or had left, before");
         return peer_refuse(c, why);
@@ -553,7 +570,8 @@ int peer_hello(struct connection *c, const struct wire_frame *frame, const void 
         return rc == -ENOMEM ? rc : peer_refuse(c, why);
     if (!peer_send_hello(c, WIRE_WELCOME, hello->from, card->cookie))
         return -ENOMEM;
-    if (p->in != NULL) /* it gave up on an earlier call, of which it only now hears nothing any more */
+    if (p->in !=
+        NULL) /* it gave up on an earlier call, of which it only now hears nothing any more */
         service_drop(p->in);
     p->in = c;
     c->peer = (int)hello->from;
@@ -577,7 +595,8 @@ int peer_welcome(struct connection *c, const struct wire_frame *frame, const voi
     char why[WHY];
     int rc;
 
-    if (frame->type != WIRE_WELCOME || peer_check_greeting(c, frame, hello, why, sizeof(why)) != 0 ||
+    if (frame->type != WIRE_WELCOME ||
+        peer_check_greeting(c, frame, hello, why, sizeof(why)) != 0 ||
         hello->from != (uint32_t)c->peer) {
         service_warn("who answers in the place of rank %d is not that rank", c->peer);
         p->refusals = REFUSALS_MAX;
@@ -649,9 +668,11 @@ void peer_lost(struct connection *c, const char *why)
         peer_suspect(p, why);
     } else if (c->heard || p->suspect_at != NO_TIME ||
                liveness_died(atomic_load_explicit(&p->liveness, memory_order_relaxed))) {
-        peer_end(p, p->goodbye_received ? PEER_LEFT : PEER_DIED, p->reason != NULL ? p->reason : why);
+        peer_end(p, p->goodbye_received ? PEER_LEFT : PEER_DIED,
+                 p->reason != NULL ? p->reason : why);
     } else {
-        p->in = NULL; /* it called, and hung up before it said anything: it will call again, or be missed elsewhere */
+        p->in =
+            NULL; /* it called, and hung up before it said anything: it will call again, or be missed elsewhere */
         service_drop(c);
     }
 }

@@ -18,7 +18,8 @@ static bool peer_card_forced(long choice) { return setting_number(SET_CONTROL) =
 
 int peer_path(const struct card *card, char *why, size_t why_bytes)
 {
-    bool near = card_same_host(card, &control.card) && card->unix_bytes > 0 && control.card.unix_bytes > 0;
+    bool near =
+        card_same_host(card, &control.card) && card->unix_bytes > 0 && control.card.unix_bytes > 0;
 
     if (card->rank == (uint32_t)control.rank)
         return CONTROL_SELF;
@@ -41,7 +42,8 @@ int peer_path(const struct card *card, char *why, size_t why_bytes)
 const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_bytes)
 {
     struct peer *p = &control.peers[rank];
-    struct card *card = atomic_load_explicit(&p->card, memory_order_acquire); /* pairs with the exchange below */
+    struct card *card =
+        atomic_load_explicit(&p->card, memory_order_acquire); /* pairs with the exchange below */
     struct card *none = NULL;
     uint8_t blob[JOB_CARD_MAX];
     size_t bytes;
@@ -60,7 +62,8 @@ const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_b
         errno = want ? ENOMEM : EPROTO;
         return NULL;
     }
-    if (!atomic_compare_exchange_strong_explicit(&p->card, &none, card, memory_order_acq_rel, memory_order_acquire)) {
+    if (!atomic_compare_exchange_strong_explicit(&p->card, &none, card, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
         free(card); /* another thread was faster */
         return none;
     }

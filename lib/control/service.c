@@ -50,14 +50,18 @@ void service_warn(const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    log_warn("control network: %s%s", line, control.warnings++ == WARNINGS_MAX ? " (no more of these are told)" : "");
+    log_warn("control network: %s%s", line,
+             control.warnings++ == WARNINGS_MAX ? " (no more of these are told)" : "");
 }
 
 int service_watch(int fd, void *watch, bool read, bool write, bool change)
 {
-    struct epoll_event event = {.events = (read ? EPOLLIN : 0) | (write ? EPOLLOUT : 0), .data.ptr = watch};
+    struct epoll_event event = {.events = (read ? EPOLLIN : 0) | (write ? EPOLLOUT : 0),
+                                .data.ptr = watch};
 
-    return epoll_ctl(control.epoll, change ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0 ? 0 : -errno;
+    return epoll_ctl(control.epoll, change ? EPOLL_CTL_MOD : EPOLL_CTL_ADD, fd, &event) == 0
+               ? 0
+               : -errno;
 }
 
 void service_timer(int64_t when)
@@ -72,7 +76,8 @@ void service_drop(struct connection *c)
         return;
     if (c->state != CONNECTION_OPEN)
         control.greetings--;
-    connection_close(c); /* which also ends the watch: nobody else has this socket but perhaps a child */
+    connection_close(
+        c); /* which also ends the watch: nobody else has this socket but perhaps a child */
     list_remove(&c->link);
     list_append(&control.closed, &c->link);
 }
@@ -91,7 +96,8 @@ static void service_give_descriptors(struct connection *c, const struct wire_fra
 }
 
 /* 0; -ENOMEM: there is no memory to keep it, and it has to come again: only where no descriptors came with it. */
-static int service_deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static int service_deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                           int nfds)
 {
     int i;
 
@@ -104,15 +110,17 @@ static int service_deliver(int from, uint32_t type, const void *body, size_t byt
     return type >= WIRE_PIECE && type <= WIRE_LEAVE ? collect_message(from, type, body, bytes) : 0;
 }
 
-static int service_frame_of_peer(struct connection *c, const struct wire_frame *frame, const void *body)
+static int service_frame_of_peer(struct connection *c, const struct wire_frame *frame,
+                                 const void *body)
 {
     int fds[CONTROL_FDS_MAX];
-    bool key_cache =
-        frame->type == WIRE_GOODBYE || (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_PIECE));
+    bool key_cache = frame->type == WIRE_GOODBYE ||
+                     (!c->outgoing && (frame->type == WIRE_PING || frame->type >= WIRE_PIECE));
     int rc;
 
     c->heard = true;
-    if (!key_cache || (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
+    if (!key_cache ||
+        (frame->type < CONTROL_TYPE_USER && (frame->nfds > 0 || frame->type > WIRE_LEAVE))) {
         control_cut_off(c->peer, "it sent a message of a kind that does not exist");
         return 0;
     }
@@ -127,7 +135,8 @@ static int service_frame_of_peer(struct connection *c, const struct wire_frame *
     return rc;
 }
 
-static int service_frame_dispatch(struct connection *c, const struct wire_frame *frame, const void *body)
+static int service_frame_dispatch(struct connection *c, const struct wire_frame *frame,
+                                  const void *body)
 {
     switch (c->state) {
     case CONNECTION_ACCEPTED:
@@ -213,7 +222,10 @@ void service_read(struct connection *c, size_t budget)
             return;
         }
         if (n <= 0) {
-            peer_lost(c, n == 0 ? "it hung up without a goodbye: its process has died, or refuses this one" : why);
+            peer_lost(
+                c, n == 0
+                       ? "it hung up without a goodbye: its process has died, or refuses this one"
+                       : why);
             return;
         }
         got += (size_t)n;
@@ -275,14 +287,18 @@ static void service_accept_callers(int listener, bool is_unix)
 
     for (i = 0; i < EVENTS; i++) {
         c = service_accept_one(listener, is_unix);
-        if (c == NULL && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+        if (c == NULL &&
+            (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
             service_warn("a caller has to wait: %s", strerror(errno));
-            service_listeners_watch(false); /* a listener stays readable: without this the thread would spin */
+            service_listeners_watch(
+                false); /* a listener stays readable: without this the thread would spin */
             service_timer(deadline_in_ms(100));
         }
         if (c == NULL)
             return;
-        if (is_unix && !endpoint_same_user(c->fd, &pid)) { /* the name is no secret: /proc/net/unix shows it to all */
+        if (is_unix &&
+            !endpoint_same_user(c->fd,
+                                &pid)) { /* the name is no secret: /proc/net/unix shows it to all */
             service_warn("a caller was sent away: it is of another user (SO_PEERCRED)");
             close(c->fd);
             connection_free(c);
@@ -388,7 +404,9 @@ static void service_deliver_to_self(struct peer *p)
             fds[i] = m->fds[i];
             fork_fds_forget(fds[i]);
         }
-        for (i = 0; service_deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds, m->nfds) == -ENOMEM; i++) {
+        for (i = 0; service_deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds,
+                                    m->nfds) == -ENOMEM;
+             i++) {
             if (i == SELF_TRIES) {
                 log_error("a message of this rank to itself is lost: no memory to keep it");
                 break;
@@ -414,7 +432,8 @@ static void service_serve_ready(void)
 
     list_init(&batch);
     pthread_mutex_lock(&control.lock);
-    while (!list_empty(&control.ready)) { /* those that become ready meanwhile wait for the next turn */
+    while (!list_empty(
+        &control.ready)) { /* those that become ready meanwhile wait for the next turn */
         struct link *first = control.ready.next;
 
         list_remove(first);
@@ -486,7 +505,8 @@ static void service_timers_run(void)
         peer_timer(p, now);
     }
     if (control.timer <= now)
-        control.timer = now; /* what was late has been done; what it made due again is done in the next turn */
+        control.timer =
+            now; /* what was late has been done; what it made due again is done in the next turn */
 }
 
 static int service_turn_timeout(void)
@@ -524,8 +544,9 @@ static void service_send_goodbyes(void)
             continue;
         m = message_new(WIRE_GOODBYE, NULL, 0, NULL, 0);
         if (m == NULL)
-            continue;                     /* the peer will take us for dead */
-        if (p->out == NULL && !waiting) { /* it talks to us, we never talked to it: say it where it listens */
+            continue; /* the peer will take us for dead */
+        if (p->out == NULL &&
+            !waiting) { /* it talks to us, we never talked to it: say it where it listens */
             connection_queue(p->in, m);
             peer_write(p->in);
             continue;
@@ -569,8 +590,8 @@ static void service_deferred(void)
         struct connection *c = container_of(at, struct connection, link);
         int left = 0;
 
-        while (!c->is_unix && ioctl(c->fd, SIOCOUTQ, &left) == 0 && left > 0 && !deadline_passed(patience) &&
-               !deadline_passed(control.stop_deadline))
+        while (!c->is_unix && ioctl(c->fd, SIOCOUTQ, &left) == 0 && left > 0 &&
+               !deadline_passed(patience) && !deadline_passed(control.stop_deadline))
             nanosleep(&backoff, NULL);
     }
 }
@@ -611,7 +632,8 @@ static void service_drop_all(struct link *list)
 
 static bool service_anything_ready(void)
 {
-    return !list_empty(&control.ready) || atomic_load_explicit(&control.look, memory_order_relaxed) ||
+    return !list_empty(&control.ready) ||
+           atomic_load_explicit(&control.look, memory_order_relaxed) ||
            (control.stopping && !control.goodbyes_sent);
 }
 
@@ -637,7 +659,8 @@ void *service_main(void *unused)
         for (i = 0; i < n; i++)
             service_event_dispatch(events[i].data.ptr, events[i].events);
         service_serve_ready();
-        if (atomic_load_explicit(&control.ticking, memory_order_relaxed) && clock_now() >= control.next_tick) {
+        if (atomic_load_explicit(&control.ticking, memory_order_relaxed) &&
+            clock_now() >= control.next_tick) {
             control.next_tick = clock_now() + TICK_NS;
             peer_check_liveness();
             if (control.hooks.tick != NULL)

@@ -23,26 +23,29 @@ enum watch { WATCH_WAKE, WATCH_JOB, WATCH_UNIX, WATCH_TCP, WATCH_CONNECTION, WAT
 #define NO_TIME INT64_MAX
 
 struct peer {
-    struct link queue;     /* L: messages that have been posted; later in out->outbox */
-    uint64_t posted, gone; /* L: messages ever; gone: with the kernel, or dropped at the end of the peer */
-    struct link ready;     /* L: in control.ready while the service thread has something to do for it */
-    _Atomic int state;     /* 0, -EPIPE, -ECONNRESET; written under the lock, never back to 0 */
+    struct link queue; /* L: messages that have been posted; later in out->outbox */
+    uint64_t posted,
+        gone; /* L: messages ever; gone: with the kernel, or dropped at the end of the peer */
+    struct link ready; /* L: in control.ready while the service thread has something to do for it */
+    _Atomic int state; /* 0, -EPIPE, -ECONNRESET; written under the lock, never back to 0 */
     _Atomic bool membarrier;
-    const _Atomic uint32_t *_Atomic liveness; /* set once; the page is unmapped at the end of the network */
-    struct card *_Atomic card;            /* set once */
-    char *_Atomic ended;                  /* set once: why it is taken for dead */
+    const _Atomic uint32_t
+        *_Atomic liveness;     /* set once; the page is unmapped at the end of the network */
+    struct card *_Atomic card; /* set once */
+    char *_Atomic ended;       /* set once: why it is taken for dead */
 
     struct connection *out, *in; /* S: NULL: none; `in` is always open */
     struct link alive;           /* S: in control.alive once `life` is set */
     struct link timed;           /* S: in control.timed while one of the next two is set */
     int64_t retry_at;            /* S: dial, or send, again */
-    int64_t suspect_at;          /* S: the outgoing side is lost; the incoming one has until then to say what it has */
-    char *reason;                /* S: why it is suspected */
-    bool goodbye_received;           /* S: on our connection, while its own may still have something to say */
-    bool soft;                   /* S: somebody takes our calls at some address, and says nothing */
-    unsigned address;            /* S: of the card, the one that is tried */
-    unsigned rounds, refusals;   /* S: through all addresses; greetings that ended early */
-    int64_t card_patience;       /* S: until when its card may be missing */
+    int64_t
+        suspect_at; /* S: the outgoing side is lost; the incoming one has until then to say what it has */
+    char *reason;          /* S: why it is suspected */
+    bool goodbye_received; /* S: on our connection, while its own may still have something to say */
+    bool soft;             /* S: somebody takes our calls at some address, and says nothing */
+    unsigned address;      /* S: of the card, the one that is tried */
+    unsigned rounds, refusals; /* S: through all addresses; greetings that ended early */
+    int64_t card_patience;     /* S: until when its card may be missing */
 };
 
 struct control {
@@ -68,11 +71,11 @@ struct control {
     struct link greeting, open, closed; /* S: connections, by state */
     struct link alive, timed;           /* S: peers */
     int greetings;                      /* S: length of `greeting` */
-    int64_t timer;                      /* S: not later than the first thing in `greeting` and `timed` that is due */
-    int64_t next_tick;                  /* S */
-    bool listening;                     /* S: false while there are no descriptors for callers */
-    bool goodbyes_sent;                 /* S */
-    int warnings;                       /* S */
+    int64_t timer;     /* S: not later than the first thing in `greeting` and `timed` that is due */
+    int64_t next_tick; /* S */
+    bool listening;    /* S: false while there are no descriptors for callers */
+    bool goodbyes_sent; /* S */
+    int warnings;       /* S */
 };
 
 extern struct control control;
@@ -100,10 +103,11 @@ void service_drop(struct connection *c);                /* closes; freed at the 
 
 /* peer.c */
 const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_bytes);
-int peer_path(const struct card *card, char *why, size_t why_bytes); /* enum control_path, or -errno and a sentence */
-void peer_serve(struct peer *p);                                     /* S: sends, or dials */
-void peer_connected(struct connection *c);                           /* S: connect(2) is done, well or badly */
-void peer_write(struct connection *c);                               /* S: the socket takes more */
+int peer_path(const struct card *card, char *why,
+              size_t why_bytes);           /* enum control_path, or -errno and a sentence */
+void peer_serve(struct peer *p);           /* S: sends, or dials */
+void peer_connected(struct connection *c); /* S: connect(2) is done, well or badly */
+void peer_write(struct connection *c);     /* S: the socket takes more */
 /* 0; -ENOMEM: there is no memory, or no descriptor, for it now: the same frame comes again */
 int peer_hello(struct connection *c, const struct wire_frame *frame, const void *body);
 int peer_welcome(struct connection *c, const struct wire_frame *frame, const void *body);
@@ -113,6 +117,8 @@ void peer_end(struct peer *p, enum control_end end, const char *why);
 void peer_check_liveness(void);
 void peer_timer(struct peer *p, int64_t now);
 void peer_greeting_late(struct connection *c);
-void peer_pulse(struct connection *c); /* S: an open TCP connection of our own: does the other host still answer? */
+void peer_pulse(
+    struct connection
+        *c); /* S: an open TCP connection of our own: does the other host still answer? */
 
 #endif

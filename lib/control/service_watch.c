@@ -31,7 +31,8 @@ struct watched {
 
 static pthread_mutex_t service_watch_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t service_watch_finished = PTHREAD_COND_INITIALIZER;
-static struct link service_watch_watches = {&service_watch_watches, &service_watch_watches}, service_watch_dead = {&service_watch_dead, &service_watch_dead};
+static struct link service_watch_watches = {&service_watch_watches, &service_watch_watches},
+                   service_watch_dead = {&service_watch_dead, &service_watch_dead};
 static struct watched *service_watch_running;
 
 static struct watched *service_watch_find(void (*ready)(void *), void *arg)
@@ -98,7 +99,8 @@ void control_unwatch(void (*ready)(void *arg), void *arg)
     struct watched *w;
 
     pthread_mutex_lock(&service_watch_lock);
-    while ((w = service_watch_find(ready, arg)) != NULL) { /* again: a callback that was running may have watched anew */
+    while ((w = service_watch_find(ready, arg)) !=
+           NULL) { /* again: a callback that was running may have watched anew */
         if (w->added)
             (void)epoll_ctl(control.epoll, EPOLL_CTL_DEL, w->fd, NULL);
         w->rest = RESTING;

@@ -46,7 +46,8 @@ struct wire_hello { /* and welcome */
     uint64_t spare;
 };
 
-static_assert(sizeof(struct wire_frame) == 16 && sizeof(struct wire_hello) == 48, "fixed on the wire");
+static_assert(sizeof(struct wire_frame) == 16 && sizeof(struct wire_hello) == 48,
+              "fixed on the wire");
 
 static inline size_t wire_padded(size_t bytes) { return (bytes + 7) & ~(size_t)7; }
 

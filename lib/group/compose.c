@@ -52,13 +52,16 @@ int group_check(struct group *c, enum group_kind kind, const char *call)
     rc = job_refuses(call);
     if (rc != 0 && c == NULL)
         return rc;
-    error_set("%s: %s", call, c == NULL ? "the object is NULL" : "this object has been closed, or is of another kind");
+    error_set("%s: %s", call,
+              c == NULL ? "the object is NULL"
+                        : "this object has been closed, or is of another kind");
     return c == NULL ? -EINVAL : -ENOTCONN;
 }
 
 /* ---- what went wrong, and with whom ---- */
 
-static int compose_append_text(const struct group *c, const char *call, int place, int rc, const char *reason)
+static int compose_append_text(const struct group *c, const char *call, int place, int rc,
+                               const char *reason)
 {
     char copy[384]; /* `reason` may lie where the sentence will */
 
@@ -70,7 +73,8 @@ static int compose_append_text(const struct group *c, const char *call, int plac
 int group_blame(struct group *c, const char *call, int place, int rc)
 {
     c->who = place;
-    return compose_append_text(c, call, place, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
+    return compose_append_text(c, call, place, rc,
+                               rpipe_error(rc == -ENOTCONN ? NULL : c->part[place].ch));
 }
 
 void group_drop(struct group *c, int place)
@@ -94,7 +98,9 @@ int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg
     struct group *c;
 
     if (cfg->allocator.op == RDMA_ATOMIC) {
-        error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry no messages", call);
+        error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry "
+                  "no messages",
+                  call);
         return -EINVAL;
     }
     c = compose_object_take();
@@ -108,13 +114,14 @@ int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg
     }
     c->n = c->live = n;
     c->who = -1;
-    c->timeout_ms = cfg->timeout_ms == RPIPE_TIMEOUT_AUTO ? (int)setting_number(SET_TIMEOUT_MS) : cfg->timeout_ms;
+    c->timeout_ms = cfg->timeout_ms == RPIPE_TIMEOUT_AUTO ? (int)setting_number(SET_TIMEOUT_MS)
+                                                          : cfg->timeout_ms;
     *out = c;
     return 0;
 }
 
-int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place, int rank,
-                      uint32_t ctx, enum side side)
+int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place,
+                      int rank, uint32_t ctx, enum side side)
 {
     struct group_member *p = &c->part[place];
     rmalloc_config_t own = *cfg;
@@ -141,7 +148,8 @@ void group_abandon(struct group *c)
     compose_object_put(c);
 }
 
-static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, const int *ranks, int n)
+static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, const int *ranks,
+                                int n)
 {
     int rc = job_refuses(call), size = (int)rpipe_network_ranks(), i;
 
@@ -152,19 +160,21 @@ static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, c
         return -EINVAL;
     }
     if (n < 1 || n > COMPOSE_MOST || (ranks == NULL && n > size)) {
-        error_set("%s: %d partners; there must be 1 to %d", call, n, ranks == NULL ? size : COMPOSE_MOST);
+        error_set("%s: %d partners; there must be 1 to %d", call, n,
+                  ranks == NULL ? size : COMPOSE_MOST);
         return -EINVAL;
     }
     for (i = 0; ranks != NULL && i < n; i++)
         if (ranks[i] < 0 || ranks[i] >= size) {
-            error_set("%s: place %d is rank %d; the ranks of this job are 0 to %d", call, i, ranks[i], size - 1);
+            error_set("%s: place %d is rank %d; the ranks of this job are 0 to %d", call, i,
+                      ranks[i], size - 1);
             return -EINVAL;
         }
     return 0;
 }
 
-int group_open(struct group **out, enum group_kind kind, const char *call, const rmalloc_config_t *cfg,
-                 const int *ranks, int n, enum side side)
+int group_open(struct group **out, enum group_kind kind, const char *call,
+               const rmalloc_config_t *cfg, const int *ranks, int n, enum side side)
 {
     uint32_t *seen; /* how often a rank has occurred so far */
     struct group *c;
@@ -207,7 +217,8 @@ int group_close(struct group *c, enum group_kind kind, const char *call)
             continue; /* by the user, or by rexit */
         rc = rpipe_close(c->part[i].ch);
         if (rc != 0 && first == 0) {
-            compose_append_text(c, call, i, rc, rpipe_error(rc == -ENOTCONN ? NULL : c->part[i].ch));
+            compose_append_text(c, call, i, rc,
+                                rpipe_error(rc == -ENOTCONN ? NULL : c->part[i].ch));
             first = rc;
         }
     }
@@ -227,7 +238,8 @@ static int compose_wait_for_part(struct group *c, const char *call, int place, i
     p->ch->timeout_ms = own;
     if (rc == 0)
         return 0;
-    return group_member_is_lost(p, rc) ? group_lose(c, call, place, rc) : group_blame(c, call, place, rc);
+    return group_member_is_lost(p, rc) ? group_lose(c, call, place, rc)
+                                       : group_blame(c, call, place, rc);
 }
 
 int group_wait(struct group *c, enum group_kind kind, const char *call)

@@ -25,7 +25,8 @@ enum group_kind { GROUP_CLOSED, GROUP_DUPLEX, GROUP_SCATTER, GROUP_REDUX };
 
 struct group_member {
     rch_t ch;
-    uint32_t whose; /* the end's own: another one, and the user has closed this end, and it is somebody else's now */
+    uint32_t
+        whose; /* the end's own: another one, and the user has closed this end, and it is somebody else's now */
     int rank;
     bool gone; /* takes no part any more */
 };
@@ -46,17 +47,19 @@ int group_check(struct group *c, enum group_kind kind, const char *call);
  * Opens `n` parts, as `side`, to these ranks (NULL: 0 to n - 1), all or none. A rank that occurs several times gets as many pipes,
  * cfg->ctx, cfg->ctx + 1 ... The object comes zeroed but for its head. 0, or the code and the sentence.
  */
-int group_open(struct group **out, enum group_kind kind, const char *call, const rmalloc_config_t *cfg,
-                 const int *ranks, int n, enum side side);
+int group_open(struct group **out, enum group_kind kind, const char *call,
+               const rmalloc_config_t *cfg, const int *ranks, int n, enum side side);
 /* The same by hand: an object without parts, then one after the other; at last `kind` is set, or group_abandon. */
 int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg, int n);
-int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place, int rank,
-                      uint32_t ctx, enum side side);
+int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place,
+                      int rank, uint32_t ctx, enum side side);
 void group_abandon(struct group *c);
 
 /* What every kind offers its user, who may show anything: 0 or a number, or the code and the sentence of group_check. */
-int group_close(struct group *c, enum group_kind kind, const char *call); /* the first error of rclose */
-int group_wait(struct group *c, enum group_kind kind, const char *call);  /* until every live part is joined */
+int group_close(struct group *c, enum group_kind kind,
+                const char *call); /* the first error of rclose */
+int group_wait(struct group *c, enum group_kind kind,
+               const char *call); /* until every live part is joined */
 int group_set_timeout(struct group *c, enum group_kind kind, const char *call, int ms);
 int group_rank(struct group *c, enum group_kind kind, const char *call, int place);
 int group_index(struct group *c, enum group_kind kind, const char *call, int rank);

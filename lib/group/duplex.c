@@ -44,7 +44,10 @@ int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
     return 0;
 }
 
-int rpipe_duplex_wait(rduplex_t dx) { return group_wait(duplex_head(dx), GROUP_DUPLEX, "rduplex_wait"); }
+int rpipe_duplex_wait(rduplex_t dx)
+{
+    return group_wait(duplex_head(dx), GROUP_DUPLEX, "rduplex_wait");
+}
 
 static rch_t duplex_member(rduplex_t dx, const char *call, int place)
 {
@@ -66,4 +69,7 @@ rch_t rpipe_duplex_out(rduplex_t dx) { return duplex_member(dx, "rduplex_out", O
 
 rch_t rpipe_duplex_in(rduplex_t dx) { return duplex_member(dx, "rduplex_in", IN); }
 
-int rpipe_duplex_close(rduplex_t dx) { return group_close(duplex_head(dx), GROUP_DUPLEX, "rduplex_close"); }
+int rpipe_duplex_close(rduplex_t dx)
+{
+    return group_close(duplex_head(dx), GROUP_DUPLEX, "rduplex_close");
+}

@@ -17,22 +17,22 @@
  * Messages are aligned to their unit only, so elements are loaded by memcpy, which the compiler makes the plain load that it
  * is. Sums and products of integers wrap, so signed ones are computed without sign.
  */
-#define OPERATOR(name, type, expression)                                                                               \
-    static void name(void *into, const void *from, size_t bytes, void *argument)                                       \
-    {                                                                                                                  \
-        char *restrict to = into;                                                                                      \
-        const char *restrict source = from;                                                                            \
-        size_t i;                                                                                                      \
-                                                                                                                       \
-        (void)argument;                                                                                                \
-        for (i = 0; i < bytes; i += sizeof(type)) {                                                                    \
-            type a, b, r;                                                                                              \
-                                                                                                                       \
-            memcpy(&a, to + i, sizeof(a));                                                                             \
-            memcpy(&b, source + i, sizeof(b));                                                                         \
-            r = (expression);                                                                                          \
-            memcpy(to + i, &r, sizeof(r));                                                                             \
-        }                                                                                                              \
+#define OPERATOR(name, type, expression)                                                           \
+    static void name(void *into, const void *from, size_t bytes, void *argument)                   \
+    {                                                                                              \
+        char *restrict to = into;                                                                  \
+        const char *restrict source = from;                                                        \
+        size_t i;                                                                                  \
+                                                                                                   \
+        (void)argument;                                                                            \
+        for (i = 0; i < bytes; i += sizeof(type)) {                                                \
+            type a, b, r;                                                                          \
+                                                                                                   \
+            memcpy(&a, to + i, sizeof(a));                                                         \
+            memcpy(&b, source + i, sizeof(b));                                                     \
+            r = (expression);                                                                      \
+            memcpy(to + i, &r, sizeof(r));                                                         \
+        }                                                                                          \
     }
 
 /* a value that is no number loses against one that is */
@@ -75,25 +75,32 @@ OPERATOR(reduce_lor_u64, uint64_t, a != 0 || b != 0)
 
 static const rredux_function_t reduce_operators[OPERATORS][TYPES] = {
     /* in the order of rredux_type_t: int32, int64, uint32, uint64, float, double */
-    [RREDUX_SUM] = {reduce_sum_u32, reduce_sum_u64, reduce_sum_u32, reduce_sum_u64, reduce_sum_float, reduce_sum_double},
-    [RREDUX_PROD] = {reduce_prod_u32, reduce_prod_u64, reduce_prod_u32, reduce_prod_u64, reduce_prod_float, reduce_prod_double},
-    [RREDUX_MIN] = {reduce_min_i32, reduce_min_i64, reduce_min_u32, reduce_min_u64, reduce_min_float, reduce_min_double},
-    [RREDUX_MAX] = {reduce_max_i32, reduce_max_i64, reduce_max_u32, reduce_max_u64, reduce_max_float, reduce_max_double},
-    [RREDUX_BAND] = {reduce_band_u32, reduce_band_u64, reduce_band_u32, reduce_band_u64, NULL, NULL},
+    [RREDUX_SUM] = {reduce_sum_u32, reduce_sum_u64, reduce_sum_u32, reduce_sum_u64,
+                    reduce_sum_float, reduce_sum_double},
+    [RREDUX_PROD] = {reduce_prod_u32, reduce_prod_u64, reduce_prod_u32, reduce_prod_u64,
+                     reduce_prod_float, reduce_prod_double},
+    [RREDUX_MIN] = {reduce_min_i32, reduce_min_i64, reduce_min_u32, reduce_min_u64,
+                    reduce_min_float, reduce_min_double},
+    [RREDUX_MAX] = {reduce_max_i32, reduce_max_i64, reduce_max_u32, reduce_max_u64,
+                    reduce_max_float, reduce_max_double},
+    [RREDUX_BAND] = {reduce_band_u32, reduce_band_u64, reduce_band_u32, reduce_band_u64, NULL,
+                     NULL},
     [RREDUX_BOR] = {reduce_bor_u32, reduce_bor_u64, reduce_bor_u32, reduce_bor_u64, NULL, NULL},
-    [RREDUX_BXOR] = {reduce_bxor_u32, reduce_bxor_u64, reduce_bxor_u32, reduce_bxor_u64, NULL, NULL},
-    [RREDUX_LAND] = {reduce_land_u32, reduce_land_u64, reduce_land_u32, reduce_land_u64, NULL, NULL},
+    [RREDUX_BXOR] = {reduce_bxor_u32, reduce_bxor_u64, reduce_bxor_u32, reduce_bxor_u64, NULL,
+                     NULL},
+    [RREDUX_LAND] = {reduce_land_u32, reduce_land_u64, reduce_land_u32, reduce_land_u64, NULL,
+                     NULL},
     [RREDUX_LOR] = {reduce_lor_u32, reduce_lor_u64, reduce_lor_u32, reduce_lor_u64, NULL, NULL},
 };
 
 static const size_t reduce_type_bytes[TYPES] = {4, 8, 4, 8, 4, 8};
 
-static int reduce_find(const char *call, size_t count, rredux_type_t type, rredux_op_t op, rredux_function_t *function,
-                size_t *bytes)
+static int reduce_find(const char *call, size_t count, rredux_type_t type, rredux_op_t op,
+                       rredux_function_t *function, size_t *bytes)
 {
     if ((unsigned)type >= TYPES || (unsigned)op >= OPERATORS) {
-        error_set("%s: type %d, operator %d; there are types 0 to %d and operators 0 to %d", call, (int)type, (int)op,
-                  TYPES - 1, OPERATORS - 1);
+        error_set("%s: type %d, operator %d; there are types 0 to %d and operators 0 to %d", call,
+                  (int)type, (int)op, TYPES - 1, OPERATORS - 1);
         return -EINVAL;
     }
     if (reduce_operators[op][type] == NULL) {
@@ -109,7 +116,8 @@ static int reduce_find(const char *call, size_t count, rredux_type_t type, rredu
     return 0;
 }
 
-int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_t type, rredux_op_t op)
+int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_t type,
+                        rredux_op_t op)
 {
     rredux_function_t function;
     size_t bytes;
@@ -147,8 +155,8 @@ static int reduce_take(struct rpipe_redux *rx, const char *call, int place, radd
     if (UNLIKELY(size != r->bytes)) {
         (void)rmalloc_free(ch, d);
         rx->c.who = place;
-        error_set("%s: place %d, rank %d: a message of %zu bytes, not %zu; it is left out", call, place,
-                  rx->c.part[place].rank, size, r->bytes);
+        error_set("%s: place %d, rank %d: a message of %zu bytes, not %zu; it is left out", call,
+                  place, rx->c.part[place].rank, size, r->bytes);
         return -EMSGSIZE;
     }
     if (r->combined == 0 && (r->flags & RREDUX_OWN) == 0)
@@ -205,8 +213,9 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     while ((rc = reduce_go_on(rx, call)) == R_PENDING) {
         if (redux_await(rx, rx->todo, ordered ? 1 : r->left, deadline) != 0) {
             rx->c.who = rx->todo[0];
-            error_set("%s: the messages of %d of %d writers, rank %d among them, are missing after %d ms", call,
-                      r->left, rx->c.live, rx->c.part[rx->todo[0]].rank, rx->c.timeout_ms);
+            error_set(
+                "%s: the messages of %d of %d writers, rank %d among them, are missing after %d ms",
+                call, r->left, rx->c.live, rx->c.part[rx->todo[0]].rank, rx->c.timeout_ms);
             return -ETIMEDOUT;
         }
     }
@@ -215,7 +224,9 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     r->open = false;
     if (r->combined == 0) {
         rx->c.who = -1;
-        error_set("%s: all %d writers have closed, or are gone, and all their messages have been read", call, rx->c.n);
+        error_set(
+            "%s: all %d writers have closed, or are gone, and all their messages have been read",
+            call, rx->c.n);
         return R_EOF;
     }
     if (combined != NULL)
@@ -223,39 +234,47 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     return 0;
 }
 
-static int reduce_apply(rredux_t rx, const char *call, void *into, size_t bytes, rredux_function_t function, void *argument,
-                 int flags, int *combined)
+static int reduce_apply(rredux_t rx, const char *call, void *into, size_t bytes,
+                        rredux_function_t function, void *argument, int flags, int *combined)
 {
     struct redux_round *r;
 
     if (into == NULL || function == NULL || (flags & ~(RREDUX_OWN | RREDUX_ORDERED)) != 0) {
-        error_set("%s: needs a place for the result, a function, and flags among RREDUX_OWN and RREDUX_ORDERED", call);
+        error_set("%s: needs a place for the result, a function, and flags among RREDUX_OWN and "
+                  "RREDUX_ORDERED",
+                  call);
         return -EINVAL;
     }
     r = &rx->round;
     if (!r->open) {
-        *r = (struct redux_round){
-            .into = into, .bytes = bytes, .function = function, .argument = argument, .flags = flags};
+        *r = (struct redux_round){.into = into,
+                                  .bytes = bytes,
+                                  .function = function,
+                                  .argument = argument,
+                                  .flags = flags};
         reduce_begin(rx);
-    } else if (r->into != into || r->bytes != bytes || r->function != function || r->argument != argument ||
-               r->flags != flags) {
-        error_set("%s: a reduction has begun and has not got all its messages yet; it goes on with the same arguments",
+    } else if (r->into != into || r->bytes != bytes || r->function != function ||
+               r->argument != argument || r->flags != flags) {
+        error_set("%s: a reduction has begun and has not got all its messages yet; it goes on with "
+                  "the same arguments",
                   call);
         return -EBUSY;
     }
     return reduce(rx, call, combined);
 }
 
-int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function, void *argument, int flags,
-                      int *combined)
+int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function,
+                      void *argument, int flags, int *combined)
 {
     int rc = redux_refuses(rx, "rredux_apply");
 
-    return rc != 0 ? rc : reduce_apply(rx, "rredux_apply", into, bytes, function, argument, flags, combined);
+    return rc != 0
+               ? rc
+               : reduce_apply(rx, "rredux_apply", into, bytes, function, argument, flags, combined);
 }
 
-int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op, int flags,
-                       int *combined)
+int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op,
+                       int flags, int *combined)
 {
     rredux_function_t function;
     size_t bytes;
@@ -263,5 +282,7 @@ int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type
 
     if (rc == 0)
         rc = reduce_find("rredux_reduce", count, type, op, &function, &bytes);
-    return rc != 0 ? rc : reduce_apply(rx, "rredux_reduce", into, bytes, function, NULL, flags, combined);
+    return rc != 0
+               ? rc
+               : reduce_apply(rx, "rredux_reduce", into, bytes, function, NULL, flags, combined);
 }

@@ -22,14 +22,23 @@
 
 static struct group *redux_head(rredux_t rx) { return rx != NULL ? &rx->c : NULL; }
 
-int redux_refuses(rredux_t rx, const char *call) { return group_check(redux_head(rx), GROUP_REDUX, call); }
+int redux_refuses(rredux_t rx, const char *call)
+{
+    return group_check(redux_head(rx), GROUP_REDUX, call);
+}
 
 /* ---- rings ---- */
 
-static inline int redux_first(const struct rpipe_redux *rx, const struct redux_ring *q) { return rx->next[q->before]; }
+static inline int redux_first(const struct rpipe_redux *rx, const struct redux_ring *q)
+{
+    return rx->next[q->before];
+}
 
 /* The first one is the last one now. */
-static inline void redux_turn(const struct rpipe_redux *rx, struct redux_ring *q) { q->before = redux_first(rx, q); }
+static inline void redux_turn(const struct rpipe_redux *rx, struct redux_ring *q)
+{
+    q->before = redux_first(rx, q);
+}
 
 static void redux_push(struct rpipe_redux *rx, struct redux_ring *q, int place)
 {
@@ -104,10 +113,12 @@ static NOINLINE int redux_no_message(struct rpipe_redux *rx, const char *call, i
         group_drop(&rx->c, place);
         return R_PENDING;
     }
-    return group_member_is_lost(p, rc) ? group_lose(&rx->c, call, place, rc) : group_blame(&rx->c, call, place, rc);
+    return group_member_is_lost(p, rc) ? group_lose(&rx->c, call, place, rc)
+                                       : group_blame(&rx->c, call, place, rc);
 }
 
-static inline int redux_poll(struct rpipe_redux *rx, const char *call, int place, raddr_t *d, size_t *size)
+static inline int redux_poll(struct rpipe_redux *rx, const char *call, int place, raddr_t *d,
+                             size_t *size)
 {
     struct group_member *p = &rx->c.part[place];
     int rc = LIKELY(p->ch->whose == p->whose) ? rpipe_read_nb(p->ch, d, size) : -ENOTCONN;
@@ -122,10 +133,11 @@ int redux_look(struct rpipe_redux *rx, const char *call, int place, raddr_t *d, 
 }
 
 /* The first of a ring, which goes where it belongs after the look. */
-static inline int redux_look_first(struct rpipe_redux *rx, struct redux_ring *q, const char *call, int *place, raddr_t *d,
-                             size_t *size)
+static inline int redux_look_first(struct rpipe_redux *rx, struct redux_ring *q, const char *call,
+                                   int *place, raddr_t *d, size_t *size)
 {
-    int at = redux_first(rx, q), rc = UNLIKELY(rx->c.part[at].gone) ? R_PENDING : redux_poll(rx, call, at, d, size);
+    int at = redux_first(rx, q),
+        rc = UNLIKELY(rx->c.part[at].gone) ? R_PENDING : redux_poll(rx, call, at, d, size);
     struct redux_ring *to = rc == 0 ? &rx->busy : rc == R_PENDING ? &rx->idle : q;
 
     if (LIKELY(rc == 0))
@@ -140,7 +152,8 @@ static inline int redux_look_first(struct rpipe_redux *rx, struct redux_ring *q,
     return rc;
 }
 
-static NOINLINE int redux_look_at_idle(struct rpipe_redux *rx, const char *call, int *place, raddr_t *d, size_t *size)
+static NOINLINE int redux_look_at_idle(struct rpipe_redux *rx, const char *call, int *place,
+                                       raddr_t *d, size_t *size)
 {
     int rc = R_PENDING;
 
@@ -153,7 +166,8 @@ static NOINLINE int redux_look_at_idle(struct rpipe_redux *rx, const char *call,
     return rc;
 }
 
-static int redux_once(struct rpipe_redux *rx, const char *call, int *place, raddr_t *d, size_t *size)
+static int redux_once(struct rpipe_redux *rx, const char *call, int *place, raddr_t *d,
+                      size_t *size)
 {
     int rc;
 
@@ -174,7 +188,8 @@ static int redux_once(struct rpipe_redux *rx, const char *call, int *place, radd
         return rc;
     RPIPE_FAILPOINT("redux: all writers gone");
     rx->c.who = -1;
-    error_set("%s: all %d writers have closed, or are gone, and all their messages have been read", call, rx->c.n);
+    error_set("%s: all %d writers have closed, or are gone, and all their messages have been read",
+              call, rx->c.n);
     return R_EOF;
 }
 
@@ -197,7 +212,8 @@ int redux_await(struct rpipe_redux *rx, const int *places, int n, int64_t deadli
     if (deadline == DEADLINE_NEVER)
         rc = rpipe_poll(rx->ends, ends, rx->ready, -1);
     else
-        rc = left <= 0 ? -ETIMEDOUT : rpipe_poll(rx->ends, ends, rx->ready, (int)((left - 1) / NS_PER_MS) + 1);
+        rc = left <= 0 ? -ETIMEDOUT
+                       : rpipe_poll(rx->ends, ends, rx->ready, (int)((left - 1) / NS_PER_MS) + 1);
     return rc == -ETIMEDOUT ? rc : 0; /* whatever else it is, the next look says so */
 }
 
@@ -209,7 +225,8 @@ static NOINLINE int redux_wait(struct rpipe_redux *rx, int *place, raddr_t *d, s
     do {
         if (redux_await(rx, NULL, rx->c.n, deadline) != 0) {
             rx->c.who = -1;
-            error_set("rredux_read: none of %d writers has sent anything within %d ms", rx->c.live, rx->c.timeout_ms);
+            error_set("rredux_read: none of %d writers has sent anything within %d ms", rx->c.live,
+                      rx->c.timeout_ms);
             return -ETIMEDOUT;
         }
         rc = redux_once(rx, "rredux_read", place, d, size);
@@ -235,8 +252,9 @@ static int redux_refuses_read(rredux_t rx, const char *call, const int *place, c
 /* Nothing is wrong, and it is a busy one's turn. */
 static inline bool redux_is_simple(const struct rpipe_redux *rx, const int *place, const raddr_t *d)
 {
-    return LIKELY(rx != NULL && place != NULL && d != NULL && rx->c.kind == GROUP_REDUX && !rx->round.open &&
-                  rx->due == 0 && rx->busy.n > 0 && (rx->taken < LOOK_EVERY - 1 || rx->idle.n == 0));
+    return LIKELY(rx != NULL && place != NULL && d != NULL && rx->c.kind == GROUP_REDUX &&
+                  !rx->round.open && rx->due == 0 && rx->busy.n > 0 &&
+                  (rx->taken < LOOK_EVERY - 1 || rx->idle.n == 0));
 }
 
 static inline bool redux_read_busy(struct rpipe_redux *rx, int *place, raddr_t *d, size_t *size)
@@ -292,10 +310,19 @@ rch_t rpipe_redux_pipe(rredux_t rx, int place)
     return group_pipe(&rx->c, place);
 }
 
-int rpipe_redux_rank(rredux_t rx, int place) { return group_rank(redux_head(rx), GROUP_REDUX, "rredux_rank", place); }
+int rpipe_redux_rank(rredux_t rx, int place)
+{
+    return group_rank(redux_head(rx), GROUP_REDUX, "rredux_rank", place);
+}
 
-int rpipe_redux_place(rredux_t rx, int rank) { return group_index(redux_head(rx), GROUP_REDUX, "rredux_place", rank); }
+int rpipe_redux_place(rredux_t rx, int rank)
+{
+    return group_index(redux_head(rx), GROUP_REDUX, "rredux_place", rank);
+}
 
 int rpipe_redux_live(rredux_t rx) { return group_live(redux_head(rx), GROUP_REDUX, "rredux_live"); }
 
-int rpipe_redux_who(rredux_t rx) { return group_last_failed(redux_head(rx), GROUP_REDUX, "rredux_who"); }
+int rpipe_redux_who(rredux_t rx)
+{
+    return group_last_failed(redux_head(rx), GROUP_REDUX, "rredux_who");
+}

@@ -23,7 +23,10 @@ static_assert(sizeof(struct rpipe_scatter) <= COMPOSE_BYTES, "objects are of one
 
 static struct group *scatter_head(rscatter_t sc) { return sc != NULL ? &sc->c : NULL; }
 
-static int scatter_refuses(rscatter_t sc, const char *call) { return group_check(scatter_head(sc), GROUP_SCATTER, call); }
+static int scatter_refuses(rscatter_t sc, const char *call)
+{
+    return group_check(scatter_head(sc), GROUP_SCATTER, call);
+}
 
 int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
 {
@@ -72,27 +75,32 @@ static int scatter_deal_to(struct rpipe_scatter *sc, struct deal *deal)
     int rc;
 
     if (deal->place < 0 || deal->place >= sc->c.n) {
-        error_set("%s: place %d; the places are 0 to %d, RSCATTER_NEXT and RSCATTER_ANY", deal->call, deal->place,
-                  sc->c.n - 1);
+        error_set("%s: place %d; the places are 0 to %d, RSCATTER_NEXT and RSCATTER_ANY",
+                  deal->call, deal->place, sc->c.n - 1);
         return -EINVAL;
     }
     p = &sc->c.part[deal->place];
     if (!group_member_is_open(p)) {
         group_drop(&sc->c, deal->place);
         sc->c.who = deal->place;
-        error_set("%s: the pipe of place %d, rank %d, has been closed", deal->call, deal->place, p->rank);
+        error_set("%s: the pipe of place %d, rank %d, has been closed", deal->call, deal->place,
+                  p->rank);
         return -ENOTCONN;
     }
-    rc = p->gone ? rpipe_room(p->ch, deal->size) : 0; /* who is gone is told each time, also where memory is there */
+    rc = p->gone ? rpipe_room(p->ch, deal->size)
+                 : 0; /* who is gone is told each time, also where memory is there */
     if (rc == 0 || rc == R_PENDING)
         rc = scatter_alloc_from(p, deal);
     if (rc == 0 || rc == R_PENDING)
         return rc;
     return group_member_is_lost(p, rc) ? group_lose(&sc->c, deal->call, deal->place, rc)
-                                  : group_blame(&sc->c, deal->call, deal->place, rc);
+                                       : group_blame(&sc->c, deal->call, deal->place, rc);
 }
 
-static int scatter_after(const struct rpipe_scatter *sc, int place) { return place + 1 < sc->c.n ? place + 1 : 0; }
+static int scatter_after(const struct rpipe_scatter *sc, int place)
+{
+    return place + 1 < sc->c.n ? place + 1 : 0;
+}
 
 /* To the next one in turn who is still there. A turn that failed for want of room is not over. */
 static int scatter_deal_next(struct rpipe_scatter *sc, struct deal *deal)
@@ -165,8 +173,8 @@ static int scatter_wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
     do {
         if (wait_step(&w) != 0) {
             sc->c.who = -1;
-            error_set("%s: none of %d readers had room for %zu bytes within %d ms", deal->call, sc->c.live, deal->size,
-                      sc->c.timeout_ms);
+            error_set("%s: none of %d readers had room for %zu bytes within %d ms", deal->call,
+                      sc->c.live, deal->size, sc->c.timeout_ms);
             rc = -ETIMEDOUT;
             break;
         }
@@ -176,7 +184,8 @@ static int scatter_wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
     return rc;
 }
 
-static int scatter_alloc(rscatter_t sc, const char *call, int to, size_t size, int *place, raddr_t *d, bool wait)
+static int scatter_alloc(rscatter_t sc, const char *call, int to, size_t size, int *place,
+                         raddr_t *d, bool wait)
 {
     struct deal deal = {call, size, to, ADDR_NULL, wait};
     int rc = scatter_refuses(sc, call);
@@ -219,7 +228,8 @@ int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
     if (rc != 0)
         return rc;
     if (group_pipe(&sc->c, place) == NULL) {
-        error_set("rscatter_write: there is no place %d, or its pipe has been closed; there are %d", place, sc->c.n);
+        error_set("rscatter_write: there is no place %d, or its pipe has been closed; there are %d",
+                  place, sc->c.n);
         return place < 0 || place >= sc->c.n ? -EINVAL : -ENOTCONN;
     }
     RPIPE_FAILPOINT("scatter: before the write");
@@ -228,12 +238,15 @@ int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
     if (LIKELY(rc == 0))
         return 0;
     return group_member_is_lost(p, rc) ? group_lose(&sc->c, "rscatter_write", place, rc)
-                                  : group_blame(&sc->c, "rscatter_write", place, rc);
+                                       : group_blame(&sc->c, "rscatter_write", place, rc);
 }
 
 /* ---- the rest ---- */
 
-int rpipe_scatter_wait(rscatter_t sc) { return group_wait(scatter_head(sc), GROUP_SCATTER, "rscatter_wait"); }
+int rpipe_scatter_wait(rscatter_t sc)
+{
+    return group_wait(scatter_head(sc), GROUP_SCATTER, "rscatter_wait");
+}
 
 int rpipe_scatter_set_timeout(rscatter_t sc, int ms)
 {
@@ -255,8 +268,17 @@ int rpipe_scatter_place(rscatter_t sc, int rank)
     return group_index(scatter_head(sc), GROUP_SCATTER, "rscatter_place", rank);
 }
 
-int rpipe_scatter_live(rscatter_t sc) { return group_live(scatter_head(sc), GROUP_SCATTER, "rscatter_live"); }
+int rpipe_scatter_live(rscatter_t sc)
+{
+    return group_live(scatter_head(sc), GROUP_SCATTER, "rscatter_live");
+}
 
-int rpipe_scatter_who(rscatter_t sc) { return group_last_failed(scatter_head(sc), GROUP_SCATTER, "rscatter_who"); }
+int rpipe_scatter_who(rscatter_t sc)
+{
+    return group_last_failed(scatter_head(sc), GROUP_SCATTER, "rscatter_who");
+}
 
-int rpipe_scatter_close(rscatter_t sc) { return group_close(scatter_head(sc), GROUP_SCATTER, "rscatter_close"); }
+int rpipe_scatter_close(rscatter_t sc)
+{
+    return group_close(scatter_head(sc), GROUP_SCATTER, "rscatter_close");
+}

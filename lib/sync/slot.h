@@ -43,7 +43,8 @@ struct slot {
     _Atomic uint64_t flag;
 };
 static_assert(sizeof(struct slot) == CACHE_LINE, "a slot is one line: one write");
-static_assert(offsetof(struct slot, header) == 40 && offsetof(struct slot, kind) == 48, "layout of a slot");
+static_assert(offsetof(struct slot, header) == 40 && offsetof(struct slot, kind) == 48,
+              "layout of a slot");
 static_assert(offsetof(struct slot, flag) == 56, "the flag is the last word of a slot");
 
 /* One line beside the ring; all of it is zero while the channel is open and nobody sleeps. */
@@ -66,8 +67,10 @@ struct ring_area {
 /* In the reader's memory; the writer only reads it. */
 struct credit_line {
     _Atomic uint64_t slots_read; /* slots copied out */
-    _Atomic uint64_t heap_freed; /* heap messages freed, without a gap, in the order of their slots */
-    _Atomic uint64_t fetched;    /* GET over a network: messages whose payload has been fetched, without a gap */
+    _Atomic uint64_t
+        heap_freed; /* heap messages freed, without a gap, in the order of their slots */
+    _Atomic uint64_t
+        fetched; /* GET over a network: messages whose payload has been fetched, without a gap */
     uint64_t reserved[5];
 };
 static_assert(sizeof(struct credit_line) == CACHE_LINE, "one line");

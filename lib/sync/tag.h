@@ -74,7 +74,8 @@ static inline bool tag_next(const struct credit_area *area, struct ring_cursor *
 }
 
 /* Reader: the same at once, in the writer's memory: `freed` counts from 1. Pairs with reverse_next. */
-static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint64_t freed, uint32_t block)
+static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint64_t freed,
+                                  uint32_t block)
 {
     struct slot *s = &ring[c->at];
 
@@ -88,13 +89,15 @@ static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint
 }
 
 /* Writer: `freed` is the one that is expected. Pairs with reverse_append. */
-static inline bool reverse_next(const struct slot *ring, struct ring_cursor *c, uint64_t freed, uint32_t *block)
+static inline bool reverse_next(const struct slot *ring, struct ring_cursor *c, uint64_t freed,
+                                uint32_t *block)
 {
     const struct slot *s = &ring[c->at];
 
     if (!ring_slot_ready(s, freed))
         return false;
-    *block = __atomic_load_n(&s->block, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
+    *block = __atomic_load_n(&s->block,
+                             __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
     ring_cursor_advance(c);
     return true;
 }

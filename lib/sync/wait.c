@@ -23,22 +23,29 @@
 #include <unistd.h>
 
 #define SPINS_PER_LOOK 32 /* pauses between looks at the clock */
-#define LOOKS_PER_YIELD 8 /* of two that wait on one core for a third on another each would only see the other yield */
+#define LOOKS_PER_YIELD                                                                            \
+    8 /* of two that wait on one core for a third on another each would only see the other yield */
 #define ROOMY_LOOKS 40
 #define CROWDED_LOOKS 8
-#define ROOMY_SPIN_US 5 /* not more: nothing forbids two ranks on one core, and then all of it is in vain */
+#define ROOMY_SPIN_US                                                                              \
+    5 /* not more: nothing forbids two ranks on one core, and then all of it is in vain */
 #define ROOMY_YIELD_US 200
 #define CROWDED_SPIN_US 0
 #define CROWDED_YIELD_US 1000
-#define YIELD_DEAR_US 500    /* a yield that took so long gave its time slice to somebody else's work */
-#define CROWDED_DEAR_US 4000 /* where ranks share cores it may have gone to one of them, which is what a yield is for */
-#define YIELD_NOT_FOR_MS 100 /* after one such: who sleeps is woken before that work, who yields waits behind it */
+#define YIELD_DEAR_US                                                                              \
+    500 /* a yield that took so long gave its time slice to somebody else's work */
+#define CROWDED_DEAR_US                                                                            \
+    4000 /* where ranks share cores it may have gone to one of them, which is what a yield is for */
+#define YIELD_NOT_FOR_MS                                                                           \
+    100 /* after one such: who sleeps is woken before that work, who yields waits behind it */
 #define NAP_FIRST_US 50
-#define NETWORK_YIELD_US 5000 /* a nap may last a millisecond, longer than most of what is awaited from a network */
+#define NETWORK_YIELD_US                                                                           \
+    5000 /* a nap may last a millisecond, longer than most of what is awaited from a network */
 #define NAP_MOST_US 1000
 
-static _Atomic int64_t wait_no_yield_before; /* adaptive waiting of this process sleeps at once until then */
-static bool wait_roomy = true;               /* a core for every rank */
+static _Atomic int64_t
+    wait_no_yield_before;      /* adaptive waiting of this process sleeps at once until then */
+static bool wait_roomy = true; /* a core for every rank */
 _Atomic int wait_first_polls = ROOMY_LOOKS;
 static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000, wait_yield_ns = ROOMY_YIELD_US * 1000;
 
@@ -48,7 +55,8 @@ void wait_configure(int local_ranks)
     bool crowded = local_ranks > cores;
 
     wait_roomy = !crowded;
-    atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_LOOKS : ROOMY_LOOKS, memory_order_relaxed);
+    atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_LOOKS : ROOMY_LOOKS,
+                          memory_order_relaxed);
     wait_spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
     wait_yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
     if (given >= 0)
@@ -106,7 +114,8 @@ void wait_remote(struct waiter *w)
  */
 static void wait_make_seen(const struct waiter *w)
 {
-    if (w->fences || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 || w->words != NULL)
+    if (w->fences || syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL_EXPEDITED, 0, 0) != 0 ||
+        w->words != NULL)
         fence_wake_word_before_recheck();
 }
 
@@ -136,7 +145,8 @@ static void wait_sleep_on(const struct waiter *w, int64_t now)
 
 /* ---- many words: futex_waitv(2), from Linux 5.16 on ---- */
 
-#define CALL_FUTEX_WAITV 449 /* the same on every architecture; headers may be older than the kernel */
+#define CALL_FUTEX_WAITV                                                                           \
+    449 /* the same on every architecture; headers may be older than the kernel */
 
 struct waitv {
     uint64_t value, address;
@@ -149,13 +159,14 @@ static _Atomic bool wait_no_waitv; /* an older kernel, or one that forbids it */
 static void wait_sleep_on_many(const struct waiter *w, int64_t now)
 {
     const int64_t until = now + wait_sleep_ns(w, now);
-    const struct timespec t = {(time_t)(until / (1000 * NS_PER_MS)), (long)(until % (1000 * NS_PER_MS))};
+    const struct timespec t = {(time_t)(until / (1000 * NS_PER_MS)),
+                               (long)(until % (1000 * NS_PER_MS))};
     struct waitv v[WAIT_WORDS];
 
     for (uint32_t i = 0; i < w->many_words; i++)
         v[i] = (struct waitv){1, (uint64_t)(uintptr_t)w->many[i], WAITV_32, 0};
-    if (syscall(CALL_FUTEX_WAITV, v, w->many_words, 0, &t, CLOCK_MONOTONIC) < 0 && errno != EAGAIN && errno != EINTR &&
-        errno != ETIMEDOUT)
+    if (syscall(CALL_FUTEX_WAITV, v, w->many_words, 0, &t, CLOCK_MONOTONIC) < 0 &&
+        errno != EAGAIN && errno != EINTR && errno != ETIMEDOUT)
         atomic_store_explicit(&wait_no_waitv, true, memory_order_relaxed);
 }
 
@@ -208,13 +219,15 @@ int wait_step(struct waiter *w)
         w->spins = SPINS_PER_LOOK - LOOKS_PER_YIELD;
         sched_yield();
         if (clock_now() - now > (wait_roomy ? YIELD_DEAR_US : CROWDED_DEAR_US) * 1000)
-            atomic_store_explicit(&wait_no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS, memory_order_relaxed);
+            atomic_store_explicit(&wait_no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS,
+                                  memory_order_relaxed);
     } else if (!wait_find_words(w)) {
         wait_backoff(w->backoff_us);
         w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
         w->slept = true;
         w->sleeps++;
-        w->backoff_us = w->backoff_us * 2 > w->backoff_most_us ? w->backoff_most_us : w->backoff_us * 2;
+        w->backoff_us =
+            w->backoff_us * 2 > w->backoff_most_us ? w->backoff_most_us : w->backoff_us * 2;
     } else {
         wait_set_words(w, 1); /* made seen by the next line */
         RPIPE_FAILPOINT("wait: wake word set");

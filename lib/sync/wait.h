@@ -51,14 +51,17 @@ struct waiter {
     int64_t began;
     bool slept; /* for the statistics */
     enum wait_phase phase;
-    bool fences;                  /* no membarrier between the two processes: both sides fence */
-    bool keep;                    /* other threads may sleep on the word: do not clear it */
-    bool armed;                   /* the word was set by this waiter */
-    uint32_t backoff_us, backoff_most_us; /* the next nap, and the longest; where a look is dear, naps are longer */
+    bool fences; /* no membarrier between the two processes: both sides fence */
+    bool keep;   /* other threads may sleep on the word: do not clear it */
+    bool armed;  /* the word was set by this waiter */
+    uint32_t backoff_us,
+        backoff_most_us; /* the next nap, and the longest; where a look is dear, naps are longer */
     uint32_t spins;
-    uint32_t pauses; /* between two looks while spinning; more where each look disturbs the one who is waited for */
+    uint32_t
+        pauses; /* between two looks while spinning; more where each look disturbs the one who is waited for */
     uint32_t sleeps; /* for the statistics */
-    int64_t slice; /* ns to sleep at most, then the condition is looked at again; WAIT_SLICE_MS unless it is changed */
+    int64_t
+        slice; /* ns to sleep at most, then the condition is looked at again; WAIT_SLICE_MS unless it is changed */
 };
 
 /* Once, in rinit, and again when more is known: how many ranks share this host. */
@@ -66,7 +69,8 @@ void wait_configure(int local_ranks);
 
 void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool fences);
 void wait_remote(
-    struct waiter *w);           /* adaptive, where there are cores enough: what is waited for crosses a network */
+    struct waiter
+        *w); /* adaptive, where there are cores enough: what is waited for crosses a network */
 int wait_step(struct waiter *w); /* 0, or -ETIMEDOUT */
 void wait_end(struct waiter *w);
 

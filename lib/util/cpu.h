@@ -13,8 +13,9 @@
 #define CACHE_LINE 64
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define NOINLINE                                                                                                       \
-    __attribute__((noinline)) /* not "cold": that spreads to whoever calls, and costs short paths their optimization */
+#define NOINLINE                                                                                   \
+    __attribute__((                                                                                \
+        noinline)) /* not "cold": that spreads to whoever calls, and costs short paths their optimization */
 #define FORCE_INLINE inline __attribute__((always_inline)) /* short paths with constant arguments */
 
 /* In a loop that polls: gives the pipeline, and a sibling hardware thread, a rest. */
@@ -33,9 +34,10 @@ static inline void cpu_pause(void)
 static inline void cpu_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
-    __asm__ __volatile__("prefetchw %0"
-                         :
-                         : "m"(*(const char *)line)); /* the builtin fetches for reading, but for newer -march */
+    __asm__ __volatile__(
+        "prefetchw %0"
+        :
+        : "m"(*(const char *)line)); /* the builtin fetches for reading, but for newer -march */
 #else
     __builtin_prefetch(line, 1, 3);
 #endif
@@ -45,9 +47,15 @@ static inline void cpu_prefetch_write(const void *line)
 static inline void fence_store_before_wake_look(void) { atomic_thread_fence(memory_order_seq_cst); }
 
 /* The same place, where the sleeper's membarrier(2) fences for both: only the compiler is held back. */
-static inline void compiler_store_before_wake_look(void) { atomic_signal_fence(memory_order_seq_cst); }
+static inline void compiler_store_before_wake_look(void)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+}
 
 /* Between setting one's own wake word and the last look at the condition, where membarrier(2) is not to be had. */
-static inline void fence_wake_word_before_recheck(void) { atomic_thread_fence(memory_order_seq_cst); }
+static inline void fence_wake_word_before_recheck(void)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+}
 
 #endif

@@ -29,7 +29,8 @@ static uint32_t crc32c_by_table(uint32_t crc, const uint64_t *word, size_t words
 }
 
 #if defined(__x86_64__)
-__attribute__((target("sse4.2"))) static uint32_t crc32c_by_instruction(uint32_t crc, const uint64_t *word, size_t words)
+__attribute__((target("sse4.2"))) static uint32_t
+crc32c_by_instruction(uint32_t crc, const uint64_t *word, size_t words)
 {
     uint64_t c = crc;
     size_t i;
@@ -39,7 +40,10 @@ __attribute__((target("sse4.2"))) static uint32_t crc32c_by_instruction(uint32_t
     return (uint32_t)c;
 }
 
-static crc_way crc32c_choose(void) { return __builtin_cpu_supports("sse4.2") ? crc32c_by_instruction : crc32c_by_table; }
+static crc_way crc32c_choose(void)
+{
+    return __builtin_cpu_supports("sse4.2") ? crc32c_by_instruction : crc32c_by_table;
+}
 #else
 static crc_way crc32c_choose(void) { return crc32c_by_table; }
 #endif

@@ -20,13 +20,14 @@ struct step {
     uint64_t number; /* the test's: steps of one name have one number */
 };
 
-__attribute__((visibility("default"))) void failpoint_reached(const struct step *step); /* for modules, too */
+__attribute__((visibility("default"))) void
+failpoint_reached(const struct step *step); /* for modules, too */
 
-#define RPIPE_FAILPOINT(what)                                                                                               \
-    do {                                                                                                               \
-        static struct step here                                                                                        \
-            __attribute__((section("rpipe_failpoints"), used, aligned(sizeof(struct step)))) = {what, 0};                   \
-        failpoint_reached(&here);                                                                                           \
+#define RPIPE_FAILPOINT(what)                                                                      \
+    do {                                                                                           \
+        static struct step here __attribute__((section("rpipe_failpoints"), used,                  \
+                                               aligned(sizeof(struct step)))) = {what, 0};         \
+        failpoint_reached(&here);                                                                  \
     } while (0)
 
 #else

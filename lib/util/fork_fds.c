@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <unistd.h>
 
-#define WORDS 16384 /* 1,048,576 descriptors; pages of the table that are never touched cost nothing */
+#define WORDS                                                                                      \
+    16384 /* 1,048,576 descriptors; pages of the table that are never touched cost nothing */
 
 static _Atomic uint64_t fork_fds_bits[WORDS];
 

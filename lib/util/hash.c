@@ -35,7 +35,10 @@ void hash_free(struct hash *h)
     hash_init(h);
 }
 
-void *hash_get(const struct hash *h, uint64_t key) { return h->size == 0 ? NULL : h->slot[hash_place(h, key)].value; }
+void *hash_get(const struct hash *h, uint64_t key)
+{
+    return h->size == 0 ? NULL : h->slot[hash_place(h, key)].value;
+}
 
 static int hash_grow(struct hash *h)
 {

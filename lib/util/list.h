@@ -15,7 +15,8 @@ struct link {
     struct link *prev, *next;
 };
 
-#define container_of(pointer, type, member) ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
+#define container_of(pointer, type, member)                                                        \
+    ((type *)(void *)((char *)(pointer)-offsetof(type, member)))
 
 static inline void list_init(struct link *head) { head->prev = head->next = head; }
 static inline bool list_empty(const struct link *head) { return head->next == head; }
@@ -28,7 +29,10 @@ static inline void list_insert(struct link *prev, struct link *link)
     prev->next = link;
 }
 
-static inline void list_append(struct link *head, struct link *link) { list_insert(head->prev, link); }
+static inline void list_append(struct link *head, struct link *link)
+{
+    list_insert(head->prev, link);
+}
 
 /* Leaves the removed link an empty list of its own: removing it twice does no harm. */
 static inline void list_remove(struct link *link)
@@ -39,8 +43,8 @@ static inline void list_remove(struct link *link)
 }
 
 /* `cursor` may be removed inside; `after` is a scratch variable */
-#define list_for_each(cursor, after, head)                                                                             \
-    for ((cursor) = (head)->next, (after) = (cursor)->next; (cursor) != (head);                                        \
+#define list_for_each(cursor, after, head)                                                         \
+    for ((cursor) = (head)->next, (after) = (cursor)->next; (cursor) != (head);                    \
          (cursor) = (after), (after) = (cursor)->next)
 
 #endif

@@ -17,10 +17,12 @@ void log_set_level(enum log_level level);
 enum log_level log_get_level(void);
 void log_set_rank(int rank); /* -1: not known */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
-void log_vline(enum log_level level, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+void log_vline(enum log_level level, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 
 /* A warning that a peer can cause as often as he likes: `told` counts them, and only the first few are told. */
-void log_few(_Atomic unsigned *warned, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void log_few(_Atomic unsigned *warned, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_WARN, __VA_ARGS__)

@@ -21,7 +21,8 @@ void membarrier_register(void)
         return;
     if ((offered & MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) != 0)
         syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
-    membarrier_is_registered = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
+    membarrier_is_registered =
+        syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0) == 0;
 }
 
 bool membarrier_registered(void) { return membarrier_is_registered; }

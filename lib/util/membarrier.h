@@ -10,7 +10,8 @@
 
 #include <stdbool.h>
 
-void membarrier_register(void);   /* once per process; later calls do nothing */
-bool membarrier_registered(void); /* for GLOBAL_EXPEDITED, which is also how this process reaches others */
+void membarrier_register(void); /* once per process; later calls do nothing */
+bool membarrier_registered(
+    void); /* for GLOBAL_EXPEDITED, which is also how this process reaches others */
 
 #endif

@@ -49,7 +49,8 @@ void module_pin(void)
     Dl_info info;
 
     if (dladdr((void *)module_pin, &info) != 0 && info.dli_fname != NULL)
-        module_held.pin = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* NULL: linked statically */
+        module_held.pin =
+            dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD); /* NULL: linked statically */
 }
 
 void module_unpin(void)
@@ -67,7 +68,8 @@ static int module_own_directory(char *path, size_t bytes)
     Dl_info info;
     char *slash;
 
-    if (dladdr((void *)module_own_directory, &info) == 0 || info.dli_fname == NULL || strlen(info.dli_fname) >= bytes)
+    if (dladdr((void *)module_own_directory, &info) == 0 || info.dli_fname == NULL ||
+        strlen(info.dli_fname) >= bytes)
         return -1;
     strcpy(path, info.dli_fname);
     slash = strrchr(path, '/');
@@ -128,6 +130,7 @@ void *module_symbol(const char *name, const char *symbol, char *why, size_t why_
     module_keep(handle);
     address = dlsym(handle, symbol);
     if (address == NULL)
-        snprintf(why, why_bytes, "%s has no symbol %s: of another version of this library?", path, symbol);
+        snprintf(why, why_bytes, "%s has no symbol %s: of another version of this library?", path,
+                 symbol);
     return address;
 }

@@ -21,7 +21,8 @@ static inline char proc_state(const char *path)
     if (n <= 0)
         return 0;
     text[n] = '\0';
-    name_ends = strrchr(text, ')'); /* a name may have parentheses and blanks; what follows has none */
+    name_ends =
+        strrchr(text, ')'); /* a name may have parentheses and blanks; what follows has none */
     return name_ends != NULL && name_ends[1] == ' ' ? name_ends[2] : '?';
 }
 

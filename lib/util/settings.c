@@ -27,46 +27,66 @@ static const struct entry {
                        "who tells which processes are in the job"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
                  "backend of every channel, over its configuration"},
-    [SET_ATOMICS] = {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
-                     "how cells of this process are operated on by others; service: by its service thread"},
-    [SET_CONTROL] = {"RPIPE_CONTROL", "auto", CHOICE, "auto|unix|tcp", 0, 0, "sockets of the control network"},
-    [SET_WAIT] = {"RPIPE_WAIT", "adaptive", CHOICE, "spin|yield|sleep|adaptive", 0, 0, "how calls wait"},
-    [SET_SPIN] = {"RPIPE_SPIN", "-1", NUMBER, NULL, -1, 1000000,
-                  "microseconds of spinning before an adaptive wait yields; -1: by cores and ranks"},
+    [SET_ATOMICS] =
+        {"RPIPE_ATOMICS", "auto", CHOICE, "auto|service", 0, 0,
+         "how cells of this process are operated on by others; service: by its service thread"},
+    [SET_CONTROL] = {"RPIPE_CONTROL", "auto", CHOICE, "auto|unix|tcp", 0, 0,
+                     "sockets of the control network"},
+    [SET_WAIT] = {"RPIPE_WAIT", "adaptive", CHOICE, "spin|yield|sleep|adaptive", 0, 0,
+                  "how calls wait"},
+    [SET_SPIN] =
+        {"RPIPE_SPIN", "-1", NUMBER, NULL, -1, 1000000,
+         "microseconds of spinning before an adaptive wait yields; -1: by cores and ranks"},
     [SET_TIMEOUT_MS] = {"RPIPE_TIMEOUT_MS", "60000", NUMBER, NULL, -1, 1000000000,
                         "deadline of blocking calls in milliseconds; -1: none"},
     [SET_KEEPALIVE_MS] = {"RPIPE_KEEPALIVE_MS", "10000", NUMBER, NULL, 1000, 86400000,
                           "milliseconds after which a host that answers nothing is taken for lost"},
-    [SET_SLOTS] = {"RPIPE_SLOTS", "64", POWER_OF_TWO, NULL, 2, 65536, "slots of a notification ring, a power of two"},
+    [SET_SLOTS] = {"RPIPE_SLOTS", "64", POWER_OF_TWO, NULL, 2, 65536,
+                   "slots of a notification ring, a power of two"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
                        "share of ring or heap in use at which the writer looks for credits"},
-    [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1, "1: heaps in huge pages where there are any"},
-    [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1, "1: check every invariant, detect every misuse; slow"},
-    [SET_FIRST] = {"RPIPE_FIRST", "0", NUMBER, NULL, 0, LONG_MAX,
-                   "for tests: where the numbers of messages, openings, laps and collectives begin"},
-    [SET_LOG] = {"RPIPE_LOG", "warn", CHOICE, "error|warn|info|debug", 0, 0, "what is told on standard error"},
+    [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1,
+                        "1: heaps in huge pages where there are any"},
+    [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1,
+                   "1: check every invariant, detect every misuse; slow"},
+    [SET_FIRST] =
+        {"RPIPE_FIRST", "0", NUMBER, NULL, 0, LONG_MAX,
+         "for tests: where the numbers of messages, openings, laps and collectives begin"},
+    [SET_LOG] = {"RPIPE_LOG", "warn", CHOICE, "error|warn|info|debug", 0, 0,
+                 "what is told on standard error"},
     [SET_MODULE_PATH] = {"RPIPE_MODULE_PATH", "", TEXT, NULL, 0, 0,
                          "directory of backend and bootstrap modules, before the installed one"},
     [SET_INTERFACE] = {"RPIPE_INTERFACE", "", TEXT, NULL, 0, 0,
                        "address or network interface of the control network over TCP; empty: all"},
-    [SET_OFI_PROVIDER] = {"RPIPE_OFI_PROVIDER", "", TEXT, NULL, 0, 0,
-                          "libfabric provider of backend ofi, as fi_info names it; empty: the first between hosts"},
+    [SET_OFI_PROVIDER] =
+        {"RPIPE_OFI_PROVIDER", "", TEXT, NULL, 0, 0,
+         "libfabric provider of backend ofi, as fi_info names it; empty: the first between hosts"},
     [SET_OFI_DOMAIN] = {"RPIPE_OFI_DOMAIN", "", TEXT, NULL, 0, 0,
-                        "device of backend ofi, as fi_info names it; empty: that of the control network's address"},
-    [SET_OFI_ORDER] = {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|none", 0, 0,
-                       "none: backend ofi relies on no order of writes, whatever the provider promises"},
-    [SET_RANK] = {"RPIPE_RANK", "-1", NUMBER, NULL, -1, 1000000, "bootstrap tcp: rank of this process"},
-    [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000, "bootstrap tcp: number of processes"},
-    [SET_ROOT] = {"RPIPE_ROOT", "", TEXT, NULL, 0, 0, "bootstrap tcp: host:port where rank 0 listens"},
-    [SET_SECRET] = {"RPIPE_SECRET", "", TEXT, NULL, 0, 0, "bootstrap tcp: a word that only this job knows"},
+                        "device of backend ofi, as fi_info names it; empty: that of the control "
+                        "network's address"},
+    [SET_OFI_ORDER] =
+        {"RPIPE_OFI_ORDER", "auto", CHOICE, "auto|none", 0, 0,
+         "none: backend ofi relies on no order of writes, whatever the provider promises"},
+    [SET_RANK] = {"RPIPE_RANK", "-1", NUMBER, NULL, -1, 1000000,
+                  "bootstrap tcp: rank of this process"},
+    [SET_SIZE] = {"RPIPE_SIZE", "-1", NUMBER, NULL, -1, 1000000,
+                  "bootstrap tcp: number of processes"},
+    [SET_ROOT] = {"RPIPE_ROOT", "", TEXT, NULL, 0, 0,
+                  "bootstrap tcp: host:port where rank 0 listens"},
+    [SET_SECRET] = {"RPIPE_SECRET", "", TEXT, NULL, 0, 0,
+                    "bootstrap tcp: a word that only this job knows"},
     [SET_VERBS_DEVICE] = {"RPIPE_VERBS_DEVICE", "", TEXT, NULL, 0, 0,
                           "backend verbs: name of the RDMA device; empty: any"},
-    [SET_VERBS_PORT] = {"RPIPE_VERBS_PORT", "-1", NUMBER, NULL, -1, 255, "backend verbs: port of the device; -1: any"},
-    [SET_VERBS_GID] = {"RPIPE_VERBS_GID", "-1", NUMBER, NULL, -1, 65535,
-                       "backend verbs: entry of the port's GID table whose address is used; -1: any"},
-    [SET_STATS] = {"RPIPE_STATS", "", TEXT, NULL, 0, 0,
-                   "counters at rexit: 1 or json: to standard error; else the name of a file; empty: none"},
-    [SET_TRACE] = {"RPIPE_TRACE", "", TEXT, NULL, 0, 0, "file of a trace of what happens, for Perfetto; empty: none"},
+    [SET_VERBS_PORT] = {"RPIPE_VERBS_PORT", "-1", NUMBER, NULL, -1, 255,
+                        "backend verbs: port of the device; -1: any"},
+    [SET_VERBS_GID] =
+        {"RPIPE_VERBS_GID", "-1", NUMBER, NULL, -1, 65535,
+         "backend verbs: entry of the port's GID table whose address is used; -1: any"},
+    [SET_STATS] =
+        {"RPIPE_STATS", "", TEXT, NULL, 0, 0,
+         "counters at rexit: 1 or json: to standard error; else the name of a file; empty: none"},
+    [SET_TRACE] = {"RPIPE_TRACE", "", TEXT, NULL, 0, 0,
+                   "file of a trace of what happens, for Perfetto; empty: none"},
     [SET_TRACE_EVENTS] = {"RPIPE_TRACE_EVENTS", "65536", NUMBER, NULL, 64, 16777216,
                           "events that a trace keeps of each thread: the last ones"},
 };
@@ -109,11 +129,12 @@ static bool settings_parse(const struct entry *e, const char *text, struct value
     case NUMBER:
     case POWER_OF_TWO:
         v->number = strtol(text, &end, 10);
-        return errno == 0 && end != text && *end == '\0' && v->number >= e->least && v->number <= e->most &&
-               (e->kind == NUMBER || (v->number & (v->number - 1)) == 0);
+        return errno == 0 && end != text && *end == '\0' && v->number >= e->least &&
+               v->number <= e->most && (e->kind == NUMBER || (v->number & (v->number - 1)) == 0);
     case REAL:
         v->real = strtod(text, &end);
-        return errno == 0 && end != text && *end == '\0' && v->real >= (double)e->least && v->real <= (double)e->most;
+        return errno == 0 && end != text && *end == '\0' && v->real >= (double)e->least &&
+               v->real <= (double)e->most;
     case TEXT:
         return true;
     }
@@ -155,7 +176,8 @@ int settings_load(char *why, unsigned why_bytes)
 static bool settings_is_known(const char *name, size_t length)
 {
     for (int i = 0; i < SETTINGS; i++)
-        if (strlen(settings_table[i].name) == length && strncmp(settings_table[i].name, name, length) == 0)
+        if (strlen(settings_table[i].name) == length &&
+            strncmp(settings_table[i].name, name, length) == 0)
             return true;
     return strncmp(name, PREFIX "SIM_", strlen(PREFIX "SIM_")) == 0;
 }
@@ -189,7 +211,8 @@ const char *settings_unknown(int *at, const char **meant)
 
         if (strncmp(text, PREFIX, strlen(PREFIX)) != 0 || settings_is_known(text, length))
             continue;
-        snprintf(name, sizeof(name), "%.*s", (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
+        snprintf(name, sizeof(name), "%.*s",
+                 (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
         if (secure_getenv(name) == NULL && length < sizeof(name))
             continue; /* no variable counts in a program that runs with more rights than its caller */
         *meant = settings_most_alike(name);
@@ -203,7 +226,9 @@ const char *setting_found(enum setting s)
     static struct value found[SETTINGS];
     const char *text = secure_getenv(settings_table[s].name);
 
-    return text != NULL && settings_parse(&settings_table[s], text, &found[s]) ? found[s].text : settings_table[s].fallback;
+    return text != NULL && settings_parse(&settings_table[s], text, &found[s])
+               ? found[s].text
+               : settings_table[s].fallback;
 }
 
 const char *setting_name(enum setting s) { return settings_table[s].name; }

@@ -48,9 +48,10 @@ enum wait_mode { WAIT_SPIN, WAIT_YIELD, WAIT_SLEEP, WAIT_ADAPTIVE };
 
 /* again after a change of the environment; 0, or -EINVAL and a sentence, and then nothing has changed */
 int settings_load(char *why, unsigned why_bytes);
-const char *setting_found(enum setting s); /* what the environment says now; the default where that cannot be */
-const char *setting_name(enum setting s);  /* "RPIPE_WAIT" */
-const char *setting_text(enum setting s);  /* the value in force; "" if there is none */
+const char *
+setting_found(enum setting s); /* what the environment says now; the default where that cannot be */
+const char *setting_name(enum setting s); /* "RPIPE_WAIT" */
+const char *setting_text(enum setting s); /* the value in force; "" if there is none */
 const char *setting_fallback(enum setting s);
 const char *setting_help(enum setting s);
 /* of numbers and booleans; of a choice its index in the order that the help gives */

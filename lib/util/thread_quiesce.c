@@ -47,7 +47,10 @@ static int64_t thread_quiesce_has_run(long tid)
     return clock_gettime(clock, &t) == 0 ? (int64_t)t.tv_sec * NS_PER_S + t.tv_nsec : -1;
 }
 
-static bool thread_quiesce_is_outside(char state) { return state == 0 || strchr("SIZXx", state) != NULL; }
+static bool thread_quiesce_is_outside(char state)
+{
+    return state == 0 || strchr("SIZXx", state) != NULL;
+}
 
 static bool thread_quiesce_await_thread(long tid, int64_t deadline)
 {

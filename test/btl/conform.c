@@ -28,15 +28,16 @@ static int passed;
 
 void ask_begin(struct side *s, const struct ask *what)
 {
-    HOLDS(send(s->socket, what, sizeof(*what), MSG_NOSIGNAL) == (ssize_t)sizeof(*what), "the target is gone: %s",
-          strerror(errno));
+    HOLDS(send(s->socket, what, sizeof(*what), MSG_NOSIGNAL) == (ssize_t)sizeof(*what),
+          "the target is gone: %s", strerror(errno));
 }
 
 struct answer ask_end(struct side *s)
 {
     struct answer answer;
 
-    HOLDS(recv(s->socket, &answer, sizeof(answer), 0) == (ssize_t)sizeof(answer), "the target is gone");
+    HOLDS(recv(s->socket, &answer, sizeof(answer), 0) == (ssize_t)sizeof(answer),
+          "the target is gone");
     return answer;
 }
 
@@ -91,11 +92,15 @@ struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth)
     int64_t deadline = patience();
     int rc;
 
-    rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, why, sizeof(why));
+    rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, why,
+                              sizeof(why));
     HOLDS(rc == 0, "connection_open: %d: %s", rc, why);
-    HOLDS(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes", address.bytes);
-    other =
-        ask(s, (struct ask){.what = ASK_LINE, .id = id, .a = role == BTL_CONNECTS ? BTL_ACCEPTS : BTL_CONNECTS, .b = depth});
+    HOLDS(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes",
+          address.bytes);
+    other = ask(s, (struct ask){.what = ASK_LINE,
+                                .id = id,
+                                .a = role == BTL_CONNECTS ? BTL_ACCEPTS : BTL_CONNECTS,
+                                .b = depth});
     rc = ops->connection_state(connection, why, sizeof(why));
     HOLDS(rc == -EAGAIN, "connection_state before connection_connect: %d", rc);
     if (!first)
@@ -123,7 +128,8 @@ struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
     struct answer a = ask(s, (struct ask){.what = ASK_ALLOC, .id = id, .a = bytes, .b = access});
     struct far far = {.id = id, .bytes = bytes, .address = a.value};
     char why[256] = "";
-    int rc = s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why, sizeof(why));
+    int rc = s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote,
+                                     why, sizeof(why));
 
     HOLDS(rc == 0, "attach: %d: %s", rc, why);
     HOLDS(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach says nothing");
@@ -141,18 +147,24 @@ struct btl_memory near_alloc(struct side *s, size_t bytes)
 {
     struct btl_memory piece = {0};
     char why[256] = "";
-    int rc = s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, why, sizeof(why));
+    int rc = s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, why,
+                                    sizeof(why));
 
     HOLDS(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, why);
-    HOLDS(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes, piece.bytes);
-    HOLDS((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p", piece.base);
+    HOLDS(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes,
+          piece.bytes);
+    HOLDS((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p",
+          piece.base);
     return piece;
 }
 
-void near_free(struct side *s, struct btl_memory *piece) { s->backend->ops->free(s->backend->btl, piece); }
+void near_free(struct side *s, struct btl_memory *piece)
+{
+    s->backend->ops->free(s->backend->btl, piece);
+}
 
-uint64_t write_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *payload,
-                    const struct btl_transfer *slot)
+uint64_t write_must(struct side *s, struct btl_connection *connection,
+                    const struct btl_transfer *payload, const struct btl_transfer *slot)
 {
     int64_t deadline = patience();
     uint64_t refused = 0;
@@ -167,7 +179,8 @@ uint64_t write_must(struct side *s, struct btl_connection *connection, const str
     return refused;
 }
 
-void get_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
+void get_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *t,
+              struct btl_done *done)
 {
     int64_t deadline = patience();
     int rc;
@@ -266,7 +279,8 @@ static void run_killed(struct side *s, pid_t target)
         if (atomic_load(&done.pending) < 4)
             (void)ops->get(connection, &t, &done);
         (void)ops->progress(connection);
-        rc = atomic_load(&done.error) != 0 ? atomic_load(&done.error) : ops->connection_state(connection, why, sizeof(why));
+        rc = atomic_load(&done.error) != 0 ? atomic_load(&done.error)
+                                           : ops->connection_state(connection, why, sizeof(why));
         usleep(1000);
     }
     (void)ops->connection_state(connection, why, sizeof(why));
@@ -328,7 +342,8 @@ static void one_process(struct backend *b, uint64_t seed)
     for (int i = 0; i < AGENTS; i++) {
         HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
         agent[i] = (struct agent){b, pair[1], b->rank};
-        side[i] = (struct side){b, pair[0], b->rank, mix(seed + (uint64_t)i), strcmp(name, "sim") == 0};
+        side[i] =
+            (struct side){b, pair[0], b->rank, mix(seed + (uint64_t)i), strcmp(name, "sim") == 0};
         HOLDS(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
     }
     run_all(side, "one process");

@@ -37,11 +37,12 @@ struct backend {
 void backend_open(struct backend *b, const char *name, int rank);
 void backend_close(struct backend *b);
 
-void broken(const char *file, int connection, const char *format, ...) __attribute__((noreturn, format(printf, 3, 4)));
-#define HOLDS(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            broken(__FILE__, __LINE__, __VA_ARGS__);                                                                   \
+void broken(const char *file, int connection, const char *format, ...)
+    __attribute__((noreturn, format(printf, 3, 4)));
+#define HOLDS(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            broken(__FILE__, __LINE__, __VA_ARGS__);                                               \
     } while (0)
 
 int64_t patience(void); /* a deadline; CONFORM_SECONDS, 60 */
@@ -72,7 +73,7 @@ enum what {
     ASK_WORD,   /* the other way round: value */
     ASK_AWAIT,  /* slot at offset a of piece id has number b; what it says lies in piece c */
     ASK_STREAM, /* a messages through ring id, heap b, credit c, with d slots */
-    ASK_COUNT   /* compare and swap by the processor: adds 1 to the word at a of piece id, b times */
+    ASK_COUNT /* compare and swap by the processor: adds 1 to the word at a of piece id, b times */
 };
 #define ASK_IDLE 0x100u /* ASK_AWAIT: without a call of the backend */
 
@@ -130,9 +131,10 @@ void near_free(struct side *s, struct btl_memory *piece);
 void drive(struct side *s, struct btl_connection *connection);
 
 /* these ask again as long as they are refused */
-uint64_t write_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *payload,
-                    const struct btl_transfer *slot);
-void get_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done);
+uint64_t write_must(struct side *s, struct btl_connection *connection,
+                    const struct btl_transfer *payload, const struct btl_transfer *slot);
+void get_must(struct side *s, struct btl_connection *connection, const struct btl_transfer *t,
+              struct btl_done *done);
 void done_must(struct side *s, struct btl_connection *connection, struct btl_done *done);
 void flush_must(struct side *s, struct btl_connection *connection);
 

@@ -56,7 +56,8 @@ static int host_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *
         if (!watches[i].used)
             w = &watches[i];
     HOLDS(w != NULL, "a backend watches more than %d things", WATCHES_MOST);
-    *w = (struct watch){true, true, fd, clock_now() + (delay_us > 0 ? delay_us : 0) * 1000, ready, arg};
+    *w = (struct watch){true,  true, fd, clock_now() + (delay_us > 0 ? delay_us : 0) * 1000,
+                        ready, arg};
     pthread_mutex_unlock(&lock);
     if (!pthread_equal(pthread_self(), watcher))
         (void)!write(wake_pipe[1], "", 1);
@@ -132,7 +133,8 @@ static void *watch_main(void *unused)
                 fire(w);
         }
         for (int i = 0; i < WATCHES_MOST; i++)
-            if (watches[i].used && watches[i].armed && watches[i].fd < 0 && watches[i].at <= clock_now())
+            if (watches[i].used && watches[i].armed && watches[i].fd < 0 &&
+                watches[i].at <= clock_now())
                 fire(&watches[i]);
     }
     pthread_mutex_unlock(&lock);
@@ -186,17 +188,20 @@ void backend_open(struct backend *b, const char *name, int rank)
         fflush(NULL);
         _exit(2);
     }
-    HOLDS(b->ops->version == BTL_OPS_VERSION, "backend %s has interface version %u", name, b->ops->version);
+    HOLDS(b->ops->version == BTL_OPS_VERSION, "backend %s has interface version %u", name,
+          b->ops->version);
     if (b->ops->query(why, sizeof(why)) != 0) {
         printf("conform: skipped: backend %s: %s\n", name, why);
         fflush(NULL);
         _exit(77);
     }
-    HOLDS((b->ops->attributes.capabilities & BTL_LOAD_STORE) == 0, "backend %s maps memory: it has no lines", name);
+    HOLDS((b->ops->attributes.capabilities & BTL_LOAD_STORE) == 0,
+          "backend %s maps memory: it has no lines", name);
     HOLDS(pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) == 0, "pipe2");
     HOLDS(pthread_create(&watcher, NULL, watch_main, NULL) == 0, "pthread_create");
     started = true;
-    HOLDS(b->ops->open(&host, &b->btl, why, sizeof(why)) == 0, "backend %s cannot be opened: %s", name, why);
+    HOLDS(b->ops->open(&host, &b->btl, why, sizeof(why)) == 0, "backend %s cannot be opened: %s",
+          name, why);
 }
 
 void backend_close(struct backend *b)

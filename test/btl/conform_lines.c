@@ -38,9 +38,11 @@ static void before_it_is_up(struct side *s)
     struct btl_connection *connection;
     char text[256] = "";
 
-    HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address, text, sizeof(text)) == 0,
+    HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
+                               text, sizeof(text)) == 0,
           "connection_open: %s", text);
-    HOLDS(ops->connection_state(connection, text, sizeof(text)) == -EAGAIN, "connection_state of a line that is not connected");
+    HOLDS(ops->connection_state(connection, text, sizeof(text)) == -EAGAIN,
+          "connection_state of a line that is not connected");
     HOLDS(ops->write(connection, &t, NULL) == -EAGAIN, "a write on a line that is not up");
     HOLDS(ops->progress(connection) == 0, "progress on a line that is not up");
     ops->connection_counts(connection, &counts);
@@ -70,15 +72,17 @@ static void adopted(struct side *s)
     char why[256] = "";
 
     HOLDS(own != NULL, "no memory");
-    HOLDS(ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, why, sizeof(why)) == 0, "adopt: %s",
-          why);
+    HOLDS(ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, why,
+                               sizeof(why)) == 0,
+          "adopt: %s", why);
     HOLDS(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
     t.memory = &near;
     for (int back = 0; back < 2; back++) { /* there and back */
         uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
 
         a = ask(s, (struct ask){.what = ASK_ALLOC, .id = 0, .a = bytes, .b = access, .c = 1});
-        HOLDS(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why, sizeof(why)) == 0,
+        HOLDS(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why,
+                          sizeof(why)) == 0,
               "attach: %s", why);
         if (back) {
             ask(s, (struct ask){.what = ASK_FILL, .id = 0, .a = 5, .b = bytes - 10, .c = 78});
@@ -110,7 +114,8 @@ static void close_under_way(struct side *s)
         struct far source = far_alloc(s, 0, 256 * 1024, BTL_PEER_READS);
         struct far heap = far_alloc(s, 1, 256 * 1024, BTL_PEER_WRITES);
         struct btl_memory near = near_alloc(s, 256 * 1024);
-        struct btl_transfer get = {&source.remote, 0, &near, 0, 4096}, put = {&heap.remote, 0, &near, 128 * 1024, 4096};
+        struct btl_transfer get = {&source.remote, 0, &near, 0, 4096},
+                            put = {&heap.remote, 0, &near, 128 * 1024, 4096};
         struct btl_done done[UNDER_WAY] = {{0}};
         int pending[UNDER_WAY];
 
@@ -159,8 +164,10 @@ static void connect_to_nobody(struct side *s)
         struct btl_connection *connection;
         char why[256] = "";
         int64_t deadline = patience();
-        struct answer other = ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
-        int rc = ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address, why, sizeof(why));
+        struct answer other =
+            ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
+        int rc = ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection,
+                                      &address, why, sizeof(why));
 
         HOLDS(rc == 0, "connection_open: %d: %s", rc, why);
         ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
@@ -176,7 +183,8 @@ static void connect_to_nobody(struct side *s)
             if (atomic_load(&done.error) != 0)
                 rc = atomic_load(&done.error);
             if (rc == 0 && !s->strict) {
-                while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 && !deadline_passed(deadline))
+                while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 &&
+                       !deadline_passed(deadline))
                     rc = ops->progress(connection);
                 break;
             }
@@ -202,12 +210,15 @@ static void lines_come_and_go(struct side *s)
         struct btl_address address;
         struct btl_connection *connection;
         char why[256] = "";
-        struct answer other = ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
+        struct answer other =
+            ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
 
-        HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address, why, sizeof(why)) == 0,
+        HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
+                                   why, sizeof(why)) == 0,
               "connection_open: %s", why);
         if (round & 1)
-            HOLDS(ops->connection_connect(connection, &other.address, why, sizeof(why)) == 0, "connection_connect: %s", why);
+            HOLDS(ops->connection_connect(connection, &other.address, why, sizeof(why)) == 0,
+                  "connection_connect: %s", why);
         if (round & 2)
             ask(s, (struct ask){.what = ASK_CONNECT, .id = 0, .address = address});
         if (round & 4)

@@ -29,7 +29,8 @@ static uint8_t *at(struct state *st, uint32_t id, uint64_t offset, uint64_t byte
 {
     struct btl_memory *p = &st->place[id % PIECES_MOST].memory;
 
-    HOLDS(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset, "asked for what is not in piece %u", id);
+    HOLDS(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset,
+          "asked for what is not in piece %u", id);
     return (uint8_t *)p->base + offset;
 }
 
@@ -39,7 +40,8 @@ static void look_around(struct state *st, bool idle)
     const struct backend *b = st->a->backend;
 
     sched_yield();
-    if (idle || (b->ops->attributes.capabilities & BTL_TARGET_PROGRESS) == 0 || ++st->calls % 16 != 0)
+    if (idle || (b->ops->attributes.capabilities & BTL_TARGET_PROGRESS) == 0 ||
+        ++st->calls % 16 != 0)
         return;
     if (st->connection[0] != NULL)
         (void)b->ops->progress(st->connection[0]);
@@ -47,20 +49,22 @@ static void look_around(struct state *st, bool idle)
         (void)b->ops->progress_all(b->btl);
 }
 
-static int await(struct state *st, const void *slot, uint64_t number, uint32_t heap, bool idle, struct answer *answer,
-                 struct note *note)
+static int await(struct state *st, const void *slot, uint64_t number, uint32_t heap, bool idle,
+                 struct answer *answer, struct note *note)
 {
     int64_t deadline = patience();
 
     while (!slot_read(slot, number, note)) {
         if (deadline_passed(deadline)) {
-            snprintf(answer->why, sizeof(answer->why), "slot %llu never arrived", (unsigned long long)number);
+            snprintf(answer->why, sizeof(answer->why), "slot %llu never arrived",
+                     (unsigned long long)number);
             return -ETIMEDOUT;
         }
         look_around(st, idle);
     }
     if (!same(at(st, heap, note->offset, note->bytes), note->bytes, note->key)) {
-        snprintf(answer->why, sizeof(answer->why), "slot %llu is there, but not its payload of %llu bytes",
+        snprintf(answer->why, sizeof(answer->why),
+                 "slot %llu is there, but not its payload of %llu bytes",
                  (unsigned long long)number, (unsigned long long)note->bytes);
         return -EIO;
     }
@@ -92,15 +96,16 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     if (q->c != 0) {
         p->own = malloc(q->a + 64);
         HOLDS(p->own != NULL, "no memory");
-        rc = b->ops->register_memory(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a, (uint32_t)q->b, &p->memory, answer->why,
-                           sizeof(answer->why));
+        rc = b->ops->register_memory(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a,
+                                     (uint32_t)q->b, &p->memory, answer->why, sizeof(answer->why));
     } else {
-        rc = b->ops->alloc(b->btl, st->a->peer, q->a, (uint32_t)q->b, false, &p->memory, answer->why,
-                           sizeof(answer->why));
+        rc = b->ops->alloc(b->btl, st->a->peer, q->a, (uint32_t)q->b, false, &p->memory,
+                           answer->why, sizeof(answer->why));
     }
     if (rc != 0)
         return rc;
-    HOLDS(p->memory.bytes >= q->a && p->memory.base != NULL, "a piece of %zu bytes", p->memory.bytes);
+    HOLDS(p->memory.bytes >= q->a && p->memory.base != NULL, "a piece of %zu bytes",
+          p->memory.bytes);
     if (q->c == 0)
         memset(p->memory.base, 0, q->a);
     answer->key = p->memory.key;
@@ -136,10 +141,12 @@ static int serve(struct state *st, const struct ask *q, struct answer *answer)
         return b->ops->reach(b->btl, (int)q->a, answer->why, sizeof(answer->why));
     case ASK_LINE:
         HOLDS(*connection == NULL, "line %u is in use", q->id);
-        return b->ops->connection_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b, connection, &answer->address,
-                                 answer->why, sizeof(answer->why));
+        return b->ops->connection_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b,
+                                       connection, &answer->address, answer->why,
+                                       sizeof(answer->why));
     case ASK_CONNECT:
-        return b->ops->connection_connect(*connection, &q->address, answer->why, sizeof(answer->why));
+        return b->ops->connection_connect(*connection, &q->address, answer->why,
+                                          sizeof(answer->why));
     case ASK_CLOSE:
         close_line(st, q->id);
         return 0;
@@ -157,11 +164,12 @@ static int serve(struct state *st, const struct ask *q, struct answer *answer)
         __atomic_store_n((uint64_t *)(void *)at(st, q->id, q->a, 8), q->b, __ATOMIC_RELEASE);
         return 0;
     case ASK_WORD:
-        answer->value = __atomic_load_n((uint64_t *)(void *)at(st, q->id, q->a, 8), __ATOMIC_ACQUIRE);
+        answer->value =
+            __atomic_load_n((uint64_t *)(void *)at(st, q->id, q->a, 8), __ATOMIC_ACQUIRE);
         return 0;
     case ASK_AWAIT:
-        return await(st, at(st, q->id, q->a, SLOT_BYTES), q->b, (uint32_t)q->c, (q->what & ASK_IDLE) != 0, answer,
-                     &note);
+        return await(st, at(st, q->id, q->a, SLOT_BYTES), q->b, (uint32_t)q->c,
+                     (q->what & ASK_IDLE) != 0, answer, &note);
     case ASK_STREAM:
         return run_stream(st, q, answer);
     case ASK_COUNT:

@@ -21,7 +21,8 @@ struct field { /* what most tests need */
     struct btl_memory near_ring, near_heap;
 };
 
-static struct field field_open(struct side *s, size_t slots, size_t bytes, uint32_t access, uint32_t depth)
+static struct field field_open(struct side *s, size_t slots, size_t bytes, uint32_t access,
+                               uint32_t depth)
 {
     struct field f = {.connection = line_up(s, 0, depth)};
 
@@ -42,7 +43,8 @@ static void field_close(struct side *s, struct field *f)
     near_free(s, &f->near_heap);
 }
 
-static struct btl_transfer to(const struct far *far, const struct btl_memory *near, size_t offset, size_t bytes)
+static struct btl_transfer to(const struct far *far, const struct btl_memory *near, size_t offset,
+                              size_t bytes)
 {
     return (struct btl_transfer){&far->remote, offset, near, offset, bytes};
 }
@@ -66,20 +68,27 @@ static void writes(struct side *s)
             uint64_t before = draw(s, UINT64_MAX);
             struct answer there;
 
-            ask(s, (struct ask){
-                       .what = ASK_FILL, .id = 1, .a = note.offset - GUARD, .b = note.bytes + 2 * GUARD, .c = before});
+            ask(s, (struct ask){.what = ASK_FILL,
+                                .id = 1,
+                                .a = note.offset - GUARD,
+                                .b = note.bytes + 2 * GUARD,
+                                .c = before});
             fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
             seal(&f.near_ring, 0, &note);
-            write_must(s, f.connection, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload, &slot);
+            write_must(s, f.connection, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload,
+                       &slot);
             ask_begin(s, &(struct ask){.what = ASK_AWAIT, .id = 0, .a = 0, .b = number, .c = 1});
             flush_must(s, f.connection);
             there = ask_end(s);
             HOLDS(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.why);
             /* behind it: the bytes that belong to the second guard, as the fill has left them */
-            HOLDS(
-                ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = note.offset - GUARD, .b = GUARD, .c = before})
-                        .rc == 0,
-                "a write of %zu bytes has changed what lies before it", note.bytes);
+            HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK,
+                                          .id = 1,
+                                          .a = note.offset - GUARD,
+                                          .b = GUARD,
+                                          .c = before})
+                          .rc == 0,
+                  "a write of %zu bytes has changed what lies before it", note.bytes);
             if (note.bytes % 8 == 0)
                 HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK,
                                               .id = 1,
@@ -110,8 +119,10 @@ static void gets(struct side *s)
             fill(near + offset + sizes[i], GUARD, around + 1);
             get_must(s, f.connection, &t, &done);
             done_must(s, f.connection, &done);
-            HOLDS(same(near + offset, sizes[i], key), "a get of %zu bytes is complete, but not here", sizes[i]);
-            HOLDS(same(near + offset - GUARD, GUARD, around) && same(near + offset + sizes[i], GUARD, around + 1),
+            HOLDS(same(near + offset, sizes[i], key),
+                  "a get of %zu bytes is complete, but not here", sizes[i]);
+            HOLDS(same(near + offset - GUARD, GUARD, around) &&
+                      same(near + offset + sizes[i], GUARD, around + 1),
                   "a get of %zu bytes has changed what lies around it", sizes[i]);
         }
     }
@@ -127,7 +138,8 @@ enum { PAGE = 4096, SHORT = 64, PAGES = SHORT + 3 };
 static struct btl_transfer around(const struct field *f, size_t bytes, size_t before)
 {
     size_t there = (before + 1) * PAGE - f->heap.address % PAGE - before;
-    size_t here = (before + 1) * PAGE - (uintptr_t)f->near_heap.base % PAGE - (before + bytes) % (SHORT + 1);
+    size_t here =
+        (before + 1) * PAGE - (uintptr_t)f->near_heap.base % PAGE - (before + bytes) % (SHORT + 1);
 
     return (struct btl_transfer){&f->heap.remote, there, &f->near_heap, here, bytes};
 }
@@ -156,7 +168,8 @@ static void gets_around_pages(struct side *s)
             struct btl_transfer t = around(&f, bytes, before);
 
             HOLDS(memcmp(near + t.offset, expected + t.remote_offset, bytes) == 0,
-                  "a get of %zu bytes, %zu of them before the end of a page, brought others", bytes, before);
+                  "a get of %zu bytes, %zu of them before the end of a page, brought others", bytes,
+                  before);
             memset(near + t.offset, 0x5a, bytes);
         }
         for (size_t i = 0; i < PAGES * PAGE; i++)
@@ -179,26 +192,34 @@ static void writes_around_pages(struct side *s)
 
         fill(there, PAGES * PAGE, key); /* what it shall be there in the end */
         ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key});
-        for (size_t before = 0; before <= bytes; before++) { /* holes, where what is written belongs */
+        for (size_t before = 0; before <= bytes;
+             before++) { /* holes, where what is written belongs */
             struct btl_transfer t = around(&f, bytes, before);
 
             memset(near + t.offset, 0x5a, bytes);
             write_must(s, f.connection, &t, NULL);
         }
         flush_must(s, f.connection);
-        HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key}).rc != 0,
+        HOLDS(ask_any(s,
+                      (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
+                      .rc != 0,
               "writes of %zu bytes are nowhere", bytes);
         for (size_t before = 0; before <= bytes; before++) {
             struct btl_transfer t = around(&f, bytes, before);
 
-            HOLDS(t.remote_offset >= end && t.remote_offset + bytes <= PAGES * PAGE, "the test is wrong");
+            HOLDS(t.remote_offset >= end && t.remote_offset + bytes <= PAGES * PAGE,
+                  "the test is wrong");
             end = t.remote_offset + bytes;
             memcpy(near + t.offset, there + t.remote_offset, bytes);
             write_must(s, f.connection, &t, NULL);
         }
         flush_must(s, f.connection);
-        HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key}).rc == 0,
-              "writes of %zu bytes around the ends of pages are not there, or have changed what lies around", bytes);
+        HOLDS(ask_any(s,
+                      (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
+                      .rc == 0,
+              "writes of %zu bytes around the ends of pages are not there, or have changed what "
+              "lies around",
+              bytes);
     }
     free(there);
     field_close(s, &f);
@@ -218,8 +239,8 @@ static void gets_are_fresh(struct side *s)
         get_must(s, f.connection, &t, &done);
         done_must(s, f.connection, &done);
         memcpy(&word, (uint8_t *)f.near_heap.base + 8 * (n % 8), 8);
-        HOLDS(word == n, "a get brought %llu, which was there before %llu", (unsigned long long)word,
-              (unsigned long long)n);
+        HOLDS(word == n, "a get brought %llu, which was there before %llu",
+              (unsigned long long)word, (unsigned long long)n);
     }
     field_close(s, &f);
 }
@@ -247,15 +268,17 @@ static void many_gets(struct side *s)
         HOLDS(rc == 0, "get: %d", rc);
     }
     done_must(s, f.connection, &done);
-    HOLDS(same(f.near_heap.base, (size_t)MANY * EACH, 7), "%d gets are complete, but not all are here", MANY);
+    HOLDS(same(f.near_heap.base, (size_t)MANY * EACH, 7),
+          "%d gets are complete, but not all are here", MANY);
     s->backend->ops->connection_counts(f.connection, &counts);
     HOLDS(counts.gets == MANY && counts.refused >= refused && counts.work_requests >= MANY,
           "counts: %llu gets, %llu refused; it was %d and %llu", (unsigned long long)counts.gets,
           (unsigned long long)counts.refused, MANY, (unsigned long long)refused);
     HOLDS(counts.signaled <= counts.work_requests && counts.inlined <= counts.work_requests &&
               counts.doorbells <= counts.work_requests && counts.doorbells > 0,
-          "counts: %llu work requests, %llu doorbells, %llu signaled", (unsigned long long)counts.work_requests,
-          (unsigned long long)counts.doorbells, (unsigned long long)counts.signaled);
+          "counts: %llu work requests, %llu doorbells, %llu signaled",
+          (unsigned long long)counts.work_requests, (unsigned long long)counts.doorbells,
+          (unsigned long long)counts.signaled);
     field_close(s, &f);
 }
 
@@ -279,8 +302,9 @@ static void many_writes(struct side *s)
     for (size_t i = 0; i < MANY; i += 37)
         ask(s, (struct ask){.what = ASK_AWAIT, .id = 0, .a = i * SLOT_BYTES, .b = i + 1, .c = 1});
     s->backend->ops->connection_counts(f.connection, &counts);
-    HOLDS(counts.refused >= refused && counts.work_requests >= 2 * MANY, "counts: %llu work requests, %llu refused",
-          (unsigned long long)counts.work_requests, (unsigned long long)counts.refused);
+    HOLDS(counts.refused >= refused && counts.work_requests >= 2 * MANY,
+          "counts: %llu work requests, %llu refused", (unsigned long long)counts.work_requests,
+          (unsigned long long)counts.refused);
     field_close(s, &f);
 }
 
@@ -303,10 +327,12 @@ static void flush_places(struct side *s)
         flush_must(s, f.connection);
         memset(f.near_heap.base, 0x5a, n * (part | 7)); /* it may change now */
         for (size_t i = 0; i < n; i++)
-            HOLDS(
-                ask_any(s, (struct ask){.what = ASK_CHECK, .id = 1, .a = i * (part | 7), .b = part, .c = key + i}).rc ==
-                    0,
-                "after flush, a write of %zu bytes is not there", part);
+            HOLDS(ask_any(
+                      s,
+                      (struct ask){
+                          .what = ASK_CHECK, .id = 1, .a = i * (part | 7), .b = part, .c = key + i})
+                          .rc == 0,
+                  "after flush, a write of %zu bytes is not there", part);
     }
     field_close(s, &f);
 }
@@ -335,7 +361,8 @@ static void nobody_calls(struct side *s)
         ask(s, (struct ask){.what = ASK_FILL, .id = 2, .a = 0, .b = t.bytes, .c = n});
         get_must(s, f.connection, &t, &done);
         /* it is carried out; that it is complete may take a look, which is what progress is for */
-        while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 && !same(f.near_heap.base, t.bytes, n)) {
+        while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 &&
+               !same(f.near_heap.base, t.bytes, n)) {
             HOLDS(!deadline_passed(deadline), "a get is not carried out where nobody calls");
             sched_yield();
         }
@@ -370,11 +397,13 @@ void stream(struct side *s, uint64_t messages)
     int64_t deadline = patience();
 
     memset(near_credit.base, 0, 64);
-    ask_begin(s, &(struct ask){.what = ASK_STREAM, .id = 0, .a = messages, .b = 1, .c = 2, .d = SLOTS});
+    ask_begin(
+        s, &(struct ask){.what = ASK_STREAM, .id = 0, .a = messages, .b = 1, .c = 2, .d = SLOTS});
     for (uint64_t n = 1; n <= messages; n++) {
         size_t index = n % SLOTS;
         struct note note = {n, index * REGION + draw(s, 100), 0, draw(s, UINT64_MAX)};
-        struct btl_transfer slot = to(&f.ring, &f.near_ring, index * SLOT_BYTES, SLOT_BYTES), payload;
+        struct btl_transfer slot = to(&f.ring, &f.near_ring, index * SLOT_BYTES, SLOT_BYTES),
+                            payload;
 
         while (n > taken + SLOTS) {
             target_silent(s);
@@ -394,8 +423,8 @@ void stream(struct side *s, uint64_t messages)
         get_must(s, f.connection, &fetch, &done);
         done_must(s, f.connection, &done);
         memcpy(&taken, near_credit.base, 8);
-        HOLDS(!deadline_passed(deadline), "%llu of %llu messages were taken", (unsigned long long)taken,
-              (unsigned long long)messages);
+        HOLDS(!deadline_passed(deadline), "%llu of %llu messages were taken",
+              (unsigned long long)taken, (unsigned long long)messages);
     }
     HOLDS(ask_end(s).rc == 0, "a stream of %llu messages", (unsigned long long)messages);
     field_close(s, &f);
@@ -407,8 +436,9 @@ static void long_stream(struct side *s) { stream(s, 1500); }
 
 /* ---- atomics ---- */
 
-static int atomic_call(struct side *s, struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand,
-                       uint64_t compare, struct btl_done *done)
+static int atomic_call(struct side *s, struct btl_connection *connection, int op,
+                       const struct btl_transfer *at, uint64_t operand, uint64_t compare,
+                       struct btl_done *done)
 {
     int64_t deadline = patience();
     int rc;
@@ -422,8 +452,9 @@ static int atomic_call(struct side *s, struct btl_connection *connection, int op
 
 static uint64_t expected(int op, uint64_t old, uint64_t operand, uint64_t compare)
 {
-    const uint64_t all[] = {old + operand, old == compare ? operand : old, operand, old & operand, old | operand,
-                            old ^ operand};
+    const uint64_t all[] = {old + operand, old == compare ? operand : old,
+                            operand,       old & operand,
+                            old | operand, old ^ operand};
 
     return all[op];
 }
@@ -444,28 +475,30 @@ static void atomics(struct side *s)
         if ((mask & 1u << op) == 0) {
             int rc = s->backend->ops->atomic(connection, op, &at, 1, 1, &done);
 
-            HOLDS(rc != 0 && rc != -EAGAIN && atomic_load(&done.pending) == 0, "atomic %d, which is not offered: %d",
-                  op, rc);
+            HOLDS(rc != 0 && rc != -EAGAIN && atomic_load(&done.pending) == 0,
+                  "atomic %d, which is not offered: %d", op, rc);
             continue;
         }
         for (int n = 0; n < 12; n++) {
             size_t cell = draw(s, CELLS);
-            uint64_t operand = draw(s, UINT64_MAX), compare = n % 2 == 0 ? model[cell] : draw(s, UINT64_MAX);
+            uint64_t operand = draw(s, UINT64_MAX),
+                     compare = n % 2 == 0 ? model[cell] : draw(s, UINT64_MAX);
             bool fetch = draw(s, 2) == 0;
 
             at = (struct btl_transfer){&cells.remote, cell * 8, fetch ? &near : NULL, 8, 8};
-            HOLDS(atomic_call(s, connection, op, &at, operand, compare, &done) == 0, "atomic %d", op);
+            HOLDS(atomic_call(s, connection, op, &at, operand, compare, &done) == 0, "atomic %d",
+                  op);
             done_must(s, connection, &done);
             memcpy(&old, (uint8_t *)near.base + 8, 8);
-            HOLDS(!fetch || old == model[cell], "atomic %d brought %llx; it was %llx", op, (unsigned long long)old,
-                  (unsigned long long)model[cell]);
+            HOLDS(!fetch || old == model[cell], "atomic %d brought %llx; it was %llx", op,
+                  (unsigned long long)old, (unsigned long long)model[cell]);
             model[cell] = expected(op, model[cell], operand, compare);
         }
     }
     flush_must(s, connection);
     for (size_t i = 0; i < CELLS && mask != 0; i++)
-        HOLDS(ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = i * 8}).value == model[i], "cell %zu after atomics",
-              i);
+        HOLDS(ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = i * 8}).value == model[i],
+              "cell %zu after atomics", i);
     printf("    atomics offered: 0x%x\n", mask);
     line_down(s, 0, connection);
     far_free(s, &cells);
@@ -497,11 +530,13 @@ void count_together(struct side *s)
         HOLDS(ask_end(s).rc == 0, "the target counts");
         want += coherent ? EACH : 0;
         for (size_t i = 0; i < EACH; i++) {
-            HOLDS(old[i] < want && !seen[old[i]], "two additions found %llu", (unsigned long long)old[i]);
+            HOLDS(old[i] < want && !seen[old[i]], "two additions found %llu",
+                  (unsigned long long)old[i]);
             seen[old[i]] = true;
         }
         count = ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = 8}).value;
-        HOLDS(count == want, "%llu additions gave %llu", (unsigned long long)want, (unsigned long long)count);
+        HOLDS(count == want, "%llu additions gave %llu", (unsigned long long)want,
+              (unsigned long long)count);
     }
     line_down(s, 0, connection);
     far_free(s, &cells);

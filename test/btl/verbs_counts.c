@@ -20,14 +20,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHECK(condition, ...)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                                            \
-            fprintf(stderr, __VA_ARGS__);                                                                              \
-            fprintf(stderr, "\n");                                                                                     \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
+            fprintf(stderr, __VA_ARGS__);                                                          \
+            fprintf(stderr, "\n");                                                                 \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 /* ---- the surroundings: a thread that watches ---- */
@@ -113,8 +113,10 @@ static void connect_lines(struct btl_connection **a, struct btl_connection **b, 
 {
     struct btl_address from, to;
 
-    CHECK(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, why, sizeof(why)) == 0, "%s",
+          why);
+    CHECK(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, why, sizeof(why)) == 0, "%s",
+          why);
     CHECK(ops->connection_connect(*a, &to, why, sizeof(why)) == 0, "%s", why);
     CHECK(ops->connection_connect(*b, &from, why, sizeof(why)) == 0, "%s", why);
 }
@@ -124,7 +126,8 @@ static void await_up(struct btl_connection *connection)
     int64_t deadline = deadline_in_ms(60000);
     int rc;
 
-    while ((rc = ops->connection_state(connection, why, sizeof(why))) == -EAGAIN && !deadline_passed(deadline))
+    while ((rc = ops->connection_state(connection, why, sizeof(why))) == -EAGAIN &&
+           !deadline_passed(deadline))
         usleep(500);
     CHECK(rc == 0, "%s", why);
 }
@@ -172,8 +175,9 @@ static void count_messages(const char *what, size_t payload, unsigned requests, 
     c = counts();
     flush();
     printf("%s: per message %.3f work requests, %.3f doorbells, %.3f signals, %.3f inlined\n", what,
-           (double)(c.work_requests - c0.work_requests) / n, (double)(c.doorbells - c0.doorbells) / n,
-           (double)(c.signaled - c0.signaled) / n, (double)(c.inlined - c0.inlined) / n);
+           (double)(c.work_requests - c0.work_requests) / n,
+           (double)(c.doorbells - c0.doorbells) / n, (double)(c.signaled - c0.signaled) / n,
+           (double)(c.inlined - c0.inlined) / n);
     CHECK(c.work_requests - c0.work_requests == (uint64_t)requests * n, "work requests");
     CHECK(c.doorbells - c0.doorbells == n, "doorbells");
     CHECK(c.signaled - c0.signaled == (uint64_t)requests * n / 64, "signals");
@@ -198,7 +202,8 @@ static void test_transfers(void)
     CHECK((rc = ops->get(a, &t, &done)) == 0, "%d", rc);
     while (atomic_load(&done.pending) != 0)
         CHECK((rc = ops->progress(a)) == 0, "%d", rc);
-    CHECK(atomic_load(&done.error) == 0 && memcmp(near_words, far_words, bytes) == 0, "what was fetched is not right");
+    CHECK(atomic_load(&done.error) == 0 && memcmp(near_words, far_words, bytes) == 0,
+          "what was fetched is not right");
     printf("20 MiB written and fetched: %llu work requests\n",
            (unsigned long long)(counts().work_requests - c.work_requests));
     if (ops->connection_atomics(a) == 0) {
@@ -228,7 +233,8 @@ static void many(unsigned n)
     for (i = 0; i < 2 * n; i++)
         await_up(connection[i]);
     for (i = 0; i < n; i++) {
-        struct btl_transfer slot = {&remote, 64 * (uint64_t)(i % 64), &near_piece, 64 * (uint64_t)(i % 64), 64};
+        struct btl_transfer slot = {&remote, 64 * (uint64_t)(i % 64), &near_piece,
+                                    64 * (uint64_t)(i % 64), 64};
 
         CHECK(ops->write(connection[2 * i], NULL, &slot) == 0, "line %u", i);
     }
@@ -271,10 +277,15 @@ int main(int argc, char **argv)
     await_up(b);
     ops->connection_describe(a, why, sizeof(why));
     printf("%s\n", why);
-    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, why, sizeof(why)) == 0, "%s",
-          why);
+    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, why, sizeof(why)) ==
+              0,
+          "%s", why);
+    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, why,
+                     sizeof(why)) == 0,
+          "%s", why);
+    CHECK(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, why,
+                      sizeof(why)) == 0,
+          "%s", why);
     count_messages("slot alone", 0, 1, 1);
     count_messages("64 bytes and slot", 64, 2, 2);
     count_messages("4096 bytes and slot", 4096, 2, 1);

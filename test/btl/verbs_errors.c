@@ -40,8 +40,12 @@ static void open_pair(struct pair *p)
     int64_t deadline = patience();
     int rc;
 
-    HOLDS(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, why, sizeof(why)) == 0, "%s", why);
+    HOLDS(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, why,
+                               sizeof(why)) == 0,
+          "%s", why);
+    HOLDS(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, why,
+                               sizeof(why)) == 0,
+          "%s", why);
     HOLDS(ops->connection_connect(p->dials, &to, why, sizeof(why)) == 0, "%s", why);
     HOLDS(ops->connection_connect(p->accepts, &from, why, sizeof(why)) == 0, "%s", why);
     end[0] = p->dials, end[1] = p->accepts;
@@ -52,10 +56,13 @@ static void open_pair(struct pair *p)
         }
         HOLDS(rc == 0, "%s", why);
     }
-    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, why, sizeof(why)) == 0, "%s",
-          why);
+    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, why, sizeof(why)) == 0,
+          "%s", why);
+    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, why, sizeof(why)) == 0,
+          "%s", why);
+    HOLDS(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, why,
+                      sizeof(why)) == 0,
+          "%s", why);
 }
 
 static void close_pair(struct pair *p)
@@ -82,7 +89,8 @@ static void works(struct pair *p, uint64_t key)
     HOLDS(rc == 0, "a write on a line that has nothing to do with it: %d", rc);
     while ((rc = ops->flush(p->dials)) == -EAGAIN)
         HOLDS(!deadline_passed(deadline), "flush");
-    HOLDS(rc == 0 && same(p->far.base, BYTES, key), "flush: %d, or what was written is not there", rc);
+    HOLDS(rc == 0 && same(p->far.base, BYTES, key), "flush: %d, or what was written is not there",
+          rc);
     fill(p->far.base, BYTES, ~key);
     rc = ops->get(p->dials, &t, &done);
     HOLDS(rc == 0, "get: %d", rc);
@@ -90,7 +98,8 @@ static void works(struct pair *p, uint64_t key)
         HOLDS(!deadline_passed(deadline), "get");
         HOLDS(ops->progress(p->dials) == 0, "progress");
     }
-    HOLDS(atomic_load(&done.error) == 0 && same(p->near.base, BYTES, ~key), "what was fetched is not right");
+    HOLDS(atomic_load(&done.error) == 0 && same(p->near.base, BYTES, ~key),
+          "what was fetched is not right");
 }
 
 static void others_work(uint64_t key)
@@ -118,12 +127,14 @@ static int fails(struct btl_connection *connection, const struct btl_transfer *t
     printf("%s: %s (%d)\n", what, why, rc);
     HOLDS(rc < 0 && *why != '\0', "%s: no sentence", what);
     while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
-        HOLDS(!deadline_passed(deadline), "%s: %d operations never end", what, atomic_load(&done.pending));
+        HOLDS(!deadline_passed(deadline), "%s: %d operations never end", what,
+              atomic_load(&done.pending));
         (void)ops->progress(connection);
     }
     again = ops->write(connection, t, NULL);
     HOLDS(again == rc, "%s: a write says %d, the line %d", what, again, rc);
-    HOLDS(ops->get(connection, t, &done) == rc && ops->flush(connection) == rc && ops->progress(connection) == rc,
+    HOLDS(ops->get(connection, t, &done) == rc && ops->flush(connection) == rc &&
+              ops->progress(connection) == rc,
           "%s: some call does not fail", what);
     HOLDS(atomic_load(&done.pending) == 0, "%s: what was refused is pending", what);
     return rc;
@@ -154,7 +165,8 @@ static void state_err(struct pair *p)
 
     p->broken = true;
     HOLDS(ibv_modify_qp(p->dials->qp, &attr, IBV_QP_STATE) == 0, "ibv_modify_qp");
-    check_status(p, fails(p->dials, &t, "a queue pair in state ERR"), IBV_WC_WR_FLUSH_ERR, -ECONNRESET);
+    check_status(p, fails(p->dials, &t, "a queue pair in state ERR"), IBV_WC_WR_FLUSH_ERR,
+                 -ECONNRESET);
     others_work(100);
     /* the other end may be told by its device at some time (Soft-RoCE does not); it is when this one is closed */
     backend.ops->connection_close(p->dials);
@@ -181,7 +193,8 @@ static void beyond(struct pair *p)
 
     p->broken = true;
     t.remote_offset = (uint64_t)1 << 40;
-    check_status(p, fails(p->dials, &t, "an address beyond the memory"), IBV_WC_REM_ACCESS_ERR, -EPROTO);
+    check_status(p, fails(p->dials, &t, "an address beyond the memory"), IBV_WC_REM_ACCESS_ERR,
+                 -EPROTO);
     others_work(400);
 }
 

@@ -58,7 +58,8 @@ int main(int argc, char **argv)
         plan.victim = (int)(draw(&random) % 2);
         plan.early = draw(&random) % 8 == 0;
         plan.kill_ns = moment(&random, plan.early ? EARLY_NS : 12 * NS_PER_MS);
-        snprintf(what, sizeof(what), "after %lld ns%s", (long long)plan.kill_ns, plan.early ? ", in rinit" : "");
+        snprintf(what, sizeof(what), "after %lld ns%s", (long long)plan.kill_ns,
+                 plan.early ? ", in rinit" : "");
         deaths += scenario_kill(&plan, what, &calls, &exits);
     }
     printf("%d deaths in %d rounds\n", deaths, rounds);

@@ -35,7 +35,8 @@ int main(void)
         if (i == rank % 2)
             MUST(network_send(to, mine, LARGE) == 0, NULL);
         else
-            MUST(network_recv(from, theirs, LARGE) == 0 && filled(theirs, LARGE, (uint64_t)from), NULL);
+            MUST(network_recv(from, theirs, LARGE) == 0 && filled(theirs, LARGE, (uint64_t)from),
+                 NULL);
     }
     cfg = channel_config(RDMA_PUT, 1 - rank, rank == 0, 1 << 16);
     cfg.btl = "shm";

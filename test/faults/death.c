@@ -48,8 +48,9 @@ struct scenario {
     enum kind kind;
     rdma_op_t op;
     int ranks;
-    size_t heap;    /* of the channel */
-    size_t ballast; /* memory of the victim that the kernel has to free before any socket hangs up */
+    size_t heap; /* of the channel */
+    size_t
+        ballast; /* memory of the victim that the kernel has to free before any socket hangs up */
     int expected;
     bool other_victim; /* rank 0, the root of the bootstrap, dies, and not rank 1 */
     const char *wait;
@@ -134,7 +135,8 @@ static void victim_writes(rch_t ch, struct board *board, int rank, uint64_t coun
         MUST(mem != NULL, ch);
         fill(mem, message_bytes(i), i);
         MUST(rwrite(ch, d) == 0, ch);
-        atomic_store_explicit(&board->rank[rank].done, i + 1, memory_order_release); /* complete: must arrive */
+        atomic_store_explicit(&board->rank[rank].done, i + 1,
+                              memory_order_release); /* complete: must arrive */
     }
 }
 
@@ -144,7 +146,8 @@ static int victim(int rank, struct board *board, const struct scenario *s)
     rch_t ch = NULL;
 
     if (s->ballast > 0) {
-        char *p = mmap(NULL, s->ballast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        char *p =
+            mmap(NULL, s->ballast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         size_t i;
 
         MUST(p != MAP_FAILED, NULL);
@@ -296,7 +299,8 @@ static int survivor(int rank, struct board *board, const struct scenario *s)
     rc = call(s, ch, peer, board, rank);
     rank_returned(board, rank, rc, ch);
     if (channel) {
-        MUST(s->kind != READ_EMPTY || rread(ch, &(raddr_t){NULL}, NULL) == rc, ch); /* again and again */
+        MUST(s->kind != READ_EMPTY || rread(ch, &(raddr_t){NULL}, NULL) == rc,
+             ch); /* again and again */
         MUST(rclose(ch) == 0, ch);
     }
     rc = s->kind == EXIT ? rc : rexit();
@@ -323,13 +327,14 @@ static void judge(const struct scenario *s, struct job *job, int rank, struct sp
     int code = atomic_load(&mine->code);
     uint64_t wrote = atomic_load(&dead->done), got = atomic_load(&mine->number);
 
-    EXPECT(job_status_is(job, rank, 0), "%s: rank %d ended with status 0x%x", s->name, rank, job->status[rank]);
+    EXPECT(job_status_is(job, rank, 0), "%s: rank %d ended with status 0x%x", s->name, rank,
+           job->status[rank]);
     if (returned == 0)
         return;
-    EXPECT(code == s->expected, "%s: %d (%s) and not %d (%s): %s", s->name, code, rstrerror(code), s->expected,
-           rstrerror(s->expected), mine->sentence);
-    EXPECT(returned >= killed || s->kind == EXIT, "%s: returned %.3f ms before the kill: %s", s->name,
-           (double)(killed - returned) / 1e6, mine->sentence);
+    EXPECT(code == s->expected, "%s: %d (%s) and not %d (%s): %s", s->name, code, rstrerror(code),
+           s->expected, rstrerror(s->expected), mine->sentence);
+    EXPECT(returned >= killed || s->kind == EXIT, "%s: returned %.3f ms before the kill: %s",
+           s->name, (double)(killed - returned) / 1e6, mine->sentence);
     if (s->kind == READ_STREAM ||
         s->kind == READ_LATER) /* one more may be complete without the writer having said so */
         EXPECT(got == wrote || got == wrote + 1, "%s: %llu messages read, %llu written", s->name,
@@ -348,7 +353,8 @@ static void round_of(const struct scenario *s, uint64_t *random, struct spread *
     for (rank = 0; rank < s->ranks && ok; rank++)
         ok = job_reached(&job, rank, 2);
     if (ok) {
-        backoff_us((long)(draw(random) % 30000) + (survivor_writes(s->kind) || s->kind == NETWORK_SEND ? 10000 : 0));
+        backoff_us((long)(draw(random) % 30000) +
+                   (survivor_writes(s->kind) || s->kind == NETWORK_SEND ? 10000 : 0));
         if (s->kind == READ_LATER) { /* dead and gone before the first look */
             job_kill(&job, dead, SIGKILL);
             job_ended(&job, dead);
@@ -381,10 +387,14 @@ static const struct scenario scenarios[] = {
     {"rwrite, ring full, GET", WRITE_RING, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
     {"rmalloc, heap full, PUT", WRITE_HEAP, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
     {"rmalloc, heap full, GET", WRITE_HEAP, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rwrite, queue full, PUT tags", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, NET_SYNC_TAGS},
-    {"rwrite, queue full, GET tags", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, NET_SYNC_TAGS},
-    {"rwrite, queue full, PUT channel", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, CHANNEL_SYNC},
-    {"rwrite, queue full, GET channel", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, CHANNEL_SYNC},
+    {"rwrite, queue full, PUT tags", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     NET_SYNC_TAGS},
+    {"rwrite, queue full, GET tags", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     NET_SYNC_TAGS},
+    {"rwrite, queue full, PUT channel", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     CHANNEL_SYNC},
+    {"rwrite, queue full, GET channel", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     CHANNEL_SYNC},
     {"rmalloc, the heap grows, PUT", WRITE_GROWS, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
     {"rmalloc, the heap grows, GET", WRITE_GROWS, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
     {"rread, the heap grows, PUT", READ_GROWS, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
@@ -400,19 +410,27 @@ static const struct scenario scenarios[] = {
     /* the socket hangs up late, the life word does not */
     {"rread, PUT, victim of 1 GiB", READ_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
     {"rread, GET heap of 1 GiB", READ_EMPTY, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
-    {"rread after the death, GET heap of 1 GiB", READ_LATER, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, GET heap of 1 GiB", READ_LATER, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0,
+     0},
     {"rwrite, PUT heap of 1 GiB", WRITE_RING, RDMA_PUT, 2, GIB, 0, -EPIPE, 0, 0, 0},
     {"rpipe_wait, victim of 1 GiB", WAIT_READER, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
     {"rpipe_poll, victim of 1 GiB", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
-    {"rpipe_poll, not joined, victim of 1 GiB", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
-    {"epoll on rpipe_fd, victim of 1 GiB", FD_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
-    {"poll on rpipe_fd, not joined, 1 GiB", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rpipe_poll, not joined, victim of 1 GiB", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB,
+     -ECONNRESET, 0, 0, 0},
+    {"epoll on rpipe_fd, victim of 1 GiB", FD_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0,
+     0},
+    {"poll on rpipe_fd, not joined, 1 GiB", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0,
+     0, 0},
     {"network_recv, victim of 1 GiB", NETWORK_RECV, RDMA_PUT, 2, 0, GIB, -ECONNRESET, 0, 0, 0},
-    {"network_barrier of 4, victim of 1 GiB", NETWORK_BARRIER, RDMA_PUT, 4, 0, GIB, -ECONNRESET, 0, 0, 0},
+    {"network_barrier of 4, victim of 1 GiB", NETWORK_BARRIER, RDMA_PUT, 4, 0, GIB, -ECONNRESET, 0,
+     0, 0},
     {"rexit of 3, victim of 1 GiB", EXIT, RDMA_PUT, 3, 0, GIB, 0, 0, 0, 0},
 };
 
-static size_t memory_available(void) { return (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE); }
+static size_t memory_available(void)
+{
+    return (size_t)sysconf(_SC_AVPHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+}
 
 int main(int argc, char **argv)
 {

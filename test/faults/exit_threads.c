@@ -17,7 +17,8 @@
 #include <sched.h>
 
 #if defined(__SANITIZE_THREAD__)
-#define SEES_ORDER false /* it knows only of order by atomics: not of threads that have been seen to have run on */
+#define SEES_ORDER                                                                                 \
+    false /* it knows only of order by atomics: not of threads that have been seen to have run on */
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define SEES_ORDER false
@@ -247,7 +248,8 @@ static void open_all(int rank)
     uint32_t i;
 
     for (i = 0; i < 2; i++)
-        add("rread", reads)->ch[0] = open_end(rank, false, i == 0 ? RDMA_PUT : RDMA_GET, 10 + i, false);
+        add("rread", reads)->ch[0] =
+            open_end(rank, false, i == 0 ? RDMA_PUT : RDMA_GET, 10 + i, false);
     for (i = 0; i < 2; i++) {
         t = add("rmalloc", allocates);
         t->ch[0] = open_end(rank, true, i == 0 ? RDMA_PUT : RDMA_GET, 20 + i, false);
@@ -304,7 +306,8 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     MUST(rexit() == 0, NULL);
     for (i = 0; i < n_tasks; i++)
         pthread_join(tasks[i].thread, NULL);
-    patience = deadline_in_ms(SEES_ORDER ? PATIENCE_MS : 0); /* ThreadSanitizer has a thread of its own */
+    patience =
+        deadline_in_ms(SEES_ORDER ? PATIENCE_MS : 0); /* ThreadSanitizer has a thread of its own */
     for (i = 0; i < n_tasks; i++) {
         const struct task *t = &tasks[i];
 
@@ -316,7 +319,8 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     while (threads_now() > before &&
            !deadline_passed(patience)) /* who has been joined may still be listed for a moment */
         backoff_us(1000);
-    EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit", before, threads_now());
+    EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit",
+           before, threads_now());
     EXPECT(rexit() == -ENOTCONN && network_barrier() == -ENOTCONN, "%s", rpipe_error(NULL));
     return job_failures > 0 ? 1 : 0;
 }
@@ -350,8 +354,9 @@ static void one_job(uint64_t delay_us)
         backoff_us(60000); /* more than a slice of sleep: what still waits then has not been told */
     atomic_store(&job.board->go, 1);
     for (rank = 0; rank < 2; rank++)
-        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d, rexit after %llu us: status 0x%x", rank,
-               (unsigned long long)delay_us, job.status[rank]);
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+               "rank %d, rexit after %llu us: status 0x%x", rank, (unsigned long long)delay_us,
+               job.status[rank]);
     job_finish(&job);
 }
 

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #ifdef __SANITIZE_ADDRESS__
-#define SANITIZED                                                                                                      \
+#define SANITIZED                                                                                  \
     true /* looks for leaks in exit(3), and finds some that are none where threads have gone with a fork */
 #else
 #define SANITIZED false
@@ -105,7 +105,8 @@ static void child(int number)
     refused("rinit", rinit(NULL, NULL), -EALREADY);
     vmem = rdma_vmem_create(range, &cfg);
     d = vmem != NULL ? rdmalloc(vmem, 100) : ADDR_NULL;
-    if (d == ADDR_NULL || getmem(vmem, d) == NULL || rdmafree(vmem, d) != 0 || rdma_vmem_destroy(vmem) != 0) {
+    if (d == ADDR_NULL || getmem(vmem, d) == NULL || rdmafree(vmem, d) != 0 ||
+        rdma_vmem_destroy(vmem) != 0) {
         printf("FAILED in a child: the allocator by itself\n");
         failed_calls++;
     }
@@ -205,7 +206,9 @@ static int leaves_a_child(int rank, struct board *board, const void *arguments)
         for (;;)
             pause();
     }
-    rank_reached(board, rank, 1); /* rank 1 is not killed while this one is still on its way out of the barrier */
+    rank_reached(
+        board, rank,
+        1); /* rank 1 is not killed while this one is still on its way out of the barrier */
     rc = rread(ch, &d, NULL);
     rank_returned(board, rank, rc, ch);
     MUST(rc == -ECONNRESET, ch);
@@ -223,10 +226,11 @@ static void test_orphan(bool joined)
     if (job_reached(&job, 0, 1) && job_reached(&job, 1, 1)) {
         backoff_us(20000);
         job_kill(&job, 1, SIGKILL);
-        EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "a child outlives its parent: status 0x%x",
-               job.status[0]);
+        EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0),
+               "a child outlives its parent: status 0x%x", job.status[0]);
         ms = (double)(job.board->rank[0].returned - job.board->killed) / 1e6;
-        printf("parent dead, its child alive, %s: noticed after %.2f ms\n", joined ? "joined" : "not joined", ms);
+        printf("parent dead, its child alive, %s: noticed after %.2f ms\n",
+               joined ? "joined" : "not joined", ms);
         EXPECT(ms < 2000, "noticed after %.0f ms", ms);
     }
     job_finish(&job);
@@ -242,8 +246,8 @@ int main(int argc, char **argv)
         job_prepare(&job, 2);
         job_start(&job, traffic, NULL);
         for (rank = 0; rank < 2; rank++)
-            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d ended with status 0x%x", rank,
-                   job.status[rank]);
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+                   "rank %d ended with status 0x%x", rank, job.status[rank]);
         job_finish(&job);
         test_orphan(true);
         test_orphan(false);

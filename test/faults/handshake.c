@@ -118,10 +118,13 @@ static void round_of(const struct plan *plan, struct spread *spread, uint64_t *c
         job_kill(&job, plan->victim, SIGKILL);
         if (job_ended(&job, survivor)) {
             EXPECT(job_status_is(&job, survivor, 0),
-                   "victim %d%s, killed after %ld us: the other ended with status 0x%x", plan->victim,
-                   plan->early ? ", from the fork on" : "", plan->kill_us, job.status[survivor]);
+                   "victim %d%s, killed after %ld us: the other ended with status 0x%x",
+                   plan->victim, plan->early ? ", from the fork on" : "", plan->kill_us,
+                   job.status[survivor]);
             if (!plan->early && atomic_load(&at->returned) != 0)
-                spread_add(spread, (double)(atomic_load(&at->returned) - atomic_load(&job.board->killed)) / 1e6);
+                spread_add(spread,
+                           (double)(atomic_load(&at->returned) - atomic_load(&job.board->killed)) /
+                               1e6);
             *channels += atomic_load(&at->number);
         }
     }

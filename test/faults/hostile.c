@@ -78,7 +78,10 @@ struct plan plan_of(const struct round *round, uint64_t k)
     return p;
 }
 
-int plan_ends(const struct plan *plan) { return plan->shape == PLAIN ? 1 : plan->shape == DUPLEX ? 2 : SHAPE_ENDS; }
+int plan_ends(const struct plan *plan)
+{
+    return plan->shape == PLAIN ? 1 : plan->shape == DUPLEX ? 2 : SHAPE_ENDS;
+}
 
 rmalloc_config_t plan_mirror(const struct plan *plan, int i)
 {
@@ -86,7 +89,8 @@ rmalloc_config_t plan_mirror(const struct plan *plan, int i)
     bool writes = plan->shape == DUPLEX ? i == 0 : !plan->victim_writes;
 
     cfg.allocator.peer = VICTIM;
-    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_ATOMIC ? writes : writes == (cfg.allocator.op == RDMA_PUT);
+    cfg.allocator.rdma_active =
+        cfg.allocator.op == RDMA_ATOMIC ? writes : writes == (cfg.allocator.op == RDMA_PUT);
     cfg.thread_sync = false;
     if (plan->shape == REDUX || plan->shape == SCATTER)
         cfg.ctx += (uint32_t)i;
@@ -102,7 +106,8 @@ static void behave(rch_t ch, uint64_t *random)
     raddr_t d;
 
     if (ch->cells != NULL) {
-        (void)ratomic(ch, RATOMIC_ADD, draw(random) % 64, 1, 0, draw(random) % 2 == 0 ? &old : NULL);
+        (void)ratomic(ch, RATOMIC_ADD, draw(random) % 64, 1, 0,
+                      draw(random) % 2 == 0 ? &old : NULL);
     } else if (config_side(&ch->cfg) == SIDE_WRITER) {
         if (rmalloc_nb(ch, draw(random) % 300, &d) == 0 && rwrite_nb(ch, d) != 0)
             (void)rfree(ch, d);
@@ -115,7 +120,8 @@ static void behave(rch_t ch, uint64_t *random)
  * With some channels it stores alone, with others it says things too; and how often it does as it should is another each time: the first
  * nonsense that can be seen to be such ends the channel.
  */
-static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good, uint64_t *random)
+static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good,
+                   uint64_t *random)
 {
     uint64_t x = draw(random);
 
@@ -155,7 +161,8 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
         (void)rpipe_set_timeout(ch[i], 50);
         joined += rpipe_wait(ch[i]) == 0;
     }
-    while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k && atomic_load(&board->go) == GO_ON)
+    while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k &&
+           atomic_load(&board->go) == GO_ON)
         attack(ch[draw(random) % (uint64_t)n], round, speaks, good, random);
     for (i = 0; i < n; i++) {
         (void)rclose(ch[i]);
@@ -209,10 +216,11 @@ static void show_log(int log)
 {
     char text[6000];
     off_t end = lseek(log, 0, SEEK_END);
-    ssize_t n = pread(log, text, sizeof(text), end > (off_t)sizeof(text) ? end - (off_t)sizeof(text) : 0);
+    ssize_t n =
+        pread(log, text, sizeof(text), end > (off_t)sizeof(text) ? end - (off_t)sizeof(text) : 0);
 
-    printf("---- the victim's standard error, %lld bytes, ends so:\n%.*s\n----\n", (long long)end, n > 0 ? (int)n : 0,
-           text);
+    printf("---- the victim's standard error, %lld bytes, ends so:\n%.*s\n----\n", (long long)end,
+           n > 0 ? (int)n : 0, text);
 }
 
 struct sums {
@@ -222,7 +230,8 @@ struct sums {
 /* Something of everything has been. */
 static bool has_begun(const struct job *job)
 {
-    return atomic_load(&job->board->rank[FRIEND].done) > 0 && atomic_load(&job->board->rank[VICTIM].number) > 2;
+    return atomic_load(&job->board->rank[FRIEND].done) > 0 &&
+           atomic_load(&job->board->rank[VICTIM].number) > 2;
 }
 
 static void run_round(const struct round *round, struct sums *sums)
@@ -247,15 +256,18 @@ static void run_round(const struct round *round, struct sums *sums)
             (void)job_ended(&job, HOSTILE); /* in whatever way */
         atomic_store(&job.board->go, GO_LEAVE);
     }
-    EXPECT(job_ended(&job, VICTIM) && job_status_is(&job, VICTIM, 0), "the victim: status 0x%x", job.status[VICTIM]);
-    EXPECT(job_ended(&job, FRIEND) && job_status_is(&job, FRIEND, 0), "the friend: status 0x%x", job.status[FRIEND]);
+    EXPECT(job_ended(&job, VICTIM) && job_status_is(&job, VICTIM, 0), "the victim: status 0x%x",
+           job.status[VICTIM]);
+    EXPECT(job_ended(&job, FRIEND) && job_status_is(&job, FRIEND, 0), "the friend: status 0x%x",
+           job.status[FRIEND]);
     EXPECT(atomic_load(&job.board->rank[VICTIM].done) > 0, "the good pipe has carried nothing");
-    EXPECT(atomic_load(&job.board->rank[FRIEND].done) > 0, "the friend's requests have not been answered");
+    EXPECT(atomic_load(&job.board->rank[FRIEND].done) > 0,
+           "the friend's requests have not been answered");
     if (job_failures > before)
         show_log(round->log);
     if (job_failures > before)
-        printf("in the round with seed %llu%s%s\n", (unsigned long long)round->seed, round->checked ? ", checked" : "",
-               round->breach ? ", with a breach" : "");
+        printf("in the round with seed %llu%s%s\n", (unsigned long long)round->seed,
+               round->checked ? ", checked" : "", round->breach ? ", with a breach" : "");
     sums->channels += atomic_load(&job.board->rank[VICTIM].number);
     sums->joined += atomic_load(BOARD_JOINED(job.board));
     sums->refused += atomic_load(BOARD_REFUSED(job.board));
@@ -290,10 +302,13 @@ int main(int argc, char **argv)
         close(r.log);
         rounds++;
     } while (!deadline_passed(until) && job_failures == 0);
-    printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu times -EPROTO; "
-           "%llu messages beside them; %llu links of active messages ended, %llu requests beside them\n",
-           rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined, (unsigned long long)sums.read,
-           (unsigned long long)sums.refused, (unsigned long long)sums.good, (unsigned long long)sums.ended,
+    printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu "
+           "times -EPROTO; "
+           "%llu messages beside them; %llu links of active messages ended, %llu requests beside "
+           "them\n",
+           rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined,
+           (unsigned long long)sums.read, (unsigned long long)sums.refused,
+           (unsigned long long)sums.good, (unsigned long long)sums.ended,
            (unsigned long long)sums.served);
     printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
     return job_failures == 0 ? 0 : 1;

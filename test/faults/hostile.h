@@ -22,7 +22,11 @@
 #include "job.h"
 
 enum { VICTIM, HOSTILE, FRIEND, RANKS };
-enum { GO_ON, GO_STOP, GO_LEAVE }; /* board->go: the round; nothing more for the hostile rank; the job */
+enum {
+    GO_ON,
+    GO_STOP,
+    GO_LEAVE
+}; /* board->go: the round; nothing more for the hostile rank; the job */
 
 struct round {
     uint64_t seed;
@@ -30,14 +34,16 @@ struct round {
     bool checked; /* the victim runs with RMALLOC_DEBUG=1 */
     bool breach;  /* the hostile rank ends with what cuts it off */
     bool network; /* nobody is killed over libfabric: that can crash its peers (doc/ofi.md) */
-    bool wild;    /* the hostile rank tries keys that it was not given: the connection may not survive that */
+    bool
+        wild; /* the hostile rank tries keys that it was not given: the connection may not survive that */
 };
 
 /* What became of the victim's ends, in board->rank[].number of ranks that have none of their own. */
 #define BOARD_JOINED(board) (&(board)->rank[RANKS].number)
 #define BOARD_READ(board) (&(board)->rank[RANKS + 1].number)
 #define BOARD_REFUSED(board) (&(board)->rank[RANKS + 2].number) /* calls that gave -EPROTO */
-#define BOARD_ENDED(board) (&(board)->rank[RANKS + 3].number)   /* links of active messages that ended with an error */
+#define BOARD_ENDED(board)                                                                         \
+    (&(board)->rank[RANKS + 3].number) /* links of active messages that ended with an error */
 
 enum shape { PLAIN, REDUX, SCATTER, DUPLEX };
 #define SHAPE_ENDS 3 /* of the hostile rank, at most */
@@ -81,7 +87,8 @@ int nonsense_memory(uint64_t *random);                     /* a descriptor; -1 *
 void remote_attack(rch_t ch, bool wild, uint64_t *random); /* over a network */
 void hostile_am_open(void);
 void hostile_am_attack(uint64_t *random);
-void wire_breach(uint64_t *random);   /* ends the connection, and so this rank */
-void wire_impostor(uint64_t *random); /* calls the victim in the name of the friend, and with nonsense */
+void wire_breach(uint64_t *random); /* ends the connection, and so this rank */
+void wire_impostor(
+    uint64_t *random); /* calls the victim in the name of the friend, and with nonsense */
 
 #endif

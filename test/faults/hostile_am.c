@@ -38,7 +38,10 @@ static void on_keep(ram_t context, ram_message_t *m, void *arg)
         EXPECT(ram_keep(context, m, &kept[keeps++]) == 0, "ram_keep: %s", ram_error(context));
 }
 
-static void on_silent(ram_t context, ram_message_t *m, void *arg) { (void)context, (void)m, (void)arg; }
+static void on_silent(ram_t context, ram_message_t *m, void *arg)
+{
+    (void)context, (void)m, (void)arg;
+}
 
 static const ram_handler_t handlers[HANDLERS] = {
     {"echo", on_echo, NULL}, {"keep", on_keep, NULL}, {"silent", on_silent, NULL}};
@@ -70,10 +73,11 @@ static void ask_hostile(uint64_t *random)
     if (*r != 0 && ram_test(am, *r, NULL) == R_PENDING)
         return;
     *r = 0;
-    rc = ram_request_nb(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload, (x >> 24) % sizeof(payload),
-                        (x & 1) != 0 ? r : NULL);
+    rc = ram_request_nb(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
+                        (x >> 24) % sizeof(payload), (x & 1) != 0 ? r : NULL);
     EXPECT(victim_may_get(rc), "ram_request_nb gave %d (%s)", rc, ram_error(am));
-    EXPECT(strpbrk(ram_error(am), "\033\n\r") == NULL, "ram_request_nb: the sentence is \"%s\"", ram_error(am));
+    EXPECT(strpbrk(ram_error(am), "\033\n\r") == NULL, "ram_request_nb: the sentence is \"%s\"",
+           ram_error(am));
 }
 
 void victim_am_serve(uint64_t *random)
@@ -112,12 +116,15 @@ void friend_am_ask(uint64_t *random)
     ram_request_t r;
 
     fill(payload, bytes, key);
-    if (ram_request(am, VICTIM, ECHO, &key, 1, payload, bytes, &r) != 0 || ram_wait(am, r, &reply) != 0) {
+    if (ram_request(am, VICTIM, ECHO, &key, 1, payload, bytes, &r) != 0 ||
+        ram_wait(am, r, &reply) != 0) {
         printf("the friend asks: %s\n", ram_error(am));
         fflush(stdout);
         _exit(3);
     }
-    MUST(reply.nargs == 1 && reply.args[0] == key && reply.bytes == bytes && filled(reply.data, bytes, key), NULL);
+    MUST(reply.nargs == 1 && reply.args[0] == key && reply.bytes == bytes &&
+             filled(reply.data, bytes, key),
+         NULL);
     MUST(ram_free(am, &reply) == 0, NULL);
 }
 
@@ -130,7 +137,8 @@ void hostile_am_open(void) { context_open(100); }
 static void say_nonsense(rch_t w, uint32_t kind, uint64_t *random)
 {
     size_t size;
-    uint64_t header = nonsense_am(random, kind, HANDLERS, 0x100 | (uint32_t)draw(random) % 8, &size);
+    uint64_t header =
+        nonsense_am(random, kind, HANDLERS, 0x100 | (uint32_t)draw(random) % 8, &size);
     raddr_t d;
 
     if (w == NULL || rmalloc_nb(w, size, &d) != 0)

@@ -35,13 +35,15 @@ static void nonsense_slot(struct slot *s, uint64_t *random)
     __atomic_store_n(&s->heap.size, draw_number(random), __ATOMIC_RELAXED);
     __atomic_store_n(&s->header, x, __ATOMIC_RELAXED);
     __atomic_store_n(&s->kind, kinds[x % 6], __ATOMIC_RELAXED);
-    __atomic_store_n(&s->bytes, (uint8_t)((x >> 8 & 3) == 0 ? x >> 16 : x >> 16 & 31), __ATOMIC_RELAXED);
+    __atomic_store_n(&s->bytes, (uint8_t)((x >> 8 & 3) == 0 ? x >> 16 : x >> 16 & 31),
+                     __ATOMIC_RELAXED);
     __atomic_store_n(&s->block, (uint32_t)draw_number(random), __ATOMIC_RELAXED);
 }
 
 /* ---- the ring ---- */
 
-static void post_slot(struct rch *ch, const struct btl_remote *remote, const struct btl_memory *mirror, struct slot *s)
+static void post_slot(struct rch *ch, const struct btl_remote *remote,
+                      const struct btl_memory *mirror, struct slot *s)
 {
     uint64_t offset = (uint64_t)((char *)s - (char *)mirror->base);
     struct btl_transfer t = {remote, offset, mirror, offset, sizeof(*s)};
@@ -60,7 +62,8 @@ static void attack_ring(struct rch *ch, uint64_t *random)
     if ((x >> 4 & 3) != 0)
         nonsense_slot(s, random);
     if ((x >> 6 & 1) != 0)
-        __atomic_store_n((uint64_t *)(void *)s + (x >> 10 & 7), draw_number(random), __ATOMIC_RELAXED);
+        __atomic_store_n((uint64_t *)(void *)s + (x >> 10 & 7), draw_number(random),
+                         __ATOMIC_RELAXED);
     if (ch->remote == NULL) {
         ring_slot_publish(s, number);
         return;
@@ -79,14 +82,16 @@ static void attack_control_line(struct rch *ch, uint64_t *random)
         atomic_store_explicit(&ch->ring->control.final, sequence(ch, random), memory_order_relaxed);
         break;
     case 1:
-        atomic_store_explicit(&ch->ring->control.reader_wake, (uint32_t)(x >> 8 & 3), memory_order_relaxed);
+        atomic_store_explicit(&ch->ring->control.reader_wake, (uint32_t)(x >> 8 & 3),
+                              memory_order_relaxed);
         break;
     case 2:
-        atomic_store_explicit(&ch->ring->control.writer_wake, (uint32_t)(x >> 8 & 3), memory_order_relaxed);
+        atomic_store_explicit(&ch->ring->control.writer_wake, (uint32_t)(x >> 8 & 3),
+                              memory_order_relaxed);
         break;
     default:
-        __atomic_store_n((uint32_t *)(void *)&ch->ring->control + (x >> 8 & 15), (uint32_t)draw_number(random),
-                         __ATOMIC_RELAXED);
+        __atomic_store_n((uint32_t *)(void *)&ch->ring->control + (x >> 8 & 15),
+                         (uint32_t)draw_number(random), __ATOMIC_RELAXED);
     }
 }
 
@@ -94,7 +99,8 @@ static void attack_control_line(struct rch *ch, uint64_t *random)
 
 static void attack_credits(struct rch *ch, uint64_t *random)
 {
-    uint64_t x = draw(random), value = (x & 1) != 0 ? draw_number(random) : ch->r.nread + (x >> 8 & 3);
+    uint64_t x = draw(random),
+             value = (x & 1) != 0 ? draw_number(random) : ch->r.nread + (x >> 8 & 3);
     uint32_t queue = ch->cfg.sync_queue;
 
     if (writes(ch))
@@ -105,7 +111,8 @@ static void attack_credits(struct rch *ch, uint64_t *random)
         atomic_store_explicit(&ch->credit->line.heap_freed, value, memory_order_relaxed);
     else if (ch->cfg.sync == NET_SYNC_TAGS)
         atomic_store_explicit(&ch->credit->tag[(x >> 20) % queue],
-                              (x >> 1 & 1) != 0 ? draw_number(random) : (1 + (x >> 2 & 1)) << 32 | (x >> 3) % queue,
+                              (x >> 1 & 1) != 0 ? draw_number(random)
+                                                : (1 + (x >> 2 & 1)) << 32 | (x >> 3) % queue,
                               memory_order_relaxed);
     if (ch->cfg.sync == CHANNEL_SYNC && ch->r.reverse != NULL) {
         struct slot *s = &ch->r.reverse[(x >> 20) % queue];
@@ -127,20 +134,23 @@ static void attack_credits(struct rch *ch, uint64_t *random)
 
 static void attack_payload(struct rch *ch, uint64_t *random)
 {
-    char *base = writes(ch) ? (ch->cfg.allocator.op == RDMA_GET ? ch->heap_memory.base : ch->heap_remote.base)
+    char *base = writes(ch) ? (ch->cfg.allocator.op == RDMA_GET ? ch->heap_memory.base
+                                                                : ch->heap_remote.base)
                             : ch->heap_memory.base;
 
     if (base == NULL)
         return;
     for (int i = 0; i < 16; i++)
-        __atomic_store_n((uint64_t *)(void *)(base + draw(random) % (ch->cfg.allocator.alloc_size / 8) * 8),
-                         draw(random), __ATOMIC_RELAXED);
+        __atomic_store_n(
+            (uint64_t *)(void *)(base + draw(random) % (ch->cfg.allocator.alloc_size / 8) * 8),
+            draw(random), __ATOMIC_RELAXED);
 }
 
 /* In whatever page something of this channel lies; of memory that only this rank writes, the kernel allows none. */
 static void punch_hole(struct rch *ch, uint64_t *random)
 {
-    void *const at[] = {ch->ring, ch->credit, ch->heap_memory.base, ch->heap_remote.base, ch->reverse_memory.base};
+    void *const at[] = {ch->ring, ch->credit, ch->heap_memory.base, ch->heap_remote.base,
+                        ch->reverse_memory.base};
     uintptr_t page = (uintptr_t)at[draw(random) % 5] & ~(uintptr_t)4095;
 
     if (page != 0)
@@ -150,7 +160,8 @@ static void punch_hole(struct rch *ch, uint64_t *random)
 static void attack_cells(struct rch *ch, uint64_t *random)
 {
     if (ch->cells->cell != NULL)
-        __atomic_store_n(&ch->cells->cell[draw(random) % ch->cells->count], draw_number(random), __ATOMIC_RELAXED);
+        __atomic_store_n(&ch->cells->cell[draw(random) % ch->cells->count], draw_number(random),
+                         __ATOMIC_RELAXED);
 }
 
 void memory_attack(rch_t ch, uint64_t *random)

@@ -25,8 +25,14 @@ struct lie {
     _Alignas(8) unsigned char body[BODY_MOST];
 };
 
-static void put32(struct lie *m, size_t at, uint32_t value) { memcpy(m->body + at, &value, sizeof(value)); }
-static void put64(struct lie *m, size_t at, uint64_t value) { memcpy(m->body + at, &value, sizeof(value)); }
+static void put32(struct lie *m, size_t at, uint32_t value)
+{
+    memcpy(m->body + at, &value, sizeof(value));
+}
+static void put64(struct lie *m, size_t at, uint64_t value)
+{
+    memcpy(m->body + at, &value, sizeof(value));
+}
 
 /* ---- descriptors ---- */
 
@@ -34,7 +40,8 @@ int nonsense_memory(uint64_t *random)
 {
     static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
                                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE};
-    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING), how = (int)(draw(random) % 4);
+    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+        how = (int)(draw(random) % 4);
     off_t bytes = draw(random) % 4 == 0 ? (off_t)1 << 40 : (off_t)(draw(random) % 64) << 12;
 
     if (fd < 0)
@@ -70,9 +77,13 @@ static void name_channel(struct lie *m, size_t at, const struct rch *ch, uint64_
 {
     uint64_t x = draw(random);
 
-    put32(m, at, (x & 3) != 0 ? ch->cfg.ctx : (x & 4) != 0 ? (uint32_t)(x >> 8 & 15) : (uint32_t)draw_number(random));
+    put32(m, at,
+          (x & 3) != 0   ? ch->cfg.ctx
+          : (x & 4) != 0 ? (uint32_t)(x >> 8 & 15)
+                         : (uint32_t)draw_number(random));
     put32(m, at + 4,
-          (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0) : (uint32_t)draw_number(random));
+          (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0)
+                        : (uint32_t)draw_number(random));
 }
 
 static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
@@ -88,7 +99,8 @@ static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
         put64(m, 48 + draw(random) % 16 * 8, draw_number(random));
     /* the friend's shared memory, by its id there */
     if (draw(random) % 4 == 0)
-        put64(m, 48 + draw(random) % 4 * 32, ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + draw(random) % 32));
+        put64(m, 48 + draw(random) % 4 * 32,
+              ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + draw(random) % 32));
 }
 
 static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
@@ -140,10 +152,11 @@ static void make_tell(struct lie *m, uint64_t *random)
 
 static void make(struct lie *m, const struct rch *ch, uint64_t *random)
 {
-    static const uint32_t types[] = {MESSAGE_HANDSHAKE,        MESSAGE_HANDSHAKE,      MESSAGE_CLOSE,        MESSAGE_FAIL,
-                                     MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_SIGNAL,
-                                     MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
-                                     MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_TOLD, 64 + 30};
+    static const uint32_t types[] = {
+        MESSAGE_HANDSHAKE,   MESSAGE_HANDSHAKE, MESSAGE_CLOSE,      MESSAGE_FAIL,
+        MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_SIGNAL,
+        MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
+        MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_TOLD, 64 + 30};
 
     m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
     m->fd = -1;

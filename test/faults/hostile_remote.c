@@ -23,13 +23,15 @@ static const struct btl_memory *near_piece(const struct remote_path *n, uint64_t
 
 static const struct btl_remote *far_piece(const struct rch *ch, bool reads, uint64_t *random)
 {
-    const struct btl_remote *remote[] = {&ch->ring_remote, &ch->heap_remote, &ch->reverse_remote, &ch->credit_remote};
+    const struct btl_remote *remote[] = {&ch->ring_remote, &ch->heap_remote, &ch->reverse_remote,
+                                         &ch->credit_remote};
     bool get = ch->cfg.allocator.op == RDMA_GET;
 
     for (uint64_t i = draw(random), tries = 0; tries < 4; tries++) {
         const struct btl_remote *r = remote[(i + tries) % 4];
 
-        if (r->mapping != NULL && (reads || (r != &ch->credit_remote && !(r == &ch->heap_remote && get))))
+        if (r->mapping != NULL &&
+            (reads || (r != &ch->credit_remote && !(r == &ch->heap_remote && get))))
             return r;
     }
     return NULL;
@@ -80,7 +82,8 @@ void remote_attack(rch_t ch, bool wild, uint64_t *random)
     if ((x >> 60 & 1) != 0)
         t.remote_offset &= ~(uint64_t)7;
     for (i = 0; !fetch && i < t.bytes; i++)
-        __atomic_store_n((uint8_t *)near->base + t.offset + i, (uint8_t)draw(random), __ATOMIC_RELAXED);
+        __atomic_store_n((uint8_t *)near->base + t.offset + i, (uint8_t)draw(random),
+                         __ATOMIC_RELAXED);
     if (wild && (x >> 52 & 31) == 0)
         spoil(&t, &other, random);
     if (fetch)

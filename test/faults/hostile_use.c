@@ -11,8 +11,9 @@
 
 bool victim_may_get(int rc)
 {
-    static const int codes[] = {0,       R_EOF,   -EPROTO,   -ETIMEDOUT, -EPIPE, -ECONNRESET, -ENOBUFS,
-                                -ENOMEM, -ENOSPC, -EMSGSIZE, -EAGAIN,    -EIO,   -ENOTSUP};
+    static const int codes[] = {0,           R_EOF,    -EPROTO, -ETIMEDOUT, -EPIPE,
+                                -ECONNRESET, -ENOBUFS, -ENOMEM, -ENOSPC,    -EMSGSIZE,
+                                -EAGAIN,     -EIO,     -ENOTSUP};
     size_t i;
 
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
@@ -28,16 +29,20 @@ void victim_counts(struct board *board) { counts = board; }
 
 static void judge_said(const char *sentence, const char *call, int rc, bool waits)
 {
-    EXPECT(victim_may_get(rc) && !(waits && rc == R_PENDING), "%s gave %d (%s): %s", call, rc, rstrerror(rc), sentence);
+    EXPECT(victim_may_get(rc) && !(waits && rc == R_PENDING), "%s gave %d (%s): %s", call, rc,
+           rstrerror(rc), sentence);
     if (rc != -EPROTO)
         return;
     refused++;
     atomic_fetch_add(BOARD_REFUSED(counts), 1);
-    EXPECT(strlen(sentence) > 30 && strpbrk(sentence, "\033\n\r") == NULL, "%s: the sentence is \"%s\"", call,
-           sentence);
+    EXPECT(strlen(sentence) > 30 && strpbrk(sentence, "\033\n\r") == NULL,
+           "%s: the sentence is \"%s\"", call, sentence);
 }
 
-static void judge(rch_t ch, const char *call, int rc, bool waits) { judge_said(rpipe_error(ch), call, rc, waits); }
+static void judge(rch_t ch, const char *call, int rc, bool waits)
+{
+    judge_said(rpipe_error(ch), call, rc, waits);
+}
 
 static uint64_t sum; /* of what was read: every byte can be */
 
@@ -70,12 +75,15 @@ static void use_region(rch_t ch, rregion_t region, bool writes, uint64_t *random
     if (bytes > OWN - at)
         bytes = OWN - at;
     if (!writes) {
-        rc = (x & 2) != 0 ? rread_into(ch, region, at, bytes, &size) : rread_into_nb(ch, region, at, bytes, &size);
+        rc = (x & 2) != 0 ? rread_into(ch, region, at, bytes, &size)
+                          : rread_into_nb(ch, region, at, bytes, &size);
         judge(ch, "rread_into", rc, (x & 2) != 0);
-        EXPECT(rc != 0 || size <= bytes, "rread_into: %zu bytes where there is room for %zu", size, bytes);
+        EXPECT(rc != 0 || size <= bytes, "rread_into: %zu bytes where there is room for %zu", size,
+               bytes);
         return;
     }
-    rc = (x & 2) != 0 ? rwrite_from(ch, region, at, bytes, &word) : rwrite_from_nb(ch, region, at, bytes, &word);
+    rc = (x & 2) != 0 ? rwrite_from(ch, region, at, bytes, &word)
+                      : rwrite_from_nb(ch, region, at, bytes, &word);
     judge(ch, "rwrite_from", rc, (x & 2) != 0);
     if ((x & 12) == 0)
         judge(ch, "rdone", rdone(ch, NULL), true);
@@ -102,7 +110,9 @@ static void use_writer(rch_t ch, uint64_t *random)
         judge(ch, "rfree", rfree(ch, d), true);
         return;
     }
-    rc = (x >> 44 & 1) != 0 ? rwrite_nb(ch, d) : (x >> 45 & 1) != 0 ? rwrite_n(ch, d, size / 2) : rwrite(ch, d);
+    rc = (x >> 44 & 1) != 0   ? rwrite_nb(ch, d)
+         : (x >> 45 & 1) != 0 ? rwrite_n(ch, d, size / 2)
+                              : rwrite(ch, d);
     judge(ch, "rwrite", rc, (x >> 44 & 1) == 0);
     if (rc != 0)
         (void)rfree(ch, d);
@@ -148,10 +158,10 @@ static void use_cells(rch_t ch, uint64_t *random)
 {
     uint64_t x = draw(random), old;
 
-    judge(
-        ch, "ratomic",
-        ratomic(ch, (ratomic_op_t)(x % (RATOMIC_XOR + 1)), (x >> 8) % 64, x >> 16, 0, (x >> 14 & 1) != 0 ? &old : NULL),
-        true);
+    judge(ch, "ratomic",
+          ratomic(ch, (ratomic_op_t)(x % (RATOMIC_XOR + 1)), (x >> 8) % 64, x >> 16, 0,
+                  (x >> 14 & 1) != 0 ? &old : NULL),
+          true);
 }
 
 /* Where the hostile rank does not take what flies from this process's own memory, the end is closed by rexit, and the region given back after it. */
@@ -240,13 +250,15 @@ static void use_redux(const struct plan *p, uint64_t *random)
             do /* it goes on until everybody has sent, or is gone */
                 rc = rredux_reduce(rx, result, 1 + (x >> 8) % 8, RREDUX_UINT64, RREDUX_SUM,
                                    (x & 8) != 0 ? RREDUX_ORDERED : 0, &combined);
-            while ((rc == -EPROTO || rc == -EMSGSIZE || rc == -EPIPE || rc == -ECONNRESET) && rredux_live(rx) > 0);
+            while ((rc == -EPROTO || rc == -EMSGSIZE || rc == -EPIPE || rc == -ECONNRESET) &&
+                   rredux_live(rx) > 0);
             judge_made("rredux_reduce", rc, rredux_who(rx), true);
             if (rc != 0) /* nothing else can be read before it is through */
                 break;
             continue;
         }
-        rc = (x & 16) != 0 ? rredux_read(rx, &place, &d, &size) : rredux_read_nb(rx, &place, &d, &size);
+        rc = (x & 16) != 0 ? rredux_read(rx, &place, &d, &size)
+                           : rredux_read_nb(rx, &place, &d, &size);
         judge_made("rredux_read", rc, rredux_who(rx), (x & 16) != 0);
         if (rc != 0)
             continue;
@@ -280,8 +292,8 @@ static void use_scatter(const struct plan *p, uint64_t *random)
         size_t size = (x >> 8) % 3000;
 
         victim_am_serve(random);
-        rc =
-            (x >> 32 & 1) != 0 ? rscatter_alloc(sc, to, size, &place, &d) : rscatter_alloc_nb(sc, to, size, &place, &d);
+        rc = (x >> 32 & 1) != 0 ? rscatter_alloc(sc, to, size, &place, &d)
+                                : rscatter_alloc_nb(sc, to, size, &place, &d);
         judge_made("rscatter_alloc", rc, rscatter_who(sc), (x >> 32 & 1) != 0);
         if (rc != 0)
             continue;

@@ -109,7 +109,8 @@ int friend_main(struct board *board, const struct round *round)
     MUST(rinit(NULL, NULL) == 0, NULL);
     friend_am_open();
     rank_reached(board, FRIEND, 1);
-    while (good_pair(board, false, &random, n)) { /* as long as there is another pair, the victim polls */
+    while (good_pair(board, false, &random,
+                     n)) { /* as long as there is another pair, the victim polls */
         friend_am_ask(&asks);
         atomic_fetch_add(&board->rank[FRIEND].done, 1);
         n++;
@@ -162,7 +163,8 @@ int victim_main(struct board *board, const struct round *round)
         setenv("RPIPE_ATOMICS", "service", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
     victim_am_open();
-    (void)dup2(round->log, STDERR_FILENO); /* "cannot be joined", hundreds of times, is what is wanted here */
+    (void)dup2(round->log,
+               STDERR_FILENO); /* "cannot be joined", hundreds of times, is what is wanted here */
     MUST(pthread_create(&thread, NULL, good_thread, &good) == 0, NULL);
     before = open_fds();
     rank_reached(board, VICTIM, 1);

@@ -89,9 +89,11 @@ static void breach_piece(uint64_t *random)
 
     memcpy(body, &chunk, sizeof(chunk));
     if (draw(random) % 2 == 0)
-        (void)control_post(VICTIM, WIRE_PIECE, body, draw(random) % 4 == 0 ? draw(random) % 60 : bytes, NULL, 0);
+        (void)control_post(VICTIM, WIRE_PIECE, body,
+                           draw(random) % 4 == 0 ? draw(random) % 60 : bytes, NULL, 0);
     else
-        (void)control_post(VICTIM, WIRE_ACK, &ack, draw(random) % 4 == 0 ? 3 : sizeof(ack), NULL, 0);
+        (void)control_post(VICTIM, WIRE_ACK, &ack, draw(random) % 4 == 0 ? 3 : sizeof(ack), NULL,
+                           0);
 }
 
 void wire_breach(uint64_t *random)
@@ -122,8 +124,10 @@ static void greet(int fd, const struct wire_hello *hello, uint32_t type, int lif
         char bytes[CMSG_SPACE(sizeof(int))];
     } space = {.head = {0}};
     struct iovec iov = {&g, sizeof(g)};
-    struct msghdr header = {
-        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof(space.bytes)};
+    struct msghdr header = {.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = space.bytes,
+                            .msg_controllen = sizeof(space.bytes)};
 
     space.head.cmsg_level = SOL_SOCKET;
     space.head.cmsg_type = SCM_RIGHTS;
@@ -139,11 +143,12 @@ void wire_impostor(uint64_t *random)
     int i;
 
     for (i = 0; card != NULL && i < 8; i++) {
-        struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
-                                   .version = WIRE_VERSION + (uint32_t)(draw(random) % 8 == 0),
-                                   .from = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
-                                   .to = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
-                                   .flags = (uint32_t)draw(random)};
+        struct wire_hello hello = {
+            .magic = WIRE_HELLO_MAGIC,
+            .version = WIRE_VERSION + (uint32_t)(draw(random) % 8 == 0),
+            .from = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
+            .to = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
+            .flags = (uint32_t)draw(random)};
         int life = nonsense_memory(random), fd;
         bool done;
 

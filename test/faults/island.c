@@ -48,8 +48,8 @@ static bool be_root(void)
 
     snprintf(users, sizeof(users), "0 %u 1", (unsigned)getuid());
     snprintf(groups, sizeof(groups), "0 %u 1", (unsigned)getgid());
-    return unshare(CLONE_NEWUSER) == 0 && put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", users) &&
-           put("/proc/self/gid_map", groups);
+    return unshare(CLONE_NEWUSER) == 0 && put("/proc/self/setgroups", "deny") &&
+           put("/proc/self/uid_map", users) && put("/proc/self/gid_map", groups);
 }
 
 static bool bring_up(const char *device)
@@ -92,7 +92,8 @@ static bool empty_tmp(void)
         if (!top_of(wanted[i], top))
             continue;
         snprintf(there, sizeof(there), "/dev/shm%s", top + strlen("/tmp"));
-        if (mkdir(there, 0700) == 0 ? mount(top, there, NULL, MS_BIND | MS_REC, NULL) != 0 : errno != EEXIST)
+        if (mkdir(there, 0700) == 0 ? mount(top, there, NULL, MS_BIND | MS_REC, NULL) != 0
+                                    : errno != EEXIST)
             return false;
     }
     return mkdir("/dev/shm/here", 0700) == 0 && mount("/dev/shm", "/tmp", NULL, MS_MOVE, NULL) == 0;
@@ -105,7 +106,8 @@ bool island_enter(char *why, size_t why_bytes)
     if (unshare(all) != 0 && (!be_root() || unshare(all) != 0))
         return refuse("namespaces cannot be made here", why, why_bytes);
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || !empty_tmp() ||
-        mount("none", "/var/tmp", "tmpfs", 0, NULL) != 0 || mount("none", "/dev/shm", "tmpfs", 0, "mode=1777") != 0)
+        mount("none", "/var/tmp", "tmpfs", 0, NULL) != 0 ||
+        mount("none", "/dev/shm", "tmpfs", 0, "mode=1777") != 0)
         return refuse("directories of its own cannot be mounted", why, why_bytes);
     if (!bring_up("lo"))
         return refuse("a network of its own cannot be had", why, why_bytes);
@@ -196,7 +198,8 @@ static void list_children(struct list *l)
 
 unsigned island_list(char *text, size_t text_bytes)
 {
-    static const char *const sockets[] = {"net/unix", "net/tcp", "net/tcp6", "net/udp", "net/udp6", "net/raw"};
+    static const char *const sockets[] = {"net/unix", "net/tcp",  "net/tcp6",
+                                          "net/udp",  "net/udp6", "net/raw"};
     static const char *const objects[] = {"sysvipc/shm", "sysvipc/sem", "sysvipc/msg"};
     struct list l = {text, text_bytes, 0, 0};
     struct stat st;

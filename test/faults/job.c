@@ -65,7 +65,8 @@ void job_prepare(struct job *job, int size)
 
     memset(job, 0, sizeof(*job));
     job->size = size;
-    job->board = mmap(NULL, sizeof(*job->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    job->board =
+        mmap(NULL, sizeof(*job->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (job->board == MAP_FAILED) {
         perror("the board");
         exit(99);
@@ -126,8 +127,8 @@ bool job_reached(struct job *job, int rank, int phase)
     while (atomic_load(&job->board->rank[rank].phase) < phase) {
         if (reap(job, rank, WNOHANG) || deadline_passed(patience)) {
             EXPECT(false, "rank %d %s before phase %d (it is in %d, status 0x%x)", rank,
-                   job->pid[rank] == 0 ? "ended" : "hangs", phase, atomic_load(&job->board->rank[rank].phase),
-                   job->status[rank]);
+                   job->pid[rank] == 0 ? "ended" : "hangs", phase,
+                   atomic_load(&job->board->rank[rank].phase), job->status[rank]);
             return false;
         }
         backoff_us(100);
@@ -178,7 +179,10 @@ void job_finish(struct job *job)
 
 /* ---- in a rank ---- */
 
-void rank_reached(struct board *board, int rank, int phase) { atomic_store(&board->rank[rank].phase, phase); }
+void rank_reached(struct board *board, int rank, int phase)
+{
+    atomic_store(&board->rank[rank].phase, phase);
+}
 
 void rank_wait_go(struct board *board, int value)
 {
@@ -197,8 +201,8 @@ void rank_returned(struct board *board, int rank, int code, rch_t ch)
 
 void rank_say(const char *file, int line, const char *what, rch_t ch)
 {
-    printf("FAILED %s:%d: rank %u: %s; %s%s%s\n", file, line, network_rank(), what, rpipe_error(NULL),
-           ch != NULL ? "; " : "", ch != NULL ? rpipe_error(ch) : "");
+    printf("FAILED %s:%d: rank %u: %s; %s%s%s\n", file, line, network_rank(), what,
+           rpipe_error(NULL), ch != NULL ? "; " : "", ch != NULL ? rpipe_error(ch) : "");
     fflush(stdout);
 }
 
@@ -224,7 +228,8 @@ const char *spread_text(struct spread *s)
 
     qsort(s->ms, (size_t)s->n, sizeof(s->ms[0]), ascending);
     which = 1 - which;
-    snprintf(text[which], sizeof(text[which]), "%.2f %.2f %.2f", s->ms[0], s->ms[s->n / 2], s->ms[s->n - 1]);
+    snprintf(text[which], sizeof(text[which]), "%.2f %.2f %.2f", s->ms[0], s->ms[s->n / 2],
+             s->ms[s->n - 1]);
     return text[which];
 }
 
@@ -235,15 +240,17 @@ void spread_show(struct spread *s, const char *what)
         return;
     }
     qsort(s->ms, (size_t)s->n, sizeof(s->ms[0]), ascending);
-    printf("%-44s %4d rounds, kill to return, ms: min %7.2f  median %7.2f  p90 %7.2f  max %7.2f%s\n", what, s->n,
-           s->ms[0], s->ms[s->n / 2], s->ms[s->n * 9 / 10], s->ms[s->n - 1],
-           s->ms[s->n / 2] >= 100 ? "  MEDIAN OVER 100 MS" : "");
+    printf(
+        "%-44s %4d rounds, kill to return, ms: min %7.2f  median %7.2f  p90 %7.2f  max %7.2f%s\n",
+        what, s->n, s->ms[0], s->ms[s->n / 2], s->ms[s->n * 9 / 10], s->ms[s->n - 1],
+        s->ms[s->n / 2] >= 100 ? "  MEDIAN OVER 100 MS" : "");
 }
 
 void spread_print(struct spread *s, const char *what)
 {
     spread_show(s, what);
-    EXPECT(s->n == 0 || s->ms[s->n - 1] < 2000, "%s: it took %.0f ms until a call returned", what, s->ms[s->n - 1]);
+    EXPECT(s->n == 0 || s->ms[s->n - 1] < 2000, "%s: it took %.0f ms until a call returned", what,
+           s->ms[s->n - 1]);
 }
 
 /* ---- channels ---- */

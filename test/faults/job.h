@@ -58,10 +58,13 @@ extern int job_failures;
 void job_prepare(struct job *job, int size); /* board, port, secret; no process yet */
 void job_start(struct job *job, rank_function f, const void *arguments);
 void job_start_one(struct job *job, int rank, rank_function f, const void *arguments);
-bool job_reached(struct job *job, int rank, int phase); /* waits; false, a failure: it ended, or does not get there */
-void job_kill(struct job *job, int rank, int sig);      /* notes the time on the board if it is SIGKILL */
-bool job_ended(struct job *job, int rank);              /* waits until it ends; false, a failure: it had to be killed */
-void job_finish(struct job *job);                       /* ends and forgets everything */
+bool job_reached(struct job *job, int rank,
+                 int phase); /* waits; false, a failure: it ended, or does not get there */
+void job_kill(struct job *job, int rank,
+              int sig); /* notes the time on the board if it is SIGKILL */
+bool job_ended(struct job *job,
+               int rank);         /* waits until it ends; false, a failure: it had to be killed */
+void job_finish(struct job *job); /* ends and forgets everything */
 bool job_status_is(const struct job *job, int rank, int exit_status); /* after job_ended */
 
 /* In a rank. */
@@ -80,31 +83,32 @@ void spread_show(struct spread *s, const char *what);
 void spread_print(struct spread *s, const char *what); /* and complains where a return took 2 s */
 const char *spread_text(struct spread *s);             /* least, median, most; sorts */
 
-int entries_of(const char *directory); /* with "." and ".."; of /proc/self/fd one more, which it is read by */
-uint64_t draw(uint64_t *state);        /* pseudo random, of a seed that is printed */
+int entries_of(
+    const char *directory); /* with "." and ".."; of /proc/self/fd one more, which it is read by */
+uint64_t draw(uint64_t *state); /* pseudo random, of a seed that is printed */
 uint64_t seed_of(int argc, char **argv);
 void backoff_us(long us);
 rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t alloc_size);
 void fill(void *mem, size_t bytes, uint64_t key);
 bool filled(const void *mem, size_t bytes, uint64_t key);
 
-#define EXPECT(condition, ...)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            job_failures++;                                                                                            \
-            printf("FAILED %s:%d: %s: ", __FILE__, __LINE__, #condition);                                              \
-            printf(__VA_ARGS__);                                                                                       \
-            printf("\n");                                                                                              \
-            fflush(stdout);                                                                                            \
-        }                                                                                                              \
+#define EXPECT(condition, ...)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            job_failures++;                                                                        \
+            printf("FAILED %s:%d: %s: ", __FILE__, __LINE__, #condition);                          \
+            printf(__VA_ARGS__);                                                                   \
+            printf("\n");                                                                          \
+            fflush(stdout);                                                                        \
+        }                                                                                          \
     } while (0)
 
-#define MUST(condition, ch)                                                                                            \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            rank_say(__FILE__, __LINE__, #condition, ch);                                                              \
-            _exit(3);                                                                                                  \
-        }                                                                                                              \
+#define MUST(condition, ch)                                                                        \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            rank_say(__FILE__, __LINE__, #condition, ch);                                          \
+            _exit(3);                                                                              \
+        }                                                                                          \
     } while (0)
 
 #endif

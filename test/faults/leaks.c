@@ -94,7 +94,8 @@ static void mode_of(rmalloc_config_t *cfg, uint64_t k)
 {
     uint64_t mode = k % 19 % 11; /* of table 3.1 */
 
-    cfg->allocator.algorithm = mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
+    cfg->allocator.algorithm =
+        mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
     cfg->sync = mode < 3 ? (rmalloc_sync_t)mode : mode % 2 == 1 ? NET_SYNC_TAGS : CHANNEL_SYNC;
     cfg->sync_queue = k % 3 == 0 ? 0 : (uint32_t)(5 + k % 50);
     if (k % 4 == 3)
@@ -121,7 +122,8 @@ static void one_channel(int rank, uint64_t k)
 {
     static const size_t heaps[] = {100, 5000, 70000, 1 << 20};
     bool writer = (k & 1) == (uint64_t)rank;
-    rmalloc_config_t cfg = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, 1 - rank, writer, heaps[k / 4 % 4]);
+    rmalloc_config_t cfg =
+        channel_config(k & 2 ? RDMA_GET : RDMA_PUT, 1 - rank, writer, heaps[k / 4 % 4]);
     int rc;
     rch_t ch;
 
@@ -132,8 +134,9 @@ static void one_channel(int rank, uint64_t k)
         cfg.allocator.alloc_size += (uint64_t)rank; /* the ends do not agree */
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     if (k % 11 == 10) {
-        MUST((rc = rpipe_wait(ch)) == -EPROTO || rc == 0, ch); /* 0: the other one has closed before */
-    } else if (k % 13 != 12) {                                 /* else closed at once, joined or not */
+        MUST((rc = rpipe_wait(ch)) == -EPROTO || rc == 0,
+             ch);              /* 0: the other one has closed before */
+    } else if (k % 13 != 12) { /* else closed at once, joined or not */
         if (!writer && k % 17 == 0)
             MUST(rpipe_fd(ch) >= 0, ch);
         some_messages(ch, writer, k, heaps[k / 4 % 4]);
@@ -171,7 +174,8 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
         one_channel(rank, k);
         if (k % 8 == 0)
             to_oneself(rank, k);
-        if (k % 64 == 0) /* neither is thousands of channels ahead: what is under way is memory too */
+        if (k % 64 ==
+            0) /* neither is thousands of channels ahead: what is under way is memory too */
             MUST(network_barrier() == 0, NULL);
         if (k == channels / 10 / 64 * 64)
             before = usage_now();
@@ -179,10 +183,11 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
     MUST(network_barrier() == 0, NULL);
     backoff_us(100000); /* the last byes arrive; nothing depends on it but the numbers below */
     after = usage_now();
-    printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld KiB, malloc %zu -> "
+    printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld "
+           "KiB, malloc %zu -> "
            "%zu bytes\n",
-           rank, (unsigned long long)channels, before.fds, after.fds, before.maps, after.maps, before.resident_kib,
-           after.resident_kib, before.heap_bytes, after.heap_bytes);
+           rank, (unsigned long long)channels, before.fds, after.fds, before.maps, after.maps,
+           before.resident_kib, after.resident_kib, before.heap_bytes, after.heap_bytes);
     MUST(after.fds <= before.fds + 4, NULL);
     MUST(after.maps <= before.maps + 16, NULL);
     MUST(after.heap_bytes <= before.heap_bytes + (256u << 10),
@@ -290,8 +295,8 @@ static void test_cannot_map(void)
         job_prepare(&job, 2);
         job_start(&job, cannot_map, &op);
         for (rank = 0; rank < 2; rank++)
-            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "op %d, rank %d: status 0x%x", (int)op, rank,
-                   job.status[rank]);
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+                   "op %d, rank %d: status 0x%x", (int)op, rank, job.status[rank]);
         job_finish(&job);
     }
 }
@@ -306,11 +311,13 @@ int main(int argc, char **argv)
     if (!SANITIZED)
         test_cannot_map();
     job_prepare(&job, 2);
-    if (freopen("/dev/null", "w", stderr) == NULL) /* ends that do not agree are told there, a thousand times */
+    if (freopen("/dev/null", "w", stderr) ==
+        NULL) /* ends that do not agree are told there, a thousand times */
         return 99;
     job_start(&job, opens_and_closes, &channels);
     for (rank = 0; rank < 2; rank++)
-        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x", rank, job.status[rank]);
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x", rank,
+               job.status[rank]);
     job_finish(&job);
     printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
     return job_failures == 0 ? 0 : 1;

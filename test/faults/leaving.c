@@ -15,7 +15,16 @@
 #define MESSAGES 7
 #define SHORT_MS 250 /* a deadline that is to pass */
 
-enum way { BY_EXIT, BY_QUICK_EXIT, BY_ABORT, BY_CRASH, BY_EXEC, BY_CLOSE_AND_EXIT, BY_RETURN, WAYS };
+enum way {
+    BY_EXIT,
+    BY_QUICK_EXIT,
+    BY_ABORT,
+    BY_CRASH,
+    BY_EXEC,
+    BY_CLOSE_AND_EXIT,
+    BY_RETURN,
+    WAYS
+};
 static const char *const way_names[WAYS] = {
     "exit", "_exit", "abort", "a crash", "execve", "rclose, then _exit", "return from main"};
 
@@ -140,9 +149,10 @@ static void test_ways(int rounds)
             job_prepare(&job, 2);
             job_start(&job, leaves_or_stays, &l);
             if (job_ended(&job, 0)) {
-                EXPECT(job_status_is(&job, 0, 0), "%s: who stays ended with status 0x%x: %s", way_names[l.way],
-                       job.status[0], job.board->rank[0].sentence);
-                spread_add(&spread, (double)(job.board->rank[0].returned - job.board->killed) / 1e6);
+                EXPECT(job_status_is(&job, 0, 0), "%s: who stays ended with status 0x%x: %s",
+                       way_names[l.way], job.status[0], job.board->rank[0].sentence);
+                spread_add(&spread,
+                           (double)(job.board->rank[0].returned - job.board->killed) / 1e6);
             }
             job_finish(&job);
         }
@@ -204,7 +214,8 @@ static int half_open(int rank, struct board *board, const void *arguments)
     MUST(rinit(NULL, NULL) == 0, NULL);
     /* opened and closed before anybody joined: 0 and 1 by the writer, 2 and 3 by the reader, each PUT and GET */
     for (i = 0; rank == 1 && i < 4; i++)
-        MUST(rclose(open_channel(i % 2 == 0 ? RDMA_PUT : RDMA_GET, rank, i < 2, (uint32_t)i)) == 0, NULL);
+        MUST(rclose(open_channel(i % 2 == 0 ? RDMA_PUT : RDMA_GET, rank, i < 2, (uint32_t)i)) == 0,
+             NULL);
     MUST(network_barrier() == 0, NULL);
     for (i = 0; rank == 0 && i < 4; i++) {
         ch = open_channel(i % 2 == 0 ? RDMA_PUT : RDMA_GET, rank, i >= 2, (uint32_t)i);
@@ -263,7 +274,8 @@ static int stopped(int rank, struct board *board, const void *arguments)
     raddr_t d;
 
     (void)arguments;
-    setenv("RPIPE_TIMEOUT_MS", rank == 0 ? "250" : "20000", 1); /* SHORT_MS, for what has no channel */
+    setenv("RPIPE_TIMEOUT_MS", rank == 0 ? "250" : "20000",
+           1); /* SHORT_MS, for what has no channel */
     MUST(rinit(NULL, NULL) == 0, NULL);
     in = open_channel(RDMA_PUT, rank, rank == 1, 0);
     out = open_channel(RDMA_GET, rank, rank == 0, 0);
@@ -348,10 +360,11 @@ static void test_stopped(rank_function f, bool goes_on)
         if (goes_on && job_reached(&job, 0, 2)) {
             atomic_store(&job.board->go, 2);
             job_kill(&job, 1, SIGCONT);
-            EXPECT(job_ended(&job, 1) && job_status_is(&job, 1, 0), "who was stopped ended with status 0x%x",
-                   job.status[1]);
+            EXPECT(job_ended(&job, 1) && job_status_is(&job, 1, 0),
+                   "who was stopped ended with status 0x%x", job.status[1]);
         }
-        EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "the other ended with status 0x%x", job.status[0]);
+        EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "the other ended with status 0x%x",
+               job.status[0]);
     }
     job_finish(&job);
 }
@@ -364,8 +377,8 @@ static void test_both(rank_function f, const char *what)
     job_prepare(&job, 2);
     job_start(&job, f, NULL);
     for (rank = 0; rank < 2; rank++)
-        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s: rank %d ended with status 0x%x", what, rank,
-               job.status[rank]);
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+               "%s: rank %d ended with status 0x%x", what, rank, job.status[rank]);
     job_finish(&job);
 }
 

@@ -66,7 +66,8 @@ static void see_socket(const char *what, const struct sockaddr *address, socklen
 {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
-    EXPECT(fd >= 0 && bind(fd, address, bytes) == 0 && listen(fd, 1) == 0, "%s: %s", what, strerror(errno));
+    EXPECT(fd >= 0 && bind(fd, address, bytes) == 0 && listen(fd, 1) == 0, "%s: %s", what,
+           strerror(errno));
     one_is_seen(what, 1);
     close(fd);
 }
@@ -97,7 +98,8 @@ static void see_process(void)
                 pause();
         _exit(write(tells[1], &left, sizeof(left)) != (ssize_t)sizeof(left));
     }
-    EXPECT(read(tells[0], &left, sizeof(left)) == (ssize_t)sizeof(left), "a process that leaves another behind");
+    EXPECT(read(tells[0], &left, sizeof(left)) == (ssize_t)sizeof(left),
+           "a process that leaves another behind");
     EXPECT(waitpid(parent, &status, 0) == parent && status == 0, "its parent");
     one_is_seen("a process", 1);
     kill(left, SIGKILL);
@@ -128,17 +130,22 @@ static void see_all(void)
 static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE, SIGALRM, SIGKILL};
 #define SIGNALS (sizeof(signals) / sizeof(*signals))
 
-static int64_t drawn_ns(uint64_t *random, int64_t most) { return 1000 + (int64_t)(draw(random) % (uint64_t)most); }
+static int64_t drawn_ns(uint64_t *random, int64_t most)
+{
+    return 1000 + (int64_t)(draw(random) % (uint64_t)most);
+}
 
 static void kill_end(const struct scenario *s, uint64_t *random, bool early)
 {
     struct plan plan = {.s = s, .sig = SIGKILL, .timeout_ms = 20000, .early = early};
 
     plan.victim = (int)(draw(random) % 2);
-    plan.kill_ns = drawn_ns(random, early ? LATEST_EARLY_NS : s->network != NULL ? LATEST_NETWORK_NS : LATEST_NS);
+    plan.kill_ns = drawn_ns(random, early                ? LATEST_EARLY_NS
+                                    : s->network != NULL ? LATEST_NETWORK_NS
+                                                         : LATEST_NS);
     (void)scenario_kill(&plan, "an end killed", &calls, &exits);
-    EXPECT(is_empty(), "%s, end %d killed after %lld ns%s: left:\n%s", s->name, plan.victim, (long long)plan.kill_ns,
-           early ? ", in rinit" : "", found);
+    EXPECT(is_empty(), "%s, end %d killed after %lld ns%s: left:\n%s", s->name, plan.victim,
+           (long long)plan.kill_ns, early ? ", in rinit" : "", found);
 }
 
 static bool all_joined(struct job *job)
@@ -171,11 +178,12 @@ static void kill_all(const struct scenario *s, uint64_t *random, bool early)
     for (rank = 0; rank < SCENARIO_RANKS; rank++)
         (void)job_ended(&job, rank);
     for (rank = 0; rank < SCENARIO_RANKS; rank++)
-        EXPECT(job_status_is(&job, rank, 0) || (WIFSIGNALED(job.status[rank]) && WTERMSIG(job.status[rank]) == sig),
+        EXPECT(job_status_is(&job, rank, 0) ||
+                   (WIFSIGNALED(job.status[rank]) && WTERMSIG(job.status[rank]) == sig),
                "%s, signal %d: rank %d: status 0x%x", s->name, sig, rank, job.status[rank]);
     job_finish(&job);
-    EXPECT(is_empty(), "%s, all ended by signal %d after %lld ns%s: left:\n%s", s->name, sig, (long long)after,
-           early ? ", in rinit" : "", found);
+    EXPECT(is_empty(), "%s, all ended by signal %d after %lld ns%s: left:\n%s", s->name, sig,
+           (long long)after, early ? ", in rinit" : "", found);
 }
 
 /* A number that is drawn, of a scenario over this. */

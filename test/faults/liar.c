@@ -9,7 +9,8 @@
 
 static void lie_about_everything(uint64_t *random, int rounds)
 {
-    if (freopen("/dev/null", "w", stderr) == NULL) /* "cannot be joined", hundreds of times, is what is wanted here */
+    if (freopen("/dev/null", "w", stderr) ==
+        NULL) /* "cannot be joined", hundreds of times, is what is wanted here */
         exit(99);
     lie_in_memory();
     lie_about_growth();

@@ -55,8 +55,14 @@ void send_one(rch_t w, size_t bytes, uint64_t key);
 void receive_one(rch_t r, size_t bytes, uint64_t key);
 bool allowed(int rc); /* what a call may give at an end that is lied to all the time */
 
-static inline void put64(unsigned char *blob, int at, uint64_t value) { memcpy(blob + at, &value, sizeof(value)); }
-static inline void put32(unsigned char *blob, int at, uint32_t value) { memcpy(blob + at, &value, sizeof(value)); }
+static inline void put64(unsigned char *blob, int at, uint64_t value)
+{
+    memcpy(blob + at, &value, sizeof(value));
+}
+static inline void put32(unsigned char *blob, int at, uint32_t value)
+{
+    memcpy(blob + at, &value, sizeof(value));
+}
 
 /* ---- who stores nonsense while the ends are in use (liar_memory.c) ---- */
 struct scribble {

@@ -30,7 +30,8 @@ static void on_echo(ram_t am, ram_message_t *m, void *arg)
     size_t bytes = m->bytes < REPLY_BYTES - 8 * WIRE_ARGS_MAX ? m->bytes : 0;
 
     (void)arg;
-    (void)ram_reply(am, m, RAM_RESULT, m->args, m->nargs, m->data, bytes); /* or whoever asks takes no answer */
+    (void)ram_reply(am, m, RAM_RESULT, m->args, m->nargs, m->data,
+                    bytes); /* or whoever asks takes no answer */
 }
 
 static void on_keep(ram_t am, ram_message_t *m, void *arg)
@@ -60,8 +61,10 @@ static void on_break(ram_t am, ram_message_t *m, void *arg)
 
 static void on_silent(ram_t am, ram_message_t *m, void *arg) { (void)am, (void)m, (void)arg; }
 
-static const ram_handler_t handlers[HANDLERS] = {
-    {"echo", on_echo, NULL}, {"keep", on_keep, NULL}, {"break", on_break, NULL}, {"silent", on_silent, NULL}};
+static const ram_handler_t handlers[HANDLERS] = {{"echo", on_echo, NULL},
+                                                 {"keep", on_keep, NULL},
+                                                 {"break", on_break, NULL},
+                                                 {"silent", on_silent, NULL}};
 
 static ram_t context(int timeout_ms)
 {
@@ -82,9 +85,9 @@ static ram_t context(int timeout_ms)
 }
 
 /* wire_header() of whole words, as a constant. */
-#define HEADER(kind, handler, nargs, acks, token)                                                                      \
-    ((uint64_t)(kind) | (uint64_t)(handler) << 8 | (uint64_t)(nargs) << 16 | (uint64_t)(acks) << 24 |                  \
-     (uint64_t)(token) << 32)
+#define HEADER(kind, handler, nargs, acks, token)                                                  \
+    ((uint64_t)(kind) | (uint64_t)(handler) << 8 | (uint64_t)(nargs) << 16 |                       \
+     (uint64_t)(acks) << 24 | (uint64_t)(token) << 32)
 #define REQUEST(handler, nargs, token) HEADER(WIRE_REQUEST, handler, nargs, 0, token)
 #define KIND(kind) HEADER(kind, 0, 0, 0, 0)
 
@@ -188,8 +191,8 @@ static void honest(ram_t am, const char *after)
     }
     MUST(ram_stats(am, &st) == 0, NULL);
     EXPECT(st.outstanding == 0 && st.kept == 0 && st.links_out == 1 && st.links_in == 1,
-           "after %s: %u requests outstanding, %u messages kept, links %u %u", after, st.outstanding, st.kept,
-           st.links_out, st.links_in);
+           "after %s: %u requests outstanding, %u messages kept, links %u %u", after,
+           st.outstanding, st.kept, st.links_out, st.links_in);
     MUST(ram_exit(am) == 0, NULL);
 }
 
@@ -254,8 +257,8 @@ static void lie_in_request(const struct request_lie *lie)
     }
     until_failed(am);
     MUST(ram_stats(am, &st) == 0, NULL);
-    EXPECT(st.failed == 1 && st.links_in == 0, "%s: %llu failed, %u links", lie->name, (unsigned long long)st.failed,
-           st.links_in);
+    EXPECT(st.failed == 1 && st.links_in == 0, "%s: %llu failed, %u links", lie->name,
+           (unsigned long long)st.failed, st.links_in);
     links_close(l);
     honest(am, lie->name);
 }
@@ -275,7 +278,8 @@ static void ask_from_nowhere(void)
     for (i = 0; i < 300; i++)
         look(am);
     MUST(ram_stats(am, &st) == 0, NULL);
-    EXPECT(st.handled == 0, "%llu requests of nobody have been handled", (unsigned long long)st.handled);
+    EXPECT(st.handled == 0, "%llu requests of nobody have been handled",
+           (unsigned long long)st.handled);
     l.r = end_open(am, false, false);
     while ((rc = rread_nb(l.r, &d, &size)) == R_PENDING)
         look(am);
@@ -297,8 +301,8 @@ static void ask_and_not_listen(uint32_t token)
             asked++;
         look(am);
     }
-    EXPECT(failed_of(am) == 1, "%d requests, and no answer has been taken: %llu links have failed", asked,
-           (unsigned long long)failed_of(am));
+    EXPECT(failed_of(am) == 1, "%d requests, and no answer has been taken: %llu links have failed",
+           asked, (unsigned long long)failed_of(am));
     links_close(l);
     honest(am, "answers that nobody takes");
 }
@@ -317,10 +321,13 @@ static const struct reply_lie {
     {"a reply to nothing", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x999), false, 0, NULL},
     {"a reply to another request", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 1), true, 0, NULL},
     {"a reply to call 255", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x1ff), false, 0, NULL},
-    {"a reply to one that nobody waits for", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0), false, 0, NULL},
-    {"a reply for a handler that does not exist", HEADER(WIRE_REPLY, HANDLERS, 0, 0, 0), true, 0, NULL},
+    {"a reply to one that nobody waits for", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0), false, 0,
+     NULL},
+    {"a reply for a handler that does not exist", HEADER(WIRE_REPLY, HANDLERS, 0, 0, 0), true, 0,
+     NULL},
     {"more acknowledgements than requests", HEADER(WIRE_ACK, 0, 0, 1, 0), false, 0, NULL},
-    {"255 acknowledgements, and an answer", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 255, 0), true, 0, NULL},
+    {"255 acknowledgements, and an answer", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 255, 0), true, 0,
+     NULL},
     {"an acknowledgement of nothing", HEADER(WIRE_ACK, 0, 0, 0, 0), false, 0, NULL},
     {"a request", KIND(WIRE_REQUEST), false, 0, NULL},
     {"a greeting", KIND(WIRE_HELLO), false, 24, NULL},
@@ -332,7 +339,8 @@ static const struct reply_lie {
     {"kind 15", 15, true, 0, NULL},
     {"nine arguments", HEADER(WIRE_REPLY, WIRE_RESULT, 9, 0, 0), true, 24, NULL},
     {"more arguments than bytes", HEADER(WIRE_REPLY, WIRE_RESULT, 4, 0, 0), true, 24, NULL},
-    {"a refusal that a terminal would obey", HEADER(WIRE_REFUSED, 0, 0, 0, 0), false, sizeof(escape), escape},
+    {"a refusal that a terminal would obey", HEADER(WIRE_REFUSED, 0, 0, 0, 0), false,
+     sizeof(escape), escape},
     {"a long refusal", HEADER(WIRE_REFUSED, 0, 0, 0, 0), false, REPLY_BYTES, NULL},
 };
 
@@ -365,14 +373,15 @@ static void lie_in_reply(const struct reply_lie *lie)
     uint32_t token = target(am, &l, &r);
     int rc;
 
-    rc = say(am, l.w, lie->header ^ (lie->token ? (uint64_t)token << 32 : 0), lie->mem != NULL ? lie->mem : zeros,
-             lie->size);
+    rc = say(am, l.w, lie->header ^ (lie->token ? (uint64_t)token << 32 : 0),
+             lie->mem != NULL ? lie->mem : zeros, lie->size);
     EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rpipe_error(l.w));
     rc = ram_wait(am, r, NULL);
     EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, ram_error(am));
-    EXPECT(strpbrk(ram_error(am), "\033\n") == NULL && strlen(ram_error(am)) > 20, "%s: the sentence is \"%s\"",
-           lie->name, ram_error(am));
-    EXPECT(failed_of(am) == 1, "%s: %llu links have failed", lie->name, (unsigned long long)failed_of(am));
+    EXPECT(strpbrk(ram_error(am), "\033\n") == NULL && strlen(ram_error(am)) > 20,
+           "%s: the sentence is \"%s\"", lie->name, ram_error(am));
+    EXPECT(failed_of(am) == 1, "%s: %llu links have failed", lie->name,
+           (unsigned long long)failed_of(am));
     links_close(l);
     honest(am, lie->name);
 }
@@ -404,7 +413,8 @@ static void break_under_handler(void)
     uint32_t token = target(am, &broken, &r);
     int rc;
 
-    MUST(say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload, sizeof(payload)) == 0,
+    MUST(say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload,
+             sizeof(payload)) == 0,
          broken.w);
     rc = ram_wait(am, r, NULL);
     EXPECT(rc == 0, "a request whose reply was handled: %d (%s)", rc, ram_error(am));
@@ -448,12 +458,14 @@ static void random_round(uint64_t *random)
     }
     for (i = 0; i < RANDOM_SAYS && failed_of(am) == 0; i++) {
         size_t size;
-        uint64_t header = nonsense_am(random, request ? WIRE_REQUEST : WIRE_REPLY, HANDLERS, token, &size);
+        uint64_t header =
+            nonsense_am(random, request ? WIRE_REQUEST : WIRE_REPLY, HANDLERS, token, &size);
 
         (void)say_within(am, l.w, header, junk, size, 100);
         look(am);
         if (!request && failed_of(am) == 0 && draw(random) % 2 == 0 &&
-            ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, draw(random) % 2 == 0 ? &r[n] : NULL) == 0)
+            ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, draw(random) % 2 == 0 ? &r[n] : NULL) ==
+                0)
             n += r[n] != 0;
         if (listens)
             take_all(l.r, &token);

@@ -123,8 +123,8 @@ static void lie_to_redux(rdma_op_t op)
                 continue;
             }
             errors++;
-            EXPECT(rc == -EPROTO && rredux_who(c.redux) == BAD, "redux: %d (%s) of place %d: %s", rc, rstrerror(rc),
-                   rredux_who(c.redux), rpipe_error(NULL));
+            EXPECT(rc == -EPROTO && rredux_who(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
+                   rc, rstrerror(rc), rredux_who(c.redux), rpipe_error(NULL));
             MUST(errors == 1, NULL);
         }
     }
@@ -157,14 +157,16 @@ static void lie_to_reduction(rdma_op_t op, int flags, bool nonsense)
             put_nonsense(rredux_pipe(c.redux, BAD));
         rc = rredux_reduce(c.redux, result, 4, RREDUX_UINT64, RREDUX_SUM, flags, &combined);
         if (round == 2) {
-            EXPECT(rc == expected && rredux_who(c.redux) == BAD, "reduction: %d (%s) of place %d, not %d", rc,
-                   rstrerror(rc), rredux_who(c.redux), expected);
+            EXPECT(rc == expected && rredux_who(c.redux) == BAD,
+                   "reduction: %d (%s) of place %d, not %d", rc, rstrerror(rc), rredux_who(c.redux),
+                   expected);
             rc = rredux_reduce(c.redux, result, 4, RREDUX_UINT64, RREDUX_SUM, flags, &combined);
         }
         place = round == 1 || (round == 3 && !nonsense) ? PARTS : PARTS - 1;
-        EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc, combined,
-               rpipe_error(NULL));
-        EXPECT(rc != 0 || result[3] == (uint64_t)(place == PARTS ? 300 * round + 3 : 200 * round + 2),
+        EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc,
+               combined, rpipe_error(NULL));
+        EXPECT(rc != 0 ||
+                   result[3] == (uint64_t)(place == PARTS ? 300 * round + 3 : 200 * round + 2),
                "reduction, round %d: the result is %llu", round, (unsigned long long)result[3]);
     }
     crowd_close(&c);
@@ -191,11 +193,12 @@ static void lie_to_scatter(rdma_op_t op, int to)
             continue;
         }
         errors++;
-        EXPECT(rc == -EPROTO && rscatter_who(c.scatter) == BAD, "scatter to %d: %d (%s) of place %d: %s", to, rc,
-               rstrerror(rc), rscatter_who(c.scatter), rpipe_error(NULL));
+        EXPECT(rc == -EPROTO && rscatter_who(c.scatter) == BAD,
+               "scatter to %d: %d (%s) of place %d: %s", to, rc, rstrerror(rc),
+               rscatter_who(c.scatter), rpipe_error(NULL));
     }
-    EXPECT(errors == 1 && rscatter_live(c.scatter) == PARTS - 1, "scatter to %d: %d errors, %d readers", to, errors,
-           rscatter_live(c.scatter));
+    EXPECT(errors == 1 && rscatter_live(c.scatter) == PARTS - 1,
+           "scatter to %d: %d errors, %d readers", to, errors, rscatter_live(c.scatter));
     liar_is_told(c.end[BAD]);
     crowd_close(&c);
 }
@@ -208,12 +211,13 @@ static void take_one(struct crowd *c, uint64_t *sum, bool wait)
     size_t size;
     raddr_t d;
 
-    rc = wait ? rredux_read(c->redux, &place, &d, &size) : rredux_read_nb(c->redux, &place, &d, &size);
+    rc = wait ? rredux_read(c->redux, &place, &d, &size)
+              : rredux_read_nb(c->redux, &place, &d, &size);
     if (rc == 0)
         crowd_take(c, place, d, size, sum);
     else if (rc != R_PENDING)
-        EXPECT(allowed(rc) && rredux_who(c->redux) == BAD, "redux, in use: %d (%s) of place %d: %s", rc, rstrerror(rc),
-               rredux_who(c->redux), rpipe_error(NULL));
+        EXPECT(allowed(rc) && rredux_who(c->redux) == BAD, "redux, in use: %d (%s) of place %d: %s",
+               rc, rstrerror(rc), rredux_who(c->redux), rpipe_error(NULL));
 }
 
 static void crowd_round(uint64_t *random)

@@ -77,7 +77,8 @@ static void lie_in_halves(uint64_t *random, int rounds)
             continue;
         }
         rc = join_with(blob, bytes, ctx);
-        EXPECT(rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT, "half of noise: %d (%s)", rc, rstrerror(rc));
+        EXPECT(rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT, "half of noise: %d (%s)", rc,
+               rstrerror(rc));
     }
     pair_close(p);
 }
@@ -111,9 +112,11 @@ static void lie_in_notes(uint64_t *random, int rounds)
         put32(body, 4, (uint32_t)(draw(random) % 4));
         put32(body, 8, (uint32_t)(draw(random) % 4));
         if (type == MESSAGE_BTL)
-            put32(body, 0, (uint32_t)(draw(random) % 4)), put32(body, 4, (uint32_t)(draw(random) % 3));
+            put32(body, 0, (uint32_t)(draw(random) % 4)),
+                put32(body, 4, (uint32_t)(draw(random) % 3));
         bytes = type == MESSAGE_FAIL ? sizeof(body)
-                : type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE
+                : type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
+                        type == MESSAGE_ATOMIC_DONE
                     ? 64
                     : 24;
         if (draw(random) % 8 == 0)
@@ -153,7 +156,8 @@ static void lie_about_memory(void)
     int rc;
 
     for (i = 0; i < sizeof(tells) / sizeof(tells[0]); i++) {
-        uint64_t id = UINT64_C(1) << 39 | i, tell[3] = {1 | (uint64_t)tells[i].access << 32, id, tells[i].says};
+        uint64_t id = UINT64_C(1) << 39 | i,
+                 tell[3] = {1 | (uint64_t)tells[i].access << 32, id, tells[i].says};
         int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         uint32_t ctx = liar_ctx();
 
@@ -167,7 +171,8 @@ static void lie_about_memory(void)
         put64(blob, AT_RING, id);
         put64(blob, AT_RING + 8, 0);
         rc = join_with(blob, sizeof(blob), ctx);
-        EXPECT(rc < 0 && rc != -ETIMEDOUT, "shared memory %s: %d (%s)", tells[i].name, rc, rstrerror(rc));
+        EXPECT(rc < 0 && rc != -ETIMEDOUT, "shared memory %s: %d (%s)", tells[i].name, rc,
+               rstrerror(rc));
     }
     pair_close(p);
 }
@@ -186,15 +191,18 @@ static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const c
     put32(body, 8, (uint32_t)config_side(&ch->cfg));
     put32(body, NOTE_CODE, (uint32_t)code);
     put64(body, NOTE_NUMBER, number);
-    snprintf((char *)body + NOTE_REASON, NOTE_BYTES - NOTE_REASON, "%s", reason != NULL ? reason : "");
-    MUST(control_post(0, type, body, reason != NULL ? NOTE_BYTES : NOTE_REASON, NULL, 0) == 0, NULL);
+    snprintf((char *)body + NOTE_REASON, NOTE_BYTES - NOTE_REASON, "%s",
+             reason != NULL ? reason : "");
+    MUST(control_post(0, type, body, reason != NULL ? NOTE_BYTES : NOTE_REASON, NULL, 0) == 0,
+         NULL);
     MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
 }
 
 /* A failure that is none, or that would have a call ask again for ever. */
 static void lie_about_failures(void)
 {
-    static const int codes[] = {R_PENDING, R_EOF, 0, 1, 4711, -4711, INT32_MIN, INT32_MAX, -EINTR, -EPROTO, -ENOMEM};
+    static const int codes[] = {R_PENDING, R_EOF,     0,      1,       4711,   -4711,
+                                INT32_MIN, INT32_MAX, -EINTR, -EPROTO, -ENOMEM};
     size_t i;
     raddr_t d;
     int rc;
@@ -204,11 +212,13 @@ static void lie_about_failures(void)
 
         say_note(p.w, MESSAGE_FAIL, codes[i], 0, "\033[2J\nnonsense");
         rc = rread(p.r, &d, NULL);
-        EXPECT(rc == (codes[i] == -ENOMEM ? -ENOMEM : -EPROTO), "failure %d: rread gave %d (%s)", codes[i], rc,
-               rstrerror(rc));
-        EXPECT(strpbrk(rpipe_error(p.r), "\033\n") == NULL, "failure %d: %s", codes[i], rpipe_error(p.r));
+        EXPECT(rc == (codes[i] == -ENOMEM ? -ENOMEM : -EPROTO), "failure %d: rread gave %d (%s)",
+               codes[i], rc, rstrerror(rc));
+        EXPECT(strpbrk(rpipe_error(p.r), "\033\n") == NULL, "failure %d: %s", codes[i],
+               rpipe_error(p.r));
         say_note(p.w, MESSAGE_FAIL, -ENOSPC, 0, "another one");
-        EXPECT(rread(p.r, &d, NULL) == rc, "failure %d, and another one: %s", codes[i], rpipe_error(p.r));
+        EXPECT(rread(p.r, &d, NULL) == rc, "failure %d, and another one: %s", codes[i],
+               rpipe_error(p.r));
         pair_close(p);
     }
 }
@@ -227,14 +237,17 @@ static void lie_about_events(void)
             int64_t patience = deadline_in_ms(PATIENCE_MS);
 
             MUST(rpipe_fd(p.r) >= 0, p.r);
-            while (!atomic_load(&p.r->r.acked) && !deadline_passed(patience)) /* by the true writer */
+            while (!atomic_load(&p.r->r.acked) &&
+                   !deadline_passed(patience)) /* by the true writer */
                 backoff_us(100);
             say_note(p.w, MESSAGE_SIGNAL, 0, SLOTS, NULL);
             rc = rread_nb(p.r, &d, NULL);
-            EXPECT(rc == R_PENDING, "as many as the ring holds are under way: %d (%s)", rc, rstrerror(rc));
+            EXPECT(rc == R_PENDING, "as many as the ring holds are under way: %d (%s)", rc,
+                   rstrerror(rc));
             say_note(p.w, k == 0 ? MESSAGE_SIGNAL : MESSAGE_EVENT_ACK, 0, numbers[i], NULL);
             rc = rread_nb(p.r, &d, NULL);
-            EXPECT(rc == -EPROTO, "%llu are under way: %d (%s)", (unsigned long long)numbers[i], rc, rstrerror(rc));
+            EXPECT(rc == -EPROTO, "%llu are under way: %d (%s)", (unsigned long long)numbers[i], rc,
+                   rstrerror(rc));
             pair_close(p);
         }
 }
@@ -293,7 +306,8 @@ static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint6
 static struct pair open_cells(void)
 {
     uint32_t ctx = liar_ctx();
-    rmalloc_config_t w = liar_config(true, RDMA_ATOMIC, ctx), r = liar_config(false, RDMA_ATOMIC, ctx);
+    rmalloc_config_t w = liar_config(true, RDMA_ATOMIC, ctx),
+                     r = liar_config(false, RDMA_ATOMIC, ctx);
     struct pair p = {NULL, NULL};
 
     w.allocator.alloc_size = r.allocator.alloc_size = CELLS * sizeof(uint64_t);
@@ -329,15 +343,18 @@ static void lie_about_cells(void)
         struct pair p = open_cells();
 
         MUST(ratomic(p.w, RATOMIC_ADD, 3, 5, 0, &old) == 0 && old == 0, p.w);
-        say_cells(notes[i].request ? p.w : p.r, notes[i].request ? MESSAGE_ATOMIC : MESSAGE_ATOMIC_DONE, notes[i].op,
+        say_cells(notes[i].request ? p.w : p.r,
+                  notes[i].request ? MESSAGE_ATOMIC : MESSAGE_ATOMIC_DONE, notes[i].op,
                   notes[i].cell, notes[i].number);
         do /* the one who is lied to, or who is told of it, in a moment */
             rc = ratomic(p.w, RATOMIC_ADD, 3, 0, 0, &old);
         while (rc == 0);
-        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc), rpipe_error(p.w));
+        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc),
+               rpipe_error(p.w));
         say_cells(p.w, MESSAGE_ATOMIC, RATOMIC_ADD, 3, 2); /* what has failed does nothing more */
         MUST(ratomic(p.r, RATOMIC_ADD, 3, 0, 0, &old) == 0, p.r);
-        EXPECT(!notes[i].request || old == 5, "%s: the cell is %llu", notes[i].name, (unsigned long long)old);
+        EXPECT(!notes[i].request || old == 5, "%s: the cell is %llu", notes[i].name,
+               (unsigned long long)old);
         pair_close(p);
     }
 }

@@ -58,7 +58,8 @@ static void lie_about_segments(rdma_op_t op, const struct kind *k)
         slot->heap.size = places[i].size;
         ring_slot_publish(slot, 2);
         rc = rread(p.r, &d, NULL);
-        EXPECT(rc == places[i].expected, "%s: %d (%s): %s", places[i].name, rc, rstrerror(rc), rpipe_error(p.r));
+        EXPECT(rc == places[i].expected, "%s: %d (%s): %s", places[i].name, rc, rstrerror(rc),
+               rpipe_error(p.r));
         if (rc == 0) {
             mem = rmem(p.r, d);
             for (n = 0; n < rsize(p.r, d); n++)
@@ -70,7 +71,8 @@ static void lie_about_segments(rdma_op_t op, const struct kind *k)
 }
 
 /* Says to the end that is `ch`'s peer, which is in this process too, what `ch` should not. */
-static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int code, const struct btl_key *key)
+static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int code,
+                       const struct btl_key *key)
 {
     unsigned char body[GROW_BYTES] = {0};
 
@@ -116,10 +118,12 @@ static void lie_in_questions(rdma_op_t op, const struct kind *kind)
         say_growth(p.w, MESSAGE_GROW, asks[i].k, asks[i].bytes, 0, NULL);
         MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
         rc = rread(p.r, &d, NULL);
-        EXPECT(rc == -EPROTO, "growth by %s: the reader got %d (%s)", asks[i].name, rc, rstrerror(rc));
+        EXPECT(rc == -EPROTO, "growth by %s: the reader got %d (%s)", asks[i].name, rc,
+               rstrerror(rc));
         while ((rc = rpipe_wait(p.w)) == 0)
             backoff_us(100);
-        EXPECT(rc == -EPROTO, "growth by %s: the writer got %d (%s)", asks[i].name, rc, rstrerror(rc));
+        EXPECT(rc == -EPROTO, "growth by %s: the writer got %d (%s)", asks[i].name, rc,
+               rstrerror(rc));
         pair_close(p);
     }
 }
@@ -135,7 +139,8 @@ static void lie_in_storms(rdma_op_t op, const struct kind *kind)
     for (k = 1; k < 40; k++) {
         uint64_t bytes = total < MOST - total ? total : MOST - total;
 
-        say_growth(p.w, MESSAGE_GROW, k, bytes != 0 ? bytes : 64, 0, op == RDMA_GET ? &p.w->heap_memory.key : NULL);
+        say_growth(p.w, MESSAGE_GROW, k, bytes != 0 ? bytes : 64, 0,
+                   op == RDMA_GET ? &p.w->heap_memory.key : NULL);
         total += bytes;
     }
     MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
@@ -196,9 +201,10 @@ static void lie_in_answers(rdma_op_t op, const struct kind *kind)
         MUST(rpipe_set_timeout(p.w, PATIENCE_MS) == 0, p.w);
         d = rmalloc(p.w, 2 * HEAP);
         rc = d != ADDR_NULL ? 0 : -errno;
-        EXPECT(rc == expected, "op %d, the answer is %s: %d (%s): %s", (int)op, answers[i].name, rc, rstrerror(rc),
-               rpipe_error(p.w));
-        if (rc == 0) /* on a GET channel the memory is the writer's own, and the answer is only a yes */
+        EXPECT(rc == expected, "op %d, the answer is %s: %d (%s): %s", (int)op, answers[i].name, rc,
+               rstrerror(rc), rpipe_error(p.w));
+        if (rc ==
+            0) /* on a GET channel the memory is the writer's own, and the answer is only a yes */
             fill(rmem(p.w, d), 2 * HEAP, 3);
         p.r->growth = kept;
         pair_close(p);
@@ -234,7 +240,8 @@ static void *storms(void *argument)
         if (x >> 1 & 1)
             key.word[x >> 2 & 3] = x >> 4 & 1 ? draw(&s->random) : draw(&s->random) % 10000;
         say_growth(x >> 5 & 1 ? s->p.w : s->p.r, x >> 6 & 1 ? MESSAGE_GROW : MESSAGE_GROWN,
-                   x >> 7 & 7 ? 1 + (x >> 10 & 1) : x, x >> 11 & 3 ? (uint64_t)HEAP << (x >> 13 & 3) : x >> 16,
+                   x >> 7 & 7 ? 1 + (x >> 10 & 1) : x,
+                   x >> 11 & 3 ? (uint64_t)HEAP << (x >> 13 & 3) : x >> 16,
                    x >> 15 & 3 ? 0 : (int)(x >> 40 & 255) - 128, &key);
     }
     return NULL;
@@ -243,7 +250,8 @@ static void *storms(void *argument)
 static void storm_round(uint64_t *random)
 {
     const struct kind *k = draw(random) % 2 == 0 ? &growing : &growing_tags;
-    struct storm s = {.p = pair_open_as(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, k), .random = draw(random)};
+    struct storm s = {.p = pair_open_as(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, k),
+                      .random = draw(random)};
     uint64_t sum = 0;
     pthread_t thread;
     size_t size, at;
@@ -256,14 +264,17 @@ static void storm_round(uint64_t *random)
         size = draw(random) % (3 * HEAP);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? 0 : -errno;
-        EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rstrerror(rc), rpipe_error(s.p.w));
+        EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.w));
         if (rc != 0)
             continue;
         memset(rmem(s.p.w, d), 7, size); /* it can be written everywhere, */
         rc = rwrite(s.p.w, d);
-        EXPECT(allowed(rc), "storm: rwrite gave %d (%s): %s", rc, rstrerror(rc), rpipe_error(s.p.w));
+        EXPECT(allowed(rc), "storm: rwrite gave %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.w));
         rc = rread(s.p.r, &d, &size);
-        EXPECT(allowed(rc), "storm: the reader got %d (%s): %s", rc, rstrerror(rc), rpipe_error(s.p.r));
+        EXPECT(allowed(rc), "storm: the reader got %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.r));
         for (at = 0; rc == 0 && at < size; at++)
             sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* and read */
         if (rc == 0)

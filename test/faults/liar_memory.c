@@ -15,9 +15,9 @@ struct lie {
     int expected;
 };
 
-#define HEAP_SLOT(o, s)                                                                                                \
-    {                                                                                                                  \
-        .heap = {.offset = (o), .size = (s)}, .kind = SLOT_HEAP                                                        \
+#define HEAP_SLOT(o, s)                                                                            \
+    {                                                                                              \
+        .heap = {.offset = (o), .size = (s)}, .kind = SLOT_HEAP                                    \
     }
 static const struct lie lies[] = {
     {"kind 0", {.kind = 0}, 0, -EPROTO},
@@ -59,9 +59,11 @@ static void lie_to_reader(const struct lie *lie, rdma_op_t op)
         ring_slot_publish(slot, 4);
     }
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rstrerror(rc), rpipe_error(p.r));
+    EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rstrerror(rc),
+           rpipe_error(p.r));
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc, rpipe_error(p.r));
+    EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc,
+           rpipe_error(p.r));
     while ((rc = rpipe_wait(p.w)) == 0) /* the liar is told, in a moment */
         backoff_us(100);
     EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rpipe_error(p.w));
@@ -115,8 +117,8 @@ static void lie_with_numbers(void)
         ring_slot_publish(slot, i + 1);
         rc = rread(p.r, &d, NULL);
     }
-    EXPECT(rc == -EPROTO && i == units + 1, "%llu messages in %llu units: %d", (unsigned long long)i,
-           (unsigned long long)units, rc);
+    EXPECT(rc == -EPROTO && i == units + 1, "%llu messages in %llu units: %d",
+           (unsigned long long)i, (unsigned long long)units, rc);
     pair_close(p);
 }
 
@@ -150,7 +152,9 @@ static void lie_with_queue(rdma_op_t op, const struct kind *k)
         memset(slot, 0, offsetof(struct slot, flag));
         slot->kind = SLOT_HEAP;
         slot->heap.offset = (uint64_t)i * 64;
-        slot->block = i == 0 ? UINT32_MAX : (uint32_t)i * 1000; /* the index of a block is the writer's own business */
+        slot->block =
+            i == 0 ? UINT32_MAX
+                   : (uint32_t)i * 1000; /* the index of a block is the writer's own business */
         ring_slot_publish(slot, (uint64_t)i + 1);
         rc = rread(p.r, &d, NULL);
         if (rc == 0 && i == 0)
@@ -216,18 +220,18 @@ static void lie_about_blocks(rdma_op_t op, const struct kind *k)
         for (i = 0; i < names[n].n; i++)
             name_blocks(&p, i, names[n].block[i], names[n].lap);
         rc = rmalloc_nb(p.w, HEAP, &d);
-        EXPECT(rc == names[n].expected, "%s, sync %d: the writer got %d (%s): %s", names[n].name, (int)k->sync, rc,
-               rstrerror(rc), rpipe_error(p.w));
+        EXPECT(rc == names[n].expected, "%s, sync %d: the writer got %d (%s): %s", names[n].name,
+               (int)k->sync, rc, rstrerror(rc), rpipe_error(p.w));
         if (rc == -EAGAIN) { /* not yet: what is true comes later */
             MUST(rfree(p.r, held[1]) == 0 && rfree(p.r, held[0]) == 0, p.r);
             rc = rmalloc_nb(p.w, HEAP, &d);
-            EXPECT(rc == 0, "%s, sync %d, and then the truth: %d: %s", names[n].name, (int)k->sync, rc,
-                   rpipe_error(p.w));
+            EXPECT(rc == 0, "%s, sync %d, and then the truth: %d: %s", names[n].name, (int)k->sync,
+                   rc, rpipe_error(p.w));
         } else if (rc == -EPROTO) {
             MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
             rc = rread(p.r, &d, NULL);
-            EXPECT(rc == -EPROTO, "%s, sync %d: the reader got %d (%s)", names[n].name, (int)k->sync, rc,
-                   rstrerror(rc));
+            EXPECT(rc == -EPROTO, "%s, sync %d: the reader got %d (%s)", names[n].name,
+                   (int)k->sync, rc, rstrerror(rc));
         }
         pair_close(p);
     }
@@ -241,10 +245,14 @@ struct credit_lie {
 
 /* The writer has sent 8 messages, 4 of them in the heap; 4 slots are read and 2 heap messages freed, and it knows. */
 static const struct credit_lie credit_lies[] = {
-    {"more slots read than sent", 1000, 2, -EPROTO},  {"slots read backwards", 3, 2, -EPROTO},
-    {"slots read: 2^64 - 1", UINT64_MAX, 2, -EPROTO}, {"slots read: none", 0, 2, -EPROTO},
-    {"more freed than sent", 8, 1000, -EPROTO},       {"freed backwards", 8, 1, -EPROTO},
-    {"freed: 2^64 - 1", 8, UINT64_MAX, -EPROTO},      {"both", UINT64_MAX / 2, UINT64_MAX / 2, -EPROTO},
+    {"more slots read than sent", 1000, 2, -EPROTO},
+    {"slots read backwards", 3, 2, -EPROTO},
+    {"slots read: 2^64 - 1", UINT64_MAX, 2, -EPROTO},
+    {"slots read: none", 0, 2, -EPROTO},
+    {"more freed than sent", 8, 1000, -EPROTO},
+    {"freed backwards", 8, 1, -EPROTO},
+    {"freed: 2^64 - 1", 8, UINT64_MAX, -EPROTO},
+    {"both", UINT64_MAX / 2, UINT64_MAX / 2, -EPROTO},
     {"all freed, and not read", 4, 4, -ETIMEDOUT}, /* one word is never held against the other */
 };
 
@@ -269,7 +277,8 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
         d = rmalloc(p.w, i % 2 == 0 ? 24 : 200);
         rc = d != ADDR_NULL ? rwrite(p.w, d) : -errno;
     }
-    EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rstrerror(rc), rpipe_error(p.w));
+    EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rstrerror(rc),
+           rpipe_error(p.w));
     if (lie->expected == -EPROTO) {
         MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
         do
@@ -286,23 +295,26 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
 static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
     struct rch *r = s->p.r;
-    struct slot *reverse = r->remote != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
+    struct slot *reverse =
+        r->remote != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
     uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
 
     if (s->queue == 0)
         return;
     i = x >> 32 & 3 ? 0 : draw(&s->random) % s->queue;
     if (r->r.sync == NET_SYNC_TAGS) {
-        atomic_store_explicit(&r->credit->tag[(i + (x >> 40)) % s->queue], x >> 39 & 1 ? likely : value,
-                              memory_order_relaxed);
+        atomic_store_explicit(&r->credit->tag[(i + (x >> 40)) % s->queue],
+                              x >> 39 & 1 ? likely : value, memory_order_relaxed);
     } else if (reverse != NULL) {
         struct slot *slot = &reverse[(i + (x >> 40 & 7)) % s->queue];
 
-        __atomic_store_n(&slot->block, (uint32_t)(x >> 39 & 1 ? x >> 36 & 3 : value), __ATOMIC_RELAXED);
+        __atomic_store_n(&slot->block, (uint32_t)(x >> 39 & 1 ? x >> 36 & 3 : value),
+                         __ATOMIC_RELAXED);
         if (r->remote != NULL && x >> 37 & 1)
             seal_slot(slot, 1 + (x >> 50 & 7));
         else
-            atomic_store_explicit(&slot->flag, x >> 38 & 1 ? 1 + (x >> 50 & 7) : value, memory_order_relaxed);
+            atomic_store_explicit(&slot->flag, x >> 38 & 1 ? 1 + (x >> 50 & 7) : value,
+                                  memory_order_relaxed);
     }
 }
 
@@ -334,8 +346,10 @@ void *scribbles(void *argument)
             scribble_blocks(s, x, value);
             break;
         case 3:
-            atomic_store_explicit(&s->p.r->ring->control.reader_wake, (uint32_t)value, memory_order_relaxed);
-            atomic_store_explicit(&s->p.r->ring->control.writer_wake, (uint32_t)value, memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->ring->control.reader_wake, (uint32_t)value,
+                                  memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->ring->control.writer_wake, (uint32_t)value,
+                                  memory_order_relaxed);
             break;
         default:
             *word = value;
@@ -349,7 +363,8 @@ void *scribbles(void *argument)
 static void fuzz_round(uint64_t *random)
 {
     static const uint32_t queues[] = {1, 3, 8, 100};
-    struct kind k = *(const struct kind *const[]){&plain, &tags, &channel, &growing, &growing_tags}[draw(random) % 5];
+    struct kind k = *(const struct kind *const[]){&plain, &tags, &channel, &growing,
+                                                  &growing_tags}[draw(random) % 5];
     struct scribble s = {.random = draw(random)};
     raddr_t d, held[4] = {NULL};
     pthread_t thread;
@@ -368,11 +383,13 @@ static void fuzz_round(uint64_t *random)
         size = draw(random) % (draw(random) % 8 == 0 ? 2 * HEAP : 300);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? rwrite(s.p.w, d) : -errno;
-        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc), rpipe_error(s.p.w));
+        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.w));
         if (d != ADDR_NULL && rc != 0)
             MUST(rfree(s.p.w, d) == 0, s.p.w);
         rc = rread(s.p.r, &d, &size);
-        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc), rpipe_error(s.p.r));
+        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.r));
         if (rc != 0)
             continue;
         MUST(size <= (k.most != 0 ? k.most : HEAP), s.p.r);

@@ -2,8 +2,10 @@
 /* liar_pair.c: what the liars of liar.h share: pairs of ends, and the bystander that must not notice anything. */
 #include "liar.h"
 
-const struct kind plain = {NET_SYNC_BLOCKS, NEXT_FIT, 0, 0}, tags = {NET_SYNC_TAGS, BEST_FIT, QUEUE, 0},
-                  channel = {CHANNEL_SYNC, FIRST_FIT, QUEUE, 0}, growing = {NET_SYNC_BLOCKS, NEXT_FIT, 0, MOST},
+const struct kind plain = {NET_SYNC_BLOCKS, NEXT_FIT, 0, 0},
+                  tags = {NET_SYNC_TAGS, BEST_FIT, QUEUE, 0},
+                  channel = {CHANNEL_SYNC, FIRST_FIT, QUEUE, 0},
+                  growing = {NET_SYNC_BLOCKS, NEXT_FIT, 0, MOST},
                   growing_tags = {NET_SYNC_TAGS, WORST_FIT, 0, MOST};
 
 static uint32_t next_ctx;
@@ -97,6 +99,6 @@ void pair_close(struct pair p)
 
 bool allowed(int rc)
 {
-    return rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT || rc == R_EOF || rc == -EPIPE || rc == -ENOBUFS ||
-           rc == -EMSGSIZE || rc == -ENOMEM;
+    return rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT || rc == R_EOF || rc == -EPIPE ||
+           rc == -ENOBUFS || rc == -EMSGSIZE || rc == -ENOMEM;
 }

@@ -93,10 +93,11 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     memcpy((char *)p.w->heap_memory.base + AT, &note, sizeof(note));
     put_slot(p.r, &slot);
     rc = read_it(p, into, room, &size, &mem);
-    EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name, elsewhere ? ", into another one" : "", rc,
-           rstrerror(rc), rpipe_error(p.r));
+    EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name,
+           elsewhere ? ", into another one" : "", rc, rstrerror(rc), rpipe_error(p.r));
     if (rc == 0)
-        EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0, "a region, %s: other bytes", lie->name);
+        EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0,
+               "a region, %s: other bytes", lie->name);
     pair_close(p);
     while ((rc = rderegister(region)) == -EBUSY)
         backoff_us(100);
@@ -114,8 +115,11 @@ static void lie_about_fetches(void)
         int64_t beyond; /* the truth */
         int expected;
     } lies[] = {
-        {"more than were written", 2, -EPROTO}, {"many more", 1000, -EPROTO}, {"fewer than before", -1, -EPROTO},
-        {"very many", INT64_MIN, -EPROTO},      {"the last one too", 1, 0}, /* his loss */
+        {"more than were written", 2, -EPROTO},
+        {"many more", 1000, -EPROTO},
+        {"fewer than before", -1, -EPROTO},
+        {"very many", INT64_MIN, -EPROTO},
+        {"the last one too", 1, 0}, /* his loss */
     };
     size_t i;
     int rc;
@@ -132,7 +136,8 @@ static void lie_about_fetches(void)
         MUST(rwrite_from(p.w, region, 0, 600, &word[1]) == 0, p.w);
         atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)lies[i].beyond);
         rc = rdone(p.w, &word[1]);
-        EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc), rpipe_error(p.w));
+        EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc),
+               rpipe_error(p.w));
         pair_close(p);
         while (rderegister(region) == -EBUSY)
             backoff_us(100);

@@ -56,7 +56,8 @@ static uint64_t memory_available(void)
     char line[128];
     FILE *f = fopen("/proc/meminfo", "re");
 
-    while (f != NULL && fgets(line, sizeof(line), f) != NULL && sscanf(line, "MemAvailable: %llu", &kib) != 1)
+    while (f != NULL && fgets(line, sizeof(line), f) != NULL &&
+           sscanf(line, "MemAvailable: %llu", &kib) != 1)
         ;
     if (f != NULL)
         fclose(f);
@@ -122,15 +123,16 @@ static int one_message(rdma_op_t op, uint64_t heap, size_t bytes, const char **c
 static bool is_want(int rc)
 {
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
-           (rc == -ENOTSUP &&
-            strstr(rpipe_error(NULL), strerror(EMFILE)) != NULL); /* the backend cannot even be loaded */
+           (rc == -ENOTSUP && strstr(rpipe_error(NULL), strerror(EMFILE)) !=
+                                  NULL); /* the backend cannot even be loaded */
 }
 
 /* ---- memory ---- */
 
 static int too_large(int rank, struct board *board, const void *arguments)
 {
-    uint64_t there = memory_available(), sizes[] = {there + there / 2, 4 * there, UINT64_C(1) << 45};
+    uint64_t there = memory_available(),
+             sizes[] = {there + there / 2, 4 * there, UINT64_C(1) << 45};
     rdma_op_t op;
     size_t i;
     rch_t ch;
@@ -142,13 +144,15 @@ static int too_large(int rank, struct board *board, const void *arguments)
     MUST(rinit(NULL, NULL) == 0, NULL);
     for (op = RDMA_PUT; op <= RDMA_GET; op++) {
         for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            rmalloc_config_t cfg = channel_config(op, 0, op == RDMA_GET, sizes[i]); /* the end that owns the heap */
+            rmalloc_config_t cfg =
+                channel_config(op, 0, op == RDMA_GET, sizes[i]); /* the end that owns the heap */
 
             cfg.allocator.unit_size = 1 << 16;
             rc = rpipe(&ch, &cfg);
-            EXPECT(rc == -ENOMEM, "a heap of %llu MiB: %d (%s)", (unsigned long long)(sizes[i] >> 20), rc,
-                   rstrerror(rc));
-            EXPECT(strstr(rpipe_error(NULL), "MiB") != NULL && strstr(rpipe_error(NULL), "available") != NULL,
+            EXPECT(rc == -ENOMEM, "a heap of %llu MiB: %d (%s)",
+                   (unsigned long long)(sizes[i] >> 20), rc, rstrerror(rc));
+            EXPECT(strstr(rpipe_error(NULL), "MiB") != NULL &&
+                       strstr(rpipe_error(NULL), "available") != NULL,
                    "the sentence: %s", rpipe_error(NULL));
         }
     }
@@ -196,7 +200,8 @@ static bool name_group(const char *controller, char name[400])
         fclose(f);
     if (first)
         snprintf(tree, sizeof(tree), "/%s", controller);
-    snprintf(name, 400, "/sys/fs/cgroup%s%s/rmalloc-%d", tree, strcmp(own, "/") == 0 ? "" : own, (int)getpid());
+    snprintf(name, 400, "/sys/fs/cgroup%s%s/rmalloc-%d", tree, strcmp(own, "/") == 0 ? "" : own,
+             (int)getpid());
     return first;
 }
 
@@ -212,7 +217,8 @@ static bool make_groups(char outer[400], char inner[420])
         return false;
     if (!first)
         (void)write_file(outer, "cgroup.subtree_control", "+memory");
-    if (write_file(outer, first ? "memory.limit_in_bytes" : "memory.max", text) && mkdir(inner, 0755) == 0)
+    if (write_file(outer, first ? "memory.limit_in_bytes" : "memory.max", text) &&
+        mkdir(inner, 0755) == 0)
         return true;
     rmdir(outer);
     return false;
@@ -231,8 +237,8 @@ static int in_group(int rank, struct board *board, const void *arguments)
     MUST(rinit(NULL, NULL) == 0, NULL);
     rc = one_message(RDMA_PUT, (uint64_t)4 * GROUP_MIB << 20, 5000, &call, &of);
     rank_returned(board, rank, rc, of);
-    EXPECT(rc == -ENOMEM && strstr(rpipe_error(NULL), "control group") != NULL, "%s: %d: %s", call, rc,
-           rpipe_error(NULL));
+    EXPECT(rc == -ENOMEM && strstr(rpipe_error(NULL), "control group") != NULL, "%s: %d: %s", call,
+           rc, rpipe_error(NULL));
     rc = one_message(RDMA_GET, 16 << 20, 12 << 20, &call, &of);
     EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
     MUST(rexit() == 0, NULL);
@@ -253,7 +259,8 @@ static void test_group(void)
     if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
         printf("control groups: left out, none can be entered here\n");
     else
-        EXPECT(job_status_is(&job, 0, 0), "in a control group of %d MiB: status 0x%x", GROUP_MIB, job.status[0]);
+        EXPECT(job_status_is(&job, 0, 0), "in a control group of %d MiB: status 0x%x", GROUP_MIB,
+               job.status[0]);
     printf("%s\n", job.board->rank[0].sentence);
     job_finish(&job);
     rmdir(inner);
@@ -278,7 +285,8 @@ static int small_places(int rank, struct board *board, const void *arguments)
     MUST(full >= 0 && dup2(full, 2) == 2, NULL);
     setenv("RPIPE_LOG", "debug", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
-    rc = one_message(RDMA_PUT, 4 * (uint64_t)SHM_MOUNT_MIB << 20, 2 * (size_t)SHM_MOUNT_MIB << 20, &call, &of);
+    rc = one_message(RDMA_PUT, 4 * (uint64_t)SHM_MOUNT_MIB << 20, 2 * (size_t)SHM_MOUNT_MIB << 20,
+                     &call, &of);
     EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
     rank_returned(board, rank, rc, of);
     MUST(rexit() == 0, NULL);
@@ -295,8 +303,9 @@ static void test_small_places(void)
     }
     job_prepare(&job, 1);
     job_start(&job, small_places, NULL);
-    EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "no room in /dev/shm and for the log: status 0x%x: %s",
-           job.status[0], job.board->rank[0].sentence);
+    EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0),
+           "no room in /dev/shm and for the log: status 0x%x: %s", job.status[0],
+           job.board->rank[0].sentence);
     job_finish(&job);
 }
 
@@ -385,7 +394,8 @@ static void test_threads(void)
     if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
         printf("pids.max: left out, this group has none, or cannot be entered\n");
     else
-        EXPECT(job_status_is(&job, 0, 0), "pids.max 1: status 0x%x: %s", job.status[0], job.board->rank[0].sentence);
+        EXPECT(job_status_is(&job, 0, 0), "pids.max 1: status 0x%x: %s", job.status[0],
+               job.board->rank[0].sentence);
     job_finish(&job);
     rmdir(group);
 }
@@ -454,14 +464,17 @@ static int full_disk(int rank, struct board *board, const void *arguments)
     if (!early)
         fill_disk();
     MUST(rexit() == 0, NULL);
-    EXPECT(is_said(said, "RPIPE_TRACE: ", strerror(ENOSPC)), "the trace: not said that the disk is full");
-    EXPECT(is_said(said, "RPIPE_STATS: ", strerror(ENOSPC)), "the counters: not said that the disk is full");
+    EXPECT(is_said(said, "RPIPE_TRACE: ", strerror(ENOSPC)),
+           "the trace: not said that the disk is full");
+    EXPECT(is_said(said, "RPIPE_STATS: ", strerror(ENOSPC)),
+           "the counters: not said that the disk is full");
     EXPECT(access(name, F_OK) != 0, "half a trace is left");
     if (!early) { /* the records are there still */
         snprintf(name, sizeof(name), "%s/trace.raw", disk);
         fd = open(name, O_RDONLY | O_CLOEXEC);
         nowhere = fopen("/dev/null", "we");
-        EXPECT(fd >= 0 && nowhere != NULL && rpipe_trace_json(fd, nowhere) == 0, "the records: %s", rpipe_error(NULL));
+        EXPECT(fd >= 0 && nowhere != NULL && rpipe_trace_json(fd, nowhere) == 0, "the records: %s",
+               rpipe_error(NULL));
     }
     return job_failures > 0 ? 1 : 0;
 }
@@ -503,7 +516,8 @@ static int under_limit(int rank, struct board *board, const void *arguments)
     rc = rinit(NULL, NULL);
     if (l->late) {
         MUST(rc == 0, NULL);
-        set_limit(l->resource, l->resource == RLIMIT_NOFILE ? l->value + (rlim_t)open_fds() : l->value);
+        set_limit(l->resource,
+                  l->resource == RLIMIT_NOFILE ? l->value + (rlim_t)open_fds() : l->value);
     }
     if (rc == 0)
         rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
@@ -517,8 +531,8 @@ static int under_limit(int rank, struct board *board, const void *arguments)
     }
     if (strcmp(call, "rinit") != 0) { /* what has been refused can be had later */
         again = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
-        EXPECT(again == 0, "once the limit is lifted, after %d: %s: %d (%s): %s", rc, call, again, rstrerror(again),
-               rpipe_error(of));
+        EXPECT(again == 0, "once the limit is lifted, after %d: %s: %d (%s): %s", rc, call, again,
+               rstrerror(again), rpipe_error(of));
         EXPECT(rexit() == 0, "%s", rpipe_error(NULL));
     } else {
         EXPECT(open_fds() <= before + 1, "rinit failed and leaves %d descriptors",
@@ -536,18 +550,20 @@ static int try_limit(const struct limit *l, const char *what)
     job_prepare(&job, 1);
     job_start(&job, under_limit, l);
     if (job_ended(&job, 0)) {
-        EXPECT(job_status_is(&job, 0, 0), "%s %llu%s: status 0x%x: %s", what, (unsigned long long)l->value,
-               l->late ? ", set after rinit" : "", job.status[0], job.board->rank[0].sentence);
+        EXPECT(job_status_is(&job, 0, 0), "%s %llu%s: status 0x%x: %s", what,
+               (unsigned long long)l->value, l->late ? ", set after rinit" : "", job.status[0],
+               job.board->rank[0].sentence);
         code = atomic_load(&job.board->rank[0].code);
         if (getenv("FAULTS_TELL") != NULL)
-            printf("%s %llu%s: %d, %s\n", what, (unsigned long long)l->value, l->late ? " late" : "", code,
-                   job.board->rank[0].sentence);
+            printf("%s %llu%s: %d, %s\n", what, (unsigned long long)l->value,
+                   l->late ? " late" : "", code, job.board->rank[0].sentence);
     }
     job_finish(&job);
     return code;
 }
 
-static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from, uint64_t to, uint64_t step, bool late)
+static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from, uint64_t to,
+                  uint64_t step, bool late)
 {
     struct limit l = {.resource = resource, .late = late};
     int good = 0, refused = 0;
@@ -558,8 +574,9 @@ static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from,
         else
             refused++;
     }
-    printf("%s from %llu to %llu%s: %d times refused with a sentence, %d times good\n", what, (unsigned long long)from,
-           (unsigned long long)to, late ? ", set after rinit" : "", refused, good);
+    printf("%s from %llu to %llu%s: %d times refused with a sentence, %d times good\n", what,
+           (unsigned long long)from, (unsigned long long)to, late ? ", set after rinit" : "",
+           refused, good);
     EXPECT(refused > 0 && good > 0, "the range of %s shows nothing", what);
 }
 
@@ -576,7 +593,8 @@ static int poor_and_rich(int rank, struct board *board, const void *arguments)
     setenv("RPIPE_TIMEOUT_MS", "3000", 1);
     cfg.timeout_ms = 3000;
     MUST(rinit(NULL, NULL) == 0, NULL);
-    MUST(network_barrier() == 0 && network_barrier() == 0, NULL); /* after two, both connections stand */
+    MUST(network_barrier() == 0 && network_barrier() == 0,
+         NULL); /* after two, both connections stand */
     cfg.ctx = 1;
     MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, ch); /* and the backend is loaded */
     cfg.ctx = 0;
@@ -613,12 +631,13 @@ static void test_poor(void)
         for (rank = 0; rank < 2; rank++) {
             const struct board_rank *at = &job.board->rank[rank];
 
-            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d, %d descriptors: status 0x%x", rank,
-                   spare, job.status[rank]);
-            EXPECT(at->code == (spare == 0 ? -EMFILE : 0), "rank %d, %d descriptors: %d (%s): %s", rank, spare,
-                   at->code, rstrerror(at->code), at->sentence);
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+                   "rank %d, %d descriptors: status 0x%x", rank, spare, job.status[rank]);
+            EXPECT(at->code == (spare == 0 ? -EMFILE : 0), "rank %d, %d descriptors: %d (%s): %s",
+                   rank, spare, at->code, rstrerror(at->code), at->sentence);
             if (getenv("FAULTS_TELL") != NULL)
-                printf("%d descriptors at rank 1, rank %d: %d, %s\n", spare, rank, at->code, at->sentence);
+                printf("%d descriptors at rank 1, rank %d: %d, %s\n", spare, rank, at->code,
+                       at->sentence);
         }
         job_finish(&job);
     }
@@ -632,7 +651,8 @@ int main(int argc, char **argv)
     setenv("RPIPE_LOG", "error", 0);
     job_prepare(&job, 1);
     job_start(&job, too_large, NULL);
-    EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "heaps beyond the memory: status 0x%x", job.status[0]);
+    EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "heaps beyond the memory: status 0x%x",
+           job.status[0]);
     job_finish(&job);
     test_group();
     test_small_places();

@@ -44,8 +44,8 @@ static bool die(unsigned step, int end, bool first, uint64_t *random, struct fin
 }
 
 /* Ends in turn, from this one; an end that does not come there is passed over. */
-static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings *), unsigned step, int from,
-                  uint64_t *random, struct findings *f)
+static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings *), unsigned step,
+                  int from, uint64_t *random, struct findings *f)
 {
     int i = 0, tries;
 
@@ -57,7 +57,8 @@ static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings 
 /* The others do not know its address yet. */
 static bool is_alone(unsigned step)
 {
-    return strcmp(step_name(step), "ofi: endpoint open") == 0 || strcmp(step_name(step), "ofi: line open") == 0;
+    return strcmp(step_name(step), "ofi: endpoint open") == 0 ||
+           strcmp(step_name(step), "ofi: line open") == 0;
 }
 
 static void at(unsigned step, uint64_t random, struct findings *f)
@@ -89,7 +90,8 @@ static void outlast_keepalive(uint64_t *random)
     snprintf(text, sizeof(text), "%d", KEEPALIVE_MS);
     setenv("RPIPE_KEEPALIVE_MS", text, 1);
     setenv("RPIPE_CONTROL", "tcp", 1);
-    EXPECT(step < step_count() && survey_plan(&plan, step, 0, true, random), "no writer passes \"%s\"", where);
+    EXPECT(step < step_count() && survey_plan(&plan, step, 0, true, random),
+           "no writer passes \"%s\"", where);
     if (job_failures > 0)
         return;
     plan.sig = SIGSTOP;
@@ -110,7 +112,8 @@ static bool find_module(char *path, size_t bytes)
         return false;
     own[length] = '\0';
     *strrchr(own, '/') = '\0';
-    if (strcmp(strrchr(own, '/'), "/.libs") != 0) /* where libtool puts modules, and some programs */
+    if (strcmp(strrchr(own, '/'), "/.libs") !=
+        0) /* where libtool puts modules, and some programs */
         strcat(own, "/.libs");
     setenv("RPIPE_MODULE_PATH", own, 1);
     return (size_t)snprintf(path, bytes, "%s/btl_ofi.so", own) < bytes && access(path, R_OK) == 0;
@@ -152,10 +155,11 @@ int main(int argc, char **argv)
     if (job_failures == 0 && wanted == NULL)
         outlast_keepalive(&seed);
     EXPECT(sum.warned > 0, "nobody was told by a deadline");
-    printf("%d deaths and stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps, step_count(),
-           sum.warned);
+    printf("%d deaths and stops at %d of %u steps; %d were told by a deadline\n", sum.done,
+           sum.steps, step_count(), sum.warned);
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");
-    printf("%s\n", job_failures == 0 ? "every death was noticed, and all who were stopped went on" : "FAILED");
+    printf("%s\n", job_failures == 0 ? "every death was noticed, and all who were stopped went on"
+                                     : "FAILED");
     return job_failures == 0 ? 0 : 1;
 }

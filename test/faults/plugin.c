@@ -17,7 +17,8 @@ static char wrong[600];
 
 static const char *tell(const char *call, rch_t ch)
 {
-    snprintf(wrong, sizeof(wrong), "%s: %s; %s", call, rpipe_error(NULL), ch != NULL ? rpipe_error(ch) : "");
+    snprintf(wrong, sizeof(wrong), "%s: %s; %s", call, rpipe_error(NULL),
+             ch != NULL ? rpipe_error(ch) : "");
     return wrong;
 }
 
@@ -88,7 +89,8 @@ const char *plugin_works(void)
         pthread_join(t, NULL);
     if (said == NULL && rexit() != 0)
         said = tell("rexit", NULL);
-    if (said == NULL && (rinit(NULL, NULL) != -EALREADY || strstr(rpipe_error(NULL), "once") == NULL))
+    if (said == NULL &&
+        (rinit(NULL, NULL) != -EALREADY || strstr(rpipe_error(NULL), "once") == NULL))
         said = tell("rinit after rexit is not refused", NULL);
     return said;
 }

@@ -50,7 +50,8 @@ static int entries(const char *directory)
 /* Mappings of the library's code, or of its shared memory; not the pages of ends, which stay (lib/rpipe/end/end_pool.c). */
 static int mappings(bool tell)
 {
-    static const char *const names[] = {"librmalloc", "btl_shm", "memfd:rmalloc (", "memfd:rmalloc-", "plugin.so"};
+    static const char *const names[] = {"librmalloc", "btl_shm", "memfd:rmalloc (",
+                                        "memfd:rmalloc-", "plugin.so"};
     FILE *f = fopen("/proc/self/maps", "re");
     char line[600];
     int n = 0;
@@ -140,7 +141,8 @@ static void stays(const char *path, const char *self)
     run(path, "plugin_abandons", "without rexit");
     if (mappings(false) == 0)
         fail("mappings of a library that runs", 1, 0);
-    nanosleep(&(struct timespec){0, 30000000}, NULL); /* its thread does something, wherever it is */
+    nanosleep(&(struct timespec){0, 30000000},
+              NULL); /* its thread does something, wherever it is */
     if (entries("/proc/self/fd") <= before)
         fail("descriptors of a job", before, entries("/proc/self/fd"));
     snprintf(text, sizeof(text), "%d", before);
@@ -162,7 +164,8 @@ int main(int argc, char **argv)
     if (argc == 3 && strcmp(argv[1], "--count") == 0)
         return entries("/proc/self/fd") > atoi(argv[2]);
     setenv("RPIPE_BOOTSTRAP", "single", 1);
-    snprintf(path, sizeof(path), "%s/plugin.so", directory != NULL ? directory : "test/faults/.libs");
+    snprintf(path, sizeof(path), "%s/plugin.so",
+             directory != NULL ? directory : "test/faults/.libs");
     if (access(path, R_OK) != 0) {
         printf("no %s: run it from the build directory, by make check\n", path);
         return 99;

@@ -124,7 +124,8 @@ static void stop(struct job *job, int rank)
     siginfo_t info;
 
     job_kill(job, rank, SIGSTOP);
-    EXPECT(waitid(P_PID, (id_t)job->pid[rank], &info, WSTOPPED) == 0, "rank %d has not stopped", rank);
+    EXPECT(waitid(P_PID, (id_t)job->pid[rank], &info, WSTOPPED) == 0, "rank %d has not stopped",
+           rank);
 }
 
 static void play(const struct round *round)

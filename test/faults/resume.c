@@ -27,7 +27,8 @@ static bool wait_stopped(struct job *job, const struct plan *plan)
         siginfo_t info = {.si_pid = 0};
 
         passed = atomic_load(&plan->table->happened) != 0;
-        if (waitid(P_PID, (id_t)job->pid[plan->victim], &info, WSTOPPED | WNOHANG) == 0 && info.si_pid != 0)
+        if (waitid(P_PID, (id_t)job->pid[plan->victim], &info, WSTOPPED | WNOHANG) == 0 &&
+            info.si_pid != 0)
             return true;
         if (!passed && atomic_load(&job->board->rank[plan->victim].phase) == 3)
             return false;
@@ -50,7 +51,8 @@ static bool wait_told(struct job *job, const struct plan *plan, const char *what
         backoff_us(PATIENT_MS * 1000);
         return false;
     }
-    while ((atomic_load(&other->late) == before || !deadline_passed(until)) && atomic_load(&other->phase) < 2) {
+    while ((atomic_load(&other->late) == before || !deadline_passed(until)) &&
+           atomic_load(&other->phase) < 2) {
         EXPECT(!deadline_passed(patience), "%s: no deadline ends the call of the other end", what);
         if (deadline_passed(patience))
             return false;
@@ -75,12 +77,14 @@ bool scenario_stop(const struct plan *plan, const char *what, int *told)
     for (rank = 0; rank < SCENARIO_RANKS; rank++)
         job_ended(&job, rank);
     for (rank = 0; rank < SCENARIO_RANKS; rank++) {
-        EXPECT(job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x", what, rank, job.status[rank]);
+        EXPECT(job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x", what, rank,
+               job.status[rank]);
         EXPECT(atomic_load(&job.board->rank[rank].code) == 0, "%s: rank %d: %s", what, rank,
                job.board->rank[rank].sentence);
     }
     if (failures != job_failures)
-        printf("    that was: %s, victim %d, %s, time %u\n", plan->s->name, plan->victim, what, plan->nth);
+        printf("    that was: %s, victim %d, %s, time %u\n", plan->s->name, plan->victim, what,
+               plan->nth);
     job_finish(&job);
     return happened;
 }

@@ -75,8 +75,8 @@ static int one_pair(rdma_op_t op, uint32_t ctx)
         char said[400];
 
         snprintf(said, sizeof(said), "%s", rpipe_error(failed_at));
-        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s gave %d and no sentence: %s", failed_call, rc,
-               said);
+        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s gave %d and no sentence: %s",
+               failed_call, rc, said);
     }
     MUST(rclose(w) == 0 && rclose(r) == 0, w);
     return rc;
@@ -104,23 +104,25 @@ static int poor(int rank, struct board *board, const void *arguments)
     if (rc == 0)
         rc = all_of_it(0);
     board->rank[0].number = (uint64_t)scarce_disarm();
-    said = failed_call == NULL || strcmp(failed_call, "rinit") == 0 || strcmp(failed_call, "rpipe") == 0
+    said = failed_call == NULL || strcmp(failed_call, "rinit") == 0 ||
+                   strcmp(failed_call, "rpipe") == 0
                ? rpipe_error(NULL)
                : "";
     if (rc != 0 && getenv("FAULTS_TELL") != NULL)
-        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc, rstrerror(rc),
-               *said != '\0' ? said : rpipe_error(failed_at));
+        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc,
+               rstrerror(rc), *said != '\0' ? said : rpipe_error(failed_at));
     if (rc != 0) {
-        EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc, rstrerror(rc),
-               said);
-        EXPECT(*said == '\0' || (strlen(said) > 12 && strcmp(said, "no error") != 0), "%s: %s", failed_call, said);
+        EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc,
+               rstrerror(rc), said);
+        EXPECT(*said == '\0' || (strlen(said) > 12 && strcmp(said, "no error") != 0), "%s: %s",
+               failed_call, said);
     }
     if (rc == 0 || strcmp(failed_call, "rinit") != 0) {
         failed_call = NULL;
         atomic_store(&board->rank[0].phase, 2);
         rc = all_of_it(10);
-        EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s", scarce_what(), failed_call,
-               rc, rstrerror(rc), rpipe_error(failed_at));
+        EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s",
+               scarce_what(), failed_call, rc, rstrerror(rc), rpipe_error(failed_at));
         EXPECT(rexit() == 0, "rexit: %s", rpipe_error(NULL));
     }
     fflush(stdout);
@@ -136,8 +138,8 @@ static int64_t try_place(int64_t first, int64_t last)
     job_prepare(&job, 1);
     job_start(&job, poor, &p);
     if (job_ended(&job, 0)) {
-        EXPECT(job_status_is(&job, 0, 0), "calls %lld to %lld fail: status 0x%x", (long long)first, (long long)last,
-               job.status[0]);
+        EXPECT(job_status_is(&job, 0, 0), "calls %lld to %lld fail: status 0x%x", (long long)first,
+               (long long)last, job.status[0]);
         n = (int64_t)job.board->rank[0].number;
     }
     job_finish(&job);
@@ -155,8 +157,8 @@ int main(int argc, char **argv)
     if (argc > 1 && strcmp(argv[1], "all") == 0)
         places = all;
     step = places > 0 && all > places ? all / places : 1;
-    printf("%s: %lld calls; every %lldth fails, and all from every %lldth on\n", argv[0], (long long)all,
-           (long long)step, 4 * (long long)step);
+    printf("%s: %lld calls; every %lldth fails, and all from every %lldth on\n", argv[0],
+           (long long)all, (long long)step, 4 * (long long)step);
     fflush(stdout);
     for (n = 1; n <= all; n += step) {
         (void)try_place(n, n);

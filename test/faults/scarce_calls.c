@@ -66,7 +66,8 @@ const char *scarce_words(void) { return scarce_failed() ? atomic_load(&words_las
 
 bool scarce_is_want(int rc)
 {
-    static const int codes[] = {-ENOMEM, -EMFILE, -ENFILE, -ENOSPC, -ENOTSUP, -ETIMEDOUT, -EAGAIN, -EPIPE, -ECONNRESET};
+    static const int codes[] = {-ENOMEM,    -EMFILE, -ENFILE, -ENOSPC,    -ENOTSUP,
+                                -ETIMEDOUT, -EAGAIN, -EPIPE,  -ECONNRESET};
 
     for (size_t i = 0; i < sizeof(codes) / sizeof(*codes); i++)
         if (codes[i] == rc)
@@ -106,16 +107,16 @@ static bool fails(const char *what, const char *words)
 #define DESCRIPTORS "ulimit -n"
 #define MEMORY "memory"
 
-#define REAL(type, name, ...)                                                                                          \
-    static type (*real)(__VA_ARGS__);                                                                                  \
-    if (real == NULL)                                                                                                  \
+#define REAL(type, name, ...)                                                                      \
+    static type (*real)(__VA_ARGS__);                                                              \
+    if (real == NULL)                                                                              \
     *(void **)&real = dlsym(RTLD_NEXT, #name)
-#define FAIL(name, code, value, words)                                                                                 \
-    do {                                                                                                               \
-        if (fails(#name, words)) {                                                                                     \
-            errno = (code);                                                                                            \
-            return (value);                                                                                            \
-        }                                                                                                              \
+#define FAIL(name, code, value, words)                                                             \
+    do {                                                                                           \
+        if (fails(#name, words)) {                                                                 \
+            errno = (code);                                                                        \
+            return (value);                                                                        \
+        }                                                                                          \
     } while (0)
 
 /* The names are those of the C library, those of its parameters are not: */
@@ -208,7 +209,8 @@ int epoll_ctl(int epoll, int op, int fd, struct epoll_event *event)
     return real(epoll, op, fd, event);
 }
 
-int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start)(void *), void *argument)
+int pthread_create(pthread_t *t, const pthread_attr_t *attributes, void *(*start)(void *),
+                   void *argument)
 {
     REAL(int, pthread_create, pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
     if (fails("pthread_create", "ulimit -u"))

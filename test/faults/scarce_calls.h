@@ -17,7 +17,8 @@ struct place {
 };
 #define NO_PLACE ((struct place){INT64_MAX, INT64_MAX}) /* they are only counted */
 
-extern const bool scarce_memory; /* false: malloc is somebody else's here, and so only the others fail */
+extern const bool
+    scarce_memory; /* false: malloc is somebody else's here, and so only the others fail */
 
 /* Counts calls of the main thread and of the library's own thread alone: what other threads do is not the test's. Before scarce_arm. */
 void scarce_of_library(void);

@@ -15,10 +15,11 @@
 #include "job.h"
 #include "scarce_calls.h"
 
-#define SHORT_MS 250    /* the deadline of a call while something is not there */
-#define NETWORK_MS 1500 /* RPIPE_TIMEOUT_MS of two that are forked: rinit, rexit, the control network */
-#define WANTS 1         /* phases: all calls that may fail have returned, */
-#define JOINED 2        /* and rinit was good */
+#define SHORT_MS 250 /* the deadline of a call while something is not there */
+#define NETWORK_MS                                                                                 \
+    1500         /* RPIPE_TIMEOUT_MS of two that are forked: rinit, rexit, the control network */
+#define WANTS 1  /* phases: all calls that may fail have returned, */
+#define JOINED 2 /* and rinit was good */
 
 static const char *failed_call;
 static char sentence[400];
@@ -124,23 +125,25 @@ static void judge(bool poor, struct place p, int rc)
     const char *who = poor ? "who wants" : "the other";
 
     if (getenv("FAULTS_TELL") != NULL)
-        printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from, p.to > p.from ? " on" : "",
-               poor ? scarce_what() : "-", who, rc != 0 ? failed_call : "nothing", rc, rstrerror(rc), sentence);
+        printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from,
+               p.to > p.from ? " on" : "", poor ? scarce_what() : "-", who,
+               rc != 0 ? failed_call : "nothing", rc, rstrerror(rc), sentence);
     if (rc == 0)
         return;
-    EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s", (long long)p.from, who,
-           failed_call, scarce_what(), rc, rstrerror(rc), sentence);
-    EXPECT(strlen(sentence) > 12 && strcmp(sentence, "no error") != 0, "place %lld, %s, %s: no sentence: %s",
-           (long long)p.from, who, failed_call, sentence);
+    EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
+           (long long)p.from, who, failed_call, scarce_what(), rc, rstrerror(rc), sentence);
+    EXPECT(strlen(sentence) > 12 && strcmp(sentence, "no error") != 0,
+           "place %lld, %s, %s: no sentence: %s", (long long)p.from, who, failed_call, sentence);
     if (poor && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
-        EXPECT(strstr(sentence, scarce_words()) != NULL, "place %lld, %s, when %s fails: \"%s\" is not in: %s",
-               (long long)p.from, failed_call, scarce_what(), scarce_words(), sentence);
+        EXPECT(strstr(sentence, scarce_words()) != NULL,
+               "place %lld, %s, when %s fails: \"%s\" is not in: %s", (long long)p.from,
+               failed_call, scarce_what(), scarce_words(), sentence);
 }
 
 static void must_work(const char *after, int rc)
 {
-    EXPECT(rc == 0, "rank %d: with enough of everything again, after %s failed: %s: %d (%s): %s", own_rank, after,
-           failed_call, rc, rstrerror(rc), sentence);
+    EXPECT(rc == 0, "rank %d: with enough of everything again, after %s failed: %s: %d (%s): %s",
+           own_rank, after, failed_call, rc, rstrerror(rc), sentence);
 }
 
 /* ---- forked: from rinit on ---- */
@@ -152,7 +155,8 @@ struct trial {
 
 static void wait_for(struct board *board, int rank, int phase)
 {
-    while (atomic_load(&board->rank[rank].phase) < phase) /* if that one ends, so does the test, and with it this */
+    while (atomic_load(&board->rank[rank].phase) <
+           phase) /* if that one ends, so does the test, and with it this */
         backoff_us(200);
 }
 
@@ -209,8 +213,8 @@ static int64_t try_place(struct place place, int poor)
     job_start(&job, forked, &t);
     for (rank = 0; rank < 2; rank++)
         if (job_ended(&job, rank))
-            EXPECT(job_status_is(&job, rank, 0), "place %lld of rank %d: status 0x%x of rank %d", (long long)place.from,
-                   poor, job.status[rank], rank);
+            EXPECT(job_status_is(&job, rank, 0), "place %lld of rank %d: status 0x%x of rank %d",
+                   (long long)place.from, poor, job.status[rank], rank);
     n = (int64_t)job.board->rank[poor].number;
     job_finish(&job);
     return n;
@@ -232,8 +236,8 @@ static void by_fork(const char *program, int64_t places, bool every)
         all[rank] = try_place(NO_PLACE, rank);
     if (every)
         places = 2 * (all[0] > all[1] ? all[0] : all[1]);
-    printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program, (long long)all[0], (long long)all[1],
-           (long long)places);
+    printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program, (long long)all[0],
+           (long long)all[1], (long long)places);
     fflush(stdout);
     for (k = 0; k < places && job_failures < 20; k++)
         (void)try_place(place_of(k / 2, (places + 1) / 2, all[1 - k % 2]), 1 - (int)(k % 2));
@@ -289,22 +293,24 @@ static int launched(const char *program, int64_t places, bool every)
     if (every)
         places = 2 * (all[0] > all[1] ? all[0] : all[1]);
     if (own_rank == 0)
-        printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program, (long long)all[0], (long long)all[1],
-               (long long)places);
+        printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program,
+               (long long)all[0], (long long)all[1], (long long)places);
     fds = entries_of("/proc/self/fd");
     for (k = 0; k < places; k++)
         (void)try_here(place_of(k / 2, (places + 1) / 2, all[1 - k % 2]), 1 - (int)(k % 2));
     together();
-    printf("rank %d: %d descriptors before, %d after\n", own_rank, fds, entries_of("/proc/self/fd"));
-    EXPECT(entries_of("/proc/self/fd") <= fds + 4, "rank %d has %d descriptors, and had %d", own_rank,
-           entries_of("/proc/self/fd"), fds);
+    printf("rank %d: %d descriptors before, %d after\n", own_rank, fds,
+           entries_of("/proc/self/fd"));
+    EXPECT(entries_of("/proc/self/fd") <= fds + 4, "rank %d has %d descriptors, and had %d",
+           own_rank, entries_of("/proc/self/fd"), fds);
     MUST(rexit() == 0, NULL);
     return job_failures > 0 ? 1 : 0;
 }
 
 int main(int argc, char **argv)
 {
-    const char *how = argc > 1 ? argv[1] + (argv[1][0] == '-') : ""; /* test/run-mpi makes it an option */
+    const char *how =
+        argc > 1 ? argv[1] + (argv[1][0] == '-') : ""; /* test/run-mpi makes it an option */
     bool every = strcmp(how, "all") == 0;
     int64_t places = atoi(how) > 0 ? atoi(how) : 16;
 

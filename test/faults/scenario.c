@@ -181,7 +181,8 @@ int scenario_rank(int rank, struct board *board, const void *arguments)
     MUST(rc == 0, NULL);
     MUST(plan->s->network != NULL || entries_of("/proc/self/fd") == fds, NULL);
     MUST(count_shared() == 0, NULL);
-    MUST(plan->s->network != NULL || entries_of("/proc/self/task") == 3, NULL); /* ".", "..", this one */
+    MUST(plan->s->network != NULL || entries_of("/proc/self/task") == 3,
+         NULL); /* ".", "..", this one */
     rank_reached(board, rank, 3);
     return 0;
 }

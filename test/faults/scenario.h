@@ -40,8 +40,9 @@ struct scenario {
     const char *wait;    /* RPIPE_WAIT */
     const char *atomics; /* RPIPE_ATOMICS */
     bool all;            /* the bystander plays too */
-    bool patient;        /* its calls cannot be made again after their deadline: nothing is told by it */
-    const char *network; /* NULL: over shared memory; or over libfabric, and this is RPIPE_OFI_ORDER */
+    bool patient; /* its calls cannot be made again after their deadline: nothing is told by it */
+    const char
+        *network; /* NULL: over shared memory; or over libfabric, and this is RPIPE_OFI_ORDER */
 };
 
 extern const struct scenario scenarios[];
@@ -59,13 +60,16 @@ struct plan {
     bool again;      /* a call is made again when its deadline has passed */
     int stopped_ms;  /* who is stopped, is for so long at least */
     int64_t kill_ns; /* the victim is killed so long after it has joined; 0: not */
-    void (*arm)(const struct plan *plan, struct board *board, int rank); /* before rinit; NULL: nothing */
+    void (*arm)(const struct plan *plan, struct board *board,
+                int rank); /* before rinit; NULL: nothing */
 };
 
-int scenario_rank(int rank, struct board *board, const void *arguments); /* a rank_function; a struct plan */
+int scenario_rank(int rank, struct board *board,
+                  const void *arguments); /* a rank_function; a struct plan */
 
 /* Plays it until every rank has ended. True: the victim was killed, and not through before. */
-bool scenario_kill(const struct plan *plan, const char *what, struct spread *calls, struct spread *exits);
+bool scenario_kill(const struct plan *plan, const char *what, struct spread *calls,
+                   struct spread *exits);
 
 /* The same for one that is stopped at its step, until a deadline has told the other end, of which this is counted, or PATIENT_MS. */
 bool scenario_stop(const struct plan *plan, const char *what, int *told);

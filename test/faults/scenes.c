@@ -60,7 +60,8 @@ static void close_last(struct player *p)
 
     do
         rc = rclose(ch);
-    while (scene_once_more(p, rc)); /* over a network, as long as transfers from the program's memory are under way */
+    while (scene_once_more(
+        p, rc)); /* over a network, as long as transfers from the program's memory are under way */
     MUST(rc == 0, ch);
 }
 
@@ -130,7 +131,8 @@ static int put(struct player *p, rch_t ch, size_t bytes, uint64_t key)
     return 0;
 }
 
-static int write_all(struct player *p, rch_t ch, uint64_t key, uint64_t count, size_t (*bytes)(uint64_t))
+static int write_all(struct player *p, rch_t ch, uint64_t key, uint64_t count,
+                     size_t (*bytes)(uint64_t))
 {
     uint64_t i;
     int rc = 0;
@@ -174,7 +176,8 @@ static int ended(rch_t ch, const struct reading *r, uint64_t count, int rc)
     return rc == R_EOF ? 0 : rc;
 }
 
-static int read_all(struct player *p, rch_t ch, uint64_t key, uint64_t count, size_t (*bytes)(uint64_t))
+static int read_all(struct player *p, rch_t ch, uint64_t key, uint64_t count,
+                    size_t (*bytes)(uint64_t))
 {
     struct reading r = {key, 0, ADDR_NULL, bytes};
     size_t size;
@@ -196,7 +199,8 @@ static void wait_until_full(struct player *p)
 {
     int64_t most = deadline_in_ms(20);
 
-    while (atomic_load(&others(p)->done) < SLOTS && atomic_load(&p->board->killed) == 0 && !deadline_passed(most))
+    while (atomic_load(&others(p)->done) < SLOTS && atomic_load(&p->board->killed) == 0 &&
+           !deadline_passed(most))
         backoff_us(50);
     backoff_us(500);
 }
@@ -211,7 +215,8 @@ static int one_stream(struct player *p, uint32_t ctx, uint64_t key, uint64_t cou
         wait_until_full(p);
     /* who is gone before it was joined may have closed before that: rpipe_wait says the one, rread the other */
     if (rc == 0)
-        rc = p->rank == 0 ? write_all(p, ch, key, count, message_bytes) : read_all(p, ch, key, count, message_bytes);
+        rc = p->rank == 0 ? write_all(p, ch, key, count, message_bytes)
+                          : read_all(p, ch, key, count, message_bytes);
     if (rc == 0)
         close_last(p);
     return rc;
@@ -242,7 +247,8 @@ int scene_growth(struct player *p)
     ch = scene_open(p, &cfg);
     rc = scene_wait_joined(p, ch);
     if (rc == 0)
-        rc = p->rank == 0 ? write_all(p, ch, 0, FEW, growing_bytes) : read_all(p, ch, 0, FEW, growing_bytes);
+        rc = p->rank == 0 ? write_all(p, ch, 0, FEW, growing_bytes)
+                          : read_all(p, ch, 0, FEW, growing_bytes);
     return rc;
 }
 
@@ -389,7 +395,8 @@ static int exchange(struct player *p, bool sends)
             backoff_us(300);
             fill(much, sizeof(much), i);
         }
-        rc = sends ? network_send(p->peer, much, sizeof(much)) : network_recv(p->peer, much, sizeof(much));
+        rc = sends ? network_send(p->peer, much, sizeof(much))
+                   : network_recv(p->peer, much, sizeof(much));
         MUST(rc == 0 ? filled(much, sizeof(much), i) : is_end(rc), NULL);
     }
     return rc;
@@ -510,7 +517,8 @@ int scene_compose(struct player *p)
 /* ---- all of them ---- */
 
 const struct scenario scenarios[] = {
-    {"PUT, blocks", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"PUT, blocks", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false,
+     NULL},
     {"GET, blocks", scene_stream, RDMA_GET, NET_SYNC_BLOCKS, "sleep", "auto", false, false, NULL},
     {"PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "sleep", "auto", false, false, NULL},
     {"GET, tags", scene_stream, RDMA_GET, NET_SYNC_TAGS, "yield", "auto", false, false, NULL},
@@ -521,15 +529,25 @@ const struct scenario scenarios[] = {
     {"reopen", scene_reopen, RDMA_GET, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
     {"late", scene_late, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, true, NULL},
     {"descriptor", scene_event, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
-    {"cells, processor", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "adaptive", "auto", false, true, NULL},
-    {"cells, service", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "sleep", "service", false, true, NULL},
-    {"control network", scene_control, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, true, NULL},
-    {"scatter and redux", scene_compose, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, false, NULL},
-    {"regions, PUT, blocks", scene_region, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
-    {"regions, GET, tags", scene_region, RDMA_GET, NET_SYNC_TAGS, "sleep", "auto", false, false, NULL},
-    {"regions, PUT, channel", scene_region, RDMA_PUT, CHANNEL_SYNC, "yield", "auto", false, false, NULL},
-    {"ofi, PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "adaptive", "auto", false, false, "auto"},
-    {"ofi, GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "adaptive", "auto", false, false, "auto"},
-    {"ofi in steps, PUT", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false, "none"},
+    {"cells, processor", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "adaptive", "auto", false,
+     true, NULL},
+    {"cells, service", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "sleep", "service", false, true,
+     NULL},
+    {"control network", scene_control, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, true,
+     NULL},
+    {"scatter and redux", scene_compose, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, false,
+     NULL},
+    {"regions, PUT, blocks", scene_region, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false,
+     false, NULL},
+    {"regions, GET, tags", scene_region, RDMA_GET, NET_SYNC_TAGS, "sleep", "auto", false, false,
+     NULL},
+    {"regions, PUT, channel", scene_region, RDMA_PUT, CHANNEL_SYNC, "yield", "auto", false, false,
+     NULL},
+    {"ofi, PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "adaptive", "auto", false, false,
+     "auto"},
+    {"ofi, GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "adaptive", "auto", false, false,
+     "auto"},
+    {"ofi in steps, PUT", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false,
+     "none"},
 };
 const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));

@@ -6,7 +6,8 @@
 #include "scenario.h"
 
 /* ---- what parts are made of ---- */
-bool scene_once_more(struct player *p, int rc); /* a deadline has passed, and the call is to be made again */
+bool scene_once_more(struct player *p,
+                     int rc); /* a deadline has passed, and the call is to be made again */
 rmalloc_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer);
 rch_t scene_open(struct player *p, const rmalloc_config_t *cfg);
 int scene_wait_joined(struct player *p, rch_t ch);
@@ -14,7 +15,8 @@ void scene_close_all(struct player *p); /* ends, then regions */
 
 /* ---- parts ---- */
 
-int scene_stream(struct player *p);  /* small messages and blocks; a full ring, a full heap, an empty ring */
+int scene_stream(
+    struct player *p); /* small messages and blocks; a full ring, a full heap, an empty ring */
 int scene_growth(struct player *p);  /* a heap that has to grow */
 int scene_reopen(struct player *p);  /* the same id several times */
 int scene_late(struct player *p);    /* closed by one end before the other has opened */
@@ -22,6 +24,8 @@ int scene_event(struct player *p);   /* rpipe_fd */
 int scene_atomic(struct player *p);  /* cells */
 int scene_control(struct player *p); /* network_... */
 int scene_compose(struct player *p); /* scatter and redux */
-int scene_region(struct player *p);  /* memory of the program's, and of the pipe, and into such: scenes_region.c */
+int scene_region(
+    struct player
+        *p); /* memory of the program's, and of the pipe, and into such: scenes_region.c */
 
 #endif

@@ -60,7 +60,8 @@ static size_t piece_of(const struct sending *s, uint64_t i)
 
 static char *address_of(const struct sending *s, size_t piece)
 {
-    return piece < PIECES ? (char *)memory[piece] : (char *)rregion_mem(s->own) + (piece - PIECES) * PART;
+    return piece < PIECES ? (char *)memory[piece]
+                          : (char *)rregion_mem(s->own) + (piece - PIECES) * PART;
 }
 
 static int await(struct player *p, rch_t ch, int *word)
@@ -69,7 +70,10 @@ static int await(struct player *p, rch_t ch, int *word)
 
     while (*word == 0) {
         rc = rdone(ch, word);
-        MUST(rc == 0 ? *word == 1 : rc == -ETIMEDOUT ? *word == 0 : rc == -EPIPE && *word == -EPIPE, ch);
+        MUST(rc == 0            ? *word == 1
+             : rc == -ETIMEDOUT ? *word == 0
+                                : rc == -EPIPE && *word == -EPIPE,
+             ch);
         if (rc != 0 && !scene_once_more(p, rc))
             return rc;
     }
@@ -88,7 +92,8 @@ static int send_one(struct player *p, rch_t ch, struct sending *s, uint64_t i)
     fill(address_of(s, piece), bytes, i);
     s->word[piece] = 4711;
     do
-        rc = rwrite_from_tag(ch, piece < PIECES ? s->region : s->own, offset, bytes, tag_of(i), &s->word[piece]);
+        rc = rwrite_from_tag(ch, piece < PIECES ? s->region : s->own, offset, bytes, tag_of(i),
+                             &s->word[piece]);
     while (scene_once_more(p, rc));
     MUST(rc == 0 ? s->word[piece] != 4711 : rc == -EPIPE && s->word[piece] == 4711, ch);
     if (rc == 0)

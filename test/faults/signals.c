@@ -168,10 +168,12 @@ static void run(const struct case_of *c)
     job_prepare(&job, 2);
     job_start(&job, interrupted_all_the_time, c);
     for (rank = 0; rank < 2; rank++)
-        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s=%s, every %ld us: rank %d: status 0x%x",
-               c->name != NULL ? c->name : "", c->name != NULL ? c->value : "", c->every_us, rank, job.status[rank]);
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+               "%s=%s, every %ld us: rank %d: status 0x%x", c->name != NULL ? c->name : "",
+               c->name != NULL ? c->value : "", c->every_us, rank, job.status[rank]);
     printf("%s=%s, every %ld us: %llu and %llu signals\n", c->name != NULL ? c->name : "",
-           c->name != NULL ? c->value : "", c->every_us, (unsigned long long)job.board->rank[0].number,
+           c->name != NULL ? c->value : "", c->every_us,
+           (unsigned long long)job.board->rank[0].number,
            (unsigned long long)job.board->rank[1].number);
     job_finish(&job);
 }

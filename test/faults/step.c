@@ -9,7 +9,8 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-extern struct step __start_rpipe_failpoints[], __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
+extern struct step __start_rpipe_failpoints[],
+    __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
 
 static struct {
     struct step *from, *to;
@@ -43,8 +44,11 @@ static unsigned number_of(const char *name)
 
 struct step_table *step_prepare(void)
 {
-    struct step_table *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    size_t n = ((uintptr_t)__stop_rpipe_failpoints - (uintptr_t)__start_rpipe_failpoints) / sizeof(struct step), i;
+    struct step_table *t =
+        mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    size_t n = ((uintptr_t)__stop_rpipe_failpoints - (uintptr_t)__start_rpipe_failpoints) /
+               sizeof(struct step),
+           i;
     struct step *s;
 
     if (t == MAP_FAILED) {
@@ -79,7 +83,8 @@ void step_clear(struct step_table *t) { memset(t, 0, sizeof(*t)); }
 unsigned step_count(void) { return count; }
 const char *step_name(unsigned number) { return names[number]; }
 
-void step_arm(struct step_table *t, struct board *board, int rank, unsigned number, uint32_t nth, int sig)
+void step_arm(struct step_table *t, struct board *board, int rank, unsigned number, uint32_t nth,
+              int sig)
 {
     armed.board = board;
     armed.rank = rank;

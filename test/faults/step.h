@@ -22,13 +22,15 @@ struct step_table {
 };
 
 /* In the test. NULL, and a line that says why: it cannot be loaded. */
-const void *step_add_module(const char *path, const char *symbol); /* its steps too (step_module.c); this of it */
-struct step_table *step_prepare(void);                             /* once; the table is cleared by step_clear */
+const void *step_add_module(const char *path,
+                            const char *symbol); /* its steps too (step_module.c); this of it */
+struct step_table *step_prepare(void);           /* once; the table is cleared by step_clear */
 void step_clear(struct step_table *t);
 unsigned step_count(void);
 const char *step_name(unsigned number);
 
 /* In a rank: the nth time at `number` this process gets the signal. nth 0: never, only counted. */
-void step_arm(struct step_table *t, struct board *board, int rank, unsigned number, uint32_t nth, int sig);
+void step_arm(struct step_table *t, struct board *board, int rank, unsigned number, uint32_t nth,
+              int sig);
 
 #endif

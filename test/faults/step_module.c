@@ -10,7 +10,8 @@
 
 #include "util/failpoint.h"
 
-extern struct step __start_rpipe_failpoints[], __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
+extern struct step __start_rpipe_failpoints[],
+    __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
 
 __attribute__((visibility("default"))) void step_range(struct step **from, struct step **to);
 

@@ -63,7 +63,8 @@ static double best_of(const struct spread *s)
     return best;
 }
 
-static bool die(unsigned step, int end, bool first, uint64_t *random, struct spread *calls, struct spread *exits)
+static bool die(unsigned step, int end, bool first, uint64_t *random, struct spread *calls,
+                struct spread *exits)
 {
     struct plan plan;
     char what[128];
@@ -95,15 +96,16 @@ static void die_at(unsigned step, uint64_t random, struct findings *f)
 
     calls.n = exits.n = 0;
     for (end = 0; end < 2; end++) {
-        for (i = 0, tries = 0; i < times && tries < TRIES + times && survey_knows(step, end); tries++)
+        for (i = 0, tries = 0; i < times && tries < TRIES + times && survey_knows(step, end);
+             tries++)
             i += die(step, end, i == 0, &random, &calls, &exits);
         deaths += i;
     }
     for (tries = 0; tries < TRIES && calls.n > 0 && best_of(&calls) > PROMISED_MS; tries++)
         deaths += die(step, tries % 2, tries < TRIES / 2, &random, &calls, &exits);
     EXPECT(calls.n < SEVERAL || best_of(&calls) <= PROMISED_MS || bare_death() > QUIET_MS,
-           "\"%s\": of %d deaths the first to be noticed was noticed after %.1f ms", step_name(step), calls.n,
-           best_of(&calls));
+           "\"%s\": of %d deaths the first to be noticed was noticed after %.1f ms",
+           step_name(step), calls.n, best_of(&calls));
     print_step(step, &calls, &exits, deaths);
     for (i = 0; i < calls.n; i++)
         spread_add(&f->calls, calls.ms[i]);

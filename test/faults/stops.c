@@ -45,7 +45,8 @@ int main(int argc, char **argv)
     survey_all(false);
     if (job_failures == 0) /* else all of them would fail in the same way */
         survey_share(stop_at, argc > 2 ? argv[2] : NULL, seed, &sum);
-    printf("%d stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps, step_count(), sum.warned);
+    printf("%d stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps,
+           step_count(), sum.warned);
     printf("%s\n", job_failures == 0 ? "all went on" : "FAILED");
     return job_failures == 0 ? 0 : 1;
 }

@@ -123,8 +123,8 @@ static void test_jobs(void)
     }
     for (j = 0; j < JOBS; j++) {
         for (rank = 0; rank < 2; rank++)
-            EXPECT(job_ended(&job[j], rank) && job_status_is(&job[j], rank, 0), "job %d of %d, rank %d: status 0x%x", j,
-                   JOBS, rank, job[j].status[rank]);
+            EXPECT(job_ended(&job[j], rank) && job_status_is(&job[j], rank, 0),
+                   "job %d of %d, rank %d: status 0x%x", j, JOBS, rank, job[j].status[rank]);
         job_finish(&job[j]);
     }
 }
@@ -169,11 +169,13 @@ static int find_tcp(const char *path, pid_t pid, struct door *door, int n)
     while (f != NULL && n < DOORS_MOST && fgets(line, sizeof(line), f) != NULL) {
         struct sockaddr_in *at = (struct sockaddr_in *)(void *)&door[n].at;
 
-        if (sscanf(line, " %*d: %*[0-9A-F]:%lx %*s %x %*s %*s %*s %*s %*s %lu", &port, &state, &inode) != 3 ||
+        if (sscanf(line, " %*d: %*[0-9A-F]:%lx %*s %x %*s %*s %*s %*s %*s %lu", &port, &state,
+                   &inode) != 3 ||
             state != 10 || !has_inode(pid, inode))
             continue;
-        *at = (struct sockaddr_in){
-            .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+        *at = (struct sockaddr_in){.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
         door[n].bytes = sizeof(*at);
         door[n++].is_unix = false;
     }
@@ -218,7 +220,8 @@ static int knock(const struct door *door)
     if (fd < 0)
         return -1;
     for (tries = 0; connect(fd, (const struct sockaddr *)&door->at, door->bytes) != 0; tries++) {
-        if (errno != EAGAIN || tries > 200) { /* EAGAIN: the queue of a Unix socket is full for a moment */
+        if (errno != EAGAIN ||
+            tries > 200) { /* EAGAIN: the queue of a Unix socket is full for a moment */
             close(fd);
             return -1;
         }
@@ -343,8 +346,8 @@ static void test_strangers(uint64_t *random, int calls)
             close(staying[--stay]);
         atomic_store(&job.board->go, 1);
         for (rank = 0; rank < 2; rank++)
-            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x", rank,
-                   job.status[rank]);
+            EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x",
+                   rank, job.status[rank]);
         printf("%d strangers at %d doors during %llu channels\n", reached, doors,
                (unsigned long long)atomic_load(&job.board->rank[0].number));
         while (stay > 0)
@@ -425,7 +428,9 @@ static int as_nobody(const struct door *door, const void *cookie, pid_t pid)
         snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
         _exit(opendir(path) != NULL ? 3 : 0);
     }
-    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+    return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status)
+               ? WEXITSTATUS(status)
+               : 99;
 }
 
 /* Of what a rank has open, or mapped, nothing has a name where others could find it. */
@@ -490,21 +495,25 @@ static void test_admission(void)
             EXPECT(answer == HUNG_UP, "door %d, a wrong cookie: %s", i, answers[answer]);
             if (door[i].is_unix) {
                 answer = greet_rightly(&door[i], right);
-                EXPECT(answer == HUNG_UP, "the right cookie, and another process than rank 2: %s", answers[answer]);
-                EXPECT(said(log, "it calls itself rank 2, which is another process"), "nor is it said why");
+                EXPECT(answer == HUNG_UP, "the right cookie, and another process than rank 2: %s",
+                       answers[answer]);
+                EXPECT(said(log, "it calls itself rank 2, which is another process"),
+                       "nor is it said why");
             }
             if (door[i].is_unix && geteuid() == 0) {
                 int rc = as_nobody(&door[i], right, job.pid[0]);
 
                 EXPECT(rc == 0, "another user: step %d", rc);
-                EXPECT(said(log, "of another user (SO_PEERCRED)"), "it was not for the user that it was sent away");
+                EXPECT(said(log, "of another user (SO_PEERCRED)"),
+                       "it was not for the user that it was sent away");
             } else if (door[i].is_unix) {
                 printf("SKIPPED, it needs root: another user\n");
             }
         }
         test_names(job.pid[0]);
-        for (i = 0; i < doors;
-             i++) /* at last, what shows that the greetings above were right: the cookie is all there is over TCP */
+        for (
+            i = 0; i < doors;
+            i++) /* at last, what shows that the greetings above were right: the cookie is all there is over TCP */
             if (!door[i].is_unix) {
                 enum answer answer = greet_rightly(&door[i], right);
 

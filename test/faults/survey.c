@@ -32,7 +32,8 @@ static void arm(const struct plan *plan, struct board *board, int rank)
 
 static void look(int which)
 {
-    struct plan plan = {.s = &scenarios[which], .victim = -1, .table = table, .timeout_ms = 20000, .arm = arm};
+    struct plan plan = {
+        .s = &scenarios[which], .victim = -1, .table = table, .timeout_ms = 20000, .arm = arm};
     unsigned i;
     int end;
 
@@ -56,7 +57,8 @@ bool survey_knows(unsigned step, int end)
 
 static bool is_hole(unsigned step)
 {
-    return !survey_knows(step, 0) && !survey_knows(step, 1) && network == survey_needs_network(step);
+    return !survey_knows(step, 0) && !survey_knows(step, 1) &&
+           network == survey_needs_network(step);
 }
 
 static bool are_holes(void)
@@ -94,7 +96,8 @@ bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t
             chosen = which;
     if (chosen < 0)
         return false;
-    *plan = (struct plan){.s = &scenarios[chosen], .victim = end, .table = table, .step = step, .arm = arm};
+    *plan = (struct plan){
+        .s = &scenarios[chosen], .victim = end, .table = table, .step = step, .arm = arm};
     plan->nth = first ? 1 : 1 + (uint32_t)(draw(random) % occurs[chosen][end][step]);
     step_clear(table);
     return true;
@@ -107,15 +110,17 @@ struct share {
     int failures;
 };
 
-static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings *), const char *name, uint64_t seed,
-                    struct share *mine)
+static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings *),
+                    const char *name, uint64_t seed, struct share *mine)
 {
     unsigned step;
 
     table = step_prepare();
     for (step = (unsigned)worker; step < step_count(); step += WORKERS)
-        if ((name == NULL || strstr(step_name(step), name) != NULL) && (network || !survey_needs_network(step)))
-            work(step, seed + step, &mine->found); /* a step has its own draws, whoever else is worked on */
+        if ((name == NULL || strstr(step_name(step), name) != NULL) &&
+            (network || !survey_needs_network(step)))
+            work(step, seed + step,
+                 &mine->found); /* a step has its own draws, whoever else is worked on */
     mine->failures = job_failures;
 }
 
@@ -127,11 +132,11 @@ static void add_spread(struct spread *sum, const struct spread *s)
         spread_add(sum, s->ms[i]);
 }
 
-void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const char *name, uint64_t seed,
-                  struct findings *sum)
+void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const char *name,
+                  uint64_t seed, struct findings *sum)
 {
-    struct share *share =
-        mmap(NULL, WORKERS * sizeof(*share), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct share *share = mmap(NULL, WORKERS * sizeof(*share), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t pid[WORKERS], parent = getpid();
     int w, status;
 
@@ -152,7 +157,8 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
         }
     }
     for (w = 0; w < WORKERS; w++) {
-        EXPECT(pid[w] > 0 && waitpid(pid[w], &status, 0) == pid[w] && status == 0, "a part of the test did not end");
+        EXPECT(pid[w] > 0 && waitpid(pid[w], &status, 0) == pid[w] && status == 0,
+               "a part of the test did not end");
         job_failures += share[w].failures;
         add_spread(&sum->calls, &share[w].found.calls);
         add_spread(&sum->exits, &share[w].found.exits);

@@ -39,7 +39,7 @@ struct findings {
 bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f);
 
 /* Two processes, each with every other step whose name contains `name` (NULL: all); what they have found is added up in `sum`. */
-void survey_share(void (*work)(unsigned step, uint64_t random, struct findings *f), const char *name, uint64_t seed,
-                  struct findings *sum);
+void survey_share(void (*work)(unsigned step, uint64_t random, struct findings *f),
+                  const char *name, uint64_t seed, struct findings *sum);
 
 #endif

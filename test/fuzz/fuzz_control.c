@@ -21,12 +21,17 @@ struct fuzz {
     struct victim pipe, cells;
 };
 
-static void put32(uint8_t *body, size_t at, uint32_t value) { memcpy(body + at, &value, sizeof(value)); }
+static void put32(uint8_t *body, size_t at, uint32_t value)
+{
+    memcpy(body + at, &value, sizeof(value));
+}
 
 /* How long a message of this type is, and the beginning of one: about an end that is open. */
 static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BODY_MOST])
 {
-    struct victim *v = type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE || (how & 1) != 0 ? &f->cells : &f->pipe;
+    struct victim *v = type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE || (how & 1) != 0
+                           ? &f->cells
+                           : &f->pipe;
     rch_t ch = (how & 2) != 0 ? v->w : v->r;
 
     memset(body, 0, BODY_MOST);
@@ -37,7 +42,8 @@ static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BOD
     put32(body, 0, ch->cfg.ctx);
     put32(body, 4, ch->end.incarnation);
     put32(body, 8, (uint32_t)config_side(&ch->cfg));
-    if (type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC || type == MESSAGE_ATOMIC_DONE)
+    if (type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
+        type == MESSAGE_ATOMIC_DONE)
         return 64;
     if (type == MESSAGE_BTL)
         put32(body, 0, 1);
@@ -59,7 +65,8 @@ static int some_fd(uint32_t how)
 static void say(struct fuzz *f, struct input *in)
 {
     static uint8_t body[BODY_MOST];
-    uint32_t how = input_byte(in), type = MESSAGE_HANDSHAKE + (how & 15), words = input_byte(in), at;
+    uint32_t how = input_byte(in), type = MESSAGE_HANDSHAKE + (how & 15), words = input_byte(in),
+             at;
     size_t bytes = make(f, type, how >> 4, body);
     int fd = (words & 64) != 0 ? some_fd(words >> 4 & 3) : -1;
 
@@ -105,7 +112,8 @@ static void forget(void)
     rendezvous_lock();
     while ((m = rendezvous_next(&at)) != NULL)
         while (!list_empty(&m->handshakes))
-            rendezvous_drop_handshake(m, container_of(m->handshakes.next, struct rendezvous_handshake, link));
+            rendezvous_drop_handshake(
+                m, container_of(m->handshakes.next, struct rendezvous_handshake, link));
     rendezvous_unlock();
 }
 

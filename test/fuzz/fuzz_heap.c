@@ -73,7 +73,9 @@ static void grow(struct twins *t, struct input *in)
         base += m->unit / 2;
         break;
     case 4:
-        bytes = (MODEL_UNITS_MAX - m->segment[m->segments - 1].at - m->segment[m->segments - 1].units) * m->unit;
+        bytes =
+            (MODEL_UNITS_MAX - m->segment[m->segments - 1].at - m->segment[m->segments - 1].units) *
+            m->unit;
         break;
     default:
         break;

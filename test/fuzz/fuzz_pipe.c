@@ -28,8 +28,8 @@ static void store_word(struct victim *v, struct input *in)
 {
     uint32_t at = input_byte(in);
 
-    __atomic_store_n((uint64_t *)(void *)v->r->ring + at % (8 * (1 + VICTIM_SLOTS)), input_number(in),
-                     __ATOMIC_RELAXED);
+    __atomic_store_n((uint64_t *)(void *)v->r->ring + at % (8 * (1 + VICTIM_SLOTS)),
+                     input_number(in), __ATOMIC_RELAXED);
 }
 
 static void store_credit(struct victim *v, struct input *in)
@@ -37,19 +37,23 @@ static void store_credit(struct victim *v, struct input *in)
     uint32_t how = input_byte(in);
 
     if ((how & 1) != 0)
-        atomic_store(&v->r->credit->line.slots_read, (how & 2) != 0 ? input_number(in) : v->w->w.sent);
+        atomic_store(&v->r->credit->line.slots_read,
+                     (how & 2) != 0 ? input_number(in) : v->w->w.sent);
     else
-        atomic_store(&v->r->credit->line.heap_freed, (how & 2) != 0 ? input_number(in) : v->w->w.heap_sent);
+        atomic_store(&v->r->credit->line.heap_freed,
+                     (how & 2) != 0 ? input_number(in) : v->w->w.heap_sent);
 }
 
 static void store_block(struct victim *v, struct input *in)
 {
-    uint32_t how = input_byte(in), queue = v->r->cfg.sync_queue, at = (how >> 2) % (queue != 0 ? queue : 1);
+    uint32_t how = input_byte(in), queue = v->r->cfg.sync_queue,
+             at = (how >> 2) % (queue != 0 ? queue : 1);
     uint64_t lap = 1 + (how & 1);
 
     if (v->r->r.reverse != NULL) {
         v->r->r.reverse[at].block = (uint32_t)input_number(in);
-        ring_slot_publish(&v->r->r.reverse[at], (how & 2) != 0 ? input_number(in) : v->w->w.heap_applied + lap);
+        ring_slot_publish(&v->r->r.reverse[at],
+                          (how & 2) != 0 ? input_number(in) : v->w->w.heap_applied + lap);
     } else if (v->r->r.sync == NET_SYNC_TAGS) {
         atomic_store(&v->r->credit->tag[at],
                      (how & 2) != 0 ? input_number(in) : lap << 32 | (uint32_t)input_number(in));

@@ -27,10 +27,10 @@ struct instance {
 
 static struct instance instances[INSTANCES];
 
-#define EXPECT(i, condition)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            model_fail(&(i)->m, "line %d: not so: %s", __LINE__, #condition);                                          \
+#define EXPECT(i, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            model_fail(&(i)->m, "line %d: not so: %s", __LINE__, #condition);                      \
     } while (0)
 
 static bool debugging(void)
@@ -56,9 +56,10 @@ static bool is_valid(const rmalloc_config_t *cfg, const void *buffer)
     uint32_t unit = cfg->allocator.unit_size;
     uint64_t bytes = cfg->allocator.alloc_size;
 
-    return cfg->version == RMALLOC_CONFIG_VERSION && unit != 0 && unit <= 1u << 20 && (unit & (unit - 1)) == 0 &&
-           bytes != 0 && bytes <= MODEL_UNITS_MAX * unit && (unsigned)cfg->allocator.algorithm <= RANDOM_FIT &&
-           (uintptr_t)buffer % unit == 0 && (uintptr_t)buffer <= UINTPTR_MAX - bytes;
+    return cfg->version == RMALLOC_CONFIG_VERSION && unit != 0 && unit <= 1u << 20 &&
+           (unit & (unit - 1)) == 0 && bytes != 0 && bytes <= MODEL_UNITS_MAX * unit &&
+           (unsigned)cfg->allocator.algorithm <= RANDOM_FIT && (uintptr_t)buffer % unit == 0 &&
+           (uintptr_t)buffer <= UINTPTR_MAX - bytes;
 }
 
 static void spoil(rmalloc_config_t *cfg, uintptr_t *buffer, struct input *in)
@@ -124,7 +125,8 @@ static void create(struct instance *i, struct input *in)
         free(buffer);
         return;
     }
-    if (given != (uintptr_t)buffer || cfg.allocator.alloc_size > BUFFER_MAX) { /* valid, and nothing to write to */
+    if (given != (uintptr_t)buffer ||
+        cfg.allocator.alloc_size > BUFFER_MAX) { /* valid, and nothing to write to */
         free(buffer);
         buffer = NULL;
     }
@@ -219,7 +221,8 @@ static void alloc(struct instance *i, size_t size)
         return;
     }
     EXPECT(i, error == 0);
-    while (k < m->candidates && m->piece[m->candidate[k]].at * m->unit != rdma_vmem_offset(i->vmem, d))
+    while (k < m->candidates &&
+           m->piece[m->candidate[k]].at * m->unit != rdma_vmem_offset(i->vmem, d))
         k++;
     EXPECT(i, k < m->candidates);
     index = model_add(m, d, size, m->piece[m->candidate[k]].at);
@@ -305,10 +308,12 @@ static void call_wrongly(struct instance *i)
     EXPECT(i, rdma_vmem_create(NULL, NULL) == NULL && errno == EINVAL);
     EXPECT(i, rdma_vmem_destroy(NULL) == -EINVAL);
     EXPECT(i, rdmalloc(NULL, 1) == ADDR_NULL && errno == EINVAL);
-    EXPECT(i, rdma_vmem_stats(NULL, &stats) == -EINVAL && rdma_vmem_stats(i->vmem, NULL) == -EINVAL);
+    EXPECT(i,
+           rdma_vmem_stats(NULL, &stats) == -EINVAL && rdma_vmem_stats(i->vmem, NULL) == -EINVAL);
     EXPECT(i, rdma_vmem_check(NULL) == -EINVAL);
     EXPECT(i, rdma_vmem_grow(NULL, NULL, 1) == -EINVAL);
-    EXPECT(i, rdma_vmem_walk(NULL, model_visit, &walk) == -EINVAL && rdma_vmem_walk(i->vmem, NULL, NULL) == -EINVAL);
+    EXPECT(i, rdma_vmem_walk(NULL, model_visit, &walk) == -EINVAL &&
+                  rdma_vmem_walk(i->vmem, NULL, NULL) == -EINVAL);
     EXPECT(i, rdma_vmem_dump(NULL, stderr) == -EINVAL && rdma_vmem_dump(i->vmem, NULL) == -EINVAL);
     if (i->m.blocks > 0)
         EXPECT(i, setmem(i->vmem, i->m.block[0].d, NULL) != 0);

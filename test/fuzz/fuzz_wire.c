@@ -23,12 +23,12 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 static size_t left(const struct input *in) { return (size_t)(in->end - in->at); }
@@ -92,8 +92,10 @@ static void connection(struct input *in)
 static void pull(struct pair *pair, struct input *in)
 {
     uint32_t how = input_byte(in);
-    struct transfer t = {
-        .lane = (enum lane_number)(how & 1), .kind = how >> 1 & 3, .epoch = how >> 3 & 1, .bytes = how >> 4};
+    struct transfer t = {.lane = (enum lane_number)(how & 1),
+                         .kind = how >> 1 & 3,
+                         .epoch = how >> 3 & 1,
+                         .bytes = how >> 4};
     int rc;
 
     t.to = malloc(t.bytes + (t.bytes == 0)); /* exactly */
@@ -131,8 +133,8 @@ static void lanes(struct input *in)
             bytes = left(in) < sizeof(body) ? left(in) : sizeof(body);
             memcpy(body, in->at, bytes);
             in->at += bytes;
-            broken =
-                (how & 4) != 0 ? lane_acked(pair, body, bytes) != NULL : lane_arrive(pair, body, bytes, &wrong) != 0;
+            broken = (how & 4) != 0 ? lane_acked(pair, body, bytes) != NULL
+                                    : lane_arrive(pair, body, bytes, &wrong) != 0;
             continue;
         }
         memcpy(body, &chunk, sizeof(chunk));
@@ -182,9 +184,15 @@ static void card(struct input *in)
 static void guest(struct input *in)
 {
     struct tcp_slot table[2] = {{.bytes = 4}};
-    int links[2] = {-1, -1}, listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd;
-    struct tcp_job job = {
-        .rank = 0, .size = 2, .host = "h", .port = "1", .secret = "s", .table = table, .links = links};
+    int links[2] = {-1, -1},
+        listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd;
+    struct tcp_job job = {.rank = 0,
+                          .size = 2,
+                          .host = "h",
+                          .port = "1",
+                          .secret = "s",
+                          .table = table,
+                          .links = links};
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     socklen_t bytes = sizeof(at);
     uint32_t how = input_byte(in);

@@ -21,12 +21,12 @@
 #define VICTIM_SLOTS 8
 #define VICTIM_HELD 4
 
-#define EXPECT(condition)                                                                                              \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);                                  \
-            abort();                                                                                                   \
-        }                                                                                                              \
+#define EXPECT(condition)                                                                          \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
+            abort();                                                                               \
+        }                                                                                          \
     } while (0)
 
 struct victim {
@@ -92,7 +92,8 @@ static inline rch_t victim_end(rdma_op_t op, bool writer, uint32_t how, uint32_t
     cfg.timeout_ms = 20000;
     if (op != RDMA_ATOMIC) {
         cfg.sync = (rmalloc_sync_t)((how & 3) % 3);
-        cfg.allocator.algorithm = cfg.sync == NET_SYNC_BLOCKS ? NEXT_FIT : (rmalloc_algorithm_t)((how >> 2 & 7) % 5);
+        cfg.allocator.algorithm =
+            cfg.sync == NET_SYNC_BLOCKS ? NEXT_FIT : (rmalloc_algorithm_t)((how >> 2 & 7) % 5);
         cfg.sync_queue = cfg.sync == NET_SYNC_BLOCKS ? 0 : 1 + (how >> 5 & 3) * 2;
         cfg.allocator.max_alloc_size = (how >> 7 & 1) != 0 ? VICTIM_MOST : 0;
     }
@@ -106,7 +107,10 @@ static inline void victim_open(struct victim *v, rdma_op_t op, uint32_t how, uin
     EXPECT(rpipe_wait(v->w) == 0 && rpipe_wait(v->r) == 0);
 }
 
-static inline void victim_close(struct victim *v) { EXPECT(rpipe_close(v->w) == 0 && rpipe_close(v->r) == 0); }
+static inline void victim_close(struct victim *v)
+{
+    EXPECT(rpipe_close(v->w) == 0 && rpipe_close(v->r) == 0);
+}
 
 static inline void victim_judge(rch_t ch, int rc)
 {
@@ -146,7 +150,8 @@ static inline void victim_read(struct victim *v)
     if (rc != 0)
         return;
     EXPECT(size == rmalloc_size(v->r, d));
-    EXPECT(d->units == 0 ? size <= DESC_INLINE_MAX : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
+    EXPECT(d->units == 0 ? size <= DESC_INLINE_MAX
+                         : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
     for (size_t i = 0; i < size; i++)
         byte = ((const uint8_t *)rmalloc_ptr(v->r, d))[i];
     if (v->held[v->held_next] != NULL)

@@ -26,7 +26,8 @@
 #include <unistd.h>
 
 #define PACKET_MOST 2048 /* of an MTU of 1500 */
-#define QUEUE 4096       /* packets under way in one direction; a full queue loses them, as a switch does */
+#define QUEUE                                                                                      \
+    4096 /* packets under way in one direction; a full queue loses them, as a switch does */
 
 struct packet {
     int64_t due; /* nanoseconds */
@@ -141,7 +142,8 @@ static int64_t next_due(const struct direction *d, int64_t before)
 
 static void carry(struct direction way[2], int64_t delay, unsigned per_mille, uint64_t seed)
 {
-    struct pollfd watched[3] = {{.fd = way[0].from, .events = POLLIN}, {.fd = way[1].from, .events = POLLIN}, {0}};
+    struct pollfd watched[3] = {
+        {.fd = way[0].from, .events = POLLIN}, {.fd = way[1].from, .events = POLLIN}, {0}};
 
     watched[2] = (struct pollfd){.fd = STDIN_FILENO, .events = POLLIN};
     while (!ended) {
@@ -169,7 +171,8 @@ int main(int argc, char **argv)
     int a, b;
 
     if (argc != 7) {
-        fprintf(stderr, "usage: cable NAMESPACE-A NAMESPACE-B DEVICE DELAY-US LOSS-PER-MILLE SEED\n");
+        fprintf(stderr,
+                "usage: cable NAMESPACE-A NAMESPACE-B DEVICE DELAY-US LOSS-PER-MILLE SEED\n");
         return 64;
     }
     signal(SIGUSR1, on_cut);
@@ -185,7 +188,8 @@ int main(int argc, char **argv)
     fflush(stdout);
     carry(way, strtol(argv[4], NULL, 10) * 1000, (unsigned)strtoul(argv[5], NULL, 10),
           strtoull(argv[6], NULL, 10) | 1u);
-    fprintf(stderr, "cable: %lu packets carried, %lu lost\n", (unsigned long)(way[0].carried + way[1].carried),
+    fprintf(stderr, "cable: %lu packets carried, %lu lost\n",
+            (unsigned long)(way[0].carried + way[1].carried),
             (unsigned long)(way[0].lost + way[1].lost));
     free(way[0].queue);
     free(way[1].queue);

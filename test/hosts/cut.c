@@ -20,8 +20,11 @@
 enum { BYTES = 4096, LOCAL = 10, AFTER_STOP = 200 };
 #define HEAP (16u * BYTES)
 
-static int far(void) { return mp_ranks - 1 - mp_rank; } /* the partner on the other host: 0 and 3, 1 and 2 */
-static int beside(void) { return mp_rank ^ 1; }         /* the one on this host */
+static int far(void)
+{
+    return mp_ranks - 1 - mp_rank;
+} /* the partner on the other host: 0 and 3, 1 and 2 */
+static int beside(void) { return mp_rank ^ 1; } /* the one on this host */
 static bool busy(void) { return mp_rank == 1 || mp_rank == 2; }
 
 static void say_ready(void)
@@ -42,7 +45,8 @@ static void check_lost(rch_t ch, int rc, int expected, const char *what)
 {
     printf("rank %d, %s: %s: %s\n", mp_rank, what, rstrerror(rc), rpipe_error(ch));
     CHECK(ch, rc == expected);
-    CHECK(ch, strstr(rpipe_error(ch), "not answered") != NULL || strstr(rpipe_error(ch), "connection") != NULL ||
+    CHECK(ch, strstr(rpipe_error(ch), "not answered") != NULL ||
+                  strstr(rpipe_error(ch), "connection") != NULL ||
                   strstr(rpipe_error(ch), "timed out") != NULL);
 }
 

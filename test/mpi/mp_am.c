@@ -12,10 +12,10 @@
 
 #define AM_OK(call) am_result(0, (call), #call, __LINE__)
 #define AM_RC(expected, call) am_result((expected), (call), #call, __LINE__)
-#define AM_SAYS(words)                                                                                                 \
-    do {                                                                                                               \
-        if (strstr(ram_error(am), (words)) == NULL)                                                                    \
-            am_failed("the sentence does not say", (words), __LINE__);                                                 \
+#define AM_SAYS(words)                                                                             \
+    do {                                                                                           \
+        if (strstr(ram_error(am), (words)) == NULL)                                                \
+            am_failed("the sentence does not say", (words), __LINE__);                             \
     } while (0)
 enum { CREDITS = 8, REQUEST_BYTES = 1 << 18, REPLY_BYTES = 2000, KEPT = CREDITS };
 
@@ -24,7 +24,8 @@ static ram_t am;
 static __attribute__((noreturn)) void am_failed(const char *what, const char *more, int line)
 {
     fflush(stdout);
-    fprintf(stderr, "rank %d: mp_am.c:%d: %s %s; \"%s\"\n", mp_rank, line, what, more, ram_error(am));
+    fprintf(stderr, "rank %d: mp_am.c:%d: %s %s; \"%s\"\n", mp_rank, line, what, more,
+            ram_error(am));
     fflush(stderr);
     network_abort(1);
 }
@@ -48,7 +49,10 @@ static uint64_t notes, noted, counted;
 static ram_message_t kept[KEPT];
 static int keeps;
 
-static size_t reply_size(uint64_t key) { return mp_mix(key) % 4 == 0 ? 0 : mp_mix(key ^ 5) % (REPLY_BYTES - 16); }
+static size_t reply_size(uint64_t key)
+{
+    return mp_mix(key) % 4 == 0 ? 0 : mp_mix(key ^ 5) % (REPLY_BYTES - 16);
+}
 
 /* args: key. Replies with as many bytes as the key says, and key + 1 */
 static void on_echo(ram_t a, ram_message_t *m, void *arg)
@@ -67,7 +71,8 @@ static void on_echo(ram_t a, ram_message_t *m, void *arg)
 static void on_note(ram_t a, ram_message_t *m, void *arg)
 {
     (void)arg;
-    CHECK(NULL, m->nargs == 3 && m->args[2] == ~m->args[1] && mp_same(m->data, m->bytes, m->args[0]));
+    CHECK(NULL,
+          m->nargs == 3 && m->args[2] == ~m->args[1] && mp_same(m->data, m->bytes, m->args[0]));
     notes++;
     if (m->args[1] % 2 == 0)
         AM_OK(ram_reply(a, m, NOTED, m->args, 2, NULL, 0));
@@ -143,7 +148,8 @@ static void collect(const struct asked *a)
     ram_message_t reply;
 
     AM_OK(ram_wait(am, a->r, &reply));
-    CHECK(NULL, reply.nargs == 1 && reply.args[0] == a->key + 1 && reply.bytes == reply_size(a->key));
+    CHECK(NULL,
+          reply.nargs == 1 && reply.args[0] == a->key + 1 && reply.bytes == reply_size(a->key));
     CHECK(NULL, mp_same(reply.data, reply.bytes, a->key + 1));
     AM_OK(ram_free(am, &reply));
     AM_RC(-EINVAL, ram_wait(am, a->r, NULL));
@@ -180,7 +186,8 @@ static void all_with_all(uint64_t messages)
             if (asked >= CREDITS / 2)
                 collect(&window[asked % (CREDITS / 2)]);
             window[asked % (CREDITS / 2)].key = key;
-            AM_OK(ram_request(am, peer, ECHO, &key, 1, payload, bytes, &window[asked % (CREDITS / 2)].r));
+            AM_OK(ram_request(am, peer, ECHO, &key, 1, payload, bytes,
+                              &window[asked % (CREDITS / 2)].r));
             asked++;
         } else {
             const uint64_t args[3] = {key, i / 2, ~(i / 2)};
@@ -263,7 +270,8 @@ static void ask_and_wait(void)
     }
     for (int i = 0; i < KEPT; i++) {
         AM_OK(ram_wait(am, r[i], &reply));
-        CHECK(NULL, reply.nargs == 2 && reply.args[0] == (uint64_t)i && reply.args[1] == KEPT - 1 - (uint64_t)i);
+        CHECK(NULL, reply.nargs == 2 && reply.args[0] == (uint64_t)i &&
+                        reply.args[1] == KEPT - 1 - (uint64_t)i);
         CHECK(NULL, reply.bytes == (i % 2 == 0 ? REPLY_BYTES - 16 : 0));
         CHECK(NULL, mp_same(reply.data, reply.bytes, (uint64_t)i));
         if (i == 0)
@@ -280,7 +288,8 @@ static void keep_and_answer(void)
 {
     while (keeps < KEPT)
         CHECK(NULL, ram_serve(am, 100, -1) >= 0);
-    for (int i = KEPT; i-- > 0;) { /* the last first; all of their replies fit, whoever holds what */
+    for (int i = KEPT;
+         i-- > 0;) { /* the last first; all of their replies fit, whoever holds what */
         const uint64_t args[2] = {(uint64_t)i, KEPT - 1 - (uint64_t)i};
         ram_buffer_t b;
 
@@ -348,7 +357,8 @@ static void retire_and_return(void)
             CHECK(NULL, ram_serve(am, 100, 1) >= 0);
             st = statistics();
         } while (st.links_out > 0 || st.links_in > 0);
-        CHECK(NULL, st.retired == st.opened && st.opened >= life * (uint64_t)mp_ranks && st.failed == 0);
+        CHECK(NULL,
+              st.retired == st.opened && st.opened >= life * (uint64_t)mp_ranks && st.failed == 0);
         CHECK_OK(NULL, network_barrier());
     }
     AM_OK(ram_exit(am));

@@ -17,14 +17,15 @@ static ram_t am;
 static int keeps, done;
 
 #define AM_OK(call) am_result(0, 0, (call), #call, __LINE__)
-#define AM_GONE(call) am_result(-ECONNRESET, -EPIPE, (call), #call, __LINE__) /* who writes sees -EPIPE */
+#define AM_GONE(call)                                                                              \
+    am_result(-ECONNRESET, -EPIPE, (call), #call, __LINE__) /* who writes sees -EPIPE */
 
 static void am_result(int expected, int or_this, int code, const char *call, int line)
 {
     if (code == expected || code == or_this)
         return;
-    fprintf(stderr, "rank %d: mp_am_recovery.c:%d: %s gave %d (%s), not %d; \"%s\"\n", mp_rank, line, call, code,
-            rstrerror(code), expected, ram_error(am));
+    fprintf(stderr, "rank %d: mp_am_recovery.c:%d: %s gave %d (%s), not %d; \"%s\"\n", mp_rank,
+            line, call, code, rstrerror(code), expected, ram_error(am));
     network_abort(1);
 }
 
@@ -100,7 +101,8 @@ static void ask_the_victim(void)
         rc = ram_wait(am, r[i], &reply);
         CHECK(NULL, rc == -ECONNRESET && strstr(ram_error(am), "rank 1") != NULL);
     }
-    rc = ram_request(am, VICTIM, 1, &i, 1, NULL, 0, &late); /* a new link to it may be opened, and has the same end */
+    rc = ram_request(am, VICTIM, 1, &i, 1, NULL, 0,
+                     &late); /* a new link to it may be opened, and has the same end */
     if (rc == 0)
         rc = ram_wait(am, late, &reply);
     AM_GONE(rc);
@@ -127,7 +129,8 @@ static void never_talked_to_it(const ram_config_t *cfg)
 
 int main(int argc, char **argv)
 {
-    const ram_handler_t handlers[] = {{"echo", on_echo, NULL}, {"keep", on_keep, NULL}, {"done", on_done, NULL}};
+    const ram_handler_t handlers[] = {
+        {"echo", on_echo, NULL}, {"keep", on_keep, NULL}, {"done", on_done, NULL}};
     ram_config_t cfg = RAM_CONFIG_DEFAULT;
 
     mp_begin(argc, argv, 3);

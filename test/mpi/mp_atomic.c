@@ -33,7 +33,8 @@ static uint64_t fetched(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand
 /* Everybody takes numbers from rank 0's first cell; together they have taken each of them once. */
 static void share_work(rch_t ch)
 {
-    uint64_t mine[2] = {0, 0}, *all = malloc((size_t)mp_ranks * sizeof(mine)), next, count = 0, sum = 0, last = 0;
+    uint64_t mine[2] = {0, 0}, *all = malloc((size_t)mp_ranks * sizeof(mine)), next, count = 0,
+             sum = 0, last = 0;
     int i;
 
     CHECK(NULL, all != NULL);

@@ -33,17 +33,18 @@ static int rank, size;
 static _Atomic int arrived, wrong, left, died;
 static uint32_t *expected; /* by sender; service thread */
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            log_error("%s:%d: %s; %s", __FILE__, __LINE__, #condition, why);                                           \
-            job_abort(1);                                                                                              \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            log_error("%s:%d: %s; %s", __FILE__, __LINE__, #condition, why);                       \
+            job_abort(1);                                                                          \
+        }                                                                                          \
     } while (0)
 
 static size_t text_bytes(uint32_t number) { return 8 + (number * 37) % 600; }
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                       int nfds)
 {
     const struct text *t = body;
     bool with_fd = t->number % 100 == 0 && control_path(from) != CONTROL_TCP;
@@ -51,8 +52,9 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
     size_t i;
     int n;
 
-    if (type != CONTROL_TYPE_USER + 1 || t->from != (uint32_t)from || t->number != expected[from]++ ||
-        bytes != text_bytes(t->number) || nfds != (with_fd ? 1 : 0))
+    if (type != CONTROL_TYPE_USER + 1 || t->from != (uint32_t)from ||
+        t->number != expected[from]++ || bytes != text_bytes(t->number) ||
+        nfds != (with_fd ? 1 : 0))
         atomic_fetch_add(&wrong, 1);
     for (i = 0; i < bytes - 8; i++) {
         if (t->filling[i] != (uint8_t)(t->number + i))
@@ -86,7 +88,8 @@ static void post_all(void)
 
             fd = with_fd ? memfd_create("test", MFD_CLOEXEC) : -1;
             CHECK(!with_fd || write(fd, &t.number, sizeof(t.number)) == (ssize_t)sizeof(t.number));
-            CHECK(control_post(to, CONTROL_TYPE_USER + 1, &t, text_bytes(t.number), &fd, with_fd ? 1 : 0) == 0);
+            CHECK(control_post(to, CONTROL_TYPE_USER + 1, &t, text_bytes(t.number), &fd,
+                               with_fd ? 1 : 0) == 0);
             if (with_fd)
                 close(fd);
         }
@@ -104,7 +107,8 @@ static void point_to_point(void)
     for (i = 0; i < bytes; i++)
         mine[i] = (uint8_t)(i * 7 + (size_t)rank);
     CHECK(collect_send(to, mine, 100000, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
-    CHECK(collect_recv(from, theirs, 99999, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == -EMSGSIZE);
+    CHECK(collect_recv(from, theirs, 99999, deadline_in_ms(LIMIT_MS), why, sizeof(why)) ==
+          -EMSGSIZE);
     CHECK(collect_recv(from, theirs, 100000, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
     for (i = 0; i < 100000; i++)
         CHECK(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
@@ -136,7 +140,8 @@ static void together(void)
 
         for (i = 0; i < sizes[s]; i++)
             mine[i] = (uint8_t)((size_t)rank * 31 + i);
-        CHECK(collect_allgather(mine, sizes[s], all, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+        CHECK(collect_allgather(mine, sizes[s], all, deadline_in_ms(LIMIT_MS), why, sizeof(why)) ==
+              0);
         for (r = 0; r < size; r++) {
             for (i = 0; i < sizes[s]; i++)
                 CHECK(all[(size_t)r * sizes[s] + i] == (uint8_t)((size_t)r * 31 + i));
@@ -166,8 +171,9 @@ int main(int argc, char **argv)
     CHECK(control_start(&hooks, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
     started = clock_now();
     if (argc > 1 && strcmp(argv[1], "--time") == 0)
-        printf("rank %d of %d (%s): job_open %.3f ms, control_start %.3f ms, %d on this host\n", rank, size, job_name(),
-               (double)(opened - begin) / 1e6, (double)(started - opened) / 1e6, control_local_ranks());
+        printf("rank %d of %d (%s): job_open %.3f ms, control_start %.3f ms, %d on this host\n",
+               rank, size, job_name(), (double)(opened - begin) / 1e6,
+               (double)(started - opened) / 1e6, control_local_ranks());
     post_all();
     limit = deadline_in_ms(LIMIT_MS);
     while (atomic_load(&arrived) < MESSAGES * size && !deadline_passed(limit))
@@ -178,7 +184,8 @@ int main(int argc, char **argv)
     CHECK(atomic_load(&died) == 0);
     CHECK(collect_leave(deadline_in_ms(LIMIT_MS)) == 0);
     control_stop(deadline_in_ms(LIMIT_MS));
-    CHECK(atomic_load(&died) == 0 && atomic_load(&left) <= size - 1 && atomic_load(&arrived) == MESSAGES * size);
+    CHECK(atomic_load(&died) == 0 && atomic_load(&left) <= size - 1 &&
+          atomic_load(&arrived) == MESSAGES * size);
     job_close();
     free(expected);
     return 0;

@@ -53,7 +53,8 @@ int main(int argc, char **argv)
     CHECK_OK(NULL, rpipe(&in, &cfg));
 
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t sent = mp_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)rank), near, far, sum, expected = 0;
+        uint64_t sent = mp_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)rank), near, far, sum,
+                 expected = 0;
         uint64_t *memory;
         size_t size;
         raddr_t d;
@@ -68,8 +69,8 @@ int main(int argc, char **argv)
         CHECK_OK(in, rfree(in, d));
         CHECK(in, near == mp_mix((uint64_t)(i * ranks + before)));
 
-        MPI_Sendrecv(&near, 1, MPI_UINT64_T, next, 7, &far, 1, MPI_UINT64_T, before, 7, MPI_COMM_WORLD,
-                     MPI_STATUS_IGNORE);
+        MPI_Sendrecv(&near, 1, MPI_UINT64_T, next, 7, &far, 1, MPI_UINT64_T, before, 7,
+                     MPI_COMM_WORLD, MPI_STATUS_IGNORE);
         CHECK(NULL, far == mp_mix((uint64_t)(i * ranks + (before + ranks - 1) % ranks)));
         MPI_Allreduce(&far, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         for (int other = 0; other < ranks; other++)

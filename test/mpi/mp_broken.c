@@ -57,7 +57,8 @@ static void exchange(int pipe, uint64_t salt)
         if (mp_rank == 0)
             mp_send(ch[pipe], (size_t)(salt + i) % 1000, mp_key(0, 1, (uint32_t)pipe, salt + i));
         else
-            mp_read_free(ch[pipe], (size_t)(salt + i) % 1000, mp_key(0, 1, (uint32_t)pipe, salt + i));
+            mp_read_free(ch[pipe], (size_t)(salt + i) % 1000,
+                         mp_key(0, 1, (uint32_t)pipe, salt + i));
     }
 }
 
@@ -79,7 +80,8 @@ static void break_it(void)
     }
     printf("rank 0: %d, %s\n", rc, rpipe_error(ch[BROKEN]));
     CHECK(ch[BROKEN], rc == -ECONNRESET || rc == -EIO);
-    if (strstr(rpipe_error(ch[BROKEN]), "has ended") == NULL) /* what iWARP says of it, where that was first */
+    if (strstr(rpipe_error(ch[BROKEN]), "has ended") ==
+        NULL) /* what iWARP says of it, where that was first */
         CHECK_SAYS(ch[BROKEN], ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR));
 }
 
@@ -107,8 +109,8 @@ int main(int argc, char **argv)
         return 77;
     }
     for (int i = 0; i < PIPES; i++) {
-        CHECK_OK(NULL,
-                 mp_open(&ch[i], mp_rank == 0, 1 - mp_rank, (uint32_t)i, i % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&ch[i], mp_rank == 0, 1 - mp_rank, (uint32_t)i,
+                               i % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
         CHECK_OK(ch[i], rpipe_wait(ch[i]));
     }
     for (int i = 0; i < PIPES; i++)

@@ -17,40 +17,42 @@
 #include <unistd.h>
 
 /* ch: whose sentence explains it, or NULL */
-#define CHECK(ch, condition)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition))                                                                                              \
-            mp_failed((ch), #condition, NULL, __FILE__, __LINE__);                                                     \
+#define CHECK(ch, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition))                                                                          \
+            mp_failed((ch), #condition, NULL, __FILE__, __LINE__);                                 \
     } while (0)
 #define CHECK_RC(expected, ch, call) mp_result((expected), (call), (ch), #call, __FILE__, __LINE__)
 #define CHECK_OK(ch, call) CHECK_RC(R_SUCCESS, ch, call)
 /* the sentence about the last failure contains this */
-#define CHECK_SAYS(ch, words)                                                                                          \
-    do {                                                                                                               \
-        if (strstr(rpipe_error(ch), (words)) == NULL)                                                                  \
-            mp_failed((ch), "the sentence does not say", (words), __FILE__, __LINE__);                                 \
+#define CHECK_SAYS(ch, words)                                                                      \
+    do {                                                                                           \
+        if (strstr(rpipe_error(ch), (words)) == NULL)                                              \
+            mp_failed((ch), "the sentence does not say", (words), __FILE__, __LINE__);             \
     } while (0)
 
 static int mp_rank, mp_ranks;
 static uint64_t mp_seed;
 
-static inline __attribute__((noreturn)) void mp_failed(rch_t ch, const char *what, const char *more, const char *file,
-                                                       int line)
+static inline __attribute__((noreturn)) void mp_failed(rch_t ch, const char *what, const char *more,
+                                                       const char *file, int line)
 {
     fflush(stdout);
-    fprintf(stderr, "rank %d: %s:%d: %s%s%s; errno %d; \"%s\"\n", mp_rank, file, line, what, more != NULL ? " " : "",
-            more != NULL ? more : "", errno, rpipe_error(ch));
+    fprintf(stderr, "rank %d: %s:%d: %s%s%s; errno %d; \"%s\"\n", mp_rank, file, line, what,
+            more != NULL ? " " : "", more != NULL ? more : "", errno, rpipe_error(ch));
     fflush(stderr);
     network_abort(1);
 }
 
-static inline void mp_result(int expected, int code, rch_t ch, const char *call, const char *file, int line)
+static inline void mp_result(int expected, int code, rch_t ch, const char *call, const char *file,
+                             int line)
 {
     char what[160];
 
     if (code == expected)
         return;
-    snprintf(what, sizeof(what), "gave %d (%s), not %d (%s)", code, rstrerror(code), expected, rstrerror(expected));
+    snprintf(what, sizeof(what), "gave %d (%s), not %d (%s)", code, rstrerror(code), expected,
+             rstrerror(expected));
     mp_failed(ch, call, what, file, line);
 }
 
@@ -69,7 +71,8 @@ static inline uint64_t mp_draw(uint64_t *state) { return mp_mix((*state)++ ^ mp_
 /* which message it is: every byte of it depends on that */
 static inline uint64_t mp_key(int writer, int reader, uint32_t ctx, uint64_t number)
 {
-    return mp_mix(mp_seed ^ mp_mix(number ^ mp_mix((uint64_t)ctx << 32 ^ (uint64_t)writer << 16 ^ (uint64_t)reader)));
+    return mp_mix(mp_seed ^ mp_mix(number ^ mp_mix((uint64_t)ctx << 32 ^ (uint64_t)writer << 16 ^
+                                                   (uint64_t)reader)));
 }
 
 static inline void mp_fill(void *memory, size_t size, uint64_t key)
@@ -110,8 +113,8 @@ static inline void mp_shuffle(size_t *order, size_t n, uint64_t *state)
 
 /* ---- ends of channels ---- */
 
-static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rdma_op_t op, uint64_t alloc_size,
-                          uint32_t slots)
+static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rdma_op_t op,
+                          uint64_t alloc_size, uint32_t slots)
 {
     rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
 

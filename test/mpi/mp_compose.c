@@ -6,7 +6,15 @@
  */
 #include "mp_check.h"
 
-enum { HALOS = 300, DEALT = 10000, WRITTEN = 3000, ROUNDS = 300, WORDS = 40, HEAP = 1 << 16, LIMIT_MS = 60000 };
+enum {
+    HALOS = 300,
+    DEALT = 10000,
+    WRITTEN = 3000,
+    ROUNDS = 300,
+    WORDS = 40,
+    HEAP = 1 << 16,
+    LIMIT_MS = 60000
+};
 
 static rmalloc_config_t config(rdma_op_t op, uint32_t ctx)
 {
@@ -50,7 +58,8 @@ static size_t halo_size(uint64_t step) { return step % 4 == 0 ? 24 : 100 + step 
 static void halo(rdma_op_t op, uint32_t base)
 {
     int right = (mp_rank + 1) % mp_ranks, left = (mp_rank + mp_ranks - 1) % mp_ranks;
-    rmalloc_config_t r = config(op, base + (uint32_t)mp_rank), l = config(op, base + (uint32_t)left);
+    rmalloc_config_t r = config(op, base + (uint32_t)mp_rank),
+                     l = config(op, base + (uint32_t)left);
     rduplex_t to_right, to_left;
 
     r.allocator.peer = right;
@@ -78,7 +87,10 @@ struct account {
     uint64_t messages, sum;
 };
 
-static size_t dealt_size(uint64_t number) { return 8 + mp_mix(number ^ mp_seed) % (number % 3 == 0 ? 32 : 900); }
+static size_t dealt_size(uint64_t number)
+{
+    return 8 + mp_mix(number ^ mp_seed) % (number % 3 == 0 ? 32 : 900);
+}
 
 static void add(struct account *a, uint64_t number)
 {
@@ -94,7 +106,9 @@ static void dealer(rdma_op_t op, uint32_t ctx, struct account *account)
 
     CHECK_OK(NULL, rscatter(&sc, &cfg, ranks, n));
     for (uint64_t number = 0; number < DEALT; number++) {
-        int to = number % 3 == 0 ? RSCATTER_NEXT : number % 3 == 1 ? RSCATTER_ANY : (int)(number / 3 % (unsigned)n);
+        int to = number % 3 == 0   ? RSCATTER_NEXT
+                 : number % 3 == 1 ? RSCATTER_ANY
+                                   : (int)(number / 3 % (unsigned)n);
         int place = -9;
         raddr_t d;
         rch_t ch;
@@ -128,7 +142,8 @@ static void served(rdma_op_t op, uint32_t ctx, struct account *account)
         uint64_t number = rtag(ch, d);
 
         CHECK(ch, account->messages == 0 || number > before);
-        CHECK(ch, size == dealt_size(number) && mp_same(rmem(ch, d), size, mp_key(0, 0, ctx, number)));
+        CHECK(ch,
+              size == dealt_size(number) && mp_same(rmem(ch, d), size, mp_key(0, 0, ctx, number)));
         CHECK_OK(ch, rfree(ch, d));
         add(account, number);
         before = number;
@@ -153,7 +168,8 @@ static void scatter(rdma_op_t op, uint32_t ctx)
     CHECK_OK(NULL, network_allgather(&mine, sizeof(mine), got));
     for (int i = 1; i < mp_ranks && mp_rank == 0; i++) {
         CHECK(NULL, got[i].messages == dealt[i].messages && got[i].sum == dealt[i].sum);
-        CHECK(NULL, got[i].messages >= DEALT / 3 / (unsigned)(mp_ranks - 1)); /* its turns, at least */
+        CHECK(NULL,
+              got[i].messages >= DEALT / 3 / (unsigned)(mp_ranks - 1)); /* its turns, at least */
         total += got[i].messages;
         printf("rank %d got %llu of %d messages\n", i, (unsigned long long)got[i].messages, DEALT);
     }
@@ -187,7 +203,8 @@ static void fan_in(rdma_op_t op, uint32_t ctx)
             uint64_t i = count[place]++;
 
             CHECK(ch, rredux_rank(rx, place) == place + 1);
-            CHECK(ch, size == dealt_size(i) && mp_same(rmem(ch, d), size, mp_key(place + 1, 0, ctx, i)));
+            CHECK(ch, size == dealt_size(i) &&
+                          mp_same(rmem(ch, d), size, mp_key(place + 1, 0, ctx, i)));
             CHECK_OK(ch, rfree(ch, d));
         }
         CHECK_RC(R_EOF, NULL, rc);
@@ -235,10 +252,11 @@ static void reduce(rdma_op_t op, uint32_t ctx)
         for (size_t k = 0; k < words; k++)
             sum[k] = element(0, round, k);
         if (round % 3 == 2) { /* in any order: what does not depend on it */
-            CHECK_OK(NULL, rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_MAX, RREDUX_OWN, &combined));
+            CHECK_OK(NULL, rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_MAX, RREDUX_OWN,
+                                         &combined));
         } else {
-            CHECK_OK(NULL,
-                     rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_OWN | RREDUX_ORDERED, &combined));
+            CHECK_OK(NULL, rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_SUM,
+                                         RREDUX_OWN | RREDUX_ORDERED, &combined));
         }
         CHECK(NULL, combined == mp_ranks - 1);
         for (size_t k = 0; k < words; k++) {

@@ -58,7 +58,8 @@ static int take_dealt(rch_t ch, uint64_t number)
     if (rc != 0)
         return rc;
     CHECK(ch, rtag(ch, d) == number);
-    CHECK(ch, size == message_bytes(number) && mp_same(rmem(ch, d), size, mp_key(0, mp_rank, SCATTER, number)));
+    CHECK(ch, size == message_bytes(number) &&
+                  mp_same(rmem(ch, d), size, mp_key(0, mp_rank, SCATTER, number)));
     return rfree(ch, d);
 }
 
@@ -145,7 +146,8 @@ static void collect(rredux_t rx, int n, uint64_t written)
             continue;
         }
         CHECK(NULL, size == message_bytes(count[place]));
-        CHECK(NULL, mp_same(rmem(rredux_pipe(rx, place), d), size, mp_key(place + 1, 0, REDUX, count[place])));
+        CHECK(NULL, mp_same(rmem(rredux_pipe(rx, place), d), size,
+                            mp_key(place + 1, 0, REDUX, count[place])));
         CHECK_OK(NULL, rfree(rredux_pipe(rx, place), d));
         count[place]++;
     }

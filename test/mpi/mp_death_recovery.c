@@ -21,7 +21,8 @@ static void victim(rch_t put, rch_t get, rch_t in, uint64_t sent)
     raddr_t d;
 
     for (i = 0; i < sent; i++) {
-        mp_send(i % 2 == 0 ? put : get, message_bytes(i / 2), mp_key(1, 0, (uint32_t)(i % 2), i / 2));
+        mp_send(i % 2 == 0 ? put : get, message_bytes(i / 2),
+                mp_key(1, 0, (uint32_t)(i % 2), i / 2));
         if (i % 4 == 0 && rread_nb(in, &d, NULL) == 0)
             CHECK_OK(in, rfree(in, d));
     }
@@ -69,7 +70,8 @@ int main(int argc, char **argv)
         CHECK_OK(NULL, mp_open(&get, mp_rank == 1, 1 - mp_rank, 1, RDMA_GET, HEAP, SLOTS));
     }
     if (mp_rank == 1 || mp_rank == last)
-        CHECK_OK(NULL, mp_open(&out, mp_rank == last, mp_rank == last ? 1 : last, 2, RDMA_PUT, HEAP, SLOTS));
+        CHECK_OK(NULL, mp_open(&out, mp_rank == last, mp_rank == last ? 1 : last, 2, RDMA_PUT, HEAP,
+                               SLOTS));
     sent = 50 + mp_mix(mp_seed) % 500;
     if (mp_rank == 1)
         victim(put, get, out, sent);

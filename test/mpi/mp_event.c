@@ -181,7 +181,8 @@ static void no_number_left(uint32_t ctx)
         p.fd = rpipe_fd(ch);
         CHECK(ch, p.fd >= 0);
         tell(1);
-        hear(1); /* the ends are joined, and what the writer has said of the descriptor has been heard */
+        hear(
+            1); /* the ends are joined, and what the writer has said of the descriptor has been heard */
         for (int i = 0; i < 10; i++)
             CHECK_RC(R_PENDING, ch, rread_nb(ch, &d, NULL));
         tell(1);

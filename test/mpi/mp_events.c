@@ -82,7 +82,8 @@ static void idle(const char *what, double wall, double cpu)
 
 static void writer(uint32_t base, size_t pipes)
 {
-    uint64_t state = base + (uint64_t)mp_rank * 1000, *sent = calloc(pipes, sizeof(*sent)), left = pipes * MESSAGES;
+    uint64_t state = base + (uint64_t)mp_rank * 1000, *sent = calloc(pipes, sizeof(*sent)),
+             left = pipes * MESSAGES;
     rch_t *ch = calloc(pipes, sizeof(*ch));
     double wall, cpu;
 
@@ -92,7 +93,8 @@ static void writer(uint32_t base, size_t pipes)
     while (left > 0) {
         size_t k = mp_draw(&state) % pipes;
 
-        for (uint64_t burst = 1 + mp_draw(&state) % 3; burst > 0 && sent[k] < MESSAGES; burst--, left--) {
+        for (uint64_t burst = 1 + mp_draw(&state) % 3; burst > 0 && sent[k] < MESSAGES;
+             burst--, left--) {
             uint64_t key = mp_key(mp_rank, 0, base + (uint32_t)k, sent[k]++);
 
             mp_send(ch[k], size_of(key), key);
@@ -218,7 +220,10 @@ static int wait_poll(struct loop *l, int ms)
 }
 
 /* at least one that has something, or none within `ms` */
-static int wait_some(struct loop *l, int ms) { return l->set >= 0 ? wait_epoll(l, ms) : wait_poll(l, ms); }
+static int wait_some(struct loop *l, int ms)
+{
+    return l->set >= 0 ? wait_epoll(l, ms) : wait_poll(l, ms);
+}
 
 static void reader(uint32_t base, size_t pipes, bool epoll)
 {
@@ -249,8 +254,9 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
         CHECK(NULL, l.source[i].got == MESSAGES + (i == pipes / 2));
         CHECK_OK(l.source[i].ch, rclose(l.source[i].ch));
     }
-    printf("%zu pipes, %s: %llu messages, %llu wake-ups, %llu for nothing\n", l.n, epoll ? "epoll" : "rpipe_poll",
-           (unsigned long long)l.messages, (unsigned long long)l.wakes, (unsigned long long)l.empty);
+    printf("%zu pipes, %s: %llu messages, %llu wake-ups, %llu for nothing\n", l.n,
+           epoll ? "epoll" : "rpipe_poll", (unsigned long long)l.messages,
+           (unsigned long long)l.wakes, (unsigned long long)l.empty);
     loop_close(&l);
 }
 

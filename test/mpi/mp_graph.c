@@ -58,7 +58,8 @@ static size_t collect(enum shape shape, uint32_t base, struct end *ends)
 
 static uint64_t key_of(const struct end *e)
 {
-    return e->writer ? mp_key(mp_rank, e->peer, e->ctx, e->done) : mp_key(e->peer, mp_rank, e->ctx, e->done);
+    return e->writer ? mp_key(mp_rank, e->peer, e->ctx, e->done)
+                     : mp_key(e->peer, mp_rank, e->ctx, e->done);
 }
 
 static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 3 == 0 ? 41 : 900); }
@@ -216,7 +217,8 @@ static void joins_while_computing(uint32_t base)
     struct process me = {.pid = getpid()}, *process = calloc((size_t)mp_ranks, sizeof(*process));
     FILE *boot = fopen("/proc/sys/kernel/random/boot_id", "re");
     int near_peers = 0;
-    rch_t *w = calloc((size_t)mp_ranks, sizeof(rch_t)), *r = calloc((size_t)mp_ranks, sizeof(rch_t));
+    rch_t *w = calloc((size_t)mp_ranks, sizeof(rch_t)),
+          *r = calloc((size_t)mp_ranks, sizeof(rch_t));
     const union sigval nothing = {0};
 
     CHECK(NULL, process != NULL && w != NULL && r != NULL);
@@ -231,13 +233,16 @@ static void joins_while_computing(uint32_t base)
             if (strcmp(process[i].host, me.host) != 0)
                 continue;
             near_peers++;
-            CHECK_OK(NULL, mp_open(&r[i], false, i, base, i % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
-            CHECK_OK(NULL, mp_open(&w[i], true, i, base, i % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
+            CHECK_OK(NULL,
+                     mp_open(&r[i], false, i, base, i % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+            CHECK_OK(NULL,
+                     mp_open(&w[i], true, i, base, i % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
         }
         end = mp_now_ms() + 30000;
         while (heard < near_peers)
             if (mp_now_ms() > end)
-                mp_failed(NULL, "peers do not join while this rank computes", NULL, __FILE__, __LINE__);
+                mp_failed(NULL, "peers do not join while this rank computes", NULL, __FILE__,
+                          __LINE__);
         for (int i = 1; i < mp_ranks; i++) {
             raddr_t d;
             size_t size;
@@ -252,8 +257,10 @@ static void joins_while_computing(uint32_t base)
             CHECK_OK(w[i], rclose(w[i]));
         }
     } else if (strcmp(process[0].host, me.host) == 0) {
-        CHECK_OK(NULL, mp_open(&w[0], true, 0, base, mp_rank % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
-        CHECK_OK(NULL, mp_open(&r[0], false, 0, base, mp_rank % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL,
+                 mp_open(&w[0], true, 0, base, mp_rank % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+        CHECK_OK(NULL,
+                 mp_open(&r[0], false, 0, base, mp_rank % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
         CHECK_OK(w[0], rpipe_wait(w[0]));
         CHECK_OK(r[0], rpipe_wait(r[0]));
         mp_send(w[0], 1000, mp_key(mp_rank, 0, base, 0));
@@ -281,7 +288,8 @@ int main(int argc, char **argv)
         graph((enum shape)shape, base, late);
         base += 10;
         if (mp_rank == 0)
-            printf("%s, then with rank %d late: %.0f ms\n", names[shape], late, mp_now_ms() - begun);
+            printf("%s, then with rank %d late: %.0f ms\n", names[shape], late,
+                   mp_now_ms() - begun);
     }
     blocking_ring(base);
     base += 10;

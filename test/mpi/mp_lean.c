@@ -22,7 +22,8 @@ static bool mapped(const char *library)
 
 int main(int argc, char **argv)
 {
-    static const char *const libraries[] = {"libfabric", "libibverbs", "librdmacm", "btl_ofi", "btl_verbs"};
+    static const char *const libraries[] = {"libfabric", "libibverbs", "librdmacm", "btl_ofi",
+                                            "btl_verbs"};
     bool there[sizeof(libraries) / sizeof(libraries[0])], at_once;
     rpipe_transport_t transport;
     rch_t w, r;

@@ -66,8 +66,10 @@ int main(int argc, char **argv)
     if (mp_rank == 0) {
         for (int peer = 1; peer < mp_ranks; peer++) {
             for (uint32_t i = 0; i < 2; i++) {
-                CHECK_OK(NULL, mp_open(&w[i], true, peer, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
-                CHECK_OK(NULL, mp_open(&r[i], false, peer, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+                CHECK_OK(NULL,
+                         mp_open(&w[i], true, peer, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+                CHECK_OK(NULL,
+                         mp_open(&r[i], false, peer, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
                 mp_send(w[i], 30, mp_key(0, peer, i, 0));
                 mp_send(w[i], 3000, mp_key(0, peer, i, 1));
             }
@@ -86,10 +88,12 @@ int main(int argc, char **argv)
     CHECK_RC(-EPIPE, NULL, network_recv(0, &word, 1));
     for (uint32_t i = 0; i < 2; i++) {
         mp_read_free(r[i], 30, mp_key(0, mp_rank, i, 0));
-        if (i == 1 && !mp_at_once(r[i])) {  /* GET: the memory of a writer that did not wait is gone with it */
+        if (i == 1 &&
+            !mp_at_once(r[i])) { /* GET: the memory of a writer that did not wait is gone with it */
             int rc = rread(r[i], &d, NULL); /* unless it was fetched ahead */
 
-            CHECK(r[i], rc == -ECONNRESET || (rc == 0 && mp_same(rmem(r[i], d), 3000, mp_key(0, mp_rank, i, 1))));
+            CHECK(r[i], rc == -ECONNRESET ||
+                            (rc == 0 && mp_same(rmem(r[i], d), 3000, mp_key(0, mp_rank, i, 1))));
             CHECK_OK(r[i], rclose(r[i]));
             CHECK_OK(w[i], rclose(w[i]));
             continue;
@@ -108,7 +112,8 @@ int main(int argc, char **argv)
         never_opened(i % 3, i % 2 == 0 ? RDMA_PUT : RDMA_GET);
     /* the others go on with each other */
     if (mp_ranks > 2) {
-        int next = mp_rank + 1 < mp_ranks ? mp_rank + 1 : 1, previous = mp_rank > 1 ? mp_rank - 1 : mp_ranks - 1;
+        int next = mp_rank + 1 < mp_ranks ? mp_rank + 1 : 1,
+            previous = mp_rank > 1 ? mp_rank - 1 : mp_ranks - 1;
 
         CHECK_OK(NULL, mp_open(&w[0], true, next, 5, RDMA_PUT, HEAP, 8));
         CHECK_OK(NULL, mp_open(&r[0], false, previous, 5, RDMA_PUT, HEAP, 8));

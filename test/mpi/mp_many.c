@@ -42,7 +42,8 @@ int main(int argc, char **argv)
     next = (mp_rank + 1) % mp_ranks;
     previous = (mp_rank + mp_ranks - 1) % mp_ranks;
     if (getrlimit(RLIMIT_NOFILE, &files) == 0 && mp_rank == 0)
-        printf("%u channels per pair, at most %llu file descriptors\n", n, (unsigned long long)files.rlim_cur);
+        printf("%u channels per pair, at most %llu file descriptors\n", n,
+               (unsigned long long)files.rlim_cur);
     w = calloc(n, sizeof(*w));
     r = calloc(n, sizeof(*r));
     ready = calloc(n, sizeof(*ready));
@@ -60,7 +61,8 @@ int main(int argc, char **argv)
     for (uint64_t round = 0; round < ROUNDS; round++) {
         for (uint32_t i = 0; i < n && w[i] != NULL; i++)
             mp_send(w[i], size_of(i, round), mp_key(mp_rank, next, i, round));
-        if (round == 1) { /* the writers have all sent when the barrier is passed: all are ready, at one look */
+        if (round ==
+            1) { /* the writers have all sent when the barrier is passed: all are ready, at one look */
             CHECK_OK(NULL, network_barrier());
             if (r[0] != NULL)
                 all_are_ready(r, ready, n < 65536 ? n : 65536);

@@ -40,7 +40,10 @@ static rmalloc_config_t config(bool writer, int peer, uint32_t number)
     return cfg;
 }
 
-static size_t size_of(uint64_t key, uint32_t number) { return mp_mix(~key) % (number % 2 == 1 ? HEAP_MOST / 4 : 700); }
+static size_t size_of(uint64_t key, uint32_t number)
+{
+    return mp_mix(~key) % (number % 2 == 1 ? HEAP_MOST / 4 : 700);
+}
 
 /* ---- a writer: opens, writes, closes, in a thread of its own ---- */
 

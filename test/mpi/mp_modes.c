@@ -26,9 +26,10 @@ static const struct {
     rmalloc_algorithm_t algorithm;
     rmalloc_sync_t sync;
 } table[] = {
-    {NEXT_FIT, NET_SYNC_BLOCKS}, {NEXT_FIT, NET_SYNC_TAGS},   {NEXT_FIT, CHANNEL_SYNC},   {FIRST_FIT, NET_SYNC_TAGS},
-    {FIRST_FIT, CHANNEL_SYNC},   {BEST_FIT, NET_SYNC_TAGS},   {BEST_FIT, CHANNEL_SYNC},   {WORST_FIT, NET_SYNC_TAGS},
-    {WORST_FIT, CHANNEL_SYNC},   {RANDOM_FIT, NET_SYNC_TAGS}, {RANDOM_FIT, CHANNEL_SYNC},
+    {NEXT_FIT, NET_SYNC_BLOCKS}, {NEXT_FIT, NET_SYNC_TAGS},  {NEXT_FIT, CHANNEL_SYNC},
+    {FIRST_FIT, NET_SYNC_TAGS},  {FIRST_FIT, CHANNEL_SYNC},  {BEST_FIT, NET_SYNC_TAGS},
+    {BEST_FIT, CHANNEL_SYNC},    {WORST_FIT, NET_SYNC_TAGS}, {WORST_FIT, CHANNEL_SYNC},
+    {RANDOM_FIT, NET_SYNC_TAGS}, {RANDOM_FIT, CHANNEL_SYNC},
 };
 static const double watermarks[] = {0, 0.5, 1};
 static const uint32_t queues[] = {1, 2, 3, 0}, units[] = {1, 8, 64, 4096}, rings[] = {2, 64};
@@ -74,35 +75,42 @@ static uint64_t messages, bytes, pendings, nobufs, grows;
 
 static uint64_t mine(void) { return mp_mix(timing++); }
 static bool now_and_then(unsigned one_in) { return mine() % one_in == 0; }
-static uint64_t common(const struct stream *s, uint64_t what) { return mp_key(s->from, s->to, (uint32_t)s->run, what); }
+static uint64_t common(const struct stream *s, uint64_t what)
+{
+    return mp_key(s->from, s->to, (uint32_t)s->run, what);
+}
 
 /* ---- what fails says where everything stands ---- */
 
-static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64_t next, uint64_t until)
+static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64_t next,
+                     uint64_t until)
 {
     const rmalloc_config_t *c = &s->cfg;
     rpipe_stats_t st;
 
-    fprintf(
-        stderr,
-        "rank %d: %s of %d>%d, seed=%llu only=%llu: %s algorithm %d sync %d watermark %g queue %u unit %u heap %llu "
-        "(max %llu) slots %u inline %u thread_sync %d; message %llu of %llu\n",
-        mp_rank, which, s->from, s->to, (unsigned long long)mp_seed, (unsigned long long)s->run,
-        c->allocator.op == RDMA_PUT ? "PUT" : "GET", (int)c->allocator.algorithm, (int)c->sync, c->watermark,
-        c->sync_queue, c->allocator.unit_size, (unsigned long long)c->allocator.alloc_size,
-        (unsigned long long)c->allocator.max_alloc_size, c->slots, c->thresholds.inline_max, (int)c->thread_sync,
-        (unsigned long long)next, (unsigned long long)until);
+    fprintf(stderr,
+            "rank %d: %s of %d>%d, seed=%llu only=%llu: %s algorithm %d sync %d watermark %g queue "
+            "%u unit %u heap %llu "
+            "(max %llu) slots %u inline %u thread_sync %d; message %llu of %llu\n",
+            mp_rank, which, s->from, s->to, (unsigned long long)mp_seed, (unsigned long long)s->run,
+            c->allocator.op == RDMA_PUT ? "PUT" : "GET", (int)c->allocator.algorithm, (int)c->sync,
+            c->watermark, c->sync_queue, c->allocator.unit_size,
+            (unsigned long long)c->allocator.alloc_size,
+            (unsigned long long)c->allocator.max_alloc_size, c->slots, c->thresholds.inline_max,
+            (int)c->thread_sync, (unsigned long long)next, (unsigned long long)until);
     if (ch == NULL || rpipe_stats(ch, &st) != 0)
         return;
-    fprintf(
-        stderr,
-        "    messages %llu inline %llu held %llu fetches %llu stalls ring %llu heap %llu queue %llu, sleeps %llu wakes "
-        "%llu, heap %llu of %llu, returned %llu, grows %llu refused %llu; %s\n",
-        (unsigned long long)st.messages, (unsigned long long)st.inline_messages, (unsigned long long)st.held,
-        (unsigned long long)st.credit_fetches, (unsigned long long)st.stalls_ring, (unsigned long long)st.stalls_heap,
-        (unsigned long long)st.stalls_queue, (unsigned long long)st.sleeps, (unsigned long long)st.wakes,
-        (unsigned long long)st.heap_used, (unsigned long long)st.heap_bytes, (unsigned long long)st.returned,
-        (unsigned long long)st.grows, (unsigned long long)st.grow_refused, rpipe_error(ch));
+    fprintf(stderr,
+            "    messages %llu inline %llu held %llu fetches %llu stalls ring %llu heap %llu queue "
+            "%llu, sleeps %llu wakes "
+            "%llu, heap %llu of %llu, returned %llu, grows %llu refused %llu; %s\n",
+            (unsigned long long)st.messages, (unsigned long long)st.inline_messages,
+            (unsigned long long)st.held, (unsigned long long)st.credit_fetches,
+            (unsigned long long)st.stalls_ring, (unsigned long long)st.stalls_heap,
+            (unsigned long long)st.stalls_queue, (unsigned long long)st.sleeps,
+            (unsigned long long)st.wakes, (unsigned long long)st.heap_used,
+            (unsigned long long)st.heap_bytes, (unsigned long long)st.returned,
+            (unsigned long long)st.grows, (unsigned long long)st.grow_refused, rpipe_error(ch));
 }
 
 static void tell(void)
@@ -115,12 +123,12 @@ static void tell(void)
     fprintf(stderr, "    %zu held, at most %zu\n", reader.n, reader.most);
 }
 
-#define HOLDS(ch, condition)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            tell();                                                                                                    \
-            mp_failed((ch), #condition, NULL, __FILE__, __LINE__);                                                     \
-        }                                                                                                              \
+#define HOLDS(ch, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            tell();                                                                                \
+            mp_failed((ch), #condition, NULL, __FILE__, __LINE__);                                 \
+        }                                                                                          \
     } while (0)
 #define WORKS(ch, call) result((call), (ch), #call, __LINE__)
 
@@ -136,7 +144,8 @@ static void result(int code, rch_t ch, const char *call, int line)
 
 static void draw_stream(struct stream *s, uint64_t run, int from)
 {
-    uint64_t mode = run % MODES, shape = (run / MODES + mp_mix(mp_seed ^ mode)) % SHAPES, unit, heap;
+    uint64_t mode = run % MODES, shape = (run / MODES + mp_mix(mp_seed ^ mode)) % SHAPES, unit,
+             heap;
     rmalloc_config_t *c = &s->cfg;
 
     *s = (struct stream){.run = run, .from = from, .to = 1 - from};
@@ -198,7 +207,10 @@ static size_t size_of(const struct stream *s, uint64_t number)
     }
 }
 
-static uint64_t key_of(const struct stream *s, uint64_t number) { return common(s, 1001 + 2 * number); }
+static uint64_t key_of(const struct stream *s, uint64_t number)
+{
+    return common(s, 1001 + 2 * number);
+}
 
 /* ---- the writer: true if it has done something ---- */
 
@@ -271,7 +283,8 @@ static bool write_next(struct writer *w)
     if (w->next == w->until || *d == ADDR_NULL)
         return false;
     size = size_of(w->s, w->next);
-    HOLDS(w->ch, mp_same(rmem(w->ch, *d), size, key_of(w->s, w->next))); /* what is unsent is nobody else's */
+    HOLDS(w->ch, mp_same(rmem(w->ch, *d), size,
+                         key_of(w->s, w->next))); /* what is unsent is nobody else's */
     if (rsize(w->ch, *d) != size)
         rc = rwrite_n(w->ch, *d, size);
     else
@@ -293,7 +306,8 @@ static void free_one(struct reader *r)
     size_t i = mine() % r->n;
     struct held h = r->held[i];
 
-    HOLDS(r->ch, mp_same(rmem(r->ch, h.d), h.size, key_of(r->s, h.number))); /* nobody has written there since */
+    HOLDS(r->ch, mp_same(rmem(r->ch, h.d), h.size,
+                         key_of(r->s, h.number))); /* nobody has written there since */
     WORKS(r->ch, rfree(r->ch, h.d));
     r->held[i] = r->held[--r->n];
 }
@@ -380,8 +394,11 @@ static void fill_and_empty(void)
         while (n < (int)COUNT(whole) && (rc = rmalloc_nb(writer.ch, s->most, &whole[n])) == 0)
             n++;
         /* only unsent blocks stand in the way; but the heap may be about to grow, or another thread could send them */
-        HOLDS(writer.ch, rc == -ENOBUFS || (rc == -EPIPE && writer.next == s->number) || /* it may have closed by now */
-                             (rc == R_PENDING && (s->cfg.thread_sync || s->cfg.allocator.max_alloc_size != 0)));
+        HOLDS(
+            writer.ch,
+            rc == -ENOBUFS ||
+                (rc == -EPIPE && writer.next == s->number) || /* it may have closed by now */
+                (rc == R_PENDING && (s->cfg.thread_sync || s->cfg.allocator.max_alloc_size != 0)));
     }
     while (n > 0)
         WORKS(writer.ch, rfree(writer.ch, whole[--n]));
@@ -398,7 +415,8 @@ static void at_rest(void)
     do { /* what the look has found is there at once, or, on a network, soon */
         fill_and_empty();
         WORKS(writer.ch, rpipe_stats(writer.ch, &w));
-    } while (w.returned != w.messages - w.inline_messages && !mp_at_once(writer.ch) && mp_now_ms() - began < STUCK_MS);
+    } while (w.returned != w.messages - w.inline_messages && !mp_at_once(writer.ch) &&
+             mp_now_ms() - began < STUCK_MS);
     HOLDS(writer.ch, w.held == 0 && w.heap_used == 0 && w.messages == writer.next);
     HOLDS(writer.ch, w.returned == w.messages - w.inline_messages);
     HOLDS(writer.ch, w.heap_bytes >= s->cfg.allocator.alloc_size && w.grow_refused == 0);
@@ -464,7 +482,8 @@ int main(int argc, char **argv)
 {
     double seconds = (double)mp_number(argc, argv, 5), begun;
     uint64_t i, only = argument(argc, argv, "only=", UINT64_MAX);
-    bool sample = mp_asked(argc, argv, "-sample"); /* from anywhere, as far as it comes: for slow networks */
+    bool sample =
+        mp_asked(argc, argv, "-sample"); /* from anywhere, as far as it comes: for slow networks */
     char go = 1, all[2];
 
     if (mp_asked(argc, argv, "-sleep"))
@@ -482,10 +501,11 @@ int main(int argc, char **argv)
         CHECK_OK(NULL, network_allgather(&go, 1, all));
         go = all[0];
     }
-    printf(
-        "rank %d: %llu runs of %zu combinations, %llu messages, %.1f MiB, %llu times pending, %llu times ENOBUFS, %llu "
-        "segments grown\n",
-        mp_rank, (unsigned long long)i, MODES * SHAPES, (unsigned long long)messages, (double)bytes / (1 << 20),
-        (unsigned long long)pendings, (unsigned long long)nobufs, (unsigned long long)grows);
+    printf("rank %d: %llu runs of %zu combinations, %llu messages, %.1f MiB, %llu times pending, "
+           "%llu times ENOBUFS, %llu "
+           "segments grown\n",
+           mp_rank, (unsigned long long)i, MODES * SHAPES, (unsigned long long)messages,
+           (double)bytes / (1 << 20), (unsigned long long)pendings, (unsigned long long)nobufs,
+           (unsigned long long)grows);
     return mp_end();
 }

@@ -29,7 +29,8 @@ static uint64_t value_of(const rpipe_observed_t *row, const char *name)
 static int look(const rpipe_observed_t *row, void *argument)
 {
     (void)argument;
-    if (row->process != sought->process || (!row->process && (row->ctx != CTX || row->writer != sought->writer)))
+    if (row->process != sought->process ||
+        (!row->process && (row->ctx != CTX || row->writer != sought->writer)))
         return 0;
     sought_messages = value_of(row, "messages");
     if (!row->process) {
@@ -95,7 +96,8 @@ int main(int argc, char **argv)
     CHECK(NULL, mp_ranks > 1 && mp_ranks <= 64);
     CHECK_OK(NULL, network_allgather(&own, sizeof(own), pid));
     CHECK_OK(NULL, mp_open(&out, true, (mp_rank + 1) % mp_ranks, CTX, RDMA_PUT, HEAP, 0));
-    CHECK_OK(NULL, mp_open(&in, false, (mp_rank + mp_ranks - 1) % mp_ranks, CTX, RDMA_PUT, HEAP, 0));
+    CHECK_OK(NULL,
+             mp_open(&in, false, (mp_rank + mp_ranks - 1) % mp_ranks, CTX, RDMA_PUT, HEAP, 0));
     for (uint64_t i = 0; i < MESSAGES; i++) {
         size_t size = i % 2 == 0 ? SMALL : LARGE;
 

@@ -12,7 +12,8 @@ static uint64_t messages; /* of each stream: the argument, or 3000 */
 /* sizes around every border that a message can meet, and others */
 static size_t draw_size(uint64_t key, size_t heap)
 {
-    static const size_t borders[] = {0, 1, 8, 39, 40, 41, 63, 64, 65, 127, 128, 129, 4095, 4096, 4097};
+    static const size_t borders[] = {0,  1,   8,   39,  40,   41,   63,  64,
+                                     65, 127, 128, 129, 4095, 4096, 4097};
     const size_t n = sizeof(borders) / sizeof(*borders);
     uint64_t x = mp_mix(~key);
 
@@ -38,7 +39,10 @@ static rch_t open_end(bool writer, uint32_t ctx, rdma_op_t op, uint64_t heap, ui
     return ch;
 }
 
-static uint64_t key_of(int writer, uint32_t ctx, uint64_t i) { return mp_key(writer, 1 - writer, ctx, i); }
+static uint64_t key_of(int writer, uint32_t ctx, uint64_t i)
+{
+    return mp_key(writer, 1 - writer, ctx, i);
+}
 
 static void stream(int writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32_t slots)
 {

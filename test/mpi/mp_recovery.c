@@ -25,15 +25,16 @@ static char why[512];
 static int rank, size;
 static _Atomic int died;
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            log_error("%s:%d: not true: %s; %s", __FILE__, __LINE__, #condition, why);                                 \
-            job_abort(1);                                                                                              \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            log_error("%s:%d: not true: %s; %s", __FILE__, __LINE__, #condition, why);             \
+            job_abort(1);                                                                          \
+        }                                                                                          \
     } while (0)
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                       int nfds)
 {
     (void)from, (void)type, (void)body, (void)bytes, (void)fds, (void)nfds;
 }
@@ -65,8 +66,10 @@ int main(void)
     result = collect_barrier(limit, why, sizeof(why));
     CHECK(result == -ECONNRESET && strstr(why, "rank") != NULL);
     if (rank == 0) {
-        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) == 0 && received == number);
-        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) == -ECONNRESET);
+        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) == 0 &&
+              received == number);
+        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) ==
+              -ECONNRESET);
     }
     CHECK(collect_leave(limit) == 0);
     CHECK(control_peer_state(size - 1) == -ECONNRESET);

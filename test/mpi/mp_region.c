@@ -17,10 +17,19 @@ struct ends {
     uint32_t ctx;
 };
 
-static uint64_t key_to(const struct ends *e, uint64_t i) { return mp_key(mp_rank, e->next, e->ctx, i); }
-static uint64_t key_from(const struct ends *e, uint64_t i) { return mp_key(e->before, mp_rank, e->ctx, i); }
+static uint64_t key_to(const struct ends *e, uint64_t i)
+{
+    return mp_key(mp_rank, e->next, e->ctx, i);
+}
+static uint64_t key_from(const struct ends *e, uint64_t i)
+{
+    return mp_key(e->before, mp_rank, e->ctx, i);
+}
 
-static size_t size_of(uint64_t key) { return mp_mix(key) % 4 == 0 ? mp_mix(key) % 200 : mp_mix(key) % (HALF + 1); }
+static size_t size_of(uint64_t key)
+{
+    return mp_mix(key) % 4 == 0 ? mp_mix(key) % 200 : mp_mix(key) % (HALF + 1);
+}
 
 static rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
@@ -110,7 +119,8 @@ static void largest(struct ends *e)
 
 static void in_turn(uint32_t ctx, rdma_op_t op, void (*test)(struct ends *))
 {
-    struct ends e = {NULL, NULL, (mp_rank + 1) % mp_ranks, (mp_rank + mp_ranks - 1) % mp_ranks, ctx};
+    struct ends e = {NULL, NULL, (mp_rank + 1) % mp_ranks, (mp_rank + mp_ranks - 1) % mp_ranks,
+                     ctx};
 
     CHECK_OK(NULL, mp_open(&e.w, true, e.next, ctx, op, HEAP, 64));
     CHECK_OK(NULL, mp_open(&e.r, false, e.before, ctx, op, HEAP, 64));

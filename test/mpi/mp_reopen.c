@@ -12,8 +12,8 @@ enum { IDS = 4, LIVES = 60, HEAP = 2048, SLOTS = 4 };
 /* what happens in one life of one channel; drawn alike at both ends */
 struct liveness {
     rdma_op_t op;
-    uint64_t written;                    /* messages, if the reader takes them */
-    uint64_t read;                       /* the reader leaves after so many; more than written: it reads to the end */
+    uint64_t written; /* messages, if the reader takes them */
+    uint64_t read;    /* the reader leaves after so many; more than written: it reads to the end */
     bool writer_at_once, reader_at_once; /* closes without having waited for anything */
     bool wait;
 };

@@ -26,7 +26,10 @@
 #define THREADS 4
 #define STUCK_MS 30000
 
-enum { LAST = 1, FINAL = 2 }; /* in the header of a message: the last of its incarnation; of the channel */
+enum {
+    LAST = 1,
+    FINAL = 2
+}; /* in the header of a message: the last of its incarnation; of the channel */
 
 struct held {
     raddr_t d;
@@ -39,7 +42,8 @@ struct end {
     int from, to;
     uint32_t ctx;
     uint64_t incarnation, number; /* messages in this one */
-    uint64_t messages, quit;      /* of this incarnation; the reader closes after so many (0: it does not) */
+    uint64_t messages,
+        quit; /* of this incarnation; the reader closes after so many (0: it does not) */
     bool saw_last, saw_final, announced_final;
     rch_t ch;
     uint64_t size_most;
@@ -76,7 +80,8 @@ static uint64_t common(const struct end *e, uint64_t what)
 static void configure(const struct end *e, rmalloc_config_t *cfg)
 {
     static const uint64_t heaps[] = {64, 1000, 4096, 1 << 16, 1 << 18, 3 << 20};
-    static const uint32_t units[] = {1, 8, 64, 4096}, slots[] = {2, 4, 16, 64, 512}, queues[] = {0, 1, 2, 7, 100};
+    static const uint32_t units[] = {1, 8, 64, 4096}, slots[] = {2, 4, 16, 64, 512},
+                          queues[] = {0, 1, 2, 7, 100};
     uint64_t mode = common(e, 8) % 11; /* of table 3.1 */
 
     *cfg = (rmalloc_config_t)RMALLOC_CONFIG_DEFAULT;
@@ -86,11 +91,13 @@ static void configure(const struct end *e, rmalloc_config_t *cfg)
     cfg->allocator.alloc_size = heaps[common(e, 1) % 6];
     cfg->allocator.unit_size = units[common(e, 2) % 4];
     cfg->slots = slots[common(e, 3) % 5];
-    cfg->allocator.algorithm = mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
+    cfg->allocator.algorithm =
+        mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
     cfg->sync = mode < 3 ? (rmalloc_sync_t)mode : mode % 2 == 1 ? NET_SYNC_TAGS : CHANNEL_SYNC;
     cfg->sync_queue = queues[common(e, 9) % 5];
     if (common(e, 10) % 3 == 0)
-        cfg->allocator.max_alloc_size = cfg->allocator.alloc_size + common(e, 11) % (4 * cfg->allocator.alloc_size);
+        cfg->allocator.max_alloc_size =
+            cfg->allocator.alloc_size + common(e, 11) % (4 * cfg->allocator.alloc_size);
     cfg->ctx = e->ctx;
     cfg->thread_sync = thread_sync;
 }
@@ -192,7 +199,8 @@ static int allocate(struct worker *w, struct end *e)
             rc = rmalloc_nb(e->ch, size, &d);
     }
     /* with thread_sync another thread could give back what stands in the way, so the answer is "not yet" */
-    if (needed && thread_sync && e->n_ahead > 0 && (rc == R_PENDING || rc == -ETIMEDOUT) && now_and_then(w, 16))
+    if (needed && thread_sync && e->n_ahead > 0 && (rc == R_PENDING || rc == -ETIMEDOUT) &&
+        now_and_then(w, 16))
         rc = -ENOBUFS;
     if (rc == -ENOBUFS && needed) {
         CHECK(e->ch, e->n_ahead > 0);
@@ -225,7 +233,8 @@ static int write_next(struct worker *w, struct end *e)
         flags = LAST | (e->announced_final ? FINAL : 0);
     header = e->number << 2 | flags;
     memcpy(network_header(e->ch, d), &header, sizeof(header));
-    rc = rsize(e->ch, d) == size && now_and_then(w, 2) ? rwrite_nb(e->ch, d) : rwrite_n(e->ch, d, size);
+    rc = rsize(e->ch, d) == size && now_and_then(w, 2) ? rwrite_nb(e->ch, d)
+                                                       : rwrite_n(e->ch, d, size);
     if (rc != 0)
         return rc;
     take_block(e, at);
@@ -352,17 +361,20 @@ static void stuck(const struct worker *w)
         if (e->open)
             CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
         fprintf(stderr,
-                "rank %d: %s of %d>%d ctx %u: incarnation %llu (%u), %s, message %llu of %llu, quit %llu, %d ahead, %d "
-                "held, next of %zu bytes, heap %llu of %llu, %u slots, algorithm %d sync %d queue %u, %llu grown; %s\n",
-                mp_rank, e->writer ? "writer" : "reader", e->from, e->to, e->ctx, (unsigned long long)e->incarnation,
-                st.incarnation,
+                "rank %d: %s of %d>%d ctx %u: incarnation %llu (%u), %s, message %llu of %llu, "
+                "quit %llu, %d ahead, %d "
+                "held, next of %zu bytes, heap %llu of %llu, %u slots, algorithm %d sync %d queue "
+                "%u, %llu grown; %s\n",
+                mp_rank, e->writer ? "writer" : "reader", e->from, e->to, e->ctx,
+                (unsigned long long)e->incarnation, st.incarnation,
                 e->done   ? "done"
                 : e->open ? "open"
                           : "closed",
-                (unsigned long long)e->number, (unsigned long long)e->messages, (unsigned long long)e->quit, e->n_ahead,
-                e->n_held, size_of(e, e->number), (unsigned long long)st.heap_used, (unsigned long long)st.heap_bytes,
-                st.slots, (int)cfg.allocator.algorithm, (int)cfg.sync, cfg.sync_queue, (unsigned long long)st.grows,
-                e->open ? rpipe_error(e->ch) : "");
+                (unsigned long long)e->number, (unsigned long long)e->messages,
+                (unsigned long long)e->quit, e->n_ahead, e->n_held, size_of(e, e->number),
+                (unsigned long long)st.heap_used, (unsigned long long)st.heap_bytes, st.slots,
+                (int)cfg.allocator.algorithm, (int)cfg.sync, cfg.sync_queue,
+                (unsigned long long)st.grows, e->open ? rpipe_error(e->ch) : "");
     }
     mp_failed(NULL, "nothing has moved for a long time", NULL, __FILE__, __LINE__);
 }
@@ -468,11 +480,12 @@ int main(int argc, char **argv)
         sum.incarnations += workers[i].incarnations;
         sum.grows += workers[i].grows;
     }
-    printf(
-        "rank %d: %llu messages, %.1f MiB written, %llu ends opened, %llu segments grown, resident %ld KiB before, %ld "
-        "after\n",
-        mp_rank, (unsigned long long)sum.messages, (double)sum.bytes / (1 << 20), (unsigned long long)sum.incarnations,
-        (unsigned long long)sum.grows, before, resident_kib());
+    printf("rank %d: %llu messages, %.1f MiB written, %llu ends opened, %llu segments grown, "
+           "resident %ld KiB before, %ld "
+           "after\n",
+           mp_rank, (unsigned long long)sum.messages, (double)sum.bytes / (1 << 20),
+           (unsigned long long)sum.incarnations, (unsigned long long)sum.grows, before,
+           resident_kib());
     CHECK(NULL, sum.messages > 0);
     mp_end();
     return 0;

@@ -15,7 +15,8 @@ static void open_ring(rch_t *w, rch_t *r, uint32_t ctx, rdma_op_t op, uint32_t s
 {
     CHECK_OK(NULL, mp_open(w, true, next, ctx, op, HEAP, slots));
     CHECK_OK(NULL, mp_open(r, false, previous, ctx, op, HEAP, slots));
-    CHECK_OK(*w, rpipe_set_timeout(*w, -1)); /* a wake-up that is lost is a hang, and run-mpi ends it */
+    CHECK_OK(*w,
+             rpipe_set_timeout(*w, -1)); /* a wake-up that is lost is a hang, and run-mpi ends it */
     CHECK_OK(*r, rpipe_set_timeout(*r, -1));
 }
 
@@ -79,7 +80,8 @@ static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
 
     if (mp_ranks == 1)
         return;
-    if (mp_rank == 0 && late_writer) { /* 1 waits for the join, then for a message, then for the end */
+    if (mp_rank == 0 &&
+        late_writer) { /* 1 waits for the join, then for a message, then for the end */
         mp_compute(30);
         CHECK_OK(NULL, mp_open(&w, true, 1, ctx, op, HEAP, 2));
         mp_compute(30);

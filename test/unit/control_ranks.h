@@ -20,7 +20,8 @@ struct note {
     uint8_t filling[CONTROL_BODY_MAX - 8];
 };
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                       int nfds)
 {
     const struct note *n = body;
     size_t i;
@@ -45,7 +46,8 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
 
 static void on_gone(int rank, enum control_end end, const char *why)
 {
-    CHECK(strstr(why, "rank") != NULL && control_peer_state(rank) == (end == PEER_LEFT ? -EPIPE : -ECONNRESET));
+    CHECK(strstr(why, "rank") != NULL &&
+          control_peer_state(rank) == (end == PEER_LEFT ? -EPIPE : -ECONNRESET));
     atomic_fetch_add(end == PEER_LEFT ? &left : &died, 1);
 }
 
@@ -76,7 +78,7 @@ static inline int post_note(int to, uint32_t number, size_t bytes, const int *fd
 }
 
 static char over_unix[] = "unix", over_tcp[] = "tcp";
-#define BOTH(test)                                                                                                     \
+#define BOTH(test)                                                                                 \
     {#test " (unix)", test, NULL, NULL, over_unix}, { #test " (tcp)", test, NULL, NULL, over_tcp }
 
 #endif

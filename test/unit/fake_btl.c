@@ -39,20 +39,21 @@ static int reach(struct btl *btl, int peer, char *why, size_t why_bytes)
     return 0;
 }
 
-#define FAKE(backend)                                                                                                  \
-    static int open_##backend(const struct btl_host *host, struct btl **btl, char *why, size_t why_bytes)              \
-    {                                                                                                                  \
-        (void)host;                                                                                                    \
-        return open_as(#backend, btl, why, why_bytes);                                                                 \
-    }                                                                                                                  \
-    extern const struct btl_ops btl_##backend##_ops;                                                                   \
-    MODULE_EXPORT const struct btl_ops btl_##backend##_ops = {                                                         \
-        .version = BTL_OPS_VERSION,                                                                                    \
-        .name = #backend,                                                                                              \
-        .query = query,                                                                                                \
-        .open = open_##backend,                                                                                        \
-        .close = close_fake,                                                                                           \
-        .reach = reach,                                                                                                \
+#define FAKE(backend)                                                                              \
+    static int open_##backend(const struct btl_host *host, struct btl **btl, char *why,            \
+                              size_t why_bytes)                                                    \
+    {                                                                                              \
+        (void)host;                                                                                \
+        return open_as(#backend, btl, why, why_bytes);                                             \
+    }                                                                                              \
+    extern const struct btl_ops btl_##backend##_ops;                                               \
+    MODULE_EXPORT const struct btl_ops btl_##backend##_ops = {                                     \
+        .version = BTL_OPS_VERSION,                                                                \
+        .name = #backend,                                                                          \
+        .query = query,                                                                            \
+        .open = open_##backend,                                                                    \
+        .close = close_fake,                                                                       \
+        .reach = reach,                                                                            \
     };
 
 FAKE(shm)

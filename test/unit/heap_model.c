@@ -14,14 +14,17 @@ static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-
 
 static void print_model(const struct model *m, FILE *to)
 {
-    fprintf(to, "  %s, units of %u bytes; blocks handed out [unit + units #age]:", names[m->algorithm], m->unit);
+    fprintf(to,
+            "  %s, units of %u bytes; blocks handed out [unit + units #age]:", names[m->algorithm],
+            m->unit);
     for (unsigned s = 0, i = 0; s < m->segments; s++) {
-        fprintf(to, "\n  segment %u at unit %" PRIu64 " of %" PRIu64 " units, %" PRIu64 " bytes:", s, m->segment[s].at,
-                m->segment[s].units, m->segment[s].bytes);
+        fprintf(to,
+                "\n  segment %u at unit %" PRIu64 " of %" PRIu64 " units, %" PRIu64 " bytes:", s,
+                m->segment[s].at, m->segment[s].units, m->segment[s].bytes);
         for (; i < m->blocks && m->block[i].segment == s; i++)
             if (i < 100)
-                fprintf(to, " %" PRIu64 "+%" PRIu64 "#%" PRIu64 "%s", m->block[i].at, m->block[i].units,
-                        m->block[i].age, m->block[i].sent ? "s" : "");
+                fprintf(to, " %" PRIu64 "+%" PRIu64 "#%" PRIu64 "%s", m->block[i].at,
+                        m->block[i].units, m->block[i].age, m->block[i].sent ? "s" : "");
     }
     fputc('\n', to);
 }
@@ -360,7 +363,8 @@ static unsigned segment_at(const struct model *m, uint64_t at)
 
 unsigned model_add(struct model *m, raddr_t d, size_t size, uint64_t at)
 {
-    struct model_block b = {.d = d, .size = size, .at = at, .units = units_for(m, size), .age = ++m->age};
+    struct model_block b = {
+        .d = d, .size = size, .at = at, .units = units_for(m, size), .age = ++m->age};
     unsigned i = 0;
     uint64_t used;
 
@@ -513,7 +517,8 @@ static unsigned adopt(struct twins *t, struct rdesc *d, size_t size)
     expect(&t->m, "size", d->size, size);
     expect(&t->m, "units", d->units, t->m.block[i].units);
     if ((char *)d->mem != model_memory(&t->m, &t->m.block[i]))
-        model_fail(&t->m, "the memory of the block at %" PRIu64 " is not where it should be", d->offset);
+        model_fail(&t->m, "the memory of the block at %" PRIu64 " is not where it should be",
+                   d->offset);
     return i;
 }
 
@@ -528,13 +533,15 @@ int twins_alloc(struct twins *t, size_t size)
     t->candidates = 0;
     if (d == NULL) {
         real = heap_alloc_error(t->h);
-        if (real != error && !(either && real == -ENOBUFS) && !(denials != model_denials && real == -ENOMEM))
+        if (real != error && !(either && real == -ENOBUFS) &&
+            !(denials != model_denials && real == -ENOMEM))
             model_fail(m, "a request for %zu bytes gave %d, should give %d", size, real, error);
         m->failures++;
         return -1;
     }
     if (error != 0)
-        model_fail(m, "a request for %zu bytes got %" PRIu64 ", should give %d", size, d->offset, error);
+        model_fail(m, "a request for %zu bytes got %" PRIu64 ", should give %d", size, d->offset,
+                   error);
     for (unsigned i = 0; i < m->candidates; i++) {
         if (m->piece[m->candidate[i]].at * m->unit == d->offset) {
             t->candidates = m->candidates;
@@ -542,8 +549,9 @@ int twins_alloc(struct twins *t, size_t size)
             return (int)adopt(t, d, size);
         }
     }
-    model_fail(m, "a request for %zu bytes got %" PRIu64 ", should get %" PRIu64 "%s", size, d->offset,
-               m->piece[m->candidate[0]].at * m->unit, m->candidates > 1 ? " or others" : "");
+    model_fail(m, "a request for %zu bytes got %" PRIu64 ", should get %" PRIu64 "%s", size,
+               d->offset, m->piece[m->candidate[0]].at * m->unit,
+               m->candidates > 1 ? " or others" : "");
 }
 
 void twins_free(struct twins *t, unsigned index)
@@ -569,7 +577,8 @@ int twins_grow(struct twins *t, void *base, uint64_t bytes)
     if (error == -ENOMEM && expected == 0 && denials != model_denials)
         return error;
     if (error != expected)
-        model_fail(&t->m, "heap_grow by %" PRIu64 " bytes gave %d, should give %d", bytes, error, expected);
+        model_fail(&t->m, "heap_grow by %" PRIu64 " bytes gave %d, should give %d", bytes, error,
+                   expected);
     if (error == 0)
         model_grow(&t->m, base, bytes);
     return error;
@@ -589,7 +598,8 @@ int twins_carve(struct twins *t, uint64_t offset, size_t size)
     if (d == NULL) {
         if (can && m->blocks < m->limit && denials == model_denials)
             model_fail(m, "%zu bytes at %" PRIu64 " are free, and were not carved", size, offset);
-        m->failures += after.failures != before.failures; /* whether this is a failure is not laid down */
+        m->failures +=
+            after.failures != before.failures; /* whether this is a failure is not laid down */
         return -1;
     }
     if (!can)

@@ -54,7 +54,8 @@ struct model {
     unsigned blocks, block_room;
     struct model_piece *piece; /* model_look() fills it in */
     unsigned pieces, piece_room;
-    unsigned *candidate; /* pieces that a request may be put into, by address: model_candidates() fills it in */
+    unsigned *
+        candidate; /* pieces that a request may be put into, by address: model_candidates() fills it in */
     unsigned candidates;
     uint64_t age, peak, allocs, frees, failures;
 };
@@ -103,9 +104,11 @@ static inline void *model_nowhere(unsigned segment)
 }
 
 /* Says what differs, the context, and the model as it is; aborts. */
-void model_fail(const struct model *m, const char *format, ...) __attribute__((noreturn, format(printf, 2, 3)));
+void model_fail(const struct model *m, const char *format, ...)
+    __attribute__((noreturn, format(printf, 2, 3)));
 extern void (*model_context)(FILE *to); /* what led to it: seed, parameters, path; may be NULL */
-extern uint64_t model_denials; /* how often a test has denied memory: -ENOMEM is right where it has, only there */
+extern uint64_t
+    model_denials; /* how often a test has denied memory: -ENOMEM is right where it has, only there */
 
 /* ---- a heap and its model ---- */
 

@@ -66,17 +66,18 @@ static inline void assert_broken(const struct heap *h, const char *word, int lin
     char why[256] = "";
 
     if (heap_check(h, why, sizeof(why)) != -EUCLEAN || strstr(why, word) == NULL)
-        fail_msg("line %d, %s: the check said \"%s\", nothing of \"%s\"", line, h->ops->name, why, word);
+        fail_msg("line %d, %s: the check said \"%s\", nothing of \"%s\"", line, h->ops->name, why,
+                 word);
 }
 
 /* Puts a wrong value in one place, lets the check find it, puts the right one back. */
-#define DAMAGE(place, wrong, word)                                                                                     \
-    do {                                                                                                               \
-        __typeof__(place) right_ = (place);                                                                            \
-        (place) = (wrong);                                                                                             \
-        assert_broken(h, word, __LINE__);                                                                              \
-        (place) = right_;                                                                                              \
-        assert_sound(h);                                                                                               \
+#define DAMAGE(place, wrong, word)                                                                 \
+    do {                                                                                           \
+        __typeof__(place) right_ = (place);                                                        \
+        (place) = (wrong);                                                                         \
+        assert_broken(h, word, __LINE__);                                                          \
+        (place) = right_;                                                                          \
+        assert_sound(h);                                                                           \
     } while (0)
 
 #endif

@@ -17,14 +17,17 @@ struct mode {
 };
 
 static const struct mode modes[] = {
-    {RDMA_PUT, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_GET, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_PUT, NEXT_FIT, NET_SYNC_TAGS},
-    {RDMA_GET, NEXT_FIT, NET_SYNC_TAGS},   {RDMA_PUT, NEXT_FIT, CHANNEL_SYNC},    {RDMA_GET, NEXT_FIT, CHANNEL_SYNC},
-    {RDMA_PUT, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_GET, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_PUT, FIRST_FIT, CHANNEL_SYNC},
-    {RDMA_GET, FIRST_FIT, CHANNEL_SYNC},   {RDMA_PUT, BEST_FIT, NET_SYNC_TAGS},   {RDMA_GET, BEST_FIT, NET_SYNC_TAGS},
-    {RDMA_PUT, BEST_FIT, CHANNEL_SYNC},    {RDMA_GET, BEST_FIT, CHANNEL_SYNC},    {RDMA_PUT, WORST_FIT, NET_SYNC_TAGS},
-    {RDMA_GET, WORST_FIT, NET_SYNC_TAGS},  {RDMA_PUT, WORST_FIT, CHANNEL_SYNC},   {RDMA_GET, WORST_FIT, CHANNEL_SYNC},
-    {RDMA_PUT, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_GET, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_PUT, RANDOM_FIT, CHANNEL_SYNC},
-    {RDMA_GET, RANDOM_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_GET, NEXT_FIT, NET_SYNC_BLOCKS},
+    {RDMA_PUT, NEXT_FIT, NET_SYNC_TAGS},   {RDMA_GET, NEXT_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, NEXT_FIT, CHANNEL_SYNC},    {RDMA_GET, NEXT_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_GET, FIRST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, FIRST_FIT, CHANNEL_SYNC},   {RDMA_GET, FIRST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, BEST_FIT, NET_SYNC_TAGS},   {RDMA_GET, BEST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, BEST_FIT, CHANNEL_SYNC},    {RDMA_GET, BEST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, WORST_FIT, NET_SYNC_TAGS},  {RDMA_GET, WORST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, WORST_FIT, CHANNEL_SYNC},   {RDMA_GET, WORST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_GET, RANDOM_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, RANDOM_FIT, CHANNEL_SYNC},  {RDMA_GET, RANDOM_FIT, CHANNEL_SYNC},
 };
 #define MODES (sizeof(modes) / sizeof(*modes))
 
@@ -40,8 +43,8 @@ static inline int tell_mode(void **unused)
 {
     (void)unused;
     if (now != NULL)
-        print_error("mode %d: op %d algorithm %d sync %d seed %llu\n", (int)(now - modes), (int)now->op,
-                    (int)now->algorithm, (int)now->sync, (unsigned long long)seed);
+        print_error("mode %d: op %d algorithm %d sync %d seed %llu\n", (int)(now - modes),
+                    (int)now->op, (int)now->algorithm, (int)now->sync, (unsigned long long)seed);
     now = NULL;
     return 0;
 }
@@ -55,7 +58,8 @@ static inline void in_every_mode(in_mode test)
     now = NULL;
 }
 
-static inline rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_size, uint32_t queue)
+static inline rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_size,
+                                           uint32_t queue)
 {
     rmalloc_config_t cfg = pair_config(m->op, alloc_size);
 
@@ -66,7 +70,8 @@ static inline rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_
     return cfg;
 }
 
-static inline void mode_open(struct pair *p, const struct mode *m, uint64_t alloc_size, uint32_t queue)
+static inline void mode_open(struct pair *p, const struct mode *m, uint64_t alloc_size,
+                             uint32_t queue)
 {
     rmalloc_config_t cfg = mode_config(m, alloc_size, queue);
 
@@ -85,13 +90,13 @@ static inline rpipe_stats_t stats(rch_t ch)
 
 static atomic_int faults __attribute__((unused));
 
-#define HOLDS(ch, condition)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));                       \
-            atomic_fetch_add(&faults, 1);                                                                              \
-            return NULL;                                                                                               \
-        }                                                                                                              \
+#define HOLDS(ch, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));   \
+            atomic_fetch_add(&faults, 1);                                                          \
+            return NULL;                                                                           \
+        }                                                                                          \
     } while (0)
 
 static inline void spin(uint64_t microseconds)

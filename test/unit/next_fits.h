@@ -9,7 +9,8 @@
 
 static inline struct heap *heap_of_bytes(uint64_t bytes, uint32_t unit, uint32_t max_descriptors)
 {
-    struct heap_config cfg = {.unit_size = unit, .bytes = bytes, .max_descriptors = max_descriptors};
+    struct heap_config cfg = {
+        .unit_size = unit, .bytes = bytes, .max_descriptors = max_descriptors};
     struct heap *h = NULL; /* a link-time optimizer does not see that the assertion ends the test */
 
     assert_int_equal(heap_create(&h, &cfg), 0);
@@ -17,7 +18,10 @@ static inline struct heap *heap_of_bytes(uint64_t bytes, uint32_t unit, uint32_t
     return h;
 }
 
-static inline struct heap *heap_of_units(unsigned units) { return heap_of_bytes(units * UNIT, UNIT, 0); }
+static inline struct heap *heap_of_units(unsigned units)
+{
+    return heap_of_bytes(units * UNIT, UNIT, 0);
+}
 
 /* `units` whole units, which must come to lie at unit `at`. */
 static inline struct rdesc *take(struct heap *h, unsigned units, unsigned at)

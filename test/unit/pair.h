@@ -25,22 +25,22 @@ struct pair {
 };
 
 /* the sentence of ch belongs to a wrong result. Over a network "not yet" may be said where memory that is mapped would do at once */
-#define assert_rc(expected, ch, call)                                                                                  \
-    do {                                                                                                               \
-        double pair_since = pair_now_ms();                                                                             \
-        int pair_code;                                                                                                 \
-        do                                                                                                             \
-            pair_code = (call);                                                                                        \
-        while (pair_later(pair_code, (expected)) && pair_patience(pair_since));                                        \
-        pair_expect((expected), pair_code, (ch), #call, __FILE__, __LINE__);                                           \
+#define assert_rc(expected, ch, call)                                                              \
+    do {                                                                                           \
+        double pair_since = pair_now_ms();                                                         \
+        int pair_code;                                                                             \
+        do                                                                                         \
+            pair_code = (call);                                                                    \
+        while (pair_later(pair_code, (expected)) && pair_patience(pair_since));                    \
+        pair_expect((expected), pair_code, (ch), #call, __FILE__, __LINE__);                       \
     } while (0)
 #define assert_ok(ch, call) assert_rc(R_SUCCESS, ch, call)
 /* calls that return a pointer, a descriptor or a size */
-#define assert_errno(expected, call)                                                                                   \
-    do {                                                                                                               \
-        errno = 0;                                                                                                     \
-        assert_true((call) == 0);                                                                                      \
-        assert_int_equal(errno, (expected));                                                                           \
+#define assert_errno(expected, call)                                                               \
+    do {                                                                                           \
+        errno = 0;                                                                                 \
+        assert_true((call) == 0);                                                                  \
+        assert_int_equal(errno, (expected));                                                       \
     } while (0)
 #define ANY_RADDR ((raddr_t)(uintptr_t)0x51) /* what an output holds that must not be touched */
 
@@ -61,14 +61,18 @@ static inline bool pair_later(int code, int expected)
 {
     return code != expected && (code == R_PENDING || code == -ETIMEDOUT);
 }
-static inline bool pair_patience(double since) { return pair_over_network() && pair_now_ms() - since < PAIR_LATE_MS; }
+static inline bool pair_patience(double since)
+{
+    return pair_over_network() && pair_now_ms() - since < PAIR_LATE_MS;
+}
 
-static inline void pair_expect(int expected, int code, rch_t ch, const char *call, const char *file, int line)
+static inline void pair_expect(int expected, int code, rch_t ch, const char *call, const char *file,
+                               int line)
 {
     if (code == expected)
         return;
-    print_error("%s:%d: %s gave %d (%s), not %d (%s); %s\n", file, line, call, code, rstrerror(code), expected,
-                rstrerror(expected), rpipe_error(ch));
+    print_error("%s:%d: %s gave %d (%s), not %d (%s); %s\n", file, line, call, code,
+                rstrerror(code), expected, rstrerror(expected), rpipe_error(ch));
     _fail(file, line);
 }
 
@@ -243,9 +247,9 @@ static inline int pair_teardown(void **state)
  * than they work. What they say is kept, and told one after the other.
  */
 struct pair_child {
-    const char *name, *value; /* of the environment; NULL: nothing but */
-    const char *debug;        /* RMALLOC_DEBUG */
-    const char *seed, *remote;   /* over a simulated network; NULL: not */
+    const char *name, *value;  /* of the environment; NULL: nothing but */
+    const char *debug;         /* RMALLOC_DEBUG */
+    const char *seed, *remote; /* over a simulated network; NULL: not */
     pid_t pid;
     FILE *says;
 };
@@ -272,7 +276,8 @@ static inline void pair_child_start(struct pair_child *c, int (*group)(void))
 static inline bool pair_child_end(struct pair_child *c)
 {
     const char *name = c->name != NULL ? c->name : "", *value = c->name != NULL ? c->value : "";
-    const char *net = c->remote != NULL ? c->remote : "", *seed = c->remote != NULL ? c->seed : "none";
+    const char *net = c->remote != NULL ? c->remote : "",
+               *seed = c->remote != NULL ? c->seed : "none";
     int status = -1, byte;
 
     print_message("---- %s %s RMALLOC_DEBUG=%s network: %s %s\n", name, value, c->debug, seed, net);
@@ -284,8 +289,8 @@ static inline bool pair_child_end(struct pair_child *c)
         putchar(byte);
     fclose(c->says);
     if (status != 0)
-        print_error("---- %s %s RMALLOC_DEBUG=%s network: %s %s: ended with status 0x%x\n", name, value, c->debug, seed,
-                    net, (unsigned)status);
+        print_error("---- %s %s RMALLOC_DEBUG=%s network: %s %s: ended with status 0x%x\n", name,
+                    value, c->debug, seed, net, (unsigned)status);
     return status == 0;
 }
 
@@ -336,12 +341,12 @@ static inline int pair_main(int (*group)(void))
 }
 
 /* test_NAME(void **), which runs NAME(op) with both. */
-#define BOTH(name)                                                                                                     \
-    static void test_##name(void **unused)                                                                             \
-    {                                                                                                                  \
-        (void)unused;                                                                                                  \
-        name(RDMA_PUT);                                                                                                \
-        name(RDMA_GET);                                                                                                \
+#define BOTH(name)                                                                                 \
+    static void test_##name(void **unused)                                                         \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        name(RDMA_PUT);                                                                            \
+        name(RDMA_GET);                                                                            \
     }
 
 #endif

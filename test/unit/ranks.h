@@ -30,22 +30,23 @@
 #define RANKS_MAX 8
 #define LIMIT_MS 60000 /* of every wait in a test: reached only by what hangs */
 
-#define CHECK(condition)                                                                                               \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "[rank %d] %s:%d: not true: %s\n", job_rank(), __FILE__, __LINE__, #condition);            \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "[rank %d] %s:%d: not true: %s\n", job_rank(), __FILE__, __LINE__,     \
+                    #condition);                                                                   \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 /* Until the condition holds. */
-#define AWAIT(condition)                                                                                               \
-    do {                                                                                                               \
-        int64_t limit_ = deadline_in_ms(LIMIT_MS);                                                                     \
-        while (!(condition)) {                                                                                         \
-            CHECK(!deadline_passed(limit_) && #condition);                                                             \
-            usleep(500);                                                                                               \
-        }                                                                                                              \
+#define AWAIT(condition)                                                                           \
+    do {                                                                                           \
+        int64_t limit_ = deadline_in_ms(LIMIT_MS);                                                 \
+        while (!(condition)) {                                                                     \
+            CHECK(!deadline_passed(limit_) && #condition);                                         \
+            usleep(500);                                                                           \
+        }                                                                                          \
     } while (0)
 
 typedef void (*rank_main)(int rank, int size);

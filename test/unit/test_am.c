@@ -18,8 +18,8 @@ static void am_expect(int expected, int code, const char *call, const char *file
 {
     if (code == expected)
         return;
-    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code, rstrerror(code), expected,
-                ram_error(am));
+    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code, rstrerror(code),
+                expected, ram_error(am));
     _fail(file, line);
 }
 
@@ -63,7 +63,8 @@ static void on_keep(ram_t a, ram_message_t *m, void *arg)
     AM_RC(-EINVAL, ram_keep(a, m, NULL));
     AM_OK(ram_keep(a, m, &kept[keeps]));
     AM_RC(-EINVAL, ram_keep(a, m, &kept[keeps]));
-    AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0)); /* the kept one can be answered */
+    AM_RC(-EALREADY,
+          ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0)); /* the kept one can be answered */
     keeps++;
 }
 
@@ -129,8 +130,9 @@ static void on_ends(ram_t a, ram_message_t *m, void *arg)
 
 static uint64_t hundred = 100;
 static const ram_handler_t handlers[HANDLERS] = {
-    {"sum", on_sum, &hundred}, {"copy", on_copy, NULL}, {"keep", on_keep, NULL}, {"silent", on_silent, NULL},
-    {"wrong", on_wrong, NULL}, {"got", on_got, NULL},   {"ends", on_ends, NULL},
+    {"sum", on_sum, &hundred},   {"copy", on_copy, NULL},   {"keep", on_keep, NULL},
+    {"silent", on_silent, NULL}, {"wrong", on_wrong, NULL}, {"got", on_got, NULL},
+    {"ends", on_ends, NULL},
 };
 
 static ram_config_t configuration(void)
@@ -270,7 +272,8 @@ static void test_kept(void **state)
     AM_OK(ram_wait(am, r[2], &reply));
     assert_int_equal(reply.args[0], 2);
     assert_string_equal(reply.data, "payload");
-    AM_RC(R_PENDING, ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more)); /* the reply has the credit */
+    AM_RC(R_PENDING,
+          ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more)); /* the reply has the credit */
     AM_OK(ram_free(am, &reply));
     AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, &more)); /* and now it is back */
     AM_OK(ram_wait(am, more, NULL));
@@ -448,9 +451,9 @@ static void test_configuration(void **state)
     ram_config_t cfg;
 
     (void)state;
-#define REFUSE(field, value, words)                                                                                    \
-    cfg = configuration();                                                                                             \
-    cfg.field = (value);                                                                                               \
+#define REFUSE(field, value, words)                                                                \
+    cfg = configuration();                                                                         \
+    cfg.field = (value);                                                                           \
     refuse(cfg, words)
     REFUSE(version, 7, "version");
     REFUSE(ctx, 4096, "ctx");
@@ -523,7 +526,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_own_memory, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_kept, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_reply_handlers, open_context, close_context),
-        cmocka_unit_test_setup_teardown(test_link_ends_in_a_reply_handler, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_link_ends_in_a_reply_handler, open_context,
+                                        close_context),
         cmocka_unit_test_setup_teardown(test_own_buffers_in_the_way, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_in_a_handler, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_one_way, open_context, close_context),

@@ -309,8 +309,10 @@ static int group(void)
 int main(void)
 {
     static const char *const way[][4] = {
-        {"RPIPE_BTL", "shm", "RPIPE_ATOMICS", "auto"},     {"RPIPE_BTL", "shm", "RPIPE_ATOMICS", "service"},
-        {"RPIPE_BTL", "sim", "RPIPE_SIM_ATOMICS", "all"},  {"RPIPE_BTL", "sim", "RPIPE_SIM_ATOMICS", "cas"},
+        {"RPIPE_BTL", "shm", "RPIPE_ATOMICS", "auto"},
+        {"RPIPE_BTL", "shm", "RPIPE_ATOMICS", "service"},
+        {"RPIPE_BTL", "sim", "RPIPE_SIM_ATOMICS", "all"},
+        {"RPIPE_BTL", "sim", "RPIPE_SIM_ATOMICS", "cas"},
         {"RPIPE_BTL", "sim", "RPIPE_SIM_ATOMICS", "none"},
     };
     size_t i, k;
@@ -327,8 +329,8 @@ int main(void)
             exit(group() != 0);
         }
         if (child < 0 || waitpid(child, &status, 0) != child || status != 0) {
-            print_error("with %s=%s %s=%s%s: failed\n", way[i / 2][0], way[i / 2][1], way[i / 2][2], way[i / 2][3],
-                        i % 2 == 1 ? " incoherent" : "");
+            print_error("with %s=%s %s=%s%s: failed\n", way[i / 2][0], way[i / 2][1], way[i / 2][2],
+                        way[i / 2][3], i % 2 == 1 ? " incoherent" : "");
             failed = 1;
         }
     }

@@ -234,7 +234,8 @@ static int prepare(void **state)
     char module[PATH_MAX], path[PATH_MAX];
     const char *fakes = getenv("TEST_FAKE_BTL");
 
-    if (realpath(fakes != NULL ? fakes : "test/unit/.libs/fake_btl.so", module) == NULL || mkdtemp(directory) == NULL)
+    if (realpath(fakes != NULL ? fakes : "test/unit/.libs/fake_btl.so", module) == NULL ||
+        mkdtemp(directory) == NULL)
         return -1;
     for (int i = 0; i < 3; i++) {
         snprintf(path, sizeof(path), "%s/%s.so", directory, name[i]);

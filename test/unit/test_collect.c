@@ -33,13 +33,14 @@ static int get(int from, void *buf, size_t bytes, int ms)
     return collect_recv(from, buf, bytes, deadline_in_ms(ms), why, sizeof(why));
 }
 
-#define OK(call)                                                                                                       \
-    do {                                                                                                               \
-        int result_ = (call);                                                                                          \
-        if (result_ != 0) {                                                                                            \
-            fprintf(stderr, "[rank %d] line %d: %s: %d: %s\n", job_rank(), __LINE__, #call, result_, why);             \
-            _exit(1);                                                                                                  \
-        }                                                                                                              \
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        int result_ = (call);                                                                      \
+        if (result_ != 0) {                                                                        \
+            fprintf(stderr, "[rank %d] line %d: %s: %d: %s\n", job_rank(), __LINE__, #call,        \
+                    result_, why);                                                                 \
+            _exit(1);                                                                              \
+        }                                                                                          \
     } while (0)
 
 #define BARRIER() OK(collect_barrier(limit(), why, sizeof(why)))
@@ -116,8 +117,10 @@ static void rank_window(int rank, int size)
     if (rank == 0) {
         while (put(1, &sent, sizeof(sent), 50) == 0)
             sent++;
-        CHECK(sent * (8 + PIECE_CHARGE) <= WINDOW_BYTES && (sent + 1) * (8 + PIECE_CHARGE) > WINDOW_BYTES);
-        OK(collect_send(0, &sent, sizeof(sent), limit(), why, sizeof(why))); /* others are not concerned */
+        CHECK(sent * (8 + PIECE_CHARGE) <= WINDOW_BYTES &&
+              (sent + 1) * (8 + PIECE_CHARGE) > WINDOW_BYTES);
+        OK(collect_send(0, &sent, sizeof(sent), limit(), why,
+                        sizeof(why))); /* others are not concerned */
         OK(get(0, &value, sizeof(value), LIMIT_MS));
         CHECK(value == sent);
     }
@@ -133,7 +136,8 @@ static void rank_window(int rank, int size)
     }
     BARRIER();
     if (rank == 0) {
-        CHECK(put(1, buf, large, 50) == -ETIMEDOUT && strstr(why, "rank 1") != NULL); /* begun, then cancelled */
+        CHECK(put(1, buf, large, 50) == -ETIMEDOUT &&
+              strstr(why, "rank 1") != NULL); /* begun, then cancelled */
         memset(buf, 0x5a, large);
         BARRIER();
         OK(put(1, buf, large, LIMIT_MS));
@@ -174,8 +178,8 @@ static void rank_interrupted(int rank, int size)
         OK(put(1, buf, 10, LIMIT_MS));
     } else {
         /* deadlines that have passed already: each takes what is there at that moment */
-        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW, why, sizeof(why))) ==
-               -ETIMEDOUT)
+        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW, why,
+                                      sizeof(why))) == -ETIMEDOUT)
             CHECK(get(0, scrap, 11, 0) < 0);
         CHECK(result == 0 && tries > 1);
         for (i = 0; i < large; i++)
@@ -349,7 +353,8 @@ static void rank_late(int rank, int size)
 
     rank_start(&hooks);
     if (rank != 0) {
-        CHECK(collect_barrier(deadline_in_ms(100), why, sizeof(why)) == -ETIMEDOUT && strstr(why, "rank") != NULL);
+        CHECK(collect_barrier(deadline_in_ms(100), why, sizeof(why)) == -ETIMEDOUT &&
+              strstr(why, "rank") != NULL);
         OK(put(0, &value, 8, LIMIT_MS));
     } else {
         int r;
@@ -380,11 +385,13 @@ static void rank_different(int rank, int size)
     (void)size;
     rank_start(&hooks);
     if (rank == 0)
-        CHECK(collect_barrier(limit(), why, sizeof(why)) == -EPROTO && strstr(why, "network_allgather") != NULL);
+        CHECK(collect_barrier(limit(), why, sizeof(why)) == -EPROTO &&
+              strstr(why, "network_allgather") != NULL);
     else
         CHECK(collect_allgather(value, 8, all, limit(), why, sizeof(why)) == -EPROTO &&
               strstr(why, "network_barrier") != NULL);
-    CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), why, sizeof(why)) == -EMSGSIZE);
+    CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), why, sizeof(why)) ==
+          -EMSGSIZE);
     CHECK(collect_leave(limit()) == 0);
     rank_stop();
 }
@@ -491,7 +498,8 @@ static const char *arrive(struct pair *pair, struct chunk head, size_t payload)
 static void test_a_lane_takes_only_what_fits(void **state)
 {
     struct pair *pair = malloc(sizeof(*pair));
-    struct chunk first = {.total = 200000}, next = {.total = 200000, .offset = 60000}, whole = {.total = 10};
+    struct chunk first = {.total = 200000}, next = {.total = 200000, .offset = 60000},
+                 whole = {.total = 10};
     struct ack ack = {.lane = LANE_USER, .taken = 1};
     uint8_t little[8] = {0};
     const char *wrong;
@@ -500,9 +508,10 @@ static void test_a_lane_takes_only_what_fits(void **state)
     (void)state;
     lane_init(pair);
     assert_int_equal(lane_arrive(pair, little, sizeof(little), &wrong), -EPROTO);
-    assert_non_null(arrive(pair, next, 100));                                  /* no beginning */
-    assert_non_null(arrive(pair, (struct chunk){.lane = 2}, 0));               /* no such lane */
-    assert_non_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
+    assert_non_null(arrive(pair, next, 100));                    /* no beginning */
+    assert_non_null(arrive(pair, (struct chunk){.lane = 2}, 0)); /* no such lane */
+    assert_non_null(
+        arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
     assert_non_null(arrive(pair, (struct chunk){.kind = PIECE_KINDS}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = 2}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = PIECE_CANCEL}, 0)); /* nothing to cancel */
@@ -523,7 +532,8 @@ static void test_a_lane_takes_only_what_fits(void **state)
     for (i = 0; arrive(pair, whole, 10) == NULL; i++)
         assert_true(i < 20000); /* until the window is full */
     assert_true(pair->in[LANE_USER].charged <= WINDOW_BYTES);
-    assert_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER}, 0)); /* its own window */
+    assert_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER},
+                       0));                               /* its own window */
     assert_non_null(lane_acked(pair, &ack, sizeof(ack))); /* of what was never sent */
     assert_non_null(lane_acked(pair, &ack, 8));
     ack.lane = 77;
@@ -534,7 +544,7 @@ static void test_a_lane_takes_only_what_fits(void **state)
 int main(void)
 {
     char un[] = "unix", tcp[] = "tcp";
-#define BOTH(test)                                                                                                     \
+#define BOTH(test)                                                                                 \
     {#test " (unix)", test, NULL, NULL, un}, { #test " (tcp)", test, NULL, NULL, tcp }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_lane_takes_only_what_fits),

@@ -23,7 +23,8 @@ static void refused(int expected, const rmalloc_config_t *cfg, const char *what)
         fail_msg("%s: the sentence is \"%s\"", what, rpipe_error(NULL));
 }
 
-static void refused_naming(int expected, const rmalloc_config_t *cfg, const char *what, const char *value)
+static void refused_naming(int expected, const rmalloc_config_t *cfg, const char *what,
+                           const char *value)
 {
     refused(expected, cfg, what);
     if (strstr(rpipe_error(NULL), value) == NULL)
@@ -124,7 +125,8 @@ static void test_alloc_size(void **state)
 
 static void test_unit_size(void **state)
 {
-    static const uint32_t bad[] = {0, 3, 63, 65, 96, (1u << 20) + 1, 1u << 21, 1u << 31, UINT32_MAX};
+    static const uint32_t bad[] = {0,        3,        63,        65, 96, (1u << 20) + 1,
+                                   1u << 21, 1u << 31, UINT32_MAX};
     rmalloc_config_t cfg;
 
     (void)state;
@@ -249,7 +251,9 @@ static void test_sync_queue(void **state)
             rmalloc_config_t cfg = good();
 
             cfg.sync = (rmalloc_sync_t)s;
-            cfg.sync_queue = s == CHANNEL_SYNC && good_ones[i] > 65537 ? 65536 : good_ones[i]; /* 64 bytes each */
+            cfg.sync_queue = s == CHANNEL_SYNC && good_ones[i] > 65537
+                                 ? 65536
+                                 : good_ones[i]; /* 64 bytes each */
             accepted(&cfg, "sync_queue");
             cfg.sync_queue = (1u << 24) + 1;
             refused_naming(-EINVAL, &cfg, "sync_queue", "16777217");
@@ -367,12 +371,24 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_rinit), /* which is called here */
-        cmocka_unit_test(test_good),           cmocka_unit_test(test_null),       cmocka_unit_test(test_version),
-        cmocka_unit_test(test_peer),           cmocka_unit_test(test_alloc_size), cmocka_unit_test(test_unit_size),
-        cmocka_unit_test(test_slots),          cmocka_unit_test(test_watermark),  cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_enums),          cmocka_unit_test(test_modes),      cmocka_unit_test(test_sync_queue),
-        cmocka_unit_test(test_max_alloc_size), cmocka_unit_test(test_btl),        cmocka_unit_test(test_ctx),
-        cmocka_unit_test(test_exists),         cmocka_unit_test(test_memory),     cmocka_unit_test(test_copied),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_version),
+        cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_alloc_size),
+        cmocka_unit_test(test_unit_size),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_watermark),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_enums),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_sync_queue),
+        cmocka_unit_test(test_max_alloc_size),
+        cmocka_unit_test(test_btl),
+        cmocka_unit_test(test_ctx),
+        cmocka_unit_test(test_exists),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_copied),
     };
 
     setenv("RPIPE_BOOTSTRAP", "single", 1);

@@ -34,7 +34,8 @@ static void make_pair(struct connection **from, struct connection **to)
 {
     int fds[2];
 
-    assert_return_code(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), errno);
+    assert_return_code(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds),
+                       errno);
     *from = connection_new(fds[0], true, true);
     *to = connection_new(fds[1], true, false);
     assert_true(*from != NULL && *to != NULL);
@@ -80,7 +81,8 @@ static struct message *make_message(uint32_t number)
     return m;
 }
 
-static void look_at(struct connection *c, const struct wire_frame *frame, const void *body, uint32_t number)
+static void look_at(struct connection *c, const struct wire_frame *frame, const void *body,
+                    uint32_t number)
 {
     const uint8_t *b = body;
     size_t k;
@@ -196,9 +198,11 @@ static void test_damaged_streams(void **state)
             if (dice(6) == 0)
                 ((uint8_t *)&m->frame)[dice(sizeof(m->frame))] ^= (uint8_t)(1u << dice(8));
             if (dice(6) == 0)
-                m->frame.bytes = m->frame.bytes > 8 ? m->frame.bytes - 8 : 0; /* the rest is taken for a header */
+                m->frame.bytes = m->frame.bytes > 8 ? m->frame.bytes - 8
+                                                    : 0; /* the rest is taken for a header */
             connection_queue(from, m);
-            if (wire_padded(m->frame.bytes) > sizeof(bytes)) { /* a length that we cannot send: as much as there is */
+            if (wire_padded(m->frame.bytes) >
+                sizeof(bytes)) { /* a length that we cannot send: as much as there is */
                 list_remove(&m->link);
                 send(from->fd, &m->frame, sizeof(m->frame), 0);
                 message_free(m);
@@ -222,7 +226,8 @@ static void test_more_descriptors_than_allowed(void **state)
     int before = open_descriptors(), fds[20], i;
     char space[CMSG_SPACE(sizeof(fds))] = {0}, byte = 'x';
     struct iovec iov = {&byte, 1};
-    struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
+    struct msghdr header = {
+        .msg_iov = &iov, .msg_iovlen = 1, .msg_control = space, .msg_controllen = sizeof(space)};
     struct cmsghdr *c = CMSG_FIRSTHDR(&header);
     struct connection *from, *to;
 

@@ -130,7 +130,8 @@ static void rank_flood(int rank, int size)
     if (rank == 1)
         AWAIT(atomic_load(&arrived) == 65536);
     if (rank == size - 1)
-        printf("    65,536 messages of 300 bytes: %.0f ms\n", (double)(clock_now() - begin) / 1e6), fflush(stdout);
+        printf("    65,536 messages of 300 bytes: %.0f ms\n", (double)(clock_now() - begin) / 1e6),
+            fflush(stdout);
     CHECK(atomic_load(&wrong) == 0);
     barrier();
     rank_stop();

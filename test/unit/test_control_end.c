@@ -95,7 +95,8 @@ static void test_who_dies_is_missed(void **state)
     setenv("RPIPE_CONTROL", *state, 1);
     for (way_to_die = 0; way_to_die < 4; way_to_die++) {
         ranks_start(2, rank_dies, pids);
-        ranks_wait(2, pids, way_to_die == 0 || way_to_die == 3 ? 1 : -1, way_to_die == 0 ? SIGKILL : SIGABRT);
+        ranks_wait(2, pids, way_to_die == 0 || way_to_die == 3 ? 1 : -1,
+                   way_to_die == 0 ? SIGKILL : SIGABRT);
     }
 }
 
@@ -179,7 +180,8 @@ static void rank_stopped(int rank, int size)
     rank_start(&hooks);
     barrier();
     if (rank == 1) {
-        CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0); /* what rank 0 needs for the barrier */
+        CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) ==
+              0); /* what rank 0 needs for the barrier */
         shared_pids[1] = getpid();
         raise(SIGSTOP);
         AWAIT(atomic_load(&arrived) == 3000);
@@ -236,7 +238,8 @@ static void rank_forks(int rank, int size)
     before = count_sockets();
     rank_start(&hooks);
     barrier();
-    CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0); /* our connection stands: no socket is being made now */
+    CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) ==
+          0); /* our connection stands: no socket is being made now */
     CHECK(count_sockets() > before);
     child = fork();
     CHECK(child >= 0);

@@ -15,15 +15,17 @@ static void own_card(int rank, struct card *card)
     char why[256];
     size_t bytes;
 
-    CHECK(job_card(rank, blob, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0 && bytes == sizeof(*card));
+    CHECK(job_card(rank, blob, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0 &&
+          bytes == sizeof(*card));
     memcpy(card, blob, sizeof(*card));
 }
 
 static int stranger(const struct card *card, bool tcp)
 {
     struct sockaddr_un u = {.sun_family = AF_UNIX};
-    struct sockaddr_in i = {
-        .sin_family = AF_INET, .sin_port = htons(card->tcp_port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in i = {.sin_family = AF_INET,
+                            .sin_port = htons(card->tcp_port),
+                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     memcpy(u.sun_path, card->unix_name, card->unix_bytes);
@@ -54,14 +56,18 @@ struct greeting {
 
 static struct greeting good_greeting(const struct card *to, uint32_t from)
 {
-    struct greeting g = {{WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), 0},
-                         {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = from, .to = to->rank}};
+    struct greeting g = {
+        {WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), 0},
+        {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = from, .to = to->rank}};
 
     memcpy(g.hello.cookie, to->cookie, COOKIE_BYTES);
     return g;
 }
 
-static void send_bytes(int fd, const void *data, size_t bytes) { send(fd, data, bytes, MSG_NOSIGNAL); }
+static void send_bytes(int fd, const void *data, size_t bytes)
+{
+    send(fd, data, bytes, MSG_NOSIGNAL);
+}
 
 static void rank_strangers(int rank, int size)
 {
@@ -162,10 +168,12 @@ static void rank_rogue(int rank, int size)
         fd = stranger(&card, true);
         g = good_greeting(&card, 2);
         send_bytes(fd, &g, sizeof(g));
-        CHECK(recv(fd, &g, sizeof(g), MSG_WAITALL) == (ssize_t)sizeof(g) && g.frame.type == WIRE_WELCOME);
+        CHECK(recv(fd, &g, sizeof(g), MSG_WAITALL) == (ssize_t)sizeof(g) &&
+              g.frame.type == WIRE_WELCOME);
         for (i = 0; i < sizeof(noise); i++)
             noise[i] = (uint8_t)rand_r(&seed);
-        g.frame = (struct wire_frame){WIRE_FRAME_MAGIC, WIRE_PIECE, 40, 0}; /* a piece shorter than its header */
+        g.frame = (struct wire_frame){WIRE_FRAME_MAGIC, WIRE_PIECE, 40,
+                                      0}; /* a piece shorter than its header */
         if (getenv("ROGUE") != NULL)
             send_bytes(fd, &g, sizeof(g.frame) + 40);
         else

@@ -22,7 +22,8 @@ static void test_loop(void **state)
         pair_send(&p, i % 3 == 0 ? 20 : 700, i);
         pair_read_free(&p, i % 3 == 0 ? 20 : 700, i);
     }
-    assert_rc(-EBADF, p.w, rread_nb(p.w, &(raddr_t){NULL}, NULL)); /* plain ends, each of one side */
+    assert_rc(-EBADF, p.w,
+              rread_nb(p.w, &(raddr_t){NULL}, NULL)); /* plain ends, each of one side */
     assert_errno(EBADF, rmalloc(p.r, 8));
     assert_ok(NULL, rduplex_close(dx));
 }

@@ -19,7 +19,8 @@ static struct {
 static int poor, spare; /* who has how many descriptors left */
 static _Atomic int arrived, gone;
 
-static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
+static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
+                       int nfds)
 {
     (void)from, (void)body, (void)fds;
     CHECK(type == NOTE && bytes == 0 && nfds == 0);
@@ -48,13 +49,15 @@ static void rank_meets(int rank, int size)
     }
     AWAIT(atomic_load(&shared->ready));
     if (rank == 0) /* calls; rank 1 is called */
-        CHECK(control_post(1, NOTE, NULL, 0, NULL, 0) == 0 && control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+        CHECK(control_post(1, NOTE, NULL, 0, NULL, 0) == 0 &&
+              control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
     else
         AWAIT(atomic_load(&arrived) == 1);
     CHECK(atomic_load(&gone) == 0);
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     if (rank == 1) /* and the other way round */
-        CHECK(control_post(0, NOTE, NULL, 0, NULL, 0) == 0 && control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        CHECK(control_post(0, NOTE, NULL, 0, NULL, 0) == 0 &&
+              control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
     else
         AWAIT(atomic_load(&arrived) == 1);
     CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);

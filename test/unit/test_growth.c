@@ -10,7 +10,8 @@
 
 #define NEVER_US 60000000u /* grow_after_us of a test that must not wait for it */
 
-static void open_growing(struct pair *p, const struct mode *m, uint64_t alloc, uint64_t most, uint32_t after_us)
+static void open_growing(struct pair *p, const struct mode *m, uint64_t alloc, uint64_t most,
+                         uint32_t after_us)
 {
     rmalloc_config_t cfg = mode_config(m, alloc, 0);
 
@@ -215,8 +216,9 @@ static void larger_than_any_segment(const struct mode *m)
         assert_int_equal(st.grow_request, 5000);
         assert_int_equal(st.grow_at, 0);
         assert_int_equal(st.heap_bytes, 1024 + 5056);
-        assert_rc(-EMSGSIZE, p.w,
-                  rmalloc_nb(p.w, 5057, &d)); /* more than the segment, and than the 3904 that are left */
+        assert_rc(
+            -EMSGSIZE, p.w,
+            rmalloc_nb(p.w, 5057, &d)); /* more than the segment, and than the 3904 that are left */
         pair_fill(rmem(p.w, a), 5000, 1);
         assert_non_null(b = rmalloc(p.w, 1024)); /* the first segment is free */
         assert_int_equal(stats(p.w).grows, 1);
@@ -259,7 +261,8 @@ static void instead_of_enobufs(const struct mode *m)
 
         assert_ok(NULL, rpipe(&p.w, &w));
         if (late != 0 &&
-            m->op == RDMA_GET) { /* the heap is here; before the join it does not grow, and that is a wait */
+            m->op ==
+                RDMA_GET) { /* the heap is here; before the join it does not grow, and that is a wait */
             for (; n < 2; n++)
                 mine[n] = pair_alloc(&p, 512, n);
             assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
@@ -405,7 +408,8 @@ static void crowd(const struct mode *m)
     cfg.timeout_ms = 20000;
     pair_open_with(&c.p, &cfg);
     for (int i = 0; i < 2 * CROWD; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
     for (int i = 0; i < 2 * CROWD; i++)
         pthread_join(thread[i], NULL);
     assert_int_equal(atomic_load(&faults), 0);
@@ -506,8 +510,11 @@ static void close_while_it_grows(const struct mode *m)
     pair_close(&c.p);
     after = usage_now();
     if (after.fds > before.fds + 3 ||
-        after.maps > before.maps + (pair_over_network() ? 2000 : 12)) /* the simulation keeps addresses back */
-        fail_msg("descriptors %d -> %d, mappings %d -> %d", before.fds, after.fds, before.maps, after.maps);
+        after.maps >
+            before.maps +
+                (pair_over_network() ? 2000 : 12)) /* the simulation keeps addresses back */
+        fail_msg("descriptors %d -> %d, mappings %d -> %d", before.fds, after.fds, before.maps,
+                 after.maps);
 }
 
 /* ---- no memory ---- */
@@ -547,7 +554,8 @@ static void test_refused(void **unused)
         int rc;
 
         now = &modes[i];
-        rc = insist(p[i].w, 5 << 20, &d); /* larger than any segment: no wait for the reader helps */
+        rc =
+            insist(p[i].w, 5 << 20, &d); /* larger than any segment: no wait for the reader helps */
         assert_rc(-ENOMEM, p[i].w, rc);
         assert_true(strlen(rpipe_error(p[i].w)) > 20);
         assert_errno(ENOMEM, rmalloc(p[i].w, 5 << 20));
@@ -562,7 +570,8 @@ static void test_refused(void **unused)
         pair_send(&p[i], 1 << 15, i);
         pair_read_free(&p[i], 1 << 15, i);
         d = pair_alloc(&p[i], 1 << 16, i);
-        assert_rc(-ENOBUFS, p[i].w, rmalloc_nb(p[i].w, 100, &(raddr_t){NULL})); /* as without growth */
+        assert_rc(-ENOBUFS, p[i].w,
+                  rmalloc_nb(p[i].w, 100, &(raddr_t){NULL})); /* as without growth */
         assert_ok(p[i].w, rfree(p[i].w, d));
         d = ANY_RADDR;
     }
@@ -575,7 +584,8 @@ static void test_refused(void **unused)
 
         now = &modes[i];
         start = pair_now_ms();
-        while ((rc = insist(p[i].w, 5 << 20, &d)) == -ENOMEM && pair_now_ms() - start < PAIR_LATE_MS)
+        while ((rc = insist(p[i].w, 5 << 20, &d)) == -ENOMEM &&
+               pair_now_ms() - start < PAIR_LATE_MS)
             ;
         assert_ok(p[i].w, rc);
         assert_int_equal(stats(p[i].w).grows, 1);
@@ -590,20 +600,33 @@ static void test_refused(void **unused)
     close(kept);
     rewind(says);
     while (fgets(line, sizeof(line), says) != NULL)
-        logged += strstr(line, "info: ") != NULL && strstr(line, "grow") != NULL && strstr(line, "ulimit") != NULL;
+        logged += strstr(line, "info: ") != NULL && strstr(line, "grow") != NULL &&
+                  strstr(line, "ulimit") != NULL;
     fclose(says);
     assert_true(logged >= (int)MODES);
 }
 
 static void test_to_the_limit(void **unused) { (void)unused, in_every_mode(to_the_limit); }
 static void test_not_needed(void **unused) { (void)unused, in_every_mode(not_needed); }
-static void test_asked_again_and_again(void **unused) { (void)unused, in_every_mode(asked_again_and_again); }
-static void test_larger_than_any_segment(void **unused) { (void)unused, in_every_mode(larger_than_any_segment); }
-static void test_instead_of_enobufs(void **unused) { (void)unused, in_every_mode(instead_of_enobufs); }
+static void test_asked_again_and_again(void **unused)
+{
+    (void)unused, in_every_mode(asked_again_and_again);
+}
+static void test_larger_than_any_segment(void **unused)
+{
+    (void)unused, in_every_mode(larger_than_any_segment);
+}
+static void test_instead_of_enobufs(void **unused)
+{
+    (void)unused, in_every_mode(instead_of_enobufs);
+}
 static void test_descriptors(void **unused) { (void)unused, in_every_mode(descriptors); }
 static void test_all_sizes(void **unused) { (void)unused, in_every_mode(all_sizes); }
 static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }
-static void test_close_while_it_grows(void **unused) { (void)unused, in_every_mode(close_while_it_grows); }
+static void test_close_while_it_grows(void **unused)
+{
+    (void)unused, in_every_mode(close_while_it_grows);
+}
 
 static int group(void)
 {

@@ -174,7 +174,8 @@ static void a_short_last_unit_is_used_and_not_exceeded(void **state)
     assert_non_null(heap_alloc(h, 5));
     heap_destroy(h);
 
-    h = heap_of_bytes(3 * UNIT + 7, UNIT, 0); /* a gap that ends in one, and takes in what is freed before it */
+    h = heap_of_bytes(3 * UNIT + 7, UNIT,
+                      0); /* a gap that ends in one, and takes in what is freed before it */
     a = take(h, 2, 0);
     b = take(h, 1, 2);
     give(h, a);
@@ -245,7 +246,8 @@ static void after_warm_up_no_memory_is_asked_for(void **state)
     (void)state;
     skip_unless_memory_can_be_cut_off();
     h = heap_of_units(4096);
-    for (unsigned i = 0; i < 2 * 64; i++) /* 64 blocks, and between any two of them one that waits */
+    for (unsigned i = 0; i < 2 * 64;
+         i++) /* 64 blocks, and between any two of them one that waits */
         warm[i] = take(h, 1, i);
     for (unsigned i = 0; i < 2 * 64; i++)
         give(h, warm[i]);

@@ -35,7 +35,8 @@ struct crowd {
 };
 
 /* Which unit a request gets by the definition; random-fit: whether `given` is one that it may get. CROWD: none. */
-static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorithm, unsigned units, unsigned given)
+static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorithm, unsigned units,
+                             unsigned given)
 {
     unsigned best = CROWD, best_units = 0;
 
@@ -48,7 +49,8 @@ static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorith
         if (end - at < units)
             continue;
         if (best == CROWD || (algorithm == BEST_FIT && end - at < best_units) ||
-            (algorithm == WORST_FIT && end - at > best_units) || (algorithm == RANDOM_FIT && at == given)) {
+            (algorithm == WORST_FIT && end - at > best_units) ||
+            (algorithm == RANDOM_FIT && at == given)) {
             best = at;
             best_units = end - at;
         }
@@ -112,7 +114,8 @@ static void crowd_compare(struct crowd *c)
 
 static void crowded(rmalloc_algorithm_t algorithm)
 {
-    struct heap_config cfg = {.algorithm = algorithm, .unit_size = 1, .bytes = CROWD, .max_descriptors = 2 * CROWD};
+    struct heap_config cfg = {
+        .algorithm = algorithm, .unit_size = 1, .bytes = CROWD, .max_descriptors = 2 * CROWD};
     struct crowd c = {.at = calloc(CROWD, sizeof(*c.at)), .taken = calloc(CROWD, 1)};
     const unsigned churn = 60000, first = (unsigned)random_below(CROWD);
 
@@ -185,8 +188,10 @@ int main(int argc, char **argv)
 {
     const char *s = argc > 1 ? argv[1] : getenv("MODEL_SEED");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_fit_with_a_million_blocks),   cmocka_unit_test(first_fit_with_a_million_blocks),
-        cmocka_unit_test(best_fit_with_a_million_blocks),   cmocka_unit_test(worst_fit_with_a_million_blocks),
+        cmocka_unit_test(next_fit_with_a_million_blocks),
+        cmocka_unit_test(first_fit_with_a_million_blocks),
+        cmocka_unit_test(best_fit_with_a_million_blocks),
+        cmocka_unit_test(worst_fit_with_a_million_blocks),
         cmocka_unit_test(random_fit_with_a_million_blocks),
     };
 

@@ -23,7 +23,8 @@
 #include <cmocka.h>
 
 #define KEY_BYTES 64
-#define BURNS_MAX 5000 /* by then, one of ten candidates has been missed with a probability of 10^-228 */
+#define BURNS_MAX                                                                                  \
+    5000 /* by then, one of ten candidates has been missed with a probability of 10^-228 */
 
 enum step_kind { ALLOC, FREE, GROW, CARVE };
 
@@ -49,7 +50,8 @@ struct world {
     struct twins t;
     struct waiting waiting[32];
     unsigned waits;
-    uint64_t changed; /* unit that the free piece begins at which changed last; NONE: there is none any more */
+    uint64_t
+        changed; /* unit that the free piece begins at which changed last; NONE: there is none any more */
 };
 
 #define NONE 254
@@ -83,7 +85,8 @@ static void print_step(FILE *to, const struct step *s)
 
     if (s->burns > 0)
         fprintf(to, "  %u times: alloc 0, free it\n", s->burns);
-    fprintf(to, "  %s %llu", names[s->kind], (unsigned long long)(s->kind == FREE ? s->a : s->size));
+    fprintf(to, "  %s %llu", names[s->kind],
+            (unsigned long long)(s->kind == FREE ? s->a : s->size));
     if (s->kind == CARVE)
         fprintf(to, " at %llu", (unsigned long long)s->a);
     fputc('\n', to);
@@ -99,9 +102,10 @@ static void print_way(FILE *to, unsigned node)
 
 static void print_context(FILE *to)
 {
-    fprintf(to, "  algorithm %d, units of %u, %llu bytes, max_descriptors %u, seed %llu; the way:\n",
-            (int)now->cfg.algorithm, now->cfg.unit_size, (unsigned long long)now->cfg.bytes, now->cfg.max_descriptors,
-            (unsigned long long)now->cfg.seed);
+    fprintf(to,
+            "  algorithm %d, units of %u, %llu bytes, max_descriptors %u, seed %llu; the way:\n",
+            (int)now->cfg.algorithm, now->cfg.unit_size, (unsigned long long)now->cfg.bytes,
+            now->cfg.max_descriptors, (unsigned long long)now->cfg.seed);
     print_way(to, now_node);
     fputs("  and last:\n", to);
     print_step(to, &now_step);
@@ -148,7 +152,8 @@ static void make_key(const struct world *w, unsigned char *key)
 
     memset(key, 0, KEY_BYTES);
     for (unsigned i = 0; i < m->blocks; i++)
-        all[n++] = (struct waiting){m->block[i].at, m->block[i].units, m->block[i].age, m->block[i].segment};
+        all[n++] = (struct waiting){m->block[i].at, m->block[i].units, m->block[i].age,
+                                    m->block[i].segment};
     for (unsigned i = 0; i < w->waits; i++)
         all[n++] = w->waiting[i];
     if (m->algorithm == NEXT_FIT)
@@ -239,8 +244,9 @@ static bool taken(struct world *w, int index)
         return false;
     b = m->block[index];
     below = b.at > m->segment[b.segment].at ? piece_at(m, b.at - 1) : NONE;
-    above =
-        b.at + b.units < m->segment[b.segment].at + m->segment[b.segment].units ? piece_at(m, b.at + b.units) : NONE;
+    above = b.at + b.units < m->segment[b.segment].at + m->segment[b.segment].units
+                ? piece_at(m, b.at + b.units)
+                : NONE;
     if (above != NONE)
         w->changed = above;
     else if (w->changed == b.at)
@@ -269,7 +275,8 @@ static bool take_step(struct world *w, const struct step *step)
         return taken(w, twins_carve(t, step->a, step->size));
     case GROW:
         w->changed = t->m.segment[0].units;
-        return twins_grow(t, t->m.segment[0].base != NULL ? model_nowhere(1) : NULL, step->size) == 0;
+        return twins_grow(t, t->m.segment[0].base != NULL ? model_nowhere(1) : NULL, step->size) ==
+               0;
     default:
         break;
     }
@@ -399,7 +406,8 @@ static void every_subset_sent(struct world *w)
             m->block[i].d->state = m->block[i].sent ? DESC_SENT : DESC_OWNED;
         }
         if (heap_unsent_room(w->t.h) != model_unsent_room(m))
-            model_fail(m, "heap_unsent_room is %llu, should be %llu", (unsigned long long)heap_unsent_room(w->t.h),
+            model_fail(m, "heap_unsent_room is %llu, should be %llu",
+                       (unsigned long long)heap_unsent_room(w->t.h),
                        (unsigned long long)model_unsent_room(m));
     }
     twins_compare(&w->t);
@@ -488,9 +496,12 @@ static uint64_t sharings_expected(const struct search *s)
     return s->second == 0 ? first : first + first * sharings((s->second + unit - 1) / unit);
 }
 
-static void search_all(rmalloc_algorithm_t algorithm, uint32_t unit, uint64_t bytes, uint64_t second, uint32_t limit)
+static void search_all(rmalloc_algorithm_t algorithm, uint32_t unit, uint64_t bytes,
+                       uint64_t second, uint32_t limit)
 {
-    struct search s = {.cfg = {.algorithm = algorithm, .unit_size = unit, .bytes = bytes, .max_descriptors = limit}};
+    struct search s = {
+        .cfg = {
+            .algorithm = algorithm, .unit_size = unit, .bytes = bytes, .max_descriptors = limit}};
     struct step none = {.kind = ALLOC};
     struct world w;
 
@@ -511,7 +522,8 @@ static void search_all(rmalloc_algorithm_t algorithm, uint32_t unit, uint64_t by
         print_message(", at most %u blocks", limit);
     print_message(": %u states, %llu transitions\n", s.nodes, (unsigned long long)s.transitions);
     if (algorithm != NEXT_FIT && limit == 0)
-        assert_int_equal(sharings_found(&s), sharings_expected(&s)); /* so the search itself leaves nothing out */
+        assert_int_equal(sharings_found(&s),
+                         sharings_expected(&s)); /* so the search itself leaves nothing out */
     free(s.node);
     free(s.table);
 }

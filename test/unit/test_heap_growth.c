@@ -117,8 +117,9 @@ static void a_segment_that_cannot_be_is_refused(void **state)
     (void)state;
     assert_int_equal(heap_create(&h, &cfg), 0);
     assert_int_equal(heap_grow(h, NULL, 0), -EINVAL);
-    assert_int_equal(heap_grow(h, (void *)(UINT64_C(1) << 20), 1u << 20), -EINVAL); /* the first is not mapped */
-    assert_int_equal(heap_grow(h, NULL, UINT64_C(1) << 51), -EINVAL);               /* one unit too many */
+    assert_int_equal(heap_grow(h, (void *)(UINT64_C(1) << 20), 1u << 20),
+                     -EINVAL);                                        /* the first is not mapped */
+    assert_int_equal(heap_grow(h, NULL, UINT64_C(1) << 51), -EINVAL); /* one unit too many */
     assert_int_equal(heap_grow(h, NULL, (UINT64_C(1) << 51) - (1u << 20)), 0);
     assert_int_equal(heap_grow(h, NULL, 1), -EINVAL);
     assert_sound(h);

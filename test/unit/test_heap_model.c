@@ -58,7 +58,8 @@ static struct {
 static void print_context(FILE *to)
 {
     fprintf(to, "  %s: heap %u, operation %llu; seed %llu, %llu operations\n", now.test, now.heap,
-            (unsigned long long)now.operation, (unsigned long long)seed, (unsigned long long)operations);
+            (unsigned long long)now.operation, (unsigned long long)seed,
+            (unsigned long long)operations);
 }
 
 static void begin(const char *test)
@@ -107,8 +108,8 @@ static void assert_uniform(const uint64_t *taken, unsigned n, const char *what)
     for (unsigned i = 0; i < n; i++)
         chi_square += ((double)taken[i] - sum / n) * ((double)taken[i] - sum / n) / (sum / n);
     if (chi_square > bound)
-        fail_msg("of %u candidates %s, over %.0f draws, chi-square is %.1f, more than %.1f", n, what, sum, chi_square,
-                 bound);
+        fail_msg("of %u candidates %s, over %.0f draws, chi-square is %.1f, more than %.1f", n,
+                 what, sum, chi_square, bound);
 }
 
 /* ---- one operation ---- */
@@ -121,7 +122,8 @@ static size_t random_size(struct model *m)
     case 0:
         return random_below(bytes + unit + 2); /* any, and a little more */
     case 1:
-        return model_largest(m) + random_below(3) - (model_largest(m) > 0); /* what just fits, what just does not */
+        return model_largest(m) + random_below(3) -
+               (model_largest(m) > 0); /* what just fits, what just does not */
     case 2:
     case 3:
         return random_below(4) * unit;
@@ -139,7 +141,8 @@ static size_t random_size(struct model *m)
     case 6:
         return one_in(8) ? SIZE_MAX - random_below(3 * unit) : (size_t)1 << random_below(52);
     case 7:
-        return random_below((random_next() >> random_below(64)) + 1) % (bytes + 2); /* any order of magnitude */
+        return random_below((random_next() >> random_below(64)) + 1) %
+               (bytes + 2); /* any order of magnitude */
     default:
         return random_below(bytes / 8 + 2);
     }
@@ -202,16 +205,20 @@ static void grow(struct twins *t)
         assert_int_equal(twins_grow(t, base, 0), -EINVAL);
         break;
     case 1:
-        assert_int_equal(twins_grow(t, base, MODEL_UNITS_MAX * m->unit + random_below(m->unit)), -EINVAL);
+        assert_int_equal(twins_grow(t, base, MODEL_UNITS_MAX * m->unit + random_below(m->unit)),
+                         -EINVAL);
         break;
     case 2:
-        assert_int_equal(twins_grow(t, base == NULL ? model_nowhere(m->segments) : NULL, bytes), -EINVAL);
+        assert_int_equal(twins_grow(t, base == NULL ? model_nowhere(m->segments) : NULL, bytes),
+                         -EINVAL);
         break;
     case 3:
         if (base != NULL && m->unit > 1)
-            assert_int_equal(twins_grow(t, (char *)base + 1 + random_below(m->unit - 1), bytes), -EINVAL);
+            assert_int_equal(twins_grow(t, (char *)base + 1 + random_below(m->unit - 1), bytes),
+                             -EINVAL);
         if (base != NULL)
-            assert_int_equal(twins_grow(t, (void *)(UINTPTR_MAX - m->unit + 1), m->unit + 1ull), -EINVAL);
+            assert_int_equal(twins_grow(t, (void *)(UINTPTR_MAX - m->unit + 1), m->unit + 1ull),
+                             -EINVAL);
         break;
     case 4: /* as far as it may grow, and not a byte further */
         if (m->segments < MODEL_SEGMENTS && one_in(4)) {
@@ -233,7 +240,8 @@ static void carve(struct twins *t)
 {
     struct model *m = &t->m;
     const struct model_segment *last = &m->segment[m->segments - 1];
-    uint64_t at = random_below(last->at + last->units + 1), size = random_below(4 * (uint64_t)m->unit);
+    uint64_t at = random_below(last->at + last->units + 1),
+             size = random_below(4 * (uint64_t)m->unit);
 
     model_look(m);
     if (m->pieces > 0 && !one_in(4)) {
@@ -299,7 +307,8 @@ static void free_all(struct twins *t)
 
 static void random_heap(struct twins *t, rmalloc_algorithm_t algorithm)
 {
-    struct heap_config cfg = {.algorithm = algorithm, .unit_size = 1u << random_below(21), .seed = random_next()};
+    struct heap_config cfg = {
+        .algorithm = algorithm, .unit_size = 1u << random_below(21), .seed = random_next()};
 
     cfg.bytes = random_range(cfg.unit_size);
     cfg.base = one_in(2) ? model_nowhere(0) : NULL;
@@ -334,7 +343,8 @@ static void random_operations(rmalloc_algorithm_t algorithm, const char *test)
         twins_close(&t);
     }
     assert_true(allocs > 0 && failures > 0);
-    print_message("%llu blocks, %llu refusals\n", (unsigned long long)allocs, (unsigned long long)failures);
+    print_message("%llu blocks, %llu refusals\n", (unsigned long long)allocs,
+                  (unsigned long long)failures);
 }
 
 /* ---- many blocks ---- */
@@ -405,8 +415,8 @@ static void short_of_memory(rmalloc_algorithm_t algorithm)
         twins_close(&t);
     }
     assert_true(model_denials > denials);
-    print_message("algorithm %d: memory was denied %llu times, %u requests were refused\n", (int)algorithm,
-                  (unsigned long long)(model_denials - denials), refused);
+    print_message("algorithm %d: memory was denied %llu times, %u requests were refused\n",
+                  (int)algorithm, (unsigned long long)(model_denials - denials), refused);
 }
 
 /* Valgrind puts its own in the place of the function above. */
@@ -501,7 +511,8 @@ static void random_fit_with_many_blocks(void **state)
 }
 
 /* `holes` pieces of 1, 2, .. `sizes` units, one unit handed out between two of them; the last unit is handed out too. */
-static void make_holes(struct twins *t, const struct heap_config *cfg, unsigned holes, unsigned sizes)
+static void make_holes(struct twins *t, const struct heap_config *cfg, unsigned holes,
+                       unsigned sizes)
 {
     const uint64_t unit = cfg->unit_size;
 
@@ -520,7 +531,8 @@ static void make_holes(struct twins *t, const struct heap_config *cfg, unsigned 
 
 static void random_fit_draws_uniformly_from_classes_of_any_size(void **state)
 {
-    static const unsigned holes[] = {2, 3, 7, 16, 17, 40, 64, 100, 150}, sizes[] = {1, 2, 9, 40, 150};
+    static const unsigned holes[] = {2, 3, 7, 16, 17, 40, 64, 100, 150},
+                          sizes[] = {1, 2, 9, 40, 150};
     static uint64_t taken[150];
     unsigned candidates;
     struct twins t;
@@ -530,7 +542,8 @@ static void random_fit_draws_uniformly_from_classes_of_any_size(void **state)
     for (size_t h = 0; h < sizeof(holes) / sizeof(holes[0]); h++)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
             for (unsigned need = 1; need <= sizes[s]; need += 1 + sizes[s] / 3) {
-                struct heap_config cfg = {.algorithm = RANDOM_FIT, .unit_size = 8, .seed = 1 + h * 100 + s * 10 + need};
+                struct heap_config cfg = {
+                    .algorithm = RANDOM_FIT, .unit_size = 8, .seed = 1 + h * 100 + s * 10 + need};
 
                 cfg.bytes = (uint64_t)holes[h] * (sizes[s] + 2) * cfg.unit_size;
                 make_holes(&t, &cfg, holes[h], sizes[s]);
@@ -553,7 +566,8 @@ static void random_fit_draws_uniformly_from_classes_of_any_size(void **state)
 /* A number that depends on all offsets of a run. */
 static uint64_t offsets_of_a_run(uint64_t heap_seed)
 {
-    struct heap_config cfg = {.algorithm = RANDOM_FIT, .unit_size = 4, .bytes = 999, .seed = heap_seed};
+    struct heap_config cfg = {
+        .algorithm = RANDOM_FIT, .unit_size = 4, .bytes = 999, .seed = heap_seed};
     uint64_t sum = 0;
     struct twins t;
 

@@ -120,7 +120,8 @@ static void carving_is_not_for_next_fit(void **state)
 static void the_check_sees_damage(void **state)
 {
     struct heap *h = heap_of_units(16);
-    struct rdesc *a = take(h, 4, 0), *b = take(h, 2, 4), *c = take(h, 2, 6), *d = take(h, 2, 8), *e = take(h, 4, 10);
+    struct rdesc *a = take(h, 4, 0), *b = take(h, 2, 4), *c = take(h, 2, 6), *d = take(h, 2, 8),
+                 *e = take(h, 4, 10);
     struct rdesc *f, *g, stranger;
 
     (void)state;

@@ -222,7 +222,8 @@ static void replace(struct set *s, uint32_t at)
         s->block[at] = block;
         replaced++;
     } else {
-        assert_true(s->ix.height > 1 || key < low || key >= high); /* a set of one node knows its neighbours */
+        assert_true(s->ix.height > 1 || key < low ||
+                    key >= high); /* a set of one node knows its neighbours */
     }
     assert_place(s, &place, at);
 }
@@ -242,14 +243,17 @@ static void one_operation(struct set *s, unsigned mood)
                       : new_key(s));
     else
         take(s, mood & 2 ? 0 : mood & 4 ? s->count - 1 : random_below(s->count));
-    look_for(s, s->count > 0 && random_below(2) == 0 ? s->key[random_below(s->count)] : random_next() % s->range);
+    look_for(s, s->count > 0 && random_below(2) == 0 ? s->key[random_below(s->count)]
+                                                     : random_next() % s->range);
     if (s->pool.kind == INDEX_LARGEST && random_below(8) == 0)
-        look_for_weight(s, s->count > 0 ? (uint32_t)s->key[random_below(s->count)] + random_below(2) : 1);
+        look_for_weight(s, s->count > 0 ? (uint32_t)s->key[random_below(s->count)] + random_below(2)
+                                        : 1);
 }
 
 static void does_what_a_sorted_array_does(void **state)
 {
-    struct set *s = open_set(*(const enum index_kind *)*state, random_below(2) == 0 ? 1u << 14 : UINT64_MAX);
+    struct set *s =
+        open_set(*(const enum index_kind *)*state, random_below(2) == 0 ? 1u << 14 : UINT64_MAX);
     uint32_t tallest = 0;
     unsigned mood = 8;
 
@@ -350,7 +354,8 @@ static void many_indices_share_a_pool(void **state)
     (void)state;
     index_pool_init(&pool, INDEX_PLAIN);
     for (unsigned i = 0; i < 20000; i++)
-        assert_int_equal(index_insert(&ix[i * 7 % 50], &pool, i * UINT64_C(7919) % 20011, &blocks[i % 50]), 0);
+        assert_int_equal(
+            index_insert(&ix[i * 7 % 50], &pool, i * UINT64_C(7919) % 20011, &blocks[i % 50]), 0);
     for (unsigned k = 0; k < 50; k += 2)
         while (index_from(&ix[k], 0, &place))
             index_take(&ix[k], &pool, &place);
@@ -370,7 +375,8 @@ static double bytes_each(const struct index *ix, const struct index_pool *pool)
     uint32_t nodes[2] = {0, 0};
     char why[256] = "";
 
-    if (index_check(ix, pool, nodes, why, sizeof(why)) != 0 || index_pool_check(pool, nodes, why, sizeof(why)) != 0)
+    if (index_check(ix, pool, nodes, why, sizeof(why)) != 0 ||
+        index_pool_check(pool, nodes, why, sizeof(why)) != 0)
         fail_msg("%s", why);
     return ((double)nodes[0] * pool->bytes[0] + (double)nodes[1] * pool->bytes[1]) / ix->count;
 }
@@ -391,20 +397,23 @@ static void memory_for_many_is_bounded(void **state)
 
         index_pool_init(&pool, INDEX_LARGEST);
         for (uint32_t i = 0; i < MANY; i++) {
-            uint64_t key = pattern == ASCENDING ? i : pattern == DESCENDING ? MANY - i : random_next() >> 1;
+            uint64_t key = pattern == ASCENDING    ? i
+                           : pattern == DESCENDING ? MANY - i
+                                                   : random_next() >> 1;
 
             assert_int_equal(index_insert(&ix, &pool, key, blocks), 0);
         }
         full = bytes_each(&ix, &pool);
         assert_true((double)pool.made < full * MANY * 1.25 + 4096);
-        for (uint64_t key = 0; index_from(&ix, key, &place); key++) { /* all but every eighth are taken */
+        for (uint64_t key = 0; index_from(&ix, key, &place);
+             key++) { /* all but every eighth are taken */
             key = index_key(&place);
             if (random_below(8) != 0)
                 index_take(&ix, &pool, &place);
         }
         thin = bytes_each(&ix, &pool);
-        print_message("seed %llu, %s: %.1f bytes a block, thinned out %.1f\n", (unsigned long long)seed,
-                      patterns[pattern], full, thin);
+        print_message("seed %llu, %s: %.1f bytes a block, thinned out %.1f\n",
+                      (unsigned long long)seed, patterns[pattern], full, thin);
         assert_true(full < 26);
         assert_true(thin < 45);
         index_pool_destroy(&pool);
@@ -463,13 +472,13 @@ static void assert_broken(const struct set *s, const char *word, int line)
 }
 
 /* Puts a wrong value in one place, lets the check find it, puts the right one back. */
-#define DAMAGE(place, wrong, word)                                                                                     \
-    do {                                                                                                               \
-        __typeof__(place) right_ = (place);                                                                            \
-        (place) = (wrong);                                                                                             \
-        assert_broken(s, word, __LINE__);                                                                              \
-        (place) = right_;                                                                                              \
-        assert_sound(s);                                                                                               \
+#define DAMAGE(place, wrong, word)                                                                 \
+    do {                                                                                           \
+        __typeof__(place) right_ = (place);                                                        \
+        (place) = (wrong);                                                                         \
+        assert_broken(s, word, __LINE__);                                                          \
+        (place) = right_;                                                                          \
+        assert_sound(s);                                                                           \
     } while (0)
 
 static void the_check_sees_damage(void **state)

@@ -10,9 +10,11 @@
 
 static char why[600];
 
-static void environment(const char *bootstrap, const char *rank, const char *size, const char *root, const char *secret)
+static void environment(const char *bootstrap, const char *rank, const char *size, const char *root,
+                        const char *secret)
 {
-    static const char *const names[] = {"RPIPE_BOOTSTRAP", "RPIPE_RANK", "RPIPE_SIZE", "RPIPE_ROOT", "RPIPE_SECRET"};
+    static const char *const names[] = {"RPIPE_BOOTSTRAP", "RPIPE_RANK", "RPIPE_SIZE", "RPIPE_ROOT",
+                                        "RPIPE_SECRET"};
     const char *const values[] = {bootstrap, rank, size, root, secret};
     int i;
 
@@ -53,7 +55,8 @@ static void test_single_without_any_environment(void **state)
     assert_int_equal(job_open(&rank, &size, DEADLINE_NEVER, why, sizeof(why)), -EALREADY);
     assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -ENOENT);
     assert_int_equal(job_publish("card", 5, DEADLINE_NOW, why, sizeof(why)), 0);
-    assert_int_equal(job_publish(card, JOB_CARD_MAX + 1, DEADLINE_NOW, why, sizeof(why)), -EMSGSIZE);
+    assert_int_equal(job_publish(card, JOB_CARD_MAX + 1, DEADLINE_NOW, why, sizeof(why)),
+                     -EMSGSIZE);
     assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), 0);
     assert_int_equal(bytes, 5);
     assert_string_equal((char *)card, "card");
@@ -141,7 +144,8 @@ static int join(int rank, int size, int ms)
         return result;
     CHECK(r == rank && s == size);
     snprintf(card, sizeof(card), "card of rank %d", rank);
-    result = job_publish(card, strlen(card) + 1 + (size_t)rank, deadline_in_ms(ms), why, sizeof(why));
+    result =
+        job_publish(card, strlen(card) + 1 + (size_t)rank, deadline_in_ms(ms), why, sizeof(why));
     for (k = 0; k < size && result == 0; k++) {
         CHECK(job_card(k, seen, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0);
         snprintf(card, sizeof(card), "card of rank %d", k);
@@ -219,11 +223,14 @@ static void rank_mistaken(int rank, int size)
         CHECK(settings_load(why, sizeof(why)) == 0 &&
               job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
         result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
-        CHECK(result == (strcmp(mistake, "secret") == 0 ? -EACCES : strcmp(mistake, "twice") == 0 ? -EEXIST : -EINVAL));
+        CHECK(result == (strcmp(mistake, "secret") == 0  ? -EACCES
+                         : strcmp(mistake, "twice") == 0 ? -EEXIST
+                                                         : -EINVAL));
         CHECK(strstr(why, "refused") != NULL);
         return;
     }
-    result = join(rank, size, rank == 0 ? 1500 : 3000); /* rank 1 is still there when rank 0 gives up */
+    result =
+        join(rank, size, rank == 0 ? 1500 : 3000); /* rank 1 is still there when rank 0 gives up */
     CHECK(result == -ETIMEDOUT);
     if (rank == 0)
         CHECK(strstr(why, "2 of 3") != NULL && strstr(why, "rank 2 is the first") != NULL);
@@ -251,7 +258,8 @@ static void rank_among_strangers(int rank, int size)
 
     log_set_level(LOG_ERROR);
     a.sin_port = htons((uint16_t)atoi(strrchr(getenv("RPIPE_ROOT"), ':') + 1));
-    for (i = 0; rank == 1 && i < 60; i++) { /* some talk nonsense, some hang up, some stay and say nothing */
+    for (i = 0; rank == 1 && i < 60;
+         i++) { /* some talk nonsense, some hang up, some stay and say nothing */
         int64_t patience = deadline_in_ms(LIMIT_MS);
 
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -284,13 +292,16 @@ static void rank_without_a_place(int rank, int size)
     log_set_level(LOG_ERROR);
     if (rank != 0) {
         result = join(rank, size, LIMIT_MS);
-        CHECK(result == -ETIMEDOUT || (result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL));
+        CHECK(result == -ETIMEDOUT ||
+              (result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL));
         return;
     }
-    CHECK(settings_load(why, sizeof(why)) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(settings_load(why, sizeof(why)) == 0 &&
+          job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
     CHECK(descriptors_leave(2));
     result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
-    CHECK(result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL && strstr(why, "ulimit -n") != NULL);
+    CHECK(result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL &&
+          strstr(why, "ulimit -n") != NULL);
     job_close();
 }
 

@@ -45,7 +45,8 @@ static void full_heap(const struct mode *m)
         assert_string_equal(rpipe_error(p.w), before); /* a full heap is no failure */
         assert_int_equal(stats(p.w).stalls_heap, stalls + 2);
         assert_ok(p.w, rpipe_set_timeout(p.w, -1));
-        assert_errno(EMSGSIZE, rmalloc(p.w, 1025)); /* at once, full or not, though the deadline is never */
+        assert_errno(EMSGSIZE,
+                     rmalloc(p.w, 1025)); /* at once, full or not, though the deadline is never */
         assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 1025, &d));
         assert_ok(p.w, rpipe_set_timeout(p.w, 0));
         assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
@@ -262,7 +263,8 @@ static void queue_full(const struct mode *m)
                 assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
                 assert_ok(p.w, rpipe_set_timeout(p.w, 0));
                 assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, d));
-                assert_rc(-ETIMEDOUT, p.w, rwrite_n(p.w, d, 50)); /* not even what would fit into a slot */
+                assert_rc(-ETIMEDOUT, p.w,
+                          rwrite_n(p.w, d, 50)); /* not even what would fit into a slot */
                 assert_int_equal(stats(p.w).stalls_queue, stalls + 3);
                 assert_int_equal(rsize(p.w, d), 60);
                 assert_true(pair_same(rmem(p.w, d), 60, 7)); /* it is still the caller's */
@@ -396,7 +398,8 @@ static void wakes(const struct mode *m)
             if (fits)
                 spin(draw() % 300); /* the writer is in some stage of its wait */
             before = stats(p.r).wakes;
-            for (; first < got; first++) { /* in the order in which any one of them helps: the oldest first */
+            for (; first < got;
+                 first++) { /* in the order in which any one of them helps: the oldest first */
                 assert_true(pair_same(rmem(p.r, held[first % 4]), 100, first));
                 assert_ok(p.r, rfree(p.r, held[first % 4]));
                 if (fits && draw() % 2 == 0)
@@ -422,7 +425,10 @@ struct crowd {
 
 enum { CROWD = 3, CROWD_MESSAGES = 300 };
 
-static size_t crowd_size(uint64_t i) { return pair_mix(i) % 5 == 0 ? pair_mix(i) % 41 : 41 + pair_mix(i) % 400; }
+static size_t crowd_size(uint64_t i)
+{
+    return pair_mix(i) % 5 == 0 ? pair_mix(i) % 41 : 41 + pair_mix(i) % 400;
+}
 
 static void *crowd_writes(void *argument)
 {
@@ -467,7 +473,8 @@ static void crowd(const struct mode *m)
     cfg.thread_sync = true;
     pair_open_with(&c.p, &cfg);
     for (int i = 0; i < 2 * CROWD; i++)
-        assert_int_equal(pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
     for (int i = 0; i < 2 * CROWD; i++)
         pthread_join(thread[i], NULL);
     assert_int_equal(atomic_load(&faults), 0);
@@ -546,9 +553,18 @@ static void test_table(void **unused)
 }
 
 static void test_full_heap(void **unused) { (void)unused, in_every_mode(full_heap); }
-static void test_unsent_in_the_middle(void **unused) { (void)unused, in_every_mode(unsent_in_the_middle); }
-static void test_frees_in_any_order(void **unused) { (void)unused, in_every_mode(frees_in_any_order); }
-static void test_frees_after_the_end(void **unused) { (void)unused, in_every_mode(frees_after_the_end); }
+static void test_unsent_in_the_middle(void **unused)
+{
+    (void)unused, in_every_mode(unsent_in_the_middle);
+}
+static void test_frees_in_any_order(void **unused)
+{
+    (void)unused, in_every_mode(frees_in_any_order);
+}
+static void test_frees_after_the_end(void **unused)
+{
+    (void)unused, in_every_mode(frees_after_the_end);
+}
 static void test_before_the_join(void **unused) { (void)unused, in_every_mode(before_the_join); }
 static void test_incarnations(void **unused) { (void)unused, in_every_mode(incarnations); }
 static void test_queue_full(void **unused) { (void)unused, in_every_mode(queue_full); }

@@ -148,8 +148,11 @@ static void freed_neighbours_become_one_and_return_descriptors_early(void **stat
     assert_int_equal(d[1]->state, DESC_FREED);
     assert_int_equal(d[3]->state, DESC_FREED);
     give(h, d[2]); /* with the one before and the one behind */
-    assert_int_equal((d[1]->state == DESC_FREED) + (d[2]->state == DESC_FREED) + (d[3]->state == DESC_FREED), 1);
-    assert_int_equal((d[1]->state == DESC_POOLED) + (d[2]->state == DESC_POOLED) + (d[3]->state == DESC_POOLED), 2);
+    assert_int_equal(
+        (d[1]->state == DESC_FREED) + (d[2]->state == DESC_FREED) + (d[3]->state == DESC_FREED), 1);
+    assert_int_equal((d[1]->state == DESC_POOLED) + (d[2]->state == DESC_POOLED) +
+                         (d[3]->state == DESC_POOLED),
+                     2);
     assert_stuck(h, 6);
     give(h, d[0]);
     assert_stuck(h, 0);
@@ -295,9 +298,10 @@ static void a_sent_block_is_freed_like_an_owned_one(void **state)
 static void when_all_is_freed_all_can_be_had_whatever_the_order(void **state)
 {
     static const unsigned char order[24][4] = {
-        {0, 1, 2, 3}, {0, 1, 3, 2}, {0, 2, 1, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1}, {1, 0, 2, 3}, {1, 0, 3, 2},
-        {1, 2, 0, 3}, {1, 2, 3, 0}, {1, 3, 0, 2}, {1, 3, 2, 0}, {2, 0, 1, 3}, {2, 0, 3, 1}, {2, 1, 0, 3}, {2, 1, 3, 0},
-        {2, 3, 0, 1}, {2, 3, 1, 0}, {3, 0, 1, 2}, {3, 0, 2, 1}, {3, 1, 0, 2}, {3, 1, 2, 0}, {3, 2, 0, 1}, {3, 2, 1, 0},
+        {0, 1, 2, 3}, {0, 1, 3, 2}, {0, 2, 1, 3}, {0, 2, 3, 1}, {0, 3, 1, 2}, {0, 3, 2, 1},
+        {1, 0, 2, 3}, {1, 0, 3, 2}, {1, 2, 0, 3}, {1, 2, 3, 0}, {1, 3, 0, 2}, {1, 3, 2, 0},
+        {2, 0, 1, 3}, {2, 0, 3, 1}, {2, 1, 0, 3}, {2, 1, 3, 0}, {2, 3, 0, 1}, {2, 3, 1, 0},
+        {3, 0, 1, 2}, {3, 0, 2, 1}, {3, 1, 0, 2}, {3, 1, 2, 0}, {3, 2, 0, 1}, {3, 2, 1, 0},
     };
 
     (void)state;

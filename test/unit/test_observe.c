@@ -173,8 +173,10 @@ static void described(void **state)
 
     (void)state;
     for (n = 0; rpipe_counter_describe(n, &c) == 0; n++) {
-        assert_true(strlen(c.name) > 0 && strlen(c.name) < sizeof(((struct published_counter *)0)->name));
-        assert_true(strlen(c.unit) > 0 && strlen(c.unit) < sizeof(((struct published_counter *)0)->unit));
+        assert_true(strlen(c.name) > 0 &&
+                    strlen(c.name) < sizeof(((struct published_counter *)0)->name));
+        assert_true(strlen(c.unit) > 0 &&
+                    strlen(c.unit) < sizeof(((struct published_counter *)0)->unit));
         assert_true(strlen(c.meaning) > 0);
         for (int i = 0; i < n; i++) {
             assert_int_equal(rpipe_counter_describe(i, &other), 0);
@@ -224,10 +226,13 @@ static int observe_bytes(int fd, const unsigned char *all, size_t bytes, struct 
 
 static uint64_t nonsense(void)
 {
-    static const uint64_t edge[] = {0, 1, 7, 64, 4096, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t edge[] = {0,         1,          7,         64,         4096,
+                                    INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
     uint64_t x = draw();
 
-    return x % 4 == 0 ? draw() : x % 4 == 1 ? draw() % 100000 : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
+    return x % 4 == 0   ? draw()
+           : x % 4 == 1 ? draw() % 100000
+                        : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
 }
 
 static void hostile_file(void **state)
@@ -288,7 +293,8 @@ static void not_to_the_child(void **state)
     pass(w, r, 1);
     child = fork();
     if (child == 0)
-        _exit(rpipe_counter(w, "messages", &value) == -ENOTCONN && rmalloc(w, 8) == ADDR_NULL ? 0 : 1);
+        _exit(rpipe_counter(w, "messages", &value) == -ENOTCONN && rmalloc(w, 8) == ADDR_NULL ? 0
+                                                                                              : 1);
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -315,8 +321,9 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(true_file), cmocka_unit_test(like_statistics), cmocka_unit_test(described),
-        cmocka_unit_test(nobody),    cmocka_unit_test(hostile_file),    cmocka_unit_test(not_to_the_child),
+        cmocka_unit_test(true_file),    cmocka_unit_test(like_statistics),
+        cmocka_unit_test(described),    cmocka_unit_test(nobody),
+        cmocka_unit_test(hostile_file), cmocka_unit_test(not_to_the_child),
     };
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)clock_now();

@@ -27,7 +27,8 @@ static ssize_t overrun(struct fid_cq *cq, void *entries, size_t count)
 static int told;
 static void connection_failed(void) { told++; }
 
-static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_op *op, struct btl_done *done)
+static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_op *op,
+                       struct btl_done *done)
 {
     memset(line, 0, sizeof(*line));
     memset(op, 0, sizeof(*op));
@@ -75,7 +76,10 @@ static void test_lines_fail_with_their_queue(void **state)
 }
 
 static const char *device;
-static const char *setting(const char *name) { return strcmp(name, "RPIPE_OFI_DOMAIN") == 0 ? device : ""; }
+static const char *setting(const char *name)
+{
+    return strcmp(name, "RPIPE_OFI_DOMAIN") == 0 ? device : "";
+}
 
 /* RPIPE_OFI_DOMAIN is obeyed, or it is told. */
 static void test_the_device_that_was_asked_for(void **state)

@@ -70,7 +70,8 @@ static void of_one_side(rdma_op_t op, bool writer_first)
     nothing_from(cfg.ctx, seen); /* it has been seen */
     nothing_from(cfg.ctx + 1, 0);
     seen = 0;
-    assert_int_equal(await_pending(cfg.ctx, &seen).writer, writer_first); /* but it is still there */
+    assert_int_equal(await_pending(cfg.ctx, &seen).writer,
+                     writer_first); /* but it is still there */
     second = open_end(&cfg, !p.writer);
     nothing_from(cfg.ctx, 0);
     pass_message(writer_first ? first : second, writer_first ? second : first);
@@ -106,7 +107,8 @@ static void test_incarnations(void **state)
     assert_rc(R_EOF, late, rread(late, &d, NULL));
     nothing_from(cfg.ctx, 0);
     assert_ok(late, rclose(late));
-    assert_true(await_pending(cfg.ctx, &seen).writer); /* seen is not 0: rclose has made it worth another look */
+    assert_true(await_pending(cfg.ctx, &seen)
+                    .writer); /* seen is not 0: rclose has made it worth another look */
     r = open_end(&cfg, false);
     pass_message(w, r);
     assert_ok(w, rclose(w));

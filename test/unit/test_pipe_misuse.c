@@ -300,7 +300,8 @@ static void test_oldest_held(void **state)
         assert_ok(p.r, rfree(p.r, held[i]));
         if (cfg.sync == NET_SYNC_BLOCKS) {
             assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
-        } else if (cfg.allocator.algorithm == NEXT_FIT) { /* but the youngest come back, the youngest first */
+        } else if (cfg.allocator.algorithm ==
+                   NEXT_FIT) { /* but the youngest come back, the youngest first */
             assert_ok(p.w, rmalloc_nb(p.w, 256 * (4 - i), &d));
             assert_ok(p.w, rfree(p.w, d));
             d = ANY_RADDR;
@@ -359,7 +360,8 @@ static void test_ring_full(void **state)
 /* a limit of each end on its own */
 static void test_max_descriptors(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 65536), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 65536), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
     struct pair p;
     raddr_t held[3], mine[5], d = ANY_RADDR;
     size_t size = 77;
@@ -403,7 +405,8 @@ static void test_max_descriptors(void **state)
 
 static void test_disagreement(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
     raddr_t d = ANY_RADDR;
     size_t size = 77;
     struct pair p;
@@ -444,14 +447,16 @@ static void test_disagreement(void **state)
 
 static int in_child(const struct pair *p, raddr_t held, raddr_t mine)
 {
-    rmalloc_config_t cfg = pair_writer(pair_config(RDMA_PUT, 4096)), vmem_cfg = RMALLOC_CONFIG_DEFAULT;
+    rmalloc_config_t cfg = pair_writer(pair_config(RDMA_PUT, 4096)),
+                     vmem_cfg = RMALLOC_CONFIG_DEFAULT;
     rdma_vmem_t *vmem;
     raddr_t d;
     rch_t ch;
     char byte = 0, all = 0;
 
-    if (rread_nb(p->r, &d, NULL) != -ENOTCONN || rread(p->r, &d, NULL) != -ENOTCONN || rfree(p->r, held) != -ENOTCONN ||
-        rwrite(p->w, mine) != -ENOTCONN || rmalloc_nb(p->w, 10, &d) != -ENOTCONN || rmem(p->r, held) != NULL ||
+    if (rread_nb(p->r, &d, NULL) != -ENOTCONN || rread(p->r, &d, NULL) != -ENOTCONN ||
+        rfree(p->r, held) != -ENOTCONN || rwrite(p->w, mine) != -ENOTCONN ||
+        rmalloc_nb(p->w, 10, &d) != -ENOTCONN || rmem(p->r, held) != NULL ||
         rclose(p->w) != -ENOTCONN || rclose(p->r) != -ENOTCONN)
         return 1;
     if (strstr(rpipe_error(NULL), "parent") == NULL)

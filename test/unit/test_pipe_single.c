@@ -37,8 +37,9 @@ static void test_units(void **state)
         cfg.allocator.unit_size = unit;
         pair_open_with(&p, &cfg);
         for (uint64_t key = 0; key < 40; key++) {
-            size_t size =
-                key % 2 == 0 ? key : pair_mix(key) % (5 * (size_t)unit + 100) % (cfg.allocator.alloc_size + 1);
+            size_t size = key % 2 == 0 ? key
+                                       : pair_mix(key) % (5 * (size_t)unit + 100) %
+                                             (cfg.allocator.alloc_size + 1);
             size_t align = size > 40 ? unit : 16;
             raddr_t d = pair_alloc(&p, size, key);
 
@@ -333,8 +334,10 @@ static void test_stats(void **state)
     memset(&w, 0xff, sizeof(w));
     assert_ok(p.w, rpipe_stats(p.w, &w));
     assert_ok(p.r, rpipe_stats(p.r, &r));
-    assert_int_equal(w.messages + w.bytes + w.inline_messages + w.held + w.stalls_heap + w.heap_used, 0);
-    assert_int_equal(r.messages + r.bytes + r.inline_messages + r.held + r.heap_used + r.credit_fetches, 0);
+    assert_int_equal(
+        w.messages + w.bytes + w.inline_messages + w.held + w.stalls_heap + w.heap_used, 0);
+    assert_int_equal(
+        r.messages + r.bytes + r.inline_messages + r.held + r.heap_used + r.credit_fetches, 0);
     assert_int_equal(w.heap_bytes, 65 * 64);
     assert_int_equal(r.heap_bytes, 65 * 64);
     assert_int_equal(w.slots, 4);
@@ -366,7 +369,8 @@ static void test_stats(void **state)
     assert_true(r.stalls_ring >= 1);
 
     assert_int_equal(w.stalls_heap, 0);
-    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 3000, &none)); /* there would be room if b came back */
+    assert_rc(R_PENDING, p.w,
+              rmalloc_nb(p.w, 3000, &none)); /* there would be room if b came back */
     assert_ok(p.w, rpipe_stats(p.w, &w));
     assert_int_equal(w.stalls_heap, 1);
     assert_true(w.credit_fetches >= 1 || pair_over_network()); /* full queues: no look */
@@ -504,7 +508,8 @@ static void test_reopen(void **state)
 static void test_ahead(void **state)
 {
     enum { AHEAD = 20 };
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
     struct pair p;
     raddr_t d;
 
@@ -546,7 +551,8 @@ static void test_ahead(void **state)
 /* the writer is in its next life while the reader still reads from the last one */
 static void test_overlapping_lives(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
     struct pair p, next;
     raddr_t held, d;
 

@@ -17,13 +17,13 @@ static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
 
 static atomic_int faults;
 
-#define HOLDS(ch, condition)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));                       \
-            atomic_fetch_add(&faults, 1);                                                                              \
-            return NULL;                                                                                               \
-        }                                                                                                              \
+#define HOLDS(ch, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));   \
+            atomic_fetch_add(&faults, 1);                                                          \
+            return NULL;                                                                           \
+        }                                                                                          \
     } while (0)
 
 enum { THREAD_MESSAGES = 5000 };
@@ -126,7 +126,8 @@ static void *crowd_writing(void *argument)
     rch_t w = me->crowd->p.w;
 
     (void)crowd_writes(me, w);
-    if (atomic_fetch_sub(&me->crowd->writers_left, 1) == 1) /* also after a fault: the readers wait for the end */
+    if (atomic_fetch_sub(&me->crowd->writers_left, 1) ==
+        1) /* also after a fault: the readers wait for the end */
         HOLDS(w, rclose(w) == R_SUCCESS);
     return NULL;
 }

@@ -128,7 +128,8 @@ static void test_configured_deadline(void **state)
 /* a channel whose other end is not there */
 static void test_unjoined(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 1024), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 1024), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
     struct pair p;
     raddr_t d = ANY_RADDR, small;
     int rc;
@@ -299,7 +300,8 @@ static void test_fd(void **state)
 /* the descriptor is older than the join; the close of an empty channel wakes, too */
 static void test_fd_before_join(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
 
     for (uint64_t i = 0; i < 50; i++) {
         struct pair p;
@@ -470,7 +472,8 @@ static void test_poll(void **state)
 /* ends that are not joined are not ready, and do not hide those that are */
 static void test_poll_unjoined(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg), r = pair_reader(cfg);
+    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                     r = pair_reader(cfg);
     rch_t both[2];
     struct pair p, q;
     int ready[2];
@@ -497,10 +500,17 @@ static void test_poll_unjoined(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_set_timeout), PUT_AND_GET(test_deadlines),      PUT_AND_GET(test_configured_deadline),
-        PUT_AND_GET(test_unjoined),    PUT_AND_GET(test_other_ctx),      PUT_AND_GET(test_signals),
-        PUT_AND_GET(test_fd),          PUT_AND_GET(test_fd_before_join), PUT_AND_GET(test_epoll),
-        PUT_AND_GET(test_poll),        PUT_AND_GET(test_poll_unjoined),
+        PUT_AND_GET(test_set_timeout),
+        PUT_AND_GET(test_deadlines),
+        PUT_AND_GET(test_configured_deadline),
+        PUT_AND_GET(test_unjoined),
+        PUT_AND_GET(test_other_ctx),
+        PUT_AND_GET(test_signals),
+        PUT_AND_GET(test_fd),
+        PUT_AND_GET(test_fd_before_join),
+        PUT_AND_GET(test_epoll),
+        PUT_AND_GET(test_poll),
+        PUT_AND_GET(test_poll_unjoined),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

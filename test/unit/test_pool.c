@@ -27,8 +27,8 @@ struct registration {
 static struct registration registrations[MOST];
 static int made, live, refuse;
 
-static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
-                  size_t why_bytes)
+static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access,
+                  void **registration, char *why, size_t why_bytes)
 {
     assert_ptr_equal(backend, registrations);
     if (refuse != 0) {
@@ -48,17 +48,19 @@ static void withdraw(void *backend, void *registration)
 
     assert_ptr_equal(backend, registrations);
     assert_true(r->live);
-    assert_true(r->bytes == 0 || *(volatile char *)r->base == *(volatile char *)r->base); /* still mapped */
+    assert_true(r->bytes == 0 ||
+                *(volatile char *)r->base == *(volatile char *)r->base); /* still mapped */
     r->live = false;
     live--;
 }
 
-static void key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *k)
+static void key(void *backend, void *registration, void *base, size_t offset, size_t bytes,
+                struct btl_key *k)
 {
     assert_ptr_equal(backend, registrations);
     assert_ptr_equal(base, ((struct registration *)registration)->base);
-    *k = (struct btl_key){
-        {(uint64_t)((struct registration *)registration - registrations), (uint64_t)(uintptr_t)base + offset, bytes}};
+    *k = (struct btl_key){{(uint64_t)((struct registration *)registration - registrations),
+                           (uint64_t)(uintptr_t)base + offset, bytes}};
 }
 
 static const struct pool_device device = {enroll, withdraw, key};
@@ -121,7 +123,8 @@ static void test_many(void **state)
         if (piece[i].slab == NULL) {
             peer[i] = (int)(seed >> 12) % 3;
             access[i] = (seed >> 14) % 4;
-            assert_int_equal(pool_alloc(pool, peer[i], size, access[i], false, &piece[i], why, sizeof(why)), 0);
+            assert_int_equal(
+                pool_alloc(pool, peer[i], size, access[i], false, &piece[i], why, sizeof(why)), 0);
             assert_int_equal(piece[i].bytes, size);
             assert_int_equal(of(&piece[i])->peer, peer[i]);
             assert_int_equal(of(&piece[i])->access, access[i]);
@@ -151,7 +154,8 @@ static void test_thrift(void **state)
 
     (void)state;
     for (int i = 0; i < N; i++)
-        assert_int_equal(pool_alloc(pool, 1, 4160, BTL_PEER_WRITES, false, &piece[i], why, sizeof(why)), 0);
+        assert_int_equal(
+            pool_alloc(pool, 1, 4160, BTL_PEER_WRITES, false, &piece[i], why, sizeof(why)), 0);
     for (int i = 0; i < made; i++)
         mapped += registrations[i].bytes;
     assert_in_range(made, 1, 60);
@@ -173,15 +177,19 @@ static void test_refused(void **state)
     refuse = -ENOSPC;
     assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOSPC);
     assert_string_equal(why, "this device is full");
-    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &p, why, sizeof(why)), -ENOSPC);
+    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &p, why, sizeof(why)),
+                     -ENOSPC);
     assert_null(p.slab);
     refuse = 0;
-    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX / 2, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOMEM);
+    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX / 2, BTL_LOCAL, false, &p, why, sizeof(why)),
+                     -ENOMEM);
     assert_true(strlen(why) > 20);
-    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX - 5, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOMEM);
+    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX - 5, BTL_LOCAL, false, &p, why, sizeof(why)),
+                     -ENOMEM);
     assert_null(p.slab);
     assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, why, sizeof(why)), 0);
-    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &q, why, sizeof(why)), 0);
+    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &q, why, sizeof(why)),
+                     0);
     assert_ptr_equal(q.base, mine);
     assert_int_equal(q.bytes, sizeof(mine));
     assert_int_equal(live, 2);
@@ -231,7 +239,8 @@ static void test_units(void **state)
             for (int peer = 0; peer < 20; peer++) { /* 20 of each, in a slab of their own */
                 struct btl_memory *p = &piece[peer][units - 1];
 
-                assert_int_equal(pool_alloc(pool, peer, units * unit, BTL_LOCAL, false, p, why, sizeof(why)), 0);
+                assert_int_equal(
+                    pool_alloc(pool, peer, units * unit, BTL_LOCAL, false, p, why, sizeof(why)), 0);
                 assert_int_equal((uintptr_t)p->base % unit, 0);
             }
             for (int peer = 0; peer < 20; peer++)
@@ -258,8 +267,9 @@ static void test_huge(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_piece), cmocka_unit_test(test_many), cmocka_unit_test(test_thrift),
-        cmocka_unit_test(test_refused),   cmocka_unit_test(test_kept), cmocka_unit_test(test_huge),
+        cmocka_unit_test(test_one_piece), cmocka_unit_test(test_many),
+        cmocka_unit_test(test_thrift),    cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_kept),      cmocka_unit_test(test_huge),
         cmocka_unit_test(test_units),
     };
 

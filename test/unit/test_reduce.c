@@ -33,45 +33,48 @@ static void give(const struct fan *f, int place, const void *data, size_t size)
     assert_ok(f->writer[place], rwrite(f->writer[place], d));
 }
 
-static void give_double(const struct fan *f, int place, double value) { give(f, place, &value, sizeof(value)); }
+static void give_double(const struct fan *f, int place, double value)
+{
+    give(f, place, &value, sizeof(value));
+}
 
 /* ---- operators ---- */
 
-#define EXPECT(type, kind, op, expression)                                                                             \
-    do {                                                                                                               \
-        type into[7], from[7], want[7];                                                                                \
-        for (size_t i = 0; i < 7; i++) {                                                                               \
-            type a = (type)(int64_t)pair_mix(i), b = (type)(int64_t)pair_mix(i + 77);                                  \
-            if (i == 3)                                                                                                \
-                a = 0;                                                                                                 \
-            if (i == 4)                                                                                                \
-                b = a;                                                                                                 \
-            if (i == 5)                                                                                                \
-                a = b = 0;                                                                                             \
-            into[i] = a;                                                                                               \
-            from[i] = b;                                                                                               \
-            want[i] = (type)(expression);                                                                              \
-        }                                                                                                              \
-        assert_ok(NULL, rredux_combine(into, from, 7, kind, op));                                                      \
-        assert_memory_equal(into, want, sizeof(into));                                                                 \
+#define EXPECT(type, kind, op, expression)                                                         \
+    do {                                                                                           \
+        type into[7], from[7], want[7];                                                            \
+        for (size_t i = 0; i < 7; i++) {                                                           \
+            type a = (type)(int64_t)pair_mix(i), b = (type)(int64_t)pair_mix(i + 77);              \
+            if (i == 3)                                                                            \
+                a = 0;                                                                             \
+            if (i == 4)                                                                            \
+                b = a;                                                                             \
+            if (i == 5)                                                                            \
+                a = b = 0;                                                                         \
+            into[i] = a;                                                                           \
+            from[i] = b;                                                                           \
+            want[i] = (type)(expression);                                                          \
+        }                                                                                          \
+        assert_ok(NULL, rredux_combine(into, from, 7, kind, op));                                  \
+        assert_memory_equal(into, want, sizeof(into));                                             \
     } while (0)
 
-#define EXPECT_COMMON(type, wide, kind)                                                                                \
-    do {                                                                                                               \
-        EXPECT(type, kind, RREDUX_SUM, (wide)a + (wide)b);                                                             \
-        EXPECT(type, kind, RREDUX_PROD, (wide)a *(wide)b);                                                             \
-        EXPECT(type, kind, RREDUX_MIN, a < b ? a : b);                                                                 \
-        EXPECT(type, kind, RREDUX_MAX, a > b ? a : b);                                                                 \
+#define EXPECT_COMMON(type, wide, kind)                                                            \
+    do {                                                                                           \
+        EXPECT(type, kind, RREDUX_SUM, (wide)a + (wide)b);                                         \
+        EXPECT(type, kind, RREDUX_PROD, (wide)a *(wide)b);                                         \
+        EXPECT(type, kind, RREDUX_MIN, a < b ? a : b);                                             \
+        EXPECT(type, kind, RREDUX_MAX, a > b ? a : b);                                             \
     } while (0)
 
-#define EXPECT_INTEGER(type, wide, kind)                                                                               \
-    do {                                                                                                               \
-        EXPECT_COMMON(type, wide, kind);                                                                               \
-        EXPECT(type, kind, RREDUX_BAND, (wide)a &(wide)b);                                                             \
-        EXPECT(type, kind, RREDUX_BOR, (wide)a | (wide)b);                                                             \
-        EXPECT(type, kind, RREDUX_BXOR, (wide)a ^ (wide)b);                                                            \
-        EXPECT(type, kind, RREDUX_LAND, a != 0 && b != 0);                                                             \
-        EXPECT(type, kind, RREDUX_LOR, a != 0 || b != 0);                                                              \
+#define EXPECT_INTEGER(type, wide, kind)                                                           \
+    do {                                                                                           \
+        EXPECT_COMMON(type, wide, kind);                                                           \
+        EXPECT(type, kind, RREDUX_BAND, (wide)a &(wide)b);                                         \
+        EXPECT(type, kind, RREDUX_BOR, (wide)a | (wide)b);                                         \
+        EXPECT(type, kind, RREDUX_BXOR, (wide)a ^ (wide)b);                                        \
+        EXPECT(type, kind, RREDUX_LAND, a != 0 && b != 0);                                         \
+        EXPECT(type, kind, RREDUX_LOR, a != 0 || b != 0);                                          \
     } while (0)
 
 static void test_operators(void **state)
@@ -132,8 +135,8 @@ static void test_rounds(void **state)
 
             for (size_t k = 0; k < count; k++)
                 into[k] = 7;
-            assert_ok(NULL,
-                      rredux_reduce(f.rx, into, count, RREDUX_INT64, RREDUX_SUM, own ? RREDUX_OWN : 0, &combined));
+            assert_ok(NULL, rredux_reduce(f.rx, into, count, RREDUX_INT64, RREDUX_SUM,
+                                          own ? RREDUX_OWN : 0, &combined));
             assert_int_equal(combined, N);
             for (size_t k = 0; k < count; k++)
                 assert_int_equal(into[k], (round + 1) * 10000 + 4 * (int64_t)k + (own ? 7 : 0));
@@ -156,12 +159,14 @@ static void test_ordered(void **state)
 
         for (int i = 0; i < N; i++)
             give_double(&f, arrival[k][i], value[arrival[k][i]]);
-        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED, NULL));
+        assert_ok(NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED, NULL));
         assert_true(sum == ((value[0] + value[1]) + value[2]) + value[3]);
         sum = 0.5;
         for (int i = 0; i < N; i++)
             give_double(&f, arrival[k][i], value[arrival[k][i]]);
-        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED | RREDUX_OWN, NULL));
+        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM,
+                                      RREDUX_ORDERED | RREDUX_OWN, NULL));
         assert_true(sum == (((0.5 + value[0]) + value[1]) + value[2]) + value[3]);
     }
     assert_ok(NULL, rredux_close(f.rx));
@@ -196,8 +201,10 @@ static void test_function(void **state)
         strcpy(result.text, "x");
         for (int i = N - 1; i >= 0; i--)
             give(&f, i, &word[i], sizeof(word[i]));
-        assert_ok(NULL, rredux_apply(f.rx, &result, sizeof(result), append, &calls, flags, &combined));
-        assert_string_equal(result.text, own ? "xabcd" : "abcd"); /* all were there: in the order of places */
+        assert_ok(NULL,
+                  rredux_apply(f.rx, &result, sizeof(result), append, &calls, flags, &combined));
+        assert_string_equal(result.text,
+                            own ? "xabcd" : "abcd"); /* all were there: in the order of places */
         assert_int_equal(calls, own ? 4 : 3);
         assert_int_equal(combined, 4);
     }
@@ -218,20 +225,25 @@ static void test_goes_on(void **state)
         double sum = 0.5, other;
 
         assert_ok(NULL, rredux_set_timeout(f.rx, 5));
-        assert_rc(-ETIMEDOUT, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(-ETIMEDOUT, NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 0.5); /* nothing has come */
         give_double(&f, 1, 1.0);
         give_double(&f, 1, 100.0); /* is ahead */
-        assert_rc(-ETIMEDOUT, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(-ETIMEDOUT, NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_int_equal(rredux_who(f.rx), 0);
         assert_true(sum == (ordered ? 0.5 : 1.0));
         give_double(&f, 3, 2.0);
         give_double(&f, 0, 3.0);
-        assert_rc(-ETIMEDOUT, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(-ETIMEDOUT, NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_int_equal(rredux_who(f.rx), 2);
         /* nothing else meanwhile */
-        assert_rc(-EBUSY, NULL, rredux_reduce(f.rx, &other, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
-        assert_rc(-EBUSY, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_MAX, flags, &combined));
+        assert_rc(-EBUSY, NULL,
+                  rredux_reduce(f.rx, &other, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(-EBUSY, NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_MAX, flags, &combined));
         assert_rc(-EBUSY, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
         assert_int_equal(combined, 99);
         give_double(&f, 2, 4.0);
@@ -277,10 +289,12 @@ static void test_writers_close(void **state)
         assert_int_equal(combined, 1);
         assert_ok(f.writer[3], rclose(f.writer[3]));
         sum = 1000.0;
-        assert_rc(R_EOF, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(R_EOF, NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 1000.0);
         assert_int_equal(combined, 1);
-        assert_rc(R_EOF, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        assert_rc(R_EOF, NULL,
+                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_ok(NULL, rredux_close(f.rx));
     }
 }
@@ -297,7 +311,8 @@ static void test_wrong_size(void **state)
     give(&f, 1, "abcd", 4);
     give_double(&f, 2, 2.0);
     give_double(&f, 3, 4.0);
-    assert_rc(-EMSGSIZE, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    assert_rc(-EMSGSIZE, NULL,
+              rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
     assert_int_equal(rredux_who(f.rx), 1);
     assert_int_equal(combined, 99);
     assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
@@ -321,7 +336,8 @@ static void test_refused(void **state)
     fan_open(&f, op_of(state), 1);
     assert_rc(-EINVAL, NULL, rredux_reduce(NULL, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
     assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, NULL, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
-    assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_BAND, 0, &combined));
+    assert_rc(-EINVAL, NULL,
+              rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_BAND, 0, &combined));
     assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 4, &combined));
     assert_rc(-EINVAL, NULL, rredux_apply(f.rx, &sum, 8, NULL, NULL, 0, &combined));
     give_double(&f, 0, 1.0);
@@ -335,9 +351,11 @@ static void test_refused(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_operators), cmocka_unit_test(test_no_numbers), PUT_AND_GET(test_rounds),
-        PUT_AND_GET(test_ordered),        PUT_AND_GET(test_function),        PUT_AND_GET(test_goes_on),
-        PUT_AND_GET(test_writers_close),  PUT_AND_GET(test_wrong_size),      PUT_AND_GET(test_refused),
+        cmocka_unit_test(test_operators), cmocka_unit_test(test_no_numbers),
+        PUT_AND_GET(test_rounds),         PUT_AND_GET(test_ordered),
+        PUT_AND_GET(test_function),       PUT_AND_GET(test_goes_on),
+        PUT_AND_GET(test_writers_close),  PUT_AND_GET(test_wrong_size),
+        PUT_AND_GET(test_refused),
     };
 
     return cmocka_run_group_tests(tests, pair_setup, pair_teardown);

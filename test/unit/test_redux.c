@@ -29,7 +29,10 @@ static void fan_open(struct fan *f, rdma_op_t op, int n)
     assert_int_equal(rredux_who(f->rx), -1);
 }
 
-static size_t size_of(int place, uint64_t i) { return (i + (uint64_t)place) % 3 == 0 ? i % 41 : 50 + i * 61 % 300; }
+static size_t size_of(int place, uint64_t i)
+{
+    return (i + (uint64_t)place) % 3 == 0 ? i % 41 : 50 + i * 61 % 300;
+}
 
 static void send(struct fan *f, int place)
 {
@@ -43,7 +46,8 @@ static void checked(struct fan *f, int place, raddr_t d, size_t size)
     assert_in_range(place, 0, f->n - 1);
     assert_true(f->got[place] < f->sent[place]);
     assert_int_equal(size, size_of(place, f->got[place]));
-    assert_true(fan_check(rredux_pipe(f->rx, place), d, size) == ((uint64_t)place << 32 | f->got[place]));
+    assert_true(fan_check(rredux_pipe(f->rx, place), d, size) ==
+                ((uint64_t)place << 32 | f->got[place]));
     f->got[place]++;
 }
 
@@ -123,7 +127,8 @@ static void test_nobody_starves(void **state)
                 waited[i] = i != place && f.sent[i] > f.got[i] ? waited[i] + 1 : 0;
                 most = waited[i] > most ? waited[i] : most;
                 if (waited[i] > 2 * (uint64_t)n + 16)
-                    fail_msg("%d writers: writer %d has waited for %d messages of others", n, i, (int)waited[i]);
+                    fail_msg("%d writers: writer %d has waited for %d messages of others", n, i,
+                             (int)waited[i]);
             }
         }
         assert_true(n == 1 || most > 0);
@@ -282,7 +287,8 @@ static void test_max_descriptors(void **state)
     assert_int_equal(rredux_live(rx), 1);
     assert_ok(NULL, rfree(rredux_pipe(rx, 0), d[0]));
     assert_ok(NULL, rredux_read(rx, &place, &d[2], NULL));
-    assert_true(fan_check(rredux_pipe(rx, 0), d[1], 8) == 1 && fan_check(rredux_pipe(rx, 0), d[2], 8) == 2);
+    assert_true(fan_check(rredux_pipe(rx, 0), d[1], 8) == 1 &&
+                fan_check(rredux_pipe(rx, 0), d[2], 8) == 2);
     assert_ok(NULL, rredux_close(rx));
     assert_ok(w, rclose(w));
 }
@@ -327,7 +333,8 @@ static void test_refused(void **state)
     assert_rc(-EINVAL, NULL, rredux_read(f.rx, &place, NULL, NULL));
     assert_rc(-EINVAL, NULL, rredux_read_nb(NULL, &place, &d, NULL));
     assert_rc(-EINVAL, NULL, rredux_set_timeout(f.rx, -3));
-    assert_true(rredux_pipe(f.rx, -1) == NULL && rredux_pipe(f.rx, 2) == NULL && rredux_pipe(NULL, 0) == NULL);
+    assert_true(rredux_pipe(f.rx, -1) == NULL && rredux_pipe(f.rx, 2) == NULL &&
+                rredux_pipe(NULL, 0) == NULL);
     assert_int_equal(rredux_rank(f.rx, 1), 0);
     assert_int_equal(rredux_rank(f.rx, -1), -EINVAL);
     assert_int_equal(rredux_place(f.rx, 0), 0);
@@ -342,9 +349,15 @@ static void test_refused(void **state)
 static int group(void)
 {
     const struct CMUnitTest tests[] = {
-        PUT_AND_GET(test_in_turn),     PUT_AND_GET(test_nobody_starves), PUT_AND_GET(test_idle_one),
-        PUT_AND_GET(test_deadline),    PUT_AND_GET(test_ends),           PUT_AND_GET(test_held),
-        PUT_AND_GET(test_part_closed), PUT_AND_GET(test_refused),        PUT_AND_GET(test_max_descriptors),
+        PUT_AND_GET(test_in_turn),
+        PUT_AND_GET(test_nobody_starves),
+        PUT_AND_GET(test_idle_one),
+        PUT_AND_GET(test_deadline),
+        PUT_AND_GET(test_ends),
+        PUT_AND_GET(test_held),
+        PUT_AND_GET(test_part_closed),
+        PUT_AND_GET(test_refused),
+        PUT_AND_GET(test_max_descriptors),
         PUT_AND_GET(test_descriptors),
     };
 

@@ -70,7 +70,8 @@ static void every_size(rdma_op_t op)
 
         pair_fill(buffer[0] + offset, size, i);
         assert_ok(p.w, rwrite_from(p.w, region, offset, size, &word));
-        if (i % 2 == 0 && (op == RDMA_PUT || !pair_over_network())) { /* it does not take a reader who reads */
+        if (i % 2 == 0 &&
+            (op == RDMA_PUT || !pair_over_network())) { /* it does not take a reader who reads */
             await(p.w, &word);
             memset(buffer[0], 0x5a, ROOM);
         }
@@ -218,7 +219,8 @@ static void own_memory(rdma_op_t op)
             d[i] = pair_receive(&p, PART - i * 8, lap * 4 + i);
         assert_rc(R_PENDING, p.w, rdone_nb(p.w, &word[0]));
         if (!pair_over_network()) {
-            memory[5] ^= 0xff; /* not allowed: how else should one see that it is the same memory? */
+            memory[5] ^=
+                0xff; /* not allowed: how else should one see that it is the same memory? */
             assert_int_equal(((uint8_t *)rmem(p.r, d[0]))[5], memory[5]);
         }
         for (size_t i = 0; i < 4; i++)
@@ -226,7 +228,8 @@ static void own_memory(rdma_op_t op)
         for (size_t i = 0; i < 4; i++)
             await(p.w, &word[i]);
         memset(memory, 0x5a, BYTES);
-        assert_ok(p.w, rwrite_from(p.w, region, 3, 20, &word[0])); /* small ones are copied, from anywhere */
+        assert_ok(p.w, rwrite_from(p.w, region, 3, 20,
+                                   &word[0])); /* small ones are copied, from anywhere */
         assert_int_equal(word[0], 1);
         d[0] = ADDR_NULL;
         assert_ok(p.r, rread(p.r, &d[0], NULL));
@@ -498,7 +501,8 @@ static void flush_after_a_look(rdma_op_t op)
         pair_send(&p, 8, i);
         assert_ok(p.w, rflush(p.w));
         for (size_t n = 0; n < 2; n++) {
-            assert_int_equal(rread_nb(p.r, &d, NULL), 0); /* "not yet" is wrong, over a network too */
+            assert_int_equal(rread_nb(p.r, &d, NULL),
+                             0); /* "not yet" is wrong, over a network too */
             assert_true(n == 0 ? pair_same(rmem(p.r, d), 2000, 6) : pair_same(rmem(p.r, d), 8, i));
             assert_ok(p.r, rfree(p.r, d));
         }
@@ -609,7 +613,8 @@ static void part_and_full_ring(rdma_op_t op)
         pair_send(&p, 10, 2);
         word = 4711;
         assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES, &word));
-        assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES / 2, &word)); /* it is not with the reader */
+        assert_rc(R_PENDING, p.w,
+                  rwrite_from_nb(p.w, region, 0, BYTES / 2, &word)); /* it is not with the reader */
         assert_int_equal(word, 4711);
         assert_rc(-EINVAL, p.w, rdone_nb(p.w, &idle)); /* nothing is under way */
         assert_ok(p.w, rpipe_set_timeout(p.w, 1));
@@ -648,7 +653,8 @@ static void refused(rdma_op_t op)
     assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], 0, &region));
     assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], SIZE_MAX, &region));
     assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], ROOM, NULL));
-    assert_rc(-EBADF, p.r, rregister(p.r, NULL, 100, &region)); /* the pipe's memory is the writer's to give */
+    assert_rc(-EBADF, p.r,
+              rregister(p.r, NULL, 100, &region)); /* the pipe's memory is the writer's to give */
     assert_rc(-EMSGSIZE, p.w, rregister(p.w, NULL, HEAP + 1, &region));
     assert_true(region == none);
     region = region_of(p.w, buffer[0], ROOM);

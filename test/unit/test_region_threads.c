@@ -22,17 +22,26 @@ static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
 
 static atomic_int faults;
 
-#define HOLDS(ch, condition)                                                                                           \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            fprintf(stderr, "%s:%d: %s; %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch),                    \
-                    rpipe_error(NULL));                                                                                \
-            atomic_fetch_add(&faults, 1);                                                                              \
-            return NULL;                                                                                               \
-        }                                                                                                              \
+#define HOLDS(ch, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s; %s; %s\n", __FILE__, __LINE__, #condition,                 \
+                    rpipe_error(ch), rpipe_error(NULL));                                           \
+            atomic_fetch_add(&faults, 1);                                                          \
+            return NULL;                                                                           \
+        }                                                                                          \
     } while (0)
 
-enum { SENDERS = 3, READERS = 2, MOST = 240, PIECES = 4, PIECE = 1500, HEAP = 1 << 15, UNIT = 64, OWN = 8 * UNIT };
+enum {
+    SENDERS = 3,
+    READERS = 2,
+    MOST = 240,
+    PIECES = 4,
+    PIECE = 1500,
+    HEAP = 1 << 15,
+    UNIT = 64,
+    OWN = 8 * UNIT
+};
 
 static uint64_t messages(void) { return pair_over_network() ? 60 : MOST; }
 
@@ -157,7 +166,8 @@ static void *sending(void *argument)
         (void)send_program(me, w);
     else
         (void)send_pipes(me, w);
-    if (atomic_fetch_sub(&me->crowd->senders_left, 1) == 1) { /* also after a fault: the readers wait for the end */
+    if (atomic_fetch_sub(&me->crowd->senders_left, 1) ==
+        1) { /* also after a fault: the readers wait for the end */
         HOLDS(w, me->crowd->shared == NULL || rderegister(me->crowd->shared) == 0);
         HOLDS(w, rclose(w) == 0);
     }
@@ -167,7 +177,8 @@ static void *sending(void *argument)
 /* ---- readers ---- */
 
 /* Into the own region, or not: in turns, and each thread for itself. */
-static int read_one(struct member *me, rregion_t into, uint64_t turn, size_t *size, uint64_t *tag, bool *same)
+static int read_one(struct member *me, rregion_t into, uint64_t turn, size_t *size, uint64_t *tag,
+                    bool *same)
 {
     rch_t r = me->crowd->p.r;
     raddr_t d = ADDR_NULL;
@@ -208,7 +219,8 @@ static void *reading(void *argument)
 
         HOLDS(r, who < SENDERS && i < messages() && (int64_t)i > last[who]);
         last[who] = (int64_t)i;
-        HOLDS(r, size == (me->crowd->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) && same);
+        HOLDS(r, size == (me->crowd->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) &&
+                     same);
         HOLDS(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
     }
     HOLDS(r, rc == R_EOF);
@@ -233,7 +245,8 @@ static void crowd(rdma_op_t op, bool pipes)
         member[i].number = i < SENDERS ? i : i - SENDERS;
         for (size_t at = 0; at < PIECES; at++)
             member[i].word[at] = 1;
-        assert_int_equal(pthread_create(&thread[i], NULL, i < SENDERS ? sending : reading, &member[i]), 0);
+        assert_int_equal(
+            pthread_create(&thread[i], NULL, i < SENDERS ? sending : reading, &member[i]), 0);
     }
     for (size_t i = 0; i < SENDERS + READERS; i++)
         pthread_join(thread[i], NULL);

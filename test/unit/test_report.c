@@ -34,13 +34,13 @@ struct limit {
 static const struct limit none = {RLIM_INFINITY, RLIM_INFINITY, false};
 
 /* in a process of its own nothing is asserted: it would go on with the tests that follow */
-#define HOLDS(what)                                                                                                    \
-    do {                                                                                                               \
-        if (!(what)) {                                                                                                 \
-            limit_files(RLIM_INFINITY);                                                                                \
-            fprintf(stderr, "line %d: %s; %s\n", __LINE__, #what, rpipe_error(NULL));                                  \
-            exit(1);                                                                                                   \
-        }                                                                                                              \
+#define HOLDS(what)                                                                                \
+    do {                                                                                           \
+        if (!(what)) {                                                                             \
+            limit_files(RLIM_INFINITY);                                                            \
+            fprintf(stderr, "line %d: %s; %s\n", __LINE__, #what, rpipe_error(NULL));              \
+            exit(1);                                                                               \
+        }                                                                                          \
     } while (0)
 
 static void limit_files(rlim_t bytes)
@@ -270,7 +270,8 @@ static void trace_beyond_a_limit(void **state)
     (void)state;
     has(said("RPIPE_TRACE", in_directory("small"), 0, &small), "there will be no trace in ");
     assert_int_equal(access(in_directory("small.raw"), F_OK), -1);
-    has(said("RPIPE_TRACE", in_directory("later"), 1, &later), "of this process does is not recorded: File too large");
+    has(said("RPIPE_TRACE", in_directory("later"), 1, &later),
+        "of this process does is not recorded: File too large");
     assert_null(strstr(content(in_directory("later")), "\"rwrite\""));
 }
 

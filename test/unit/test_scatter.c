@@ -180,7 +180,8 @@ static void test_unsent(void **state)
     assert_rc(-ENOBUFS, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
     for (int i = 0; i < 8; i++)
         assert_ok(NULL, rwrite(rscatter_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
-    assert_rc(R_PENDING, NULL, rscatter_alloc_nb(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
+    assert_rc(R_PENDING, NULL,
+              rscatter_alloc_nb(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
     assert_ok(NULL, rscatter_close(f.sc));
     fan_close(f.reader, 2);
 }
@@ -284,7 +285,8 @@ static void test_refused(void **state)
     assert_rc(-EINVAL, NULL, rscatter_write(f.sc, 0, ADDR_NULL));
     assert_rc(-EINVAL, NULL, rscatter_set_timeout(f.sc, -2));
     assert_int_equal(rscatter_live(f.sc), 2);
-    assert_true(rscatter_pipe(f.sc, -1) == NULL && rscatter_pipe(f.sc, 2) == NULL && rscatter_pipe(NULL, 0) == NULL);
+    assert_true(rscatter_pipe(f.sc, -1) == NULL && rscatter_pipe(f.sc, 2) == NULL &&
+                rscatter_pipe(NULL, 0) == NULL);
     assert_int_equal(rscatter_rank(f.sc, 1), 0);
     assert_int_equal(rscatter_rank(f.sc, 2), -EINVAL);
     assert_int_equal(rscatter_place(f.sc, 0), 0);

@@ -22,7 +22,8 @@ static void crc_is_crc32c(void **state)
     assert_int_equal(~crc32c_words(UINT32_MAX, zeros, 4), 0x8a9136aau);
     assert_int_equal(~crc32c_words(UINT32_MAX, ones, 4), 0x62a8ab43u);
     assert_int_equal(~crc32c_words(UINT32_MAX, up, 4), 0x46dd794eu);
-    assert_int_equal(crc32c_words(crc32c_words(UINT32_MAX, up, 1), up + 1, 3), crc32c_words(UINT32_MAX, up, 4));
+    assert_int_equal(crc32c_words(crc32c_words(UINT32_MAX, up, 1), up + 1, 3),
+                     crc32c_words(UINT32_MAX, up, 4));
 }
 
 static struct slot example(uint64_t sequence)

@@ -19,7 +19,8 @@ struct world {
     raddr_t mine[HELD_MOST], theirs[HELD_MOST]; /* allocated and not written; read and not freed */
     int n_mine, n_theirs;
     uint64_t random, wrote, got, heap;
-    bool prefix; /* block mode: what is freed behind a message that is held is not known to the writer */
+    bool
+        prefix; /* block mode: what is freed behind a message that is held is not known to the writer */
     char name[128];
 };
 
@@ -133,20 +134,25 @@ static void the_whole_heap_is_to_be_had(struct world *w)
         assert_ok(w->p.w, rfree(w->p.w, take_any(w, w->mine, &w->n_mine)));
     rest(w);
     if (rmalloc_nb(w->p.w, w->heap, &d) != 0)
-        fail_msg("%s: all is read and freed, and the whole heap is not to be had: %s", w->name, rpipe_error(w->p.w));
+        fail_msg("%s: all is read and freed, and the whole heap is not to be had: %s", w->name,
+                 rpipe_error(w->p.w));
     assert_ok(w->p.w, rfree(w->p.w, d));
 }
 
 static void run(const rmalloc_config_t *cfg, uint64_t seed)
 {
-    struct world w = {.random = seed << 32, .heap = cfg->allocator.alloc_size, .prefix = cfg->sync == NET_SYNC_BLOCKS};
+    struct world w = {.random = seed << 32,
+                      .heap = cfg->allocator.alloc_size,
+                      .prefix = cfg->sync == NET_SYNC_BLOCKS};
     uint64_t i;
 
     snprintf(w.name, sizeof(w.name),
-             "op %d, algorithm %d, sync %d, queue %u, unit %u, heap %llu to %llu, watermark %g, seed %llu",
+             "op %d, algorithm %d, sync %d, queue %u, unit %u, heap %llu to %llu, watermark %g, "
+             "seed %llu",
              (int)cfg->allocator.op, (int)cfg->allocator.algorithm, (int)cfg->sync, cfg->sync_queue,
              cfg->allocator.unit_size, (unsigned long long)cfg->allocator.alloc_size,
-             (unsigned long long)cfg->allocator.max_alloc_size, cfg->watermark, (unsigned long long)seed);
+             (unsigned long long)cfg->allocator.max_alloc_size, cfg->watermark,
+             (unsigned long long)seed);
     pair_open_with(&w.p, cfg);
     for (i = 0; i < operations; i++) {
         switch (draw(&w, 8)) {
@@ -189,11 +195,12 @@ static void all_combinations(rdma_op_t op)
     uint64_t seed = first_seed;
 
     for (int algorithm = NEXT_FIT; algorithm <= RANDOM_FIT; algorithm++)
-        for (int sync = algorithm == NEXT_FIT ? NET_SYNC_BLOCKS : NET_SYNC_TAGS; sync <= CHANNEL_SYNC; sync++)
+        for (int sync = algorithm == NEXT_FIT ? NET_SYNC_BLOCKS : NET_SYNC_TAGS;
+             sync <= CHANNEL_SYNC; sync++)
             for (int i = 0; i < 3; i++)
                 for (int grows = 0; grows < 2; grows++) {
-                    rmalloc_config_t cfg =
-                        pair_config(op, units[i] * (i == 1 ? 3001u : 97u) - (seed % 3 == 0 && units[i] > 1));
+                    rmalloc_config_t cfg = pair_config(op, units[i] * (i == 1 ? 3001u : 97u) -
+                                                               (seed % 3 == 0 && units[i] > 1));
 
                     cfg.allocator.algorithm = (rmalloc_algorithm_t)algorithm;
                     cfg.allocator.unit_size = units[i];

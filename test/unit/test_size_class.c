@@ -52,7 +52,8 @@ static void a_set_of_classes_is_searched(void **state)
         from = (random >> 4) % SIZE_CLASSES;
         for (expected = from; expected < SIZE_CLASSES && !there[expected];)
             expected++;
-        assert_int_equal(class_set_from(&set, from), expected < SIZE_CLASSES ? expected : SIZE_CLASS_NONE);
+        assert_int_equal(class_set_from(&set, from),
+                         expected < SIZE_CLASSES ? expected : SIZE_CLASS_NONE);
         for (uint32_t k = 0; k < SIZE_CLASSES; k++)
             last = there[k] ? k : last;
         assert_int_equal(class_set_last(&set), last);

@@ -26,9 +26,10 @@ static const struct {
 
 static void test_strerror(void **state)
 {
-    static const int codes[] = {R_SUCCESS, R_PENDING, R_EOF,     -EALREADY,  -EBADF,   -ECONNRESET,
-                                -EEXIST,   -EINVAL,   -EMSGSIZE, -ENOBUFS,   -ENOMEM,  -ENOTCONN,
-                                -ENOTSUP,  -EPIPE,    -EPROTO,   -ETIMEDOUT, -EUCLEAN, -ECONNREFUSED};
+    static const int codes[] = {R_SUCCESS,   R_PENDING, R_EOF,        -EALREADY, -EBADF,
+                                -ECONNRESET, -EEXIST,   -EINVAL,      -EMSGSIZE, -ENOBUFS,
+                                -ENOMEM,     -ENOTCONN, -ENOTSUP,     -EPIPE,    -EPROTO,
+                                -ETIMEDOUT,  -EUCLEAN,  -ECONNREFUSED};
     const size_t n = sizeof(codes) / sizeof(*codes);
 
     (void)state;
@@ -172,7 +173,8 @@ static void test_before_rinit(void **state)
 /* ---- environments ---- */
 
 /* a process that has only this in its environment of ours; its exit status */
-static int in_child(int (*body)(const char *name, const char *value), const char *name, const char *value)
+static int in_child(int (*body)(const char *name, const char *value), const char *name,
+                    const char *value)
 {
     int status;
     pid_t pid = fork();
@@ -206,7 +208,9 @@ static int bad(const char *name, const char *value)
         seen += strcmp(s.name, "RPIPE_SECRET") == 0 && strcmp(s.value, "found") == 0;
     }
     if (seen != 2) {
-        fprintf(stderr, "%s=%s: rmalloc_setting does not tell the default of what is bad, and the rest as it is\n",
+        fprintf(stderr,
+                "%s=%s: rmalloc_setting does not tell the default of what is bad, and the rest as "
+                "it is\n",
                 name, value);
         return 3;
     }
@@ -214,7 +218,8 @@ static int bad(const char *name, const char *value)
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     rc = rinit(NULL, NULL);
     if (rc != R_SUCCESS || rexit() != R_SUCCESS) {
-        fprintf(stderr, "after %s=%s: a good environment gives %d, %s\n", name, value, rc, rpipe_error(NULL));
+        fprintf(stderr, "after %s=%s: a good environment gives %d, %s\n", name, value, rc,
+                rpipe_error(NULL));
         return 4;
     }
     return 0;
@@ -335,7 +340,8 @@ static int told(const char *name, const char *meant)
     fprintf(stderr, "%s is set: %s", name, n > 0 ? said : "nothing is said\n");
     if (rc != R_SUCCESS || rexit() != R_SUCCESS)
         return 2;
-    if (strncmp(name, "RPIPE_", 6) != 0 || strcmp(name, "RPIPE_WAIT") == 0) /* no business of the library's; or right */
+    if (strncmp(name, "RPIPE_", 6) != 0 ||
+        strcmp(name, "RPIPE_WAIT") == 0) /* no business of the library's; or right */
         return n > 0 ? 3 : 0;
     if (n <= 0 || strstr(said, name) == NULL || strchr(said, '\n') != &said[n - 1])
         return 4;
@@ -392,7 +398,8 @@ static int in_force(const char *name, const char *value)
     (void)name;
     (void)value;
     setenv("RPIPE_SLOTS", "16", 1);
-    if (rinit(NULL, NULL) != R_SUCCESS || rpipe(&ch, &cfg) != R_SUCCESS || rpipe_stats(ch, &st) != R_SUCCESS)
+    if (rinit(NULL, NULL) != R_SUCCESS || rpipe(&ch, &cfg) != R_SUCCESS ||
+        rpipe_stats(ch, &st) != R_SUCCESS)
         return 1;
     setenv("RPIPE_SLOTS", "32", 1); /* has no effect any more */
     begun = pair_now_ms();
@@ -424,7 +431,10 @@ static int joins(const char *name, const char *value)
         return 1;
     pid = fork();
     if (pid == 0)
-        _exit(rinit(NULL, NULL) == -EALREADY && rexit() == -ENOTCONN && network_barrier() == -ENOTCONN ? 0 : 1);
+        _exit(rinit(NULL, NULL) == -EALREADY && rexit() == -ENOTCONN &&
+                      network_barrier() == -ENOTCONN
+                  ? 0
+                  : 1);
     if (waitpid(pid, &status, 0) != pid || status != 0)
         return 2;
     return network_barrier() == R_SUCCESS && rexit() == R_SUCCESS ? 0 : 3;

@@ -9,7 +9,8 @@ enum { HEAP = 1 << 16, MESSAGES = 200 };
 
 static uint64_t tag_of(uint64_t i)
 {
-    static const uint64_t edge[] = {0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef), 0xff};
+    static const uint64_t edge[] = {
+        0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef), 0xff};
 
     return i < sizeof(edge) / sizeof(*edge) ? edge[i] : pair_mix(i);
 }
@@ -96,7 +97,10 @@ static void ring_full(const struct mode *m)
     for (size_t i = 0; i < 64; i++)
         d[i] = alloc_tagged(&p, i % 2 * 100, i);
     for (size_t i = 0; i < 64; i++)
-        assert_ok(p.w, rwrite_nb(p.w, d[i ^ 1])); /* the ring has 64 slots: that all go in shows one slot each */
+        assert_ok(
+            p.w,
+            rwrite_nb(p.w,
+                      d[i ^ 1])); /* the ring has 64 slots: that all go in shows one slot each */
     w = stats(p.w);
     assert_int_equal(w.messages, 64);
     for (size_t i = 0; i < 64; i++)

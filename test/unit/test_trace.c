@@ -102,10 +102,13 @@ static unsigned char *content(size_t *bytes)
 
 static uint64_t nonsense(void)
 {
-    static const uint64_t edge[] = {0, 1, 7, 64, 4096, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
+    static const uint64_t edge[] = {0,         1,          7,         64,         4096,
+                                    INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX, UINT64_MAX - 7};
     uint64_t x = draw();
 
-    return x % 4 == 0 ? draw() : x % 4 == 1 ? draw() % 100000 : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
+    return x % 4 == 0   ? draw()
+           : x % 4 == 1 ? draw() % 100000
+                        : edge[(x >> 8) % (sizeof(edge) / sizeof(*edge))];
 }
 
 static void hostile_file(void **state)

@@ -13,8 +13,8 @@ static void assert_takes(rmalloc_algorithm_t fit, const char *map, unsigned unit
     struct rdesc *d = take(h, units);
 
     if (d->offset != (uint64_t)at * UNIT)
-        fail_msg("%s takes %u units of \"%s\" at %u, not at %u", h->ops->name, units, map, (unsigned)(d->offset / UNIT),
-                 at);
+        fail_msg("%s takes %u units of \"%s\" at %u, not at %u", h->ops->name, units, map,
+                 (unsigned)(d->offset / UNIT), at);
     assert_int_equal(d->units, units);
     heap_destroy(h);
 }
@@ -80,7 +80,8 @@ static void sizes_of_one_class_are_told_apart(void **state)
         for (unsigned i = 0; i < 4; i++)
             give(h, hole[i]);
         d = take(h, 130);
-        assert_int_equal(d->offset, (best ? 140 + 1 + 129 + 1 + 143 + 1 : 140 + 1 + 129 + 1) * UNIT);
+        assert_int_equal(d->offset,
+                         (best ? 140 + 1 + 129 + 1 + 143 + 1 : 140 + 1 + 129 + 1) * UNIT);
         heap_destroy(h);
     }
 }
@@ -105,7 +106,8 @@ static void what_is_split_gives_its_low_end(void **state)
 
 static void neighbours_become_one_whatever_the_order(void **state)
 {
-    static const unsigned char order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
+    static const unsigned char order[6][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
+                                              {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
 
     (void)state;
     for (unsigned f = 0; f < FITS; f++)
@@ -142,7 +144,8 @@ static void what_comes_and_goes_on_top_changes_no_index(void **state)
 
         take(h, 3);
         for (unsigned i = 0; i < 100; i++) {
-            struct rdesc *low = take(h, 1 + i % 3), *high = take(h, i % 2 == 0 ? 2 : 17 - 1 - i % 3);
+            struct rdesc *low = take(h, 1 + i % 3),
+                         *high = take(h, i % 2 == 0 ? 2 : 17 - 1 - i % 3);
 
             give(h, high);
             give(h, low);
@@ -227,7 +230,8 @@ static void a_request_passes_by_a_last_unit_that_is_too_short(void **state)
         take_bytes(h, 5);
         assert_int_equal(heap_bytes_used(h), 5);
         heap_destroy(h);
-        h = heap_of_bytes(fits[f], 100, UNIT, 0); /* every request up to the size succeeds in an empty heap */
+        h = heap_of_bytes(fits[f], 100, UNIT,
+                          0); /* every request up to the size succeeds in an empty heap */
         assert_refused(h, 101, -EMSGSIZE);
         take_bytes(h, 100);
         heap_destroy(h);
@@ -300,7 +304,8 @@ static void random_fit_takes_each_with_the_same_probability(void **state)
     for (unsigned i = 0; i < HOLES; i++)
         give(h, hole[i]);
     for (unsigned i = 0; i < DRAWS; i++) {
-        struct rdesc *d = heap_alloc(h, UNIT + 1 + i % UNIT); /* 2 units; beyond 2 * UNIT - 7 the last is too short */
+        struct rdesc *d = heap_alloc(
+            h, UNIT + 1 + i % UNIT); /* 2 units; beyond 2 * UNIT - 7 the last is too short */
 
         assert_non_null(d);
         taken[d->offset / (3 * UNIT)]++;
@@ -309,14 +314,18 @@ static void random_fit_takes_each_with_the_same_probability(void **state)
     assert_sound(h);
     for (unsigned i = 0; i < HOLES; i++) {
         const double of = HOLES / 2.0 - 1 + (UNIT - 7.0) / UNIT;
-        const double each = i % 2 == 0 ? 0 : i < HOLES - 1 ? DRAWS / of : DRAWS / of * (UNIT - 7.0) / UNIT;
+        const double each = i % 2 == 0      ? 0
+                            : i < HOLES - 1 ? DRAWS / of
+                                            : DRAWS / of * (UNIT - 7.0) / UNIT;
 
         if (each == 0)
             assert_int_equal(taken[i], 0);
         else
             chi += (taken[i] - each) * (taken[i] - each) / each;
     }
-    assert_true(chi < 55); /* of 19 degrees of freedom: by chance in one of 20000 seeds, and this one is not drawn */
+    assert_true(
+        chi <
+        55); /* of 19 degrees of freedom: by chance in one of 20000 seeds, and this one is not drawn */
     heap_destroy(h);
 }
 

@@ -29,7 +29,8 @@ static void a_segment_is_usable_at_once_and_no_block_lies_in_two(void **state)
         give(h, b);
         assert_int_equal(stats_of(h).blocks_free, 2); /* neighbours, and not one */
         assert_int_equal(stats_of(h).largest, 4 * UNIT);
-        for (unsigned i = 0; i < 30; i++) { /* of growing lengths, so that there are classes that were not there */
+        for (unsigned i = 0; i < 30;
+             i++) { /* of growing lengths, so that there are classes that were not there */
             assert_int_equal(heap_grow(h, NULL, (UNIT << i % 20) + 1), 0);
             assert_sound(h);
         }
@@ -44,7 +45,8 @@ static void memory_of_a_segment_is_where_it_is_mapped(void **state)
 
     (void)state;
     for (unsigned f = 0; f < FITS; f++) {
-        struct heap_config cfg = {.algorithm = fits[f], .unit_size = UNIT, .bytes = 4 * UNIT, .base = first};
+        struct heap_config cfg = {
+            .algorithm = fits[f], .unit_size = UNIT, .bytes = 4 * UNIT, .base = first};
         struct heap *h;
 
         assert_int_equal(heap_create(&h, &cfg), 0);
@@ -58,7 +60,8 @@ static void memory_of_a_segment_is_where_it_is_mapped(void **state)
         for (unsigned i = 0; i < 6; i++) {
             struct rdesc *d = take(h, 2);
 
-            assert_ptr_equal(d->mem, d->offset < 4 * UNIT ? first + d->offset : second + d->offset - 4 * UNIT);
+            assert_ptr_equal(d->mem, d->offset < 4 * UNIT ? first + d->offset
+                                                          : second + d->offset - 4 * UNIT);
             memset(d->mem, (int)i, d->size);
         }
         heap_destroy(h);

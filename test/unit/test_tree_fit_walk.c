@@ -59,7 +59,8 @@ static struct rdesc *carve(struct heap *h, unsigned at, size_t size)
 
 static void a_block_can_be_carved_anywhere(void **state)
 {
-    struct heap *h = heap_of_bytes(FIRST_FIT, 10 * UNIT, UNIT, 0), *other = heap_of_bytes(BEST_FIT, UNIT, UNIT, 0);
+    struct heap *h = heap_of_bytes(FIRST_FIT, 10 * UNIT, UNIT, 0),
+                *other = heap_of_bytes(BEST_FIT, UNIT, UNIT, 0);
     struct rdesc *a, *b, *c;
 
     (void)state;
@@ -156,16 +157,21 @@ static void a_walk_visits_every_block_by_address(void **state)
         assert_int_equal(heap_walk(h, note, &v), 0);
         assert_int_equal(v.count, 4);
         assert_memory_equal(&v.seen[0],
-                            &((rdma_vmem_block_t){.bytes = 2 * UNIT, .size = 100, .d = a, .state = RDMA_BLOCK_USED}),
+                            &((rdma_vmem_block_t){
+                                .bytes = 2 * UNIT, .size = 100, .d = a, .state = RDMA_BLOCK_USED}),
                             sizeof(v.seen[0]));
-        assert_memory_equal(&v.seen[1], &((rdma_vmem_block_t){.offset = 2 * UNIT, .bytes = UNIT}), sizeof(v.seen[0]));
+        assert_memory_equal(&v.seen[1], &((rdma_vmem_block_t){.offset = 2 * UNIT, .bytes = UNIT}),
+                            sizeof(v.seen[0]));
+        assert_memory_equal(&v.seen[2],
+                            &((rdma_vmem_block_t){.offset = 3 * UNIT,
+                                                  .bytes = UNIT + 5,
+                                                  .size = UNIT + 5,
+                                                  .d = c,
+                                                  .state = RDMA_BLOCK_USED}),
+                            sizeof(v.seen[0]));
         assert_memory_equal(
-            &v.seen[2],
-            &((rdma_vmem_block_t){
-                .offset = 3 * UNIT, .bytes = UNIT + 5, .size = UNIT + 5, .d = c, .state = RDMA_BLOCK_USED}),
+            &v.seen[3], &((rdma_vmem_block_t){.offset = 5 * UNIT, .bytes = 3 * UNIT, .segment = 1}),
             sizeof(v.seen[0]));
-        assert_memory_equal(&v.seen[3], &((rdma_vmem_block_t){.offset = 5 * UNIT, .bytes = 3 * UNIT, .segment = 1}),
-                            sizeof(v.seen[0]));
         for (unsigned n = 1; n <= 4; n++) {
             v = (struct visits){.stop_after = n};
             assert_int_equal(heap_walk(h, note, &v), 77);
@@ -182,7 +188,8 @@ static void the_check_sees_damage(void **state)
     (void)state;
     for (unsigned f = 0; f < FITS; f++) {
         struct heap *h = heap_of_bytes(fits[f], 32 * UNIT, UNIT, 0);
-        struct rdesc *a = take(h, 4), *b = take(h, 2), *c = take(h, 3), *d = take(h, 2), *e = take(h, 2), stranger;
+        struct rdesc *a = take(h, 4), *b = take(h, 2), *c = take(h, 3), *d = take(h, 2),
+                     *e = take(h, 2), stranger;
         struct index *index;
 
         give(h, b);

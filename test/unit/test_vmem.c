@@ -130,7 +130,8 @@ static int create_and_tell(void)
 
     if (v == NULL)
         return errno;
-    if (rdmafree(v, (raddr_t)&cfg) != -EINVAL) /* not a descriptor: seen only where debugging is on */
+    if (rdmafree(v, (raddr_t)&cfg) !=
+        -EINVAL) /* not a descriptor: seen only where debugging is on */
         return 98;
     rdma_vmem_destroy(v);
     return 0;
@@ -303,7 +304,8 @@ static void a_block_is_filled_and_tells_its_size(void **state)
     static const char text[] = "what is copied, and not a byte more";
     char *buffer = aligned_alloc(UNIT, 4096);
     rdma_vmem_t *v = create(buffer, 4096), *shadow = create(NULL, 4096);
-    raddr_t d = rdmalloc(v, sizeof(text)), none = rdmalloc(v, 0), s = rdmalloc(shadow, sizeof(text));
+    raddr_t d = rdmalloc(v, sizeof(text)), none = rdmalloc(v, 0),
+            s = rdmalloc(shadow, sizeof(text));
 
     (void)state;
     memset(buffer, 'x', 4096);
@@ -379,7 +381,8 @@ static void a_walk_ends_where_a_visitor_ends_it(void **state)
 
 static void a_dump_shows_what_there_is(void **state)
 {
-    static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit", "random-fit"};
+    static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit",
+                                        "random-fit"};
     rdma_vmem_t *v = create(NULL, 100 * UNIT);
     raddr_t a = rdmalloc(v, 40 * UNIT), b = rdmalloc(v, 2 * UNIT - 3);
     char text[8192];
@@ -397,7 +400,8 @@ static void a_dump_shows_what_there_is(void **state)
     fclose(to);
     assert_non_null(strstr(text, names[fit]));
     assert_non_null(strstr(text, "6720 bytes")); /* 105 units */
-    assert_non_null(strstr(text, "........................................##......................\n"));
+    assert_non_null(
+        strstr(text, "........................................##......................\n"));
     assert_non_null(strstr(text, "125 "));
     assert_non_null(strstr(text, "largest 3712")); /* the hole behind b */
     assert_int_equal(rdma_vmem_dump(NULL, stdout), -EINVAL);

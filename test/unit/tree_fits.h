@@ -16,8 +16,11 @@ static const rmalloc_algorithm_t fits[] = {FIRST_FIT, BEST_FIT, WORST_FIT, RANDO
 static inline struct heap *heap_of_bytes(rmalloc_algorithm_t fit, uint64_t bytes, uint32_t unit,
                                          uint32_t max_descriptors)
 {
-    struct heap_config cfg = {
-        .algorithm = fit, .unit_size = unit, .bytes = bytes, .max_descriptors = max_descriptors, .seed = 7};
+    struct heap_config cfg = {.algorithm = fit,
+                              .unit_size = unit,
+                              .bytes = bytes,
+                              .max_descriptors = max_descriptors,
+                              .seed = 7};
     struct heap *h = NULL; /* a link-time optimizer does not see that the assertion ends the test */
 
     assert_int_equal(heap_create(&h, &cfg), 0);
@@ -36,7 +39,10 @@ static inline struct rdesc *take_bytes(struct heap *h, size_t size)
     return d;
 }
 
-static inline struct rdesc *take(struct heap *h, unsigned units) { return take_bytes(h, (size_t)units * UNIT); }
+static inline struct rdesc *take(struct heap *h, unsigned units)
+{
+    return take_bytes(h, (size_t)units * UNIT);
+}
 
 /* Carves blocks for the letters of `map` out of a first-fit heap, and takes them in order from any other. */
 static inline struct heap *heap_like(rmalloc_algorithm_t fit, const char *map)

@@ -37,8 +37,9 @@ static int ofi_connection_refuse_child(const struct btl *btl, char *why, size_t 
     return -ENOTCONN;
 }
 
-static int ofi_connection_ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
-                     char *why, size_t why_bytes)
+static int ofi_connection_ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access,
+                                    bool huge, struct btl_memory *memory, char *why,
+                                    size_t why_bytes)
 {
     int rc = ofi_connection_refuse_child(btl, why, why_bytes);
 
@@ -46,8 +47,8 @@ static int ofi_connection_ofi_alloc(struct btl *btl, int peer, size_t bytes, uin
 }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
-static int ofi_connection_ofi_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
-                     size_t why_bytes)
+static int ofi_connection_ofi_share(struct btl *btl, int peer, const struct btl_memory *memory,
+                                    struct btl_key *key, char *why, size_t why_bytes)
 {
     (void)btl;
     (void)peer;
@@ -57,12 +58,14 @@ static int ofi_connection_ofi_share(struct btl *btl, int peer, const struct btl_
     return 0;
 }
 
-static int ofi_connection_ofi_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
-                     char *why, size_t why_bytes)
+static int ofi_connection_ofi_register(struct btl *btl, int peer, void *base, size_t bytes,
+                                       uint32_t access, struct btl_memory *memory, char *why,
+                                       size_t why_bytes)
 {
     int rc = ofi_connection_refuse_child(btl, why, why_bytes);
 
-    return rc != 0 ? rc : pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
+    return rc != 0 ? rc
+                   : pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
 }
 
 static void ofi_connection_ofi_free(struct btl *btl, struct btl_memory *memory)
@@ -115,8 +118,9 @@ void progress_part(struct btl *btl)
     }
 }
 
-static int ofi_connection_ofi_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-                      struct btl_remote *remote, char *why, size_t why_bytes)
+static int ofi_connection_ofi_attach(struct btl *btl, int peer, const struct btl_key *key,
+                                     size_t bytes, uint32_t access, struct btl_remote *remote,
+                                     char *why, size_t why_bytes)
 {
     (void)access; /* the registration there knows it */
     if (key->word[KEY_BYTES] < bytes) {
@@ -139,8 +143,9 @@ static void ofi_connection_ofi_detach(struct btl *btl, struct btl_remote *remote
 
 /* ---- lines ---- */
 
-static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
-                         struct btl_address *address, char *why, size_t why_bytes)
+static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
+                               struct btl_connection **out, struct btl_address *address, char *why,
+                               size_t why_bytes)
 {
     struct btl_connection *connection;
     int rc = ofi_connection_refuse_child(btl, why, why_bytes);
@@ -148,7 +153,8 @@ static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, ui
     (void)role; /* nobody dials: the endpoint is there */
     if (rc != 0)
         return rc;
-    connection = aligned_alloc(CACHE_LINE, (sizeof(*connection) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
+    connection =
+        aligned_alloc(CACHE_LINE, (sizeof(*connection) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
     if (connection == NULL) {
         snprintf(why, why_bytes, "no memory for another line");
         return -ENOMEM;
@@ -180,7 +186,8 @@ static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, ui
     return 0;
 }
 
-static int ofi_connection_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes)
+static int ofi_connection_connect(struct btl_connection *connection,
+                                  const struct btl_address *address, char *why, size_t why_bytes)
 {
     struct btl *btl = connection->btl;
     int rc = ofi_connection_refuse_child(btl, why, why_bytes);
@@ -190,7 +197,8 @@ static int ofi_connection_connect(struct btl_connection *connection, const struc
     ofi_lock(btl);
     rc = fabric_peer(connection->endpoint, address, &connection->to, why, why_bytes);
     if (rc == 0 && connection->endpoint->broken) {
-        snprintf(why, why_bytes, "provider %s has lost its completion queue: nothing goes through it any more",
+        snprintf(why, why_bytes,
+                 "provider %s has lost its completion queue: nothing goes through it any more",
                  connection->endpoint->provider);
         rc = -EIO;
     }
@@ -205,7 +213,8 @@ static int ofi_connection_connect(struct btl_connection *connection, const struc
 
 static int ofi_connection_state(struct btl_connection *connection, char *why, size_t why_bytes)
 {
-    int rc = atomic_load_explicit(&connection->error, memory_order_acquire); /* pairs with ofi_connection_fail */
+    int rc = atomic_load_explicit(&connection->error,
+                                  memory_order_acquire); /* pairs with ofi_connection_fail */
 
     if (rc != 0)
         snprintf(why, why_bytes, "%s", connection->why);
@@ -234,7 +243,8 @@ static void ofi_connection_close(struct btl_connection *connection)
     free(connection);
 }
 
-static void ofi_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes)
+static void ofi_connection_describe(struct btl_connection *connection, char *text,
+                                    size_t text_bytes)
 {
     char near[128], far[128];
 
@@ -242,7 +252,8 @@ static void ofi_connection_describe(struct btl_connection *connection, char *tex
     fabric_name(connection->endpoint, &connection->endpoint->address, near, sizeof(near));
     fabric_name(connection->endpoint, &connection->far, far, sizeof(far));
     ofi_unlock(connection->btl);
-    snprintf(text, text_bytes, "%s %s to %s", connection->endpoint->provider, near, connection->connected ? far : "nobody yet");
+    snprintf(text, text_bytes, "%s %s to %s", connection->endpoint->provider, near,
+             connection->connected ? far : "nobody yet");
 }
 
 static void ofi_connection_counts(struct btl_connection *connection, struct btl_counts *counts)
@@ -252,11 +263,17 @@ static void ofi_connection_counts(struct btl_connection *connection, struct btl_
     ofi_unlock(connection->btl);
 }
 
-static uint32_t ofi_connection_atomics(struct btl_connection *connection) { return connection->endpoint->atomics; }
+static uint32_t ofi_connection_atomics(struct btl_connection *connection)
+{
+    return connection->endpoint->atomics;
+}
 
 /* ---- transfers: the lock around what transfer.c does ---- */
 
-static int ofi_connection_refused_child(const struct btl_connection *connection) { return connection->btl->forked ? -ENOTCONN : 0; }
+static int ofi_connection_refused_child(const struct btl_connection *connection)
+{
+    return connection->btl->forked ? -ENOTCONN : 0;
+}
 
 /* What has been accepted is carried on whether or not anybody calls again. */
 static int ofi_connection_unlock_posted(struct btl *btl, int rc)
@@ -266,7 +283,9 @@ static int ofi_connection_unlock_posted(struct btl *btl, int rc)
     return rc;
 }
 
-static int ofi_connection_ofi_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+static int ofi_connection_ofi_write(struct btl_connection *connection,
+                                    const struct btl_transfer *payload,
+                                    const struct btl_transfer *slot)
 {
     if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
@@ -274,7 +293,8 @@ static int ofi_connection_ofi_write(struct btl_connection *connection, const str
     return ofi_connection_unlock_posted(connection->btl, transfer_write(connection, payload, slot));
 }
 
-static int ofi_connection_ofi_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done)
+static int ofi_connection_ofi_get(struct btl_connection *connection,
+                                  const struct btl_transfer *transfer, struct btl_done *done)
 {
     if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
@@ -282,13 +302,15 @@ static int ofi_connection_ofi_get(struct btl_connection *connection, const struc
     return ofi_connection_unlock_posted(connection->btl, transfer_get(connection, transfer, done));
 }
 
-static int ofi_connection_ofi_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-                      struct btl_done *done)
+static int ofi_connection_ofi_atomic(struct btl_connection *connection, int op,
+                                     const struct btl_transfer *at, uint64_t operand,
+                                     uint64_t compare, struct btl_done *done)
 {
     if (ofi_connection_refused_child(connection) != 0)
         return -ENOTCONN;
     ofi_lock(connection->btl);
-    return ofi_connection_unlock_posted(connection->btl, transfer_atomic(connection, op, at, operand, compare, done));
+    return ofi_connection_unlock_posted(
+        connection->btl, transfer_atomic(connection, op, at, operand, compare, done));
 }
 
 static int ofi_connection_ofi_flush(struct btl_connection *connection)
@@ -323,7 +345,8 @@ static int ofi_connection_ofi_progress(struct btl_connection *connection)
 
 /* ---- the backend ---- */
 
-static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out, char *why,
+                                   size_t why_bytes)
 {
     struct btl *btl = calloc(1, sizeof(*btl));
     int rc;
@@ -397,7 +420,8 @@ static void ofi_connection_ofi_forked(struct btl *btl)
 static int ofi_connection_ofi_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
 {
     (void)peer;
-    return ofi_connection_refuse_child(btl, why, why_bytes); /* whether it answers, the line will tell */
+    return ofi_connection_refuse_child(btl, why,
+                                       why_bytes); /* whether it answers, the line will tell */
 }
 
 static void ofi_connection_ofi_peer_gone(struct btl *btl, int peer)

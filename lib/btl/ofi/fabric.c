@@ -42,10 +42,12 @@ static struct fi_info *fabric_hints(const char *provider, const char *domain, bo
 
     if (h == NULL)
         return NULL;
-    h->caps = FI_RMA | (*provider == '\0' ? FI_REMOTE_COMM : 0); /* by itself only what leaves the host */
+    h->caps =
+        FI_RMA | (*provider == '\0' ? FI_REMOTE_COMM : 0); /* by itself only what leaves the host */
     h->mode = FI_CONTEXT | FI_CONTEXT2;
     h->ep_attr->type = FI_EP_RDM;
-    h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
+    h->domain_attr->mr_mode =
+        FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT;
     h->domain_attr->threading = FI_THREAD_DOMAIN;
     h->domain_attr->resource_mgmt = FI_RM_ENABLED;
     if (order)
@@ -68,7 +70,8 @@ static int fabric_pick_device(const char *domain, struct fi_info **found)
 {
     struct fi_info *at = *found, *copy = NULL;
 
-    while (at != NULL && (at->domain_attr->name == NULL || strcmp(at->domain_attr->name, domain) != 0))
+    while (at != NULL &&
+           (at->domain_attr->name == NULL || strcmp(at->domain_attr->name, domain) != 0))
         at = at->next;
     if (at != NULL)
         copy = fi_dupinfo(at);
@@ -77,19 +80,22 @@ static int fabric_pick_device(const char *domain, struct fi_info **found)
     return copy != NULL ? 0 : at != NULL ? -FI_ENOMEM : -FI_ENODATA;
 }
 
-static int fabric_ask(const char *provider, const char *domain, const char *source, bool order, struct fi_info **found)
+static int fabric_ask(const char *provider, const char *domain, const char *source, bool order,
+                      struct fi_info **found)
 {
     struct fi_info *h = fabric_hints(provider, domain, order);
     int rc;
 
     if (h == NULL)
         return -FI_ENOMEM;
-    rc = fi_getinfo(OFI_VERSION, *source != '\0' ? source : NULL, NULL, *source != '\0' ? FI_SOURCE : 0, h, found);
+    rc = fi_getinfo(OFI_VERSION, *source != '\0' ? source : NULL, NULL,
+                    *source != '\0' ? FI_SOURCE : 0, h, found);
     fi_freeinfo(h);
     return rc == 0 && *domain != '\0' ? fabric_pick_device(domain, found) : rc;
 }
 
-static int fabric_choose_ordered(const char *provider, const char *domain, const char *source, struct fi_info **found)
+static int fabric_choose_ordered(const char *provider, const char *domain, const char *source,
+                                 struct fi_info **found)
 {
     int rc = fabric_ask(provider, domain, source, true, found);
 
@@ -97,7 +103,8 @@ static int fabric_choose_ordered(const char *provider, const char *domain, const
 }
 
 /* Only a provider whose addresses are IP addresses can be bound to one. */
-static int fabric_choose(const char *provider, const char *domain, const char *source, struct fi_info **found)
+static int fabric_choose(const char *provider, const char *domain, const char *source,
+                         struct fi_info **found)
 {
     struct fi_info *bound = NULL;
     int rc = fabric_choose_ordered(provider, domain, "", found);
@@ -116,12 +123,13 @@ int fabric_query(char *why, size_t why_bytes)
     int rc = fabric_choose("", "", "", &info);
 
     if (rc != 0) {
-        snprintf(why, why_bytes, "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
+        snprintf(why, why_bytes,
+                 "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
                  FI_MAJOR(fi_version()), FI_MINOR(fi_version()), fi_strerror(-rc));
         return -ENOTSUP;
     }
-    snprintf(why, why_bytes, "libfabric %u.%u, provider %s", FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
-             info->fabric_attr->prov_name);
+    snprintf(why, why_bytes, "libfabric %u.%u, provider %s", FI_MAJOR(fi_version()),
+             FI_MINOR(fi_version()), info->fabric_attr->prov_name);
     fi_freeinfo(info);
     return 0;
 }
@@ -141,15 +149,18 @@ static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
     e->most = i->ep_attr->max_msg_size > 0 ? i->ep_attr->max_msg_size : SIZE_MAX;
     e->ordered = waw ? i->ep_attr->max_order_waw_size : 0;
     /* a context has to live as long as its operation, and what has no completion never tells when it has ended */
-    e->stream = !pretend_unordered && e->ordered >= OFI_SLOT && raw && i->ep_attr->max_order_raw_size >= OFI_SLOT &&
-                !e->contexts;
+    e->stream = !pretend_unordered && e->ordered >= OFI_SLOT && raw &&
+                i->ep_attr->max_order_raw_size >= OFI_SLOT && !e->contexts;
     e->inject = i->tx_attr->inject_size >= OFI_SLOT;
-    e->keys = i->domain_attr->mr_key_size >= 8 ? UINT64_MAX : (UINT64_C(1) << (8 * i->domain_attr->mr_key_size)) - 1;
+    e->keys = i->domain_attr->mr_key_size >= 8
+                  ? UINT64_MAX
+                  : (UINT64_C(1) << (8 * i->domain_attr->mr_key_size)) - 1;
     if (e->keys == 0)
         e->keys = UINT32_MAX;
 }
 
-static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc, char *why, size_t why_bytes)
+static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc, char *why,
+                          size_t why_bytes)
 {
     snprintf(why, why_bytes, "provider %s: %s: %s", e->provider, call, fi_strerror(-rc));
     return rc == -FI_ENOMEM ? -ENOMEM : -ENOTSUP;
@@ -174,7 +185,8 @@ static int fabric_open_queue(struct ofi_endpoint *e)
 
 static int fabric_own_name(struct ofi_endpoint *e)
 {
-    struct name name = {.format = e->info->addr_format, .protocol = e->info->ep_attr->protocol, .zero = 0};
+    struct name name = {
+        .format = e->info->addr_format, .protocol = e->info->ep_attr->protocol, .zero = 0};
     size_t bytes = sizeof(name.byte);
     int rc = fi_getname(&e->ep->fid, name.byte, &bytes);
 
@@ -226,7 +238,8 @@ static int fabric_open_all(struct ofi_endpoint *e, const char **call)
 
 int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, size_t why_bytes)
 {
-    const char *provider = host->setting("RPIPE_OFI_PROVIDER"), *domain = host->setting("RPIPE_OFI_DOMAIN");
+    const char *provider = host->setting("RPIPE_OFI_PROVIDER"),
+               *domain = host->setting("RPIPE_OFI_DOMAIN");
     const char *order = host->setting("RPIPE_OFI_ORDER"), *call;
     int rc = fabric_choose(provider, domain, host->address, &e->info);
 
@@ -234,10 +247,11 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, 
     hash_init(&e->peers);
     if (rc != 0) {
         e->info = NULL;
-        snprintf(why, why_bytes, "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists what there is)",
-                 *provider != '\0' ? " " : "", provider, *domain != '\0' ? " on device " : "", domain,
-                 *domain == '\0' && *host->address != '\0' ? " at " : "", *domain == '\0' ? host->address : "",
-                 fi_strerror(-rc));
+        snprintf(why, why_bytes,
+                 "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists what there is)",
+                 *provider != '\0' ? " " : "", provider, *domain != '\0' ? " on device " : "",
+                 domain, *domain == '\0' && *host->address != '\0' ? " at " : "",
+                 *domain == '\0' ? host->address : "", fi_strerror(-rc));
         return -ENOTSUP;
     }
     fabric_learn(e, strcmp(order, "none") == 0);
@@ -248,8 +262,9 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, 
         fabric_close_domain(e);
         return rc;
     }
-    log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider, e->info->domain_attr->name,
-             e->stream ? "in order" : "in steps", e->inject ? "injected" : "from memory",
+    log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider,
+             e->info->domain_attr->name, e->stream ? "in order" : "in steps",
+             e->inject ? "injected" : "from memory",
              e->wait_fd >= 0 ? "when its descriptor says so" : "by time");
     return 0;
 }
@@ -307,19 +322,23 @@ static bool fabric_same(const struct btl_address *a, const struct btl_address *b
     return a->bytes == b->bytes && memcmp(a->byte, b->byte, a->bytes) == 0;
 }
 
-static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_address *address, char *why, size_t why_bytes)
+static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_address *address,
+                                char *why, size_t why_bytes)
 {
     struct name mine, name;
 
-    if (address->bytes <= offsetof(struct name, byte) || address->bytes > offsetof(struct name, zero)) {
-        snprintf(why, why_bytes, "the other end's address has %u bytes, which no address has", address->bytes);
+    if (address->bytes <= offsetof(struct name, byte) ||
+        address->bytes > offsetof(struct name, zero)) {
+        snprintf(why, why_bytes, "the other end's address has %u bytes, which no address has",
+                 address->bytes);
         return -EPROTO;
     }
     memcpy(&mine, e->address.byte, offsetof(struct name, byte));
     memcpy(&name, address->byte, offsetof(struct name, byte));
     if (name.format != mine.format || name.protocol != mine.protocol) {
         snprintf(why, why_bytes,
-                 "the other end uses another provider than %s, which is the one here (protocol %u, here %u): set "
+                 "the other end uses another provider than %s, which is the one here (protocol %u, "
+                 "here %u): set "
                  "RPIPE_OFI_PROVIDER alike for all ranks",
                  e->provider, name.protocol, mine.protocol);
         return -EPROTO;
@@ -327,7 +346,8 @@ static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_a
     return 0;
 }
 
-int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to, char *why, size_t why_bytes)
+int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to, char *why,
+                size_t why_bytes)
 {
     struct name name = {0}; /* with zeros behind: a name may be a string */
     struct ofi_peer *p;
@@ -337,7 +357,8 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
 
     if (rc != 0)
         return rc;
-    while ((p = hash_get(&e->peers, fabric_address_hash(address, probe))) != NULL && !fabric_same(&p->address, address))
+    while ((p = hash_get(&e->peers, fabric_address_hash(address, probe))) != NULL &&
+           !fabric_same(&p->address, address))
         probe++;
     if (p != NULL) {
         *to = p->to;
@@ -354,8 +375,8 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
     rc = fi_av_insert(e->av, name.byte, 1, &p->to, 0, NULL);
     if (rc != 1) {
         fabric_name(e, address, text, sizeof(text));
-        snprintf(why, why_bytes, "provider %s does not take the address %s: fi_av_insert: %s", e->provider, text,
-                 rc < 0 ? fi_strerror(-rc) : "refused");
+        snprintf(why, why_bytes, "provider %s does not take the address %s: fi_av_insert: %s",
+                 e->provider, text, rc < 0 ? fi_strerror(-rc) : "refused");
         hash_remove(&e->peers, fabric_address_hash(address, probe));
         free(p);
         return -EHOSTUNREACH;
@@ -364,13 +385,15 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
     return 0;
 }
 
-void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text, size_t bytes)
+void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
+                 size_t bytes)
 {
     struct name name = {0}; /* a peer's may be a string that does not end */
     size_t length = bytes;
 
     *text = '\0';
-    if (address->bytes <= offsetof(struct name, byte) || address->bytes > offsetof(struct name, zero))
+    if (address->bytes <= offsetof(struct name, byte) ||
+        address->bytes > offsetof(struct name, zero))
         return;
     memcpy(&name, address->byte, address->bytes);
     (void)fi_av_straddr(e->av, name.byte, text, &length);

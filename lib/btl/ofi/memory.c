@@ -51,18 +51,20 @@ static int ofi_memory_enable(struct ofi_endpoint *e, struct fid_mr *mr)
     return rc != 0 ? rc : fi_mr_enable(mr);
 }
 
-int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access, struct ofi_registration *r,
-                    char *why, size_t why_bytes)
+int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
+                    struct ofi_registration *r, char *why, size_t why_bytes)
 {
     bool chosen = (e->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
     struct fid_mr *mr = NULL;
     int rc, tries;
 
-    *r = (struct ofi_registration){.by_address = (e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0};
+    *r = (struct ofi_registration){.by_address =
+                                       (e->info->domain_attr->mr_mode & FI_MR_VIRT_ADDR) != 0};
     if (access == BTL_LOCAL && !e->needs_desc)
         return 0;
     for (tries = 0; tries < KEY_TRIES; tries++) {
-        rc = fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0, chosen ? ofi_memory_random_key(e->keys) : 0, 0, &mr, NULL);
+        rc = fi_mr_reg(e->domain, base, bytes, ofi_memory_access_flags(access), 0,
+                       chosen ? ofi_memory_random_key(e->keys) : 0, 0, &mr, NULL);
         if (rc != -FI_ENOKEY || !chosen)
             break;
     }
@@ -72,8 +74,9 @@ int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t a
             fi_close(&mr->fid);
     }
     if (rc != 0) {
-        snprintf(why, why_bytes, "provider %s does not register %zu bytes: fi_mr_reg: %s%s", e->provider, bytes,
-                 fi_strerror(-rc), rc == -FI_ENOMEM ? " (memory that may be locked, ulimit -l)" : "");
+        snprintf(why, why_bytes, "provider %s does not register %zu bytes: fi_mr_reg: %s%s",
+                 e->provider, bytes, fi_strerror(-rc),
+                 rc == -FI_ENOMEM ? " (memory that may be locked, ulimit -l)" : "");
         return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
     }
     r->mr = mr;
@@ -91,8 +94,9 @@ void memory_unregister(struct ofi_registration *r)
 
 /* ---- for the pool ---- */
 
-static int ofi_memory_register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
-                  size_t why_bytes)
+static int ofi_memory_register_range(void *backend, int peer, void *base, size_t bytes,
+                                     uint32_t access, void **registration, char *why,
+                                     size_t why_bytes)
 {
     struct ofi_registration *r = malloc(sizeof(*r));
     struct btl *btl = backend;
@@ -125,7 +129,8 @@ static void ofi_memory_deregister(void *backend, void *registration)
     free(r);
 }
 
-static void ofi_memory_key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *k)
+static void ofi_memory_key(void *backend, void *registration, void *base, size_t offset,
+                           size_t bytes, struct btl_key *k)
 {
     const struct ofi_registration *r = registration;
 
@@ -136,4 +141,5 @@ static void ofi_memory_key(void *backend, void *registration, void *base, size_t
     k->word[KEY_BYTES] = bytes;
 }
 
-const struct pool_device memory_device = {ofi_memory_register_range, ofi_memory_deregister, ofi_memory_key};
+const struct pool_device memory_device = {ofi_memory_register_range, ofi_memory_deregister,
+                                          ofi_memory_key};

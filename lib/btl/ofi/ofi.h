@@ -37,9 +37,10 @@
 #include <rdma/fi_rma.h>
 
 #define OFI_SLOT 64u
-#define OFI_DEPTH 64u        /* operations of a line that may be outstanding, unless it asks for more */
-#define OFI_OPS_CHUNK 256u   /* operations are allocated so many at a time, when lines are opened */
-#define OFI_QUIET_NS 1000000 /* the service thread leaves an endpoint alone that was driven within this time */
+#define OFI_DEPTH 64u /* operations of a line that may be outstanding, unless it asks for more */
+#define OFI_OPS_CHUNK 256u /* operations are allocated so many at a time, when lines are opened */
+#define OFI_QUIET_NS                                                                               \
+    1000000 /* the service thread leaves an endpoint alone that was driven within this time */
 #define OFI_QUIET_US 1000
 
 /* One range to be moved: what has not been posted of it yet. */
@@ -54,11 +55,13 @@ enum ofi_kind { OFI_WRITE, OFI_GET, OFI_ATOMIC, OFI_FLUSH };
 
 /* An operation with completions. `next`: of a WRITE the slot, posted when the payload has been delivered. */
 struct ofi_op {
-    struct fi_context2 context; /* first: what comes back with a completion. Of the step that is posted at the moment */
-    struct link link;           /* line.ops; btl.orphans; or btl.spare */
-    struct link stuck;          /* btl.stuck, when the provider did not take the next step of it */
+    struct fi_context2
+        context; /* first: what comes back with a completion. Of the step that is posted at the moment */
+    struct link link;  /* line.ops; btl.orphans; or btl.spare */
+    struct link stuck; /* btl.stuck, when the provider did not take the next step of it */
     struct ofi_endpoint *endpoint;
-    struct btl_connection *connection; /* NULL: closed meanwhile; this is kept because a device may still reach for its memory */
+    struct btl_connection *
+        connection; /* NULL: closed meanwhile; this is kept because a device may still reach for its memory */
     int peer;
     fi_addr_t to;
     struct btl_done *done;
@@ -89,9 +92,10 @@ struct btl_connection {
     char why[256];
     struct link ops; /* outstanding */
     uint32_t pending;
-    uint32_t placing;                /* of them, those that flush waits for */
-    struct ofi_part rest, rest_slot; /* STREAM: of an accepted write, what the provider has not taken yet */
-    struct ofi_part last;            /* STREAM: the end of what was written last, for flush to read */
+    uint32_t placing; /* of them, those that flush waits for */
+    struct ofi_part rest,
+        rest_slot;        /* STREAM: of an accepted write, what the provider has not taken yet */
+    struct ofi_part last; /* STREAM: the end of what was written last, for flush to read */
     bool unflushed;
     struct btl_counts counts;
 };
@@ -131,13 +135,15 @@ struct btl {
     struct link stuck, stuck_lines;
     struct link spare;   /* operations */
     struct link orphans; /* operations of closed lines */
-    struct link parting; /* struct ofi_parting: pieces to be freed when there are no orphans of their peer */
+    struct link
+        parting; /* struct ofi_parting: pieces to be freed when there are no orphans of their peer */
     size_t ops, line_count;
     uint32_t last_line;
     struct ofi_chunk *chunks;
 
-    uint32_t alarms;           /* in a row, after each of which the descriptor could be read at once */
-    _Atomic bool armed;        /* the service thread sleeps until a wait_fd can be read; changed under the lock */
+    uint32_t alarms; /* in a row, after each of which the descriptor could be read at once */
+    _Atomic bool
+        armed; /* the service thread sleeps until a wait_fd can be read; changed under the lock */
     _Atomic unsigned partings; /* length of `parting` */
     _Atomic int64_t driven_at; /* by a thread of the user */
 };
@@ -146,7 +152,8 @@ static inline void ofi_lock(struct btl *btl)
 {
     if (pthread_mutex_trylock(&btl->lock) == 0)
         return;
-    atomic_fetch_add_explicit(&btl->waiting, 1, memory_order_relaxed); /* a hint for progress_by_user */
+    atomic_fetch_add_explicit(&btl->waiting, 1,
+                              memory_order_relaxed); /* a hint for progress_by_user */
     pthread_mutex_lock(&btl->lock);
     atomic_fetch_sub_explicit(&btl->waiting, 1, memory_order_relaxed);
 }
@@ -156,11 +163,14 @@ static inline void ofi_unlock(struct btl *btl) { pthread_mutex_unlock(&btl->lock
 /* fabric.c */
 int fabric_query(char *why, size_t why_bytes);
 int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, size_t why_bytes);
-void fabric_close(struct ofi_endpoint *e);        /* the endpoint, and what hangs on it, ... */
-void fabric_close_domain(struct ofi_endpoint *e); /* ... when the registrations are gone, the rest */
+void fabric_close(struct ofi_endpoint *e); /* the endpoint, and what hangs on it, ... */
+void fabric_close_domain(
+    struct ofi_endpoint *e); /* ... when the registrations are gone, the rest */
 /* The peer's address in the vector; with the lock held. */
-int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to, char *why, size_t why_bytes);
-void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text, size_t bytes);
+int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to, char *why,
+                size_t why_bytes);
+void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
+                 size_t bytes);
 
 /* memory.c */
 struct ofi_registration {
@@ -170,8 +180,8 @@ struct ofi_registration {
     bool by_address; /* remote addresses are addresses of this process; or offsets */
 };
 extern const struct pool_device memory_device;
-int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access, struct ofi_registration *r,
-                    char *why, size_t why_bytes); /* lock held */
+int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
+                    struct ofi_registration *r, char *why, size_t why_bytes); /* lock held */
 void memory_unregister(struct ofi_registration *r);
 enum { KEY_KEY, KEY_ADDRESS, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key */
 
@@ -179,18 +189,23 @@ enum { KEY_KEY, KEY_ADDRESS, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key
 int ops_reserve(struct btl *btl, char *why, size_t why_bytes);
 void ops_release(struct btl *btl);
 bool ops_orphaned(const struct btl *btl, int peer);
-int ofi_connection_fail(struct btl_connection *connection, int error, const char *call, const char *said); /* returns the line's error */
-void transfer_lost(struct btl *btl, void *context, int error, const char *said);     /* a completion with an error */
-void transfer_queue_lost(struct btl *btl, const char *said); /* no completion will come any more, of no line */
+int ofi_connection_fail(struct btl_connection *connection, int error, const char *call,
+                        const char *said); /* returns the line's error */
+void transfer_lost(struct btl *btl, void *context, int error,
+                   const char *said); /* a completion with an error */
+void transfer_queue_lost(struct btl *btl,
+                         const char *said); /* no completion will come any more, of no line */
 void transfer_completed(struct btl *btl, void *context);
 void transfer_continue(struct btl *btl); /* what was stuck */
 void transfer_abandon(struct btl_connection *connection);
 void transfer_peer_gone(struct btl *btl, int peer);
 uint32_t transfer_atomics(struct ofi_endpoint *e);
-int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
-int transfer_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done);
-int transfer_atomic(struct btl_connection *connection, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-                    struct btl_done *done);
+int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload,
+                   const struct btl_transfer *slot);
+int transfer_get(struct btl_connection *connection, const struct btl_transfer *t,
+                 struct btl_done *done);
+int transfer_atomic(struct btl_connection *connection, int code, const struct btl_transfer *at,
+                    uint64_t operand, uint64_t compare, struct btl_done *done);
 int transfer_flush(struct btl_connection *connection);
 
 /* progress.c */
@@ -198,7 +213,9 @@ int progress_start(struct btl *btl);
 void progress_stop(struct btl *btl);
 void progress_drive(struct btl *btl); /* lock held */
 void progress_by_user(struct btl *btl);
-void progress_posted(struct btl *btl); /* lock held: something may have to be carried on when nobody calls any more */
-void progress_part(struct btl *btl);   /* no lock held: frees what orphans held back */
+void progress_posted(
+    struct btl
+        *btl); /* lock held: something may have to be carried on when nobody calls any more */
+void progress_part(struct btl *btl); /* no lock held: frees what orphans held back */
 
 #endif

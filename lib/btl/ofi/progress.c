@@ -37,8 +37,8 @@ static bool progress_take_error(struct btl *btl, struct ofi_endpoint *e)
     if (fi_cq_readerr(e->cq, &error, 0) <= 0)
         return false;
     more = fi_cq_strerror(e->cq, error.prov_errno, error.err_data, device, sizeof(device));
-    snprintf(said, sizeof(said), "%s (%s, %d)", fi_strerror(error.err), more != NULL ? more : "no details",
-             error.prov_errno);
+    snprintf(said, sizeof(said), "%s (%s, %d)", fi_strerror(error.err),
+             more != NULL ? more : "no details", error.prov_errno);
     transfer_lost(btl, error.op_context, error.err, said);
     return true;
 }
@@ -80,8 +80,10 @@ void progress_drive(struct btl *btl)
 
 void progress_by_user(struct btl *btl)
 {
-    atomic_store_explicit(&btl->driven_at, clock_now(), memory_order_relaxed); /* a hint for serve */
-    if (atomic_load_explicit(&btl->waiting, memory_order_relaxed) > 0 || pthread_mutex_trylock(&btl->lock) != 0)
+    atomic_store_explicit(&btl->driven_at, clock_now(),
+                          memory_order_relaxed); /* a hint for serve */
+    if (atomic_load_explicit(&btl->waiting, memory_order_relaxed) > 0 ||
+        pthread_mutex_trylock(&btl->lock) != 0)
         return; /* somebody drives it at this moment */
     progress_drive(btl);
     ofi_unlock(btl);

@@ -43,7 +43,8 @@ int ops_reserve(struct btl *btl, char *why, size_t why_bytes)
             snprintf(why, why_bytes, "no memory for %u operations of lines", OFI_OPS_CHUNK);
             return -ENOMEM;
         }
-        rc = memory_register(&btl->rma, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration, why, why_bytes);
+        rc = memory_register(&btl->rma, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration,
+                             why, why_bytes);
         if (rc != 0) {
             free(c);
             return rc;
@@ -76,7 +77,8 @@ void ops_release(struct btl *btl)
 
 static bool transfer_places(const struct ofi_op *op) { return op->kind != OFI_GET; }
 
-static struct ofi_op *transfer_op_take(struct btl_connection *connection, enum ofi_kind kind, struct btl_done *done)
+static struct ofi_op *transfer_op_take(struct btl_connection *connection, enum ofi_kind kind,
+                                       struct btl_done *done)
 {
     struct btl *btl = connection->btl;
     struct ofi_op *op;
@@ -120,23 +122,24 @@ static void transfer_tell_done(struct ofi_op *op, int error)
     if (error != 0) {
         int none = 0;
 
-        atomic_compare_exchange_strong_explicit(&op->done->error, &none, error, memory_order_relaxed,
-                                                memory_order_relaxed);
+        atomic_compare_exchange_strong_explicit(&op->done->error, &none, error,
+                                                memory_order_relaxed, memory_order_relaxed);
     }
     /* release: whoever sees 0 (acquire) sees what was fetched, and the error */
     atomic_fetch_sub_explicit(&op->done->pending, 1, memory_order_release);
     op->done = NULL;
 }
 
-int ofi_connection_fail(struct btl_connection *connection, int error, const char *call, const char *said)
+int ofi_connection_fail(struct btl_connection *connection, int error, const char *call,
+                        const char *said)
 {
     struct link *at, *after;
     char text[128];
 
     if (atomic_load_explicit(&connection->error, memory_order_relaxed) == 0) {
         fabric_name(connection->endpoint, &connection->far, text, sizeof(text));
-        snprintf(connection->why, sizeof(connection->why), "provider %s, to rank %d at %s: %s: %s", connection->endpoint->provider,
-                 connection->peer, text, call, said);
+        snprintf(connection->why, sizeof(connection->why), "provider %s, to rank %d at %s: %s: %s",
+                 connection->endpoint->provider, connection->peer, text, call, said);
         /* release: the sentence is whole for whoever sees the error (acquire, in ofi_connection_state) */
         atomic_store_explicit(&connection->error, error, memory_order_release);
         list_for_each (at, after, &connection->ops)
@@ -147,18 +150,22 @@ int ofi_connection_fail(struct btl_connection *connection, int error, const char
     return atomic_load_explicit(&connection->error, memory_order_relaxed);
 }
 
-static int transfer_positive_errno(int fi_error) /* of libfabric, whose numbers from 256 on are its own */
+static int
+transfer_positive_errno(int fi_error) /* of libfabric, whose numbers from 256 on are its own */
 {
     return fi_error <= 0 || fi_error > 255 ? EIO : fi_error;
 }
 
 /* ---- posting ---- */
 
-static void *transfer_tag_of(const struct btl_connection *connection) { return (void *)(((uintptr_t)connection->id << 1) | 1); }
+static void *transfer_tag_of(const struct btl_connection *connection)
+{
+    return (void *)(((uintptr_t)connection->id << 1) | 1);
+}
 static bool transfer_is_tag(const void *context) { return ((uintptr_t)context & 1) != 0; }
 
-static ssize_t transfer_post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part, size_t bytes,
-                         uint64_t flags, bool fetch, void *context)
+static ssize_t transfer_post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part,
+                                  size_t bytes, uint64_t flags, bool fetch, void *context)
 {
     struct iovec near = {part->local, bytes};
     struct fi_rma_iov far = {part->remote, bytes, part->key};
@@ -194,7 +201,8 @@ static struct ofi_part transfer_part_of(const struct btl_transfer *t)
     };
 }
 
-static void transfer_count(struct btl_connection *connection, bool signaled, bool inlined, bool doorbell)
+static void transfer_count(struct btl_connection *connection, bool signaled, bool inlined,
+                           bool doorbell)
 {
     connection->counts.work_requests++;
     connection->counts.doorbells += doorbell;
@@ -209,7 +217,8 @@ static int transfer_taken(struct btl_connection *connection, ssize_t rc, const c
         return 0;
     if (rc == -FI_EAGAIN)
         return -EAGAIN;
-    return ofi_connection_fail(connection, -transfer_positive_errno((int)-rc), call, fi_strerror((int)-rc));
+    return ofi_connection_fail(connection, -transfer_positive_errno((int)-rc), call,
+                               fi_strerror((int)-rc));
 }
 
 static enum fi_op transfer_atomic_code(int op)
@@ -229,10 +238,10 @@ static ssize_t transfer_post_atomic(struct ofi_op *op)
     void *d = op->scratch_desc;
 
     if (op->atomic == RATOMIC_CAS)
-        return fi_compare_atomic(e->ep, &s->operand, 1, d, &s->compare, d, &s->result, d, op->to, op->part.remote,
-                                 op->part.key, FI_UINT64, FI_CSWAP, &op->context);
-    return fi_fetch_atomic(e->ep, &s->operand, 1, d, &s->result, d, op->to, op->part.remote, op->part.key, FI_UINT64,
-                           transfer_atomic_code(op->atomic), &op->context);
+        return fi_compare_atomic(e->ep, &s->operand, 1, d, &s->compare, d, &s->result, d, op->to,
+                                 op->part.remote, op->part.key, FI_UINT64, FI_CSWAP, &op->context);
+    return fi_fetch_atomic(e->ep, &s->operand, 1, d, &s->result, d, op->to, op->part.remote,
+                           op->part.key, FI_UINT64, transfer_atomic_code(op->atomic), &op->context);
 }
 
 uint32_t transfer_atomics(struct ofi_endpoint *e)
@@ -244,9 +253,10 @@ uint32_t transfer_atomics(struct ofi_endpoint *e)
     if ((e->info->caps & FI_ATOMIC) == 0)
         return 0;
     for (op = RATOMIC_ADD; op <= RATOMIC_XOR; op++) {
-        int rc = op == RATOMIC_CAS    ? fi_compare_atomicvalid(e->ep, FI_UINT64, FI_CSWAP, &n)
-                 : op == RATOMIC_SWAP ? fi_fetch_atomicvalid(e->ep, FI_UINT64, FI_ATOMIC_WRITE, &n)
-                                      : fi_fetch_atomicvalid(e->ep, FI_UINT64, transfer_atomic_code(op), &n);
+        int rc = op == RATOMIC_CAS ? fi_compare_atomicvalid(e->ep, FI_UINT64, FI_CSWAP, &n)
+                 : op == RATOMIC_SWAP
+                     ? fi_fetch_atomicvalid(e->ep, FI_UINT64, FI_ATOMIC_WRITE, &n)
+                     : fi_fetch_atomicvalid(e->ep, FI_UINT64, transfer_atomic_code(op), &n);
 
         if (rc == 0 && n > 0)
             mask |= 1u << op;
@@ -314,7 +324,8 @@ static void transfer_op_continue(struct btl *btl, struct ofi_op *op)
         op->next.bytes = 0;
     }
     if (op->part.bytes == 0 || (op->connection == NULL && op->kind != OFI_FLUSH) ||
-        (op->connection != NULL && atomic_load_explicit(&op->connection->error, memory_order_relaxed) != 0)) {
+        (op->connection != NULL &&
+         atomic_load_explicit(&op->connection->error, memory_order_relaxed) != 0)) {
         transfer_op_finish(btl, op, op->part.bytes == 0 ? 0 : -ECANCELED);
         return;
     }
@@ -334,7 +345,8 @@ static void transfer_op_continue(struct btl *btl, struct ofi_op *op)
 
 void transfer_completed(struct btl *btl, void *context)
 {
-    if (context != NULL && !transfer_is_tag(context)) /* a tag: of a provider that tells more than it was asked */
+    if (context != NULL &&
+        !transfer_is_tag(context)) /* a tag: of a provider that tells more than it was asked */
         transfer_op_continue(btl, context);
 }
 
@@ -344,17 +356,18 @@ void transfer_lost(struct btl *btl, void *context, int error, const char *said)
     struct ofi_op *op = context;
 
     if (context == NULL) {
-        log_warn("ofi: provider %s reports a failure of it knows not what: %s", btl->rma.provider, said);
+        log_warn("ofi: provider %s reports a failure of it knows not what: %s", btl->rma.provider,
+                 said);
         return;
     }
     if (!transfer_is_tag(context)) {
         if (op->connection != NULL)
             (void)ofi_connection_fail(op->connection, -transfer_positive_errno(error),
-                            op->kind == OFI_GET      ? "fi_readmsg"
-                            : op->kind == OFI_ATOMIC ? "an atomic operation"
-                            : op->kind == OFI_FLUSH  ? "fi_readmsg, behind writes"
-                                                     : "fi_writemsg",
-                            said);
+                                      op->kind == OFI_GET      ? "fi_readmsg"
+                                      : op->kind == OFI_ATOMIC ? "an atomic operation"
+                                      : op->kind == OFI_FLUSH  ? "fi_readmsg, behind writes"
+                                                               : "fi_writemsg",
+                                      said);
         transfer_op_finish(btl, op, -transfer_positive_errno(error));
         return;
     }
@@ -362,7 +375,8 @@ void transfer_lost(struct btl *btl, void *context, int error, const char *said)
         struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
         if (transfer_tag_of(connection) == context)
-            (void)ofi_connection_fail(connection, -transfer_positive_errno(error), "fi_writemsg", said);
+            (void)ofi_connection_fail(connection, -transfer_positive_errno(error), "fi_writemsg",
+                                      said);
     }
 }
 
@@ -371,7 +385,8 @@ void transfer_queue_lost(struct btl *btl, const char *said)
     struct link *at, *after;
 
     list_for_each (at, after, &btl->lines)
-        (void)ofi_connection_fail(container_of(at, struct btl_connection, link), -EIO, "fi_cq_read", said);
+        (void)ofi_connection_fail(container_of(at, struct btl_connection, link), -EIO, "fi_cq_read",
+                                  said);
 }
 
 /* ---- STREAM ---- */
@@ -386,8 +401,11 @@ static int transfer_stream_continue(struct btl_connection *connection)
         size_t bytes = connection->rest.bytes < e->most ? connection->rest.bytes : e->most;
         bool more = bytes < connection->rest.bytes || connection->rest_slot.bytes > 0;
 
-        rc = transfer_taken(connection, transfer_post_move(e, connection->to, &connection->rest, bytes, more ? FI_MORE : 0, false, transfer_tag_of(connection)),
-                   "fi_writemsg");
+        rc = transfer_taken(connection,
+                            transfer_post_move(e, connection->to, &connection->rest, bytes,
+                                               more ? FI_MORE : 0, false,
+                                               transfer_tag_of(connection)),
+                            "fi_writemsg");
         if (rc != 0)
             return rc;
         transfer_count(connection, false, false, !more);
@@ -396,9 +414,11 @@ static int transfer_stream_continue(struct btl_connection *connection)
     if (connection->rest_slot.bytes > 0) {
         RPIPE_FAILPOINT("ofi: payload posted, slot not");
         rc = transfer_taken(connection,
-                   transfer_post_move(e, connection->to, &connection->rest_slot, connection->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
-                             transfer_tag_of(connection)),
-                   "fi_writemsg");
+                            transfer_post_move(e, connection->to, &connection->rest_slot,
+                                               connection->rest_slot.bytes,
+                                               e->inject ? FI_INJECT : 0, false,
+                                               transfer_tag_of(connection)),
+                            "fi_writemsg");
         if (rc != 0)
             return rc;
         transfer_count(connection, false, e->inject, true);
@@ -407,7 +427,9 @@ static int transfer_stream_continue(struct btl_connection *connection)
     return 0;
 }
 
-static int transfer_stream_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+static int transfer_stream_write(struct btl_connection *connection,
+                                 const struct btl_transfer *payload,
+                                 const struct btl_transfer *slot)
 {
     const struct btl_transfer *end = slot != NULL ? slot : payload;
     struct ofi_part last = transfer_part_of(end);
@@ -418,7 +440,8 @@ static int transfer_stream_write(struct btl_connection *connection, const struct
     connection->rest_slot = transfer_part_of(slot);
     bytes = connection->rest.bytes;
     rc = transfer_stream_continue(connection);
-    if (rc == -EAGAIN && connection->rest.bytes == bytes && (bytes > 0 || connection->rest_slot.bytes > 0)) {
+    if (rc == -EAGAIN && connection->rest.bytes == bytes &&
+        (bytes > 0 || connection->rest_slot.bytes > 0)) {
         connection->rest.bytes = connection->rest_slot.bytes = 0;
         connection->counts.refused++;
         return -EAGAIN;
@@ -428,7 +451,8 @@ static int transfer_stream_write(struct btl_connection *connection, const struct
     else if (rc != 0)
         return rc;
     bytes = last.bytes < sizeof(uint64_t) ? last.bytes : sizeof(uint64_t);
-    connection->last = (struct ofi_part){.remote = last.remote + last.bytes - bytes, .key = last.key, .bytes = bytes};
+    connection->last = (struct ofi_part){
+        .remote = last.remote + last.bytes - bytes, .key = last.key, .bytes = bytes};
     connection->unflushed = true;
     return 0;
 }
@@ -452,7 +476,8 @@ static int transfer_ofi_connection_ready(struct btl_connection *connection)
     return rc;
 }
 
-int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+int transfer_write(struct btl_connection *connection, const struct btl_transfer *payload,
+                   const struct btl_transfer *slot)
 {
     struct ofi_op *op;
     int rc = transfer_ofi_connection_ready(connection);
@@ -465,7 +490,8 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
         payload = NULL;
     if (payload == NULL && slot == NULL)
         return 0;
-    if (connection->endpoint->stream && (payload == NULL || payload->bytes <= connection->endpoint->ordered))
+    if (connection->endpoint->stream &&
+        (payload == NULL || payload->bytes <= connection->endpoint->ordered))
         return transfer_stream_write(connection, payload, slot);
     op = transfer_op_take(connection, OFI_WRITE, NULL);
     if (op == NULL) {
@@ -477,7 +503,8 @@ int transfer_write(struct btl_connection *connection, const struct btl_transfer 
     return transfer_op_start(connection, op, "fi_writemsg");
 }
 
-int transfer_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
+int transfer_get(struct btl_connection *connection, const struct btl_transfer *t,
+                 struct btl_done *done)
 {
     struct ofi_op *op = NULL;
     int rc = transfer_ofi_connection_ready(connection);
@@ -497,13 +524,14 @@ int transfer_get(struct btl_connection *connection, const struct btl_transfer *t
     return rc;
 }
 
-int transfer_atomic(struct btl_connection *connection, int code, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-                    struct btl_done *done)
+int transfer_atomic(struct btl_connection *connection, int code, const struct btl_transfer *at,
+                    uint64_t operand, uint64_t compare, struct btl_done *done)
 {
     struct ofi_op *op = NULL;
     int rc = transfer_ofi_connection_ready(connection);
 
-    if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR || (connection->endpoint->atomics & 1u << code) == 0))
+    if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR ||
+                    (connection->endpoint->atomics & 1u << code) == 0))
         return -ENOTSUP;
     if (rc == 0)
         op = transfer_op_take(connection, OFI_ATOMIC, done);
@@ -576,14 +604,16 @@ void transfer_abandon(struct btl_connection *connection)
     struct link *at, *after;
 
     connection->depth = UINT32_MAX;
-    if (connection->unflushed && atomic_load_explicit(&connection->error, memory_order_relaxed) == 0) {
+    if (connection->unflushed &&
+        atomic_load_explicit(&connection->error, memory_order_relaxed) == 0) {
         struct ofi_op *op = transfer_op_take(connection, OFI_FLUSH, NULL);
 
         if (op != NULL) {
             transfer_flush_part(op, connection);
             list_append(&btl->stuck, &op->stuck);
         } else {
-            (void)ofi_connection_fail(connection, -ENOBUFS, "connection_close", "no operation is free"); /* its memory is kept */
+            (void)ofi_connection_fail(connection, -ENOBUFS, "connection_close",
+                                      "no operation is free"); /* its memory is kept */
         }
     }
     list_for_each (at, after, &connection->ops) {
@@ -621,7 +651,8 @@ void transfer_peer_gone(struct btl *btl, int peer)
         struct btl_connection *connection = container_of(at, struct btl_connection, link);
 
         if (connection->peer == peer)
-            (void)ofi_connection_fail(connection, -ECONNRESET, "the control network", "this rank is gone");
+            (void)ofi_connection_fail(connection, -ECONNRESET, "the control network",
+                                      "this rank is gone");
     }
     list_for_each (at, after, &btl->stuck) {
         struct ofi_op *op = container_of(at, struct ofi_op, stuck);

@@ -54,9 +54,11 @@ static uint64_t segment_group_left(const char *directory, bool second)
     char path[640];
     uint64_t most, used, files;
 
-    snprintf(path, sizeof(path), "%s/%s", directory, second ? "memory.max" : "memory.limit_in_bytes");
+    snprintf(path, sizeof(path), "%s/%s", directory,
+             second ? "memory.max" : "memory.limit_in_bytes");
     most = segment_read_number(path, NULL, 1);
-    snprintf(path, sizeof(path), "%s/%s", directory, second ? "memory.current" : "memory.usage_in_bytes");
+    snprintf(path, sizeof(path), "%s/%s", directory,
+             second ? "memory.current" : "memory.usage_in_bytes");
     used = segment_read_number(path, NULL, 1);
     if (most == UINT64_MAX || used == UINT64_MAX)
         return UINT64_MAX;
@@ -114,7 +116,8 @@ static uint64_t segment_cgroup_left(void)
 
 static int segment_enough_memory(size_t bytes, char *why, size_t why_bytes)
 {
-    uint64_t there = segment_read_number("/proc/meminfo", "MemAvailable:", 1024), allowed = segment_cgroup_left();
+    uint64_t there = segment_read_number("/proc/meminfo", "MemAvailable:", 1024),
+             allowed = segment_cgroup_left();
     const char *who = "this machine has";
 
     if (allowed < there) {
@@ -123,10 +126,10 @@ static int segment_enough_memory(size_t bytes, char *why, size_t why_bytes)
     }
     if (there == UINT64_MAX || (there > LEAVE_FREE && bytes <= there - LEAVE_FREE))
         return 0;
-    snprintf(
-        why, why_bytes,
-        "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the number of channels smaller",
-        bytes >> 20, who, (unsigned long long)(there >> 20));
+    snprintf(why, why_bytes,
+             "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the "
+             "number of channels smaller",
+             bytes >> 20, who, (unsigned long long)(there >> 20));
     return -ENOMEM;
 }
 
@@ -177,8 +180,9 @@ static void *segment_map_file(size_t bytes, int protection, int fd)
 
     if (at == MAP_FAILED)
         return MAP_FAILED;
-    if (mmap(at, bytes, protection, MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd, 0) ==
-        MAP_FAILED) {
+    if (mmap(at, bytes, protection,
+             MAP_SHARED | MAP_FIXED | (bytes <= POPULATE_TO ? MAP_POPULATE : 0), fd,
+             0) == MAP_FAILED) {
         int saved = errno;
 
         munmap(at, bytes);
@@ -188,7 +192,8 @@ static void *segment_map_file(size_t bytes, int protection, int fd)
     return at;
 }
 
-int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why, size_t why_bytes)
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why,
+                 size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* the last one too: cells go to several peers, and a seal that one of them adds would keep out the others */
@@ -202,11 +207,13 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
     if (huge && !peer_writes && bytes >= HUGE_PAGE) {
-        file = segment_make_fd(map_round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
+        file =
+            segment_make_fd(map_round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
             bytes = map_round_up(bytes, HUGE_PAGE);
         else
-            log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see /proc/sys/vm/nr_hugepages",
+            log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see "
+                     "/proc/sys/vm/nr_hugepages",
                      bytes >> 20, strerror(-file));
     }
     if (file < 0) {
@@ -216,24 +223,27 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
         file = segment_make_fd(bytes, page, 0);
     }
     if (file < 0) {
-        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
+        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes,
+                 strerror(-file),
                  file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
     base = segment_map_file(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
-        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(-rc),
-                 limit_of(-rc));
+        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s%s", bytes,
+                 strerror(-rc), limit_of(-rc));
         goto fail_file;
     }
     if (fcntl(file, F_ADD_SEALS, seals) != 0) {
         rc = -errno;
-        snprintf(why, why_bytes, "shared memory cannot be sealed (F_ADD_SEALS): %s", strerror(errno));
+        snprintf(why, why_bytes, "shared memory cannot be sealed (F_ADD_SEALS): %s",
+                 strerror(errno));
         goto fail_map;
     }
     if (huge && bytes >= HUGE_PAGE)
-        (void)madvise(base, bytes, MADV_HUGEPAGE); /* for ordinary files where the kernel is set so; a hint */
+        (void)madvise(base, bytes,
+                      MADV_HUGEPAGE); /* for ordinary files where the kernel is set so; a hint */
     s->base = base;
     s->bytes = bytes;
     *fd = file;
@@ -255,27 +265,36 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
 
     /* without these a peer could take the memory away under our feet (SIGBUS) */
     if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
-        snprintf(why, why_bytes, "the shared memory that the peer passed is not sealed against shrinking");
+        snprintf(why, why_bytes,
+                 "the shared memory that the peer passed is not sealed against shrinking");
         return -EPROTO;
     }
     if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0) {
         snprintf(why, why_bytes,
-                 "the shared memory that the peer passed is smaller than the %zu bytes that it announced", bytes);
+                 "the shared memory that the peer passed is smaller than the %zu bytes that it "
+                 "announced",
+                 bytes);
         return -EPROTO;
     }
     if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) {
         if ((seals & F_SEAL_FUTURE_WRITE) == 0) {
-            snprintf(why, why_bytes, "the peer passed huge pages in which it could still punch holes");
+            snprintf(why, why_bytes,
+                     "the peer passed huge pages in which it could still punch holes");
             return -EPROTO;
         }
-    } else if ((uint64_t)st.st_blocks < bytes / 512) { /* it would be allocated here, as much as he likes to announce */
-        snprintf(why, why_bytes, "the shared memory that the peer passed has no memory behind it (fallocate)");
+    } else if ((uint64_t)st.st_blocks <
+               bytes / 512) { /* it would be allocated here, as much as he likes to announce */
+        snprintf(why, why_bytes,
+                 "the shared memory that the peer passed has no memory behind it (fallocate)");
         return -EPROTO;
     }
     base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
-        rc = errno == EPERM || errno == EACCES ? -EPROTO : -errno; /* he has sealed it against what he offers */
-        snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(errno),
+        rc = errno == EPERM || errno == EACCES
+                 ? -EPROTO
+                 : -errno; /* he has sealed it against what he offers */
+        snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s",
+                 bytes, strerror(errno),
                  errno == ENOMEM ? " (too many mappings? see /proc/sys/vm/max_map_count)" : "");
         return rc;
     }
@@ -300,6 +319,7 @@ int segment_query(char *why, size_t why_bytes)
         return rc;
     close(fd);
     segment_unmap(&s);
-    snprintf(why, why_bytes, "memfd with seals works: processes of this host, in one network namespace");
+    snprintf(why, why_bytes,
+             "memfd with seals works: processes of this host, in one network namespace");
     return 0;
 }

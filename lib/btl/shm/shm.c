@@ -30,7 +30,7 @@
 #include <unistd.h>
 
 #define SLAB_MOST ((size_t)4 << 20)
-#define WINDOWS_MOST                                                                                                   \
+#define WINDOWS_MOST                                                                               \
     16384 /* of one peer: beyond it he is talking nonsense; each is a mapping, of 65,530 that a process has */
 #define WAITING_MOST 64 /* of one peer: descriptors kept because there was no room to map them */
 
@@ -79,7 +79,7 @@ struct btl {
     struct btl_host host;
     uint64_t last_id;
     struct hash clients;  /* peer → struct guest */
-    struct hash kinds;   /* kind_key → struct kind */
+    struct hash kinds;    /* kind_key → struct kind */
     struct hash mappings; /* window_key → struct window */
     _Atomic unsigned warnings;
 };
@@ -99,7 +99,10 @@ enum { KEY_SLAB, KEY_OFFSET, KEY_BYTES, KEY_ACCESS };
 
 #define ID_BITS 40
 
-static uint64_t shm_mapping_key(int peer, uint64_t id) { return (uint64_t)(uint32_t)peer << ID_BITS ^ id; }
+static uint64_t shm_mapping_key(int peer, uint64_t id)
+{
+    return (uint64_t)(uint32_t)peer << ID_BITS ^ id;
+}
 
 /* An id is what a peer says: one with more bits would name the window of another peer. */
 static struct mapping *shm_find_mapping(struct btl *btl, int peer, uint64_t id)
@@ -125,11 +128,12 @@ static struct client *shm_peer_of(struct btl *btl, int peer)
 /* Different kinds may collide: the key is only where to begin to look, see find_kind. */
 static uint64_t shm_kind_key(int peer, size_t bytes, uint32_t access, bool huge, uint64_t probe)
 {
-    return ((uint64_t)(uint32_t)peer << 43) ^ ((uint64_t)bytes << 2) ^ (uint64_t)(access << 1) ^ (uint64_t)huge ^
-           (probe << 58);
+    return ((uint64_t)(uint32_t)peer << 43) ^ ((uint64_t)bytes << 2) ^ (uint64_t)(access << 1) ^
+           (uint64_t)huge ^ (probe << 58);
 }
 
-static struct kind *shm_find_kind(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge)
+static struct kind *shm_find_kind(struct btl *btl, int peer, size_t bytes, uint32_t access,
+                                  bool huge)
 {
     struct kind *k;
     uint64_t probe;
@@ -138,7 +142,8 @@ static struct kind *shm_find_kind(struct btl *btl, int peer, size_t bytes, uint3
         uint64_t key = shm_kind_key(peer, bytes, access, huge, probe);
 
         k = hash_get(&btl->kinds, key);
-        if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access && k->huge == huge)
+        if (k != NULL && k->peer == peer && k->chunk_bytes == bytes && k->access == access &&
+            k->huge == huge)
             return k;
         if (k != NULL)
             continue;
@@ -164,10 +169,12 @@ static int shm_send_to_peer(struct btl *btl, int peer, const struct shm_tell *t,
     return btl->host.send_to_peer(peer, t, sizeof(*t), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
 }
 
-static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why, size_t why_bytes)
+static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why,
+                         size_t why_bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
-    bool alone = k->access == BTL_PEER_ATOMICS; /* in its segment, so that it can be shown to others */
+    bool alone =
+        k->access == BTL_PEER_ATOMICS; /* in its segment, so that it can be shown to others */
     struct shm_tell t;
     struct slab *s;
     int fd, rc;
@@ -182,7 +189,8 @@ static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, cha
         snprintf(why, why_bytes, "no memory for the books of shared memory");
         return -ENOMEM;
     }
-    rc = segment_make(pieces * k->chunk_bytes, k->access != BTL_PEER_READS, k->huge, &s->segment, &fd, why, why_bytes);
+    rc = segment_make(pieces * k->chunk_bytes, k->access != BTL_PEER_READS, k->huge, &s->segment,
+                      &fd, why, why_bytes);
     if (rc != 0)
         goto fail;
     s->pieces = (uint32_t)pieces;
@@ -194,7 +202,8 @@ static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, cha
     if (s->fd < 0)
         close(fd);
     if (rc != 0) {
-        snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", k->peer, strerror(-rc));
+        snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", k->peer,
+                 strerror(-rc));
         segment_unmap(&s->segment);
         goto fail;
     }
@@ -222,8 +231,8 @@ static void shm_slab_destroy(struct btl *btl, struct slab *s)
     free(s);
 }
 
-static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory,
-                     char *why, size_t why_bytes)
+static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
+                     struct btl_memory *memory, char *why, size_t why_bytes)
 {
     struct kind *k;
     struct slab *s;
@@ -250,7 +259,8 @@ static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
     memory->base = (char *)s->segment.base + (size_t)index * k->chunk_bytes;
     memory->bytes = k->chunk_bytes;
     memory->slab = s;
-    memory->key = (struct btl_key){{s->id, (uint64_t)index * k->chunk_bytes, k->chunk_bytes, access}};
+    memory->key =
+        (struct btl_key){{s->id, (uint64_t)index * k->chunk_bytes, k->chunk_bytes, access}};
     pthread_mutex_unlock(&btl->lock);
     return 0;
 }
@@ -268,7 +278,8 @@ static void shm_free(struct btl *btl, struct btl_memory *memory)
         list_remove(&s->link);
         shm_slab_destroy(btl, s);
     } else {
-        s->free_memory[s->free_top++] = (uint32_t)(memory->key.word[KEY_OFFSET] / s->kind->chunk_bytes);
+        s->free_memory[s->free_top++] =
+            (uint32_t)(memory->key.word[KEY_OFFSET] / s->kind->chunk_bytes);
     }
     pthread_mutex_unlock(&btl->lock);
     memory->slab = NULL;
@@ -276,8 +287,8 @@ static void shm_free(struct btl *btl, struct btl_memory *memory)
 }
 
 /* The same segment to one more peer. Told before the key can arrive there, like that of any slab. */
-static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
-                     size_t why_bytes)
+static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
+                     struct btl_key *key, char *why, size_t why_bytes)
 {
     struct slab *s = memory->slab;
     struct shm_tell t;
@@ -298,7 +309,8 @@ static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
         if (rc == 0)
             s->other[s->others++] = peer;
         else
-            snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", peer, strerror(-rc));
+            snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", peer,
+                     strerror(-rc));
     }
     pthread_mutex_unlock(&btl->lock);
     if (rc == 0)
@@ -327,7 +339,8 @@ static void shm_mapping_close(struct btl *btl, struct mapping *w)
     shm_mapping_free(btl, w);
 }
 
-static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, char *why, size_t why_bytes)
+static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, char *why,
+                            size_t why_bytes)
 {
     int rc;
 
@@ -336,7 +349,8 @@ static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, char *w
         return -EMFILE;
     }
     rc = segment_map(fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
-    if (rc == -ENOMEM && g->waiting < WAITING_MOST) { /* what there is no room for now, there may be later */
+    if (rc == -ENOMEM &&
+        g->waiting < WAITING_MOST) { /* what there is no room for now, there may be later */
         w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
         g->waiting += w->fd >= 0;
     }
@@ -347,12 +361,14 @@ static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, char *w
 static void shm_mapping_open(struct btl *btl, int peer, const struct shm_tell *t, int fd)
 {
     struct client *g = shm_peer_of(btl, peer);
-    bool fits = g != NULL && g->mappings < WINDOWS_MOST && shm_find_mapping(btl, peer, t->id) == NULL;
+    bool fits =
+        g != NULL && g->mappings < WINDOWS_MOST && shm_find_mapping(btl, peer, t->id) == NULL;
     struct mapping *w = fits ? calloc(1, sizeof(*w)) : NULL;
     char why[256] = "there is no memory for the books, or it passed this, or too much, before";
 
     if (w != NULL) {
-        *w = (struct mapping){.id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
+        *w = (struct mapping){
+            .id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
         g->mappings++;
         w->error = shm_mapping_fill(w, g, fd, why, sizeof(why));
         if (hash_put(&btl->mappings, shm_mapping_key(peer, t->id), w) != 0)
@@ -360,17 +376,20 @@ static void shm_mapping_open(struct btl *btl, int peer, const struct shm_tell *t
         else if (w->error == 0)
             return;
     }
-    log_few(&btl->warnings, "shared memory of rank %d is refused: %s", peer, why); /* its channels will say so too */
+    log_few(&btl->warnings, "shared memory of rank %d is refused: %s", peer,
+            why); /* its channels will say so too */
 }
 
-static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds, int nfds)
+static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
+                        int nfds)
 {
     struct shm_tell t;
     struct mapping *w;
     int i;
 
     if (bytes != sizeof(t)) {
-        log_few(&btl->warnings, "rank %d says something about shared memory that this version does not understand",
+        log_few(&btl->warnings,
+                "rank %d says something about shared memory that this version does not understand",
                 peer);
         goto out;
     }
@@ -393,7 +412,8 @@ static void shm_mapping_map_again(struct btl *btl, struct mapping *w, char *why,
 {
     struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)w->peer);
 
-    w->error = segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
+    w->error =
+        segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
     if (w->error != 0)
         return;
     close(w->fd);
@@ -401,8 +421,8 @@ static void shm_mapping_map_again(struct btl *btl, struct mapping *w, char *why,
     g->waiting--;
 }
 
-static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-                      struct btl_remote *remote, char *why, size_t why_bytes)
+static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                      uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes)
 {
     uint64_t offset = key->word[KEY_OFFSET], length = key->word[KEY_BYTES];
     struct mapping *w;
@@ -414,12 +434,15 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
         shm_mapping_map_again(btl, w, why, why_bytes);
     if (w == NULL || w->gone) {
         snprintf(why, why_bytes,
-                 "the shared memory that rank %d names has not been passed, or was refused (see the log)", peer);
+                 "the shared memory that rank %d names has not been passed, or was refused (see "
+                 "the log)",
+                 peer);
         rc = -EPROTO;
     } else if (w->error != 0) {
-        snprintf(why, why_bytes, "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer,
+        snprintf(why, why_bytes,
+                 "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer,
                  btl->host.rank, strerror(-w->error),
-                 w->error == -ENOMEM   ? " (address space, ulimit -v; or mappings, vm.max_map_count)"
+                 w->error == -ENOMEM ? " (address space, ulimit -v; or mappings, vm.max_map_count)"
                  : w->error == -EMFILE ? " (see ulimit -n)"
                                        : "");
         rc = w->error;
@@ -509,7 +532,8 @@ static void shm_close(struct btl *btl)
         free(g);
     cursor = 0;
     while ((k = hash_next(&btl->kinds, &cursor)) != NULL)
-        free(k); /* its pieces have been freed by their channels, and the slabs with the last of them */
+        free(
+            k); /* its pieces have been freed by their channels, and the slabs with the last of them */
     hash_free(&btl->clients);
     hash_free(&btl->mappings);
     hash_free(&btl->kinds);

@@ -52,7 +52,9 @@ void verbs_connect_drop(struct btl_connection *connection)
     if (connection->id != NULL) {
         if (connection->id->qp != NULL)
             rdma_destroy_qp(connection->id);
-        (void)rdma_destroy_id(connection->id); /* tells the other end, if it is connected; no event of it comes any more */
+        (void)rdma_destroy_id(
+            connection
+                ->id); /* tells the other end, if it is connected; no event of it comes any more */
     }
     connection->id = NULL;
     connection->qp = NULL;
@@ -70,15 +72,18 @@ static void verbs_connect_set_timer(struct btl *btl)
     size_t cursor = 0;
 
     while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
-        if (connection->role != BTL_CONNECTS || connection->stage == IDLE || connection->stage == CONNECTED)
+        if (connection->role != BTL_CONNECTS || connection->stage == IDLE ||
+            connection->stage == CONNECTED)
             continue;
-        if ((connection->stage == PAUSING || connection->stage == GREETING) && connection->retry_at < next)
+        if ((connection->stage == PAUSING || connection->stage == GREETING) &&
+            connection->retry_at < next)
             next = connection->retry_at;
         if (connection->deadline < next)
             next = connection->deadline;
     }
     if (next != DEADLINE_NEVER)
-        (void)btl->host.watch(-1, next > now ? (next - now) / 1000 + 1 : 1, verbs_connect_timer, btl);
+        (void)btl->host.watch(-1, next > now ? (next - now) / 1000 + 1 : 1, verbs_connect_timer,
+                              btl);
 }
 
 /* This line will never be connected. */
@@ -86,8 +91,9 @@ static void verbs_connect_give_up(struct btl_connection *connection, int error, 
 {
     char there[80];
 
-    verbs_connection_fail(connection, error, "%s cannot be connected with %s, rank %d: %s", connection->btl->device,
-                    verbs_address_text(&connection->there, there, sizeof(there)), connection->peer, why);
+    verbs_connection_fail(
+        connection, error, "%s cannot be connected with %s, rank %d: %s", connection->btl->device,
+        verbs_address_text(&connection->there, there, sizeof(there)), connection->peer, why);
     verbs_connect_drop(connection);
     connection->stage = IDLE;
 }
@@ -101,13 +107,16 @@ static void verbs_connect_try_again(struct btl_connection *connection, const cha
         verbs_connect_give_up(connection, -ETIMEDOUT, connection->obstacle);
         return;
     }
-    connection->pause = connection->pause == 0 ? PAUSE_FIRST : 2 * connection->pause < PAUSE_MOST ? 2 * connection->pause : PAUSE_MOST;
+    connection->pause = connection->pause == 0               ? PAUSE_FIRST
+                        : 2 * connection->pause < PAUSE_MOST ? 2 * connection->pause
+                                                             : PAUSE_MOST;
     connection->retry_at = clock_now() + connection->pause;
     connection->stage = PAUSING;
     verbs_connect_set_timer(connection->btl);
 }
 
-static void verbs_connect_try_again_after(struct btl_connection *connection, const char *call, int error)
+static void verbs_connect_try_again_after(struct btl_connection *connection, const char *call,
+                                          int error)
 {
     char why[128];
 
@@ -183,10 +192,13 @@ static void verbs_connect_timer(void *arg)
     pthread_mutex_lock(&btl->lock);
     now = clock_now();
     while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
-        if (connection->role != BTL_CONNECTS || connection->stage == IDLE || connection->stage == CONNECTED)
+        if (connection->role != BTL_CONNECTS || connection->stage == IDLE ||
+            connection->stage == CONNECTED)
             continue;
         if (deadline_passed(connection->deadline))
-            verbs_connect_give_up(connection, -ETIMEDOUT, *connection->obstacle != '\0' ? connection->obstacle : "no answer");
+            verbs_connect_give_up(connection, -ETIMEDOUT,
+                                  *connection->obstacle != '\0' ? connection->obstacle
+                                                                : "no answer");
         else if (connection->stage == PAUSING && connection->retry_at <= now)
             verbs_connect_dial(connection);
         else if (connection->stage == GREETING && connection->retry_at <= now)
@@ -215,12 +227,16 @@ static void verbs_connect_connect_now(struct btl_connection *connection)
     if (rc == 0 && connection->btl->limits.iwarp)
         rc = verbs_greet_expect(connection);
     if (rc == -EXDEV) {
-        verbs_connect_give_up(connection, rc, "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
+        verbs_connect_give_up(
+            connection, rc,
+            "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
     } else if (rc == -ENOMEM || rc == -EAGAIN) {
-        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
+        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth,
+                 strerror(-rc));
         verbs_connect_try_again(connection, why);
     } else if (rc != 0) {
-        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
+        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth,
+                 strerror(-rc));
         verbs_connect_give_up(connection, rc, why);
     } else if (rdma_connect(connection->id, &param) != 0) {
         verbs_connect_try_again_after(connection, "rdma_connect", errno);
@@ -244,17 +260,21 @@ static void verbs_connect_refused(struct btl_connection *connection, const struc
     char why[128];
 
     if (e->has_hello && e->hello.refusal == NO_SUCH_LINE) {
-        verbs_connect_give_up(connection, -ECONNREFUSED, "the other end has closed this line, or its process is another one now");
+        verbs_connect_give_up(
+            connection, -ECONNREFUSED,
+            "the other end has closed this line, or its process is another one now");
     } else if (e->has_hello && e->hello.refusal == NOT_YOURS) {
         verbs_connect_give_up(connection, -EPROTO, "the other end expects somebody else");
     } else if (e->status == ECONNREFUSED || e->status == -ECONNREFUSED ||
                (!connection->btl->limits.iwarp && e->status == 8)) {
-        verbs_connect_give_up(connection, -ECONNREFUSED, "nobody listens there: has the process ended?");
+        verbs_connect_give_up(connection, -ECONNREFUSED,
+                              "nobody listens there: has the process ended?");
     } else {
         snprintf(why, sizeof(why), "refused, %s, reason %d",
-                 e->has_hello && e->hello.refusal == BUSY           ? "connected already"
-                 : e->has_hello && e->hello.refusal == NO_RESOURCES ? "no queue pair to be had there"
-                                                                    : "by its connection manager",
+                 e->has_hello && e->hello.refusal == BUSY ? "connected already"
+                 : e->has_hello && e->hello.refusal == NO_RESOURCES
+                     ? "no queue pair to be had there"
+                     : "by its connection manager",
                  e->status);
         verbs_connect_try_again(connection, why);
     }
@@ -272,7 +292,8 @@ static void verbs_connect_refuse(struct rdma_cm_id *id, enum refusal reason)
 
 static uint8_t verbs_connect_lesser(uint8_t a, uint8_t b) { return a < b ? a : b; }
 
-static int verbs_connect_accept_request(struct btl_connection *connection, const struct event *e, const char **call)
+static int verbs_connect_accept_request(struct btl_connection *connection, const struct event *e,
+                                        const char **call)
 {
     struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, connection->token, e->hello.own};
     struct rdma_conn_param param = {
@@ -298,7 +319,8 @@ static int verbs_connect_accept_request(struct btl_connection *connection, const
 
 static void verbs_connect_requested(struct btl *btl, const struct event *e)
 {
-    struct btl_connection *connection = e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
+    struct btl_connection *connection =
+        e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
     const char *call;
     int rc;
 
@@ -323,7 +345,8 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
     if (rc == 0)
         return;
     /* perhaps the dialing end has withdrawn it meanwhile */
-    log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", connection->peer, call, strerror(-rc));
+    log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", connection->peer, call,
+             strerror(-rc));
     snprintf(connection->obstacle, sizeof(connection->obstacle), "%s: %s", call, strerror(-rc));
     if (connection->qp != NULL)
         rdma_destroy_qp(connection->id);
@@ -339,9 +362,11 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
 static void verbs_connect_ended(struct btl_connection *connection, const char *why)
 {
     if (connection->stage == CONNECTED) {
-        (void)rdma_disconnect(connection->id); /* first: who sees the failure may reuse where something was to land */
-        verbs_connection_fail(connection, -ECONNRESET, "the connection of %s with rank %d has ended: %s", connection->btl->device,
-                        connection->peer, why);
+        (void)rdma_disconnect(
+            connection->id); /* first: who sees the failure may reuse where something was to land */
+        verbs_connection_fail(connection, -ECONNRESET,
+                              "the connection of %s with rank %d has ended: %s",
+                              connection->btl->device, connection->peer, why);
     } else if (connection->role == BTL_CONNECTS) {
         verbs_connect_try_again(connection, why);
     } else {
@@ -422,7 +447,8 @@ static void verbs_connect_ready(void *arg)
         };
 
         /* InfiniBand pads what is private with zeros */
-        if (got->param.conn.private_data != NULL && got->param.conn.private_data_len >= sizeof(e.hello)) {
+        if (got->param.conn.private_data != NULL &&
+            got->param.conn.private_data_len >= sizeof(e.hello)) {
             memcpy(&e.hello, got->param.conn.private_data, sizeof(e.hello));
             e.has_hello = e.hello.magic == HELLO_MAGIC;
         }
@@ -496,7 +522,8 @@ int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes)
     if (rc == 0)
         rc = verbs_greet_watch(btl);
     if (rc != 0)
-        snprintf(why, why_bytes, "the service thread cannot watch the events of %s: %s", btl->device, strerror(-rc));
+        snprintf(why, why_bytes, "the service thread cannot watch the events of %s: %s",
+                 btl->device, strerror(-rc));
     return rc;
 }
 

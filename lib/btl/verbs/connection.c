@@ -20,7 +20,7 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define DEADLINE_LEAST_MS                                                                                              \
+#define DEADLINE_LEAST_MS                                                                          \
     30000 /* of connecting, however short RPIPE_TIMEOUT_MS is: that of the calls is looked at above */
 
 /* In struct btl_address. */
@@ -34,9 +34,12 @@ struct wire_address {
     char device[16]; /* for sentences */
 };
 #define WIRE_MAGIC 0x76627333u /* "vbs3" */
-static_assert(sizeof(struct wire_address) == 48 && sizeof(struct wire_address) <= BTL_ADDRESS_MAX - 2, "on the wire");
+static_assert(sizeof(struct wire_address) == 48 &&
+                  sizeof(struct wire_address) <= BTL_ADDRESS_MAX - 2,
+              "on the wire");
 
-static void verbs_connection_pack_address(const struct btl_connection *connection, struct btl_address *address)
+static void verbs_connection_pack_address(const struct btl_connection *connection,
+                                          struct btl_address *address)
 {
     const struct btl *btl = connection->btl;
     struct wire_address w = {
@@ -57,19 +60,24 @@ static void verbs_connection_pack_address(const struct btl_connection *connectio
     memcpy(address->byte, &w, sizeof(w));
 }
 
-static int verbs_connection_unpack_address(struct btl_connection *connection, const struct btl_address *address, struct wire_address *w, char *why,
-                          size_t why_bytes)
+static int verbs_connection_unpack_address(struct btl_connection *connection,
+                                           const struct btl_address *address,
+                                           struct wire_address *w, char *why, size_t why_bytes)
 {
     if (address->bytes == sizeof(*w))
         memcpy(w, address->byte, sizeof(*w));
-    if (address->bytes != sizeof(*w) || w->magic != WIRE_MAGIC || (w->family != 4 && w->family != 6) || w->token == 0) {
-        snprintf(why, why_bytes, "rank %d sends what is no address of a verbs line", connection->peer);
+    if (address->bytes != sizeof(*w) || w->magic != WIRE_MAGIC ||
+        (w->family != 4 && w->family != 6) || w->token == 0) {
+        snprintf(why, why_bytes, "rank %d sends what is no address of a verbs line",
+                 connection->peer);
         return -EPROTO;
     }
     w->device[sizeof(w->device) - 1] = '\0';
     if ((w->iwarp != 0) != connection->btl->limits.iwarp) {
-        snprintf(why, why_bytes, "%s here is %s, %s of rank %d is not: the two cannot be connected", connection->btl->device,
-                 connection->btl->limits.iwarp ? "iWARP" : "InfiniBand or RoCE", w->device, connection->peer);
+        snprintf(why, why_bytes, "%s here is %s, %s of rank %d is not: the two cannot be connected",
+                 connection->btl->device,
+                 connection->btl->limits.iwarp ? "iWARP" : "InfiniBand or RoCE", w->device,
+                 connection->peer);
         return -ENOTSUP;
     }
     memset(&connection->there, 0, sizeof(connection->there));
@@ -92,8 +100,8 @@ void verbs_connection_up(struct btl_connection *connection)
     int down = LINE_DOWN;
 
     /* release: the queue pair, for whoever transfers; acquire in post.c */
-    (void)atomic_compare_exchange_strong_explicit(&connection->state, &down, LINE_UP, memory_order_release,
-                                                  memory_order_relaxed);
+    (void)atomic_compare_exchange_strong_explicit(&connection->state, &down, LINE_UP,
+                                                  memory_order_release, memory_order_relaxed);
 }
 
 void verbs_connection_fail(struct btl_connection *connection, int error, const char *format, ...)
@@ -104,8 +112,8 @@ void verbs_connection_fail(struct btl_connection *connection, int error, const c
     do {
         if (state >= LINE_FAILING)
             return;
-    } while (!atomic_compare_exchange_weak_explicit(&connection->state, &state, LINE_FAILING, memory_order_relaxed,
-                                                    memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&connection->state, &state, LINE_FAILING,
+                                                    memory_order_relaxed, memory_order_relaxed));
     va_start(args, format);
     vsnprintf(connection->failure, sizeof(connection->failure), format, args);
     va_end(args);
@@ -135,12 +143,15 @@ int verbs_connection_state(struct btl_connection *connection, char *why, size_t 
     }
     pthread_mutex_lock(&connection->btl->lock);
     if (connection->role == BTL_ACCEPTS)
-        snprintf(why, why_bytes, "rank %d has not connected its queue pair yet%s%s", connection->peer,
-                 *connection->obstacle != '\0' ? "; the last attempt: " : "", connection->obstacle);
+        snprintf(why, why_bytes, "rank %d has not connected its queue pair yet%s%s",
+                 connection->peer, *connection->obstacle != '\0' ? "; the last attempt: " : "",
+                 connection->obstacle);
     else if (connection->there.any.sa_family == AF_UNSPEC)
-        snprintf(why, why_bytes, "the address of the queue pair of rank %d is not known yet", connection->peer);
+        snprintf(why, why_bytes, "the address of the queue pair of rank %d is not known yet",
+                 connection->peer);
     else
-        snprintf(why, why_bytes, "%s is being connected with %s, rank %d%s%s", connection->btl->device,
+        snprintf(why, why_bytes, "%s is being connected with %s, rank %d%s%s",
+                 connection->btl->device,
                  verbs_address_text(&connection->there, there, sizeof(there)), connection->peer,
                  *connection->obstacle != '\0' ? "; the last attempt: " : "", connection->obstacle);
     pthread_mutex_unlock(&connection->btl->lock);
@@ -167,15 +178,17 @@ static void verbs_connection_free(struct btl_connection *connection)
     free(connection);
 }
 
-int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
-                    struct btl_address *address, char *why, size_t why_bytes)
+int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
+                          struct btl_connection **out, struct btl_address *address, char *why,
+                          size_t why_bytes)
 {
     struct btl_connection *connection;
     uint32_t entries = 1;
     int rc = -ENOMEM;
 
     if (btl->forked) {
-        snprintf(why, why_bytes, "the RDMA device belongs to the process that this one was forked from");
+        snprintf(why, why_bytes,
+                 "the RDMA device belongs to the process that this one was forked from");
         return -ENOTCONN;
     }
     connection = calloc(1, sizeof(*connection));
@@ -195,11 +208,13 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     connection->cq = ibv_create_cq(btl->context, (int)connection->depth, NULL, NULL, 0);
     if (connection->cq == NULL) {
         rc = -errno;
-        snprintf(why, why_bytes, "ibv_create_cq with %u entries on %s: %s", connection->depth, btl->device, strerror(-rc));
+        snprintf(why, why_bytes, "ibv_create_cq with %u entries on %s: %s", connection->depth,
+                 btl->device, strerror(-rc));
         goto fail;
     }
     while (connection->token == 0)
-        if (getrandom(&connection->token, sizeof(connection->token), 0) != (ssize_t)sizeof(connection->token))
+        if (getrandom(&connection->token, sizeof(connection->token), 0) !=
+            (ssize_t)sizeof(connection->token))
             connection->token = 0;
     pthread_mutex_lock(&btl->lock);
     rc = hash_put(&btl->lines, connection->token, connection);
@@ -227,14 +242,16 @@ static int64_t verbs_connection_connect_deadline(const struct btl *btl)
     return deadline_in_ms((int)(ms < DEADLINE_LEAST_MS ? DEADLINE_LEAST_MS : ms));
 }
 
-int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes)
+int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address,
+                             char *why, size_t why_bytes)
 {
     struct btl *btl = connection->btl;
     struct wire_address w;
     int rc;
 
     if (btl->forked) {
-        snprintf(why, why_bytes, "the RDMA device belongs to the process that this one was forked from");
+        snprintf(why, why_bytes,
+                 "the RDMA device belongs to the process that this one was forked from");
         return -ENOTCONN;
     }
     pthread_mutex_lock(&btl->lock);
@@ -243,7 +260,8 @@ int verbs_connection_connect(struct btl_connection *connection, const struct btl
         goto out;
     if (connection->peer_token != 0 && connection->peer_token != w.token) {
         /* the other end has dialed already, and it was somebody else */
-        snprintf(why, why_bytes, "rank %d names another line than the one that was connected", connection->peer);
+        snprintf(why, why_bytes, "rank %d names another line than the one that was connected",
+                 connection->peer);
         rc = -EPROTO;
         goto out;
     }
@@ -283,12 +301,19 @@ void verbs_connection_describe(struct btl_connection *connection, char *text, si
     pthread_mutex_lock(&btl->lock);
     if (connection->there.any.sa_family != AF_UNSPEC)
         verbs_address_text(&connection->there, there, sizeof(there));
-    snprintf(text, text_bytes, "%s port %u, %s, %s to %s, queue of %u, inline up to %u", btl->device, btl->port,
-             btl->limits.iwarp ? "iWARP" : "RC", verbs_address_text(&btl->here, here, sizeof(here)), there, connection->depth,
+    snprintf(text, text_bytes, "%s port %u, %s, %s to %s, queue of %u, inline up to %u",
+             btl->device, btl->port, btl->limits.iwarp ? "iWARP" : "RC",
+             verbs_address_text(&btl->here, here, sizeof(here)), there, connection->depth,
              btl->limits.inline_most);
     pthread_mutex_unlock(&btl->lock);
 }
 
-void verbs_connection_counts(struct btl_connection *connection, struct btl_counts *counts) { *counts = connection->counts; }
+void verbs_connection_counts(struct btl_connection *connection, struct btl_counts *counts)
+{
+    *counts = connection->counts;
+}
 
-uint32_t verbs_connection_atomics(struct btl_connection *connection) { return connection->btl->limits.atomics; }
+uint32_t verbs_connection_atomics(struct btl_connection *connection)
+{
+    return connection->btl->limits.atomics;
+}

@@ -56,13 +56,15 @@ static int verbs_device_manager_query(char *why, size_t why_bytes)
     if (access(CM_DEVICE, R_OK | W_OK) == 0)
         return 0;
     if (errno == ENOENT)
-        snprintf(why, why_bytes, "no %s: is the kernel module rdma_ucm loaded (modprobe rdma_ucm)?", CM_DEVICE);
+        snprintf(why, why_bytes, "no %s: is the kernel module rdma_ucm loaded (modprobe rdma_ucm)?",
+                 CM_DEVICE);
     else
         snprintf(why, why_bytes, "%s: %s", CM_DEVICE, strerror(errno));
     return -ENOTSUP;
 }
 
-static const char *verbs_device_link_text(const struct ibv_device *device, const struct ibv_port_attr *port)
+static const char *verbs_device_link_text(const struct ibv_device *device,
+                                          const struct ibv_port_attr *port)
 {
     if (device->transport_type == IBV_TRANSPORT_IWARP)
         return "iWARP";
@@ -79,7 +81,8 @@ static int verbs_device_device_query(struct ibv_device *device, char *why, size_
     int rc = -ENOTSUP;
     uint8_t p;
 
-    if (device->transport_type != IBV_TRANSPORT_IB && device->transport_type != IBV_TRANSPORT_IWARP) {
+    if (device->transport_type != IBV_TRANSPORT_IB &&
+        device->transport_type != IBV_TRANSPORT_IWARP) {
         snprintf(why, why_bytes, "%s is neither InfiniBand, RoCE nor iWARP", name);
         return -ENOTSUP;
     }
@@ -93,9 +96,11 @@ static int verbs_device_device_query(struct ibv_device *device, char *why, size_
         attr.phys_port_cnt = 0;
     for (p = 1; p <= attr.phys_port_cnt && rc != 0; p++) {
         if (ibv_query_port(context, p, &port) != 0) {
-            snprintf(why, why_bytes, "port %u of %s cannot be queried: %s", p, name, strerror(errno));
+            snprintf(why, why_bytes, "port %u of %s cannot be queried: %s", p, name,
+                     strerror(errno));
         } else if (port.state != IBV_PORT_ACTIVE) {
-            snprintf(why, why_bytes, "port %u of %s is %s", p, name, ibv_port_state_str(port.state));
+            snprintf(why, why_bytes, "port %u of %s is %s", p, name,
+                     ibv_port_state_str(port.state));
         } else {
             snprintf(why, why_bytes, "%s, port %u is up", name, p);
             rc = 0;
@@ -132,7 +137,8 @@ struct wish {
 };
 
 /* A setting that is a number, or -1. */
-static int verbs_device_number(const struct btl_host *host, const char *name, long *value, char *why, size_t why_bytes)
+static int verbs_device_number(const struct btl_host *host, const char *name, long *value,
+                               char *why, size_t why_bytes)
 {
     const char *text = host->setting(name);
     char *end;
@@ -158,7 +164,8 @@ static bool verbs_device_same_ip(const union verbs_sockaddr *a, const union verb
 }
 
 /* Is this the address in the GID table's entry? */
-static bool verbs_device_is_gid(struct ibv_context *context, uint8_t port, long index, const union verbs_sockaddr *a)
+static bool verbs_device_is_gid(struct ibv_context *context, uint8_t port, long index,
+                                const union verbs_sockaddr *a)
 {
     struct in6_addr wanted = IN6ADDR_ANY_INIT;
     union ibv_gid gid;
@@ -175,8 +182,8 @@ static bool verbs_device_is_gid(struct ibv_context *context, uint8_t port, long 
 }
 
 /* 0: this address belongs to a device that is wanted, and the port is up; the listener is bound to it. */
-static int verbs_device_try_address(struct btl *btl, const struct wish *wish, const union verbs_sockaddr *a, char *why,
-                       size_t why_bytes)
+static int verbs_device_try_address(struct btl *btl, const struct wish *wish,
+                                    const union verbs_sockaddr *a, char *why, size_t why_bytes)
 {
     struct ibv_port_attr port;
     union verbs_sockaddr copy = *a;
@@ -207,7 +214,8 @@ static int verbs_device_try_address(struct btl *btl, const struct wish *wish, co
     btl->here = *a;
     btl->limits.message_most = port.max_msg_sz;
     btl->limits.iwarp = id->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
-    log_debug("verbs: %s port %u (%s)", name, id->port_num, verbs_device_link_text(id->verbs->device, &port));
+    log_debug("verbs: %s port %u (%s)", name, id->port_num,
+              verbs_device_link_text(id->verbs->device, &port));
     return 0;
 no:
     (void)rdma_destroy_id(id);
@@ -236,11 +244,14 @@ static int verbs_device_find(struct btl *btl, const struct wish *wish, char *why
     union verbs_sockaddr a, preferred = {.any.sa_family = AF_UNSPEC};
     int rc = -ENODEV, family, pass;
 
-    snprintf(why, why_bytes,
-             "no%s%s device with an address: librdmacm finds a device by the address of its interface "
-             "(ip addr add)%s",
-             *wish->device != '\0' ? " such RDMA device: " : " RDMA", wish->device,
-             wish->port >= 0 || wish->gid >= 0 ? "; RPIPE_VERBS_PORT or RPIPE_VERBS_GID narrow the search" : "");
+    snprintf(
+        why, why_bytes,
+        "no%s%s device with an address: librdmacm finds a device by the address of its interface "
+        "(ip addr add)%s",
+        *wish->device != '\0' ? " such RDMA device: " : " RDMA", wish->device,
+        wish->port >= 0 || wish->gid >= 0
+            ? "; RPIPE_VERBS_PORT or RPIPE_VERBS_GID narrow the search"
+            : "");
     if (inet_pton(AF_INET, btl->host.address, &preferred.in.sin_addr) == 1)
         preferred.any.sa_family = AF_INET;
     else if (inet_pton(AF_INET6, btl->host.address, &preferred.in6.sin6_addr) == 1)
@@ -253,7 +264,8 @@ static int verbs_device_find(struct btl *btl, const struct wish *wish, char *why
     for (pass = 0; pass < 3 && rc != 0; pass++) {
         family = pass == 1 ? AF_INET : AF_INET6;
         for (i = list; i != NULL && rc != 0; i = i->ifa_next)
-            if (verbs_device_usable(i, &a) && (pass == 0 ? verbs_device_same_ip(&a, &preferred) : a.any.sa_family == family))
+            if (verbs_device_usable(i, &a) &&
+                (pass == 0 ? verbs_device_same_ip(&a, &preferred) : a.any.sa_family == family))
                 rc = verbs_device_try_address(btl, wish, &a, why, why_bytes);
     }
     freeifaddrs(list);
@@ -305,14 +317,16 @@ static int verbs_device_probe(struct btl *btl, char *why, size_t why_bytes)
         return -rc;
     }
     l->siw = l->iwarp && attr.vendor_id == SIW_VENDOR;
-    l->send_depth = verbs_device_least(verbs_device_least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
+    l->send_depth = verbs_device_least(
+        verbs_device_least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
     l->reads_out = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_init_rd_atom, READS_MOST);
     l->reads_in = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_rd_atom, READS_MOST);
     if (attr.atomic_cap != IBV_ATOMIC_NONE && !l->iwarp)
         l->atomics = 1u << ATOMIC_ADD | 1u << ATOMIC_CAS;
     if (l->reads_out == 0 || l->send_depth < 4 * SIGNAL_EVERY || l->message_most < CACHE_LINE) {
-        snprintf(why, why_bytes, "%s has queues of %u entries and %u READs under way, which is too little", btl->device,
-                 l->send_depth, l->reads_out);
+        snprintf(why, why_bytes,
+                 "%s has queues of %u entries and %u READs under way, which is too little",
+                 btl->device, l->send_depth, l->reads_out);
         return -ENOTSUP;
     }
     pd = ibv_alloc_pd(btl->context);

@@ -33,15 +33,20 @@
 /* The contents of a greeting: none that anybody looks at, but there are devices that receive nothing nowhere. */
 static struct ibv_sge verbs_greet_whatever(const struct btl *btl, uint32_t bytes)
 {
-    return (struct ibv_sge){.addr = (uintptr_t)btl->scratch, .length = bytes, .lkey = btl->scratch_mr->lkey};
+    return (struct ibv_sge){
+        .addr = (uintptr_t)btl->scratch, .length = bytes, .lkey = btl->scratch_mr->lkey};
 }
 
 /* Posts one work request; its completion nobody waits for. 0 or -errno. */
-static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcode opcode, uint32_t bytes)
+static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcode opcode,
+                            uint32_t bytes)
 {
     struct ibv_sge sge = verbs_greet_whatever(connection->btl, bytes);
-    struct ibv_send_wr *bad,
-        wr = {.wr_id = connection->posted, .opcode = opcode, .send_flags = IBV_SEND_SIGNALED, .sg_list = &sge, .num_sge = 1};
+    struct ibv_send_wr *bad, wr = {.wr_id = connection->posted,
+                                   .opcode = opcode,
+                                   .send_flags = IBV_SEND_SIGNALED,
+                                   .sg_list = &sge,
+                                   .num_sge = 1};
     int rc = ibv_post_send(connection->qp, &wr, &bad);
 
     if (rc == 0)
@@ -52,7 +57,8 @@ static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcod
 int verbs_greet_expect(struct btl_connection *connection)
 {
     struct ibv_sge anywhere = verbs_greet_whatever(connection->btl, 8);
-    struct ibv_recv_wr greeting = {.wr_id = connection->token, .sg_list = &anywhere, .num_sge = 1}, *bad;
+    struct ibv_recv_wr greeting = {.wr_id = connection->token, .sg_list = &anywhere, .num_sge = 1},
+                       *bad;
     int rc = ibv_post_recv(connection->qp, &greeting, &bad);
 
     return rc > 0 ? -rc : rc;
@@ -85,7 +91,9 @@ int verbs_greet_nudge(struct btl_connection *connection)
     int rc = verbs_greet_post(connection, IBV_WR_RDMA_WRITE, 0);
 
     connection->nudges++;
-    connection->retry_at = connection->nudges < NUDGES_MOST ? clock_now() + (NUDGE_FIRST << connection->nudges) : DEADLINE_NEVER;
+    connection->retry_at = connection->nudges < NUDGES_MOST
+                               ? clock_now() + (NUDGE_FIRST << connection->nudges)
+                               : DEADLINE_NEVER;
     return rc;
 }
 
@@ -101,7 +109,8 @@ static void verbs_greet_take(struct btl_connection *connection)
         return;
     }
     /* the connection has ended meanwhile: the dialing end will begin anew */
-    snprintf(connection->obstacle, sizeof(connection->obstacle), "ibv_post_send of the answer to a greeting: %s", strerror(-rc));
+    snprintf(connection->obstacle, sizeof(connection->obstacle),
+             "ibv_post_send of the answer to a greeting: %s", strerror(-rc));
     verbs_connect_drop(connection);
     connection->stage = IDLE;
 }
@@ -121,7 +130,8 @@ static void verbs_greet_greeted(void *arg)
     while (ibv_poll_cq(btl->greetings, 1, &wc) > 0) {
         struct btl_connection *connection = hash_get(&btl->lines, wc.wr_id);
 
-        if (connection == NULL || connection->stage != GREETING || wc.status != IBV_WC_SUCCESS || wc.qp_num != connection->qp->qp_num)
+        if (connection == NULL || connection->stage != GREETING || wc.status != IBV_WC_SUCCESS ||
+            wc.qp_num != connection->qp->qp_num)
             continue; /* of a line that is no more, or an attempt that came to nothing */
         verbs_greet_take(connection);
     }
@@ -142,11 +152,15 @@ int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes)
         rc = btl->greetings == NULL ? -errno : -ibv_req_notify_cq(btl->greetings, 0);
     }
     if (rc != 0)
-        snprintf(why, why_bytes, "a completion queue of %d entries on %s: %s", entries, btl->device, strerror(-rc));
+        snprintf(why, why_bytes, "a completion queue of %d entries on %s: %s", entries, btl->device,
+                 strerror(-rc));
     return rc;
 }
 
-int verbs_greet_watch(struct btl *btl) { return btl->host.watch(btl->greeted->fd, 0, verbs_greet_greeted, btl); }
+int verbs_greet_watch(struct btl *btl)
+{
+    return btl->host.watch(btl->greeted->fd, 0, verbs_greet_greeted, btl);
+}
 
 void verbs_greet_stop(struct btl *btl) { btl->host.unwatch(verbs_greet_greeted, btl); }
 

@@ -23,7 +23,8 @@ static void verbs_memory_explain(int error, size_t bytes, char *why, size_t why_
         return;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         snprintf(why + n, why_bytes - (size_t)n,
-                 "; this process may lock %llu KiB (ulimit -l): raise memlock in /etc/security/limits.conf, or by "
+                 "; this process may lock %llu KiB (ulimit -l): raise memlock in "
+                 "/etc/security/limits.conf, or by "
                  "ulimit -l unlimited",
                  (unsigned long long)limit.rlim_cur / 1024);
 }
@@ -53,15 +54,17 @@ static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
     return flags;
 }
 
-static int verbs_memory_register_range(void *backend, int peer, void *base, size_t bytes, uint32_t access, void **registration, char *why,
-                  size_t why_bytes)
+static int verbs_memory_register_range(void *backend, int peer, void *base, size_t bytes,
+                                       uint32_t access, void **registration, char *why,
+                                       size_t why_bytes)
 {
     struct btl *btl = backend;
     struct ibv_mr *mr;
 
     (void)peer;
     if (btl->forked) {
-        snprintf(why, why_bytes, "the RDMA device belongs to the process that this one was forked from");
+        snprintf(why, why_bytes,
+                 "the RDMA device belongs to the process that this one was forked from");
         return -ENOTCONN;
     }
     mr = ibv_reg_mr(btl->pd, base, bytes, verbs_memory_rights(btl, access));
@@ -83,7 +86,8 @@ static void verbs_memory_deregister(void *backend, void *registration)
         (void)ibv_dereg_mr(registration);
 }
 
-static void verbs_memory_make_key(void *backend, void *registration, void *base, size_t offset, size_t bytes, struct btl_key *key)
+static void verbs_memory_make_key(void *backend, void *registration, void *base, size_t offset,
+                                  size_t bytes, struct btl_key *key)
 {
     const struct ibv_mr *mr = registration;
 
@@ -96,7 +100,8 @@ static void verbs_memory_make_key(void *backend, void *registration, void *base,
 
 int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
 {
-    static const struct pool_device device = {verbs_memory_register_range, verbs_memory_deregister, verbs_memory_make_key};
+    static const struct pool_device device = {verbs_memory_register_range, verbs_memory_deregister,
+                                              verbs_memory_make_key};
     int rc;
 
     btl->pd = ibv_alloc_pd(btl->context);
@@ -106,13 +111,15 @@ int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
         return rc;
     }
     /* pages of its own: where ibv_fork_init is needed, a child has none of what is registered */
-    btl->scratch = mmap(NULL, CACHE_LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    btl->scratch =
+        mmap(NULL, CACHE_LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (btl->scratch == MAP_FAILED) {
         btl->scratch = NULL;
         snprintf(why, why_bytes, "no memory for a page");
         return -ENOMEM;
     }
-    btl->scratch_mr = ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, verbs_memory_rights(btl, BTL_LOCAL));
+    btl->scratch_mr =
+        ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, verbs_memory_rights(btl, BTL_LOCAL));
     if (btl->scratch_mr == NULL) {
         rc = -errno;
         verbs_memory_explain(-rc, CACHE_LINE, why, why_bytes);
@@ -135,8 +142,8 @@ void verbs_memory_close(struct btl *btl)
         (void)ibv_dealloc_pd(btl->pd);
 }
 
-int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory, char *why,
-                size_t why_bytes)
+int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
+                struct btl_memory *memory, char *why, size_t why_bytes)
 {
     return pool_alloc(btl->pool, peer, bytes, access, huge, memory, why, why_bytes);
 }
@@ -144,8 +151,8 @@ int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool h
 void verbs_free(struct btl *btl, struct btl_memory *memory) { pool_free(btl->pool, memory); }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
-int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
-                size_t why_bytes)
+int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
+                char *why, size_t why_bytes)
 {
     (void)btl;
     (void)peer;
@@ -155,15 +162,15 @@ int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, stru
     return 0;
 }
 
-int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
-                char *why, size_t why_bytes)
+int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
+                   struct btl_memory *memory, char *why, size_t why_bytes)
 {
     return pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
 }
 
 /* The key is what a peer says: it can hurt nobody but that peer, whose device checks address, length and rights. */
-int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-                 struct btl_remote *remote, char *why, size_t why_bytes)
+int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                 uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes)
 {
     (void)access;
     if (key->word[KEY_BYTES] < bytes || key->word[KEY_RKEY] > UINT32_MAX ||

@@ -37,8 +37,8 @@ static void verbs_post_complete(struct btl_done *done, int error)
     int32_t none = 0;
 
     if (error != 0)
-        (void)atomic_compare_exchange_strong_explicit(&done->error, &none, error, memory_order_relaxed,
-                                                      memory_order_relaxed);
+        (void)atomic_compare_exchange_strong_explicit(&done->error, &none, error,
+                                                      memory_order_relaxed, memory_order_relaxed);
     /* release: what the device has brought, and the error; pairs with the acquire of whoever waits for 0 */
     (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_release);
 }
@@ -50,7 +50,8 @@ static int verbs_post_explain(enum ibv_wc_status status, const char **advice)
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_RESP_TIMEOUT_ERR:
-        *advice = "the other end does not answer: has it died, or is its port or the way to it down?";
+        *advice =
+            "the other end does not answer: has it died, or is its port or the way to it down?";
         return -ECONNRESET;
     case IBV_WC_WR_FLUSH_ERR:
         *advice = "the connection has ended: the other end has closed it, or died";
@@ -59,7 +60,8 @@ static int verbs_post_explain(enum ibv_wc_status status, const char **advice)
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
     case IBV_WC_REM_ABORT_ERR:
-        *advice = "the other end's device refuses it: the memory there is not, or no longer, what that end has said";
+        *advice = "the other end's device refuses it: the memory there is not, or no longer, what "
+                  "that end has said";
         return -EPROTO;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
@@ -97,13 +99,15 @@ static NOINLINE int verbs_post_not_up(struct btl_connection *connection)
     return state == LINE_FAILED ? verbs_post_fail_all(connection) : -EAGAIN;
 }
 
-static NOINLINE int verbs_post_completion_failed(struct btl_connection *connection, const struct ibv_wc *wc)
+static NOINLINE int verbs_post_completion_failed(struct btl_connection *connection,
+                                                 const struct ibv_wc *wc)
 {
     const char *advice;
     int error = verbs_post_explain(wc->status, &advice);
 
-    verbs_connection_fail(connection, error, "%s to rank %d: %s (vendor 0x%x): %s", connection->btl->device, connection->peer,
-                    ibv_wc_status_str(wc->status), wc->vendor_err, advice);
+    verbs_connection_fail(connection, error, "%s to rank %d: %s (vendor 0x%x): %s",
+                          connection->btl->device, connection->peer, ibv_wc_status_str(wc->status),
+                          wc->vendor_err, advice);
     return verbs_post_not_up(connection);
 }
 
@@ -131,7 +135,8 @@ static int verbs_post_take_completions(struct btl_connection *connection)
         }
     } while (n == POLL);
     if (UNLIKELY(n < 0)) {
-        verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails", connection->btl->device, connection->peer);
+        verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails",
+                              connection->btl->device, connection->peer);
         return verbs_post_not_up(connection);
     }
     return 0;
@@ -182,8 +187,8 @@ static inline int verbs_post_ready(struct btl_connection *connection, uint32_t n
  * Hands over a list of n, the last of which is `last`, with its completion for `done`, or, without, a signal if it is time for one.
  * What is posted in part has broken the line.
  */
-static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr *first, struct ibv_send_wr *last, uint32_t n,
-                struct btl_done *done)
+static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr *first,
+                           struct ibv_send_wr *last, uint32_t n, struct btl_done *done)
 {
     struct ibv_send_wr *refused = NULL;
     int rc;
@@ -198,8 +203,9 @@ static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr
     rc = ibv_post_send(connection->qp, first, &refused);
     if (UNLIKELY(rc != 0)) { /* an errno value; of some devices a negative one */
         (void)verbs_post_take_completions(connection);
-        verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
-                        connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
+        verbs_connection_fail(
+            connection, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
+            connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
         return verbs_post_not_up(connection);
     }
     if (done != NULL) {
@@ -212,8 +218,8 @@ static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr
     return 0;
 }
 
-static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge, const struct btl_transfer *t, uint64_t from,
-                       uint32_t bytes)
+static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge,
+                                  const struct btl_transfer *t, uint64_t from, uint32_t bytes)
 {
     const struct ibv_mr *mr = pool_registration(t->memory);
 
@@ -227,8 +233,9 @@ static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge, c
 }
 
 /* One WRITE, inline where it is short enough. */
-static inline void verbs_post_aim_write(struct btl_connection *connection, struct ibv_send_wr *wr, struct ibv_sge *sge,
-                             const struct btl_transfer *t, uint64_t from, uint32_t bytes)
+static inline void verbs_post_aim_write(struct btl_connection *connection, struct ibv_send_wr *wr,
+                                        struct ibv_sge *sge, const struct btl_transfer *t,
+                                        uint64_t from, uint32_t bytes)
 {
     bool inlined = bytes <= connection->btl->limits.inline_most;
 
@@ -241,14 +248,18 @@ static inline void verbs_post_aim_write(struct btl_connection *connection, struc
 }
 
 /* How many work requests a transfer takes. */
-static inline uint64_t verbs_post_pieces(const struct btl_connection *connection, const struct btl_transfer *t)
+static inline uint64_t verbs_post_pieces(const struct btl_connection *connection,
+                                         const struct btl_transfer *t)
 {
     uint64_t most = connection->btl->limits.message_most;
 
     return LIKELY(t->bytes <= most) ? t->bytes > 0 : (t->bytes + most - 1) / most;
 }
 
-static bool verbs_post_too_long(const struct btl_connection *connection, uint64_t n) { return n > connection->depth - SIGNAL_EVERY; }
+static bool verbs_post_too_long(const struct btl_connection *connection, uint64_t n)
+{
+    return n > connection->depth - SIGNAL_EVERY;
+}
 
 /* Where the last of n pieces begins. */
 static inline uint64_t verbs_post_last_piece(const struct btl_connection *connection, uint64_t n)
@@ -257,8 +268,9 @@ static inline uint64_t verbs_post_last_piece(const struct btl_connection *connec
 }
 
 /* All but the last of the pieces of a long transfer, some at a time; there is room. */
-static NOINLINE int verbs_post_post_long(struct btl_connection *connection, const struct btl_transfer *t, enum ibv_wr_opcode opcode,
-                              uint64_t n)
+static NOINLINE int verbs_post_post_long(struct btl_connection *connection,
+                                         const struct btl_transfer *t, enum ibv_wr_opcode opcode,
+                                         uint64_t n)
 {
     uint32_t most = connection->btl->limits.message_most, i;
     struct ibv_send_wr wr[CHAIN];
@@ -282,11 +294,13 @@ static NOINLINE int verbs_post_post_long(struct btl_connection *connection, cons
     return 0;
 }
 
-int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload,
+                const struct btl_transfer *slot)
 {
     struct ibv_send_wr wr[2], *last = NULL;
     struct ibv_sge sge[2];
-    uint64_t n = payload != NULL ? verbs_post_pieces(connection, payload) : 0, from = verbs_post_last_piece(connection, n);
+    uint64_t n = payload != NULL ? verbs_post_pieces(connection, payload) : 0,
+             from = verbs_post_last_piece(connection, n);
     uint32_t count = 0;
     int rc;
 
@@ -303,7 +317,8 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
     }
     if (n > 0) {
         last = &wr[count];
-        verbs_post_aim_write(connection, last, &sge[count++], payload, from, (uint32_t)(payload->bytes - from));
+        verbs_post_aim_write(connection, last, &sge[count++], payload, from,
+                             (uint32_t)(payload->bytes - from));
     }
     if (slot != NULL) {
         if (last != NULL)
@@ -333,18 +348,23 @@ static inline int verbs_post_place_is_free(struct btl_connection *connection, ui
  * How many bytes the first of two READs has to bring, where one for all of them would cross a page at the other end and come back wrong
  * (soft-iWARP; which of the iWARP devices the other one is, nobody says); 0: one will do.
  */
-static inline uint32_t verbs_post_first_part(const struct btl_connection *connection, const struct btl_transfer *t, uint64_t from)
+static inline uint32_t verbs_post_first_part(const struct btl_connection *connection,
+                                             const struct btl_transfer *t, uint64_t from)
 {
-    uint32_t in_page = (uint32_t)((t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from) % PAGE);
+    uint32_t in_page =
+        (uint32_t)((t->remote->key.word[KEY_ADDRESS] + t->remote_offset + from) % PAGE);
 
-    if (LIKELY(!connection->btl->limits.iwarp || t->bytes - from > SHORT_READ || in_page + (t->bytes - from) <= PAGE))
+    if (LIKELY(!connection->btl->limits.iwarp || t->bytes - from > SHORT_READ ||
+               in_page + (t->bytes - from) <= PAGE))
         return 0;
     return PAGE - in_page;
 }
 
-int verbs_get(struct btl_connection *connection, const struct btl_transfer *t, struct btl_done *done)
+int verbs_get(struct btl_connection *connection, const struct btl_transfer *t,
+              struct btl_done *done)
 {
-    struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]}, {.opcode = IBV_WR_RDMA_READ}};
+    struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]},
+                                {.opcode = IBV_WR_RDMA_READ}};
     struct ibv_sge sge[2];
     uint64_t n = verbs_post_pieces(connection, t), from = verbs_post_last_piece(connection, n);
     uint32_t part = verbs_post_first_part(connection, t, from), last = part != 0 ? 2 : 1;
@@ -377,11 +397,13 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *t, s
     return 0;
 }
 
-int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-                 struct btl_done *done)
+int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at,
+                 uint64_t operand, uint64_t compare, struct btl_done *done)
 {
     struct ibv_send_wr wr = {.num_sge = 1};
-    struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch, .length = 8, .lkey = connection->btl->scratch_mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,
+                          .length = 8,
+                          .lkey = connection->btl->scratch_mr->lkey};
     int rc;
 
     if (op < 0 || op > 31 || (connection->btl->limits.atomics & 1u << op) == 0)
@@ -427,7 +449,9 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
  */
 static int verbs_post_post_flush(struct btl_connection *connection)
 {
-    struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch, .length = 1, .lkey = connection->btl->scratch_mr->lkey};
+    struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,
+                          .length = 1,
+                          .lkey = connection->btl->scratch_mr->lkey};
     struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
     int rc = verbs_post_ready(connection, 1);
 
@@ -455,7 +479,10 @@ int verbs_flush(struct btl_connection *connection)
         if (connection->placed == connection->written) {
             rc = verbs_progress(connection);
             /* acquire: the error, written before FAILED */
-            return rc == 0 && atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP ? verbs_post_not_up(connection) : rc;
+            return rc == 0 &&
+                           atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP
+                       ? verbs_post_not_up(connection)
+                       : rc;
         }
         rc = verbs_post_post_flush(connection);
         if (rc != 0)

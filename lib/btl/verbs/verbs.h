@@ -24,7 +24,8 @@
 #include <pthread.h>
 #include <rdma/rdma_cma.h>
 
-#define SEND_DEPTH 256u   /* work requests that a line may have under way, unless more are asked for */
+#define SEND_DEPTH                                                                                 \
+    256u /* work requests that a line may have under way, unless more are asked for */
 #define DEPTH_MOST 4096u  /* and if they are */
 #define SIGNAL_EVERY 64u  /* work requests per completion */
 #define INLINE_WANTED 128 /* bytes; a longer one makes every entry of the send queue longer */
@@ -39,7 +40,8 @@ union verbs_sockaddr {
 
 /* What a device turned out to be able to do. */
 struct verbs_limits {
-    uint32_t send_depth;  /* most work requests of a queue pair, and entries of its completion queue */
+    uint32_t
+        send_depth; /* most work requests of a queue pair, and entries of its completion queue */
     uint32_t inline_most; /* bytes */
     uint32_t message_most;
     uint8_t reads_out, reads_in; /* READs and atomics under way */
@@ -81,16 +83,17 @@ struct btl_connection {
     _Atomic int state;
     struct ibv_qp *qp;
     struct ibv_cq *cq;
-    uint64_t posted, completed;   /* work requests, from the first; what lies between is under way */
-    uint32_t depth, mask;         /* of the send queue; of `done` */
-    uint32_t unsignaled;          /* posted since the last signal */
-    struct btl_done **done;       /* by work request: whose completion it is, or NULL */
-    uint64_t written;             /* work requests that a flush has to cover */
-    uint64_t placed;              /* that one has covered */
-    uint32_t awaited;             /* entries of done[] that are not complete */
-    struct btl_done flushed;      /* the READ of a flush that is under way */
-    uint64_t flushing, flush_end; /* what the flush under way covers; its own number + 1, 0: none is */
-    uint64_t last_address;        /* target of the last write or atomic: what a flush reads */
+    uint64_t posted, completed; /* work requests, from the first; what lies between is under way */
+    uint32_t depth, mask;       /* of the send queue; of `done` */
+    uint32_t unsignaled;        /* posted since the last signal */
+    struct btl_done **done;     /* by work request: whose completion it is, or NULL */
+    uint64_t written;           /* work requests that a flush has to cover */
+    uint64_t placed;            /* that one has covered */
+    uint32_t awaited;           /* entries of done[] that are not complete */
+    struct btl_done flushed;    /* the READ of a flush that is under way */
+    uint64_t flushing,
+        flush_end;         /* what the flush under way covers; its own number + 1, 0: none is */
+    uint64_t last_address; /* target of the last write or atomic: what a flush reads */
     uint32_t last_key;
     struct btl_counts counts;
 
@@ -116,32 +119,36 @@ struct btl_connection {
 int verbs_device_query(char *why, size_t why_bytes);
 /* Finds the device, binds `listener` to it, fills in context, port, limits. */
 int verbs_device_open(struct btl *btl, char *why, size_t why_bytes);
-const char *verbs_address_text(const union verbs_sockaddr *a, char *text, size_t bytes); /* "10.0.0.1:4711" */
+const char *verbs_address_text(const union verbs_sockaddr *a, char *text,
+                               size_t bytes); /* "10.0.0.1:4711" */
 uint16_t verbs_address_port(const union verbs_sockaddr *a);
 
 /* memory.c */
 int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes);
 void verbs_memory_close(struct btl *btl);
-int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *memory, char *why,
-                size_t why_bytes);
+int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
+                struct btl_memory *memory, char *why, size_t why_bytes);
 void verbs_free(struct btl *btl, struct btl_memory *memory);
-int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key, char *why,
-                size_t why_bytes);
-int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *memory,
+int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
                 char *why, size_t why_bytes);
-int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-                 struct btl_remote *remote, char *why, size_t why_bytes);
+int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
+                   struct btl_memory *memory, char *why, size_t why_bytes);
+int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
+                 uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes);
 void verbs_detach(struct btl *btl, struct btl_remote *remote);
 /* key.word */
 enum { KEY_ADDRESS, KEY_RKEY, KEY_BYTES };
 
 /* connect.c */
 int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes); /* listens, and watches */
-void verbs_connect_stop(struct btl *btl); /* no event is handled any more; then the lines can be closed */
+void verbs_connect_stop(
+    struct btl *btl); /* no event is handled any more; then the lines can be closed */
 void verbs_connect_close(struct btl *btl);
 void verbs_connect_forked(struct btl *btl);
-void verbs_connect_dial(struct btl_connection *connection); /* lock held; `there` and the deadline are set */
-void verbs_connect_drop(struct btl_connection *connection); /* lock held; identifier and queue pair are no more */
+void verbs_connect_dial(
+    struct btl_connection *connection); /* lock held; `there` and the deadline are set */
+void verbs_connect_drop(
+    struct btl_connection *connection); /* lock held; identifier and queue pair are no more */
 
 int verbs_no_waiting(int fd);
 
@@ -150,14 +157,19 @@ int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes);
 int verbs_greet_watch(struct btl *btl);
 void verbs_greet_stop(struct btl *btl);
 void verbs_greet_close(struct btl *btl);
-int verbs_greet_expect(struct btl_connection *connection); /* the other end's first message; before the connection is there */
-int verbs_greet(struct btl_connection *connection);        /* 0: the line is up, or will be when the answer comes */
-int verbs_greet_nudge(struct btl_connection *connection);  /* when retry_at has come */
+int verbs_greet_expect(
+    struct btl_connection
+        *connection); /* the other end's first message; before the connection is there */
+int verbs_greet(
+    struct btl_connection *connection); /* 0: the line is up, or will be when the answer comes */
+int verbs_greet_nudge(struct btl_connection *connection); /* when retry_at has come */
 
 /* line.c */
-int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
-                    struct btl_address *address, char *why, size_t why_bytes);
-int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes);
+int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
+                          struct btl_connection **out, struct btl_address *address, char *why,
+                          size_t why_bytes);
+int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address,
+                             char *why, size_t why_bytes);
 int verbs_connection_state(struct btl_connection *connection, char *why, size_t why_bytes);
 void verbs_connection_close(struct btl_connection *connection);
 void verbs_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes);
@@ -165,13 +177,16 @@ void verbs_connection_counts(struct btl_connection *connection, struct btl_count
 uint32_t verbs_connection_atomics(struct btl_connection *connection);
 void verbs_connection_up(struct btl_connection *connection);
 /* The first failure stays. Any thread. */
-void verbs_connection_fail(struct btl_connection *connection, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void verbs_connection_fail(struct btl_connection *connection, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* post.c */
-int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
-int verbs_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done);
-int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-                 struct btl_done *done);
+int verbs_write(struct btl_connection *connection, const struct btl_transfer *payload,
+                const struct btl_transfer *slot);
+int verbs_get(struct btl_connection *connection, const struct btl_transfer *transfer,
+              struct btl_done *done);
+int verbs_atomic(struct btl_connection *connection, int op, const struct btl_transfer *at,
+                 uint64_t operand, uint64_t compare, struct btl_done *done);
 int verbs_flush(struct btl_connection *connection);
 int verbs_progress(struct btl_connection *connection);
 

@@ -31,6 +31,6 @@ int counter_count(void);
 void counter_opened(struct rch *ch);
 void counter_refresh(struct rch *ch);                        /* what the backend counts */
 void counter_waited(struct rch *ch, const struct waiter *w); /* a wait has ended */
-void counter_retire(struct rch *ch);                         /* closed: into the sums. Store lock held */
+void counter_retire(struct rch *ch); /* closed: into the sums. Store lock held */
 
 #endif

@@ -24,7 +24,8 @@
 
 static int publish_file = -1;
 static uint64_t publish_file_bytes;
-static struct published *_Atomic publish_header_now; /* mapped for ever: another thread may be about to look */
+static struct published
+    *_Atomic publish_header_now; /* mapped for ever: another thread may be about to look */
 
 /* The leak checker of AddressSanitizer does not look for pointers in mappings, unless it is told to. */
 extern void __lsan_register_root_region(const void *base, size_t bytes) __attribute__((weak));
@@ -42,7 +43,10 @@ size_t publish_round(size_t bytes)
     return (bytes + page - 1) & ~(page - 1);
 }
 
-struct published *publish_header(void) { return atomic_load_explicit(&publish_header_now, memory_order_acquire); }
+struct published *publish_header(void)
+{
+    return atomic_load_explicit(&publish_header_now, memory_order_acquire);
+}
 int publish_fd(void) { return publish_file; }
 
 /* Appends whole pages to the file: where they begin, or -errno. */
@@ -67,7 +71,8 @@ static int64_t publish_append(size_t bytes)
 static void *publish_map_shown(void *at, size_t bytes, size_t ends)
 {
     struct published *header = publish_header();
-    uint64_t n = header != NULL ? atomic_load_explicit(&header->chunks, memory_order_relaxed) : PUBLISHED_CHUNKS;
+    uint64_t n = header != NULL ? atomic_load_explicit(&header->chunks, memory_order_relaxed)
+                                : PUBLISHED_CHUNKS;
     int64_t offset = n < PUBLISHED_CHUNKS ? publish_append(bytes) : -ENOSPC;
     void *base;
 
@@ -75,12 +80,14 @@ static void *publish_map_shown(void *at, size_t bytes, size_t ends)
         return NULL;
     if (at != NULL && pwrite(publish_file, at, bytes, (off_t)offset) != (ssize_t)bytes)
         return NULL;
-    base = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at != NULL ? MAP_FIXED : 0), publish_file, (off_t)offset);
+    base = mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | (at != NULL ? MAP_FIXED : 0),
+                publish_file, (off_t)offset);
     if (base == MAP_FAILED)
         return NULL;
     header->chunk[n].offset = (uint64_t)offset;
     header->chunk[n].ends = ends;
-    atomic_store_explicit(&header->chunks, n + 1, memory_order_release); /* pairs with whoever reads the file */
+    atomic_store_explicit(&header->chunks, n + 1,
+                          memory_order_release); /* pairs with whoever reads the file */
     return base;
 }
 
@@ -127,7 +134,8 @@ int publish_start(int rank, int ranks)
     if (publish_file < 0)
         return -errno;
     rc = fchmod(publish_file, S_IRUSR) == 0 ? publish_append(bytes) : -errno;
-    base = rc < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, publish_file, 0);
+    base = rc < 0 ? MAP_FAILED
+                  : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, publish_file, 0);
     if (base == MAP_FAILED) {
         rc = rc < 0 ? rc : -errno;
         close(publish_file);
@@ -173,7 +181,8 @@ void publish_wait_set(struct published_wait *wait, const char *what)
     if (what == NULL)
         return;
     snprintf((char *)word, sizeof(word), "%s", what);
-    for (int i = 0; i < PUBLISHED_WHAT_WORDS; i++) /* several threads may wait at the same time: the last one is told */
+    for (int i = 0; i < PUBLISHED_WHAT_WORDS;
+         i++) /* several threads may wait at the same time: the last one is told */
         atomic_store_explicit(&wait->what[i], word[i], memory_order_relaxed);
     atomic_store_explicit(&wait->since, clock_now(), memory_order_release);
 }

@@ -22,7 +22,7 @@
 
 #define PUBLISHED_NAME "rmalloc_stat"
 #define PUBLISHED_MAGIC UINT64_C(0x31746174736d7270) /* "prmstat1" */
-#define PUBLISHED_VERSION 1u                         /* also of enum notice, which observe.c reads */
+#define PUBLISHED_VERSION 1u /* also of enum notice, which observe.c reads */
 #define PUBLISHED_CHUNKS 128
 #define PUBLISHED_COUNTERS 48
 #define PUBLISHED_WHAT_WORDS 7
@@ -77,9 +77,10 @@ struct published {
     _Atomic uint64_t total[PUBLISHED_COUNTERS]; /* of ends that have been closed */
 };
 
-int publish_start(int rank, int ranks); /* rinit; 0 or -errno: then nothing is shown, and all else works */
-void publish_stop(void);                /* rexit */
-void publish_forked(void);              /* the child */
+int publish_start(int rank,
+                  int ranks); /* rinit; 0 or -errno: then nothing is shown, and all else works */
+void publish_stop(void);      /* rexit */
+void publish_forked(void);    /* the child */
 struct published *publish_header(void); /* NULL: nothing is shown */
 int publish_fd(void);                   /* for reading; -1: nothing is shown */
 

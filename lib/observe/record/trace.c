@@ -47,7 +47,8 @@ static void *trace_append(size_t bytes)
     errno = posix_fallocate(trace_file, (off_t)trace_file_bytes, (off_t)bytes);
     if (errno != 0)
         return NULL;
-    base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file, (off_t)trace_file_bytes);
+    base =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, trace_file, (off_t)trace_file_bytes);
     if (base == MAP_FAILED)
         return NULL;
     trace_file_bytes += bytes;
@@ -60,7 +61,8 @@ static void trace_describe_machine(void)
 
     clock_gettime(CLOCK_MONOTONIC, &monotonic);
     clock_gettime(CLOCK_REALTIME, &real);
-    trace_header->clock_offset = (real.tv_sec - monotonic.tv_sec) * NS_PER_S + real.tv_nsec - monotonic.tv_nsec;
+    trace_header->clock_offset =
+        (real.tv_sec - monotonic.tv_sec) * NS_PER_S + real.tv_nsec - monotonic.tv_nsec;
     (void)gethostname(trace_header->host, sizeof(trace_header->host) - 1);
     trace_clock_name(trace_header->clock, sizeof(trace_header->clock));
 }
@@ -98,7 +100,8 @@ void trace_start(int rank, int ranks)
     why = trace_make_file(pattern, rank, ranks);
     error = errno;
     if (why != NULL) {
-        log_warn("RPIPE_TRACE: there will be no trace in %s: %s%s", pattern, why, limit_of_file(error));
+        log_warn("RPIPE_TRACE: there will be no trace in %s: %s%s", pattern, why,
+                 limit_of_file(error));
         if (trace_file >= 0) {
             (void)unlink(trace_raw_name);
             close(trace_file);
@@ -142,8 +145,8 @@ void trace_stop(void)
     if (rc == 0)
         (void)unlink(trace_raw_name);
     else
-        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s", trace_name,
-                 to != NULL && *why != '\0' ? why : strerror(error), trace_raw_name);
+        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s",
+                 trace_name, to != NULL && *why != '\0' ? why : strerror(error), trace_raw_name);
     close(trace_file);
     trace_file = -1;
 }
@@ -283,7 +286,9 @@ void trace_past(uint32_t row, enum trace_kind kind, int64_t begin)
     struct trace_ring *ring = row != 0 ? trace_ring_of_thread() : NULL;
 
     if (ring != NULL)
-        trace_put(ring, &(struct trace_record){.begin = begin, .end = clock_now(), .kind = (uint16_t)kind, .row = row});
+        trace_put(ring,
+                  &(struct trace_record){
+                      .begin = begin, .end = clock_now(), .kind = (uint16_t)kind, .row = row});
 }
 
 void trace_moment(uint32_t row, enum trace_kind kind, uint64_t number, uint64_t bytes, int code)

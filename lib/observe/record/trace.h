@@ -110,11 +110,13 @@ struct trace_file {
     uint32_t capacity;    /* records of a ring */
     int64_t clock_offset; /* ns: what CLOCK_REALTIME was ahead of CLOCK_MONOTONIC at rinit */
     char host[64];
-    char clock[TRACE_CLOCK_BYTES]; /* kernel and time namespace: processes with the same name have the same clock */
-    struct trace_sample sample[3]; /* the first; then the latest, in turn, so that a whole one is there at any time */
-    _Atomic uint32_t samples;      /* ever */
-    _Atomic uint32_t threads;      /* rings, behind this header */
-    _Atomic uint32_t rows;         /* used, those of no use included */
+    char clock
+        [TRACE_CLOCK_BYTES]; /* kernel and time namespace: processes with the same name have the same clock */
+    struct trace_sample sample
+        [3]; /* the first; then the latest, in turn, so that a whole one is there at any time */
+    _Atomic uint32_t samples; /* ever */
+    _Atomic uint32_t threads; /* rings, behind this header */
+    _Atomic uint32_t rows;    /* used, those of no use included */
     struct trace_channel channel[TRACE_ROWS];
 };
 
@@ -128,8 +130,9 @@ static inline uint64_t trace_ring_bytes(uint32_t capacity)
 
 extern bool trace_on; /* between rinit and rexit */
 
-void trace_start(int rank, int ranks); /* what is wrong is logged: a job goes on without its trace */
-void trace_stop(void);                 /* rexit: JSON */
+void trace_start(int rank,
+                 int ranks); /* what is wrong is logged: a job goes on without its trace */
+void trace_stop(void);       /* rexit: JSON */
 void trace_forked(void);
 void trace_sample(const struct trace_sample *sample);
 
@@ -139,7 +142,8 @@ void trace_describe(const struct rch *ch); /* who it is, as soon as that is know
 void trace_begin_call(uint32_t row, enum trace_kind kind);
 void trace_end_call(uint64_t number, uint64_t bytes, int rc);
 void trace_end_text(const char *text, int rc);
-void trace_past(uint32_t row, enum trace_kind kind, int64_t begin); /* a call that had no row yet when it began */
+void trace_past(uint32_t row, enum trace_kind kind,
+                int64_t begin); /* a call that had no row yet when it began */
 void trace_moment(uint32_t row, enum trace_kind kind, uint64_t number, uint64_t bytes, int code);
 
 /* The row, for the end of the call: the channel may be gone then. */
@@ -160,10 +164,13 @@ static inline void trace_end(uint32_t row, uint64_t number, uint64_t bytes, int 
 /* ---- trace_clock.c ---- */
 void trace_clock_name(char *name, size_t bytes); /* "": it cannot be told */
 void trace_clock_start(int rank);
-void trace_clock_end(int64_t deadline); /* while rank 0 is still there: waits a little for its last answers */
-void trace_clock_message(int from, uint32_t type, const void *body, size_t bytes); /* service thread */
+void trace_clock_end(
+    int64_t deadline); /* while rank 0 is still there: waits a little for its last answers */
+void trace_clock_message(int from, uint32_t type, const void *body,
+                         size_t bytes); /* service thread */
 
 /* ---- trace_json.c ---- */
-int trace_json(int fd, FILE *to, const char **why); /* a file of rings, not believed; 0, -EPROTO, -EIO */
+int trace_json(int fd, FILE *to,
+               const char **why); /* a file of rings, not believed; 0, -EPROTO, -EIO */
 
 #endif

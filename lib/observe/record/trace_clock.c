@@ -25,8 +25,9 @@
 #define QUESTIONS 16
 #define AGAIN_MS 5000
 #define LAST_MS 1000
-#define UNREAD_MOST 64               /* messages that wait for who asks */
-#define TIME_MOST (INT64_C(1) << 61) /* a clock that says more is none; sums of two cannot overflow */
+#define UNREAD_MOST 64 /* messages that wait for who asks */
+#define TIME_MOST                                                                                  \
+    (INT64_C(1) << 61) /* a clock that says more is none; sums of two cannot overflow */
 
 struct clock_note {
     uint64_t question;
@@ -36,10 +37,10 @@ struct clock_note {
 static_assert(sizeof(struct clock_note) == 24, "on the wire");
 
 static struct {
-    pthread_mutex_t lock; /* taken before that of the control network */
+    pthread_mutex_t lock;  /* taken before that of the control network */
     bool asking, resolved; /* settled: rank 0 has this clock */
-    uint64_t question;    /* number of the last */
-    int left;             /* that are still to be asked, the last one included */
+    uint64_t question;     /* number of the last */
+    int left;              /* that are still to be asked, the last one included */
     int64_t asked;
     struct trace_sample best; /* since `asking`; at 0: none yet */
 } trace_clock_state = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -136,8 +137,8 @@ void trace_clock_end(int64_t deadline)
     if (!trace_clock_state.resolved && !trace_clock_state.asking)
         trace_clock_begin_asking();
     do {
-        waits = trace_clock_state.asking && !trace_clock_state.resolved && control_peer_state(0) == 0 && !deadline_passed(most) &&
-                !deadline_passed(deadline);
+        waits = trace_clock_state.asking && !trace_clock_state.resolved &&
+                control_peer_state(0) == 0 && !deadline_passed(most) && !deadline_passed(deadline);
         pthread_mutex_unlock(&trace_clock_state.lock);
         if (waits)
             nanosleep(&backoff, NULL);
@@ -196,7 +197,8 @@ void trace_clock_message(int from, uint32_t type, const void *body, size_t bytes
         return;
     }
     pthread_mutex_lock(&trace_clock_state.lock);
-    if (from == 0 && trace_clock_state.asking && n.question == trace_clock_state.question && n.time > 0 && n.time < TIME_MOST)
+    if (from == 0 && trace_clock_state.asking && n.question == trace_clock_state.question &&
+        n.time > 0 && n.time < TIME_MOST)
         trace_clock_on_message(&n, now);
     pthread_mutex_unlock(&trace_clock_state.lock);
 }

@@ -33,7 +33,8 @@ struct view {
 
 static bool observe_read_at(const struct view *v, uint64_t at, void *to, size_t bytes)
 {
-    return at <= v->bytes && bytes <= v->bytes - at && pread(v->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
+    return at <= v->bytes && bytes <= v->bytes - at &&
+           pread(v->fd, to, bytes, (off_t)at) == (ssize_t)bytes;
 }
 
 static void observe_make_printable(char *text, size_t bytes)
@@ -50,7 +51,8 @@ static bool observe_is_inside(const struct published *h, const struct published_
 {
     const uint32_t last = h->end_bytes - (uint32_t)sizeof(uint64_t);
 
-    return (w->plus == PUBLISHED_NONE || w->plus <= last) && (w->minus == PUBLISHED_NONE || w->minus <= last) &&
+    return (w->plus == PUBLISHED_NONE || w->plus <= last) &&
+           (w->minus == PUBLISHED_NONE || w->minus <= last) &&
            (w->times == PUBLISHED_NONE || w->times <= last);
 }
 
@@ -61,15 +63,18 @@ static const char *observe_what_is_wrong(struct view *v)
 
     if (h->magic != PUBLISHED_MAGIC)
         return "it is not complete, or something else";
-    if (h->version != PUBLISHED_VERSION || h->header_bytes != sizeof(*h) || h->chunks_most != PUBLISHED_CHUNKS)
+    if (h->version != PUBLISHED_VERSION || h->header_bytes != sizeof(*h) ||
+        h->chunks_most != PUBLISHED_CHUNKS)
         return "it is of another version of this library";
     if (h->end_bytes < sizeof(struct published_end) || h->end_bytes > END_BYTES_MOST ||
-        h->published_at > h->end_bytes - sizeof(struct published_end) || h->state_at > h->end_bytes - sizeof(uint32_t))
+        h->published_at > h->end_bytes - sizeof(struct published_end) ||
+        h->state_at > h->end_bytes - sizeof(uint32_t))
         return "its channels cannot be so large";
     if (h->counters > PUBLISHED_COUNTERS)
         return "it cannot have so many counters";
     for (uint32_t i = 0; i < h->counters; i++) {
-        if (!observe_is_inside(h, &h->counter[i].writer) || !observe_is_inside(h, &h->counter[i].reader))
+        if (!observe_is_inside(h, &h->counter[i].writer) ||
+            !observe_is_inside(h, &h->counter[i].reader))
             return "a counter lies outside of its channel";
         observe_make_printable(h->counter[i].name, sizeof(h->counter[i].name));
         observe_make_printable(h->counter[i].unit, sizeof(h->counter[i].unit));
@@ -81,12 +86,14 @@ static const char *observe_what_is_wrong(struct view *v)
     if (chunks > PUBLISHED_CHUNKS)
         return "it cannot have so many pieces";
     for (uint64_t i = 0; i < chunks; i++) {
-        uint64_t bytes = h->chunk[i].ends <= ENDS_MOST ? h->chunk[i].ends * h->end_bytes : UINT64_MAX;
+        uint64_t bytes =
+            h->chunk[i].ends <= ENDS_MOST ? h->chunk[i].ends * h->end_bytes : UINT64_MAX;
 
         if (bytes > v->bytes || h->chunk[i].offset > v->bytes - bytes)
             return "a piece of it lies outside of the file";
         all += bytes;
-        if (all > v->bytes) /* so that looking at all of them takes no longer than the file is long */
+        if (all >
+            v->bytes) /* so that looking at all of them takes no longer than the file is long */
             return "its pieces are longer than the file";
     }
     return NULL;
@@ -152,7 +159,8 @@ static const char *observe_state_of(uint32_t state)
 }
 
 /* False: there is no end now. */
-static bool observe_read_end(struct view *v, uint64_t chunk, uint64_t i, struct published_end *published_end)
+static bool observe_read_end(struct view *v, uint64_t chunk, uint64_t i,
+                             struct published_end *published_end)
 {
     const struct published *h = &v->header;
 
@@ -178,7 +186,8 @@ static rpipe_observed_t observe_row_of(struct view *v)
 
 typedef int (*visitor)(const rpipe_observed_t *row, void *argument);
 
-static int observe_show_end(struct view *v, const struct published_end *published_end, visitor visit, void *argument)
+static int observe_show_end(struct view *v, const struct published_end *published_end,
+                            visitor visit, void *argument)
 {
     rpipe_observed_t row = observe_row_of(v);
     uint32_t state;
@@ -194,12 +203,14 @@ static int observe_show_end(struct view *v, const struct published_end *publishe
     snprintf(row.state, sizeof(row.state), "%s", observe_state_of(state));
     observe_set_wait(&row, &published_end->wait);
     for (uint32_t i = 0; i < v->header.counters; i++)
-        v->value[i] = observe_value(v, row.writer ? &v->header.counter[i].writer : &v->header.counter[i].reader);
+        v->value[i] = observe_value(v, row.writer ? &v->header.counter[i].writer
+                                                  : &v->header.counter[i].reader);
     return visit(&row, argument);
 }
 
 /* Every end: adds it to `sum` (NULL: not), shows it to `visit` (NULL: not). How many; or what `visit` has said. */
-static int observe_each_end(struct view *v, uint64_t *sum, visitor visit, void *argument, uint64_t *open)
+static int observe_each_end(struct view *v, uint64_t *sum, visitor visit, void *argument,
+                            uint64_t *open)
 {
     struct published *h = &v->header;
     uint64_t chunks = atomic_load_explicit(&h->chunks, memory_order_relaxed);
@@ -213,7 +224,9 @@ static int observe_each_end(struct view *v, uint64_t *sum, visitor visit, void *
                 continue;
             ++*open;
             for (uint32_t i = 0; sum != NULL && i < h->counters; i++)
-                sum[i] += observe_value(v, published_end.side == SIDE_WRITER ? &h->counter[i].writer : &h->counter[i].reader);
+                sum[i] +=
+                    observe_value(v, published_end.side == SIDE_WRITER ? &h->counter[i].writer
+                                                                       : &h->counter[i].reader);
             if (visit != NULL && (rc = observe_show_end(v, &published_end, visit, argument)) != 0)
                 return rc;
         }
@@ -236,7 +249,8 @@ static int observe_show_process(struct view *v, visitor visit, void *argument)
         (void)observe_each_end(v, sum, NULL, NULL, &row.open);
         if (!observe_read_at(v, offsetof(struct published, retired), &retired, sizeof(retired)))
             return -EPROTO;
-        if (retired % 2 == 0 && retired == atomic_load_explicit(&v->header.retired, memory_order_relaxed))
+        if (retired % 2 == 0 &&
+            retired == atomic_load_explicit(&v->header.retired, memory_order_relaxed))
             break;
     }
     memcpy(v->value, sum, sizeof(sum));
@@ -284,7 +298,8 @@ static int observe_find(int pid)
         return errno == ENOENT ? -ESRCH : -errno;
     while (fd == -ENOENT && (e = readdir(dir)) != NULL) {
         length = readlinkat(dirfd(dir), e->d_name, target, sizeof(target));
-        if (length != (ssize_t)sizeof(wanted) - 1 || memcmp(target, wanted, sizeof(wanted) - 1) != 0)
+        if (length != (ssize_t)sizeof(wanted) - 1 ||
+            memcmp(target, wanted, sizeof(wanted) - 1) != 0)
             continue;
         /* it may be a pipe that has been given this name: opening it must not wait */
         fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -324,19 +339,23 @@ int rpipe_observed_json(const rpipe_observed_t *row, FILE *to)
     if (row == NULL || to == NULL)
         return -EINVAL;
     if (row->process)
-        fprintf(to, "{\"pid\": %d, \"rank\": %d, \"ranks\": %d, \"open\": %llu, \"opened\": %llu, \"age_ns\": %llu",
-                row->pid, row->rank, row->ranks, (unsigned long long)row->open, (unsigned long long)row->opened,
-                (unsigned long long)row->age_ns);
+        fprintf(to,
+                "{\"pid\": %d, \"rank\": %d, \"ranks\": %d, \"open\": %llu, \"opened\": %llu, "
+                "\"age_ns\": %llu",
+                row->pid, row->rank, row->ranks, (unsigned long long)row->open,
+                (unsigned long long)row->opened, (unsigned long long)row->age_ns);
     else
         fprintf(to,
-                "{\"from\": %d, \"to\": %d, \"ctx\": %u, \"incarnation\": %u, \"side\": \"%s\", \"backend\": \"%s\", "
+                "{\"from\": %d, \"to\": %d, \"ctx\": %u, \"incarnation\": %u, \"side\": \"%s\", "
+                "\"backend\": \"%s\", "
                 "\"state\": \"%s\"",
-                row->from, row->to, row->ctx, row->incarnation, row->writer ? "writer" : "reader", row->backend,
-                row->state);
+                row->from, row->to, row->ctx, row->incarnation, row->writer ? "writer" : "reader",
+                row->backend, row->state);
     fprintf(to, ", \"waits_for\": \"%s\", \"waits_ns\": %llu, \"counters\": {", row->waits_for,
             (unsigned long long)row->waits_ns);
     for (int i = 0; i < row->counters; i++)
-        fprintf(to, "%s\"%s\": %llu", i > 0 ? ", " : "", row->name[i], (unsigned long long)row->value[i]);
+        fprintf(to, "%s\"%s\": %llu", i > 0 ? ", " : "", row->name[i],
+                (unsigned long long)row->value[i]);
     fprintf(to, "}}");
     return ferror(to) ? -EIO : 0;
 }

@@ -111,8 +111,9 @@ static void report_print_table(const struct printing *p, const rpipe_observed_t 
     char head[48];
     int i;
 
-    fprintf(p->to, "rmalloc: rank %d of %d, pid %d: %llu channels in %.3f s\n", process->rank, process->ranks,
-            process->pid, (unsigned long long)process->opened, (double)process->age_ns / 1e9);
+    fprintf(p->to, "rmalloc: rank %d of %d, pid %d: %llu channels in %.3f s\n", process->rank,
+            process->ranks, process->pid, (unsigned long long)process->opened,
+            (double)process->age_ns / 1e9);
     fprintf(p->to, "%-18s %-10s %14s", "counter", "unit", "all");
     for (i = 0; end != NULL && i < COLUMNS; end = end->next, i++) {
         snprintf(head, sizeof(head), "%d>%d.%u %s %s", end->row.from, end->row.to, end->row.ctx,
@@ -123,7 +124,8 @@ static void report_print_table(const struct printing *p, const rpipe_observed_t 
     for (i = 0; i < process->counters; i++) {
         if (process->value[i] == 0)
             continue;
-        fprintf(p->to, "%-18s %-10s %14llu", p->name[i], p->unit[i], (unsigned long long)process->value[i]);
+        fprintf(p->to, "%-18s %-10s %14llu", p->name[i], p->unit[i],
+                (unsigned long long)process->value[i]);
         for (k = report_first; k != end; k = k->next)
             fprintf(p->to, " %14llu", (unsigned long long)k->value[i]);
         fputc('\n', p->to);
@@ -193,7 +195,8 @@ void report_print(int rank, int ranks)
     if (p.to != NULL && rpipe_observe(getpid(), report_print_row, &p) < 0)
         log_warn("RPIPE_STATS: %s", error_get());
     if (p.to != NULL && fclose(p.to) != 0)
-        log_warn("RPIPE_STATS: %s cannot be written: %s%s", how, strerror(errno), limit_of_file(errno));
+        log_warn("RPIPE_STATS: %s cannot be written: %s%s", how, strerror(errno),
+                 limit_of_file(errno));
     if (text != NULL)
         (void)!write(STDERR_FILENO, text, bytes);
     free(text);

@@ -14,7 +14,10 @@
 #include <string.h>
 
 /* How many there have been: 0 is left out when the number wraps around. */
-static uint32_t statistics_openings(uint32_t incarnation, uint32_t first) { return incarnation - first - (incarnation < first); }
+static uint32_t statistics_openings(uint32_t incarnation, uint32_t first)
+{
+    return incarnation - first - (incarnation < first);
+}
 
 static int statistics_stats_attempt(struct rch *ch, void *arguments)
 {
@@ -112,8 +115,9 @@ int rmalloc_setting(int index, rmalloc_setting_t *setting)
         return -EINVAL;
     if (index >= SETTINGS)
         return -ENOENT;
-    *setting = (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s),
-                                   setting_fallback(s), setting_help(s)};
+    *setting =
+        (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s),
+                            setting_fallback(s), setting_help(s)};
     return 0;
 }
 
@@ -129,7 +133,8 @@ int rmalloc_backend(int index, rmalloc_backend_t *backend)
         (void)settings_load(why, sizeof(why));
     rc = btl_describe(index, &found.name, &found.usable, why, sizeof(why));
     if (rc != 0) {
-        for (ways = 0; btl_describe(ways, &found.name, &found.usable, why, sizeof(why)) == 0; ways++)
+        for (ways = 0; btl_describe(ways, &found.name, &found.usable, why, sizeof(why)) == 0;
+             ways++)
             ;
         found.kind = "bootstrap";
         rc = job_describe(index - ways, &found.name, &found.usable, why, sizeof(why));

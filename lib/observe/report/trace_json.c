@@ -56,7 +56,8 @@ static const char *trace_json_what_is_wrong(struct reading *r)
     uint32_t threads;
     struct stat st;
 
-    if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode) || pread(r->fd, h, sizeof(*h), 0) != (ssize_t)sizeof(*h))
+    if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
+        pread(r->fd, h, sizeof(*h), 0) != (ssize_t)sizeof(*h))
         return "it is too short for a trace";
     threads = atomic_load_explicit(&h->threads, memory_order_relaxed);
     if (h->magic != TRACE_MAGIC)
@@ -96,13 +97,15 @@ static void trace_json_print_name(struct reading *r, uint32_t thread, uint32_t r
     const struct trace_channel *c = &r->header.channel[row];
 
     trace_json_begin_event(r);
-    fprintf(r->to, "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %u, \"args\": {\"name\": \"",
+    fprintf(r->to,
+            "{\"name\": \"thread_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": %u, \"args\": "
+            "{\"name\": \"",
             r->header.rank, trace_json_tid(thread, row));
     if (row == TRACE_ROW_NETWORK)
         fprintf(r->to, "control network");
     else
-        fprintf(r->to, "%d>%d.%u %s %s", c->from, c->to, c->ctx, c->side == SIDE_WRITER ? "writer" : "reader",
-                c->backend);
+        fprintf(r->to, "%d>%d.%u %s %s", c->from, c->to, c->ctx,
+                c->side == SIDE_WRITER ? "writer" : "reader", c->backend);
     if (row != TRACE_ROW_NETWORK && c->incarnation > 1)
         fprintf(r->to, " #%u", c->incarnation);
     if (thread > 0)
@@ -116,13 +119,18 @@ static void trace_json_print_arrow(struct reading *r, uint32_t thread, const str
     const struct trace_channel *c = &r->header.channel[e->row];
 
     trace_json_begin_event(r);
-    fprintf(r->to, "{\"name\": \"message\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"id\": \"%d>%d.%u.%u.%" PRIu64 "\"%s",
-            e->kind == TRACE_WRITE ? "s" : "f", c->from, c->to, c->ctx, c->incarnation, e->number,
-            e->kind == TRACE_WRITE ? "" : ", \"bp\": \"e\"");
+    fprintf(
+        r->to,
+        "{\"name\": \"message\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"id\": \"%d>%d.%u.%u.%" PRIu64
+        "\"%s",
+        e->kind == TRACE_WRITE ? "s" : "f", c->from, c->to, c->ctx, c->incarnation, e->number,
+        e->kind == TRACE_WRITE ? "" : ", \"bp\": \"e\"");
     fprintf(r->to, ", \"pid\": %d, \"tid\": %u", r->header.rank, trace_json_tid(thread, e->row));
     /* from where the call began, or the arrow could point back in time; to where the other has it */
     trace_json_print_time(r->to, "ts",
-               e->kind == TRACE_READ && e->end > e->begin ? e->end - 1 : e->begin); /* inside of both calls */
+                          e->kind == TRACE_READ && e->end > e->begin
+                              ? e->end - 1
+                              : e->begin); /* inside of both calls */
     fputc('}', r->to);
 }
 
@@ -143,7 +151,8 @@ static void trace_json_print_arguments(struct reading *r, const struct trace_rec
             between = ", ";
         }
         if (trace_json_kind[e->kind].second != NULL) {
-            fprintf(r->to, "%s\"%s\": %" PRIu64, between, trace_json_kind[e->kind].second, e->bytes);
+            fprintf(r->to, "%s\"%s\": %" PRIu64, between, trace_json_kind[e->kind].second,
+                    e->bytes);
             between = ", ";
         }
     }
@@ -155,8 +164,10 @@ static void trace_json_print_arguments(struct reading *r, const struct trace_rec
 static void trace_json_print_event(struct reading *r, uint32_t thread, const struct trace_record *e)
 {
     trace_json_begin_event(r);
-    fprintf(r->to, "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %u",
-            trace_json_kind[e->kind].name, e->moment ? "i" : "X", r->header.rank, trace_json_tid(thread, e->row));
+    fprintf(r->to,
+            "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %u",
+            trace_json_kind[e->kind].name, e->moment ? "i" : "X", r->header.rank,
+            trace_json_tid(thread, e->row));
     trace_json_print_time(r->to, "ts", e->begin);
     if (e->moment)
         fprintf(r->to, ", \"s\": \"t\"");
@@ -169,19 +180,22 @@ static void trace_json_print_event(struct reading *r, uint32_t thread, const str
 
 static bool trace_json_can_be(const struct reading *r, const struct trace_record *e)
 {
-    return e->kind > TRACE_NONE && e->kind < TRACE_KINDS && e->begin > 0 && e->end >= e->begin && e->row < TRACE_ROWS &&
+    return e->kind > TRACE_NONE && e->kind < TRACE_KINDS && e->begin > 0 && e->end >= e->begin &&
+           e->row < TRACE_ROWS &&
            (e->row == TRACE_ROW_NETWORK || r->header.channel[e->row].side != 0);
 }
 
 /* ---- rings ---- */
 
-static void trace_json_print_records(struct reading *r, uint32_t thread, uint64_t at, const struct trace_ring *ring,
-                          unsigned char *named)
+static void trace_json_print_records(struct reading *r, uint32_t thread, uint64_t at,
+                                     const struct trace_ring *ring, unsigned char *named)
 {
-    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed), capacity = r->header.capacity, first, i;
+    uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed),
+             capacity = r->header.capacity, first, i;
     struct trace_record e[AT_ONCE];
 
-    first = head > capacity ? head - capacity + 1 : 0; /* the oldest of a full ring may be half overwritten */
+    first = head > capacity ? head - capacity + 1
+                            : 0; /* the oldest of a full ring may be half overwritten */
     for (i = first; i < head;) {
         uint64_t slot = i % capacity, n = head - i;
 
@@ -205,19 +219,22 @@ static void trace_json_print_records(struct reading *r, uint32_t thread, uint64_
     if (first > 0) {
         trace_json_begin_event(r);
         fprintf(r->to,
-                "{\"name\": \"events_lost\", \"ph\": \"M\", \"pid\": %d, \"tid\": %u, \"args\": {\"thread\": %u, "
+                "{\"name\": \"events_lost\", \"ph\": \"M\", \"pid\": %d, \"tid\": %u, \"args\": "
+                "{\"thread\": %u, "
                 "\"lost\": %" PRIu64 "}}",
                 r->header.rank, trace_json_tid(thread, 0), thread, first);
     }
 }
 
-static void trace_json_print_open_calls(struct reading *r, uint32_t thread, const struct trace_ring *ring, unsigned char *named)
+static void trace_json_print_open_calls(struct reading *r, uint32_t thread,
+                                        const struct trace_ring *ring, unsigned char *named)
 {
     uint32_t depth = atomic_load_explicit(&ring->depth, memory_order_relaxed);
 
     for (uint32_t i = 0; i < depth && i < TRACE_DEPTH; i++) {
         const struct trace_open_call *c = &ring->open[i];
-        struct trace_record e = {.begin = c->begin, .end = c->begin, .kind = (uint16_t)c->kind, .row = c->row};
+        struct trace_record e = {
+            .begin = c->begin, .end = c->begin, .kind = (uint16_t)c->kind, .row = c->row};
 
         if (c->kind >= TRACE_KINDS || !trace_json_can_be(r, &e))
             continue;
@@ -225,7 +242,8 @@ static void trace_json_print_open_calls(struct reading *r, uint32_t thread, cons
             trace_json_print_name(r, thread, c->row);
         named[c->row] = 1;
         trace_json_begin_event(r);
-        fprintf(r->to, "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"B\", \"pid\": %d, \"tid\": %u",
+        fprintf(r->to,
+                "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"B\", \"pid\": %d, \"tid\": %u",
                 trace_json_kind[c->kind].name, r->header.rank, trace_json_tid(thread, c->row));
         trace_json_print_time(r->to, "ts", c->begin);
         fprintf(r->to, ", \"args\": {\"unfinished\": true}}");
@@ -239,7 +257,8 @@ static void trace_json_print_samples(struct reading *r)
     const struct trace_sample *s = &r->header.sample[0];
 
     for (uint32_t i = 0; i < 2 && i < n; i++, s = &r->header.sample[1 + ((n - 1) & 1)])
-        fprintf(r->to, "%s[%" PRId64 ", %" PRId64 ", %" PRId64 "]", i > 0 ? ", " : "", s->at, s->ahead, s->error);
+        fprintf(r->to, "%s[%" PRId64 ", %" PRId64 ", %" PRId64 "]", i > 0 ? ", " : "", s->at,
+                s->ahead, s->error);
 }
 
 static void trace_json_print_all(struct reading *r)
@@ -250,14 +269,16 @@ static void trace_json_print_all(struct reading *r)
     struct trace_ring ring;
 
     fprintf(r->to,
-            "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"rank\": %d, \"ranks\": %d, \"pid\": %d, \"host\": \"%s\", "
+            "{\"displayTimeUnit\": \"ns\", \"otherData\": {\"rank\": %d, \"ranks\": %d, \"pid\": "
+            "%d, \"host\": \"%s\", "
             "\"clock\": \"%s\", \"clock_offset_ns\": %" PRId64 ", \"rank_0_clock\": [",
             h->rank, h->ranks, h->pid, h->host, h->clock, h->clock_offset);
     trace_json_print_samples(r);
     fprintf(r->to, "]}, \"traceEvents\": [");
     trace_json_begin_event(r);
     fprintf(r->to,
-            "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": {\"name\": \"rank %d (pid "
+            "{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
+            "{\"name\": \"rank %d (pid "
             "%d on "
             "%s)\"}}",
             h->rank, h->rank, h->pid, h->host);

@@ -16,7 +16,8 @@
 #define LOOK_US 1000
 #define FAILED_MOST_MS 1000 /* for the rest of what a channel that has failed had asked for */
 
-static struct link deferred_close_lingering = {&deferred_close_lingering, &deferred_close_lingering}; /* store lock */
+static struct link deferred_close_lingering = {&deferred_close_lingering,
+                                               &deferred_close_lingering}; /* store lock */
 
 /*
  * Store lock held. `proven`: what remote_drained says. Where a line has failed the other end must not wait for what bye promises: it is
@@ -60,7 +61,8 @@ void deferred_close_begin(struct rch *ch, uint64_t final)
 
     rendezvous_lock();
     ch->own_final = final;
-    ch->deferred_deadline = deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
+    ch->deferred_deadline =
+        deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     join_set_closed_locked(ch);
     list_append(&deferred_close_lingering, &ch->deferred);
@@ -83,6 +85,7 @@ void deferred_close_finish(int64_t deadline)
     control_unwatch(deferred_close_poll, NULL);
     rendezvous_lock();
     while (!list_empty(&deferred_close_lingering))
-        deferred_close_member(container_of(deferred_close_lingering.next, struct rch, deferred), R_PENDING);
+        deferred_close_member(container_of(deferred_close_lingering.next, struct rch, deferred),
+                              R_PENDING);
     rendezvous_unlock();
 }

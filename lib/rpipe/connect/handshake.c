@@ -34,7 +34,8 @@ struct handshake {
     struct btl_address address;     /* of the line, where the backend has lines */
 };
 static_assert(sizeof(struct handshake) == HANDSHAKE_BYTES, "on the wire");
-static_assert(offsetof(struct handshake, side) == 16, "what handshake_identify reads stays where it is in every version");
+static_assert(offsetof(struct handshake, side) == 16,
+              "what handshake_identify reads stays where it is in every version");
 
 static bool handshake_owns_heap(const struct rch *ch)
 {
@@ -63,13 +64,14 @@ static int handshake_make_heap(struct rch *ch, void *base, char *why, size_t why
     int rc = heap_create(&ch->w.heap, &c);
 
     if (rc != 0)
-        snprintf(why, why_bytes, "the allocator of the heap cannot be made: %s", rmalloc_strerror(rc));
+        snprintf(why, why_bytes, "the allocator of the heap cannot be made: %s",
+                 rmalloc_strerror(rc));
     return rc;
 }
 
 /* Memory is used again: a flag, or a tag, of the past must never be taken for one of the future. */
-static int handshake_allocate_zero(struct rch *ch, size_t bytes, uint32_t access, struct btl_memory *memory, char *why,
-                         size_t why_bytes)
+static int handshake_allocate_zero(struct rch *ch, size_t bytes, uint32_t access,
+                                   struct btl_memory *memory, char *why, size_t why_bytes)
 {
     int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, memory, why, why_bytes);
 
@@ -78,7 +80,10 @@ static int handshake_allocate_zero(struct rch *ch, size_t bytes, uint32_t access
     return rc;
 }
 
-size_t handshake_reverse_bytes(const rmalloc_config_t *cfg) { return cfg->sync_queue * sizeof(struct slot); }
+size_t handshake_reverse_bytes(const rmalloc_config_t *cfg)
+{
+    return cfg->sync_queue * sizeof(struct slot);
+}
 
 size_t handshake_credit_bytes(const rmalloc_config_t *cfg)
 {
@@ -90,7 +95,8 @@ static int handshake_allocate_writer(struct rch *ch, char *why, size_t why_bytes
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = handshake_allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES, &ch->reverse_memory, why, why_bytes);
+        rc = handshake_allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
+                                     &ch->reverse_memory, why, why_bytes);
     if (rc == 0 && handshake_owns_heap(ch))
         rc = handshake_make_heap(ch, ch->heap_memory.base, why, why_bytes);
     ch->w.reverse = ch->reverse_memory.base;
@@ -108,16 +114,18 @@ int handshake_allocate(struct rch *ch, char *why, size_t why_bytes)
     if (ch->cfg.allocator.op == RDMA_ATOMIC)
         return cells_open(ch, why, why_bytes);
     if (handshake_owns_heap(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), access, ch->cfg.huge_pages, &ch->heap_memory,
-                            why, why_bytes);
+        rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), access,
+                            ch->cfg.huge_pages, &ch->heap_memory, why, why_bytes);
         if (rc != 0)
             return rc;
     }
     if (!reader)
         return handshake_allocate_writer(ch, why, why_bytes);
-    rc = handshake_allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_memory, why, why_bytes);
+    rc = handshake_allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES,
+                                 &ch->ring_memory, why, why_bytes);
     if (rc == 0)
-        rc = handshake_allocate_zero(ch, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS, &ch->credit_memory, why, why_bytes);
+        rc = handshake_allocate_zero(ch, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS,
+                                     &ch->credit_memory, why, why_bytes);
     if (rc != 0)
         return rc;
     ch->ring = ch->ring_memory.base;
@@ -177,34 +185,36 @@ bool handshake_identify(const void *blob, size_t bytes, struct handshake_id *id)
         return false;
     memset(&h, 0, sizeof(h));
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
-    if (h.magic != HANDSHAKE_MAGIC || (h.side != SIDE_WRITER && h.side != SIDE_READER) || h.incarnation == 0)
+    if (h.magic != HANDSHAKE_MAGIC || (h.side != SIDE_WRITER && h.side != SIDE_READER) ||
+        h.incarnation == 0)
         return false;
     *id = (struct handshake_id){(enum side)h.side, h.op, h.ctx, h.incarnation};
     return true;
 }
 
 /* "here 64, at rank 3 128": both values, in the same order at both ends */
-static int handshake_differ(const struct rch *ch, const char *what, unsigned long long here, unsigned long long there, char *why,
-                  size_t why_bytes)
+static int handshake_differ(const struct rch *ch, const char *what, unsigned long long here,
+                            unsigned long long there, char *why, size_t why_bytes)
 {
     if (here == there)
         return 0;
-    snprintf(why, why_bytes, "%s is %llu here and %llu at rank %d: both ends must give the same", what, here, there,
-             ch->peer);
+    snprintf(why, why_bytes, "%s is %llu here and %llu at rank %d: both ends must give the same",
+             what, here, there, ch->peer);
     return -EPROTO;
 }
 
-static int handshake_differ_name(const struct rch *ch, const char *what, const char *here, const char *there, char *why,
-                       size_t why_bytes)
+static int handshake_differ_name(const struct rch *ch, const char *what, const char *here,
+                                 const char *there, char *why, size_t why_bytes)
 {
     if (strcmp(here, there) == 0)
         return 0;
-    snprintf(why, why_bytes, "%s is %s here and %s at rank %d: both ends must give the same", what, here, there,
-             ch->peer);
+    snprintf(why, why_bytes, "%s is %s here and %s at rank %d: both ends must give the same", what,
+             here, there, ch->peer);
     return -EPROTO;
 }
 
-static int handshake_compare(const struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
+static int handshake_compare(const struct rch *ch, const struct handshake *h, char *why,
+                             size_t why_bytes)
 {
     const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
     char btl[BTL_NAME_MAX + 1] = "";
@@ -212,18 +222,24 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, ch
 
     memcpy(btl, h->btl, BTL_NAME_MAX);
     text_make_printable(btl);
-    rc = handshake_differ_name(ch, "allocator.op", config_op_name((int)a->op), config_op_name(h->op), why, why_bytes);
+    rc = handshake_differ_name(ch, "allocator.op", config_op_name((int)a->op),
+                               config_op_name(h->op), why, why_bytes);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why, why_bytes);
+        rc = handshake_differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why,
+                              why_bytes);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, why_bytes);
+        rc =
+            handshake_differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, why_bytes);
     if (rc == 0)
-        rc = handshake_differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync), config_sync_name(h->sync), why, why_bytes);
+        rc = handshake_differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync),
+                                   config_sync_name(h->sync), why, why_bytes);
     if (rc == 0)
-        rc = handshake_differ_name(ch, "allocator.algorithm", config_algorithm_name((int)a->algorithm),
-                         config_algorithm_name(h->algorithm), why, why_bytes);
+        rc = handshake_differ_name(ch, "allocator.algorithm",
+                                   config_algorithm_name((int)a->algorithm),
+                                   config_algorithm_name(h->algorithm), why, why_bytes);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size, why, why_bytes);
+        rc = handshake_differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size,
+                              why, why_bytes);
     if (rc == 0)
         rc = handshake_differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, why, why_bytes);
     if (rc == 0)
@@ -233,19 +249,21 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, ch
     return rc;
 }
 
-static int handshake_attach_cells(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
+static int handshake_attach_cells(struct rch *ch, const struct handshake *h, char *why,
+                                  size_t why_bytes)
 {
     int rc = 0;
 
     if (config_side(&ch->cfg) == SIDE_READER)
         return 0;
     if (h->cells != CELLS_SERVICE)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, &ch->heap_remote,
-                             why, why_bytes);
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
+                             BTL_PEER_ATOMICS, &ch->heap_remote, why, why_bytes);
     return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, why, why_bytes) : rc;
 }
 
-static int handshake_attach_all(struct rch *ch, const struct handshake *h, char *why, size_t why_bytes)
+static int handshake_attach_all(struct rch *ch, const struct handshake *h, char *why,
+                                size_t why_bytes)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc = 0;
@@ -254,17 +272,18 @@ static int handshake_attach_all(struct rch *ch, const struct handshake *h, char 
         return handshake_attach_cells(ch, h, why, why_bytes);
     if (!handshake_owns_heap(ch))
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
-                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why, why_bytes);
+                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why,
+                             why_bytes);
     if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
-                             &ch->reverse_remote, why, why_bytes);
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, handshake_reverse_bytes(&ch->cfg),
+                             BTL_PEER_WRITES, &ch->reverse_remote, why, why_bytes);
     if (rc != 0 || !writer)
         return rc;
-    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES, &ch->ring_remote,
-                         why, why_bytes);
+    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots),
+                         BTL_PEER_WRITES, &ch->ring_remote, why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS,
-                             &ch->credit_remote, why, why_bytes);
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, handshake_credit_bytes(&ch->cfg),
+                             BTL_PEER_READS, &ch->credit_remote, why, why_bytes);
     return rc;
 }
 
@@ -276,7 +295,8 @@ int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, 
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
     rc = handshake_differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, why_bytes);
     if (rc == 0)
-        rc = handshake_differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION, h.layout, why, why_bytes);
+        rc = handshake_differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION,
+                              h.layout, why, why_bytes);
     if (rc == 0)
         rc = handshake_differ(ch, "the length of a half", sizeof(h), bytes, why, why_bytes);
     if (rc == 0)
@@ -289,7 +309,9 @@ int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, 
         return rc;
     if (config_side(&ch->cfg) == SIDE_WRITER) {
         if (!handshake_owns_heap(ch))
-            rc = handshake_make_heap(ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, why, why_bytes);
+            rc = handshake_make_heap(
+                ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, why,
+                why_bytes);
         if (rc == 0) {
             ch->ring = ch->remote != NULL ? ch->remote->ring.base : ch->ring_remote.base;
             ch->credit = ch->remote != NULL ? ch->remote->credit.base : ch->credit_remote.base;

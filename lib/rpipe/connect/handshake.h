@@ -20,11 +20,15 @@ size_t handshake_heap_bytes(const rmalloc_config_t *cfg);
 size_t handshake_credit_bytes(const rmalloc_config_t *cfg);
 size_t handshake_reverse_bytes(const rmalloc_config_t *cfg);
 
-int handshake_allocate(struct rch *ch, char *why, size_t why_bytes); /* the pieces that the peer will need */
+int handshake_allocate(struct rch *ch, char *why,
+                       size_t why_bytes); /* the pieces that the peer will need */
 void handshake_make(const struct rch *ch, unsigned char blob[HANDSHAKE_BYTES]);
-bool handshake_identify(const void *blob, size_t bytes, struct handshake_id *id); /* false: nonsense */
+bool handshake_identify(const void *blob, size_t bytes,
+                        struct handshake_id *id); /* false: nonsense */
 /* Compares, attaches, makes the shadow. -EPROTO and both values where the ends differ. */
 int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t why_bytes);
-void handshake_release(struct rch *ch); /* everything that handshake_allocate and handshake_attach have taken, and descriptors */
+void handshake_release(
+    struct rch *
+        ch); /* everything that handshake_allocate and handshake_attach have taken, and descriptors */
 
 #endif

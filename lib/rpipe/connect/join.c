@@ -42,7 +42,10 @@ static_assert(sizeof(struct note) == 24 + REASON_BYTES, "on the wire");
 
 static _Atomic unsigned join_warned; /* of what peers have said that is not understood */
 
-static enum side join_other(enum side side) { return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER; }
+static enum side join_other(enum side side)
+{
+    return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER;
+}
 
 static int join_post_note(enum message type, int peer, struct note *n, const int *fd)
 {
@@ -53,15 +56,16 @@ static int join_post_note(enum message type, int peer, struct note *n, const int
 
 static struct note join_note_of(const struct rch *ch, uint64_t number)
 {
-    return (struct note){ch->cfg.ctx, ch->end.incarnation, (uint32_t)config_side(&ch->cfg), 0, number, ""};
+    return (struct note){
+        ch->cfg.ctx, ch->end.incarnation, (uint32_t)config_side(&ch->cfg), 0, number, ""};
 }
 
 /* ---- notices: store lock held ---- */
 
 void end_state_set(struct rch *ch, uint32_t bits)
 {
-    uint32_t before =
-        atomic_fetch_or_explicit(&ch->state, bits, memory_order_acq_rel); /* pairs with the loads of notice */
+    uint32_t before = atomic_fetch_or_explicit(
+        &ch->state, bits, memory_order_acq_rel); /* pairs with the loads of notice */
     _Atomic uint32_t *word = end_wake_word(ch, before | bits);
 
     if ((before & STATE_CLOSED) != 0)
@@ -95,7 +99,9 @@ static void join_post_failed(struct rch *ch, int code, const char *reason)
 
 void join_fail_locked(struct rch *ch, int code, const char *reason)
 {
-    if (join_set_failed(ch, code, reason)) /* once: a peer who goes on with his nonsense is not answered each time */
+    if (join_set_failed(
+            ch, code,
+            reason)) /* once: a peer who goes on with his nonsense is not answered each time */
         join_post_failed(ch, code, reason);
 }
 
@@ -112,7 +118,8 @@ static void join_events_on(struct rch *ch, int fd)
 {
     struct note n;
 
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_EVENT) != 0) { /* asked twice */
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_EVENT) !=
+        0) { /* asked twice */
         if (fd >= 0)
             close(fd);
         return;
@@ -151,7 +158,8 @@ static void join(struct rch *ch, const void *blob, size_t bytes)
 int join_complete(struct rch *ch, int64_t deadline)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
-    int64_t slice = deadline == DEADLINE_NOW ? DEADLINE_NOW : clock_now() + WAIT_SLICE_MS * NS_PER_MS;
+    int64_t slice =
+        deadline == DEADLINE_NOW ? DEADLINE_NOW : clock_now() + WAIT_SLICE_MS * NS_PER_MS;
     int rc;
 
     if ((state & (STATE_ATTACHED | STATE_JOINED)) != STATE_ATTACHED)
@@ -162,7 +170,8 @@ int join_complete(struct rch *ch, int64_t deadline)
     rc = remote_state(ch);
     if (rc != 0)
         return rc;
-    atomic_fetch_or_explicit(&ch->state, STATE_JOINED, memory_order_acq_rel); /* never neither of the two */
+    atomic_fetch_or_explicit(&ch->state, STATE_JOINED,
+                             memory_order_acq_rel); /* never neither of the two */
     atomic_fetch_and_explicit(&ch->state, ~(uint32_t)STATE_ATTACHED, memory_order_relaxed);
     RPIPE_FAILPOINT("join: complete");
     return 0;
@@ -185,7 +194,8 @@ int join_open(struct rch *ch)
     }
     last = m->ends.prev;
     if (last != &m->ends) {
-        struct rch *before = container_of(container_of(last, struct rendezvous_end, link), struct rch, end);
+        struct rch *before =
+            container_of(container_of(last, struct rendezvous_end, link), struct rch, end);
 
         if ((atomic_load_explicit(&before->state, memory_order_relaxed) & STATE_CLOSED) == 0) {
             rendezvous_unlock();
@@ -193,11 +203,12 @@ int join_open(struct rch *ch)
         }
     }
     rendezvous_register(m, &ch->end);
-    atomic_store_explicit(&ch->state,
-                          side | (ch->cfg.thread_sync ? STATE_LOCKED : 0u) | (ch->checked ? STATE_DEBUG : 0u) |
-                              (ch->trace != 0 ? STATE_TRACED : 0u) | (ch->remote != NULL ? STATE_REMOTE : 0u) |
-                              (ch->cells != NULL ? STATE_CELLS : 0u),
-                          memory_order_release);
+    atomic_store_explicit(
+        &ch->state,
+        side | (ch->cfg.thread_sync ? STATE_LOCKED : 0u) | (ch->checked ? STATE_DEBUG : 0u) |
+            (ch->trace != 0 ? STATE_TRACED : 0u) | (ch->remote != NULL ? STATE_REMOTE : 0u) |
+            (ch->cells != NULL ? STATE_CELLS : 0u),
+        memory_order_release);
     RPIPE_FAILPOINT("rpipe: registered");
     handshake_make(ch, blob);
     handshake = rendezvous_find_handshake(m, ch->end.incarnation);
@@ -210,7 +221,8 @@ int join_open(struct rch *ch)
     }
     /* a post only queues: our half is behind everything else that we have told the peer, and before our bye */
     rc = ch->late ? 0 : control_post(ch->peer, MESSAGE_HANDSHAKE, blob, sizeof(blob), NULL, 0);
-    if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET) { /* nobody has heard of this end: it has not been opened */
+    if (rc != 0 && rc != -EPIPE &&
+        rc != -ECONNRESET) { /* nobody has heard of this end: it has not been opened */
         rendezvous_unregister(&ch->end);
         m->opened--;
         atomic_store_explicit(&ch->state, STATE_CLOSED, memory_order_release);
@@ -218,7 +230,8 @@ int join_open(struct rch *ch)
         return rc;
     }
     RPIPE_FAILPOINT("rpipe: half posted");
-    if (handshake != NULL) { /* a peer that is gone has taken along the memory that its half names */
+    if (handshake !=
+        NULL) { /* a peer that is gone has taken along the memory that its half names */
         if (rc == 0)
             join(ch, handshake->blob, handshake->bytes);
         /* a descriptor that was not received cannot be kicked: without an acknowledgement it stays readable, which is allowed */
@@ -240,7 +253,8 @@ static void join_release_end_if_done(struct rch *ch)
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     struct rch *master;
 
-    if ((state & STATE_CLOSED) == 0 || (state & (STATE_PEER_CLOSED | STATE_PEER_DIED | STATE_PEER_LEFT)) == 0 || ch->users > 0 ||
+    if ((state & STATE_CLOSED) == 0 ||
+        (state & (STATE_PEER_CLOSED | STATE_PEER_DIED | STATE_PEER_LEFT)) == 0 || ch->users > 0 ||
         cells_are_shared(ch))
         return;
     master = cells_master(ch);
@@ -280,7 +294,8 @@ void join_post_close_locked(struct rch *ch, uint64_t final)
         return;
     ch->close_message = NULL;
     if (control_post_message(ch->peer, close_message, &n) != 0)
-        atomic_fetch_or_explicit(&ch->state, STATE_PEER_LEFT, memory_order_relaxed); /* nobody is there to answer */
+        atomic_fetch_or_explicit(&ch->state, STATE_PEER_LEFT,
+                                 memory_order_relaxed); /* nobody is there to answer */
 }
 
 /* Store lock held: the service thread kicks through these. */
@@ -328,7 +343,12 @@ static bool join_is_closed(const struct rch *ch)
 /* There is no memory to keep it in until our end is opened. Who waits at the other one is told now, and not by his deadline. */
 static void join_return_handshake(int from, const struct handshake_id *id)
 {
-    struct note n = {id->ctx, id->incarnation, (uint32_t)join_other(id->side), -ENOMEM, 0, "no memory to keep its half"};
+    struct note n = {id->ctx,
+                     id->incarnation,
+                     (uint32_t)join_other(id->side),
+                     -ENOMEM,
+                     0,
+                     "no memory to keep its half"};
 
     (void)join_post_note(MESSAGE_FAIL, from, &n, NULL);
 }
@@ -341,7 +361,9 @@ static void join_on_handshake(int from, const void *body, size_t bytes)
     int rc;
 
     if (bytes > RENDEZVOUS_BLOB_MAX || !handshake_identify(body, bytes, &id)) {
-        log_few(&join_warned, "rank %d sends the half of a channel that cannot be understood: it is ignored", from);
+        log_few(&join_warned,
+                "rank %d sends the half of a channel that cannot be understood: it is ignored",
+                from);
         return;
     }
     errno = 0;
@@ -352,21 +374,26 @@ static void join_on_handshake(int from, const void *body, size_t bytes)
         return;
     }
     if (m == NULL) {
-        log_few(&join_warned, "rank %d sends more halves of channels than anybody can have open: they are ignored", from);
+        log_few(
+            &join_warned,
+            "rank %d sends more halves of channels than anybody can have open: they are ignored",
+            from);
         return;
     }
     ch = join_open_end(m, id.incarnation);
     if (ch != NULL) {
         uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
 
-        if (!ch->late && (state & (STATE_CLOSED | STATE_JOINED | STATE_ATTACHED | STATE_FAILED)) == 0)
+        if (!ch->late &&
+            (state & (STATE_CLOSED | STATE_JOINED | STATE_ATTACHED | STATE_FAILED)) == 0)
             join(ch, body, bytes);
     } else if (rendezvous_is_ahead(m, id.incarnation)) {
         rc = rendezvous_keep(m, id.incarnation, body, bytes, NULL);
         if (rc == -ENOMEM)
             join_return_handshake(from, &id);
         if (rc != 0)
-            log_few(&join_warned, "a half of rank %d (ctx %u) is not kept: %s", from, id.ctx, strerror(-rc));
+            log_few(&join_warned, "a half of rank %d (ctx %u) is not kept: %s", from, id.ctx,
+                    strerror(-rc));
         else
             rendezvous_arrived();
     }
@@ -374,7 +401,8 @@ static void join_on_handshake(int from, const void *body, size_t bytes)
 
 static void join_on_close(int from, const struct note *n)
 {
-    struct rendezvous *m = rendezvous_find_for_peer(from, join_other((enum side)n->side), n->ctx, n->incarnation);
+    struct rendezvous *m =
+        rendezvous_find_for_peer(from, join_other((enum side)n->side), n->ctx, n->incarnation);
     struct rendezvous_handshake *handshake;
     struct rch *ch;
 
@@ -399,7 +427,8 @@ static void join_on_close(int from, const struct note *n)
         handshake->close_message = true;
         handshake->final = n->number;
         RPIPE_FAILPOINT("bye: before the answer to an early one");
-        (void)join_post_note(MESSAGE_CLOSE, from, &answer, NULL); /* so that the peer need not keep its memory for us */
+        (void)join_post_note(MESSAGE_CLOSE, from, &answer,
+                             NULL); /* so that the peer need not keep its memory for us */
     }
 }
 
@@ -411,12 +440,14 @@ static int join_failure_code(int32_t code)
 
 static void join_on_fail(int from, const struct note *n)
 {
-    struct rch *ch = join_open_end(rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
+    struct rch *ch = join_open_end(
+        rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
     char reason[REASON_BYTES + 64];
 
     if (ch == NULL || join_is_closed(ch))
         return;
-    snprintf(reason, sizeof(reason), "rank %d gave this channel up: %.*s", from, REASON_BYTES - 1, n->reason);
+    snprintf(reason, sizeof(reason), "rank %d gave this channel up: %.*s", from, REASON_BYTES - 1,
+             n->reason);
     text_make_printable(reason);
     (void)join_set_failed(ch, join_failure_code(n->code), reason);
 }
@@ -437,14 +468,17 @@ static bool join_on_event_on(int from, const struct note *n, int fd)
         return true;
     }
     handshake = ch == NULL ? rendezvous_find_handshake(m, n->incarnation) : NULL;
-    return handshake != NULL && !handshake->events && rendezvous_keep_fd(handshake, fd); /* if not: as above */
+    return handshake != NULL && !handshake->events &&
+           rendezvous_keep_fd(handshake, fd); /* if not: as above */
 }
 
 static void join_on_event_ack(int from, const struct note *n)
 {
-    struct rch *ch = join_open_end(rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
+    struct rch *ch = join_open_end(
+        rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
 
-    if (ch == NULL || join_is_closed(ch) || ch->signal_fd < 0 || config_side(&ch->cfg) != SIDE_READER)
+    if (ch == NULL || join_is_closed(ch) || ch->signal_fd < 0 ||
+        config_side(&ch->cfg) != SIDE_READER)
         return;
     RPIPE_FAILPOINT("event: acknowledgement heard");
     /* first what is owed, then that the mode is on, then what wakes: rread reads them in the other order (acquire) */
@@ -456,9 +490,11 @@ static void join_on_event_ack(int from, const struct note *n)
 /* So much has been written over a network: it is here, or will be. */
 static void join_on_signal(int from, const struct note *n)
 {
-    struct rch *ch = join_open_end(rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
+    struct rch *ch = join_open_end(
+        rendezvous_find(from, join_other((enum side)n->side), n->ctx, false), n->incarnation);
 
-    if (ch == NULL || join_is_closed(ch) || ch->signal_fd < 0 || config_side(&ch->cfg) != SIDE_READER)
+    if (ch == NULL || join_is_closed(ch) || ch->signal_fd < 0 ||
+        config_side(&ch->cfg) != SIDE_READER)
         return;
     /* first what is owed, then what wakes: as in on_event_ack */
     if (n->number > atomic_load_explicit(&ch->r.want, memory_order_relaxed))
@@ -472,7 +508,9 @@ static void join_on_growth(int from, uint32_t type, const void *body, size_t byt
     struct rch *ch;
 
     if (!grow_identify(body, bytes, &ctx, &incarnation, &side)) {
-        log_few(&join_warned, "rank %d speaks of a growing heap in a way that this version does not understand", from);
+        log_few(&join_warned,
+                "rank %d speaks of a growing heap in a way that this version does not understand",
+                from);
         return;
     }
     ch = join_open_end(rendezvous_find(from, join_other((enum side)side), ctx, false), incarnation);
@@ -490,7 +528,8 @@ static void join_on_cells(int from, uint32_t type, const void *body, size_t byte
     struct rch *ch;
 
     if (!cells_identify(body, bytes, &ctx, &incarnation, &side)) {
-        log_few(&join_warned, "rank %d speaks of cells in a way that this version does not understand", from);
+        log_few(&join_warned,
+                "rank %d speaks of cells in a way that this version does not understand", from);
         return;
     }
     ch = join_open_end(rendezvous_find(from, join_other((enum side)side), ctx, false), incarnation);
@@ -530,7 +569,8 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
         memcpy(&n, body, bytes);
         n.reason[REASON_BYTES - 1] = '\0';
         if (n.side != SIDE_WRITER && n.side != SIDE_READER)
-            log_few(&join_warned, "rank %d speaks of an end that is neither writer nor reader", from);
+            log_few(&join_warned, "rank %d speaks of an end that is neither writer nor reader",
+                    from);
         else if (type == MESSAGE_CLOSE)
             join_on_close(from, &n);
         else if (type == MESSAGE_FAIL)
@@ -542,7 +582,9 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
         else if (type == MESSAGE_SIGNAL)
             join_on_signal(from, &n);
     } else {
-        log_few(&join_warned, "rank %d sends a message of type %u that this version does not understand", from, type);
+        log_few(&join_warned,
+                "rank %d sends a message of type %u that this version does not understand", from,
+                type);
     }
     rendezvous_unlock();
 out:
@@ -563,7 +605,8 @@ void join_peer_gone(int rank, bool died)
         if (m->peer != rank)
             continue;
         list_for_each (cursor, after, &m->ends) {
-            struct rch *ch = container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
+            struct rch *ch =
+                container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
 
             end_state_set(ch, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
             join_release_end_if_done(ch);
@@ -588,7 +631,8 @@ void join_tick(void)
     rendezvous_lock();
     while ((m = rendezvous_next(&at)) != NULL) {
         list_for_each (cursor, after, &m->ends) {
-            struct rch *ch = container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
+            struct rch *ch =
+                container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
 
             if (!join_is_closed(ch) && ch->event_fd >= 0 && liveness_died(ch->liveness))
                 end_signal(ch);
@@ -606,7 +650,8 @@ void join_leave(void)
     rendezvous_lock();
     while ((m = rendezvous_next(&at)) != NULL) {
         list_for_each (cursor, after, &m->ends) {
-            struct rch *ch = container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
+            struct rch *ch =
+                container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end);
 
             if (!join_is_closed(ch))
                 end_state_set(ch, STATE_EXITING);
@@ -619,14 +664,17 @@ int join_ask_events(struct rch *ch)
 {
     struct note n = join_note_of(ch, 0);
 
-    return ch->late ? 0 : join_post_note(MESSAGE_EVENT_ON, ch->peer, &n, ch->remote == NULL ? &ch->signal_fd : NULL);
+    return ch->late ? 0
+                    : join_post_note(MESSAGE_EVENT_ON, ch->peer, &n,
+                                     ch->remote == NULL ? &ch->signal_fd : NULL);
 }
 
 void join_signal(struct rch *ch, uint64_t number)
 {
     struct note n = join_note_of(ch, number);
 
-    (void)join_post_note(MESSAGE_SIGNAL, ch->peer, &n, NULL); /* a peer that is gone waits for nothing */
+    (void)join_post_note(MESSAGE_SIGNAL, ch->peer, &n,
+                         NULL); /* a peer that is gone waits for nothing */
 }
 
 /* ---- for the sentence of a deadline ---- */
@@ -648,13 +696,16 @@ const char *join_pending(const struct rch *ch)
             continue;
         list_for_each (cursor, after, &m->handshakes) {
             struct handshake_id id;
-            struct rendezvous_handshake *handshake = container_of(cursor, struct rendezvous_handshake, link);
+            struct rendezvous_handshake *handshake =
+                container_of(cursor, struct rendezvous_handshake, link);
 
-            if (handshake->close_message || !handshake_identify(handshake->blob, handshake->bytes, &id))
+            if (handshake->close_message ||
+                !handshake_identify(handshake->blob, handshake->bytes, &id))
                 continue;
             used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s of ctx %u (%s)%s",
                                      published_end == 0 ? "pending there: the " : ", the ",
-                                     id.side == SIDE_WRITER ? "writer" : "reader", id.ctx, config_op_name(id.op),
+                                     id.side == SIDE_WRITER ? "writer" : "reader", id.ctx,
+                                     config_op_name(id.op),
                                      id.side == side && id.ctx == ch->cfg.ctx
                                          ? ", which is this side too: exactly one end is the writer"
                                          : "");

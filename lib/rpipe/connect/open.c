@@ -57,7 +57,8 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, 
     desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
     ch->units = (cfg->allocator.alloc_size - 1) / cfg->allocator.unit_size + 1;
     if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0) {
-        snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)", cfg->sync_queue);
+        snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)",
+                 cfg->sync_queue);
         return -ENOMEM;
     }
     if (!join_make_close(ch)) {
@@ -76,7 +77,8 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, 
     RPIPE_FAILPOINT("rpipe: backend chosen");
     rc = handshake_allocate(ch, why, why_bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
-        rc = 0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
+        rc =
+            0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
     return rc;
 }
 
@@ -108,8 +110,9 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
     if (rc == 0) {
         rc = join_open(end);
         if (rc == -EEXIST)
-            snprintf(why, sizeof(why),
-                     "this end is open already; another pipe between the same ranks needs another ctx");
+            snprintf(
+                why, sizeof(why),
+                "this end is open already; another pipe between the same ranks needs another ctx");
         else if (rc != 0)
             snprintf(why, sizeof(why), "no memory for another channel");
     }
@@ -145,21 +148,25 @@ int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
 
 static int open_join_attempt(struct rch *ch, void *arguments)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
     (void)arguments;
     if ((state & STATE_FAILED) != 0)
         return end_error(ch, ch->failure, "rpipe_wait: %s",
-                    ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+                         ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & (STATE_JOINED | STATE_PEER_CLOSED)) != 0)
         return 0;
     if ((state & STATE_ATTACHED) != 0)
         return join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if ((state & STATE_PEER_LEFT) != 0)
-        return end_error(ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel", ch->peer);
+        return end_error(
+            ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel",
+            ch->peer);
     if (end_peer_died(ch, state))
         return end_error(ch, (state & STATE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
-                    "rpipe_wait: rank %d died before it was joined%s", ch->peer, end_death_reason(ch));
+                         "rpipe_wait: rank %d died before it was joined%s", ch->peer,
+                         end_death_reason(ch));
     return R_PENDING;
 }
 
@@ -184,7 +191,8 @@ int rpipe_set_timeout(rch_t ch, int ms)
     if (rc != 0)
         return rc;
     if (ms < -1)
-        return end_error(ch, -EINVAL, "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
+        return end_error(ch, -EINVAL,
+                         "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
     ch->timeout_ms = ms;
     return 0;
 }
@@ -209,7 +217,8 @@ static int open_close_attempt(struct rch *ch, void *arguments)
                 end_signal(ch);
         }
     } else if ((state & STATE_CELLS) == 0) {
-        final = reader_delivered(ch); /* what it has not read, the writer need not keep (region_abort) */
+        final = reader_delivered(
+            ch); /* what it has not read, the writer need not keep (region_abort) */
     }
     region_detach(ch);
     RPIPE_FAILPOINT("rclose: before bye");
@@ -225,7 +234,8 @@ static int open_settle_attempt(struct rch *ch, void *arguments)
     int rc = remote_drain(ch, "rclose", arguments);
 
     /* nobody waits for what a channel that has failed had asked for; but bye comes behind it all the same */
-    if (rc == R_PENDING && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
+    if (rc == R_PENDING &&
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return -ETIMEDOUT;
     return rc;
 }
@@ -241,7 +251,8 @@ int end_close(struct rch *ch, bool force)
     if (rc != 0)
         return rc;
     /* the library can keep its own memory until the transfers are over, but not the program's */
-    net = (atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) == STATE_REMOTE;
+    net = (atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) ==
+          STATE_REMOTE;
     if (net && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
         return -ETIMEDOUT;
     row = trace_begin(ch, TRACE_CLOSE);
@@ -249,7 +260,8 @@ int end_close(struct rch *ch, bool force)
      * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
      * Where the deadline is too short for the proof, the service thread waits for it.
      */
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) != 0)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) !=
+        0)
         unfinished = call_wait(ch, "rclose", &awaited, open_settle_attempt, &since) == -ETIMEDOUT;
     rc = call_once(ch, open_close_attempt, &unfinished);
     trace_end(row, 0, 0, rc);

@@ -17,7 +17,8 @@
 /* Store lock held. When to look again, in ns; 0: there is nothing to wait for. */
 static int64_t path_monitor_poll_one(struct rch *ch)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char reason[384];
     int64_t news;
     int rc;
@@ -54,7 +55,8 @@ static void path_monitor_poll(void *unused)
         struct link *cursor, *after;
 
         list_for_each (cursor, after, &m->ends) {
-            int64_t ns = path_monitor_poll_one(container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end));
+            int64_t ns = path_monitor_poll_one(
+                container_of(container_of(cursor, struct rendezvous_end, link), struct rch, end));
 
             if (ns > 0 && (again == 0 || ns < again))
                 again = ns;

@@ -37,9 +37,11 @@ static rpipe_pending_t pending_describe(const struct rendezvous *m)
     struct handshake_id id;
 
     list_for_each (cursor, after, &m->handshakes) {
-        const struct rendezvous_handshake *handshake = container_of(cursor, struct rendezvous_handshake, link);
+        const struct rendezvous_handshake *handshake =
+            container_of(cursor, struct rendezvous_handshake, link);
 
-        if (!handshake->close_message && handshake_identify(handshake->blob, handshake->bytes, &id) && id.op <= RDMA_ATOMIC)
+        if (!handshake->close_message &&
+            handshake_identify(handshake->blob, handshake->bytes, &id) && id.op <= RDMA_ATOMIC)
             p.op = (rdma_op_t)id.op;
     }
     return p;
@@ -55,7 +57,8 @@ static int pending_poll(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int
     if (rc != 0)
         return rc;
     if (seen == NULL || list == NULL || most < 1) {
-        error_set("rpipe_pending: needs a number that says what was seen, and places for at least one end");
+        error_set("rpipe_pending: needs a number that says what was seen, and places for at least "
+                  "one end");
         return -EINVAL;
     }
     if (rendezvous_arrivals() == *seen)

@@ -30,13 +30,15 @@ struct write_arguments {
     size_t bytes;
     bool wait, stalled;
     struct awaited awaited;
-    const struct region_source *from; /* over a network: the payload is there, and not in d's block; NULL: it is */
-    uint64_t number;                  /* of the message, once it has been written, */
-    size_t written;                   /* and its bytes: for the trace */
+    const struct region_source
+        *from;       /* over a network: the payload is there, and not in d's block; NULL: it is */
+    uint64_t number; /* of the message, once it has been written, */
+    size_t written;  /* and its bytes: for the trace */
 };
 #define WHOLE SIZE_MAX
 int write_attempt(struct rch *ch, void *arguments);
-int write_unalloc_attempt(struct rch *ch, void *arguments); /* rfree of what was not sent: the descriptor */
+int write_unalloc_attempt(struct rch *ch,
+                          void *arguments); /* rfree of what was not sent: the descriptor */
 
 /* ---- read.c ---- */
 
@@ -44,14 +46,17 @@ struct read_arguments {
     const char *call;
     raddr_t d;
     size_t size;
-    bool stalled;    /* calls are counted, not attempts */
-    bool unseen;     /* what comes now has not been looked at: it is not taken, only what there is instead of it */
+    bool stalled; /* calls are counted, not attempts */
+    bool
+        unseen; /* what comes now has not been looked at: it is not taken, only what there is instead of it */
     uint64_t number; /* of the message, for the trace */
 };
 int read_attempt(struct rch *ch, void *arguments);
-bool read_next_size(struct rch *ch,
-                    size_t *size); /* of the next message, if there is one. Joined. Not to be believed */
-void read_release(struct rch *ch, struct rdesc *d);                          /* rfree, of the caller's message */
-int read_violation(struct rch *ch, const char *what, uint64_t a, uint64_t b); /* -EPROTO: fails the channel */
+bool read_next_size(
+    struct rch *ch,
+    size_t *size); /* of the next message, if there is one. Joined. Not to be believed */
+void read_release(struct rch *ch, struct rdesc *d); /* rfree, of the caller's message */
+int read_violation(struct rch *ch, const char *what, uint64_t a,
+                   uint64_t b); /* -EPROTO: fails the channel */
 
 #endif

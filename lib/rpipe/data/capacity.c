@@ -18,20 +18,23 @@ static bool capacity_has_room(const struct rch *ch, size_t size)
     const struct writer *w = &ch->w;
     uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed);
 
-    return w->limit - sent > w->allocated && (size <= ch->inline_max || w->heap_limit - w->heap_sent > w->allocated);
+    return w->limit - sent > w->allocated &&
+           (size <= ch->inline_max || w->heap_limit - w->heap_sent > w->allocated);
 }
 
 /* However much the reader reads and frees. */
 static bool capacity_is_in_vain(const struct rch *ch, size_t size)
 {
     return ch->w.allocated > ch->mask ||
-           (size > ch->inline_max && ch->cfg.sync != NET_SYNC_BLOCKS && ch->w.allocated >= ch->cfg.sync_queue);
+           (size > ch->inline_max && ch->cfg.sync != NET_SYNC_BLOCKS &&
+            ch->w.allocated >= ch->cfg.sync_queue);
 }
 
 static int capacity_room_attempt(struct rch *ch, void *arguments)
 {
     const size_t *size = arguments;
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = end_check_peer(ch, "rpipe_room", state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
@@ -41,10 +44,11 @@ static int capacity_room_attempt(struct rch *ch, void *arguments)
     if (rc != 0 || capacity_has_room(ch, *size))
         return rc;
     if (capacity_is_in_vain(ch, *size))
-        return end_error(ch, -ENOBUFS,
-                    "rpipe_room: this end has allocated %llu messages and not written them, as many as %s",
-                    (unsigned long long)ch->w.allocated,
-                    ch->w.allocated > ch->mask ? "the ring has slots" : "sync_queue allows");
+        return end_error(
+            ch, -ENOBUFS,
+            "rpipe_room: this end has allocated %llu messages and not written them, as many as %s",
+            (unsigned long long)ch->w.allocated,
+            ch->w.allocated > ch->mask ? "the ring has slots" : "sync_queue allows");
     rc = credit_fetch(ch, NEED_SLOT);
     if (rc == 0 && !capacity_has_room(ch, *size))
         rc = credit_fetch(ch, NEED_MEMORY);
@@ -57,7 +61,8 @@ int rpipe_room(rch_t ch, size_t size)
 {
     int rc;
 
-    if (LIKELY(ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == WRITER_READY &&
+    if (LIKELY(ch != NULL &&
+               atomic_load_explicit(&ch->state, memory_order_acquire) == WRITER_READY &&
                capacity_has_room(ch, size)))
         return 0;
     rc = end_check_call(ch, "rpipe_room", SIDE_WRITER);

@@ -44,12 +44,14 @@ int credit_open(struct rch *ch)
 
 void credit_close(struct rch *ch) { block_table_destroy(&ch->w.table); }
 
-static int credit_violation(struct rch *ch, const char *what, uint64_t there, uint64_t least, uint64_t most)
+static int credit_violation(struct rch *ch, const char *what, uint64_t there, uint64_t least,
+                            uint64_t most)
 {
     char reason[192];
 
-    snprintf(reason, sizeof(reason), "rank %d says that %llu %s; it can only be %llu to %llu", ch->peer,
-             (unsigned long long)there, what, (unsigned long long)least, (unsigned long long)most);
+    snprintf(reason, sizeof(reason), "rank %d says that %llu %s; it can only be %llu to %llu",
+             ch->peer, (unsigned long long)there, what, (unsigned long long)least,
+             (unsigned long long)most);
     join_fail(ch, -EPROTO, reason);
     return end_error(ch, -EPROTO, "%s", reason);
 }
@@ -81,7 +83,8 @@ static FORCE_INLINE int credit_fetch_prefix_of(struct rch *ch, bool parts)
     uint64_t freed = atomic_load_explicit(&ch->credit->line.heap_freed, memory_order_acquire);
 
     if (freed - w->heap_applied > w->heap_sent - w->heap_applied)
-        return credit_violation(ch, "heap messages are freed", freed, w->heap_applied, w->heap_sent);
+        return credit_violation(ch, "heap messages are freed", freed, w->heap_applied,
+                                w->heap_sent);
     while (w->heap_applied != freed) {
         struct rdesc *d = w->oldest;
 
@@ -93,11 +96,15 @@ static FORCE_INLINE int credit_fetch_prefix_of(struct rch *ch, bool parts)
     return 0;
 }
 
-static NOINLINE int credit_fetch_prefix_parts(struct rch *ch) { return credit_fetch_prefix_of(ch, true); }
+static NOINLINE int credit_fetch_prefix_parts(struct rch *ch)
+{
+    return credit_fetch_prefix_of(ch, true);
+}
 
 static int credit_fetch_prefix(struct rch *ch)
 {
-    return UNLIKELY(ch->w.parts_out > 0) ? credit_fetch_prefix_parts(ch) : credit_fetch_prefix_of(ch, false);
+    return UNLIKELY(ch->w.parts_out > 0) ? credit_fetch_prefix_parts(ch)
+                                         : credit_fetch_prefix_of(ch, false);
 }
 
 static bool credit_next_reverse(struct rch *ch, uint32_t *block)
@@ -123,13 +130,14 @@ static FORCE_INLINE int credit_fetch_named_of(struct rch *ch, bool all, bool par
     struct writer *w = &ch->w;
     uint32_t block;
 
-    while (w->reverse != NULL
-               ? credit_next_reverse(ch, &block)
-               : (all || tag_line_is_full(ch->credit, &w->back)) && tag_next(ch->credit, &w->back, &block)) {
+    while (w->reverse != NULL ? credit_next_reverse(ch, &block)
+                              : (all || tag_line_is_full(ch->credit, &w->back)) &&
+                                    tag_next(ch->credit, &w->back, &block)) {
         struct rdesc *d = block_table_take(&w->table, block);
 
         if (d == NULL)
-            return credit_violation(ch, "is a block that it has freed, which is not out", block, 0, ch->cfg.sync_queue - 1);
+            return credit_violation(ch, "is a block that it has freed, which is not out", block, 0,
+                                    ch->cfg.sync_queue - 1);
         credit_take_back_one(ch, d, parts);
     }
     RPIPE_FAILPOINT("credit: named blocks taken");
@@ -137,11 +145,15 @@ static FORCE_INLINE int credit_fetch_named_of(struct rch *ch, bool all, bool par
     return 0;
 }
 
-static NOINLINE int credit_fetch_named_parts(struct rch *ch, bool all) { return credit_fetch_named_of(ch, all, true); }
+static NOINLINE int credit_fetch_named_parts(struct rch *ch, bool all)
+{
+    return credit_fetch_named_of(ch, all, true);
+}
 
 static int credit_fetch_named(struct rch *ch, bool all)
 {
-    return UNLIKELY(ch->w.parts_out > 0) ? credit_fetch_named_parts(ch, all) : credit_fetch_named_of(ch, all, false);
+    return UNLIKELY(ch->w.parts_out > 0) ? credit_fetch_named_parts(ch, all)
+                                         : credit_fetch_named_of(ch, all, false);
 }
 
 /*
@@ -160,8 +172,8 @@ static void credit_schedule(struct writer *w, uint64_t sent, uint64_t read)
 static int credit_fetch_slots(struct rch *ch)
 {
     struct writer *w = &ch->w;
-    uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed), slots = (uint64_t)ch->mask + 1,
-             key_cache = w->limit - slots;
+    uint64_t sent = atomic_load_explicit(&w->sent, memory_order_relaxed),
+             slots = (uint64_t)ch->mask + 1, key_cache = w->limit - slots;
     /* acquire: pairs with the release in read_take, so that a slot is copied out before it is overwritten */
     uint64_t read = atomic_load_explicit(&ch->credit->line.slots_read, memory_order_acquire);
 
@@ -175,7 +187,8 @@ static int credit_fetch_slots(struct rch *ch)
 /* GET: the reader has fetched so many payloads: nobody reaches for those of them that lie in the program's memory. */
 static int credit_fetch_fetched(struct rch *ch)
 {
-    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed), key_cache = ch->remote->fetched;
+    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed),
+             key_cache = ch->remote->fetched;
     uint64_t fetched = atomic_load_explicit(&ch->credit->line.fetched, memory_order_acquire);
 
     if (fetched - key_cache > sent - key_cache)
@@ -192,8 +205,10 @@ int credit_apply(struct rch *ch)
     if (rc == 0 && ch->cfg.allocator.op == RDMA_GET)
         rc = credit_fetch_fetched(ch);
     if (rc == 0)
-        rc = ch->cfg.sync == NET_SYNC_BLOCKS ? credit_fetch_prefix(ch) : credit_fetch_named(ch, true);
-    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+        rc = ch->cfg.sync == NET_SYNC_BLOCKS ? credit_fetch_prefix(ch)
+                                             : credit_fetch_named(ch, true);
+    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed),
+                    w->limit - ch->mask - 1);
     return rc;
 }
 
@@ -202,7 +217,8 @@ int credit_take_named(struct rch *ch)
     struct writer *w = &ch->w;
     int rc = credit_fetch_named(ch, true);
 
-    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed),
+                    w->limit - ch->mask - 1);
     return rc;
 }
 
@@ -223,9 +239,11 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     if (rc == 0 && ch->cfg.sync == NET_SYNC_BLOCKS)
         rc = credit_fetch_prefix(ch);
     else if (rc == 0 &&
-             (need != NEED_SLOT || w->limit != limit)) /* who waits for the ring looks there again and again */
+             (need != NEED_SLOT ||
+              w->limit != limit)) /* who waits for the ring looks there again and again */
         rc = credit_fetch_named(ch, need == NEED_MEMORY || w->look_units == 0);
-    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed), w->limit - ch->mask - 1);
+    credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed),
+                    w->limit - ch->mask - 1);
     trace_end(row, w->heap_applied, w->limit - ch->mask - 1, rc);
     return rc;
 }

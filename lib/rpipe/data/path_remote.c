@@ -27,19 +27,21 @@
 
 /* ---- opening ---- */
 
-static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char *why, size_t why_bytes)
+static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char *why,
+                         size_t why_bytes)
 {
     int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, memory, why, why_bytes);
 
     if (rc == 0)
-        memset(memory->base, 0, bytes); /* tags of the past must not be taken for tags of the future */
+        memset(memory->base, 0,
+               bytes); /* tags of the past must not be taken for tags of the future */
     return rc;
 }
 
 static int remote_mirror_heap(struct rch *ch, char *why, size_t why_bytes)
 {
-    return ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_LOCAL, ch->cfg.huge_pages, &ch->remote->heap,
-                          why, why_bytes);
+    return ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_LOCAL,
+                          ch->cfg.huge_pages, &ch->remote->heap, why, why_bytes);
 }
 
 static int remote_open_writer(struct rch *ch, char *why, size_t why_bytes)
@@ -68,7 +70,9 @@ static int remote_open_reader(struct rch *ch, char *why, size_t why_bytes)
         rc = remote_mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
     if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
         return rc;
-    n->fetch_most = ahead == 0 ? FETCH_AHEAD_DEFAULT : ahead < FETCH_AHEAD_MOST ? ahead : FETCH_AHEAD_MOST;
+    n->fetch_most = ahead == 0                 ? FETCH_AHEAD_DEFAULT
+                    : ahead < FETCH_AHEAD_MOST ? ahead
+                                               : FETCH_AHEAD_MOST;
     n->fetch = calloc(n->fetch_most, sizeof(*n->fetch));
     if (n->fetch == NULL) {
         snprintf(why, why_bytes, "no memory to fetch %u messages ahead", n->fetch_most);
@@ -91,8 +95,9 @@ int remote_open(struct rch *ch, char *why, size_t why_bytes)
     }
     rc = writer ? remote_open_writer(ch, why, why_bytes) : remote_open_reader(ch, why, why_bytes);
     if (rc == 0)
-        rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS, ch->cfg.max_cqe, &ch->remote->connection,
-                                &ch->remote->address, why, why_bytes);
+        rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS,
+                                      ch->cfg.max_cqe, &ch->remote->connection,
+                                      &ch->remote->address, why, why_bytes);
     return rc;
 }
 
@@ -149,9 +154,10 @@ int remote_state(struct rch *ch)
 /* Also a connection that ends, and whatever a provider calls an error of the other side. */
 static bool remote_peer_may_be_reason(int error)
 {
-    static const int of_connections[] = {EIO,       EPIPE,        ECONNRESET,  ECONNABORTED, ECONNREFUSED,
-                                         ETIMEDOUT, EHOSTUNREACH, ENETUNREACH, ENETRESET,    ENETDOWN,
-                                         EHOSTDOWN, ENOTCONN,     ESHUTDOWN,   ECANCELED,    EREMOTEIO};
+    static const int of_connections[] = {EIO,          EPIPE,     ECONNRESET,   ECONNABORTED,
+                                         ECONNREFUSED, ETIMEDOUT, EHOSTUNREACH, ENETUNREACH,
+                                         ENETRESET,    ENETDOWN,  EHOSTDOWN,    ENOTCONN,
+                                         ESHUTDOWN,    ECANCELED, EREMOTEIO};
     size_t i;
 
     for (i = 0; i < sizeof(of_connections) / sizeof(of_connections[0]); i++)
@@ -177,8 +183,8 @@ int64_t remote_grace_ns(struct rch *ch, int error)
 {
     int64_t since = 0, now = clock_now();
 
-    if (atomic_compare_exchange_strong_explicit(&ch->remote->failed_at, &since, now, memory_order_relaxed,
-                                                memory_order_relaxed)) {
+    if (atomic_compare_exchange_strong_explicit(&ch->remote->failed_at, &since, now,
+                                                memory_order_relaxed, memory_order_relaxed)) {
         since = now;
         control_monitor(ch->peer); /* a peer that is gone will be told of */
         control_check_liveness();
@@ -193,7 +199,8 @@ int remote_reason(struct rch *ch, char *reason, size_t bytes)
     char why[320] = "it does not say why";
     int rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
 
-    snprintf(reason, bytes, "the connection by %s to rank %d has failed: %s", ch->ops->name, ch->peer, why);
+    snprintf(reason, bytes, "the connection by %s to rank %d has failed: %s", ch->ops->name,
+             ch->peer, why);
     return rc == 0 || rc == -EAGAIN ? -EIO : rc;
 }
 
@@ -204,17 +211,20 @@ int remote_reason(struct rch *ch, char *reason, size_t bytes)
 static bool remote_close_explains(const struct rch *ch, uint32_t state)
 {
     return (state & STATE_PEER_CLOSED) != 0 &&
-           ((state & STATE_READER) == 0 || (state & STATE_CELLS) != 0 || reader_delivered(ch) >= ch->peer_final);
+           ((state & STATE_READER) == 0 || (state & STATE_CELLS) != 0 ||
+            reader_delivered(ch) >= ch->peer_final);
 }
 
 int remote_failed(struct rch *ch, const char *call)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char reason[384];
     int rc = remote_reason(ch, reason, sizeof(reason));
     int64_t news = remote_grace_ns(ch, rc);
 
-    if ((state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0 || remote_close_explains(ch, state) || news > 0)
+    if ((state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0 ||
+        remote_close_explains(ch, state) || news > 0)
         return R_PENDING;
     join_fail(ch, rc, reason);
     return end_error(ch, rc, "%s: %s", call, reason);
@@ -260,7 +270,8 @@ int remote_flush(struct rch *ch)
     if (rc != -EAGAIN)
         n->flush_ended = n->flush_begun;
     if (rc == 0)
-        n->flushed = n->flush_mark; /* who waits for words looks at it: this may be the service thread */
+        n->flushed =
+            n->flush_mark; /* who waits for words looks at it: this may be the service thread */
     return rc;
 }
 
@@ -281,7 +292,8 @@ static int remote_flush_since(struct rch *ch, uint64_t *since)
 
 static int remote_check_drained(struct rch *ch, uint64_t *since)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     char why[16];
     int rc;
 
@@ -291,7 +303,8 @@ static int remote_check_drained(struct rch *ch, uint64_t *since)
     if (rc != 0 || ch->remote == NULL)
         return rc;
     /* never up, so nothing was ever asked for; and a writer that has closed before it was joined will not bring it up */
-    if ((state & STATE_PEER_CLOSED) != 0 && ch->ops->connection_state(ch->remote->connection, why, sizeof(why)) == -EAGAIN)
+    if ((state & STATE_PEER_CLOSED) != 0 &&
+        ch->ops->connection_state(ch->remote->connection, why, sizeof(why)) == -EAGAIN)
         return 0;
     rc = ch->ops->progress(ch->remote->connection);
     if (rc == 0 && remote_fetches_pending(ch->remote))

@@ -20,11 +20,17 @@
 
 static bool remote_read_is_get(const struct rch *ch) { return ch->remote->fetch_most > 0; }
 
-static const struct slot *remote_read_next_slot(const struct rch *ch) { return &ch->ring->slot[ch->r.nread & ch->mask]; }
+static const struct slot *remote_read_next_slot(const struct rch *ch)
+{
+    return &ch->ring->slot[ch->r.nread & ch->mask];
+}
 
 /* ---- GET: fetching ahead ---- */
 
-static struct fetch *remote_read_fetch_at(struct remote_path *n, uint32_t i) { return &n->fetch[(n->fetch_first + i) % n->fetch_most]; }
+static struct fetch *remote_read_fetch_at(struct remote_path *n, uint32_t i)
+{
+    return &n->fetch[(n->fetch_first + i) % n->fetch_most];
+}
 
 /* The payload is in a region of the writer's: 0, and t fetches from there; or not yet; or it cannot be. */
 static int remote_read_find_region(struct rch *ch, struct fetch *f, struct btl_transfer *t)
@@ -34,8 +40,8 @@ static int remote_read_find_region(struct rch *ch, struct fetch *f, struct btl_t
 
     if (k == NULL && !f->asked) { /* what it is, the block says */
         if (f->d->size < REGION_NOTE_BYTES)
-            return read_violation(ch, "is too small for one from a region (bytes, least)", f->d->size,
-                                 REGION_NOTE_BYTES);
+            return read_violation(ch, "is too small for one from a region (bytes, least)",
+                                  f->d->size, REGION_NOTE_BYTES);
         t->bytes = REGION_NOTE_BYTES;
         rc = ch->ops->get(ch->remote->connection, t, &f->done);
         f->asked = rc == 0;
@@ -51,7 +57,8 @@ static int remote_read_find_region(struct rch *ch, struct fetch *f, struct btl_t
     if (k == NULL)
         return rc != 0 ? rc : -EAGAIN;
     if (f->at > k->remote.bytes || f->d->size > k->remote.bytes - f->at)
-        return read_violation(ch, "lies outside the region that it names (at, bytes)", f->at, f->d->size);
+        return read_violation(ch, "lies outside the region that it names (at, bytes)", f->at,
+                              f->d->size);
     t->remote = &k->remote;
     t->remote_offset = f->at;
     f->key_cache = k;
@@ -68,7 +75,8 @@ static int remote_read_fetch_post(struct rch *ch, struct fetch *f, bool first)
         f->posted = true;
         return 0;
     }
-    if (!remote_locate(ch, f->d->offset, f->d->size, &t)) /* take_heap has looked at the same table */
+    if (!remote_locate(ch, f->d->offset, f->d->size,
+                       &t)) /* take_heap has looked at the same table */
         return -EFAULT;
     if (f->region != 0 && (rc = remote_read_find_region(ch, f, &t)) != 0)
         return rc;
@@ -203,7 +211,8 @@ static int remote_read_take_fetched(struct rch *ch, const char *call, raddr_t *d
     if (n->want.region == NULL)
         (void)remote_read_fetch_ahead(ch, call); /* there is room again */
     else
-        remote_read_publish_fetched(ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
+        remote_read_publish_fetched(
+            ch); /* it may have come after the last look; the writer waits for word, and no call may follow */
     return 0;
 }
 
@@ -245,7 +254,8 @@ int remote_take(struct rch *ch, const char *call, raddr_t *d, size_t *size)
 
 int remote_placements_drain(struct rch *ch)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     struct remote_path *n = ch->remote;
     bool broken = (state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0;
     uint32_t i;
@@ -260,7 +270,8 @@ int remote_placements_drain(struct rch *ch)
         if (f->into.region == NULL)
             continue;
         if (remote_read_is_fetched(f))
-            remote_read_finish_placement(n, f); /* should another thread still read it, it is a message like any other */
+            remote_read_finish_placement(
+                n, f); /* should another thread still read it, it is a message like any other */
         else if (!broken && atomic_load_explicit(&f->done.pending, memory_order_acquire) > 0)
             rc = R_PENDING;
     }
@@ -286,13 +297,16 @@ void remote_release_block(struct rch *ch, uint32_t block)
     ring_cursor_advance(&r->back);
     RPIPE_FAILPOINT("net: before a block is named");
     /* queues of a line that is up move by themselves: rfree does not wait for the writer */
-    while (ch->ops->write(ch->remote->connection, NULL, &t) == -EAGAIN && ch->ops->progress(ch->remote->connection) == 0) {
+    while (ch->ops->write(ch->remote->connection, NULL, &t) == -EAGAIN &&
+           ch->ops->progress(ch->remote->connection) == 0) {
         int64_t now = clock_now();
 
         if (until == 0)
             until = now + QUEUE_MOST_NS;
         if (now > until) {
-            join_fail(ch, -EIO, "the queues of the network have not moved for a second: freed memory cannot be told");
+            join_fail(ch, -EIO,
+                      "the queues of the network have not moved for a second: freed memory cannot "
+                      "be told");
             return;
         }
         cpu_pause();

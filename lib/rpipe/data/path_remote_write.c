@@ -23,15 +23,17 @@
 
 #define WHOLE_AREA_MOST 4096 /* credit line and tags together: by one READ */
 #define TAGS_MOST 512        /* of a longer queue, by one READ */
-#define SLOTS_PER_SLACK                                                                                                \
+#define SLOTS_PER_SLACK                                                                            \
     16 /* looks so much behind the watermark: else, with what is under way, more than one in half a ring */
 #define BACKOFF_FIRST_NS 1000
 #define BACKOFF_MOST_NS (200 * 1000)
-#define PACE_MOST_NS NS_PER_MS /* large messages: half of what is outstanding takes longer than any nap */
+#define PACE_MOST_NS                                                                               \
+    NS_PER_MS /* large messages: half of what is outstanding takes longer than any nap */
 
 /* ---- credits come in ---- */
 
-static struct btl_transfer remote_write_piece_of_area(const struct rch *ch, size_t from, size_t bytes)
+static struct btl_transfer remote_write_piece_of_area(const struct rch *ch, size_t from,
+                                                      size_t bytes)
 {
     return (struct btl_transfer){&ch->credit_remote, from, &ch->remote->credit, from, bytes};
 }
@@ -50,7 +52,8 @@ static int remote_write_get_tags(struct rch *ch)
         tags = (uint32_t)out;
     if (tags > TAGS_MOST)
         tags = TAGS_MOST;
-    t = remote_write_piece_of_area(ch, sizeof(struct credit_area) + (size_t)c->at * sizeof(uint64_t), tags * sizeof(uint64_t));
+    t = remote_write_piece_of_area(
+        ch, sizeof(struct credit_area) + (size_t)c->at * sizeof(uint64_t), tags * sizeof(uint64_t));
     return ch->ops->get(ch->remote->connection, &t, &ch->remote->credit_done);
 }
 
@@ -70,7 +73,8 @@ static int remote_write_post_look(struct rch *ch, enum credit_need need)
     if (rc == 0 && !whole) {
         rc = remote_write_get_tags(ch);
         n->credit_reads += rc == 0;
-        if (rc == -EAGAIN && atomic_load_explicit(&n->credit_done.pending, memory_order_relaxed) > 0)
+        if (rc == -EAGAIN &&
+            atomic_load_explicit(&n->credit_done.pending, memory_order_relaxed) > 0)
             rc = 0; /* the line alone is something */
     }
     if (rc != 0)
@@ -130,7 +134,8 @@ static int remote_write_apply(struct rch *ch)
 static bool remote_write_look_is_here(const struct remote_path *n)
 {
     /* acquire: pairs with the release of whoever completes the get */
-    return n->credit_under_way && atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) == 0;
+    return n->credit_under_way &&
+           atomic_load_explicit(&n->credit_done.pending, memory_order_acquire) == 0;
 }
 
 int remote_credit_fetch(struct rch *ch, enum credit_need need)
@@ -142,7 +147,8 @@ int remote_credit_fetch(struct rch *ch, enum credit_need need)
         return remote_failed(ch, "rwrite");
     if (ch->w.reverse != NULL && need == NEED_MEMORY) {
         ch->credit_fetches++;
-        return credit_take_named(ch); /* the reader has written them here; the mirror may be half fetched */
+        return credit_take_named(
+            ch); /* the reader has written them here; the mirror may be half fetched */
     }
     if (remote_write_look_is_here(n))
         return remote_write_apply(ch);
@@ -158,7 +164,8 @@ int remote_credit_fetch(struct rch *ch, enum credit_need need)
 
 /* ---- a message goes out ---- */
 
-static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes, const struct region_source *from)
+static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, size_t bytes,
+                              const struct region_source *from)
 {
     s->header = d->header;
     memset(s->zero, 0, sizeof(s->zero));
@@ -178,19 +185,21 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
         s->kind = SLOT_REGION;
         s->heap.region = from->region->number;
         s->heap.at = from->offset;
-        region_note_write(ch, d, from); /* before the slot can be seen: the reader fetches it then */
+        region_note_write(ch, d,
+                          from); /* before the slot can be seen: the reader fetches it then */
     }
     if (ch->w.table.entry != NULL)
         s->block = block_table_put(&ch->w.table, d);
 }
 
 int remote_publish(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, uint64_t sent,
-                const struct region_source *from)
+                   const struct region_source *from)
 {
     uint32_t at = (uint32_t)sent & ch->mask;
     uint64_t slot_offset = sizeof(struct ring_area) + at * sizeof(struct slot);
     struct slot *s = &ch->ring->slot[at];
-    struct btl_transfer payload, slot = {&ch->ring_remote, slot_offset, &ch->remote->ring, slot_offset, sizeof(*s)};
+    struct btl_transfer payload,
+        slot = {&ch->ring_remote, slot_offset, &ch->remote->ring, slot_offset, sizeof(*s)};
     bool carries = d->units != 0 && bytes > 0 && ch->cfg.allocator.op == RDMA_PUT;
     struct writer *w = &ch->w;
     int rc;

@@ -24,8 +24,9 @@ NOINLINE int read_violation(struct rch *ch, const char *what, uint64_t a, uint64
 {
     char reason[192];
 
-    snprintf(reason, sizeof(reason), "message %llu of rank %d %s (%llu, %llu)", (unsigned long long)ch->r.nread + 1,
-             ch->peer, what, (unsigned long long)a, (unsigned long long)b);
+    snprintf(reason, sizeof(reason), "message %llu of rank %d %s (%llu, %llu)",
+             (unsigned long long)ch->r.nread + 1, ch->peer, what, (unsigned long long)a,
+             (unsigned long long)b);
     join_fail(ch, -EPROTO, reason);
     return end_error(ch, -EPROTO, "%s", reason);
 }
@@ -50,7 +51,7 @@ static FORCE_INLINE int read_take_heap(struct rch *ch, struct rdesc *d, const st
     if (UNLIKELY(r->heap_read - r->heap_freed >= r->most)) {
         desc_put(&ch->pool, d);
         return read_violation(ch, "is one more than can be outstanding (outstanding, limit)",
-                             r->heap_read - r->heap_freed, r->most);
+                              r->heap_read - r->heap_freed, r->most);
     }
     d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
     if (r->sync == NET_SYNC_BLOCKS) {
@@ -67,7 +68,8 @@ static FORCE_INLINE int read_take_heap(struct rch *ch, struct rdesc *d, const st
 }
 
 /* The next slot is full (acquire): takes its message. */
-static FORCE_INLINE int read_take_message(struct rch *ch, const char *call, const struct slot *s, raddr_t *out, size_t *size)
+static FORCE_INLINE int read_take_message(struct rch *ch, const char *call, const struct slot *s,
+                                          raddr_t *out, size_t *size)
 {
     struct reader *r = &ch->r;
     struct rdesc *d = desc_take(&ch->pool);
@@ -77,13 +79,15 @@ static FORCE_INLINE int read_take_message(struct rch *ch, const char *call, cons
     if (UNLIKELY(d == NULL))
         return end_no_descriptor(ch, call, ch->r.held);
     RPIPE_FAILPOINT("rread: message seen");
-    kind = __atomic_load_n(&s->kind, __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
+    kind = __atomic_load_n(&s->kind,
+                           __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
     d->header = s->header;
     if (LIKELY(kind == SLOT_INLINE)) {
         bytes = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
         if (UNLIKELY(bytes > DESC_INLINE_MAX)) {
             desc_put(&ch->pool, d);
-            return read_violation(ch, "is longer than a slot (bytes, limit)", bytes, DESC_INLINE_MAX);
+            return read_violation(ch, "is longer than a slot (bytes, limit)", bytes,
+                                  DESC_INLINE_MAX);
         }
         memcpy(desc_payload(d), s->payload, DESC_INLINE_MAX);
         d->mem = desc_payload(d);
@@ -115,7 +119,10 @@ static FORCE_INLINE int read_take_message(struct rch *ch, const char *call, cons
     return 0;
 }
 
-int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d) { return read_take_message(ch, call, s, d, NULL); }
+int read_take(struct rch *ch, const char *call, const struct slot *s, raddr_t *d)
+{
+    return read_take_message(ch, call, s, d, NULL);
+}
 
 bool reader_message_ready(struct rch *ch)
 {
@@ -138,7 +145,10 @@ bool read_next_size(struct rch *ch, size_t *size)
     return true;
 }
 
-uint64_t reader_delivered(const struct rch *ch) { return ch->r.nread - (ch->remote != NULL ? ch->remote->fetch_count : 0); }
+uint64_t reader_delivered(const struct rch *ch)
+{
+    return ch->r.nread - (ch->remote != NULL ? ch->remote->fetch_count : 0);
+}
 
 /* ---- when there is no message ---- */
 
@@ -149,8 +159,8 @@ static int read_at_end_of_line(struct rch *ch, uint32_t state)
         return 0;
     if (reader_delivered(ch) == ch->peer_final)
         return 1;
-    return read_violation(ch, "has been read, though the peer has written fewer (read, announced)", ch->r.nread,
-                         ch->peer_final);
+    return read_violation(ch, "has been read, though the peer has written fewer (read, announced)",
+                          ch->r.nread, ch->peer_final);
 }
 
 /* 0: still open; 1: closed, and everything has been read; or an error */
@@ -163,12 +173,14 @@ static int read_at_end(struct rch *ch, uint32_t state)
     /* acquire: whoever sees the final number sees every slot up to it. Pairs with the release in rpipe_close */
     final = atomic_load_explicit(&ch->ring->control.final, memory_order_acquire);
     if (final == 0 && (state & STATE_PEER_CLOSED) != 0)
-        final = ch->peer_final + 1; /* it closed before it was joined: the line was out of its reach */
+        final =
+            ch->peer_final + 1; /* it closed before it was joined: the line was out of its reach */
     if (final == 0 || ring_slot_ready(&ch->ring->slot[nread & ch->mask], nread + 1))
         return 0;
     if (final == nread + 1)
         return 1;
-    return read_violation(ch, "is missing, though the peer has closed (read, announced)", nread, final - 1);
+    return read_violation(ch, "is missing, though the peer has closed (read, announced)", nread,
+                          final - 1);
 }
 
 static int read_no_more(struct rch *ch, const char *call, uint32_t state)
@@ -176,32 +188,41 @@ static int read_no_more(struct rch *ch, const char *call, uint32_t state)
     int rc;
 
     if ((state & STATE_FAILED) != 0)
-        return end_error(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+        return end_error(ch, ch->failure, "%s: %s", call,
+                         ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & STATE_JOINED) != 0) {
         rc = read_at_end(ch, state);
         if (rc < 0)
             return rc;
         if (rc > 0)
-            return end_error(ch, R_EOF, "%s: rank %d has closed this channel, and all its %llu messages have been read",
-                        call, ch->peer, (unsigned long long)ch->r.nread);
+            return end_error(
+                ch, R_EOF,
+                "%s: rank %d has closed this channel, and all its %llu messages have been read",
+                call, ch->peer, (unsigned long long)ch->r.nread);
     } else if ((state & STATE_PEER_CLOSED) != 0) {
-        return end_error(ch, R_EOF, "%s: rank %d has closed this channel without a message", call, ch->peer);
+        return end_error(ch, R_EOF, "%s: rank %d has closed this channel without a message", call,
+                         ch->peer);
     }
     if (end_peer_died(ch, state)) {
         if ((state & STATE_JOINED) != 0 && reader_message_ready(ch))
             return R_PENDING; /* look again: the last thing that it did */
-        return end_error(ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu%s", call,
-                    ch->peer, (unsigned long long)reader_delivered(ch), end_death_reason(ch));
+        return end_error(
+            ch, -ECONNRESET, "%s: rank %d died before it closed this channel, after message %llu%s",
+            call, ch->peer, (unsigned long long)reader_delivered(ch), end_death_reason(ch));
     }
     if ((state & (STATE_PEER_LEFT | STATE_JOINED)) == (STATE_PEER_LEFT | STATE_JOINED)) {
         if (reader_message_ready(ch))
             return R_PENDING;
         /* GET over a network, and a rexit that did not wait for us */
-        return end_error(ch, -ECONNRESET, "%s: rank %d has left the job (rexit), and with it what follows message %llu",
-                    call, ch->peer, (unsigned long long)reader_delivered(ch));
+        return end_error(
+            ch, -ECONNRESET,
+            "%s: rank %d has left the job (rexit), and with it what follows message %llu", call,
+            ch->peer, (unsigned long long)reader_delivered(ch));
     }
     if ((state & STATE_PEER_LEFT) != 0)
-        return end_error(ch, R_EOF, "%s: rank %d has left the job (rexit) without opening this channel", call, ch->peer);
+        return end_error(ch, R_EOF,
+                         "%s: rank %d has left the job (rexit) without opening this channel", call,
+                         ch->peer);
     return R_PENDING;
 }
 
@@ -209,7 +230,9 @@ static int read_checked(struct rch *ch, struct rdesc *d)
 {
     int rc = debug_check_read(ch, d);
 
-    return rc == 0 ? 0 : read_violation(ch, "overlaps one that has not been freed (offset, size)", d->offset, d->size);
+    return rc == 0 ? 0
+                   : read_violation(ch, "overlaps one that has not been freed (offset, size)",
+                                    d->offset, d->size);
 }
 
 /* This end is not joined. An end that was opened to a peer that is gone has no ring. */
@@ -234,7 +257,8 @@ static NOINLINE uint32_t read_await_handshake(struct rch *ch, uint32_t state)
 
     wait_begin(&w, &ch->own_wake, clock_now() + HANDSHAKE_MOST_NS, true);
     while ((state & (STATE_JOINED | STATE_FAILED | STATE_PEER_DIED)) == 0 && wait_step(&w) == 0)
-        state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+        state =
+            atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     wait_end(&w);
     return state;
 }
@@ -249,7 +273,8 @@ static int read_take_next(struct rch *ch, const char *call, raddr_t *d, size_t *
 int read_attempt(struct rch *ch, void *arguments)
 {
     struct read_arguments *a = arguments;
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     bool joined, there;
     int rc = R_PENDING, ended;
 
@@ -263,7 +288,8 @@ int read_attempt(struct rch *ch, void *arguments)
         rc = R_PENDING;
     if (!there && rc == R_PENDING && (state & STATE_EVENT) != 0) {
         there = event_drain(ch, joined);
-        state = atomic_load_explicit(&ch->state, memory_order_acquire); /* what else kicked, and has been drained */
+        state = atomic_load_explicit(
+            &ch->state, memory_order_acquire); /* what else kicked, and has been drained */
         if (!joined && (state & STATE_JOINED) != 0)
             return read_attempt(ch, arguments);
     }
@@ -278,7 +304,8 @@ int read_attempt(struct rch *ch, void *arguments)
     a->stalled = true;
     ended = read_no_more(ch, a->call, state);
     if ((ended != R_PENDING || ch->died != 0) && (state & STATE_EVENT) != 0)
-        end_signal(ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
+        end_signal(
+            ch); /* the end stays readable, and so does what will be the end in a few milliseconds */
     return ended;
 }
 
@@ -317,16 +344,19 @@ static NOINLINE int read_slow(struct rch *ch, const char *call, raddr_t *d, size
 static inline bool read_nothing_yet(const struct rch *ch)
 {
     /* acquire: as in at_end */
-    return atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) == 0 && !liveness_died(ch->liveness);
+    return atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) == 0 &&
+           !liveness_died(ch->liveness);
 }
 
-static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size, bool wait)
+static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *d, size_t *size,
+                                     bool wait)
 {
     struct slot *s;
     uint64_t next;
     int looks;
 
-    if (UNLIKELY(ch == NULL || d == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
+    if (UNLIKELY(ch == NULL || d == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
         return read_slow(ch, call, d, size, wait);
     next = ch->r.nread;
     s = &ch->ring->slot[next & ch->mask];
@@ -350,9 +380,15 @@ static FORCE_INLINE int read_message(struct rch *ch, const char *call, raddr_t *
     return read_slow(ch, call, d, size, wait);
 }
 
-int rpipe_read(rch_t ch, raddr_t *d, size_t *size) { return read_message(ch, "rread", d, size, true); }
+int rpipe_read(rch_t ch, raddr_t *d, size_t *size)
+{
+    return read_message(ch, "rread", d, size, true);
+}
 
-int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size) { return read_message(ch, "rread_nb", d, size, false); }
+int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size)
+{
+    return read_message(ch, "rread_nb", d, size, false);
+}
 
 void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size)
 {
@@ -443,7 +479,8 @@ static int read_free_attempt(struct rch *ch, void *arguments)
         return end_error(ch, -EINVAL, "rfree: the descriptor is ADDR_NULL");
     if (d->whose != ch->whose)
         return end_error(ch, -EINVAL, "rfree: the descriptor %s",
-                    d->owner != ch->id ? "belongs to another channel" : "was given back already");
+                         d->owner != ch->id ? "belongs to another channel"
+                                            : "was given back already");
     read_release(ch, d);
     return 0;
 }
@@ -461,8 +498,9 @@ static NOINLINE int read_free_slow(struct rch *ch, struct rdesc *d)
 
 int rmalloc_free(rch_t ch, raddr_t d)
 {
-    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY || d == NULL ||
-                 d->whose != ch->whose))
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY ||
+                 d == NULL || d->whose != ch->whose))
         return read_free_slow(ch, d);
     read_free(ch, d);
     return 0;
@@ -474,7 +512,8 @@ static inline bool read_is_message(rch_t ch, raddr_t d)
 {
     /* the notice first: the descriptors of a closed end are gone */
     return LIKELY(ch != NULL && d != NULL &&
-                  (atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_CLOSED | STATE_FORKED)) == 0 &&
+                  (atomic_load_explicit(&ch->state, memory_order_relaxed) &
+                   (STATE_CLOSED | STATE_FORKED)) == 0 &&
                   d->whose == ch->whose);
 }
 
@@ -484,7 +523,8 @@ static NOINLINE void read_not_message(rch_t ch, const char *call, raddr_t d)
 
     if (rc == 0)
         rc = end_error(ch, -EINVAL, "%s: %s", call,
-                  d == NULL ? "the descriptor is ADDR_NULL" : "the descriptor is not yours (any more)");
+                       d == NULL ? "the descriptor is ADDR_NULL"
+                                 : "the descriptor is not yours (any more)");
     errno = -rc;
 }
 

@@ -51,7 +51,8 @@ static inline struct rdesc *write_give_block(struct rch *ch, size_t size)
 /* A message lies in one segment. */
 static uint64_t write_largest_segment(const struct rch *ch)
 {
-    const struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
+    const struct heap *heap =
+        writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
 
     return heap != NULL ? heap_largest_segment(heap) : ch->cfg.allocator.alloc_size;
 }
@@ -85,29 +86,32 @@ static int write_starved(struct rch *ch, struct alloc_arguments *a, uint32_t sta
             return R_PENDING;
     }
     if (too_large && outlook == GROW_REFUSED)
-        return end_error(
-            ch, -ENOMEM,
-            "%s: %llu bytes need a larger segment than the heap of %llu has, and there was no memory to grow it at "
-            "one of its ends (see RPIPE_LOG=info)",
-            a->call, size, bytes);
+        return end_error(ch, -ENOMEM,
+                         "%s: %llu bytes need a larger segment than the heap of %llu has, and "
+                         "there was no memory to grow it at "
+                         "one of its ends (see RPIPE_LOG=info)",
+                         a->call, size, bytes);
     if (in_vain)
-        return end_error(
-            ch, -ENOBUFS,
-            "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory stands in the way: send it, free "
-            "it, or make alloc_size larger",
-            a->call, size, bytes);
+        return end_error(ch, -ENOBUFS,
+                         "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory "
+                         "stands in the way: send it, free "
+                         "it, or make alloc_size larger",
+                         a->call, size, bytes);
     return R_PENDING;
 }
 
 /* What is missing is not room, so no growth helps. */
-static int write_no_block_descriptor(struct rch *ch, const struct alloc_arguments *a, uint32_t state)
+static int write_no_block_descriptor(struct rch *ch, const struct alloc_arguments *a,
+                                     uint32_t state)
 {
     if (heap_alloc_error(ch->w.heap) == -ENOMEM)
         return end_error(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
     if (!write_only_unsent_stands_in_the_way(ch, state))
         return R_PENDING;
-    return end_error(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
-                a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
+    return end_error(
+        ch, -ENOBUFS,
+        "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+        a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
 }
 
 static int write_too_large(struct rch *ch, const struct alloc_arguments *a)
@@ -115,20 +119,22 @@ static int write_too_large(struct rch *ch, const struct alloc_arguments *a)
     const rmalloc_allocator_config_t *c = &ch->cfg.allocator;
 
     if (c->max_alloc_size > c->alloc_size)
-        return end_error(
-            ch, -EMSGSIZE,
-            "%s: %zu bytes can never fit: the largest segment of the heap has %llu, and to max_alloc_size (%llu) "
-            "there are %llu left",
-            a->call, a->size, (unsigned long long)write_largest_segment(ch), (unsigned long long)c->max_alloc_size,
-            (unsigned long long)grow_left(ch));
-    return end_error(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)", a->call,
-                a->size, (unsigned long long)c->alloc_size);
+        return end_error(ch, -EMSGSIZE,
+                         "%s: %zu bytes can never fit: the largest segment of the heap has %llu, "
+                         "and to max_alloc_size (%llu) "
+                         "there are %llu left",
+                         a->call, a->size, (unsigned long long)write_largest_segment(ch),
+                         (unsigned long long)c->max_alloc_size, (unsigned long long)grow_left(ch));
+    return end_error(ch, -EMSGSIZE,
+                     "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)",
+                     a->call, a->size, (unsigned long long)c->alloc_size);
 }
 
 int write_alloc_attempt(struct rch *ch, void *arguments)
 {
     struct alloc_arguments *a = arguments;
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = 0;
 
     if ((state & STATE_FAILED) != 0)
@@ -141,15 +147,19 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
         a->d = write_give_inline(ch, a->size);
         return a->d != NULL ? 0 : end_no_descriptor(ch, a->call, ch->w.allocated);
     }
-    if (writer_heap(ch, state) == NULL) { /* PUT: the heap is the reader's, and he is not there yet */
+    if (writer_heap(ch, state) ==
+        NULL) { /* PUT: the heap is the reader's, and he is not there yet */
         rc = end_check_peer(ch, a->call, state);
         return rc != 0 ? rc : R_PENDING;
     }
-    a->d = ch->w.reverse != NULL ? NULL : write_give_block(ch, a->size); /* channel mode: first what has come back */
+    a->d = ch->w.reverse != NULL
+               ? NULL
+               : write_give_block(ch, a->size); /* channel mode: first what has come back */
     if (a->d == NULL && (state & STATE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
         return rc;
     while (a->d == NULL && (a->d = write_give_block(ch, a->size)) == NULL) {
-        state = atomic_load_explicit(&ch->state, memory_order_acquire); /* it may have been joined in here */
+        state = atomic_load_explicit(&ch->state,
+                                     memory_order_acquire); /* it may have been joined in here */
         /* memory that is there is given also when the reader has closed: only waiting is in vain */
         rc = end_check_peer(ch, a->call, state);
         if (rc != 0)
@@ -158,7 +168,8 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
         ch->stalls_heap += !a->stalled;
         a->stalled = true;
         rc = heap_alloc_error(ch->w.heap);
-        rc = rc == -ENOMEM || rc == -ENOBUFS ? write_no_block_descriptor(ch, a, state) : write_starved(ch, a, state);
+        rc = rc == -ENOMEM || rc == -ENOBUFS ? write_no_block_descriptor(ch, a, state)
+                                             : write_starved(ch, a, state);
         if (rc != 0)
             return rc;
     }
@@ -174,18 +185,20 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     struct heap *heap = writer_heap(ch, state);
-    uint64_t room = heap != NULL && (state & STATE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
+    uint64_t room =
+        heap != NULL && (state & STATE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
 
     if (a->size <= room)
         return -ETIMEDOUT; /* there is a sentence */
-    return end_error(
-        ch, -ETIMEDOUT,
-        "%s: no %zu bytes within %d ms, and the reader cannot help: if it gave everything back, what this end has "
-        "allocated and not sent would leave %llu at most: send it, or free it",
-        a->call, a->size, ch->timeout_ms, (unsigned long long)room);
+    return end_error(ch, -ETIMEDOUT,
+                     "%s: no %zu bytes within %d ms, and the reader cannot help: if it gave "
+                     "everything back, what this end has "
+                     "allocated and not sent would leave %llu at most: send it, or free it",
+                     a->call, a->size, ch->timeout_ms, (unsigned long long)room);
 }
 
-static NOINLINE int write_alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d, bool wait)
+static NOINLINE int write_alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d,
+                                     bool wait)
 {
     struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
     int rc = end_check_call(ch, call, SIDE_WRITER);
@@ -204,7 +217,8 @@ static NOINLINE int write_alloc_slow(struct rch *ch, const char *call, size_t si
 
 static inline struct rdesc *write_alloc_fast(struct rch *ch, size_t size)
 {
-    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
         return NULL;
     if (size <= ch->inline_max)
         return write_give_inline(ch, size);
@@ -283,7 +297,8 @@ static inline bool write_queue_is_full(const struct writer *w, const struct rdes
 }
 
 /* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
-static FORCE_INLINE void write_publish_block(struct writer *w, struct slot *s, struct rdesc *d, size_t bytes, uint64_t sent)
+static FORCE_INLINE void write_publish_block(struct writer *w, struct slot *s, struct rdesc *d,
+                                             size_t bytes, uint64_t sent)
 {
     RPIPE_FAILPOINT("rwrite: before the slot of a block");
     s->heap.offset = d->offset;
@@ -303,8 +318,9 @@ static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t b
     struct slot *s = &ch->ring->slot[sent & ch->mask];
     struct writer *w = &ch->w;
 
-    atomic_store_explicit(&w->sent, sent + 1,
-                          memory_order_relaxed); /* "begun": before the slot, by the release below */
+    atomic_store_explicit(
+        &w->sent, sent + 1,
+        memory_order_relaxed); /* "begun": before the slot, by the release below */
     s->header = d->header;
     if (d->units == 0) {
         const uint8_t *payload = desc_payload(d);
@@ -338,19 +354,21 @@ static inline bool write_is_users(const struct rch *ch, const struct rdesc *d)
 
 static NOINLINE int write_not_users(struct rch *ch, const char *call, const struct rdesc *d)
 {
-    static const char *const state[] = {"was given back, or handed over, already", "belongs to another channel",
-                                        "was handed over already", "was given back already", "is not a message"};
+    static const char *const state[] = {"was given back, or handed over, already",
+                                        "belongs to another channel", "was handed over already",
+                                        "was given back already", "is not a message"};
 
     if (d == NULL)
         return end_error(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
     return end_error(ch, -EINVAL, "%s: the descriptor %s", call,
-                d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
+                     d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
 }
 
 int write_attempt(struct rch *ch, void *arguments)
 {
     struct write_arguments *a = arguments;
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     size_t bytes;
     uint64_t sent;
     int rc;
@@ -361,7 +379,8 @@ int write_attempt(struct rch *ch, void *arguments)
         return write_not_users(ch, a->call, a->d);
     bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
     if (bytes > a->d->size)
-        return end_error(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes, a->d->size);
+        return end_error(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes,
+                         a->d->size);
     rc = end_check_peer(ch, a->call, state);
     if (rc != 0)
         return rc;
@@ -382,8 +401,9 @@ int write_attempt(struct rch *ch, void *arguments)
         ch->stalls_ring += !a->stalled && ring;
         ch->stalls_queue += !a->stalled && !ring;
         a->stalled = true;
-        a->awaited.what = ring ? "free slot in the ring"
-                               : "message given back by the reader, who holds as many as sync_queue allows,";
+        a->awaited.what =
+            ring ? "free slot in the ring"
+                 : "message given back by the reader, who holds as many as sync_queue allows,";
         return R_PENDING;
     }
     if (ch->remote == NULL)
@@ -394,7 +414,8 @@ int write_attempt(struct rch *ch, void *arguments)
     }
     a->number = sent + 1;
     a->written = bytes;
-    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0) /* pairs with events_on */
+    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) !=
+        0) /* pairs with events_on */
         write_signal_if_event(ch);
     if (sent + 1 >= ch->w.look_at)
         (void)credit_fetch(ch, NEED_SOON); /* what is wrong with the line, the next call will say */
@@ -403,16 +424,19 @@ int write_attempt(struct rch *ch, void *arguments)
     return 0;
 }
 
-static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
+                               bool wait)
 {
-    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0};
+    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0},
+                                NULL, 0, 0};
     int rc = end_check_call(ch, call, SIDE_WRITER);
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_WRITE);
-    rc = wait ? call_wait(ch, call, &a.awaited, write_attempt, &a) : call_once(ch, write_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, write_attempt, &a)
+              : call_once(ch, write_attempt, &a);
     trace_end(row, a.number, a.written, rc);
     return rc;
 }
@@ -425,11 +449,13 @@ static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
         (void)credit_fetch(ch, NEED_SOON);
 }
 
-static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct rdesc *d, size_t bytes, bool wait)
+static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct rdesc *d,
+                                      size_t bytes, bool wait)
 {
     uint64_t sent;
 
-    if (UNLIKELY(ch == NULL || atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
         return write_slow(ch, call, d, bytes, wait);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
     if (UNLIKELY(sent == ch->w.limit || !write_is_users(ch, d) || write_queue_is_full(&ch->w, d) ||
@@ -437,7 +463,8 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct r
         return write_slow(ch, call, d, bytes, wait);
     write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
     /* the look at STATE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
-    if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY || sent + 1 >= ch->w.look_at))
+    if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY ||
+                 sent + 1 >= ch->w.look_at))
         write_behind(ch, sent);
     return 0;
 }
@@ -469,11 +496,15 @@ int write_unalloc_attempt(struct rch *ch, void *arguments)
     if (ch->checked)
         debug_check_heap(ch);
     if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */
-        wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
+        wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)),
+                        true);
     return 0;
 }
 
-int write_unalloc(struct rch *ch, struct rdesc *d) { return call_once(ch, write_unalloc_attempt, d); }
+int write_unalloc(struct rch *ch, struct rdesc *d)
+{
+    return call_once(ch, write_unalloc_attempt, d);
+}
 
 /* ---- flush ---- */
 
@@ -492,7 +523,8 @@ static int write_flush_attempt(struct rch *ch, void *arguments)
 int rpipe_flush(rch_t ch)
 {
     static const struct awaited awaited = {"completion", 0};
-    bool cells = ch != NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0;
+    bool cells =
+        ch != NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0;
     int rc = end_check_call(ch, "rflush", cells ? 0 : SIDE_WRITER);
     uint64_t since = 0;
     uint32_t row;

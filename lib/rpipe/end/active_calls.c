@@ -36,7 +36,11 @@ void active_call_leave(const struct active_call *in)
     (void)pthread_setcancelstate(in->cancel, NULL);
 }
 
-bool active_calls_ended(void) { return UNLIKELY(atomic_load_explicit(&active_calls_ending, memory_order_seq_cst)) && !active_calls_leader; }
+bool active_calls_ended(void)
+{
+    return UNLIKELY(atomic_load_explicit(&active_calls_ending, memory_order_seq_cst)) &&
+           !active_calls_leader;
+}
 
 void active_calls_end(void)
 {
@@ -49,7 +53,8 @@ void active_calls_done(void) { active_calls_leader = false; }
 bool active_calls_any(void)
 {
     for (uint32_t i = 0; i < SHARDS; i++)
-        if (atomic_load_explicit(&active_calls_shards[i].threads, memory_order_seq_cst) != 0) /* acquire, and after `ended` */
+        if (atomic_load_explicit(&active_calls_shards[i].threads, memory_order_seq_cst) !=
+            0) /* acquire, and after `ended` */
             return true;
     return false;
 }

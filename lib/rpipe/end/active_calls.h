@@ -28,7 +28,8 @@ void active_call_leave(const struct active_call *in);
 bool active_calls_ended(void); /* another thread is in rexit, or has been: this call ends */
 
 /* rexit */
-void active_calls_end(void);  /* from here on active_calls_ended() is true for all threads but this one */
+void active_calls_end(
+    void); /* from here on active_calls_ended() is true for all threads but this one */
 void active_calls_done(void); /* and for this one too, as rexit returns */
 bool active_calls_any(void);
 void active_calls_forked(void); /* in the child: nobody is inside */

@@ -20,7 +20,8 @@
  * good part of the ring may have become free. */
 #define CREDIT_PAUSES 12
 
-#define SPINS_UNSEEN 10000 /* of a call that never yields: from then on rmalloc_stat(1) tells what it waits for */
+#define SPINS_UNSEEN                                                                               \
+    10000 /* of a call that never yields: from then on rmalloc_stat(1) tells what it waits for */
 
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
@@ -48,10 +49,13 @@ int end_check_call(struct rch *ch, const char *call, enum side side)
         return -ENOTCONN;
     }
     if (side != 0 && (state & STATE_CELLS) != 0)
-        return end_error(ch, -EBADF, "%s is for pipes of messages: this one has cells (RDMA_ATOMIC), see ratomic", call);
+        return end_error(
+            ch, -EBADF,
+            "%s is for pipes of messages: this one has cells (RDMA_ATOMIC), see ratomic", call);
     if (side != 0 && (state & (uint32_t)side) == 0)
-        return end_error(ch, -EBADF, "%s is for the %s, this end is the %s", call, side == SIDE_WRITER ? "writer" : "reader",
-                    side == SIDE_WRITER ? "reader" : "writer");
+        return end_error(ch, -EBADF, "%s is for the %s, this end is the %s", call,
+                         side == SIDE_WRITER ? "writer" : "reader",
+                         side == SIDE_WRITER ? "reader" : "writer");
     return 0;
 }
 
@@ -75,7 +79,8 @@ bool end_peer_died(const struct rch *ch, uint32_t state)
         if ((state & STATE_JOINED) == 0)
             return false; /* perhaps the peer's half is still on its way here */
     }
-    atomic_thread_fence(memory_order_acquire); /* what is looked at from here on is as the dead left it */
+    atomic_thread_fence(
+        memory_order_acquire); /* what is looked at from here on is as the dead left it */
     if (ch->died == 0)
         changing->died = clock_now();
     return clock_now() - ch->died >= DEATH_GRACE_NS;
@@ -84,13 +89,18 @@ bool end_peer_died(const struct rch *ch, uint32_t state)
 static int call_trouble(struct rch *ch, const char *call, uint32_t state)
 {
     if ((state & STATE_FAILED) != 0)
-        return end_error(ch, ch->failure, "%s: %s", call, ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+        return end_error(ch, ch->failure, "%s: %s", call,
+                         ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & STATE_PEER_CLOSED) != 0)
-        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has closed this channel", call, ch->peer);
+        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has closed this channel", call,
+                         ch->peer);
     if ((state & STATE_PEER_LEFT) != 0)
-        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call, ch->peer);
-    if ((state & STATE_PEER_DIED) != 0 || ((state & STATE_JOINED) != 0 && liveness_died(ch->liveness)))
-        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has died%s", call, ch->peer, end_death_reason(ch));
+        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has left the job (rexit)", call,
+                         ch->peer);
+    if ((state & STATE_PEER_DIED) != 0 ||
+        ((state & STATE_JOINED) != 0 && liveness_died(ch->liveness)))
+        return end_error(ch, -EPIPE, "%s: the reader, rank %d, has died%s", call, ch->peer,
+                         end_death_reason(ch));
     if ((state & STATE_JOINED) == 0 && liveness_died(control_liveness(ch->peer)))
         control_check_liveness(); /* STATE_PEER_DIED will follow, after what the dead still said */
     return 0;
@@ -111,24 +121,30 @@ static int call_timed_out(struct rch *ch, const char *call, const struct awaited
 
     atomic_fetch_add_explicit(&ch->counts.timeouts, 1, memory_order_relaxed);
     if ((state & (STATE_JOINED | STATE_ATTACHED)) == 0)
-        return end_error(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms, join_pending(ch));
-    return end_error(ch, -ETIMEDOUT, "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
-                awaited->what, ch->timeout_ms, ch->peer);
+        return end_error(ch, -ETIMEDOUT, "%s: no other end within %d ms; %s", call, ch->timeout_ms,
+                         join_pending(ch));
+    return end_error(
+        ch, -ETIMEDOUT,
+        "%s: no %s within %d ms; rank %d is alive and joined, but slow, or waits itself", call,
+        awaited->what, ch->timeout_ms, ch->peer);
 }
 
 int end_no_descriptor(struct rch *ch, const char *call, uint64_t held)
 {
     if (ch->pool.made < ch->pool.limit)
         return end_error(ch, -ENOMEM, "%s: no memory for another descriptor", call);
-    return end_error(ch, -ENOBUFS, "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
-                call, (unsigned long long)held, ch->cfg.max_descriptors);
+    return end_error(
+        ch, -ENOBUFS,
+        "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
+        call, (unsigned long long)held, ch->cfg.max_descriptors);
 }
 
 void end_signal(struct rch *ch)
 {
     int cancel;
 
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel); /* what has been written is told */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE,
+                                 &cancel); /* what has been written is told */
     /* a full buffer means that it is readable already; whatever else is wrong with a descriptor that a peer passed is his loss */
     (void)send(ch->signal_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     (void)pthread_setcancelstate(cancel, NULL);
@@ -143,8 +159,9 @@ static bool call_is_locked(const struct rch *ch)
 
 static bool call_enter(struct rch *ch)
 {
-    atomic_fetch_add_explicit(&ch->users, 1,
-                              memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
+    atomic_fetch_add_explicit(
+        &ch->users, 1,
+        memory_order_seq_cst); /* before the look at CLOSED; rclose the other way round */
     return (atomic_load_explicit(&ch->state, memory_order_seq_cst) & STATE_CLOSED) == 0;
 }
 
@@ -214,8 +231,8 @@ static void call_aim(struct rch *ch, struct waiter *w)
         w->sleep_from = DEADLINE_NEVER; /* the verdict is a few milliseconds away */
 }
 
-static int call_wait_for(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments,
-                    bool locked)
+static int call_wait_for(struct rch *ch, const char *call, const struct awaited *awaited,
+                         attempt try, void *arguments, bool locked)
 {
     bool published_end = false;
     uint32_t row;
@@ -251,7 +268,8 @@ static int call_wait_for(struct rch *ch, const char *call, const struct awaited 
         }
         rc = locked ? call_locked_attempt(ch, try, arguments) : try(ch, arguments);
         call_aim(ch, &w);
-        if (w.sleeps > 0) { /* now, and not at the end: whoever asks why nothing moves wants to see it */
+        if (w.sleeps >
+            0) { /* now, and not at the end: whoever asks why nothing moves wants to see it */
             atomic_fetch_add_explicit(&ch->sleeps, w.sleeps, memory_order_relaxed);
             w.sleeps = 0;
         }
@@ -267,7 +285,8 @@ static int call_wait_for(struct rch *ch, const char *call, const struct awaited 
     return rc;
 }
 
-int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try, void *arguments)
+int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, attempt try,
+              void *arguments)
 {
     struct active_call in;
     int rc;
@@ -276,7 +295,8 @@ int call_wait(struct rch *ch, const char *call, const struct awaited *awaited, a
     if (!call_is_locked(ch)) {
         rc = call_wait_for(ch, call, awaited, try, arguments, false);
     } else {
-        rc = call_enter(ch) ? call_wait_for(ch, call, awaited, try, arguments, true) : call_closed_meanwhile(ch);
+        rc = call_enter(ch) ? call_wait_for(ch, call, awaited, try, arguments, true)
+                            : call_closed_meanwhile(ch);
         call_leave(ch);
     }
     active_call_leave(&in);

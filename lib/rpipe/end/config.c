@@ -20,7 +20,8 @@ static bool config_power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 
 
 enum side config_side(const rmalloc_config_t *cfg)
 {
-    return cfg->allocator.rdma_active == (cfg->allocator.op != RDMA_GET) ? SIDE_WRITER : SIDE_READER;
+    return cfg->allocator.rdma_active == (cfg->allocator.op != RDMA_GET) ? SIDE_WRITER
+                                                                         : SIDE_READER;
 }
 
 const char *config_op_name(int op)
@@ -32,7 +33,8 @@ const char *config_op_name(int op)
 
 const char *config_algorithm_name(int algorithm)
 {
-    static const char *const name[] = {"NEXT_FIT", "FIRST_FIT", "BEST_FIT", "WORST_FIT", "RANDOM_FIT"};
+    static const char *const name[] = {"NEXT_FIT", "FIRST_FIT", "BEST_FIT", "WORST_FIT",
+                                       "RANDOM_FIT"};
 
     return algorithm >= 0 && algorithm < 5 ? name[algorithm] : "an unknown algorithm";
 }
@@ -47,14 +49,17 @@ const char *config_sync_name(int sync)
 /* Of an ATOMIC pipe nothing counts but how many cells it has, and whose. */
 static int config_settle_cells(rmalloc_allocator_config_t *a, char *why, size_t why_bytes)
 {
-    if (a->alloc_size == 0 || a->alloc_size % sizeof(uint64_t) != 0 || a->alloc_size > CELLS_BYTES_MOST) {
+    if (a->alloc_size == 0 || a->alloc_size % sizeof(uint64_t) != 0 ||
+        a->alloc_size > CELLS_BYTES_MOST) {
         snprintf(why, why_bytes,
-                 "allocator.alloc_size is %llu; cells are of 8 bytes: a multiple of 8, at least one, at most %llu",
+                 "allocator.alloc_size is %llu; cells are of 8 bytes: a multiple of 8, at least "
+                 "one, at most %llu",
                  (unsigned long long)a->alloc_size, (unsigned long long)CELLS_BYTES_MOST);
         return -EINVAL;
     }
     if (a->rdma_active && a->cells_of != NULL) {
-        snprintf(why, why_bytes, "allocator.cells_of is for the passive end, whose memory the cells lie in");
+        snprintf(why, why_bytes,
+                 "allocator.cells_of is for the passive end, whose memory the cells lie in");
         return -EINVAL;
     }
     a->algorithm = NEXT_FIT;
@@ -63,14 +68,17 @@ static int config_settle_cells(rmalloc_allocator_config_t *a, char *why, size_t 
     return 0;
 }
 
-static int config_settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why, size_t why_bytes)
+static int config_settle_allocator(rmalloc_allocator_config_t *a, int ranks, char *why,
+                                   size_t why_bytes)
 {
     if (a->peer < 0 || a->peer >= ranks) {
-        snprintf(why, why_bytes, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer, ranks - 1);
+        snprintf(why, why_bytes, "allocator.peer is %d; the ranks of this job are 0 to %d", a->peer,
+                 ranks - 1);
         return -EINVAL;
     }
     if (a->op != RDMA_PUT && a->op != RDMA_GET && a->op != RDMA_ATOMIC) {
-        snprintf(why, why_bytes, "allocator.op is %d; it must be RDMA_PUT, RDMA_GET or RDMA_ATOMIC", (int)a->op);
+        snprintf(why, why_bytes, "allocator.op is %d; it must be RDMA_PUT, RDMA_GET or RDMA_ATOMIC",
+                 (int)a->op);
         return -EINVAL;
     }
     if (a->op == RDMA_ATOMIC)
@@ -80,32 +88,41 @@ static int config_settle_allocator(rmalloc_allocator_config_t *a, int ranks, cha
         return -EINVAL;
     }
     if (!config_power_of_two(a->unit_size) || a->unit_size > UNIT_MOST) {
-        snprintf(why, why_bytes, "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes",
+        snprintf(why, why_bytes,
+                 "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes",
                  a->unit_size, UNIT_MOST);
         return -EINVAL;
     }
     if (a->alloc_size == 0) {
-        snprintf(why, why_bytes, "allocator.alloc_size is 0; a channel needs a heap of at least 1 byte");
+        snprintf(why, why_bytes,
+                 "allocator.alloc_size is 0; a channel needs a heap of at least 1 byte");
         return -EINVAL;
     }
     if (a->alloc_size > UNITS_MOST * a->unit_size) {
         snprintf(why, why_bytes,
-                 "allocator.alloc_size is %llu; units of %u bytes allow at most %llu: make unit_size larger",
-                 (unsigned long long)a->alloc_size, a->unit_size, (unsigned long long)(UNITS_MOST * a->unit_size));
+                 "allocator.alloc_size is %llu; units of %u bytes allow at most %llu: make "
+                 "unit_size larger",
+                 (unsigned long long)a->alloc_size, a->unit_size,
+                 (unsigned long long)(UNITS_MOST * a->unit_size));
         return -EINVAL;
     }
     if ((unsigned)a->algorithm > RANDOM_FIT) {
-        snprintf(why, why_bytes, "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT", (int)a->algorithm);
+        snprintf(why, why_bytes, "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT",
+                 (int)a->algorithm);
         return -EINVAL;
     }
     if (a->max_alloc_size != 0 && a->max_alloc_size < a->alloc_size) {
-        snprintf(why, why_bytes, "allocator.max_alloc_size is %llu, less than alloc_size, %llu; 0: it does not grow",
-                 (unsigned long long)a->max_alloc_size, (unsigned long long)a->alloc_size);
+        snprintf(
+            why, why_bytes,
+            "allocator.max_alloc_size is %llu, less than alloc_size, %llu; 0: it does not grow",
+            (unsigned long long)a->max_alloc_size, (unsigned long long)a->alloc_size);
         return -EINVAL;
     }
     if (a->max_alloc_size > UNITS_MOST * a->unit_size) {
-        snprintf(why, why_bytes, "allocator.max_alloc_size is %llu; units of %u bytes allow at most %llu",
-                 (unsigned long long)a->max_alloc_size, a->unit_size, (unsigned long long)(UNITS_MOST * a->unit_size));
+        snprintf(why, why_bytes,
+                 "allocator.max_alloc_size is %llu; units of %u bytes allow at most %llu",
+                 (unsigned long long)a->max_alloc_size, a->unit_size,
+                 (unsigned long long)(UNITS_MOST * a->unit_size));
         return -EINVAL;
     }
     return 0;
@@ -114,24 +131,28 @@ static int config_settle_allocator(rmalloc_allocator_config_t *a, int ranks, cha
 /* Table 3.1 of the thesis: which mode goes with which heuristic; and how many blocks may be out. */
 static int config_settle_sync(rmalloc_config_t *c, char *why, size_t why_bytes)
 {
-    uint64_t bytes =
-        c->allocator.max_alloc_size > c->allocator.alloc_size ? c->allocator.max_alloc_size : c->allocator.alloc_size;
+    uint64_t bytes = c->allocator.max_alloc_size > c->allocator.alloc_size
+                         ? c->allocator.max_alloc_size
+                         : c->allocator.alloc_size;
     uint64_t units = (bytes - 1) / c->allocator.unit_size + 1, most = QUEUE_TAGS_DEFAULT;
 
     if ((unsigned)c->sync > CHANNEL_SYNC) {
-        snprintf(why, why_bytes, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC", (int)c->sync);
+        snprintf(why, why_bytes, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC",
+                 (int)c->sync);
         return -EINVAL;
     }
     if (c->sync == NET_SYNC_BLOCKS && c->allocator.algorithm != NEXT_FIT) {
         snprintf(why, why_bytes,
-                 "NET_SYNC_BLOCKS gives memory back in the order of the messages, which only NEXT_FIT can use: with %s "
+                 "NET_SYNC_BLOCKS gives memory back in the order of the messages, which only "
+                 "NEXT_FIT can use: with %s "
                  "choose "
                  "NET_SYNC_TAGS (deferred) or CHANNEL_SYNC (immediate)",
                  config_algorithm_name((int)c->allocator.algorithm));
         return -EINVAL;
     }
     if (c->sync_queue > QUEUE_MOST) {
-        snprintf(why, why_bytes, "sync_queue is %u; it must be at most %u", c->sync_queue, QUEUE_MOST);
+        snprintf(why, why_bytes, "sync_queue is %u; it must be at most %u", c->sync_queue,
+                 QUEUE_MOST);
         return -EINVAL;
     }
     if (c->sync == NET_SYNC_BLOCKS)
@@ -141,14 +162,16 @@ static int config_settle_sync(rmalloc_config_t *c, char *why, size_t why_bytes)
     return 0;
 }
 
-int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int ranks, char *why, size_t why_bytes)
+int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int ranks, char *why,
+                   size_t why_bytes)
 {
     rmalloc_config_t c = *cfg;
     int rc;
 
     if (c.version != RMALLOC_CONFIG_VERSION) {
         snprintf(why, why_bytes,
-                 "the configuration has version %u, this library knows %u: start from RMALLOC_CONFIG_DEFAULT",
+                 "the configuration has version %u, this library knows %u: start from "
+                 "RMALLOC_CONFIG_DEFAULT",
                  c.version, RMALLOC_CONFIG_VERSION);
         return -EINVAL;
     }
@@ -163,7 +186,8 @@ int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int 
     if (c.timeout_ms == RPIPE_TIMEOUT_AUTO)
         c.timeout_ms = (int)setting_number(SET_TIMEOUT_MS);
     if (c.timeout_ms < -1) {
-        snprintf(why, why_bytes, "timeout_ms is %d; it must be -1 (no deadline) or more", c.timeout_ms);
+        snprintf(why, why_bytes, "timeout_ms is %d; it must be -1 (no deadline) or more",
+                 c.timeout_ms);
         return -EINVAL;
     }
     if (c.watermark < 0)
@@ -175,8 +199,8 @@ int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int 
     if (c.slots == 0)
         c.slots = (uint32_t)setting_number(SET_SLOTS);
     if (!config_power_of_two(c.slots) || c.slots < SLOTS_LEAST || c.slots > SLOTS_MOST) {
-        snprintf(why, why_bytes, "slots is %u; it must be a power of two from %u to %u", c.slots, SLOTS_LEAST,
-                 SLOTS_MOST);
+        snprintf(why, why_bytes, "slots is %u; it must be a power of two from %u to %u", c.slots,
+                 SLOTS_LEAST, SLOTS_MOST);
         return -EINVAL;
     }
     if (c.max_descriptors == 0)

@@ -96,35 +96,42 @@ static int debug_check_collect(const rdma_vmem_block_t *block, void *arg)
 }
 
 /* Every block of the reader's must lie in one of the writer's, from its beginning; at rest there are no others. */
-static int debug_check_compare_heaps(const struct side_by_side *w, const struct side_by_side *r, bool at_rest, char *why,
-                   size_t why_bytes)
+static int debug_check_compare_heaps(const struct side_by_side *w, const struct side_by_side *r,
+                                     bool at_rest, char *why, size_t why_bytes)
 {
     size_t i = 0, k;
 
     for (k = 0; k < r->count; k++) {
         while (i < w->count && w->block[i].offset < r->block[k].offset)
             i++;
-        if (i < w->count && w->block[i].offset == r->block[k].offset && w->block[i].bytes >= r->block[k].bytes)
+        if (i < w->count && w->block[i].offset == r->block[k].offset &&
+            w->block[i].bytes >= r->block[k].bytes)
             continue;
-        snprintf(why, why_bytes, "the reader holds %llu bytes at %llu, which the writer's shadow does not have in use",
-                 (unsigned long long)r->block[k].bytes, (unsigned long long)r->block[k].offset);
+        snprintf(
+            why, why_bytes,
+            "the reader holds %llu bytes at %llu, which the writer's shadow does not have in use",
+            (unsigned long long)r->block[k].bytes, (unsigned long long)r->block[k].offset);
         return -EUCLEAN;
     }
     if (!at_rest || w->count == r->count)
         return 0;
-    snprintf(why, why_bytes, "%zu blocks are sent and not known to be freed, and the reader holds %zu", w->count,
+    snprintf(why, why_bytes,
+             "%zu blocks are sent and not known to be freed, and the reader holds %zu", w->count,
              r->count);
     return -EUCLEAN;
 }
 
-int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why, size_t why_bytes)
+int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why,
+                        size_t why_bytes)
 {
-    struct heap *heap = writer_heap(writer, atomic_load_explicit(&writer->state, memory_order_acquire));
+    struct heap *heap =
+        writer_heap(writer, atomic_load_explicit(&writer->state, memory_order_acquire));
     struct side_by_side w = {.sent_only = at_rest}, r = {.sent_only = false};
     int rc = 0;
 
     if (heap == NULL || reader->r.second == NULL) {
-        snprintf(why, why_bytes, "there are no two instances: not joined, or without RMALLOC_DEBUG=1");
+        snprintf(why, why_bytes,
+                 "there are no two instances: not joined, or without RMALLOC_DEBUG=1");
         return -EINVAL;
     }
     if (at_rest)

@@ -33,7 +33,8 @@ const char *end_name(const struct rch *ch)
     int own = (int)rpipe_network_rank();
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
-    snprintf(name, sizeof(name), "pipe %d>%d ctx %u", writer ? own : ch->peer, writer ? ch->peer : own, ch->cfg.ctx);
+    snprintf(name, sizeof(name), "pipe %d>%d ctx %u", writer ? own : ch->peer,
+             writer ? ch->peer : own, ch->cfg.ctx);
     return name;
 }
 
@@ -46,7 +47,8 @@ int end_error(struct rch *ch, int code, const char *format, ...)
     atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
     trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
     if (ch->error_text == NULL)
-        ch->error_text = calloc(1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
+        ch->error_text = calloc(
+            1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
     /* without memory for it, it is said where this thread can hear it */
     ch->no_error_memory = ch->error_text == NULL;
     text = ch->no_error_memory ? error_last : ch->error_text;

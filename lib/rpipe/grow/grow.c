@@ -38,14 +38,15 @@ enum grow_state { GROW_NONE, GROW_ASKED, GROW_ANSWERED };
 struct grown {
     uint64_t begin, end; /* offsets in the heap, bytes */
     char *base;
-    struct btl_memory memory;   /* of the end whose memory it is, */
+    struct btl_memory memory; /* of the end whose memory it is, */
     struct btl_remote remote; /* or of the other, */
-    struct btl_memory mirror;  /* and over a network what stands for it here */
+    struct btl_memory mirror; /* and over a network what stands for it here */
 };
 
 struct growth {
     uint64_t limit; /* bytes, whole units */
-    uint64_t total; /* where the next segment begins: user's thread of the writer, service thread of the reader */
+    uint64_t
+        total; /* where the next segment begins: user's thread of the writer, service thread of the reader */
     _Atomic uint32_t count; /* entries of the table */
     struct grown at[GROWTHS_MOST];
 
@@ -75,7 +76,10 @@ struct grow_note {
 };
 static_assert(sizeof(struct grow_note) == 64, "on the wire");
 
-static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit)
+{
+    return (bytes + unit - 1) & ~(unit - 1);
+}
 
 static bool grow_heap_is_readers(const struct rch *ch) { return ch->cfg.allocator.op == RDMA_PUT; }
 
@@ -117,7 +121,8 @@ void grow_release(struct rch *ch)
 
 static size_t grow_chunk_bytes(const struct rch *ch, uint64_t bytes)
 {
-    return grow_whole_units(bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
+    return grow_whole_units(
+        bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
 }
 
 static struct grow_note grow_note_of(const struct rch *ch, uint64_t k, uint64_t bytes)
@@ -130,17 +135,18 @@ static struct grow_note grow_note_of(const struct rch *ch, uint64_t k, uint64_t 
 }
 
 /* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
-static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key, uint64_t bytes, char *why,
-                         size_t why_bytes)
+static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key,
+                              uint64_t bytes, char *why, size_t why_bytes)
 {
     uint32_t access = grow_heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
     int rc = 0;
 
     if (s->remote.mapping == NULL)
-        rc = ch->ops->attach(ch->btl, ch->peer, key, grow_chunk_bytes(ch, bytes), access, &s->remote, why, why_bytes);
+        rc = ch->ops->attach(ch->btl, ch->peer, key, grow_chunk_bytes(ch, bytes), access,
+                             &s->remote, why, why_bytes);
     if (rc == 0 && ch->remote != NULL && s->mirror.slab == NULL)
-        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), BTL_LOCAL, ch->cfg.huge_pages, &s->mirror, why,
-                            why_bytes);
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), BTL_LOCAL,
+                            ch->cfg.huge_pages, &s->mirror, why, why_bytes);
     if (rc == 0)
         s->base = ch->remote != NULL ? s->mirror.base : s->remote.base;
     return rc;
@@ -163,7 +169,8 @@ static uint64_t grow_next_bytes(const struct rch *ch, size_t size)
 
 bool grow_could(const struct rch *ch, size_t size)
 {
-    return ch->growth != NULL && (grow_next_bytes(ch, size) != 0 || atomic_load(&ch->growth->state) != GROW_NONE);
+    return ch->growth != NULL &&
+           (grow_next_bytes(ch, size) != 0 || atomic_load(&ch->growth->state) != GROW_NONE);
 }
 
 uint64_t grow_left(const struct rch *ch)
@@ -180,8 +187,8 @@ static void grow_refused(struct rch *ch, const char *who, const char *why)
     g->refused++;
     ch->counts.grow_refused++;
     g->not_before = clock_now() + RETRY_NS;
-    log_info("%s: the heap of %llu bytes cannot grow at %s: %s", end_name(ch), (unsigned long long)g->total, who,
-             why);
+    log_info("%s: the heap of %llu bytes cannot grow at %s: %s", end_name(ch),
+             (unsigned long long)g->total, who, why);
 }
 
 /* The state is NONE. */
@@ -199,8 +206,8 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
     g->request = size;
     g->waited_us = (uint64_t)(now - g->full_since) / 1000;
     if (!grow_heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n.bytes), BTL_PEER_READS, ch->cfg.huge_pages, &s->memory,
-                            why, sizeof(why));
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n.bytes), BTL_PEER_READS,
+                            ch->cfg.huge_pages, &s->memory, why, sizeof(why));
         if (rc != 0 && control_peer_state(ch->peer) != 0)
             return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
         if (rc != 0) {
@@ -248,7 +255,8 @@ static int grow_take_up(struct rch *ch)
         grow_refused(ch, "this end", why);
         return rc;
     }
-    log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for %llu us",
+    log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for "
+             "%llu us",
              end_name(ch), (unsigned long long)g->total, (unsigned long long)s->end, g->request,
              (unsigned long long)g->waited_us);
     RPIPE_FAILPOINT("grow: segment taken up");
@@ -272,8 +280,8 @@ void grow_apply(struct rch *ch)
 
     /* first the notice: what the service thread answers later sets it again */
     atomic_fetch_and_explicit(&ch->state, ~(uint32_t)STATE_GROW_REPLY, memory_order_acquire);
-    if (g == NULL ||
-        atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ANSWERED) /* pairs with grow_on_reply */
+    if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) !=
+                         GROW_ANSWERED) /* pairs with grow_on_reply */
         return;
     if (g->answer != 0) {
         struct grown *s = &g->at[atomic_load_explicit(&g->count, memory_order_relaxed)];
@@ -299,7 +307,8 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
     int64_t now = clock_now();
     uint32_t state;
 
-    if (g->full_since == 0 || (now - g->last_failed > FORGET_NS && heap_allocs(ch->w.heap) != g->allocs)) {
+    if (g->full_since == 0 ||
+        (now - g->last_failed > FORGET_NS && heap_allocs(ch->w.heap) != g->allocs)) {
         g->full_since = now;
         g->full_size = size;
         g->allocs = heap_allocs(ch->w.heap);
@@ -345,8 +354,8 @@ static bool grow_is_lawful(const struct growth *g, const struct grow_note *n, ui
 {
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
 
-    return n->k == (uint64_t)count + 1 && n->k <= GROWTHS_MOST && n->bytes != 0 && n->bytes % unit == 0 &&
-           g->total <= g->limit && n->bytes <= g->limit - g->total &&
+    return n->k == (uint64_t)count + 1 && n->k <= GROWTHS_MOST && n->bytes != 0 &&
+           n->bytes % unit == 0 && g->total <= g->limit && n->bytes <= g->limit - g->total &&
            (n->bytes >= g->total || n->bytes == g->limit - g->total);
 }
 
@@ -361,8 +370,8 @@ static int grow_grant(struct rch *ch, const struct grow_note *n, char *why, size
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     rendezvous_unlock();
     if (grow_heap_is_readers(ch)) {
-        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n->bytes), BTL_PEER_WRITES, ch->cfg.huge_pages,
-                            &s->memory, why, why_bytes);
+        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n->bytes), BTL_PEER_WRITES,
+                            ch->cfg.huge_pages, &s->memory, why, why_bytes);
         s->base = s->memory.base;
     } else {
         rc = grow_reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
@@ -393,9 +402,10 @@ void grow_on_request(struct rch *ch, const void *body)
         ch->growth == NULL)
         return; /* bye, or what failed, is on its way to the writer */
     if (!grow_is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
-        snprintf(why, sizeof(why),
-                 "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have", ch->peer,
-                 (unsigned long long)n.k, (unsigned long long)n.bytes);
+        snprintf(
+            why, sizeof(why),
+            "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have",
+            ch->peer, (unsigned long long)n.k, (unsigned long long)n.bytes);
         join_fail_locked(ch, -EPROTO, why);
         return;
     }
@@ -404,8 +414,10 @@ void grow_on_request(struct rch *ch, const void *body)
     if (answer.code == 0)
         answer.key = ch->growth->at[n.k - 1].memory.key;
     else
-        log_info("%s: the heap does not grow by %llu bytes: %s", end_name(ch), (unsigned long long)n.bytes, why);
-    if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 && answer.code == 0)
+        log_info("%s: the heap does not grow by %llu bytes: %s", end_name(ch),
+                 (unsigned long long)n.bytes, why);
+    if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 &&
+        answer.code == 0)
         join_fail_locked(ch, -ENOMEM, "the writer could not be told that the heap has grown");
     RPIPE_FAILPOINT("grow: answered");
     join_release_locked(ch); /* if it was closed, and only waited for this */
@@ -418,12 +430,14 @@ void grow_on_reply(struct rch *ch, const void *body)
     char why[160];
 
     memcpy(&n, body, sizeof(n));
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_WRITER | STATE_CLOSED)) != STATE_WRITER)
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_WRITER | STATE_CLOSED)) !=
+        STATE_WRITER)
         return;
     /* acquire: pairs with ask() */
     if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ASKED ||
         n.k != (uint64_t)atomic_load_explicit(&g->count, memory_order_relaxed) + 1) {
-        snprintf(why, sizeof(why), "rank %d says that segment %llu is there, which was not asked for", ch->peer,
+        snprintf(why, sizeof(why),
+                 "rank %d says that segment %llu is there, which was not asked for", ch->peer,
                  (unsigned long long)n.k);
         join_fail_locked(ch, -EPROTO, why);
         return;
@@ -436,7 +450,8 @@ void grow_on_reply(struct rch *ch, const void *body)
     end_state_set(ch, STATE_GROW_REPLY);
 }
 
-bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side)
+bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
+                   uint32_t *side)
 {
     struct grow_note n;
 
@@ -479,7 +494,10 @@ static struct grown *grow_segment_of(struct growth *g, uint32_t count, uint64_t 
 bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t)
 {
     struct growth *g = ch->growth;
-    struct grown *s = g != NULL ? grow_segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset) : NULL;
+    struct grown *s =
+        g != NULL
+            ? grow_segment_of(g, atomic_load_explicit(&g->count, memory_order_relaxed), offset)
+            : NULL;
 
     if (s == NULL)
         return false;

@@ -7,29 +7,32 @@
 
 #include "rpipe/end/end.h"
 
-int grow_open(struct rch *ch); /* 0 or -ENOMEM; nothing where max_alloc_size does not allow any growth */
+int grow_open(
+    struct rch *ch); /* 0 or -ENOMEM; nothing where max_alloc_size does not allow any growth */
 void grow_release(struct rch *ch);
 void grow_stats(struct rch *ch, rpipe_stats_t *st);
 
 /* ---- writer ---- */
-void grow_apply(struct rch *ch);                   /* STATE_GROW_REPLY: takes up what has been granted */
-bool grow_could(const struct rch *ch, size_t size); /* a segment for this request is allowed, or one is under way */
-uint64_t grow_left(const struct rch *ch);           /* bytes up to the limit */
+void grow_apply(struct rch *ch); /* STATE_GROW_REPLY: takes up what has been granted */
+bool grow_could(const struct rch *ch,
+                size_t size); /* a segment for this request is allowed, or one is under way */
+uint64_t grow_left(const struct rch *ch); /* bytes up to the limit */
 
 enum grow_outlook {
-    GROW_AGAIN,     /* it has grown: try again */
+    GROW_AGAIN,   /* it has grown: try again */
     GROW_PENDING, /* asked */
-    GROW_LATER,     /* it has not been full for long */
-    GROW_REFUSED,   /* there was no memory, less than a second ago */
-    GROW_NEVER,     /* at its limit */
+    GROW_LATER,   /* it has not been full for long */
+    GROW_REFUSED, /* there was no memory, less than a second ago */
+    GROW_NEVER,   /* at its limit */
 };
 /* There is no room for `size`. `urgent`: waiting for the reader would be in vain. Only with ch->growth, joined. */
 enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent);
 void grow_not_needed(struct rch *ch, size_t size); /* there was, after all. Only with ch->growth */
-int64_t grow_after(const struct rch *ch);          /* how long it has to be full, ns. Only with ch->growth */
+int64_t grow_after(const struct rch *ch); /* how long it has to be full, ns. Only with ch->growth */
 
 /* ---- reader ---- */
-uint32_t grow_refresh(struct rch *ch); /* takes note of new segments: how many there are. Only with ch->growth */
+uint32_t grow_refresh(
+    struct rch *ch); /* takes note of new segments: how many there are. Only with ch->growth */
 /* A message beyond the first segment: where it lies; NULL: nowhere. */
 void *grow_find(struct rch *ch, uint64_t offset, uint64_t size) NOINLINE;
 
@@ -38,9 +41,11 @@ void *grow_find(struct rch *ch, uint64_t offset, uint64_t size) NOINLINE;
 bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t);
 
 /* ---- service thread: store lock held ---- */
-bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation, uint32_t *side);
-void grow_on_request(struct rch *ch,
-                        const void *body); /* lets go of the lock meanwhile; the end may be gone after it */
+bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
+                   uint32_t *side);
+void grow_on_request(
+    struct rch *ch,
+    const void *body); /* lets go of the lock meanwhile; the end may be gone after it */
 void grow_on_reply(struct rch *ch, const void *body);
 
 #endif

@@ -30,7 +30,8 @@
 
 enum job_state { JOB_NEW, JOB_OPEN, JOB_LEAVING, JOB_LEFT, JOB_FORKED };
 static _Atomic int rpipe_job_state;
-static pthread_mutex_t rpipe_job_lock = PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
+static pthread_mutex_t rpipe_job_lock =
+    PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
 static struct btl_host rpipe_job_host;
 
 bool job_is_open(void)
@@ -40,7 +41,10 @@ bool job_is_open(void)
     return now == JOB_OPEN || now == JOB_LEAVING;
 }
 
-bool job_was_opened(void) { return atomic_load_explicit(&rpipe_job_state, memory_order_acquire) != JOB_NEW; }
+bool job_was_opened(void)
+{
+    return atomic_load_explicit(&rpipe_job_state, memory_order_acquire) != JOB_NEW;
+}
 
 uint64_t job_first(void) { return (uint64_t)setting_number(SET_FIRST); }
 
@@ -68,7 +72,8 @@ int job_refuses(const char *call)
 
 /* ---- hooks ---- */
 
-static int rpipe_job_deliver_to_backend(int peer, const void *body, size_t bytes, const int *fds, int nfds)
+static int rpipe_job_deliver_to_backend(int peer, const void *body, size_t bytes, const int *fds,
+                                        int nfds)
 {
     RPIPE_FAILPOINT("memory: before it is passed");
     return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
@@ -83,7 +88,8 @@ static int rpipe_job_fd_path(int peer, char *why, size_t why_bytes)
         return 0;
     if (control_peer_backends(peer, &backends, &near, why, why_bytes) == 0 && near) {
         snprintf(why, why_bytes,
-                 "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no descriptor can be passed to it",
+                 "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no descriptor "
+                 "can be passed to it",
                  peer);
         return -ENOTSUP;
     }
@@ -145,8 +151,9 @@ static void rpipe_job_warn_unknown_settings(void)
     int at = 0;
 
     while ((name = settings_unknown(&at, &meant)) != NULL)
-        log_warn("%s is set, and is no setting of this version%s%s%s (rmalloc_info lists them)", name,
-                 meant != NULL ? "; is " : "", meant != NULL ? meant : "", meant != NULL ? " meant?" : "");
+        log_warn("%s is set, and is no setting of this version%s%s%s (rmalloc_info lists them)",
+                 name, meant != NULL ? "; is " : "", meant != NULL ? meant : "",
+                 meant != NULL ? " meant?" : "");
 }
 
 static int rpipe_job_open_layers(int *rank, int *size, char *why, size_t why_bytes)
@@ -245,7 +252,8 @@ static void rpipe_job_release_all(void)
 
     while ((m = rendezvous_next(&cursor)) != NULL) {
         while (!list_empty(&m->ends)) {
-            struct rch *ch = container_of(container_of(m->ends.next, struct rendezvous_end, link), struct rch, end);
+            struct rch *ch = container_of(container_of(m->ends.next, struct rendezvous_end, link),
+                                          struct rch, end);
 
             rendezvous_unregister(&ch->end);
             handshake_release(ch);
@@ -285,10 +293,10 @@ static int rpipe_job_leave(void)
         return job_refuses("rexit");
     rc = rpipe_job_end_calls(deadline);
     if (rc != 0) {
-        error_set(
-            "rexit: calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS): nothing has been given "
-            "back; call it again when those threads have returned",
-            setting_number(SET_TIMEOUT_MS));
+        error_set("rexit: calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS): "
+                  "nothing has been given "
+                  "back; call it again when those threads have returned",
+                  setting_number(SET_TIMEOUT_MS));
         return rc;
     }
     RPIPE_FAILPOINT("rexit: begun");
@@ -301,14 +309,16 @@ static int rpipe_job_leave(void)
     rc = collect_leave(deadline);
     RPIPE_FAILPOINT("rexit: all have come");
     if (rc != 0)
-        error_set(
-            "rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this one has left all the same",
-            setting_number(SET_TIMEOUT_MS));
+        error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this "
+                  "one has left all the same",
+                  setting_number(SET_TIMEOUT_MS));
     atomic_store_explicit(&rpipe_job_state, JOB_LEFT, memory_order_release);
     trace_stop();
     report_print((int)job_rank(), (int)job_size());
     publish_stop();
-    control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER ? deadline_in_ms(1000) : deadline);
+    control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER
+                     ? deadline_in_ms(1000)
+                     : deadline);
     RPIPE_FAILPOINT("rexit: service thread ended");
     rpipe_job_release_all();
     btl_stop();

@@ -13,7 +13,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static int64_t network_deadline(void) { return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS)); }
+static int64_t network_deadline(void)
+{
+    return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
+}
 
 static int network_said(const char *call, int rc, const char *why)
 {
@@ -44,7 +47,8 @@ int rpipe_network_barrier(void)
     if (rc == 0) {
         publish_process_wait("the other ranks in network_barrier");
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_barrier", collect_barrier(network_deadline(), why, sizeof(why)), why);
+        rc = network_said("network_barrier", collect_barrier(network_deadline(), why, sizeof(why)),
+                          why);
         publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("barrier", rc);
@@ -69,7 +73,9 @@ int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
     if (rc == 0) {
         publish_process_wait("the other ranks in network_allgather");
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_allgather", collect_allgather(mine, bytes, all, network_deadline(), why, sizeof(why)), why);
+        rc = network_said("network_allgather",
+                          collect_allgather(mine, bytes, all, network_deadline(), why, sizeof(why)),
+                          why);
         publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("allgather", rc);
@@ -104,7 +110,8 @@ int rpipe_network_send(int to, const void *buf, size_t bytes)
     active_call_enter(&in);
     rc = network_refuses_rank("network_send", to, buf, bytes);
     if (rc == 0)
-        rc = network_said("network_send", collect_send(to, buf, bytes, network_deadline(), why, sizeof(why)), why);
+        rc = network_said("network_send",
+                          collect_send(to, buf, bytes, network_deadline(), why, sizeof(why)), why);
     active_call_leave(&in);
     return rc;
 }
@@ -122,7 +129,9 @@ int rpipe_network_recv(int from, void *buf, size_t bytes)
         snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
         publish_process_wait(what);
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_recv", collect_recv(from, buf, bytes, network_deadline(), why, sizeof(why)), why);
+        rc =
+            network_said("network_recv",
+                         collect_recv(from, buf, bytes, network_deadline(), why, sizeof(why)), why);
         publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("recv", rc);

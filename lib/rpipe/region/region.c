@@ -73,8 +73,8 @@ static struct registration *region_find(const struct rch *ch, struct rregion *r,
     return NULL;
 }
 
-static int region_register_range(struct rch *ch, struct rregion *r, uint32_t access, struct registration **out, char *why,
-                  size_t why_bytes)
+static int region_register_range(struct rch *ch, struct rregion *r, uint32_t access,
+                                 struct registration **out, char *why, size_t why_bytes)
 {
     struct registration *g = calloc(1, sizeof(*g));
     int rc;
@@ -84,7 +84,8 @@ static int region_register_range(struct rch *ch, struct rregion *r, uint32_t acc
         return -ENOMEM;
     }
     *g = (struct registration){.ops = ch->ops, .btl = ch->btl, .peer = ch->peer, .access = access};
-    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &g->memory, why, why_bytes);
+    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &g->memory, why,
+                                  why_bytes);
     if (rc != 0) {
         free(g);
         return rc;
@@ -95,7 +96,8 @@ static int region_register_range(struct rch *ch, struct rregion *r, uint32_t acc
     return 0;
 }
 
-int region_memory(struct rch *ch, const char *call, struct rregion *region, const struct btl_memory **memory)
+int region_memory(struct rch *ch, const char *call, struct rregion *region,
+                  const struct btl_memory **memory)
 {
     uint32_t access = region_access_of(ch);
     struct registration *g = region_find(ch, region, access);
@@ -104,14 +106,17 @@ int region_memory(struct rch *ch, const char *call, struct rregion *region, cons
 
     if (g == NULL) {
         pthread_mutex_lock(&region_lock);
-        g = region_find(ch, region, access); /* another thread, with another pipe to the same peer */
+        g = region_find(ch, region,
+                        access); /* another thread, with another pipe to the same peer */
         if (g == NULL)
             rc = region_register_range(ch, region, access, &g, why, sizeof(why));
         pthread_mutex_unlock(&region_lock);
     }
     if (rc != 0)
-        return end_error(ch, rc, "%s: a region of %zu bytes cannot be registered with %s, by which rank %d is reached: %s",
-                    call, region->bytes, ch->ops->name, ch->peer, why);
+        return end_error(ch, rc,
+                         "%s: a region of %zu bytes cannot be registered with %s, by which rank %d "
+                         "is reached: %s",
+                         call, region->bytes, ch->ops->name, ch->peer, why);
     *memory = &g->memory;
     return 0;
 }
@@ -143,12 +148,15 @@ int region_check(struct rch *ch, const char *call, rregion_t region, size_t offs
     if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
         return end_error(ch, -EINVAL, "%s: the region was given back already (rderegister)", call);
     if (offset > region->bytes || bytes > region->bytes - offset)
-        return end_error(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call, bytes, offset,
-                    region->bytes);
+        return end_error(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call,
+                         bytes, offset, region->bytes);
     if (region_is_orphan(region))
-        return end_error(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed", call);
+        return end_error(ch, -EINVAL, "%s: the region is memory of a pipe that has been closed",
+                         call);
     if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
-        return end_error(ch, -EINVAL, "%s: the region is memory of another pipe: it can be sent on that one alone", call);
+        return end_error(
+            ch, -EINVAL,
+            "%s: the region is memory of another pipe: it can be sent on that one alone", call);
     return 0;
 }
 
@@ -180,7 +188,8 @@ static int region_own_attempt(struct rch *ch, void *arguments)
 /* A block of the pipe's heap. */
 static int region_register_own(struct rch *ch, size_t bytes, struct rregion *r)
 {
-    struct own_arguments a = {{"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
+    struct own_arguments a = {
+        {"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
     int rc = end_check_call(ch, "rregister", SIDE_WRITER);
 
     if (a.alloc.size <= ch->inline_max)
@@ -196,7 +205,8 @@ static int region_register_attempt(struct rch *ch, void *arguments)
     struct rregion *r = arguments;
     const struct btl_memory *memory;
 
-    if (ch->remote == NULL || (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
+    if (ch->remote == NULL ||
+        (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
         return 0;
     return region_memory(ch, "rregister", r, &memory);
 }
@@ -209,18 +219,20 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
     if (rc != 0)
         return rc;
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0)
-        return end_error(ch, -EBADF, "rregister: this pipe has cells (RDMA_ATOMIC), and carries no messages");
+        return end_error(ch, -EBADF,
+                         "rregister: this pipe has cells (RDMA_ATOMIC), and carries no messages");
     if (region == NULL || bytes == 0 || (uintptr_t)buf > UINTPTR_MAX - bytes)
         return end_error(ch, -EINVAL, "rregister: %s",
-                    region == NULL ? "no place for the region (NULL)"
-                    : bytes == 0   ? "a region of no bytes"
-                                   : "the buffer leads beyond the address space");
+                         region == NULL ? "no place for the region (NULL)"
+                         : bytes == 0   ? "a region of no bytes"
+                                        : "the buffer leads beyond the address space");
     r = region_books_take();
     if (r == NULL)
         return end_error(ch, -ENOMEM, "rregister: no memory for the books of a region");
     r->base = buf;
     r->bytes = bytes;
-    rc = buf == NULL ? region_register_own(ch, bytes, r) : call_once(ch, region_register_attempt, r);
+    rc =
+        buf == NULL ? region_register_own(ch, bytes, r) : call_once(ch, region_register_attempt, r);
     if (rc != 0) {
         region_books_put(r);
         return rc;
@@ -231,10 +243,12 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
 
 void *rpipe_region_mem(rregion_t region)
 {
-    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 || region_is_orphan(region)) {
-        error_set("rregion_mem: %s", region == NULL      ? "the region is NULL"
-                                     : region_is_orphan(region) ? "the region is memory of a pipe that has been closed"
-                                                         : "the region was given back already (rderegister)");
+    if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 ||
+        region_is_orphan(region)) {
+        error_set("rregion_mem: %s", region == NULL ? "the region is NULL"
+                                     : region_is_orphan(region)
+                                         ? "the region is memory of a pipe that has been closed"
+                                         : "the region was given back already (rderegister)");
         errno = EINVAL;
         return NULL;
     }
@@ -250,7 +264,8 @@ static int region_refuses_busy(const struct rregion *r)
 
     if (busy == 0)
         return 0;
-    error_set("rderegister: %u transfers from or to this region are under way: wait for them with rdone or rread_into; "
+    error_set("rderegister: %u transfers from or to this region are under way: wait for them with "
+              "rdone or rread_into; "
               "where the pipe is broken, close it",
               busy);
     return -EBUSY;
@@ -284,14 +299,17 @@ int rpipe_deregister(rregion_t region)
     int rc = 0;
 
     if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0) {
-        error_set("rderegister: the region %s", region == NULL ? "is NULL" : "was given back already");
+        error_set("rderegister: the region %s",
+                  region == NULL ? "is NULL" : "was given back already");
         return -EINVAL;
     }
     if (region->own != NULL && !region_is_orphan(region)) {
         rc = end_check_call(region->own, "rderegister", 0);
         if (rc == 0)
             rc = call_once(region->own, region_deregister_attempt, region);
-        if (rc != 0 && !region_is_orphan(region)) /* else another thread has closed the pipe: its memory is gone */
+        if (rc != 0 &&
+            !region_is_orphan(
+                region)) /* else another thread has closed the pipe: its memory is gone */
             return rc;
     }
     rc = region_refuses_busy(region);
@@ -307,7 +325,8 @@ int rpipe_deregister(rregion_t region)
 
 int region_wait(struct rch *ch, const char *call)
 {
-    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_transfers(ch, call) : region_wait_placements(ch, call);
+    return config_side(&ch->cfg) == SIDE_WRITER ? region_wait_transfers(ch, call)
+                                                : region_wait_placements(ch, call);
 }
 
 void region_detach(struct rch *ch)
@@ -320,7 +339,9 @@ void region_detach(struct rch *ch)
     for (r = ch->w.regions; r != NULL; r = next) {
         next = r->next;
         r->parts = NULL;
-        atomic_store_explicit(&r->busy, 0, memory_order_relaxed); /* what the reader has is the library's from now on */
+        atomic_store_explicit(
+            &r->busy, 0,
+            memory_order_relaxed); /* what the reader has is the library's from now on */
         /* release, and last: another thread may give it back at once. Pairs with is_orphan */
         atomic_store_explicit(&r->orphan, true, memory_order_release);
     }

@@ -86,20 +86,29 @@ struct placement {
 /* 0: offset and bytes lie in this region, which is open and may be used with ch; else the code, with a sentence */
 int region_check(struct rch *ch, const char *call, rregion_t region, size_t offset, size_t bytes);
 /* As a piece that this end's transfers can use, registered if it is not yet. 0, or why the network does not take it. */
-int region_memory(struct rch *ch, const char *call, struct rregion *region, const struct btl_memory **memory);
+int region_memory(struct rch *ch, const char *call, struct rregion *region,
+                  const struct btl_memory **memory);
 /* rclose: until no transfer from or to the program's memory is under way; 0, -ETIMEDOUT, or what is wrong */
 int region_wait(struct rch *ch, const char *call);
 void region_detach(struct rch *ch); /* rclose: the blocks go with the heap */
-static inline void region_hold(struct rregion *r) { atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed); }
+static inline void region_hold(struct rregion *r)
+{
+    atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
+}
 /* release: the transfer's last touch comes before the memory is given back. Pairs with rderegister */
-static inline void region_unhold(struct rregion *r) { atomic_fetch_sub_explicit(&r->busy, 1, memory_order_release); }
+static inline void region_unhold(struct rregion *r)
+{
+    atomic_fetch_sub_explicit(&r->busy, 1, memory_order_release);
+}
 
 /* ---- region_write.c ---- */
 bool region_transfers_reserve(struct rch *ch); /* one more can be noted */
 void region_transfer_posted(struct rch *ch, const struct region_source *from, uint64_t sequence);
-void region_transfers_complete(struct rch *ch); /* what is known of slots read, of flushes, and of fetches, has grown */
+void region_transfers_complete(
+    struct rch *ch); /* what is known of slots read, of flushes, and of fetches, has grown */
 void region_part_returned(struct rch *ch, struct rdesc *d); /* the reader has freed it */
-void region_abort(struct rch *ch, int code);          /* the other end is of no more use: every word gets the code */
+void region_abort(struct rch *ch,
+                  int code); /* the other end is of no more use: every word gets the code */
 int region_wait_transfers(struct rch *ch, const char *call);
 void region_release(struct rch *ch); /* the line is closed */
 bool region_in_flight(const struct rch *ch);

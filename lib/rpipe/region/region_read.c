@@ -25,8 +25,9 @@ struct into_arguments {
 static int region_read_too_large(struct rch *ch, const struct into_arguments *a, size_t size)
 {
     return end_error(ch, -EMSGSIZE,
-                "%s: the next message has %zu bytes, and there is room for %zu: read it with rread, or with more room",
-                a->read.call, size, a->place.room);
+                     "%s: the next message has %zu bytes, and there is room for %zu: read it with "
+                     "rread, or with more room",
+                     a->read.call, size, a->place.room);
 }
 
 static int region_read_take(struct rch *ch, struct into_arguments *a)
@@ -51,7 +52,8 @@ static int region_read_take(struct rch *ch, struct into_arguments *a)
 
 static bool region_read_is_joined(const struct rch *ch)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
     return (state & (STATE_JOINED | STATE_FAILED)) == STATE_JOINED;
 }
@@ -90,11 +92,12 @@ static int region_read_begin_attempt(struct rch *ch, void *arguments)
     return region_memory(ch, a->read.call, a->place.region, &a->place.memory);
 }
 
-static int region_read_read_into(rch_t ch, const char *call, rregion_t region, size_t offset, size_t room, size_t *size,
-                     uint64_t *tag, bool wait)
+static int region_read_read_into(rch_t ch, const char *call, rregion_t region, size_t offset,
+                                 size_t room, size_t *size, uint64_t *tag, bool wait)
 {
-    struct into_arguments a = {
-        .read = {call, NULL, 0, false, false, 0}, .place = {region, NULL, offset, room}, .awaited = {"message", 0}};
+    struct into_arguments a = {.read = {call, NULL, 0, false, false, 0},
+                               .place = {region, NULL, offset, room},
+                               .awaited = {"message", 0}};
     int rc = end_check_call(ch, call, SIDE_READER);
     uint32_t row;
 
@@ -105,7 +108,8 @@ static int region_read_read_into(rch_t ch, const char *call, rregion_t region, s
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_READ);
-    rc = wait ? call_wait(ch, call, &a.awaited, region_read_into_attempt, &a) : call_once(ch, region_read_into_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, region_read_into_attempt, &a)
+              : call_once(ch, region_read_into_attempt, &a);
     trace_end(row, a.read.number, a.size, rc);
     if (rc == 0 && size != NULL)
         *size = a.size;
@@ -124,12 +128,14 @@ int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, s
     return region_read_read_into(ch, "rread_into_nb", region, offset, room, size, NULL, false);
 }
 
-int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
+                        uint64_t *tag)
 {
     return region_read_read_into(ch, "rread_into_tag", region, offset, room, size, tag, true);
 }
 
-int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag)
+int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
+                           uint64_t *tag)
 {
     return region_read_read_into(ch, "rread_into_tag_nb", region, offset, room, size, tag, false);
 }
@@ -144,8 +150,8 @@ static int region_read_placements_attempt(struct rch *ch, void *arguments)
 
 int region_wait_placements(struct rch *ch, const char *call)
 {
-    static const struct awaited awaited = {"end of a transfer into the program's memory (the channel is still open)",
-                                           0};
+    static const struct awaited awaited = {
+        "end of a transfer into the program's memory (the channel is still open)", 0};
 
     return call_wait(ch, call, &awaited, region_read_placements_attempt, NULL);
 }

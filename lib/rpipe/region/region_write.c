@@ -29,7 +29,8 @@ static void region_write_notify_done(int *done, int value)
 
 bool region_in_flight(const struct rch *ch)
 {
-    return ch->remote != NULL && ch->remote->transfer_first != ch->remote->transfer_end && !ch->remote->aborted;
+    return ch->remote != NULL && ch->remote->transfer_first != ch->remote->transfer_end &&
+           !ch->remote->aborted;
 }
 
 bool region_transfers_reserve(struct rch *ch)
@@ -52,7 +53,8 @@ void region_transfer_posted(struct rch *ch, const struct region_source *from, ui
 {
     struct remote_path *n = ch->remote;
 
-    n->region_transfer[n->transfer_end & (n->transfer_capacity - 1)] = (struct region_transfer){from->region, from->done, sequence};
+    n->region_transfer[n->transfer_end & (n->transfer_capacity - 1)] =
+        (struct region_transfer){from->region, from->done, sequence};
     n->transfer_end++;
     n->direct++;
     region_hold(from->region);
@@ -64,7 +66,8 @@ static void region_write_transfers_complete(struct rch *ch, uint64_t upto)
     struct remote_path *n = ch->remote;
 
     while (n->transfer_first != n->transfer_end) {
-        struct region_transfer *f = &n->region_transfer[n->transfer_first & (n->transfer_capacity - 1)];
+        struct region_transfer *f =
+            &n->region_transfer[n->transfer_first & (n->transfer_capacity - 1)];
 
         if (f->sequence > upto)
             return;
@@ -89,7 +92,8 @@ void region_transfers_complete(struct rch *ch)
 /* What a reader that has closed in order had read, it has got: up to this message. */
 static uint64_t region_write_read_before_close(const struct rch *ch)
 {
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
+    uint32_t state = atomic_load_explicit(
+        &ch->state, memory_order_acquire); /* pairs with end_state_set: peer_final */
 
     return (state & STATE_PEER_CLOSED) != 0 ? ch->peer_final : 0;
 }
@@ -130,8 +134,10 @@ void region_release(struct rch *ch)
 /* GET: how the reader reaches it, for one that does not know the region's number. */
 void region_note_write(struct rch *ch, struct rdesc *d, const struct region_source *from)
 {
-    struct region_note note = {
-        .magic = REGION_MAGIC, .region = from->region->number, .bytes = from->region->bytes, .key = from->memory->key};
+    struct region_note note = {.magic = REGION_MAGIC,
+                               .region = from->region->number,
+                               .bytes = from->region->bytes,
+                               .key = from->memory->key};
 
     (void)ch;
     memcpy(d->mem, &note, sizeof(note));
@@ -146,7 +152,10 @@ struct part {               /* in the payload of its descriptor */
 };
 static_assert(sizeof(struct part) <= DESC_INLINE_MAX, "in a descriptor");
 
-static struct part *region_write_part_of(struct rdesc *d) { return (struct part *)(void *)desc_payload(d); }
+static struct part *region_write_part_of(struct rdesc *d)
+{
+    return (struct part *)(void *)desc_payload(d);
+}
 
 static void region_write_part_unlink(struct rregion *r, struct rdesc *d)
 {
@@ -227,17 +236,21 @@ struct from_arguments {
 static int region_write_part_refuses(struct rch *ch, const struct from_arguments *a)
 {
     struct rregion *r = a->source.region;
-    uint64_t unit = ch->cfg.allocator.unit_size, begin = r->block->offset + a->source.offset, end = begin + a->bytes;
+    uint64_t unit = ch->cfg.allocator.unit_size, begin = r->block->offset + a->source.offset,
+             end = begin + a->bytes;
     struct rdesc *d;
 
     if (begin % unit != 0)
         return end_error(ch, -EINVAL,
-                    "%s: a part at %zu; in the heap's own memory it begins at a multiple of unit_size (%llu)", a->call,
-                    a->source.offset, (unsigned long long)unit);
+                         "%s: a part at %zu; in the heap's own memory it begins at a multiple of "
+                         "unit_size (%llu)",
+                         a->call, a->source.offset, (unsigned long long)unit);
     for (d = r->parts; d != NULL; d = d->next)
         if (begin < d->offset + (uint64_t)d->units * unit && d->offset < end)
-            return end_error(ch, -EBUSY, "%s: of %zu bytes at %zu some are with the reader still, in a message from here",
-                        a->call, a->bytes, a->source.offset);
+            return end_error(
+                ch, -EBUSY,
+                "%s: of %zu bytes at %zu some are with the reader still, in a message from here",
+                a->call, a->bytes, a->source.offset);
     return 0;
 }
 
@@ -303,7 +316,10 @@ static int region_write_make_block(struct rch *ch, struct from_arguments *a)
     return 0;
 }
 
-static bool region_write_is_part(const struct from_arguments *a) { return a->source.region->own != NULL && a->alloc.call == NULL; }
+static bool region_write_is_part(const struct from_arguments *a)
+{
+    return a->source.region->own != NULL && a->alloc.call == NULL;
+}
 
 static int region_write_from_attempt(struct rch *ch, void *arguments)
 {
@@ -311,9 +327,11 @@ static int region_write_from_attempt(struct rch *ch, void *arguments)
     int rc = 0;
 
     if (a->write.d == NULL)
-        rc = region_write_is_part(a) ? region_write_make_part(ch, a) : region_write_make_block(ch, a);
+        rc = region_write_is_part(a) ? region_write_make_part(ch, a)
+                                     : region_write_make_block(ch, a);
     if (rc == 0 && a->in_flight && !region_transfers_reserve(ch)) {
-        uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+        uint32_t state =
+            atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
 
         if (ch->remote->transfer_capacity == 0)
             return end_error(ch, -ENOMEM, "%s: no memory for the books of transfers", a->call);
@@ -324,7 +342,8 @@ static int region_write_from_attempt(struct rch *ch, void *arguments)
     if (rc != 0)
         return rc;
     if (region_write_is_part(a))
-        region_write_part_of(a->write.d)->sequence = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1;
+        region_write_part_of(a->write.d)->sequence =
+            atomic_load_explicit(&ch->w.sent, memory_order_relaxed) + 1;
     rc = write_attempt(ch, &a->write);
     a->awaited = a->write.awaited;
     if (rc != 0)
@@ -354,16 +373,17 @@ static int region_write_begin_attempt(struct rch *ch, void *arguments)
     return region_memory(ch, a->call, r, &a->source.memory);
 }
 
-static int region_write_write_from(rch_t ch, const char *call, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
-                      int *done, bool wait)
+static int region_write_write_from(rch_t ch, const char *call, rregion_t region, size_t offset,
+                                   size_t bytes, uint64_t tag, int *done, bool wait)
 {
-    struct from_arguments a = {.call = call,
-                               .alloc = {call, bytes, NULL, false, {"memory given back by the reader", 0}},
-                               .write = {call, NULL, WHOLE, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
-                               .source = {region, NULL, offset, done},
-                               .bytes = bytes,
-                               .tag = tag,
-                               .awaited = {"memory given back by the reader", 0}};
+    struct from_arguments a = {
+        .call = call,
+        .alloc = {call, bytes, NULL, false, {"memory given back by the reader", 0}},
+        .write = {call, NULL, WHOLE, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
+        .source = {region, NULL, offset, done},
+        .bytes = bytes,
+        .tag = tag,
+        .awaited = {"memory given back by the reader", 0}};
     int rc = end_check_call(ch, call, SIDE_WRITER), before = done != NULL ? *done : 0;
     uint32_t row;
 
@@ -375,7 +395,8 @@ static int region_write_write_from(rch_t ch, const char *call, rregion_t region,
         return rc;
     region_write_notify_done(done, 0);
     row = trace_begin(ch, TRACE_WRITE);
-    rc = wait ? call_wait(ch, call, &a.awaited, region_write_from_attempt, &a) : call_once(ch, region_write_from_attempt, &a);
+    rc = wait ? call_wait(ch, call, &a.awaited, region_write_from_attempt, &a)
+              : call_once(ch, region_write_from_attempt, &a);
     trace_end(row, a.write.number, a.write.written, rc);
     if (rc == 0)
         return 0;
@@ -400,14 +421,17 @@ int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes,
     return region_write_write_from(ch, "rwrite_from_nb", region, offset, bytes, 0, done, false);
 }
 
-int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                         int *done)
 {
     return region_write_write_from(ch, "rwrite_from_tag", region, offset, bytes, tag, done, true);
 }
 
-int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done)
+int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                            int *done)
 {
-    return region_write_write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done, false);
+    return region_write_write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done,
+                                   false);
 }
 
 /* ---- rdone ---- */
@@ -425,13 +449,16 @@ static int region_write_poll(struct rch *ch, const struct done_arguments *a)
 
     if (a->done == NULL && (a->flights ? region_in_flight(ch) : region_write_anything_out(ch)))
         return R_PENDING;
-    value = a->done != NULL ? __atomic_load_n(a->done, __ATOMIC_ACQUIRE) : ch->w.lost && !a->flights ? -EPIPE : 1;
+    value = a->done != NULL             ? __atomic_load_n(a->done, __ATOMIC_ACQUIRE)
+            : ch->w.lost && !a->flights ? -EPIPE
+                                        : 1;
     if (value > 0)
         return 0;
     if (value < 0)
-        return end_error(ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
-                    a->done != NULL ? "this message" : "every message from the program's memory",
-                    rmalloc_strerror(value));
+        return end_error(
+            ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
+            a->done != NULL ? "this message" : "every message from the program's memory",
+            rmalloc_strerror(value));
     if (!region_write_anything_out(ch))
         return end_error(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
     return R_PENDING;
@@ -460,7 +487,8 @@ static int region_write_drive(struct rch *ch, const char *call)
 static int region_write_done_attempt(struct rch *ch, void *arguments)
 {
     struct done_arguments *a = arguments;
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     int rc = region_write_poll(ch, a);
 
     if (rc != R_PENDING)
@@ -469,7 +497,9 @@ static int region_write_done_attempt(struct rch *ch, void *arguments)
     if (rc != 0) { /* every word has been written */
         int warned = region_write_poll(ch, a);
 
-        return warned == 0 || warned == -EINVAL ? warned : end_check_peer(ch, a->call, state); /* which says more */
+        return warned == 0 || warned == -EINVAL
+                   ? warned
+                   : end_check_peer(ch, a->call, state); /* which says more */
     }
     RPIPE_FAILPOINT("rdone: before a look");
     rc = region_write_drive(ch, a->call);
@@ -478,22 +508,30 @@ static int region_write_done_attempt(struct rch *ch, void *arguments)
 
 static int region_write_wait_done(rch_t ch, const char *call, const int *done, bool wait)
 {
-    static const struct awaited awaited = {"word that the reader has taken what was sent from this memory", 0};
+    static const struct awaited awaited = {
+        "word that the reader has taken what was sent from this memory", 0};
     struct done_arguments a = {call, done, false};
     int rc = end_check_call(ch, call, SIDE_WRITER);
 
     if (rc != 0)
         return rc;
-    return wait ? call_wait(ch, call, &awaited, region_write_done_attempt, &a) : call_once(ch, region_write_done_attempt, &a);
+    return wait ? call_wait(ch, call, &awaited, region_write_done_attempt, &a)
+                : call_once(ch, region_write_done_attempt, &a);
 }
 
-int rpipe_done(rch_t ch, const int *done) { return region_write_wait_done(ch, "rdone", done, true); }
-int rpipe_done_nb(rch_t ch, const int *done) { return region_write_wait_done(ch, "rdone_nb", done, false); }
+int rpipe_done(rch_t ch, const int *done)
+{
+    return region_write_wait_done(ch, "rdone", done, true);
+}
+int rpipe_done_nb(rch_t ch, const int *done)
+{
+    return region_write_wait_done(ch, "rdone_nb", done, false);
+}
 
 int region_wait_transfers(struct rch *ch, const char *call)
 {
-    static const struct awaited awaited = {"end of the transfers from the program's memory (the channel is still open)",
-                                           0};
+    static const struct awaited awaited = {
+        "end of the transfers from the program's memory (the channel is still open)", 0};
     struct done_arguments a = {call, NULL, true};
 
     return call_wait(ch, call, &awaited, region_write_done_attempt, &a);

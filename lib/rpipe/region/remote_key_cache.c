@@ -51,7 +51,8 @@ static void key_cache_refuse(struct rch *ch, int *error, const char *why)
 {
     char reason[320];
 
-    snprintf(reason, sizeof(reason), "rank %d sends a message from a region of its own that cannot be reached: %s",
+    snprintf(reason, sizeof(reason),
+             "rank %d sends a message from a region of its own that cannot be reached: %s",
              ch->peer, why);
     join_fail(ch, -EPROTO, reason);
     *error = end_error(ch, -EPROTO, "%s", reason);
@@ -81,8 +82,8 @@ struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *no
     if (k == NULL)
         return NULL; /* when one of the fetches before this one is taken, there is room; or memory */
     key_cache_forget(ch, k);
-    if (ch->ops->attach(ch->btl, ch->peer, &n.key, (size_t)n.bytes, BTL_PEER_READS, &k->remote, why, sizeof(why)) !=
-        0) {
+    if (ch->ops->attach(ch->btl, ch->peer, &n.key, (size_t)n.bytes, BTL_PEER_READS, &k->remote, why,
+                        sizeof(why)) != 0) {
         key_cache_refuse(ch, error, why);
         return NULL;
     }

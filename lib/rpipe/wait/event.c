@@ -18,7 +18,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define DRAIN_READS 256 /* more than a socket holds: a peer who sends all the time does not keep us reading */
+#define DRAIN_READS                                                                                \
+    256 /* more than a socket holds: a peer who sends all the time does not keep us reading */
 
 static int event_watched; /* ends in event mode; store lock */
 
@@ -26,7 +27,8 @@ static int event_watched; /* ends in event mode; store lock */
 void event_watch(int change)
 {
     event_watched += change;
-    control_set_ticking(event_watched > 0); /* a dead writer kicks nobody: somebody has to look at its life word */
+    control_set_ticking(event_watched >
+                        0); /* a dead writer kicks nobody: somebody has to look at its life word */
 }
 
 /*
@@ -40,9 +42,11 @@ bool event_drain(struct rch *ch, bool joined)
     char bytes[4096], reason[160];
     int reads = DRAIN_READS;
 
-    if (joined && !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with on_event_ack */
+    if (joined &&
+        !atomic_load_explicit(&ch->r.acked, memory_order_acquire)) /* pairs with on_event_ack */
         return false;
-    while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes) && --reads > 0)
+    while (recv(ch->event_fd, bytes, sizeof(bytes), MSG_DONTWAIT) == (ssize_t)sizeof(bytes) &&
+           --reads > 0)
         ;
     RPIPE_FAILPOINT("event: drained");
     atomic_thread_fence(memory_order_seq_cst); /* first drained, then looked at again */
@@ -54,8 +58,9 @@ bool event_drain(struct rch *ch, bool joined)
     }
     want = atomic_load_explicit(&ch->r.want, memory_order_relaxed);
     if (want > most) { /* the descriptor would stay readable for ever */
-        snprintf(reason, sizeof(reason), "rank %d says that message %llu is under way; it can be %llu at most",
-                 ch->peer, (unsigned long long)want, (unsigned long long)most);
+        snprintf(reason, sizeof(reason),
+                 "rank %d says that message %llu is under way; it can be %llu at most", ch->peer,
+                 (unsigned long long)want, (unsigned long long)most);
         join_fail(ch, -EPROTO, reason);
     }
     if (want > reader_delivered(ch))
@@ -82,7 +87,8 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
     event_watch(+1);
     rendezvous_unlock();
     RPIPE_FAILPOINT("event: descriptor made");
-    (void)join_ask_events(ch); /* a peer that is gone: the descriptor is readable, and rread says why */
+    (void)join_ask_events(
+        ch); /* a peer that is gone: the descriptor is readable, and rread says why */
     RPIPE_FAILPOINT("event: asked for");
     return 0;
 }

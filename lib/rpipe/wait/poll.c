@@ -26,13 +26,16 @@ static bool poll_is_ready(struct rch *ch)
     if ((state & (STATE_FAILED | STATE_CLOSED | STATE_PEER_LEFT)) != 0)
         return true;
     if ((state & STATE_JOINED) == 0)
-        return (state & STATE_PEER_CLOSED) != 0 || reader_message_before_join(ch) || end_peer_died(ch, state);
+        return (state & STATE_PEER_CLOSED) != 0 || reader_message_before_join(ch) ||
+               end_peer_died(ch, state);
     if (reader_message_ready(ch))
         return true;
     if (ch->remote != NULL)
         return ((state & STATE_PEER_CLOSED) != 0 && reader_delivered(ch) >= ch->peer_final) ||
-               (ch->remote->failed_at != 0 && remote_failed(ch, "rpipe_poll") != R_PENDING) || end_peer_died(ch, state);
-    return (state & STATE_PEER_CLOSED) != 0 || atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
+               (ch->remote->failed_at != 0 && remote_failed(ch, "rpipe_poll") != R_PENDING) ||
+               end_peer_died(ch, state);
+    return (state & STATE_PEER_CLOSED) != 0 ||
+           atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
            end_peer_died(ch, state);
 }
 
@@ -50,7 +53,8 @@ static bool poll_is_ready_now(struct rch *ch)
 {
     bool ready = true;
 
-    if (ch->remote == NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) == 0)
+    if (ch->remote == NULL &&
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_LOCKED) == 0)
         return poll_is_ready(ch);
     (void)call_once(ch, poll_ready_attempt, &ready); /* closed meanwhile: rread will say so */
     return ready;
@@ -82,7 +86,9 @@ static bool poll_poll_again(const rch_t *ch, int n, int *ready, struct waiter *w
     if (poll_poll(ch, n, ready))
         return true;
     us = (clock_now() - begun) * NAP_PER_LOOK / 1000;
-    w->backoff_most_us = (uint32_t)(us < NAP_LEAST_US ? NAP_LEAST_US : us > NAP_LONGEST_US ? NAP_LONGEST_US : us);
+    w->backoff_most_us = (uint32_t)(us < NAP_LEAST_US     ? NAP_LEAST_US
+                                    : us > NAP_LONGEST_US ? NAP_LONGEST_US
+                                                          : us);
     return false;
 }
 
@@ -101,7 +107,8 @@ static uint32_t poll_find_words(void *of, _Atomic uint32_t *word[WAIT_WORDS])
     for (int i = 0; i < p->n; i++) {
         uint32_t state = atomic_load_explicit(&p->ch[i]->state, memory_order_acquire);
 
-        if ((state & (STATE_LOCKED | STATE_CLOSED)) != 0 || p->ch[i]->remote != NULL || p->ch[i]->died != 0)
+        if ((state & (STATE_LOCKED | STATE_CLOSED)) != 0 || p->ch[i]->remote != NULL ||
+            p->ch[i]->died != 0)
             return 0; /* died: the verdict is a few milliseconds away, and wakes nobody */
         word[i] = end_wake_word(p->ch[i], state);
     }
@@ -120,7 +127,8 @@ static int poll_wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
     publish_process_wait("a message on one of many channels in rpipe_poll");
     while (rc == 0 && !poll_poll_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
-            error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n, timeout_ms);
+            error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n,
+                      timeout_ms);
             rc = -ETIMEDOUT;
         } else if (active_calls_ended()) {
             rc = job_refuses("rpipe_poll");
@@ -137,7 +145,8 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     int i, rc = 0;
 
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
-        error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout of -1 or more",
+        error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout of "
+                  "-1 or more",
                   POLL_MOST);
         return -EINVAL;
     }

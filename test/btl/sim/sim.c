@@ -57,7 +57,8 @@ void sim_arm(struct btl *btl)
     bool at_once = btl->calm || (btl->lazy && sim_draw(btl, 4) != 0);
     int64_t delay = at_once ? 0 : (int64_t)sim_draw(btl, 8) * (int64_t)sim_draw(btl, 40);
 
-    if (btl->armed || btl->closing || (btl->unders == 0 && list_empty(&btl->settling)) || btl->defect == DEFECT_IDLE)
+    if (btl->armed || btl->closing || (btl->unders == 0 && list_empty(&btl->settling)) ||
+        btl->defect == DEFECT_IDLE)
         return;
     btl->armed = true;
     if (btl->host.watch(-1, delay, service, btl) != 0)
@@ -153,7 +154,8 @@ static int sim_open(const struct btl_host *host, struct btl **out, char *why, si
     btl->atomics = atomics_given();
     btl->fail_at = strtoull(environment("RPIPE_SIM_FAIL"), NULL, 0);
     btl->break_at = strtoull(environment("RPIPE_SIM_BREAK"), NULL, 0);
-    btl->error = *environment("RPIPE_SIM_ERROR") != '\0' ? -atoi(environment("RPIPE_SIM_ERROR")) : -EIO;
+    btl->error =
+        *environment("RPIPE_SIM_ERROR") != '\0' ? -atoi(environment("RPIPE_SIM_ERROR")) : -EIO;
     btl->defect = (enum sim_defect)strtoul(environment("RPIPE_SIM_DEFECT"), NULL, 0);
     hash_init(&btl->pieces);
     hash_init(&btl->lines);
@@ -187,7 +189,8 @@ static int sim_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
 {
     if (peer == btl->host.rank)
         return 0;
-    snprintf(why, why_bytes, "rank %d is another process; the simulated network is inside this one", peer);
+    snprintf(why, why_bytes, "rank %d is another process; the simulated network is inside this one",
+             peer);
     return -ENOTSUP;
 }
 

@@ -57,9 +57,10 @@ struct sim_piece {
     uint32_t access;
     void *map; /* NULL: adopted */
     size_t map_bytes;
-    unsigned near, far, attached; /* operations under way from or to it here; by the peer; attachments */
-    uint8_t *stale;               /* DEFECT_STALE_GET */
-    struct link link;             /* quarantine */
+    unsigned near, far,
+        attached;     /* operations under way from or to it here; by the peer; attachments */
+    uint8_t *stale;   /* DEFECT_STALE_GET */
+    struct link link; /* quarantine */
 };
 
 struct sim_draw {
@@ -78,7 +79,8 @@ struct btl {
     bool armed, closing; /* the service thread will call; must not be asked to any more */
     uint64_t last_id;
     struct hash pieces, lines; /* by id */
-    struct link quarantine;    /* pieces that were given back: their addresses are not used again soon */
+    struct link
+        quarantine; /* pieces that were given back: their addresses are not used again soon */
     unsigned quarantined;
     struct link settling;  /* lines with something to come besides operations */
     struct sim_op **under; /* all operations under way, in no order */
@@ -90,7 +92,8 @@ struct btl_connection {
     uint64_t id, nonce, peer; /* peer: id; 0: not connected */
     enum btl_role role;
     uint32_t depth, outstanding;
-    bool needs_both, falls; /* up only when the other end has connected too; fails when the other end is closed */
+    bool needs_both,
+        falls; /* up only when the other end has connected too; fails when the other end is closed */
     bool up, peer_closed;
     unsigned delay; /* turns until the next change */
     int error;
@@ -133,47 +136,54 @@ struct sim_op {
 /* sim.c */
 void sim_die(const char *format, ...) __attribute__((noreturn, format(printf, 1, 2)));
 uint64_t sim_draw(struct btl *btl, uint64_t below); /* 0 to below - 1 */
-void sim_arm(struct btl *btl);                      /* there is something to do: the service thread is asked to call */
+void sim_arm(struct btl *btl); /* there is something to do: the service thread is asked to call */
 
 /* sim_memory.c */
-void sim_copy_from(void *copy, const void *memory, size_t bytes); /* memory that others store to; aligned words whole */
-void sim_copy_to(void *memory, const void *copy, size_t bytes);   /* memory that others load from */
-int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *piece, char *why,
-              size_t why_bytes);
+void sim_copy_from(void *copy, const void *memory,
+                   size_t bytes); /* memory that others store to; aligned words whole */
+void sim_copy_to(void *memory, const void *copy, size_t bytes); /* memory that others load from */
+int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
+              struct btl_memory *piece, char *why, size_t why_bytes);
 void sim_free(struct btl *btl, struct btl_memory *piece);
-int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key, char *why,
-              size_t why_bytes);
-int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *piece, char *why,
-              size_t why_bytes);
+int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key,
+              char *why, size_t why_bytes);
+int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
+              struct btl_memory *piece, char *why, size_t why_bytes);
 int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
                struct btl_remote *remote, char *why, size_t why_bytes);
 void sim_detach(struct btl *btl, struct btl_remote *remote);
 void sim_memory_end(struct btl *btl);
 
 /* sim_line.c */
-int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
-                  struct btl_address *address, char *why, size_t why_bytes);
-int sim_line_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes);
+int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
+                  struct btl_connection **out, struct btl_address *address, char *why,
+                  size_t why_bytes);
+int sim_line_connect(struct btl_connection *connection, const struct btl_address *address,
+                     char *why, size_t why_bytes);
 int sim_line_state(struct btl_connection *connection, char *why, size_t why_bytes);
 void sim_line_close(struct btl_connection *connection);
 void sim_line_describe(struct btl_connection *connection, char *text, size_t text_bytes);
 void sim_line_counts(struct btl_connection *connection, struct btl_counts *counts);
 uint32_t sim_line_atomics(struct btl_connection *connection);
-void sim_line_fail(struct btl_connection *connection, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void sim_line_fail(struct btl_connection *connection, int error, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 void sim_lines_settle(struct btl *btl);
 int sim_flush(struct btl_connection *connection);
 
 /* sim_transfer.c */
-int sim_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot);
-int sim_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done);
-int sim_atomic(struct btl_connection *connection, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-               struct btl_done *done);
+int sim_write(struct btl_connection *connection, const struct btl_transfer *payload,
+              const struct btl_transfer *slot);
+int sim_get(struct btl_connection *connection, const struct btl_transfer *transfer,
+            struct btl_done *done);
+int sim_atomic(struct btl_connection *connection, int kind, const struct btl_transfer *at,
+               uint64_t operand, uint64_t compare, struct btl_done *done);
 
 /* sim_step.c */
-void sim_op_begin(struct btl_connection *connection, struct sim_op *op);                      /* accepted */
-void sim_op_end(struct btl *btl, struct sim_op *op, int error);                   /* completes it; gone */
-void sim_op_give_up(struct btl *btl, struct sim_op *op);                          /* its line is closed */
-void sim_stragglers_end(struct btl *btl, uint64_t connection, struct sim_piece *piece); /* to this line, or to this piece */
+void sim_op_begin(struct btl_connection *connection, struct sim_op *op); /* accepted */
+void sim_op_end(struct btl *btl, struct sim_op *op, int error);          /* completes it; gone */
+void sim_op_give_up(struct btl *btl, struct sim_op *op);                 /* its line is closed */
+void sim_stragglers_end(struct btl *btl, uint64_t connection,
+                        struct sim_piece *piece); /* to this line, or to this piece */
 void sim_turn(struct btl *btl, unsigned steps);
 
 #endif

@@ -37,8 +37,9 @@ static void settle_later(struct btl_connection *connection)
     sim_arm(btl);
 }
 
-int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth, struct btl_connection **out,
-                  struct btl_address *address, char *why, size_t why_bytes)
+int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
+                  struct btl_connection **out, struct btl_address *address, char *why,
+                  size_t why_bytes)
 {
     struct btl_connection *connection = calloc(1, sizeof(*connection));
     struct address a = {.magic = ADDRESS_MAGIC, .pid = (uint32_t)getpid()};
@@ -55,7 +56,8 @@ int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
     connection->role = role;
     connection->id = a.id = ++btl->last_id;
     connection->nonce = a.nonce = sim_draw(btl, UINT64_MAX);
-    connection->depth = (depth != 0 ? depth : SIM_DEPTH) + (btl->calm ? 0 : (uint32_t)sim_draw(btl, 8));
+    connection->depth =
+        (depth != 0 ? depth : SIM_DEPTH) + (btl->calm ? 0 : (uint32_t)sim_draw(btl, 8));
     connection->needs_both = sim_draw(btl, 2) == 0;
     connection->falls = !btl->calm && sim_draw(btl, 2) == 0;
     list_init(&connection->settling);
@@ -66,7 +68,8 @@ int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
         snprintf(why, why_bytes, "no memory for the books of a line");
         return -ENOMEM;
     }
-    pad = sim_draw(btl, sizeof(address->byte) - sizeof(a) + 1); /* nobody may know how long an address is */
+    pad = sim_draw(btl, sizeof(address->byte) - sizeof(a) +
+                            1); /* nobody may know how long an address is */
     memset(address, (int)sim_draw(btl, 256), sizeof(*address));
     memcpy(address->byte, &a, sizeof(a));
     address->bytes = (uint16_t)(sizeof(a) + pad);
@@ -92,7 +95,8 @@ void sim_line_fail(struct btl_connection *connection, int error, const char *for
         connection->btl->host.connection_failed();
 }
 
-int sim_line_connect(struct btl_connection *connection, const struct btl_address *address, char *why, size_t why_bytes)
+int sim_line_connect(struct btl_connection *connection, const struct btl_address *address,
+                     char *why, size_t why_bytes)
 {
     struct btl *btl = connection->btl;
     struct btl_connection *peer;
@@ -103,18 +107,21 @@ int sim_line_connect(struct btl_connection *connection, const struct btl_address
     if (connection->peer != 0)
         sim_die("connection_connect of a line that is connected already");
     memcpy(&a, address->byte, sizeof(a));
-    if (address->bytes < sizeof(a) || address->bytes > sizeof(address->byte) || a.magic != ADDRESS_MAGIC ||
-        a.pid != (uint32_t)getpid()) {
+    if (address->bytes < sizeof(a) || address->bytes > sizeof(address->byte) ||
+        a.magic != ADDRESS_MAGIC || a.pid != (uint32_t)getpid()) {
         snprintf(why, why_bytes, "not the address of a line of this network");
         rc = -EPROTO;
         goto out;
     }
     peer = hash_get(&btl->lines, a.id);
-    if (peer == connection || (peer != NULL && (peer->nonce != a.nonce || peer->role == connection->role)))
-        sim_die("connection_connect of two lines that are no two ends: %llu and %llu", (unsigned long long)connection->id,
-                (unsigned long long)a.id);
-    if (peer == NULL && btl->defect != DEFECT_CONNECTS_NOBODY && sim_draw(btl, 2) == 0) { /* at once, or later */
-        snprintf(why, why_bytes, "line %llu, which this one should connect to, is closed", (unsigned long long)a.id);
+    if (peer == connection ||
+        (peer != NULL && (peer->nonce != a.nonce || peer->role == connection->role)))
+        sim_die("connection_connect of two lines that are no two ends: %llu and %llu",
+                (unsigned long long)connection->id, (unsigned long long)a.id);
+    if (peer == NULL && btl->defect != DEFECT_CONNECTS_NOBODY &&
+        sim_draw(btl, 2) == 0) { /* at once, or later */
+        snprintf(why, why_bytes, "line %llu, which this one should connect to, is closed",
+                 (unsigned long long)a.id);
         rc = -ECONNREFUSED;
         sim_line_fail(connection, rc, "%s", why);
         goto out;
@@ -141,7 +148,8 @@ static bool settle(struct btl_connection *connection)
     if (connection->error != 0)
         return true;
     if (connection->peer_closed) {
-        sim_line_fail(connection, -ECONNRESET, "line %llu: the other end is closed", (unsigned long long)connection->id);
+        sim_line_fail(connection, -ECONNRESET, "line %llu: the other end is closed",
+                      (unsigned long long)connection->id);
         return true;
     }
     if (peer == NULL && btl->defect != DEFECT_CONNECTS_NOBODY) {

@@ -21,7 +21,10 @@
 
 enum { KEY_ID, KEY_BYTES, KEY_ACCESS, KEY_CHECK };
 
-static uint64_t key_check(const struct sim_piece *p) { return (p->id * 0x9e3779b97f4a7c15u) ^ p->bytes; }
+static uint64_t key_check(const struct sim_piece *p)
+{
+    return (p->id * 0x9e3779b97f4a7c15u) ^ p->bytes;
+}
 
 /* Word by word, as a device does: an aligned word is whole, and nothing is said of two. */
 void sim_copy_from(void *copy, const void *memory, size_t bytes)
@@ -68,21 +71,24 @@ void sim_copy_to(void *memory, const void *copy, size_t bytes)
     }
 }
 
-static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece, char *why, size_t why_bytes)
+static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece, char *why,
+                 size_t why_bytes)
 {
     p->id = ++btl->last_id;
     if (hash_put(&btl->pieces, p->id, p) != 0) {
         snprintf(why, why_bytes, "no memory for the books of a piece");
         return -ENOMEM;
     }
-    *piece = (struct btl_memory){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
+    *piece =
+        (struct btl_memory){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
     return 0;
 }
 
 /* Aligned to the largest power of two that its size is a multiple of: heaps rely on that for their units. */
 static int map(struct sim_piece *p, size_t bytes)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), align = bytes & (~bytes + 1), whole = (bytes + page - 1) & ~(page - 1);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), align = bytes & (~bytes + 1),
+           whole = (bytes + page - 1) & ~(page - 1);
     uintptr_t end;
 
     if (align > ALIGNED_MOST)
@@ -95,10 +101,12 @@ static int map(struct sim_piece *p, size_t bytes)
         p->map_bytes = whole + page + (align > page ? align : 0);
         whole = bytes;
     }
-    p->map = mmap(NULL, p->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    p->map = mmap(NULL, p->map_bytes, PROT_READ | PROT_WRITE,
+                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p->map == MAP_FAILED)
         return -ENOMEM;
-    end = ((uintptr_t)p->map + p->map_bytes - page) & ~(uintptr_t)((align > page ? align : page) - 1);
+    end =
+        ((uintptr_t)p->map + p->map_bytes - page) & ~(uintptr_t)((align > page ? align : page) - 1);
     if (mprotect((void *)end, page, PROT_NONE) != 0) {
         munmap(p->map, p->map_bytes);
         return -ENOMEM;
@@ -115,8 +123,8 @@ static void spoil(struct btl *btl, struct sim_piece *p)
         memset(p->base, (int)sim_draw(btl, 256), bytes);
 }
 
-int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge, struct btl_memory *piece, char *why,
-              size_t why_bytes)
+int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
+              struct btl_memory *piece, char *why, size_t why_bytes)
 {
     struct sim_piece *p = calloc(1, sizeof(*p));
     int rc = -ENOMEM;
@@ -142,8 +150,8 @@ int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool hug
     return rc;
 }
 
-int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access, struct btl_memory *piece, char *why,
-              size_t why_bytes)
+int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
+              struct btl_memory *piece, char *why, size_t why_bytes)
 {
     struct sim_piece *p = calloc(1, sizeof(*p));
     int rc;
@@ -164,8 +172,8 @@ int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t acce
 }
 
 /* There is but one process, and so one peer. */
-int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key, char *why,
-              size_t why_bytes)
+int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key,
+              char *why, size_t why_bytes)
 {
     (void)why;
     (void)why_bytes;
@@ -209,8 +217,9 @@ void sim_free(struct btl *btl, struct btl_memory *piece)
         sim_die("free of a piece that is not, or is no longer, in use (%p)", piece->base);
     sim_stragglers_end(btl, 0, p);
     if (p->near + p->far > 0)
-        sim_die("free of a piece of %zu bytes while %u operations from here and %u of the peer are under way", p->bytes,
-                p->near, p->far);
+        sim_die("free of a piece of %zu bytes while %u operations from here and %u of the peer are "
+                "under way",
+                p->bytes, p->near, p->far);
     hash_remove(&btl->pieces, p->id);
     if (p->map != NULL) {
         (void)madvise(p->map, p->map_bytes, MADV_DONTNEED);
@@ -238,15 +247,18 @@ int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t byte
     if (p == NULL || key->word[KEY_CHECK] != key_check(p) || key->word[KEY_BYTES] != p->bytes)
         snprintf(why, why_bytes, "rank %d has no such piece", peer);
     else if (p->access == BTL_LOCAL || p->access != access || key->word[KEY_ACCESS] != access)
-        snprintf(why, why_bytes, "the piece of rank %d has access %u, not %u", peer, p->access, access);
+        snprintf(why, why_bytes, "the piece of rank %d has access %u, not %u", peer, p->access,
+                 access);
     else if (p->bytes < bytes)
-        snprintf(why, why_bytes, "the piece of rank %d has %zu bytes; it needs %zu", peer, p->bytes, bytes);
+        snprintf(why, why_bytes, "the piece of rank %d has %zu bytes; it needs %zu", peer, p->bytes,
+                 bytes);
     else
         rc = 0;
     if (rc == 0) {
         p->attached++;
         *remote = (struct btl_remote){NULL, bytes, p, *key};
-        if (btl->defect == DEFECT_STALE_GET && p->stale == NULL && (p->stale = malloc(p->bytes)) != NULL)
+        if (btl->defect == DEFECT_STALE_GET && p->stale == NULL &&
+            (p->stale = malloc(p->bytes)) != NULL)
             memcpy(p->stale, p->base, p->bytes);
     }
     pthread_mutex_unlock(&btl->lock);
@@ -262,7 +274,8 @@ void sim_detach(struct btl *btl, struct btl_remote *remote)
     if (p == NULL || p->attached == 0)
         sim_die("detach of what is not attached");
     if (p->far > 0)
-        sim_die("detach of a piece of %zu bytes while %u operations on it are under way", p->bytes, p->far);
+        sim_die("detach of a piece of %zu bytes while %u operations on it are under way", p->bytes,
+                p->far);
     p->attached--;
     pthread_mutex_unlock(&btl->lock);
     *remote = (struct btl_remote){0};

@@ -98,11 +98,14 @@ void sim_op_end(struct btl *btl, struct sim_op *op, int error)
 
 /* ---- steps ---- */
 
-static void source_check(const struct sim_op *op, const uint8_t *now, const void *then, size_t bytes, const char *what)
+static void source_check(const struct sim_op *op, const uint8_t *now, const void *then,
+                         size_t bytes, const char *what)
 {
     if (op->connection != NULL && memcmp(now, then, bytes) != 0)
-        sim_die("%s of %zu bytes has changed before it was known to be there (operation %llu of line %llu)", what,
-                bytes, (unsigned long long)op->number, (unsigned long long)op->connection->id);
+        sim_die("%s of %zu bytes has changed before it was known to be there (operation %llu of "
+                "line %llu)",
+                what, bytes, (unsigned long long)op->number,
+                (unsigned long long)op->connection->id);
 }
 
 static void step_payload(struct btl *btl, struct sim_op *op, unsigned i)
@@ -133,8 +136,8 @@ static void step_flag(struct btl *btl, struct sim_op *op, uint32_t step)
         flag = op->slot[7];
         op->todo &= ~(FLAG_LOW | FLAG_HIGH);
     } else {
-        memcpy((uint8_t *)&flag + (step == FLAG_HIGH ? 4 : 0), (uint8_t *)&op->slot[7] + (step == FLAG_HIGH ? 4 : 0),
-               4);
+        memcpy((uint8_t *)&flag + (step == FLAG_HIGH ? 4 : 0),
+               (uint8_t *)&op->slot[7] + (step == FLAG_HIGH ? 4 : 0), 4);
     }
     sim_copy_to(op->slot_far_at + 56, &flag, 8);
 }
@@ -184,7 +187,8 @@ static void step_atomic(struct btl *btl, struct sim_op *op, unsigned half)
 
     (void)btl;
     if (half == 1) { /* what was computed when the cell was read */
-        __atomic_store_n(cell, result(op->atomic, op->old, op->operand, op->compare), __ATOMIC_RELEASE);
+        __atomic_store_n(cell, result(op->atomic, op->old, op->operand, op->compare),
+                         __ATOMIC_RELEASE);
         return;
     }
     op->old = __atomic_load_n(cell, __ATOMIC_ACQUIRE);
@@ -192,7 +196,8 @@ static void step_atomic(struct btl *btl, struct sim_op *op, unsigned half)
         return;
     do
         value = result(op->atomic, op->old, op->operand, op->compare);
-    while (!__atomic_compare_exchange_n(cell, &op->old, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+    while (!__atomic_compare_exchange_n(cell, &op->old, value, false, __ATOMIC_ACQ_REL,
+                                        __ATOMIC_ACQUIRE));
 }
 
 static void step_old_value(struct btl *btl, struct sim_op *op)
@@ -241,7 +246,8 @@ static bool cell_taken(const struct btl *btl, const struct sim_op *op)
     for (size_t i = 0; i < btl->unders; i++) {
         const struct sim_op *other = btl->under[i];
 
-        if (other != op && other->kind == SIM_ATOMIC && other->far_at == op->far_at && (other->todo & 3u) == 2u)
+        if (other != op && other->kind == SIM_ATOMIC && other->far_at == op->far_at &&
+            (other->todo & 3u) == 2u)
             return true;
     }
     return false;
@@ -286,7 +292,8 @@ static bool op_step(struct btl *btl, struct sim_op *op)
     uint32_t open = gates_open(btl, op);
 
     if (op->connection != NULL && btl->break_at != 0 && op->number >= btl->break_at) {
-        sim_line_fail(op->connection, btl->error, "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK wants it",
+        sim_line_fail(op->connection, btl->error,
+                      "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK wants it",
                       (unsigned long long)op->connection->id, (unsigned long long)op->number);
         return true;
     }
@@ -340,7 +347,8 @@ void sim_op_give_up(struct btl *btl, struct sim_op *op)
     list_remove(&op->link);
     let_go(op);
     op->connection = NULL;
-    if (btl->defect == DEFECT_CLOSE_TOUCHES && op->done != NULL) { /* nothing is left to do but that */
+    if (btl->defect == DEFECT_CLOSE_TOUCHES &&
+        op->done != NULL) { /* nothing is left to do but that */
         op->kind = SIM_ATOMIC;
         op->todo = 0;
         op->far = NULL;
@@ -357,7 +365,8 @@ void sim_stragglers_end(struct btl *btl, uint64_t connection, struct sim_piece *
 {
     for (size_t i = 0; i < btl->unders;) {
         struct sim_op *op = btl->under[i];
-        bool hit = piece == NULL ? connection == 0 || op->peer_line == connection : op->far == piece || op->slot_far == piece;
+        bool hit = piece == NULL ? connection == 0 || op->peer_line == connection
+                                 : op->far == piece || op->slot_far == piece;
 
         if (op->connection == NULL && hit)
             forget(btl, op);

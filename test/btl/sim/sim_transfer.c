@@ -24,7 +24,8 @@ static int admit(struct btl_connection *connection)
         return -EAGAIN;
     }
     if (btl->fail_at != 0 && connection->accepted + 1 >= btl->fail_at) {
-        sim_line_fail(connection, btl->error, "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
+        sim_line_fail(connection, btl->error,
+                      "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
                       (unsigned long long)connection->id, (unsigned long long)btl->fail_at);
         return connection->error;
     }
@@ -38,8 +39,8 @@ static uint8_t *near_at(struct btl *btl, const struct btl_transfer *t)
     if (p == NULL || hash_get(&btl->pieces, p->id) != p)
         sim_die("a transfer from or to a piece here that is not in use");
     if (t->offset > p->bytes || t->bytes > p->bytes - t->offset)
-        sim_die("a transfer of %zu bytes at %llu of a piece here of %zu bytes", t->bytes, (unsigned long long)t->offset,
-                p->bytes);
+        sim_die("a transfer of %zu bytes at %llu of a piece here of %zu bytes", t->bytes,
+                (unsigned long long)t->offset, p->bytes);
     return p->base + t->offset;
 }
 
@@ -50,9 +51,11 @@ static uint8_t *far_at(struct btl *btl, const struct btl_transfer *t, uint32_t a
     if (p == NULL || p->attached == 0)
         sim_die("a transfer to or from a remote piece that is not attached");
     if (p->id == 0 || hash_get(&btl->pieces, p->id) != p)
-        sim_die("a transfer to or from a piece of %zu bytes that the peer has given back", p->bytes);
+        sim_die("a transfer to or from a piece of %zu bytes that the peer has given back",
+                p->bytes);
     if (p->access != BTL_PEER_ATOMICS && p->access != access_needed)
-        sim_die("the peer may not do that to a piece with access %u; it needs %u", p->access, access_needed);
+        sim_die("the peer may not do that to a piece with access %u; it needs %u", p->access,
+                access_needed);
     if (t->remote_offset > t->remote->bytes || t->bytes > t->remote->bytes - t->remote_offset)
         sim_die("a transfer of %zu bytes at %llu of a remote piece of %zu bytes", t->bytes,
                 (unsigned long long)t->remote_offset, t->remote->bytes);
@@ -83,9 +86,13 @@ static struct sim_op *op_new(enum sim_kind kind, size_t bytes)
     return op;
 }
 
-static uint64_t work_requests(size_t bytes) { return (bytes + WORK_REQUEST_MOST - 1) / WORK_REQUEST_MOST; }
+static uint64_t work_requests(size_t bytes)
+{
+    return (bytes + WORK_REQUEST_MOST - 1) / WORK_REQUEST_MOST;
+}
 
-int sim_write(struct btl_connection *connection, const struct btl_transfer *payload, const struct btl_transfer *slot)
+int sim_write(struct btl_connection *connection, const struct btl_transfer *payload,
+              const struct btl_transfer *slot)
 {
     struct btl *btl = connection->btl;
     struct sim_op *op;
@@ -107,7 +114,8 @@ int sim_write(struct btl_connection *connection, const struct btl_transfer *payl
     op->todo = (1u << op->chunks) - 1;
     if (slot != NULL) {
         if (slot->bytes != SIM_SLOT_BYTES || slot->remote_offset % SIM_SLOT_BYTES != 0)
-            sim_die("a slot of %zu bytes at %llu", slot->bytes, (unsigned long long)slot->remote_offset);
+            sim_die("a slot of %zu bytes at %llu", slot->bytes,
+                    (unsigned long long)slot->remote_offset);
         op->slot_near_at = near_at(btl, slot);
         op->slot_far_at = far_at(btl, slot, BTL_PEER_WRITES);
         op->slot_near = slot->memory->slab;
@@ -134,7 +142,8 @@ static void scribble(struct btl *btl, struct sim_op *op)
         memset(op->near_at, 0xa5, op->bytes);
 }
 
-int sim_get(struct btl_connection *connection, const struct btl_transfer *transfer, struct btl_done *done)
+int sim_get(struct btl_connection *connection, const struct btl_transfer *transfer,
+            struct btl_done *done)
 {
     struct btl *btl = connection->btl;
     struct sim_op *op;
@@ -165,8 +174,8 @@ out:
     return rc;
 }
 
-int sim_atomic(struct btl_connection *connection, int kind, const struct btl_transfer *at, uint64_t operand, uint64_t compare,
-               struct btl_done *done)
+int sim_atomic(struct btl_connection *connection, int kind, const struct btl_transfer *at,
+               uint64_t operand, uint64_t compare, struct btl_done *done)
 {
     struct btl *btl = connection->btl;
     struct btl_transfer cell = *at;
