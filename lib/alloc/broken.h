@@ -5,20 +5,22 @@
 #ifndef ALLOC_BROKEN_H
 #define ALLOC_BROKEN_H
 
+#include "util/error.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 
 /* Writes the sentence; returns -EUCLEAN. */
-static inline int broken(char *why, size_t why_bytes, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static inline int broken(char *why, size_t why_bytes, const char *format, ...)
+static inline int broken(struct error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static inline int broken(struct error *err, const char *format, ...)
 {
     va_list args;
 
     va_start(args, format);
-    vsnprintf(why, why_bytes, format, args);
+    error_vnote(err, format, args);
     va_end(args);
     return -EUCLEAN;
 }

@@ -109,7 +109,7 @@ bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d)
     return false;
 }
 
-int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, uint32_t *pooled)
+int desc_pool_check(const struct desc_pool *pool, struct error *err, uint32_t *pooled)
 {
     const struct desc_chunk *chunk;
     const struct rdesc *d;
@@ -122,16 +122,15 @@ int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, u
     }
     for (d = pool->free; d != NULL && listed <= made; d = d->link, listed++) {
         if (!desc_pool_holds(pool, d))
-            return broken(why, why_bytes,
+            return broken(err,
                           "the free list of the descriptor pool leads out of it after %u entries",
                           listed);
         if (d->state != DESC_POOLED)
-            return broken(why, why_bytes,
-                          "entry %u of the descriptor pool's free list is in state %u", listed,
+            return broken(err, "entry %u of the descriptor pool's free list is in state %u", listed,
                           d->state);
     }
     if (made != pool->made || made > pool->limit || listed != idle)
-        return broken(why, why_bytes,
+        return broken(err,
                       "descriptor pool: %u made (%u counted, limit %u), %u unused of which %u are "
                       "on the free list",
                       made, pool->made, pool->limit, idle, listed);

@@ -13,6 +13,7 @@
 #define ALLOC_DESC_H
 
 #include "util/cpu.h"
+#include "util/error.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -102,7 +103,7 @@ size_t desc_pool_bytes(const struct desc_pool *pool); /* that its chunks take */
 bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d);
 /* 0 and how many lie in the pool; or -EUCLEAN and a sentence. Invariants: every descriptor on the free list is of this
  * pool and DESC_POOLED, every other one is not DESC_POOLED, and the chunks hold `made` of them. */
-int desc_pool_check(const struct desc_pool *pool, char *why, size_t why_bytes, uint32_t *pooled);
+int desc_pool_check(const struct desc_pool *pool, struct error *err, uint32_t *pooled);
 
 /* NULL only if the pool cannot grow. The state is the caller's to set, to anything but DESC_POOLED. */
 static inline struct rdesc *desc_take(struct desc_pool *pool)

@@ -17,6 +17,7 @@
 #include "alloc/heap.h"
 #include "alloc/index.h"
 #include "alloc/size_class.h"
+#include "util/error.h"
 
 typedef int (*heap_visit)(const rdma_vmem_block_t *block, void *arg);
 
@@ -41,7 +42,7 @@ struct fit_ops {
     /* bytes_stuck, blocks_free, and to metadata what the fit itself uses. */
     void (*stats)(const struct heap *h, rdma_vmem_stats_t *stats);
     /* As heap_check(); tells how many descriptors of the pool are in blocks, and how many blocks are handed out. */
-    int (*check)(const struct heap *h, char *why, size_t why_bytes, uint32_t *descriptors,
+    int (*check)(const struct heap *h, struct error *err, uint32_t *descriptors,
                  uint32_t *handed_out);
 };
 
@@ -151,6 +152,6 @@ static inline struct rdesc *heap_refuse(struct heap *h, int error)
 
 /* What must hold of one block, wherever it hangs, and whatever state it may be in. */
 int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
-                     char *why, size_t why_bytes);
+                     struct error *err);
 
 #endif

@@ -25,28 +25,26 @@ static const struct fit_ops *const heap_fits[] = {
     [WORST_FIT] = &worst_fit_ops, [RANDOM_FIT] = &random_fit_ops,
 };
 
-int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes)
+int heap_config_check(const struct heap_config *cfg, struct error *err)
 {
     const uint32_t unit = cfg->unit_size;
 
     if (unit == 0 || unit > UNIT_MAX || (unit & (unit - 1)) != 0)
-        snprintf(why, why_bytes, "unit_size is %u; it must be a power of two from 1 to %u", unit,
-                 UNIT_MAX);
+        error_note(err, "unit_size is %u; it must be a power of two from 1 to %u", unit, UNIT_MAX);
     else if (cfg->bytes == 0)
-        snprintf(why, why_bytes, "alloc_size is 0; it must be at least 1");
+        error_note(err, "alloc_size is 0; it must be at least 1");
     else if (cfg->bytes > UNITS_MAX * unit)
-        snprintf(why, why_bytes,
-                 "alloc_size is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
-                 (unsigned long long)cfg->bytes, unit, (unsigned long long)(UNITS_MAX * unit));
+        error_note(
+            err, "alloc_size is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
+            (unsigned long long)cfg->bytes, unit, (unsigned long long)(UNITS_MAX * unit));
     else if (((uintptr_t)cfg->base & (unit - 1)) != 0)
-        snprintf(why, why_bytes, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base,
-                 unit);
+        error_note(err, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base, unit);
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
-        snprintf(why, why_bytes, "the buffer at %p of %llu bytes leads beyond the address space",
-                 cfg->base, (unsigned long long)cfg->bytes);
+        error_note(err, "the buffer at %p of %llu bytes leads beyond the address space", cfg->base,
+                   (unsigned long long)cfg->bytes);
     else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
-        snprintf(why, why_bytes, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT",
-                 (int)cfg->algorithm);
+        error_note(err, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT",
+                   (int)cfg->algorithm);
     else
         return 0;
     return -EINVAL;
@@ -87,8 +85,8 @@ static void heap_count_segment(struct heap *h, struct segment *s)
 int heap_create(struct heap **heap, const struct heap_config *cfg)
 {
     struct heap *h;
-    char why[160];
-    int error = heap_config_check(cfg, why, sizeof(why));
+    struct error err = {""};
+    int error = heap_config_check(cfg, &err);
 
     if (error != 0)
         return error;
@@ -233,27 +231,25 @@ void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
 }
 
 int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
-                     char *why, size_t why_bytes)
+                     struct error *err)
 {
     const unsigned long long at = d->offset;
 
     if (d->owner != (h->owner & DESC_OWNER_MOST))
-        return broken(why, why_bytes, "the block at %llu belongs to another owner", at);
+        return broken(err, "the block at %llu belongs to another owner", at);
     if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin ||
         d->offset >= s->end || (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
-        return broken(why, why_bytes,
-                      "the block at %llu of %u units is not aligned, empty, or beyond the end", at,
-                      d->units);
+        return broken(err, "the block at %llu of %u units is not aligned, empty, or beyond the end",
+                      at, d->units);
     if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
-        return broken(why, why_bytes, "the block at %llu holds %zu bytes in %u units", at, d->size,
-                      d->units);
+        return broken(err, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
     if (d->state != DESC_FREED && d->state != DESC_GAP &&
         d->mem != address_of(h, s->zero, d->offset))
-        return broken(why, why_bytes, "the memory of the block at %llu is not at its offset", at);
+        return broken(err, "the memory of the block at %llu is not at its offset", at);
     return 0;
 }
 
-static int heap_check_segments(const struct heap *h, char *why, size_t n)
+static int heap_check_segments(const struct heap *h, struct error *err)
 {
     const struct segment *s = &h->first, *last = s;
     uint64_t bytes = 0, largest = 0, begin = 0;
@@ -263,41 +259,40 @@ static int heap_check_segments(const struct heap *h, char *why, size_t n)
         const uint64_t length = s->end - s->begin;
 
         if (s->begin != begin || s->end <= s->begin || s->number != number++)
-            return broken(why, n, "segment %u does not begin at %llu", s->number,
+            return broken(err, "segment %u does not begin at %llu", s->number,
                           (unsigned long long)begin);
         begin = heap_whole_units(h, s->end);
         bytes += length;
         largest = length > largest ? length : largest;
     }
     if (number != h->segments || last != h->newest || bytes != h->bytes || largest != h->largest)
-        return broken(why, n,
+        return broken(err,
                       "%u segments of %llu bytes, at most %llu, are counted as %u, %llu and %llu",
                       number, (unsigned long long)bytes, (unsigned long long)largest, h->segments,
                       (unsigned long long)h->bytes, (unsigned long long)h->largest);
     return 0;
 }
 
-int heap_check(const struct heap *h, char *why, size_t why_bytes)
+int heap_check(const struct heap *h, struct error *err)
 {
     const uint64_t used = h->ops->used(h);
     uint32_t in_blocks, handed_out, pooled = 0;
-    int error = heap_check_segments(h, why, why_bytes);
+    int error = heap_check_segments(h, err);
 
     if (error == 0)
-        error = h->ops->check(h, why, why_bytes, &in_blocks, &handed_out);
+        error = h->ops->check(h, err, &in_blocks, &handed_out);
     if (error == 0)
-        error = desc_pool_check(&h->pool, why, why_bytes, &pooled);
+        error = desc_pool_check(&h->pool, err, &pooled);
     if (error != 0)
         return error;
     if (pooled + in_blocks != h->pool.made)
-        return broken(why, why_bytes, "of %u descriptors %u are in the pool and %u in blocks",
-                      h->pool.made, pooled, in_blocks);
+        return broken(err, "of %u descriptors %u are in the pool and %u in blocks", h->pool.made,
+                      pooled, in_blocks);
     if (h->allocs - h->frees != handed_out)
-        return broken(why, why_bytes,
-                      "%u blocks are handed out, after %llu allocations and %llu frees", handed_out,
-                      (unsigned long long)h->allocs, (unsigned long long)h->frees);
+        return broken(err, "%u blocks are handed out, after %llu allocations and %llu frees",
+                      handed_out, (unsigned long long)h->allocs, (unsigned long long)h->frees);
     if (used > h->peak || h->peak > h->bytes)
-        return broken(why, why_bytes, "%llu bytes are handed out, at the peak %llu, of %llu",
+        return broken(err, "%llu bytes are handed out, at the peak %llu, of %llu",
                       (unsigned long long)used, (unsigned long long)h->peak,
                       (unsigned long long)h->bytes);
     return 0;

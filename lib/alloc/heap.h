@@ -9,6 +9,7 @@
 #define ALLOC_HEAP_H
 
 #include "alloc/desc.h"
+#include "util/error.h"
 
 #include <rmalloc.h>
 
@@ -25,7 +26,7 @@ struct heap_config {
 struct heap; /* = rdma_vmem_t */
 
 /* 0, or a sentence and -EINVAL, or -ENOTSUP (algorithm) */
-int heap_config_check(const struct heap_config *cfg, char *why, size_t why_bytes);
+int heap_config_check(const struct heap_config *cfg, struct error *err);
 int heap_create(struct heap **h,
                 const struct heap_config *cfg); /* as heap_config_check(), or -ENOMEM */
 void heap_destroy(struct heap *h);              /* and its descriptors, handed out or not */
@@ -58,7 +59,7 @@ int heap_dump(const struct heap *h,
 uint64_t heap_bytes_used(
     const struct heap *h); /* handed out, in whole units, but for a short one at the end */
 void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats);
-int heap_check(const struct heap *h, char *why,
-               size_t why_bytes); /* 0 or -EUCLEAN and the invariant that is broken */
+int heap_check(const struct heap *h,
+               struct error *err); /* 0 or -EUCLEAN and the invariant that is broken */
 
 #endif

@@ -13,6 +13,7 @@
 #define ALLOC_INDEX_H
 
 #include "util/cpu.h"
+#include "util/error.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -92,10 +93,9 @@ uint32_t index_largest(const struct index *ix,
                        const struct index_pool *pool); /* LARGEST: 0 if empty */
 
 /* 0, or -EUCLEAN and a sentence: every invariant of index.c. Adds the nodes of `ix` to nodes[leaves, inner]. */
-int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2], char *why,
-                size_t why_bytes);
+int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2],
+                struct error *err);
 /* The same for the pool, of which `nodes` are in indices. */
-int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], char *why,
-                     size_t why_bytes);
+int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], struct error *err);
 
 #endif

@@ -11,8 +11,7 @@ struct looking {
     const struct index_pool *pool;
     uint32_t *nodes;
     uint32_t count; /* blocks so far */
-    char *why;
-    size_t why_bytes;
+    struct error *err;
 };
 
 /* Of which all keys must be in [low, high). */
@@ -23,18 +22,18 @@ static int index_check_check_node(struct looking *at, const struct index_node *n
     const uint32_t least = root ? level > 0 ? 2 : 1 : INDEX_LEAST;
 
     if (node->count < least || node->count > INDEX_FANOUT)
-        return broken(at->why, at->why_bytes, "a node of the index on level %u has %u entries",
-                      level, node->count);
+        return broken(at->err, "a node of the index on level %u has %u entries", level,
+                      node->count);
     at->nodes[level > 0]++;
     if (level > 0 && node->key[0] != low)
-        return broken(at->why, at->why_bytes,
+        return broken(at->err,
                       "a node of the index on level %u begins at %llx, for its parent at %llx",
                       level, (unsigned long long)node->key[0], (unsigned long long)low);
     for (uint32_t i = 0; i < INDEX_FANOUT; i++) {
         const uint64_t key = node->key[i], next = i + 1 < node->count ? node->key[i + 1] : high;
 
         if (i >= node->count ? key != UNUSED : key < low || key >= next)
-            return broken(at->why, at->why_bytes,
+            return broken(at->err,
                           "key %llx of the index on level %u, entry %u of %u, is out of order",
                           (unsigned long long)key, level, i, node->count);
         if (level > 0 && i < node->count &&
@@ -43,7 +42,7 @@ static int index_check_check_node(struct looking *at, const struct index_node *n
         if (weighted &&
             node->weight[i] !=
                 (i < node->count ? node_weight(at->pool, node->child[i], level - 1) : 0))
-            return broken(at->why, at->why_bytes,
+            return broken(at->err,
                           "the weight %u of child %u of %u in the index on level %u is wrong",
                           node->weight[i], i, node->count, level);
     }
@@ -52,19 +51,17 @@ static int index_check_check_node(struct looking *at, const struct index_node *n
     return 0;
 }
 
-int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2], char *why,
-                size_t why_bytes)
+int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2],
+                struct error *err)
 {
-    struct looking at = {
-        .ix = ix, .pool = pool, .nodes = nodes, .why = why, .why_bytes = why_bytes};
+    struct looking at = {.ix = ix, .pool = pool, .nodes = nodes, .err = err};
 
     if ((ix->root == NULL) != (ix->height == 0) || ix->height > INDEX_LEVELS)
-        return broken(why, why_bytes, "an index has %s root and %u levels",
-                      ix->root == NULL ? "no" : "a", ix->height);
+        return broken(err, "an index has %s root and %u levels", ix->root == NULL ? "no" : "a",
+                      ix->height);
     if (ix->root != NULL && index_check_check_node(&at, ix->root, ix->height - 1, 0, UNUSED) != 0)
         return -EUCLEAN;
     if (at.count != ix->count)
-        return broken(why, why_bytes, "an index has %u blocks, %u are counted", at.count,
-                      ix->count);
+        return broken(err, "an index has %u blocks, %u are counted", at.count, ix->count);
     return 0;
 }

@@ -122,8 +122,7 @@ static bool index_pool_pool_holds(const struct index_pool *pool, const struct in
     return chunk != NULL;
 }
 
-int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], char *why,
-                     size_t why_bytes)
+int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], struct error *err)
 {
     const bool one_form = pool->kind == INDEX_PLAIN;
     const uint32_t used[2] = {one_form ? nodes[0] + nodes[1] : nodes[0], one_form ? 0 : nodes[1]};
@@ -139,23 +138,20 @@ int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], cha
 
         for (; node != NULL && idle <= pool->idle[form]; node = node->link, idle++) {
             if (!index_pool_pool_holds(pool, node))
-                return broken(why, why_bytes,
-                              "the free list of the node pool leads out of it after %u entries",
-                              idle);
+                return broken(
+                    err, "the free list of the node pool leads out of it after %u entries", idle);
             if (node->count != 0 || node_below(node, UNUSED) != 0)
-                return broken(why, why_bytes, "entry %u of the node pool's free list is not empty",
-                              idle);
+                return broken(err, "entry %u of the node pool's free list is not empty", idle);
         }
         if (idle != pool->idle[form])
-            return broken(why, why_bytes,
+            return broken(err,
                           "of the node pool's free list %u entries are counted, and there are %s",
                           pool->idle[form], idle < pool->idle[form] ? "fewer" : "more");
         seen += (size_t)(idle + used[form]) * pool->bytes[form];
     }
     if (made != pool->made || seen != room)
         return broken(
-            why, why_bytes,
-            "node pool: %zu bytes (%zu counted), of which %zu of %zu are in nodes or unused", made,
-            pool->made, seen, room);
+            err, "node pool: %zu bytes (%zu counted), of which %zu of %zu are in nodes or unused",
+            made, pool->made, seen, room);
     return 0;
 }

@@ -465,28 +465,28 @@ struct totals {
 /* What must hold between a block and the one before it in the list. `laps` counts the ends of the segment passed. */
 static int next_fit_check_neighbours(const struct heap *h, const struct segment *s,
                                      const struct rdesc *prev, const struct rdesc *d,
-                                     unsigned *laps, char *why, size_t n)
+                                     unsigned *laps, struct error *err)
 {
     const uint64_t end = prev->offset + block_bytes(h, prev);
 
     if (d->offset == end) {
         if (next_fit_waits(prev) && next_fit_waits(d))
-            return broken(why, n, "the neighbours at %llu and %llu are both free",
+            return broken(err, "the neighbours at %llu and %llu are both free",
                           (unsigned long long)prev->offset, (unsigned long long)d->offset);
     } else if (end == s->end && d->offset == s->begin) {
         (*laps)++;
     } else {
-        return broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
+        return broken(err, "after the block that ends at %llu comes one that begins at %llu",
                       (unsigned long long)end, (unsigned long long)d->offset);
     }
     if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > next_fit_tail(s)))
-        return broken(why, n, "the block at %llu has overrun the oldest one, at %llu",
+        return broken(err, "the block at %llu has overrun the oldest one, at %llu",
                       (unsigned long long)d->offset, (unsigned long long)next_fit_tail(s));
     return 0;
 }
 
 static int next_fit_check_arena(const struct heap *h, const struct segment *s, struct totals *t,
-                                char *why, size_t n)
+                                struct error *err)
 {
     const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge,
                        *last = next_fit_arena_of(h, s)->last;
@@ -497,14 +497,14 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
     for (d = next_fit_first(s); prev != last; prev = d, d = d->next) {
         if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev ||
             t->descriptors > h->pool.made)
-            return broken(why, n, "the list of blocks is torn after the block at %llu",
+            return broken(err, "the list of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
         if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
-            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset,
+            return broken(err, "the block at %llu is in state %u", (unsigned long long)d->offset,
                           d->state);
-        error = heap_check_block(h, s, d, why, n);
+        error = heap_check_block(h, s, d, err);
         if (error == 0 && prev != edge)
-            error = next_fit_check_neighbours(h, s, prev, d, &laps, why, n);
+            error = next_fit_check_neighbours(h, s, prev, d, &laps, err);
         if (error != 0)
             return error;
         t->descriptors += d != gap;
@@ -513,41 +513,41 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
         t->in_use += next_fit_waits(d) ? 0 : block_bytes(h, d);
         if (d == gap &&
             (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
-            return broken(why, n, "the gap at %llu is not at the end of the segment",
+            return broken(err, "the gap at %llu is not at the end of the segment",
                           (unsigned long long)d->offset);
     }
     if (prev != edge) {
         if (next_fit_waits(next_fit_first(s)) || next_fit_waits(prev))
-            return broken(why, n, "the oldest or the newest block is free");
+            return broken(err, "the oldest or the newest block is free");
         head = prev->offset + block_bytes(h, prev);
         limit = laps > 0 ? next_fit_tail(s) : s->end;
     }
     if (head != next_fit_arena_of(h, s)->head || limit != next_fit_arena_of(h, s)->limit)
-        return broken(why, n, "head %llu and limit %llu should be %llu and %llu",
+        return broken(err, "head %llu and limit %llu should be %llu and %llu",
                       (unsigned long long)next_fit_arena_of(h, s)->head,
                       (unsigned long long)next_fit_arena_of(h, s)->limit, (unsigned long long)head,
                       (unsigned long long)limit);
     return 0;
 }
 
-static int next_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
+static int next_fit_check(const struct heap *h, struct error *err, uint32_t *descriptors,
                           uint32_t *handed_out)
 {
     struct totals t = {.in_use = 0};
     int error;
 
     if (h->zero != h->at->zero)
-        return broken(why, n, "the heap is not in the segment that it says");
+        return broken(err, "the heap is not in the segment that it says");
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = next_fit_check_arena(h, s, &t, why, n);
+        error = next_fit_check_arena(h, s, &t, err);
         if (error != 0)
             return error;
     }
     if (t.in_use != next_fit_used(h))
-        return broken(why, n, "%llu bytes are handed out, %llu are counted",
+        return broken(err, "%llu bytes are handed out, %llu are counted",
                       (unsigned long long)t.in_use, (unsigned long long)next_fit_used(h));
     if (t.waiting != h->waiting)
-        return broken(why, n, "%u blocks wait, %u are counted", t.waiting, h->waiting);
+        return broken(err, "%u blocks wait, %u are counted", t.waiting, h->waiting);
     *descriptors = t.descriptors;
     *handed_out = t.handed_out;
     return 0;

@@ -9,6 +9,7 @@
 #define ALLOC_TREE_FIT_H
 
 #include "alloc/fit.h"
+#include "util/error.h"
 
 extern const struct fit_ops first_fit_ops, best_fit_ops, worst_fit_ops, random_fit_ops;
 
@@ -19,7 +20,7 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size);
 uint64_t tree_fit_unsent_room(const struct heap *h, const struct segment *s);
 int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg);
 void tree_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats);
-int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
+int tree_fit_check(const struct heap *h, struct error *err, uint32_t *descriptors,
                    uint32_t *handed_out);
 
 /* `fit` is a constant wherever it is a parameter, but in the check: each fit has code of its own. */

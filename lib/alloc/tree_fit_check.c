@@ -53,8 +53,7 @@ struct totals {
     uint32_t blocks, handed_out, indexed, loose;
 };
 
-static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d, char *why,
-                                     size_t n)
+static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d, struct error *err)
 {
     const unsigned long long at = d->offset;
     const uint64_t key = tree_fit_key(h, d, h->algorithm);
@@ -65,15 +64,15 @@ static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d
     if (d->state == DESC_FREE &&
         (class >= h->free.indices || !index_from(&h->free.index[class], key, &place) ||
          index_key(&place) != key || index_block(&place) != d))
-        return broken(why, n, "the free block at %llu is not in its index", at);
+        return broken(err, "the free block at %llu is not in its index", at);
     if (d->state == DESC_LOOSE && d != h->free.loose) {
         while (homeless != NULL && homeless != d)
             homeless = homeless->link;
         if (homeless == NULL)
-            return broken(why, n, "the free block at %llu is neither loose nor homeless", at);
+            return broken(err, "the free block at %llu is neither loose nor homeless", at);
     }
     if (links_to_free(d->prev))
-        return broken(why, n, "the neighbours at %llu and %llu are both free",
+        return broken(err, "the neighbours at %llu and %llu are both free",
                       (unsigned long long)linked(d->prev)->offset, at);
     return 0;
 }
@@ -86,7 +85,7 @@ static const struct rdesc *tree_fit_check_link_of(const struct rdesc *d)
 
 /* The blocks of a segment. */
 static int tree_fit_check_check_chain(const struct heap *h, const struct segment *s,
-                                      struct totals *t, char *why, size_t n)
+                                      struct totals *t, struct error *err)
 {
     const struct rdesc *d = linked(s->edge.next), *prev = &s->edge;
     uint64_t end = s->begin;
@@ -95,12 +94,12 @@ static int tree_fit_check_check_chain(const struct heap *h, const struct segment
     for (; d != &s->edge; prev = d, d = linked(d->next)) {
         if (!desc_pool_holds(&h->pool, d) || d->prev != tree_fit_check_link_of(prev) ||
             prev->next != tree_fit_check_link_of(d) || t->blocks > h->pool.made)
-            return broken(why, n, "the chain of blocks is torn after the block at %llu",
+            return broken(err, "the chain of blocks is torn after the block at %llu",
                           (unsigned long long)prev->offset);
         if (d->offset != end)
-            return broken(why, n, "after the block that ends at %llu comes one that begins at %llu",
+            return broken(err, "after the block that ends at %llu comes one that begins at %llu",
                           (unsigned long long)end, (unsigned long long)d->offset);
-        error = heap_check_block(h, s, d, why, n);
+        error = heap_check_block(h, s, d, err);
         if (error != 0)
             return error;
         t->blocks++;
@@ -108,67 +107,67 @@ static int tree_fit_check_check_chain(const struct heap *h, const struct segment
         if (d->state == DESC_FREE || d->state == DESC_LOOSE) {
             t->indexed += d->state == DESC_FREE;
             t->loose += d->state == DESC_LOOSE;
-            error = tree_fit_check_check_free(h, d, why, n);
+            error = tree_fit_check_check_free(h, d, err);
             if (error != 0)
                 return error;
         } else if (d->state == DESC_OWNED || d->state == DESC_SENT) {
             t->handed_out++;
             t->used += block_bytes(h, d);
         } else {
-            return broken(why, n, "the block at %llu is in state %u", (unsigned long long)d->offset,
+            return broken(err, "the block at %llu is in state %u", (unsigned long long)d->offset,
                           d->state);
         }
     }
     if (end != s->end || s->edge.prev != tree_fit_check_link_of(prev) || prev->next != &s->edge)
-        return broken(why, n, "the last block of a segment ends at %llu, the segment at %llu",
+        return broken(err, "the last block of a segment ends at %llu, the segment at %llu",
                       (unsigned long long)end, (unsigned long long)s->end);
     return 0;
 }
 
-static int tree_fit_check_check_indices(const struct heap *h, const struct totals *t, char *why,
-                                        size_t n)
+static int tree_fit_check_check_indices(const struct heap *h, const struct totals *t,
+                                        struct error *err)
 {
     uint32_t nodes[2] = {0, 0}, indexed = 0, loose = h->free.loose->units > 0;
     struct class_set some = {.words = 0};
 
     for (uint32_t c = 0; c < h->free.indices; c++) {
-        if (index_check(&h->free.index[c], &h->free.nodes, nodes, why, n) != 0)
+        if (index_check(&h->free.index[c], &h->free.nodes, nodes, err) != 0)
             return -EUCLEAN;
         indexed += h->free.index[c].count;
         if (h->free.index[c].count > 0)
             class_set_add(&some, c);
     }
-    if (index_pool_check(&h->free.nodes, nodes, why, n) != 0)
+    if (index_pool_check(&h->free.nodes, nodes, err) != 0)
         return -EUCLEAN;
     if (memcmp(&some, &h->free.some, sizeof(some)) != 0)
-        return broken(why, n, "the set of classes that have free blocks is wrong");
+        return broken(err, "the set of classes that have free blocks is wrong");
     if (h->free.homeless != NULL && h->free.loose != &h->first.edge)
-        return broken(why, n, "a block is loose while others are homeless");
+        return broken(err, "a block is loose while others are homeless");
     for (const struct rdesc *d = h->free.homeless; d != NULL && loose <= h->pool.made; d = d->link)
         loose++;
     if (t->indexed != indexed || indexed != h->free.indexed || t->loose != loose)
         return broken(
-            why, n,
+            err,
             "%u free blocks should be in an index and %u not; %u and %u are, and %u are counted",
             t->indexed, t->loose, indexed, loose, h->free.indexed);
     return 0;
 }
 
-int tree_fit_check(const struct heap *h, char *why, size_t n, uint32_t *descriptors,
+int tree_fit_check(const struct heap *h, struct error *err, uint32_t *descriptors,
                    uint32_t *handed_out)
 {
     struct totals t = {.used = 0};
     int error;
 
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = tree_fit_check_check_chain(h, s, &t, why, n);
+        error = tree_fit_check_check_chain(h, s, &t, err);
         if (error != 0)
             return error;
     }
     if (t.used != h->used)
-        return broken(why, n, "%llu bytes are handed out, %llu are counted",
+        return broken(err, "%llu bytes are handed out, %llu are counted",
                       (unsigned long long)t.used, (unsigned long long)h->used);
-    error = tree_fit_check_check_indices(h, &t, why, n);
+    error = tree_fit_check_check_indices(h, &t, err);
     if (error != 0)
         return error;
     *descriptors = t.blocks;

@@ -26,13 +26,13 @@ static int vmem_settings_result;
 /* rinit has done it in a program that uses pipes, and its threads read the settings by now. */
 static void vmem_load_settings(void)
 {
-    char why[256];
+    struct error err = {""};
 
     if (*setting_text(SET_DEBUG) != '\0')
         return;
-    vmem_settings_result = settings_load(why, sizeof(why));
+    vmem_settings_result = settings_load(&err);
     if (vmem_settings_result != 0)
-        log_error("rdma_vmem_create: %s", why);
+        log_error("rdma_vmem_create: %s", err.text);
 }
 
 static rdma_vmem_t *vmem_refuse(int error)
@@ -46,7 +46,7 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct heap_config hc;
     struct heap *h;
-    char why[160];
+    struct error err = {""};
     int error;
 
     pthread_once(&once, vmem_load_settings);
@@ -71,9 +71,9 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
         .max_descriptors = cfg->max_descriptors,
         .seed = cfg->allocator.seed,
     };
-    error = heap_config_check(&hc, why, sizeof(why));
+    error = heap_config_check(&hc, &err);
     if (error != 0) {
-        log_error("rdma_vmem_create: %s", why);
+        log_error("rdma_vmem_create: %s", err.text);
         return vmem_refuse(error);
     }
     error = heap_create(&h, &hc);
@@ -101,14 +101,14 @@ static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
 /* Every invariant, if that is asked for; 0, or -EUCLEAN and a logged sentence. */
 static int vmem_check_after(struct heap *h, const char *call)
 {
-    char why[256];
+    struct error err = {""};
     int error;
 
     if (!vmem_debugging())
         return 0;
-    error = heap_check(h, why, sizeof(why));
+    error = heap_check(h, &err);
     if (error != 0)
-        log_error("%s: the allocator is damaged: %s", call, why);
+        log_error("%s: the allocator is damaged: %s", call, err.text);
     return error;
 }
 
@@ -312,13 +312,13 @@ int rmalloc_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *stats)
 
 int rmalloc_vmem_check(rdma_vmem_t *vmem)
 {
-    char why[256];
+    struct error err = {""};
     int error;
 
     if (vmem == NULL)
         return -EINVAL;
-    error = heap_check(vmem_heap_of(vmem), why, sizeof(why));
+    error = heap_check(vmem_heap_of(vmem), &err);
     if (error != 0)
-        log_error("rdma_vmem_check: %s", why);
+        log_error("rdma_vmem_check: %s", err.text);
     return error;
 }

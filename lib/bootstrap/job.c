@@ -28,10 +28,10 @@ static struct {
     int rank, size;
 } job;
 
-static const struct job_ops *job_way_ops(enum way way, char *why, size_t why_bytes)
+static const struct job_ops *job_way_ops(enum way way, struct error *err)
 {
     const struct job_ops *ops;
-    char said[400];
+    struct error said = {""};
 
     switch (way) {
     case WAY_TCP:
@@ -41,15 +41,15 @@ static const struct job_ops *job_way_ops(enum way way, char *why, size_t why_byt
     default:
         break;
     }
-    ops = module_symbol("job_pmix", "job_pmix_ops", said, sizeof(said));
+    ops = module_symbol("job_pmix", "job_pmix_ops", &said);
     if (ops == NULL) {
-        snprintf(why, why_bytes, "the module for PMIx %s", said);
+        error_note(err, "the module for PMIx %s", said.text);
         return NULL;
     }
     if (ops->version != JOB_OPS_VERSION) {
-        snprintf(why, why_bytes,
-                 "the module for PMIx has interface version %u, this library %u: install both anew",
-                 ops->version, JOB_OPS_VERSION);
+        error_note(
+            err, "the module for PMIx has interface version %u, this library %u: install both anew",
+            ops->version, JOB_OPS_VERSION);
         return NULL;
     }
     return ops;
@@ -72,29 +72,25 @@ static enum way job_way_choose(void)
     return setting_given(SET_RANK) ? WAY_TCP : WAY_SINGLE;
 }
 
-int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
+int job_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
     enum way way = job_way_choose();
     const struct job_ops *ops;
-    char said[512];
+    struct error said = {""};
     int own_rank, own_size, result;
 
-    if (job.ops != NULL) {
-        snprintf(why, why_bytes, "the job is already open");
-        return -EALREADY;
-    }
+    if (job.ops != NULL)
+        return error_set(err, -EALREADY, "the job is already open");
     membarrier_register(); /* before there are threads, see there */
-    ops = job_way_ops(way, said, sizeof(said));
-    result = ops != NULL ? ops->query(said, sizeof(said)) : -ENOSYS;
+    ops = job_way_ops(way, &said);
+    result = ops != NULL ? ops->query(&said) : -ENOSYS;
     if (result == 0)
-        result = ops->open(&own_rank, &own_size, deadline, said, sizeof(said));
-    if (result != 0) {
-        snprintf(why, why_bytes, "bootstrap %s (%s): %s", job_way_names[way],
-                 setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP"
-                                                    : "chosen by the environment",
-                 said);
-        return result;
-    }
+        result = ops->open(&own_rank, &own_size, deadline, &said);
+    if (result != 0)
+        return error_set(err, result, "bootstrap %s (%s): %s", job_way_names[way],
+                         setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP"
+                                                            : "chosen by the environment",
+                         said.text);
     job.ops = ops;
     job.rank = own_rank;
     job.size = own_size;
@@ -103,27 +99,22 @@ int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes
     return 0;
 }
 
-int job_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+int job_publish(const void *card, size_t bytes, int64_t deadline, struct error *err)
 {
     if (job.ops == NULL || bytes > JOB_CARD_MAX) {
-        snprintf(why, why_bytes,
-                 job.ops == NULL ? "the job is not open" : "the business card is too large");
+        error_note(err, job.ops == NULL ? "the job is not open" : "the business card is too large");
         return job.ops == NULL ? -ENOTCONN : -EMSGSIZE;
     }
-    return job.ops->publish(card, bytes, deadline, why, why_bytes);
+    return job.ops->publish(card, bytes, deadline, err);
 }
 
-int job_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes)
+int job_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err)
 {
-    if (job.ops == NULL) {
-        snprintf(why, why_bytes, "the job is not open");
-        return -ENOTCONN;
-    }
-    if (rank < 0 || rank >= job.size) {
-        snprintf(why, why_bytes, "%d is not a rank of this job of %d", rank, job.size);
-        return -EINVAL;
-    }
-    return job.ops->card(rank, card, bytes, deadline, why, why_bytes);
+    if (job.ops == NULL)
+        return error_set(err, -ENOTCONN, "the job is not open");
+    if (rank < 0 || rank >= job.size)
+        return error_set(err, -EINVAL, "%d is not a rank of this job of %d", rank, job.size);
+    return job.ops->card(rank, card, bytes, deadline, err);
 }
 
 _Noreturn void job_abort(int code)
@@ -158,14 +149,14 @@ void job_watched(void)
         job.ops->watched();
 }
 
-int job_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes)
+int job_describe(int index, const char **name, bool *usable, struct error *err)
 {
     const struct job_ops *ops;
 
     if (index < 0 || index >= WAYS)
         return -ENOENT;
     *name = job_way_names[index];
-    ops = job_way_ops((enum way)index, why, why_bytes);
-    *usable = ops != NULL && ops->query(why, why_bytes) == 0;
+    ops = job_way_ops((enum way)index, err);
+    *usable = ops != NULL && ops->query(err) == 0;
     return 0;
 }

@@ -10,6 +10,8 @@
 #ifndef BOOTSTRAP_JOB_H
 #define BOOTSTRAP_JOB_H
 
+#include "util/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,13 +26,13 @@ struct job_ops {
     uint32_t version; /* JOB_OPS_VERSION */
     const char *name;
     /* Could it work here? 0, or a negative errno; either way one line that says why. No side effects. */
-    int (*query)(char *why, size_t why_bytes);
+    int (*query)(struct error *err);
     /* Joins the job. A failure is a sentence in `why`. Waits for the others at most until the deadline. */
-    int (*open)(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes);
+    int (*open)(int *rank, int *size, int64_t deadline, struct error *err);
     /* Publishes the own card and waits until every rank has (or, where it is cheap, until cards can be asked for). */
-    int (*publish)(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
+    int (*publish)(const void *card, size_t bytes, int64_t deadline, struct error *err);
     /* A copy of the card of `rank`. Callable from any thread after publish. */
-    int (*card)(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes);
+    int (*card)(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err);
     void (*abort)(int code) __attribute__((noreturn)); /* ends every process of the job */
     void (*close)(void);                               /* local: does not wait for anybody */
     /* Ranks on this host, this one included. NULL: every card is at hand, count them. */
@@ -40,9 +42,9 @@ struct job_ops {
     void (*watched)(void);
 };
 
-int job_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes);
-int job_publish(const void *card, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
-int job_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why, size_t why_bytes);
+int job_open(int *rank, int *size, int64_t deadline, struct error *err);
+int job_publish(const void *card, size_t bytes, int64_t deadline, struct error *err);
+int job_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err);
 _Noreturn void job_abort(int code);
 void job_close(void);
 int job_rank(void);
@@ -53,6 +55,6 @@ int job_watch(void); /* see job_ops.watch; -1: nothing to watch */
 void job_watched(void);
 const char *job_name(void); /* "pmix", "tcp", "single"; NULL before job_open */
 /* For rmalloc_info: the index-th way, what job_ops.query says of it; -ENOENT after the last. */
-int job_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes);
+int job_describe(int index, const char **name, bool *usable, struct error *err);
 
 #endif

@@ -26,17 +26,14 @@ static struct {
     char key[PMIX_MAX_KEYLEN];
 } pmix;
 
-static int pmix_query(char *why, size_t why_bytes)
+static int pmix_query(struct error *err)
 {
-    if (getenv("PMIX_NAMESPACE") == NULL || getenv("PMIX_RANK") == NULL) {
-        snprintf(
-            why, why_bytes,
+    if (getenv("PMIX_NAMESPACE") == NULL || getenv("PMIX_RANK") == NULL)
+        return error_set(
+            err, -ENOENT,
             "no PMIx launcher started this process (PMIX_NAMESPACE and PMIX_RANK are not set); "
             "start it with mpirun, prterun or srun --mpi=pmix");
-        return -ENOENT;
-    }
-    snprintf(why, why_bytes, "namespace %.100s, rank %.20s", getenv("PMIX_NAMESPACE"),
-             getenv("PMIX_RANK"));
+    error_note(err, "namespace %.100s, rank %.20s", getenv("PMIX_NAMESPACE"), getenv("PMIX_RANK"));
     return 0;
 }
 
@@ -71,25 +68,22 @@ static int pmix_job_number(const char *key, int *number)
     return result;
 }
 
-static int pmix_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
+static int pmix_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
     pmix_status_t status;
     int ranks;
 
     (void)deadline; /* PMIx_Init talks to a daemon on this host only, and knows no deadline */
     status = PMIx_Init(&pmix.self, NULL, 0);
-    if (status != PMIX_SUCCESS) {
-        snprintf(why, why_bytes, "PMIx_Init: %s%s", PMIx_Error_string(status),
-                 status == PMIX_ERR_UNREACH
-                     ? "; the launcher that PMIX_NAMESPACE speaks of does not answer"
-                     : "");
-        return -ECONNREFUSED;
-    }
+    if (status != PMIX_SUCCESS)
+        return error_set(err, -ECONNREFUSED, "PMIx_Init: %s%s", PMIx_Error_string(status),
+                         status == PMIX_ERR_UNREACH
+                             ? "; the launcher that PMIX_NAMESPACE speaks of does not answer"
+                             : "");
     if (pmix_job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 ||
         pmix.self.rank >= (pmix_rank_t)ranks) {
-        snprintf(why, why_bytes,
-                 "the PMIx launcher does not say how many processes the job has (%s)",
-                 PMIX_JOB_SIZE);
+        error_note(err, "the PMIx launcher does not say how many processes the job has (%s)",
+                   PMIX_JOB_SIZE);
         PMIx_Finalize(NULL, 0);
         return -EPROTO;
     }
@@ -101,17 +95,16 @@ static int pmix_open(int *rank, int *size, int64_t deadline, char *why, size_t w
     return 0;
 }
 
-static int pmix_publish_failed(const char *call, pmix_status_t status, char *why, size_t why_bytes)
+static int pmix_publish_failed(const char *call, pmix_status_t status, struct error *err)
 {
-    snprintf(why, why_bytes, "%s of the business card: %s%s", call, PMIx_Error_string(status),
-             status == PMIX_ERR_TIMEOUT
-                 ? "; not every process of the job has called rinit() in time"
-                 : "");
+    error_note(err, "%s of the business card: %s%s", call, PMIx_Error_string(status),
+               status == PMIX_ERR_TIMEOUT
+                   ? "; not every process of the job has called rinit() in time"
+                   : "");
     return status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -EIO;
 }
 
-static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *why,
-                        size_t why_bytes)
+static int pmix_publish(const void *card, size_t bytes, int64_t deadline, struct error *err)
 {
     uint8_t copy[JOB_CARD_MAX];
     pmix_value_t value;
@@ -126,21 +119,20 @@ static int pmix_publish(const void *card, size_t bytes, int64_t deadline, char *
     value.data.bo.size = bytes;
     status = PMIx_Put(PMIX_GLOBAL, pmix.key, &value);
     if (status != PMIX_SUCCESS)
-        return pmix_publish_failed("PMIx_Put", status, why, why_bytes);
+        return pmix_publish_failed("PMIx_Put", status, err);
     status = PMIx_Commit();
     if (status != PMIX_SUCCESS)
-        return pmix_publish_failed("PMIx_Commit", status, why, why_bytes);
+        return pmix_publish_failed("PMIx_Commit", status, err);
     PMIX_INFO_CONSTRUCT(&info);
     PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &seconds, PMIX_INT);
     status = PMIx_Fence(NULL, 0, &info, seconds > 0 ? 1 : 0);
     PMIX_INFO_DESTRUCT(&info);
     if (status != PMIX_SUCCESS)
-        return pmix_publish_failed("PMIx_Fence", status, why, why_bytes);
+        return pmix_publish_failed("PMIx_Fence", status, err);
     return 0;
 }
 
-static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why,
-                     size_t why_bytes)
+static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err)
 {
     const struct timespec backoff = {0, NS_PER_MS};
     pmix_value_t *value = NULL;
@@ -160,8 +152,8 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
         if (status == PMIX_SUCCESS && value != NULL)
             break;
         if (status != PMIX_ERR_NOT_FOUND || deadline_passed(deadline)) {
-            snprintf(why, why_bytes, "PMIx_Get of the business card of rank %d: %s", rank,
-                     PMIx_Error_string(status));
+            error_note(err, "PMIx_Get of the business card of rank %d: %s", rank,
+                       PMIx_Error_string(status));
             return status == PMIX_ERR_TIMEOUT ? -ETIMEDOUT : -ENOENT;
         }
         nanosleep(&backoff, NULL);
@@ -170,8 +162,8 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, char
         memcpy(card, value->data.bo.bytes, value->data.bo.size);
         *bytes = value->data.bo.size;
     } else {
-        snprintf(
-            why, why_bytes,
+        error_note(
+            err,
             "the business card of rank %d is not one: is it of another version of this library?",
             rank);
         result = -EPROTO;

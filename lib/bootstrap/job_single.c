@@ -12,38 +12,34 @@ static struct {
     size_t bytes; /* 0: not published yet */
 } single_own;
 
-static int single_query(char *why, size_t why_bytes)
+static int single_query(struct error *err)
 {
-    snprintf(why, why_bytes, "a job of one process");
+    error_note(err, "a job of one process");
     return 0;
 }
 
-static int single_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
+static int single_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
-    (void)deadline, (void)why, (void)why_bytes;
+    (void)deadline, (void)err;
     single_own.bytes = 0;
     *rank = 0;
     *size = 1;
     return 0;
 }
 
-static int single_publish(const void *card, size_t bytes, int64_t deadline, char *why,
-                          size_t why_bytes)
+static int single_publish(const void *card, size_t bytes, int64_t deadline, struct error *err)
 {
-    (void)deadline, (void)why, (void)why_bytes;
+    (void)deadline, (void)err;
     memcpy(single_own.card, card, bytes);
     single_own.bytes = bytes;
     return 0;
 }
 
-static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why,
-                       size_t why_bytes)
+static int single_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err)
 {
     (void)rank, (void)deadline;
-    if (single_own.bytes == 0) {
-        snprintf(why, why_bytes, "no card has been published yet");
-        return -ENOENT;
-    }
+    if (single_own.bytes == 0)
+        return error_set(err, -ENOENT, "no card has been published yet");
     memcpy(card, single_own.card, single_own.bytes);
     *bytes = single_own.bytes;
     return 0;

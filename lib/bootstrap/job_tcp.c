@@ -57,46 +57,39 @@ static bool tcp_split_root(const char *root, struct tcp_job *j)
     return true;
 }
 
-static int tcp_query(char *why, size_t why_bytes)
+static int tcp_query(struct error *err)
 {
     struct tcp_job parts;
     long rank = setting_number(SET_RANK), size = setting_number(SET_SIZE);
 
-    if (!setting_given(SET_RANK) || !setting_given(SET_SIZE)) {
-        snprintf(why, why_bytes, "RPIPE_RANK and RPIPE_SIZE are not both set");
-        return -ENOENT;
-    }
-    if (size < 1 || rank < 0 || rank >= size) {
-        snprintf(why, why_bytes,
-                 "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1", rank,
-                 size);
-        return -EINVAL;
-    }
-    if (size > 1 && !tcp_split_root(setting_text(SET_ROOT), &parts)) {
-        snprintf(why, why_bytes,
-                 "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
-                 setting_text(SET_ROOT));
-        return -EINVAL;
-    }
-    if (size > 1 && *setting_text(SET_SECRET) == '\0') {
-        snprintf(
-            why, why_bytes,
+    if (!setting_given(SET_RANK) || !setting_given(SET_SIZE))
+        return error_set(err, -ENOENT, "RPIPE_RANK and RPIPE_SIZE are not both set");
+    if (size < 1 || rank < 0 || rank >= size)
+        return error_set(err, -EINVAL,
+                         "RPIPE_RANK is %ld and RPIPE_SIZE is %ld; ranks count from 0 to size - 1",
+                         rank, size);
+    if (size > 1 && !tcp_split_root(setting_text(SET_ROOT), &parts))
+        return error_set(
+            err, -EINVAL,
+            "RPIPE_ROOT is \"%s\"; it must be host:port, [address]:port for IPv6, of rank 0",
+            setting_text(SET_ROOT));
+    if (size > 1 && *setting_text(SET_SECRET) == '\0')
+        return error_set(
+            err, -EINVAL,
             "RPIPE_SECRET is empty; give all processes of the job one word that no other job has");
-        return -EINVAL;
-    }
-    snprintf(why, why_bytes, "rank %ld of %ld%s%s", rank, size, size > 1 ? ", root " : "",
-             size > 1 ? setting_text(SET_ROOT) : "");
+    error_note(err, "rank %ld of %ld%s%s", rank, size, size > 1 ? ", root " : "",
+               size > 1 ? setting_text(SET_ROOT) : "");
     return 0;
 }
 
-int tcp_resolve(const struct tcp_job *j, struct addrinfo **list, char *why, size_t why_bytes)
+int tcp_resolve(const struct tcp_job *j, struct addrinfo **list, struct error *err)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     int status = getaddrinfo(j->host, j->port, &hints, list);
 
     if (status == 0)
         return 0;
-    snprintf(why, why_bytes, "the host \"%s\" of RPIPE_ROOT: %s", j->host, gai_strerror(status));
+    error_note(err, "the host \"%s\" of RPIPE_ROOT: %s", j->host, gai_strerror(status));
     return status == EAI_AGAIN ? -EAGAIN : -EHOSTUNREACH;
 }
 
@@ -114,7 +107,7 @@ static void tcp_close(void)
     tcp_job = (struct tcp_job){.watch = -1};
 }
 
-static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
     int i;
 
@@ -126,7 +119,7 @@ static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t wh
     for (i = 0; tcp_job.links != NULL && i < tcp_job.size; i++)
         tcp_job.links[i] = -1;
     if (tcp_job.links == NULL || tcp_job.table == NULL) {
-        snprintf(why, why_bytes, "no memory for the table of %d ranks", tcp_job.size);
+        error_note(err, "no memory for the table of %d ranks", tcp_job.size);
         tcp_close();
         return -ENOMEM;
     }
@@ -134,7 +127,7 @@ static int tcp_open(int *rank, int *size, int64_t deadline, char *why, size_t wh
         tcp_split_root(setting_text(SET_ROOT), &tcp_job);
     if (tcp_job.size > 1 &&
         tcp_job.rank == 0) { /* early: guests that come now need not come twice */
-        tcp_listener = tcp_root_listen(&tcp_job, deadline, why, why_bytes);
+        tcp_listener = tcp_root_listen(&tcp_job, deadline, err);
         if (tcp_listener < 0) {
             int result = tcp_listener;
 
@@ -240,8 +233,8 @@ static int tcp_dial(const struct addrinfo *a, int64_t deadline)
 }
 
 /* One visit to rank 0. 0: the table is here. -EAGAIN: try again, `why` says what happened. Else refused. */
-static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadline, char *why,
-                     size_t why_bytes)
+static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadline,
+                     struct error *err)
 {
     size_t secret_bytes = strlen(tcp_job.secret);
     struct tcp_join join = {.magic = TCP_JOIN_MAGIC,
@@ -262,21 +255,19 @@ static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadli
     if (result == 0)
         result = tcp_receive_all(fd, &verdict, sizeof(verdict), deadline);
     if (result != 0) {
-        snprintf(why, why_bytes,
-                 "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?",
-                 tcp_job.host, tcp_job.port, strerror(-result));
+        error_note(err,
+                   "rank 0 at %s:%s took the call but does not answer (%s); is every rank running?",
+                   tcp_job.host, tcp_job.port, strerror(-result));
         return result == -ETIMEDOUT ? -ETIMEDOUT : -EAGAIN;
     }
     if (verdict.magic != TCP_VERDICT_MAGIC || verdict.text_bytes > TCP_TEXT_MAX ||
-        verdict.code > 0 || verdict.code < -4095) {
-        snprintf(why, why_bytes, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job",
-                 tcp_job.host, tcp_job.port);
-        return -EPROTO;
-    }
+        verdict.code > 0 || verdict.code < -4095)
+        return error_set(err, -EPROTO, "who listens at %s:%s (RPIPE_ROOT) is not rank 0 of a job",
+                         tcp_job.host, tcp_job.port);
     if (verdict.code != 0) {
         tcp_receive_all(fd, text, verdict.text_bytes, deadline);
-        snprintf(why, why_bytes, "rank 0 at %s:%s refused this process: %s", tcp_job.host,
-                 tcp_job.port, text);
+        error_note(err, "rank 0 at %s:%s refused this process: %s", tcp_job.host, tcp_job.port,
+                   text);
         return verdict.code == -EAGAIN ? -EPROTO : verdict.code;
     }
     result =
@@ -286,13 +277,12 @@ static int tcp_visit(int fd, const void *card, size_t card_bytes, int64_t deadli
             result = -EPROTO;
     }
     if (result != 0)
-        snprintf(why, why_bytes, "the table of ranks from rank 0 at %s:%s: %s", tcp_job.host,
-                 tcp_job.port, strerror(-result));
+        error_note(err, "the table of ranks from rank 0 at %s:%s: %s", tcp_job.host, tcp_job.port,
+                   strerror(-result));
     return result;
 }
 
-static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, char *why,
-                           size_t why_bytes)
+static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, struct error *err)
 {
     const struct timespec backoff = {0, 20 * NS_PER_MS};
     struct addrinfo *list, *a;
@@ -300,18 +290,18 @@ static int tcp_client_join(const void *card, size_t bytes, int64_t deadline, cha
 
     for (;;) {
         list = NULL;
-        result = tcp_resolve(&tcp_job, &list, why, why_bytes);
+        result = tcp_resolve(&tcp_job, &list, err);
         if (result != 0 && result != -EAGAIN)
             return result;
         for (a = list; a != NULL; a = a->ai_next) {
             fd = tcp_dial(a, deadline);
             if (fd < 0) {
-                snprintf(why, why_bytes, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s",
-                         tcp_job.host, tcp_job.port, strerror(-fd),
-                         *limit_of(-fd) != '\0' ? limit_of(-fd) : "; is it running?");
+                error_note(err, "rank 0 cannot be reached at %s:%s (RPIPE_ROOT): %s%s",
+                           tcp_job.host, tcp_job.port, strerror(-fd),
+                           *limit_of(-fd) != '\0' ? limit_of(-fd) : "; is it running?");
                 continue;
             }
-            result = tcp_visit(fd, card, bytes, deadline, why, why_bytes);
+            result = tcp_visit(fd, card, bytes, deadline, err);
             if (result == 0)
                 tcp_job.links[0] = fd;
             else
@@ -344,33 +334,29 @@ static void tcp_watch_links(void)
     }
 }
 
-static int tcp_publish(const void *card, size_t bytes, int64_t deadline, char *why,
-                       size_t why_bytes)
+static int tcp_publish(const void *card, size_t bytes, int64_t deadline, struct error *err)
 {
     int result = 0;
 
     memcpy(tcp_job.table[tcp_job.rank].card, card, bytes);
     tcp_job.table[tcp_job.rank].bytes = (uint32_t)bytes;
     if (tcp_job.size > 1 && tcp_job.rank == 0) {
-        result = tcp_root_gather(&tcp_job, tcp_listener, deadline, why, why_bytes);
+        result = tcp_root_gather(&tcp_job, tcp_listener, deadline, err);
         fork_fds_close(tcp_listener);
         tcp_listener = -1;
     } else if (tcp_job.size > 1) {
-        result = tcp_client_join(card, bytes, deadline, why, why_bytes);
+        result = tcp_client_join(card, bytes, deadline, err);
     }
     if (result == 0 && tcp_job.size > 1)
         tcp_watch_links();
     return result;
 }
 
-static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, char *why,
-                    size_t why_bytes)
+static int tcp_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err)
 {
     (void)deadline;
-    if (tcp_job.table[rank].bytes == 0) {
-        snprintf(why, why_bytes, "the card of rank %d is not known yet", rank);
-        return -ENOENT;
-    }
+    if (tcp_job.table[rank].bytes == 0)
+        return error_set(err, -ENOENT, "the card of rank %d is not known yet", rank);
     memcpy(card, tcp_job.table[rank].card, tcp_job.table[rank].bytes);
     *bytes = tcp_job.table[rank].bytes;
     return 0;

@@ -13,6 +13,7 @@
 #define BOOTSTRAP_JOB_TCP_H
 
 #include "bootstrap/job.h"
+#include "util/error.h"
 
 #include <assert.h>
 #include <netdb.h>
@@ -63,11 +64,10 @@ struct tcp_job {
 };
 
 /* job_tcp_root.c: gathers the cards of all, hands out the table. The links stay open. 0 or -errno and a sentence. */
-int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why,
-                    size_t why_bytes); /* the socket, or -errno */
-int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why,
-                    size_t why_bytes);
+int tcp_root_listen(const struct tcp_job *job, int64_t deadline,
+                    struct error *err); /* the socket, or -errno */
+int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, struct error *err);
 /* job_tcp.c */
-int tcp_resolve(const struct tcp_job *job, struct addrinfo **list, char *why, size_t why_bytes);
+int tcp_resolve(const struct tcp_job *job, struct addrinfo **list, struct error *err);
 
 #endif

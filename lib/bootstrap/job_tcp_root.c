@@ -83,12 +83,12 @@ static int tcp_root_listen_once(const struct tcp_job *job, const struct addrinfo
     return -error;
 }
 
-int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size_t why_bytes)
+int tcp_root_listen(const struct tcp_job *job, int64_t deadline, struct error *err)
 {
     const struct timespec backoff = {0, 50 * NS_PER_MS};
     int64_t patience = deadline_in_ms(BIND_MS);
     struct addrinfo *list;
-    int fd = tcp_resolve(job, &list, why, why_bytes);
+    int fd = tcp_resolve(job, &list, err);
 
     if (fd != 0)
         return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING to those above */
@@ -98,9 +98,10 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, char *why, size
         nanosleep(&backoff, NULL);
     freeaddrinfo(list);
     if (fd < 0)
-        snprintf(why, why_bytes, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host,
-                 job->port, strerror(-fd),
-                 fd == -EADDRINUSE ? "; another job has this port: choose another" : limit_of(-fd));
+        error_note(err, "rank 0 cannot listen at %s:%s (RPIPE_ROOT): %s%s", job->host, job->port,
+                   strerror(-fd),
+                   fd == -EADDRINUSE ? "; another job has this port: choose another"
+                                     : limit_of(-fd));
     else
         fork_fds_add(fd);
     return fd;
@@ -280,8 +281,8 @@ static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadl
 }
 
 /* There are more ranks than descriptors: all are told, in the time that it takes them to come. */
-static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadline, char *why,
-                               size_t why_bytes)
+static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadline,
+                               struct error *err)
 {
     int64_t patience = deadline_in_ms(REFUSE_MS), until = patience < deadline ? patience : deadline;
     char text[TCP_TEXT_MAX];
@@ -290,9 +291,9 @@ static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadli
     snprintf(text, sizeof(text),
              "there is no place for all %d ranks: rank 0 takes in %d others, and then: %s%s",
              g->job->size, g->joined, strerror(EMFILE), limit_of(EMFILE));
-    snprintf(why, why_bytes, "%s", text);
+    error_note(err, "%s", text);
     g->refusal = text;
-    g->warnings = WARNINGS_MAX; /* who is refused is told, and why here too */
+    g->warnings = WARNINGS_MAX; /* who is refused is told, and err->text here too */
     for (i = g->clients - 1; i >= 0; i--) {
         g->refused++;
         tcp_root_client_refuse(g, i, -EMFILE, text);
@@ -304,8 +305,8 @@ static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadli
     return -EMFILE;
 }
 
-static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadline, char *why,
-                               size_t why_bytes)
+static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadline,
+                               struct error *err)
 {
     int missing = 0, result;
 
@@ -313,28 +314,26 @@ static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadli
         if (deadline_passed(deadline)) {
             while (missing < g->job->size - 1 && g->job->table[missing].bytes != 0)
                 missing++;
-            snprintf(why, why_bytes,
-                     "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is "
-                     "missing%s%s",
-                     g->joined + 1, g->job->size, g->job->host, g->job->port, missing,
-                     g->short_of != 0 ? "; nobody more can be let in: " : "",
-                     g->short_of != 0 ? strerror(g->short_of) : "");
+            error_note(err,
+                       "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is "
+                       "missing%s%s",
+                       g->joined + 1, g->job->size, g->job->host, g->job->port, missing,
+                       g->short_of != 0 ? "; nobody more can be let in: " : "",
+                       g->short_of != 0 ? strerror(g->short_of) : "");
             return -ETIMEDOUT;
         }
         result = tcp_root_gather_turn(g, listener, deadline);
-        if (result != 0) {
-            snprintf(why, why_bytes, "poll(2) of %d connections: %s%s", g->clients,
-                     strerror(-result), limit_of(-result));
-            return result;
-        }
+        if (result != 0)
+            return error_set(err, result, "poll(2) of %d connections: %s%s", g->clients,
+                             strerror(-result), limit_of(-result));
         if (g->short_of == EMFILE && g->joined == g->clients && g->joined < g->job->size - 1)
-            return tcp_root_refuse_all(g, listener, deadline, why, why_bytes);
+            return tcp_root_refuse_all(g, listener, deadline, err);
     }
     return 0;
 }
 
 /* The verdict and the table, to everybody, as fast as each takes it. */
-static int tcp_root_hand_out(struct gathering *g, int64_t deadline, char *why, size_t why_bytes)
+static int tcp_root_hand_out(struct gathering *g, int64_t deadline, struct error *err)
 {
     size_t table_bytes = sizeof(struct tcp_slot) * (size_t)g->job->size;
     size_t all = sizeof(struct tcp_verdict) + table_bytes;
@@ -378,7 +377,7 @@ static int tcp_root_hand_out(struct gathering *g, int64_t deadline, char *why, s
         if (left == 0)
             break;
         if (deadline_passed(deadline)) {
-            snprintf(why, why_bytes, "%d ranks do not take the table of ranks in time", left);
+            error_note(err, "%d ranks do not take the table of ranks in time", left);
             result = -ETIMEDOUT;
             break;
         }
@@ -388,19 +387,18 @@ static int tcp_root_hand_out(struct gathering *g, int64_t deadline, char *why, s
     return result;
 }
 
-int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, char *why,
-                    size_t why_bytes)
+int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, struct error *err)
 {
     struct gathering g = {.job = job, .room = job->size + STRANGERS_MAX};
     int i, result = -ENOMEM;
 
-    snprintf(why, why_bytes, "no memory to let %d ranks join", job->size);
+    error_note(err, "no memory to let %d ranks join", job->size);
     g.client = calloc((size_t)g.room, sizeof(*g.client));
     g.polls = calloc((size_t)g.room + 1, sizeof(*g.polls));
     if (g.client != NULL && g.polls != NULL)
-        result = tcp_root_gather_all(&g, listener, deadline, why, why_bytes);
+        result = tcp_root_gather_all(&g, listener, deadline, err);
     if (result == 0)
-        result = tcp_root_hand_out(&g, deadline, why, why_bytes);
+        result = tcp_root_hand_out(&g, deadline, err);
     for (i = 0; i < g.clients; i++) {
         if (result == 0 && g.client[i]->rank >= 0)
             job->links[g.client[i]->rank] = g.client[i]->fd;

@@ -37,7 +37,7 @@ static struct entry btl_table[] = {
 static pthread_mutex_t btl_lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
 static struct btl_host *btl_host; /* changed, and given to backends, under the lock */
 
-static int btl_load(struct entry *e, char *why, size_t why_bytes)
+static int btl_load(struct entry *e, struct error *err)
 {
     char module[32], symbol[32];
     const struct btl_ops *ops;
@@ -46,30 +46,28 @@ static int btl_load(struct entry *e, char *why, size_t why_bytes)
         return 0;
     snprintf(module, sizeof(module), "btl_%s", e->name);
     snprintf(symbol, sizeof(symbol), "btl_%s_ops", e->name);
-    ops = module_symbol(module, symbol, why, why_bytes);
+    ops = module_symbol(module, symbol, err);
     if (ops == NULL)
         return -ENOTSUP;
-    if (ops->version != BTL_OPS_VERSION) {
-        snprintf(why, why_bytes, "%s.so has interface version %u, this library has %u", module,
-                 ops->version, BTL_OPS_VERSION);
-        return -ENOTSUP;
-    }
+    if (ops->version != BTL_OPS_VERSION)
+        return error_set(err, -ENOTSUP, "%s.so has interface version %u, this library has %u",
+                         module, ops->version, BTL_OPS_VERSION);
     e->ops = ops;
     return 0;
 }
 
-static int btl_open_entry(struct entry *e, char *why, size_t why_bytes)
+static int btl_open_entry(struct entry *e, struct error *err)
 {
     struct btl *opened;
     int rc;
 
     if (e->btl != NULL)
         return 0;
-    rc = btl_load(e, why, why_bytes);
+    rc = btl_load(e, err);
     if (rc == 0)
-        rc = e->ops->query(why, why_bytes);
+        rc = e->ops->query(err);
     if (rc == 0)
-        rc = e->ops->open(btl_host, &opened, why, why_bytes);
+        rc = e->ops->open(btl_host, &opened, err);
     if (rc == 0)
         __atomic_store_n(&e->btl, opened,
                          __ATOMIC_RELEASE); /* pairs with btl_progress, which takes no lock */
@@ -114,18 +112,19 @@ void btl_forked(void)
 
 /* ---- the choice ---- */
 
-/* Adds "name: reason" to what stands in `why`. */
-static void btl_list_reason(char *why, size_t why_bytes, const char *name, const char *reason)
+/* Adds "name: reason" to what stands in `err`. */
+static void btl_list_reason(struct error *err, const char *name, const char *reason)
 {
-    size_t used = strlen(why);
+    size_t used = strlen(err->text);
 
-    if (used + 1 < why_bytes)
-        snprintf(why + used, why_bytes - used, "%s%s: %s", used > 0 ? "; " : "", name, reason);
+    if (used + 1 < sizeof(err->text))
+        snprintf(err->text + used, sizeof(err->text) - used, "%s%s: %s", used > 0 ? "; " : "", name,
+                 reason);
 }
 
 /* Should entry i be it? From what both ends know of each other, so that both say the same. 0, or -ENOTSUP; why or why not. */
 static int btl_fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other,
-                    char *why, size_t why_bytes)
+                    struct error *err)
 {
     uint32_t both = own->likely & other->likely, bit = 1u << i;
     const char *who = (own->likely & bit) == 0 ? "this rank has" : "";
@@ -137,57 +136,55 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
     }
     if ((both & bit) == 0) {
         if (bit == BTL_LIKELY_VERBS)
-            snprintf(why, why_bytes, "%s no active RDMA port, or not the module btl_verbs", who);
+            error_note(err, "%s no active RDMA port, or not the module btl_verbs", who);
         else
-            snprintf(why, why_bytes, "%s not the module btl_%s", who, btl_table[i].name);
-        return -ENOTSUP;
+            return error_set(err, -ENOTSUP, "%s not the module btl_%s", who, btl_table[i].name);
     }
     if (bit == BTL_LIKELY_SHM) {
-        if (btl_host->fd_path(peer, why, why_bytes) != 0)
+        if (btl_host->fd_path(peer, err) != 0)
             return -ENOTSUP;
-        snprintf(why, why_bytes, "both ranks are on one host, and descriptors can be passed");
+        error_note(err, "both ranks are on one host, and descriptors can be passed");
     } else if (bit == BTL_LIKELY_VERBS) {
-        snprintf(why, why_bytes,
-                 "no memory can be shared, and both ranks have an active RDMA port");
+        error_note(err, "no memory can be shared, and both ranks have an active RDMA port");
     } else if ((own->likely & BTL_LIKELY_VERBS) == 0) {
-        snprintf(why, why_bytes, "no memory can be shared, and this rank has no active RDMA port");
+        error_note(err, "no memory can be shared, and this rank has no active RDMA port");
     } else {
-        snprintf(why, why_bytes, "no memory can be shared, and %s",
-                 (other->likely & BTL_LIKELY_VERBS) == 0 ? "the other rank has no active RDMA port"
-                                                         : "verbs cannot be opened");
+        error_note(err, "no memory can be shared, and %s",
+                   (other->likely & BTL_LIKELY_VERBS) == 0
+                       ? "the other rank has no active RDMA port"
+                       : "verbs cannot be opened");
     }
     return 0;
 }
 
 /* Lock held. 0: `why` says why it is this one; else why not. */
-static int btl_take(struct entry *e, int peer, char *why, size_t why_bytes)
+static int btl_take(struct entry *e, int peer, struct error *err)
 {
-    int rc = btl_open_entry(e, why, why_bytes);
+    int rc = btl_open_entry(e, err);
 
-    return rc == 0 ? e->ops->reach(e->btl, peer, why, why_bytes) : rc;
+    return rc == 0 ? e->ops->reach(e->btl, peer, err) : rc;
 }
 
 /* Lock held. The backend that somebody has named. */
 static int btl_take_named(const char *name, const char *who, int peer, struct entry **taken,
-                          char *why, size_t why_bytes)
+                          struct error *err)
 {
-    char reason[REASON];
+    struct error reason = {""};
     int i, rc;
 
     for (i = 0; i < ENTRIES; i++) {
         if (strcmp(name, btl_table[i].name) != 0)
             continue;
-        rc = btl_take(&btl_table[i], peer, reason, sizeof(reason));
+        rc = btl_take(&btl_table[i], peer, &reason);
         if (rc == 0) {
             *taken = &btl_table[i];
-            snprintf(why, why_bytes, "it is what %s says", who);
+            error_note(err, "it is what %s says", who);
         } else {
-            snprintf(why, why_bytes, "%s: %s", name, reason);
+            error_note(err, "%s: %s", name, reason.text);
         }
         return rc;
     }
-    snprintf(why, why_bytes, "this version has no backend \"%s\"", name);
-    return -ENOTSUP;
+    return error_set(err, -ENOTSUP, "this version has no backend \"%s\"", name);
 }
 
 /* Once per process, and not for each channel: what is slower than it could be, and why. */
@@ -202,69 +199,69 @@ static void btl_warn_once(bool *warned, const char *format, int peer, const char
 }
 
 /* Lock held. The first that fits, and can be opened. */
-static int btl_take_first(int peer, struct entry **taken, char *why, size_t why_bytes)
+static int btl_take_first(int peer, struct entry **taken, struct error *err)
 {
     static bool told_near, told_unopened;
     struct btl_peer own, other;
-    char reason[REASON], near[REASON] = "";
+    struct error reason = {""}, near = {""};
     int i, rc;
 
-    rc = btl_host->peer(btl_host->rank, &own, why, why_bytes);
+    rc = btl_host->peer(btl_host->rank, &own, err);
     if (rc == 0)
-        rc = btl_host->peer(peer, &other, why, why_bytes);
+        rc = btl_host->peer(peer, &other, err);
     if (rc != 0)
         return rc;
-    *why = '\0';
+    *err->text = '\0';
     for (i = 0; i < ENTRIES; i++) {
         struct entry *e = &btl_table[i];
-        char fit[REASON];
+        struct error fit = {""};
 
         if (e->asked_for)
             continue;
-        rc = btl_fits(i, peer, &own, &other, fit, sizeof(fit));
+        rc = btl_fits(i, peer, &own, &other, &fit);
         if (rc == 0) {
-            rc = btl_take(e, peer, reason, sizeof(reason));
+            rc = btl_take(e, peer, &reason);
             if (rc == 0) {
                 *taken = e;
-                if (other.same_kernel && *near != '\0')
+                if (other.same_kernel && *near.text != '\0')
                     btl_warn_once(
                         &told_near,
                         "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
-                        e->name, near);
-                snprintf(why, why_bytes, "%s", fit);
+                        e->name, near.text);
+                error_note(err, "%s", fit.text);
                 return 0;
             }
             if (i ==
                 0) { /* for want of something, which passes: the other end will not choose another one */
-                btl_list_reason(why, why_bytes, e->name, reason);
+                btl_list_reason(err, e->name, reason.text);
                 return rc;
             }
             btl_warn_once(&told_unopened,
                           "rank %d should be reached through %s, which cannot be opened here: %s",
-                          peer, e->name, reason);
+                          peer, e->name, reason.text);
         } else {
-            snprintf(reason, sizeof(reason), "%s", fit);
+            error_note(&reason, "%s", fit.text);
         }
         if (i == 0)
-            snprintf(near, sizeof(near), "%s", reason);
-        btl_list_reason(why, why_bytes, e->name, reason);
+            error_note(&near, "%s", reason.text);
+        btl_list_reason(err, e->name, reason.text);
     }
     return -ENOTSUP;
 }
 
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
-               char *why, size_t why_bytes)
+               struct error *err)
 {
     struct entry *taken = NULL;
     int rc;
 
     pthread_mutex_lock(&btl_lock);
     if (setting_number(SET_BTL) != 0)
-        rc = btl_take_named(setting_text(SET_BTL), "RPIPE_BTL", peer, &taken, why, why_bytes);
+        rc = btl_take_named(setting_text(SET_BTL), "RPIPE_BTL", peer, &taken, err);
     else if (wanted != NULL)
-        rc = btl_take_named(wanted, "the configuration (btl)", peer, &taken, why, why_bytes);
+        rc = btl_take_named(wanted, "the configuration (btl)", peer, &taken, err);
     else
-        rc = btl_take_first(peer, &taken, why, why_bytes);
+        rc = btl_take_first(peer, &taken, err);
     if (rc == 0) {
         *ops = taken->ops;
         *btl = taken->btl;
@@ -276,17 +273,17 @@ int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct 
 /* Only backends that need descriptors passed talk like this: shm, which is the first. */
 void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
-    char why[256];
+    struct error err = {""};
     int i, rc;
 
     pthread_mutex_lock(&btl_lock);
-    rc = btl_open_entry(&btl_table[0], why, sizeof(why));
+    rc = btl_open_entry(&btl_table[0], &err);
     pthread_mutex_unlock(&btl_lock);
     if (rc == 0) {
         btl_table[0].ops->message(btl_table[0].btl, peer, body, bytes, fds, nfds);
         return;
     }
-    log_warn("backend %s: a message of rank %d is dropped: %s", btl_table[0].name, peer, why);
+    log_warn("backend %s: a message of rank %d is dropped: %s", btl_table[0].name, peer, err.text);
     for (i = 0; i < nfds; i++)
         close(fds[i]);
 }
@@ -313,7 +310,7 @@ void btl_progress(void)
     }
 }
 
-int btl_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes)
+int btl_describe(int index, const char **name, bool *usable, struct error *err)
 {
     int rc;
 
@@ -321,9 +318,9 @@ int btl_describe(int index, const char **name, bool *usable, char *why, size_t w
         return -ENOENT;
     *name = btl_table[index].name;
     pthread_mutex_lock(&btl_lock);
-    rc = btl_load(&btl_table[index], why, why_bytes);
+    rc = btl_load(&btl_table[index], err);
     if (rc == 0)
-        rc = btl_table[index].ops->query(why, why_bytes);
+        rc = btl_table[index].ops->query(err);
     pthread_mutex_unlock(&btl_lock);
     *usable = rc == 0;
     return 0;

@@ -14,6 +14,8 @@
 #ifndef BTL_BTL_H
 #define BTL_BTL_H
 
+#include "util/error.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -115,7 +117,7 @@ struct btl_host {
     /* To the same backend in the peer, by the control network; FIFO with the halves of channels. -ENOTSUP: no way for fds */
     int (*send_to_peer)(int peer, const void *body, size_t bytes, const int *fds, int nfds);
     /* Can descriptors travel to this peer? 0, or -ENOTSUP and why not. */
-    int (*fd_path)(int peer, char *why, size_t why_bytes);
+    int (*fd_path)(int peer, struct error *err);
     /* The text of a setting (RPIPE_...), "" where it is not set. A module has no settings of its own. */
     const char *(*setting)(const char *name);
     /* The numeric address under which this rank is reached by others, "" if there is none. */
@@ -128,7 +130,7 @@ struct btl_host {
     int (*watch)(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
     void (*unwatch)(void (*ready)(void *arg), void *arg);
     /* for btl_choose; also of this rank itself. 0, or -errno and why not */
-    int (*peer)(int peer, struct btl_peer *facts, char *why, size_t why_bytes);
+    int (*peer)(int peer, struct btl_peer *facts, struct error *err);
     /* A line has failed: somebody should ask for connection_state, also where nobody calls. From any thread; takes no lock of its callers'. */
     void (*connection_failed)(void);
 };
@@ -145,31 +147,29 @@ struct btl_ops {
     const char *name;
     struct btl_attributes attributes;
 
-    int (*query)(char *why,
-                 size_t why_bytes); /* usable on this machine? either way one line that says why */
-    int (*open)(const struct btl_host *host, struct btl **btl, char *why, size_t why_bytes);
+    int (*query)(struct error *err); /* usable on this machine? either way one line that says why */
+    int (*open)(const struct btl_host *host, struct btl **btl, struct error *err);
     void (*close)(struct btl *btl);
     void (*forked)(struct btl *btl); /* in the child of a fork: locks are as the parent left them */
-    int (*reach)(struct btl *btl, int peer, char *why,
-                 size_t why_bytes); /* can this peer be reached? */
+    int (*reach)(struct btl *btl, int peer, struct error *err); /* can this peer be reached? */
     void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
                     int nfds); /* from tell; NULL: this backend does not talk */
     void (*peer_gone)(struct btl *btl, int peer);
 
     /* own memory */
     int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
-                 struct btl_memory *memory, char *why, size_t why_bytes);
+                 struct btl_memory *memory, struct error *err);
     void (*free)(struct btl *btl,
                  struct btl_memory *memory); /* the peer does not reach for it any more */
     /* A piece with BTL_PEER_ATOMICS for one more peer, until it is freed: the key for him. */
     int (*share)(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
-                 char *why, size_t why_bytes);
+                 struct error *err);
     /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
     int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
-                           struct btl_memory *memory, char *why, size_t why_bytes);
+                           struct btl_memory *memory, struct error *err);
     /* the peer's */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
-                  uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes);
+                  uint32_t access, struct btl_remote *remote, struct error *err);
     void (*detach)(struct btl *btl, struct btl_remote *remote);
 
     /*
@@ -184,10 +184,10 @@ struct btl_ops {
      */
     int (*connection_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
                            struct btl_connection **connection, struct btl_address *address,
-                           char *why, size_t why_bytes);
+                           struct error *err);
     int (*connection_connect)(struct btl_connection *connection, const struct btl_address *address,
-                              char *why, size_t why_bytes);
-    int (*connection_state)(struct btl_connection *connection, char *why, size_t why_bytes);
+                              struct error *err);
+    int (*connection_state)(struct btl_connection *connection, struct error *err);
     void (*connection_close)(struct btl_connection *connection);
     void (*connection_describe)(struct btl_connection *connection, char *text,
                                 size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
@@ -237,12 +237,12 @@ bool btl_port_active(const char *devices);
  * gets a sentence; -ENOTSUP: one reason per backend.
  */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
-               char *why, size_t why_bytes);
+               struct error *err);
 void btl_message(int peer, const void *body, size_t bytes, const int *fds,
                  int nfds); /* owns the descriptors */
 void btl_peer_gone(int peer);
 void btl_progress(void); /* drives what is open */
 /* For rmalloc_info: the index-th backend that this version knows of; -ENOENT after the last. */
-int btl_describe(int index, const char **name, bool *usable, char *why, size_t why_bytes);
+int btl_describe(int index, const char **name, bool *usable, struct error *err);
 
 #endif

@@ -123,8 +123,7 @@ static void *pool_map(size_t *bytes, bool huge)
     return base;
 }
 
-static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, char *why,
-                          size_t why_bytes)
+static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, struct error *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
     struct slab *s;
@@ -135,22 +134,20 @@ static int pool_slab_make(struct pool *pool, struct kind *k, struct slab **out, 
     if (k->chunk_bytes <= SLAB_MOST) /* whatever the last page still holds */
         pieces = (pieces * k->chunk_bytes + page - 1) / page * page / k->chunk_bytes;
     s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_memory[0]));
-    if (s == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of registered memory");
-        return -ENOMEM;
-    }
+    if (s == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of registered memory");
     s->bytes = pieces * k->chunk_bytes;
     s->base = pool_map(&s->bytes, k->huge);
     if (s->base == NULL) {
         rc = -ENOMEM;
-        snprintf(
-            why, why_bytes,
+        error_note(
+            err,
             "%zu bytes of memory cannot be mapped: %s (address space, ulimit -v; or overcommit)",
             pieces * k->chunk_bytes, strerror(errno));
         goto fail;
     }
     rc = pool->device.register_range(pool->backend, k->peer, s->base, s->bytes, k->access,
-                                     &s->registration, why, why_bytes);
+                                     &s->registration, err);
     if (rc != 0) {
         munmap(s->base, s->bytes);
         goto fail;
@@ -184,7 +181,7 @@ static void pool_slab_destroy(struct pool *pool, struct slab *s)
 /* ---- pieces ---- */
 
 int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge,
-               struct btl_memory *memory, char *why, size_t why_bytes)
+               struct btl_memory *memory, struct error *err)
 {
     size_t rounded = bytes > 0 ? (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1) : CACHE_LINE;
     struct kind *k = NULL;
@@ -192,17 +189,15 @@ int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool 
     uint32_t index;
     int rc = 0;
 
-    if (rounded < bytes) {
-        snprintf(why, why_bytes, "no machine has %zu bytes", bytes);
-        return -ENOMEM;
-    }
+    if (rounded < bytes)
+        return error_set(err, -ENOMEM, "no machine has %zu bytes", bytes);
     pthread_mutex_lock(&pool->lock);
     k = pool_find_kind(pool, peer, rounded, access, huge);
     if (k == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of registered memory");
+        error_note(err, "no memory for the books of registered memory");
         rc = -ENOMEM;
     } else if (list_empty(&k->open)) {
-        rc = pool_slab_make(pool, k, &s, why, why_bytes);
+        rc = pool_slab_make(pool, k, &s, err);
     }
     if (rc != 0) {
         pthread_mutex_unlock(&pool->lock);
@@ -222,22 +217,20 @@ int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool 
 }
 
 int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access,
-                  struct btl_memory *memory, char *why, size_t why_bytes)
+                  struct btl_memory *memory, struct error *err)
 {
     struct slab *s = calloc(1, sizeof(*s));
     int rc;
 
-    if (s == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of registered memory");
-        return -ENOMEM;
-    }
+    if (s == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of registered memory");
     s->peer = peer;
     s->base = base;
     s->bytes = bytes;
     s->pieces = s->used = 1;
     pthread_mutex_lock(&pool->lock);
     rc = pool->device.register_range(pool->backend, peer, base, bytes, access, &s->registration,
-                                     why, why_bytes);
+                                     err);
     if (rc == 0) {
         list_append(&pool->adopted, &s->link);
         memory->base = base;

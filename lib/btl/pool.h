@@ -14,11 +14,12 @@
 #define BTL_POOL_H
 
 #include "btl/btl.h"
+#include "util/error.h"
 
 struct pool_device {
     /* 0 and what the backend wants to remember of it, or -errno and a sentence. `access`: BTL_PEER_..., BTL_LOCAL. */
     int (*register_range)(void *backend, int peer, void *base, size_t bytes, uint32_t access,
-                          void **registration, char *why, size_t why_bytes);
+                          void **registration, struct error *err);
     void (*deregister)(void *backend, void *registration);
     /* The key of the piece at base + offset, of `bytes`. */
     void (*key)(void *backend, void *registration, void *base, size_t offset, size_t bytes,
@@ -41,9 +42,9 @@ void pool_forked(
  * of two, up to 2 MiB, to that: a heap's is a multiple of its unit.
  */
 int pool_alloc(struct pool *pool, int peer, size_t bytes, uint32_t access, bool huge,
-               struct btl_memory *memory, char *why, size_t why_bytes);
+               struct btl_memory *memory, struct error *err);
 int pool_register(struct pool *pool, int peer, void *base, size_t bytes, uint32_t access,
-                  struct btl_memory *memory, char *why, size_t why_bytes);
+                  struct btl_memory *memory, struct error *err);
 void pool_free(struct pool *pool, struct btl_memory *memory);
 
 /*

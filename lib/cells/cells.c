@@ -82,7 +82,7 @@ static void cells_choose_way(struct rch *ch)
 }
 
 /* The cells of another passive end, for one more peer. */
-static int cells_share(struct rch *ch, struct rch *master, char *why, size_t why_bytes)
+static int cells_share(struct rch *ch, struct rch *master, struct error *err)
 {
     struct cells *c = ch->cells, *m = master->cells;
     bool direct = c->way != CELLS_SERVICE;
@@ -91,9 +91,8 @@ static int cells_share(struct rch *ch, struct rch *master, char *why, size_t why
         config_side(&master->cfg) != SIDE_READER ||
         (atomic_load_explicit(&master->state, memory_order_relaxed) & STATE_CLOSED) != 0 ||
         master->cfg.allocator.alloc_size != ch->cfg.allocator.alloc_size) {
-        snprintf(why, why_bytes,
-                 "allocator.cells_of must be an open passive end of an ATOMIC pipe with cells of "
-                 "its own, as many as here");
+        error_note(err, "allocator.cells_of must be an open passive end of an ATOMIC pipe with "
+                        "cells of its own, as many as here");
         return -EINVAL;
     }
     if (direct && (c->processors != m->processors || (!c->processors && ch->btl != master->btl))) {
@@ -102,21 +101,19 @@ static int cells_share(struct rch *ch, struct rch *master, char *why, size_t why
         c->way = CELLS_SERVICE;
         c->processors = true;
     }
-    if (!m->processors && !direct) {
-        snprintf(why, why_bytes,
-                 "the cells of allocator.cells_of are operated on by a device that is not atomic "
-                 "with processors, and "
-                 "rank %d "
-                 "is reached in another way: set RPIPE_ATOMICS=service for all of them",
-                 ch->peer);
-        return -ENOTSUP;
-    }
+    if (!m->processors && !direct)
+        return error_set(err, -ENOTSUP,
+                         "the cells of allocator.cells_of are operated on by a device that is not "
+                         "atomic with processors, and "
+                         "rank %d "
+                         "is reached in another way: set RPIPE_ATOMICS=service for all of them",
+                         ch->peer);
     if (direct) {
         int rc =
             master->heap_memory.slab == NULL || ch->ops != master->ops || ch->ops->share == NULL
                 ? -ENOTSUP
-                : ch->ops->share(ch->btl, ch->peer, &master->heap_memory, &ch->heap_memory.key, why,
-                                 why_bytes);
+                : ch->ops->share(ch->btl, ch->peer, &master->heap_memory, &ch->heap_memory.key,
+                                 err);
 
         if (rc != 0) {
             c->way = CELLS_SERVICE; /* always possible where processors are in the domain */
@@ -130,16 +127,14 @@ static int cells_share(struct rch *ch, struct rch *master, char *why, size_t why
     return 0;
 }
 
-int cells_open(struct rch *ch, char *why, size_t why_bytes)
+int cells_open(struct rch *ch, struct error *err)
 {
     struct rch *master = ch->cfg.allocator.cells_of;
     struct cells *c = calloc(1, sizeof(*c));
     int rc;
 
-    if (c == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of an ATOMIC pipe");
-        return -ENOMEM;
-    }
+    if (c == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of an ATOMIC pipe");
     ch->cells = c;
     c->count = ch->cfg.allocator.alloc_size / sizeof(uint64_t);
     if (config_side(&ch->cfg) == SIDE_WRITER)
@@ -147,12 +142,12 @@ int cells_open(struct rch *ch, char *why, size_t why_bytes)
     cells_choose_way(ch);
     if (master != NULL) {
         rendezvous_lock();
-        rc = cells_share(ch, master, why, why_bytes);
+        rc = cells_share(ch, master, err);
         rendezvous_unlock();
         return rc;
     }
     rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false,
-                        &ch->heap_memory, why, why_bytes);
+                        &ch->heap_memory, err);
     if (rc != 0)
         return rc;
     memset(ch->heap_memory.base, 0, handshake_heap_bytes(&ch->cfg));
@@ -161,7 +156,7 @@ int cells_open(struct rch *ch, char *why, size_t why_bytes)
 }
 
 /* The active end: what the passive one has chosen is what this one can. */
-int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes)
+int cells_attached(struct rch *ch, uint32_t way, struct error *err)
 {
     bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
 
@@ -172,12 +167,11 @@ int cells_attached(struct rch *ch, uint32_t way, char *why, size_t why_bytes)
         ch->cells->cell = ch->heap_remote.base;
         return 0;
     }
-    snprintf(why, why_bytes,
-             "rank %d wants its cells operated on by the network, and the one here has no "
-             "compare-swap: set "
-             "RPIPE_ATOMICS=service there",
-             ch->peer);
-    return -ENOTSUP;
+    return error_set(err, -ENOTSUP,
+                     "rank %d wants its cells operated on by the network, and the one here has no "
+                     "compare-swap: set "
+                     "RPIPE_ATOMICS=service there",
+                     ch->peer);
 }
 
 void cells_release(struct rch *ch)

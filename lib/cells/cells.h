@@ -13,6 +13,7 @@
 #define CELLS_CELLS_H
 
 #include "rpipe/end/end.h"
+#include "util/error.h"
 
 enum cells_way {
     CELLS_CPU = 1, /* memory is mapped: the processor's own instructions */
@@ -51,11 +52,11 @@ static inline bool cells_are_shared(const struct rch *ch)
 }
 
 /* ---- cells.c ---- */
-int cells_open(struct rch *ch, char *why, size_t why_bytes); /* passive: the cells, and the way */
-int cells_attached(struct rch *ch, uint32_t way, char *why,
-                   size_t why_bytes); /* active: the other half is here */
-void cells_release(struct rch *ch);   /* store lock held, or nobody else is there */
-int cells_settled(struct rch *ch);    /* what was asked for is done: 0, R_PENDING, error */
+int cells_open(struct rch *ch, struct error *err); /* passive: the cells, and the way */
+int cells_attached(struct rch *ch, uint32_t way,
+                   struct error *err); /* active: the other half is here */
+void cells_release(struct rch *ch);    /* store lock held, or nobody else is there */
+int cells_settled(struct rch *ch);     /* what was asked for is done: 0, R_PENDING, error */
 const char *cells_way_name(const struct rch *ch);
 uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand,
                      uint64_t compare); /* the old value */

@@ -68,23 +68,22 @@ void cells_on_request(struct rch *ch, const void *body)
 {
     struct cells *c = ch->cells;
     struct cells_note n;
-    char why[160];
+    struct error err = {""};
 
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
         return;
     memcpy(&n, body, sizeof(n));
     if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE ||
         c->cell == NULL || n.op > RATOMIC_XOR || n.cell >= c->count) {
-        snprintf(why, sizeof(why),
-                 "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
-                 ch->peer, (unsigned long long)n.op, (unsigned long long)n.cell);
-        join_fail_locked(ch, -EPROTO, why);
+        error_note(&err,
+                   "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
+                   ch->peer, (unsigned long long)n.op, (unsigned long long)n.cell);
+        join_fail_locked(ch, -EPROTO, err.text);
         return;
     }
     if (control_backlog(ch->peer) > BACKLOG_MOST) {
-        snprintf(why, sizeof(why), "rank %d asks for operations, and does not take the answers",
-                 ch->peer);
-        join_fail_locked(ch, -EPROTO, why);
+        error_note(&err, "rank %d asks for operations, and does not take the answers", ch->peer);
+        join_fail_locked(ch, -EPROTO, err.text);
         return;
     }
     RPIPE_FAILPOINT("ratomic: request heard");

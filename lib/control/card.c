@@ -43,7 +43,7 @@ static bool card_read_boot_id(uint8_t id[16])
     return digits == 32;
 }
 
-int card_make(struct card *card, int rank, char *why, size_t why_bytes)
+int card_make(struct card *card, int rank, struct error *err)
 {
     struct stat st;
 
@@ -53,10 +53,9 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes)
     card->rank = (uint32_t)rank;
     card->pid = (uint32_t)getpid();
     card->backends = btl_likely();
-    if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES) {
-        snprintf(why, why_bytes, "getrandom(2) for the cookie of this rank: %s", strerror(errno));
-        return -EIO;
-    }
+    if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES)
+        return error_set(err, -EIO, "getrandom(2) for the cookie of this rank: %s",
+                         strerror(errno));
     if (card_read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
         card->network = (uint64_t)st.st_ino;
     else
@@ -67,36 +66,29 @@ int card_make(struct card *card, int rank, char *why, size_t why_bytes)
     return 0;
 }
 
-int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why,
-               size_t why_bytes)
+int card_check(struct card *card, const void *blob, size_t bytes, int rank, struct error *err)
 {
     struct card c;
     unsigned i;
 
-    if (bytes != sizeof(c)) {
-        snprintf(
-            why, why_bytes,
+    if (bytes != sizeof(c))
+        return error_set(
+            err, -EPROTO,
             "the business card of rank %d has %zu bytes, not %zu: another version of this library?",
             rank, bytes, sizeof(c));
-        return -EPROTO;
-    }
     memcpy(&c, blob, sizeof(c));
-    if (c.magic != CARD_MAGIC || c.version != CARD_VERSION) {
-        snprintf(why, why_bytes,
-                 "the business card of rank %d has version %u, not %u: every rank needs the same "
-                 "library",
-                 rank, c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
-        return -EPROTO;
-    }
+    if (c.magic != CARD_MAGIC || c.version != CARD_VERSION)
+        return error_set(err, -EPROTO,
+                         "the business card of rank %d has version %u, not %u: every rank needs "
+                         "the same library",
+                         rank, c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
     for (i = 0; i < CARD_ADDRESSES && i < c.addresses; i++) {
         if (c.address[i].family != 4 && c.address[i].family != 6)
             break;
     }
     if (c.rank != (uint32_t)rank || c.addresses > CARD_ADDRESSES || i < c.addresses ||
-        c.unix_bytes > sizeof(c.unix_name)) {
-        snprintf(why, why_bytes, "the business card of rank %d is damaged", rank);
-        return -EPROTO;
-    }
+        c.unix_bytes > sizeof(c.unix_name))
+        return error_set(err, -EPROTO, "the business card of rank %d is damaged", rank);
     *card = c;
     return 0;
 }

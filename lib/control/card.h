@@ -9,6 +9,8 @@
 #ifndef CONTROL_CARD_H
 #define CONTROL_CARD_H
 
+#include "util/error.h"
+
 #include <assert.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,10 +51,9 @@ static_assert(offsetof(struct card, network) == 48 && offsetof(struct card, unix
 static_assert(sizeof(struct card) == 112 + 24 * CARD_ADDRESSES, "fixed on the wire");
 
 /* Magic, version, rank, cookie, host, pid, backends; no way to be reached yet. 0 or -errno and a sentence. */
-int card_make(struct card *card, int rank, char *why, size_t why_bytes);
+int card_make(struct card *card, int rank, struct error *err);
 /* Copies what the job says is the card of `rank`, if it can be one. 0, or -EPROTO and a sentence. */
-int card_check(struct card *card, const void *blob, size_t bytes, int rank, char *why,
-               size_t why_bytes);
+int card_check(struct card *card, const void *blob, size_t bytes, int rank, struct error *err);
 bool card_same_host(const struct card *a, const struct card *b);
 bool card_same_pids(const struct card *a,
                     const struct card *b); /* one's pid is what the other's kernel calls it */

@@ -37,17 +37,17 @@ static struct {
     bool abandoned;      /* this process is about to leave: nobody waits here any more */
 } collective_collect = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-static int collective_complain(int result, char *why, size_t why_bytes, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+static int collective_complain(int result, struct error *err, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
-static int collective_complain(int result, char *why, size_t why_bytes, const char *format, ...)
+static int collective_complain(int result, struct error *err, const char *format, ...)
 {
     va_list args;
 
-    if (why == NULL)
+    if (err == NULL)
         return result;
     va_start(args, format);
-    vsnprintf(why, why_bytes, format, args);
+    error_vnote(err, format, args);
     va_end(args);
     return result;
 }
@@ -126,7 +126,7 @@ static const char *collective_fate(int rank, int state)
 /* ---- transfers ---- */
 
 /* What stops one transfer, if anything does. */
-static int collective_advance(struct transfer *t, bool receives, char *why, size_t why_bytes)
+static int collective_advance(struct transfer *t, bool receives, struct error *err)
 {
     struct pair *pair = collective_collect.pairs[t->peer];
     int result, state;
@@ -141,57 +141,55 @@ static int collective_advance(struct transfer *t, bool receives, char *why, size
         return 0;
     if (result == -EMSGSIZE)
         return collective_complain(
-            result, why, why_bytes,
-            "the next message from rank %d has %llu bytes, and %llu are asked for", t->peer,
-            (unsigned long long)t->head.total, (unsigned long long)t->bytes);
+            result, err, "the next message from rank %d has %llu bytes, and %llu are asked for",
+            t->peer, (unsigned long long)t->head.total, (unsigned long long)t->bytes);
     state = control_peer_state(t->peer);
     if (state != 0)
-        return collective_complain(state, why, why_bytes, "rank %d, %s, %s", t->peer,
+        return collective_complain(state, err, "rank %d, %s, %s", t->peer,
                                    receives ? "from which a message is awaited"
                                             : "to which a message is to go",
                                    collective_fate(t->peer, state));
-    return collective_complain(result, why, why_bytes, "a message %s rank %d: %s",
-                               receives ? "from" : "to", t->peer, strerror(-result));
+    return collective_complain(result, err, "a message %s rank %d: %s", receives ? "from" : "to",
+                               t->peer, strerror(-result));
 }
 
 static int collective_too_late(const struct transfer *send, const struct transfer *receive,
-                               char *why, size_t why_bytes)
+                               struct error *err)
 {
     if (receive != NULL && !receive->finished)
         return collective_complain(
-            -ETIMEDOUT, why, why_bytes,
+            -ETIMEDOUT, err,
             "rank %d has not sent what is awaited from it in time (%llu of %llu bytes "
             "have come)",
             receive->peer, (unsigned long long)receive->done, (unsigned long long)receive->bytes);
     return collective_complain(
-        -ETIMEDOUT, why, why_bytes,
+        -ETIMEDOUT, err,
         "rank %d has not received what it was sent in time, so that there is no room "
         "for more (%llu of %llu bytes have gone; the window is %u)",
         send->peer, (unsigned long long)send->done, (unsigned long long)send->bytes, WINDOW_BYTES);
 }
 
-static int collective_abandoned(char *why, size_t why_bytes)
+static int collective_abandoned(struct error *err)
 {
-    return collective_complain(-ENOTCONN, why, why_bytes,
-                               "another thread is leaving the job (rexit)");
+    return collective_complain(-ENOTCONN, err, "another thread is leaving the job (rexit)");
 }
 
 /* Both at once, until both are finished. With the lock; either may be NULL. `ends` (may be NULL): gives up when it is set.
  * *culprit: whom it failed at. */
 static int collective_transfer(struct transfer *send, struct transfer *receive, const bool *ends,
-                               int64_t deadline, int *culprit, char *why, size_t why_bytes)
+                               int64_t deadline, int *culprit, struct error *err)
 {
     int slices = 0, result = 0;
 
     for (;;) {
         if (receive != NULL)
-            result = collective_advance(receive, true, why, why_bytes);
+            result = collective_advance(receive, true, err);
         if (result != 0) {
             *culprit = receive->peer;
             break;
         }
         if (send != NULL)
-            result = collective_advance(send, false, why, why_bytes);
+            result = collective_advance(send, false, err);
         if (result != 0) {
             *culprit = send->peer;
             break;
@@ -203,12 +201,12 @@ static int collective_transfer(struct transfer *send, struct transfer *receive, 
             break;
         }
         if (collective_collect.abandoned) {
-            result = collective_abandoned(why, why_bytes);
+            result = collective_abandoned(err);
             *culprit = collective_collect.rank;
             break;
         }
         if (deadline_passed(deadline)) {
-            result = collective_too_late(send, receive, why, why_bytes);
+            result = collective_too_late(send, receive, err);
             *culprit = receive != NULL && !receive->finished ? receive->peer : send->peer;
             break;
         }
@@ -228,39 +226,38 @@ static int collective_transfer(struct transfer *send, struct transfer *receive, 
 }
 
 /* With the lock, if 0. */
-static int collective_enter_any(char *why, size_t why_bytes)
+static int collective_enter_any(struct error *err)
 {
     if (!control_running())
-        return collective_complain(-ENOTCONN, why, why_bytes,
+        return collective_complain(-ENOTCONN, err,
                                    "the control network is not running: rinit() comes first");
     if (control_on_service_thread())
-        return collective_complain(-EDEADLK, why, why_bytes, "the service thread may not wait");
+        return collective_complain(-EDEADLK, err, "the service thread may not wait");
     pthread_mutex_lock(&collective_collect.lock);
     return 0;
 }
 
-static int collective_enter(int peer, char *why, size_t why_bytes)
+static int collective_enter(int peer, struct error *err)
 {
-    int result = collective_enter_any(why, why_bytes);
+    int result = collective_enter_any(err);
 
     if (result != 0)
         return result;
     if (peer < 0 || peer >= collective_collect.size) {
         pthread_mutex_unlock(&collective_collect.lock);
-        return collective_complain(-EINVAL, why, why_bytes, "%d is not a rank of this job of %d",
-                                   peer, collective_collect.size);
+        return collective_complain(-EINVAL, err, "%d is not a rank of this job of %d", peer,
+                                   collective_collect.size);
     }
     if (collective_pair_of(peer) != NULL)
         return 0;
     pthread_mutex_unlock(&collective_collect.lock);
-    return collective_complain(-ENOMEM, why, why_bytes, "no memory for messages of rank %d", peer);
+    return collective_complain(-ENOMEM, err, "no memory for messages of rank %d", peer);
 }
 
-int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why,
-                 size_t why_bytes)
+int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, struct error *err)
 {
     struct transfer t = {.peer = to, .lane = LANE_USER, .from = buf, .bytes = bytes};
-    int result = collective_enter(to, why, why_bytes), culprit;
+    int result = collective_enter(to, err), culprit;
     bool *busy;
 
     if (result != 0)
@@ -269,22 +266,22 @@ int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *
     result = collective_seize(busy, deadline);
     if (result == 0) {
         RPIPE_FAILPOINT("network_send: begun");
-        result = collective_transfer(&t, NULL, NULL, deadline, &culprit, why, why_bytes);
+        result = collective_transfer(&t, NULL, NULL, deadline, &culprit, err);
         collective_release(busy);
     } else if (result == -ENOTCONN) {
-        (void)collective_abandoned(why, why_bytes);
+        (void)collective_abandoned(err);
     } else {
-        collective_complain(result, why, why_bytes,
-                            "another thread has been sending to rank %d all the time", to);
+        collective_complain(result, err, "another thread has been sending to rank %d all the time",
+                            to);
     }
     pthread_mutex_unlock(&collective_collect.lock);
     return result;
 }
 
-int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes)
+int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, struct error *err)
 {
     struct transfer t = {.peer = from, .lane = LANE_USER, .to = buf, .bytes = bytes};
-    int result = collective_enter(from, why, why_bytes), culprit;
+    int result = collective_enter(from, err), culprit;
     bool *busy;
 
     if (result != 0)
@@ -292,12 +289,12 @@ int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why,
     busy = &collective_collect.pairs[from]->in[LANE_USER].busy;
     result = collective_seize(busy, deadline);
     if (result == 0) {
-        result = collective_transfer(NULL, &t, NULL, deadline, &culprit, why, why_bytes);
+        result = collective_transfer(NULL, &t, NULL, deadline, &culprit, err);
         collective_release(busy);
     } else if (result == -ENOTCONN) {
-        (void)collective_abandoned(why, why_bytes);
+        (void)collective_abandoned(err);
     } else {
-        collective_complain(result, why, why_bytes,
+        collective_complain(result, err,
                             "another thread has been receiving from rank %d all the time", from);
     }
     pthread_mutex_unlock(&collective_collect.lock);
@@ -312,8 +309,7 @@ struct collective {
     int step; /* +1: round k sends to rank + 2^k; -1: to rank - 2^k */
     const bool *ends;
     int64_t deadline;
-    char *why;
-    size_t why_bytes;
+    struct error *err;
 };
 
 static const char *const collective_kind_names[PIECE_KINDS] = {"network_send", "network_barrier",
@@ -356,9 +352,8 @@ static int collective_warned(const struct collective *c, const struct transfer *
     }
     *culprit = t->head.culprit >= 0 && t->head.culprit < collective_collect.size ? t->head.culprit
                                                                                  : t->peer;
-    return collective_complain(code, c->why, c->why_bytes,
-                               "rank %d says that %s failed because of rank %d: %s", t->peer,
-                               collective_kind_names[c->kind], *culprit, strerror(-code));
+    return collective_complain(code, c->err, "rank %d says that %s failed because of rank %d: %s",
+                               t->peer, collective_kind_names[c->kind], *culprit, strerror(-code));
 }
 
 static int collective_round_run(const struct collective *c, uint32_t round, const void *from,
@@ -378,14 +373,12 @@ static int collective_round_run(const struct collective *c, uint32_t round, cons
 
     send.head = (struct chunk){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
     if (collective_pair_of(send.peer) != NULL && collective_pair_of(receive.peer) != NULL)
-        result = collective_transfer(&send, &receive, c->ends, c->deadline, &culprit, c->why,
-                                     c->why_bytes);
+        result = collective_transfer(&send, &receive, c->ends, c->deadline, &culprit, c->err);
     if (result == -EPROTO)
-        collective_complain(result, c->why, c->why_bytes,
-                            "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
-                            receive.peer, receive.head.epoch,
-                            collective_kind_names[receive.head.kind], c->epoch,
-                            collective_kind_names[c->kind]);
+        collective_complain(
+            result, c->err, "rank %d is in its %uth collective, %s, and this rank in its %uth, %s",
+            receive.peer, receive.head.epoch, collective_kind_names[receive.head.kind], c->epoch,
+            collective_kind_names[c->kind]);
     if (result == 0 && receive.head.code != 0)
         result = collective_warned(c, &receive, &culprit);
     if (result != 0 && c->kind != PIECE_LEAVE)
@@ -397,7 +390,7 @@ static int collective_round_run(const struct collective *c, uint32_t round, cons
 /* With the lock, if 0. From then on it counts, whatever becomes of it: or ranks would not agree any more on which one they are in. */
 static int collective_begin(struct collective *c)
 {
-    int result = collective_enter_any(c->why, c->why_bytes);
+    int result = collective_enter_any(c->err);
 
     if (result != 0)
         return result;
@@ -405,8 +398,8 @@ static int collective_begin(struct collective *c)
     if (result != 0) {
         pthread_mutex_unlock(&collective_collect.lock);
         if (result == -ENOTCONN)
-            return collective_abandoned(c->why, c->why_bytes);
-        return collective_complain(result, c->why, c->why_bytes,
+            return collective_abandoned(c->err);
+        return collective_complain(result, c->err,
                                    "another thread has been in a collective all the time");
     }
     c->epoch = ++collective_collect.epoch;
@@ -433,24 +426,19 @@ static int collective_disseminate(struct collective *c)
     return result;
 }
 
-int collect_barrier(int64_t deadline, char *why, size_t why_bytes)
+int collect_barrier(int64_t deadline, struct error *err)
 {
-    struct collective c = {
-        .kind = PIECE_BARRIER, .deadline = deadline, .why = why, .why_bytes = why_bytes};
+    struct collective c = {.kind = PIECE_BARRIER, .deadline = deadline, .err = err};
     int result = collective_begin(&c);
 
     return result != 0 ? result : collective_end(collective_disseminate(&c));
 }
 
 /* Bruck: block i is that of rank + i; in round k what is here, but no more than is wanted, goes to rank - 2^k. */
-int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why,
-                      size_t why_bytes)
+int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline,
+                      struct error *err)
 {
-    struct collective c = {.kind = PIECE_ALLGATHER,
-                           .step = -1,
-                           .deadline = deadline,
-                           .why = why,
-                           .why_bytes = why_bytes};
+    struct collective c = {.kind = PIECE_ALLGATHER, .step = -1, .deadline = deadline, .err = err};
     size_t whole, size, count;
     uint8_t *blocks = NULL;
     uint32_t round;
@@ -465,9 +453,8 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
         collective_give_up(
             &c, 0, -ENOMEM,
             collective_collect.rank); /* so that the others do not wait for their deadlines */
-        return collective_end(collective_complain(-ENOMEM, why, why_bytes,
-                                                  "no memory for %zu bytes from each of %zu ranks",
-                                                  bytes, size));
+        return collective_end(collective_complain(
+            -ENOMEM, err, "no memory for %zu bytes from each of %zu ranks", bytes, size));
     }
     if (bytes > 0)
         memcpy(blocks, mine, bytes);
@@ -524,12 +511,11 @@ static int collective_leave_one_by_one(int64_t deadline)
  */
 int collect_leave(int64_t deadline)
 {
-    char why[256];
+    struct error err = {""};
     struct collective c = {.kind = PIECE_LEAVE,
                            .ends = &collective_collect.leaving,
                            .deadline = deadline,
-                           .why = why,
-                           .why_bytes = sizeof(why)};
+                           .err = &err};
     int result = collective_begin(&c);
 
     if (result != 0)

@@ -11,16 +11,17 @@
 #ifndef CONTROL_COLLECTIVE_H
 #define CONTROL_COLLECTIVE_H
 
+#include "util/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, char *why,
-                 size_t why_bytes);
-int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, char *why, size_t why_bytes);
-int collect_barrier(int64_t deadline, char *why, size_t why_bytes);
-int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline, char *why,
-                      size_t why_bytes);
+int collect_send(int to, const void *buf, size_t bytes, int64_t deadline, struct error *err);
+int collect_recv(int from, void *buf, size_t bytes, int64_t deadline, struct error *err);
+int collect_barrier(int64_t deadline, struct error *err);
+int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline,
+                      struct error *err);
 /* The barrier of rexit: waits for everybody but the dead, and those who have left. 0 or -ETIMEDOUT. */
 int collect_leave(int64_t deadline);
 /* True: every call that waits in here ends with -ENOTCONN, and so does every one that comes; false: no longer. */

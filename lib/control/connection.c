@@ -284,7 +284,7 @@ static bool connection_take_fds(struct connection *c, struct msghdr *header)
     return fits;
 }
 
-ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
+ssize_t connection_receive(struct connection *c, struct error *err)
 {
     union fd_space space;
     struct iovec iov;
@@ -292,10 +292,8 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
     int before;
     ssize_t n;
 
-    if (connection_buffer_reserve(c) != 0) {
-        snprintf(why, why_bytes, "there is no memory for what it sends");
-        return -ENOMEM;
-    }
+    if (connection_buffer_reserve(c) != 0)
+        return error_set(err, -ENOMEM, "there is no memory for what it sends");
     iov.iov_base = c->buffer + c->end;
     iov.iov_len = c->capacity - c->end;
     if (c->is_unix) {
@@ -305,16 +303,12 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
     do {
         n = recvmsg(c->fd, &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     } while (n < 0 && errno == EINTR);
-    if (n < 0) {
-        snprintf(why, why_bytes, "its connection broke: %s", strerror(errno));
-        return -errno;
-    }
+    if (n < 0)
+        return error_set(err, -errno, "its connection broke: %s", strerror(errno));
     before = c->nfds;
     if (!connection_take_fds(c, &header) ||
-        ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX)) {
-        snprintf(why, why_bytes, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
-        return -EPROTO;
-    }
+        ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX))
+        return error_set(err, -EPROTO, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
     if ((header.msg_flags & MSG_CTRUNC) != 0)
         c->truncated =
             true; /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
@@ -323,24 +317,20 @@ ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes)
 }
 
 int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body,
-                     char *why, size_t why_bytes)
+                     struct error *err)
 {
     size_t have = c->end - c->begin;
     const struct wire_frame *f = (const void *)(c->buffer + c->begin);
 
     if (have < sizeof(*f)) {
-        if (have == 0 && c->nfds > 0) {
-            snprintf(why, why_bytes, "it sent descriptors that no message speaks of");
-            return -EPROTO;
-        }
+        if (have == 0 && c->nfds > 0)
+            return error_set(err, -EPROTO, "it sent descriptors that no message speaks of");
         return 0;
     }
-    if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX) {
-        snprintf(why, why_bytes,
-                 "it sent what cannot be a message (%u bytes of body, %u descriptors)", f->bytes,
-                 f->nfds);
-        return -EPROTO;
-    }
+    if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX)
+        return error_set(err, -EPROTO,
+                         "it sent what cannot be a message (%u bytes of body, %u descriptors)",
+                         f->bytes, f->nfds);
     if (have < sizeof(*f) + wire_padded(f->bytes))
         return 0;
     /* Those that are missing are the last of the latest message; who gets it sees -1 in their place. */
@@ -349,11 +339,9 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
             c->fds[c->nfds++] = -1;
         c->truncated = false;
     }
-    if (f->nfds > (uint32_t)c->nfds) {
-        snprintf(why, why_bytes, "it sent a message that speaks of %u descriptors, with %d",
-                 f->nfds, c->nfds);
-        return -EPROTO;
-    }
+    if (f->nfds > (uint32_t)c->nfds)
+        return error_set(err, -EPROTO, "it sent a message that speaks of %u descriptors, with %d",
+                         f->nfds, c->nfds);
     *frame = f;
     *body = f + 1;
     return 1;

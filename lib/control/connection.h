@@ -14,6 +14,7 @@
 
 #include "control/wire.h"
 #include "util/list.h"
+#include "util/error.h"
 
 #include <sys/types.h>
 
@@ -80,11 +81,11 @@ void connection_queue(struct connection *c, struct message *m);
  * when); else -errno: it is broken. *gone grows by the messages that have gone whole. */
 int connection_send(struct connection *c, uint64_t *gone);
 /* Reads once. Bytes; 0: end; -EAGAIN; -errno. */
-ssize_t connection_receive(struct connection *c, char *why, size_t why_bytes);
+ssize_t connection_receive(struct connection *c, struct error *err);
 /* The next whole frame in the buffer: 1, 0 (not whole yet), or -EPROTO and a sentence. Good until the next call. Its
  * descriptors are c->fds[0 .. nfds); who takes one over calls fork_fds_forget() and puts -1 in its place. */
 int connection_frame(struct connection *c, const struct wire_frame **frame, const void **body,
-                     char *why, size_t why_bytes);
+                     struct error *err);
 void connection_consume(struct connection *c, const struct wire_frame *frame);
 
 #endif

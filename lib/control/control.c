@@ -84,25 +84,24 @@ const char *control_address(void)
 
 /* ---- start and stop ---- */
 
-static int control_listen_all(char *why, size_t why_bytes)
+static int control_listen_all(struct error *err)
 {
     long choice = setting_number(SET_CONTROL);
 
     if (choice != 2) {
-        control.unix_listener = endpoint_listen_unix(&control.card, why, why_bytes);
+        control.unix_listener = endpoint_listen_unix(&control.card, err);
         if (control.unix_listener < 0)
             return control.unix_listener;
     }
     if (choice != 1 && control.size > 1) {
-        control.tcp_listener =
-            endpoint_listen_tcp(&control.card, setting_text(SET_INTERFACE), why, why_bytes);
+        control.tcp_listener = endpoint_listen_tcp(&control.card, setting_text(SET_INTERFACE), err);
         if (control.tcp_listener < 0)
             return control.tcp_listener;
     }
     return 0;
 }
 
-static int control_watch_all(char *why, size_t why_bytes)
+static int control_watch_all(struct error *err)
 {
     static int watch_wake = WATCH_WAKE, watch_job = WATCH_JOB, watch_unix = WATCH_UNIX,
                watch_tcp = WATCH_TCP;
@@ -123,20 +122,18 @@ static int control_watch_all(char *why, size_t why_bytes)
     if (result == 0 && control.tcp_listener >= 0)
         result = service_watch(control.tcp_listener, &watch_tcp, true, false, false);
     if (result != 0)
-        snprintf(why, why_bytes, "the event queue of the service thread: %s%s", strerror(-result),
-                 limit_of_watch(-result));
+        error_note(err, "the event queue of the service thread: %s%s", strerror(-result),
+                   limit_of_watch(-result));
     return result;
 }
 
-static int control_make_peers(char *why, size_t why_bytes)
+static int control_make_peers(struct error *err)
 {
     int i;
 
     control.peers = calloc((size_t)control.size, sizeof(*control.peers));
-    if (control.peers == NULL) {
-        snprintf(why, why_bytes, "no memory for %d peers", control.size);
-        return -ENOMEM;
-    }
+    if (control.peers == NULL)
+        return error_set(err, -ENOMEM, "no memory for %d peers", control.size);
     for (i = 0; i < control.size; i++) {
         struct peer *p = &control.peers[i];
 
@@ -154,19 +151,19 @@ static int control_count_local(void)
 {
     int key_cache = job_local_size(), count = 0, rank;
     const struct card *card;
-    char why[256];
+    struct error err = {""};
 
     if (key_cache > 0)
         return key_cache;
     for (rank = 0; rank < control.size; rank++) {
-        card = peer_card(rank, DEADLINE_NOW, why, sizeof(why));
+        card = peer_card(rank, DEADLINE_NOW, &err);
         if (rank == control.rank || (card != NULL && card_same_host(card, &control.card)))
             count++;
     }
     return count;
 }
 
-static int control_start_thread(char *why, size_t why_bytes)
+static int control_start_thread(struct error *err)
 {
     pthread_attr_t attributes;
     sigset_t all, before;
@@ -180,8 +177,8 @@ static int control_start_thread(char *why, size_t why_bytes)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attributes);
     if (error != 0) {
-        snprintf(why, why_bytes, "the service thread cannot be started: %s%s", strerror(error),
-                 limit_of(error));
+        error_note(err, "the service thread cannot be started: %s%s", strerror(error),
+                   limit_of(error));
         return error == EAGAIN ? -ENOMEM : -error; /* -EAGAIN would say: ask again */
     }
     pthread_setname_np(control.thread, "rmalloc");
@@ -242,42 +239,40 @@ static void control_clear(void)
     atomic_store_explicit(&control.look, false, memory_order_relaxed);
 }
 
-int control_start(const struct control_hooks *hooks, int64_t deadline, char *why, size_t why_bytes)
+int control_start(const struct control_hooks *hooks, int64_t deadline, struct error *err)
 {
     int result;
 
-    if (control_check_running()) {
-        snprintf(why, why_bytes, "the control network is already running");
-        return -EALREADY;
-    }
+    if (control_check_running())
+        return error_set(err, -EALREADY, "the control network is already running");
     control_clear();
     control.rank = job_rank();
     control.size = job_size();
     control.hooks = *hooks;
     control.membarrier = membarrier_registered();
-    result = card_make(&control.card, control.rank, why, why_bytes);
+    result = card_make(&control.card, control.rank, err);
     RPIPE_FAILPOINT("rinit: card made");
     if (result == 0)
-        result = control_make_peers(why, why_bytes);
+        result = control_make_peers(err);
     if (result == 0)
-        result = liveness_create(why, why_bytes);
+        result = liveness_create(err);
     if (result == 0)
-        result = control_listen_all(why, why_bytes);
+        result = control_listen_all(err);
     RPIPE_FAILPOINT("rinit: listening");
     if (result == 0)
-        result = job_publish(&control.card, sizeof(control.card), deadline, why, why_bytes);
+        result = job_publish(&control.card, sizeof(control.card), deadline, err);
     RPIPE_FAILPOINT("rinit: card published");
     if (result == 0)
-        result = control_watch_all(why, why_bytes);
+        result = control_watch_all(err);
     if (result == 0 && (result = collect_start(control.rank, control.size)) != 0)
-        snprintf(why, why_bytes, "no memory for messages of %d ranks", control.size);
+        error_note(err, "no memory for messages of %d ranks", control.size);
     if (result != 0)
         goto failed;
     control.local_ranks = control_count_local();
     atomic_store_explicit(&control.running, true,
                           memory_order_release); /* pairs with running(); hooks may post at once */
     RPIPE_FAILPOINT("rinit: before the service thread");
-    result = control_start_thread(why, why_bytes);
+    result = control_start_thread(err);
     if (result != 0) {
         atomic_store_explicit(&control.running, false, memory_order_release);
         collect_stop();
@@ -451,34 +446,30 @@ uint64_t control_backlog(int to)
 enum control_path control_path(int rank)
 {
     const struct card *card;
-    char why[256];
+    struct error err = {""};
     int path;
 
     if (!control_check_running() || !control_is_rank(rank))
         return CONTROL_TCP;
     if (rank == control.rank)
         return CONTROL_SELF;
-    card = peer_card(rank, deadline_in_ms(CARD_MS), why, sizeof(why));
-    path = card != NULL ? peer_path(card, why, sizeof(why)) : CONTROL_TCP;
+    card = peer_card(rank, deadline_in_ms(CARD_MS), &err);
+    path = card != NULL ? peer_path(card, &err) : CONTROL_TCP;
     return path >= 0 ? (enum control_path)path : CONTROL_TCP;
 }
 
-int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why,
-                          size_t why_bytes)
+int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, struct error *err)
 {
     const struct card *card;
-    char said[256];
+    struct error said = {""};
 
-    if (!control_check_running() || !control_is_rank(rank)) {
-        snprintf(why, why_bytes, "the control network does not run, or there is no rank %d", rank);
-        return -ENOTCONN;
-    }
-    card = rank == control.rank ? &control.card
-                                : peer_card(rank, deadline_in_ms(CARD_MS), said, sizeof(said));
-    if (card == NULL) {
-        snprintf(why, why_bytes, "rank %d does not say which backends it has: %s", rank, said);
-        return -EHOSTUNREACH;
-    }
+    if (!control_check_running() || !control_is_rank(rank))
+        return error_set(err, -ENOTCONN, "the control network does not run, or there is no rank %d",
+                         rank);
+    card = rank == control.rank ? &control.card : peer_card(rank, deadline_in_ms(CARD_MS), &said);
+    if (card == NULL)
+        return error_set(err, -EHOSTUNREACH, "rank %d does not say which backends it has: %s", rank,
+                         said.text);
     *backends = card->backends;
     *same_kernel = card_same_kernel(card, &control.card);
     return 0;

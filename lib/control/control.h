@@ -17,6 +17,8 @@
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
 
+#include "util/error.h"
+
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,7 +48,7 @@ struct control_hooks {
 };
 
 /* After job_open(): makes the sockets and the card, publishes it (job_publish), starts the service thread. */
-int control_start(const struct control_hooks *hooks, int64_t deadline, char *why, size_t why_bytes);
+int control_start(const struct control_hooks *hooks, int64_t deadline, struct error *err);
 /* Sends what is queued (until the deadline), says goodbye to every peer, ends the thread, closes everything. */
 void control_stop(int64_t deadline);
 /* In the child of a fork: closes the sockets, forgets the thread. Takes no lock, waits for nobody. */
@@ -77,8 +79,7 @@ void control_cut_off(int rank, const char *why);
 enum control_path
 control_path(int rank); /* how messages would travel; looks at the card, may wait for it briefly */
 /* What this rank's card says of its backends (btl_likely), and whether it runs under this kernel. 0 or -errno and why not. */
-int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, char *why,
-                          size_t why_bytes);
+int control_peer_backends(int rank, uint32_t *backends, bool *same_kernel, struct error *err);
 /* Where to watch the peer's life word (read-only page), or NULL: not connected yet, or not on this host. Valid until
  * control_stop(). The word is the owner's thread id while it lives. */
 const _Atomic uint32_t *control_liveness(int rank);

@@ -40,7 +40,7 @@ static socklen_t endpoint_unix_address(const uint8_t *name, size_t bytes,
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes);
 }
 
-int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes)
+int endpoint_listen_unix(struct card *card, struct error *err)
 {
     static const char hex[] = "0123456789abcdef", prefix[] = "rmalloc";
     struct sockaddr_un address;
@@ -68,8 +68,8 @@ int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes)
 
 failed:
     result = -errno;
-    snprintf(why, why_bytes, "the Unix socket of the control network: %s%s", strerror(errno),
-             limit_of(errno));
+    error_note(err, "the Unix socket of the control network: %s%s", strerror(errno),
+               limit_of(errno));
     if (fd >= 0)
         close(fd);
     return result;
@@ -99,18 +99,15 @@ static bool endpoint_is_link_local(const struct sockaddr *a)
 }
 
 /* The addresses to offer: those of `interface` (a name, or an address in text), or all. Loopback last, if at all. */
-static int endpoint_collect_addresses(struct card *card, const char *interface, char *why,
-                                      size_t why_bytes)
+static int endpoint_collect_addresses(struct card *card, const char *interface, struct error *err)
 {
     static const int families[] = {AF_INET, AF_INET6};
     struct ifaddrs *list, *at;
     char text[INET6_ADDRSTRLEN];
     int loopback, f;
 
-    if (getifaddrs(&list) != 0) {
-        snprintf(why, why_bytes, "the network interfaces of this host: %s", strerror(errno));
-        return -errno;
-    }
+    if (getifaddrs(&list) != 0)
+        return error_set(err, -errno, "the network interfaces of this host: %s", strerror(errno));
     for (loopback = 0; loopback < 2; loopback++) {
         for (f = 0; f < 2; f++) {
             for (at = list; at != NULL; at = at->ifa_next) {
@@ -134,13 +131,13 @@ static int endpoint_collect_addresses(struct card *card, const char *interface, 
     freeifaddrs(list);
     if (card->addresses > 0)
         return 0;
-    snprintf(why, why_bytes,
-             *interface != '\0'
-                 ? "RPIPE_INTERFACE is \"%s\", but no interface of this host that is up has "
-                   "this name or address"
-                 : "no network interface of this host has an address%s",
-             interface);
-    return -EADDRNOTAVAIL;
+    return error_set(
+        err, -EADDRNOTAVAIL,
+        *interface != '\0'
+            ? "RPIPE_INTERFACE is \"%s\", but no interface of this host that is up has "
+              "this name or address"
+            : "no network interface of this host has an address%s",
+        interface);
 }
 
 static socklen_t endpoint_card_to_socket(const struct card_address *a, uint16_t port,
@@ -159,12 +156,12 @@ static socklen_t endpoint_card_to_socket(const struct card_address *a, uint16_t 
     return sizeof(to->six);
 }
 
-int endpoint_listen_tcp(struct card *card, const char *interface, char *why, size_t why_bytes)
+int endpoint_listen_tcp(struct card *card, const char *interface, struct error *err)
 {
     const struct card_address any_six = {.family = 6}, any_four = {.family = 4};
     union any_address address;
     socklen_t length;
-    int result = endpoint_collect_addresses(card, interface, why, why_bytes), zero = 0, fd = -1, i;
+    int result = endpoint_collect_addresses(card, interface, err), zero = 0, fd = -1, i;
 
     if (result != 0)
         return result;
@@ -192,8 +189,8 @@ int endpoint_listen_tcp(struct card *card, const char *interface, char *why, siz
     length = sizeof(address);
     if (fd < 0 || getsockname(fd, &address.any, &length) != 0) {
         result = -errno;
-        snprintf(why, why_bytes, "the TCP socket of the control network: %s%s", strerror(errno),
-                 limit_of(errno));
+        error_note(err, "the TCP socket of the control network: %s%s", strerror(errno),
+                   limit_of(errno));
         if (fd >= 0)
             close(fd);
         return result;

@@ -9,12 +9,13 @@
 #define CONTROL_ENDPOINT_H
 
 #include "control/card.h"
+#include "util/error.h"
 
 #include <sys/types.h>
 
 /* A listening socket, with its name or its addresses written into the card; or -errno and a sentence. */
-int endpoint_listen_unix(struct card *card, char *why, size_t why_bytes);
-int endpoint_listen_tcp(struct card *card, const char *interface, char *why, size_t why_bytes);
+int endpoint_listen_unix(struct card *card, struct error *err);
+int endpoint_listen_tcp(struct card *card, const char *interface, struct error *err);
 /* i: which of the card's addresses. A socket that is connected (*done) or connecting; or -errno: nobody there, or -EAGAIN: later. */
 int endpoint_dial_unix(const struct card *card, bool *done);
 int endpoint_dial_tcp(const struct card *card, unsigned i, bool *done);

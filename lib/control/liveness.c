@@ -39,18 +39,19 @@ static struct {
     size_t before_bytes;
 } liveness_own = {.fd = -1};
 
-int liveness_create(char *why, size_t why_bytes)
+int liveness_create(struct error *err)
 {
     void *page = MAP_FAILED;
     struct rlimit most;
     int result, fd;
 
     if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIFE_BYTES) {
-        snprintf(why, why_bytes,
-                 "shared memory counts as a file, and no file may be larger than %llu bytes (see "
-                 "ulimit -f)",
-                 (unsigned long long)most.rlim_cur);
-        return -ENOMEM; /* the kernel would add a signal that ends the process (SIGXFSZ) */
+        return error_set(
+            err, -ENOMEM,
+            "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit "
+            "-f)",
+            (unsigned long long)
+                most.rlim_cur); /* the kernel would add a signal that ends the process (SIGXFSZ) */
     }
     fd = memfd_create("rmalloc-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, LIFE_BYTES) != 0)
@@ -70,9 +71,8 @@ int liveness_create(char *why, size_t why_bytes)
 
 failed:
     result = -errno;
-    snprintf(why, why_bytes,
-             "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
-             strerror(errno), limit_of(errno));
+    error_note(err, "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
+               strerror(errno), limit_of(errno));
     if (page != MAP_FAILED)
         munmap(page, LIFE_BYTES);
     if (fd >= 0)
@@ -116,7 +116,7 @@ void liveness_destroy(void)
     liveness_own.fd = -1;
 }
 
-int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes)
+int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err)
 {
     const int needed = F_SEAL_SHRINK | F_SEAL_GROW;
     struct stat st;
@@ -124,17 +124,14 @@ int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_by
     void *page;
 
     /* Without the seal a load could end in SIGBUS later. */
-    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 ||
-        st.st_size != LIFE_BYTES) {
-        snprintf(why, why_bytes, "its life page is not a sealed memfd of %d bytes", LIFE_BYTES);
-        return -EPROTO;
-    }
+    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || st.st_size != LIFE_BYTES)
+        return error_set(err, -EPROTO, "its life page is not a sealed memfd of %d bytes",
+                         LIFE_BYTES);
     page = mmap(NULL, LIFE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         int error = errno;
 
-        snprintf(why, why_bytes, "its life page cannot be mapped: %s%s", strerror(error),
-                 limit_of(error));
+        error_note(err, "its life page cannot be mapped: %s%s", strerror(error), limit_of(error));
         return -error;
     }
     *word = page;

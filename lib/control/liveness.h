@@ -11,14 +11,16 @@
 #ifndef CONTROL_LIVENESS_H
 #define CONTROL_LIVENESS_H
 
+#include "util/error.h"
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define LIFE_BYTES 4096
 
-int liveness_create(char *why, size_t why_bytes); /* this process's page; 0 or -errno */
-int liveness_fd(void);                            /* to be passed to peers */
+int liveness_create(struct error *err); /* this process's page; 0 or -errno */
+int liveness_fd(void);                  /* to be passed to peers */
 const _Atomic uint32_t *liveness_word(void);
 void liveness_hold(void);    /* on the service thread: from now on its end is marked */
 void liveness_leave(void);   /* on the service thread: an orderly exit */
@@ -26,7 +28,7 @@ void liveness_release(void); /* on the service thread, before it ends */
 void liveness_destroy(void);
 
 /* A peer's page, from its descriptor, which stays the caller's. 0, or -EPROTO, -errno and a sentence. */
-int liveness_map(int fd, const _Atomic uint32_t **word, char *why, size_t why_bytes);
+int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err);
 void liveness_unmap(const _Atomic uint32_t *word);
 
 #endif

@@ -303,8 +303,8 @@ static void peer_dial_trouble(struct peer *p, int error, bool is_unix)
 static void peer_dial(struct peer *p)
 {
     int rank = peer_rank(p), path, fd;
-    char why[WHY] = "";
-    const struct card *card = peer_card(rank, deadline_in_ms(CARD_MS), why, sizeof(why));
+    struct error err = {""};
+    const struct card *card = peer_card(rank, deadline_in_ms(CARD_MS), &err);
     struct connection *c;
     pid_t pid;
     bool done;
@@ -313,14 +313,14 @@ static void peer_dial(struct peer *p)
         if (p->card_patience == NO_TIME)
             p->card_patience = deadline_in_ms(CARD_PATIENCE_MS);
         if (deadline_passed(p->card_patience))
-            peer_suspect(p, why);
+            peer_suspect(p, err.text);
         else
             peer_retry_in(p, 20);
         return;
     }
-    path = peer_path(card, why, sizeof(why));
+    path = peer_path(card, &err);
     if (path < 0) {
-        peer_suspect(p, why);
+        peer_suspect(p, err.text);
         return;
     }
     if (path == CONTROL_TCP && !peer_address_leads_there(card, p->address)) {
@@ -389,7 +389,7 @@ void peer_write(struct connection *c)
     bool carries = c->outgoing && c->state == CONNECTION_OPEN;
     struct link *at, *after;
     uint64_t gone = 0;
-    char why[WHY];
+    struct error err = {""};
     int result;
 
     if (carries) {
@@ -411,9 +411,9 @@ void peer_write(struct connection *c)
         peer_wants_write(c, false);
         peer_retry_in(p, 5);
     } else {
-        snprintf(why, sizeof(why), "its connection broke: %s", strerror(-result));
+        error_note(&err, "its connection broke: %s", strerror(-result));
         service_read(c, DRAIN_BYTES); /* its goodbye may have come before the end */
-        peer_lost(c, why);
+        peer_lost(c, err.text);
     }
 }
 
@@ -427,15 +427,14 @@ void peer_pulse(struct connection *c)
     const long keepalive = setting_number(SET_KEEPALIVE_MS);
     const int64_t period = keepalive * NS_PER_MS / 8;
     struct endpoint_pulse pulse;
-    char why[WHY];
+    struct error err = {""};
 
     endpoint_tcp_pulse(c->fd, &pulse);
     if (!pulse.idle && pulse.quiet_ms > keepalive * 3 / 4 &&
         pulse.tries >= (keepalive < 4000 ? 2 : 3)) {
-        snprintf(why, sizeof(why),
-                 "its host has not answered for %ld ms (RPIPE_KEEPALIVE_MS is %ld)", pulse.quiet_ms,
-                 keepalive);
-        peer_conclude(&control.peers[c->peer], why);
+        error_note(&err, "its host has not answered for %ld ms (RPIPE_KEEPALIVE_MS is %ld)",
+                   pulse.quiet_ms, keepalive);
+        peer_conclude(&control.peers[c->peer], err.text);
         return;
     }
     if (pulse.idle && pulse.quiet_ms > keepalive / 4)
@@ -468,36 +467,28 @@ static void peer_opened(struct connection *c)
 
 /* What hello and welcome have in common. */
 static int peer_check_greeting(const struct connection *c, const struct wire_frame *frame,
-                               const struct wire_hello *hello, char *why, size_t why_bytes)
+                               const struct wire_hello *hello, struct error *err)
 {
-    if (frame->bytes != sizeof(*hello) || hello->magic != WIRE_HELLO_MAGIC) {
-        snprintf(why, why_bytes, "it is no greeting of this library");
-        return -EPROTO;
-    }
-    if (hello->version != WIRE_VERSION) {
-        snprintf(why, why_bytes,
-                 "it speaks version %u of the control network, not %u; every rank needs the same "
-                 "library",
-                 hello->version, WIRE_VERSION);
-        return -EPROTO;
-    }
+    if (frame->bytes != sizeof(*hello) || hello->magic != WIRE_HELLO_MAGIC)
+        return error_set(err, -EPROTO, "it is no greeting of this library");
+    if (hello->version != WIRE_VERSION)
+        return error_set(err, -EPROTO,
+                         "it speaks version %u of the control network, not %u; every rank needs "
+                         "the same library",
+                         hello->version, WIRE_VERSION);
     if (hello->to != (uint32_t)control.rank || hello->from >= (uint32_t)control.size ||
-        hello->from == (uint32_t)control.rank ||
-        !cookie_equal(hello->cookie, control.card.cookie)) {
-        snprintf(why, why_bytes,
-                 "it does not know the cookie of this rank: it is of another job, or a stranger");
-        return -EACCES;
-    }
-    if (frame->nfds != (c->is_unix ? 1u : 0u)) {
-        snprintf(why, why_bytes, "its greeting came with %u descriptors", frame->nfds);
-        return -EPROTO;
-    }
+        hello->from == (uint32_t)control.rank || !cookie_equal(hello->cookie, control.card.cookie))
+        return error_set(
+            err, -EACCES,
+            "it does not know the cookie of this rank: it is of another job, or a stranger");
+    if (frame->nfds != (c->is_unix ? 1u : 0u))
+        return error_set(err, -EPROTO, "its greeting came with %u descriptors", frame->nfds);
     return 0;
 }
 
 /* The first greeting brings the life page, whoever called. */
 static int peer_learn(struct peer *p, const struct connection *c, const struct wire_hello *hello,
-                      char *why, size_t why_bytes)
+                      struct error *err)
 {
     const _Atomic uint32_t *word;
     int result;
@@ -505,7 +496,7 @@ static int peer_learn(struct peer *p, const struct connection *c, const struct w
     /* Without a number left for its descriptor the hang-up of its sockets has to tell. */
     if (c->is_unix && c->fds[0] >= 0 &&
         atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
-        result = liveness_map(c->fds[0], &word, why, why_bytes);
+        result = liveness_map(c->fds[0], &word, err);
         if (result != 0)
             return result;
         atomic_store_explicit(&p->liveness, word,
@@ -540,34 +531,33 @@ int peer_hello(struct connection *c, const struct wire_frame *frame, const void 
 {
     const struct wire_hello *hello = body;
     const struct card *card;
-    char why[WHY];
+    struct error err = {""};
     struct peer *p;
     int rc;
 
-    if (frame->type != WIRE_HELLO || peer_check_greeting(c, frame, hello, why, sizeof(why)) != 0) {
+    if (frame->type != WIRE_HELLO || peer_check_greeting(c, frame, hello, &err) != 0) {
         if (frame->type != WIRE_HELLO)
-            snprintf(why, sizeof(why), "it does not begin with a greeting");
-        return peer_refuse(c, why);
+            error_note(&err, "it does not begin with a greeting");
+        return peer_refuse(c, err.text);
     }
     p = &control.peers[hello->from];
     errno = 0;
-    card = peer_card((int)hello->from, deadline_in_ms(500), why, sizeof(why));
+    card = peer_card((int)hello->from, deadline_in_ms(500), &err);
     if (card == NULL)
-        return errno == ENOMEM ? -ENOMEM : peer_refuse(c, why);
+        return errno == ENOMEM ? -ENOMEM : peer_refuse(c, err.text);
     if (!peer_cookie_is_right(c, card)) {
-        snprintf(why, sizeof(why), "it calls itself rank %u, which is another process",
-                 hello->from);
-        return peer_refuse(c, why);
+        error_note(&err, "it calls itself rank %u, which is another process", hello->from);
+        return peer_refuse(c, err.text);
     }
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 ||
         (p->in != NULL && p->in->heard)) {
-        snprintf(why, sizeof(why), "rank %u %s", hello->from,
-                 p->in != NULL ? "is connected already" : "had been lost, or had left, before");
-        return peer_refuse(c, why);
+        error_note(&err, "rank %u %s", hello->from,
+                   p->in != NULL ? "is connected already" : "had been lost, or had left, before");
+        return peer_refuse(c, err.text);
     }
-    rc = peer_learn(p, c, hello, why, sizeof(why));
+    rc = peer_learn(p, c, hello, &err);
     if (rc != 0)
-        return rc == -ENOMEM ? rc : peer_refuse(c, why);
+        return rc == -ENOMEM ? rc : peer_refuse(c, err.text);
     if (!peer_send_hello(c, WIRE_WELCOME, hello->from, card->cookie))
         return -ENOMEM;
     if (p->in !=
@@ -592,23 +582,22 @@ int peer_welcome(struct connection *c, const struct wire_frame *frame, const voi
 {
     const struct wire_hello *hello = body;
     struct peer *p = &control.peers[c->peer];
-    char why[WHY];
+    struct error err = {""};
     int rc;
 
-    if (frame->type != WIRE_WELCOME ||
-        peer_check_greeting(c, frame, hello, why, sizeof(why)) != 0 ||
+    if (frame->type != WIRE_WELCOME || peer_check_greeting(c, frame, hello, &err) != 0 ||
         hello->from != (uint32_t)c->peer) {
         service_warn("who answers in the place of rank %d is not that rank", c->peer);
         p->refusals = REFUSALS_MAX;
         peer_lost(c, "somebody else answers in its place");
         return 0;
     }
-    rc = peer_learn(p, c, hello, why, sizeof(why));
+    rc = peer_learn(p, c, hello, &err);
     if (rc == -ENOMEM)
         return rc;
     if (rc != 0) {
-        service_warn("rank %d: %s", c->peer, why);
-        peer_lost(c, why);
+        service_warn("rank %d: %s", c->peer, err.text);
+        peer_lost(c, err.text);
         return 0;
     }
     RPIPE_FAILPOINT("connect: welcome heard");

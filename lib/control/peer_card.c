@@ -16,7 +16,7 @@
 
 static bool peer_card_forced(long choice) { return setting_number(SET_CONTROL) == choice; }
 
-int peer_path(const struct card *card, char *why, size_t why_bytes)
+int peer_path(const struct card *card, struct error *err)
 {
     bool near =
         card_same_host(card, &control.card) && card->unix_bytes > 0 && control.card.unix_bytes > 0;
@@ -25,21 +25,19 @@ int peer_path(const struct card *card, char *why, size_t why_bytes)
         return CONTROL_SELF;
     if (near && !peer_card_forced(2))
         return CONTROL_UNIX;
-    if (peer_card_forced(1)) {
-        snprintf(why, why_bytes,
-                 "it is on another host or in another network namespace, which Unix sockets "
-                 "(RPIPE_CONTROL=unix) do not reach");
-        return -EHOSTUNREACH;
-    }
-    if (card->tcp_port == 0 || card->addresses == 0) {
-        snprintf(why, why_bytes, "it does not listen on TCP (RPIPE_CONTROL is \"unix\" there?)");
-        return -EHOSTUNREACH;
-    }
+    if (peer_card_forced(1))
+        return error_set(
+            err, -EHOSTUNREACH,
+            "it is on another host or in another network namespace, which Unix sockets "
+            "(RPIPE_CONTROL=unix) do not reach");
+    if (card->tcp_port == 0 || card->addresses == 0)
+        return error_set(err, -EHOSTUNREACH,
+                         "it does not listen on TCP (RPIPE_CONTROL is \"unix\" there?)");
     return CONTROL_TCP;
 }
 
 /* NULL: errno is ENOMEM where only memory is missing */
-const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_bytes)
+const struct card *peer_card(int rank, int64_t deadline, struct error *err)
 {
     struct peer *p = &control.peers[rank];
     struct card *card =
@@ -50,14 +48,14 @@ const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_b
 
     if (card != NULL)
         return card;
-    if (job_card(rank, blob, &bytes, deadline, why, why_bytes) != 0)
+    if (job_card(rank, blob, &bytes, deadline, err) != 0)
         return NULL;
     card = malloc(sizeof(*card));
-    if (card == NULL || card_check(card, blob, bytes, rank, why, why_bytes) != 0) {
+    if (card == NULL || card_check(card, blob, bytes, rank, err) != 0) {
         bool want = card == NULL;
 
         if (want)
-            snprintf(why, why_bytes, "no memory for the card of rank %d", rank);
+            error_note(err, "no memory for the card of rank %d", rank);
         free(card);
         errno = want ? ENOMEM : EPROTO;
         return NULL;

@@ -177,10 +177,10 @@ static bool service_take_frames(struct connection *c)
 {
     const struct wire_frame *frame;
     const void *body;
-    char why[WHY];
+    struct error err = {""};
     int whole;
 
-    while ((whole = connection_frame(c, &frame, &body, why, sizeof(why))) == 1) {
+    while ((whole = connection_frame(c, &frame, &body, &err)) == 1) {
         if (service_frame_dispatch(c, frame, body) == -ENOMEM) {
             service_starve(c);
             return false;
@@ -190,13 +190,13 @@ static bool service_take_frames(struct connection *c)
         connection_consume(c, frame);
     }
     if (whole < 0)
-        service_violation(c, why);
+        service_violation(c, err.text);
     return whole == 0;
 }
 
 void service_read(struct connection *c, size_t budget)
 {
-    char why[WHY];
+    struct error err = {""};
     size_t got = 0;
     ssize_t n;
 
@@ -210,7 +210,7 @@ void service_read(struct connection *c, size_t budget)
         c->starved = c->unwatched = false;
     }
     while (c->state != CONNECTION_CLOSED && c->state != CONNECTION_DIALING && got < budget) {
-        n = connection_receive(c, why, sizeof(why));
+        n = connection_receive(c, &err);
         if (n == -EAGAIN)
             return;
         if (n == -ENOMEM) {
@@ -218,14 +218,14 @@ void service_read(struct connection *c, size_t budget)
             return;
         }
         if (n == -EPROTO) {
-            service_violation(c, why);
+            service_violation(c, err.text);
             return;
         }
         if (n <= 0) {
             peer_lost(
                 c, n == 0
                        ? "it hung up without a goodbye: its process has died, or refuses this one"
-                       : why);
+                       : err.text);
             return;
         }
         got += (size_t)n;

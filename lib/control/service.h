@@ -14,6 +14,7 @@
 #define CONTROL_SERVICE_H
 
 #include "control/connection.h"
+#include "util/error.h"
 
 #include <pthread.h>
 
@@ -102,9 +103,9 @@ void service_read(struct connection *c, size_t budget); /* may end the connectio
 void service_drop(struct connection *c);                /* closes; freed at the end of the turn */
 
 /* peer.c */
-const struct card *peer_card(int rank, int64_t deadline, char *why, size_t why_bytes);
-int peer_path(const struct card *card, char *why,
-              size_t why_bytes);           /* enum control_path, or -errno and a sentence */
+const struct card *peer_card(int rank, int64_t deadline, struct error *err);
+int peer_path(const struct card *card,
+              struct error *err);          /* enum control_path, or -errno and a sentence */
 void peer_serve(struct peer *p);           /* S: sends, or dials */
 void peer_connected(struct connection *c); /* S: connect(2) is done, well or badly */
 void peer_write(struct connection *c);     /* S: the socket takes more */

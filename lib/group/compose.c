@@ -52,9 +52,9 @@ int group_check(struct group *c, enum group_kind kind, const char *call)
     rc = job_refuses(call);
     if (rc != 0 && c == NULL)
         return rc;
-    error_set("%s: %s", call,
-              c == NULL ? "the object is NULL"
-                        : "this object has been closed, or is of another kind");
+    last_error_set("%s: %s", call,
+                   c == NULL ? "the object is NULL"
+                             : "this object has been closed, or is of another kind");
     return c == NULL ? -EINVAL : -ENOTCONN;
 }
 
@@ -66,7 +66,7 @@ static int compose_append_text(const struct group *c, const char *call, int plac
     char copy[384]; /* `reason` may lie where the sentence will */
 
     snprintf(copy, sizeof(copy), "%s", reason);
-    error_set("%s: place %d, rank %d: %s", call, place, c->part[place].rank, copy);
+    last_error_set("%s: place %d, rank %d: %s", call, place, c->part[place].rank, copy);
     return rc;
 }
 
@@ -98,9 +98,9 @@ int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg
     struct group *c;
 
     if (cfg->allocator.op == RDMA_ATOMIC) {
-        error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells carry "
-                  "no messages",
-                  call);
+        last_error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells "
+                       "carry no messages",
+                       call);
         return -EINVAL;
     }
     c = compose_object_take();
@@ -109,7 +109,7 @@ int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg
     if (c == NULL || c->part == NULL) {
         if (c != NULL)
             compose_object_put(c);
-        error_set("%s: no memory for an object with %d partners", call, n);
+        last_error_set("%s: no memory for an object with %d partners", call, n);
         return -ENOMEM;
     }
     c->n = c->live = n;
@@ -156,18 +156,18 @@ static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, c
     if (rc != 0)
         return rc;
     if (cfg == NULL) {
-        error_set("%s: needs a configuration (NULL)", call);
+        last_error_set("%s: needs a configuration (NULL)", call);
         return -EINVAL;
     }
     if (n < 1 || n > COMPOSE_MOST || (ranks == NULL && n > size)) {
-        error_set("%s: %d partners; there must be 1 to %d", call, n,
-                  ranks == NULL ? size : COMPOSE_MOST);
+        last_error_set("%s: %d partners; there must be 1 to %d", call, n,
+                       ranks == NULL ? size : COMPOSE_MOST);
         return -EINVAL;
     }
     for (i = 0; ranks != NULL && i < n; i++)
         if (ranks[i] < 0 || ranks[i] >= size) {
-            error_set("%s: place %d is rank %d; the ranks of this job are 0 to %d", call, i,
-                      ranks[i], size - 1);
+            last_error_set("%s: place %d is rank %d; the ranks of this job are 0 to %d", call, i,
+                           ranks[i], size - 1);
             return -EINVAL;
         }
     return 0;
@@ -186,7 +186,7 @@ int group_open(struct group **out, enum group_kind kind, const char *call,
         return rc;
     seen = calloc(rpipe_network_ranks(), sizeof(*seen));
     if (seen == NULL) {
-        error_set("%s: no memory for an object with %d partners", call, n);
+        last_error_set("%s: no memory for an object with %d partners", call, n);
         rc = -ENOMEM;
     }
     for (i = 0; rc == 0 && i < n; i++) {
@@ -271,7 +271,7 @@ int group_set_timeout(struct group *c, enum group_kind kind, const char *call, i
     if (rc != 0)
         return rc;
     if (ms < -1) {
-        error_set("%s: %d ms; it must be -1 (no deadline) or more", call, ms);
+        last_error_set("%s: %d ms; it must be -1 (no deadline) or more", call, ms);
         return -EINVAL;
     }
     c->timeout_ms = ms;

@@ -26,7 +26,7 @@ int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
     if (rc != 0)
         return rc;
     if (dx == NULL || cfg == NULL) {
-        error_set("rduplex: needs a place for the object and a configuration (NULL)");
+        last_error_set("rduplex: needs a place for the object and a configuration (NULL)");
         return -EINVAL;
     }
     rc = group_make(&c, "rduplex", cfg, 2);
@@ -59,7 +59,7 @@ static rch_t duplex_member(rduplex_t dx, const char *call, int place)
     }
     ch = group_pipe(&dx->c, place);
     if (ch == NULL) {
-        error_set("%s: this direction has been closed by itself", call);
+        last_error_set("%s: this direction has been closed by itself", call);
         errno = ENOTCONN;
     }
     return ch;

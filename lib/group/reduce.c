@@ -99,16 +99,17 @@ static int reduce_find(const char *call, size_t count, rredux_type_t type, rredu
                        rredux_function_t *function, size_t *bytes)
 {
     if ((unsigned)type >= TYPES || (unsigned)op >= OPERATORS) {
-        error_set("%s: type %d, operator %d; there are types 0 to %d and operators 0 to %d", call,
-                  (int)type, (int)op, TYPES - 1, OPERATORS - 1);
+        last_error_set("%s: type %d, operator %d; there are types 0 to %d and operators 0 to %d",
+                       call, (int)type, (int)op, TYPES - 1, OPERATORS - 1);
         return -EINVAL;
     }
     if (reduce_operators[op][type] == NULL) {
-        error_set("%s: bits and truth values of floating point numbers have no operator", call);
+        last_error_set("%s: bits and truth values of floating point numbers have no operator",
+                       call);
         return -EINVAL;
     }
     if (count > SIZE_MAX / reduce_type_bytes[type]) {
-        error_set("%s: %zu elements are more than there can be bytes", call, count);
+        last_error_set("%s: %zu elements are more than there can be bytes", call, count);
         return -EINVAL;
     }
     *function = reduce_operators[op][type];
@@ -124,7 +125,7 @@ int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_
     int rc = reduce_find("rredux_combine", count, type, op, &function, &bytes);
 
     if (rc == 0 && bytes > 0 && (into == NULL || from == NULL)) {
-        error_set("rredux_combine: an array is NULL");
+        last_error_set("rredux_combine: an array is NULL");
         rc = -EINVAL;
     }
     if (rc == 0)
@@ -155,8 +156,8 @@ static int reduce_take(struct rpipe_redux *rx, const char *call, int place, radd
     if (UNLIKELY(size != r->bytes)) {
         (void)rmalloc_free(ch, d);
         rx->c.who = place;
-        error_set("%s: place %d, rank %d: a message of %zu bytes, not %zu; it is left out", call,
-                  place, rx->c.part[place].rank, size, r->bytes);
+        last_error_set("%s: place %d, rank %d: a message of %zu bytes, not %zu; it is left out",
+                       call, place, rx->c.part[place].rank, size, r->bytes);
         return -EMSGSIZE;
     }
     if (r->combined == 0 && (r->flags & RREDUX_OWN) == 0)
@@ -213,7 +214,7 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     while ((rc = reduce_go_on(rx, call)) == R_PENDING) {
         if (redux_await(rx, rx->todo, ordered ? 1 : r->left, deadline) != 0) {
             rx->c.who = rx->todo[0];
-            error_set(
+            last_error_set(
                 "%s: the messages of %d of %d writers, rank %d among them, are missing after %d ms",
                 call, r->left, rx->c.live, rx->c.part[rx->todo[0]].rank, rx->c.timeout_ms);
             return -ETIMEDOUT;
@@ -224,7 +225,7 @@ static int reduce(struct rpipe_redux *rx, const char *call, int *combined)
     r->open = false;
     if (r->combined == 0) {
         rx->c.who = -1;
-        error_set(
+        last_error_set(
             "%s: all %d writers have closed, or are gone, and all their messages have been read",
             call, rx->c.n);
         return R_EOF;
@@ -240,9 +241,9 @@ static int reduce_apply(rredux_t rx, const char *call, void *into, size_t bytes,
     struct redux_round *r;
 
     if (into == NULL || function == NULL || (flags & ~(RREDUX_OWN | RREDUX_ORDERED)) != 0) {
-        error_set("%s: needs a place for the result, a function, and flags among RREDUX_OWN and "
-                  "RREDUX_ORDERED",
-                  call);
+        last_error_set("%s: needs a place for the result, a function, and flags among RREDUX_OWN "
+                       "and RREDUX_ORDERED",
+                       call);
         return -EINVAL;
     }
     r = &rx->round;
@@ -255,9 +256,9 @@ static int reduce_apply(rredux_t rx, const char *call, void *into, size_t bytes,
         reduce_begin(rx);
     } else if (r->into != into || r->bytes != bytes || r->function != function ||
                r->argument != argument || r->flags != flags) {
-        error_set("%s: a reduction has begun and has not got all its messages yet; it goes on with "
-                  "the same arguments",
-                  call);
+        last_error_set("%s: a reduction has begun and has not got all its messages yet; it goes on "
+                       "with the same arguments",
+                       call);
         return -EBUSY;
     }
     return reduce(rx, call, combined);

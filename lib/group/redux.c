@@ -66,7 +66,7 @@ int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *wr
     int rc, i;
 
     if (redux == NULL) {
-        error_set("rredux: needs a place for the object (NULL)");
+        last_error_set("rredux: needs a place for the object (NULL)");
         return -EINVAL;
     }
     rc = group_open(&c, GROUP_REDUX, "rredux", cfg, writers, n, SIDE_READER);
@@ -79,7 +79,7 @@ int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *wr
         free(rx->ends);
         free(rx->next);
         (void)group_close(c, GROUP_REDUX, "rredux");
-        error_set("rredux: no memory for an object with %d partners", n);
+        last_error_set("rredux: no memory for an object with %d partners", n);
         return -ENOMEM;
     }
     rx->todo = rx->next + n;
@@ -188,8 +188,9 @@ static int redux_once(struct rpipe_redux *rx, const char *call, int *place, radd
         return rc;
     RPIPE_FAILPOINT("redux: all writers gone");
     rx->c.who = -1;
-    error_set("%s: all %d writers have closed, or are gone, and all their messages have been read",
-              call, rx->c.n);
+    last_error_set(
+        "%s: all %d writers have closed, or are gone, and all their messages have been read", call,
+        rx->c.n);
     return R_EOF;
 }
 
@@ -225,8 +226,8 @@ static NOINLINE int redux_wait(struct rpipe_redux *rx, int *place, raddr_t *d, s
     do {
         if (redux_await(rx, NULL, rx->c.n, deadline) != 0) {
             rx->c.who = -1;
-            error_set("rredux_read: none of %d writers has sent anything within %d ms", rx->c.live,
-                      rx->c.timeout_ms);
+            last_error_set("rredux_read: none of %d writers has sent anything within %d ms",
+                           rx->c.live, rx->c.timeout_ms);
             return -ETIMEDOUT;
         }
         rc = redux_once(rx, "rredux_read", place, d, size);
@@ -239,11 +240,12 @@ static int redux_refuses_read(rredux_t rx, const char *call, const int *place, c
     int rc = redux_refuses(rx, call);
 
     if (rc == 0 && (place == NULL || d == NULL)) {
-        error_set("%s: no place for the descriptor, or for the writer whose it is (NULL)", call);
+        last_error_set("%s: no place for the descriptor, or for the writer whose it is (NULL)",
+                       call);
         rc = -EINVAL;
     }
     if (rc == 0 && rx->round.open) {
-        error_set("%s: a reduction has begun and has not got all its messages yet", call);
+        last_error_set("%s: a reduction has begun and has not got all its messages yet", call);
         rc = -EBUSY;
     }
     return rc;

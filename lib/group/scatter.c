@@ -34,7 +34,7 @@ int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *r
     int rc;
 
     if (sc == NULL) {
-        error_set("rscatter: needs a place for the object (NULL)");
+        last_error_set("rscatter: needs a place for the object (NULL)");
         return -EINVAL;
     }
     rc = group_open(&c, GROUP_SCATTER, "rscatter", cfg, readers, n, SIDE_WRITER);
@@ -56,7 +56,7 @@ struct deal {
 static int scatter_nobody(struct rpipe_scatter *sc, const char *call)
 {
     sc->c.who = -1;
-    error_set("%s: none of the %d readers is left", call, sc->c.n);
+    last_error_set("%s: none of the %d readers is left", call, sc->c.n);
     return -EPIPE;
 }
 
@@ -75,16 +75,16 @@ static int scatter_deal_to(struct rpipe_scatter *sc, struct deal *deal)
     int rc;
 
     if (deal->place < 0 || deal->place >= sc->c.n) {
-        error_set("%s: place %d; the places are 0 to %d, RSCATTER_NEXT and RSCATTER_ANY",
-                  deal->call, deal->place, sc->c.n - 1);
+        last_error_set("%s: place %d; the places are 0 to %d, RSCATTER_NEXT and RSCATTER_ANY",
+                       deal->call, deal->place, sc->c.n - 1);
         return -EINVAL;
     }
     p = &sc->c.part[deal->place];
     if (!group_member_is_open(p)) {
         group_drop(&sc->c, deal->place);
         sc->c.who = deal->place;
-        error_set("%s: the pipe of place %d, rank %d, has been closed", deal->call, deal->place,
-                  p->rank);
+        last_error_set("%s: the pipe of place %d, rank %d, has been closed", deal->call,
+                       deal->place, p->rank);
         return -ENOTCONN;
     }
     rc = p->gone ? rpipe_room(p->ch, deal->size)
@@ -173,8 +173,8 @@ static int scatter_wait_for_any(struct rpipe_scatter *sc, struct deal *deal)
     do {
         if (wait_step(&w) != 0) {
             sc->c.who = -1;
-            error_set("%s: none of %d readers had room for %zu bytes within %d ms", deal->call,
-                      sc->c.live, deal->size, sc->c.timeout_ms);
+            last_error_set("%s: none of %d readers had room for %zu bytes within %d ms", deal->call,
+                           sc->c.live, deal->size, sc->c.timeout_ms);
             rc = -ETIMEDOUT;
             break;
         }
@@ -193,7 +193,8 @@ static int scatter_alloc(rscatter_t sc, const char *call, int to, size_t size, i
     if (rc != 0)
         return rc;
     if (d == NULL || (place == NULL && to < 0)) {
-        error_set("%s: no place for the descriptor, or for the reader who gets it (NULL)", call);
+        last_error_set("%s: no place for the descriptor, or for the reader who gets it (NULL)",
+                       call);
         return -EINVAL;
     }
     if (to == RSCATTER_NEXT)
@@ -228,8 +229,9 @@ int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d)
     if (rc != 0)
         return rc;
     if (group_pipe(&sc->c, place) == NULL) {
-        error_set("rscatter_write: there is no place %d, or its pipe has been closed; there are %d",
-                  place, sc->c.n);
+        last_error_set(
+            "rscatter_write: there is no place %d, or its pipe has been closed; there are %d",
+            place, sc->c.n);
         return place < 0 || place >= sc->c.n ? -EINVAL : -ENOTCONN;
     }
     RPIPE_FAILPOINT("scatter: before the write");

@@ -111,26 +111,25 @@ bool module_installed(const char *name)
     return module_find(name, path);
 }
 
-void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes)
+void *module_symbol(const char *name, const char *symbol, struct error *err)
 {
     char path[PATH_BYTES];
     void *handle, *address;
     const char *said;
 
     if (!module_find(name, path)) {
-        snprintf(why, why_bytes, "%s.so is not installed in %s", name, PKGLIBDIR);
+        error_note(err, "%s.so is not installed in %s", name, PKGLIBDIR);
         return NULL;
     }
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
         said = dlerror();
-        snprintf(why, why_bytes, "cannot be loaded: %s", said != NULL ? said : path);
+        error_note(err, "cannot be loaded: %s", said != NULL ? said : path);
         return NULL;
     }
     module_keep(handle);
     address = dlsym(handle, symbol);
     if (address == NULL)
-        snprintf(why, why_bytes, "%s has no symbol %s: of another version of this library?", path,
-                 symbol);
+        error_note(err, "%s has no symbol %s: of another version of this library?", path, symbol);
     return address;
 }

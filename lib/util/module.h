@@ -10,6 +10,8 @@
 #ifndef UTIL_MODULE_H
 #define UTIL_MODULE_H
 
+#include "util/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -17,7 +19,7 @@
 #define MODULE_EXPORT __attribute__((visibility("default")))
 
 /* The address of `symbol` in the module `name` ("btl_shm"); NULL and one line in `why`, where it is not to be had. */
-void *module_symbol(const char *name, const char *symbol, char *why, size_t why_bytes);
+void *module_symbol(const char *name, const char *symbol, struct error *err);
 /* Is there such a file? Loads nothing. */
 bool module_installed(const char *name);
 /*

@@ -141,18 +141,18 @@ static bool settings_parse(const struct entry *e, const char *text, struct value
     return false;
 }
 
-static void settings_complain(const struct entry *e, const char *text, char *why, unsigned bytes)
+static void settings_complain(const struct entry *e, const char *text, struct error *err)
 {
     if (e->kind == CHOICE)
-        snprintf(why, bytes, "%s is \"%.60s\"; it must be one of %s", e->name, text, e->words);
+        error_note(err, "%s is \"%.60s\"; it must be one of %s", e->name, text, e->words);
     else if (e->kind == TEXT)
-        snprintf(why, bytes, "%s is longer than 255 characters", e->name);
+        error_note(err, "%s is longer than 255 characters", e->name);
     else
-        snprintf(why, bytes, "%s is \"%.60s\"; it must be a %s from %ld to %ld", e->name, text,
-                 e->kind == POWER_OF_TWO ? "power of two" : "number", e->least, e->most);
+        error_note(err, "%s is \"%.60s\"; it must be a %s from %ld to %ld", e->name, text,
+                   e->kind == POWER_OF_TWO ? "power of two" : "number", e->least, e->most);
 }
 
-int settings_load(char *why, unsigned why_bytes)
+int settings_load(struct error *err)
 {
     struct value found[SETTINGS];
 
@@ -162,7 +162,7 @@ int settings_load(char *why, unsigned why_bytes)
 
         found[i] = (struct value){.given = text != NULL};
         if (!settings_parse(e, text != NULL ? text : e->fallback, &found[i])) {
-            settings_complain(e, text, why, why_bytes);
+            settings_complain(e, text, err);
             return -EINVAL;
         }
     }

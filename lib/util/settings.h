@@ -8,6 +8,8 @@
 #ifndef UTIL_SETTINGS_H
 #define UTIL_SETTINGS_H
 
+#include "util/error.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -47,7 +49,7 @@ enum setting {
 enum wait_mode { WAIT_SPIN, WAIT_YIELD, WAIT_SLEEP, WAIT_ADAPTIVE };
 
 /* again after a change of the environment; 0, or -EINVAL and a sentence, and then nothing has changed */
-int settings_load(char *why, unsigned why_bytes);
+int settings_load(struct error *err);
 const char *
 setting_found(enum setting s); /* what the environment says now; the default where that cannot be */
 const char *setting_name(enum setting s); /* "RPIPE_WAIT" */

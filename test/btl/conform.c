@@ -51,7 +51,8 @@ struct answer ask(struct side *s, struct ask what)
 {
     struct answer answer = ask_any(s, what);
 
-    HOLDS(answer.rc == 0, "request %u of the target: %s (%d)", what.what, answer.why, answer.rc);
+    HOLDS(answer.rc == 0, "request %u of the target: %s (%d)", what.what, answer.err.text,
+          answer.rc);
     return answer;
 }
 
@@ -64,7 +65,7 @@ uint64_t draw(struct side *s, uint64_t below)
 void drive(struct side *s, struct btl_connection *connection)
 {
     const struct btl_ops *ops = s->backend->ops;
-    char why[256] = "";
+    struct error err = {""};
     int rc;
 
     if (draw(s, 4) == 0) {
@@ -73,8 +74,8 @@ void drive(struct side *s, struct btl_connection *connection)
     } else {
         rc = ops->progress(connection);
         if (rc != 0)
-            (void)ops->connection_state(connection, why, sizeof(why));
-        HOLDS(rc == 0, "progress: %d: %s", rc, why);
+            (void)ops->connection_state(connection, &err);
+        HOLDS(rc == 0, "progress: %d: %s", rc, err.text);
     }
     if (draw(s, 64) == 0)
         sched_yield();
@@ -88,32 +89,31 @@ struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth)
     struct btl_address address;
     struct answer other;
     struct btl_connection *connection;
-    char why[256] = "";
+    struct error err = {""};
     int64_t deadline = patience();
     int rc;
 
-    rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, why,
-                              sizeof(why));
-    HOLDS(rc == 0, "connection_open: %d: %s", rc, why);
+    rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, &err);
+    HOLDS(rc == 0, "connection_open: %d: %s", rc, err.text);
     HOLDS(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes",
           address.bytes);
     other = ask(s, (struct ask){.what = ASK_LINE,
                                 .id = id,
                                 .a = role == BTL_CONNECTS ? BTL_ACCEPTS : BTL_CONNECTS,
                                 .b = depth});
-    rc = ops->connection_state(connection, why, sizeof(why));
+    rc = ops->connection_state(connection, &err);
     HOLDS(rc == -EAGAIN, "connection_state before connection_connect: %d", rc);
     if (!first)
         ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
-    rc = ops->connection_connect(connection, &other.address, why, sizeof(why));
-    HOLDS(rc == 0, "connection_connect: %d: %s", rc, why);
+    rc = ops->connection_connect(connection, &other.address, &err);
+    HOLDS(rc == 0, "connection_connect: %d: %s", rc, err.text);
     if (first)
         ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
-    while ((rc = ops->connection_state(connection, why, sizeof(why))) == -EAGAIN) {
-        HOLDS(!deadline_passed(deadline), "the line does not come up: %s", why);
+    while ((rc = ops->connection_state(connection, &err)) == -EAGAIN) {
+        HOLDS(!deadline_passed(deadline), "the line does not come up: %s", err.text);
         drive(s, connection);
     }
-    HOLDS(rc == 0, "connection_state: %d: %s", rc, why);
+    HOLDS(rc == 0, "connection_state: %d: %s", rc, err.text);
     return connection;
 }
 
@@ -127,11 +127,11 @@ struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
 {
     struct answer a = ask(s, (struct ask){.what = ASK_ALLOC, .id = id, .a = bytes, .b = access});
     struct far far = {.id = id, .bytes = bytes, .address = a.value};
-    char why[256] = "";
-    int rc = s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote,
-                                     why, sizeof(why));
+    struct error err = {""};
+    int rc =
+        s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err);
 
-    HOLDS(rc == 0, "attach: %d: %s", rc, why);
+    HOLDS(rc == 0, "attach: %d: %s", rc, err.text);
     HOLDS(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach says nothing");
     return far;
 }
@@ -146,11 +146,11 @@ void far_free(struct side *s, struct far *far)
 struct btl_memory near_alloc(struct side *s, size_t bytes)
 {
     struct btl_memory piece = {0};
-    char why[256] = "";
-    int rc = s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, why,
-                                    sizeof(why));
+    struct error err = {""};
+    int rc =
+        s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, &err);
 
-    HOLDS(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, why);
+    HOLDS(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, err.text);
     HOLDS(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes,
           piece.bytes);
     HOLDS((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p",
@@ -268,7 +268,7 @@ static void run_killed(struct side *s, pid_t target)
     struct btl_done done = {0};
     const struct btl_ops *ops = s->backend->ops;
     int64_t deadline = patience();
-    char why[256] = "";
+    struct error err = {""};
     int rc = 0;
 
     printf("two processes: the target is killed\n");
@@ -280,12 +280,12 @@ static void run_killed(struct side *s, pid_t target)
             (void)ops->get(connection, &t, &done);
         (void)ops->progress(connection);
         rc = atomic_load(&done.error) != 0 ? atomic_load(&done.error)
-                                           : ops->connection_state(connection, why, sizeof(why));
+                                           : ops->connection_state(connection, &err);
         usleep(1000);
     }
-    (void)ops->connection_state(connection, why, sizeof(why));
-    HOLDS(*why != '\0', "a line that failed says nothing");
-    printf("    %s\n", why);
+    (void)ops->connection_state(connection, &err);
+    HOLDS(*err.text != '\0', "a line that failed says nothing");
+    printf("    %s\n", err.text);
     if (ops->peer_gone != NULL)
         ops->peer_gone(s->backend->btl, s->peer);
     ops->connection_close(connection);
@@ -358,12 +358,12 @@ static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], 
 {
     struct side side[AGENTS];
     const char *kills = getenv("CONFORM_KILL");
-    char why[256] = "";
+    struct error err = {""};
 
-    if (b->ops->reach(b->btl, 1, why, sizeof(why)) != 0) {
+    if (b->ops->reach(b->btl, 1, &err) != 0) {
         /* a simulated network is one process; anybody else has to reach the other one, or has not been tested */
-        HOLDS(strcmp(name, "sim") == 0, "two processes: %s", why);
-        printf("two processes: skipped: %s\n", why);
+        HOLDS(strcmp(name, "sim") == 0, "two processes: %s", err.text);
+        printf("two processes: skipped: %s\n", err.text);
         return;
     }
     HOLDS(send(socket[0], "", 1, MSG_NOSIGNAL) == 1, "the target is gone");
@@ -379,7 +379,7 @@ int main(int argc, char *argv[])
     int pair[2], near_socket[AGENTS], far_socket[AGENTS], status = 0;
     struct backend backend = {0};
     uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 0) : 1;
-    char why[256] = "";
+    struct error err = {""};
     pid_t target;
 
     if (argc == 3 + AGENTS && strcmp(argv[1], "--target") == 0)
@@ -396,7 +396,7 @@ int main(int argc, char *argv[])
     }
     target = start_target(argv[0], far_socket, near_socket);
     backend_open(&backend, name, 0);
-    HOLDS(backend.ops->reach(backend.btl, 0, why, sizeof(why)) == 0, "one process: %s", why);
+    HOLDS(backend.ops->reach(backend.btl, 0, &err) == 0, "one process: %s", err.text);
     one_process(&backend, seed);
     two_processes(&backend, seed, near_socket, target);
     for (int i = 0; i < AGENTS; i++)

@@ -88,7 +88,7 @@ struct answer {
     uint64_t value;
     struct btl_key key;
     struct btl_address address;
-    char why[160];
+    struct error err;
 };
 
 /* ---- conform_target.c ---- */

@@ -156,10 +156,9 @@ static int host_tell(int peer, const void *body, size_t bytes, const int *fds, i
     return -ENOTSUP;
 }
 
-static int host_fd_path(int peer, char *why, size_t why_bytes)
+static int host_fd_path(int peer, struct error *err)
 {
-    snprintf(why, why_bytes, "no descriptors travel to rank %d here", peer);
-    return -ENOTSUP;
+    return error_set(err, -ENOTSUP, "no descriptors travel to rank %d here", peer);
 }
 
 static struct btl_host host = {
@@ -174,24 +173,25 @@ static struct btl_host host = {
 
 void backend_open(struct backend *b, const char *name, int rank)
 {
-    char module[32], symbol[32], why[256] = "";
+    char module[32], symbol[32];
+    struct error err = {""};
 
-    HOLDS(settings_load(why, sizeof(why)) == 0, "%s", why);
+    HOLDS(settings_load(&err) == 0, "%s", err.text);
     snprintf(module, sizeof(module), "btl_%s", name);
     snprintf(symbol, sizeof(symbol), "btl_%s_ops", name);
     b->rank = host.rank = rank;
     if (getenv("CONFORM_ADDRESS") != NULL)
         host.address = getenv("CONFORM_ADDRESS");
-    b->ops = module_symbol(module, symbol, why, sizeof(why));
+    b->ops = module_symbol(module, symbol, &err);
     if (b->ops == NULL) {
-        fprintf(stderr, "conform: backend %s: %s\n", name, why);
+        fprintf(stderr, "conform: backend %s: %s\n", name, err.text);
         fflush(NULL);
         _exit(2);
     }
     HOLDS(b->ops->version == BTL_OPS_VERSION, "backend %s has interface version %u", name,
           b->ops->version);
-    if (b->ops->query(why, sizeof(why)) != 0) {
-        printf("conform: skipped: backend %s: %s\n", name, why);
+    if (b->ops->query(&err) != 0) {
+        printf("conform: skipped: backend %s: %s\n", name, err.text);
         fflush(NULL);
         _exit(77);
     }
@@ -200,8 +200,8 @@ void backend_open(struct backend *b, const char *name, int rank)
     HOLDS(pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) == 0, "pipe2");
     HOLDS(pthread_create(&watcher, NULL, watch_main, NULL) == 0, "pthread_create");
     started = true;
-    HOLDS(b->ops->open(&host, &b->btl, why, sizeof(why)) == 0, "backend %s cannot be opened: %s",
-          name, why);
+    HOLDS(b->ops->open(&host, &b->btl, &err) == 0, "backend %s cannot be opened: %s", name,
+          err.text);
 }
 
 void backend_close(struct backend *b)

@@ -36,12 +36,12 @@ static void before_it_is_up(struct side *s)
     struct btl_address address;
     struct btl_counts counts;
     struct btl_connection *connection;
-    char text[256] = "";
+    struct error err = {""};
 
     HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
-                               text, sizeof(text)) == 0,
-          "connection_open: %s", text);
-    HOLDS(ops->connection_state(connection, text, sizeof(text)) == -EAGAIN,
+                               &err) == 0,
+          "connection_open: %s", err.text);
+    HOLDS(ops->connection_state(connection, &err) == -EAGAIN,
           "connection_state of a line that is not connected");
     HOLDS(ops->write(connection, &t, NULL) == -EAGAIN, "a write on a line that is not up");
     HOLDS(ops->progress(connection) == 0, "progress on a line that is not up");
@@ -49,7 +49,7 @@ static void before_it_is_up(struct side *s)
     HOLDS(counts.work_requests == 0 && counts.refused == 1, "counts of a line that is not up");
     ops->connection_close(connection);
     connection = line_up(s, 0, 0);
-    ops->connection_describe(connection, text, sizeof(text));
+    ops->connection_describe(connection, err.text, sizeof(err.text));
     HOLDS(*text != '\0', "connection_describe says nothing");
     printf("    %s\n", text);
     line_down(s, 0, connection);
@@ -69,21 +69,20 @@ static void adopted(struct side *s)
     struct btl_done done = {0};
     struct btl_memory near;
     struct answer a;
-    char why[256] = "";
+    struct error err = {""};
 
     HOLDS(own != NULL, "no memory");
-    HOLDS(ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, why,
-                               sizeof(why)) == 0,
-          "adopt: %s", why);
+    HOLDS(ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, &err) ==
+              0,
+          "adopt: %s", err.text);
     HOLDS(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
     t.memory = &near;
     for (int back = 0; back < 2; back++) { /* there and back */
         uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
 
         a = ask(s, (struct ask){.what = ASK_ALLOC, .id = 0, .a = bytes, .b = access, .c = 1});
-        HOLDS(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, why,
-                          sizeof(why)) == 0,
-              "attach: %s", why);
+        HOLDS(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err) == 0,
+              "attach: %s", err.text);
         if (back) {
             ask(s, (struct ask){.what = ASK_FILL, .id = 0, .a = 5, .b = bytes - 10, .c = 78});
             get_must(s, connection, &t, &done);
@@ -162,21 +161,21 @@ static void connect_to_nobody(struct side *s)
         struct btl_done done = {0};
         struct btl_address address;
         struct btl_connection *connection;
-        char why[256] = "";
+        struct error err = {""};
         int64_t deadline = patience();
         struct answer other =
             ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
         int rc = ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection,
-                                      &address, why, sizeof(why));
+                                      &address, &err);
 
-        HOLDS(rc == 0, "connection_open: %d: %s", rc, why);
+        HOLDS(rc == 0, "connection_open: %d: %s", rc, err.text);
         ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
-        rc = ops->connection_connect(connection, &other.address, why, sizeof(why));
-        HOLDS(rc == 0 || *why != '\0', "connection_connect fails without a sentence");
+        rc = ops->connection_connect(connection, &other.address, &err);
+        HOLDS(rc == 0 || *err.text != '\0', "connection_connect fails without a sentence");
         while (rc == 0 || rc == -EAGAIN) {
             HOLDS(!deadline_passed(deadline), "a line to nobody neither fails nor comes up");
             (void)ops->progress(connection);
-            rc = ops->connection_state(connection, why, sizeof(why));
+            rc = ops->connection_state(connection, &err);
             if (rc ==
                 0) /* nobody needs to be there for a network without connections: then what is asked for works, or fails */
                 rc = atomic_load(&done.pending) == 0 ? ops->get(connection, &t, &done) : -EAGAIN;
@@ -191,10 +190,10 @@ static void connect_to_nobody(struct side *s)
             sched_yield();
         }
         HOLDS(!s->strict || rc < 0, "a line to nobody comes up");
-        if (rc != 0 && ops->connection_state(connection, why, sizeof(why)) != 0)
-            HOLDS(*why != '\0', "a line that failed says nothing");
+        if (rc != 0 && ops->connection_state(connection, &err) != 0)
+            HOLDS(*err.text != '\0', "a line that failed says nothing");
         if (round == 0)
-            printf("    %s\n", rc == 0 ? "it works without the other end" : why);
+            printf("    %s\n", rc == 0 ? "it works without the other end" : err.text);
         ops->connection_close(connection);
         far_free(s, &far);
         near_free(s, &near);
@@ -209,16 +208,16 @@ static void lines_come_and_go(struct side *s)
     for (int round = 0; round < 8; round++) {
         struct btl_address address;
         struct btl_connection *connection;
-        char why[256] = "";
+        struct error err = {""};
         struct answer other =
             ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
 
         HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
-                                   why, sizeof(why)) == 0,
-              "connection_open: %s", why);
+                                   &err) == 0,
+              "connection_open: %s", err.text);
         if (round & 1)
-            HOLDS(ops->connection_connect(connection, &other.address, why, sizeof(why)) == 0,
-                  "connection_connect: %s", why);
+            HOLDS(ops->connection_connect(connection, &other.address, &err) == 0,
+                  "connection_connect: %s", err.text);
         if (round & 2)
             ask(s, (struct ask){.what = ASK_CONNECT, .id = 0, .address = address});
         if (round & 4)

@@ -56,16 +56,14 @@ static int await(struct state *st, const void *slot, uint64_t number, uint32_t h
 
     while (!slot_read(slot, number, note)) {
         if (deadline_passed(deadline)) {
-            snprintf(answer->why, sizeof(answer->why), "slot %llu never arrived",
-                     (unsigned long long)number);
+            error_note(&answer->err, "slot %llu never arrived", (unsigned long long)number);
             return -ETIMEDOUT;
         }
         look_around(st, idle);
     }
     if (!same(at(st, heap, note->offset, note->bytes), note->bytes, note->key)) {
-        snprintf(answer->why, sizeof(answer->why),
-                 "slot %llu is there, but not its payload of %llu bytes",
-                 (unsigned long long)number, (unsigned long long)note->bytes);
+        error_note(&answer->err, "slot %llu is there, but not its payload of %llu bytes",
+                   (unsigned long long)number, (unsigned long long)note->bytes);
         return -EIO;
     }
     return 0;
@@ -97,10 +95,10 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
         p->own = malloc(q->a + 64);
         HOLDS(p->own != NULL, "no memory");
         rc = b->ops->register_memory(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a,
-                                     (uint32_t)q->b, &p->memory, answer->why, sizeof(answer->why));
+                                     (uint32_t)q->b, &p->memory, &answer->err);
     } else {
         rc = b->ops->alloc(b->btl, st->a->peer, q->a, (uint32_t)q->b, false, &p->memory,
-                           answer->why, sizeof(answer->why));
+                           &answer->err);
     }
     if (rc != 0)
         return rc;
@@ -138,15 +136,13 @@ static int serve(struct state *st, const struct ask *q, struct answer *answer)
 
     switch (q->what & ~ASK_IDLE) {
     case ASK_REACH:
-        return b->ops->reach(b->btl, (int)q->a, answer->why, sizeof(answer->why));
+        return b->ops->reach(b->btl, (int)q->a, &answer->err);
     case ASK_LINE:
         HOLDS(*connection == NULL, "line %u is in use", q->id);
         return b->ops->connection_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b,
-                                       connection, &answer->address, answer->why,
-                                       sizeof(answer->why));
+                                       connection, &answer->address, &answer->err);
     case ASK_CONNECT:
-        return b->ops->connection_connect(*connection, &q->address, answer->why,
-                                          sizeof(answer->why));
+        return b->ops->connection_connect(*connection, &q->address, &answer->err);
     case ASK_CLOSE:
         close_line(st, q->id);
         return 0;

@@ -80,7 +80,7 @@ static void writes(struct side *s)
             ask_begin(s, &(struct ask){.what = ASK_AWAIT, .id = 0, .a = 0, .b = number, .c = 1});
             flush_must(s, f.connection);
             there = ask_end(s);
-            HOLDS(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.why);
+            HOLDS(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.err.text);
             /* behind it: the bytes that belong to the second guard, as the fill has left them */
             HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK,
                                           .id = 1,
@@ -382,7 +382,7 @@ static void target_silent(struct side *s)
     if (poll(&poll_for, 1, 0) != 1)
         return;
     a = ask_end(s);
-    HOLDS(a.rc == 0, "%s", a.why);
+    HOLDS(a.rc == 0, "%s", a.err.text);
 }
 
 void stream(struct side *s, uint64_t messages)

@@ -107,18 +107,16 @@ static int no_tell(int peer, const void *body, size_t bytes, const int *fds, int
 
 static const struct btl_ops *ops;
 static struct btl *btl;
-static char why[512];
+static struct error err;
 
 static void connect_lines(struct btl_connection **a, struct btl_connection **b, uint32_t depth)
 {
     struct btl_address from, to;
 
-    CHECK(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, why, sizeof(why)) == 0, "%s",
-          why);
-    CHECK(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, why, sizeof(why)) == 0, "%s",
-          why);
-    CHECK(ops->connection_connect(*a, &to, why, sizeof(why)) == 0, "%s", why);
-    CHECK(ops->connection_connect(*b, &from, why, sizeof(why)) == 0, "%s", why);
+    CHECK(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, &err) == 0, "%s", err.text);
+    CHECK(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, &err) == 0, "%s", err.text);
+    CHECK(ops->connection_connect(*a, &to, &err) == 0, "%s", err.text);
+    CHECK(ops->connection_connect(*b, &from, &err) == 0, "%s", err.text);
 }
 
 static void await_up(struct btl_connection *connection)
@@ -126,10 +124,9 @@ static void await_up(struct btl_connection *connection)
     int64_t deadline = deadline_in_ms(60000);
     int rc;
 
-    while ((rc = ops->connection_state(connection, why, sizeof(why))) == -EAGAIN &&
-           !deadline_passed(deadline))
+    while ((rc = ops->connection_state(connection, &err)) == -EAGAIN && !deadline_passed(deadline))
         usleep(500);
-    CHECK(rc == 0, "%s", why);
+    CHECK(rc == 0, "%s", err.text);
 }
 
 static struct btl_memory near_piece, far_piece;
@@ -261,31 +258,29 @@ int main(int argc, char **argv)
     int rc;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    CHECK(settings_load(why, sizeof(why)) == 0, "%s", why);
-    ops = module_symbol("btl_verbs", "btl_verbs_ops", why, sizeof(why));
-    rc = ops == NULL ? -ENOTSUP : ops->query(why, sizeof(why));
+    CHECK(settings_load(&err) == 0, "%s", err.text);
+    ops = module_symbol("btl_verbs", "btl_verbs_ops", &err);
+    rc = ops == NULL ? -ENOTSUP : ops->query(&err);
     if (rc == 0)
-        rc = ops->open(&host, &btl, why, sizeof(why));
+        rc = ops->open(&host, &btl, &err);
     if (rc != 0) {
-        printf("skipped: %s\n", why);
+        printf("skipped: %s\n", err.text);
         return 77;
     }
-    printf("%s\n", why);
+    printf("%s\n", err.text);
     CHECK(pthread_create(&thread, NULL, watcher, NULL) == 0, "no thread");
     connect_lines(&a, &b, 0);
     await_up(a);
     await_up(b);
-    ops->connection_describe(a, why, sizeof(why));
-    printf("%s\n", why);
-    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, why, sizeof(why)) ==
+    ops->connection_describe(a, err.text, sizeof(err.text));
+    printf("%s\n", err.text);
+    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, &err) == 0, "%s",
+          err.text);
+    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, &err) == 0,
+          "%s", err.text);
+    CHECK(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, &err) ==
               0,
-          "%s", why);
-    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, why,
-                     sizeof(why)) == 0,
-          "%s", why);
-    CHECK(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, why,
-                      sizeof(why)) == 0,
-          "%s", why);
+          "%s", err.text);
     count_messages("slot alone", 0, 1, 1);
     count_messages("64 bytes and slot", 64, 2, 2);
     count_messages("4096 bytes and slot", 4096, 2, 1);
@@ -293,9 +288,9 @@ int main(int argc, char **argv)
     if (argc > 1)
         many((unsigned)atoi(argv[1]));
     ops->connection_close(b);
-    while ((rc = ops->connection_state(a, why, sizeof(why))) == 0)
+    while ((rc = ops->connection_state(a, &err)) == 0)
         usleep(500);
-    printf("after the other end has closed: %d, %s\n", rc, why);
+    printf("after the other end has closed: %d, %s\n", rc, err.text);
     CHECK(ops->flush(a) == rc, "flush of a line that has failed");
     ops->connection_close(a);
     ops->detach(btl, &remote);

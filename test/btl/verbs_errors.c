@@ -36,33 +36,29 @@ static void open_pair(struct pair *p)
     const struct btl_ops *ops = backend.ops;
     struct btl_connection *end[2];
     struct btl_address from, to;
-    char why[256] = "";
+    struct error err = {""};
     int64_t deadline = patience();
     int rc;
 
-    HOLDS(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, why,
-                               sizeof(why)) == 0,
-          "%s", why);
-    HOLDS(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, why,
-                               sizeof(why)) == 0,
-          "%s", why);
-    HOLDS(ops->connection_connect(p->dials, &to, why, sizeof(why)) == 0, "%s", why);
-    HOLDS(ops->connection_connect(p->accepts, &from, why, sizeof(why)) == 0, "%s", why);
+    HOLDS(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, &err) == 0, "%s",
+          err.text);
+    HOLDS(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, &err) == 0, "%s",
+          err.text);
+    HOLDS(ops->connection_connect(p->dials, &to, &err) == 0, "%s", err.text);
+    HOLDS(ops->connection_connect(p->accepts, &from, &err) == 0, "%s", err.text);
     end[0] = p->dials, end[1] = p->accepts;
     for (int i = 0; i < 2; i++) {
-        while ((rc = ops->connection_state(end[i], why, sizeof(why))) == -EAGAIN) {
-            HOLDS(!deadline_passed(deadline), "%s", why);
+        while ((rc = ops->connection_state(end[i], &err)) == -EAGAIN) {
+            HOLDS(!deadline_passed(deadline), "%s", err.text);
             usleep(500);
         }
-        HOLDS(rc == 0, "%s", why);
+        HOLDS(rc == 0, "%s", err.text);
     }
-    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, why, sizeof(why)) == 0,
-          "%s", why);
-    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, why, sizeof(why)) == 0,
-          "%s", why);
-    HOLDS(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, why,
-                      sizeof(why)) == 0,
-          "%s", why);
+    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, &err) == 0, "%s", err.text);
+    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, &err) == 0, "%s",
+          err.text);
+    HOLDS(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, &err) == 0,
+          "%s", err.text);
 }
 
 static void close_pair(struct pair *p)
@@ -115,17 +111,17 @@ static int fails(struct btl_connection *connection, const struct btl_transfer *t
     const struct btl_ops *ops = backend.ops;
     struct btl_done done = {0};
     int64_t deadline = patience();
-    char why[256] = "";
+    struct error err = {""};
     int rc, again;
 
-    while ((rc = ops->connection_state(connection, why, sizeof(why))) == 0) {
+    while ((rc = ops->connection_state(connection, &err)) == 0) {
         HOLDS(!deadline_passed(deadline), "%s: the line does not fail", what);
         if (atomic_load(&done.pending) < 4)
             (void)ops->get(connection, t, &done);
         (void)ops->progress(connection);
     }
-    printf("%s: %s (%d)\n", what, why, rc);
-    HOLDS(rc < 0 && *why != '\0', "%s: no sentence", what);
+    printf("%s: %s (%d)\n", what, err.text, rc);
+    HOLDS(rc < 0 && *err.text != '\0', "%s: no sentence", what);
     while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
         HOLDS(!deadline_passed(deadline), "%s: %d operations never end", what,
               atomic_load(&done.pending));
@@ -142,10 +138,10 @@ static int fails(struct btl_connection *connection, const struct btl_transfer *t
 
 static bool says(struct btl_connection *connection, enum ibv_wc_status status)
 {
-    char why[256] = "";
+    struct error err = {""};
 
-    (void)backend.ops->connection_state(connection, why, sizeof(why));
-    return strstr(why, ibv_wc_status_str(status)) != NULL;
+    (void)backend.ops->connection_state(connection, &err);
+    return strstr(err.text, ibv_wc_status_str(status)) != NULL;
 }
 
 /* The end of the connection is told by librdmacm too, and on iWARP it may well come first. */

@@ -138,8 +138,8 @@ static void greet(int fd, const struct wire_hello *hello, uint32_t type, int lif
 
 void wire_impostor(uint64_t *random)
 {
-    char why[256];
-    const struct card *card = peer_card(VICTIM, deadline_in_ms(1000), why, sizeof(why));
+    struct error err = {""};
+    const struct card *card = peer_card(VICTIM, deadline_in_ms(1000), &err);
     int i;
 
     for (i = 0; card != NULL && i < 8; i++) {

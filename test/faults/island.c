@@ -23,9 +23,9 @@
 static const char *const places[] = {"/tmp", "/var/tmp", "/dev/shm"};
 #define HERE "/tmp/here"
 
-static bool refuse(const char *what, char *why, size_t why_bytes)
+static bool refuse(const char *what, struct error *err)
 {
-    snprintf(why, why_bytes, "%s: %s", what, strerror(errno));
+    error_note(err, "%s: %s", what, strerror(errno));
     return false;
 }
 
@@ -99,20 +99,20 @@ static bool empty_tmp(void)
     return mkdir("/dev/shm/here", 0700) == 0 && mount("/dev/shm", "/tmp", NULL, MS_MOVE, NULL) == 0;
 }
 
-bool island_enter(char *why, size_t why_bytes)
+bool island_enter(struct error *err)
 {
     const int all = CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC;
 
     if (unshare(all) != 0 && (!be_root() || unshare(all) != 0))
-        return refuse("namespaces cannot be made here", why, why_bytes);
+        return refuse("namespaces cannot be made here", err);
     if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 || !empty_tmp() ||
         mount("none", "/var/tmp", "tmpfs", 0, NULL) != 0 ||
         mount("none", "/dev/shm", "tmpfs", 0, "mode=1777") != 0)
-        return refuse("directories of its own cannot be mounted", why, why_bytes);
+        return refuse("directories of its own cannot be mounted", err);
     if (!bring_up("lo"))
-        return refuse("a network of its own cannot be had", why, why_bytes);
+        return refuse("a network of its own cannot be had", err);
     if (prctl(PR_SET_CHILD_SUBREAPER, 1) != 0 || chdir(HERE) != 0)
-        return refuse("it cannot be made a home", why, why_bytes);
+        return refuse("it cannot be made a home", err);
     return true;
 }
 

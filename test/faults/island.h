@@ -8,11 +8,13 @@
 #ifndef TEST_FAULTS_ISLAND_H
 #define TEST_FAULTS_ISLAND_H
 
+#include "util/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
 /* False, and why: namespaces cannot be made here. Goes to an empty directory; of /tmp there is left what programs are loaded from. */
-bool island_enter(char *why, size_t why_bytes);
+bool island_enter(struct error *err);
 
 /*
  * A line for each file, for each socket but those that wait for late packets (TIME_WAIT), for each System V object and each child

@@ -214,13 +214,13 @@ int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : ROUNDS;
     struct rlimit none = {0, 0};
-    char why[256];
+    struct error err = {""};
     uint64_t seed;
 
     setenv("RPIPE_LOG", "error", 0);
     setrlimit(RLIMIT_CORE, &none);
-    if (!island_enter(why, sizeof(why))) {
-        printf("skipped: %s\n", why);
+    if (!island_enter(&err)) {
+        printf("skipped: %s\n", err.text);
         return 77;
     }
     seed = seed_of(argc, argv);

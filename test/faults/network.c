@@ -123,14 +123,15 @@ static bool find_module(char *path, size_t bytes)
 static bool use_steps(void)
 {
     const struct btl_ops *ops;
-    char path[PATH_MAX + 32], said[256];
+    char path[PATH_MAX + 32];
+    struct error err = {""};
 
     if (!find_module(path, sizeof(path)))
         return false;
     ops = step_add_module(path, "btl_ofi_ops");
     if (ops == NULL)
         exit(99);
-    (void)ops->query(said, sizeof(said));
+    (void)ops->query(&err);
     return true;
 }
 

@@ -62,7 +62,7 @@ static void connection(struct input *in)
     const struct wire_frame *frame;
     struct connection *c;
     const void *body;
-    char why[300] = "";
+    struct error err = {""};
     int pair[2], whole = 0;
 
     EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
@@ -74,14 +74,14 @@ static void connection(struct input *in)
     }
     send_with_fds(pair[1], in->at, left(in), (int)(how >> 1) % 17);
     close(pair[1]);
-    while (whole >= 0 && connection_receive(c, why, sizeof(why)) > 0)
-        while ((whole = connection_frame(c, &frame, &body, why, sizeof(why))) == 1) {
+    while (whole >= 0 && connection_receive(c, &err) > 0)
+        while ((whole = connection_frame(c, &frame, &body, &err)) == 1) {
             EXPECT(frame->bytes <= c->body_max && frame->nfds <= (uint32_t)c->nfds);
             for (uint32_t i = 0; i < frame->bytes; i++)
                 sum += ((const uint8_t *)body)[i];
             connection_consume(c, frame);
         }
-    EXPECT(whole >= 0 || *why != '\0');
+    EXPECT(whole >= 0 || *err.text != '\0');
     EXPECT(sum < UINT32_MAX);
     connection_close(c);
     connection_free(c);
@@ -150,7 +150,8 @@ static void card(struct input *in)
 {
     struct card own = {.magic = CARD_MAGIC, .version = CARD_VERSION}, c;
     uint8_t *blob;
-    char why[300] = "", text[64];
+    struct error err = {""};
+    char text[64];
     size_t bytes = left(in);
 
     if (bytes < sizeof(own)) { /* a right one, with bytes of the fuzzer's in it */
@@ -168,13 +169,13 @@ static void card(struct input *in)
         EXPECT(blob != NULL);
         memcpy(blob, in->at, bytes);
     }
-    if (card_check(&c, blob, bytes, 0, why, sizeof(why)) == 0) {
+    if (card_check(&c, blob, bytes, 0, &err) == 0) {
         EXPECT(c.addresses <= CARD_ADDRESSES && c.unix_bytes <= sizeof(c.unix_name));
         for (unsigned i = 0; i < c.addresses; i++)
             endpoint_print(&c, i, text, sizeof(text));
         (void)card_same_host(&c, &own);
     } else {
-        EXPECT(*why != '\0');
+        EXPECT(*err.text != '\0');
     }
     free(blob);
 }
@@ -196,7 +197,7 @@ static void guest(struct input *in)
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     socklen_t bytes = sizeof(at);
     uint32_t how = input_byte(in);
-    char why[300] = "";
+    struct error err = {""};
     int rc;
 
     EXPECT(listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof(sa_family_t)) == 0 &&
@@ -216,8 +217,8 @@ static void guest(struct input *in)
     }
     (void)send(fd, in->at, left(in), MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
-    rc = tcp_root_gather(&job, listener, deadline_in_ms(1), why, sizeof(why));
-    EXPECT(rc == 0 || *why != '\0');
+    rc = tcp_root_gather(&job, listener, deadline_in_ms(1), &err);
+    EXPECT(rc == 0 || *err.text != '\0');
     EXPECT(rc != 0 || (table[1].bytes > 0 && table[1].bytes <= JOB_CARD_MAX));
     if (links[1] >= 0)
         close(links[1]);
@@ -230,7 +231,8 @@ static void guest(struct input *in)
 static void settings(struct input *in)
 {
     enum setting s = (enum setting)(input_byte(in) % SETTINGS);
-    char text[300], why[400] = "";
+    char text[300];
+    struct error err = {""};
     size_t n = left(in) < sizeof(text) - 1 ? left(in) : sizeof(text) - 1;
 
     memcpy(text, in->at, n);
@@ -241,13 +243,13 @@ static void settings(struct input *in)
         setenv("RPIPE_SIZE", "2", 1);
         setenv("RPIPE_SECRET", "s", 1);
     }
-    if (settings_load(why, sizeof(why)) == 0)
+    if (settings_load(&err) == 0)
         EXPECT(strcmp(setting_text(s), text) == 0);
     else
-        EXPECT(strstr(why, setting_name(s)) != NULL);
+        EXPECT(strstr(err.text, setting_name(s)) != NULL);
     EXPECT(setting_found(s) != NULL);
     if (s == SET_ROOT)
-        EXPECT(job_tcp_ops.query(why, sizeof(why)) <= 0 && *why != '\0');
+        EXPECT(job_tcp_ops.query(&err) <= 0 && *err.text != '\0');
     unsetenv(setting_name(s));
     unsetenv("RPIPE_RANK");
     unsetenv("RPIPE_SIZE");

@@ -36,7 +36,7 @@ static uint32_t *expected; /* by sender; service thread */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            log_error("%s:%d: %s; %s", __FILE__, __LINE__, #condition, why);                       \
+            log_error("%s:%d: %s; %s", __FILE__, __LINE__, #condition, err.text);                  \
             job_abort(1);                                                                          \
         }                                                                                          \
     } while (0)
@@ -76,7 +76,7 @@ static void on_gone(int peer, enum control_end end, const char *why)
 
 static void post_all(void)
 {
-    char why[1] = "";
+    struct error err = {""};
     struct text t = {.from = (uint32_t)rank};
     int to, fd;
 
@@ -101,27 +101,26 @@ static void point_to_point(void)
     const size_t bytes = 3u << 20; /* three windows */
     uint8_t *mine = malloc(bytes), *theirs = malloc(bytes);
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
-    char why[400] = "";
+    struct error err = {""};
     size_t i;
 
     for (i = 0; i < bytes; i++)
         mine[i] = (uint8_t)(i * 7 + (size_t)rank);
-    CHECK(collect_send(to, mine, 100000, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
-    CHECK(collect_recv(from, theirs, 99999, deadline_in_ms(LIMIT_MS), why, sizeof(why)) ==
-          -EMSGSIZE);
-    CHECK(collect_recv(from, theirs, 100000, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(collect_send(to, mine, 100000, deadline_in_ms(LIMIT_MS), &err) == 0);
+    CHECK(collect_recv(from, theirs, 99999, deadline_in_ms(LIMIT_MS), &err) == -EMSGSIZE);
+    CHECK(collect_recv(from, theirs, 100000, deadline_in_ms(LIMIT_MS), &err) == 0);
     for (i = 0; i < 100000; i++)
         CHECK(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
     if (rank == 0 && size > 1) {
-        CHECK(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
-        CHECK(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+        CHECK(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
+        CHECK(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
     } else if (size > 1) {
-        CHECK(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
-        CHECK(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+        CHECK(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
+        CHECK(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
     }
     for (i = 0; size > 1 && i < bytes; i++)
         CHECK(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
-    CHECK(collect_recv(from, theirs, 8, deadline_in_ms(20), why, sizeof(why)) == -ETIMEDOUT);
+    CHECK(collect_recv(from, theirs, 8, deadline_in_ms(20), &err) == -ETIMEDOUT);
     free(mine);
     free(theirs);
 }
@@ -129,19 +128,18 @@ static void point_to_point(void)
 static void together(void)
 {
     static const size_t sizes[] = {0, 1, 8, 4096, 700000};
-    char why[400] = "";
+    struct error err = {""};
     size_t s, i;
     int n, r;
 
     for (n = 0; n < 50; n++)
-        CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+        CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), &err) == 0);
     for (s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         uint8_t *mine = malloc(sizes[s] + 1), *all = malloc(sizes[s] * (size_t)size + 1);
 
         for (i = 0; i < sizes[s]; i++)
             mine[i] = (uint8_t)((size_t)rank * 31 + i);
-        CHECK(collect_allgather(mine, sizes[s], all, deadline_in_ms(LIMIT_MS), why, sizeof(why)) ==
-              0);
+        CHECK(collect_allgather(mine, sizes[s], all, deadline_in_ms(LIMIT_MS), &err) == 0);
         for (r = 0; r < size; r++) {
             for (i = 0; i < sizes[s]; i++)
                 CHECK(all[(size_t)r * sizes[s] + i] == (uint8_t)((size_t)r * 31 + i));
@@ -155,20 +153,20 @@ int main(int argc, char **argv)
 {
     const struct control_hooks hooks = {on_message, on_gone, NULL};
     const struct timespec nap = {0, NS_PER_MS};
-    char why[512] = "";
+    struct error err = {""};
     int64_t begin, opened, started, limit;
 
-    if (settings_load(why, sizeof(why)) != 0) {
-        log_error("%s", why);
+    if (settings_load(&err) != 0) {
+        log_error("%s", err.text);
         return 1;
     }
     log_set_level((enum log_level)setting_number(SET_LOG));
     begin = clock_now();
-    CHECK(job_open(&rank, &size, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(job_open(&rank, &size, deadline_in_ms(LIMIT_MS), &err) == 0);
     opened = clock_now();
     log_set_rank(rank);
     expected = calloc((size_t)size, sizeof(*expected));
-    CHECK(control_start(&hooks, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(control_start(&hooks, deadline_in_ms(LIMIT_MS), &err) == 0);
     started = clock_now();
     if (argc > 1 && strcmp(argv[1], "--time") == 0)
         printf("rank %d of %d (%s): job_open %.3f ms, control_start %.3f ms, %d on this host\n",

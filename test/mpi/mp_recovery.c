@@ -21,14 +21,14 @@
 
 #define LIMIT_MS 60000
 
-static char why[512];
+static struct error err;
 static int rank, size;
 static _Atomic int died;
 
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            log_error("%s:%d: not true: %s; %s", __FILE__, __LINE__, #condition, why);             \
+            log_error("%s:%d: not true: %s; %s", __FILE__, __LINE__, #condition, err.text);        \
             job_abort(1);                                                                          \
         }                                                                                          \
     } while (0)
@@ -52,24 +52,23 @@ int main(void)
     const int number = 4711;
     int result, received = 0;
 
-    CHECK(settings_load(why, sizeof(why)) == 0);
-    CHECK(job_open(&rank, &size, limit, why, sizeof(why)) == 0);
+    CHECK(settings_load(&err) == 0);
+    CHECK(job_open(&rank, &size, limit, &err) == 0);
     log_set_rank(rank);
     CHECK(size >= 3);
-    CHECK(control_start(&hooks, limit, why, sizeof(why)) == 0);
-    CHECK(collect_barrier(limit, why, sizeof(why)) == 0);
+    CHECK(control_start(&hooks, limit, &err) == 0);
+    CHECK(collect_barrier(limit, &err) == 0);
     if (rank == size - 1) { /* last words to rank 0, then dead */
-        CHECK(collect_send(0, &number, sizeof(number), limit, why, sizeof(why)) == 0);
+        CHECK(collect_send(0, &number, sizeof(number), limit, &err) == 0);
         CHECK(control_flush(-1, limit) == 0);
         kill(getpid(), SIGKILL);
     }
-    result = collect_barrier(limit, why, sizeof(why));
-    CHECK(result == -ECONNRESET && strstr(why, "rank") != NULL);
+    result = collect_barrier(limit, &err);
+    CHECK(result == -ECONNRESET && strstr(err.text, "rank") != NULL);
     if (rank == 0) {
-        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) == 0 &&
+        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, &err) == 0 &&
               received == number);
-        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, why, sizeof(why)) ==
-              -ECONNRESET);
+        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, &err) == -ECONNRESET);
     }
     CHECK(collect_leave(limit) == 0);
     CHECK(control_peer_state(size - 1) == -ECONNRESET);

@@ -57,10 +57,10 @@ static const struct control_hooks hooks = {on_message, on_gone, on_tick};
 
 static inline void barrier(void)
 {
-    char why[400] = "";
+    struct error err = {""};
 
-    if (collect_barrier(deadline_in_ms(LIMIT_MS), why, sizeof(why)) != 0) {
-        fprintf(stderr, "barrier: %s\n", why);
+    if (collect_barrier(deadline_in_ms(LIMIT_MS), &err) != 0) {
+        fprintf(stderr, "barrier: %s\n", err.text);
         _exit(1);
     }
 }

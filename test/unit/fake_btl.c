@@ -13,38 +13,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int query(char *why, size_t why_bytes)
+static int query(struct error *err)
 {
-    snprintf(why, why_bytes, "it is a fake");
+    error_note(err, "it is a fake");
     return 0;
 }
 
-static int open_as(const char *name, struct btl **btl, char *why, size_t why_bytes)
+static int open_as(const char *name, struct btl **btl, struct error *err)
 {
     const char *broken = getenv("FAKE_BROKEN");
 
-    if (broken != NULL && strstr(broken, name) != NULL) {
-        snprintf(why, why_bytes, "the fake %s is broken", name);
-        return -EIO;
-    }
+    if (broken != NULL && strstr(broken, name) != NULL)
+        return error_set(err, -EIO, "the fake %s is broken", name);
     *btl = (struct btl *)(uintptr_t)name;
     return 0;
 }
 
 static void close_fake(struct btl *btl) { (void)btl; }
 
-static int reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+static int reach(struct btl *btl, int peer, struct error *err)
 {
-    (void)btl, (void)peer, (void)why, (void)why_bytes;
+    (void)btl, (void)peer, (void)err;
     return 0;
 }
 
 #define FAKE(backend)                                                                              \
-    static int open_##backend(const struct btl_host *host, struct btl **btl, char *why,            \
-                              size_t why_bytes)                                                    \
+    static int open_##backend(const struct btl_host *host, struct btl **btl, struct error *err)    \
     {                                                                                              \
         (void)host;                                                                                \
-        return open_as(#backend, btl, why, why_bytes);                                             \
+        return open_as(#backend, btl, err);                                                        \
     }                                                                                              \
     extern const struct btl_ops btl_##backend##_ops;                                               \
     MODULE_EXPORT const struct btl_ops btl_##backend##_ops = {                                     \

@@ -628,11 +628,11 @@ void twins_compare(struct twins *t)
     struct model *m = &t->m;
     rdma_vmem_stats_t stats;
     struct model_walk w;
-    char why[256] = "";
+    struct error err = {""};
     unsigned tiles;
 
-    if (heap_check(t->h, why, sizeof(why)) != 0)
-        model_fail(m, "heap_check: %s", why);
+    if (heap_check(t->h, &err) != 0)
+        model_fail(m, "heap_check: %s", err.text);
     compare_blocks(t);
     heap_get_stats(t->h, &stats);
     model_compare_stats(m, &stats);

@@ -25,10 +25,10 @@
 
 static inline void assert_sound(const struct heap *h)
 {
-    char why[256] = "";
+    struct error err = {""};
 
-    if (heap_check(h, why, sizeof(why)) != 0)
-        fail_msg("%s: %s", h->ops->name, why);
+    if (heap_check(h, &err) != 0)
+        fail_msg("%s: %s", h->ops->name, err.text);
 }
 
 static inline rdma_vmem_stats_t stats_of(const struct heap *h)
@@ -63,11 +63,11 @@ static inline void assert_refused(struct heap *h, size_t size, int error)
 
 static inline void assert_broken(const struct heap *h, const char *word, int line)
 {
-    char why[256] = "";
+    struct error err = {""};
 
-    if (heap_check(h, why, sizeof(why)) != -EUCLEAN || strstr(why, word) == NULL)
-        fail_msg("line %d, %s: the check said \"%s\", nothing of \"%s\"", line, h->ops->name, why,
-                 word);
+    if (heap_check(h, &err) != -EUCLEAN || strstr(err.text, word) == NULL)
+        fail_msg("line %d, %s: the check said \"%s\", nothing of \"%s\"", line, h->ops->name,
+                 err.text, word);
 }
 
 /* Puts a wrong value in one place, lets the check find it, puts the right one back. */

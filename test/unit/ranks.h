@@ -124,13 +124,12 @@ static inline void run_ranks(int size, rank_main body)
 /* In a rank: opens the job and starts the control network. */
 static inline void rank_start(const struct control_hooks *hooks)
 {
-    char why[512] = "";
+    struct error err = {""};
     int rank, size;
 
-    if (settings_load(why, sizeof(why)) != 0 ||
-        job_open(&rank, &size, deadline_in_ms(LIMIT_MS), why, sizeof(why)) != 0 ||
-        control_start(hooks, deadline_in_ms(LIMIT_MS), why, sizeof(why)) != 0) {
-        fprintf(stderr, "rank_start: %s\n", why);
+    if (settings_load(&err) != 0 || job_open(&rank, &size, deadline_in_ms(LIMIT_MS), &err) != 0 ||
+        control_start(hooks, deadline_in_ms(LIMIT_MS), &err) != 0) {
+        fprintf(stderr, "rank_start: %s\n", err.text);
         _exit(1);
     }
 }

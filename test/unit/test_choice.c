@@ -31,21 +31,21 @@ static char directory[] = "/tmp/rmalloc-choice-XXXXXX";
 static struct btl_peer card[2];
 static bool passable;
 
-static int facts(int peer, struct btl_peer *of, char *why, size_t why_bytes)
+static int facts(int peer, struct btl_peer *of, struct error *err)
 {
-    (void)why, (void)why_bytes;
+    (void)err;
     *of = card[peer];
     return 0;
 }
 
-static int fd_path(int peer, char *why, size_t why_bytes)
+static int fd_path(int peer, struct error *err)
 {
-    snprintf(why, why_bytes, "rank %d is in another namespace", peer);
+    error_note(err, "rank %d is in another namespace", peer);
     return passable ? 0 : -ENOTSUP;
 }
 
 /* What rank `rank` chooses for the other of the two; "" and a sentence. */
-static const char *choice_of(int rank, const char *wanted, char *why, size_t why_bytes)
+static const char *choice_of(int rank, const char *wanted, struct error *err)
 {
     static struct btl_host host;
     const struct btl_ops *ops = NULL;
@@ -54,33 +54,33 @@ static const char *choice_of(int rank, const char *wanted, char *why, size_t why
 
     host = (struct btl_host){.rank = rank, .peer = facts, .fd_path = fd_path};
     assert_int_equal(btl_start(&host), 0);
-    rc = btl_choose(1 - rank, wanted, &ops, &btl, why, why_bytes);
+    rc = btl_choose(1 - rank, wanted, &ops, &btl, err);
     btl_stop();
     assert_true(rc == 0 ? ops != NULL && btl != NULL : rc < 0 && ops == NULL);
-    assert_true(*why != '\0');
+    assert_true(*err->text != '\0');
     return rc == 0 ? ops->name : "";
 }
 
 static void both_choose(const char *expected, uint32_t of_0, uint32_t of_1)
 {
-    char why[512];
+    struct error err = {""};
     int rank;
 
     card[0] = (struct btl_peer){of_0, passable};
     card[1] = (struct btl_peer){of_1, passable};
     for (rank = 0; rank < 2; rank++)
-        assert_string_equal(choice_of(rank, NULL, why, sizeof(why)), expected);
+        assert_string_equal(choice_of(rank, NULL, &err), expected);
 }
 
 static void set_backend(const char *name)
 {
-    char why[256];
+    struct error err = {""};
 
     if (name != NULL)
         setenv("RPIPE_BTL", name, 1);
     else
         unsetenv("RPIPE_BTL");
-    assert_int_equal(settings_load(why, sizeof(why)), 0);
+    assert_int_equal(settings_load(&err), 0);
 }
 
 static int reset(void **state)
@@ -136,23 +136,23 @@ static void test_both_ends_choose_the_same_whatever_each_has(void **state)
 
 static void test_nothing_fits_is_one_reason_per_backend(void **state)
 {
-    char why[512];
+    struct error err = {""};
 
     (void)state;
     passable = false;
     card[0] = (struct btl_peer){ALL, false};
     card[1] = (struct btl_peer){SHM, false};
-    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
-    assert_non_null(strstr(why, "shm: rank 1 is in another namespace"));
-    assert_non_null(strstr(why, "verbs: rank 1 has no active RDMA port"));
-    assert_non_null(strstr(why, "ofi: rank 1 has not the module btl_ofi"));
-    assert_string_equal(choice_of(1, NULL, why, sizeof(why)), "");
-    assert_non_null(strstr(why, "verbs: this rank has no active RDMA port"));
+    assert_string_equal(choice_of(0, NULL, &err), "");
+    assert_non_null(strstr(err.text, "shm: rank 1 is in another namespace"));
+    assert_non_null(strstr(err.text, "verbs: rank 1 has no active RDMA port"));
+    assert_non_null(strstr(err.text, "ofi: rank 1 has not the module btl_ofi"));
+    assert_string_equal(choice_of(1, NULL, &err), "");
+    assert_non_null(strstr(err.text, "verbs: this rank has no active RDMA port"));
 }
 
 static void test_what_cannot_be_opened_is_passed_over(void **state)
 {
-    char why[512];
+    struct error err = {""};
 
     (void)state;
     passable = false;
@@ -160,31 +160,31 @@ static void test_what_cannot_be_opened_is_passed_over(void **state)
     both_choose("ofi", ALL, ALL);
     setenv("FAKE_BROKEN", "verbs,ofi", 1);
     card[0] = card[1] = (struct btl_peer){ALL, false};
-    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
-    assert_non_null(strstr(why, "verbs: the fake verbs is broken"));
-    assert_non_null(strstr(why, "ofi: the fake ofi is broken"));
+    assert_string_equal(choice_of(0, NULL, &err), "");
+    assert_non_null(strstr(err.text, "verbs: the fake verbs is broken"));
+    assert_non_null(strstr(err.text, "ofi: the fake ofi is broken"));
     passable = true; /* but shm is not */
     setenv("FAKE_BROKEN", "shm", 1);
-    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
-    assert_non_null(strstr(why, "shm: the fake shm is broken"));
+    assert_string_equal(choice_of(0, NULL, &err), "");
+    assert_non_null(strstr(err.text, "shm: the fake shm is broken"));
 }
 
 static void test_a_name_overrides_and_does_not_fall_back(void **state)
 {
-    char why[512];
+    struct error err = {""};
 
     (void)state;
     card[0] = card[1] = (struct btl_peer){ALL, true};
-    assert_string_equal(choice_of(0, "ofi", why, sizeof(why)), "ofi");
+    assert_string_equal(choice_of(0, "ofi", &err), "ofi");
     set_backend("verbs"); /* over the configuration */
-    assert_string_equal(choice_of(0, "ofi", why, sizeof(why)), "verbs");
-    assert_non_null(strstr(why, "RPIPE_BTL"));
+    assert_string_equal(choice_of(0, "ofi", &err), "verbs");
+    assert_non_null(strstr(err.text, "RPIPE_BTL"));
     setenv("FAKE_BROKEN", "verbs", 1);
-    assert_string_equal(choice_of(0, NULL, why, sizeof(why)), "");
-    assert_non_null(strstr(why, "broken"));
+    assert_string_equal(choice_of(0, NULL, &err), "");
+    assert_non_null(strstr(err.text, "broken"));
     set_backend(NULL);
-    assert_string_equal(choice_of(0, "pigeon", why, sizeof(why)), "");
-    assert_non_null(strstr(why, "no backend \"pigeon\""));
+    assert_string_equal(choice_of(0, "pigeon", &err), "");
+    assert_non_null(strstr(err.text, "no backend \"pigeon\""));
 }
 
 /* ---- ports ---- */

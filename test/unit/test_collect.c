@@ -13,24 +13,24 @@
 
 static _Atomic int died, left;
 
-static void on_gone(int rank, enum control_end end, const char *why)
+static void on_gone(int rank, enum control_end end, const char *reason)
 {
-    (void)rank, (void)why;
+    (void)rank, (void)reason;
     atomic_fetch_add(end == PEER_LEFT ? &left : &died, 1);
 }
 
 static const struct control_hooks hooks = {NULL, on_gone, NULL};
 
-static char why[400];
+static struct error err;
 
 static int64_t limit(void) { return deadline_in_ms(LIMIT_MS); }
 static int put(int to, const void *buf, size_t bytes, int ms)
 {
-    return collect_send(to, buf, bytes, deadline_in_ms(ms), why, sizeof(why));
+    return collect_send(to, buf, bytes, deadline_in_ms(ms), &err);
 }
 static int get(int from, void *buf, size_t bytes, int ms)
 {
-    return collect_recv(from, buf, bytes, deadline_in_ms(ms), why, sizeof(why));
+    return collect_recv(from, buf, bytes, deadline_in_ms(ms), &err);
 }
 
 #define OK(call)                                                                                   \
@@ -38,12 +38,12 @@ static int get(int from, void *buf, size_t bytes, int ms)
         int result_ = (call);                                                                      \
         if (result_ != 0) {                                                                        \
             fprintf(stderr, "[rank %d] line %d: %s: %d: %s\n", job_rank(), __LINE__, #call,        \
-                    result_, why);                                                                 \
+                    result_, err.text);                                                            \
             _exit(1);                                                                              \
         }                                                                                          \
     } while (0)
 
-#define BARRIER() OK(collect_barrier(limit(), why, sizeof(why)))
+#define BARRIER() OK(collect_barrier(limit(), &err))
 
 /* ---- point to point ---- */
 
@@ -87,7 +87,8 @@ static void rank_wrong_size(int rank, int size)
     if (rank == 0) {
         OK(put(1, &value, sizeof(value), LIMIT_MS));
     } else {
-        CHECK(get(0, more, sizeof(more), LIMIT_MS) == -EMSGSIZE && strstr(why, "8 bytes") != NULL);
+        CHECK(get(0, more, sizeof(more), LIMIT_MS) == -EMSGSIZE &&
+              strstr(err.text, "8 bytes") != NULL);
         CHECK(get(0, more, 4, LIMIT_MS) == -EMSGSIZE);
         OK(get(0, more, 8, LIMIT_MS));
         CHECK(more[0] == 17);
@@ -119,25 +120,25 @@ static void rank_window(int rank, int size)
             sent++;
         CHECK(sent * (8 + PIECE_CHARGE) <= WINDOW_BYTES &&
               (sent + 1) * (8 + PIECE_CHARGE) > WINDOW_BYTES);
-        OK(collect_send(0, &sent, sizeof(sent), limit(), why,
-                        sizeof(why))); /* others are not concerned */
+        OK(collect_send(0, &sent, sizeof(sent), limit(), &err)); /* others are not concerned */
         OK(get(0, &value, sizeof(value), LIMIT_MS));
         CHECK(value == sent);
     }
     BARRIER();
-    OK(collect_allgather(&sent, sizeof(sent), buf, limit(), why, sizeof(why)));
+    OK(collect_allgather(&sent, sizeof(sent), buf, limit(), &err));
     memcpy(&sent, buf, sizeof(sent));
     if (rank == 1) {
         for (i = 0; i < sent; i++) {
             OK(get(0, &value, sizeof(value), LIMIT_MS));
             CHECK(value == i);
         }
-        CHECK(get(0, &value, sizeof(value), 30) == -ETIMEDOUT && strstr(why, "rank 0") != NULL);
+        CHECK(get(0, &value, sizeof(value), 30) == -ETIMEDOUT &&
+              strstr(err.text, "rank 0") != NULL);
     }
     BARRIER();
     if (rank == 0) {
         CHECK(put(1, buf, large, 50) == -ETIMEDOUT &&
-              strstr(why, "rank 1") != NULL); /* begun, then cancelled */
+              strstr(err.text, "rank 1") != NULL); /* begun, then cancelled */
         memset(buf, 0x5a, large);
         BARRIER();
         OK(put(1, buf, large, LIMIT_MS));
@@ -178,8 +179,8 @@ static void rank_interrupted(int rank, int size)
         OK(put(1, buf, 10, LIMIT_MS));
     } else {
         /* deadlines that have passed already: each takes what is there at that moment */
-        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW, why,
-                                      sizeof(why))) == -ETIMEDOUT)
+        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW,
+                                      &err)) == -ETIMEDOUT)
             CHECK(get(0, scrap, 11, 0) < 0);
         CHECK(result == 0 && tries > 1);
         for (i = 0; i < large; i++)
@@ -205,10 +206,10 @@ static void *sends_many(void *unused)
 
     (void)unused;
     for (i = 0; i < 500; i++) {
-        char said[200];
+        struct error said = {""};
 
         memset(buf, i, sizeof(buf));
-        CHECK(collect_send(1, buf, sizeof(buf), limit(), said, sizeof(said)) == 0);
+        CHECK(collect_send(1, buf, sizeof(buf), limit(), &said) == 0);
     }
     return NULL;
 }
@@ -261,7 +262,7 @@ static void rank_last_words(int rank, int size)
         AWAIT(atomic_load(&died) + atomic_load(&left) == 1);
         OK(get(1, &value, 8, LIMIT_MS));
         CHECK(get(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE) &&
-              strstr(why, "rank 1") != NULL);
+              strstr(err.text, "rank 1") != NULL);
         CHECK(put(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE));
     }
     rank_stop();
@@ -292,7 +293,7 @@ static void rank_collectives(int rank, int size)
         bytes = n % 7 == 6 ? 300000 : (size_t)n * 13;
         for (i = 0; i < bytes; i++)
             mine[i] = (uint8_t)(i + (size_t)(rank * 50 + n));
-        OK(collect_allgather(mine, bytes, all, limit(), why, sizeof(why)));
+        OK(collect_allgather(mine, bytes, all, limit(), &err));
         for (r = 0; r < size; r++) {
             for (i = 0; i < bytes; i++)
                 CHECK(all[(size_t)r * bytes + i] == (uint8_t)(i + (size_t)(r * 50 + n)));
@@ -326,8 +327,8 @@ static void rank_barrier_dies(int rank, int size)
         CHECK(control_flush(-1, limit()) == 0); /* its part in the barrier that is over */
         kill(getpid(), SIGKILL);
     }
-    CHECK(collect_barrier(limit(), why, sizeof(why)) == -ECONNRESET);
-    CHECK(strstr(why, "rank 2") != NULL);
+    CHECK(collect_barrier(limit(), &err) == -ECONNRESET);
+    CHECK(strstr(err.text, "rank 2") != NULL);
     CHECK(collect_leave(limit()) == 0);
     rank_stop();
 }
@@ -353,8 +354,8 @@ static void rank_late(int rank, int size)
 
     rank_start(&hooks);
     if (rank != 0) {
-        CHECK(collect_barrier(deadline_in_ms(100), why, sizeof(why)) == -ETIMEDOUT &&
-              strstr(why, "rank") != NULL);
+        CHECK(collect_barrier(deadline_in_ms(100), &err) == -ETIMEDOUT &&
+              strstr(err.text, "rank") != NULL);
         OK(put(0, &value, 8, LIMIT_MS));
     } else {
         int r;
@@ -362,10 +363,10 @@ static void rank_late(int rank, int size)
         for (r = 1; r < size; r++)
             OK(get(r, &value, 8, LIMIT_MS));
         /* it comes last: all it waits for is here, be it that all came, or that somebody gave up */
-        CHECK(collect_barrier(deadline_in_ms(20), why, sizeof(why)) != -EPROTO);
+        CHECK(collect_barrier(deadline_in_ms(20), &err) != -EPROTO);
         value = 0;
     }
-    OK(collect_allgather(&value, 8, all, limit(), why, sizeof(why)));
+    OK(collect_allgather(&value, 8, all, limit(), &err));
     CHECK(all[0] == 0 && all[size - 1] == (uint64_t)size - 1);
     CHECK(collect_leave(limit()) == 0);
     rank_stop();
@@ -385,13 +386,12 @@ static void rank_different(int rank, int size)
     (void)size;
     rank_start(&hooks);
     if (rank == 0)
-        CHECK(collect_barrier(limit(), why, sizeof(why)) == -EPROTO &&
-              strstr(why, "network_allgather") != NULL);
+        CHECK(collect_barrier(limit(), &err) == -EPROTO &&
+              strstr(err.text, "network_allgather") != NULL);
     else
-        CHECK(collect_allgather(value, 8, all, limit(), why, sizeof(why)) == -EPROTO &&
-              strstr(why, "network_barrier") != NULL);
-    CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), why, sizeof(why)) ==
-          -EMSGSIZE);
+        CHECK(collect_allgather(value, 8, all, limit(), &err) == -EPROTO &&
+              strstr(err.text, "network_barrier") != NULL);
+    CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), &err) == -EMSGSIZE);
     CHECK(collect_leave(limit()) == 0);
     rank_stop();
 }

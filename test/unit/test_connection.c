@@ -26,7 +26,7 @@
 #include <unistd.h>
 
 static unsigned seed;
-static char why[400];
+static struct error err;
 
 static unsigned dice(unsigned sides) { return (unsigned)rand_r(&seed) % sides; }
 
@@ -119,10 +119,10 @@ static void test_frames_and_descriptors_in_any_portion(void **state)
             result = connection_send(from, &gone);
             assert_true(result == 0 || result == -EAGAIN);
             while (dice(4) != 0) {
-                ssize_t n = connection_receive(to, why, sizeof(why));
+                ssize_t n = connection_receive(to, &err);
 
                 assert_true(n > 0 || n == -EAGAIN);
-                while (connection_frame(to, &frame, &body, why, sizeof(why)) == 1) {
+                while (connection_frame(to, &frame, &body, &err) == 1) {
                     look_at(to, frame, body, ++got);
                     connection_consume(to, frame);
                 }
@@ -162,8 +162,8 @@ static void test_every_split_of_the_bytes(void **state)
             size_t n = length - cut < first ? length - cut : first;
 
             assert_int_equal(send(from->fd, stream + cut, n, 0), n);
-            assert_true(connection_receive(to, why, sizeof(why)) > 0);
-            while (connection_frame(to, &frame, &body, why, sizeof(why)) == 1) {
+            assert_true(connection_receive(to, &err) > 0);
+            while (connection_frame(to, &frame, &body, &err) == 1) {
                 look_at(to, frame, body, (uint32_t)++got);
                 connection_consume(to, frame);
             }
@@ -210,8 +210,8 @@ static void test_damaged_streams(void **state)
         }
         connection_send(from, &gone);
         shutdown(from->fd, SHUT_WR);
-        while (result >= 0 && connection_receive(to, why, sizeof(why)) > 0) {
-            while ((result = connection_frame(to, &frame, &body, why, sizeof(why))) == 1)
+        while (result >= 0 && connection_receive(to, &err) > 0) {
+            while ((result = connection_frame(to, &frame, &body, &err)) == 1)
                 connection_consume(to, frame);
         }
         refused += result < 0;
@@ -240,7 +240,7 @@ static void test_more_descriptors_than_allowed(void **state)
     c->cmsg_len = CMSG_LEN(sizeof(fds));
     memcpy(CMSG_DATA(c), fds, sizeof(fds));
     assert_int_equal(sendmsg(from->fd, &header, 0), 1);
-    assert_int_equal(connection_receive(to, why, sizeof(why)), -EPROTO);
+    assert_int_equal(connection_receive(to, &err), -EPROTO);
     end_pair(from, to);
     assert_int_equal(open_descriptors(), before);
 }
@@ -268,21 +268,21 @@ static void test_no_descriptors_left(void **state)
     low = old;
     low.rlim_cur = (rlim_t)top + 2; /* room for two */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
-    assert_true(connection_receive(to, why, sizeof(why)) > 0);
-    assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
+    assert_true(connection_receive(to, &err) > 0);
+    assert_int_equal(connection_frame(to, &frame, &body, &err), 1);
     assert_true(frame->type == 100 && frame->nfds == 1 && to->fds[0] >= 0);
     top = to->fds[0]; /* is kept: one place is left */
     fork_fds_forget(top);
     to->fds[0] = -1;
     connection_consume(to, frame);
-    assert_true(connection_receive(to, why, sizeof(why)) > 0);
-    assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
+    assert_true(connection_receive(to, &err) > 0);
+    assert_int_equal(connection_frame(to, &frame, &body, &err), 1);
     assert_true(frame->type == 101 && frame->nfds == 4 && to->nfds == 4);
     assert_true(to->fds[0] >= 0 && to->fds[1] == -1 && to->fds[2] == -1 && to->fds[3] == -1);
     connection_consume(to, frame);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
-    assert_true(connection_receive(to, why, sizeof(why)) > 0);
-    assert_int_equal(connection_frame(to, &frame, &body, why, sizeof(why)), 1);
+    assert_true(connection_receive(to, &err) > 0);
+    assert_int_equal(connection_frame(to, &frame, &body, &err), 1);
     assert_true(frame->type == 102 && to->nfds == 2 && to->fds[0] >= 0 && to->fds[1] >= 0);
     connection_consume(to, frame);
     close(top);

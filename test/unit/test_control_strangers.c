@@ -12,11 +12,10 @@
 static void own_card(int rank, struct card *card)
 {
     uint8_t blob[JOB_CARD_MAX];
-    char why[256];
+    struct error err = {""};
     size_t bytes;
 
-    CHECK(job_card(rank, blob, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0 &&
-          bytes == sizeof(*card));
+    CHECK(job_card(rank, blob, &bytes, DEADLINE_NOW, &err) == 0 && bytes == sizeof(*card));
     memcpy(card, blob, sizeof(*card));
 }
 

@@ -22,22 +22,22 @@ static struct rdesc *take(struct desc_pool *pool)
 
 static void assert_pooled(const struct desc_pool *pool, uint32_t expected)
 {
-    char why[256] = "";
+    struct error err = {""};
     uint32_t pooled = UINT32_MAX;
 
-    if (desc_pool_check(pool, why, sizeof(why), &pooled) != 0)
-        fail_msg("%s", why);
+    if (desc_pool_check(pool, &err, &pooled) != 0)
+        fail_msg("%s", err.text);
     assert_int_equal(pooled, expected);
 }
 
 static void assert_damaged(const struct desc_pool *pool, const char *word)
 {
-    char why[256] = "";
+    struct error err = {""};
     uint32_t pooled = 77;
 
-    assert_int_equal(desc_pool_check(pool, why, sizeof(why), &pooled), -EUCLEAN);
+    assert_int_equal(desc_pool_check(pool, &err, &pooled), -EUCLEAN);
     assert_int_equal(pooled, 77); /* outputs only on success */
-    assert_non_null(strstr(why, word));
+    assert_non_null(strstr(err.text, word));
 }
 
 static void a_new_pool_has_asked_for_no_memory(void **state)

@@ -38,7 +38,7 @@ static const struct control_hooks hooks = {on_message, on_gone, NULL};
 static void rank_meets(int rank, int size)
 {
     struct rlimit limit;
-    char why[400] = "";
+    struct error err = {""};
 
     (void)size;
     rank_start(&hooks); /* ends when both have published; no connection is there yet */
@@ -60,7 +60,7 @@ static void rank_meets(int rank, int size)
               control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
     else
         AWAIT(atomic_load(&arrived) == 1);
-    CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), &err) == 0);
     CHECK(atomic_load(&gone) == 0);
     rank_stop();
 }

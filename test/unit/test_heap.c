@@ -9,12 +9,12 @@
 
 static void assert_config(struct heap_config cfg, int error, const char *word)
 {
-    char why[256] = "";
+    struct error err = {""};
     struct heap *h = (struct heap *)&cfg;
 
-    assert_int_equal(heap_config_check(&cfg, why, sizeof(why)), error);
-    if (strstr(why, word) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", why, word);
+    assert_int_equal(heap_config_check(&cfg, &err), error);
+    if (strstr(err.text, word) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", err.text, word);
     assert_int_equal(heap_create(&h, &cfg), error);
     assert_ptr_equal(h, &cfg); /* outputs only on success */
 }

@@ -103,10 +103,10 @@ static int crowd_visit(const rdma_vmem_block_t *block, void *arg)
 static void crowd_compare(struct crowd *c)
 {
     rdma_vmem_stats_t stats;
-    char why[256] = "";
+    struct error err = {""};
 
-    if (heap_check(c->h, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
+    if (heap_check(c->h, &err) != 0)
+        fail_msg("%s", err.text);
     assert_int_equal(heap_walk(c->h, crowd_visit, c), 0);
     heap_get_stats(c->h, &stats);
     assert_int_equal(stats.blocks_used, c->held);

@@ -45,11 +45,11 @@ static unsigned replaced;
 static void assert_sound(const struct set *s)
 {
     uint32_t nodes[2] = {0, 0};
-    char why[256] = "";
+    struct error err = {""};
 
-    if (index_check(&s->ix, &s->pool, nodes, why, sizeof(why)) != 0 ||
-        index_pool_check(&s->pool, nodes, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
+    if (index_check(&s->ix, &s->pool, nodes, &err) != 0 ||
+        index_pool_check(&s->pool, nodes, &err) != 0)
+        fail_msg("%s", err.text);
     assert_int_equal(s->ix.count, s->count);
 }
 
@@ -349,7 +349,7 @@ static void many_indices_share_a_pool(void **state)
     struct index ix[50] = {{NULL, 0, 0}};
     struct index_place place;
     uint32_t nodes[2] = {0, 0};
-    char why[256] = "";
+    struct error err = {""};
 
     (void)state;
     index_pool_init(&pool, INDEX_PLAIN);
@@ -361,11 +361,11 @@ static void many_indices_share_a_pool(void **state)
             index_take(&ix[k], &pool, &place);
     for (unsigned k = 0; k < 50; k++) {
         assert_int_equal(ix[k].count, k % 2 == 0 ? 0 : 400);
-        if (index_check(&ix[k], &pool, nodes, why, sizeof(why)) != 0)
-            fail_msg("%s", why);
+        if (index_check(&ix[k], &pool, nodes, &err) != 0)
+            fail_msg("%s", err.text);
     }
-    if (index_pool_check(&pool, nodes, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
+    if (index_pool_check(&pool, nodes, &err) != 0)
+        fail_msg("%s", err.text);
     index_pool_destroy(&pool);
 }
 
@@ -373,11 +373,10 @@ static void many_indices_share_a_pool(void **state)
 static double bytes_each(const struct index *ix, const struct index_pool *pool)
 {
     uint32_t nodes[2] = {0, 0};
-    char why[256] = "";
+    struct error err = {""};
 
-    if (index_check(ix, pool, nodes, why, sizeof(why)) != 0 ||
-        index_pool_check(pool, nodes, why, sizeof(why)) != 0)
-        fail_msg("%s", why);
+    if (index_check(ix, pool, nodes, &err) != 0 || index_pool_check(pool, nodes, &err) != 0)
+        fail_msg("%s", err.text);
     return ((double)nodes[0] * pool->bytes[0] + (double)nodes[1] * pool->bytes[1]) / ix->count;
 }
 
@@ -463,12 +462,12 @@ static void without_memory_nothing_changes_and_all_can_be_taken(void **state)
 static void assert_broken(const struct set *s, const char *word, int line)
 {
     uint32_t nodes[2] = {0, 0};
-    char why[256] = "";
+    struct error err = {""};
 
-    if ((index_check(&s->ix, &s->pool, nodes, why, sizeof(why)) == 0 &&
-         index_pool_check(&s->pool, nodes, why, sizeof(why)) == 0) ||
-        strstr(why, word) == NULL)
-        fail_msg("line %d: the check said \"%s\", nothing of \"%s\"", line, why, word);
+    if ((index_check(&s->ix, &s->pool, nodes, &err) == 0 &&
+         index_pool_check(&s->pool, nodes, &err) == 0) ||
+        strstr(err.text, word) == NULL)
+        fail_msg("line %d: the check said \"%s\", nothing of \"%s\"", line, err.text, word);
 }
 
 /* Puts a wrong value in one place, lets the check find it, puts the right one back. */

@@ -8,7 +8,7 @@
 
 #include "control/card.h"
 
-static char why[600];
+static struct error err;
 
 static void environment(const char *bootstrap, const char *rank, const char *size, const char *root,
                         const char *secret)
@@ -24,15 +24,15 @@ static void environment(const char *bootstrap, const char *rank, const char *siz
         else
             unsetenv(names[i]);
     }
-    assert_int_equal(settings_load(why, sizeof(why)), 0);
+    assert_int_equal(settings_load(&err), 0);
 }
 
 static int try_open(int ms)
 {
     int rank, size, result;
 
-    why[0] = '\0';
-    result = job_open(&rank, &size, deadline_in_ms(ms), why, sizeof(why));
+    err.text[0] = '\0';
+    result = job_open(&rank, &size, deadline_in_ms(ms), &err);
     assert_true(result <= 0);
     assert_true((result == 0) == (job_name() != NULL));
     return result;
@@ -52,25 +52,24 @@ static void test_single_without_any_environment(void **state)
     assert_int_equal(job_rank(), 0);
     assert_int_equal(job_size(), 1);
     assert_int_equal(job_local_size(), 1);
-    assert_int_equal(job_open(&rank, &size, DEADLINE_NEVER, why, sizeof(why)), -EALREADY);
-    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -ENOENT);
-    assert_int_equal(job_publish("card", 5, DEADLINE_NOW, why, sizeof(why)), 0);
-    assert_int_equal(job_publish(card, JOB_CARD_MAX + 1, DEADLINE_NOW, why, sizeof(why)),
-                     -EMSGSIZE);
-    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), 0);
+    assert_int_equal(job_open(&rank, &size, DEADLINE_NEVER, &err), -EALREADY);
+    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, &err), -ENOENT);
+    assert_int_equal(job_publish("card", 5, DEADLINE_NOW, &err), 0);
+    assert_int_equal(job_publish(card, JOB_CARD_MAX + 1, DEADLINE_NOW, &err), -EMSGSIZE);
+    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, &err), 0);
     assert_int_equal(bytes, 5);
     assert_string_equal((char *)card, "card");
-    assert_int_equal(job_card(1, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -EINVAL);
-    assert_int_equal(job_card(-1, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -EINVAL);
+    assert_int_equal(job_card(1, card, &bytes, DEADLINE_NOW, &err), -EINVAL);
+    assert_int_equal(job_card(-1, card, &bytes, DEADLINE_NOW, &err), -EINVAL);
     job_close();
-    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, why, sizeof(why)), -ENOTCONN);
+    assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, &err), -ENOTCONN);
 }
 
 static void expect_failure(const char *word)
 {
     assert_true(try_open(1000) < 0);
-    if (strstr(why, word) == NULL)
-        fail_msg("\"%s\" does not speak of \"%s\"", why, word);
+    if (strstr(err.text, word) == NULL)
+        fail_msg("\"%s\" does not speak of \"%s\"", err.text, word);
 }
 
 static void test_settings_that_cannot_be(void **state)
@@ -105,7 +104,7 @@ static void test_settings_that_cannot_be(void **state)
     environment(NULL, "0", "1", NULL, NULL); /* alone: nothing else is needed */
     assert_int_equal(try_open(1000), 0);
     assert_string_equal(job_name(), "tcp");
-    assert_int_equal(job_publish("x", 1, deadline_in_ms(1000), why, sizeof(why)), 0);
+    assert_int_equal(job_publish("x", 1, deadline_in_ms(1000), &err), 0);
     job_close();
 }
 
@@ -117,12 +116,12 @@ static void test_describe_every_way(void **state)
 
     (void)state;
     environment(NULL, NULL, NULL, NULL, NULL);
-    for (i = 0; job_describe(i, &name, &usable, why, sizeof(why)) == 0; i++) {
-        assert_true(strlen(why) > 0);
+    for (i = 0; job_describe(i, &name, &usable, &err) == 0; i++) {
+        assert_true(strlen(err.text) > 0);
         assert_int_equal(usable, strcmp(name, "single") == 0);
     }
     assert_int_equal(i, 3);
-    assert_int_equal(job_describe(-1, &name, &usable, why, sizeof(why)), -ENOENT);
+    assert_int_equal(job_describe(-1, &name, &usable, &err), -ENOENT);
 }
 
 /* ---- tcp ---- */
@@ -137,17 +136,16 @@ static int join(int rank, int size, int ms)
     size_t bytes;
     int r, s, k, result;
 
-    if (settings_load(why, sizeof(why)) != 0)
+    if (settings_load(&err) != 0)
         return -EINVAL;
-    result = job_open(&r, &s, deadline_in_ms(ms), why, sizeof(why));
+    result = job_open(&r, &s, deadline_in_ms(ms), &err);
     if (result != 0)
         return result;
     CHECK(r == rank && s == size);
     snprintf(card, sizeof(card), "card of rank %d", rank);
-    result =
-        job_publish(card, strlen(card) + 1 + (size_t)rank, deadline_in_ms(ms), why, sizeof(why));
+    result = job_publish(card, strlen(card) + 1 + (size_t)rank, deadline_in_ms(ms), &err);
     for (k = 0; k < size && result == 0; k++) {
-        CHECK(job_card(k, seen, &bytes, DEADLINE_NOW, why, sizeof(why)) == 0);
+        CHECK(job_card(k, seen, &bytes, DEADLINE_NOW, &err) == 0);
         snprintf(card, sizeof(card), "card of rank %d", k);
         CHECK(bytes == strlen(card) + 1 + (size_t)k && strcmp(seen, card) == 0);
     }
@@ -157,7 +155,7 @@ static int join(int rank, int size, int ms)
 static void joined(int result)
 {
     if (result != 0) {
-        fprintf(stderr, "[rank %d] %d: %s\n", job_rank(), result, why);
+        fprintf(stderr, "[rank %d] %d: %s\n", job_rank(), result, err.text);
         _exit(1);
     }
 }
@@ -220,20 +218,20 @@ static void rank_mistaken(int rank, int size)
     if (rank == 2) {
         int r, s;
 
-        CHECK(settings_load(why, sizeof(why)) == 0 &&
-              job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
-        result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
+        CHECK(settings_load(&err) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), &err) == 0);
+        result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), &err);
         CHECK(result == (strcmp(mistake, "secret") == 0  ? -EACCES
                          : strcmp(mistake, "twice") == 0 ? -EEXIST
                                                          : -EINVAL));
-        CHECK(strstr(why, "refused") != NULL);
+        CHECK(strstr(err.text, "refused") != NULL);
         return;
     }
     result =
         join(rank, size, rank == 0 ? 1500 : 3000); /* rank 1 is still there when rank 0 gives up */
     CHECK(result == -ETIMEDOUT);
     if (rank == 0)
-        CHECK(strstr(why, "2 of 3") != NULL && strstr(why, "rank 2 is the first") != NULL);
+        CHECK(strstr(err.text, "2 of 3") != NULL &&
+              strstr(err.text, "rank 2 is the first") != NULL);
 }
 
 static void test_who_does_not_belong_is_told_why(void **state)
@@ -293,15 +291,14 @@ static void rank_without_a_place(int rank, int size)
     if (rank != 0) {
         result = join(rank, size, LIMIT_MS);
         CHECK(result == -ETIMEDOUT ||
-              (result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL));
+              (result == -EMFILE && strstr(err.text, "no place for all 5 ranks") != NULL));
         return;
     }
-    CHECK(settings_load(why, sizeof(why)) == 0 &&
-          job_open(&r, &s, deadline_in_ms(LIMIT_MS), why, sizeof(why)) == 0);
+    CHECK(settings_load(&err) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), &err) == 0);
     CHECK(descriptors_leave(2));
-    result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), why, sizeof(why));
-    CHECK(result == -EMFILE && strstr(why, "no place for all 5 ranks") != NULL &&
-          strstr(why, "ulimit -n") != NULL);
+    result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), &err);
+    CHECK(result == -EMFILE && strstr(err.text, "no place for all 5 ranks") != NULL &&
+          strstr(err.text, "ulimit -n") != NULL);
     job_close();
 }
 
@@ -341,7 +338,7 @@ static void rank_alone(int rank, int size)
 {
     int result = join(rank, size, 200);
 
-    CHECK(result == -ETIMEDOUT && strstr(why, "RPIPE_ROOT") != NULL);
+    CHECK(result == -ETIMEDOUT && strstr(err.text, "RPIPE_ROOT") != NULL);
 }
 
 static void rank_aborts(int rank, int size)
@@ -394,19 +391,19 @@ static void test_a_damaged_card_is_refused(void **state)
 
     (void)state;
     environment(NULL, NULL, NULL, NULL, NULL);
-    assert_int_equal(card_make(&card, 3, why, sizeof(why)), 0);
-    assert_int_equal(card_check(&out, &card, sizeof(card), 3, why, sizeof(why)), 0);
+    assert_int_equal(card_make(&card, 3, &err), 0);
+    assert_int_equal(card_check(&out, &card, sizeof(card), 3, &err), 0);
     assert_true(card_same_host(&card, &out) && cookie_equal(card.cookie, out.cookie));
-    assert_int_equal(card_check(&out, &card, sizeof(card), 4, why, sizeof(why)), -EPROTO);
-    assert_int_equal(card_check(&out, &card, sizeof(card) - 1, 3, why, sizeof(why)), -EPROTO);
+    assert_int_equal(card_check(&out, &card, sizeof(card), 4, &err), -EPROTO);
+    assert_int_equal(card_check(&out, &card, sizeof(card) - 1, 3, &err), -EPROTO);
     copy = card, copy.version++;
-    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
     copy = card, copy.addresses = CARD_ADDRESSES + 1;
-    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
     copy = card, copy.addresses = 1;
-    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
     copy = card, copy.unix_bytes = 41;
-    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, why, sizeof(why)), -EPROTO);
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
     copy = card, copy.network++;
     assert_false(card_same_host(&card, &copy));
     copy.network = card.network = 0;

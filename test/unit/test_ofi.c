@@ -52,7 +52,7 @@ static void test_lines_fail_with_their_queue(void **state)
     struct btl_connection line[2];
     struct btl_done done[2];
     struct ofi_op op[2];
-    char why[256];
+    struct error err = {""};
     int i;
 
     (void)state;
@@ -68,8 +68,8 @@ static void test_lines_fail_with_their_queue(void **state)
     progress_drive(&btl);
     assert_int_equal(told, 2);
     for (i = 0; i < 2; i++) {
-        assert_int_equal(btl_ofi_ops.connection_state(&line[i], why, sizeof(why)), -EIO);
-        assert_non_null(strstr(why, "fi_cq_read"));
+        assert_int_equal(btl_ofi_ops.connection_state(&line[i], &err), -EIO);
+        assert_non_null(strstr(err.text, "fi_cq_read"));
         assert_int_equal(done[i].pending, 0);
         assert_int_equal(done[i].error, -EIO);
     }
@@ -86,16 +86,16 @@ static void test_the_device_that_was_asked_for(void **state)
 {
     const struct btl_host host = {.setting = setting, .address = ""};
     struct ofi_endpoint e = {0};
-    char why[384] = "";
+    struct error err = {""};
 
     (void)state;
     device = "no-such-device";
-    assert_int_equal(fabric_open(&host, &e, why, sizeof(why)), -ENOTSUP);
-    assert_non_null(strstr(why, "no-such-device"));
+    assert_int_equal(fabric_open(&host, &e, &err), -ENOTSUP);
+    assert_non_null(strstr(err.text, "no-such-device"));
     device = "lo";
     memset(&e, 0, sizeof(e));
-    if (fabric_open(&host, &e, why, sizeof(why)) != 0) { /* a machine without a provider there */
-        print_message("%s\n", why);
+    if (fabric_open(&host, &e, &err) != 0) { /* a machine without a provider there */
+        print_message("%s\n", err.text);
         return;
     }
     assert_string_equal(e.info->domain_attr->name, "lo");

@@ -28,13 +28,11 @@ static struct registration registrations[MOST];
 static int made, live, refuse;
 
 static int enroll(void *backend, int peer, void *base, size_t bytes, uint32_t access,
-                  void **registration, char *why, size_t why_bytes)
+                  void **registration, struct error *err)
 {
     assert_ptr_equal(backend, registrations);
-    if (refuse != 0) {
-        snprintf(why, why_bytes, "this device is full");
-        return refuse;
-    }
+    if (refuse != 0)
+        return error_set(err, refuse, "this device is full");
     assert_true(made < MOST);
     registrations[made] = (struct registration){peer, access, base, bytes, true};
     *registration = &registrations[made++];
@@ -80,10 +78,11 @@ static void test_one_piece(void **state)
 {
     struct pool *pool = begin();
     struct btl_memory p = {0};
-    char *base, why[256] = "";
+    struct error err = {""};
+    char *base;
 
     (void)state;
-    assert_int_equal(pool_alloc(pool, 3, 100, BTL_PEER_WRITES, false, &p, why, sizeof(why)), 0);
+    assert_int_equal(pool_alloc(pool, 3, 100, BTL_PEER_WRITES, false, &p, &err), 0);
     assert_int_equal(p.bytes, 128);
     assert_int_equal((uintptr_t)p.base % 64, 0);
     for (size_t i = 0; i < p.bytes; i++)
@@ -111,7 +110,7 @@ static void test_many(void **state)
     static int peer[N];
     static uint32_t access[N];
     struct pool *pool = begin();
-    char why[256];
+    struct error err = {""};
     unsigned seed = 7;
 
     (void)state;
@@ -123,8 +122,7 @@ static void test_many(void **state)
         if (piece[i].slab == NULL) {
             peer[i] = (int)(seed >> 12) % 3;
             access[i] = (seed >> 14) % 4;
-            assert_int_equal(
-                pool_alloc(pool, peer[i], size, access[i], false, &piece[i], why, sizeof(why)), 0);
+            assert_int_equal(pool_alloc(pool, peer[i], size, access[i], false, &piece[i], &err), 0);
             assert_int_equal(piece[i].bytes, size);
             assert_int_equal(of(&piece[i])->peer, peer[i]);
             assert_int_equal(of(&piece[i])->access, access[i]);
@@ -150,12 +148,11 @@ static void test_thrift(void **state)
     struct btl_memory *piece = calloc(N, sizeof(*piece));
     struct pool *pool = begin();
     size_t mapped = 0;
-    char why[256];
+    struct error err = {""};
 
     (void)state;
     for (int i = 0; i < N; i++)
-        assert_int_equal(
-            pool_alloc(pool, 1, 4160, BTL_PEER_WRITES, false, &piece[i], why, sizeof(why)), 0);
+        assert_int_equal(pool_alloc(pool, 1, 4160, BTL_PEER_WRITES, false, &piece[i], &err), 0);
     for (int i = 0; i < made; i++)
         mapped += registrations[i].bytes;
     assert_in_range(made, 1, 60);
@@ -171,25 +168,22 @@ static void test_refused(void **state)
 {
     struct pool *pool = begin();
     struct btl_memory p = {0}, q = {0};
-    char why[256] = "", mine[256];
+    struct error err = {""};
+    char mine[256];
 
     (void)state;
     refuse = -ENOSPC;
-    assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, why, sizeof(why)), -ENOSPC);
-    assert_string_equal(why, "this device is full");
-    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &p, why, sizeof(why)),
-                     -ENOSPC);
+    assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, &err), -ENOSPC);
+    assert_string_equal(err.text, "this device is full");
+    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &p, &err), -ENOSPC);
     assert_null(p.slab);
     refuse = 0;
-    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX / 2, BTL_LOCAL, false, &p, why, sizeof(why)),
-                     -ENOMEM);
-    assert_true(strlen(why) > 20);
-    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX - 5, BTL_LOCAL, false, &p, why, sizeof(why)),
-                     -ENOMEM);
+    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX / 2, BTL_LOCAL, false, &p, &err), -ENOMEM);
+    assert_true(strlen(err.text) > 20);
+    assert_int_equal(pool_alloc(pool, 1, SIZE_MAX - 5, BTL_LOCAL, false, &p, &err), -ENOMEM);
     assert_null(p.slab);
-    assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, why, sizeof(why)), 0);
-    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &q, why, sizeof(why)),
-                     0);
+    assert_int_equal(pool_alloc(pool, 1, 64, BTL_LOCAL, false, &p, &err), 0);
+    assert_int_equal(pool_register(pool, 1, mine, sizeof(mine), BTL_LOCAL, &q, &err), 0);
     assert_ptr_equal(q.base, mine);
     assert_int_equal(q.bytes, sizeof(mine));
     assert_int_equal(live, 2);
@@ -203,19 +197,19 @@ static void test_kept(void **state)
 {
     struct pool *pool = begin();
     struct btl_memory p = {0}, q = {0}, other = {0};
-    char why[256];
+    struct error err = {""};
     char *was;
 
     (void)state;
-    assert_int_equal(pool_alloc(pool, 1, 256, BTL_PEER_WRITES, false, &p, why, sizeof(why)), 0);
-    assert_int_equal(pool_alloc(pool, 2, 256, BTL_PEER_WRITES, false, &other, why, sizeof(why)), 0);
+    assert_int_equal(pool_alloc(pool, 1, 256, BTL_PEER_WRITES, false, &p, &err), 0);
+    assert_int_equal(pool_alloc(pool, 2, 256, BTL_PEER_WRITES, false, &other, &err), 0);
     was = p.base;
     pool_keep(pool, 1);
     pool_keep(pool, 1);
     pool_free(pool, &p);
     assert_int_equal(live, 2);
     was[5] = 6; /* as a device would */
-    assert_int_equal(pool_alloc(pool, 1, 256, BTL_PEER_WRITES, false, &q, why, sizeof(why)), 0);
+    assert_int_equal(pool_alloc(pool, 1, 256, BTL_PEER_WRITES, false, &q, &err), 0);
     assert_ptr_not_equal(q.base, was);
     assert_int_equal(((char *)q.base)[5], 0);
     pool_free(pool, &q);
@@ -231,7 +225,7 @@ static void test_units(void **state)
 {
     struct btl_memory piece[20][3];
     struct pool *pool = begin();
-    char why[256];
+    struct error err = {""};
 
     (void)state;
     for (size_t unit = 64; unit <= 1 << 20; unit *= 4)
@@ -239,8 +233,8 @@ static void test_units(void **state)
             for (int peer = 0; peer < 20; peer++) { /* 20 of each, in a slab of their own */
                 struct btl_memory *p = &piece[peer][units - 1];
 
-                assert_int_equal(
-                    pool_alloc(pool, peer, units * unit, BTL_LOCAL, false, p, why, sizeof(why)), 0);
+                assert_int_equal(pool_alloc(pool, peer, units * unit, BTL_LOCAL, false, p, &err),
+                                 0);
                 assert_int_equal((uintptr_t)p->base % unit, 0);
             }
             for (int peer = 0; peer < 20; peer++)
@@ -254,10 +248,10 @@ static void test_huge(void **state)
 {
     struct pool *pool = begin();
     struct btl_memory p = {0};
-    char why[256];
+    struct error err = {""};
 
     (void)state;
-    assert_int_equal(pool_alloc(pool, 1, 5 << 20, BTL_PEER_WRITES, true, &p, why, sizeof(why)), 0);
+    assert_int_equal(pool_alloc(pool, 1, 5 << 20, BTL_PEER_WRITES, true, &p, &err), 0);
     memset(p.base, 1, p.bytes);
     pool_free(pool, &p);
     assert_int_equal(live, 0);

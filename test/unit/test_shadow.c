@@ -35,12 +35,12 @@ static uint64_t draw(struct world *w, uint64_t below)
 
 static void compare(struct world *w, bool at_rest)
 {
-    char why[256];
-    int rc = debug_check_compare(w->p.w, w->p.r, at_rest, why, sizeof(why));
+    struct error err = {""};
+    int rc = debug_check_compare(w->p.w, w->p.r, at_rest, &err);
 
     compared++;
     if (rc != 0)
-        fail_msg("%s, message %llu: %s", w->name, (unsigned long long)w->wrote, why);
+        fail_msg("%s, message %llu: %s", w->name, (unsigned long long)w->wrote, err.text);
 }
 
 static raddr_t take_any(struct world *w, raddr_t *from, int *n)

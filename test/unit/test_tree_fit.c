@@ -115,18 +115,18 @@ static void neighbours_become_one_whatever_the_order(void **state)
             struct heap *h = heap_of_bytes(fits[f], 8 * UNIT, UNIT, 0);
             struct rdesc *low = take(h, 1), *d[3], *high;
             uint32_t pooled, before;
-            char why[128];
+            struct error err = {""};
 
             for (unsigned i = 0; i < 3; i++)
                 d[i] = take(h, 2);
             high = take(h, 1);
-            assert_int_equal(desc_pool_check(&h->pool, why, sizeof(why), &before), 0);
+            assert_int_equal(desc_pool_check(&h->pool, &err, &before), 0);
             for (unsigned i = 0; i < 3; i++)
                 give(h, d[order[o][i]]);
             assert_map(h, "#......#");
             assert_int_equal(stats_of(h).blocks_free, 1);
             assert_int_equal(stats_of(h).largest, 6 * UNIT);
-            assert_int_equal(desc_pool_check(&h->pool, why, sizeof(why), &pooled), 0);
+            assert_int_equal(desc_pool_check(&h->pool, &err, &pooled), 0);
             assert_int_equal(pooled, before + 2); /* two descriptors came back */
             give(h, low);
             give(h, high);

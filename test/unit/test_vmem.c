@@ -493,10 +493,10 @@ static void the_check_logs_a_sentence(void **state)
 
 static void set_debug(const char *value)
 {
-    char why[256] = "";
+    struct error err = {""};
 
     setenv("RMALLOC_DEBUG", value, 1);
-    assert_int_equal(settings_load(why, sizeof(why)), 0);
+    assert_int_equal(settings_load(&err), 0);
 }
 
 static int debug_on(void **state)

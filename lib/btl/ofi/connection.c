@@ -29,43 +29,39 @@ struct ofi_parting {
     struct btl_memory memory;
 };
 
-static int ofi_connection_refuse_child(const struct btl *btl, char *why, size_t why_bytes)
+static int ofi_connection_refuse_child(const struct btl *btl, struct error *err)
 {
     if (!btl->forked)
         return 0;
-    snprintf(why, why_bytes, "this is the child of a fork: the endpoint is its parent's");
-    return -ENOTCONN;
+    return error_set(err, -ENOTCONN, "this is the child of a fork: the endpoint is its parent's");
 }
 
 static int ofi_connection_ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access,
-                                    bool huge, struct btl_memory *memory, char *why,
-                                    size_t why_bytes)
+                                    bool huge, struct btl_memory *memory, struct error *err)
 {
-    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, err);
 
-    return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, memory, why, why_bytes);
+    return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, memory, err);
 }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
 static int ofi_connection_ofi_share(struct btl *btl, int peer, const struct btl_memory *memory,
-                                    struct btl_key *key, char *why, size_t why_bytes)
+                                    struct btl_key *key, struct error *err)
 {
     (void)btl;
     (void)peer;
-    (void)why;
-    (void)why_bytes;
+    (void)err;
     *key = memory->key;
     return 0;
 }
 
 static int ofi_connection_ofi_register(struct btl *btl, int peer, void *base, size_t bytes,
-                                       uint32_t access, struct btl_memory *memory, char *why,
-                                       size_t why_bytes)
+                                       uint32_t access, struct btl_memory *memory,
+                                       struct error *err)
 {
-    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, err);
 
-    return rc != 0 ? rc
-                   : pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
+    return rc != 0 ? rc : pool_register(btl->pool, peer, base, bytes, access, memory, err);
 }
 
 static void ofi_connection_ofi_free(struct btl *btl, struct btl_memory *memory)
@@ -120,14 +116,12 @@ void progress_part(struct btl *btl)
 
 static int ofi_connection_ofi_attach(struct btl *btl, int peer, const struct btl_key *key,
                                      size_t bytes, uint32_t access, struct btl_remote *remote,
-                                     char *why, size_t why_bytes)
+                                     struct error *err)
 {
     (void)access; /* the registration there knows it */
-    if (key->word[KEY_BYTES] < bytes) {
-        snprintf(why, why_bytes, "rank %d offers %llu bytes where %zu are needed", peer,
-                 (unsigned long long)key->word[KEY_BYTES], bytes);
-        return -EPROTO;
-    }
+    if (key->word[KEY_BYTES] < bytes)
+        return error_set(err, -EPROTO, "rank %d offers %llu bytes where %zu are needed", peer,
+                         (unsigned long long)key->word[KEY_BYTES], bytes);
     remote->base = NULL;
     remote->bytes = key->word[KEY_BYTES];
     remote->mapping = btl;
@@ -144,21 +138,19 @@ static void ofi_connection_ofi_detach(struct btl *btl, struct btl_remote *remote
 /* ---- lines ---- */
 
 static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
-                               struct btl_connection **out, struct btl_address *address, char *why,
-                               size_t why_bytes)
+                               struct btl_connection **out, struct btl_address *address,
+                               struct error *err)
 {
     struct btl_connection *connection;
-    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, err);
 
     (void)role; /* nobody dials: the endpoint is there */
     if (rc != 0)
         return rc;
     connection =
         aligned_alloc(CACHE_LINE, (sizeof(*connection) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
-    if (connection == NULL) {
-        snprintf(why, why_bytes, "no memory for another line");
-        return -ENOMEM;
-    }
+    if (connection == NULL)
+        return error_set(err, -ENOMEM, "no memory for another line");
     memset(connection, 0, sizeof(*connection));
     connection->btl = btl;
     connection->endpoint = &btl->rma;
@@ -168,7 +160,7 @@ static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, ui
     list_init(&connection->stuck);
     ofi_lock(btl);
     btl->line_count++;
-    rc = ops_reserve(btl, why, why_bytes);
+    rc = ops_reserve(btl, err);
     if (rc == 0) {
         connection->id = ++btl->last_line;
         list_append(&btl->lines, &connection->link);
@@ -187,19 +179,19 @@ static int ofi_connection_open(struct btl *btl, int peer, enum btl_role role, ui
 }
 
 static int ofi_connection_connect(struct btl_connection *connection,
-                                  const struct btl_address *address, char *why, size_t why_bytes)
+                                  const struct btl_address *address, struct error *err)
 {
     struct btl *btl = connection->btl;
-    int rc = ofi_connection_refuse_child(btl, why, why_bytes);
+    int rc = ofi_connection_refuse_child(btl, err);
 
     if (rc != 0)
         return rc;
     ofi_lock(btl);
-    rc = fabric_peer(connection->endpoint, address, &connection->to, why, why_bytes);
+    rc = fabric_peer(connection->endpoint, address, &connection->to, err);
     if (rc == 0 && connection->endpoint->broken) {
-        snprintf(why, why_bytes,
-                 "provider %s has lost its completion queue: nothing goes through it any more",
-                 connection->endpoint->provider);
+        error_note(err,
+                   "provider %s has lost its completion queue: nothing goes through it any more",
+                   connection->endpoint->provider);
         rc = -EIO;
     }
     if (rc == 0) {
@@ -211,13 +203,13 @@ static int ofi_connection_connect(struct btl_connection *connection,
     return rc;
 }
 
-static int ofi_connection_state(struct btl_connection *connection, char *why, size_t why_bytes)
+static int ofi_connection_state(struct btl_connection *connection, struct error *err)
 {
     int rc = atomic_load_explicit(&connection->error,
                                   memory_order_acquire); /* pairs with ofi_connection_fail */
 
     if (rc != 0)
-        snprintf(why, why_bytes, "%s", connection->why);
+        error_note(err, "%s", connection->why);
     else if (!connection->connected)
         rc = -EAGAIN;
     return rc;
@@ -345,16 +337,13 @@ static int ofi_connection_ofi_progress(struct btl_connection *connection)
 
 /* ---- the backend ---- */
 
-static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out, char *why,
-                                   size_t why_bytes)
+static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out, struct error *err)
 {
     struct btl *btl = calloc(1, sizeof(*btl));
     int rc;
 
-    if (btl == NULL) {
-        snprintf(why, why_bytes, "no memory");
-        return -ENOMEM;
-    }
+    if (btl == NULL)
+        return error_set(err, -ENOMEM, "no memory");
     btl->host = *host;
     log_set_level((enum log_level)host->log_level);
     log_set_rank(host->rank);
@@ -365,7 +354,7 @@ static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out
     list_init(&btl->spare);
     list_init(&btl->orphans);
     list_init(&btl->parting);
-    rc = fabric_open(host, &btl->rma, why, why_bytes);
+    rc = fabric_open(host, &btl->rma, err);
     if (rc != 0)
         goto no_endpoint;
     RPIPE_FAILPOINT("ofi: endpoint open");
@@ -374,7 +363,7 @@ static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out
     if (rc == 0)
         rc = progress_start(btl);
     if (rc != 0) {
-        snprintf(why, why_bytes, "no memory, or no watch of the service thread: %s", strerror(-rc));
+        error_note(err, "no memory, or no watch of the service thread: %s", strerror(-rc));
         goto no_watch;
     }
     *out = btl;
@@ -417,11 +406,10 @@ static void ofi_connection_ofi_forked(struct btl *btl)
     btl->forked = true;
 }
 
-static int ofi_connection_ofi_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+static int ofi_connection_ofi_reach(struct btl *btl, int peer, struct error *err)
 {
     (void)peer;
-    return ofi_connection_refuse_child(btl, why,
-                                       why_bytes); /* whether it answers, the line will tell */
+    return ofi_connection_refuse_child(btl, err); /* whether it answers, the line will tell */
 }
 
 static void ofi_connection_ofi_peer_gone(struct btl *btl, int peer)

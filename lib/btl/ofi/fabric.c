@@ -117,19 +117,18 @@ static int fabric_choose(const char *provider, const char *domain, const char *s
     return rc;
 }
 
-int fabric_query(char *why, size_t why_bytes)
+int fabric_query(struct error *err)
 {
     struct fi_info *info;
     int rc = fabric_choose("", "", "", &info);
 
-    if (rc != 0) {
-        snprintf(why, why_bytes,
-                 "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
-                 FI_MAJOR(fi_version()), FI_MINOR(fi_version()), fi_strerror(-rc));
-        return -ENOTSUP;
-    }
-    snprintf(why, why_bytes, "libfabric %u.%u, provider %s", FI_MAJOR(fi_version()),
-             FI_MINOR(fi_version()), info->fabric_attr->prov_name);
+    if (rc != 0)
+        return error_set(
+            err, -ENOTSUP,
+            "libfabric %u.%u finds no provider for one-sided transfers between hosts: %s",
+            FI_MAJOR(fi_version()), FI_MINOR(fi_version()), fi_strerror(-rc));
+    error_note(err, "libfabric %u.%u, provider %s", FI_MAJOR(fi_version()), FI_MINOR(fi_version()),
+               info->fabric_attr->prov_name);
     fi_freeinfo(info);
     return 0;
 }
@@ -159,10 +158,9 @@ static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
         e->keys = UINT32_MAX;
 }
 
-static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc, char *why,
-                          size_t why_bytes)
+static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc, struct error *err)
 {
-    snprintf(why, why_bytes, "provider %s: %s: %s", e->provider, call, fi_strerror(-rc));
+    error_note(err, "provider %s: %s: %s", e->provider, call, fi_strerror(-rc));
     return rc == -FI_ENOMEM ? -ENOMEM : -ENOTSUP;
 }
 
@@ -236,7 +234,7 @@ static int fabric_open_all(struct ofi_endpoint *e, const char **call)
     return fabric_own_name(e);
 }
 
-int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, size_t why_bytes)
+int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct error *err)
 {
     const char *provider = host->setting("RPIPE_OFI_PROVIDER"),
                *domain = host->setting("RPIPE_OFI_DOMAIN");
@@ -247,17 +245,17 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, 
     hash_init(&e->peers);
     if (rc != 0) {
         e->info = NULL;
-        snprintf(why, why_bytes,
-                 "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists what there is)",
-                 *provider != '\0' ? " " : "", provider, *domain != '\0' ? " on device " : "",
-                 domain, *domain == '\0' && *host->address != '\0' ? " at " : "",
-                 *domain == '\0' ? host->address : "", fi_strerror(-rc));
-        return -ENOTSUP;
+        return error_set(
+            err, -ENOTSUP,
+            "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists what there is)",
+            *provider != '\0' ? " " : "", provider, *domain != '\0' ? " on device " : "", domain,
+            *domain == '\0' && *host->address != '\0' ? " at " : "",
+            *domain == '\0' ? host->address : "", fi_strerror(-rc));
     }
     fabric_learn(e, strcmp(order, "none") == 0);
     rc = fabric_open_all(e, &call);
     if (rc != 0) {
-        rc = fabric_refused(e, call, rc, why, why_bytes);
+        rc = fabric_refused(e, call, rc, err);
         fabric_close(e);
         fabric_close_domain(e);
         return rc;
@@ -323,37 +321,33 @@ static bool fabric_same(const struct btl_address *a, const struct btl_address *b
 }
 
 static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_address *address,
-                                char *why, size_t why_bytes)
+                                struct error *err)
 {
     struct name mine, name;
 
     if (address->bytes <= offsetof(struct name, byte) ||
-        address->bytes > offsetof(struct name, zero)) {
-        snprintf(why, why_bytes, "the other end's address has %u bytes, which no address has",
-                 address->bytes);
-        return -EPROTO;
-    }
+        address->bytes > offsetof(struct name, zero))
+        return error_set(err, -EPROTO, "the other end's address has %u bytes, which no address has",
+                         address->bytes);
     memcpy(&mine, e->address.byte, offsetof(struct name, byte));
     memcpy(&name, address->byte, offsetof(struct name, byte));
-    if (name.format != mine.format || name.protocol != mine.protocol) {
-        snprintf(why, why_bytes,
-                 "the other end uses another provider than %s, which is the one here (protocol %u, "
-                 "here %u): set "
-                 "RPIPE_OFI_PROVIDER alike for all ranks",
-                 e->provider, name.protocol, mine.protocol);
-        return -EPROTO;
-    }
+    if (name.format != mine.format || name.protocol != mine.protocol)
+        return error_set(err, -EPROTO,
+                         "the other end uses another provider than %s, which is the one here "
+                         "(protocol %u, here %u): set "
+                         "RPIPE_OFI_PROVIDER alike for all ranks",
+                         e->provider, name.protocol, mine.protocol);
     return 0;
 }
 
-int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to, char *why,
-                size_t why_bytes)
+int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to,
+                struct error *err)
 {
     struct name name = {0}; /* with zeros behind: a name may be a string */
     struct ofi_peer *p;
     uint64_t probe = 0;
     char text[128];
-    int rc = fabric_check_address(e, address, why, why_bytes);
+    int rc = fabric_check_address(e, address, err);
 
     if (rc != 0)
         return rc;
@@ -367,16 +361,15 @@ int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_ad
     p = calloc(1, sizeof(*p));
     if (p == NULL || hash_put(&e->peers, fabric_address_hash(address, probe), p) != 0) {
         free(p);
-        snprintf(why, why_bytes, "no memory for the address of a peer");
-        return -ENOMEM;
+        return error_set(err, -ENOMEM, "no memory for the address of a peer");
     }
     p->address = *address;
     memcpy(&name, address->byte, address->bytes);
     rc = fi_av_insert(e->av, name.byte, 1, &p->to, 0, NULL);
     if (rc != 1) {
         fabric_name(e, address, text, sizeof(text));
-        snprintf(why, why_bytes, "provider %s does not take the address %s: fi_av_insert: %s",
-                 e->provider, text, rc < 0 ? fi_strerror(-rc) : "refused");
+        error_note(err, "provider %s does not take the address %s: fi_av_insert: %s", e->provider,
+                   text, rc < 0 ? fi_strerror(-rc) : "refused");
         hash_remove(&e->peers, fabric_address_hash(address, probe));
         free(p);
         return -EHOSTUNREACH;

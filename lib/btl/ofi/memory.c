@@ -52,7 +52,7 @@ static int ofi_memory_enable(struct ofi_endpoint *e, struct fid_mr *mr)
 }
 
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
-                    struct ofi_registration *r, char *why, size_t why_bytes)
+                    struct ofi_registration *r, struct error *err)
 {
     bool chosen = (e->info->domain_attr->mr_mode & FI_MR_PROV_KEY) == 0;
     struct fid_mr *mr = NULL;
@@ -74,9 +74,9 @@ int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t a
             fi_close(&mr->fid);
     }
     if (rc != 0) {
-        snprintf(why, why_bytes, "provider %s does not register %zu bytes: fi_mr_reg: %s%s",
-                 e->provider, bytes, fi_strerror(-rc),
-                 rc == -FI_ENOMEM ? " (memory that may be locked, ulimit -l)" : "");
+        error_note(err, "provider %s does not register %zu bytes: fi_mr_reg: %s%s", e->provider,
+                   bytes, fi_strerror(-rc),
+                   rc == -FI_ENOMEM ? " (memory that may be locked, ulimit -l)" : "");
         return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
     }
     r->mr = mr;
@@ -95,20 +95,17 @@ void memory_unregister(struct ofi_registration *r)
 /* ---- for the pool ---- */
 
 static int ofi_memory_register_range(void *backend, int peer, void *base, size_t bytes,
-                                     uint32_t access, void **registration, char *why,
-                                     size_t why_bytes)
+                                     uint32_t access, void **registration, struct error *err)
 {
     struct ofi_registration *r = malloc(sizeof(*r));
     struct btl *btl = backend;
     int rc;
 
     (void)peer; /* a registration is for whoever has its key; that is the peer alone */
-    if (r == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of registered memory");
-        return -ENOMEM;
-    }
+    if (r == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of registered memory");
     ofi_lock(btl);
-    rc = memory_register(&btl->rma, base, bytes, access, r, why, why_bytes);
+    rc = memory_register(&btl->rma, base, bytes, access, r, err);
     ofi_unlock(btl);
     if (rc != 0) {
         free(r);

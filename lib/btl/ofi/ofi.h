@@ -25,6 +25,7 @@
 
 #include "util/hash.h"
 #include "util/list.h"
+#include "util/error.h"
 
 #include <pthread.h>
 #include <rdma/fabric.h>
@@ -161,14 +162,14 @@ static inline void ofi_lock(struct btl *btl)
 static inline void ofi_unlock(struct btl *btl) { pthread_mutex_unlock(&btl->lock); }
 
 /* fabric.c */
-int fabric_query(char *why, size_t why_bytes);
-int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, char *why, size_t why_bytes);
+int fabric_query(struct error *err);
+int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct error *err);
 void fabric_close(struct ofi_endpoint *e); /* the endpoint, and what hangs on it, ... */
 void fabric_close_domain(
     struct ofi_endpoint *e); /* ... when the registrations are gone, the rest */
 /* The peer's address in the vector; with the lock held. */
-int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to, char *why,
-                size_t why_bytes);
+int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to,
+                struct error *err);
 void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
                  size_t bytes);
 
@@ -181,12 +182,12 @@ struct ofi_registration {
 };
 extern const struct pool_device memory_device;
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
-                    struct ofi_registration *r, char *why, size_t why_bytes); /* lock held */
+                    struct ofi_registration *r, struct error *err); /* lock held */
 void memory_unregister(struct ofi_registration *r);
 enum { KEY_KEY, KEY_ADDRESS, KEY_BYTES, KEY_ACCESS }; /* words of struct btl_key */
 
 /* transfer.c; lock held for all */
-int ops_reserve(struct btl *btl, char *why, size_t why_bytes);
+int ops_reserve(struct btl *btl, struct error *err);
 void ops_release(struct btl *btl);
 bool ops_orphaned(const struct btl *btl, int peer);
 int ofi_connection_fail(struct btl_connection *connection, int error, const char *call,

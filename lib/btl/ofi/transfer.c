@@ -31,7 +31,7 @@ struct ofi_chunk {
 };
 
 /* So many that every line has a few, and a few lines many. */
-int ops_reserve(struct btl *btl, char *why, size_t why_bytes)
+int ops_reserve(struct btl *btl, struct error *err)
 {
     struct ofi_chunk *c;
     size_t i;
@@ -39,12 +39,10 @@ int ops_reserve(struct btl *btl, char *why, size_t why_bytes)
 
     while (btl->ops < OFI_OPS_CHUNK + 4 * btl->line_count) {
         c = calloc(1, sizeof(*c));
-        if (c == NULL) {
-            snprintf(why, why_bytes, "no memory for %u operations of lines", OFI_OPS_CHUNK);
-            return -ENOMEM;
-        }
+        if (c == NULL)
+            return error_set(err, -ENOMEM, "no memory for %u operations of lines", OFI_OPS_CHUNK);
         rc = memory_register(&btl->rma, c->scratch, sizeof(c->scratch), BTL_LOCAL, &c->registration,
-                             why, why_bytes);
+                             err);
         if (rc != 0) {
             free(c);
             return rc;

@@ -114,7 +114,7 @@ static uint64_t segment_cgroup_left(void)
     return least;
 }
 
-static int segment_enough_memory(size_t bytes, char *why, size_t why_bytes)
+static int segment_enough_memory(size_t bytes, struct error *err)
 {
     uint64_t there = segment_read_number("/proc/meminfo", "MemAvailable:", 1024),
              allowed = segment_cgroup_left();
@@ -126,10 +126,10 @@ static int segment_enough_memory(size_t bytes, char *why, size_t why_bytes)
     }
     if (there == UINT64_MAX || (there > LEAVE_FREE && bytes <= there - LEAVE_FREE))
         return 0;
-    snprintf(why, why_bytes,
-             "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the "
-             "number of channels smaller",
-             bytes >> 20, who, (unsigned long long)(there >> 20));
+    error_note(err,
+               "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the "
+               "number of channels smaller",
+               bytes >> 20, who, (unsigned long long)(there >> 20));
     return -ENOMEM;
 }
 
@@ -192,8 +192,8 @@ static void *segment_map_file(size_t bytes, int protection, int fd)
     return at;
 }
 
-int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why,
-                 size_t why_bytes)
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
+                 struct error *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     /* the last one too: cells go to several peers, and a seal that one of them adds would keep out the others */
@@ -201,10 +201,8 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     int file = -1, rc;
     void *base;
 
-    if (bytes > SIZE_MAX / 2) {
-        snprintf(why, why_bytes, "%zu bytes of shared memory cannot be addressed", bytes);
-        return -ENOMEM;
-    }
+    if (bytes > SIZE_MAX / 2)
+        return error_set(err, -ENOMEM, "%zu bytes of shared memory cannot be addressed", bytes);
     /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
     if (huge && !peer_writes && bytes >= HUGE_PAGE) {
         file =
@@ -218,27 +216,25 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     if (file < 0) {
         bytes = map_round_up(bytes, page);
-        if (bytes >= LOOK_FROM && (rc = segment_enough_memory(bytes, why, why_bytes)) != 0)
+        if (bytes >= LOOK_FROM && (rc = segment_enough_memory(bytes, err)) != 0)
             return rc;
         file = segment_make_fd(bytes, page, 0);
     }
     if (file < 0) {
-        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be made: %s%s", bytes,
-                 strerror(-file),
-                 file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
+        error_note(err, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
+                   file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
     base = segment_map_file(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
-        snprintf(why, why_bytes, "shared memory of %zu bytes cannot be mapped: %s%s", bytes,
-                 strerror(-rc), limit_of(-rc));
+        error_note(err, "shared memory of %zu bytes cannot be mapped: %s%s", bytes, strerror(-rc),
+                   limit_of(-rc));
         goto fail_file;
     }
     if (fcntl(file, F_ADD_SEALS, seals) != 0) {
         rc = -errno;
-        snprintf(why, why_bytes, "shared memory cannot be sealed (F_ADD_SEALS): %s",
-                 strerror(errno));
+        error_note(err, "shared memory cannot be sealed (F_ADD_SEALS): %s", strerror(errno));
         goto fail_map;
     }
     if (huge && bytes >= HUGE_PAGE)
@@ -256,7 +252,7 @@ fail_file:
     return rc;
 }
 
-int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *why, size_t why_bytes)
+int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err)
 {
     struct statfs fs;
     struct stat st;
@@ -264,38 +260,32 @@ int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *wh
     void *base;
 
     /* without these a peer could take the memory away under our feet (SIGBUS) */
-    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW)) {
-        snprintf(why, why_bytes,
-                 "the shared memory that the peer passed is not sealed against shrinking");
-        return -EPROTO;
-    }
-    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0) {
-        snprintf(why, why_bytes,
-                 "the shared memory that the peer passed is smaller than the %zu bytes that it "
-                 "announced",
-                 bytes);
-        return -EPROTO;
-    }
+    if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
+        return error_set(err, -EPROTO,
+                         "the shared memory that the peer passed is not sealed against shrinking");
+    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
+        return error_set(err, -EPROTO,
+                         "the shared memory that the peer passed is smaller than the %zu bytes "
+                         "that it announced",
+                         bytes);
     if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) {
-        if ((seals & F_SEAL_FUTURE_WRITE) == 0) {
-            snprintf(why, why_bytes,
-                     "the peer passed huge pages in which it could still punch holes");
-            return -EPROTO;
-        }
+        if ((seals & F_SEAL_FUTURE_WRITE) == 0)
+            return error_set(err, -EPROTO,
+                             "the peer passed huge pages in which it could still punch holes");
     } else if ((uint64_t)st.st_blocks <
                bytes / 512) { /* it would be allocated here, as much as he likes to announce */
-        snprintf(why, why_bytes,
-                 "the shared memory that the peer passed has no memory behind it (fallocate)");
-        return -EPROTO;
+        return error_set(
+            err, -EPROTO,
+            "the shared memory that the peer passed has no memory behind it (fallocate)");
     }
     base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
         rc = errno == EPERM || errno == EACCES
                  ? -EPROTO
                  : -errno; /* he has sealed it against what he offers */
-        snprintf(why, why_bytes, "the peer's shared memory of %zu bytes cannot be mapped: %s%s",
-                 bytes, strerror(errno),
-                 errno == ENOMEM ? " (too many mappings? see /proc/sys/vm/max_map_count)" : "");
+        error_note(err, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes,
+                   strerror(errno),
+                   errno == ENOMEM ? " (too many mappings? see /proc/sys/vm/max_map_count)" : "");
         return rc;
     }
     s->base = base;
@@ -310,16 +300,15 @@ void segment_unmap(struct segment *s)
     s->base = NULL;
 }
 
-int segment_query(char *why, size_t why_bytes)
+int segment_query(struct error *err)
 {
     struct segment s = {NULL, 0};
-    int fd = -1, rc = segment_make(1, false, false, &s, &fd, why, why_bytes);
+    int fd = -1, rc = segment_make(1, false, false, &s, &fd, err);
 
     if (rc != 0)
         return rc;
     close(fd);
     segment_unmap(&s);
-    snprintf(why, why_bytes,
-             "memfd with seals works: processes of this host, in one network namespace");
+    error_note(err, "memfd with seals works: processes of this host, in one network namespace");
     return 0;
 }

@@ -9,6 +9,8 @@
 #ifndef BTL_SHM_SEGMENT_H
 #define BTL_SHM_SEGMENT_H
 
+#include "util/error.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -18,13 +20,12 @@ struct segment {
 };
 
 /* bytes: rounded up to whole pages. *fd is the caller's to pass on and close. */
-int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd, char *why,
-                 size_t why_bytes);
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
+                 struct error *err);
 /* Checks seals and size, maps; the descriptor stays the caller's. */
-int segment_map(int fd, size_t bytes, bool writable, struct segment *s, char *why,
-                size_t why_bytes);
+int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err);
 void segment_unmap(struct segment *s);
 /* Are memfd and seals to be had here? */
-int segment_query(char *why, size_t why_bytes);
+int segment_query(struct error *err);
 
 #endif

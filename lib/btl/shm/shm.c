@@ -169,8 +169,7 @@ static int shm_send_to_peer(struct btl *btl, int peer, const struct shm_tell *t,
     return btl->host.send_to_peer(peer, t, sizeof(*t), fd >= 0 ? &fd : NULL, fd >= 0 ? 1 : 0);
 }
 
-static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, char *why,
-                         size_t why_bytes)
+static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, struct error *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), pieces = k->pieces / 4 + 1;
     bool alone =
@@ -185,12 +184,10 @@ static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, cha
                    : (pieces * k->chunk_bytes + page - 1) / page * page /
                          k->chunk_bytes; /* whatever the last page still holds */
     s = calloc(1, sizeof(*s) + pieces * sizeof(s->free_memory[0]));
-    if (s == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of shared memory");
-        return -ENOMEM;
-    }
+    if (s == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of shared memory");
     rc = segment_make(pieces * k->chunk_bytes, k->access != BTL_PEER_READS, k->huge, &s->segment,
-                      &fd, why, why_bytes);
+                      &fd, err);
     if (rc != 0)
         goto fail;
     s->pieces = (uint32_t)pieces;
@@ -202,8 +199,7 @@ static int shm_slab_make(struct btl *btl, struct kind *k, struct slab **out, cha
     if (s->fd < 0)
         close(fd);
     if (rc != 0) {
-        snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", k->peer,
-                 strerror(-rc));
+        error_note(err, "shared memory cannot be passed to rank %d: %s", k->peer, strerror(-rc));
         segment_unmap(&s->segment);
         goto fail;
     }
@@ -232,7 +228,7 @@ static void shm_slab_destroy(struct btl *btl, struct slab *s)
 }
 
 static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
-                     struct btl_memory *memory, char *why, size_t why_bytes)
+                     struct btl_memory *memory, struct error *err)
 {
     struct kind *k;
     struct slab *s;
@@ -243,10 +239,10 @@ static int shm_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
     pthread_mutex_lock(&btl->lock);
     k = shm_find_kind(btl, peer, bytes, access, huge);
     if (k == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of shared memory");
+        error_note(err, "no memory for the books of shared memory");
         rc = -ENOMEM;
     } else if (list_empty(&k->open)) {
-        rc = shm_slab_make(btl, k, &s, why, why_bytes);
+        rc = shm_slab_make(btl, k, &s, err);
     }
     if (rc != 0) {
         pthread_mutex_unlock(&btl->lock);
@@ -288,7 +284,7 @@ static void shm_free(struct btl *btl, struct btl_memory *memory)
 
 /* The same segment to one more peer. Told before the key can arrive there, like that of any slab. */
 static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
-                     struct btl_key *key, char *why, size_t why_bytes)
+                     struct btl_key *key, struct error *err)
 {
     struct slab *s = memory->slab;
     struct shm_tell t;
@@ -309,8 +305,7 @@ static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
         if (rc == 0)
             s->other[s->others++] = peer;
         else
-            snprintf(why, why_bytes, "shared memory cannot be passed to rank %d: %s", peer,
-                     strerror(-rc));
+            error_note(err, "shared memory cannot be passed to rank %d: %s", peer, strerror(-rc));
     }
     pthread_mutex_unlock(&btl->lock);
     if (rc == 0)
@@ -339,16 +334,14 @@ static void shm_mapping_close(struct btl *btl, struct mapping *w)
     shm_mapping_free(btl, w);
 }
 
-static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, char *why,
-                            size_t why_bytes)
+static int shm_mapping_fill(struct mapping *w, struct client *g, int fd, struct error *err)
 {
     int rc;
 
-    if (fd < 0) {
-        snprintf(why, why_bytes, "there was no file descriptor left to receive it (see ulimit -n)");
-        return -EMFILE;
-    }
-    rc = segment_map(fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
+    if (fd < 0)
+        return error_set(err, -EMFILE,
+                         "there was no file descriptor left to receive it (see ulimit -n)");
+    rc = segment_map(fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, err);
     if (rc == -ENOMEM &&
         g->waiting < WAITING_MOST) { /* what there is no room for now, there may be later */
         w->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -364,20 +357,20 @@ static void shm_mapping_open(struct btl *btl, int peer, const struct shm_tell *t
     bool fits =
         g != NULL && g->mappings < WINDOWS_MOST && shm_find_mapping(btl, peer, t->id) == NULL;
     struct mapping *w = fits ? calloc(1, sizeof(*w)) : NULL;
-    char why[256] = "there is no memory for the books, or it passed this, or too much, before";
+    struct error err = {"there is no memory for the books, or it passed this, or too much, before"};
 
     if (w != NULL) {
         *w = (struct mapping){
             .id = t->id, .peer = peer, .access = t->access, .bytes = t->bytes, .fd = -1};
         g->mappings++;
-        w->error = shm_mapping_fill(w, g, fd, why, sizeof(why));
+        w->error = shm_mapping_fill(w, g, fd, &err);
         if (hash_put(&btl->mappings, shm_mapping_key(peer, t->id), w) != 0)
             shm_mapping_free(btl, w);
         else if (w->error == 0)
             return;
     }
     log_few(&btl->warnings, "shared memory of rank %d is refused: %s", peer,
-            why); /* its channels will say so too */
+            err.text); /* its channels will say so too */
 }
 
 static void shm_message(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
@@ -408,12 +401,11 @@ out:
         close(fds[i]);
 }
 
-static void shm_mapping_map_again(struct btl *btl, struct mapping *w, char *why, size_t why_bytes)
+static void shm_mapping_map_again(struct btl *btl, struct mapping *w, struct error *err)
 {
     struct client *g = hash_get(&btl->clients, (uint64_t)(uint32_t)w->peer);
 
-    w->error =
-        segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, why, why_bytes);
+    w->error = segment_map(w->fd, w->bytes, w->access != BTL_PEER_READS, &w->segment, err);
     if (w->error != 0)
         return;
     close(w->fd);
@@ -422,7 +414,7 @@ static void shm_mapping_map_again(struct btl *btl, struct mapping *w, char *why,
 }
 
 static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
-                      uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes)
+                      uint32_t access, struct btl_remote *remote, struct error *err)
 {
     uint64_t offset = key->word[KEY_OFFSET], length = key->word[KEY_BYTES];
     struct mapping *w;
@@ -431,24 +423,24 @@ static int shm_attach(struct btl *btl, int peer, const struct btl_key *key, size
     pthread_mutex_lock(&btl->lock);
     w = shm_find_mapping(btl, peer, key->word[KEY_SLAB]);
     if (w != NULL && w->fd >= 0)
-        shm_mapping_map_again(btl, w, why, why_bytes);
+        shm_mapping_map_again(btl, w, err);
     if (w == NULL || w->gone) {
-        snprintf(why, why_bytes,
-                 "the shared memory that rank %d names has not been passed, or was refused (see "
-                 "the log)",
-                 peer);
+        error_note(err,
+                   "the shared memory that rank %d names has not been passed, or was refused (see "
+                   "the log)",
+                   peer);
         rc = -EPROTO;
     } else if (w->error != 0) {
-        snprintf(why, why_bytes,
-                 "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s", peer,
-                 btl->host.rank, strerror(-w->error),
-                 w->error == -ENOMEM ? " (address space, ulimit -v; or mappings, vm.max_map_count)"
-                 : w->error == -EMFILE ? " (see ulimit -n)"
-                                       : "");
+        error_note(err, "the shared memory that rank %d passed cannot be mapped at rank %d: %s%s",
+                   peer, btl->host.rank, strerror(-w->error),
+                   w->error == -ENOMEM
+                       ? " (address space, ulimit -v; or mappings, vm.max_map_count)"
+                   : w->error == -EMFILE ? " (see ulimit -n)"
+                                         : "");
         rc = w->error;
     } else if (w->access != access || length < bytes || offset > w->segment.bytes ||
                length > w->segment.bytes - offset || offset % CACHE_LINE != 0) {
-        snprintf(why, why_bytes, "rank %d names memory that is not in what it passed", peer);
+        error_note(err, "rank %d names memory that is not in what it passed", peer);
         rc = -EPROTO;
     } else {
         w->attached++;
@@ -497,16 +489,14 @@ static void shm_peer_gone(struct btl *btl, int peer)
 
 /* ---- the backend ---- */
 
-static int shm_query(char *why, size_t why_bytes) { return segment_query(why, why_bytes); }
+static int shm_query(struct error *err) { return segment_query(err); }
 
-static int shm_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+static int shm_open(const struct btl_host *host, struct btl **out, struct error *err)
 {
     struct btl *btl = calloc(1, sizeof(*btl));
 
-    if (btl == NULL) {
-        snprintf(why, why_bytes, "no memory");
-        return -ENOMEM;
-    }
+    if (btl == NULL)
+        return error_set(err, -ENOMEM, "no memory");
     btl->host = *host;
     log_set_level((enum log_level)host->log_level);
     log_set_rank(host->rank);
@@ -543,9 +533,9 @@ static void shm_close(struct btl *btl)
 
 static void shm_forked(struct btl *btl) { pthread_mutex_init(&btl->lock, NULL); }
 
-static int shm_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+static int shm_reach(struct btl *btl, int peer, struct error *err)
 {
-    return btl->host.fd_path(peer, why, why_bytes);
+    return btl->host.fd_path(peer, err);
 }
 
 extern const struct btl_ops btl_shm_ops;

@@ -118,10 +118,10 @@ static void verbs_connect_try_again(struct btl_connection *connection, const cha
 static void verbs_connect_try_again_after(struct btl_connection *connection, const char *call,
                                           int error)
 {
-    char why[128];
+    struct error err = {""};
 
-    snprintf(why, sizeof(why), "%s: %s", call, strerror(error));
-    verbs_connect_try_again(connection, why);
+    error_note(&err, "%s: %s", call, strerror(error));
+    verbs_connect_try_again(connection, err.text);
 }
 
 /* A queue pair on line->id. 0 or -errno. */
@@ -174,12 +174,12 @@ void verbs_connect_dial(struct btl_connection *connection)
 /* What the dialing end has said after the handshake, or could not. */
 static void verbs_connect_said(struct btl_connection *connection, const char *what, int rc)
 {
-    char why[128];
+    struct error err = {""};
 
     if (rc == 0)
         return;
-    snprintf(why, sizeof(why), "ibv_post_send of %s: %s", what, strerror(-rc));
-    verbs_connect_try_again(connection, why);
+    error_note(&err, "ibv_post_send of %s: %s", what, strerror(-rc));
+    verbs_connect_try_again(connection, err.text);
 }
 
 static void verbs_connect_timer(void *arg)
@@ -221,7 +221,7 @@ static void verbs_connect_connect_now(struct btl_connection *connection)
         .retry_count = 7,
         .rnr_retry_count = 7,
     };
-    char why[128];
+    struct error err = {""};
     int rc = verbs_connect_make_queue_pair(connection);
 
     if (rc == 0 && connection->btl->limits.iwarp)
@@ -231,13 +231,11 @@ static void verbs_connect_connect_now(struct btl_connection *connection)
             connection, rc,
             "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
     } else if (rc == -ENOMEM || rc == -EAGAIN) {
-        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth,
-                 strerror(-rc));
-        verbs_connect_try_again(connection, why);
+        error_note(&err, "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
+        verbs_connect_try_again(connection, err.text);
     } else if (rc != 0) {
-        snprintf(why, sizeof(why), "rdma_create_qp with a queue of %u: %s", connection->depth,
-                 strerror(-rc));
-        verbs_connect_give_up(connection, rc, why);
+        error_note(&err, "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
+        verbs_connect_give_up(connection, rc, err.text);
     } else if (rdma_connect(connection->id, &param) != 0) {
         verbs_connect_try_again_after(connection, "rdma_connect", errno);
     } else {
@@ -257,7 +255,7 @@ struct event {
 
 static void verbs_connect_refused(struct btl_connection *connection, const struct event *e)
 {
-    char why[128];
+    struct error err = {""};
 
     if (e->has_hello && e->hello.refusal == NO_SUCH_LINE) {
         verbs_connect_give_up(
@@ -270,13 +268,13 @@ static void verbs_connect_refused(struct btl_connection *connection, const struc
         verbs_connect_give_up(connection, -ECONNREFUSED,
                               "nobody listens there: has the process ended?");
     } else {
-        snprintf(why, sizeof(why), "refused, %s, reason %d",
-                 e->has_hello && e->hello.refusal == BUSY ? "connected already"
-                 : e->has_hello && e->hello.refusal == NO_RESOURCES
-                     ? "no queue pair to be had there"
-                     : "by its connection manager",
-                 e->status);
-        verbs_connect_try_again(connection, why);
+        error_note(&err, "refused, %s, reason %d",
+                   e->has_hello && e->hello.refusal == BUSY ? "connected already"
+                   : e->has_hello && e->hello.refusal == NO_RESOURCES
+                       ? "no queue pair to be had there"
+                       : "by its connection manager",
+                   e->status);
+        verbs_connect_try_again(connection, err.text);
     }
 }
 
@@ -378,7 +376,7 @@ static void verbs_connect_ended(struct btl_connection *connection, const char *w
 static void verbs_connect_handle(struct btl *btl, const struct event *e)
 {
     struct btl_connection *connection = e->id->context;
-    char why[128];
+    struct error err = {""};
 
     if (e->type == RDMA_CM_EVENT_CONNECT_REQUEST) {
         verbs_connect_requested(btl, e);
@@ -420,9 +418,9 @@ static void verbs_connect_handle(struct btl *btl, const struct event *e)
     case RDMA_CM_EVENT_ROUTE_ERROR:
     case RDMA_CM_EVENT_UNREACHABLE:
     case RDMA_CM_EVENT_CONNECT_ERROR:
-        snprintf(why, sizeof(why), "%s, status %d (%s)", rdma_event_str(e->type), e->status,
-                 e->status < 0 ? strerror(-e->status) : "of the connection manager");
-        verbs_connect_ended(connection, why);
+        error_note(&err, "%s, status %d (%s)", rdma_event_str(e->type), e->status,
+                   e->status < 0 ? strerror(-e->status) : "of the connection manager");
+        verbs_connect_ended(connection, err.text);
         break;
     default: /* ADDR_CHANGE, TIMEWAIT_EXIT: nothing to do */
         break;
@@ -471,7 +469,7 @@ int verbs_no_waiting(int fd)
 }
 
 /* On iWARP a port is one of TCP's, and the one that librdmacm has chosen may be in use. */
-static int verbs_connect_listen_somewhere(struct btl *btl, char *why, size_t why_bytes)
+static int verbs_connect_listen_somewhere(struct btl *btl, struct error *err)
 {
     union verbs_sockaddr a = btl->here;
     int tries, error = 0;
@@ -500,30 +498,28 @@ static int verbs_connect_listen_somewhere(struct btl *btl, char *why, size_t why
     }
     if (error == 0)
         error = errno;
-    snprintf(why, why_bytes, "rdma_listen on %s: %s", btl->device, strerror(error));
+    error_note(err, "rdma_listen on %s: %s", btl->device, strerror(error));
     return -error;
 }
 
-int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes)
+int verbs_connect_open(struct btl *btl, struct error *err)
 {
     int rc = verbs_no_waiting(btl->channel->fd);
 
-    if (rc != 0) {
-        snprintf(why, why_bytes, "fcntl of the event channel: %s", strerror(-rc));
-        return rc;
-    }
-    rc = verbs_greet_open(btl, why, why_bytes);
+    if (rc != 0)
+        return error_set(err, rc, "fcntl of the event channel: %s", strerror(-rc));
+    rc = verbs_greet_open(btl, err);
     if (rc != 0)
         return rc;
-    rc = verbs_connect_listen_somewhere(btl, why, why_bytes);
+    rc = verbs_connect_listen_somewhere(btl, err);
     if (rc != 0)
         return rc;
     rc = btl->host.watch(btl->channel->fd, 0, verbs_connect_ready, btl);
     if (rc == 0)
         rc = verbs_greet_watch(btl);
     if (rc != 0)
-        snprintf(why, why_bytes, "the service thread cannot watch the events of %s: %s",
-                 btl->device, strerror(-rc));
+        error_note(err, "the service thread cannot watch the events of %s: %s", btl->device,
+                   strerror(-rc));
     return rc;
 }
 

@@ -62,24 +62,20 @@ static void verbs_connection_pack_address(const struct btl_connection *connectio
 
 static int verbs_connection_unpack_address(struct btl_connection *connection,
                                            const struct btl_address *address,
-                                           struct wire_address *w, char *why, size_t why_bytes)
+                                           struct wire_address *w, struct error *err)
 {
     if (address->bytes == sizeof(*w))
         memcpy(w, address->byte, sizeof(*w));
     if (address->bytes != sizeof(*w) || w->magic != WIRE_MAGIC ||
-        (w->family != 4 && w->family != 6) || w->token == 0) {
-        snprintf(why, why_bytes, "rank %d sends what is no address of a verbs line",
-                 connection->peer);
-        return -EPROTO;
-    }
+        (w->family != 4 && w->family != 6) || w->token == 0)
+        return error_set(err, -EPROTO, "rank %d sends what is no address of a verbs line",
+                         connection->peer);
     w->device[sizeof(w->device) - 1] = '\0';
-    if ((w->iwarp != 0) != connection->btl->limits.iwarp) {
-        snprintf(why, why_bytes, "%s here is %s, %s of rank %d is not: the two cannot be connected",
-                 connection->btl->device,
-                 connection->btl->limits.iwarp ? "iWARP" : "InfiniBand or RoCE", w->device,
-                 connection->peer);
-        return -ENOTSUP;
-    }
+    if ((w->iwarp != 0) != connection->btl->limits.iwarp)
+        return error_set(
+            err, -ENOTSUP, "%s here is %s, %s of rank %d is not: the two cannot be connected",
+            connection->btl->device, connection->btl->limits.iwarp ? "iWARP" : "InfiniBand or RoCE",
+            w->device, connection->peer);
     memset(&connection->there, 0, sizeof(connection->there));
     if (w->family == 6) {
         connection->there.in6.sin6_family = AF_INET6;
@@ -124,7 +120,7 @@ void verbs_connection_fail(struct btl_connection *connection, int error, const c
         connection->btl->host.connection_failed();
 }
 
-int verbs_connection_state(struct btl_connection *connection, char *why, size_t why_bytes)
+int verbs_connection_state(struct btl_connection *connection, struct error *err)
 {
     /* acquire: what was written before it went up, or failed */
     int state = atomic_load_explicit(&connection->state, memory_order_acquire);
@@ -138,22 +134,22 @@ int verbs_connection_state(struct btl_connection *connection, char *why, size_t 
     if (state == LINE_UP)
         return 0;
     if (state == LINE_FAILED) {
-        snprintf(why, why_bytes, "%s", connection->failure);
+        error_note(err, "%s", connection->failure);
         return connection->error;
     }
     pthread_mutex_lock(&connection->btl->lock);
     if (connection->role == BTL_ACCEPTS)
-        snprintf(why, why_bytes, "rank %d has not connected its queue pair yet%s%s",
-                 connection->peer, *connection->obstacle != '\0' ? "; the last attempt: " : "",
-                 connection->obstacle);
+        error_note(err, "rank %d has not connected its queue pair yet%s%s", connection->peer,
+                   *connection->obstacle != '\0' ? "; the last attempt: " : "",
+                   connection->obstacle);
     else if (connection->there.any.sa_family == AF_UNSPEC)
-        snprintf(why, why_bytes, "the address of the queue pair of rank %d is not known yet",
-                 connection->peer);
+        error_note(err, "the address of the queue pair of rank %d is not known yet",
+                   connection->peer);
     else
-        snprintf(why, why_bytes, "%s is being connected with %s, rank %d%s%s",
-                 connection->btl->device,
-                 verbs_address_text(&connection->there, there, sizeof(there)), connection->peer,
-                 *connection->obstacle != '\0' ? "; the last attempt: " : "", connection->obstacle);
+        error_note(err, "%s is being connected with %s, rank %d%s%s", connection->btl->device,
+                   verbs_address_text(&connection->there, there, sizeof(there)), connection->peer,
+                   *connection->obstacle != '\0' ? "; the last attempt: " : "",
+                   connection->obstacle);
     pthread_mutex_unlock(&connection->btl->lock);
     return -EAGAIN;
 }
@@ -179,18 +175,16 @@ static void verbs_connection_free(struct btl_connection *connection)
 }
 
 int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
-                          struct btl_connection **out, struct btl_address *address, char *why,
-                          size_t why_bytes)
+                          struct btl_connection **out, struct btl_address *address,
+                          struct error *err)
 {
     struct btl_connection *connection;
     uint32_t entries = 1;
     int rc = -ENOMEM;
 
-    if (btl->forked) {
-        snprintf(why, why_bytes,
-                 "the RDMA device belongs to the process that this one was forked from");
-        return -ENOTCONN;
-    }
+    if (btl->forked)
+        return error_set(err, -ENOTCONN,
+                         "the RDMA device belongs to the process that this one was forked from");
     connection = calloc(1, sizeof(*connection));
     if (connection == NULL)
         goto no_memory;
@@ -208,8 +202,8 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     connection->cq = ibv_create_cq(btl->context, (int)connection->depth, NULL, NULL, 0);
     if (connection->cq == NULL) {
         rc = -errno;
-        snprintf(why, why_bytes, "ibv_create_cq with %u entries on %s: %s", connection->depth,
-                 btl->device, strerror(-rc));
+        error_note(err, "ibv_create_cq with %u entries on %s: %s", connection->depth, btl->device,
+                   strerror(-rc));
         goto fail;
     }
     while (connection->token == 0)
@@ -225,7 +219,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     *out = connection;
     return 0;
 no_memory:
-    snprintf(why, why_bytes, "no memory for the books of a line");
+    error_note(err, "no memory for the books of a line");
 fail:
     if (connection != NULL)
         verbs_connection_free(connection);
@@ -243,25 +237,23 @@ static int64_t verbs_connection_connect_deadline(const struct btl *btl)
 }
 
 int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address,
-                             char *why, size_t why_bytes)
+                             struct error *err)
 {
     struct btl *btl = connection->btl;
     struct wire_address w;
     int rc;
 
-    if (btl->forked) {
-        snprintf(why, why_bytes,
-                 "the RDMA device belongs to the process that this one was forked from");
-        return -ENOTCONN;
-    }
+    if (btl->forked)
+        return error_set(err, -ENOTCONN,
+                         "the RDMA device belongs to the process that this one was forked from");
     pthread_mutex_lock(&btl->lock);
-    rc = verbs_connection_unpack_address(connection, address, &w, why, why_bytes);
+    rc = verbs_connection_unpack_address(connection, address, &w, err);
     if (rc != 0)
         goto out;
     if (connection->peer_token != 0 && connection->peer_token != w.token) {
         /* the other end has dialed already, and it was somebody else */
-        snprintf(why, why_bytes, "rank %d names another line than the one that was connected",
-                 connection->peer);
+        error_note(err, "rank %d names another line than the one that was connected",
+                   connection->peer);
         rc = -EPROTO;
         goto out;
     }

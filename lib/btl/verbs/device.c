@@ -51,16 +51,15 @@ uint16_t verbs_address_port(const union verbs_sockaddr *a)
 /* ---- is there one? ---- */
 
 /* The connection manager: without its device nothing can be connected, and librdmacm complains on standard error. */
-static int verbs_device_manager_query(char *why, size_t why_bytes)
+static int verbs_device_manager_query(struct error *err)
 {
     if (access(CM_DEVICE, R_OK | W_OK) == 0)
         return 0;
     if (errno == ENOENT)
-        snprintf(why, why_bytes, "no %s: is the kernel module rdma_ucm loaded (modprobe rdma_ucm)?",
-                 CM_DEVICE);
-    else
-        snprintf(why, why_bytes, "%s: %s", CM_DEVICE, strerror(errno));
-    return -ENOTSUP;
+        return error_set(err, -ENOTSUP,
+                         "no %s: is the kernel module rdma_ucm loaded (modprobe rdma_ucm)?",
+                         CM_DEVICE);
+    return error_set(err, -ENOTSUP, "%s: %s", CM_DEVICE, strerror(errno));
 }
 
 static const char *verbs_device_link_text(const struct ibv_device *device,
@@ -72,7 +71,7 @@ static const char *verbs_device_link_text(const struct ibv_device *device,
 }
 
 /* 0: one of its ports is up. `why`: which, or why none is. */
-static int verbs_device_device_query(struct ibv_device *device, char *why, size_t why_bytes)
+static int verbs_device_device_query(struct ibv_device *device, struct error *err)
 {
     const char *name = ibv_get_device_name(device);
     struct ibv_context *context;
@@ -81,28 +80,21 @@ static int verbs_device_device_query(struct ibv_device *device, char *why, size_
     int rc = -ENOTSUP;
     uint8_t p;
 
-    if (device->transport_type != IBV_TRANSPORT_IB &&
-        device->transport_type != IBV_TRANSPORT_IWARP) {
-        snprintf(why, why_bytes, "%s is neither InfiniBand, RoCE nor iWARP", name);
-        return -ENOTSUP;
-    }
+    if (device->transport_type != IBV_TRANSPORT_IB && device->transport_type != IBV_TRANSPORT_IWARP)
+        return error_set(err, -ENOTSUP, "%s is neither InfiniBand, RoCE nor iWARP", name);
     context = ibv_open_device(device);
-    if (context == NULL) {
-        snprintf(why, why_bytes, "%s cannot be opened: %s", name, strerror(errno));
-        return -ENOTSUP;
-    }
-    snprintf(why, why_bytes, "%s has no port", name);
+    if (context == NULL)
+        return error_set(err, -ENOTSUP, "%s cannot be opened: %s", name, strerror(errno));
+    error_note(err, "%s has no port", name);
     if (ibv_query_device(context, &attr) != 0)
         attr.phys_port_cnt = 0;
     for (p = 1; p <= attr.phys_port_cnt && rc != 0; p++) {
         if (ibv_query_port(context, p, &port) != 0) {
-            snprintf(why, why_bytes, "port %u of %s cannot be queried: %s", p, name,
-                     strerror(errno));
+            error_note(err, "port %u of %s cannot be queried: %s", p, name, strerror(errno));
         } else if (port.state != IBV_PORT_ACTIVE) {
-            snprintf(why, why_bytes, "port %u of %s is %s", p, name,
-                     ibv_port_state_str(port.state));
+            error_note(err, "port %u of %s is %s", p, name, ibv_port_state_str(port.state));
         } else {
-            snprintf(why, why_bytes, "%s, port %u is up", name, p);
+            error_note(err, "%s, port %u is up", name, p);
             rc = 0;
         }
     }
@@ -110,17 +102,17 @@ static int verbs_device_device_query(struct ibv_device *device, char *why, size_
     return rc;
 }
 
-int verbs_device_query(char *why, size_t why_bytes)
+int verbs_device_query(struct error *err)
 {
     int count = 0, rc = -ENOTSUP, i;
     struct ibv_device **list = ibv_get_device_list(&count);
 
     if (list == NULL || count == 0)
-        snprintf(why, why_bytes, "no RDMA device");
+        error_note(err, "no RDMA device");
     else
-        rc = verbs_device_manager_query(why, why_bytes);
+        rc = verbs_device_manager_query(err);
     for (i = 0; rc == 0 && i < count; i++)
-        if (verbs_device_device_query(list[i], why, why_bytes) == 0)
+        if (verbs_device_device_query(list[i], err) == 0)
             break;
     if (rc == 0 && i == count)
         rc = -ENOTSUP;
@@ -138,7 +130,7 @@ struct wish {
 
 /* A setting that is a number, or -1. */
 static int verbs_device_number(const struct btl_host *host, const char *name, long *value,
-                               char *why, size_t why_bytes)
+                               struct error *err)
 {
     const char *text = host->setting(name);
     char *end;
@@ -150,8 +142,8 @@ static int verbs_device_number(const struct btl_host *host, const char *name, lo
     *value = strtol(text, &end, 10);
     if (errno == 0 && *end == '\0' && *value >= -1 && *value <= 65535)
         return 0;
-    snprintf(why, why_bytes, "%s is \"%.40s\"; it must be a number from -1 to 65535", name, text);
-    return -EINVAL;
+    return error_set(err, -EINVAL, "%s is \"%.40s\"; it must be a number from -1 to 65535", name,
+                     text);
 }
 
 static bool verbs_device_same_ip(const union verbs_sockaddr *a, const union verbs_sockaddr *b)
@@ -183,17 +175,15 @@ static bool verbs_device_is_gid(struct ibv_context *context, uint8_t port, long 
 
 /* 0: this address belongs to a device that is wanted, and the port is up; the listener is bound to it. */
 static int verbs_device_try_address(struct btl *btl, const struct wish *wish,
-                                    const union verbs_sockaddr *a, char *why, size_t why_bytes)
+                                    const union verbs_sockaddr *a, struct error *err)
 {
     struct ibv_port_attr port;
     union verbs_sockaddr copy = *a;
     struct rdma_cm_id *id;
     const char *name;
 
-    if (rdma_create_id(btl->channel, &id, NULL, RDMA_PS_TCP) != 0) {
-        snprintf(why, why_bytes, "rdma_create_id: %s", strerror(errno));
-        return -ENOTSUP;
-    }
+    if (rdma_create_id(btl->channel, &id, NULL, RDMA_PS_TCP) != 0)
+        return error_set(err, -ENOTSUP, "rdma_create_id: %s", strerror(errno));
     if (rdma_bind_addr(id, &copy.any) != 0 || id->verbs == NULL)
         goto no; /* not the address of a device: no word, there may be many */
     name = ibv_get_device_name(id->verbs->device);
@@ -204,7 +194,7 @@ static int verbs_device_try_address(struct btl *btl, const struct wish *wish,
     if (wish->gid >= 0 && !verbs_device_is_gid(id->verbs, id->port_num, wish->gid, a))
         goto no;
     if (ibv_query_port(id->verbs, id->port_num, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
-        snprintf(why, why_bytes, "port %u of %s is not up", id->port_num, name);
+        error_note(err, "port %u of %s is not up", id->port_num, name);
         goto no;
     }
     snprintf(btl->device, sizeof(btl->device), "%s", name);
@@ -238,14 +228,14 @@ static bool verbs_device_usable(const struct ifaddrs *i, union verbs_sockaddr *a
     return !IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr);
 }
 
-static int verbs_device_find(struct btl *btl, const struct wish *wish, char *why, size_t why_bytes)
+static int verbs_device_find(struct btl *btl, const struct wish *wish, struct error *err)
 {
     struct ifaddrs *list, *i;
     union verbs_sockaddr a, preferred = {.any.sa_family = AF_UNSPEC};
     int rc = -ENODEV, family, pass;
 
-    snprintf(
-        why, why_bytes,
+    error_note(
+        err,
         "no%s%s device with an address: librdmacm finds a device by the address of its interface "
         "(ip addr add)%s",
         *wish->device != '\0' ? " such RDMA device: " : " RDMA", wish->device,
@@ -256,17 +246,15 @@ static int verbs_device_find(struct btl *btl, const struct wish *wish, char *why
         preferred.any.sa_family = AF_INET;
     else if (inet_pton(AF_INET6, btl->host.address, &preferred.in6.sin6_addr) == 1)
         preferred.any.sa_family = AF_INET6;
-    if (getifaddrs(&list) != 0) {
-        snprintf(why, why_bytes, "getifaddrs: %s", strerror(errno));
-        return -ENODEV;
-    }
+    if (getifaddrs(&list) != 0)
+        return error_set(err, -ENODEV, "getifaddrs: %s", strerror(errno));
     /* the preferred one; then IPv4, then IPv6 */
     for (pass = 0; pass < 3 && rc != 0; pass++) {
         family = pass == 1 ? AF_INET : AF_INET6;
         for (i = list; i != NULL && rc != 0; i = i->ifa_next)
             if (verbs_device_usable(i, &a) &&
                 (pass == 0 ? verbs_device_same_ip(&a, &preferred) : a.any.sa_family == family))
-                rc = verbs_device_try_address(btl, wish, &a, why, why_bytes);
+                rc = verbs_device_try_address(btl, wish, &a, err);
     }
     freeifaddrs(list);
     return rc;
@@ -304,7 +292,7 @@ static int verbs_device_probe_inline(struct btl *btl, struct ibv_pd *pd, struct 
     return -errno;
 }
 
-static int verbs_device_probe(struct btl *btl, char *why, size_t why_bytes)
+static int verbs_device_probe(struct btl *btl, struct error *err)
 {
     struct verbs_limits *l = &btl->limits;
     struct ibv_device_attr attr;
@@ -312,10 +300,8 @@ static int verbs_device_probe(struct btl *btl, char *why, size_t why_bytes)
     struct ibv_cq *cq;
     int rc = ibv_query_device(btl->context, &attr);
 
-    if (rc != 0) {
-        snprintf(why, why_bytes, "ibv_query_device of %s: %s", btl->device, strerror(rc));
-        return -rc;
-    }
+    if (rc != 0)
+        return error_set(err, -rc, "ibv_query_device of %s: %s", btl->device, strerror(rc));
     l->siw = l->iwarp && attr.vendor_id == SIW_VENDOR;
     l->send_depth = verbs_device_least(
         verbs_device_least((uint32_t)attr.max_qp_wr, (uint32_t)attr.max_cqe), DEPTH_MOST);
@@ -323,12 +309,10 @@ static int verbs_device_probe(struct btl *btl, char *why, size_t why_bytes)
     l->reads_in = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_rd_atom, READS_MOST);
     if (attr.atomic_cap != IBV_ATOMIC_NONE && !l->iwarp)
         l->atomics = 1u << ATOMIC_ADD | 1u << ATOMIC_CAS;
-    if (l->reads_out == 0 || l->send_depth < 4 * SIGNAL_EVERY || l->message_most < CACHE_LINE) {
-        snprintf(why, why_bytes,
-                 "%s has queues of %u entries and %u READs under way, which is too little",
-                 btl->device, l->send_depth, l->reads_out);
-        return -ENOTSUP;
-    }
+    if (l->reads_out == 0 || l->send_depth < 4 * SIGNAL_EVERY || l->message_most < CACHE_LINE)
+        return error_set(err, -ENOTSUP,
+                         "%s has queues of %u entries and %u READs under way, which is too little",
+                         btl->device, l->send_depth, l->reads_out);
     pd = ibv_alloc_pd(btl->context);
     cq = pd != NULL ? ibv_create_cq(btl->context, 16, NULL, NULL, 0) : NULL;
     rc = cq != NULL ? verbs_device_probe_inline(btl, pd, cq) : -errno;
@@ -337,20 +321,20 @@ static int verbs_device_probe(struct btl *btl, char *why, size_t why_bytes)
     if (pd != NULL)
         (void)ibv_dealloc_pd(pd);
     if (rc != 0)
-        snprintf(why, why_bytes, "%s makes no queue pair: %s", btl->device, strerror(-rc));
+        error_note(err, "%s makes no queue pair: %s", btl->device, strerror(-rc));
     return rc;
 }
 
-int verbs_device_open(struct btl *btl, char *why, size_t why_bytes)
+int verbs_device_open(struct btl *btl, struct error *err)
 {
     struct wish wish = {.device = btl->host.setting("RPIPE_VERBS_DEVICE")};
-    int rc = verbs_device_number(&btl->host, "RPIPE_VERBS_PORT", &wish.port, why, why_bytes);
+    int rc = verbs_device_number(&btl->host, "RPIPE_VERBS_PORT", &wish.port, err);
 
     if (rc == 0)
-        rc = verbs_device_number(&btl->host, "RPIPE_VERBS_GID", &wish.gid, why, why_bytes);
+        rc = verbs_device_number(&btl->host, "RPIPE_VERBS_GID", &wish.gid, err);
     if (rc == 0)
-        rc = verbs_device_find(btl, &wish, why, why_bytes);
+        rc = verbs_device_find(btl, &wish, err);
     if (rc == 0)
-        rc = verbs_device_probe(btl, why, why_bytes);
+        rc = verbs_device_probe(btl, err);
     return rc;
 }

@@ -141,7 +141,7 @@ static void verbs_greet_greeted(void *arg)
 
 /* ---- opening and closing ---- */
 
-int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes)
+int verbs_greet_open(struct btl *btl, struct error *err)
 {
     int entries = btl->limits.siw ? GREETINGS_SIW : GREETINGS, rc;
 
@@ -152,8 +152,8 @@ int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes)
         rc = btl->greetings == NULL ? -errno : -ibv_req_notify_cq(btl->greetings, 0);
     }
     if (rc != 0)
-        snprintf(why, why_bytes, "a completion queue of %d entries on %s: %s", entries, btl->device,
-                 strerror(-rc));
+        error_note(err, "a completion queue of %d entries on %s: %s", entries, btl->device,
+                   strerror(-rc));
     return rc;
 }
 

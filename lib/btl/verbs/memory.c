@@ -14,15 +14,17 @@
 #include <sys/resource.h>
 
 /* ibv_reg_mr says ENOMEM, sometimes EPERM or EAGAIN, when the limit of locked memory is too small: say which, and the cure. */
-static void verbs_memory_explain(int error, size_t bytes, char *why, size_t why_bytes)
+static void verbs_memory_explain(int error, size_t bytes, struct error *err)
 {
     struct rlimit limit;
-    int n = snprintf(why, why_bytes, "ibv_reg_mr of %zu bytes: %s", bytes, strerror(error));
+    size_t n;
 
-    if (n < 0 || (size_t)n >= why_bytes || (error != ENOMEM && error != EPERM && error != EAGAIN))
+    error_note(err, "ibv_reg_mr of %zu bytes: %s", bytes, strerror(error));
+    n = strlen(err->text);
+    if (error != ENOMEM && error != EPERM && error != EAGAIN)
         return;
     if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
-        snprintf(why + n, why_bytes - (size_t)n,
+        snprintf(err->text + n, sizeof(err->text) - n,
                  "; this process may lock %llu KiB (ulimit -l): raise memlock in "
                  "/etc/security/limits.conf, or by "
                  "ulimit -l unlimited",
@@ -55,23 +57,20 @@ static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
 }
 
 static int verbs_memory_register_range(void *backend, int peer, void *base, size_t bytes,
-                                       uint32_t access, void **registration, char *why,
-                                       size_t why_bytes)
+                                       uint32_t access, void **registration, struct error *err)
 {
     struct btl *btl = backend;
     struct ibv_mr *mr;
 
     (void)peer;
-    if (btl->forked) {
-        snprintf(why, why_bytes,
-                 "the RDMA device belongs to the process that this one was forked from");
-        return -ENOTCONN;
-    }
+    if (btl->forked)
+        return error_set(err, -ENOTCONN,
+                         "the RDMA device belongs to the process that this one was forked from");
     mr = ibv_reg_mr(btl->pd, base, bytes, verbs_memory_rights(btl, access));
     if (mr == NULL) {
         int error = errno;
 
-        verbs_memory_explain(error, bytes, why, why_bytes);
+        verbs_memory_explain(error, bytes, err);
         return error > 0 ? -error : -ENOMEM;
     }
     *registration = mr;
@@ -98,7 +97,7 @@ static void verbs_memory_make_key(void *backend, void *registration, void *base,
     key->word[3] = 0;
 }
 
-int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
+int verbs_memory_open(struct btl *btl, struct error *err)
 {
     static const struct pool_device device = {verbs_memory_register_range, verbs_memory_deregister,
                                               verbs_memory_make_key};
@@ -107,7 +106,7 @@ int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
     btl->pd = ibv_alloc_pd(btl->context);
     if (btl->pd == NULL) {
         rc = -errno;
-        snprintf(why, why_bytes, "ibv_alloc_pd on %s: %s", btl->device, strerror(-rc));
+        error_note(err, "ibv_alloc_pd on %s: %s", btl->device, strerror(-rc));
         return rc;
     }
     /* pages of its own: where ibv_fork_init is needed, a child has none of what is registered */
@@ -115,19 +114,18 @@ int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes)
         mmap(NULL, CACHE_LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (btl->scratch == MAP_FAILED) {
         btl->scratch = NULL;
-        snprintf(why, why_bytes, "no memory for a page");
-        return -ENOMEM;
+        return error_set(err, -ENOMEM, "no memory for a page");
     }
     btl->scratch_mr =
         ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, verbs_memory_rights(btl, BTL_LOCAL));
     if (btl->scratch_mr == NULL) {
         rc = -errno;
-        verbs_memory_explain(-rc, CACHE_LINE, why, why_bytes);
+        verbs_memory_explain(-rc, CACHE_LINE, err);
         return rc;
     }
     rc = pool_create(&device, btl, &btl->pool);
     if (rc != 0)
-        snprintf(why, why_bytes, "no memory for the books of registered memory");
+        error_note(err, "no memory for the books of registered memory");
     return rc;
 }
 
@@ -143,42 +141,39 @@ void verbs_memory_close(struct btl *btl)
 }
 
 int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
-                struct btl_memory *memory, char *why, size_t why_bytes)
+                struct btl_memory *memory, struct error *err)
 {
-    return pool_alloc(btl->pool, peer, bytes, access, huge, memory, why, why_bytes);
+    return pool_alloc(btl->pool, peer, bytes, access, huge, memory, err);
 }
 
 void verbs_free(struct btl *btl, struct btl_memory *memory) { pool_free(btl->pool, memory); }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
 int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
-                char *why, size_t why_bytes)
+                struct error *err)
 {
     (void)btl;
     (void)peer;
-    (void)why;
-    (void)why_bytes;
+    (void)err;
     *key = memory->key;
     return 0;
 }
 
 int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
-                   struct btl_memory *memory, char *why, size_t why_bytes)
+                   struct btl_memory *memory, struct error *err)
 {
-    return pool_register(btl->pool, peer, base, bytes, access, memory, why, why_bytes);
+    return pool_register(btl->pool, peer, base, bytes, access, memory, err);
 }
 
 /* The key is what a peer says: it can hurt nobody but that peer, whose device checks address, length and rights. */
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
-                 uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes)
+                 uint32_t access, struct btl_remote *remote, struct error *err)
 {
     (void)access;
     if (key->word[KEY_BYTES] < bytes || key->word[KEY_RKEY] > UINT32_MAX ||
-        key->word[KEY_ADDRESS] > UINT64_MAX - key->word[KEY_BYTES]) {
-        snprintf(why, why_bytes, "rank %d offers %llu bytes, where %zu are wanted", peer,
-                 (unsigned long long)key->word[KEY_BYTES], bytes);
-        return -EPROTO;
-    }
+        key->word[KEY_ADDRESS] > UINT64_MAX - key->word[KEY_BYTES])
+        return error_set(err, -EPROTO, "rank %d offers %llu bytes, where %zu are wanted", peer,
+                         (unsigned long long)key->word[KEY_BYTES], bytes);
     remote->base = NULL;
     remote->bytes = bytes;
     remote->mapping = btl;

@@ -34,17 +34,15 @@ static void verbs_close(struct btl *btl)
     free(btl);
 }
 
-static int verbs_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+static int verbs_open(const struct btl_host *host, struct btl **out, struct error *err)
 {
     struct btl *btl = calloc(1, sizeof(*btl));
     int rc;
 
     log_set_rank(host->rank);
     log_set_level((enum log_level)host->log_level);
-    if (btl == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of the verbs backend");
-        return -ENOMEM;
-    }
+    if (btl == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of the verbs backend");
     btl->host = *host;
     pthread_mutex_init(&btl->lock, NULL);
     hash_init(&btl->lines);
@@ -53,14 +51,14 @@ static int verbs_open(const struct btl_host *host, struct btl **out, char *why, 
     btl->channel = rdma_create_event_channel();
     if (btl->channel == NULL) {
         rc = -errno;
-        snprintf(why, why_bytes, "rdma_create_event_channel: %s", strerror(-rc));
+        error_note(err, "rdma_create_event_channel: %s", strerror(-rc));
         goto fail;
     }
-    rc = verbs_device_open(btl, why, why_bytes);
+    rc = verbs_device_open(btl, err);
     if (rc == 0)
-        rc = verbs_memory_open(btl, why, why_bytes);
+        rc = verbs_memory_open(btl, err);
     if (rc == 0)
-        rc = verbs_connect_open(btl, why, why_bytes);
+        rc = verbs_connect_open(btl, err);
     if (rc != 0)
         goto fail;
     *out = btl;
@@ -79,10 +77,10 @@ static void verbs_forked(struct btl *btl)
 }
 
 /* Whether the peer has a device too is known when it sends an address, or none. */
-static int verbs_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+static int verbs_reach(struct btl *btl, int peer, struct error *err)
 {
     (void)peer;
-    snprintf(why, why_bytes, "%s, port %u", btl->device, btl->port);
+    error_note(err, "%s, port %u", btl->device, btl->port);
     return 0;
 }
 

@@ -18,6 +18,7 @@
 #include "util/cpu.h"
 #include "util/hash.h"
 #include "util/list.h"
+#include "util/error.h"
 
 #include <infiniband/verbs.h>
 #include <netinet/in.h>
@@ -116,31 +117,31 @@ struct btl_connection {
 };
 
 /* device.c */
-int verbs_device_query(char *why, size_t why_bytes);
+int verbs_device_query(struct error *err);
 /* Finds the device, binds `listener` to it, fills in context, port, limits. */
-int verbs_device_open(struct btl *btl, char *why, size_t why_bytes);
+int verbs_device_open(struct btl *btl, struct error *err);
 const char *verbs_address_text(const union verbs_sockaddr *a, char *text,
                                size_t bytes); /* "10.0.0.1:4711" */
 uint16_t verbs_address_port(const union verbs_sockaddr *a);
 
 /* memory.c */
-int verbs_memory_open(struct btl *btl, char *why, size_t why_bytes);
+int verbs_memory_open(struct btl *btl, struct error *err);
 void verbs_memory_close(struct btl *btl);
 int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
-                struct btl_memory *memory, char *why, size_t why_bytes);
+                struct btl_memory *memory, struct error *err);
 void verbs_free(struct btl *btl, struct btl_memory *memory);
 int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
-                char *why, size_t why_bytes);
+                struct error *err);
 int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
-                   struct btl_memory *memory, char *why, size_t why_bytes);
+                   struct btl_memory *memory, struct error *err);
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
-                 uint32_t access, struct btl_remote *remote, char *why, size_t why_bytes);
+                 uint32_t access, struct btl_remote *remote, struct error *err);
 void verbs_detach(struct btl *btl, struct btl_remote *remote);
 /* key.word */
 enum { KEY_ADDRESS, KEY_RKEY, KEY_BYTES };
 
 /* connect.c */
-int verbs_connect_open(struct btl *btl, char *why, size_t why_bytes); /* listens, and watches */
+int verbs_connect_open(struct btl *btl, struct error *err); /* listens, and watches */
 void verbs_connect_stop(
     struct btl *btl); /* no event is handled any more; then the lines can be closed */
 void verbs_connect_close(struct btl *btl);
@@ -153,7 +154,7 @@ void verbs_connect_drop(
 int verbs_no_waiting(int fd);
 
 /* greet.c: lock held, but for opening and closing */
-int verbs_greet_open(struct btl *btl, char *why, size_t why_bytes);
+int verbs_greet_open(struct btl *btl, struct error *err);
 int verbs_greet_watch(struct btl *btl);
 void verbs_greet_stop(struct btl *btl);
 void verbs_greet_close(struct btl *btl);
@@ -166,11 +167,11 @@ int verbs_greet_nudge(struct btl_connection *connection); /* when retry_at has c
 
 /* line.c */
 int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
-                          struct btl_connection **out, struct btl_address *address, char *why,
-                          size_t why_bytes);
+                          struct btl_connection **out, struct btl_address *address,
+                          struct error *err);
 int verbs_connection_connect(struct btl_connection *connection, const struct btl_address *address,
-                             char *why, size_t why_bytes);
-int verbs_connection_state(struct btl_connection *connection, char *why, size_t why_bytes);
+                             struct error *err);
+int verbs_connection_state(struct btl_connection *connection, struct error *err);
 void verbs_connection_close(struct btl_connection *connection);
 void verbs_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes);
 void verbs_connection_counts(struct btl_connection *connection, struct btl_counts *counts);

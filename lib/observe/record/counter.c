@@ -234,7 +234,7 @@ static int counter_refuse(struct rch *ch, int rc, const char *why)
 {
     if (ch != NULL)
         return end_error(ch, rc, "rpipe_counter: %s", why);
-    error_set("rpipe_counter: %s", why);
+    last_error_set("rpipe_counter: %s", why);
     return rc;
 }
 

@@ -317,7 +317,7 @@ int rpipe_observe(int pid, visitor row, void *argument)
     int fd, rc;
 
     if (row == NULL) {
-        error_set("rpipe_observe: needs somebody to show the rows to (NULL)");
+        last_error_set("rpipe_observe: needs somebody to show the rows to (NULL)");
         return -EINVAL;
     }
     fd = own ? publish_fd() : observe_find(pid);
@@ -327,8 +327,8 @@ int rpipe_observe(int pid, visitor row, void *argument)
     if (!own)
         close(fd);
     if (rc == -EPROTO || rc == -ENOMEM)
-        error_set("rpipe_observe: what process %d shows cannot be used: %s", pid,
-                  why != NULL ? why : "it changes too fast");
+        last_error_set("rpipe_observe: what process %d shows cannot be used: %s", pid,
+                       why != NULL ? why : "it changes too fast");
     return rc;
 }
 

@@ -73,13 +73,13 @@ static void observe_reason_say_whose(int pid)
 
     snprintf(path, sizeof(path), "/proc/%d", pid);
     if (stat(path, &st) == 0 && st.st_uid != geteuid())
-        error_set("rpipe_observe: process %d belongs to another user (%u, and this is %u): ask as "
-                  "that one, or as root",
-                  pid, (unsigned)st.st_uid, (unsigned)geteuid());
+        last_error_set("rpipe_observe: process %d belongs to another user (%u, and this is %u): "
+                       "ask as that one, or as root",
+                       pid, (unsigned)st.st_uid, (unsigned)geteuid());
     else
-        error_set("rpipe_observe: process %d may not be looked into (ptrace(2); it is not "
-                  "dumpable, perhaps): ask as root",
-                  pid);
+        last_error_set("rpipe_observe: process %d may not be looked into (ptrace(2); it is not "
+                       "dumpable, perhaps): ask as root",
+                       pid);
 }
 
 int observe_missing(int pid, int rc)
@@ -88,11 +88,11 @@ int observe_missing(int pid, int rc)
     bool ours, any;
 
     if (state == 0) {
-        error_set("rpipe_observe: there is no process %d", pid);
+        last_error_set("rpipe_observe: there is no process %d", pid);
         return -ESRCH;
     }
     if (state == 'Z' || state == 'X') {
-        error_set(
+        last_error_set(
             "rpipe_observe: process %d has ended, and waits for its parent to notice (a zombie)",
             pid);
         return -ESRCH;
@@ -102,27 +102,28 @@ int observe_missing(int pid, int rc)
         return -EACCES;
     }
     if (rc != -ENOENT) {
-        error_set("rpipe_observe: process %d cannot be looked into: %s", pid, strerror(-rc));
+        last_error_set("rpipe_observe: process %d cannot be looked into: %s", pid, strerror(-rc));
         return rc;
     }
     observe_reason_look_at_maps(pid, &ours, &any);
     if (pid == (int)getpid())
-        error_set("rpipe_observe: process %d is this one, and it is in no job: it has not called "
-                  "rinit, or has left by rexit",
-                  pid);
+        last_error_set("rpipe_observe: process %d is this one, and it is in no job: it has not "
+                       "called rinit, or has left by rexit",
+                       pid);
     else if (observe_reason_is_of_kernel(pid))
-        error_set("rpipe_observe: process %d is a thread of the kernel, and shows nothing", pid);
+        last_error_set("rpipe_observe: process %d is a thread of the kernel, and shows nothing",
+                       pid);
     else if (observe_reason_has_other_words(pid))
-        error_set("rpipe_observe: process %d shows nothing: it is a program of %d bits, and this "
-                  "library has %d",
-                  pid, sizeof(void *) == 8 ? 32 : 64, (int)(8 * sizeof(void *)));
+        last_error_set("rpipe_observe: process %d shows nothing: it is a program of %d bits, and "
+                       "this library has %d",
+                       pid, sizeof(void *) == 8 ? 32 : 64, (int)(8 * sizeof(void *)));
     else if (ours)
-        error_set("rpipe_observe: process %d shows nothing: it has not called rinit, or has left "
-                  "by rexit",
-                  pid);
+        last_error_set("rpipe_observe: process %d shows nothing: it has not called rinit, or has "
+                       "left by rexit",
+                       pid);
     else
-        error_set("rpipe_observe: process %d shows nothing: %s", pid,
-                  any ? "it does not use this library"
-                      : "it is a static program, without this library or in no job");
+        last_error_set("rpipe_observe: process %d shows nothing: %s", pid,
+                       any ? "it does not use this library"
+                           : "it is a static program, without this library or in no job");
     return rc;
 }

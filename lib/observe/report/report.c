@@ -193,7 +193,7 @@ void report_print(int rank, int ranks)
     /* in one piece, so that what several processes say does not mix */
     p.to = here ? open_memstream(&text, &bytes) : report_open_report(how, rank, ranks);
     if (p.to != NULL && rpipe_observe(getpid(), report_print_row, &p) < 0)
-        log_warn("RPIPE_STATS: %s", error_get());
+        log_warn("RPIPE_STATS: %s", last_error_get());
     if (p.to != NULL && fclose(p.to) != 0)
         log_warn("RPIPE_STATS: %s cannot be written: %s%s", how, strerror(errno),
                  limit_of_file(errno));

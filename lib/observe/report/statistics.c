@@ -123,21 +123,20 @@ int rmalloc_setting(int index, rmalloc_setting_t *setting)
 
 int rmalloc_backend(int index, rmalloc_backend_t *backend)
 {
-    static _Thread_local char why[320];
-    rmalloc_backend_t found = {NULL, "btl", false, why};
+    static _Thread_local struct error err = {""};
+    rmalloc_backend_t found = {NULL, "btl", false, err.text};
     int ways, rc;
 
     if (index < 0 || backend == NULL)
         return -EINVAL;
     if (!job_was_opened()) /* modules are looked for where the settings say; bad ones are told by rinit */
-        (void)settings_load(why, sizeof(why));
-    rc = btl_describe(index, &found.name, &found.usable, why, sizeof(why));
+        (void)settings_load(&err);
+    rc = btl_describe(index, &found.name, &found.usable, &err);
     if (rc != 0) {
-        for (ways = 0; btl_describe(ways, &found.name, &found.usable, why, sizeof(why)) == 0;
-             ways++)
+        for (ways = 0; btl_describe(ways, &found.name, &found.usable, &err) == 0; ways++)
             ;
         found.kind = "bootstrap";
-        rc = job_describe(index - ways, &found.name, &found.usable, why, sizeof(why));
+        rc = job_describe(index - ways, &found.name, &found.usable, &err);
     }
     if (rc == 0)
         *backend = found;

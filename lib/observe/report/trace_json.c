@@ -319,11 +319,11 @@ int rpipe_trace_json(int fd, FILE *to)
     int rc;
 
     if (fd < 0 || to == NULL) {
-        error_set("rpipe_trace_json: needs an open file of records and one to write to");
+        last_error_set("rpipe_trace_json: needs an open file of records and one to write to");
         return -EINVAL;
     }
     rc = trace_json(fd, to, &why);
     if (rc != 0)
-        error_set("rpipe_trace_json: %s", rc == -EIO ? "the JSON cannot be written" : why);
+        last_error_set("rpipe_trace_json: %s", rc == -EIO ? "the JSON cannot be written" : why);
     return rc;
 }

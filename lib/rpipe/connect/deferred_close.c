@@ -25,13 +25,13 @@ static struct link deferred_close_lingering = {&deferred_close_lingering,
  */
 static void deferred_close_member(struct rch *ch, int proven)
 {
-    char reason[384] = "operations on its cells were under way when it was closed";
+    struct error err = {"operations on its cells were in flight when it was closed"};
 
     list_remove(&ch->deferred);
     if (proven != 0 && proven != R_PENDING) {
         if (ch->remote != NULL)
-            proven = remote_reason(ch, reason, sizeof(reason));
-        join_fail_locked(ch, proven, reason);
+            proven = remote_reason(ch, &err);
+        join_fail_locked(ch, proven, err.text);
     }
     join_post_close_locked(ch, ch->own_final);
     atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);

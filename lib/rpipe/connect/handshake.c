@@ -50,7 +50,7 @@ size_t handshake_heap_bytes(const rmalloc_config_t *cfg)
     return (cfg->allocator.alloc_size + unit - 1) & ~(unit - 1);
 }
 
-static int handshake_make_heap(struct rch *ch, void *base, char *why, size_t why_bytes)
+static int handshake_make_heap(struct rch *ch, void *base, struct error *err)
 {
     struct heap_config c = {
         .algorithm = ch->cfg.allocator.algorithm,
@@ -64,16 +64,15 @@ static int handshake_make_heap(struct rch *ch, void *base, char *why, size_t why
     int rc = heap_create(&ch->w.heap, &c);
 
     if (rc != 0)
-        snprintf(why, why_bytes, "the allocator of the heap cannot be made: %s",
-                 rmalloc_strerror(rc));
+        error_note(err, "the allocator of the heap cannot be made: %s", rmalloc_strerror(rc));
     return rc;
 }
 
 /* Memory is used again: a flag, or a tag, of the past must never be taken for one of the future. */
 static int handshake_allocate_zero(struct rch *ch, size_t bytes, uint32_t access,
-                                   struct btl_memory *memory, char *why, size_t why_bytes)
+                                   struct btl_memory *memory, struct error *err)
 {
-    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, memory, why, why_bytes);
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, memory, err);
 
     if (rc == 0)
         memset(memory->base, 0, bytes);
@@ -90,42 +89,42 @@ size_t handshake_credit_bytes(const rmalloc_config_t *cfg)
     return credit_area_bytes(cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0);
 }
 
-static int handshake_allocate_writer(struct rch *ch, char *why, size_t why_bytes)
+static int handshake_allocate_writer(struct rch *ch, struct error *err)
 {
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
         rc = handshake_allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
-                                     &ch->reverse_memory, why, why_bytes);
+                                     &ch->reverse_memory, err);
     if (rc == 0 && handshake_owns_heap(ch))
-        rc = handshake_make_heap(ch, ch->heap_memory.base, why, why_bytes);
+        rc = handshake_make_heap(ch, ch->heap_memory.base, err);
     ch->w.reverse = ch->reverse_memory.base;
     return rc;
 }
 
-int handshake_allocate(struct rch *ch, char *why, size_t why_bytes)
+int handshake_allocate(struct rch *ch, struct error *err)
 {
     bool reader = config_side(&ch->cfg) == SIDE_READER;
     uint32_t access = reader ? BTL_PEER_WRITES : BTL_PEER_READS;
-    int rc = remote_open(ch, why, why_bytes);
+    int rc = remote_open(ch, err);
 
     if (rc != 0)
         return rc;
     if (ch->cfg.allocator.op == RDMA_ATOMIC)
-        return cells_open(ch, why, why_bytes);
+        return cells_open(ch, err);
     if (handshake_owns_heap(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), access,
-                            ch->cfg.huge_pages, &ch->heap_memory, why, why_bytes);
+                            ch->cfg.huge_pages, &ch->heap_memory, err);
         if (rc != 0)
             return rc;
     }
     if (!reader)
-        return handshake_allocate_writer(ch, why, why_bytes);
+        return handshake_allocate_writer(ch, err);
     rc = handshake_allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES,
-                                 &ch->ring_memory, why, why_bytes);
+                                 &ch->ring_memory, err);
     if (rc == 0)
         rc = handshake_allocate_zero(ch, handshake_credit_bytes(&ch->cfg), BTL_PEER_READS,
-                                     &ch->credit_memory, why, why_bytes);
+                                     &ch->credit_memory, err);
     if (rc != 0)
         return rc;
     ch->ring = ch->ring_memory.base;
@@ -139,10 +138,8 @@ int handshake_allocate(struct rch *ch, char *why, size_t why_bytes)
     ring_cursor_init(&ch->r.back, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
     ch->r.nread = job_first();
     credit_line_init(&ch->credit->line, job_first());
-    if (ch->checked && debug_check_open(ch) != 0) {
-        snprintf(why, why_bytes, "no memory for the second instance of RMALLOC_DEBUG=1");
-        return -ENOMEM;
-    }
+    if (ch->checked && debug_check_open(ch) != 0)
+        return error_set(err, -ENOMEM, "no memory for the second instance of RMALLOC_DEBUG=1");
     return 0;
 }
 
@@ -194,27 +191,25 @@ bool handshake_identify(const void *blob, size_t bytes, struct handshake_id *id)
 
 /* "here 64, at rank 3 128": both values, in the same order at both ends */
 static int handshake_differ(const struct rch *ch, const char *what, unsigned long long here,
-                            unsigned long long there, char *why, size_t why_bytes)
+                            unsigned long long there, struct error *err)
 {
     if (here == there)
         return 0;
-    snprintf(why, why_bytes, "%s is %llu here and %llu at rank %d: both ends must give the same",
-             what, here, there, ch->peer);
-    return -EPROTO;
+    return error_set(err, -EPROTO,
+                     "%s is %llu here and %llu at rank %d: both ends must give the same", what,
+                     here, there, ch->peer);
 }
 
 static int handshake_differ_name(const struct rch *ch, const char *what, const char *here,
-                                 const char *there, char *why, size_t why_bytes)
+                                 const char *there, struct error *err)
 {
     if (strcmp(here, there) == 0)
         return 0;
-    snprintf(why, why_bytes, "%s is %s here and %s at rank %d: both ends must give the same", what,
-             here, there, ch->peer);
-    return -EPROTO;
+    return error_set(err, -EPROTO, "%s is %s here and %s at rank %d: both ends must give the same",
+                     what, here, there, ch->peer);
 }
 
-static int handshake_compare(const struct rch *ch, const struct handshake *h, char *why,
-                             size_t why_bytes)
+static int handshake_compare(const struct rch *ch, const struct handshake *h, struct error *err)
 {
     const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
     char btl[BTL_NAME_MAX + 1] = "";
@@ -223,34 +218,31 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, ch
     memcpy(btl, h->btl, BTL_NAME_MAX);
     text_make_printable(btl);
     rc = handshake_differ_name(ch, "allocator.op", config_op_name((int)a->op),
-                               config_op_name(h->op), why, why_bytes);
+                               config_op_name(h->op), err);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, why,
-                              why_bytes);
+        rc = handshake_differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, err);
     if (rc == 0)
-        rc =
-            handshake_differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, why, why_bytes);
+        rc = handshake_differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, err);
     if (rc == 0)
         rc = handshake_differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync),
-                                   config_sync_name(h->sync), why, why_bytes);
+                                   config_sync_name(h->sync), err);
     if (rc == 0)
         rc = handshake_differ_name(ch, "allocator.algorithm",
                                    config_algorithm_name((int)a->algorithm),
-                                   config_algorithm_name(h->algorithm), why, why_bytes);
+                                   config_algorithm_name(h->algorithm), err);
     if (rc == 0)
         rc = handshake_differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size,
-                              why, why_bytes);
+                              err);
     if (rc == 0)
-        rc = handshake_differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, why, why_bytes);
+        rc = handshake_differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, err);
     if (rc == 0)
-        rc = handshake_differ(ch, "slots", ch->cfg.slots, h->slots, why, why_bytes);
+        rc = handshake_differ(ch, "slots", ch->cfg.slots, h->slots, err);
     if (rc == 0)
-        rc = handshake_differ_name(ch, "the backend", ch->ops->name, btl, why, why_bytes);
+        rc = handshake_differ_name(ch, "the backend", ch->ops->name, btl, err);
     return rc;
 }
 
-static int handshake_attach_cells(struct rch *ch, const struct handshake *h, char *why,
-                                  size_t why_bytes)
+static int handshake_attach_cells(struct rch *ch, const struct handshake *h, struct error *err)
 {
     int rc = 0;
 
@@ -258,60 +250,57 @@ static int handshake_attach_cells(struct rch *ch, const struct handshake *h, cha
         return 0;
     if (h->cells != CELLS_SERVICE)
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
-                             BTL_PEER_ATOMICS, &ch->heap_remote, why, why_bytes);
-    return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, why, why_bytes) : rc;
+                             BTL_PEER_ATOMICS, &ch->heap_remote, err);
+    return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, err) : rc;
 }
 
-static int handshake_attach_all(struct rch *ch, const struct handshake *h, char *why,
-                                size_t why_bytes)
+static int handshake_attach_all(struct rch *ch, const struct handshake *h, struct error *err)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc = 0;
 
     if (ch->cells != NULL)
-        return handshake_attach_cells(ch, h, why, why_bytes);
+        return handshake_attach_cells(ch, h, err);
     if (!handshake_owns_heap(ch))
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
-                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, why,
-                             why_bytes);
+                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);
     if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
         rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, handshake_reverse_bytes(&ch->cfg),
-                             BTL_PEER_WRITES, &ch->reverse_remote, why, why_bytes);
+                             BTL_PEER_WRITES, &ch->reverse_remote, err);
     if (rc != 0 || !writer)
         return rc;
     rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots),
-                         BTL_PEER_WRITES, &ch->ring_remote, why, why_bytes);
+                         BTL_PEER_WRITES, &ch->ring_remote, err);
     if (rc == 0)
         rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, handshake_credit_bytes(&ch->cfg),
-                             BTL_PEER_READS, &ch->credit_remote, why, why_bytes);
+                             BTL_PEER_READS, &ch->credit_remote, err);
     return rc;
 }
 
-int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t why_bytes)
+int handshake_attach(struct rch *ch, const void *blob, size_t bytes, struct error *err)
 {
     struct handshake h = {0};
     int rc;
 
     memcpy(&h, blob, bytes < sizeof(h) ? bytes : sizeof(h));
-    rc = handshake_differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, why, why_bytes);
+    rc = handshake_differ(ch, "the protocol version", PROTOCOL_VERSION, h.protocol, err);
     if (rc == 0)
         rc = handshake_differ(ch, "the layout version of shared memory", SYNC_LAYOUT_VERSION,
-                              h.layout, why, why_bytes);
+                              h.layout, err);
     if (rc == 0)
-        rc = handshake_differ(ch, "the length of a half", sizeof(h), bytes, why, why_bytes);
+        rc = handshake_differ(ch, "the length of a half", sizeof(h), bytes, err);
     if (rc == 0)
-        rc = handshake_compare(ch, &h, why, why_bytes);
+        rc = handshake_compare(ch, &h, err);
     if (rc == 0)
-        rc = handshake_attach_all(ch, &h, why, why_bytes);
+        rc = handshake_attach_all(ch, &h, err);
     if (rc == 0 && ch->remote != NULL)
-        rc = ch->ops->connection_connect(ch->remote->connection, &h.address, why, why_bytes);
+        rc = ch->ops->connection_connect(ch->remote->connection, &h.address, err);
     if (rc != 0 || ch->cells != NULL)
         return rc;
     if (config_side(&ch->cfg) == SIDE_WRITER) {
         if (!handshake_owns_heap(ch))
             rc = handshake_make_heap(
-                ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, why,
-                why_bytes);
+                ch, ch->remote != NULL ? ch->remote->heap.base : ch->heap_remote.base, err);
         if (rc == 0) {
             ch->ring = ch->remote != NULL ? ch->remote->ring.base : ch->ring_remote.base;
             ch->credit = ch->remote != NULL ? ch->remote->credit.base : ch->credit_remote.base;

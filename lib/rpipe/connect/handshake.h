@@ -6,6 +6,7 @@
 #define RPIPE_CONNECT_HANDSHAKE_H
 
 #include "rpipe/end/end.h"
+#include "util/error.h"
 
 #define HANDSHAKE_BYTES 304
 
@@ -20,13 +21,12 @@ size_t handshake_heap_bytes(const rmalloc_config_t *cfg);
 size_t handshake_credit_bytes(const rmalloc_config_t *cfg);
 size_t handshake_reverse_bytes(const rmalloc_config_t *cfg);
 
-int handshake_allocate(struct rch *ch, char *why,
-                       size_t why_bytes); /* the pieces that the peer will need */
+int handshake_allocate(struct rch *ch, struct error *err); /* the pieces that the peer will need */
 void handshake_make(const struct rch *ch, unsigned char blob[HANDSHAKE_BYTES]);
 bool handshake_identify(const void *blob, size_t bytes,
                         struct handshake_id *id); /* false: nonsense */
 /* Compares, attaches, makes the shadow. -EPROTO and both values where the ends differ. */
-int handshake_attach(struct rch *ch, const void *blob, size_t bytes, char *why, size_t why_bytes);
+int handshake_attach(struct rch *ch, const void *blob, size_t bytes, struct error *err);
 void handshake_release(
     struct rch *
         ch); /* everything that handshake_allocate and handshake_attach have taken, and descriptors */

@@ -137,14 +137,14 @@ static void join_events_on(struct rch *ch, int fd)
 /* Attaches the peer's half to an open end. */
 static void join(struct rch *ch, const void *blob, size_t bytes)
 {
-    char reason[REASON_BYTES];
-    int rc = handshake_attach(ch, blob, bytes, reason, sizeof(reason));
+    struct error err = {""};
+    int rc = handshake_attach(ch, blob, bytes, &err);
 
     if (rc != 0) {
-        log_error("%s cannot be joined: %s", end_name(ch), reason);
-        (void)join_set_failed(ch, rc, reason);
+        log_error("%s cannot be joined: %s", end_name(ch), err.text);
+        (void)join_set_failed(ch, rc, err.text);
         /* where the halves disagree the peer sees that by itself; what only happened here it has to be told */
-        join_post_failed(ch, rc, reason);
+        join_post_failed(ch, rc, err.text);
         return;
     }
     RPIPE_FAILPOINT("join: half attached");

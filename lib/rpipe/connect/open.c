@@ -32,7 +32,7 @@ static void open_shows(struct rch *ch)
 }
 
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
-static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, size_t why_bytes)
+static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, struct error *err)
 {
     pthread_mutexattr_t attributes;
     int rc;
@@ -56,26 +56,20 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, 
     ch->whose = desc_owned_by(ch->id);
     desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
     ch->units = (cfg->allocator.alloc_size - 1) / cfg->allocator.unit_size + 1;
-    if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0) {
-        snprintf(why, why_bytes, "no memory for the books of %u blocks (sync_queue)",
-                 cfg->sync_queue);
-        return -ENOMEM;
-    }
-    if (!join_make_close(ch)) {
-        snprintf(why, why_bytes, "no memory for another channel");
-        return -ENOMEM;
-    }
-    if (grow_open(ch) != 0) {
-        snprintf(why, why_bytes, "no memory for the books of a heap that grows");
-        return -ENOMEM;
-    }
-    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, why, why_bytes);
+    if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0)
+        return error_set(err, -ENOMEM, "no memory for the books of %u blocks (sync_queue)",
+                         cfg->sync_queue);
+    if (!join_make_close(ch))
+        return error_set(err, -ENOMEM, "no memory for another channel");
+    if (grow_open(ch) != 0)
+        return error_set(err, -ENOMEM, "no memory for the books of a heap that grows");
+    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;
-    ch->why = strdup(why);
+    ch->why = strdup(err->text);
     open_shows(ch);
     RPIPE_FAILPOINT("rpipe: backend chosen");
-    rc = handshake_allocate(ch, why, why_bytes);
+    rc = handshake_allocate(ch, err);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc =
             0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
@@ -85,39 +79,39 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, char *why, 
 static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
 {
     rmalloc_config_t resolved;
-    char why[384] = "";
+    struct error err = {""};
     struct rch *end;
     int rc = job_refuses("rpipe");
 
     if (rc != 0)
         return rc;
     if (ch == NULL || cfg == NULL) {
-        error_set("rpipe: needs a place for the channel and a configuration (NULL)");
+        last_error_set("rpipe: needs a place for the channel and a configuration (NULL)");
         return -EINVAL;
     }
-    rc = config_resolve(cfg, &resolved, (int)rpipe_network_ranks(), why, sizeof(why));
+    rc = config_resolve(cfg, &resolved, (int)rpipe_network_ranks(), &err);
     if (rc != 0) {
-        error_set("rpipe: %s", why);
+        last_error_set("rpipe: %s", err.text);
         return rc;
     }
     end = end_pool_take();
     if (end == NULL) {
-        error_set("rpipe: no memory for another channel");
+        last_error_set("rpipe: no memory for another channel");
         return -ENOMEM;
     }
-    rc = open_prepare(end, &resolved, why, sizeof(why));
+    rc = open_prepare(end, &resolved, &err);
     RPIPE_FAILPOINT("rpipe: memory made");
     if (rc == 0) {
         rc = join_open(end);
         if (rc == -EEXIST)
-            snprintf(
-                why, sizeof(why),
+            error_note(
+                &err,
                 "this end is open already; another pipe between the same ranks needs another ctx");
         else if (rc != 0)
-            snprintf(why, sizeof(why), "no memory for another channel");
+            error_note(&err, "no memory for another channel");
     }
     if (rc != 0) {
-        error_set("rpipe: %s: %s", end_name(end), why);
+        last_error_set("rpipe: %s: %s", end_name(end), err.text);
         handshake_release(end);
         end_pool_put(end);
         return rc;

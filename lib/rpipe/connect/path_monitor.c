@@ -19,14 +19,14 @@ static int64_t path_monitor_poll_one(struct rch *ch)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    char reason[384];
+    struct error err = {""};
     int64_t news;
     int rc;
 
     if ((state & (STATE_REMOTE | STATE_JOINED)) != (STATE_REMOTE | STATE_JOINED) ||
         (state & (STATE_CLOSED | STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0)
         return 0;
-    rc = ch->ops->connection_state(ch->remote->connection, reason, sizeof(reason));
+    rc = ch->ops->connection_state(ch->remote->connection, &err);
     if (rc == 0 || rc == -EAGAIN)
         return 0;
     news = remote_grace_ns(ch, rc);
@@ -34,8 +34,8 @@ static int64_t path_monitor_poll_one(struct rch *ch)
         return news;
     if ((state & STATE_READER) == 0) {
         if ((state & STATE_PEER_CLOSED) == 0) {
-            rc = remote_reason(ch, reason, sizeof(reason));
-            join_fail_locked(ch, rc, reason);
+            rc = remote_reason(ch, &err);
+            join_fail_locked(ch, rc, err.text);
         }
     } else if (!ch->remote->woken && ch->signal_fd >= 0) {
         ch->remote->woken = true;

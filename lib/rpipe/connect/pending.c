@@ -57,8 +57,8 @@ static int pending_poll(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int
     if (rc != 0)
         return rc;
     if (seen == NULL || list == NULL || most < 1) {
-        error_set("rpipe_pending: needs a number that says what was seen, and places for at least "
-                  "one end");
+        last_error_set("rpipe_pending: needs a number that says what was seen, and places for at "
+                       "least one end");
         return -EINVAL;
     }
     if (rendezvous_arrivals() == *seen)

@@ -27,10 +27,9 @@
 
 /* ---- opening ---- */
 
-static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, char *why,
-                         size_t why_bytes)
+static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory, struct error *err)
 {
-    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, memory, why, why_bytes);
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, BTL_LOCAL, false, memory, err);
 
     if (rc == 0)
         memset(memory->base, 0,
@@ -38,50 +37,48 @@ static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory
     return rc;
 }
 
-static int remote_mirror_heap(struct rch *ch, char *why, size_t why_bytes)
+static int remote_mirror_heap(struct rch *ch, struct error *err)
 {
     return ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_LOCAL,
-                          ch->cfg.huge_pages, &ch->remote->heap, why, why_bytes);
+                          ch->cfg.huge_pages, &ch->remote->heap, err);
 }
 
-static int remote_open_writer(struct rch *ch, char *why, size_t why_bytes)
+static int remote_open_writer(struct rch *ch, struct error *err)
 {
     struct remote_path *n = ch->remote;
     int rc;
 
     if (ch->cfg.allocator.op == RDMA_ATOMIC) /* for what is fetched */
-        return remote_mirror(ch, CACHE_LINE, &n->credit, why, why_bytes);
-    rc = remote_mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, why, why_bytes);
+        return remote_mirror(ch, CACHE_LINE, &n->credit, err);
+    rc = remote_mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, err);
 
     if (rc == 0)
-        rc = remote_mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, why, why_bytes);
+        rc = remote_mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, err);
     if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT)
-        rc = remote_mirror_heap(ch, why, why_bytes);
+        rc = remote_mirror_heap(ch, err);
     return rc;
 }
 
-static int remote_open_reader(struct rch *ch, char *why, size_t why_bytes)
+static int remote_open_reader(struct rch *ch, struct error *err)
 {
     struct remote_path *n = ch->remote;
     uint32_t ahead = ch->cfg.thresholds.fetch_ahead;
     int rc = 0;
 
     if (ch->cfg.sync == CHANNEL_SYNC)
-        rc = remote_mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, why, why_bytes);
+        rc = remote_mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, err);
     if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
         return rc;
     n->fetch_most = ahead == 0                 ? FETCH_AHEAD_DEFAULT
                     : ahead < FETCH_AHEAD_MOST ? ahead
                                                : FETCH_AHEAD_MOST;
     n->fetch = calloc(n->fetch_most, sizeof(*n->fetch));
-    if (n->fetch == NULL) {
-        snprintf(why, why_bytes, "no memory to fetch %u messages ahead", n->fetch_most);
-        return -ENOMEM;
-    }
-    return remote_mirror_heap(ch, why, why_bytes);
+    if (n->fetch == NULL)
+        return error_set(err, -ENOMEM, "no memory to fetch %u messages ahead", n->fetch_most);
+    return remote_mirror_heap(ch, err);
 }
 
-int remote_open(struct rch *ch, char *why, size_t why_bytes)
+int remote_open(struct rch *ch, struct error *err)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
     int rc;
@@ -89,15 +86,13 @@ int remote_open(struct rch *ch, char *why, size_t why_bytes)
     if ((ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0)
         return 0;
     ch->remote = calloc(1, sizeof(*ch->remote));
-    if (ch->remote == NULL) {
-        snprintf(why, why_bytes, "no memory for another line");
-        return -ENOMEM;
-    }
-    rc = writer ? remote_open_writer(ch, why, why_bytes) : remote_open_reader(ch, why, why_bytes);
+    if (ch->remote == NULL)
+        return error_set(err, -ENOMEM, "no memory for another line");
+    rc = writer ? remote_open_writer(ch, err) : remote_open_reader(ch, err);
     if (rc == 0)
         rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS,
                                       ch->cfg.max_cqe, &ch->remote->connection,
-                                      &ch->remote->address, why, why_bytes);
+                                      &ch->remote->address, err);
     return rc;
 }
 
@@ -137,15 +132,15 @@ void remote_free_mirrors(struct rch *ch)
 
 int remote_state(struct rch *ch)
 {
-    char why[16];
+    struct error err = {""};
     int rc;
 
     if (ch->remote == NULL)
         return 0;
-    rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
+    rc = ch->ops->connection_state(ch->remote->connection, &err);
     if (rc == -EAGAIN) {
         (void)ch->ops->progress(ch->remote->connection);
-        rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
+        rc = ch->ops->connection_state(ch->remote->connection, &err);
     }
     RPIPE_FAILPOINT("net: line looked at");
     return rc == -EAGAIN ? R_PENDING : rc != 0 ? remote_failed(ch, "join") : 0;
@@ -194,13 +189,13 @@ int64_t remote_grace_ns(struct rch *ch, int error)
     return since + NEWS_NS > now ? since + NEWS_NS - now : 0;
 }
 
-int remote_reason(struct rch *ch, char *reason, size_t bytes)
+int remote_reason(struct rch *ch, struct error *err)
 {
-    char why[320] = "it does not say why";
-    int rc = ch->ops->connection_state(ch->remote->connection, why, sizeof(why));
+    struct error cause = {"it does not say why"};
+    int rc = ch->ops->connection_state(ch->remote->connection, &cause);
 
-    snprintf(reason, bytes, "the connection by %s to rank %d has failed: %s", ch->ops->name,
-             ch->peer, why);
+    error_note(err, "the connection by %s to rank %d has failed: %.256s", ch->ops->name, ch->peer,
+               cause.text);
     return rc == 0 || rc == -EAGAIN ? -EIO : rc;
 }
 
@@ -219,15 +214,15 @@ int remote_failed(struct rch *ch, const char *call)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    char reason[384];
-    int rc = remote_reason(ch, reason, sizeof(reason));
+    struct error err = {""};
+    int rc = remote_reason(ch, &err);
     int64_t news = remote_grace_ns(ch, rc);
 
     if ((state & (STATE_FAILED | STATE_PEER_DIED | STATE_PEER_LEFT)) != 0 ||
         remote_close_explains(ch, state) || news > 0)
         return R_PENDING;
-    join_fail(ch, rc, reason);
-    return end_error(ch, rc, "%s: %s", call, reason);
+    join_fail(ch, rc, err.text);
+    return end_error(ch, rc, "%s: %s", call, err.text);
 }
 
 int remote_progress(struct rch *ch, const char *call)
@@ -294,7 +289,7 @@ static int remote_check_drained(struct rch *ch, uint64_t *since)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    char why[16];
+    struct error err = {""};
     int rc;
 
     if ((state & STATE_JOINED) == 0 || (state & (STATE_PEER_DIED | STATE_PEER_LEFT)) != 0)
@@ -304,7 +299,7 @@ static int remote_check_drained(struct rch *ch, uint64_t *since)
         return rc;
     /* never up, so nothing was ever asked for; and a writer that has closed before it was joined will not bring it up */
     if ((state & STATE_PEER_CLOSED) != 0 &&
-        ch->ops->connection_state(ch->remote->connection, why, sizeof(why)) == -EAGAIN)
+        ch->ops->connection_state(ch->remote->connection, &err) == -EAGAIN)
         return 0;
     rc = ch->ops->progress(ch->remote->connection);
     if (rc == 0 && remote_fetches_pending(ch->remote))

@@ -15,6 +15,7 @@
 
 #include "rpipe/end/end.h"
 #include "rpipe/region/region.h"
+#include "util/error.h"
 
 #define FETCH_AHEAD_DEFAULT 8
 #define FETCH_AHEAD_MOST 256
@@ -69,8 +70,8 @@ struct remote_path {
 };
 
 /* ---- path_remote.c ---- */
-int remote_open(struct rch *ch, char *why,
-                size_t why_bytes);        /* line and mirrors; nothing where memory is mapped */
+int remote_open(struct rch *ch,
+                struct error *err);       /* line and mirrors; nothing where memory is mapped */
 void remote_close(struct rch *ch);        /* before any memory is given back */
 void remote_free_mirrors(struct rch *ch); /* after what they mirror has been detached */
 int remote_state(struct rch *ch);         /* 0, R_PENDING, or it has failed */
@@ -81,8 +82,9 @@ int remote_failed(
     const char *call); /* the line has: R_PENDING as long as the peer may be the reason */
 /* The line has failed with this error: for how long, in ns, the control network may still say that the peer is the reason. */
 int64_t remote_grace_ns(struct rch *ch, int error);
-int remote_reason(struct rch *ch, char *reason,
-                  size_t bytes); /* the line's error, -EIO where it has none, and the sentence */
+int remote_reason(
+    struct rch *ch,
+    struct error *err); /* the line's error, -EIO where it has none, and the sentence */
 /* Where [offset, offset + bytes) of the heap lies: fills remote, remote_offset, piece, offset. False: in no segment. */
 bool remote_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t);
 /*

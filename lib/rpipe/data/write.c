@@ -248,7 +248,7 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
     struct rdesc *fast;
 
     if (UNLIKELY(d == NULL)) {
-        error_set("rmalloc_nb: no place for the descriptor (NULL)");
+        last_error_set("rmalloc_nb: no place for the descriptor (NULL)");
         return -EINVAL;
     }
     fast = write_alloc_fast(ch, size);
@@ -264,7 +264,7 @@ void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
     struct rdesc *got;
 
     if (UNLIKELY(d == NULL)) {
-        error_set("rmalloc_mem: no place for the descriptor (NULL)");
+        last_error_set("rmalloc_mem: no place for the descriptor (NULL)");
         errno = EINVAL;
         return NULL;
     }

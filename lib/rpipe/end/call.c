@@ -34,18 +34,18 @@ int end_check_call(struct rch *ch, const char *call, enum side side)
         int rc = job_refuses(call);
 
         if (rc == 0)
-            error_set("%s: the channel is NULL", call);
+            last_error_set("%s: the channel is NULL", call);
         return rc != 0 ? rc : -EINVAL;
     }
     state = atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
     if ((state & STATE_FORKED) != 0) {
-        error_set("%s: this channel belongs to the parent process of this one", call);
+        last_error_set("%s: this channel belongs to the parent process of this one", call);
         return -ENOTCONN;
     }
     if ((state & STATE_EXITING) != 0 && active_calls_ended())
         return job_refuses(call);
     if ((state & STATE_CLOSED) != 0) {
-        error_set("%s: this channel has been closed", call);
+        last_error_set("%s: this channel has been closed", call);
         return -ENOTCONN;
     }
     if (side != 0 && (state & STATE_CELLS) != 0)
@@ -175,7 +175,7 @@ static void call_leave(struct rch *ch)
 static int call_closed_meanwhile(struct rch *ch)
 {
     (void)ch;
-    error_set("this channel has been closed by another thread");
+    last_error_set("this channel has been closed by another thread");
     return -ENOTCONN;
 }
 

@@ -60,11 +60,11 @@ void debug_check_heap(struct rch *ch)
 {
     /* acquire: pairs with end_state_set */
     struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
-    char why[256];
+    struct error err = {""};
 
-    if (heap == NULL || heap_check(heap, why, sizeof(why)) == 0)
+    if (heap == NULL || heap_check(heap, &err) == 0)
         return;
-    log_error("%s: the books of the heap are broken: %s", end_name(ch), why);
+    log_error("%s: the books of the heap are broken: %s", end_name(ch), err.text);
     abort();
 }
 
@@ -97,7 +97,7 @@ static int debug_check_collect(const rdma_vmem_block_t *block, void *arg)
 
 /* Every block of the reader's must lie in one of the writer's, from its beginning; at rest there are no others. */
 static int debug_check_compare_heaps(const struct side_by_side *w, const struct side_by_side *r,
-                                     bool at_rest, char *why, size_t why_bytes)
+                                     bool at_rest, struct error *err)
 {
     size_t i = 0, k;
 
@@ -107,45 +107,40 @@ static int debug_check_compare_heaps(const struct side_by_side *w, const struct 
         if (i < w->count && w->block[i].offset == r->block[k].offset &&
             w->block[i].bytes >= r->block[k].bytes)
             continue;
-        snprintf(
-            why, why_bytes,
+        return error_set(
+            err, -EUCLEAN,
             "the reader holds %llu bytes at %llu, which the writer's shadow does not have in use",
             (unsigned long long)r->block[k].bytes, (unsigned long long)r->block[k].offset);
-        return -EUCLEAN;
     }
     if (!at_rest || w->count == r->count)
         return 0;
-    snprintf(why, why_bytes,
-             "%zu blocks are sent and not known to be freed, and the reader holds %zu", w->count,
-             r->count);
-    return -EUCLEAN;
+    return error_set(err, -EUCLEAN,
+                     "%zu blocks are sent and not known to be freed, and the reader holds %zu",
+                     w->count, r->count);
 }
 
-int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why,
-                        size_t why_bytes)
+int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, struct error *err)
 {
     struct heap *heap =
         writer_heap(writer, atomic_load_explicit(&writer->state, memory_order_acquire));
     struct side_by_side w = {.sent_only = at_rest}, r = {.sent_only = false};
     int rc = 0;
 
-    if (heap == NULL || reader->r.second == NULL) {
-        snprintf(why, why_bytes,
-                 "there are no two instances: not joined, or without RMALLOC_DEBUG=1");
-        return -EINVAL;
-    }
+    if (heap == NULL || reader->r.second == NULL)
+        return error_set(err, -EINVAL,
+                         "there are no two instances: not joined, or without RMALLOC_DEBUG=1");
     if (at_rest)
         rc = credit_fetch(writer, NEED_MEMORY);
     if (rc == 0)
-        rc = heap_check(heap, why, why_bytes);
+        rc = heap_check(heap, err);
     if (rc == 0)
-        rc = heap_check(reader->r.second, why, why_bytes);
+        rc = heap_check(reader->r.second, err);
     if (rc == 0)
         rc = heap_walk(heap, debug_check_collect, &w);
     if (rc == 0)
         rc = heap_walk(reader->r.second, debug_check_collect, &r);
     if (rc == 0)
-        rc = debug_check_compare_heaps(&w, &r, at_rest, why, why_bytes);
+        rc = debug_check_compare_heaps(&w, &r, at_rest, err);
     free(w.block);
     free(r.block);
     return rc;

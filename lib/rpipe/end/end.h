@@ -25,6 +25,7 @@
 #include "sync/slot.h"
 #include "sync/tag.h"
 #include "sync/wait.h"
+#include "util/error.h"
 
 #include <pthread.h>
 #include <rpipe.h>
@@ -193,17 +194,17 @@ int observe_file(int fd, int (*row)(const rpipe_observed_t *row, void *argument)
                  const char **why);
 
 /* ---- config.c ---- */
-int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int ranks, char *why,
-                   size_t why_bytes);
+int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int ranks,
+                   struct error *err);
 enum side config_side(const rmalloc_config_t *cfg);
 const char *config_op_name(int op);
 const char *config_sync_name(int sync);
 const char *config_algorithm_name(int algorithm);
 
 /* ---- error.c ---- */
-void error_set(const char *format, ...)
+void last_error_set(const char *format, ...)
     __attribute__((format(printf, 1, 2))); /* for calls without a channel */
-const char *error_get(void);
+const char *last_error_get(void);
 int end_error(struct rch *ch, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4))) NOINLINE; /* = code */
 /* "rpipe 0→1 ctx 3", in a buffer of the calling thread */
@@ -368,7 +369,6 @@ void debug_check_heap(struct rch *ch); /* aborts with a sentence: our own books 
  * For tests that have both ends in one process: what the writer's shadow holds free must be free in the reader's instance;
  * at rest, when everything written has been read, both must be the same. 0, or -EUCLEAN and a sentence.
  */
-int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, char *why,
-                        size_t why_bytes);
+int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, struct error *err);
 
 #endif

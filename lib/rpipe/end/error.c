@@ -15,7 +15,7 @@
 
 static _Thread_local char error_last[SENTENCE_BYTES] = "no error";
 
-void error_set(const char *format, ...)
+void last_error_set(const char *format, ...)
 {
     va_list args;
 
@@ -25,7 +25,7 @@ void error_set(const char *format, ...)
     log_debug("%s", error_last);
 }
 
-const char *error_get(void) { return error_last; }
+const char *last_error_get(void) { return error_last; }
 
 const char *end_name(const struct rch *ch)
 {

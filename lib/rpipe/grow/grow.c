@@ -136,17 +136,17 @@ static struct grow_note grow_note_of(const struct rch *ch, uint64_t k, uint64_t 
 
 /* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
 static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key,
-                              uint64_t bytes, char *why, size_t why_bytes)
+                              uint64_t bytes, struct error *err)
 {
     uint32_t access = grow_heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
     int rc = 0;
 
     if (s->remote.mapping == NULL)
         rc = ch->ops->attach(ch->btl, ch->peer, key, grow_chunk_bytes(ch, bytes), access,
-                             &s->remote, why, why_bytes);
+                             &s->remote, err);
     if (rc == 0 && ch->remote != NULL && s->mirror.slab == NULL)
         rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), BTL_LOCAL,
-                            ch->cfg.huge_pages, &s->mirror, why, why_bytes);
+                            ch->cfg.huge_pages, &s->mirror, err);
     if (rc == 0)
         s->base = ch->remote != NULL ? s->mirror.base : s->remote.base;
     return rc;
@@ -198,7 +198,7 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
     struct grown *s = &g->at[count];
     struct grow_note n = grow_note_of(ch, count + 1, grow_next_bytes(ch, size));
-    char why[256];
+    struct error err = {""};
     int rc;
 
     s->begin = g->total;
@@ -207,11 +207,11 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
     g->waited_us = (uint64_t)(now - g->full_since) / 1000;
     if (!grow_heap_is_readers(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n.bytes), BTL_PEER_READS,
-                            ch->cfg.huge_pages, &s->memory, why, sizeof(why));
+                            ch->cfg.huge_pages, &s->memory, &err);
         if (rc != 0 && control_peer_state(ch->peer) != 0)
             return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
         if (rc != 0) {
-            grow_refused(ch, "this end", why);
+            grow_refused(ch, "this end", err.text);
             return GROW_REFUSED;
         }
         n.key = s->memory.key;
@@ -234,12 +234,12 @@ static int grow_take_up(struct rch *ch)
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
     struct grown *s = &g->at[count];
     uint64_t bytes = s->end - s->begin;
-    char why[256] = "the heap cannot take up the segment";
+    struct error err = {"the heap cannot take up the segment"};
     int rc = 0;
 
     RPIPE_FAILPOINT("grow: granted");
     if (grow_heap_is_readers(ch))
-        rc = grow_reach_segment(ch, s, &g->key, bytes, why, sizeof(why));
+        rc = grow_reach_segment(ch, s, &g->key, bytes, &err);
     else
         s->base = s->memory.base;
     if (rc == 0) {
@@ -248,11 +248,11 @@ static int grow_take_up(struct rch *ch)
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         return rc; /* what a peer has passed goes with it, and is no lie: that it is gone the next look will tell */
     if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
-        join_fail(ch, -EPROTO, why);
+        join_fail(ch, -EPROTO, err.text);
         return rc;
     }
     if (rc != 0) {
-        grow_refused(ch, "this end", why);
+        grow_refused(ch, "this end", err.text);
         return rc;
     }
     log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for "
@@ -359,7 +359,7 @@ static bool grow_is_lawful(const struct growth *g, const struct grow_note *n, ui
            (n->bytes >= g->total || n->bytes == g->limit - g->total);
 }
 
-static int grow_grant(struct rch *ch, const struct grow_note *n, char *why, size_t why_bytes)
+static int grow_grant(struct rch *ch, const struct grow_note *n, struct error *err)
 {
     struct growth *g = ch->growth;
     struct grown *s = &g->at[n->k - 1];
@@ -371,10 +371,10 @@ static int grow_grant(struct rch *ch, const struct grow_note *n, char *why, size
     rendezvous_unlock();
     if (grow_heap_is_readers(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n->bytes), BTL_PEER_WRITES,
-                            ch->cfg.huge_pages, &s->memory, why, why_bytes);
+                            ch->cfg.huge_pages, &s->memory, err);
         s->base = s->memory.base;
     } else {
-        rc = grow_reach_segment(ch, s, &n->key, n->bytes, why, why_bytes);
+        rc = grow_reach_segment(ch, s, &n->key, n->bytes, err);
     }
     RPIPE_FAILPOINT("grow: segment made");
     rendezvous_lock();
@@ -393,7 +393,7 @@ static int grow_grant(struct rch *ch, const struct grow_note *n, char *why, size
 void grow_on_request(struct rch *ch, const void *body)
 {
     struct grow_note n, answer;
-    char why[256] = "";
+    struct error err = {""};
     uint32_t state;
 
     memcpy(&n, body, sizeof(n));
@@ -402,20 +402,20 @@ void grow_on_request(struct rch *ch, const void *body)
         ch->growth == NULL)
         return; /* bye, or what failed, is on its way to the writer */
     if (!grow_is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
-        snprintf(
-            why, sizeof(why),
+        error_note(
+            &err,
             "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have",
             ch->peer, (unsigned long long)n.k, (unsigned long long)n.bytes);
-        join_fail_locked(ch, -EPROTO, why);
+        join_fail_locked(ch, -EPROTO, err.text);
         return;
     }
     answer = grow_note_of(ch, n.k, n.bytes);
-    answer.code = grow_grant(ch, &n, why, sizeof(why));
+    answer.code = grow_grant(ch, &n, &err);
     if (answer.code == 0)
         answer.key = ch->growth->at[n.k - 1].memory.key;
     else
         log_info("%s: the heap does not grow by %llu bytes: %s", end_name(ch),
-                 (unsigned long long)n.bytes, why);
+                 (unsigned long long)n.bytes, err.text);
     if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 &&
         answer.code == 0)
         join_fail_locked(ch, -ENOMEM, "the writer could not be told that the heap has grown");
@@ -427,7 +427,7 @@ void grow_on_reply(struct rch *ch, const void *body)
 {
     struct growth *g = ch->growth;
     struct grow_note n;
-    char why[160];
+    struct error err = {""};
 
     memcpy(&n, body, sizeof(n));
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_WRITER | STATE_CLOSED)) !=
@@ -436,10 +436,9 @@ void grow_on_reply(struct rch *ch, const void *body)
     /* acquire: pairs with ask() */
     if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ASKED ||
         n.k != (uint64_t)atomic_load_explicit(&g->count, memory_order_relaxed) + 1) {
-        snprintf(why, sizeof(why),
-                 "rank %d says that segment %llu is there, which was not asked for", ch->peer,
-                 (unsigned long long)n.k);
-        join_fail_locked(ch, -EPROTO, why);
+        error_note(&err, "rank %d says that segment %llu is there, which was not asked for",
+                   ch->peer, (unsigned long long)n.k);
+        join_fail_locked(ch, -EPROTO, err.text);
         return;
     }
     g->answer = n.code;

@@ -56,16 +56,16 @@ int job_refuses(const char *call)
     case JOB_LEAVING:
         if (!active_calls_ended())
             return 0;
-        error_set("%s: another thread is leaving the job (rexit)", call);
+        last_error_set("%s: another thread is leaving the job (rexit)", call);
         break;
     case JOB_LEFT:
-        error_set("%s: this process has left the job (rexit)", call);
+        last_error_set("%s: this process has left the job (rexit)", call);
         break;
     case JOB_FORKED:
-        error_set("%s: the job belongs to the parent process of this one", call);
+        last_error_set("%s: the job belongs to the parent process of this one", call);
         break;
     default:
-        error_set("%s: call rinit first", call);
+        last_error_set("%s: call rinit first", call);
     }
     return -ENOTCONN;
 }
@@ -79,27 +79,25 @@ static int rpipe_job_deliver_to_backend(int peer, const void *body, size_t bytes
     return control_post(peer, MESSAGE_BTL, body, bytes, fds, nfds);
 }
 
-static int rpipe_job_fd_path(int peer, char *why, size_t why_bytes)
+static int rpipe_job_fd_path(int peer, struct error *err)
 {
     uint32_t backends;
     bool near = false;
 
     if (control_path(peer) != CONTROL_TCP)
         return 0;
-    if (control_peer_backends(peer, &backends, &near, why, why_bytes) == 0 && near) {
-        snprintf(why, why_bytes,
-                 "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no descriptor "
-                 "can be passed to it",
-                 peer);
-        return -ENOTSUP;
-    }
-    snprintf(why, why_bytes, "rank %d is on another host: no descriptor can be passed to it", peer);
-    return -ENOTSUP;
+    if (control_peer_backends(peer, &backends, &near, err) == 0 && near)
+        return error_set(err, -ENOTSUP,
+                         "rank %d is in another network namespace, or RPIPE_CONTROL is tcp: no "
+                         "descriptor can be passed to it",
+                         peer);
+    return error_set(err, -ENOTSUP, "rank %d is on another host: no descriptor can be passed to it",
+                     peer);
 }
 
-static int rpipe_job_peer_facts(int peer, struct btl_peer *facts, char *why, size_t why_bytes)
+static int rpipe_job_peer_facts(int peer, struct btl_peer *facts, struct error *err)
 {
-    return control_peer_backends(peer, &facts->likely, &facts->same_kernel, why, why_bytes);
+    return control_peer_backends(peer, &facts->likely, &facts->same_kernel, err);
 }
 
 /* A module has a table of settings of its own, which was never loaded. */
@@ -156,16 +154,16 @@ static void rpipe_job_warn_unknown_settings(void)
                  meant != NULL ? " meant?" : "");
 }
 
-static int rpipe_job_open_layers(int *rank, int *size, char *why, size_t why_bytes)
+static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
 {
     int64_t deadline;
-    int rc = settings_load(why, (unsigned)why_bytes);
+    int rc = settings_load(err);
 
     if (rc != 0)
         return rc;
     log_set_level((enum log_level)setting_number(SET_LOG));
     deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
-    rc = job_open(rank, size, deadline, why, why_bytes);
+    rc = job_open(rank, size, deadline, err);
     if (rc != 0)
         return rc;
     log_set_rank(*rank);
@@ -185,7 +183,7 @@ static int rpipe_job_open_layers(int *rank, int *size, char *why, size_t why_byt
     };
     rc = btl_start(&rpipe_job_host);
     if (rc == 0)
-        rc = control_start(&rpipe_job_hooks, deadline, why, why_bytes);
+        rc = control_start(&rpipe_job_hooks, deadline, err);
     if (rc != 0) {
         job_close();
         return rc;
@@ -202,18 +200,18 @@ static int rpipe_job_open_layers(int *rank, int *size, char *why, size_t why_byt
 int rpipe_init(int *rank, int *nranks)
 {
     static bool registered;
-    char why[384] = "";
+    struct error err = {""};
     int own, size, rc;
 
     pthread_mutex_lock(&rpipe_job_lock);
     rc = atomic_load_explicit(&rpipe_job_state, memory_order_relaxed) == JOB_NEW ? 0 : -EALREADY;
     if (rc != 0) {
-        error_set("rinit: a process joins a job once, and this one %s",
-                  job_is_open() ? "has" : "has already, or is the child of one that has");
+        last_error_set("rinit: a process joins a job once, and this one %s",
+                       job_is_open() ? "has" : "has already, or is the child of one that has");
     } else {
-        rc = rpipe_job_open_layers(&own, &size, why, sizeof(why));
+        rc = rpipe_job_open_layers(&own, &size, &err);
         if (rc != 0)
-            error_set("rinit: %s", why);
+            last_error_set("rinit: %s", err.text);
     }
     if (rc == 0) {
         if (!registered && pthread_atfork(NULL, NULL, rpipe_job_forked) == 0)
@@ -293,10 +291,10 @@ static int rpipe_job_leave(void)
         return job_refuses("rexit");
     rc = rpipe_job_end_calls(deadline);
     if (rc != 0) {
-        error_set("rexit: calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS): "
-                  "nothing has been given "
-                  "back; call it again when those threads have returned",
-                  setting_number(SET_TIMEOUT_MS));
+        last_error_set("rexit: calls of other threads have not ended within %ld ms "
+                       "(RPIPE_TIMEOUT_MS): nothing has been given "
+                       "back; call it again when those threads have returned",
+                       setting_number(SET_TIMEOUT_MS));
         return rc;
     }
     RPIPE_FAILPOINT("rexit: begun");
@@ -309,9 +307,9 @@ static int rpipe_job_leave(void)
     rc = collect_leave(deadline);
     RPIPE_FAILPOINT("rexit: all have come");
     if (rc != 0)
-        error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this "
-                  "one has left all the same",
-                  setting_number(SET_TIMEOUT_MS));
+        last_error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); "
+                       "this one has left all the same",
+                       setting_number(SET_TIMEOUT_MS));
     atomic_store_explicit(&rpipe_job_state, JOB_LEFT, memory_order_release);
     trace_stop();
     report_print((int)job_rank(), (int)job_size());

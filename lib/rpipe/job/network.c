@@ -21,7 +21,7 @@ static int64_t network_deadline(void)
 static int network_said(const char *call, int rc, const char *why)
 {
     if (rc != 0)
-        error_set("%s: %s", call, why);
+        last_error_set("%s: %s", call, why);
     return rc;
 }
 
@@ -38,7 +38,7 @@ void rpipe_network_abort(int code)
 int rpipe_network_barrier(void)
 {
     struct active_call in;
-    char why[320] = "";
+    struct error err = {""};
     uint32_t row;
     int rc;
 
@@ -47,8 +47,7 @@ int rpipe_network_barrier(void)
     if (rc == 0) {
         publish_process_wait("the other ranks in network_barrier");
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_barrier", collect_barrier(network_deadline(), why, sizeof(why)),
-                          why);
+        rc = network_said("network_barrier", collect_barrier(network_deadline(), &err), err.text);
         publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("barrier", rc);
@@ -60,22 +59,21 @@ int rpipe_network_barrier(void)
 int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
 {
     struct active_call in;
-    char why[320] = "";
+    struct error err = {""};
     uint32_t row;
     int rc;
 
     active_call_enter(&in);
     rc = job_refuses("network_allgather");
     if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL)) {
-        error_set("network_allgather: a buffer is NULL");
+        last_error_set("network_allgather: a buffer is NULL");
         rc = -EINVAL;
     }
     if (rc == 0) {
         publish_process_wait("the other ranks in network_allgather");
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
         rc = network_said("network_allgather",
-                          collect_allgather(mine, bytes, all, network_deadline(), why, sizeof(why)),
-                          why);
+                          collect_allgather(mine, bytes, all, network_deadline(), &err), err.text);
         publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("allgather", rc);
@@ -91,11 +89,12 @@ static int network_refuses_rank(const char *call, int rank, const void *buf, siz
     if (rc != 0)
         return rc;
     if (rank < 0 || rank >= job_size()) {
-        error_set("%s: rank %d; the ranks of this job are 0 to %d", call, rank, job_size() - 1);
+        last_error_set("%s: rank %d; the ranks of this job are 0 to %d", call, rank,
+                       job_size() - 1);
         return -EINVAL;
     }
     if (bytes > 0 && buf == NULL) {
-        error_set("%s: the buffer is NULL", call);
+        last_error_set("%s: the buffer is NULL", call);
         return -EINVAL;
     }
     return 0;
@@ -104,14 +103,14 @@ static int network_refuses_rank(const char *call, int rank, const void *buf, siz
 int rpipe_network_send(int to, const void *buf, size_t bytes)
 {
     struct active_call in;
-    char why[320] = "";
+    struct error err = {""};
     int rc;
 
     active_call_enter(&in);
     rc = network_refuses_rank("network_send", to, buf, bytes);
     if (rc == 0)
-        rc = network_said("network_send",
-                          collect_send(to, buf, bytes, network_deadline(), why, sizeof(why)), why);
+        rc = network_said("network_send", collect_send(to, buf, bytes, network_deadline(), &err),
+                          err.text);
     active_call_leave(&in);
     return rc;
 }
@@ -119,7 +118,8 @@ int rpipe_network_send(int to, const void *buf, size_t bytes)
 int rpipe_network_recv(int from, void *buf, size_t bytes)
 {
     struct active_call in;
-    char why[320] = "", what[64];
+    struct error err = {""};
+    char what[64];
     uint32_t row;
     int rc;
 
@@ -129,9 +129,8 @@ int rpipe_network_recv(int from, void *buf, size_t bytes)
         snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
         publish_process_wait(what);
         row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc =
-            network_said("network_recv",
-                         collect_recv(from, buf, bytes, network_deadline(), why, sizeof(why)), why);
+        rc = network_said("network_recv", collect_recv(from, buf, bytes, network_deadline(), &err),
+                          err.text);
         publish_process_wait(NULL);
         if (row != 0)
             trace_end_text("recv", rc);

@@ -74,18 +74,15 @@ static struct registration *region_find(const struct rch *ch, struct rregion *r,
 }
 
 static int region_register_range(struct rch *ch, struct rregion *r, uint32_t access,
-                                 struct registration **out, char *why, size_t why_bytes)
+                                 struct registration **out, struct error *err)
 {
     struct registration *g = calloc(1, sizeof(*g));
     int rc;
 
-    if (g == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of a region");
-        return -ENOMEM;
-    }
+    if (g == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of a region");
     *g = (struct registration){.ops = ch->ops, .btl = ch->btl, .peer = ch->peer, .access = access};
-    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &g->memory, why,
-                                  why_bytes);
+    rc = ch->ops->register_memory(ch->btl, ch->peer, r->base, r->bytes, access, &g->memory, err);
     if (rc != 0) {
         free(g);
         return rc;
@@ -101,7 +98,7 @@ int region_memory(struct rch *ch, const char *call, struct rregion *region,
 {
     uint32_t access = region_access_of(ch);
     struct registration *g = region_find(ch, region, access);
-    char why[320] = "";
+    struct error err = {""};
     int rc = 0;
 
     if (g == NULL) {
@@ -109,14 +106,14 @@ int region_memory(struct rch *ch, const char *call, struct rregion *region,
         g = region_find(ch, region,
                         access); /* another thread, with another pipe to the same peer */
         if (g == NULL)
-            rc = region_register_range(ch, region, access, &g, why, sizeof(why));
+            rc = region_register_range(ch, region, access, &g, &err);
         pthread_mutex_unlock(&region_lock);
     }
     if (rc != 0)
         return end_error(ch, rc,
                          "%s: a region of %zu bytes cannot be registered with %s, by which rank %d "
                          "is reached: %s",
-                         call, region->bytes, ch->ops->name, ch->peer, why);
+                         call, region->bytes, ch->ops->name, ch->peer, err.text);
     *memory = &g->memory;
     return 0;
 }
@@ -245,10 +242,11 @@ void *rpipe_region_mem(rregion_t region)
 {
     if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 ||
         region_is_orphan(region)) {
-        error_set("rregion_mem: %s", region == NULL ? "the region is NULL"
-                                     : region_is_orphan(region)
-                                         ? "the region is memory of a pipe that has been closed"
-                                         : "the region was given back already (rderegister)");
+        last_error_set("rregion_mem: %s",
+                       region == NULL ? "the region is NULL"
+                       : region_is_orphan(region)
+                           ? "the region is memory of a pipe that has been closed"
+                           : "the region was given back already (rderegister)");
         errno = EINVAL;
         return NULL;
     }
@@ -264,10 +262,10 @@ static int region_refuses_busy(const struct rregion *r)
 
     if (busy == 0)
         return 0;
-    error_set("rderegister: %u transfers from or to this region are under way: wait for them with "
-              "rdone or rread_into; "
-              "where the pipe is broken, close it",
-              busy);
+    last_error_set("rderegister: %u transfers from or to this region are under way: wait for them "
+                   "with rdone or rread_into; "
+                   "where the pipe is broken, close it",
+                   busy);
     return -EBUSY;
 }
 
@@ -299,8 +297,8 @@ int rpipe_deregister(rregion_t region)
     int rc = 0;
 
     if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0) {
-        error_set("rderegister: the region %s",
-                  region == NULL ? "is NULL" : "was given back already");
+        last_error_set("rderegister: the region %s",
+                       region == NULL ? "is NULL" : "was given back already");
         return -EINVAL;
     }
     if (region->own != NULL && !region_is_orphan(region)) {

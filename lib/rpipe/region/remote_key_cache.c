@@ -63,7 +63,7 @@ struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *no
     struct key_cache *key_cache = ch->remote->key_cache;
     struct cached_key *k = NULL;
     struct region_note n;
-    char why[256] = "";
+    struct error err = {""};
     uint32_t i;
 
     memcpy(&n, note, sizeof(n));
@@ -82,9 +82,9 @@ struct cached_key *key_cache_add(struct rch *ch, uint64_t number, const void *no
     if (k == NULL)
         return NULL; /* when one of the fetches before this one is taken, there is room; or memory */
     key_cache_forget(ch, k);
-    if (ch->ops->attach(ch->btl, ch->peer, &n.key, (size_t)n.bytes, BTL_PEER_READS, &k->remote, why,
-                        sizeof(why)) != 0) {
-        key_cache_refuse(ch, error, why);
+    if (ch->ops->attach(ch->btl, ch->peer, &n.key, (size_t)n.bytes, BTL_PEER_READS, &k->remote,
+                        &err) != 0) {
+        key_cache_refuse(ch, error, err.text);
         return NULL;
     }
     k->remote.bytes = (size_t)n.bytes;

@@ -127,8 +127,8 @@ static int poll_wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
     publish_process_wait("a message on one of many channels in rpipe_poll");
     while (rc == 0 && !poll_poll_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
-            error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n,
-                      timeout_ms);
+            last_error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n,
+                           timeout_ms);
             rc = -ETIMEDOUT;
         } else if (active_calls_ended()) {
             rc = job_refuses("rpipe_poll");
@@ -145,9 +145,9 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     int i, rc = 0;
 
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
-        error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout of "
-                  "-1 or more",
-                  POLL_MOST);
+        last_error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout "
+                       "of -1 or more",
+                       POLL_MOST);
         return -EINVAL;
     }
     for (i = 0; i < n; i++) {

@@ -132,17 +132,15 @@ static uint32_t capabilities_given(void)
            (word_given(mode, "incoherent") ? 0 : BTL_ATOMICS_COHERENT);
 }
 
-static int sim_query(char *why, size_t why_bytes);
+static int sim_query(struct error *err);
 
-static int sim_open(const struct btl_host *host, struct btl **out, char *why, size_t why_bytes)
+static int sim_open(const struct btl_host *host, struct btl **out, struct error *err)
 {
     const char *mode = environment("RPIPE_SIM_MODE");
     struct btl *btl = calloc(1, sizeof(*btl));
 
-    if (btl == NULL) {
-        snprintf(why, why_bytes, "no memory");
-        return -ENOMEM;
-    }
+    if (btl == NULL)
+        return error_set(err, -ENOMEM, "no memory");
     pthread_mutex_init(&btl->lock, NULL);
     btl->host = *host;
     btl->draw.state = strtoull(environment("RPIPE_SIM_SEED"), NULL, 0) * 0x2545f4914f6cdd1du;
@@ -185,13 +183,12 @@ static void sim_close(struct btl *btl)
 
 static void sim_forked(struct btl *btl) { pthread_mutex_init(&btl->lock, NULL); }
 
-static int sim_reach(struct btl *btl, int peer, char *why, size_t why_bytes)
+static int sim_reach(struct btl *btl, int peer, struct error *err)
 {
     if (peer == btl->host.rank)
         return 0;
-    snprintf(why, why_bytes, "rank %d is another process; the simulated network is inside this one",
-             peer);
-    return -ENOTSUP;
+    return error_set(err, -ENOTSUP,
+                     "rank %d is another process; the simulated network is inside this one", peer);
 }
 
 MODULE_EXPORT extern struct btl_ops btl_sim_ops;
@@ -226,10 +223,10 @@ struct btl_ops btl_sim_ops = {
 };
 
 /* The environment says what this network can do: so the table is filled in before anything else is asked. */
-static int sim_query(char *why, size_t why_bytes)
+static int sim_query(struct error *err)
 {
     btl_sim_ops.attributes.capabilities = capabilities_given();
     btl_sim_ops.attributes.atomics = atomics_given();
-    snprintf(why, why_bytes, "a simulation for tests");
+    error_note(err, "a simulation for tests");
     return 0;
 }

@@ -27,6 +27,7 @@
 
 #include "util/hash.h"
 #include "util/list.h"
+#include "util/error.h"
 
 #include <pthread.h>
 
@@ -143,24 +144,23 @@ void sim_copy_from(void *copy, const void *memory,
                    size_t bytes); /* memory that others store to; aligned words whole */
 void sim_copy_to(void *memory, const void *copy, size_t bytes); /* memory that others load from */
 int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
-              struct btl_memory *piece, char *why, size_t why_bytes);
+              struct btl_memory *piece, struct error *err);
 void sim_free(struct btl *btl, struct btl_memory *piece);
 int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key,
-              char *why, size_t why_bytes);
+              struct error *err);
 int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
-              struct btl_memory *piece, char *why, size_t why_bytes);
+              struct btl_memory *piece, struct error *err);
 int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-               struct btl_remote *remote, char *why, size_t why_bytes);
+               struct btl_remote *remote, struct error *err);
 void sim_detach(struct btl *btl, struct btl_remote *remote);
 void sim_memory_end(struct btl *btl);
 
 /* sim_line.c */
 int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
-                  struct btl_connection **out, struct btl_address *address, char *why,
-                  size_t why_bytes);
+                  struct btl_connection **out, struct btl_address *address, struct error *err);
 int sim_line_connect(struct btl_connection *connection, const struct btl_address *address,
-                     char *why, size_t why_bytes);
-int sim_line_state(struct btl_connection *connection, char *why, size_t why_bytes);
+                     struct error *err);
+int sim_line_state(struct btl_connection *connection, struct error *err);
 void sim_line_close(struct btl_connection *connection);
 void sim_line_describe(struct btl_connection *connection, char *text, size_t text_bytes);
 void sim_line_counts(struct btl_connection *connection, struct btl_counts *counts);

@@ -21,10 +21,10 @@ struct address {
     uint64_t id, nonce;
 };
 
-static void say(struct btl_connection *connection, char *why, size_t why_bytes)
+static void say(struct btl_connection *connection, struct error *err)
 {
-    if (why != NULL && why_bytes > 0)
-        snprintf(why, why_bytes, "%s", connection->why);
+    if (err != NULL)
+        error_note(err, "%s", connection->why);
 }
 
 static void settle_later(struct btl_connection *connection)
@@ -38,8 +38,7 @@ static void settle_later(struct btl_connection *connection)
 }
 
 int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
-                  struct btl_connection **out, struct btl_address *address, char *why,
-                  size_t why_bytes)
+                  struct btl_connection **out, struct btl_address *address, struct error *err)
 {
     struct btl_connection *connection = calloc(1, sizeof(*connection));
     struct address a = {.magic = ADDRESS_MAGIC, .pid = (uint32_t)getpid()};
@@ -47,10 +46,8 @@ int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
 
     if (peer != btl->host.rank)
         sim_die("connection_open to rank %d", peer);
-    if (connection == NULL) {
-        snprintf(why, why_bytes, "no memory for a line");
-        return -ENOMEM;
-    }
+    if (connection == NULL)
+        return error_set(err, -ENOMEM, "no memory for a line");
     pthread_mutex_lock(&btl->lock);
     connection->btl = btl;
     connection->role = role;
@@ -65,8 +62,7 @@ int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
     if (hash_put(&btl->lines, connection->id, connection) != 0) {
         pthread_mutex_unlock(&btl->lock);
         free(connection);
-        snprintf(why, why_bytes, "no memory for the books of a line");
-        return -ENOMEM;
+        return error_set(err, -ENOMEM, "no memory for the books of a line");
     }
     pad = sim_draw(btl, sizeof(address->byte) - sizeof(a) +
                             1); /* nobody may know how long an address is */
@@ -96,7 +92,7 @@ void sim_line_fail(struct btl_connection *connection, int error, const char *for
 }
 
 int sim_line_connect(struct btl_connection *connection, const struct btl_address *address,
-                     char *why, size_t why_bytes)
+                     struct error *err)
 {
     struct btl *btl = connection->btl;
     struct btl_connection *peer;
@@ -109,7 +105,7 @@ int sim_line_connect(struct btl_connection *connection, const struct btl_address
     memcpy(&a, address->byte, sizeof(a));
     if (address->bytes < sizeof(a) || address->bytes > sizeof(address->byte) ||
         a.magic != ADDRESS_MAGIC || a.pid != (uint32_t)getpid()) {
-        snprintf(why, why_bytes, "not the address of a line of this network");
+        error_note(err, "not the address of a line of this network");
         rc = -EPROTO;
         goto out;
     }
@@ -120,10 +116,10 @@ int sim_line_connect(struct btl_connection *connection, const struct btl_address
                 (unsigned long long)connection->id, (unsigned long long)a.id);
     if (peer == NULL && btl->defect != DEFECT_CONNECTS_NOBODY &&
         sim_draw(btl, 2) == 0) { /* at once, or later */
-        snprintf(why, why_bytes, "line %llu, which this one should connect to, is closed",
-                 (unsigned long long)a.id);
+        error_note(err, "line %llu, which this one should connect to, is closed",
+                   (unsigned long long)a.id);
         rc = -ECONNREFUSED;
-        sim_line_fail(connection, rc, "%s", why);
+        sim_line_fail(connection, rc, "%s", err->text);
         goto out;
     }
     connection->peer = a.id;
@@ -173,16 +169,16 @@ void sim_lines_settle(struct btl *btl)
     }
 }
 
-int sim_line_state(struct btl_connection *connection, char *why, size_t why_bytes)
+int sim_line_state(struct btl_connection *connection, struct error *err)
 {
     int rc;
 
     pthread_mutex_lock(&connection->btl->lock);
     rc = connection->error != 0 ? connection->error : connection->up ? 0 : -EAGAIN;
-    if (rc == -EAGAIN && why_bytes > 0)
-        snprintf(why, why_bytes, "line %llu is not up yet", (unsigned long long)connection->id);
+    if (rc == -EAGAIN)
+        error_note(err, "line %llu is not up yet", (unsigned long long)connection->id);
     else if (rc != 0)
-        say(connection, why, why_bytes);
+        say(connection, err);
     pthread_mutex_unlock(&connection->btl->lock);
     return rc;
 }

@@ -71,14 +71,11 @@ void sim_copy_to(void *memory, const void *copy, size_t bytes)
     }
 }
 
-static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece, char *why,
-                 size_t why_bytes)
+static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece, struct error *err)
 {
     p->id = ++btl->last_id;
-    if (hash_put(&btl->pieces, p->id, p) != 0) {
-        snprintf(why, why_bytes, "no memory for the books of a piece");
-        return -ENOMEM;
-    }
+    if (hash_put(&btl->pieces, p->id, p) != 0)
+        return error_set(err, -ENOMEM, "no memory for the books of a piece");
     *piece =
         (struct btl_memory){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
     return 0;
@@ -124,7 +121,7 @@ static void spoil(struct btl *btl, struct sim_piece *p)
 }
 
 int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
-              struct btl_memory *piece, char *why, size_t why_bytes)
+              struct btl_memory *piece, struct error *err)
 {
     struct sim_piece *p = calloc(1, sizeof(*p));
     int rc = -ENOMEM;
@@ -133,7 +130,7 @@ int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool hug
     if (bytes == 0 || access > BTL_LOCAL || peer != btl->host.rank)
         sim_die("alloc of %zu bytes for rank %d with access %u", bytes, peer, access);
     if (p == NULL || map(p, bytes) != 0) {
-        snprintf(why, why_bytes, "no memory for a piece of %zu bytes", bytes);
+        error_note(err, "no memory for a piece of %zu bytes", bytes);
         free(p);
         return -ENOMEM;
     }
@@ -141,7 +138,7 @@ int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool hug
     p->access = access;
     pthread_mutex_lock(&btl->lock);
     spoil(btl, p);
-    rc = enter(btl, p, piece, why, why_bytes);
+    rc = enter(btl, p, piece, err);
     pthread_mutex_unlock(&btl->lock);
     if (rc != 0) {
         munmap(p->map, p->map_bytes);
@@ -151,20 +148,18 @@ int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool hug
 }
 
 int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
-              struct btl_memory *piece, char *why, size_t why_bytes)
+              struct btl_memory *piece, struct error *err)
 {
     struct sim_piece *p = calloc(1, sizeof(*p));
     int rc;
 
     if (base == NULL || bytes == 0 || access > BTL_LOCAL || peer != btl->host.rank)
         sim_die("adopt of %zu bytes for rank %d with access %u", bytes, peer, access);
-    if (p == NULL) {
-        snprintf(why, why_bytes, "no memory for the books of a piece");
-        return -ENOMEM;
-    }
+    if (p == NULL)
+        return error_set(err, -ENOMEM, "no memory for the books of a piece");
     *p = (struct sim_piece){.base = base, .bytes = bytes, .access = access};
     pthread_mutex_lock(&btl->lock);
-    rc = enter(btl, p, piece, why, why_bytes);
+    rc = enter(btl, p, piece, err);
     pthread_mutex_unlock(&btl->lock);
     if (rc != 0)
         free(p);
@@ -173,10 +168,9 @@ int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t acce
 
 /* There is but one process, and so one peer. */
 int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct btl_key *key,
-              char *why, size_t why_bytes)
+              struct error *err)
 {
-    (void)why;
-    (void)why_bytes;
+    (void)err;
     if (peer != btl->host.rank)
         sim_die("share of a piece with rank %d", peer);
     *key = piece->key;
@@ -235,7 +229,7 @@ void sim_free(struct btl *btl, struct btl_memory *piece)
 }
 
 int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes, uint32_t access,
-               struct btl_remote *remote, char *why, size_t why_bytes)
+               struct btl_remote *remote, struct error *err)
 {
     struct sim_piece *p;
     int rc = -EPROTO;
@@ -245,13 +239,11 @@ int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t byte
     pthread_mutex_lock(&btl->lock);
     p = hash_get(&btl->pieces, key->word[KEY_ID]);
     if (p == NULL || key->word[KEY_CHECK] != key_check(p) || key->word[KEY_BYTES] != p->bytes)
-        snprintf(why, why_bytes, "rank %d has no such piece", peer);
+        error_note(err, "rank %d has no such piece", peer);
     else if (p->access == BTL_LOCAL || p->access != access || key->word[KEY_ACCESS] != access)
-        snprintf(why, why_bytes, "the piece of rank %d has access %u, not %u", peer, p->access,
-                 access);
+        error_note(err, "the piece of rank %d has access %u, not %u", peer, p->access, access);
     else if (p->bytes < bytes)
-        snprintf(why, why_bytes, "the piece of rank %d has %zu bytes; it needs %zu", peer, p->bytes,
-                 bytes);
+        error_note(err, "the piece of rank %d has %zu bytes; it needs %zu", peer, p->bytes, bytes);
     else
         rc = 0;
     if (rc == 0) {
