@@ -50,7 +50,7 @@ static void before_it_is_up(struct side *s)
     ops->connection_close(connection);
     connection = line_up(s, 0, 0);
     ops->connection_describe(connection, err.text, sizeof(err.text));
-    HOLDS(*text != '\0', "connection_describe says nothing");
+    HOLDS(*err.text != '\0', "connection_describe says nothing");
     printf("    %s\n", text);
     line_down(s, 0, connection);
     far_free(s, &far);
