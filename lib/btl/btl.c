@@ -136,7 +136,8 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
     }
     if ((both & bit) == 0) {
         if (bit == BTL_LIKELY_VERBS)
-            error_note(err, "%s no active RDMA port, or not the module btl_verbs", who);
+            return error_set(err, -ENOTSUP, "%s no active RDMA port, or not the module btl_verbs",
+                             who);
         else
             return error_set(err, -ENOTSUP, "%s not the module btl_%s", who, btl_table[i].name);
     }

@@ -51,7 +51,7 @@ static void before_it_is_up(struct side *s)
     connection = line_up(s, 0, 0);
     ops->connection_describe(connection, err.text, sizeof(err.text));
     HOLDS(*err.text != '\0', "connection_describe says nothing");
-    printf("    %s\n", text);
+    printf("    %s\n", err.text);
     line_down(s, 0, connection);
     far_free(s, &far);
     near_free(s, &near);
