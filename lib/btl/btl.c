@@ -138,8 +138,7 @@ static int btl_fits(int i, int peer, const struct btl_peer *own, const struct bt
         if (bit == BTL_LIKELY_VERBS)
             return error_set(err, -ENOTSUP, "%s no active RDMA port, or not the module btl_verbs",
                              who);
-        else
-            return error_set(err, -ENOTSUP, "%s not the module btl_%s", who, btl_table[i].name);
+        return error_set(err, -ENOTSUP, "%s not the module btl_%s", who, btl_table[i].name);
     }
     if (bit == BTL_LIKELY_SHM) {
         if (btl_host->fd_path(peer, err) != 0)
