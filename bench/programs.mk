@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# programs.mk: the benchmarks.
+
+# benchmarks
+
+noinst_PROGRAMS += bench/compose bench/copies bench/pingpong bench/startup bench/vmem_pair
+bench_compose_LDADD = $(public)
+bench_copies_LDADD =
+bench_pingpong_LDADD =
+bench_startup_SOURCES = bench/proc.h bench/startup.c
+bench_startup_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+bench_startup_LDADD = $(public) $(PMIX_LIBS) -lm
+bench_vmem_pair_LDADD = $(public) $(MIMALLOC_LIBS)
+# what bench/scaling runs, besides bench/startup
+noinst_PROGRAMS += bench/scale_channels
+bench_scale_channels_SOURCES = bench/proc.h bench/scale_channels.c
+bench_scale_channels_LDADD = $(public)
+EXTRA_DIST += bench/scaling
+dist_noinst_SCRIPTS += bench/alloc bench/apps bench/compare bench/compare_net bench/guest
+
+# what bench/alloc runs
+noinst_PROGRAMS += bench/alloc_local bench/alloc_pipe bench/alloc_threads
+bench_alloc_local_SOURCES = \
+	bench/alloc_allocators.c \
+	bench/alloc_bench.h \
+	bench/alloc_local.c \
+	bench/alloc_trace.c
+bench_alloc_local_LDADD = $(public) -lm
+bench_alloc_pipe_SOURCES = bench/alloc_bench.h bench/alloc_pipe.c
+bench_alloc_pipe_LDADD = $(public)
+bench_alloc_threads_SOURCES = \
+	bench/alloc_allocators.c \
+	bench/alloc_bench.h \
+	bench/alloc_threads.c
+bench_alloc_threads_LDADD = $(public) -lm
+EXTRA_DIST += bench/alloc_plots.py bench/alloc_thesis.py
+
+# the peer of bench/compare
+if HAVE_MPI
+noinst_PROGRAMS += bench/mpi_peer
+endif
+bench_mpi_peer_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+bench_mpi_peer_LDADD = $(MPI_LIBS)
+
+EXTRA_DIST += bench/README.md examples/README.md examples/raii.cc

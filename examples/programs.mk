@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# programs.mk: the examples.
+
+# examples
+
+noinst_PROGRAMS += examples/heat2d
+examples_heat2d_SOURCES = \
+	examples/animation.c \
+	examples/animation.h \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/heat2d.c \
+	examples/heat_grid.c \
+	examples/heat_grid.h \
+	examples/must.h \
+	examples/picture.c \
+	examples/picture.h
+examples_heat2d_LDADD = $(public) $(PNG_LIBS) -lm
+
+noinst_PROGRAMS += examples/dht
+examples_dht_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/dht.c \
+	examples/dht_table.h \
+	examples/must.h
+examples_dht_LDADD = $(public)
+
+noinst_PROGRAMS += examples/em3d
+examples_em3d_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/em3d.c \
+	examples/em3d_graph.c \
+	examples/em3d_graph.h \
+	examples/must.h
+examples_em3d_LDADD = $(public)
+
+noinst_PROGRAMS += examples/pipeline
+examples_pipeline_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/must.h \
+	examples/pipeline.c \
+	examples/pipeline_stage.h
+examples_pipeline_LDADD = $(public)
+
+noinst_PROGRAMS += examples/work_queue
+examples_work_queue_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/app_pipes.h \
+	examples/must.h \
+	examples/queens.h \
+	examples/work_queue.c
+examples_work_queue_LDADD = $(public)
+
+# the same applications over MPI, for bench/apps
+if HAVE_MPI
+noinst_PROGRAMS += \
+	examples/mpi/mpi_dht \
+	examples/mpi/mpi_em3d \
+	examples/mpi/mpi_heat2d \
+	examples/mpi/mpi_pipeline \
+	examples/mpi/mpi_work_queue
+endif
+examples_mpi_mpi_dht_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/dht_table.h \
+	examples/mpi/mpi_dht.c \
+	examples/mpi/notify.h
+examples_mpi_mpi_dht_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_dht_LDADD = $(MPI_LIBS)
+examples_mpi_mpi_em3d_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/em3d_graph.c \
+	examples/em3d_graph.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_em3d.c \
+	examples/mpi/notify.h
+examples_mpi_mpi_em3d_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_em3d_LDADD = $(MPI_LIBS)
+examples_mpi_mpi_heat2d_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/heat_grid.c \
+	examples/heat_grid.h \
+	examples/mpi/laps.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_heat2d.c \
+	examples/mpi/notify.h \
+	examples/picture.c \
+	examples/picture.h
+examples_mpi_mpi_heat2d_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_heat2d_LDADD = $(MPI_LIBS) $(PNG_LIBS) -lm
+
+examples_mpi_mpi_pipeline_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/mpi/memory.h \
+	examples/mpi/mpi_pipeline.c \
+	examples/mpi/notify.h \
+	examples/pipeline_stage.h
+examples_mpi_mpi_pipeline_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_pipeline_LDADD = $(MPI_LIBS)
+
+examples_mpi_mpi_work_queue_SOURCES = \
+	examples/app.c \
+	examples/app.h \
+	examples/mpi/mpi_work_queue.c \
+	examples/queens.h
+examples_mpi_mpi_work_queue_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+examples_mpi_mpi_work_queue_LDADD = $(MPI_LIBS)
+
+noinst_PROGRAMS += examples/event_loop
+examples_event_loop_SOURCES = examples/event_loop.c examples/must.h
+examples_event_loop_LDADD = $(public)
+
+noinst_PROGRAMS += examples/device_pool
+examples_device_pool_SOURCES = \
+	examples/device_pool.c \
+	examples/device_sim.c \
+	examples/device_sim.h
+examples_device_pool_LDADD = $(public)
+
+noinst_PROGRAMS += examples/am_ping
+examples_am_ping_SOURCES = \
+	examples/am_ping.c \
+	examples/app.c \
+	examples/app.h \
+	examples/must.h
+examples_am_ping_LDADD = $(public)
+
+# listings of the thesis: each a program of one file, and a test of itself
+listings = \
+	examples/listing_5_1_zero_copy \
+	examples/listing_5_2_halo \
+	examples/listing_5_3_dht \
+	examples/listing_b_2_symmetric \
+	examples/listing_b_3_ring
+noinst_PROGRAMS += $(listings)
+examples_listing_5_1_zero_copy_LDADD = $(public)
+examples_listing_5_2_halo_LDADD = $(public)
+examples_listing_5_3_dht_LDADD = $(public)
+examples_listing_b_2_symmetric_LDADD = $(public)
+examples_listing_b_3_ring_LDADD = $(public)

@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# sources.mk: the sources of lib/ and how they become libraries and modules. A new source file is one line in the list of its folder.
+
+# ---- layers, from the bottom up (DESIGN: everything runs downhill) ----
+
+noinst_LTLIBRARIES = $(layers)
+
+lib_libutil_la_SOURCES = \
+	lib/util/clock.h \
+	lib/util/cpu.h \
+	lib/util/crc32c.c \
+	lib/util/crc32c.h \
+	lib/util/error.c \
+	lib/util/error.h \
+	lib/util/failpoint.h \
+	lib/util/fork_fds.c \
+	lib/util/fork_fds.h \
+	lib/util/hash.c \
+	lib/util/hash.h \
+	lib/util/limit.h \
+	lib/util/list.h \
+	lib/util/log.c \
+	lib/util/log.h \
+	lib/util/map.h \
+	lib/util/membarrier.c \
+	lib/util/membarrier.h \
+	lib/util/module.c \
+	lib/util/module.h \
+	lib/util/proc.h \
+	lib/util/settings.c \
+	lib/util/settings.h \
+	lib/util/text.h \
+	lib/util/thread_quiesce.c \
+	lib/util/thread_quiesce.h
+
+lib_liballoc_la_SOURCES = \
+	lib/alloc/broken.h \
+	lib/alloc/chunk.h \
+	lib/alloc/desc.c \
+	lib/alloc/desc.h \
+	lib/alloc/fit.h \
+	lib/alloc/heap.c \
+	lib/alloc/heap.h \
+	lib/alloc/heap_dump.c \
+	lib/alloc/index.c \
+	lib/alloc/index.h \
+	lib/alloc/index_check.c \
+	lib/alloc/index_node.h \
+	lib/alloc/index_pool.c \
+	lib/alloc/next_fit.c \
+	lib/alloc/next_fit.h \
+	lib/alloc/size_class.h \
+	lib/alloc/tree_fit.c \
+	lib/alloc/tree_fit.h \
+	lib/alloc/tree_fit_check.c \
+	lib/alloc/vmem.c
+# its short paths store word by word; as vectors, the words would first have to be put together
+lib_liballoc_la_CFLAGS = $(AM_CFLAGS) -fno-tree-slp-vectorize
+
+lib_libbtl_la_SOURCES = \
+	lib/btl/btl.c \
+	lib/btl/btl.h \
+	lib/btl/likely.c
+
+# memory of backends that register it with a device: into the modules of those
+noinst_LTLIBRARIES += lib/libpool.la
+lib_libpool_la_SOURCES = \
+	lib/btl/pool.c \
+	lib/btl/pool.h
+
+lib_libbootstrap_la_SOURCES = \
+	lib/bootstrap/job.c \
+	lib/bootstrap/job.h \
+	lib/bootstrap/job_methods.h \
+	lib/bootstrap/job_single.c \
+	lib/bootstrap/job_tcp.c \
+	lib/bootstrap/job_tcp.h \
+	lib/bootstrap/job_tcp_root.c
+
+lib_libcontrol_la_SOURCES = \
+	lib/control/card.c \
+	lib/control/card.h \
+	lib/control/collective.c \
+	lib/control/collective.h \
+	lib/control/connection.c \
+	lib/control/connection.h \
+	lib/control/control.c \
+	lib/control/control.h \
+	lib/control/endpoint.c \
+	lib/control/endpoint.h \
+	lib/control/lane.c \
+	lib/control/lane.h \
+	lib/control/liveness.c \
+	lib/control/liveness.h \
+	lib/control/peer.c \
+	lib/control/peer_card.c \
+	lib/control/rendezvous.c \
+	lib/control/rendezvous.h \
+	lib/control/service.c \
+	lib/control/service.h \
+	lib/control/service_watch.c \
+	lib/control/wire.h
+
+lib_libsync_la_SOURCES = \
+	lib/sync/block_table.c \
+	lib/sync/block_table.h \
+	lib/sync/seal.h \
+	lib/sync/slot.h \
+	lib/sync/tag.h \
+	lib/sync/wait.c \
+	lib/sync/wait.h
+
+observe_sources = \
+	lib/observe/record/counter.c \
+	lib/observe/record/counter.h \
+	lib/observe/record/publish.c \
+	lib/observe/record/publish.h \
+	lib/observe/record/trace.c \
+	lib/observe/record/trace.h \
+	lib/observe/record/trace_clock.c \
+	lib/observe/report/observe.c \
+	lib/observe/report/observe_reason.c \
+	lib/observe/report/report.c \
+	lib/observe/report/report.h \
+	lib/observe/report/statistics.c \
+	lib/observe/report/trace_json.c
+
+rpipe_sources = \
+	lib/rpipe/connect/deferred_close.c \
+	lib/rpipe/connect/handshake.c \
+	lib/rpipe/connect/handshake.h \
+	lib/rpipe/connect/join.c \
+	lib/rpipe/connect/open.c \
+	lib/rpipe/connect/path_monitor.c \
+	lib/rpipe/connect/pending.c \
+	lib/rpipe/data/attempt.h \
+	lib/rpipe/data/capacity.c \
+	lib/rpipe/data/credit.c \
+	lib/rpipe/data/path_remote.c \
+	lib/rpipe/data/path_remote.h \
+	lib/rpipe/data/path_remote_read.c \
+	lib/rpipe/data/path_remote_write.c \
+	lib/rpipe/data/read.c \
+	lib/rpipe/data/write.c \
+	lib/rpipe/end/active_calls.c \
+	lib/rpipe/end/active_calls.h \
+	lib/rpipe/end/call.c \
+	lib/rpipe/end/config.c \
+	lib/rpipe/end/debug_check.c \
+	lib/rpipe/end/end.h \
+	lib/rpipe/end/end_pool.c \
+	lib/rpipe/end/error.c \
+	lib/rpipe/grow/grow.c \
+	lib/rpipe/grow/grow.h \
+	lib/rpipe/job/job.c \
+	lib/rpipe/job/network.c \
+	lib/rpipe/region/region.c \
+	lib/rpipe/region/region.h \
+	lib/rpipe/region/region_read.c \
+	lib/rpipe/region/region_write.c \
+	lib/rpipe/region/remote_key_cache.c \
+	lib/rpipe/wait/event.c \
+	lib/rpipe/wait/poll.c
+
+cells_sources = \
+	lib/cells/cells.c \
+	lib/cells/cells.h \
+	lib/cells/cells_service.c
+
+group_sources = \
+	lib/group/compose.c \
+	lib/group/compose.h \
+	lib/group/duplex.c \
+	lib/group/reduce.c \
+	lib/group/redux.c \
+	lib/group/redux.h \
+	lib/group/scatter.c
+
+# one library, because channel ends, what is recorded of them and what is built of them refer to each other
+lib_librpipe_la_SOURCES = $(observe_sources) $(rpipe_sources) $(cells_sources) $(group_sources)
+
+# above the public interface, and by it alone (test/layers, test/exports)
+lib_libam_la_SOURCES = \
+	lib/am/am.h \
+	lib/am/barrier.c \
+	lib/am/context.c \
+	lib/am/in.c \
+	lib/am/message.c \
+	lib/am/out.c \
+	lib/am/progress.c \
+	lib/am/request.c \
+	lib/am/wire.c \
+	lib/am/wire.h
+
+# ---- the library ----
+
+# from the top down, as a linker wants archives
+layers = lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
+
+lib_LTLIBRARIES = lib/librmalloc.la
+lib_librmalloc_la_SOURCES =
+lib_librmalloc_la_LIBADD = $(layers)
+lib_librmalloc_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,-Bsymbolic-functions \
+	-Wl,--version-script=$(top_srcdir)/lib/librmalloc.map
+EXTRA_lib_librmalloc_la_DEPENDENCIES = lib/librmalloc.map
+EXTRA_DIST += lib/librmalloc.map
+
+# ---- modules: opened at run time, each with a copy of what it needs; all in lib/, where the build tree finds them ----
+
+module_flags = $(AM_LDFLAGS) -module -avoid-version -shared
+# brings along libraries that are not made to be unloaded (module.h)
+stays = -Wl,-z,nodelete
+pkglib_LTLIBRARIES =
+
+pkglib_LTLIBRARIES += lib/btl_shm.la
+lib_btl_shm_la_SOURCES = \
+	lib/btl/shm/segment.c \
+	lib/btl/shm/segment.h \
+	lib/btl/shm/shm.c
+lib_btl_shm_la_LIBADD = lib/libutil.la
+lib_btl_shm_la_LDFLAGS = $(module_flags)
+
+if HAVE_FABRIC
+pkglib_LTLIBRARIES += lib/btl_ofi.la
+endif
+lib_btl_ofi_la_SOURCES = \
+	lib/btl/ofi/fabric.c \
+	lib/btl/ofi/connection.c \
+	lib/btl/ofi/memory.c \
+	lib/btl/ofi/ofi.h \
+	lib/btl/ofi/progress.c \
+	lib/btl/ofi/transfer.c
+lib_btl_ofi_la_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
+lib_btl_ofi_la_LIBADD = lib/libpool.la lib/libutil.la $(FABRIC_LIBS)
+lib_btl_ofi_la_LDFLAGS = $(module_flags) $(stays)
+if HAVE_VERBS
+pkglib_LTLIBRARIES += lib/btl_verbs.la
+endif
+lib_btl_verbs_la_SOURCES = \
+	lib/btl/verbs/connect.c \
+	lib/btl/verbs/device.c \
+	lib/btl/verbs/greet.c \
+	lib/btl/verbs/connection.c \
+	lib/btl/verbs/memory.c \
+	lib/btl/verbs/post.c \
+	lib/btl/verbs/verbs.c \
+	lib/btl/verbs/verbs.h
+lib_btl_verbs_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
+lib_btl_verbs_la_LIBADD = lib/libpool.la lib/libutil.la $(RDMACM_LIBS) $(IBVERBS_LIBS)
+lib_btl_verbs_la_LDFLAGS = $(module_flags) $(stays)
+
+if HAVE_PMIX
+pkglib_LTLIBRARIES += lib/job_pmix.la
+endif
+lib_job_pmix_la_SOURCES = lib/bootstrap/job_pmix.c
+lib_job_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+lib_job_pmix_la_LIBADD = lib/libutil.la $(PMIX_LIBS)
+lib_job_pmix_la_LDFLAGS = $(module_flags) $(stays)
+
+# a network for tests, which is not installed; a path, any path, makes it a shared object
+check_LTLIBRARIES += lib/btl_sim.la
+lib_btl_sim_la_SOURCES = \
+	test/btl/sim/sim.c \
+	test/btl/sim/sim.h \
+	test/btl/sim/sim_line.c \
+	test/btl/sim/sim_memory.c \
+	test/btl/sim/sim_step.c \
+	test/btl/sim/sim_transfer.c
+lib_btl_sim_la_LIBADD = lib/libutil.la
+lib_btl_sim_la_LDFLAGS = $(module_flags) -rpath /nowhere
+# all that a test loads at run time
+libraries: $(lib_LTLIBRARIES) $(pkglib_LTLIBRARIES)
+.PHONY: libraries

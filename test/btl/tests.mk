@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tests.mk: the conformance suite of backends.
+
+# Networks: does a backend do what btl.h says? conform BACKEND SEED; test/btl/conform-BACKEND runs it in several ways.
+check_PROGRAMS += test/btl/conform
+test_btl_conform_SOURCES = \
+	test/btl/conform.c \
+	test/btl/conform.h \
+	test/btl/conform_host.c \
+	test/btl/conform_lines.c \
+	test/btl/conform_target.c \
+	test/btl/conform_transfers.c
+test_btl_conform_LDADD = lib/libutil.la
+network_scripts = \
+	test/btl/conform-defects \
+	test/btl/conform-ofi \
+	test/btl/conform-sim
+dist_check_SCRIPTS += $(network_scripts) test/run-sim
+test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
+# unit tests of pipes over the simulated network
+sim_tests = \
+	test/faults/liar-1.sim \
+	test/faults/liar_above-1.sim \
+	test/unit/test_growth-1-0.sim \
+	test/unit/test_modes-2-2.sim \
+	test/unit/test_pipe_misuse-1.sim \
+	test/unit/test_pipe_single-1-0.sim \
+	test/unit/test_pipe_single-1-5.sim \
+	test/unit/test_pipe_waiting-1.sim \
+	test/unit/test_region-1.sim \
+	test/unit/test_region-2.sim \
+	test/unit/test_region_tag-1.sim \
+	test/unit/test_region_threads-1.sim
+network_tests = $(network_scripts)
+if HAVE_CMOCKA
+network_tests += $(sim_tests)
+$(sim_tests): $(fault_tests) $(unit_tests) $(check_LTLIBRARIES)
+	@$(MKDIR_P) $(@D) && : >$@
+endif
+
+# Needs an RDMA device: run by test/hosts/guests.
+if HAVE_VERBS
+check_PROGRAMS += test/btl/verbs_counts test/btl/verbs_errors test/mpi/mp_broken
+endif
+test_btl_verbs_counts_LDADD = lib/libutil.la
+test_btl_verbs_errors_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_errors.c
+test_btl_verbs_errors_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
+test_btl_verbs_errors_LDADD = lib/libutil.la $(IBVERBS_LIBS)
+test_mpi_mp_broken_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
+test_mpi_mp_broken_LDADD = $(public) $(IBVERBS_LIBS)
+test_mpi_mp_broken_LDFLAGS = $(AM_LDFLAGS) -export-dynamic

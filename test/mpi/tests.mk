@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tests.mk: the multi-process programs and how they run.
+
+# Multi-process programs, and how they are run: PROGRAM-3.mpi is PROGRAM with 3 processes, PROGRAM-3-get.mpi gives it -get,
+# PROGRAM-3+ofi.mpi runs it over that network.
+mpi_programs = \
+	test/mpi/mp_am \
+	test/mpi/mp_am_recovery \
+	test/mpi/mp_atomic \
+	test/mpi/mp_bootstrap \
+	test/mpi/mp_compose \
+	test/mpi/mp_compose_recovery \
+	test/mpi/mp_death_recovery \
+	test/mpi/mp_event \
+	test/mpi/mp_events \
+	test/mpi/mp_graph \
+	test/mpi/mp_lean \
+	test/mpi/mp_left \
+	test/mpi/mp_many \
+	test/mpi/mp_master \
+	test/mpi/mp_mismatch \
+	test/mpi/mp_modes \
+	test/mpi/mp_network \
+	test/mpi/mp_observe \
+	test/mpi/mp_pipe \
+	test/mpi/mp_recovery \
+	test/mpi/mp_region \
+	test/mpi/mp_reopen \
+	test/mpi/mp_soak \
+	test/mpi/mp_threads \
+	test/mpi/mp_wait
+mpi_tests = \
+	examples/am_ping-2.mpi \
+	examples/event_loop-3.mpi \
+	examples/heat2d-3.mpi \
+	examples/dht-1-quick.mpi \
+	examples/dht-4-quick.mpi \
+	examples/em3d-1-quick.mpi \
+	examples/em3d-3-quick.mpi \
+	examples/heat2d-1-quick.mpi \
+	examples/heat2d-3-quick.mpi \
+	examples/heat2d-6-quick.mpi \
+	examples/listing_5_1_zero_copy-1.mpi \
+	examples/listing_5_1_zero_copy-2.mpi \
+	examples/listing_5_2_halo-3.mpi \
+	examples/listing_5_3_dht-5.mpi \
+	examples/listing_b_2_symmetric-2-get.mpi \
+	examples/listing_b_2_symmetric-2-put.mpi \
+	examples/listing_b_3_ring-3.mpi \
+	examples/listing_b_3_ring-8.mpi \
+	test/mpi/mp_am-2.mpi \
+	test/mpi/mp_am-3.mpi \
+	test/mpi/mp_am-5.mpi \
+	test/mpi/mp_am_recovery-3.mpi \
+	test/mpi/mp_am_recovery-5.mpi \
+	test/mpi/mp_atomic-1.mpi \
+	test/mpi/mp_atomic-3.mpi \
+	examples/pipeline-2-quick.mpi \
+	examples/pipeline-4-quick.mpi \
+	examples/work_queue-1-quick.mpi \
+	examples/work_queue-3-quick+ofi.mpi \
+	examples/work_queue-4-quick.mpi \
+	test/faults/scarce_pair-2-8+ofi.mpi \
+	test/faults/scarce_pair-2-12.mpi \
+	test/mpi/mp_bootstrap-2.mpi \
+	test/mpi/mp_bootstrap-3.mpi \
+	test/mpi/mp_bootstrap-5.mpi \
+	test/mpi/mp_bootstrap-8.mpi \
+	test/mpi/mp_compose-2.mpi \
+	test/mpi/mp_compose-3.mpi \
+	test/mpi/mp_compose-3+ofi.mpi \
+	test/mpi/mp_compose-4.mpi \
+	test/mpi/mp_compose_recovery-3.mpi \
+	test/mpi/mp_compose_recovery-5.mpi \
+	test/mpi/mp_death_recovery-3.mpi \
+	test/mpi/mp_death_recovery-5.mpi \
+	test/mpi/mp_event-2+ofi.mpi \
+	test/mpi/mp_event-2.mpi \
+	test/mpi/mp_event-5.mpi \
+	test/mpi/mp_events-2.mpi \
+	test/mpi/mp_events-2+ofi.mpi \
+	test/mpi/mp_events-3.mpi \
+	test/mpi/mp_graph-2.mpi \
+	test/mpi/mp_graph-3+ofi.mpi \
+	test/mpi/mp_graph-3.mpi \
+	test/mpi/mp_graph-5.mpi \
+	test/mpi/mp_graph-8.mpi \
+	test/mpi/mp_lean-3.mpi \
+	test/mpi/mp_left-2.mpi \
+	test/mpi/mp_left-3+ofi.mpi \
+	test/mpi/mp_left-3.mpi \
+	test/mpi/mp_many-2+ofi.mpi \
+	test/mpi/mp_many-2.mpi \
+	test/mpi/mp_many-5.mpi \
+	test/mpi/mp_master-2.mpi \
+	test/mpi/mp_master-4.mpi \
+	test/mpi/mp_mismatch-2.mpi \
+	test/mpi/mp_modes-2-sleep.mpi \
+	test/mpi/mp_modes-2.mpi \
+	test/mpi/mp_network-1.mpi \
+	test/mpi/mp_network-2.mpi \
+	test/mpi/mp_network-3.mpi \
+	test/mpi/mp_network-8.mpi \
+	test/mpi/mp_observe-2+ofi.mpi \
+	test/mpi/mp_observe-3.mpi \
+	test/mpi/mp_pipe-2+ofi.mpi \
+	test/mpi/mp_pipe-2+ofi_steps.mpi \
+	test/mpi/mp_pipe-2.mpi \
+	test/mpi/mp_recovery-3.mpi \
+	test/mpi/mp_recovery-5.mpi \
+	test/mpi/mp_recovery-8.mpi \
+	test/mpi/mp_region-1.mpi \
+	test/mpi/mp_region-2+ofi.mpi \
+	test/mpi/mp_region-2+ofi_steps.mpi \
+	test/mpi/mp_region-3.mpi \
+	test/mpi/mp_reopen-2+ofi.mpi \
+	test/mpi/mp_reopen-2.mpi \
+	test/mpi/mp_reopen-3+ofi_steps.mpi \
+	test/mpi/mp_reopen-3.mpi \
+	test/mpi/mp_reopen-8.mpi \
+	test/mpi/mp_soak-2+ofi.mpi \
+	test/mpi/mp_soak-2.mpi \
+	test/mpi/mp_soak-3-signals.mpi \
+	test/mpi/mp_soak-5-threads.mpi \
+	test/mpi/mp_soak-8.mpi \
+	test/mpi/mp_threads-2.mpi \
+	test/mpi/mp_threads-5.mpi \
+	test/mpi/mp_wait-2-adaptive.mpi \
+	test/mpi/mp_wait-2-sleep.mpi \
+	test/mpi/mp_wait-2-spin.mpi \
+	test/mpi/mp_wait-2-yield.mpi \
+	test/mpi/mp_wait-3-spin.mpi \
+	test/mpi/mp_wait-8-adaptive.mpi \
+	test/mpi/mp_wait-8-sleep.mpi
+check_PROGRAMS += $(mpi_programs)
+# MPI and we in one process
+if HAVE_MPI
+mpi_tests += test/mpi/mp_both-2-crossed.mpi test/mpi/mp_both-2-inner.mpi test/mpi/mp_both-3.mpi
+check_PROGRAMS += test/mpi/mp_both
+endif
+test_mpi_mp_both_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+test_mpi_mp_both_LDADD = $(public) $(MPI_LIBS)
+test_mpi_mp_compose_LDADD = $(public)
+test_mpi_mp_compose_recovery_LDADD = $(public)
+test_mpi_mp_am_LDADD = $(public)
+test_mpi_mp_am_recovery_LDADD = $(public)
+test_mpi_mp_atomic_LDADD = $(public)
+test_mpi_mp_death_recovery_LDADD = $(public)
+test_mpi_mp_event_LDADD = $(public)
+test_mpi_mp_events_LDADD = $(public)
+test_mpi_mp_graph_LDADD = $(public)
+test_mpi_mp_lean_LDADD = $(public)
+test_mpi_mp_left_LDADD = $(public)
+test_mpi_mp_many_LDADD = $(public)
+test_mpi_mp_master_LDADD = $(public)
+test_mpi_mp_mismatch_LDADD = $(public)
+test_mpi_mp_modes_LDADD = $(public)
+test_mpi_mp_network_LDADD = $(public)
+test_mpi_mp_observe_LDADD = $(public)
+test_mpi_mp_pipe_LDADD = $(public)
+test_mpi_mp_region_LDADD = $(public)
+test_mpi_mp_reopen_LDADD = $(public)
+test_mpi_mp_soak_LDADD = $(public)
+test_mpi_mp_threads_LDADD = $(public)
+test_mpi_mp_wait_LDADD = $(public)
+
+# each needs the program whose name it begins with
+.SECONDEXPANSION:
+$(mpi_tests): $$(firstword $$(subst -, ,$$@))
+	@$(MKDIR_P) $(@D) && : >$@

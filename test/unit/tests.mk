@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# tests.mk: the unit tests.
+
+# Unit tests: cmocka programs.
+unit_tests = \
+	test/unit/test_am \
+	test/unit/test_choice \
+	test/unit/test_atomic \
+	test/unit/test_collect \
+	test/unit/test_config \
+	test/unit/test_connection \
+	test/unit/test_control \
+	test/unit/test_control_end \
+	test/unit/test_control_strangers \
+	test/unit/test_desc \
+	test/unit/test_duplex \
+	test/unit/test_greeting \
+	test/unit/test_growth \
+	test/unit/test_heap \
+	test/unit/test_heap_crowd \
+	test/unit/test_heap_exhaustive \
+	test/unit/test_heap_growth \
+	test/unit/test_heap_model \
+	test/unit/test_heap_model_deep \
+	test/unit/test_heap_walk \
+	test/unit/test_index \
+	test/unit/test_index_deep \
+	test/unit/test_job \
+	test/unit/test_line \
+	test/unit/test_modes \
+	test/unit/test_next_fit \
+	test/unit/test_observe \
+	test/unit/test_pending \
+	test/unit/test_pipe_misuse \
+	test/unit/test_pipe_single \
+	test/unit/test_pipe_threads \
+	test/unit/test_pipe_waiting \
+	test/unit/test_pool \
+	test/unit/test_seal \
+	test/unit/test_reduce \
+	test/unit/test_redux \
+	test/unit/test_region \
+	test/unit/test_region_tag \
+	test/unit/test_region_threads \
+	test/unit/test_report \
+	test/unit/test_scatter \
+	test/unit/test_shadow \
+	test/unit/test_size_class \
+	test/unit/test_strings \
+	test/unit/test_tag \
+	test/unit/test_trace \
+	test/unit/test_tree_fit \
+	test/unit/test_tree_fit_memory \
+	test/unit/test_tree_fit_walk \
+	test/unit/test_vmem
+if HAVE_FABRIC
+unit_tests += test/unit/test_ofi
+endif
+test_unit_test_ofi_SOURCES = test/unit/test_ofi.c $(lib_btl_ofi_la_SOURCES)
+test_unit_test_ofi_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
+test_unit_test_ofi_LDADD = lib/libpool.la lib/libutil.la $(FABRIC_LIBS) $(CMOCKA_LIBS)
+if HAVE_CMOCKA
+check_PROGRAMS += $(unit_tests)
+endif
+# the same test, of an index with nodes so small that a few blocks make a deep tree
+test_unit_test_index_deep_SOURCES = test/unit/test_index.c \
+	lib/alloc/index.c lib/alloc/index_check.c lib/alloc/index_pool.c
+test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
+# these are written against the manual, and see the public interface alone
+test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_atomic_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_line_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_modes_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pending_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_growth_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_misuse_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pipe_waiting_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_duplex_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
+test_unit_test_redux_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_region_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_region_threads_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_pool_LDADD = lib/libpool.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
+
+# The allocator beside a model. "deep": with 4 keys to a node, so that few blocks make deep trees.
+heap_model = test/unit/heap_model.c test/unit/heap_model.h
+test_unit_test_heap_exhaustive_SOURCES = test/unit/test_heap_exhaustive.c $(heap_model)
+test_unit_test_heap_model_SOURCES = test/unit/test_heap_model.c $(heap_model)
+test_unit_test_heap_model_LDADD = $(LDADD) -lm
+test_unit_test_heap_model_deep_SOURCES = test/unit/test_heap_model.c $(heap_model) $(lib_liballoc_la_SOURCES)
+test_unit_test_heap_model_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
+test_unit_test_heap_model_deep_LDADD = lib/libutil.la $(CMOCKA_LIBS) -lm
+
+# The backends that test_choice chooses from: one module under three names. -rpath: a module is made only for what is installed.
+if HAVE_CMOCKA
+check_LTLIBRARIES += test/unit/fake_btl.la
+endif
+test_unit_fake_btl_la_SOURCES = test/unit/fake_btl.c
+test_unit_fake_btl_la_LIBADD = lib/libutil.la
+test_unit_fake_btl_la_LDFLAGS = $(module_flags) -rpath /nowhere
+
+# Headers that tests share.
+noinst_HEADERS = \
+	test/faults/island.h \
+	test/faults/job.h \
+	test/faults/scarce_calls.h \
+	test/faults/scenario.h \
+	test/faults/scenes.h \
+	test/faults/step.h \
+	test/faults/survey.h \
+	test/mpi/mp_check.h \
+	test/unit/control_ranks.h \
+	test/unit/cut_off.h \
+	test/unit/descriptors.h \
+	test/unit/dice.h \
+	test/unit/fan.h \
+	test/unit/heaps.h \
+	test/unit/modes.h \
+	test/unit/next_fits.h \
+	test/unit/pair.h \
+	test/unit/ranks.h \
+	test/unit/tree_fits.h
