@@ -105,9 +105,18 @@ lib_libcontrol_la_SOURCES = \
 lib_libsync_la_SOURCES = \
 	lib/sync/block_table.c \
 	lib/sync/block_table.h \
+	lib/sync/reclaim.c \
+	lib/sync/reclaim.h \
+	lib/sync/reclaim_channel.c \
+	lib/sync/reclaim_prefix.c \
+	lib/sync/reclaim_tags.c \
+	lib/sync/release.h \
 	lib/sync/seal.h \
 	lib/sync/slot.h \
+	lib/sync/slot_credit.h \
 	lib/sync/tag.h \
+	lib/sync/violation.c \
+	lib/sync/violation.h \
 	lib/sync/wait.c \
 	lib/sync/wait.h
 

@@ -8,6 +8,7 @@ check_PROGRAMS += \
 	test/fuzz/fuzz_control \
 	test/fuzz/fuzz_heap \
 	test/fuzz/fuzz_pipe \
+	test/fuzz/fuzz_reclaim \
 	test/fuzz/fuzz_vmem \
 	test/fuzz/fuzz_wire
 test_fuzz_fuzz_am_SOURCES = test/fuzz/fuzz_am.c test/fuzz/input.h test/fuzz/driver.c
@@ -15,6 +16,7 @@ test_fuzz_fuzz_am_LDADD = lib/libam.la $(public)
 test_fuzz_fuzz_control_SOURCES = test/fuzz/fuzz_control.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
 test_fuzz_fuzz_heap_SOURCES = test/fuzz/fuzz_heap.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)
 test_fuzz_fuzz_pipe_SOURCES = test/fuzz/fuzz_pipe.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
+test_fuzz_fuzz_reclaim_SOURCES = test/fuzz/fuzz_reclaim.c test/fuzz/input.h test/fuzz/driver.c test/unit/reclaim_pair.h
 test_fuzz_fuzz_vmem_SOURCES = test/fuzz/fuzz_vmem.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)
 test_fuzz_fuzz_wire_SOURCES = test/fuzz/fuzz_wire.c test/fuzz/input.h test/fuzz/driver.c
 fuzz_corpus = $(wildcard $(srcdir)/test/fuzz/corpus/*/*)

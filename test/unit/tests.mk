@@ -38,6 +38,7 @@ unit_tests = \
 	test/unit/test_pipe_waiting \
 	test/unit/test_pool \
 	test/unit/test_seal \
+	test/unit/test_reclaim \
 	test/unit/test_reduce \
 	test/unit/test_redux \
 	test/unit/test_region \
@@ -127,4 +128,5 @@ noinst_HEADERS = \
 	test/unit/next_fits.h \
 	test/unit/pair.h \
 	test/unit/ranks.h \
+	test/unit/reclaim_pair.h \
 	test/unit/tree_fits.h

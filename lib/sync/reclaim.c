@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* reclaim.c: see reclaim.h; what the three modes have in common. */
+#include "sync/reclaim.h"
+
+int reclaim_open(struct reclaim *r, const struct reclaim_ops *ops, uint32_t queue,
+                 uint32_t first_lap)
+{
+    r->ops = ops;
+    r->limit = UINT64_MAX;
+    if (!ops->bounded)
+        return 0;
+    r->limit = queue;
+    ring_cursor_init(&r->next, queue, first_lap);
+    return block_table_create(&r->table, queue);
+}
+
+void reclaim_close(struct reclaim *r) { block_table_destroy(&r->table); }
+
+void reclaim_set_watermark(struct reclaim *r, double share, uint64_t units)
+{
+    r->watermark = (uint64_t)(share * (double)units);
+    r->refresh_units = r->watermark;
+}
