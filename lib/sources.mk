@@ -39,7 +39,9 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/chunk.h \
 	lib/alloc/desc.c \
 	lib/alloc/desc.h \
+	lib/alloc/fit.c \
 	lib/alloc/fit.h \
+	lib/alloc/free_set.h \
 	lib/alloc/heap.c \
 	lib/alloc/heap.h \
 	lib/alloc/heap_dump.c \
@@ -48,12 +50,17 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/index_check.c \
 	lib/alloc/index_node.h \
 	lib/alloc/index_pool.c \
+	lib/alloc/index_pool.h \
 	lib/alloc/next_fit.c \
 	lib/alloc/next_fit.h \
 	lib/alloc/size_class.h \
+	lib/alloc/tree_block.h \
 	lib/alloc/tree_fit.c \
 	lib/alloc/tree_fit.h \
 	lib/alloc/tree_fit_check.c \
+	lib/alloc/tree_fit_check.h \
+	lib/alloc/tree_fit_cut.c \
+	lib/alloc/tree_fit_cut.h \
 	lib/alloc/vmem.c
 # its short paths store word by word; as vectors, the words would first have to be put together
 lib_liballoc_la_CFLAGS = $(AM_CFLAGS) -fno-tree-slp-vectorize

@@ -1,121 +1,131 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fit.h: a heap from inside, and what a heuristic implements. For heap.c, vmem.c and the fits; others include heap.h.
+ * fit.h: the structure of a heap, and the interface that a heuristic implements. For lib/alloc only; others include heap.h.
  *
- * A fit decides where a block lies and keeps the order of its blocks; heap.c keeps what is the same for all: segments,
- * units, descriptors, counters. Next-fit, the default, is called directly (next_fit.h), the others, which are all in
- * tree_fit.c, through their table.
+ * A heuristic ("fit") decides where a block is placed and keeps the order of its blocks; heap.c keeps what is common:
+ * segments, units, descriptors, counters. heap.c alone names the heuristics. Next-fit, the default, is called directly
+ * (next_fit.h), the others, which share tree_fit.c, through their table.
  *
- *   range      all that a heap manages: one or more segments, whose offsets follow each other
- *   segment    a contiguous piece of it, whole units but for its last one, which may be short
- *   block      units that belong together: handed out, free, or waiting; each has a descriptor
- *   ragged     of a heap: some segment has a short last unit
+ *   range      all memory that a heap manages: one or more segments, whose offsets are consecutive
+ *   segment    a contiguous part of the range: whole units, except for the last one, which may be short
+ *   block      consecutive units with one descriptor: allocated, free, or waiting (freed, not usable yet)
+ *   ragged     a heap in which some segment has a short last unit
  */
 #ifndef ALLOC_FIT_H
 #define ALLOC_FIT_H
 
-#include "alloc/heap.h"
-#include "alloc/index.h"
+#include "alloc/desc.h"
+#include "alloc/index_pool.h"
 #include "alloc/size_class.h"
 #include "util/error.h"
 
-typedef int (*heap_visit)(const rdma_vmem_block_t *block, void *arg);
+#include <rmalloc.h>
 
+struct heap;
+struct index;
 struct segment;
+
+typedef int (*heap_visit)(const rdma_vmem_block_t *block, void *arg);
 
 struct fit_ops {
     const char *name;
-    void (*open)(struct heap *h, const struct heap_config *cfg); /* asks for no memory yet */
+    void (*open)(struct heap *h, uint64_t seed); /* allocates no memory */
     void (*close)(struct heap *h);
-    /* Takes in an empty segment, before it is linked behind the last. 0, or -ENOMEM and nothing is changed. */
+    /* Adds an empty segment, before it is linked behind the last. 0, or -ENOMEM and nothing has changed. */
     int (*grow)(struct heap *h, struct segment *s);
-    /* As heap_alloc(). Sets the descriptor whole, counts allocs, or failures and error. */
+    /* As heap_alloc(). Sets all members of the descriptor; counts allocs, or failures and error. */
     struct rdesc *(*alloc)(struct heap *h, size_t size);
     /* As heap_free(). Counts frees. */
     void (*free)(struct heap *h, struct rdesc *d);
-    uint64_t (*used)(const struct heap *h); /* bytes handed out, in whole units */
-    uint64_t (*largest)(
-        const struct heap *h); /* request that would succeed, but for a lack of descriptors */
+    /* Bytes allocated, in whole units. */
+    uint64_t (*used)(const struct heap *h);
+    /* Bytes of the largest request that would succeed, regardless of descriptors. */
+    uint64_t (*largest)(const struct heap *h);
     /* As heap_unsent_room(), for one segment. */
     uint64_t (*unsent_room)(const struct heap *h, const struct segment *s);
+    /* As heap_walk(), for one segment. */
     int (*walk)(const struct heap *h, const struct segment *s, heap_visit visit, void *arg);
-    /* bytes_stuck, blocks_free, and to metadata what the fit itself uses. */
+    /* Sets bytes_stuck and blocks_free, adds the memory of the heuristic to metadata. */
     void (*stats)(const struct heap *h, rdma_vmem_stats_t *stats);
-    /* As heap_check(); tells how many descriptors of the pool are in blocks, and how many blocks are handed out. */
+    /* As heap_check(). Stores how many descriptors of the pool are in blocks, and how many blocks are allocated. */
     int (*check)(const struct heap *h, struct error *err, uint32_t *descriptors,
                  uint32_t *handed_out);
 };
 
-/* Where next-fit is in a segment: see next_fit.c. */
+/* State of next-fit in a segment: see next_fit.c. */
 struct arena {
-    uint64_t head; /* where the next block begins, */
+    uint64_t head; /* offset at which the next block begins */
     uint64_t
-        limit; /* and which byte it may not reach: the end of the segment, or the oldest block */
+        limit; /* first offset behind it that is not free: end of the segment, or the oldest block */
     struct rdesc *last; /* the newest block, or the segment's edge */
 };
 
 struct segment {
-    struct segment *next; /* the one behind it, or NULL */
-    uint64_t begin,
-        end; /* offsets; where the last unit is short, the next segment begins a little further off */
-    uintptr_t zero; /* where offset 0 would lie, if all were mapped as this one is */
+    struct segment *next; /* the following segment, or NULL */
+    uint64_t begin; /* offset of the first byte: the next whole unit behind the previous segment */
+    uint64_t end;   /* offset behind the last byte; not at a whole unit if the last unit is short */
+    uintptr_t zero; /* address of offset 0 if the whole range were mapped as this segment is */
     uint32_t number;
     struct rdesc
-        edge; /* before its first block and behind its last, in the order of the fit; never free */
-    struct arena arena; /* next-fit, while it is in another segment; */
-    struct rdesc gap;   /* the one gap that there can be */
+        edge; /* before the first block and behind the last, in the order of the fit; never free */
+    struct arena arena; /* next-fit: valid while the heap allocates from another segment */
+    struct rdesc gap;   /* next-fit: the only gap that a segment can have */
 };
 
-/* The free blocks of first-, best-, worst- and random-fit: see tree_fit.c. */
+/* The free blocks of first-, best-, worst- and random-fit: see free_set.h. */
 struct free_set {
-    struct rdesc *
-        loose; /* the one that changed last is in no index; the edge of the first segment: there is none */
-    struct rdesc *homeless; /* linked by .link: those that there was no memory for in an index */
-    struct index *index;    /* by class; the rest is about these */
-    uint32_t indices; /* how many: as many as there are classes for the largest segment, or one */
-    uint32_t indexed; /* blocks in all of them */
-    struct class_set some; /* those that are not empty */
+    struct rdesc
+        *loose; /* the block that changed last, in no index; else the edge of the first segment */
+    struct rdesc *unindexed; /* blocks without memory for an entry in an index, linked by .link */
+    struct index *index;     /* the indices, by size class */
+    uint32_t indices;      /* number of indices: all classes up to the largest segment's, or one */
+    uint32_t indexed;      /* blocks in all indices */
+    struct class_set some; /* the classes whose index is not empty */
     struct index_pool nodes;
     uint64_t random; /* state of the generator */
 };
 
-/* How a public function goes about it: with a check after each operation, or straight to the short paths of a fit. */
-enum heap_way { HEAP_CAREFULLY, HEAP_NEXT_FIT, HEAP_TREE_FIT };
+/* How the functions of rvmem.h reach the heap. */
+enum heap_way {
+    HEAP_CHECKED,  /* by heap.c, with a check after each operation */
+    HEAP_NEXT_FIT, /* by the fast paths of next_fit.h */
+    HEAP_TREE_FIT, /* by the fast paths of tree_fit.h */
+};
 
 struct heap {
-    /* What every alloc and free touches, and first what they write. */
-    struct arena now;   /* next-fit: in this segment, */
-    struct segment *at; /* the one that it gave out from last */
+    /* Members that every alloc and free uses come first. */
+    struct arena now;   /* next-fit: arena of the segment `at` */
+    struct segment *at; /* next-fit: the segment that it allocated from last */
     uint64_t
-        mark; /* and where the head will be when more is handed out than ever: see next_fit.c */
-    uint64_t used; /* the other fits: bytes handed out, in whole units */
+        mark; /* next-fit: value of now.head at which bytes in use exceed the peak: see next_fit.c */
+    uint64_t used; /* other fits: bytes allocated, in whole units */
     uint64_t allocs, frees;
     struct desc_pool pool;
-    uint64_t round_up; /* bytes of a unit - 1, to be added, */
-    uint64_t whole;    /* and its complement, to be masked with: the next whole unit */
-    uint32_t owner;    /* of blocks in use: an id of its own, or of whoever it was made for */
+    uint64_t round_up; /* bytes of a unit - 1: added to round up, */
+    uint64_t whole;    /* and its complement, to mask with */
+    uint32_t owner;    /* owner of allocated blocks */
     uint32_t whose;    /* desc_owned_by(owner) */
     uint32_t shift;    /* log2 of the bytes of a unit */
-    uint32_t most;     /* the other fits: blocks that may be handed out */
+    uint32_t most;     /* other fits: most blocks allocated at a time */
     uint64_t largest;  /* bytes of the largest segment */
-    uintptr_t mapped;  /* all ones, or 0 where the range is not mapped here */
+    uintptr_t mapped;  /* all ones, or 0 if the range is not mapped here */
     uintptr_t zero;    /* next-fit: of the segment `at` */
     struct free_set free;
     rmalloc_algorithm_t algorithm;
-    uint8_t way; /* vmem.c */
+    uint8_t way; /* enum heap_way, for vmem.c */
     bool ragged; /* some segment has a short last unit */
-    int error;   /* of the last alloc that failed */
+    int error;   /* of the last allocation that failed */
     uint64_t failures;
     uint64_t bytes; /* of all segments */
-    uint64_t peak;  /* largest number of bytes handed out, in whole units, so far */
+    uint64_t peak;  /* largest number of bytes allocated so far, in whole units */
     const struct fit_ops *ops;
     uint32_t segments;
-    uint32_t waiting;       /* next-fit: blocks that wait, gaps too */
+    uint32_t waiting;       /* next-fit: waiting blocks, gaps included */
     struct segment *newest; /* the last segment */
     struct segment first;
 };
 
-/* The segment that an offset lies in. */
+/* The segment that contains an offset. */
 static inline const struct segment *segment_of(const struct heap *h, uint64_t offset)
 {
     const struct segment *s = &h->first;
@@ -125,7 +135,7 @@ static inline const struct segment *segment_of(const struct heap *h, uint64_t of
     return s;
 }
 
-/* Bytes of a block: whole units, but for one that ends at the short end of its segment. */
+/* Bytes of a block: whole units, except for one that ends at the short end of its segment. */
 static inline uint64_t block_bytes(const struct heap *h, const struct rdesc *d)
 {
     uint64_t units = (uint64_t)d->units << h->shift, rest;
@@ -136,13 +146,13 @@ static inline uint64_t block_bytes(const struct heap *h, const struct rdesc *d)
     return units < rest ? units : rest;
 }
 
-/* Where that offset of the segment is mapped, or NULL. */
+/* Address of an offset in the segment with this `zero`, or NULL if the range is not mapped here. */
 static inline void *address_of(const struct heap *h, uintptr_t zero, uint64_t offset)
 {
     return (void *)((zero + (uintptr_t)offset) & h->mapped);
 }
 
-/* Records why there is no block. */
+/* Records why an allocation fails. */
 static inline struct rdesc *heap_refuse(struct heap *h, int error)
 {
     h->failures++;
@@ -150,8 +160,8 @@ static inline struct rdesc *heap_refuse(struct heap *h, int error)
     return NULL;
 }
 
-/* What must hold of one block, wherever it hangs, and whatever state it may be in. */
-int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
-                     struct error *err);
+/* Verifies what must hold for a block of any heuristic in any state: 0, or -EUCLEAN and an error message. */
+int fit_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
+                    struct error *err);
 
 #endif

@@ -11,6 +11,7 @@
 #include "alloc/fit.h"
 #include "alloc/next_fit.h"
 #include "alloc/tree_fit.h"
+#include "alloc/tree_fit_cut.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->ops = heap_fits[cfg->algorithm];
     h->most = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
     heap_fill_segment(h, &h->first, 0, cfg->base, cfg->bytes);
-    h->ops->open(h, cfg);
+    h->ops->open(h, cfg->seed);
     error = h->ops->grow(h, &h->first);
     if (error != 0) {
         heap_destroy(h);
@@ -228,25 +229,6 @@ void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
     };
     h->ops->stats(h, stats);
     stats->bytes_free = stats->bytes - stats->bytes_used - stats->bytes_stuck;
-}
-
-int heap_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
-                     struct error *err)
-{
-    const unsigned long long at = d->offset;
-
-    if (d->owner != (h->owner & DESC_OWNER_MOST))
-        return broken(err, "the block at %llu belongs to another owner", at);
-    if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin ||
-        d->offset >= s->end || (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
-        return broken(err, "the block at %llu of %u units is not aligned, empty, or beyond the end",
-                      at, d->units);
-    if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
-        return broken(err, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
-    if (d->state != DESC_FREED && d->state != DESC_GAP &&
-        d->mem != address_of(h, s->zero, d->offset))
-        return broken(err, "the memory of the block at %llu is not at its offset", at);
-    return 0;
 }
 
 static int heap_check_segments(const struct heap *h, struct error *err)

@@ -17,7 +17,7 @@
  * So an entry costs at most 256 / INDEX_LEAST bytes in a leaf and a seventh of that above it. A leaf that is full gives to its
  * neighbours before it is split, which makes that 20 to 25 bytes where blocks come, and 30 where they come and go.
  */
-#include "alloc/index_node.h"
+#include "alloc/index.h"
 
 #include <errno.h>
 
@@ -49,7 +49,7 @@ static void index_node_close(struct index_node *node, uint32_t slot, uint32_t n,
     for (uint32_t i = slot; weighted && i < left; i++)
         node->weight[i] = node->weight[i + n];
     for (uint32_t i = left; i < node->count; i++)
-        node->key[i] = UNUSED;
+        node->key[i] = INDEX_UNUSED;
     for (uint32_t i = left; weighted && i < node->count; i++)
         node->weight[i] = 0;
     node->count = left;
@@ -83,7 +83,7 @@ static inline void index_leaf_cut(struct index_node *leaf, uint32_t slot)
         leaf->key[i] = leaf->key[from];
         leaf->block[i] = leaf->block[from];
     }
-    leaf->key[INDEX_FANOUT - 1] = UNUSED;
+    leaf->key[INDEX_FANOUT - 1] = INDEX_UNUSED;
     leaf->count--;
 }
 
@@ -122,7 +122,7 @@ static inline void index_descend(const struct index *ix, uint64_t key, struct in
     struct index_node *node = ix->root;
 
     for (uint32_t level = ix->height - 1; level > 0; level--) {
-        uint32_t slot = node_child(node, key);
+        uint32_t slot = index_node_child(node, key);
 
         place->node[level] = node;
         place->slot[level] = slot;
@@ -131,7 +131,7 @@ static inline void index_descend(const struct index *ix, uint64_t key, struct in
         __builtin_prefetch(&node->block[INDEX_FANOUT / 2 + 1]);
     }
     place->node[0] = node;
-    place->slot[0] = node_below(node, key);
+    place->slot[0] = index_node_below(node, key);
 }
 
 /* From a place on `level` to the first entry of the next leaf. */
@@ -215,13 +215,13 @@ uint32_t index_rank(const struct index *ix, uint64_t key)
     if (node == NULL)
         return 0;
     for (uint32_t level = ix->height - 1; level > 0; level--) {
-        uint32_t slot = node_child(node, key);
+        uint32_t slot = index_node_child(node, key);
 
         for (uint32_t i = 0; i < slot; i++)
             rank += node->weight[i];
         node = node->child[slot];
     }
-    return rank + node_below(node, key);
+    return rank + index_node_below(node, key);
 }
 
 /* The first slot from `slot` on that has at least this weight; the node's count if none has. */
@@ -283,7 +283,7 @@ uint64_t index_key(const struct index_place *place) { return place->node[0]->key
 
 uint32_t index_largest(const struct index *ix, const struct index_pool *pool)
 {
-    return ix->root == NULL ? 0 : node_weight(pool, ix->root, ix->height - 1);
+    return ix->root == NULL ? 0 : index_node_weight(pool->kind, ix->root, ix->height - 1);
 }
 
 /* ---- changing ---- */
@@ -296,7 +296,7 @@ static void index_reweigh(const struct index *ix, const struct index_pool *pool,
         return;
     for (; level + 1 < ix->height; level++)
         place->node[level + 1]->weight[place->slot[level + 1]] =
-            node_weight(pool, place->node[level], level);
+            index_node_weight(pool->kind, place->node[level], level);
 }
 
 /* An entry of this key has come into the leaf. */
@@ -331,7 +331,7 @@ static inline void index_weigh_loss(const struct index *ix, const struct index_p
         } else {
             if (*weight > (uint32_t)key) /* another one is the largest */
                 return;
-            *weight = node_weight(pool, place->node[level - 1], level - 1);
+            *weight = index_node_weight(pool->kind, place->node[level - 1], level - 1);
         }
     }
 }
@@ -340,13 +340,13 @@ static inline void index_weigh_loss(const struct index *ix, const struct index_p
 static void index_even_out(struct index_pool *pool, struct index_node *parent, uint32_t slot,
                            uint32_t level)
 {
-    const bool weighted = node_weighs(pool, level);
+    const bool weighted = index_node_weighs(pool->kind, level);
     struct index_node *left = parent->child[slot], *right = parent->child[slot + 1];
     const uint32_t half = (left->count + right->count) / 2;
 
     if (left->count + right->count <= INDEX_FANOUT) {
         index_move_left(left, right, right->count, weighted);
-        index_node_close(parent, slot + 1, 1, node_weighs(pool, level + 1));
+        index_node_close(parent, slot + 1, 1, index_node_weighs(pool->kind, level + 1));
         index_pool_put(pool, right, level);
     } else {
         if (left->count < half)
@@ -354,11 +354,11 @@ static void index_even_out(struct index_pool *pool, struct index_node *parent, u
         else
             index_move_right(left, right, left->count - half, weighted);
         parent->key[slot + 1] = right->key[0];
-        if (node_weighs(pool, level + 1))
-            parent->weight[slot + 1] = node_weight(pool, right, level);
+        if (index_node_weighs(pool->kind, level + 1))
+            parent->weight[slot + 1] = index_node_weight(pool->kind, right, level);
     }
-    if (node_weighs(pool, level + 1))
-        parent->weight[slot] = node_weight(pool, left, level);
+    if (index_node_weighs(pool->kind, level + 1))
+        parent->weight[slot] = index_node_weight(pool->kind, left, level);
 }
 
 /* Puts an entry into a node that is full: moves its upper half, or what is to be it, to a new one, which is returned. */
@@ -367,7 +367,7 @@ static struct index_node *index_split(struct index_pool *pool, struct index_node
                                       uint32_t weight)
 {
     const uint32_t half = (INDEX_FANOUT + 1) / 2, stay = slot < half ? half - 1 : half;
-    const bool weighted = node_weighs(pool, level);
+    const bool weighted = index_node_weighs(pool->kind, level);
     struct index_node *right = index_pool_take(pool, level), *into = node;
 
     index_move_right(node, right, INDEX_FANOUT - stay, weighted);
@@ -399,15 +399,16 @@ static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *
         node = place->node[level];
         if (level > 0) {
             slot = place->slot[level] + 1;
-            if (node_weighs(pool, level)) {
-                node->weight[slot - 1] = node_weight(pool, place->node[level - 1], level - 1);
-                weight = node_weight(pool, to, level - 1);
+            if (index_node_weighs(pool->kind, level)) {
+                node->weight[slot - 1] =
+                    index_node_weight(pool->kind, place->node[level - 1], level - 1);
+                weight = index_node_weight(pool->kind, to, level - 1);
             }
         }
         if (node->count < INDEX_FANOUT) {
-            index_node_open(node, slot, 1, node_weighs(pool, level));
+            index_node_open(node, slot, 1, index_node_weighs(pool->kind, level));
             index_node_set(node, slot, key, to);
-            if (node_weighs(pool, level))
+            if (index_node_weighs(pool->kind, level))
                 node->weight[slot] = weight;
             index_reweigh(ix, pool, place, level);
             return 0;
@@ -419,9 +420,9 @@ static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *
     index_node_set(root, 0, 0, ix->root);
     index_node_set(root, 1, key, to);
     root->count = 2;
-    if (node_weighs(pool, level)) {
-        root->weight[0] = node_weight(pool, ix->root, level - 1);
-        root->weight[1] = node_weight(pool, to, level - 1);
+    if (index_node_weighs(pool->kind, level)) {
+        root->weight[0] = index_node_weight(pool->kind, ix->root, level - 1);
+        root->weight[1] = index_node_weight(pool->kind, to, level - 1);
     }
     ix->root = root;
     ix->height++;
@@ -494,7 +495,7 @@ static NOINLINE void index_refill(struct index *ix, struct index_pool *pool,
     if (root->count == 1) {
         ix->root = root->child[0];
         ix->height--;
-        index_node_close(root, 0, 1, node_weighs(pool, ix->height));
+        index_node_close(root, 0, 1, index_node_weighs(pool->kind, ix->height));
         index_pool_put(pool, root, ix->height);
     }
 }
@@ -532,7 +533,7 @@ static void index_bounds(const struct index *ix, const struct index_place *place
     if (slot + 1 < leaf->count)
         *high = leaf->key[slot + 1];
     else if (parent == NULL)
-        *high = UNUSED;
+        *high = INDEX_UNUSED;
     else
         *high =
             place->slot[1] + 1 < parent->count ? parent->key[place->slot[1] + 1] : leaf->key[slot];

@@ -2,7 +2,7 @@
 /*
  * index_check.c: every invariant of an index, see index.c and index_node.h.
  */
-#include "alloc/index_node.h"
+#include "alloc/index.h"
 
 #include "alloc/broken.h"
 
@@ -15,10 +15,10 @@ struct looking {
 };
 
 /* Of which all keys must be in [low, high). */
-static int index_check_check_node(struct looking *at, const struct index_node *node, uint32_t level,
-                                  uint64_t low, uint64_t high)
+static int index_check_node(struct looking *at, const struct index_node *node, uint32_t level,
+                            uint64_t low, uint64_t high)
 {
-    const bool root = node == at->ix->root, weighted = node_weighs(at->pool, level);
+    const bool root = node == at->ix->root, weighted = index_node_weighs(at->pool->kind, level);
     const uint32_t least = root ? level > 0 ? 2 : 1 : INDEX_LEAST;
 
     if (node->count < least || node->count > INDEX_FANOUT)
@@ -32,16 +32,17 @@ static int index_check_check_node(struct looking *at, const struct index_node *n
     for (uint32_t i = 0; i < INDEX_FANOUT; i++) {
         const uint64_t key = node->key[i], next = i + 1 < node->count ? node->key[i + 1] : high;
 
-        if (i >= node->count ? key != UNUSED : key < low || key >= next)
+        if (i >= node->count ? key != INDEX_UNUSED : key < low || key >= next)
             return broken(at->err,
                           "key %llx of the index on level %u, entry %u of %u, is out of order",
                           (unsigned long long)key, level, i, node->count);
         if (level > 0 && i < node->count &&
-            index_check_check_node(at, node->child[i], level - 1, key, next) != 0)
+            index_check_node(at, node->child[i], level - 1, key, next) != 0)
             return -EUCLEAN;
         if (weighted &&
-            node->weight[i] !=
-                (i < node->count ? node_weight(at->pool, node->child[i], level - 1) : 0))
+            node->weight[i] != (i < node->count
+                                    ? index_node_weight(at->pool->kind, node->child[i], level - 1)
+                                    : 0))
             return broken(at->err,
                           "the weight %u of child %u of %u in the index on level %u is wrong",
                           node->weight[i], i, node->count, level);
@@ -59,7 +60,7 @@ int index_check(const struct index *ix, const struct index_pool *pool, uint32_t 
     if ((ix->root == NULL) != (ix->height == 0) || ix->height > INDEX_LEVELS)
         return broken(err, "an index has %s root and %u levels", ix->root == NULL ? "no" : "a",
                       ix->height);
-    if (ix->root != NULL && index_check_check_node(&at, ix->root, ix->height - 1, 0, UNUSED) != 0)
+    if (ix->root != NULL && index_check_node(&at, ix->root, ix->height - 1, 0, INDEX_UNUSED) != 0)
         return -EUCLEAN;
     if (at.count != ix->count)
         return broken(err, "an index has %u blocks, %u are counted", at.count, ix->count);

@@ -1,21 +1,39 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * index_node.h: the nodes of an index, and where they come from. For index.c, index_pool.c and index_check.c.
+ * index_node.h: a node of an index (index.h).
  *
- * Invariants of a node
- * 1. Its keys ascend. Those beyond its count are UNUSED, which is larger than any key: a search compares with all of them,
- *    and has no branch to miss.
- * 2. An inner node of a kind with weights has the weight of each child, and 0 beyond its count.
- * 3. In the pool, it has a count of 0, and so no key and no weight.
+ * Invariants
+ * 1. The keys ascend. Keys at or beyond `count` are INDEX_UNUSED, which is greater than any key: a search compares all
+ *    of them and has no branch that could be mispredicted.
+ * 2. An inner node of a kind with weights has the weight of each child, and 0 at or beyond `count`.
+ * 3. A node in the pool has a count of 0, and therefore no key and no weight.
  */
 #ifndef ALLOC_INDEX_NODE_H
 #define ALLOC_INDEX_NODE_H
 
-#include "alloc/index.h"
+#include "util/cpu.h"
 
 #include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-#define UNUSED UINT64_MAX
+/* Entries of a node: 15 keys and a count are two cache lines, 15 pointers two more. Tests compile other values. */
+#ifndef INDEX_FANOUT
+#define INDEX_FANOUT 15
+#endif
+/* Least entries of a node: fewer than half of a full node, so that no node is split and merged alternately. */
+#define INDEX_LEAST (INDEX_FANOUT / 2u)
+#define INDEX_UNUSED UINT64_MAX
+#define INDEX_KEY_MOST (INDEX_UNUSED - 1) /* the largest key */
+
+struct rdesc;
+
+enum index_kind {
+    INDEX_PLAIN,   /* order alone */
+    INDEX_COUNTED, /* each subtree has the number of its blocks: rank, select */
+    INDEX_LARGEST, /* each subtree has the largest weight, which is the low half of a key */
+};
 
 struct index_node {
     uint64_t key[INDEX_FANOUT];
@@ -27,8 +45,8 @@ struct index_node {
         struct index_node *link; /* in the pool */
     };
     uint64_t spare;
-    uint32_t weight[INDEX_FANOUT +
-                    1]; /* of a child: in an inner node, of kinds that have weights, alone */
+    uint32_t
+        weight[INDEX_FANOUT + 1]; /* of each child; only in inner nodes of a kind with weights */
 };
 
 static_assert(INDEX_FANOUT >= 4,
@@ -36,13 +54,13 @@ static_assert(INDEX_FANOUT >= 4,
 static_assert(INDEX_FANOUT != 15 || offsetof(struct index_node, weight) == 4 * CACHE_LINE,
               "a leaf is four lines");
 
-static inline bool node_weighs(const struct index_pool *pool, uint32_t level)
+static inline bool index_node_weighs(enum index_kind kind, uint32_t level)
 {
-    return level > 0 && pool->kind != INDEX_PLAIN;
+    return level > 0 && kind != INDEX_PLAIN;
 }
 
-/* How many keys are less. */
-static inline uint32_t node_below(const struct index_node *node, uint64_t key)
+/* Number of keys less than `key`. */
+static inline uint32_t index_node_below(const struct index_node *node, uint64_t key)
 {
     uint32_t n = 0;
 
@@ -52,19 +70,19 @@ static inline uint32_t node_below(const struct index_node *node, uint64_t key)
     return n;
 }
 
-/* Which child has the key, if any has. */
-static inline uint32_t node_child(const struct index_node *node, uint64_t key)
+/* Index of the child that contains the key, if any does. */
+static inline uint32_t index_node_child(const struct index_node *node, uint64_t key)
 {
-    return node_below(node, key + 1) - 1;
+    return index_node_below(node, key + 1) - 1;
 }
 
-/* What its parent has for it. */
-static inline uint32_t node_weight(const struct index_pool *pool, const struct index_node *node,
-                                   uint32_t level)
+/* The node's weight, as its parent stores it. */
+static inline uint32_t index_node_weight(enum index_kind kind, const struct index_node *node,
+                                         uint32_t level)
 {
     uint32_t weight = 0;
 
-    if (pool->kind == INDEX_COUNTED) {
+    if (kind == INDEX_COUNTED) {
         if (level == 0)
             return node->count;
         for (unsigned i = 0; i < INDEX_FANOUT; i++)
@@ -78,12 +96,5 @@ static inline uint32_t node_weight(const struct index_pool *pool, const struct i
     }
     return weight;
 }
-
-/* 0, or -ENOMEM: sees to it that so many can be taken, leaves and inner nodes. */
-int index_pool_reserve(struct index_pool *pool, uint32_t leaves, uint32_t inner);
-/* There is one: index_pool_reserve() has seen to it. */
-struct index_node *index_pool_take(struct index_pool *pool, uint32_t level);
-/* Its count is 0. */
-void index_pool_put(struct index_pool *pool, struct index_node *node, uint32_t level);
 
 #endif

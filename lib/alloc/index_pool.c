@@ -4,7 +4,7 @@
  *
  * They are cut from chunks (chunk.h), come back to a free list for each form, and are given back to the system with the pool.
  */
-#include "alloc/index_node.h"
+#include "alloc/index_pool.h"
 
 #include "alloc/broken.h"
 #include "alloc/chunk.h"
@@ -46,19 +46,19 @@ void index_pool_destroy(struct index_pool *pool)
 
 void index_pool_put(struct index_pool *pool, struct index_node *node, uint32_t level)
 {
-    const unsigned form = node_weighs(pool, level);
+    const unsigned form = index_node_weighs(pool->kind, level);
 
     node->link = pool->free[form];
     pool->free[form] = node;
     pool->idle[form]++;
 }
 
-static struct index_node *index_pool_pool_take_fresh(struct index_pool *pool, unsigned form)
+static struct index_node *index_pool_take_fresh(struct index_pool *pool, unsigned form)
 {
     struct index_node *node = (struct index_node *)(void *)pool->fresh;
 
     pool->fresh += pool->bytes[form];
-    memset(node->key, 0xff, sizeof(node->key)); /* UNUSED */
+    memset(node->key, 0xff, sizeof(node->key)); /* INDEX_UNUSED */
     node->count = 0;
     node->zero = 0;
     if (form == 1)
@@ -68,17 +68,17 @@ static struct index_node *index_pool_pool_take_fresh(struct index_pool *pool, un
 
 struct index_node *index_pool_take(struct index_pool *pool, uint32_t level)
 {
-    const unsigned form = node_weighs(pool, level);
+    const unsigned form = index_node_weighs(pool->kind, level);
     struct index_node *node = pool->free[form];
 
     if (node == NULL)
-        return index_pool_pool_take_fresh(pool, form);
+        return index_pool_take_fresh(pool, form);
     pool->free[form] = node->link;
     pool->idle[form]--;
     return node;
 }
 
-static NOINLINE int index_pool_pool_grow(struct index_pool *pool, size_t least)
+static NOINLINE int index_pool_grow(struct index_pool *pool, size_t least)
 {
     const size_t whole = least + sizeof(struct index_chunk);
     const size_t bytes = chunk_bytes(pool->made, whole < FIRST_CHUNK ? FIRST_CHUNK : whole);
@@ -88,7 +88,7 @@ static NOINLINE int index_pool_pool_grow(struct index_pool *pool, size_t least)
         return -ENOMEM;
     while ((size_t)(pool->end - pool->fresh) >=
            pool->bytes[0]) /* what is left of the old one is not lost */
-        index_pool_put(pool, index_pool_pool_take_fresh(pool, 0), 0);
+        index_pool_put(pool, index_pool_take_fresh(pool, 0), 0);
     pool->lost += (size_t)(pool->end - pool->fresh);
     *chunk = (struct index_chunk){.next = pool->chunks, .bytes = bytes};
     pool->chunks = chunk;
@@ -107,13 +107,12 @@ int index_pool_reserve(struct index_pool *pool, uint32_t leaves, uint32_t inner)
     for (unsigned form = 0; form < 2; form++)
         if (need[form] > pool->idle[form])
             bytes += (size_t)(need[form] - pool->idle[form]) * pool->bytes[form];
-    return LIKELY(bytes <= (size_t)(pool->end - pool->fresh)) ? 0
-                                                              : index_pool_pool_grow(pool, bytes);
+    return LIKELY(bytes <= (size_t)(pool->end - pool->fresh)) ? 0 : index_pool_grow(pool, bytes);
 }
 
 /* ---- check ---- */
 
-static bool index_pool_pool_holds(const struct index_pool *pool, const struct index_node *node)
+static bool index_pool_holds(const struct index_pool *pool, const struct index_node *node)
 {
     const struct index_chunk *chunk = pool->chunks;
 
@@ -137,10 +136,10 @@ int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], str
         uint32_t idle = 0;
 
         for (; node != NULL && idle <= pool->idle[form]; node = node->link, idle++) {
-            if (!index_pool_pool_holds(pool, node))
+            if (!index_pool_holds(pool, node))
                 return broken(
                     err, "the free list of the node pool leads out of it after %u entries", idle);
-            if (node->count != 0 || node_below(node, UNUSED) != 0)
+            if (node->count != 0 || index_node_below(node, INDEX_UNUSED) != 0)
                 return broken(err, "entry %u of the node pool's free list is not empty", idle);
         }
         if (idle != pool->idle[form])

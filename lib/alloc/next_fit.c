@@ -298,25 +298,32 @@ static void next_fit_free_here(struct heap *h, struct rdesc *d)
     next_fit_settle(h, next_fit_used(h) - bytes);
 }
 
+/* The segment that a block is in; most often the one that the heap allocates from. */
+static struct segment *next_fit_segment_of(struct heap *h, const struct rdesc *d)
+{
+    struct segment *s = h->at;
+
+    while (UNLIKELY(d->offset - s->begin >= s->end - s->begin))
+        s = s->next != NULL ? s->next : &h->first;
+    return s;
+}
+
 void next_fit_free_slow(struct heap *h, struct rdesc *d)
 {
-    struct segment *at = h->at, *s = at;
+    struct segment *at = h->at, *s = next_fit_segment_of(h, d);
 
-    if (LIKELY(d->offset - at->begin < at->end - at->begin)) {
+    if (LIKELY(s == at)) {
         next_fit_free_here(h, d);
         return;
     }
-    do
-        s = s->next != NULL ? s->next : &h->first;
-    while (d->offset - s->begin >= s->end - s->begin);
     next_fit_enter(h, s);
     next_fit_free_here(h, d);
     next_fit_enter(h, at);
 }
 
-static void next_fit_open(struct heap *h, const struct heap_config *cfg)
+static void next_fit_open(struct heap *h, uint64_t seed)
 {
-    (void)cfg;
+    (void)seed;
     desc_pool_init(&h->pool, h->most, sizeof(struct rdesc));
 }
 
@@ -502,7 +509,7 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
         if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
             return broken(err, "the block at %llu is in state %u", (unsigned long long)d->offset,
                           d->state);
-        error = heap_check_block(h, s, d, err);
+        error = fit_check_block(h, s, d, err);
         if (error == 0 && prev != edge)
             error = next_fit_check_neighbours(h, s, prev, d, &laps, err);
         if (error != 0)

@@ -24,103 +24,20 @@
  * Invariants
  * 1. The chain of a segment tiles it. No two free blocks are neighbours in it.
  * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE is free.loose, or in the
- *    list from free.homeless. Where there are homeless ones nothing is loose, so that the short paths are closed.
+ *    list from free.unindexed. Where there are homeless ones nothing is loose, so that the short paths are closed.
  * 3. `some` has the indices that are not empty, `indexed` is the sum of their counts.
  * 4. There are at most as many free blocks as segments and blocks handed out, so the pool has descriptors for as many
  *    blocks as may be handed out whatever their order.
  */
 #include "alloc/tree_fit.h"
 
+#include "alloc/free_set.h"
+#include "alloc/tree_fit_check.h"
+#include "alloc/tree_fit_cut.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- the indices, and the loose block ---- */
-
-/* False: there is no memory. */
-static FORCE_INLINE bool tree_fit_put_in_index(struct heap *h, struct rdesc *d, fit_t fit)
-{
-    const uint32_t class = tree_fit_class(d->units, fit);
-
-    if (UNLIKELY(index_insert(&h->free.index[class], &h->free.nodes, tree_fit_key(h, d, fit), d) !=
-                 0))
-        return false;
-    class_set_add(&h->free.some, class);
-    h->free.indexed++;
-    d->state = DESC_FREE;
-    return true;
-}
-
-static FORCE_INLINE void tree_fit_take_from_index(struct heap *h, uint32_t class,
-                                                  const struct index_place *place)
-{
-    struct index *index = &h->free.index[class];
-
-    index_take(index, &h->free.nodes, place);
-    if (index->count == 0)
-        class_set_remove(&h->free.some, class);
-    h->free.indexed--;
-}
-
-static void tree_fit_make_homeless(struct heap *h, struct rdesc *d)
-{
-    d->state = DESC_LOOSE;
-    d->link = h->free.homeless;
-    h->free.homeless = d;
-}
-
-/* Is there memory by now? False: not for all of them. */
-static FORCE_INLINE bool tree_fit_none_homeless(struct heap *h, fit_t fit)
-{
-    struct rdesc *next;
-
-    for (; UNLIKELY(h->free.homeless != NULL); h->free.homeless = next) {
-        next = h->free.homeless->link;
-        if (!tree_fit_put_in_index(h, h->free.homeless, fit))
-            return false;
-    }
-    return true;
-}
-
-/* Puts the loose block into its index, or among the homeless. */
-static FORCE_INLINE void tree_fit_settle_loose(struct heap *h, fit_t fit)
-{
-    struct rdesc *d = h->free.loose;
-
-    h->free.loose = tree_fit_none(h);
-    if (d != tree_fit_none(h) && UNLIKELY(!tree_fit_put_in_index(h, d, fit)))
-        tree_fit_make_homeless(h, d);
-}
-
-/* Nothing else is loose. */
-static FORCE_INLINE void tree_fit_make_loose(struct heap *h, struct rdesc *d, fit_t fit)
-{
-    if (!tree_fit_none_homeless(h, fit)) {
-        tree_fit_make_homeless(h, d);
-        return;
-    }
-    d->state = DESC_LOOSE;
-    h->free.loose = d;
-}
-
-/* Takes a block out of where it is found: it will change, or be handed out. */
-static FORCE_INLINE void tree_fit_take_out(struct heap *h, struct rdesc *d, fit_t fit)
-{
-    const uint32_t class = tree_fit_class(d->units, fit);
-    struct rdesc **link = &h->free.homeless;
-    struct index_place place;
-
-    if (d == h->free.loose) {
-        h->free.loose = tree_fit_none(h);
-    } else if (LIKELY(d->state == DESC_FREE)) {
-        index_from(&h->free.index[class], tree_fit_key(h, d, fit), &place);
-        tree_fit_take_from_index(h, class, &place);
-    } else {
-        while (*link != d)
-            link = &(*link)->link;
-        *link = d->link;
-    }
-}
 
 /* ---- the choice ---- */
 
@@ -254,12 +171,6 @@ static struct rdesc *tree_fit_find_random(struct heap *h, struct search *s)
 
 /* ---- allocation ---- */
 
-/* Is there a descriptor for one more block? 0, -ENOBUFS, or -ENOMEM. */
-static NOINLINE int tree_fit_more_descriptors(struct heap *h)
-{
-    return h->allocs - h->frees >= h->most ? -ENOBUFS : desc_pool_grow(&h->pool);
-}
-
 static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t size, fit_t fit)
 {
     struct rdesc *d, *rest;
@@ -268,7 +179,7 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
 
     if (UNLIKELY(size > h->largest))
         return heap_refuse(h, -EMSGSIZE);
-    if (!tree_fit_none_homeless(h, fit))
+    if (!free_set_index_all(h, fit))
         return heap_refuse(h, -ENOMEM);
     s.size = size;
     s.units = (uint32_t)tree_fit_units(h, size);
@@ -287,15 +198,15 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
         else
             h->free.loose = tree_fit_none(h);
     } else if (d->units == s.units) {
-        tree_fit_take_from_index(h, s.class, &s.place);
+        free_set_take(h, s.class, &s.place);
     } else {
         rest = d;
         d = tree_fit_cut(h, rest, s.units);
         if (fit != FIRST_FIT || !index_replace(&h->free.index[0], &h->free.nodes, &s.place,
                                                tree_fit_key(h, rest, fit), rest)) {
-            tree_fit_take_from_index(h, s.class, &s.place);
-            tree_fit_settle_loose(h, fit);
-            tree_fit_make_loose(h, rest, fit);
+            free_set_take(h, s.class, &s.place);
+            free_set_index_loose(h, fit);
+            free_set_make_loose(h, rest, fit);
         }
     }
     tree_fit_mark_used(d);
@@ -323,9 +234,9 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
     }
     if (!index_replace(&h->free.index[0], &h->free.nodes, &place, tree_fit_key(h, d, FIRST_FIT),
                        d)) {
-        tree_fit_take_from_index(h, 0, &place);
-        tree_fit_settle_loose(h, FIRST_FIT);
-        tree_fit_make_loose(h, d, FIRST_FIT);
+        free_set_take(h, 0, &place);
+        free_set_index_loose(h, FIRST_FIT);
+        free_set_make_loose(h, d, FIRST_FIT);
     }
     return true;
 }
@@ -342,88 +253,27 @@ static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit
         tree_fit_grow_in_place(h, d, links_to_free(d->prev) ? prev : next))
         return;
     if (h->free.loose != prev && h->free.loose != next)
-        tree_fit_settle_loose(
+        free_set_index_loose(
             h, fit); /* while the descriptors of the neighbours may be on their way from memory */
     if (links_to_free(d->next)) {
-        tree_fit_take_out(h, next, fit);
+        free_set_remove(h, next, fit);
         tree_fit_merge(h, d, next);
         d = next;
     } else {
         next->prev = link_to_free(d);
     }
     if (links_to_free(d->prev)) {
-        tree_fit_take_out(h, prev, fit);
+        free_set_remove(h, prev, fit);
         tree_fit_merge(h, prev, d);
     } else {
         prev->next = link_to_free(d);
     }
-    tree_fit_make_loose(h, d, fit);
-}
-
-/* ---- a block at a place that somebody else has chosen ---- */
-
-static bool tree_fit_lies_in(const struct heap *h, const struct rdesc *d, uint64_t offset)
-{
-    return offset - d->offset < (uint64_t)d->units << h->shift;
-}
-
-/* The free block that the offset lies in, or NULL. */
-static struct rdesc *tree_fit_free_block_at(const struct heap *h, uint64_t offset)
-{
-    struct rdesc *d = h->free.loose;
-    struct index_place place;
-
-    if (tree_fit_lies_in(h, d, offset))
-        return d;
-    if (!index_below(&h->free.index[0], ((offset >> h->shift) + 1) << 32, &place))
-        return NULL;
-    d = index_block(&place);
-    return tree_fit_lies_in(h, d, offset) ? d : NULL;
-}
-
-struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
-{
-    struct rdesc *d, *low = NULL, *high = NULL;
-    uint32_t units;
-    int error = 0;
-
-    if (size > h->largest)
-        return heap_refuse(h, -EMSGSIZE);
-    if ((offset & h->round_up) != 0)
-        return heap_refuse(h, -EINVAL);
-    if (!tree_fit_none_homeless(h, FIRST_FIT))
-        return heap_refuse(h, -ENOMEM);
-    units = (uint32_t)tree_fit_units(h, size);
-    d = tree_fit_free_block_at(h, offset);
-    if (d == NULL || size + (size == 0) > d->offset + block_bytes(h, d) - offset)
-        return heap_refuse(h, -EAGAIN);
-    while (error == 0 &&
-           (h->allocs - h->frees >= h->most || h->pool.free == NULL || h->pool.free->link == NULL))
-        error = tree_fit_more_descriptors(h);
-    if (error != 0)
-        return heap_refuse(h, error);
-    tree_fit_take_out(h, d, FIRST_FIT);
-    if (offset > d->offset)
-        low = tree_fit_cut(h, d, (uint32_t)((offset - d->offset) >> h->shift));
-    if (d->units > units) {
-        high = d;
-        d = tree_fit_cut(h, high, units);
-        tree_fit_settle_loose(h, FIRST_FIT);
-        tree_fit_make_loose(h, high, FIRST_FIT);
-    }
-    tree_fit_mark_used(d);
-    if (low != NULL) {
-        low->whose = h->whose;
-        tree_fit_mark_free(low);
-        tree_fit_settle_loose(h, FIRST_FIT);
-        tree_fit_make_loose(h, low, FIRST_FIT);
-    }
-    return tree_fit_hand_out(h, d, size, block_bytes(h, d));
+    free_set_make_loose(h, d, fit);
 }
 
 /* ---- segments ---- */
 
-static void tree_fit_tree_open(struct heap *h, const struct heap_config *cfg, fit_t fit)
+static void tree_fit_tree_open(struct heap *h, uint64_t seed, fit_t fit)
 {
     const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 4 */
 
@@ -432,7 +282,7 @@ static void tree_fit_tree_open(struct heap *h, const struct heap_config *cfg, fi
     index_pool_init(&h->free.nodes, fit == FIRST_FIT    ? INDEX_LARGEST
                                     : fit == RANDOM_FIT ? INDEX_COUNTED
                                                         : INDEX_PLAIN);
-    h->free.random = cfg->seed;
+    h->free.random = seed;
     h->free.loose = tree_fit_none(h);
 }
 
@@ -478,8 +328,8 @@ static int tree_fit_tree_grow(struct heap *h, struct segment *s, fit_t fit)
     d->whose = h->whose;
     d->prev = d->next = &s->edge;
     tree_fit_mark_free(d);
-    tree_fit_settle_loose(h, fit);
-    tree_fit_make_loose(h, d, fit);
+    free_set_index_loose(h, fit);
+    free_set_make_loose(h, d, fit);
     return 0;
 }
 
@@ -494,7 +344,7 @@ static FORCE_INLINE uint32_t tree_fit_most_units(const struct heap *h, fit_t fit
     struct index_place place;
     uint32_t most = h->free.loose->units;
 
-    for (const struct rdesc *d = h->free.homeless; d != NULL; d = d->link)
+    for (const struct rdesc *d = h->free.unindexed; d != NULL; d = d->link)
         most = d->units > most ? d->units : most;
     if (class != SIZE_CLASS_NONE) {
         uint32_t units = 0;
@@ -531,10 +381,7 @@ static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
 /* ---- a table for each fit, which has code of its own for whatever depends on it ---- */
 
 #define FIT_OPS(name_, says_, fit_)                                                                \
-    static void name_##_open(struct heap *h, const struct heap_config *cfg)                        \
-    {                                                                                              \
-        tree_fit_tree_open(h, cfg, fit_);                                                          \
-    }                                                                                              \
+    static void name_##_open(struct heap *h, uint64_t seed) { tree_fit_tree_open(h, seed, fit_); } \
     static int name_##_grow(struct heap *h, struct segment *s)                                     \
     {                                                                                              \
         return tree_fit_tree_grow(h, s, fit_);                                                     \

@@ -2,9 +2,11 @@
 /*
  * tree_fit_check.c: what is there in a heap of first-, best-, worst- or random-fit, and whether it is as tree_fit.c says.
  */
-#include "alloc/tree_fit.h"
+#include "alloc/tree_fit_check.h"
 
 #include "alloc/broken.h"
+#include "alloc/index.h"
+#include "alloc/tree_block.h"
 
 #include <string.h>
 
@@ -41,7 +43,7 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
 void tree_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
 {
     stats->blocks_free = h->free.indexed + (h->free.loose->units > 0);
-    for (const struct rdesc *d = h->free.homeless; d != NULL; d = d->link)
+    for (const struct rdesc *d = h->free.unindexed; d != NULL; d = d->link)
         stats->blocks_free++;
     stats->metadata += h->free.nodes.made + h->free.indices * sizeof(struct index);
 }
@@ -53,12 +55,12 @@ struct totals {
     uint32_t blocks, handed_out, indexed, loose;
 };
 
-static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d, struct error *err)
+static int tree_fit_check_free(const struct heap *h, const struct rdesc *d, struct error *err)
 {
     const unsigned long long at = d->offset;
     const uint64_t key = tree_fit_key(h, d, h->algorithm);
     const uint32_t class = tree_fit_class(d->units, h->algorithm);
-    const struct rdesc *homeless = h->free.homeless;
+    const struct rdesc *unindexed = h->free.unindexed;
     struct index_place place;
 
     if (d->state == DESC_FREE &&
@@ -66,10 +68,10 @@ static int tree_fit_check_check_free(const struct heap *h, const struct rdesc *d
          index_key(&place) != key || index_block(&place) != d))
         return broken(err, "the free block at %llu is not in its index", at);
     if (d->state == DESC_LOOSE && d != h->free.loose) {
-        while (homeless != NULL && homeless != d)
-            homeless = homeless->link;
-        if (homeless == NULL)
-            return broken(err, "the free block at %llu is neither loose nor homeless", at);
+        while (unindexed != NULL && unindexed != d)
+            unindexed = unindexed->link;
+        if (unindexed == NULL)
+            return broken(err, "the free block at %llu is neither loose nor unindexed", at);
     }
     if (links_to_free(d->prev))
         return broken(err, "the neighbours at %llu and %llu are both free",
@@ -84,8 +86,8 @@ static const struct rdesc *tree_fit_check_link_of(const struct rdesc *d)
 }
 
 /* The blocks of a segment. */
-static int tree_fit_check_check_chain(const struct heap *h, const struct segment *s,
-                                      struct totals *t, struct error *err)
+static int tree_fit_check_chain(const struct heap *h, const struct segment *s, struct totals *t,
+                                struct error *err)
 {
     const struct rdesc *d = linked(s->edge.next), *prev = &s->edge;
     uint64_t end = s->begin;
@@ -99,7 +101,7 @@ static int tree_fit_check_check_chain(const struct heap *h, const struct segment
         if (d->offset != end)
             return broken(err, "after the block that ends at %llu comes one that begins at %llu",
                           (unsigned long long)end, (unsigned long long)d->offset);
-        error = heap_check_block(h, s, d, err);
+        error = fit_check_block(h, s, d, err);
         if (error != 0)
             return error;
         t->blocks++;
@@ -107,7 +109,7 @@ static int tree_fit_check_check_chain(const struct heap *h, const struct segment
         if (d->state == DESC_FREE || d->state == DESC_LOOSE) {
             t->indexed += d->state == DESC_FREE;
             t->loose += d->state == DESC_LOOSE;
-            error = tree_fit_check_check_free(h, d, err);
+            error = tree_fit_check_free(h, d, err);
             if (error != 0)
                 return error;
         } else if (d->state == DESC_OWNED || d->state == DESC_SENT) {
@@ -124,8 +126,7 @@ static int tree_fit_check_check_chain(const struct heap *h, const struct segment
     return 0;
 }
 
-static int tree_fit_check_check_indices(const struct heap *h, const struct totals *t,
-                                        struct error *err)
+static int tree_fit_check_indices(const struct heap *h, const struct totals *t, struct error *err)
 {
     uint32_t nodes[2] = {0, 0}, indexed = 0, loose = h->free.loose->units > 0;
     struct class_set some = {.words = 0};
@@ -141,9 +142,9 @@ static int tree_fit_check_check_indices(const struct heap *h, const struct total
         return -EUCLEAN;
     if (memcmp(&some, &h->free.some, sizeof(some)) != 0)
         return broken(err, "the set of classes that have free blocks is wrong");
-    if (h->free.homeless != NULL && h->free.loose != &h->first.edge)
-        return broken(err, "a block is loose while others are homeless");
-    for (const struct rdesc *d = h->free.homeless; d != NULL && loose <= h->pool.made; d = d->link)
+    if (h->free.unindexed != NULL && h->free.loose != &h->first.edge)
+        return broken(err, "a block is loose while others are unindexed");
+    for (const struct rdesc *d = h->free.unindexed; d != NULL && loose <= h->pool.made; d = d->link)
         loose++;
     if (t->indexed != indexed || indexed != h->free.indexed || t->loose != loose)
         return broken(
@@ -160,14 +161,14 @@ int tree_fit_check(const struct heap *h, struct error *err, uint32_t *descriptor
     int error;
 
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = tree_fit_check_check_chain(h, s, &t, err);
+        error = tree_fit_check_chain(h, s, &t, err);
         if (error != 0)
             return error;
     }
     if (t.used != h->used)
         return broken(err, "%llu bytes are handed out, %llu are counted",
                       (unsigned long long)t.used, (unsigned long long)h->used);
-    error = tree_fit_check_check_indices(h, &t, err);
+    error = tree_fit_check_indices(h, &t, err);
     if (error != 0)
         return error;
     *descriptors = t.blocks;

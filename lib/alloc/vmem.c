@@ -7,6 +7,7 @@
  * checked after every operation.
  */
 #include "alloc/fit.h"
+#include "alloc/heap.h"
 #include "alloc/next_fit.h"
 #include "alloc/tree_fit.h"
 #include "util/log.h"
@@ -82,7 +83,7 @@ rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
                   sizeof(*h));
         return vmem_refuse(error);
     }
-    h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CAREFULLY
+    h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CHECKED
              : hc.algorithm == NEXT_FIT     ? HEAP_NEXT_FIT
                                             : HEAP_TREE_FIT;
     return (rdma_vmem_t *)(void *)h;
@@ -151,7 +152,7 @@ static NOINLINE raddr_t vmem_no_block(const struct heap *h)
     return ADDR_NULL;
 }
 
-static NOINLINE raddr_t vmem_alloc_carefully(struct heap *h, size_t size)
+static NOINLINE raddr_t vmem_alloc_checked(struct heap *h, size_t size)
 {
     struct rdesc *d;
     int error;
@@ -169,7 +170,7 @@ static NOINLINE raddr_t vmem_alloc_carefully(struct heap *h, size_t size)
     return d != NULL ? d : vmem_no_block(h);
 }
 
-static NOINLINE int vmem_free_carefully(struct heap *h, raddr_t d)
+static NOINLINE int vmem_free_checked(struct heap *h, raddr_t d)
 {
     int error = vmem_refuse_misuse(h, d, "rdmafree");
 
@@ -179,7 +180,7 @@ static NOINLINE int vmem_free_carefully(struct heap *h, raddr_t d)
     return vmem_check_after(h, "rdmafree");
 }
 
-static NOINLINE void *vmem_ptr_carefully(const struct heap *h, raddr_t d)
+static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t d)
 {
     int error = vmem_refuse_misuse(h, d, "getmem");
 
@@ -213,7 +214,7 @@ raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size)
 
     if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
         return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, size)
-                                                    : vmem_alloc_carefully(h, size);
+                                                    : vmem_alloc_checked(h, size);
     d = next_fit_alloc(h, size);
     return LIKELY(d != NULL) ? d : vmem_no_block(h);
 }
@@ -222,8 +223,8 @@ int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d)
 {
     struct heap *h = vmem_heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !vmem_owned(h, d)))
-        return vmem_free_carefully(h, d);
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CHECKED || !vmem_owned(h, d)))
+        return vmem_free_checked(h, d);
     if (UNLIKELY(h->way != HEAP_NEXT_FIT))
         return vmem_free_to_tree(h, d);
     next_fit_free(h, d);
@@ -234,9 +235,9 @@ void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
 {
     const struct heap *h = vmem_heap_of(vmem);
 
-    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CAREFULLY || !vmem_owned(h, d) ||
+    if (UNLIKELY(h == NULL || d == NULL || h->way == HEAP_CHECKED || !vmem_owned(h, d) ||
                  d->mem == NULL))
-        return vmem_ptr_carefully(h, d);
+        return vmem_ptr_checked(h, d);
     return d->mem;
 }
 

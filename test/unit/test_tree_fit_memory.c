@@ -170,17 +170,17 @@ static void giving_back_never_fails_and_the_choice_stays_exact(void **state)
         denied_after = 0;
         for (unsigned i = 0; i < BLOCKS; i += 2)
             give(h, d[i]);
-        assert_non_null(h->free.homeless);
+        assert_non_null(h->free.unindexed);
         assert_int_equal(stats_of(h).blocks_free, BLOCKS / 2 + 1);
         assert_int_equal(stats_of(h).largest, (4 * BLOCKS - BLOCKS / 4 * 10) * UNIT);
         assert_refused(h, 1, -ENOMEM);
-        for (unsigned i = 1; i < BLOCKS / 2; i += 2) /* merged, homeless or not */
+        for (unsigned i = 1; i < BLOCKS / 2; i += 2) /* merged, unindexed or not */
             give(h, d[i]);
         assert_refused(h, 1, -ENOMEM);
         denied_after = UINT32_MAX;
         assert_non_null(heap_alloc(h, UNIT));
         assert_sound(h);
-        assert_null(h->free.homeless);
+        assert_null(h->free.unindexed);
         for (unsigned i = BLOCKS / 2 + 1; i < BLOCKS; i += 2)
             give(h, d[i]);
         heap_destroy(h);

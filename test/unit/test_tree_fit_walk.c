@@ -202,7 +202,7 @@ static void the_check_sees_damage(void **state)
         DAMAGE(c->state, DESC_FREED, "state 3");
         DAMAGE(c->state, DESC_FREE, "torn");
         DAMAGE(b->state, DESC_OWNED, "torn");
-        DAMAGE(b->state, DESC_LOOSE, "homeless");
+        DAMAGE(b->state, DESC_LOOSE, "unindexed");
         DAMAGE(d->state, DESC_FREE, "index");
         DAMAGE(c->whose, desc_owned_by(h->owner + 1), "owner");
         DAMAGE(c->offset, c->offset + 1, "begins at");
@@ -218,8 +218,8 @@ static void the_check_sees_damage(void **state)
         DAMAGE(a->next, link_to_free(c), "torn");
         DAMAGE(c->next, &stranger, "torn");
         DAMAGE(h->first.edge.prev, a, "last block");
-        DAMAGE(h->free.loose, tree_fit_none(h), "homeless");
-        DAMAGE(h->free.homeless, d, "loose");
+        DAMAGE(h->free.loose, tree_fit_none(h), "unindexed");
+        DAMAGE(h->free.unindexed, d, "loose");
         DAMAGE(h->free.indexed, h->free.indexed + 1, "counted");
         DAMAGE(h->free.some.words, 0, "classes");
         DAMAGE(h->free.some.word[1], 1, "classes");

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * fit.c: invariants of a block that do not depend on the heuristic, see fit.h.
+ */
+#include "alloc/fit.h"
+
+#include "alloc/broken.h"
+
+int fit_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
+                    struct error *err)
+{
+    const unsigned long long at = d->offset;
+
+    if (d->owner != (h->owner & DESC_OWNER_MOST))
+        return broken(err, "the block at %llu belongs to another owner", at);
+    if (d->units == 0 || (d->offset & h->round_up) != 0 || d->offset < s->begin ||
+        d->offset >= s->end || (uint64_t)d->units << h->shift > s->end - d->offset + h->round_up)
+        return broken(err, "the block at %llu of %u units is not aligned, empty, or beyond the end",
+                      at, d->units);
+    if ((d->state == DESC_OWNED || d->state == DESC_SENT) && d->size > block_bytes(h, d))
+        return broken(err, "the block at %llu holds %zu bytes in %u units", at, d->size, d->units);
+    if (d->state != DESC_FREED && d->state != DESC_GAP &&
+        d->mem != address_of(h, s->zero, d->offset))
+        return broken(err, "the memory of the block at %llu is not at its offset", at);
+    return 0;
+}
