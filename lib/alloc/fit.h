@@ -37,6 +37,8 @@ struct fit_ops {
     struct rdesc *(*alloc)(struct heap *h, size_t size);
     /* As heap_free(). Counts frees. */
     void (*free)(struct heap *h, struct rdesc *d);
+    /* Reduces an allocated block to `units`, which are fewer than it has, or leaves it as it is; never fails. */
+    void (*shrink)(struct heap *h, struct rdesc *d, uint32_t units);
     /* Bytes allocated, in whole units. */
     uint64_t (*used)(const struct heap *h);
     /* Bytes of the largest request that would succeed, regardless of descriptors. */

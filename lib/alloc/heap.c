@@ -172,6 +172,15 @@ void heap_free(struct heap *h, struct rdesc *d)
         tree_fit_free(h, d);
 }
 
+void heap_shrink(struct heap *h, struct rdesc *d, size_t bytes)
+{
+    const uint64_t units = bytes == 0 ? 1 : ((bytes - 1) >> h->shift) + 1;
+
+    d->size = bytes;
+    if (units < d->units)
+        h->ops->shrink(h, d, (uint32_t)units);
+}
+
 struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size)
 {
     return h->algorithm == FIRST_FIT ? tree_fit_carve(h, offset, size) : heap_refuse(h, -ENOTSUP);

@@ -40,6 +40,12 @@ struct rdesc *heap_alloc(struct heap *h, size_t size);
 int heap_alloc_error(const struct heap *h);
 /* Frees a block of this heap, DESC_OWNED or DESC_SENT. */
 void heap_free(struct heap *h, struct rdesc *d);
+/*
+ * Sets the size of a block, DESC_OWNED or DESC_SENT, to `bytes`, at most its size, and frees the whole units behind them;
+ * a size of 0 keeps one unit. The offset stays. Never fails, but may keep all units until the block is freed: with
+ * NEXT_FIT, unless the block is the newest of its segment; otherwise, if there is no memory for another descriptor.
+ */
+void heap_shrink(struct heap *h, struct rdesc *d, size_t bytes);
 /* Adds a segment behind the last, at the next whole unit: 0, -EINVAL (base, bytes, or more than 2^31 units), -ENOMEM. */
 int heap_grow(struct heap *h, void *base, uint64_t bytes);
 /* Number of successful allocations. */

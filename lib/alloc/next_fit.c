@@ -321,6 +321,21 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d)
     next_fit_enter(h, at);
 }
 
+/* Only the newest block of an arena has its tail beside free memory. mark - head = peak - used stays true (invariant 3). */
+static void next_fit_shrink(struct heap *h, struct rdesc *d, uint32_t units)
+{
+    struct segment *at = h->at, *s = next_fit_segment_of(h, d);
+
+    if (d != next_fit_arena_of(h, s)->last)
+        return;
+    if (s != at)
+        next_fit_enter(h, s);
+    d->units = units;
+    h->now.head = d->offset + ((uint64_t)units << h->shift);
+    if (s != at)
+        next_fit_enter(h, at);
+}
+
 static void next_fit_open(struct heap *h, uint64_t seed)
 {
     (void)seed;
@@ -567,6 +582,7 @@ const struct fit_ops next_fit_ops = {
     .grow = next_fit_grow,
     .alloc = next_fit_ops_alloc,
     .free = next_fit_ops_free,
+    .shrink = next_fit_shrink,
     .used = next_fit_used,
     .largest = next_fit_largest,
     .unsent_room = next_fit_unsent_room,

@@ -402,6 +402,7 @@ static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
         .grow = name_##_grow,                                                                      \
         .alloc = name_##_alloc,                                                                    \
         .free = name_##_free,                                                                      \
+        .shrink = tree_fit_shrink,                                                                 \
         .used = tree_fit_tree_used,                                                                \
         .largest = name_##_largest,                                                                \
         .unsent_room = tree_fit_unsent_room,                                                       \

@@ -79,3 +79,38 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
     }
     return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }
+
+/* ---- the tail of a block ---- */
+
+/* A descriptor for the tail of `d`, linked behind it as an allocated block; NULL: there is no memory. */
+static struct rdesc *tree_fit_split_tail(struct heap *h, struct rdesc *d)
+{
+    struct rdesc *tail = desc_take(&h->pool);
+
+    if (tail == NULL)
+        return NULL;
+    tail->units = 0;
+    tail->whose = h->whose;
+    tail->next = d->next;
+    return tail;
+}
+
+void tree_fit_shrink(struct heap *h, struct rdesc *d, uint32_t units)
+{
+    const uint64_t kept = (uint64_t)units << h->shift;
+    struct rdesc *tail = linked(d->next);
+
+    if (links_to_free(d->next))
+        free_set_remove(h, tail, h->algorithm);
+    else
+        tail = tree_fit_split_tail(h, d);
+    if (tail == NULL)
+        return;
+    h->used -= block_bytes(h, d) - kept;
+    tail->units += d->units - units;
+    tail->offset = d->offset + kept;
+    tail->mem = (void *)((uintptr_t)d->mem + ((uintptr_t)kept & h->mapped));
+    tail->prev = d;
+    d->units = units;
+    tree_fit_add_free(h, tail, h->algorithm);
+}

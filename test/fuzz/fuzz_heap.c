@@ -98,6 +98,18 @@ static void carve(struct twins *t, struct input *in)
     twins_carve(t, offset + (how >> 1 & 1), take_size(in, m));
 }
 
+static void shrink(struct twins *t, struct input *in)
+{
+    const uint32_t index = input_byte(in);
+    const size_t size = take_size(in, &t->m);
+
+    if (t->m.blocks > 0) {
+        const struct model_block *b = &t->m.block[index % t->m.blocks];
+
+        twins_shrink(t, index % t->m.blocks, size <= b->size ? size : b->size / 2);
+    }
+}
+
 static void dump(const struct twins *t)
 {
     char *text = NULL;
@@ -146,8 +158,10 @@ static void operate(struct twins *t, struct input *in)
             grow(t, in);
         else if (index < 30 && t->m.algorithm == FIRST_FIT)
             carve(t, in);
-        else
+        else if (index == 30)
             dump(t);
+        else
+            shrink(t, in);
         break;
     }
 }

@@ -389,6 +389,22 @@ void model_remove(struct model *m, unsigned index)
     m->frees++;
 }
 
+bool model_is_newest(const struct model *m, unsigned index)
+{
+    const struct model_block *b = &m->block[index];
+
+    return arena_of(m, b->segment).newest == b;
+}
+
+void model_shrink(struct model *m, unsigned index, size_t size)
+{
+    struct model_block *b = &m->block[index];
+
+    b->size = size;
+    if (m->algorithm != NEXT_FIT || model_is_newest(m, index))
+        b->units = units_for(m, size);
+}
+
 bool model_can_carve(struct model *m, uint64_t offset, size_t size)
 {
     uint64_t at = offset / m->unit, units = units_for(m, size);
@@ -560,6 +576,20 @@ void twins_free(struct twins *t, unsigned index)
 
     model_remove(&t->m, index);
     heap_free(t->h, d);
+}
+
+/* Without memory for a descriptor the block keeps its units. */
+void twins_shrink(struct twins *t, unsigned index, size_t size)
+{
+    struct model *m = &t->m;
+    struct model_block *b = &m->block[index];
+    const uint64_t units = b->units, denials = model_denials;
+
+    heap_shrink(t->h, b->d, size);
+    model_shrink(m, index, size);
+    if (b->units < units && b->d->units == units && m->algorithm != NEXT_FIT &&
+        denials != model_denials)
+        b->units = units;
 }
 
 void twins_send(struct twins *t, unsigned index)

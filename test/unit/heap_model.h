@@ -76,6 +76,10 @@ uint64_t model_unsent_room(const struct model *m);
 int model_error(struct model *m, size_t size, bool *either);
 unsigned model_add(struct model *m, raddr_t d, size_t size, uint64_t at); /* its index */
 void model_remove(struct model *m, unsigned index);
+/* Next-fit: whether the block is the newest of its segment. */
+bool model_is_newest(const struct model *m, unsigned index);
+/* Sets the size of a block; the units behind it are free, but with next-fit only behind the newest block of a segment. */
+void model_shrink(struct model *m, unsigned index, size_t size);
 bool model_can_grow(const struct model *m, const void *base, uint64_t bytes);
 void model_grow(struct model *m, void *base, uint64_t bytes);
 bool model_can_carve(struct model *m, uint64_t offset, size_t size);
@@ -123,6 +127,7 @@ void twins_close(struct twins *t);
 int twins_alloc(struct twins *t, size_t size); /* index of the block, or -1 */
 void twins_free(struct twins *t, unsigned index);
 void twins_send(struct twins *t, unsigned index);
+void twins_shrink(struct twins *t, unsigned index, size_t size);
 int twins_grow(struct twins *t, void *base, uint64_t bytes); /* result of heap_grow() */
 int twins_carve(struct twins *t, uint64_t offset, size_t size);
 void twins_compare(struct twins *t);

@@ -6,7 +6,7 @@
  * were, what was given back and waits, and which segment was used last. It is come to by going the way to it again on a new heap, beside the model (heap_model.h), which then has to agree in everything that can
  * be seen, with every subset of the blocks sent.
  *
- * In each state: every size from 0 to beyond the heap, byte by byte; each block given back; growth by a second segment;
+ * In each state: every size from 0 to beyond the heap, byte by byte; each block given back, and shrunk to every size; growth by a second segment;
  * with first-fit, carving every size at every byte; everything given back from either end, and the whole heap taken.
  * random-fit is asked again, with its generator further on, until each free block that is large enough has been given.
  *
@@ -26,12 +26,13 @@
 #define BURNS_MAX                                                                                  \
     5000 /* by then, one of ten candidates has been missed with a probability of 10^-228 */
 
-enum step_kind { ALLOC, FREE, GROW, CARVE };
+enum step_kind { ALLOC, FREE, GROW, CARVE, SHRINK };
 
 struct step {
     enum step_kind kind;
-    unsigned burns;   /* random-fit: pairs of allocation and free before it */
-    uint64_t a, size; /* FREE: index of the block. CARVE: offset. ALLOC, CARVE, GROW: size */
+    unsigned burns; /* random-fit: pairs of allocation and free before it */
+    uint64_t a,
+        size; /* FREE, SHRINK: index of the block. CARVE: offset. ALLOC, CARVE, GROW, SHRINK: size */
 };
 
 struct node {
@@ -81,7 +82,8 @@ static struct step now_step;
 
 static void print_step(FILE *to, const struct step *s)
 {
-    static const char *const names[] = {"alloc", "free the block of index", "grow by", "carve"};
+    static const char *const names[] = {"alloc", "free the block of index", "grow by", "carve",
+                                        "shrink to"};
 
     if (s->burns > 0)
         fprintf(to, "  %u times: alloc 0, free it\n", s->burns);
@@ -89,6 +91,8 @@ static void print_step(FILE *to, const struct step *s)
             (unsigned long long)(s->kind == FREE ? s->a : s->size));
     if (s->kind == CARVE)
         fprintf(to, " at %llu", (unsigned long long)s->a);
+    if (s->kind == SHRINK)
+        fprintf(to, " the block of index %llu", (unsigned long long)s->a);
     fputc('\n', to);
 }
 
@@ -256,6 +260,20 @@ static bool taken(struct world *w, int index)
     return true;
 }
 
+/* The free units behind the block have changed, if it has fewer than before. */
+static bool shrunk(struct world *w, const struct step *step)
+{
+    struct model *m = &w->t.m;
+    const uint64_t units = m->block[step->a].units;
+    const struct model_block *b;
+
+    twins_shrink(&w->t, (unsigned)step->a, step->size);
+    b = &m->block[step->a];
+    if (b->units < units)
+        w->changed = piece_at(m, b->at + b->units);
+    return true;
+}
+
 static bool take_step(struct world *w, const struct step *step)
 {
     struct twins *t = &w->t;
@@ -273,6 +291,8 @@ static bool take_step(struct world *w, const struct step *step)
         return taken(w, twins_alloc(t, step->size));
     case CARVE:
         return taken(w, twins_carve(t, step->a, step->size));
+    case SHRINK:
+        return shrunk(w, step);
     case GROW:
         w->changed = t->m.segment[0].units;
         return twins_grow(t, t->m.segment[0].base != NULL ? model_nowhere(1) : NULL, step->size) ==
@@ -443,6 +463,11 @@ static void expand(struct search *s, unsigned node)
         step = (struct step){.kind = FREE, .a = i};
         one_step(s, node, &step);
     }
+    for (unsigned i = 0; i < w.t.m.blocks; i++)
+        for (uint64_t size = 0; size <= w.t.m.block[i].size; size++) {
+            step = (struct step){.kind = SHRINK, .a = i, .size = size};
+            one_step(s, node, &step);
+        }
     if (s->second != 0 && w.t.m.segments == 1) {
         step = (struct step){.kind = GROW, .size = s->second};
         one_step(s, node, &step);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Random operations on heaps of every heuristic, beside the model of heap_model.h: sizes from 0 to beyond the heap, frees in
- * any order of what was sent and what was not, growth at any moment, carving, refusals. The offset of every block is what
+ * any order of what was sent and what was not, growth at any moment, carving, shrinking, refusals. The offset of every block is what
  * the definition says; for random-fit it is one of those that the definition allows, each as often as the others. After
  * each operation everything that can be seen of the heap is compared, and its invariants are checked.
  *
@@ -274,6 +274,15 @@ static void free_some(struct twins *t)
     twins_free(t, i);
 }
 
+/* To a size that frees some units, most often; sometimes the newest block, the only one that next-fit can shrink. */
+static void shrink_some(struct twins *t)
+{
+    const unsigned i = random_block(&t->m);
+    const uint64_t size = t->m.block[i].size;
+
+    twins_shrink(t, i, one_in(8) ? size : random_below(size + 1));
+}
+
 static void one_operation(struct twins *t, unsigned mood)
 {
     struct model *m = &t->m;
@@ -282,6 +291,8 @@ static void one_operation(struct twins *t, unsigned mood)
         grow(t);
     } else if (m->blocks > 0 && one_in(5)) {
         twins_send(t, (unsigned)random_below(m->blocks));
+    } else if (m->blocks > 0 && one_in(8)) {
+        shrink_some(t);
     } else if (m->blocks > 0 && random_below(100) < (mood & 1 ? 54u : 46u)) {
         free_some(t);
     } else if (m->algorithm == FIRST_FIT && (mood & 2) != 0 && one_in(3)) {
@@ -367,6 +378,8 @@ static void many_blocks(rmalloc_algorithm_t algorithm, const char *test)
         for (uint64_t i = 0; i < each; i++, now.operation++) {
             if (t.m.blocks > 0 && random_below(100) < frees_in_100[phase])
                 twins_free(&t, (unsigned)random_below(t.m.blocks));
+            else if (t.m.blocks > 0 && one_in(6))
+                shrink_some(&t);
             else
                 twins_alloc(&t, random_below(16 * (1 + random_below(sizes))));
             if (i % 256 == 0)
@@ -405,6 +418,8 @@ static void short_of_memory(rmalloc_algorithm_t algorithm)
                 twins_grow(&t, NULL, 1 + random_below(2000));
             else if (algorithm == FIRST_FIT && one_in(4))
                 carve(&t);
+            else if (t.m.blocks > 0 && one_in(6))
+                shrink_some(&t);
             else
                 refused += twins_alloc(&t, one_in(16) ? random_size(&t.m) : random_below(30)) < 0;
             if (now.operation % 16 == 0)

@@ -23,6 +23,7 @@ unit_tests = \
 	test/unit/test_heap_growth \
 	test/unit/test_heap_model \
 	test/unit/test_heap_model_deep \
+	test/unit/test_heap_shrink \
 	test/unit/test_heap_walk \
 	test/unit/test_index \
 	test/unit/test_index_deep \
