@@ -147,7 +147,9 @@ rpipe_sources = \
 	lib/rpipe/connect/handshake.c \
 	lib/rpipe/connect/handshake.h \
 	lib/rpipe/connect/join.c \
+	lib/rpipe/connect/join.h \
 	lib/rpipe/connect/open.c \
+	lib/rpipe/connect/open.h \
 	lib/rpipe/connect/path_monitor.c \
 	lib/rpipe/connect/pending.c \
 	lib/rpipe/data/attempt.h \
@@ -159,14 +161,25 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_write.c \
 	lib/rpipe/data/read.c \
 	lib/rpipe/data/write.c \
-	lib/rpipe/end/active_calls.c \
-	lib/rpipe/end/active_calls.h \
 	lib/rpipe/end/call.c \
+	lib/rpipe/end/call.h \
+	lib/rpipe/end/call_context.c \
+	lib/rpipe/end/call_context.h \
 	lib/rpipe/end/config.c \
+	lib/rpipe/end/config.h \
 	lib/rpipe/end/debug_check.c \
+	lib/rpipe/end/debug_check.h \
 	lib/rpipe/end/end.h \
 	lib/rpipe/end/end_pool.c \
+	lib/rpipe/end/end_pool.h \
 	lib/rpipe/end/error.c \
+	lib/rpipe/end/error.h \
+	lib/rpipe/end/job_state.c \
+	lib/rpipe/end/job_state.h \
+	lib/rpipe/end/message.h \
+	lib/rpipe/end/rch.h \
+	lib/rpipe/end/state.c \
+	lib/rpipe/end/state.h \
 	lib/rpipe/grow/grow.c \
 	lib/rpipe/grow/grow.h \
 	lib/rpipe/job/job.c \

@@ -47,7 +47,7 @@ static enum side join_other(enum side side)
     return side == SIDE_WRITER ? SIDE_READER : SIDE_WRITER;
 }
 
-static int join_post_note(enum message type, int peer, struct note *n, const int *fd)
+static int join_post_note(enum message_type type, int peer, struct note *n, const int *fd)
 {
     if (type != MESSAGE_FAIL)
         return control_post(peer, type, n, offsetof(struct note, reason), fd, fd != NULL ? 1 : 0);
@@ -60,49 +60,20 @@ static struct note join_note_of(const struct rch *ch, uint64_t number)
         ch->cfg.ctx, ch->end.incarnation, (uint32_t)config_side(&ch->cfg), 0, number, ""};
 }
 
-/* ---- notices: store lock held ---- */
+/* ---- failures ---- */
 
-void end_state_set(struct rch *ch, uint32_t bits)
-{
-    uint32_t before = atomic_fetch_or_explicit(
-        &ch->state, bits, memory_order_acq_rel); /* pairs with the loads of notice */
-    _Atomic uint32_t *word = end_wake_word(ch, before | bits);
-
-    if ((before & STATE_CLOSED) != 0)
-        return;
-    wake_if_waiting(&ch->own_wake, true);
-    if (word != &ch->own_wake)
-        wake_if_waiting(word, true);
-    if ((before & STATE_READER) != 0 && ch->signal_fd >= 0)
-        end_signal(ch);
-}
-
-/* False: it has failed before, and what was said then stands. */
-static bool join_set_failed(struct rch *ch, int code, const char *reason)
-{
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
-        return false;
-    ch->failure = code;
-    ch->reason = strdup(reason);
-    end_state_set(ch, STATE_FAILED);
-    return true;
-}
-
-static void join_post_failed(struct rch *ch, int code, const char *reason)
+void join_post_failure(struct rch *ch, int code, const char *reason)
 {
     struct note n = join_note_of(ch, 0);
 
     n.code = code;
     snprintf(n.reason, sizeof(n.reason), "%s", reason);
-    (void)join_post_note(MESSAGE_FAIL, ch->peer, &n, NULL); /* a peer that is gone needs no word */
+    (void)join_post_note(MESSAGE_FAIL, ch->peer, &n, NULL); /* not needed by a peer that is gone */
 }
 
 void join_fail_locked(struct rch *ch, int code, const char *reason)
 {
-    if (join_set_failed(
-            ch, code,
-            reason)) /* once: a peer who goes on with his nonsense is not answered each time */
-        join_post_failed(ch, code, reason);
+    end_fail_locked(ch, code, "%s", reason);
 }
 
 void join_fail(struct rch *ch, int code, const char *reason)
@@ -142,9 +113,9 @@ static void join(struct rch *ch, const void *blob, size_t bytes)
 
     if (rc != 0) {
         log_error("%s cannot be joined: %s", end_name(ch), err.text);
-        (void)join_set_failed(ch, rc, err.text);
+        (void)end_set_failed(ch, rc, err.text);
         /* where the halves disagree the peer sees that by itself; what only happened here it has to be told */
-        join_post_failed(ch, rc, err.text);
+        join_post_failure(ch, rc, err.text);
         return;
     }
     RPIPE_FAILPOINT("join: half attached");
@@ -449,7 +420,7 @@ static void join_on_fail(int from, const struct note *n)
     snprintf(reason, sizeof(reason), "rank %d gave this channel up: %.*s", from, REASON_BYTES - 1,
              n->reason);
     text_make_printable(reason);
-    (void)join_set_failed(ch, join_failure_code(n->code), reason);
+    (void)end_set_failed(ch, join_failure_code(n->code), reason);
 }
 
 /* True if the descriptor has been kept. */

@@ -5,7 +5,7 @@
 #include "rpipe/end/end.h"
 #include "rpipe/grow/grow.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/end/active_calls.h"
+#include "rpipe/end/call_context.h"
 #include "rpipe/data/path_remote.h"
 
 #include "control/control.h"

@@ -8,7 +8,7 @@
  */
 #include "rpipe/end/end.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/end/active_calls.h"
+#include "rpipe/end/call_context.h"
 
 #include <errno.h>
 

@@ -1,36 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * error.c: every failure is a sentence: which call, which peer, which limit, what to do.
- *
- * A channel keeps its last one; calls without a channel keep theirs per thread.
- */
-#include "rpipe/end/end.h"
+/* error.c: see error.h. The message is made in the thread's buffer and copied to the end. */
+#include "rpipe/end/error.h"
+
+#include "observe/record/trace.h"
+#include "rpipe/end/call_context.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/job_state.h"
+#include "rpipe/end/rch.h"
 #include "util/log.h"
 
+#include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SENTENCE_BYTES 512
+#define MESSAGE_BYTES 512
 
-static _Thread_local char error_last[SENTENCE_BYTES] = "no error";
-
-void last_error_set(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    vsnprintf(error_last, sizeof(error_last), format, args);
-    va_end(args);
-    log_debug("%s", error_last);
-}
+static _Thread_local char error_last[MESSAGE_BYTES] = "no error";
 
 const char *last_error_get(void) { return error_last; }
 
 const char *end_name(const struct rch *ch)
 {
     static _Thread_local char name[64];
-    int own = (int)rpipe_network_rank();
+    int own = job_own_rank();
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
     snprintf(name, sizeof(name), "pipe %d>%d ctx %u", writer ? own : ch->peer,
@@ -38,26 +32,61 @@ const char *end_name(const struct rch *ch)
     return name;
 }
 
+/* The message of the end, for rpipe_error. Without memory for it rpipe_error returns the thread's. */
+static void error_keep(struct rch *ch)
+{
+    if (ch->error_text == NULL)
+        ch->error_text = calloc(1, MESSAGE_BYTES);
+    ch->no_error_memory = ch->error_text == NULL;
+    if (ch->error_text != NULL) /* its last byte stays 0: another thread may read it meanwhile */
+        snprintf(ch->error_text, MESSAGE_BYTES, "%s", error_last);
+}
+
+static void error_set_last(struct rch *ch, int code, const char *call, const char *format,
+                           va_list arguments)
+{
+    size_t used = 0;
+
+    if (ch != NULL) {
+        atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
+        trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
+        used += (size_t)snprintf(error_last, MESSAGE_BYTES, "%s: ", end_name(ch));
+    }
+    if (call != NULL)
+        used += (size_t)snprintf(error_last + used, MESSAGE_BYTES - used, "%s: ", call);
+    vsnprintf(error_last + used, MESSAGE_BYTES - used, format, arguments);
+    if (ch != NULL)
+        error_keep(ch);
+    log_debug("%s", error_last);
+}
+
+int call_error(struct rch *ch, int code, const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_set_last(ch, code, call_name(), format, arguments);
+    va_end(arguments);
+    return code;
+}
+
 int end_error(struct rch *ch, int code, const char *format, ...)
 {
-    char *text;
-    int head;
-    va_list args;
+    va_list arguments;
 
-    atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
-    trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
-    if (ch->error_text == NULL)
-        ch->error_text = calloc(
-            1, SENTENCE_BYTES); /* its last byte stays 0: who reads it meanwhile finds an end */
-    /* without memory for it, it is said where this thread can hear it */
-    ch->no_error_memory = ch->error_text == NULL;
-    text = ch->no_error_memory ? error_last : ch->error_text;
-    head = snprintf(text, SENTENCE_BYTES, "%s: ", end_name(ch));
-    va_start(args, format);
-    vsnprintf(text + head, SENTENCE_BYTES - (size_t)head, format, args);
-    va_end(args);
-    log_debug("%s", text);
+    va_start(arguments, format);
+    error_set_last(ch, code, NULL, format, arguments);
+    va_end(arguments);
     return code;
+}
+
+void last_error_set(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_set_last(NULL, 0, NULL, format, arguments);
+    va_end(arguments);
 }
 
 const char *rpipe_error(rch_t ch)

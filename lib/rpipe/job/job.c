@@ -5,11 +5,11 @@
  * A process joins a job once. The states only go forward: NEW, OPEN, LEAVING, LEFT; in the child of a fork FORKED.
  *
  * rexit first ends the calls of all other threads: they see LEAVING, in whatever they wait for, and return -ENOTCONN. Only when
- * nobody is inside any more is anything closed or given back (active_calls.h, thread_quiesce.h).
+ * nobody is inside any more is anything closed or given back (call_context.h, thread_quiesce.h).
  */
 #include "rpipe/end/end.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/end/active_calls.h"
+#include "rpipe/end/call_context.h"
 #include "rpipe/data/path_remote.h"
 #include "observe/report/report.h"
 
@@ -28,47 +28,9 @@
 #include <string.h>
 #include <time.h>
 
-enum job_state { JOB_NEW, JOB_OPEN, JOB_LEAVING, JOB_LEFT, JOB_FORKED };
-static _Atomic int rpipe_job_state;
 static pthread_mutex_t rpipe_job_lock =
     PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
 static struct btl_host rpipe_job_host;
-
-bool job_is_open(void)
-{
-    int now = atomic_load_explicit(&rpipe_job_state, memory_order_acquire);
-
-    return now == JOB_OPEN || now == JOB_LEAVING;
-}
-
-bool job_was_opened(void)
-{
-    return atomic_load_explicit(&rpipe_job_state, memory_order_acquire) != JOB_NEW;
-}
-
-uint64_t job_first(void) { return (uint64_t)setting_number(SET_FIRST); }
-
-int job_refuses(const char *call)
-{
-    switch (atomic_load_explicit(&rpipe_job_state, memory_order_acquire)) {
-    case JOB_OPEN:
-        return 0;
-    case JOB_LEAVING:
-        if (!active_calls_ended())
-            return 0;
-        last_error_set("%s: another thread is leaving the job (rexit)", call);
-        break;
-    case JOB_LEFT:
-        last_error_set("%s: this process has left the job (rexit)", call);
-        break;
-    case JOB_FORKED:
-        last_error_set("%s: the job belongs to the parent process of this one", call);
-        break;
-    default:
-        last_error_set("%s: call rinit first", call);
-    }
-    return -ENOTCONN;
-}
 
 /* ---- hooks ---- */
 
@@ -131,8 +93,8 @@ static void rpipe_job_forked(void)
     trace_forked();
     if (!job_is_open())
         return;
-    atomic_store_explicit(&rpipe_job_state, JOB_FORKED, memory_order_release);
-    active_calls_forked();
+    job_state_set(JOB_FORKED);
+    calls_forked();
     while ((ch = end_pool_next(&cursor)) != NULL)
         atomic_store_explicit(&ch->state, STATE_FORKED, memory_order_relaxed);
     control_forked();
@@ -181,6 +143,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .peer = rpipe_job_peer_facts,
         .connection_failed = path_monitor_failed,
     };
+    end_fail_reported_by(join_post_failure);
     rc = btl_start(&rpipe_job_host);
     if (rc == 0)
         rc = control_start(&rpipe_job_hooks, deadline, err);
@@ -204,7 +167,7 @@ int rpipe_init(int *rank, int *nranks)
     int own, size, rc;
 
     pthread_mutex_lock(&rpipe_job_lock);
-    rc = atomic_load_explicit(&rpipe_job_state, memory_order_relaxed) == JOB_NEW ? 0 : -EALREADY;
+    rc = job_was_opened() ? -EALREADY : 0;
     if (rc != 0) {
         last_error_set("rinit: a process joins a job once, and this one %s",
                        job_is_open() ? "has" : "has already, or is the child of one that has");
@@ -217,7 +180,8 @@ int rpipe_init(int *rank, int *nranks)
         if (!registered && pthread_atfork(NULL, NULL, rpipe_job_forked) == 0)
             registered = true;
         module_pin();
-        atomic_store_explicit(&rpipe_job_state, JOB_OPEN, memory_order_release);
+        job_state_set_ranks(own, size);
+        job_state_set(JOB_OPEN);
         if (rank != NULL)
             *rank = own;
         if (nranks != NULL)
@@ -265,11 +229,11 @@ static int rpipe_job_end_calls(int64_t deadline)
 {
     const struct timespec backoff = {0, NS_PER_MS / 4};
 
-    atomic_store_explicit(&rpipe_job_state, JOB_LEAVING, memory_order_release);
-    active_calls_end();
+    job_state_set(JOB_LEAVING);
+    calls_end();
     collect_abandon(true);
     join_leave();
-    while (active_calls_any()) {
+    while (calls_any()) {
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
         nanosleep(&backoff, NULL);
@@ -310,7 +274,7 @@ static int rpipe_job_leave(void)
         last_error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); "
                        "this one has left all the same",
                        setting_number(SET_TIMEOUT_MS));
-    atomic_store_explicit(&rpipe_job_state, JOB_LEFT, memory_order_release);
+    job_state_set(JOB_LEFT);
     trace_stop();
     report_print((int)job_rank(), (int)job_size());
     publish_stop();
@@ -334,7 +298,7 @@ int rpipe_exit(void)
     (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
     pthread_mutex_lock(&rpipe_job_lock);
     rc = rpipe_job_leave();
-    active_calls_done();
+    calls_done();
     pthread_mutex_unlock(&rpipe_job_lock);
     (void)pthread_setcancelstate(cancel, NULL);
     return rc;

@@ -3,7 +3,7 @@
  * network.c: the control network as users see it: small, slow and reliable. The work is done in lib/control.
  */
 #include "rpipe/end/end.h"
-#include "rpipe/end/active_calls.h"
+#include "rpipe/end/call_context.h"
 
 #include "control/collective.h"
 #include "bootstrap/job.h"
@@ -25,8 +25,8 @@ static int network_said(const char *call, int rc, const char *why)
     return rc;
 }
 
-uint32_t rpipe_network_rank(void) { return job_is_open() ? (uint32_t)job_rank() : 0; }
-uint32_t rpipe_network_ranks(void) { return job_is_open() ? (uint32_t)job_size() : 0; }
+uint32_t rpipe_network_rank(void) { return (uint32_t)job_own_rank(); }
+uint32_t rpipe_network_ranks(void) { return (uint32_t)job_ranks(); }
 
 void rpipe_network_abort(int code)
 {

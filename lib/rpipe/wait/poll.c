@@ -7,7 +7,7 @@
  * longer as a look at all of them is dear, that who waits for long uses some 3 % of a processor, and not all of it with a
  * thousand pipes.
  */
-#include "rpipe/end/active_calls.h"
+#include "rpipe/end/call_context.h"
 #include "rpipe/data/path_remote.h"
 
 #include "control/control.h"

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * call_context.h: the public call that a thread is in: its name, for error messages, and the count of such threads, for rexit.
+ *
+ *     struct call call;
+ *     call_enter(&call, "rflush");
+ *     ... if (calls_ended()) -> -ENOTCONN
+ *     call_leave(&call);
+ *
+ * Calls nest: a call that the library makes itself has its own name, and call_leave restores the one of the outer call.
+ *
+ * A thread counts itself, then checks whether another thread is in rexit; rexit sets that flag, then reads the count. So
+ * nothing is released under a call that is counted. Fast paths are not counted (thread_quiesce.h) and set no name.
+ *
+ * A call that is counted is not a cancellation point (pthread_cancel(3)): cancellation would leave locks held and messages
+ * half sent.
+ */
+#ifndef RPIPE_END_CALL_CONTEXT_H
+#define RPIPE_END_CALL_CONTEXT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct call {
+    const char *outer; /* name of the call around this one; NULL: none */
+    uint32_t shard;
+    int cancel; /* cancellation state of this thread before the call */
+};
+
+void call_enter(struct call *call, const char *name);
+void call_leave(const struct call *call);
+/* The innermost call of this thread; NULL: none (the service thread). */
+const char *call_name(void);
+/* Only the name, for a piece of work inside a call: returns the name to restore. */
+const char *call_rename(const char *name);
+/* Another thread is in rexit, or has been: this call ends. */
+bool calls_ended(void);
+
+/* ---- rexit ---- */
+void calls_end(void);    /* from here on calls_ended() is true for all threads but this one */
+void calls_done(void);   /* and for this one too, when rexit returns */
+bool calls_any(void);    /* a thread is in a counted call */
+void calls_forked(void); /* in the child of a fork: no thread is */
+
+/* The former names. */
+#define active_call call
+#define active_call_enter(in) call_enter(in, call_name())
+#define active_call_leave(in) call_leave(in)
+#define active_calls_ended() calls_ended()
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * error.h: error messages of public calls: which pipe, which call, what happened, both values, what to do.
+ *
+ * An end keeps its last message; a thread keeps the last one of all its calls.
+ */
+#ifndef RPIPE_END_ERROR_H
+#define RPIPE_END_ERROR_H
+
+#include "util/cpu.h"
+
+struct rch;
+
+/*
+ * Stores the message of this failure, "PIPE: CALL: MESSAGE", and returns `code`. CALL is the public call that this thread is
+ * in (call_context.h); without one it is left out. ch NULL: a failure that concerns no pipe.
+ */
+int call_error(struct rch *ch, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4))) NOINLINE;
+/* The last message of this thread, "no error" while there is none. */
+const char *last_error_get(void);
+/* "pipe 0>1 ctx 3": its writer and reader. Buffer of the calling thread. */
+const char *end_name(const struct rch *ch);
+
+/* ---- the former functions, for callers whose message begins with the name of the call ---- */
+
+void last_error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
+int end_error(struct rch *ch, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4))) NOINLINE;
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * job_state.h: is this process in a job? Set by rinit, rexit and fork (job.c), read by every call.
+ */
+#ifndef RPIPE_END_JOB_STATE_H
+#define RPIPE_END_JOB_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The states only advance. */
+enum job_state { JOB_NEW, JOB_OPEN, JOB_LEAVING, JOB_LEFT, JOB_FORKED };
+
+void job_state_set(enum job_state state);
+bool job_is_open(void);    /* between rinit and the end of rexit, in this process */
+bool job_was_opened(void); /* rinit was called: the settings are those that it has read */
+/* Of this process, and their number; 0 outside of a job. Set before JOB_OPEN. */
+void job_state_set_ranks(int own, int ranks);
+int job_own_rank(void);
+int job_ranks(void);
+/* Where numbers of messages, laps and incarnations begin (RPIPE_FIRST). */
+uint64_t job_first(void);
+/* 0, or -ENOTCONN and the message why the current call cannot be made. */
+int job_check(void);
+int job_refuses(const char *call); /* the former function, with the name of the call */
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * rch.h: struct rch, one end of a pipe, and its parts.
+ *
+ * `state` selects between fast and slow paths: an end that is joined and in no other condition has exactly the value
+ * WRITER_READY or READER_READY. Every other condition (not joined, closed by the peer, peer dead, failed, event mode, growth,
+ * locked, checked, closed, forked) is one more bit and leads to the slow path. The service thread only sets bits, under the
+ * rendezvous lock. Once the end is joined, the rest of the structure belongs to the user's thread.
+ *
+ * The memory of ends is type-stable: after rclose a handle stays recognizable as closed until another rpipe() takes it, so
+ * that its use is an error and not a crash. An end is released when it is closed, no thread is in a call on it, and the
+ * close message of the peer has arrived or the peer is gone (doc/protocol.md).
+ */
+#ifndef RPIPE_END_RCH_H
+#define RPIPE_END_RCH_H
+
+#include "alloc/desc.h"
+#include "btl/btl.h"
+#include "control/rendezvous.h"
+#include "observe/record/counter.h"
+#include "observe/record/publish.h"
+#include "sync/block_table.h"
+#include "sync/slot.h"
+#include "sync/tag.h"
+#include "sync/wait.h"
+
+#include <pthread.h>
+#include <rpipe.h>
+
+struct heap;
+struct rregion;
+struct growth;
+struct cells;
+struct remote_path;
+struct control_message;
+
+enum side { SIDE_WRITER = 1, SIDE_READER = 2 };
+
+enum state {
+    STATE_WRITER = SIDE_WRITER,
+    STATE_READER = SIDE_READER,
+    STATE_JOINED = 0x004,
+    STATE_PEER_CLOSED = 0x008, /* the peer has called rclose */
+    STATE_PEER_DIED = 0x010,   /* the process of the peer has died */
+    STATE_PEER_LEFT = 0x020,   /* the peer has called rexit and had not closed this pipe */
+    STATE_FAILED = 0x040,      /* the pipe cannot be used any more; see `failure` and `reason` */
+    STATE_EVENT = 0x080,       /* writer: signal after each slot; reader: rpipe_fd was called */
+    STATE_LOCKED = 0x100,      /* opened with thread_sync */
+    STATE_DEBUG = 0x200,       /* RMALLOC_DEBUG=1 */
+    STATE_CLOSED = 0x400,      /* rclose was called here */
+    STATE_FORKED = 0x800,      /* the end belongs to the parent process */
+    /*
+     * Writer: the reader's handshake is attached, the own one may still be queued. The writer is joined only when its own
+     * handshake is in the kernel: otherwise its death would lose what the reader needs to read the messages in the ring.
+     */
+    STATE_ATTACHED = 0x1000,
+    STATE_GROW_REPLY = 0x2000, /* writer: a reply about growth has arrived; the writer clears it */
+    STATE_REMOTE = 0x4000,     /* the peer's memory is not mapped: every call takes the slow path */
+    STATE_CELLS = 0x8000,      /* a pipe of cells, without messages (cells.h) */
+    STATE_EXITING = 0x10000,   /* a thread of this process is in rexit: all other calls end */
+    STATE_TRACED = 0x20000,    /* RPIPE_TRACE */
+};
+#define WRITER_READY (STATE_WRITER | STATE_JOINED)
+#define READER_READY (STATE_READER | STATE_JOINED)
+
+struct writer {
+    _Atomic uint64_t sent; /* messages; stored before the slot ("begun" of the event protocol) */
+    uint64_t limit;        /* highest allowed value of `sent`: slots known to be read + slots */
+    uint64_t look_at;      /* refresh credits when `sent` reaches this value (watermark) */
+    struct heap *heap;     /* PUT: the shadow of the reader's heap; GET: the own heap */
+    /* block mode: blocks sent and not known to be freed, in the order of their slots, by .link */
+    struct rdesc *oldest, *newest;
+    uint64_t heap_sent, heap_applied; /* heap messages: sent; known to be freed */
+    /* highest allowed value of `heap_sent`: heap_applied + sync_queue; block mode: no bound */
+    uint64_t heap_limit;
+    uint64_t units_out;              /* units of blocks sent and not known to be freed */
+    uint64_t units_look;             /* refresh credits when units_out reaches this (watermark) */
+    struct block_table table;        /* tag and channel mode: the blocks sent, by index */
+    struct ring_cursor back;         /* tag and channel mode: where the next freed block is named */
+    struct slot *reverse;            /* channel mode: this end's ring of freed blocks */
+    uint64_t look_slots, look_units; /* watermark in slots, in units */
+    uint64_t allocated;              /* descriptors that the user owns */
+    struct rregion *regions;         /* regions in this heap (region.h), by .next */
+    uint32_t parts_out;              /* messages sent that are parts of regions: no heap blocks */
+    bool lost; /* messages from regions were lost: the reader did not and will not get them */
+};
+
+struct reader {
+    uint64_t nread;      /* messages */
+    char *heap_base;     /* where the heap is mapped in this process */
+    uint64_t heap_bytes; /* of the first segment */
+    uint64_t most;       /* most heap messages outstanding: units of the heap, or sync_queue */
+    uint32_t shift;      /* log2 of the bytes of a unit */
+    rmalloc_sync_t sync;
+    /* block mode: heap messages read and not yet in the credit line, in order, by .next */
+    struct rdesc *oldest, *newest;
+    uint64_t heap_read, heap_freed; /* heap messages: read; reported to the writer as freed */
+    struct ring_cursor back;        /* tag and channel mode: where the next freed block is named */
+    struct slot *reverse;           /* channel mode: the writer's ring of freed blocks */
+    uint64_t held;                  /* messages that the user owns */
+    uint64_t units_held;            /* units of the heap in those messages */
+    struct heap *second;            /* RMALLOC_DEBUG: second instance of the heap (debug_check.h) */
+    /* event mode */
+    _Atomic uint64_t want; /* messages known to be in flight; set by the service thread */
+    _Atomic bool acked;    /* the writer has acknowledged event mode */
+};
+
+struct rch {
+    /* first line: read by every call */
+    _Atomic uint32_t state;
+    uint32_t whose; /* of a descriptor that this end's user owns: desc_owned_by(id) */
+    uint32_t mask;  /* slots - 1 */
+    bool fences;    /* no membarrier between the two processes: fences are needed */
+    struct ring_area *ring;
+    struct credit_area *credit;
+    struct desc_pool pool; /* writer: of inline messages; reader: of all */
+
+    union {
+        struct writer w;
+        struct reader r;
+    } __attribute__((aligned(CACHE_LINE)));
+
+    /* rarely used */
+    uint32_t id;    /* owner of descriptors */
+    uint64_t units; /* of the heap */
+    uint64_t stalls_queue;
+    uint64_t bytes, credit_fetches, stalls_ring, stalls_heap,
+        wakes __attribute__((aligned(CACHE_LINE)));
+    _Atomic uint64_t sleeps; /* added by threads that hold no lock */
+    struct counts counts;
+    struct published_end published_end;
+    uint32_t trace; /* row of the trace (trace.h); 0: not traced */
+    int timeout_ms;
+    uint32_t inline_max; /* of rmalloc: min(configured, alloc_size) */
+    uint32_t slots;
+    int peer;
+    int event_fd;  /* reader: the descriptor that rpipe_fd returns; -1: none */
+    int signal_fd; /* makes event_fd readable; the writer has a duplicate; -1: none */
+    int64_t died;  /* when the peer was first seen dead; 0: it was not */
+    const _Atomic uint32_t *liveness;
+    _Atomic uint32_t own_wake; /* wake word of this end before it is joined */
+    _Atomic uint32_t users;    /* threads in a slow path of an end with thread_sync */
+    pthread_mutex_t mutex;     /* thread_sync */
+
+    struct growth *growth;      /* grow.c; NULL: the heap does not grow */
+    struct cells *cells;        /* cells.h; NULL: a pipe of messages */
+    struct remote_path *remote; /* path_remote.h; NULL: the peer's memory is mapped */
+
+    struct rendezvous_end end;
+    /* allocated when the end is opened, so that closing never fails for lack of memory */
+    struct control_message *close_message;
+    uint64_t peer_final; /* of the peer's close message: messages that it has written, or read */
+    int failure;         /* STATE_FAILED: the code */
+    char *reason;        /* STATE_FAILED: the message; stored before the state bit */
+    char *why;           /* why this backend was chosen; NULL: no memory for the text */
+    char *error_text;    /* the last failure, for rpipe_error */
+    bool no_error_memory;
+    bool late;            /* opened after the peer's close message: touches and sends nothing */
+    bool checked;         /* RMALLOC_DEBUG=1 */
+    rmalloc_config_t cfg; /* resolved: without defaults */
+    const struct btl_ops *ops;
+    struct btl *btl;
+    struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;
+    struct btl_remote ring_remote, credit_remote, heap_remote, reverse_remote;
+    struct rch *next_free;
+    struct link deferred;      /* in the list of deferred_close.c */
+    int64_t deferred_deadline; /* when deferred_close.c gives up */
+    uint64_t own_final;        /* the number that the deferred close message carries */
+};
+static_assert(offsetof(struct rch, w) == CACHE_LINE, "what every call reads is one line");
+
+/* The word that this end sleeps on. */
+static inline _Atomic uint32_t *end_wake_word(struct rch *ch, uint32_t state)
+{
+    if ((state & STATE_JOINED) == 0 || ch->ring == NULL)
+        return &ch->own_wake;
+    return (state & STATE_WRITER) != 0 ? &ch->ring->control.writer_wake
+                                       : &ch->ring->control.reader_wake;
+}
+
+/*
+ * The heap of a writer, or NULL while it may not be used. `state` was loaded with acquire: the service thread makes the heap
+ * of a PUT pipe, and ATTACHED or JOINED (never without ATTACHED before) shows that the heap is complete.
+ */
+static inline struct heap *writer_heap(const struct rch *ch, uint32_t state)
+{
+    bool made = ch->cfg.allocator.op == RDMA_GET || (state & (STATE_ATTACHED | STATE_JOINED)) != 0;
+
+    return made ? ch->w.heap : NULL;
+}
+
+/* After a store that may end the peer's wait. */
+static inline void wake_reader(struct rch *ch)
+{
+    if (UNLIKELY(wake_if_waiting(&ch->ring->control.reader_wake, ch->fences)))
+        ch->wakes++;
+}
+
+static inline void wake_writer(struct rch *ch)
+{
+    if (UNLIKELY(wake_if_waiting(&ch->ring->control.writer_wake, ch->fences)))
+        ch->wakes++;
+}
+
+#endif

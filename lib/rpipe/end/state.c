@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* state.c: see state.h. */
+#include "rpipe/end/state.h"
+
+#include "rpipe/end/error.h"
+#include "util/error.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static void (*state_post_failure)(struct rch *ch, int code, const char *reason);
+
+void end_state_set(struct rch *ch, uint32_t bits)
+{
+    /* release: what the bits announce is complete. Pairs with the acquire loads of `state` */
+    uint32_t before = atomic_fetch_or_explicit(&ch->state, bits, memory_order_acq_rel);
+    _Atomic uint32_t *word = end_wake_word(ch, before | bits);
+
+    if ((before & STATE_CLOSED) != 0)
+        return;
+    wake_if_waiting(&ch->own_wake, true);
+    if (word != &ch->own_wake)
+        wake_if_waiting(word, true);
+    if ((before & STATE_READER) != 0 && ch->signal_fd >= 0)
+        end_signal(ch);
+}
+
+void end_signal(struct rch *ch)
+{
+    int cancel;
+
+    /* the message is in the ring already: no cancellation between it and its signal */
+    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+    /* a full buffer is readable already; any other error is that of a descriptor that the peer chose */
+    (void)send(ch->signal_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    (void)pthread_setcancelstate(cancel, NULL);
+}
+
+/* ---- failures ---- */
+
+void end_fail_reported_by(void (*post)(struct rch *ch, int code, const char *reason))
+{
+    state_post_failure = post;
+}
+
+bool end_set_failed(struct rch *ch, int code, const char *reason)
+{
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
+        return false;
+    ch->failure = code;
+    ch->reason = strdup(reason);
+    end_state_set(ch, STATE_FAILED);
+    return true;
+}
+
+/* Reported once: the peer may repeat its violation as often as it likes. */
+static void state_fail(struct rch *ch, int code, const char *reason)
+{
+    if (end_set_failed(ch, code, reason))
+        state_post_failure(ch, code, reason);
+}
+
+void end_fail_locked(struct rch *ch, int code, const char *format, ...)
+{
+    struct error reason;
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_vnote(&reason, format, arguments);
+    va_end(arguments);
+    state_fail(ch, code, reason.text);
+}
+
+int end_fail(struct rch *ch, int code, const char *format, ...)
+{
+    struct error reason;
+    va_list arguments;
+
+    va_start(arguments, format);
+    error_vnote(&reason, format, arguments);
+    va_end(arguments);
+    rendezvous_lock();
+    state_fail(ch, code, reason.text);
+    rendezvous_unlock();
+    return call_error(ch, code, "%s", reason.text);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * state.h: changes of an end's state, and what they wake.
+ *
+ * A failure is a state: the code that detects a violation calls end_fail and returns. The first failure of an end counts; it
+ * is reported to the peer once.
+ */
+#ifndef RPIPE_END_STATE_H
+#define RPIPE_END_STATE_H
+
+#include "rpipe/end/rch.h"
+
+/* Sets these bits and wakes the threads that wait at this end. Rendezvous lock held. */
+void end_state_set(struct rch *ch, uint32_t bits);
+
+/* The pipe has failed: sets FAILED, reports it to the peer, and stores the message of this call. Returns `code`. */
+int end_fail(struct rch *ch, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4))) NOINLINE;
+/* The same with the rendezvous lock held, on any thread: no call of the user's fails with it, so it stores no message. */
+void end_fail_locked(struct rch *ch, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4))) NOINLINE;
+/* Sets FAILED only. False: the end has failed before, and the first reason stays. Rendezvous lock held. */
+bool end_set_failed(struct rch *ch, int code, const char *reason);
+/* How a failure is reported to the peer; set once, by the layer that sends messages. */
+void end_fail_reported_by(void (*post)(struct rch *ch, int code, const char *reason));
+
+/* Makes the reader's descriptor readable. */
+void end_signal(struct rch *ch);
+
+#endif
