@@ -3,7 +3,7 @@
  * failpoint.h: named places in the library at which a test can end or stop the process (doc/faults.md).
  *
  * The library itself is built without RPIPE_FAILPOINTS: a step is nothing then, on the data path too. The tests of faults link a second
- * copy of the same sources (lib/libsteps.la in Makefile.am), which calls failpoint_reached() of test/faults/step.c. All steps of
+ * copy of the same sources (lib/libsteps.la in Makefile.am), which calls failpoint_reached() of test/faults/failpoint.c. All steps of
  * a program lie in one section of it, so that a test knows them, also those that are never reached.
  *
  * A name says where the process is: "WHAT: what has just been done, or is about to be".

@@ -20,8 +20,8 @@ dist_check_SCRIPTS += $(network_scripts) test/run-sim
 test/btl/conform-defects.log test/btl/conform-ofi.log test/btl/conform-sim.log: test/btl/conform$(EXEEXT) $(check_LTLIBRARIES)
 # unit tests of pipes over the simulated network
 sim_tests = \
-	test/faults/liar-1.sim \
-	test/faults/liar_above-1.sim \
+	test/faults/violations-1.sim \
+	test/faults/violations_above-1.sim \
 	test/unit/test_growth-1-0.sim \
 	test/unit/test_modes-2-2.sim \
 	test/unit/test_pipe_misuse-1.sim \
@@ -41,12 +41,12 @@ endif
 
 # Needs an RDMA device: run by test/hosts/guests.
 if HAVE_VERBS
-check_PROGRAMS += test/btl/verbs_counts test/btl/verbs_errors test/mpi/mp_broken
+check_PROGRAMS += test/btl/verbs_counts test/btl/verbs_errors test/mpi/mp_connection_error
 endif
 test_btl_verbs_counts_LDADD = lib/libutil.la
 test_btl_verbs_errors_SOURCES = test/btl/conform.h test/btl/conform_host.c test/btl/verbs_errors.c
 test_btl_verbs_errors_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
 test_btl_verbs_errors_LDADD = lib/libutil.la $(IBVERBS_LIBS)
-test_mpi_mp_broken_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
-test_mpi_mp_broken_LDADD = $(public) $(IBVERBS_LIBS)
-test_mpi_mp_broken_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+test_mpi_mp_connection_error_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
+test_mpi_mp_connection_error_LDADD = $(public) $(IBVERBS_LIBS)
+test_mpi_mp_connection_error_LDFLAGS = $(AM_LDFLAGS) -export-dynamic

@@ -7,7 +7,7 @@
  * itself, and ends in every way. The traffic goes on, every byte is checked at its end, and a child's end looks like
  * nobody's death. A child that outlives its parent does not hide that the parent has died.
  */
-#include "job.h"
+#include "test/lib/fault_job.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -10,7 +10,7 @@
  *
  *     leaks [CHANNELS]
  */
-#include "job.h"
+#include "test/lib/fault_job.h"
 
 #ifdef HAVE_MALLINFO2
 #include <malloc.h>

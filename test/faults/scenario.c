@@ -4,7 +4,7 @@
  */
 #include "scenario.h"
 
-#include "scenes.h"
+#include "scenario_ends.h"
 
 #include <signal.h>
 #include <time.h>

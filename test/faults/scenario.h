@@ -12,7 +12,7 @@
 #ifndef TEST_FAULTS_SCENARIO_H
 #define TEST_FAULTS_SCENARIO_H
 
-#include "job.h"
+#include "test/lib/fault_job.h"
 
 #define SCENARIO_RANKS 3
 #define BYSTANDER 2

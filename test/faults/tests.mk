@@ -4,28 +4,28 @@
 
 # Faults: programs that start, kill, stop, starve and deceive their processes themselves.
 fault_tests = \
-	test/faults/anywhere \
-	test/faults/death \
-	test/faults/exit_threads \
+	test/faults/kill_anywhere \
+	test/faults/kill_during_wait \
+	test/faults/exit_during_calls \
 	test/faults/fork \
-	test/faults/handshake \
-	test/faults/hostile \
+	test/faults/kill_during_startup \
+	test/faults/byzantine \
 	test/faults/leaks \
-	test/faults/leaving \
-	test/faults/leftovers \
-	test/faults/liar \
-	test/faults/liar_above \
-	test/faults/limits \
-	test/faults/network \
+	test/faults/process_exit \
+	test/faults/cleanup_after_kill \
+	test/faults/violations \
+	test/faults/violations_above \
+	test/faults/resource_limits \
+	test/faults/failpoint_remote \
 	test/faults/plugins \
-	test/faults/region_stop \
-	test/faults/scarce \
-	test/faults/scarce_pair \
-	test/faults/signals \
-	test/faults/steps \
-	test/faults/stops \
-	test/faults/strangers
-check_PROGRAMS += $(fault_tests) test/faults/apart
+	test/faults/region_peer_stopped \
+	test/faults/resource_failure \
+	test/faults/resource_failure_pair \
+	test/faults/interrupted_calls \
+	test/faults/failpoint_kill \
+	test/faults/failpoint_stop \
+	test/faults/unauthenticated_clients
+check_PROGRAMS += $(fault_tests) test/faults/namespace_rank
 # the layers that have steps (lib/util/failpoint.h), with them
 check_LTLIBRARIES += lib/libsteps.la
 lib_libsteps_la_SOURCES = $(lib_librpipe_la_SOURCES) $(lib_libsync_la_SOURCES) $(lib_libcontrol_la_SOURCES) \
@@ -35,59 +35,59 @@ with_steps = lib/libsteps.la lib/libbtl.la lib/liballoc.la lib/libutil.la
 # and a copy of the backend of networks, which programs load that have the steps
 if HAVE_FABRIC
 check_LTLIBRARIES += test/faults/btl_ofi.la
-EXTRA_test_faults_network_DEPENDENCIES = test/faults/btl_ofi.la
+EXTRA_test_faults_failpoint_remote_DEPENDENCIES = test/faults/btl_ofi.la
 endif
-test_faults_btl_ofi_la_SOURCES = $(lib_btl_ofi_la_SOURCES) test/faults/step_module.c
+test_faults_btl_ofi_la_SOURCES = $(lib_btl_ofi_la_SOURCES) test/faults/failpoint_module.c
 test_faults_btl_ofi_la_CPPFLAGS = $(lib_libsteps_la_CPPFLAGS)
 test_faults_btl_ofi_la_CFLAGS = $(lib_btl_ofi_la_CFLAGS)
 test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
-played = test/faults/job.c test/faults/judge.c test/faults/scenario.c test/faults/scenes.c \
-	test/faults/scenes_region.c
-stepped = test/faults/resume.c test/faults/step.c test/faults/survey.c $(played)
-test_faults_anywhere_SOURCES = test/faults/anywhere.c $(played)
-test_faults_apart_SOURCES = test/faults/apart.c test/faults/job.c
-test_faults_death_SOURCES = test/faults/death.c test/faults/job.c
-test_faults_exit_threads_SOURCES = test/faults/exit_threads.c test/faults/job.c
-test_faults_fork_SOURCES = test/faults/fork.c test/faults/job.c
-test_faults_handshake_SOURCES = test/faults/handshake.c test/faults/job.c
-test_faults_hostile_SOURCES = \
-	test/faults/hostile.c \
-	test/faults/hostile.h \
-	test/faults/hostile_am.c \
-	test/faults/hostile_memory.c \
-	test/faults/hostile_message.c \
-	test/faults/hostile_remote.c \
-	test/faults/hostile_use.c \
-	test/faults/hostile_victim.c \
-	test/faults/hostile_wire.c \
-	test/faults/job.c \
-	test/faults/nonsense_am.h
-test_faults_leaks_SOURCES = test/faults/leaks.c test/faults/job.c
-test_faults_leaving_SOURCES = test/faults/leaving.c test/faults/job.c
-test_faults_leftovers_SOURCES = test/faults/island.c test/faults/leftovers.c $(played)
-test_faults_liar_SOURCES = \
-	test/faults/job.c \
-	test/faults/liar.c \
-	test/faults/liar.h \
-	test/faults/liar_control.c \
-	test/faults/liar_growth.c \
-	test/faults/liar_memory.c \
-	test/faults/liar_pair.c
-test_faults_liar_above_SOURCES = \
-	test/faults/job.c \
-	test/faults/liar.h \
-	test/faults/liar_above.c \
-	test/faults/liar_am.c \
-	test/faults/liar_compose.c \
-	test/faults/liar_memory.c \
-	test/faults/liar_pair.c \
-	test/faults/liar_region.c \
-	test/faults/nonsense_am.h
-test_faults_limits_SOURCES = test/faults/limits.c test/faults/job.c
-test_faults_network_SOURCES = test/faults/network.c $(stepped)
-test_faults_network_LDADD = $(with_steps)
-test_faults_network_LDFLAGS = -rdynamic
+played = test/lib/fault_job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
+	test/faults/scenario_regions.c
+stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
+test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
+test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/fault_job.c
+test_faults_kill_during_wait_SOURCES = test/faults/kill_during_wait.c test/lib/fault_job.c
+test_faults_exit_during_calls_SOURCES = test/faults/exit_during_calls.c test/lib/fault_job.c
+test_faults_fork_SOURCES = test/faults/fork.c test/lib/fault_job.c
+test_faults_kill_during_startup_SOURCES = test/faults/kill_during_startup.c test/lib/fault_job.c
+test_faults_byzantine_SOURCES = \
+	test/faults/byzantine.c \
+	test/faults/byzantine.h \
+	test/faults/byzantine_am.c \
+	test/faults/byzantine_memory.c \
+	test/faults/byzantine_message.c \
+	test/faults/byzantine_remote.c \
+	test/faults/byzantine_use.c \
+	test/faults/byzantine_victim.c \
+	test/faults/byzantine_wire.c \
+	test/lib/fault_job.c \
+	test/faults/random_am.h
+test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/fault_job.c
+test_faults_process_exit_SOURCES = test/faults/process_exit.c test/lib/fault_job.c
+test_faults_cleanup_after_kill_SOURCES = test/faults/sandbox.c test/faults/cleanup_after_kill.c $(played)
+test_faults_violations_SOURCES = \
+	test/lib/fault_job.c \
+	test/faults/violations.c \
+	test/faults/violations.h \
+	test/faults/violations_control.c \
+	test/faults/violations_growth.c \
+	test/faults/violations_memory.c \
+	test/faults/violations_pair.c
+test_faults_violations_above_SOURCES = \
+	test/lib/fault_job.c \
+	test/faults/violations.h \
+	test/faults/violations_above.c \
+	test/faults/violations_am.c \
+	test/faults/violations_group.c \
+	test/faults/violations_memory.c \
+	test/faults/violations_pair.c \
+	test/faults/violations_region.c \
+	test/faults/random_am.h
+test_faults_resource_limits_SOURCES = test/faults/resource_limits.c test/lib/fault_job.c
+test_faults_failpoint_remote_SOURCES = test/faults/failpoint_remote.c $(stepped)
+test_faults_failpoint_remote_LDADD = $(with_steps)
+test_faults_failpoint_remote_LDFLAGS = -rdynamic
 # a program that does not know the library, and a plugin that does
 check_LTLIBRARIES += test/faults/plugin.la
 test_faults_plugin_la_SOURCES = test/faults/plugin.c
@@ -95,14 +95,14 @@ test_faults_plugin_la_LDFLAGS = $(module_flags) -rpath /nowhere
 test_faults_plugin_la_LIBADD = $(public)
 test_faults_plugins_LDADD =
 EXTRA_test_faults_plugins_DEPENDENCIES = test/faults/plugin.la
-test_faults_region_stop_SOURCES = test/faults/region_stop.c test/faults/job.c
-test_faults_scarce_SOURCES = test/faults/scarce.c test/faults/scarce_calls.c test/faults/job.c
-test_faults_scarce_LDFLAGS = -rdynamic
-test_faults_scarce_pair_SOURCES = test/faults/scarce_pair.c test/faults/scarce_calls.c test/faults/job.c
-test_faults_scarce_pair_LDFLAGS = -rdynamic
-test_faults_signals_SOURCES = test/faults/signals.c test/faults/job.c
-test_faults_steps_SOURCES = test/faults/steps.c $(stepped)
-test_faults_steps_LDADD = $(with_steps)
-test_faults_stops_SOURCES = test/faults/stops.c $(stepped)
-test_faults_stops_LDADD = $(with_steps)
-test_faults_strangers_SOURCES = test/faults/strangers.c test/faults/job.c
+test_faults_region_peer_stopped_SOURCES = test/faults/region_peer_stopped.c test/lib/fault_job.c
+test_faults_resource_failure_SOURCES = test/faults/resource_failure.c test/faults/failing_calls.c test/lib/fault_job.c
+test_faults_resource_failure_LDFLAGS = -rdynamic
+test_faults_resource_failure_pair_SOURCES = test/faults/resource_failure_pair.c test/faults/failing_calls.c test/lib/fault_job.c
+test_faults_resource_failure_pair_LDFLAGS = -rdynamic
+test_faults_interrupted_calls_SOURCES = test/faults/interrupted_calls.c test/lib/fault_job.c
+test_faults_failpoint_kill_SOURCES = test/faults/failpoint_kill.c $(stepped)
+test_faults_failpoint_kill_LDADD = $(with_steps)
+test_faults_failpoint_stop_SOURCES = test/faults/failpoint_stop.c $(stepped)
+test_faults_failpoint_stop_LDADD = $(with_steps)
+test_faults_unauthenticated_clients_SOURCES = test/faults/unauthenticated_clients.c test/lib/fault_job.c

@@ -11,7 +11,7 @@
  *   cut -control  the control network alone
  *   cut -stop     nothing is cut, but a rank is stopped for longer than the keep-alive: that is no death
  */
-#include "../mpi/mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
  *
  * Whatever a rank needs of another it is told over the control network, or counts in handlers: nothing depends on time.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <ram.h>
 

@@ -6,7 +6,7 @@
  * -ECONNRESET, also those who had not begun to ask; the living answer each other before and after, and their barrier ends
  * with an error and not with a deadline.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <ram.h>
 #include <signal.h>

@@ -4,7 +4,7 @@
  *
  * Every rank is the passive end of one array of cells that all others share (cells_of), and the active end of all other arrays.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #define CELLS 8
 #define ROUNDS 2000

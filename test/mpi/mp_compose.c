@@ -4,7 +4,7 @@
  * place, in turn, and to whoever has room; all others write to rank 0, who reads in turn and reduces. Every message is checked by
  * its reader, and sums of what was dealt are compared with sums of what has come.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 enum {
     HALOS = 300,

@@ -6,7 +6,7 @@
  * with SIGKILL in the middle of both. Of everything that it has written nothing is lost; its death is told once by each object; the
  * others neither miss a message nor get one twice.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <signal.h>
 

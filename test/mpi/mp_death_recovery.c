@@ -6,7 +6,7 @@
  * a number of messages that the seed says. The others get what was complete, then -ECONNRESET or -EPIPE, go on among
  * themselves, and leave in order. The details of every waiting call are in test/faults, without a launcher.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <signal.h>
 

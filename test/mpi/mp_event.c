@@ -4,7 +4,7 @@
  * without a deadline in the calls of the library. Both loops of rpipe_fd(3): one rread_nb per wake-up, and rread_nb
  * until R_PENDING. Descriptors from before the join and from after it; writers that stop and go; the close wakes.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>

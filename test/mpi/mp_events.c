@@ -7,7 +7,7 @@
  * The share of a processor that an idle rank uses is printed, and must be below a quarter: that tells waiting from spinning on a
  * machine in whatever state, and needs no clock but that of the process.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 #include <sys/epoll.h>
 #include <sys/resource.h>
 

@@ -4,7 +4,7 @@
  * per pair. Each rank opens its ends in a random order of its own; one rank is late, one opens and then calls nothing
  * until all its peers have joined. Every message is checked. No order of opening may wait for another: DESIGN §7.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 #include <sched.h>
 #include <signal.h>
 

@@ -4,7 +4,7 @@
  * pair). All are open at the same time, each carries messages of its own, and all are found ready by rpipe_poll.
  * Nothing is measured here.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 #include <sys/resource.h>
 
 enum { HEAP = 256, ROUNDS = 3 };

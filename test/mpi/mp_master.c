@@ -6,7 +6,7 @@
  * Every message arrives once, whole, and in its thread's order; no pipe is forgotten by rpipe_poll, however many are ready; and
  * what needs the other side (joining, growing, parting) happens while its threads compute or sleep in somebody else's pipe.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -4,7 +4,7 @@
  * values. Two writers, two readers, and ends with different ctx never join: -ETIMEDOUT, and the sentence says what
  * the peer has opened instead. Afterwards the same ids are good again.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 static rmalloc_config_t config(bool writer, rdma_op_t op, uint32_t ctx)
 {

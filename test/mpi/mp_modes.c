@@ -12,7 +12,7 @@
  * promises: everything is read and freed, nothing is unsent, so a request of the whole heap succeeds, and the statistics of
  * both ends agree. What does not move for STUCK_MS is a failure; it says which run, and where both ends stand.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -3,7 +3,7 @@
  * The control network: ranks, barrier, allgather, send and receive between all pairs, oneself included, in order,
  * with sizes from 0 to the limit; what cannot be is an error and has no effect; several threads may send and receive.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 #include <pthread.h>
 
 enum { MOST = 1024 * 1024 };

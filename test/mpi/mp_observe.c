@@ -5,7 +5,7 @@
  *
  * mp_observe -stay, as a job of one process: prints its pid, and waits for a message that never comes. For test/observe.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <time.h>
 

@@ -4,7 +4,7 @@
  * out of order, a late reader, a writer that closes first, a reader that closes first. Every byte of every message is
  * checked.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 enum { HEAP = 64 * 1024 };
 static uint64_t messages; /* of each stream: the argument, or 3000 */

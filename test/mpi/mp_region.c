@@ -4,7 +4,7 @@
  * from a region by halves that are filled anew when their word allows it, into a region or not, from memory of the pipe; and a
  * message as large as the heap. Every byte is checked. Over a network nothing but small messages is copied, which is counted.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 enum { HEAP = 512 * 1024, HALF = 96 * 1024, PART = 16 * 1024, PARTS = 4 };
 static uint64_t messages; /* of each stream: the argument, or 60 */

@@ -5,7 +5,7 @@
  * has gone. The n-th opening of one end belongs to the n-th of the other: both draw from one seed what each will do
  * in each life.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 enum { IDS = 4, LIVES = 60, HEAP = 2048, SLOTS = 4 };
 

@@ -12,7 +12,7 @@
  * that are part of it; with -threads four do, and with -sync the ends are opened with thread_sync,
  * and with -signals a handler interrupts whatever is going on, a thousand times a second.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 #include <errno.h>
 #include <pthread.h>

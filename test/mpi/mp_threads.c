@@ -4,7 +4,7 @@
  * time; and one pair of ends that all threads share (thread_sync), where every message arrives once, whole, and those
  * of one thread in their order.
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

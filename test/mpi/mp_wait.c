@@ -5,7 +5,7 @@
  * of all ranks, so that with more ranks than processors someone always has to give way. (Who spins gives way to
  * nobody: -spin with many ranks is as slow as the time slices of the scheduler.)
  */
-#include "mp_check.h"
+#include "test/lib/mp_check.h"
 
 enum { HEAP = 1024 };
 

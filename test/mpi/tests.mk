@@ -15,8 +15,8 @@ mpi_programs = \
 	test/mpi/mp_event \
 	test/mpi/mp_events \
 	test/mpi/mp_graph \
-	test/mpi/mp_lean \
-	test/mpi/mp_left \
+	test/mpi/mp_modules_loaded \
+	test/mpi/mp_peer_left \
 	test/mpi/mp_many \
 	test/mpi/mp_master \
 	test/mpi/mp_mismatch \
@@ -61,8 +61,8 @@ mpi_tests = \
 	examples/work_queue-1-quick.mpi \
 	examples/work_queue-3-quick+ofi.mpi \
 	examples/work_queue-4-quick.mpi \
-	test/faults/scarce_pair-2-8+ofi.mpi \
-	test/faults/scarce_pair-2-12.mpi \
+	test/faults/resource_failure_pair-2-8+ofi.mpi \
+	test/faults/resource_failure_pair-2-12.mpi \
 	test/mpi/mp_bootstrap-2.mpi \
 	test/mpi/mp_bootstrap-3.mpi \
 	test/mpi/mp_bootstrap-5.mpi \
@@ -86,10 +86,10 @@ mpi_tests = \
 	test/mpi/mp_graph-3.mpi \
 	test/mpi/mp_graph-5.mpi \
 	test/mpi/mp_graph-8.mpi \
-	test/mpi/mp_lean-3.mpi \
-	test/mpi/mp_left-2.mpi \
-	test/mpi/mp_left-3+ofi.mpi \
-	test/mpi/mp_left-3.mpi \
+	test/mpi/mp_modules_loaded-3.mpi \
+	test/mpi/mp_peer_left-2.mpi \
+	test/mpi/mp_peer_left-3+ofi.mpi \
+	test/mpi/mp_peer_left-3.mpi \
 	test/mpi/mp_many-2+ofi.mpi \
 	test/mpi/mp_many-2.mpi \
 	test/mpi/mp_many-5.mpi \
@@ -136,11 +136,11 @@ mpi_tests = \
 check_PROGRAMS += $(mpi_programs)
 # MPI and we in one process
 if HAVE_MPI
-mpi_tests += test/mpi/mp_both-2-crossed.mpi test/mpi/mp_both-2-inner.mpi test/mpi/mp_both-3.mpi
-check_PROGRAMS += test/mpi/mp_both
+mpi_tests += test/mpi/mp_with_mpi-2-crossed.mpi test/mpi/mp_with_mpi-2-inner.mpi test/mpi/mp_with_mpi-3.mpi
+check_PROGRAMS += test/mpi/mp_with_mpi
 endif
-test_mpi_mp_both_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
-test_mpi_mp_both_LDADD = $(public) $(MPI_LIBS)
+test_mpi_mp_with_mpi_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+test_mpi_mp_with_mpi_LDADD = $(public) $(MPI_LIBS)
 test_mpi_mp_compose_LDADD = $(public)
 test_mpi_mp_compose_recovery_LDADD = $(public)
 test_mpi_mp_am_LDADD = $(public)
@@ -150,8 +150,8 @@ test_mpi_mp_death_recovery_LDADD = $(public)
 test_mpi_mp_event_LDADD = $(public)
 test_mpi_mp_events_LDADD = $(public)
 test_mpi_mp_graph_LDADD = $(public)
-test_mpi_mp_lean_LDADD = $(public)
-test_mpi_mp_left_LDADD = $(public)
+test_mpi_mp_modules_loaded_LDADD = $(public)
+test_mpi_mp_peer_left_LDADD = $(public)
 test_mpi_mp_many_LDADD = $(public)
 test_mpi_mp_master_LDADD = $(public)
 test_mpi_mp_mismatch_LDADD = $(public)

@@ -6,7 +6,7 @@
 #ifndef TEST_UNIT_CONTROL_RANKS_H
 #define TEST_UNIT_CONTROL_RANKS_H
 
-#include "ranks.h"
+#include "test/lib/ranks.h"
 
 #include "control/collective.h"
 

@@ -3,7 +3,7 @@
  * Active messages to oneself: every call, what it refuses, and who owns a message when. Requests to oneself go through
  * channels like any other; the handlers run in the calls that wait.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 
 #include <ram.h>
 

@@ -3,7 +3,7 @@
  * What rpipe() says about configurations: rpipe(3), rmalloc_config(3). Whatever cannot be is an error at once, and
  * *ch is not touched; each limit is tried on both of its sides.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <math.h>
 
 #define UNTOUCHED ((rch_t)(uintptr_t)0x51)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Pools of descriptors: growth, limit, reuse, and that the check sees damage. */
-#include "cut_off.h"
+#include "test/lib/allocation_failure.h"
 
 #include "alloc/desc.h"
 

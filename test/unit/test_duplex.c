@@ -3,7 +3,7 @@
  * rduplex(3): a pipe each way. To oneself it is a loop; what it is between two is shown with plain pipes at the other end, and by two
  * processes in test/mpi/mp_compose.c. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
-#include "fan.h"
+#include "test/lib/group_pair.h"
 
 static void test_loop(void **state)
 {

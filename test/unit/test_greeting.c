@@ -3,8 +3,8 @@
  * test_greeting.c: two ranks meet while one of them has next to no descriptors left. A greeting carries the life page; it must not need
  * a number of its own to be said, or answered, for nobody would say it again.
  */
-#include "descriptors.h"
-#include "ranks.h"
+#include "test/lib/descriptor_limit.h"
+#include "test/lib/ranks.h"
 
 #include "control/collective.h"
 

@@ -4,7 +4,7 @@
  * and by how much, what the statistics say, what can never fit, where messages lie, who waits, closing at any moment of a
  * growth, and no memory for it. With RPIPE_WAIT=sleep too. Death and lies are in test/faults.
  */
-#include "modes.h"
+#include "test/lib/pipe_modes.h"
 #include <dirent.h>
 #include <sys/resource.h>
 

@@ -3,7 +3,7 @@
  * A next-fit heap, case by case: its configuration, sizes, descriptors, memory and counters. What lies where is in test_next_fit.c,
  * growth in test_heap_growth.c, what a heap says of itself in test_heap_walk.c. Sequences that nobody thought of are in test_heap_model.c.
  */
-#include "next_fits.h"
+#include "next_fit_heap.h"
 
 /* ---- configuration ---- */
 

@@ -6,7 +6,7 @@
  *
  * The seed is printed. usage: test_heap_crowd [seed], or MODEL_SEED in the environment.
  */
-#include "dice.h"
+#include "test/lib/random.h"
 #include "alloc/heap.h"
 
 #include "util/clock.h"

@@ -2,7 +2,7 @@
 /*
  * A next-fit heap of several segments, case by case. Sequences that nobody thought of are in test_heap_model.c.
  */
-#include "next_fits.h"
+#include "next_fit_heap.h"
 
 static void a_heap_that_is_full_goes_on_in_the_next_segment(void **state)
 {

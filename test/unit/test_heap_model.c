@@ -8,7 +8,7 @@
  * Seed and parameters are printed. usage: test_heap_model [seed [operations [tests]]], operations being those on each heap,
  * and tests a pattern; or MODEL_SEED and MODEL_OPERATIONS in the environment.
  */
-#include "dice.h"
+#include "test/lib/random.h"
 #include "heap_model.h"
 
 #include "util/clock.h"

@@ -3,7 +3,7 @@
  * heap_shrink(): the units behind the new size of a block are free at once, with every heuristic; with next-fit only behind
  * the newest block of a segment. Sequences at random are in test_heap_model.c.
  */
-#include "heaps.h"
+#include "heap_checks.h"
 
 #define HEURISTICS 5
 

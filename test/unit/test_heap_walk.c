@@ -2,7 +2,7 @@
 /*
  * What a next-fit heap says of itself: what stands in the way, block by block; and its check, which sees damage.
  */
-#include "next_fits.h"
+#include "next_fit_heap.h"
 
 #include <stdio.h>
 

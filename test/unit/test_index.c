@@ -5,8 +5,8 @@
  *
  * The seed is printed. usage: test_index [seed [operations]], or MODEL_SEED and MODEL_OPERATIONS in the environment.
  */
-#include "cut_off.h"
-#include "dice.h"
+#include "test/lib/allocation_failure.h"
+#include "test/lib/random.h"
 #include "alloc/index.h"
 
 #include "alloc/desc.h"

@@ -3,8 +3,8 @@
  * test_job.c: the ways into a job: which one is chosen, what is wrong with the settings, and the tcp bootstrap with ranks
  * that come late, come twice, know another secret or size, and with strangers at its port.
  */
-#include "descriptors.h"
-#include "ranks.h"
+#include "test/lib/descriptor_limit.h"
+#include "test/lib/ranks.h"
 
 #include "control/card.h"
 

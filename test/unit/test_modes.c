@@ -4,7 +4,7 @@
  * queue that is full, of what stands in the way, and of what ends a wait. With RPIPE_WAIT=sleep too, where who waits sleeps at
  * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
  */
-#include "modes.h"
+#include "test/lib/pipe_modes.h"
 
 /* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the books agree */
 static void whole_heap(const struct pair *p, size_t bytes)

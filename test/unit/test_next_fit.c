@@ -2,7 +2,7 @@
 /*
  * Where next-fit puts blocks, case by case: an arena that goes round, and what is given back out of order. Sequences that nobody thought of are in test_heap_model.c.
  */
-#include "next_fits.h"
+#include "next_fit_heap.h"
 
 /* ---- the arena ---- */
 

@@ -4,7 +4,7 @@
  * replaced by others, cut, and made of noise. Nothing of that may crash the reader, or keep it busy for longer than a file of
  * that length deserves. The seed is printed; an argument that is a number is the seed.
  */
-#include "dice.h"
+#include "test/lib/random.h"
 #include "rpipe/end/end.h"
 
 #include <errno.h>

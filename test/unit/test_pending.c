@@ -3,7 +3,7 @@
  * rpipe_pending: what it lists is what can be opened, and nothing else; a number that has seen everything finds nothing, and
  * finds the next incarnation as soon as it can be opened.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 
 static void settle(void)
 {

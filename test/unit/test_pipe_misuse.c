@@ -3,7 +3,7 @@
  * What a call says that cannot be done: wrong end, wrong descriptor, closed channel, limits; and that it had no
  * effect. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and without.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 
 #define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
 

@@ -4,7 +4,7 @@
  * as PUT and as GET, in several modes, and all of them with RMALLOC_DEBUG=1 too. What is misused is in test_pipe_misuse.c, what waits
  * in test_pipe_waiting.c.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 
 #define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
 

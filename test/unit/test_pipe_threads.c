@@ -4,7 +4,7 @@
  * A failure in a thread is said there, counted, and asserted by the test. Each test runs as PUT and as GET, with
  * RMALLOC_DEBUG=1 and without.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

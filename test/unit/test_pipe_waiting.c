@@ -4,7 +4,7 @@
  * deadline that was not too early, and not absurdly late. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and
  * without.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

@@ -3,7 +3,7 @@
  * test_reclaim.c: how blocks and slots come back to a writer (sync/reclaim.h, sync/release.h, sync/slot_credit.h), on plain memory:
  * order, wrap-around, watermarks, and what a reader writes that cannot be valid.
  */
-#include "dice.h"
+#include "test/lib/random.h"
 #include "reclaim_pair.h"
 
 #include <setjmp.h>

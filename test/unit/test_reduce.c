@@ -3,7 +3,7 @@
  * rredux_reduce(3): one message of every writer, combined. The operators beside plain C; order of arrival and of places; rounds that
  * are interrupted and go on. All of it to oneself. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
-#include "fan.h"
+#include "test/lib/group_pair.h"
 #include <math.h>
 
 enum { N = 4 };

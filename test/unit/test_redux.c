@@ -3,7 +3,7 @@
  * rredux(3): messages of many writers, in turn; nobody starves. All of it to oneself, so that it is known at each read what lies
  * in which pipe. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
-#include "fan.h"
+#include "test/lib/group_pair.h"
 
 enum { N = 5, SLOTS = 32 };
 

@@ -5,7 +5,7 @@
  *
  * Memory of a region is spoiled as soon as its word allows it: so a word that comes too early is a message that is not what was sent.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <errno.h>
 #include <sched.h>
 

@@ -3,7 +3,7 @@
  * Tags of messages from regions and into them: rwrite_from_tag(3), rread_into_tag(3). PUT and GET, in the settings of pair_main; over the
  * simulated network too.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <errno.h>
 
 enum { HEAP = 1 << 16, ROOM = 1 << 13, OWN = 4096 };

@@ -8,7 +8,7 @@
  * in a thread is said there, counted, and asserted by the test. Each test runs as PUT and as GET in the settings of pair_main, over the
  * simulated network too; and under ThreadSanitizer.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>

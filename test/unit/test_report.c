@@ -4,7 +4,7 @@
  * with names made of parts, disks that are full, places where nothing can be made. test/observe and test/trace look at what is in good
  * ones. Each environment is tried in a process of its own, which has to end well whatever becomes of its report.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 
 #include "observe/report/report.h"
 #include "observe/record/trace.h"

@@ -3,7 +3,7 @@
  * rscatter(3): one writer deals messages to many readers. All of it to oneself: what the readers have is looked at after each
  * message. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
-#include "fan.h"
+#include "test/lib/group_pair.h"
 
 enum { N = 4 };
 

@@ -10,7 +10,7 @@
  */
 #include "rpipe/end/end.h" /* before cmocka, which has a `fail` of its own */
 
-#include "pair.h"
+#include "test/lib/pair.h"
 
 #define HELD_MOST 200
 

@@ -3,7 +3,7 @@
  * What the library says about itself: rstrerror(3), rmalloc_version(3), rmalloc_setting(3), rmalloc_backend(3); and
  * about environments that cannot be: rmalloc(7), rinit(3). Each environment is tried in a process of its own.
  */
-#include "pair.h"
+#include "test/lib/pair.h"
 #include <ctype.h>
 #include <fcntl.h>
 

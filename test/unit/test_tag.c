@@ -3,7 +3,7 @@
  * Tags: rset_tag(3), rtag(3). Every kind of message in every heuristic with every mode, PUT and GET: what was set arrives with
  * that message and no other, and costs neither a slot nor a byte (statistics).
  */
-#include "modes.h"
+#include "test/lib/pipe_modes.h"
 
 enum { HEAP = 1 << 16, MESSAGES = 200 };
 

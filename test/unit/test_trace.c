@@ -4,7 +4,7 @@
  * of noise. Whatever it is, the reader ends, and what it prints is text without control characters, each quote closed. The seed
  * is printed; an argument that is a number is the seed.
  */
-#include "dice.h"
+#include "test/lib/random.h"
 #include "rpipe/end/end.h"
 
 #include <errno.h>

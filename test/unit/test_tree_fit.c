@@ -5,7 +5,7 @@
  * Sequences that nobody thought of are in test_heap_model.c.
  */
 #include "alloc/tree_fit.h"
-#include "tree_fits.h"
+#include "tree_fit_heap.h"
 
 static void assert_takes(rmalloc_algorithm_t fit, const char *map, unsigned units, unsigned at)
 {

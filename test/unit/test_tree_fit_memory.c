@@ -2,7 +2,7 @@
 /*
  * What first-, best-, worst- and random-fit need: segments, descriptors, and memory for them; and what happens without.
  */
-#include "tree_fits.h"
+#include "tree_fit_heap.h"
 
 /* ---- growth ---- */
 

@@ -4,7 +4,7 @@
  * has chosen; and their check, which sees damage.
  */
 #include "alloc/tree_fit.h"
-#include "tree_fits.h"
+#include "tree_fit_heap.h"
 
 /* ---- what stands in the way, a place that somebody else has chosen ---- */
 

@@ -5,14 +5,14 @@
 # Unit tests: cmocka programs.
 unit_tests = \
 	test/unit/test_am \
-	test/unit/test_choice \
-	test/unit/test_atomic \
-	test/unit/test_collect \
+	test/unit/test_backend_choice \
+	test/unit/test_cells \
+	test/unit/test_collective \
 	test/unit/test_config \
 	test/unit/test_connection \
 	test/unit/test_control \
 	test/unit/test_control_end \
-	test/unit/test_control_strangers \
+	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
 	test/unit/test_duplex \
 	test/unit/test_greeting \
@@ -28,7 +28,7 @@ unit_tests = \
 	test/unit/test_index \
 	test/unit/test_index_deep \
 	test/unit/test_job \
-	test/unit/test_line \
+	test/unit/test_path_failure \
 	test/unit/test_modes \
 	test/unit/test_next_fit \
 	test/unit/test_observe \
@@ -72,8 +72,8 @@ test_unit_test_index_deep_CPPFLAGS = $(AM_CPPFLAGS) -DINDEX_FANOUT=4
 # these are written against the manual, and see the public interface alone
 test_unit_test_am_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
-test_unit_test_atomic_LDADD = $(public) $(CMOCKA_LIBS)
-test_unit_test_line_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_path_failure_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_modes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pending_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_growth_LDADD = $(public) $(CMOCKA_LIBS)
@@ -111,23 +111,23 @@ test_unit_fake_btl_la_LDFLAGS = $(module_flags) -rpath /nowhere
 
 # Headers that tests share.
 noinst_HEADERS = \
-	test/faults/island.h \
-	test/faults/job.h \
-	test/faults/scarce_calls.h \
+	test/faults/sandbox.h \
+	test/lib/fault_job.h \
+	test/faults/failing_calls.h \
 	test/faults/scenario.h \
-	test/faults/scenes.h \
-	test/faults/step.h \
-	test/faults/survey.h \
-	test/mpi/mp_check.h \
+	test/faults/scenario_ends.h \
+	test/faults/failpoint.h \
+	test/faults/failpoint_survey.h \
+	test/lib/mp_check.h \
 	test/unit/control_ranks.h \
-	test/unit/cut_off.h \
-	test/unit/descriptors.h \
-	test/unit/dice.h \
-	test/unit/fan.h \
-	test/unit/heaps.h \
-	test/unit/modes.h \
-	test/unit/next_fits.h \
-	test/unit/pair.h \
-	test/unit/ranks.h \
+	test/lib/allocation_failure.h \
+	test/lib/descriptor_limit.h \
+	test/lib/random.h \
+	test/lib/group_pair.h \
+	test/unit/heap_checks.h \
+	test/lib/pipe_modes.h \
+	test/unit/next_fit_heap.h \
+	test/lib/pair.h \
+	test/lib/ranks.h \
 	test/unit/reclaim_pair.h \
-	test/unit/tree_fits.h
+	test/unit/tree_fit_heap.h

@@ -20,8 +20,8 @@
  *
  * Invariant: everything below is under btl.lock. It is no branch of the layers above: they see the capabilities of sim.c.
  */
-#ifndef TEST_BTL_SIM_H
-#define TEST_BTL_SIM_H
+#ifndef TEST_BTL_SIM_SIM_H
+#define TEST_BTL_SIM_SIM_H
 
 #include "btl/btl.h"
 

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * byzantine.c: the frame of hostile.h.
+ *
+ *     hostile [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
+ *
+ * Meant to be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/byzantine is the short one. With
+ * RPIPE_BTL=ofi or verbs it goes over a network, where rounds take long. HOSTILE_WILD=1: with transfers that
+ * the network itself has to refuse, after which libfabric gives the connection up.
+ */
+#include "byzantine.h"
+
+#include "rpipe/end/end.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#define ROUND_MS 900
+#define NETWORK_ROUND_MS 2500 /* its first channel takes most of a second */
+#define MADE_CTX 1000000u     /* of pipes made of pipes: each has some for itself */
+
+static const uint32_t queues[] = {1, 3, 16, 100};
+static const uint64_t heaps[] = {4096, 65536, 300000};
+
+uint64_t draw_number(uint64_t *random)
+{
+    uint64_t x = draw(random);
+
+    switch (x & 7) {
+    case 0:
+    case 1:
+        return x >> 8 & 15;
+    case 2:
+        return (x >> 8) % 5000;
+    case 3:
+        return UINT64_MAX - (x >> 8 & 127);
+    case 4:
+        return (UINT64_C(1) << (x >> 8 & 63)) + (x >> 16 & 3) - 1;
+    case 5:
+        return x >> 8 & 0xffffffff;
+    case 6:
+        return (x >> 8 & 127) * 64;
+    default:
+        return draw(random);
+    }
+}
+
+struct plan plan_of(const struct round *round, uint64_t k)
+{
+    uint64_t random = round->seed ^ k * UINT64_C(0xd1342543de82ef95), x = draw(&random);
+    rdma_op_t op = (x & 7) == 7 ? RDMA_ATOMIC : (x & 1) != 0 ? RDMA_PUT : RDMA_GET;
+    struct plan p = {.victim_writes = (x >> 3 & 1) != 0};
+    uint64_t heap = heaps[(x >> 4) % 3];
+
+    if (op == RDMA_ATOMIC)
+        heap = 64 * sizeof(uint64_t);
+    p.cfg = channel_config(op, HOSTILE, p.victim_writes, heap);
+    if (op == RDMA_ATOMIC)
+        p.cfg.allocator.rdma_active = p.victim_writes;
+    p.cfg.ctx = (uint32_t)(k / 3); /* each is opened three times */
+    p.cfg.slots = (x >> 8 & 1) != 0 ? 8 : 64;
+    p.cfg.timeout_ms = 2;
+    if (op == RDMA_ATOMIC)
+        return p;
+    p.cfg.sync = (rmalloc_sync_t)((x >> 9) % 3);
+    if (p.cfg.sync != NET_SYNC_BLOCKS) {
+        p.cfg.sync_queue = queues[x >> 12 & 3];
+        p.cfg.allocator.algorithm = (rmalloc_algorithm_t)((x >> 16) % (RANDOM_FIT + 1));
+    }
+    if ((x >> 20 & 3) == 0)
+        p.cfg.allocator.max_alloc_size = 8 * heap;
+    p.cfg.thread_sync = (x >> 22 & 7) == 0;
+    p.shape = (x >> 26 & 7) < 3 ? (enum shape)(REDUX + (x >> 26 & 7)) : PLAIN;
+    if (p.shape == PLAIN)
+        return p;
+    p.cfg.ctx = MADE_CTX + SHAPE_ENDS * (uint32_t)k;
+    p.victim_writes = p.shape == SCATTER;
+    return p;
+}
+
+int plan_ends(const struct plan *plan)
+{
+    return plan->shape == PLAIN ? 1 : plan->shape == DUPLEX ? 2 : SHAPE_ENDS;
+}
+
+rmalloc_config_t plan_mirror(const struct plan *plan, int i)
+{
+    rmalloc_config_t cfg = plan->cfg;
+    bool writes = plan->shape == DUPLEX ? i == 0 : !plan->victim_writes;
+
+    cfg.allocator.peer = VICTIM;
+    cfg.allocator.rdma_active =
+        cfg.allocator.op == RDMA_ATOMIC ? writes : writes == (cfg.allocator.op == RDMA_PUT);
+    cfg.thread_sync = false;
+    if (plan->shape == REDUX || plan->shape == SCATTER)
+        cfg.ctx += (uint32_t)i;
+    return cfg;
+}
+
+/* ---- the hostile rank ---- */
+
+/* What keeps the victim busy, so that there is something to disturb. */
+static void behave(rch_t ch, uint64_t *random)
+{
+    uint64_t old;
+    raddr_t d;
+
+    if (ch->cells != NULL) {
+        (void)ratomic(ch, RATOMIC_ADD, draw(random) % 64, 1, 0,
+                      draw(random) % 2 == 0 ? &old : NULL);
+    } else if (config_side(&ch->cfg) == SIDE_WRITER) {
+        if (rmalloc_nb(ch, draw(random) % 300, &d) == 0 && rwrite_nb(ch, d) != 0)
+            (void)rfree(ch, d);
+    } else if (rread_nb(ch, &d, NULL) == 0) {
+        (void)rfree(ch, d);
+    }
+}
+
+/*
+ * With some channels it stores alone, with others it says things too; and how often it does as it should is another each time: the first
+ * nonsense that can be seen to be such ends the channel.
+ */
+static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good,
+                   uint64_t *random)
+{
+    uint64_t x = draw(random);
+
+    if ((x >> 50 & 15) == 0)
+        hostile_am_attack(random);
+    if ((x >> 40 & 63) < good)
+        behave(ch, random);
+    else if (ch->remote != NULL && (x >> 60 & 3) == 0)
+        remote_attack(ch, round->wild, random);
+    else if ((x & 15) < 10 || !speaks)
+        memory_attack(ch, random);
+    else if ((x & 15) < 15 || (x >> 8 & 31) != 0)
+        message_attack(ch, random);
+    else
+        message_flood(ch, random);
+    if ((x >> 16 & 7) == 0)
+        backoff_us(20);
+}
+
+/* The k-th, as many ends as it has. */
+static void attack_all(struct board *board, const struct round *round, uint64_t k, uint64_t *random)
+{
+    struct plan p = plan_of(round, k);
+    rch_t ch[SHAPE_ENDS];
+    unsigned good = 63 & (unsigned)draw(random);
+    bool speaks = draw(random) % 2 == 0;
+    int n = 0, i, joined = 0;
+
+    for (i = 0; i < plan_ends(&p); i++) {
+        rmalloc_config_t cfg = plan_mirror(&p, i);
+
+        n += rpipe(&ch[n], &cfg) == 0;
+    }
+    for (i = 0; i < n; i++) {
+        if (speaks && draw(random) % 4 == 0)
+            message_attack(ch[i], random);
+        (void)rpipe_set_timeout(ch[i], 50);
+        joined += rpipe_wait(ch[i]) == 0;
+    }
+    while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k &&
+           atomic_load(&board->go) == GO_ON)
+        attack(ch[draw(random) % (uint64_t)n], round, speaks, good, random);
+    for (i = 0; i < n; i++) {
+        (void)rclose(ch[i]);
+        if (speaks && draw(random) % 4 == 0)
+            message_attack(ch[i], random);
+    }
+}
+
+int hostile_main(struct board *board, const struct round *round)
+{
+    uint64_t random = round->seed, k = UINT64_MAX;
+
+    setenv("RPIPE_LOG", "error", 1);
+    setenv("RPIPE_TIMEOUT_MS", "2000", 1);
+    unsetenv("RMALLOC_DEBUG");
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    if (freopen("/dev/null", "w", stderr) == NULL)
+        return 99;
+    rank_reached(board, HOSTILE, 1);
+    wire_impostor(&random);
+    hostile_am_open();
+    while (atomic_load(&board->go) == GO_ON) {
+        if (atomic_load(&board->rank[VICTIM].number) == k) {
+            hostile_am_attack(&random);
+            backoff_us(50);
+            continue;
+        }
+        k = atomic_load(&board->rank[VICTIM].number);
+        attack_all(board, round, k, &random);
+    }
+    if (round->breach)
+        wire_breach(&random);
+    if (round->network) {
+        rank_wait_go(board, GO_LEAVE);
+        (void)rexit();
+    }
+    _exit(0);
+}
+
+/* ---- the rounds ---- */
+
+static int rank_main(int rank, struct board *board, const void *arguments)
+{
+    if (rank == VICTIM)
+        return victim_main(board, arguments);
+    return rank == HOSTILE ? hostile_main(board, arguments) : friend_main(board, arguments);
+}
+
+/* The end of what the victim has said on standard error. */
+static void show_log(int log)
+{
+    char text[6000];
+    off_t end = lseek(log, 0, SEEK_END);
+    ssize_t n =
+        pread(log, text, sizeof(text), end > (off_t)sizeof(text) ? end - (off_t)sizeof(text) : 0);
+
+    printf("---- the victim's standard error, %lld bytes, ends so:\n%.*s\n----\n", (long long)end,
+           n > 0 ? (int)n : 0, text);
+}
+
+struct sums {
+    uint64_t channels, joined, refused, read, good, served, ended;
+};
+
+/* Something of everything has been. */
+static bool has_begun(const struct job *job)
+{
+    return atomic_load(&job->board->rank[FRIEND].done) > 0 &&
+           atomic_load(&job->board->rank[VICTIM].number) > 2;
+}
+
+static void run_round(const struct round *round, struct sums *sums)
+{
+    uint64_t random = round->seed;
+    struct job job;
+    int before = job_failures;
+
+    job_prepare(&job, RANKS);
+    job_start(&job, rank_main, round);
+    if (job_reached(&job, VICTIM, 1) && job_reached(&job, FRIEND, 1)) {
+        int64_t until = deadline_in_ms(round->network ? NETWORK_ROUND_MS : ROUND_MS);
+        int64_t patience = deadline_in_ms(PATIENCE_MS);
+
+        while ((!deadline_passed(until) || (!has_begun(&job) && !deadline_passed(patience))) &&
+               kill(job.pid[VICTIM], 0) == 0)
+            backoff_us(1000);
+        if (draw(&random) % 4 == 0 && !round->network)
+            job_kill(&job, HOSTILE, SIGKILL);
+        atomic_store(&job.board->go, GO_STOP);
+        if (!round->network)
+            (void)job_ended(&job, HOSTILE); /* in whatever way */
+        atomic_store(&job.board->go, GO_LEAVE);
+    }
+    EXPECT(job_ended(&job, VICTIM) && job_status_is(&job, VICTIM, 0), "the victim: status 0x%x",
+           job.status[VICTIM]);
+    EXPECT(job_ended(&job, FRIEND) && job_status_is(&job, FRIEND, 0), "the friend: status 0x%x",
+           job.status[FRIEND]);
+    EXPECT(atomic_load(&job.board->rank[VICTIM].done) > 0, "the good pipe has carried nothing");
+    EXPECT(atomic_load(&job.board->rank[FRIEND].done) > 0,
+           "the friend's requests have not been answered");
+    if (job_failures > before)
+        show_log(round->log);
+    if (job_failures > before)
+        printf("in the round with seed %llu%s%s\n", (unsigned long long)round->seed,
+               round->checked ? ", checked" : "", round->breach ? ", with a breach" : "");
+    sums->channels += atomic_load(&job.board->rank[VICTIM].number);
+    sums->joined += atomic_load(BOARD_JOINED(job.board));
+    sums->refused += atomic_load(BOARD_REFUSED(job.board));
+    sums->read += atomic_load(BOARD_READ(job.board));
+    sums->good += atomic_load(&job.board->rank[VICTIM].done);
+    sums->served += atomic_load(&job.board->rank[FRIEND].done);
+    sums->ended += atomic_load(BOARD_ENDED(job.board));
+    job_finish(&job);
+}
+
+int main(int argc, char **argv)
+{
+    int seconds = argc > 1 ? atoi(argv[1]) : 8, rounds = 0;
+    const char *btl = getenv("RPIPE_BTL");
+    bool network = btl != NULL && strcmp(btl, "shm") != 0;
+    struct sums sums = {0};
+    uint64_t random;
+    int64_t until;
+
+    if (argc > 2)
+        setenv("FAULTS_SEED", argv[2], 1);
+    random = seed_of(argc, argv);
+    until = deadline_in_ms(seconds * 1000);
+    do {
+        struct round r = {.seed = draw(&random), .log = memfd_create("hostile", MFD_CLOEXEC)};
+
+        r.network = network;
+        r.wild = network && getenv("HOSTILE_WILD") != NULL && draw(&random) % 2 == 0;
+        r.checked = draw(&random) % 4 == 0;
+        r.breach = draw(&random) % 2 == 0;
+        run_round(&r, &sums);
+        close(r.log);
+        rounds++;
+    } while (!deadline_passed(until) && job_failures == 0);
+    printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu "
+           "times -EPROTO; "
+           "%llu messages beside them; %llu links of active messages ended, %llu requests beside "
+           "them\n",
+           rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined,
+           (unsigned long long)sums.read, (unsigned long long)sums.refused,
+           (unsigned long long)sums.good, (unsigned long long)sums.ended,
+           (unsigned long long)sums.served);
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * byzantine_am.c: active messages among the three of hostile.h. The friend asks the victim, and gets what it has asked for, all the time; the
+ * hostile rank asks and answers as it likes, and stores what it likes where the channels of its links are.
+ */
+#include "byzantine.h"
+#include "random_am.h"
+
+#include "am/am.h"
+#include "rpipe/end/end.h"
+
+#include <ram.h>
+
+enum handler { ECHO, KEEP, SILENT, HANDLERS };
+
+#define REQUEST_BYTES 65536
+#define REPLY_BYTES 1024
+#define KEPT 8
+#define ASKED 16
+#define ANSWER_MS 5000 /* who does not take answers is waited for, up to that */
+
+static ram_t am;
+static ram_message_t kept[KEPT];
+static int keeps;
+static ram_request_t asked[ASKED];
+
+static void on_echo(ram_t context, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    (void)ram_reply(context, m, RAM_RESULT, m->args, m->nargs, m->data,
+                    m->bytes <= REPLY_BYTES - 8 * (RAM_ARGS_MAX + 1) ? m->bytes : 0);
+}
+
+static void on_keep(ram_t context, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    if (keeps < KEPT)
+        EXPECT(ram_keep(context, m, &kept[keeps++]) == 0, "ram_keep: %s", ram_error(context));
+}
+
+static void on_silent(ram_t context, ram_message_t *m, void *arg)
+{
+    (void)context, (void)m, (void)arg;
+}
+
+static const ram_handler_t handlers[HANDLERS] = {
+    {"echo", on_echo, NULL}, {"keep", on_keep, NULL}, {"silent", on_silent, NULL}};
+
+static void context_open(int timeout_ms)
+{
+    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+
+    cfg.handlers = handlers;
+    cfg.nhandlers = HANDLERS;
+    cfg.credits = 8;
+    cfg.request_bytes = REQUEST_BYTES;
+    cfg.reply_bytes = REPLY_BYTES;
+    cfg.timeout_ms = timeout_ms;
+    MUST(ram_init(&am, &cfg) == 0, NULL);
+}
+
+/* ---- the victim ---- */
+
+void victim_am_open(void) { context_open(ANSWER_MS); }
+
+static void ask_hostile(uint64_t *random)
+{
+    uint64_t x = draw(random);
+    ram_request_t *r = &asked[(x >> 8) % ASKED];
+    char payload[300] = {1};
+    int rc;
+
+    if (*r != 0 && ram_test(am, *r, NULL) == R_PENDING)
+        return;
+    *r = 0;
+    rc = ram_request_nb(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
+                        (x >> 24) % sizeof(payload), (x & 1) != 0 ? r : NULL);
+    EXPECT(victim_may_get(rc), "ram_request_nb gave %d (%s)", rc, ram_error(am));
+    EXPECT(strpbrk(ram_error(am), "\033\n\r") == NULL, "ram_request_nb: the sentence is \"%s\"",
+           ram_error(am));
+}
+
+void victim_am_serve(uint64_t *random)
+{
+    uint64_t x = draw(random);
+    int rc = ram_poll(am, 16);
+
+    EXPECT(rc >= 0, "ram_poll gave %d (%s)", rc, ram_error(am));
+    if ((x & 3) == 0)
+        ask_hostile(random);
+    if ((x >> 8 & 7) == 0 && keeps > 0)
+        EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", ram_error(am));
+}
+
+void victim_am_close(struct board *board)
+{
+    ram_stats_t st;
+
+    MUST(ram_stats(am, &st) == 0, NULL);
+    atomic_store(BOARD_ENDED(board), st.failed);
+    while (keeps > 0)
+        EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", ram_error(am));
+    MUST(ram_exit(am) == 0, NULL);
+}
+
+/* ---- the friend ---- */
+
+void friend_am_open(void) { context_open(PATIENCE_MS); }
+
+void friend_am_ask(uint64_t *random)
+{
+    static uint8_t payload[900];
+    size_t bytes = draw(random) % sizeof(payload);
+    uint64_t key = draw(random);
+    ram_message_t reply;
+    ram_request_t r;
+
+    fill(payload, bytes, key);
+    if (ram_request(am, VICTIM, ECHO, &key, 1, payload, bytes, &r) != 0 ||
+        ram_wait(am, r, &reply) != 0) {
+        printf("the friend asks: %s\n", ram_error(am));
+        fflush(stdout);
+        _exit(3);
+    }
+    MUST(reply.nargs == 1 && reply.args[0] == key && reply.bytes == bytes &&
+             filled(reply.data, bytes, key),
+         NULL);
+    MUST(ram_free(am, &reply) == 0, NULL);
+}
+
+void friend_am_close(void) { MUST(ram_exit(am) == 0, NULL); }
+
+/* ---- the hostile rank ---- */
+
+void hostile_am_open(void) { context_open(100); }
+
+static void say_nonsense(rch_t w, uint32_t kind, uint64_t *random)
+{
+    size_t size;
+    uint64_t header =
+        nonsense_am(random, kind, HANDLERS, 0x100 | (uint32_t)draw(random) % 8, &size);
+    raddr_t d;
+
+    if (w == NULL || rmalloc_nb(w, size, &d) != 0)
+        return;
+    for (size_t i = 0; i < size; i += 8)
+        memcpy((char *)rmem(w, d) + i, &header, size - i < 8 ? size - i : 8);
+    *(uint64_t *)network_header(w, d) = header;
+    if (rwrite_nb(w, d) != 0)
+        (void)rfree(w, d);
+}
+
+void hostile_am_attack(uint64_t *random)
+{
+    uint64_t x = draw(random);
+    struct am_out *out;
+    struct am_in *in;
+    rch_t w, r;
+
+    (void)ram_poll(am, 4);
+    while (keeps > 4)
+        (void)ram_free(am, &kept[--keeps]);
+    (void)ram_request_nb(am, VICTIM, (uint32_t)(x >> 8) % HANDLERS, NULL, 0, NULL, 0, NULL);
+    out = am->out[VICTIM] != NULL && am->out[VICTIM]->state == OUT_OPEN ? am->out[VICTIM] : NULL;
+    in = am->in[VICTIM] != NULL && am->in[VICTIM]->state == IN_OPEN ? am->in[VICTIM] : NULL;
+    w = (x & 1) != 0 ? (out != NULL ? out->requests : NULL) : (in != NULL ? in->replies : NULL);
+    r = (x & 2) != 0 ? (out != NULL ? out->replies : NULL) : (in != NULL ? in->requests : NULL);
+    if (w == NULL || r == NULL || w->ring == NULL || r->ring == NULL)
+        return;
+    switch (x >> 16 & 7) {
+    case 0:
+        memory_attack(r, random);
+        break;
+    case 1:
+        memory_attack(w, random);
+        break;
+    case 2:
+        message_attack(w, random);
+        break;
+    default:
+        say_nonsense(w, (x & 1) != 0 ? WIRE_REQUEST : WIRE_REPLY, random);
+    }
+}

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * byzantine_message.c: what the hostile rank of hostile.h says: every control message with random and chosen contents, cut off, doubled,
+ * out of order, as a flood; shared memory that cannot be.
+ */
+#include "byzantine.h"
+
+#include "control/control.h"
+#include "rpipe/end/end.h"
+#include "rpipe/connect/handshake.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#define BODY_MOST 8192
+#define NOTE_BYTES 24
+#define FAIL_BYTES 408
+#define LONG_NOTE_BYTES 64 /* about growth, and about cells */
+
+struct lie {
+    uint32_t type;
+    size_t bytes;
+    int fd; /* -1: none */
+    _Alignas(8) unsigned char body[BODY_MOST];
+};
+
+static void put32(struct lie *m, size_t at, uint32_t value)
+{
+    memcpy(m->body + at, &value, sizeof(value));
+}
+static void put64(struct lie *m, size_t at, uint64_t value)
+{
+    memcpy(m->body + at, &value, sizeof(value));
+}
+
+/* ---- descriptors ---- */
+
+int nonsense_memory(uint64_t *random)
+{
+    static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
+                                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE};
+    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+        how = (int)(draw(random) % 4);
+    off_t bytes = draw(random) % 4 == 0 ? (off_t)1 << 40 : (off_t)(draw(random) % 64) << 12;
+
+    if (fd < 0)
+        return -1;
+    (void)ftruncate(fd, bytes);
+    if (bytes < 1 << 20)
+        (void)fallocate(fd, 0, 0, bytes);
+    (void)fcntl(fd, F_ADD_SEALS, seals[how]);
+    return fd;
+}
+
+static int nonsense_fd(uint64_t *random)
+{
+    int pair[2];
+
+    switch (draw(random) % 4) {
+    case 0:
+        return open("/dev/null", O_RDWR | O_CLOEXEC);
+    case 1:
+        if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
+            return -1;
+        close(pair[1]);
+        return pair[0];
+    default:
+        return nonsense_memory(random);
+    }
+}
+
+/* ---- messages ---- */
+
+/* Whom it speaks of: this channel, mostly; else another one, which may be of any side and incarnation. */
+static void name_channel(struct lie *m, size_t at, const struct rch *ch, uint64_t *random)
+{
+    uint64_t x = draw(random);
+
+    put32(m, at,
+          (x & 3) != 0   ? ch->cfg.ctx
+          : (x & 4) != 0 ? (uint32_t)(x >> 8 & 15)
+                         : (uint32_t)draw_number(random));
+    put32(m, at + 4,
+          (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0)
+                        : (uint32_t)draw_number(random));
+}
+
+static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
+{
+    int n = (int)(draw(random) % 4);
+
+    handshake_make(ch, m->body);
+    m->bytes = HANDSHAKE_BYTES;
+    name_channel(m, 8, ch, random);
+    while (n-- > 0) /* words: keys, sizes, sides, the address */
+        put32(m, draw(random) % (HANDSHAKE_BYTES / 4) * 4, (uint32_t)draw_number(random));
+    if (draw(random) % 4 == 0)
+        put64(m, 48 + draw(random) % 16 * 8, draw_number(random));
+    /* the friend's shared memory, by its id there */
+    if (draw(random) % 4 == 0)
+        put64(m, 48 + draw(random) % 4 * 32,
+              ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + draw(random) % 32));
+}
+
+static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
+{
+    static const int codes[] = {-EPROTO, R_PENDING, R_EOF, 0, 5, INT32_MIN, -ENOMEM};
+    size_t i;
+
+    name_channel(m, 0, ch, random);
+    put32(m, 8, (uint32_t)(draw(random) % 8 == 0 ? draw_number(random) : 1 + draw(random) % 2));
+    put32(m, 12, (uint32_t)codes[draw(random) % 7]);
+    put64(m, 16, draw_number(random));
+    m->bytes = NOTE_BYTES;
+    if (m->type != MESSAGE_FAIL)
+        return;
+    m->bytes = FAIL_BYTES;
+    for (i = NOTE_BYTES; i < FAIL_BYTES; i++)
+        m->body[i] = (unsigned char)draw(random);
+}
+
+static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random)
+{
+    make_note(m, ch, random);
+    m->bytes = LONG_NOTE_BYTES;
+    for (size_t at = NOTE_BYTES; at < LONG_NOTE_BYTES; at += 8)
+        put64(m, at, draw_number(random));
+    if (m->type == MESSAGE_GROW || m->type == MESSAGE_GROWN) {
+        put64(m, 16, 1 + draw(random) % 3);
+        put64(m, 24, ch->cfg.allocator.alloc_size << draw(random) % 4);
+    } else {
+        put64(m, 16, draw(random) % 7); /* operation, cell, and the number of an answer */
+        put64(m, 24, draw(random) % 66);
+        put64(m, 48, draw(random) % 64);
+    }
+}
+
+/* Told to the shared-memory backend: slabs, and that they are withdrawn; of others too. */
+static void make_tell(struct lie *m, uint64_t *random)
+{
+    uint64_t x = draw(random), id = (x & 1) != 0 ? draw_number(random) : 1 + (x >> 8) % 32;
+
+    put32(m, 0, (uint32_t)((x & 6) == 0 ? draw_number(random) : 1 + (x >> 1 & 1)));
+    put32(m, 4, (uint32_t)((x & 8) != 0 ? x >> 4 & 3 : draw_number(random)));
+    put64(m, 8, (x & 48) == 0 ? ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + (x >> 8) % 32) : id);
+    put64(m, 16, (x & 64) != 0 ? draw_number(random) : 4096 * (1 + (x >> 20 & 63)));
+    m->bytes = NOTE_BYTES;
+    if ((x >> 7 & 1) != 0)
+        m->fd = nonsense_memory(random);
+}
+
+static void make(struct lie *m, const struct rch *ch, uint64_t *random)
+{
+    static const uint32_t types[] = {
+        MESSAGE_HANDSHAKE,   MESSAGE_HANDSHAKE, MESSAGE_CLOSE,      MESSAGE_FAIL,
+        MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_SIGNAL,
+        MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
+        MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_TOLD, 64 + 30};
+
+    m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
+    m->fd = -1;
+    switch (m->type) {
+    case MESSAGE_HANDSHAKE:
+        make_half(m, ch, random);
+        break;
+    case MESSAGE_GROW:
+    case MESSAGE_GROWN:
+    case MESSAGE_ATOMIC:
+    case MESSAGE_ATOMIC_DONE:
+        make_long_note(m, ch, random);
+        break;
+    case MESSAGE_BTL:
+        make_tell(m, random);
+        break;
+    default:
+        make_note(m, ch, random);
+    }
+    if (m->fd < 0 && draw(random) % 6 == 0)
+        m->fd = nonsense_fd(random);
+    if (draw(random) % 8 == 0)
+        m->bytes = draw(random) % (draw(random) % 4 == 0 ? BODY_MOST : m->bytes + 8);
+}
+
+static void post(const struct lie *m)
+{
+    if (control_post(VICTIM, m->type, m->body, m->bytes, &m->fd, m->fd >= 0 ? 1 : 0) == -ENOTSUP)
+        (void)control_post(VICTIM, m->type, m->body, m->bytes, NULL, 0);
+}
+
+void message_attack(rch_t ch, uint64_t *random)
+{
+    static struct lie m;
+    int times = draw(random) % 4 == 0 ? 2 : 1;
+
+    make(&m, ch, random);
+    while (times-- > 0)
+        post(&m);
+    if (m.fd >= 0)
+        close(m.fd);
+}
+
+/* With a number, or an id, that is another each time, or is not. */
+void message_flood(rch_t ch, uint64_t *random)
+{
+    static struct lie m;
+    uint64_t x = draw(random);
+    size_t at = draw(random) % 3 * 4; /* ctx, incarnation, side */
+
+    make(&m, ch, random);
+    for (uint32_t i = 0; i < 1000; i++) {
+        if ((x & 1) != 0)
+            put32(&m, m.type == MESSAGE_HANDSHAKE ? 8 + at % 8 : at, (uint32_t)(x >> 16) + i);
+        post(&m);
+    }
+    if (m.fd >= 0)
+        close(m.fd);
+    (void)control_flush(VICTIM, deadline_in_ms(1000));
+}

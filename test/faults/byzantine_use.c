@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * byzantine_use.c: what the victim of hostile.h does with ends to the hostile rank: calls of all kinds, by one thread; each may give what the
+ * manual says, and nothing else.
+ */
+#include "byzantine.h"
+
+#include "rpipe/end/end.h"
+
+/* ---- what calls may give ---- */
+
+bool victim_may_get(int rc)
+{
+    static const int codes[] = {0,           R_EOF,    -EPROTO, -ETIMEDOUT, -EPIPE,
+                                -ECONNRESET, -ENOBUFS, -ENOMEM, -ENOSPC,    -EMSGSIZE,
+                                -EAGAIN,     -EIO,     -ENOTSUP};
+    size_t i;
+
+    for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++)
+        if (codes[i] == rc)
+            return true;
+    return false;
+}
+
+static struct board *counts;
+static int refused; /* by this end, or object */
+
+void victim_counts(struct board *board) { counts = board; }
+
+static void judge_said(const char *sentence, const char *call, int rc, bool waits)
+{
+    EXPECT(victim_may_get(rc) && !(waits && rc == R_PENDING), "%s gave %d (%s): %s", call, rc,
+           rstrerror(rc), sentence);
+    if (rc != -EPROTO)
+        return;
+    refused++;
+    atomic_fetch_add(BOARD_REFUSED(counts), 1);
+    EXPECT(strlen(sentence) > 30 && strpbrk(sentence, "\033\n\r") == NULL,
+           "%s: the sentence is \"%s\"", call, sentence);
+}
+
+static void judge(rch_t ch, const char *call, int rc, bool waits)
+{
+    judge_said(rpipe_error(ch), call, rc, waits);
+}
+
+static uint64_t sum; /* of what was read: every byte can be */
+
+uint64_t victim_sum(void) { return sum; }
+
+static void look_at(rch_t ch, raddr_t d, size_t size)
+{
+    const uint8_t *mem = rmem(ch, d);
+    size_t i;
+
+    for (i = 0; i < size; i += i < 64 || i + 64 >= size ? 1 : 61)
+        sum += mem[i];
+    if (size > 0)
+        sum += mem[size - 1];
+}
+
+/* ---- the program's own memory ---- */
+
+#define OWN 8192
+
+static uint8_t own[OWN]; /* one region at a time; what is in it does not matter */
+
+static void use_region(rch_t ch, rregion_t region, bool writes, uint64_t *random)
+{
+    uint64_t x = draw(random);
+    size_t at = (x >> 8) % OWN, bytes = (x >> 24) % ((x & 1) != 0 ? 200 : OWN), size;
+    static int word;
+    int rc;
+
+    if (bytes > OWN - at)
+        bytes = OWN - at;
+    if (!writes) {
+        rc = (x & 2) != 0 ? rread_into(ch, region, at, bytes, &size)
+                          : rread_into_nb(ch, region, at, bytes, &size);
+        judge(ch, "rread_into", rc, (x & 2) != 0);
+        EXPECT(rc != 0 || size <= bytes, "rread_into: %zu bytes where there is room for %zu", size,
+               bytes);
+        return;
+    }
+    rc = (x & 2) != 0 ? rwrite_from(ch, region, at, bytes, &word)
+                      : rwrite_from_nb(ch, region, at, bytes, &word);
+    judge(ch, "rwrite_from", rc, (x & 2) != 0);
+    if ((x & 12) == 0)
+        judge(ch, "rdone", rdone(ch, NULL), true);
+}
+
+/* ---- ends ---- */
+
+static void use_writer(rch_t ch, uint64_t *random)
+{
+    uint64_t x = draw(random);
+    size_t size = (x & 7) == 0 ? (x >> 8) % 400000 : (x & 7) < 4 ? (x >> 8) % 41 : (x >> 8) % 3000;
+    raddr_t d = ADDR_NULL;
+    int rc = 0;
+
+    if ((x >> 40 & 1) != 0)
+        rc = rmalloc_nb(ch, size, &d);
+    else if ((d = rmalloc(ch, size)) == ADDR_NULL)
+        rc = -errno;
+    judge(ch, "rmalloc", rc, (x >> 40 & 1) == 0);
+    if (rc != 0)
+        return;
+    memset(rmem(ch, d), (int)(x >> 48), size);
+    if ((x >> 41 & 7) == 0) {
+        judge(ch, "rfree", rfree(ch, d), true);
+        return;
+    }
+    rc = (x >> 44 & 1) != 0   ? rwrite_nb(ch, d)
+         : (x >> 45 & 1) != 0 ? rwrite_n(ch, d, size / 2)
+                              : rwrite(ch, d);
+    judge(ch, "rwrite", rc, (x >> 44 & 1) == 0);
+    if (rc != 0)
+        (void)rfree(ch, d);
+    if ((x >> 46 & 15) == 0)
+        judge(ch, "rflush", rflush(ch), true);
+    if ((x >> 50 & 15) == 0)
+        judge(ch, "rpipe_room", rpipe_room(ch, size), false);
+}
+
+#define HELD 6
+
+static void use_reader(rch_t ch, raddr_t held[HELD], uint64_t *random)
+{
+    uint64_t x = draw(random);
+    raddr_t *place = &held[(x >> 8) % HELD];
+    size_t size;
+    int rc;
+
+    if ((x & 31) == 0) {
+        int ready;
+
+        rc = rpipe_poll(&ch, 1, &ready, 1);
+        EXPECT(victim_may_get(rc), "rpipe_poll gave %d (%s)", rc, rstrerror(rc));
+    }
+    if ((x >> 5 & 31) == 0 && ch->event_fd < 0)
+        EXPECT(rpipe_fd(ch) >= 0, "rpipe_fd: %s", rpipe_error(ch));
+    if (*place != ADDR_NULL) {
+        judge(ch, "rfree", rfree(ch, *place), true);
+        *place = ADDR_NULL;
+    }
+    rc = (x >> 20 & 1) != 0 ? rread(ch, place, &size) : rread_nb(ch, place, &size);
+    judge(ch, "rread", rc, (x >> 20 & 1) != 0);
+    if (rc != 0) {
+        *place = ADDR_NULL;
+        return;
+    }
+    EXPECT(size == rsize(ch, *place) && size <= 8 * 300000, "a message of %zu bytes", size);
+    look_at(ch, *place, size);
+    atomic_fetch_add(BOARD_READ(counts), 1);
+}
+
+static void use_cells(rch_t ch, uint64_t *random)
+{
+    uint64_t x = draw(random), old;
+
+    judge(ch, "ratomic",
+          ratomic(ch, (ratomic_op_t)(x % (RATOMIC_XOR + 1)), (x >> 8) % 64, x >> 16, 0,
+                  (x >> 14 & 1) != 0 ? &old : NULL),
+          true);
+}
+
+/* Where the hostile rank does not take what flies from this process's own memory, the end is closed by rexit, and the region given back after it. */
+static size_t parks;
+static rregion_t busy[64];
+static size_t busies;
+
+void victim_regions_end(void)
+{
+    while (busies > 0) {
+        int rc = rderegister(busy[--busies]);
+
+        EXPECT(rc == 0, "rderegister, after rexit: %d (%s)", rc, rpipe_error(NULL));
+    }
+}
+
+static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
+{
+    raddr_t held[HELD] = {ADDR_NULL};
+    int calls = (int)(draw(random) % 60), rc;
+    rregion_t region = NULL;
+    rpipe_stats_t stats;
+
+    (void)rpipe_set_timeout(ch, 50);
+    rc = rpipe_wait(ch);
+    (void)rpipe_set_timeout(ch, p->cfg.timeout_ms);
+    judge(ch, "rpipe_wait", rc, true);
+    if (rc == 0)
+        atomic_fetch_add(BOARD_JOINED(counts), 1);
+    if (p->cfg.allocator.op != RDMA_ATOMIC && busies < 64 && draw(random) % 2 == 0)
+        judge(ch, "rregister", rregister(ch, own, OWN, &region), true);
+    while (calls-- > 0 && job_failures == 0 && refused < 3) {
+        if (p->cfg.allocator.op == RDMA_ATOMIC)
+            use_cells(ch, random);
+        else if (region != NULL && draw(random) % 4 == 0)
+            use_region(ch, region, p->victim_writes, random);
+        else if (p->victim_writes)
+            use_writer(ch, random);
+        else
+            use_reader(ch, held, random);
+        victim_am_serve(random);
+    }
+    judge(ch, "rpipe_stats", rpipe_stats(ch, &stats), true);
+    rc = rclose(ch);
+    judge(ch, "rclose", rc, false);
+    if (region == NULL)
+        return;
+    parks += rc == -ETIMEDOUT;
+    if (rderegister(region) != 0) /* perhaps for a moment, perhaps for ever */
+        busy[busies++] = region;
+}
+
+/* ---- pipes made of pipes: all partners are the hostile rank ---- */
+
+static const int partners[SHAPE_ENDS] = {HOSTILE, HOSTILE, HOSTILE};
+
+static void judge_made(const char *call, int rc, int who, bool waits)
+{
+    judge_said(rpipe_error(NULL), call, rc, waits);
+    EXPECT(who >= -1 && who < SHAPE_ENDS, "%s: place %d", call, who);
+}
+
+static void use_redux(const struct plan *p, uint64_t *random)
+{
+    int calls = (int)(draw(random) % 60), rc, place, combined;
+    uint64_t result[8];
+    rredux_t rx;
+    size_t size;
+    raddr_t d;
+
+    rc = rredux(&rx, &p->cfg, partners, SHAPE_ENDS);
+    judge_made("rredux", rc, -1, true);
+    if (rc != 0)
+        return;
+    (void)rredux_set_timeout(rx, 50);
+    rc = rredux_wait(rx);
+    judge_made("rredux_wait", rc, rredux_who(rx), true);
+    if (rc == 0)
+        atomic_fetch_add(BOARD_JOINED(counts), SHAPE_ENDS);
+    (void)rredux_set_timeout(rx, p->cfg.timeout_ms);
+    while (calls-- > 0 && job_failures == 0) {
+        uint64_t x = draw(random);
+
+        victim_am_serve(random);
+        if ((x & 7) == 0) {
+            do /* it goes on until everybody has sent, or is gone */
+                rc = rredux_reduce(rx, result, 1 + (x >> 8) % 8, RREDUX_UINT64, RREDUX_SUM,
+                                   (x & 8) != 0 ? RREDUX_ORDERED : 0, &combined);
+            while ((rc == -EPROTO || rc == -EMSGSIZE || rc == -EPIPE || rc == -ECONNRESET) &&
+                   rredux_live(rx) > 0);
+            judge_made("rredux_reduce", rc, rredux_who(rx), true);
+            if (rc != 0) /* nothing else can be read before it is through */
+                break;
+            continue;
+        }
+        rc = (x & 16) != 0 ? rredux_read(rx, &place, &d, &size)
+                           : rredux_read_nb(rx, &place, &d, &size);
+        judge_made("rredux_read", rc, rredux_who(rx), (x & 16) != 0);
+        if (rc != 0)
+            continue;
+        EXPECT(place >= 0 && place < SHAPE_ENDS, "rredux_read: place %d", place);
+        look_at(rredux_pipe(rx, place), d, size);
+        judge(rredux_pipe(rx, place), "rfree", rfree(rredux_pipe(rx, place), d), true);
+        atomic_fetch_add(BOARD_READ(counts), 1);
+    }
+    judge_made("rredux_close", rredux_close(rx), -1, false);
+}
+
+static void use_scatter(const struct plan *p, uint64_t *random)
+{
+    int calls = (int)(draw(random) % 60), rc, place;
+    rscatter_t sc;
+    raddr_t d;
+
+    rc = rscatter(&sc, &p->cfg, partners, SHAPE_ENDS);
+    judge_made("rscatter", rc, -1, true);
+    if (rc != 0)
+        return;
+    (void)rscatter_set_timeout(sc, 50);
+    rc = rscatter_wait(sc);
+    judge_made("rscatter_wait", rc, rscatter_who(sc), true);
+    if (rc == 0)
+        atomic_fetch_add(BOARD_JOINED(counts), SHAPE_ENDS);
+    (void)rscatter_set_timeout(sc, p->cfg.timeout_ms);
+    while (calls-- > 0 && job_failures == 0) {
+        uint64_t x = draw(random);
+        int to = (int)(x % (SHAPE_ENDS + 2)) - 2;
+        size_t size = (x >> 8) % 3000;
+
+        victim_am_serve(random);
+        rc = (x >> 32 & 1) != 0 ? rscatter_alloc(sc, to, size, &place, &d)
+                                : rscatter_alloc_nb(sc, to, size, &place, &d);
+        judge_made("rscatter_alloc", rc, rscatter_who(sc), (x >> 32 & 1) != 0);
+        if (rc != 0)
+            continue;
+        memset(rmem(rscatter_pipe(sc, place), d), (int)(x >> 40), size);
+        rc = rscatter_write(sc, place, d);
+        judge_made("rscatter_write", rc, rscatter_who(sc), true);
+        if (rc != 0)
+            (void)rfree(rscatter_pipe(sc, place), d);
+    }
+    judge_made("rscatter_close", rscatter_close(sc), -1, false);
+}
+
+static void use_duplex(const struct plan *p, uint64_t *random)
+{
+    raddr_t held[HELD] = {ADDR_NULL};
+    int calls = (int)(draw(random) % 60), rc;
+    rduplex_t dx;
+
+    rc = rduplex(&dx, &p->cfg);
+    judge_made("rduplex", rc, -1, true);
+    if (rc != 0)
+        return;
+    (void)rpipe_set_timeout(rduplex_in(dx), 50);
+    (void)rpipe_set_timeout(rduplex_out(dx), 50);
+    judge(rduplex_in(dx), "rpipe_wait", rpipe_wait(rduplex_in(dx)), true);
+    judge(rduplex_out(dx), "rpipe_wait", rpipe_wait(rduplex_out(dx)), true);
+    (void)rpipe_set_timeout(rduplex_in(dx), p->cfg.timeout_ms);
+    (void)rpipe_set_timeout(rduplex_out(dx), p->cfg.timeout_ms);
+    while (calls-- > 0 && job_failures == 0 && refused < 6) {
+        if (draw(random) % 2 == 0)
+            use_writer(rduplex_out(dx), random);
+        else
+            use_reader(rduplex_in(dx), held, random);
+        victim_am_serve(random);
+    }
+    judge_made("rduplex_close", rduplex_close(dx), -1, false);
+}
+
+/* ---- the k-th ---- */
+
+void victim_use(const struct plan *p, uint64_t *random)
+{
+    rch_t ch;
+    int rc;
+
+    refused = 0;
+    switch (p->shape) {
+    case REDUX:
+        use_redux(p, random);
+        return;
+    case SCATTER:
+        use_scatter(p, random);
+        return;
+    case DUPLEX:
+        use_duplex(p, random);
+        return;
+    case PLAIN:
+        break;
+    }
+    rc = rpipe(&ch, &p->cfg);
+    if (rc == -EEXIST && parks > 0)
+        return;
+    /* what is refused here is the peer, who is gone, or has been cut off */
+    EXPECT(victim_may_get(rc), "rpipe gave %d (%s): %s", rc, rstrerror(rc), rpipe_error(NULL));
+    if (rc == 0)
+        use_plain(ch, p, random);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * byzantine_wire.c: what the hostile rank of hostile.h does below the messages: frames and pieces that cannot be, after which it is cut off;
+ * greetings in the name of another rank; and that it is dead, while it goes on.
+ */
+#include "byzantine.h"
+
+#include "control/endpoint.h"
+#include "control/lane.h"
+#include "control/liveness.h"
+#include "control/service.h"
+
+#include <sys/socket.h>
+
+/* ---- frames ---- */
+
+/* Into the connection that the control network has, past its service thread. */
+static void send_raw(const void *bytes, size_t n, const int *fds, int nfds)
+{
+    struct connection *c = control.peers[VICTIM].out;
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int) * 16)];
+    } space = {.head = {0}};
+    struct iovec iov = {(void *)(uintptr_t)bytes, n};
+    struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+
+    if (c == NULL || c->fd < 0)
+        return;
+    if (nfds > 0 && c->is_unix) {
+        header.msg_control = space.bytes;
+        header.msg_controllen = CMSG_SPACE(sizeof(int) * (size_t)nfds);
+        space.head.cmsg_level = SOL_SOCKET;
+        space.head.cmsg_type = SCM_RIGHTS;
+        space.head.cmsg_len = CMSG_LEN(sizeof(int) * (size_t)nfds);
+        memcpy(CMSG_DATA(&space.head), fds, sizeof(int) * (size_t)nfds);
+    }
+    (void)sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+static void breach_frame(uint64_t *random)
+{
+    struct wire_frame frame = {WIRE_FRAME_MAGIC, (uint32_t)(draw(random) % 100), 0, 0};
+    unsigned char junk[4000];
+    int fds[16];
+    size_t i;
+
+    for (i = 0; i < sizeof(junk); i++)
+        junk[i] = (unsigned char)draw(random);
+    for (i = 0; i < 16; i++)
+        fds[i] = STDIN_FILENO;
+    switch (draw(random) % 6) {
+    case 0: /* no frame */
+        send_raw(junk, 1 + draw(random) % sizeof(junk), NULL, 0);
+        break;
+    case 1: /* longer than any */
+        frame.bytes = draw(random) % 2 == 0 ? CONTROL_BODY_MAX + 1 : UINT32_MAX;
+        send_raw(&frame, sizeof(frame), NULL, 0);
+        break;
+    case 2: /* descriptors that did not come */
+        frame.nfds = (uint32_t)draw(random) % 20;
+        send_raw(&frame, sizeof(frame), NULL, 0);
+        break;
+    case 3: /* descriptors without a message */
+        send_raw(&frame, sizeof(frame), fds, 1 + (int)(draw(random) % 8));
+        break;
+    case 4: /* more than may come */
+        send_raw(&frame, sizeof(frame), fds, 16);
+        break;
+    default: /* a message that never ends */
+        frame.bytes = CONTROL_BODY_MAX;
+        frame.type = CONTROL_TYPE_USER;
+        send_raw(&frame, sizeof(frame), NULL, 0);
+    }
+}
+
+/* Pieces of messages of network_send, barriers, allgathers. */
+static void breach_piece(uint64_t *random)
+{
+    unsigned char body[200] = {0};
+    struct chunk chunk = {.lane = (uint32_t)(draw(random) % 3),
+                          .kind = (uint32_t)(draw(random) % 5),
+                          .flags = (uint32_t)(draw(random) % 3),
+                          .code = (int32_t)(draw(random) % 3) - 1,
+                          .total = draw_number(random),
+                          .offset = draw(random) % 2 == 0 ? 0 : draw_number(random)};
+    struct ack ack = {draw(random) % 3, draw_number(random)};
+    size_t bytes = sizeof(chunk) + draw(random) % 100;
+
+    memcpy(body, &chunk, sizeof(chunk));
+    if (draw(random) % 2 == 0)
+        (void)control_post(VICTIM, WIRE_PIECE, body,
+                           draw(random) % 4 == 0 ? draw(random) % 60 : bytes, NULL, 0);
+    else
+        (void)control_post(VICTIM, WIRE_ACK, &ack, draw(random) % 4 == 0 ? 3 : sizeof(ack), NULL,
+                           0);
+}
+
+void wire_breach(uint64_t *random)
+{
+    uint64_t x = draw(random);
+
+    if ((x & 7) == 0) { /* "I am dead", says who goes on talking */
+        atomic_store((_Atomic uint32_t *)(uintptr_t)liveness_word(), (uint32_t)draw_number(random));
+        return;
+    }
+    for (int i = 0; i < 8 && (x & 8) != 0; i++)
+        breach_piece(random);
+    for (int i = 0; i < 3; i++)
+        breach_frame(random);
+    (void)control_flush(VICTIM, deadline_in_ms(200));
+}
+
+/* ---- greetings ---- */
+
+static void greet(int fd, const struct wire_hello *hello, uint32_t type, int life)
+{
+    struct {
+        struct wire_frame frame;
+        struct wire_hello hello;
+    } g = {{WIRE_FRAME_MAGIC, type, sizeof(*hello), 1}, *hello};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } space = {.head = {0}};
+    struct iovec iov = {&g, sizeof(g)};
+    struct msghdr header = {.msg_iov = &iov,
+                            .msg_iovlen = 1,
+                            .msg_control = space.bytes,
+                            .msg_controllen = sizeof(space.bytes)};
+
+    space.head.cmsg_level = SOL_SOCKET;
+    space.head.cmsg_type = SCM_RIGHTS;
+    space.head.cmsg_len = CMSG_LEN(sizeof(int));
+    memcpy(CMSG_DATA(&space.head), &life, sizeof(int));
+    (void)sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void wire_impostor(uint64_t *random)
+{
+    struct error err = {""};
+    const struct card *card = peer_card(VICTIM, deadline_in_ms(1000), &err);
+    int i;
+
+    for (i = 0; card != NULL && i < 8; i++) {
+        struct wire_hello hello = {
+            .magic = WIRE_HELLO_MAGIC,
+            .version = WIRE_VERSION + (uint32_t)(draw(random) % 8 == 0),
+            .from = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
+            .to = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
+            .flags = (uint32_t)draw(random)};
+        int life = nonsense_memory(random), fd;
+        bool done;
+
+        memcpy(hello.cookie, card->cookie, COOKIE_BYTES);
+        fd = endpoint_dial_unix(card, &done);
+        if (fd >= 0 && life >= 0)
+            greet(fd, &hello, draw(random) % 8 == 0 ? WIRE_WELCOME : WIRE_HELLO, life);
+        if (life >= 0)
+            close(life);
+        /* the connections stay, as long as this process */
+    }
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * exit_during_calls.c: rexit while other threads of the process are in calls of the library.
+ *
+ * Rank 0 has a thread in every call that can wait, each without a deadline for what never comes, and some that never stop calling.
+ * Its main thread calls rexit: every one of those calls ends with -ENOTCONN and a sentence that names rexit, nothing is given
+ * back under it, and no thread of the library is left. Only then does rank 1 leave too, so that nothing else can have ended
+ * them. Over shared memory, and over libfabric where that is built.
+ *
+ *     exit_threads [ROUNDS]
+ */
+#include "test/lib/fault_job.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+
+#if defined(__SANITIZE_THREAD__)
+#define SEES_ORDER                                                                                 \
+    false /* it knows only of order by atomics: not of threads that have been seen to have run on */
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define SEES_ORDER false
+#endif
+#endif
+#ifndef SEES_ORDER
+#define SEES_ORDER true
+#endif
+
+#define HEAP 4096
+#define POLLED 3
+
+enum { INSIDE = 1 }; /* phase of rank 0 */
+
+/* What a thread gets: ends of its own, opened by the main thread, and joined. */
+struct task {
+    const char *name;
+    int (*call)(struct task *me); /* its result; waits, or calls until it is refused */
+    rch_t ch[POLLED];
+    int peer;
+    pthread_t thread;
+    _Atomic bool begun;
+    int rc;
+    char sentence[200];
+};
+
+static rredux_t redux;
+
+/* ---- calls ---- */
+
+static int reads(struct task *me)
+{
+    raddr_t d;
+
+    return rread(me->ch[0], &d, NULL);
+}
+
+static int allocates(struct task *me) { return rmalloc(me->ch[0], HEAP) == ADDR_NULL ? -errno : 0; }
+
+static int writes(struct task *me)
+{
+    int rc;
+    raddr_t d;
+
+    do {
+        d = rmalloc(me->ch[0], 8);
+        rc = d != ADDR_NULL ? rwrite(me->ch[0], d) : -errno;
+    } while (rc == 0);
+    return rc;
+}
+
+static int polls(struct task *me)
+{
+    int ready[POLLED];
+
+    return rpipe_poll(me->ch, POLLED, ready, -1);
+}
+
+static int waits(struct task *me) { return rpipe_wait(me->ch[0]); }
+static int receives(struct task *me) { return network_recv(me->peer, me->sentence, 8); }
+static int meets(struct task *me)
+{
+    (void)me;
+    return network_barrier();
+}
+
+static int reduces(struct task *me)
+{
+    raddr_t d;
+    int place;
+
+    (void)me;
+    return rredux_read(redux, &place, &d, NULL);
+}
+
+/* poll(2) knows nothing of us: the descriptor becomes readable, and rread says why */
+static int watches(struct task *me)
+{
+    struct pollfd p = {.fd = rpipe_fd(me->ch[0]), .events = POLLIN};
+    int rc = R_PENDING;
+    raddr_t d;
+
+    if (p.fd < 0)
+        return p.fd;
+    while (rc == R_PENDING) {
+        (void)poll(&p, 1, 10000);
+        rc = rread_nb(me->ch[0], &d, NULL);
+    }
+    return rc;
+}
+
+static int opens(struct task *me)
+{
+    rmalloc_config_t cfg = channel_config(RDMA_PUT, me->peer, true, HEAP);
+    rch_t ch;
+    int rc;
+
+    cfg.ctx = 1000;
+    do {
+        rc = rpipe(&ch, &cfg);
+        if (rc == 0)
+            rc = rclose(ch);
+    } while (rc == 0);
+    return rc;
+}
+
+static int looks(struct task *me)
+{
+    raddr_t d;
+    int rc;
+
+    do
+        rc = rread_nb(me->ch[0], &d, NULL);
+    while (rc == R_PENDING);
+    return rc;
+}
+
+/* One end of a pipe to oneself, as fast as it goes; the other end is somebody else's. */
+static int streams_out(struct task *me)
+{
+    int rc;
+    raddr_t d;
+
+    do {
+        rc = rmalloc_nb(me->ch[0], 100, &d);
+        if (rc == 0)
+            rc = rwrite(me->ch[0], d);
+    } while (rc == 0 || rc == R_PENDING);
+    return rc;
+}
+
+static int streams_in(struct task *me)
+{
+    int rc;
+    raddr_t d;
+
+    do {
+        rc = rread_nb(me->ch[0], &d, NULL);
+        if (rc == 0)
+            rc = rfree(me->ch[0], d);
+    } while (rc == 0 || rc == R_PENDING);
+    return rc;
+}
+
+static void *runs(void *argument)
+{
+    struct task *me = argument;
+
+    atomic_store(&me->begun, true);
+    me->rc = me->call(me);
+    snprintf(me->sentence, sizeof(me->sentence), "%s", rpipe_error(NULL));
+    return NULL;
+}
+
+/* ---- the ranks ---- */
+
+static rch_t open_end(int rank, bool at_zero_writer, rdma_op_t op, uint32_t ctx, bool shared)
+{
+    bool writer = (rank == 0) == at_zero_writer;
+    rmalloc_config_t cfg = channel_config(op, 1 - rank, writer, HEAP);
+    rch_t ch = NULL;
+
+    cfg.timeout_ms = -1;
+    cfg.ctx = ctx;
+    cfg.slots = 2;
+    cfg.thread_sync = shared && rank == 0;
+    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    MUST(rpipe_wait(ch) == 0, ch);
+    return ch;
+}
+
+static rch_t open_own(bool writer, uint32_t ctx)
+{
+    rmalloc_config_t cfg = channel_config(RDMA_PUT, (int)network_rank(), writer, HEAP);
+    rch_t ch = NULL;
+
+    cfg.timeout_ms = -1;
+    cfg.ctx = ctx;
+    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    return ch;
+}
+
+static void open_redux(int rank)
+{
+    const int writer = 1;
+    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 1, HEAP);
+    rch_t ch;
+
+    cfg.ctx = 300;
+    cfg.timeout_ms = -1;
+    if (rank == 0)
+        MUST(rredux(&redux, &cfg, &writer, 1) == 0, NULL);
+    else
+        MUST(rpipe(&ch, &cfg) == 0, NULL);
+}
+
+static int threads_now(void)
+{
+    DIR *dir = opendir("/proc/self/task");
+    struct dirent *entry;
+    int n = 0;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL)
+        n += entry->d_name[0] != '.';
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+#define TASKS_MOST 24
+static struct task tasks[TASKS_MOST];
+static int n_tasks;
+
+static struct task *add(const char *name, int (*call)(struct task *))
+{
+    struct task *t = &tasks[n_tasks++];
+
+    *t = (struct task){.name = name, .call = call, .peer = 1, .rc = 1};
+    return t;
+}
+
+/* Both ranks open in the same order; rank 0 gives its ends to its threads. */
+static void open_all(int rank)
+{
+    rmalloc_config_t alone = channel_config(RDMA_PUT, 1 - rank, true, HEAP);
+    struct task *t;
+    uint32_t i;
+
+    for (i = 0; i < 2; i++)
+        add("rread", reads)->ch[0] =
+            open_end(rank, false, i == 0 ? RDMA_PUT : RDMA_GET, 10 + i, false);
+    for (i = 0; i < 2; i++) {
+        t = add("rmalloc", allocates);
+        t->ch[0] = open_end(rank, true, i == 0 ? RDMA_PUT : RDMA_GET, 20 + i, false);
+        if (rank == 0) { /* the heap is full, and nobody reads */
+            raddr_t d = rmalloc(t->ch[0], HEAP);
+
+            MUST(d != ADDR_NULL && rwrite(t->ch[0], d) == 0, t->ch[0]);
+        }
+    }
+    for (i = 0; i < 2; i++)
+        add("", writes)->ch[0] = open_end(rank, true, i == 0 ? RDMA_PUT : RDMA_GET, 30 + i, false);
+    t = add("rpipe_poll", polls);
+    for (i = 0; i < POLLED; i++)
+        t->ch[i] = open_end(rank, false, RDMA_PUT, 40 + i, false);
+    t = add("rpipe_poll", polls);
+    for (i = 0; i < POLLED; i++)
+        t->ch[i] = open_end(rank, false, RDMA_PUT, 50 + i, i == 1);
+    t = add("rread", reads);
+    t->ch[0] = open_end(rank, false, RDMA_GET, 60, true);
+    add("rread", reads)->ch[0] = t->ch[0]; /* the same end, with thread_sync */
+    add("rread_nb", watches)->ch[0] = open_end(rank, false, RDMA_PUT, 70, false);
+    t = add("rpipe_wait", waits);
+    alone.ctx = 80;
+    alone.timeout_ms = -1;
+    if (rank == 0)
+        MUST(rpipe(&t->ch[0], &alone) == 0, NULL);
+    (void)add("network_recv", receives);
+    (void)add("network_barrier", meets);
+    (void)add("", reduces);
+    (void)add("", opens);
+    open_redux(rank);
+    if (!SEES_ORDER)
+        return;
+    add("rread_nb", looks)->ch[0] = open_end(rank, false, RDMA_PUT, 90, false);
+    add("", streams_out)->ch[0] = open_own(true, 91);
+    add("", streams_in)->ch[0] = open_own(false, 91);
+}
+
+static int rank_zero(struct board *board, uint64_t delay_us)
+{
+    int64_t patience;
+    int i, before = threads_now();
+
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    open_all(0);
+    MUST(network_barrier() == 0, NULL);
+    for (i = 0; i < n_tasks; i++)
+        MUST(pthread_create(&tasks[i].thread, NULL, runs, &tasks[i]) == 0, NULL);
+    for (i = 0; i < n_tasks; i++)
+        while (!atomic_load(&tasks[i].begun))
+            sched_yield();
+    backoff_us((long)delay_us); /* some are asleep by then, some are not: any moment must do */
+    rank_reached(board, 0, INSIDE);
+    MUST(rexit() == 0, NULL);
+    for (i = 0; i < n_tasks; i++)
+        pthread_join(tasks[i].thread, NULL);
+    patience =
+        deadline_in_ms(SEES_ORDER ? PATIENCE_MS : 0); /* ThreadSanitizer has a thread of its own */
+    for (i = 0; i < n_tasks; i++) {
+        const struct task *t = &tasks[i];
+
+        EXPECT(t->rc == -ENOTCONN, "%d, %s: gave %d: %s", i, t->name, t->rc, t->sentence);
+        EXPECT((strstr(t->sentence, t->name) != NULL || strstr(t->sentence, "this call") != NULL) &&
+                   (strstr(t->sentence, "rexit") != NULL || strstr(t->sentence, "closed") != NULL),
+               "%d, %s: the sentence: %s", i, t->name, t->sentence);
+    }
+    while (threads_now() > before &&
+           !deadline_passed(patience)) /* who has been joined may still be listed for a moment */
+        backoff_us(1000);
+    EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit",
+           before, threads_now());
+    EXPECT(rexit() == -ENOTCONN && network_barrier() == -ENOTCONN, "%s", rpipe_error(NULL));
+    return job_failures > 0 ? 1 : 0;
+}
+
+/* Opens the other ends, serves none of them, and leaves when the threads of rank 0 are about to be told. */
+static int rank_one(struct board *board)
+{
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    open_all(1);
+    MUST(network_barrier() == 0, NULL);
+    rank_wait_go(board, 1);
+    MUST(rexit() == 0, NULL);
+    return 0;
+}
+
+static int exits(int rank, struct board *board, const void *arguments)
+{
+    const uint64_t *delay_us = arguments;
+
+    return rank == 0 ? rank_zero(board, *delay_us) : rank_one(board);
+}
+
+static void one_job(uint64_t delay_us)
+{
+    struct job job;
+    int rank;
+
+    job_prepare(&job, 2);
+    job_start(&job, exits, &delay_us);
+    if (job_reached(&job, 0, INSIDE))
+        backoff_us(60000); /* more than a slice of sleep: what still waits then has not been told */
+    atomic_store(&job.board->go, 1);
+    for (rank = 0; rank < 2; rank++)
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
+               "rank %d, rexit after %llu us: status 0x%x", rank, (unsigned long long)delay_us,
+               job.status[rank]);
+    job_finish(&job);
+}
+
+int main(int argc, char **argv)
+{
+    int round, rounds = argc > 1 ? atoi(argv[1]) : 4;
+    const char *modules = getenv("RPIPE_MODULE_PATH");
+    uint64_t seed = seed_of(argc, argv);
+    char path[512];
+
+    setenv("RPIPE_LOG", "error", 0);
+    for (round = 0; round < rounds; round++)
+        one_job(round % 4 == 0 ? 0 : draw(&seed) % (round % 4 == 1 ? 500 : 20000));
+    snprintf(path, sizeof(path), "%s/btl_ofi.so", modules != NULL ? modules : "");
+    if (SEES_ORDER && getenv("RPIPE_BTL") == NULL && access(path, R_OK) == 0) {
+        setenv("RPIPE_BTL", "ofi", 1);
+        setenv("RPIPE_OFI_PROVIDER", "tcp", 1);
+        one_job(draw(&seed) % 20000);
+    }
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failpoint_remote.c: either end of a pipe over a network is stopped, or killed, at the steps that the library names of such pipes.
+ *
+ * What stops.c and steps.c do over shared memory, over libfabric: the steps are those of lib/rpipe ("net: ...") and of the backend
+ * ("ofi: ...", of a copy of it that has steps: step_module.c). What a network has accepted is lost with the process that had
+ * accepted it; otherwise the others must see the same (resume.c, judge.c).
+ *
+ * And one is stopped for longer than the keep-alive of the control network, over TCP, as if it were on another host: it is alive, and
+ * everything goes on.
+ *
+ *     network                    a stop at each step; deaths while libfabric has no connection to the dead
+ *     network TIMES [NAME]       TIMES stops and deaths at each step whose name contains NAME, also at steps of others
+ *
+ * The rest of the deaths is by hand because libfabric 1.17 has faults of its own where a connected peer dies (doc/ofi.md). The
+ * provider is RPIPE_OFI_PROVIDER, or tcp.
+ */
+#include "failpoint_survey.h"
+
+#include "btl/btl.h"
+
+#include <limits.h>
+#include <signal.h>
+
+#define DEATH_TIMEOUT_MS 20000
+#define TRIES 8
+#define KEEPALIVE_MS 1000 /* the least that can be asked for */
+#define STOPPED_MS 2500
+
+static int times = 1;
+static const char *wanted;
+static bool by_hand;
+
+static bool die(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
+{
+    struct plan plan;
+
+    if (!survey_plan(&plan, step, end, first, random))
+        return false;
+    plan.sig = SIGKILL;
+    plan.timeout_ms = DEATH_TIMEOUT_MS;
+    plan.early = survey_is_early(step);
+    return scenario_kill(&plan, step_name(step), &f->calls, &f->exits);
+}
+
+/* Ends in turn, from this one; an end that does not come there is passed over. */
+static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings *), unsigned step,
+                  int from, uint64_t *random, struct findings *f)
+{
+    int i = 0, tries;
+
+    for (tries = 0; i < times && tries < TRIES + 2 * times; tries++)
+        i += what(step, (from + tries) % 2, i == 0, random, f);
+    return i;
+}
+
+/* The others do not know its address yet. */
+static bool is_alone(unsigned step)
+{
+    return strcmp(step_name(step), "ofi: endpoint open") == 0 ||
+           strcmp(step_name(step), "ofi: line open") == 0;
+}
+
+static void at(unsigned step, uint64_t random, struct findings *f)
+{
+    int from = (int)(draw(&random) % 2), deaths = 0, stops;
+
+    if (wanted == NULL && !survey_needs_network(step))
+        return;
+    if (by_hand || is_alone(step))
+        deaths = repeat(die, step, from, &random, f);
+    stops = repeat(survey_stop, step, 1 - from, &random, f);
+    printf("%-44s %d deaths, %d stops\n", step_name(step), deaths, stops);
+    fflush(stdout);
+    f->done += deaths + stops;
+    f->steps += deaths + stops > 0;
+}
+
+/* The writer is stopped, as if it were on another host, and the reader's deadlines pass one after the other. */
+static void outlast_keepalive(uint64_t *random)
+{
+    const char *const where = "net: write accepted";
+    struct plan plan;
+    unsigned step = 0;
+    char text[16];
+    int told = 0;
+
+    while (step < step_count() && strcmp(step_name(step), where) != 0)
+        step++;
+    snprintf(text, sizeof(text), "%d", KEEPALIVE_MS);
+    setenv("RPIPE_KEEPALIVE_MS", text, 1);
+    setenv("RPIPE_CONTROL", "tcp", 1);
+    EXPECT(step < step_count() && survey_plan(&plan, step, 0, true, random),
+           "no writer passes \"%s\"", where);
+    if (job_failures > 0)
+        return;
+    plan.sig = SIGSTOP;
+    plan.timeout_ms = STOP_DEADLINE_MS;
+    plan.again = true;
+    plan.stopped_ms = STOPPED_MS;
+    EXPECT(scenario_stop(&plan, "stopped for longer than the keep-alive", &told) && told == 1,
+           "the writer was not stopped, or the reader was not told by a deadline");
+}
+
+/* The copy of the backend that has steps is built beside this program. */
+static bool find_module(char *path, size_t bytes)
+{
+    char own[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", own, sizeof(own) - sizeof("/.libs"));
+
+    if (length < 0)
+        return false;
+    own[length] = '\0';
+    *strrchr(own, '/') = '\0';
+    if (strcmp(strrchr(own, '/'), "/.libs") !=
+        0) /* where libtool puts modules, and some programs */
+        strcat(own, "/.libs");
+    setenv("RPIPE_MODULE_PATH", own, 1);
+    return (size_t)snprintf(path, bytes, "%s/btl_ofi.so", own) < bytes && access(path, R_OK) == 0;
+}
+
+/* Loads it, and has libfabric look at the machine, which takes most of a second: the ranks are forked, and need not. */
+static bool use_steps(void)
+{
+    const struct btl_ops *ops;
+    char path[PATH_MAX + 32];
+    struct error err = {""};
+
+    if (!find_module(path, sizeof(path)))
+        return false;
+    ops = step_add_module(path, "btl_ofi_ops");
+    if (ops == NULL)
+        exit(99);
+    (void)ops->query(&err);
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    static struct findings sum;
+    uint64_t seed;
+
+    if (!use_steps()) {
+        printf("skipped: backend ofi has not been built\n");
+        return 77;
+    }
+    seed = seed_of(argc, argv);
+    by_hand = argc > 1;
+    if (by_hand)
+        times = atoi(argv[1]);
+    wanted = argc > 2 ? argv[2] : NULL;
+    setenv("RPIPE_LOG", "error", 0);
+    survey_all(true);
+    if (job_failures == 0) /* else all of them would fail in the same way */
+        survey_share(at, wanted, seed, &sum);
+    if (job_failures == 0 && wanted == NULL)
+        outlast_keepalive(&seed);
+    EXPECT(sum.warned > 0, "nobody was told by a deadline");
+    printf("%d deaths and stops at %d of %u steps; %d were told by a deadline\n", sum.done,
+           sum.steps, step_count(), sum.warned);
+    spread_show(&sum.calls, "the call that a death ends");
+    spread_show(&sum.exits, "rexit, after new pipes to another rank");
+    printf("%s\n", job_failures == 0 ? "every death was noticed, and all who were stopped went on"
+                                     : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

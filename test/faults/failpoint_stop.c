@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * failpoint_stop.c: either end is stopped (SIGSTOP) at every step that the library names, and goes on later.
+ *
+ * Who is stopped is not dead: calls of the other end go on, as far as they do not need it, or end with -ETIMEDOUT when their deadline
+ * has passed. They are made again, and after SIGCONT everything goes on: every message is there, once, and right, and all
+ * ranks end as if nothing had been.
+ *
+ *     stops [TIMES [NAME]]       one of the two ends is stopped TIMES times at each step whose name contains NAME
+ */
+#include "failpoint_survey.h"
+
+#include <signal.h>
+
+#define TRIES 8
+
+static int times = 1;
+
+static bool stop_once(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
+{
+    if (!survey_stop(step, end, first, random, f))
+        return false;
+    f->done++;
+    return true;
+}
+
+/* Ends in turn, from one that is drawn; once only: that one, or the other if it never comes there. */
+static void stop_at(unsigned step, uint64_t random, struct findings *f)
+{
+    int from = (int)(draw(&random) % 2), i, tries, before = f->done;
+
+    for (i = 0, tries = 0; i < times && tries < TRIES + 2 * times; tries++)
+        i += stop_once(step, (from + tries) % 2, i == 0, &random, f);
+    f->steps += f->done > before;
+}
+
+int main(int argc, char **argv)
+{
+    uint64_t seed = seed_of(argc, argv);
+    static struct findings sum;
+
+    if (argc > 1)
+        times = atoi(argv[1]);
+    setenv("RPIPE_LOG", "error", 0);
+    survey_all(false);
+    if (job_failures == 0) /* else all of them would fail in the same way */
+        survey_share(stop_at, argc > 2 ? argv[2] : NULL, seed, &sum);
+    printf("%d stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps,
+           step_count(), sum.warned);
+    printf("%s\n", job_failures == 0 ? "all went on" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* failpoint_survey.c: see failpoint_survey.h. */
+#include "failpoint_survey.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#define SCENARIOS_MOST 32
+#define LOOKS 6 /* for steps that do not occur every time */
+#define WORKERS 2
+
+static struct step_table *table; /* of this process, and of the ranks that it starts */
+static uint32_t occurs[SCENARIOS_MOST][2][STEPS_MOST];
+static bool network;
+
+bool survey_is_early(unsigned step)
+{
+    return strncmp(step_name(step), "rinit", 5) == 0 || strncmp(step_name(step), "service", 7) == 0;
+}
+
+bool survey_needs_network(unsigned step)
+{
+    return strncmp(step_name(step), "net:", 4) == 0 || strncmp(step_name(step), "ofi:", 4) == 0;
+}
+
+static void arm(const struct plan *plan, struct board *board, int rank)
+{
+    step_arm(plan->table, board, rank, plan->step, rank == plan->victim ? plan->nth : 0, plan->sig);
+}
+
+static void look(int which)
+{
+    struct plan plan = {
+        .s = &scenarios[which], .victim = -1, .table = table, .timeout_ms = 20000, .arm = arm};
+    unsigned i;
+    int end;
+
+    step_clear(table);
+    (void)scenario_kill(&plan, "undisturbed", NULL, NULL);
+    for (end = 0; end < 2; end++)
+        for (i = 0; i < step_count(); i++)
+            if (atomic_load(&table->count[end][i]) > occurs[which][end][i])
+                occurs[which][end][i] = atomic_load(&table->count[end][i]);
+}
+
+bool survey_knows(unsigned step, int end)
+{
+    int which;
+
+    for (which = 0; which < scenario_count; which++)
+        if (occurs[which][end][step] > 0)
+            return true;
+    return false;
+}
+
+static bool is_hole(unsigned step)
+{
+    return !survey_knows(step, 0) && !survey_knows(step, 1) &&
+           network == survey_needs_network(step);
+}
+
+static bool are_holes(void)
+{
+    unsigned i;
+
+    for (i = 0; i < step_count(); i++)
+        if (is_hole(i))
+            return true;
+    return false;
+}
+
+void survey_all(bool over_network)
+{
+    int round, which;
+    unsigned i;
+
+    network = over_network;
+    table = step_prepare();
+    for (round = 0; round < LOOKS && (round == 0 || are_holes()); round++)
+        for (which = 0; which < scenario_count; which++)
+            if (network == (scenarios[which].network != NULL))
+                look(which);
+    for (i = 0; i < step_count(); i++)
+        EXPECT(!is_hole(i), "step \"%s\" occurs in no scenario", step_name(i));
+}
+
+bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t *random)
+{
+    int which, n = 0, chosen = -1;
+
+    for (which = 0; which < scenario_count; which++)
+        if (occurs[which][end][step] > 0 && (!survey_is_early(step) || which == 0 || network) &&
+            draw(random) % (uint64_t)++n == 0)
+            chosen = which;
+    if (chosen < 0)
+        return false;
+    *plan = (struct plan){
+        .s = &scenarios[chosen], .victim = end, .table = table, .step = step, .arm = arm};
+    plan->nth = first ? 1 : 1 + (uint32_t)(draw(random) % occurs[chosen][end][step]);
+    step_clear(table);
+    return true;
+}
+
+/* ---- work in several processes ---- */
+
+struct share {
+    struct findings found;
+    int failures;
+};
+
+static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings *),
+                    const char *name, uint64_t seed, struct share *mine)
+{
+    unsigned step;
+
+    table = step_prepare();
+    for (step = (unsigned)worker; step < step_count(); step += WORKERS)
+        if ((name == NULL || strstr(step_name(step), name) != NULL) &&
+            (network || !survey_needs_network(step)))
+            work(step, seed + step,
+                 &mine->found); /* a step has its own draws, whoever else is worked on */
+    mine->failures = job_failures;
+}
+
+static void add_spread(struct spread *sum, const struct spread *s)
+{
+    int i;
+
+    for (i = 0; i < s->n; i++)
+        spread_add(sum, s->ms[i]);
+}
+
+void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const char *name,
+                  uint64_t seed, struct findings *sum)
+{
+    struct share *share = mmap(NULL, WORKERS * sizeof(*share), PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t pid[WORKERS], parent = getpid();
+    int w, status;
+
+    if (share == MAP_FAILED) {
+        perror("the findings");
+        exit(99);
+    }
+    fflush(NULL);
+    for (w = 0; w < WORKERS; w++) {
+        pid[w] = fork();
+        if (pid[w] == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            if (getppid() != parent)
+                _exit(99);
+            job_failures = 0;
+            work_on(w, work, name, seed, &share[w]);
+            exit(0);
+        }
+    }
+    for (w = 0; w < WORKERS; w++) {
+        EXPECT(pid[w] > 0 && waitpid(pid[w], &status, 0) == pid[w] && status == 0,
+               "a part of the test did not end");
+        job_failures += share[w].failures;
+        add_spread(&sum->calls, &share[w].found.calls);
+        add_spread(&sum->exits, &share[w].found.exits);
+        sum->done += share[w].found.done;
+        sum->steps += share[w].found.steps;
+        sum->warned += share[w].found.warned;
+    }
+    munmap(share, WORKERS * sizeof(*share));
+}
+
+bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f)
+{
+    struct plan plan;
+
+    if (!survey_plan(&plan, step, end, first, random))
+        return false;
+    plan.sig = SIGSTOP;
+    plan.timeout_ms = STOP_DEADLINE_MS;
+    plan.again = true;
+    return scenario_stop(&plan, step_name(step), &f->warned);
+}

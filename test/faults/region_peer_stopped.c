@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * region_peer_stopped.c: a transfer from, or into, the program's memory over a network, whose other end is stopped (doc/regions.md).
+ *
+ * Calls end by their deadlines; the word stays 0, the region busy, and rclose leaves the pipe open: the program is never told that the
+ * memory is its own while the network may reach for it. Later all goes on: it is read, by a call that wants it elsewhere; or the pipe
+ * is closed, and then nothing lands in the program's memory any more.
+ *
+ * Over libfabric's provider tcp, where a READ takes the processor of the one that is read from. Skipped where that backend was not built.
+ */
+#include "test/lib/fault_job.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+
+#define BYTES ((size_t)3 << 20)
+#define FIRST 1000 /* a message before that: the connection is there, and the region is known */
+#define SHORT_MS 200
+
+struct round {
+    rdma_op_t op;
+    bool reads; /* GET: else the reader closes */
+};
+
+static unsigned char memory[2 * BYTES];
+
+static rch_t open_end(const struct round *round, int rank)
+{
+    rmalloc_config_t cfg = channel_config(round->op, 1 - rank, rank == 0, 2 * BYTES);
+    rch_t ch;
+
+    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    MUST(rpipe_wait(ch) == 0, ch);
+    return ch;
+}
+
+/* This end gets its memory back: at once, unless what it has sent was given up, which it may be read from until both have closed. */
+static void end(rch_t ch, rregion_t region, bool aborted)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+    int rc;
+
+    MUST(rclose(ch) == 0, ch);
+    while ((rc = rderegister(region)) == -EBUSY && aborted && !deadline_passed(patience))
+        backoff_us(100);
+    MUST(rc == 0, NULL);
+    memset(memory, 0xa5, sizeof(memory));
+    MUST(rexit() == 0, NULL);
+}
+
+static int writer(const struct round *round, struct board *board)
+{
+    rregion_t region = NULL;
+    int word = 4711, rc;
+    rch_t ch = open_end(round, 0);
+
+    MUST(rregister(ch, memory, BYTES, &region) == 0, ch);
+    fill(memory, FIRST, 5);
+    MUST(rwrite_from(ch, region, 0, FIRST, NULL) == 0 && rdone(ch, NULL) == 0, ch);
+    fill(memory, BYTES, 1);
+    rank_reached(board, 0, 1);
+    if (round->op == RDMA_PUT)
+        rank_wait_go(board, 1); /* the reader is stopped */
+    MUST(rwrite_from_tag(ch, region, 0, BYTES, 77, &word) == 0 && word == 0, ch);
+    if (round->op == RDMA_PUT) {
+        MUST(rpipe_set_timeout(ch, SHORT_MS) == 0, ch);
+        MUST(rdone(ch, &word) == -ETIMEDOUT && rflush(ch) == -ETIMEDOUT && word == 0, ch);
+        MUST(rderegister(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
+        MUST(filled(memory, BYTES, 1) && rpipe_set_timeout(ch, PATIENCE_MS) == 0, ch);
+    } else {
+        MUST(rflush(ch) == 0, ch);
+    }
+    rank_reached(board, 0, 2);
+    rc = rdone(ch, &word);
+    MUST(rc == 0 || (rc == -EPIPE && !round->reads), ch);
+    MUST(word == (rc == 0 ? 1 : rc), ch);
+    end(ch, region, rc != 0);
+    return 0;
+}
+
+static void take(rch_t ch, rregion_t region, size_t at)
+{
+    size_t size = 0;
+    uint64_t tag = 0;
+
+    MUST(rread_into_tag(ch, region, at, BYTES, &size, &tag) == 0, ch);
+    MUST(size == BYTES && tag == 77 && filled(memory + at, BYTES, 1), ch);
+    MUST(rread_into(ch, region, 0, BYTES, NULL) == R_EOF, ch);
+}
+
+static int reader(const struct round *round, struct board *board)
+{
+    rch_t ch = open_end(round, 1);
+    rregion_t region = NULL;
+
+    MUST(rregister(ch, memory, sizeof(memory), &region) == 0, ch);
+    MUST(rread_into(ch, region, 0, BYTES, NULL) == 0 && filled(memory, FIRST, 5), ch);
+    rank_reached(board, 1, 1);
+    if (round->op == RDMA_GET) {
+        rank_wait_go(board, 1); /* the writer is stopped */
+        MUST(rpipe_set_timeout(ch, SHORT_MS) == 0, ch);
+        MUST(rread_into(ch, region, 0, BYTES, NULL) == -ETIMEDOUT, ch);
+        MUST(rderegister(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
+        MUST(rpipe_set_timeout(ch, PATIENCE_MS) == 0, ch);
+        rank_reached(board, 1, 2);
+        rank_wait_go(board, 2); /* it goes on */
+    }
+    if (round->reads)
+        take(ch, region, BYTES);
+    end(ch, region, false);
+    return 0;
+}
+
+static int be(int rank, struct board *board, const void *arguments)
+{
+    setenv("RPIPE_BTL", "ofi", 1);
+    setenv("RPIPE_OFI_PROVIDER", "tcp", 1);
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    return rank == 0 ? writer(arguments, board) : reader(arguments, board);
+}
+
+static void stop(struct job *job, int rank)
+{
+    siginfo_t info;
+
+    job_kill(job, rank, SIGSTOP);
+    EXPECT(waitid(P_PID, (id_t)job->pid[rank], &info, WSTOPPED) == 0, "rank %d has not stopped",
+           rank);
+}
+
+static void play(const struct round *round)
+{
+    int stopped = round->op == RDMA_PUT ? 1 : 0, rank;
+    struct job job;
+    bool good;
+
+    job_prepare(&job, 2);
+    job_start(&job, be, round);
+    /* GET: the message is there, and its payload has not been asked for */
+    good = job_reached(&job, 1, 1) && job_reached(&job, 0, round->op == RDMA_PUT ? 1 : 2);
+    if (good) {
+        stop(&job, stopped);
+        atomic_store(&job.board->go, 1);
+        good = job_reached(&job, 1 - stopped, 2);
+        job_kill(&job, stopped, SIGCONT);
+        atomic_store(&job.board->go, 2);
+    }
+    for (rank = 0; rank < 2 && good; rank++)
+        EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x",
+               round->op == RDMA_PUT ? "PUT"
+               : round->reads        ? "GET, read"
+                                     : "GET, closed",
+               rank, job.status[rank]);
+    job_finish(&job);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct round rounds[] = {{RDMA_PUT, true}, {RDMA_GET, true}, {RDMA_GET, false}};
+    const char *modules = getenv("RPIPE_MODULE_PATH");
+    char path[4096];
+    size_t i;
+
+    (void)argc;
+    snprintf(path, sizeof(path), "%s/btl_ofi.so", modules != NULL ? modules : "lib/.libs");
+    if (access(path, R_OK) != 0) {
+        printf("skipped: backend ofi has not been built\n");
+        return 77;
+    }
+    setenv("RPIPE_LOG", "error", 0);
+    for (i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++)
+        play(&rounds[i]);
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resource_failure.c: the n-th call that asks the system for something fails, for many n.
+ *
+ * What fails is in scarce_calls.h. A process joins a job by itself, sends messages of each kind through pipes
+ * to itself, and grows a heap; one call on the way fails, or all from one on. Whatever fails, a call of ours says so, with a
+ * code and a sentence; nothing crashes, nothing hangs; and when there is enough again, everything works.
+ *
+ *     scarce [PLACES | all]          so many of the places, evenly; 60 unless said otherwise
+ */
+#include "test/lib/fault_job.h"
+#include "failing_calls.h"
+
+/* ---- what is done ---- */
+
+static const char *failed_call;
+static rch_t failed_at;
+
+static int note(const char *call, rch_t ch, int rc)
+{
+    if (rc != 0) {
+        failed_call = call;
+        failed_at = ch;
+    }
+    return rc;
+}
+
+static int one_message(rch_t w, rch_t r, size_t size)
+{
+    size_t got = 0;
+    raddr_t d;
+    int rc;
+
+    errno = 0;
+    d = rmalloc(w, size);
+    if (d == ADDR_NULL)
+        return note("rmalloc", w, errno != 0 ? -errno : -1);
+    fill(rmem(w, d), size, size);
+    if ((rc = note("rwrite", w, rwrite(w, d))) != 0)
+        return rc;
+    if ((rc = note("rread", r, rread(r, &d, &got))) != 0)
+        return rc;
+    MUST(got == size && filled(rmem(r, d), size, size), r);
+    return note("rfree", r, rfree(r, d));
+}
+
+static int one_pair(rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = channel_config(op, 0, true, 4096);
+    rch_t w, r;
+    int rc;
+
+    cfg.allocator.max_alloc_size = 65536;
+    cfg.allocator.algorithm = ctx % 2 == 0 ? NEXT_FIT : BEST_FIT;
+    cfg.sync = ctx % 2 == 0 ? NET_SYNC_BLOCKS : NET_SYNC_TAGS;
+    cfg.timeout_ms = RPIPE_TIMEOUT_AUTO;
+    cfg.ctx = ctx;
+    if ((rc = note("rpipe", NULL, rpipe(&w, &cfg))) != 0)
+        return rc;
+    cfg.allocator.rdma_active = !cfg.allocator.rdma_active;
+    if ((rc = note("rpipe", NULL, rpipe(&r, &cfg))) != 0) {
+        MUST(rclose(w) == 0, w);
+        return rc;
+    }
+    rc = one_message(w, r, 20);
+    if (rc == 0)
+        rc = one_message(w, r, 3000);
+    if (rc == 0)
+        rc = one_message(w, r, 20000);
+    if (rc == 0 && (rc = rpipe_fd(r)) >= 0)
+        rc = 0;
+    else if (rc < 0 && failed_call == NULL)
+        (void)note("rpipe_fd", r, rc);
+    if (rc != 0) { /* both ends close all the same; what the call said is not lost by that */
+        char said[400];
+
+        snprintf(said, sizeof(said), "%s", rpipe_error(failed_at));
+        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s gave %d and no sentence: %s",
+               failed_call, rc, said);
+    }
+    MUST(rclose(w) == 0 && rclose(r) == 0, w);
+    return rc;
+}
+
+static int all_of_it(uint32_t ctx)
+{
+    int rc = one_pair(RDMA_PUT, ctx);
+
+    return rc != 0 ? rc : one_pair(RDMA_GET, ctx + 1);
+}
+
+static int poor(int rank, struct board *board, const void *arguments)
+{
+    const struct place *p = arguments;
+    const char *said;
+    int rc;
+
+    (void)rank;
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    setenv("RPIPE_TIMEOUT_MS", "1500", 1);
+    unsetenv("RPIPE_RANK");
+    scarce_arm(*p);
+    rc = note("rinit", NULL, rinit(NULL, NULL));
+    if (rc == 0)
+        rc = all_of_it(0);
+    board->rank[0].number = (uint64_t)scarce_disarm();
+    said = failed_call == NULL || strcmp(failed_call, "rinit") == 0 ||
+                   strcmp(failed_call, "rpipe") == 0
+               ? rpipe_error(NULL)
+               : "";
+    if (rc != 0 && getenv("FAULTS_TELL") != NULL)
+        printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc,
+               rstrerror(rc), *said != '\0' ? said : rpipe_error(failed_at));
+    if (rc != 0) {
+        EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc,
+               rstrerror(rc), said);
+        EXPECT(*said == '\0' || (strlen(said) > 12 && strcmp(said, "no error") != 0), "%s: %s",
+               failed_call, said);
+    }
+    if (rc == 0 || strcmp(failed_call, "rinit") != 0) {
+        failed_call = NULL;
+        atomic_store(&board->rank[0].phase, 2);
+        rc = all_of_it(10);
+        EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s",
+               scarce_what(), failed_call, rc, rstrerror(rc), rpipe_error(failed_at));
+        EXPECT(rexit() == 0, "rexit: %s", rpipe_error(NULL));
+    }
+    fflush(stdout);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static int64_t try_place(int64_t first, int64_t last)
+{
+    const struct place p = {first, last};
+    struct job job;
+    int64_t n = 0;
+
+    job_prepare(&job, 1);
+    job_start(&job, poor, &p);
+    if (job_ended(&job, 0)) {
+        EXPECT(job_status_is(&job, 0, 0), "calls %lld to %lld fail: status 0x%x", (long long)first,
+               (long long)last, job.status[0]);
+        n = (int64_t)job.board->rank[0].number;
+    }
+    job_finish(&job);
+    return n;
+}
+
+int main(int argc, char **argv)
+{
+    int64_t n, all, places = argc > 1 ? atoi(argv[1]) : 60, step;
+
+    if (!scarce_memory)
+        printf("descriptors and threads only: malloc is somebody else's here\n");
+    setenv("RPIPE_LOG", "error", 0);
+    all = try_place(INT64_MAX, INT64_MAX);
+    if (argc > 1 && strcmp(argv[1], "all") == 0)
+        places = all;
+    step = places > 0 && all > places ? all / places : 1;
+    printf("%s: %lld calls; every %lldth fails, and all from every %lldth on\n", argv[0],
+           (long long)all, (long long)step, 4 * (long long)step);
+    fflush(stdout);
+    for (n = 1; n <= all; n += step) {
+        (void)try_place(n, n);
+        if (n / step % 4 == 0)
+            (void)try_place(n, INT64_MAX);
+    }
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

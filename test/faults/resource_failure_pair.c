@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * resource_failure_pair.c: as scarce.c, at one of two ranks: one calls for something that is not there, and the other waits for him.
+ *
+ * Both open a pipe each way, send messages of each kind, which make the heaps grow, and talk over the control network. At one of them a call on
+ * the way fails, or all from one on. He is told so by the call that needed it, in a sentence with the limit and the cure; the other's
+ * calls end well, or with what he was told, or with their short deadlines. Nobody crashes or hangs; and when there is enough again the two
+ * open new pipes to each other, and messages come through.
+ *
+ *     scarce_pair [PLACES | all]     forks the two for each place: from rinit on; in turn rank 1 and rank 0 want
+ *     mpirun -n 2 scarce_pair ...    one job for all places: from its first pipe on
+ *
+ * Under a launcher, calls of threads that are not the library's do not fail: those of PMIx are not ours to test.
+ */
+#include "test/lib/fault_job.h"
+#include "failing_calls.h"
+
+#define SHORT_MS 250 /* the deadline of a call while something is not there */
+#define NETWORK_MS                                                                                 \
+    1500         /* RPIPE_TIMEOUT_MS of two that are forked: rinit, rexit, the control network */
+#define WANTS 1  /* phases: all calls that may fail have returned, */
+#define JOINED 2 /* and rinit was good */
+
+static const char *failed_call;
+static char sentence[400];
+static int own_rank, rounds;
+
+/* Keeps what the first call that failed has said. */
+static int note(const char *call, rch_t ch, int rc)
+{
+    if (rc != 0 && failed_call == NULL) {
+        failed_call = call;
+        snprintf(sentence, sizeof(sentence), "%s", rpipe_error(ch));
+    }
+    return rc;
+}
+
+/* ---- what both do ---- */
+
+static const size_t sizes[] = {20, 3000, 20000};
+
+static int open_end(rch_t *ch, bool writer, rdma_op_t op, uint32_t ctx, int ms)
+{
+    rmalloc_config_t cfg = channel_config(op, 1 - own_rank, writer, 4096 + 64 * (uint64_t)rounds);
+
+    cfg.allocator.max_alloc_size = 131072;
+    cfg.allocator.algorithm = ctx % 2 == 0 ? NEXT_FIT : BEST_FIT;
+    cfg.sync = ctx % 2 == 0 ? NET_SYNC_BLOCKS : NET_SYNC_TAGS;
+    cfg.timeout_ms = ms;
+    cfg.ctx = ctx;
+    return note("rpipe", NULL, rpipe(ch, &cfg));
+}
+
+static int send_one(rch_t w, size_t size)
+{
+    raddr_t d;
+
+    errno = 0;
+    d = rmalloc(w, size);
+    if (d == ADDR_NULL)
+        return note("rmalloc", w, errno != 0 ? -errno : -1);
+    fill(rmem(w, d), size, size + (size_t)own_rank);
+    return note("rwrite", w, rwrite(w, d));
+}
+
+static int receive_one(rch_t r, size_t size)
+{
+    size_t got = 0;
+    raddr_t d;
+    int rc = note("rread", r, rread(r, &d, &got));
+
+    if (rc != 0)
+        return rc;
+    MUST(got == size && filled(rmem(r, d), size, size + (size_t)(1 - own_rank)), r);
+    return note("rfree", r, rfree(r, d));
+}
+
+static int exchange(rch_t w, rch_t r)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && rc == 0; i++)
+        rc = send_one(w, sizes[i]);
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && rc == 0; i++)
+        rc = receive_one(r, sizes[i]);
+    if (rc == 0) {
+        rc = rpipe_fd(r);
+        rc = note("rpipe_fd", r, rc < 0 ? rc : 0);
+    }
+    return rc;
+}
+
+/* A pipe each way; what the first call said that failed. */
+static int pipes(rdma_op_t op, uint32_t ctx, int ms)
+{
+    rch_t w = NULL, r = NULL;
+    int rc = open_end(&w, true, op, ctx, ms);
+
+    if (rc == 0 && (rc = open_end(&r, false, op, ctx, ms)) == 0)
+        rc = exchange(w, r);
+    if (r != NULL)
+        MUST(rclose(r) == 0, r);
+    if (w != NULL)
+        MUST(rclose(w) == 0, w);
+    return rc;
+}
+
+static int network(void)
+{
+    int mine = own_rank, all[2] = {-1, -1}, theirs = -1, rc;
+
+    rc = note("network_send", NULL, network_send(1 - own_rank, &mine, sizeof(mine)));
+    if (rc == 0)
+        rc = note("network_recv", NULL, network_recv(1 - own_rank, &theirs, sizeof(theirs)));
+    if (rc == 0)
+        rc = note("network_allgather", NULL, network_allgather(&mine, sizeof(mine), all));
+    MUST(rc != 0 || (theirs == 1 - own_rank && all[0] == 0 && all[1] == 1), NULL);
+    return rc;
+}
+
+/* ---- what they are told ---- */
+
+static void judge(bool poor, struct place p, int rc)
+{
+    const char *who = poor ? "who wants" : "the other";
+
+    if (getenv("FAULTS_TELL") != NULL)
+        printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from,
+               p.to > p.from ? " on" : "", poor ? scarce_what() : "-", who,
+               rc != 0 ? failed_call : "nothing", rc, rstrerror(rc), sentence);
+    if (rc == 0)
+        return;
+    EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
+           (long long)p.from, who, failed_call, scarce_what(), rc, rstrerror(rc), sentence);
+    EXPECT(strlen(sentence) > 12 && strcmp(sentence, "no error") != 0,
+           "place %lld, %s, %s: no sentence: %s", (long long)p.from, who, failed_call, sentence);
+    if (poor && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
+        EXPECT(strstr(sentence, scarce_words()) != NULL,
+               "place %lld, %s, when %s fails: \"%s\" is not in: %s", (long long)p.from,
+               failed_call, scarce_what(), scarce_words(), sentence);
+}
+
+static void must_work(const char *after, int rc)
+{
+    EXPECT(rc == 0, "rank %d: with enough of everything again, after %s failed: %s: %d (%s): %s",
+           own_rank, after, failed_call, rc, rstrerror(rc), sentence);
+}
+
+/* ---- forked: from rinit on ---- */
+
+struct trial {
+    struct place place;
+    int poor; /* rank */
+};
+
+static void wait_for(struct board *board, int rank, int phase)
+{
+    while (atomic_load(&board->rank[rank].phase) <
+           phase) /* if that one ends, so does the test, and with it this */
+        backoff_us(200);
+}
+
+static int forked(int rank, struct board *board, const void *arguments)
+{
+    const struct trial *t = arguments;
+    bool poor = rank == t->poor;
+    char ms[16];
+    int rc;
+
+    own_rank = rank;
+    snprintf(ms, sizeof(ms), "%d", NETWORK_MS);
+    setenv("RPIPE_TIMEOUT_MS", ms, 1);
+    if (poor)
+        scarce_arm(t->place);
+    rc = note("rinit", NULL, rinit(NULL, NULL));
+    board->rank[rank].done = rc == 0;
+    if (rc == 0)
+        rc = network();
+    if (rc == 0)
+        rc = pipes(RDMA_PUT, 0, SHORT_MS);
+    if (rc == 0)
+        rc = pipes(RDMA_GET, 1, SHORT_MS);
+    if (poor)
+        board->rank[rank].number = (uint64_t)scarce_disarm();
+    judge(poor, t->place, rc);
+    rank_reached(board, rank, WANTS);
+    wait_for(board, 1 - rank, WANTS);
+    if (board->rank[0].done && board->rank[1].done) {
+        const char *what = scarce_what();
+
+        failed_call = NULL;
+        rc = pipes(RDMA_PUT, 10, PATIENCE_MS / 2);
+        must_work(what, rc == 0 ? pipes(RDMA_GET, 11, PATIENCE_MS / 2) : rc);
+    }
+    rank_reached(board, rank, JOINED);
+    if (board->rank[rank].done) {
+        wait_for(board, 1 - rank, JOINED); /* rexit has a short deadline here */
+        rc = rexit();
+        EXPECT(rc == 0 || rc == -ETIMEDOUT, "rank %d: rexit: %d: %s", rank, rc, rpipe_error(NULL));
+    }
+    fflush(stdout);
+    return job_failures > 0 ? 1 : 0;
+}
+
+static int64_t try_place(struct place place, int poor)
+{
+    const struct trial t = {place, poor};
+    struct job job;
+    int64_t n;
+    int rank;
+
+    job_prepare(&job, 2);
+    job_start(&job, forked, &t);
+    for (rank = 0; rank < 2; rank++)
+        if (job_ended(&job, rank))
+            EXPECT(job_status_is(&job, rank, 0), "place %lld of rank %d: status 0x%x of rank %d",
+                   (long long)place.from, poor, job.status[rank], rank);
+    n = (int64_t)job.board->rank[poor].number;
+    job_finish(&job);
+    return n;
+}
+
+/* The k-th of so many places; every fourth time nothing is there from then on. */
+static struct place place_of(int64_t k, int64_t places, int64_t all)
+{
+    int64_t n = 1 + k * all / places;
+
+    return (struct place){n, k % 4 == 3 ? INT64_MAX : n};
+}
+
+static void by_fork(const char *program, int64_t places, bool every)
+{
+    int64_t all[2] = {0, 0}, k;
+
+    for (int rank = 0; rank < 2; rank++)
+        all[rank] = try_place(NO_PLACE, rank);
+    if (every)
+        places = 2 * (all[0] > all[1] ? all[0] : all[1]);
+    printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program, (long long)all[0],
+           (long long)all[1], (long long)places);
+    fflush(stdout);
+    for (k = 0; k < places && job_failures < 20; k++)
+        (void)try_place(place_of(k / 2, (places + 1) / 2, all[1 - k % 2]), 1 - (int)(k % 2));
+}
+
+/* ---- launched: one job, from its first pipe on ---- */
+
+static void together(void) { MUST(network_barrier() == 0, NULL); }
+
+/* One round: place, then whether all works again. How many calls there were. */
+static int64_t try_here(struct place place, int poor)
+{
+    bool wants = own_rank == poor;
+    uint32_t ctx = 4 * (uint32_t)rounds++;
+    int64_t n = 0;
+    int rc;
+
+    failed_call = NULL;
+    *sentence = '\0';
+    together();
+    if (wants)
+        scarce_arm(place);
+    rc = pipes(RDMA_PUT, ctx, SHORT_MS);
+    if (rc == 0)
+        rc = pipes(RDMA_GET, ctx + 1, SHORT_MS);
+    if (wants)
+        n = scarce_disarm();
+    judge(wants, place, rc);
+    together();
+    failed_call = NULL;
+    rc = pipes(RDMA_PUT, ctx + 2, PATIENCE_MS / 2);
+    must_work(wants ? scarce_what() : "a call of the other rank",
+              rc == 0 ? pipes(RDMA_GET, ctx + 3, PATIENCE_MS / 2) : rc);
+    return n;
+}
+
+static int launched(const char *program, int64_t places, bool every)
+{
+    int64_t all[2] = {0, 0}, mine, k;
+    int size, fds;
+
+    scarce_of_library();
+    MUST(rinit(&own_rank, &size) == 0, NULL);
+    MUST(size == 2, NULL);
+    for (int rank = 0; rank < 2; rank++) {
+        (void)try_here(NO_PLACE, rank); /* what is done once is done */
+        mine = try_here(NO_PLACE, rank);
+        if (own_rank == rank)
+            all[rank] = mine;
+    }
+    mine = all[own_rank];
+    MUST(network_allgather(&mine, sizeof(mine), all) == 0, NULL);
+    if (every)
+        places = 2 * (all[0] > all[1] ? all[0] : all[1]);
+    if (own_rank == 0)
+        printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program,
+               (long long)all[0], (long long)all[1], (long long)places);
+    fds = entries_of("/proc/self/fd");
+    for (k = 0; k < places; k++)
+        (void)try_here(place_of(k / 2, (places + 1) / 2, all[1 - k % 2]), 1 - (int)(k % 2));
+    together();
+    printf("rank %d: %d descriptors before, %d after\n", own_rank, fds,
+           entries_of("/proc/self/fd"));
+    EXPECT(entries_of("/proc/self/fd") <= fds + 4, "rank %d has %d descriptors, and had %d",
+           own_rank, entries_of("/proc/self/fd"), fds);
+    MUST(rexit() == 0, NULL);
+    return job_failures > 0 ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *how =
+        argc > 1 ? argv[1] + (argv[1][0] == '-') : ""; /* test/run-mpi makes it an option */
+    bool every = strcmp(how, "all") == 0;
+    int64_t places = atoi(how) > 0 ? atoi(how) : 16;
+
+    if (!scarce_memory)
+        printf("descriptors and threads only: malloc is somebody else's here\n");
+    setenv("RPIPE_LOG", "error", 0);
+    if (getenv("PMIX_RANK") != NULL)
+        return launched(argv[0], places, every);
+    by_fork(argv[0], places, every);
+    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}

@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * scenario_ends.c: see scenes.h. The heap and the ring are so small, and each end pauses at such places, that every wait occurs.
+ *
+ * A part that ends with an error has been told the right one: a reader -ECONNRESET, a writer -EPIPE, never anything else.
+ */
+#include "scenario_ends.h"
+
+#include <poll.h>
+
+#define MESSAGES 32
+#define FEW 10
+#define SLOTS 8
+#define HEAP 4096
+#define CELL_ADDS 20
+
+static struct board_rank *mine(const struct player *p) { return &p->board->rank[p->rank]; }
+static struct board_rank *others(const struct player *p) { return &p->board->rank[p->peer]; }
+
+/* ---- calls whose deadline may pass ---- */
+
+bool scene_once_more(struct player *p, int rc)
+{
+    if (rc != -ETIMEDOUT || !p->again)
+        return false;
+    atomic_fetch_add(&mine(p)->late, 1);
+    return true;
+}
+
+static bool is_end(int rc) { return rc == -EPIPE || rc == -ECONNRESET; }
+
+/* ---- ends ---- */
+
+rmalloc_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer)
+{
+    rmalloc_config_t cfg = channel_config(p->s->op, peer, writer, HEAP);
+
+    cfg.ctx = ctx;
+    cfg.sync = p->s->sync;
+    cfg.allocator.algorithm = cfg.sync == NET_SYNC_BLOCKS ? NEXT_FIT : BEST_FIT;
+    cfg.sync_queue = cfg.sync == NET_SYNC_BLOCKS ? 0 : 5;
+    cfg.slots = SLOTS;
+    cfg.timeout_ms = p->timeout_ms;
+    return cfg;
+}
+
+rch_t scene_open(struct player *p, const rmalloc_config_t *cfg)
+{
+    rch_t ch;
+
+    MUST(rpipe(&ch, cfg) == 0, NULL);
+    p->end[p->ends++] = ch;
+    return ch;
+}
+
+static void close_last(struct player *p)
+{
+    rch_t ch = p->end[--p->ends];
+    int rc;
+
+    do
+        rc = rclose(ch);
+    while (scene_once_more(
+        p, rc)); /* over a network, as long as transfers from the program's memory are under way */
+    MUST(rc == 0, ch);
+}
+
+/* What a line that is broken may still reach for is let go when both ends have closed it, or one is gone. */
+static void give_back(const struct player *p, rregion_t region)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+    int rc;
+
+    while ((rc = rderegister(region)) == -EBUSY && p->s->network && !deadline_passed(patience))
+        backoff_us(100);
+    MUST(rc == 0, NULL);
+}
+
+void scene_close_all(struct player *p)
+{
+    while (p->ends > 0)
+        close_last(p);
+    while (p->regions > 0)
+        give_back(p, p->region[--p->regions]);
+}
+
+int scene_wait_joined(struct player *p, rch_t ch)
+{
+    int rc;
+
+    do
+        rc = rpipe_wait(ch);
+    while (scene_once_more(p, rc));
+    MUST(rc == 0 || is_end(rc), ch);
+    return rc;
+}
+
+/* ---- messages ---- */
+
+static size_t message_bytes(uint64_t i)
+{
+    if (i >= 16)
+        return 1000; /* a heap has room for four, and for one beside the one that the reader holds, wherever that lies */
+    return i % 3 == 0 ? 8 : i % 3 == 1 ? 40 : 100 + i * 61 % 600;
+}
+
+static int put(struct player *p, rch_t ch, size_t bytes, uint64_t key)
+{
+    raddr_t d;
+    void *mem;
+    int rc;
+
+    do {
+        mem = rmalloc_mem(ch, bytes, &d);
+        rc = mem != NULL ? 0 : -errno;
+    } while (scene_once_more(p, rc));
+    MUST(rc == 0 || rc == -EPIPE, ch);
+    if (rc != 0)
+        return rc;
+    fill(mem, bytes, key);
+    MUST(rset_tag(ch, d, key) == 0, ch);
+    do
+        rc = rwrite(ch, d);
+    while (scene_once_more(p, rc));
+    MUST(rc == 0 || rc == -EPIPE, ch);
+    if (rc != 0) {
+        MUST(rfree(ch, d) == 0, ch);
+        return rc;
+    }
+    atomic_fetch_add(&mine(p)->done, 1); /* complete: it must arrive */
+    return 0;
+}
+
+static int write_all(struct player *p, rch_t ch, uint64_t key, uint64_t count,
+                     size_t (*bytes)(uint64_t))
+{
+    uint64_t i;
+    int rc = 0;
+
+    for (i = 0; i < count && rc == 0; i++) {
+        if (i == 12)
+            backoff_us(1500); /* the reader has nothing */
+        rc = put(p, ch, bytes(i), key + i);
+    }
+    return rc;
+}
+
+struct reading {
+    uint64_t key, i;
+    raddr_t held; /* every other message is freed after the next one */
+    size_t (*bytes)(uint64_t);
+};
+
+static void take(struct player *p, rch_t ch, struct reading *r, raddr_t d, size_t size)
+{
+    MUST(size == r->bytes(r->i), ch);
+    MUST(filled(rmem(ch, d), size, r->key + r->i) && rtag(ch, d) == r->key + r->i, ch);
+    r->i++;
+    atomic_fetch_add(&mine(p)->number, 1);
+    if (r->held == ADDR_NULL) {
+        r->held = d;
+        return;
+    }
+    MUST(rfree(ch, d) == 0 && rfree(ch, r->held) == 0, ch);
+    r->held = ADDR_NULL;
+}
+
+/* 0: the writer has closed, and all `count` were there. */
+static int ended(rch_t ch, const struct reading *r, uint64_t count, int rc)
+{
+    raddr_t d;
+
+    MUST(rc == R_EOF || rc == -ECONNRESET, ch);
+    MUST(rc != R_EOF || r->i == count, ch);
+    MUST(rread(ch, &d, NULL) == rc, ch); /* again and again */
+    return rc == R_EOF ? 0 : rc;
+}
+
+static int read_all(struct player *p, rch_t ch, uint64_t key, uint64_t count,
+                    size_t (*bytes)(uint64_t))
+{
+    struct reading r = {key, 0, ADDR_NULL, bytes};
+    size_t size;
+    raddr_t d;
+    int rc;
+
+    do {
+        rc = rread(ch, &d, &size);
+        if (rc == 0)
+            take(p, ch, &r, d, size);
+        if (rc == 0 && r.i == 20)
+            backoff_us(1500); /* the writer has no memory */
+    } while (rc == 0 || scene_once_more(p, rc));
+    return ended(ch, &r, count, rc);
+}
+
+/* The ring is full before the first look, unless the writer never gets so far. */
+static void wait_until_full(struct player *p)
+{
+    int64_t most = deadline_in_ms(20);
+
+    while (atomic_load(&others(p)->done) < SLOTS && atomic_load(&p->board->killed) == 0 &&
+           !deadline_passed(most))
+        backoff_us(50);
+    backoff_us(500);
+}
+
+static int one_stream(struct player *p, uint32_t ctx, uint64_t key, uint64_t count)
+{
+    rmalloc_config_t cfg = scene_config(p, p->peer, ctx, p->rank == 0);
+    rch_t ch = scene_open(p, &cfg);
+    int rc = scene_wait_joined(p, ch);
+
+    if (rc == 0 && p->rank == 1 && count > SLOTS)
+        wait_until_full(p);
+    /* who is gone before it was joined may have closed before that: rpipe_wait says the one, rread the other */
+    if (rc == 0)
+        rc = p->rank == 0 ? write_all(p, ch, key, count, message_bytes)
+                          : read_all(p, ch, key, count, message_bytes);
+    if (rc == 0)
+        close_last(p);
+    return rc;
+}
+
+int scene_stream(struct player *p) { return one_stream(p, 0, 0, MESSAGES); }
+
+int scene_reopen(struct player *p)
+{
+    uint64_t k;
+    int rc = 0;
+
+    for (k = 0; k < 4 && rc == 0; k++)
+        rc = one_stream(p, 3, k * 5, 5);
+    return rc;
+}
+
+static size_t growing_bytes(uint64_t i) { return i == 4 ? 3000 : i == 7 ? 6000 : 50 + i * 70; }
+
+int scene_growth(struct player *p)
+{
+    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rch_t ch;
+    int rc;
+
+    cfg.allocator.alloc_size = 1024;
+    cfg.allocator.max_alloc_size = 1 << 16;
+    ch = scene_open(p, &cfg);
+    rc = scene_wait_joined(p, ch);
+    if (rc == 0)
+        rc = p->rank == 0 ? write_all(p, ch, 0, FEW, growing_bytes)
+                          : read_all(p, ch, 0, FEW, growing_bytes);
+    return rc;
+}
+
+/* ---- early and late ---- */
+
+static int send_word(struct player *p, int to)
+{
+    int rc;
+
+    do
+        rc = network_send(to, &p->rank, sizeof(p->rank));
+    while (scene_once_more(p, rc));
+    MUST(rc == 0 || is_end(rc), NULL);
+    return rc;
+}
+
+static int hear_word(struct player *p, int from)
+{
+    int word = -1, rc;
+
+    do
+        rc = network_recv(from, &word, sizeof(word));
+    while (scene_once_more(p, rc));
+    MUST(rc == 0 ? word == from : is_end(rc), NULL);
+    return rc;
+}
+
+/* First the reader finds that the writer has come and gone, then the writer the reader. */
+int scene_late(struct player *p)
+{
+    int turn, rc = 0;
+    raddr_t d;
+
+    for (turn = 0; turn < 2 && rc == 0; turn++) {
+        rmalloc_config_t cfg = scene_config(p, p->peer, 9, p->rank == 0);
+        bool first = p->rank == turn;
+        rch_t ch;
+
+        if (!first)
+            rc = hear_word(p, p->peer);
+        if (rc != 0)
+            break;
+        ch = scene_open(p, &cfg);
+        if (!first) {
+            do
+                rc = p->rank == 0 ? scene_wait_joined(p, ch) : rread(ch, &d, NULL);
+            while (scene_once_more(p, rc));
+            MUST(p->rank == 0 ? rc == 0 || rc == -EPIPE : rc == R_EOF || rc == -ECONNRESET, ch);
+            rc = rc == R_EOF ? 0 : rc;
+        }
+        if (rc == 0)
+            close_last(p);
+        if (rc == 0 && first)
+            rc = send_word(p, p->peer);
+    }
+    return rc;
+}
+
+/* ---- rpipe_fd ---- */
+
+static int read_by_fd(struct player *p, rch_t ch)
+{
+    struct reading r = {0, 0, ADDR_NULL, message_bytes};
+    struct pollfd watched = {.fd = rpipe_fd(ch), .events = POLLIN};
+    int64_t patience = deadline_in_ms(PATIENCE_MS), until = deadline_in_ms(p->timeout_ms);
+    size_t size;
+    raddr_t d;
+    int rc;
+
+    MUST(watched.fd >= 0, ch);
+    do { /* it may be readable without a reason, above all until the writer has heard of the descriptor */
+        MUST(poll(&watched, 1, p->timeout_ms) >= 0 && !deadline_passed(patience), ch);
+        while ((rc = rread_nb(ch, &d, &size)) == 0) {
+            take(p, ch, &r, d, size);
+            until = deadline_in_ms(p->timeout_ms);
+        }
+        if (rc == R_PENDING && deadline_passed(until)) {
+            MUST(scene_once_more(p, -ETIMEDOUT), ch);
+            until = deadline_in_ms(p->timeout_ms);
+        }
+    } while (rc == R_PENDING);
+    return ended(ch, &r, MESSAGES, rc);
+}
+
+int scene_event(struct player *p)
+{
+    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rch_t ch = scene_open(p, &cfg);
+    int rc = 0;
+    uint64_t i;
+
+    if (p->rank == 1)
+        return read_by_fd(p, ch);
+    rc = scene_wait_joined(p, ch);
+    for (i = 0; i < MESSAGES && rc == 0; i++) {
+        if (i % 3 == 0)
+            backoff_us(300);
+        rc = put(p, ch, message_bytes(i), i);
+    }
+    return rc;
+}
+
+/* ---- cells ---- */
+
+int scene_atomic(struct player *p)
+{
+    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    uint64_t old, sum = 0, i;
+    rch_t ch;
+    int rc;
+
+    cfg.allocator.rdma_active = p->rank == 0;
+    ch = scene_open(p, &cfg);
+    rc = scene_wait_joined(p, ch);
+    for (i = 0; i < CELL_ADDS && rc == 0 && p->rank == 0; i++) {
+        rc = ratomic(ch, RATOMIC_ADD, i % 3, 1, 0, &old);
+        if (scene_once_more(p, rc))
+            rc = 0;
+        else
+            MUST(rc == 0 ? old <= i / 3 : rc == -EPIPE, ch);
+    }
+    if (rc != 0)
+        return rc;
+    rc = p->rank == 0 ? send_word(p, p->peer) : hear_word(p, p->peer);
+    for (i = 0; i < 3 && p->rank == 1; i++) {
+        MUST(ratomic(ch, RATOMIC_ADD, i, 0, 0, &old) == 0, ch);
+        sum += old;
+    }
+    MUST(p->rank == 0 || rc != 0 || sum == CELL_ADDS || p->again, ch);
+    MUST(sum <= CELL_ADDS, ch);
+    return rc;
+}
+
+/* ---- the control network ---- */
+
+static int exchange(struct player *p, bool sends)
+{
+    static unsigned char much[5000];
+    int rc = 0;
+    uint64_t i;
+
+    for (i = 0; i < 3 && rc == 0; i++) {
+        if (sends) {
+            backoff_us(300);
+            fill(much, sizeof(much), i);
+        }
+        rc = sends ? network_send(p->peer, much, sizeof(much))
+                   : network_recv(p->peer, much, sizeof(much));
+        MUST(rc == 0 ? filled(much, sizeof(much), i) : is_end(rc), NULL);
+    }
+    return rc;
+}
+
+/* Of two ranks that are left one may be through with a collective that fails at the other: so both go on to the next. */
+int scene_control(struct player *p)
+{
+    uint64_t all[SCENARIO_RANKS], own = (uint64_t)p->rank + 7;
+    int rc, first = 0, turn;
+
+    for (turn = 0; turn < 3; turn++) {
+        rc = network_barrier();
+        MUST(rc == 0 || is_end(rc), NULL);
+        if (rc == 0 && p->rank != BYSTANDER)
+            rc = exchange(p, (p->rank == 0) == (turn % 2 == 0));
+        first = first != 0 ? first : rc;
+        rc = network_allgather(&own, sizeof(own), all);
+        MUST(rc == 0 ? all[0] == 7 && all[1] == 8 && all[2] == 9 : is_end(rc), NULL);
+        first = first != 0 ? first : rc;
+    }
+    return first;
+}
+
+/* ---- scatter and redux: rank 0 and the two others ---- */
+
+#define CTX_REDUX 20
+#define CTX_SCATTER 21
+static const int partners[] = {1, BYSTANDER};
+
+static size_t dealt_bytes(uint64_t i) { return i % 2 == 0 ? 16 : 90; }
+
+static int deal(struct player *p, rscatter_t sc)
+{
+    uint64_t count[2] = {0, 0};
+    int rc, place, i, first = 0;
+    raddr_t d;
+
+    for (i = 0; i < 2 * FEW; i++) {
+        int to = i % 2;
+
+        if (rscatter_pipe(sc, to) == NULL)
+            continue;
+        do
+            rc = rscatter_alloc(sc, to, dealt_bytes(count[to]), &place, &d);
+        while (scene_once_more(p, rc));
+        if (rc == 0) {
+            fill(rmem(rscatter_pipe(sc, place), d), dealt_bytes(count[to]), count[to]);
+            MUST(rset_tag(rscatter_pipe(sc, place), d, count[to]) == 0, NULL);
+            do
+                rc = rscatter_write(sc, place, d);
+            while (scene_once_more(p, rc));
+        }
+        MUST(rc == 0 || (rc == -EPIPE && to == 0), NULL); /* the bystander lives */
+        count[to] += rc == 0;
+        if (rc == 0 && to == 0)
+            atomic_fetch_add(&mine(p)->done, 1);
+        if (first == 0)
+            first = rc;
+    }
+    return first;
+}
+
+static int collect(struct player *p, rredux_t rx)
+{
+    uint64_t count[2] = {0, 0};
+    int rc, place = -1, first = 0;
+    size_t size;
+    raddr_t d;
+
+    do {
+        rc = rredux_read(rx, &place, &d, &size);
+        if (rc == 0) {
+            rch_t ch = rredux_pipe(rx, place);
+
+            MUST(size == dealt_bytes(count[place]) && filled(rmem(ch, d), size, count[place]), ch);
+            count[place]++;
+            if (place == 0)
+                atomic_fetch_add(&mine(p)->number, 1);
+            MUST(rfree(ch, d) == 0, ch);
+        } else if (rc == -ECONNRESET) {
+            MUST(rredux_who(rx) == 0, NULL);
+            first = rc;
+            rc = 0;
+        }
+    } while (rc == 0 || scene_once_more(p, rc));
+    MUST(rc == R_EOF && count[1] == FEW && (first != 0 || count[0] == FEW), NULL);
+    return first;
+}
+
+int scene_compose(struct player *p)
+{
+    rmalloc_config_t in = scene_config(p, 0, CTX_REDUX, p->rank != 0),
+                     out = scene_config(p, 0, CTX_SCATTER, p->rank == 0);
+    rscatter_t sc;
+    rredux_t rx;
+    int dealt, rc;
+
+    in.slots = out.slots = 32;
+    if (p->rank != 0) {
+        rch_t to = scene_open(p, &in), from = scene_open(p, &out);
+
+        p->ends = 1;
+        p->end[0] = from;
+        dealt = write_all(p, to, 0, FEW, dealt_bytes);
+        MUST(rclose(to) == 0, NULL);
+        rc = read_all(p, from, 0, FEW, dealt_bytes); /* also what the dead one has still dealt */
+        return dealt != 0 ? dealt : rc;
+    }
+    MUST(rredux(&rx, &in, partners, 2) == 0 && rscatter(&sc, &out, partners, 2) == 0, NULL);
+    dealt = deal(p, sc);
+    MUST(rscatter_close(sc) == 0, NULL);
+    rc = collect(p, rx);
+    MUST(rredux_close(rx) == 0, NULL);
+    return dealt != 0 ? dealt : rc;
+}
+
+/* ---- all of them ---- */
+
+const struct scenario scenarios[] = {
+    {"PUT, blocks", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false,
+     NULL},
+    {"GET, blocks", scene_stream, RDMA_GET, NET_SYNC_BLOCKS, "sleep", "auto", false, false, NULL},
+    {"PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "sleep", "auto", false, false, NULL},
+    {"GET, tags", scene_stream, RDMA_GET, NET_SYNC_TAGS, "yield", "auto", false, false, NULL},
+    {"PUT, channel", scene_stream, RDMA_PUT, CHANNEL_SYNC, "adaptive", "auto", false, false, NULL},
+    {"GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "sleep", "auto", false, false, NULL},
+    {"growth, PUT", scene_growth, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false, NULL},
+    {"growth, GET", scene_growth, RDMA_GET, NET_SYNC_TAGS, "adaptive", "auto", false, false, NULL},
+    {"reopen", scene_reopen, RDMA_GET, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"late", scene_late, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, true, NULL},
+    {"descriptor", scene_event, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"cells, processor", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "adaptive", "auto", false,
+     true, NULL},
+    {"cells, service", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "sleep", "service", false, true,
+     NULL},
+    {"control network", scene_control, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, true,
+     NULL},
+    {"scatter and redux", scene_compose, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, false,
+     NULL},
+    {"regions, PUT, blocks", scene_region, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false,
+     false, NULL},
+    {"regions, GET, tags", scene_region, RDMA_GET, NET_SYNC_TAGS, "sleep", "auto", false, false,
+     NULL},
+    {"regions, PUT, channel", scene_region, RDMA_PUT, CHANNEL_SYNC, "yield", "auto", false, false,
+     NULL},
+    {"ofi, PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "adaptive", "auto", false, false,
+     "auto"},
+    {"ofi, GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "adaptive", "auto", false, false,
+     "auto"},
+    {"ofi in steps, PUT", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false,
+     "none"},
+};
+const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));

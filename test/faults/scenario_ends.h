@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* scenario_ends.h: the parts that the ranks of scenario.c play. */
+#ifndef TEST_FAULTS_SCENARIO_ENDS_H
+#define TEST_FAULTS_SCENARIO_ENDS_H
+
+#include "scenario.h"
+
+/* ---- what parts are made of ---- */
+bool scene_once_more(struct player *p,
+                     int rc); /* a deadline has passed, and the call is to be made again */
+rmalloc_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer);
+rch_t scene_open(struct player *p, const rmalloc_config_t *cfg);
+int scene_wait_joined(struct player *p, rch_t ch);
+void scene_close_all(struct player *p); /* ends, then regions */
+
+/* ---- parts ---- */
+
+int scene_stream(
+    struct player *p); /* small messages and blocks; a full ring, a full heap, an empty ring */
+int scene_growth(struct player *p);  /* a heap that has to grow */
+int scene_reopen(struct player *p);  /* the same id several times */
+int scene_late(struct player *p);    /* closed by one end before the other has opened */
+int scene_event(struct player *p);   /* rpipe_fd */
+int scene_atomic(struct player *p);  /* cells */
+int scene_control(struct player *p); /* network_... */
+int scene_compose(struct player *p); /* scatter and redux */
+int scene_region(
+    struct player
+        *p); /* memory of the program's, and of the pipe, and into such: scenes_region.c */
+
+#endif

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * violations.h: a peer that writes nonsense where it may write, and says nonsense on the control network; what its parts share.
+ *
+ *   liar_pair.c     the frame: pairs of ends, the bystander that must not notice anything
+ *   liar.c          lies to pipes:
+ *   liar_memory.c   lies in shared memory: slots, flags, the control line, credits, tags, the reverse ring
+ *   liar_growth.c   lies about heaps that grow: segments, questions, answers
+ *   liar_control.c  lies in control messages: halves, notes, cells, shared memory that is passed
+ *   liar_above.c    lies to what is made of pipes, and of regions:
+ *   liar_region.c   messages from the program's own memory, and into it
+ *   liar_compose.c  one of the partners of a redux, of a scatter
+ *   liar_am.c       active messages: requesters, targets
+ *
+ * A job of one holds both ends of every channel; the test plays the lying one with the library's own headers. What can be seen to be
+ * wrong is -EPROTO on that channel, at both ends; everything else is "not yet"; nothing crashes, hangs or touches what lies
+ * outside. Another channel of the same process goes on all the time.
+ */
+#ifndef TEST_FAULTS_VIOLATIONS_H
+#define TEST_FAULTS_VIOLATIONS_H
+
+#include "test/lib/fault_job.h"
+
+#include "control/control.h"
+#include "rpipe/connect/handshake.h"
+
+#define SLOTS 8
+#define HEAP 4096
+#define SHORT_MS 30
+
+struct pair {
+    rch_t w, r;
+};
+
+/* What a channel is opened as, beyond PUT and GET. */
+struct kind {
+    rmalloc_sync_t sync;
+    rmalloc_algorithm_t algorithm;
+    uint32_t queue;
+    uint64_t most; /* max_alloc_size */
+};
+#define QUEUE 4
+#define MOST (16 * HEAP)
+
+extern const struct kind plain, tags, channel, growing, growing_tags;
+
+rmalloc_config_t liar_config(bool writer, rdma_op_t op, uint32_t ctx);
+void liar_begin(uint64_t *random); /* rinit; with PAIR_NET over the simulated network */
+int liar_end(const char *program); /* rexit: the exit status */
+uint32_t liar_ctx(void);           /* one that has not been used */
+struct pair pair_open_as(rdma_op_t op, const struct kind *k);
+struct pair pair_open(rdma_op_t op); /* plain */
+void pair_close(struct pair p);      /* and the bystander carries something */
+void send_one(rch_t w, size_t bytes, uint64_t key);
+void receive_one(rch_t r, size_t bytes, uint64_t key);
+bool allowed(int rc); /* what a call may give at an end that is lied to all the time */
+
+static inline void put64(unsigned char *blob, int at, uint64_t value)
+{
+    memcpy(blob + at, &value, sizeof(value));
+}
+static inline void put32(unsigned char *blob, int at, uint32_t value)
+{
+    memcpy(blob + at, &value, sizeof(value));
+}
+
+/* ---- who stores nonsense while the ends are in use (liar_memory.c) ---- */
+struct scribble {
+    struct pair p; /* .r is lied about by its writer, .w by its reader */
+    uint32_t queue;
+    uint64_t random;
+    _Atomic bool stop;
+};
+void *scribbles(void *argument); /* a thread; a struct scribble */
+
+/* ---- the parts ---- */
+void lie_in_memory(void);
+void lie_under_feet(uint64_t *random, int rounds);
+void lie_about_growth(void);
+void lie_in_growth_storms(uint64_t *random, int rounds);
+void lie_in_messages(uint64_t *random, int rounds);
+void lie_about_regions(void);
+void lie_as_partner(uint64_t *random, int rounds);
+void lie_in_active_messages(uint64_t *random, int rounds);
+
+#endif

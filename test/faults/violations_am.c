@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * violations_am.c: lies in active messages, see liar.h: a requester, and a target, that are played by hand, with the channels of a link.
+ *
+ * Each lie ends its link, and that alone: after each the same context has a link to itself that does what it should. A context
+ * is asked for nothing by a program that calls ram_poll: so no lie may make that wait.
+ */
+#include "violations.h"
+#include "random_am.h"
+
+#include "am/am.h"
+#include "rpipe/end/end.h"
+
+#define CREDITS 4
+#define REQUEST_BYTES 16384
+#define REPLY_BYTES 256
+
+enum handler { ECHO, KEEP, BREAK, SILENT, HANDLERS };
+
+struct link_ends {
+    rch_t w, r; /* the liar's: of a requester requests, replies; of a target replies, requests */
+};
+
+static ram_message_t kept[8 * CREDITS];
+static int keeps;
+static struct link_ends broken; /* by on_break */
+
+static void on_echo(ram_t am, ram_message_t *m, void *arg)
+{
+    size_t bytes = m->bytes < REPLY_BYTES - 8 * WIRE_ARGS_MAX ? m->bytes : 0;
+
+    (void)arg;
+    (void)ram_reply(am, m, RAM_RESULT, m->args, m->nargs, m->data,
+                    bytes); /* or whoever asks takes no answer */
+}
+
+static void on_keep(ram_t am, ram_message_t *m, void *arg)
+{
+    (void)arg;
+    if (keeps < (int)(sizeof(kept) / sizeof(kept[0])))
+        MUST(ram_keep(am, m, &kept[keeps++]) == 0, NULL);
+}
+
+/* A reply's: while it runs, the link that the reply has come by ends. The message is there until this returns. */
+static void on_break(ram_t am, ram_message_t *m, void *arg)
+{
+    uint8_t copy[200];
+    int rc;
+
+    (void)arg;
+    if (broken.r == NULL || m->bytes != sizeof(copy))
+        return; /* somebody has drawn its number */
+    memcpy(copy, m->data, sizeof(copy));
+    join_fail(broken.r, -EPROTO, "as the test wants it");
+    while (rpipe_wait(am->out[0]->requests) == 0)
+        backoff_us(100);
+    rc = ram_request_nb(am, 0, ECHO, NULL, 0, NULL, 0, NULL);
+    EXPECT(rc == -EPROTO, "a request on a link that is broken: %d (%s)", rc, ram_error(am));
+    EXPECT(memcmp(copy, m->data, sizeof(copy)) == 0, "the message has changed under its handler");
+}
+
+static void on_silent(ram_t am, ram_message_t *m, void *arg) { (void)am, (void)m, (void)arg; }
+
+static const ram_handler_t handlers[HANDLERS] = {{"echo", on_echo, NULL},
+                                                 {"keep", on_keep, NULL},
+                                                 {"break", on_break, NULL},
+                                                 {"silent", on_silent, NULL}};
+
+static ram_t context(int timeout_ms)
+{
+    static uint32_t ctx;
+    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    ram_t am;
+
+    cfg.ctx = ctx++ % 4096;
+    cfg.handlers = handlers;
+    cfg.nhandlers = HANDLERS;
+    cfg.credits = CREDITS;
+    cfg.request_bytes = REQUEST_BYTES;
+    cfg.reply_bytes = REPLY_BYTES;
+    cfg.timeout_ms = timeout_ms;
+    cfg.idle_ms = -1;
+    MUST(ram_init(&am, &cfg) == 0, NULL);
+    return am;
+}
+
+/* wire_header() of whole words, as a constant. */
+#define HEADER(kind, handler, nargs, acks, token)                                                  \
+    ((uint64_t)(kind) | (uint64_t)(handler) << 8 | (uint64_t)(nargs) << 16 |                       \
+     (uint64_t)(acks) << 24 | (uint64_t)(token) << 32)
+#define REQUEST(handler, nargs, token) HEADER(WIRE_REQUEST, handler, nargs, 0, token)
+#define KIND(kind) HEADER(kind, 0, 0, 0, 0)
+
+/* ---- what the liar does ---- */
+
+static rch_t end_open(ram_t am, bool requests, bool writer)
+{
+    rmalloc_config_t cfg = requests ? am->request_cfg : am->reply_cfg;
+    rch_t ch;
+
+    cfg.allocator.peer = 0;
+    cfg.allocator.rdma_active = writer;
+    cfg.timeout_ms = PATIENCE_MS;
+    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    return ch;
+}
+
+static void links_close(struct link_ends l)
+{
+    if (l.w != NULL)
+        MUST(rclose(l.w) == 0, l.w);
+    if (l.r != NULL)
+        MUST(rclose(l.r) == 0, l.r);
+}
+
+static void look(ram_t am)
+{
+    int rc = ram_poll(am, 8);
+
+    EXPECT(rc >= 0, "ram_poll gave %d (%s)", rc, ram_error(am));
+}
+
+/* 0; or the victim has closed; or, after so many looks, it holds all memory. `size` bytes of `mem`; the header says what it likes. */
+static int say_within(ram_t am, rch_t w, uint64_t header, const void *mem, size_t size, int looks)
+{
+    raddr_t d;
+    int rc;
+
+    while ((rc = rmalloc_nb(w, size, &d)) == R_PENDING && looks-- > 0)
+        look(am);
+    if (rc != 0)
+        return rc;
+    if (size > 0)
+        memcpy(rmem(w, d), mem, size);
+    *(uint64_t *)network_header(w, d) = header;
+    while ((rc = rwrite_nb(w, d)) == R_PENDING)
+        look(am);
+    if (rc != 0)
+        (void)rfree(w, d);
+    return rc;
+}
+
+static int say(ram_t am, rch_t w, uint64_t header, const void *mem, size_t size)
+{
+    return say_within(am, w, header, mem, size, INT32_MAX);
+}
+
+static void greet(ram_t am, rch_t w)
+{
+    size_t bytes = wire_hello_bytes(HANDLERS);
+
+    MUST(say(am, w, wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0), am->hello, bytes) == 0, w);
+}
+
+static uint64_t failed_of(ram_t am)
+{
+    ram_stats_t st;
+
+    MUST(ram_stats(am, &st) == 0, NULL);
+    return st.failed;
+}
+
+static void until_failed(ram_t am)
+{
+    while (failed_of(am) == 0)
+        look(am);
+}
+
+/* A link of the context to itself, after the liar's: it does what it should. */
+static void honest(ram_t am, const char *after)
+{
+    static const uint64_t args[2] = {7, 8};
+    ram_message_t reply;
+    ram_request_t r;
+    ram_stats_t st;
+    int rc;
+
+    while (keeps > 0)
+        MUST(ram_free(am, &kept[--keeps]) == 0, NULL);
+    am->timeout_ms = PATIENCE_MS;
+    am->request_cfg.timeout_ms = am->reply_cfg.timeout_ms = PATIENCE_MS;
+    rc = ram_request(am, 0, ECHO, args, 2, "twelve bytes", 12, &r);
+    EXPECT(rc == 0, "after %s: ram_request: %d (%s)", after, rc, ram_error(am));
+    rc = rc == 0 ? ram_wait(am, r, &reply) : rc;
+    EXPECT(rc == 0, "after %s: ram_wait: %d (%s)", after, rc, ram_error(am));
+    if (rc == 0) {
+        EXPECT(reply.nargs == 2 && reply.args[1] == 8 && reply.bytes == 12 &&
+                   memcmp(reply.data, "twelve bytes", 12) == 0,
+               "after %s: another answer", after);
+        MUST(ram_free(am, &reply) == 0, NULL);
+    }
+    MUST(ram_stats(am, &st) == 0, NULL);
+    EXPECT(st.outstanding == 0 && st.kept == 0 && st.links_out == 1 && st.links_in == 1,
+           "after %s: %u requests outstanding, %u messages kept, links %u %u", after,
+           st.outstanding, st.kept, st.links_out, st.links_in);
+    MUST(ram_exit(am) == 0, NULL);
+}
+
+/* ---- a requester ---- */
+
+static struct link_ends requester(ram_t am)
+{
+    struct link_ends l;
+
+    l.r = end_open(am, false, false);
+    l.w = end_open(am, true, true);
+    return l;
+}
+
+static const struct request_lie {
+    const char *name;
+    bool greets;
+    int times;
+    uint64_t header;
+    size_t size;
+    uint64_t word[3];
+} request_lies[] = {
+    {"a request instead of a greeting", false, 1, KIND(WIRE_REQUEST), 0, {0}},
+    {"a greeting of no bytes", false, 1, KIND(WIRE_HELLO), 0, {0}},
+    {"a greeting of nonsense", false, 1, KIND(WIRE_HELLO), 24, {0}},
+    {"a greeting twice", true, 1, KIND(WIRE_HELLO), 24, {0}},
+    {"kind 0", true, 1, 0, 0, {0}},
+    {"kind 10", true, 1, KIND(WIRE_KINDS_END), 0, {0}},
+    {"kind 15", true, 1, 15, 0, {0}},
+    {"a reply", true, 1, KIND(WIRE_REPLY), 0, {0}},
+    {"an acknowledgement", true, 1, KIND(WIRE_ACK), 0, {0}},
+    {"a refusal", true, 1, KIND(WIRE_REFUSED), 0, {0}},
+    {"that a link is retired", true, 1, KIND(WIRE_RETIRED), 0, {0}},
+    {"not now", true, 1, KIND(WIRE_NOT_NOW), 0, {0}},
+    {"a handler that does not exist", true, 1, REQUEST(HANDLERS, 0, 0), 0, {0}},
+    {"handler 255", true, 1, REQUEST(255, 0, 0), 0, {0}},
+    {"nine arguments", true, 1, REQUEST(ECHO, 9, 0), 24, {0}},
+    {"255 arguments", true, 1, REQUEST(ECHO, 255, 0), 24, {0}},
+    {"more arguments than bytes", true, 1, REQUEST(ECHO, 2, 0), 8, {0}},
+    {"arguments in part of their bytes", true, 1, REQUEST(ECHO, 1, 0), 12, {0}},
+    {"padding that is not there", true, 1, KIND(WIRE_REQUEST) | 7 << 4, 24, {0}},
+    {"more requests than credits", true, CREDITS + 1, REQUEST(KEEP, 0, 0), 0, {0}},
+    {"a barrier of two words", true, 1, HEADER(WIRE_BARRIER, 0, 2, 0, 0), 16, {0}},
+    {"a barrier that is waited for", true, 1, HEADER(WIRE_BARRIER, 0, 3, 0, 1), 24, {0}},
+    {"round 32 of a barrier", true, 1, HEADER(WIRE_BARRIER, 0, 3, 0, 0), 24, {0, 32, 0}},
+    {"round 2^64 - 1", true, 1, HEADER(WIRE_BARRIER, 0, 3, 0, 0), 24, {0, UINT64_MAX, 0}},
+    {"a barrier that is far away", true, 1, HEADER(WIRE_BARRIER, 0, 3, 0, 0), 24, {2, 0, 0}},
+};
+
+static void lie_in_request(const struct request_lie *lie)
+{
+    ram_t am = context(PATIENCE_MS);
+    struct link_ends l = requester(am);
+    ram_stats_t st;
+    int i, rc;
+
+    if (lie->greets)
+        greet(am, l.w);
+    for (i = 0; i < lie->times; i++) {
+        rc = say(am, l.w, lie->header, lie->word, lie->size);
+        EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rpipe_error(l.w));
+    }
+    until_failed(am);
+    MUST(ram_stats(am, &st) == 0, NULL);
+    EXPECT(st.failed == 1 && st.links_in == 0, "%s: %llu failed, %u links", lie->name,
+           (unsigned long long)st.failed, st.links_in);
+    links_close(l);
+    honest(am, lie->name);
+}
+
+/* Requests, and no place where answers could go: nobody waits for that. When there is one they are answered. */
+static void ask_from_nowhere(void)
+{
+    ram_t am = context(-1); /* whoever waited would do so for ever */
+    struct link_ends l = {end_open(am, true, true), NULL};
+    ram_stats_t st;
+    size_t size;
+    raddr_t d;
+    int i, rc;
+
+    greet(am, l.w);
+    MUST(say(am, l.w, REQUEST(ECHO, 0, 0x100), NULL, 0) == 0, l.w);
+    for (i = 0; i < 300; i++)
+        look(am);
+    MUST(ram_stats(am, &st) == 0, NULL);
+    EXPECT(st.handled == 0, "%llu requests of nobody have been handled",
+           (unsigned long long)st.handled);
+    l.r = end_open(am, false, false);
+    while ((rc = rread_nb(l.r, &d, &size)) == R_PENDING)
+        look(am);
+    EXPECT(rc == 0, "an answer: %d (%s)", rc, rpipe_error(l.r));
+    links_close(l);
+    honest(am, "requests from nowhere");
+}
+
+/* Requests, and the answers are not taken: somebody waits once, up to his deadline, and that was the link. */
+static void ask_and_not_listen(uint32_t token)
+{
+    ram_t am = context(SHORT_MS);
+    struct link_ends l = requester(am);
+    int asked = 0;
+
+    greet(am, l.w);
+    while (failed_of(am) == 0 && asked < 100) {
+        if (say(am, l.w, REQUEST(token != 0 ? ECHO : SILENT, 0, token), NULL, 0) == 0)
+            asked++;
+        look(am);
+    }
+    EXPECT(failed_of(am) == 1, "%d requests, and no answer has been taken: %llu links have failed",
+           asked, (unsigned long long)failed_of(am));
+    links_close(l);
+    honest(am, "answers that nobody takes");
+}
+
+/* ---- a target ---- */
+
+static const char escape[] = "\033[2J\nI am root";
+
+static const struct reply_lie {
+    const char *name;
+    uint64_t header;
+    bool token; /* the request's, beside what the header says */
+    size_t size;
+    const char *mem; /* NULL: zeros */
+} reply_lies[] = {
+    {"a reply to nothing", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x999), false, 0, NULL},
+    {"a reply to another request", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 1), true, 0, NULL},
+    {"a reply to call 255", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x1ff), false, 0, NULL},
+    {"a reply to one that nobody waits for", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0), false, 0,
+     NULL},
+    {"a reply for a handler that does not exist", HEADER(WIRE_REPLY, HANDLERS, 0, 0, 0), true, 0,
+     NULL},
+    {"more acknowledgements than requests", HEADER(WIRE_ACK, 0, 0, 1, 0), false, 0, NULL},
+    {"255 acknowledgements, and an answer", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 255, 0), true, 0,
+     NULL},
+    {"an acknowledgement of nothing", HEADER(WIRE_ACK, 0, 0, 0, 0), false, 0, NULL},
+    {"a request", KIND(WIRE_REQUEST), false, 0, NULL},
+    {"a greeting", KIND(WIRE_HELLO), false, 24, NULL},
+    {"a barrier", HEADER(WIRE_BARRIER, 0, 3, 0, 0), false, 24, NULL},
+    {"that it wants to retire", KIND(WIRE_RETIRE), false, 0, NULL},
+    {"that it is retired", KIND(WIRE_RETIRED), false, 0, NULL},
+    {"not now", KIND(WIRE_NOT_NOW), false, 0, NULL},
+    {"kind 0", 0, true, 0, NULL},
+    {"kind 15", 15, true, 0, NULL},
+    {"nine arguments", HEADER(WIRE_REPLY, WIRE_RESULT, 9, 0, 0), true, 24, NULL},
+    {"more arguments than bytes", HEADER(WIRE_REPLY, WIRE_RESULT, 4, 0, 0), true, 24, NULL},
+    {"a refusal that a terminal would obey", HEADER(WIRE_REFUSED, 0, 0, 0, 0), false,
+     sizeof(escape), escape},
+    {"a long refusal", HEADER(WIRE_REFUSED, 0, 0, 0, 0), false, REPLY_BYTES, NULL},
+};
+
+/* Its ends are there first, so that nobody else accepts. The request is out when this returns; its token. */
+static uint32_t target(ram_t am, struct link_ends *l, ram_request_t *r)
+{
+    static const uint64_t arg = 5;
+    uint64_t header = 0;
+    raddr_t d;
+    int i;
+
+    l->r = end_open(am, true, false);
+    l->w = end_open(am, false, true);
+    MUST(ram_request(am, 0, ECHO, &arg, 1, NULL, 0, r) == 0, NULL);
+    for (i = 0; i < 2; i++) { /* the greeting, and the request */
+        MUST(rread(l->r, &d, NULL) == 0, l->r);
+        header = *(uint64_t *)network_header(l->r, d);
+        MUST(rfree(l->r, d) == 0, l->r);
+    }
+    MUST(rpipe_wait(l->w) == 0, l->w);
+    return (uint32_t)(header >> 32);
+}
+
+static void lie_in_reply(const struct reply_lie *lie)
+{
+    static const char zeros[REPLY_BYTES];
+    ram_t am = context(PATIENCE_MS);
+    struct link_ends l;
+    ram_request_t r;
+    uint32_t token = target(am, &l, &r);
+    int rc;
+
+    rc = say(am, l.w, lie->header ^ (lie->token ? (uint64_t)token << 32 : 0),
+             lie->mem != NULL ? lie->mem : zeros, lie->size);
+    EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rpipe_error(l.w));
+    rc = ram_wait(am, r, NULL);
+    EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, ram_error(am));
+    EXPECT(strpbrk(ram_error(am), "\033\n") == NULL && strlen(ram_error(am)) > 20,
+           "%s: the sentence is \"%s\"", lie->name, ram_error(am));
+    EXPECT(failed_of(am) == 1, "%s: %llu links have failed", lie->name,
+           (unsigned long long)failed_of(am));
+    links_close(l);
+    honest(am, lie->name);
+}
+
+/* The second one answers what has been answered. */
+static void answer_twice(void)
+{
+    ram_t am = context(PATIENCE_MS);
+    struct link_ends l;
+    ram_request_t r;
+    uint32_t token = target(am, &l, &r);
+    int rc;
+
+    MUST(say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0, l.w);
+    rc = ram_wait(am, r, NULL);
+    EXPECT(rc == 0, "an answer: %d (%s)", rc, ram_error(am));
+    MUST(say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0, l.w);
+    until_failed(am);
+    links_close(l);
+    honest(am, "two answers");
+}
+
+/* See on_break. */
+static void break_under_handler(void)
+{
+    static const char payload[200] = "a message in the heap of the channel";
+    ram_t am = context(PATIENCE_MS);
+    ram_request_t r;
+    uint32_t token = target(am, &broken, &r);
+    int rc;
+
+    MUST(say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload,
+             sizeof(payload)) == 0,
+         broken.w);
+    rc = ram_wait(am, r, NULL);
+    EXPECT(rc == 0, "a request whose reply was handled: %d (%s)", rc, ram_error(am));
+    EXPECT(failed_of(am) == 1, "%llu links have failed", (unsigned long long)failed_of(am));
+    links_close(broken);
+    broken.r = NULL;
+    honest(am, "a link that ended under its handler");
+}
+
+/* ---- at random ---- */
+
+#define RANDOM_SAYS 40
+
+static void take_all(rch_t r, uint32_t *token)
+{
+    raddr_t d;
+
+    while (rread_nb(r, &d, NULL) == 0) {
+        *token = (uint32_t)(*(uint64_t *)network_header(r, d) >> 32);
+        (void)rfree(r, d);
+    }
+}
+
+static void random_round(uint64_t *random)
+{
+    bool request = draw(random) % 2 == 0, listens = draw(random) % 4 != 0;
+    ram_t am = context(request ? SHORT_MS : PATIENCE_MS);
+    uint32_t token = 0x100;
+    struct link_ends l;
+    char junk[NONSENSE_AM_MOST];
+    ram_request_t r[RANDOM_SAYS + 1] = {0};
+    int i, n = 0;
+
+    for (i = 0; i < (int)sizeof(junk); i++)
+        junk[i] = (char)draw(random);
+    if (request) {
+        l = requester(am);
+        greet(am, l.w);
+    } else {
+        token = target(am, &l, &r[n++]);
+    }
+    for (i = 0; i < RANDOM_SAYS && failed_of(am) == 0; i++) {
+        size_t size;
+        uint64_t header =
+            nonsense_am(random, request ? WIRE_REQUEST : WIRE_REPLY, HANDLERS, token, &size);
+
+        (void)say_within(am, l.w, header, junk, size, 100);
+        look(am);
+        if (!request && failed_of(am) == 0 && draw(random) % 2 == 0 &&
+            ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, draw(random) % 2 == 0 ? &r[n] : NULL) ==
+                0)
+            n += r[n] != 0;
+        if (listens)
+            take_all(l.r, &token);
+        if (n > 0)
+            (void)ram_test(am, r[draw(random) % (uint64_t)n], NULL);
+    }
+    links_close(l);
+    while (am->stats.links_in + am->stats.links_out > 0)
+        look(am);
+    while (n > 0)
+        (void)ram_test(am, r[--n], NULL); /* what came before the end can be asked for */
+    honest(am, "random messages");
+}
+
+void lie_in_active_messages(uint64_t *random, int rounds)
+{
+    size_t i;
+
+    for (i = 0; i < sizeof(request_lies) / sizeof(request_lies[0]); i++)
+        lie_in_request(&request_lies[i]);
+    ask_from_nowhere();
+    ask_and_not_listen(0x100);
+    ask_and_not_listen(0);
+    for (i = 0; i < sizeof(reply_lies) / sizeof(reply_lies[0]); i++)
+        lie_in_reply(&reply_lies[i]);
+    answer_twice();
+    break_under_handler();
+    while (rounds-- > 0)
+        random_round(random);
+}

@@ -1,0 +1,373 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* violations_control.c: lies in control messages, see liar.h: halves, notes, cells, shared memory that is passed. */
+#include "violations.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+enum { AT_MAGIC = 0, AT_CTX = 8, AT_INCARNATION = 12, AT_RING = 48, AT_CREDIT = 80, AT_HEAP = 112 };
+
+/* ---- halves, notes, memory ---- */
+
+/* A writer that nobody has joined gets this half. */
+static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
+{
+    rmalloc_config_t cfg = liar_config(true, RDMA_PUT, ctx);
+    rch_t w;
+    int rc;
+
+    cfg.timeout_ms = SHORT_MS;
+    MUST(rpipe(&w, &cfg) == 0, NULL);
+    MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
+    rc = rpipe_wait(w);
+    MUST(rclose(w) == 0, w);
+    return rc;
+}
+
+static void lie_in_halves(uint64_t *random, int rounds)
+{
+    static const struct {
+        const char *name;
+        int at;
+        uint64_t value;
+    } keys[] = {
+        {"a slab that was never passed", AT_RING, 12345},
+        {"an offset outside", AT_RING + 8, 1 << 30},
+        {"an offset that wraps around", AT_RING + 8, UINT64_MAX - 63},
+        {"an offset inside a line", AT_RING + 8, 8},
+        {"a length that is too short", AT_RING + 16, 64},
+        {"a length that is too long", AT_RING + 16, UINT64_C(1) << 40},
+        {"a credit line that was never passed", AT_CREDIT, 54321},
+        {"a credit line outside", AT_CREDIT + 8, 1 << 20},
+        {"a heap that was never passed", AT_HEAP, 999},
+        {"a heap outside", AT_HEAP + 8, UINT64_C(1) << 63},
+        {"a heap that is too long", AT_HEAP + 16, UINT64_MAX},
+        {"another version", 4, 77},
+    };
+    struct pair p = pair_open(RDMA_PUT); /* whose memory is named */
+    unsigned char blob[HANDSHAKE_BYTES], good[HANDSHAKE_BYTES];
+    size_t i;
+    int round, rc;
+
+    handshake_make(p.r, good);
+    put32(good, AT_INCARNATION, 1);
+    for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        uint32_t ctx = liar_ctx();
+
+        memcpy(blob, good, sizeof(blob));
+        put64(blob, keys[i].at, keys[i].value);
+        put32(blob, AT_CTX, ctx);
+        rc = join_with(blob, sizeof(blob), ctx);
+        EXPECT(rc == -EPROTO, "a half with %s: %d (%s)", keys[i].name, rc, rstrerror(rc));
+    }
+    for (round = 0; round < rounds; round++) {
+        uint32_t ctx = liar_ctx();
+        size_t bytes = draw(random) % 4 == 0 ? draw(random) % (sizeof(blob) + 1) : sizeof(blob);
+        int n = 1 + (int)(draw(random) % 6);
+
+        memcpy(blob, good, sizeof(blob));
+        put32(blob, AT_CTX, ctx);
+        while (n-- > 0)
+            blob[draw(random) % sizeof(blob)] = (unsigned char)draw(random);
+        if (draw(random) % 8 == 0)
+            for (i = 0; i < sizeof(blob); i++)
+                blob[i] = (unsigned char)draw(random);
+        if (round % 16 != 0) { /* most need not be waited for */
+            MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
+            continue;
+        }
+        rc = join_with(blob, bytes, ctx);
+        EXPECT(rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT, "half of noise: %d (%s)", rc,
+               rstrerror(rc));
+    }
+    pair_close(p);
+}
+
+static void lie_in_notes(uint64_t *random, int rounds)
+{
+    static const uint32_t types[] = {MESSAGE_CLOSE,
+                                     MESSAGE_FAIL,
+                                     MESSAGE_EVENT_ON,
+                                     MESSAGE_EVENT_ACK,
+                                     MESSAGE_BTL,
+                                     MESSAGE_GROW,
+                                     MESSAGE_GROWN,
+                                     MESSAGE_SIGNAL,
+                                     MESSAGE_ATOMIC,
+                                     MESSAGE_ATOMIC_DONE,
+                                     MESSAGE_CLOCK,
+                                     MESSAGE_CLOCK_TOLD,
+                                     99,
+                                     1000};
+    unsigned char body[408];
+    int round, fd, n;
+    size_t i, bytes;
+
+    for (round = 0; round < rounds; round++) {
+        uint32_t type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
+
+        for (i = 0; i < sizeof(body); i++)
+            body[i] = (unsigned char)draw(random);
+        put32(body, 0, 1000000 + (uint32_t)(draw(random) % 4)); /* not the bystander's ctx */
+        put32(body, 4, (uint32_t)(draw(random) % 4));
+        put32(body, 8, (uint32_t)(draw(random) % 4));
+        if (type == MESSAGE_BTL)
+            put32(body, 0, (uint32_t)(draw(random) % 4)),
+                put32(body, 4, (uint32_t)(draw(random) % 3));
+        bytes = type == MESSAGE_FAIL ? sizeof(body)
+                : type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
+                        type == MESSAGE_ATOMIC_DONE
+                    ? 64
+                    : 24;
+        if (draw(random) % 8 == 0)
+            bytes = draw(random) % sizeof(body);
+        n = (int)(draw(random) % 2);
+        fd = n == 0                  ? -1
+             : draw(random) % 2 == 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
+                                     : memfd_create("liar", MFD_CLOEXEC);
+        MUST(control_post(0, type, body, bytes, &fd, n) == 0, NULL);
+        if (fd >= 0)
+            close(fd);
+        if (round % 64 == 0)
+            MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    }
+    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+}
+
+/* Shared memory that could be taken away again is refused, and a channel that names it fails. */
+static void lie_about_memory(void)
+{
+    static const struct {
+        const char *name;
+        int seals;
+        size_t bytes, says;
+        int access;
+    } tells[] = {
+        {"without seals", 0, 1 << 16, 1 << 16, 1},
+        {"that may shrink", F_SEAL_GROW, 1 << 16, 1 << 16, 1},
+        {"shorter than it says", F_SEAL_SHRINK | F_SEAL_GROW, 4096, 1 << 16, 1},
+        {"of no bytes", F_SEAL_SHRINK | F_SEAL_GROW, 4096, 0, 1},
+        {"with no memory behind it", F_SEAL_SHRINK | F_SEAL_GROW, 1 << 20, 1 << 16, 1},
+        {"that cannot be written", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1 << 16, 1 << 16, 1},
+    };
+    struct pair p = pair_open(RDMA_PUT);
+    unsigned char blob[HANDSHAKE_BYTES];
+    size_t i;
+    int rc;
+
+    for (i = 0; i < sizeof(tells) / sizeof(tells[0]); i++) {
+        uint64_t id = UINT64_C(1) << 39 | i,
+                 tell[3] = {1 | (uint64_t)tells[i].access << 32, id, tells[i].says};
+        int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        uint32_t ctx = liar_ctx();
+
+        MUST(fd >= 0 && ftruncate(fd, (off_t)tells[i].bytes) == 0, NULL);
+        MUST(tells[i].seals == 0 || fcntl(fd, F_ADD_SEALS, tells[i].seals) == 0, NULL);
+        MUST(control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0, NULL);
+        close(fd);
+        handshake_make(p.r, blob);
+        put32(blob, AT_INCARNATION, 1);
+        put32(blob, AT_CTX, ctx);
+        put64(blob, AT_RING, id);
+        put64(blob, AT_RING + 8, 0);
+        rc = join_with(blob, sizeof(blob), ctx);
+        EXPECT(rc < 0 && rc != -ETIMEDOUT, "shared memory %s: %d (%s)", tells[i].name, rc,
+               rstrerror(rc));
+    }
+    pair_close(p);
+}
+
+/* ---- notes about a channel that is open ---- */
+
+enum { NOTE_CODE = 12, NOTE_NUMBER = 16, NOTE_REASON = 24, NOTE_BYTES = 408 };
+
+/* In the name of the end that is `ch`, to the other one. */
+static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const char *reason)
+{
+    unsigned char body[NOTE_BYTES] = {0};
+
+    put32(body, 0, ch->cfg.ctx);
+    put32(body, 4, ch->end.incarnation);
+    put32(body, 8, (uint32_t)config_side(&ch->cfg));
+    put32(body, NOTE_CODE, (uint32_t)code);
+    put64(body, NOTE_NUMBER, number);
+    snprintf((char *)body + NOTE_REASON, NOTE_BYTES - NOTE_REASON, "%s",
+             reason != NULL ? reason : "");
+    MUST(control_post(0, type, body, reason != NULL ? NOTE_BYTES : NOTE_REASON, NULL, 0) == 0,
+         NULL);
+    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+}
+
+/* A failure that is none, or that would have a call ask again for ever. */
+static void lie_about_failures(void)
+{
+    static const int codes[] = {R_PENDING, R_EOF,     0,      1,       4711,   -4711,
+                                INT32_MIN, INT32_MAX, -EINTR, -EPROTO, -ENOMEM};
+    size_t i;
+    raddr_t d;
+    int rc;
+
+    for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
+        struct pair p = pair_open(i % 2 == 0 ? RDMA_PUT : RDMA_GET);
+
+        say_note(p.w, MESSAGE_FAIL, codes[i], 0, "\033[2J\nnonsense");
+        rc = rread(p.r, &d, NULL);
+        EXPECT(rc == (codes[i] == -ENOMEM ? -ENOMEM : -EPROTO), "failure %d: rread gave %d (%s)",
+               codes[i], rc, rstrerror(rc));
+        EXPECT(strpbrk(rpipe_error(p.r), "\033\n") == NULL, "failure %d: %s", codes[i],
+               rpipe_error(p.r));
+        say_note(p.w, MESSAGE_FAIL, -ENOSPC, 0, "another one");
+        EXPECT(rread(p.r, &d, NULL) == rc, "failure %d, and another one: %s", codes[i],
+               rpipe_error(p.r));
+        pair_close(p);
+    }
+}
+
+/* More under way than the ring can hold: the descriptor would be readable for ever. */
+static void lie_about_events(void)
+{
+    static const uint64_t numbers[] = {SLOTS + 1, UINT64_C(1) << 32, UINT64_MAX};
+    size_t i;
+    raddr_t d;
+    int rc, k;
+
+    for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        for (k = 0; k < 2; k++) {
+            struct pair p = pair_open(RDMA_PUT);
+            int64_t patience = deadline_in_ms(PATIENCE_MS);
+
+            MUST(rpipe_fd(p.r) >= 0, p.r);
+            while (!atomic_load(&p.r->r.acked) &&
+                   !deadline_passed(patience)) /* by the true writer */
+                backoff_us(100);
+            say_note(p.w, MESSAGE_SIGNAL, 0, SLOTS, NULL);
+            rc = rread_nb(p.r, &d, NULL);
+            EXPECT(rc == R_PENDING, "as many as the ring holds are under way: %d (%s)", rc,
+                   rstrerror(rc));
+            say_note(p.w, k == 0 ? MESSAGE_SIGNAL : MESSAGE_EVENT_ACK, 0, numbers[i], NULL);
+            rc = rread_nb(p.r, &d, NULL);
+            EXPECT(rc == -EPROTO, "%llu are under way: %d (%s)", (unsigned long long)numbers[i], rc,
+                   rstrerror(rc));
+            pair_close(p);
+        }
+}
+
+/* Byes and halves for what nobody opens: of most nothing is kept, and of none twice. */
+static void lie_in_crowds(void)
+{
+    unsigned char half[60000] = {0}, bye[NOTE_REASON] = {0};
+    struct pair p = pair_open(RDMA_PUT);
+    size_t before = 0, after = 0, at = 0;
+    uint32_t i;
+
+    handshake_make(p.w, half);
+    put32(half, AT_INCARNATION, 1);
+    put32(bye, 8, SIDE_WRITER);
+    rendezvous_lock();
+    while (rendezvous_next(&at) != NULL)
+        before++;
+    rendezvous_unlock();
+    for (i = 0; i < 2000; i++) {
+        put32(bye, 0, 2000000 + i);
+        put32(half, AT_CTX, 3000000 + i);
+        put32(bye, 4, i % 2 == 0 ? 0 : 0x90000000u); /* none, and one that has long been */
+        MUST(control_post(0, MESSAGE_CLOSE, bye, sizeof(bye), NULL, 0) == 0, NULL);
+        if (i < 100)
+            MUST(control_post(0, MESSAGE_HANDSHAKE, half, sizeof(half), NULL, 0) == 0, NULL);
+    }
+    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    rendezvous_lock();
+    for (at = 0; rendezvous_next(&at) != NULL;)
+        after++;
+    rendezvous_unlock();
+    EXPECT(after == before, "%zu places where halves meet, and before %zu", after, before);
+    pair_close(p);
+}
+
+/* ---- cells, whose requests and answers are messages (RPIPE_ATOMICS=service) ---- */
+
+enum { CELLS_OP = 16, CELLS_CELL = 24, CELLS_NUMBER = 48, CELLS_BYTES = 64 };
+#define CELLS 8
+
+static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint64_t number)
+{
+    unsigned char body[CELLS_BYTES] = {0};
+
+    put32(body, 0, ch->cfg.ctx);
+    put32(body, 4, ch->end.incarnation);
+    put32(body, 8, (uint32_t)config_side(&ch->cfg));
+    put64(body, CELLS_OP, op);
+    put64(body, CELLS_CELL, cell);
+    put64(body, CELLS_NUMBER, number);
+    MUST(control_post(0, type, body, sizeof(body), NULL, 0) == 0, NULL);
+    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+}
+
+static struct pair open_cells(void)
+{
+    uint32_t ctx = liar_ctx();
+    rmalloc_config_t w = liar_config(true, RDMA_ATOMIC, ctx),
+                     r = liar_config(false, RDMA_ATOMIC, ctx);
+    struct pair p = {NULL, NULL};
+
+    w.allocator.alloc_size = r.allocator.alloc_size = CELLS * sizeof(uint64_t);
+    w.allocator.rdma_active = true;
+    r.allocator.rdma_active = false;
+    MUST(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0, NULL);
+    MUST(rpipe_wait(p.w) == 0 && rpipe_wait(p.r) == 0, p.w);
+    return p;
+}
+
+static void lie_about_cells(void)
+{
+    static const struct {
+        const char *name;
+        bool request;
+        uint64_t op, cell, number;
+    } notes[] = {
+        {"an operation that does not exist", true, RATOMIC_XOR + 1, 0, 1},
+        {"operation 2^32", true, UINT64_C(1) << 32, 0, 1},
+        {"a cell behind the last", true, RATOMIC_ADD, CELLS, 1},
+        {"cell 2^61", true, RATOMIC_ADD, UINT64_C(1) << 61, 1},
+        {"cell 2^64 - 1", true, RATOMIC_ADD, UINT64_MAX, 1},
+        {"an answer to nothing", false, RATOMIC_ADD, 0, 2},
+        {"an answer to the last but one", false, RATOMIC_ADD, 0, 1},
+        {"answer 0", false, RATOMIC_ADD, 0, 0},
+        {"answer 2^64 - 1", false, RATOMIC_ADD, 0, UINT64_MAX},
+    };
+    uint64_t old;
+    size_t i;
+    int rc;
+
+    for (i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+        struct pair p = open_cells();
+
+        MUST(ratomic(p.w, RATOMIC_ADD, 3, 5, 0, &old) == 0 && old == 0, p.w);
+        say_cells(notes[i].request ? p.w : p.r,
+                  notes[i].request ? MESSAGE_ATOMIC : MESSAGE_ATOMIC_DONE, notes[i].op,
+                  notes[i].cell, notes[i].number);
+        do /* the one who is lied to, or who is told of it, in a moment */
+            rc = ratomic(p.w, RATOMIC_ADD, 3, 0, 0, &old);
+        while (rc == 0);
+        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc),
+               rpipe_error(p.w));
+        say_cells(p.w, MESSAGE_ATOMIC, RATOMIC_ADD, 3, 2); /* what has failed does nothing more */
+        MUST(ratomic(p.r, RATOMIC_ADD, 3, 0, 0, &old) == 0, p.r);
+        EXPECT(!notes[i].request || old == 5, "%s: the cell is %llu", notes[i].name,
+               (unsigned long long)old);
+        pair_close(p);
+    }
+}
+
+/* ---- all of it ---- */
+
+void lie_in_messages(uint64_t *random, int rounds)
+{
+    lie_about_failures();
+    lie_about_events();
+    lie_in_crowds();
+    lie_about_cells();
+    lie_in_halves(random, 20 * rounds);
+    lie_in_notes(random, 20 * rounds);
+    lie_about_memory();
+}

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * violations_group.c: one of the partners of a composed pipe lies, see liar.h: it is lost, told once, and by its place; the others do not notice.
+ */
+#include "violations.h"
+
+#include "sync/seal.h"
+
+#include <pthread.h>
+
+#define PARTS 3
+#define BAD 1 /* the place of the liar */
+#define MANY 40
+
+static const int self[PARTS]; /* all of them rank 0 */
+
+struct crowd {
+    rredux_t redux;
+    rscatter_t scatter;
+    rch_t end[PARTS];                 /* of the partners */
+    uint64_t sent[PARTS], got[PARTS]; /* by the good ones */
+};
+
+static struct crowd crowd_open(rdma_op_t op, bool redux)
+{
+    rmalloc_config_t cfg = liar_config(!redux, op, liar_ctx());
+    struct crowd c = {NULL, NULL, {NULL}, {0}, {0}};
+    int i, rc;
+
+    for (i = 1; i < PARTS; i++)
+        (void)liar_ctx();
+    rc = redux ? rredux(&c.redux, &cfg, self, PARTS) : rscatter(&c.scatter, &cfg, self, PARTS);
+    MUST(rc == 0, NULL);
+    for (i = 0; i < PARTS; i++) {
+        rmalloc_config_t own = liar_config(redux, op, cfg.ctx + (uint32_t)i);
+
+        MUST(rpipe(&c.end[i], &own) == 0, NULL);
+    }
+    MUST((redux ? rredux_wait(c.redux) : rscatter_wait(c.scatter)) == 0, NULL);
+    for (i = 0; i < PARTS; i++)
+        MUST(rpipe_wait(c.end[i]) == 0, c.end[i]);
+    return c;
+}
+
+static void crowd_close(struct crowd *c)
+{
+    int i, rc;
+
+    for (i = 0; i < PARTS; i++)
+        MUST(rclose(c->end[i]) == 0, c->end[i]);
+    rc = c->redux != NULL ? rredux_close(c->redux) : rscatter_close(c->scatter);
+    EXPECT(rc == 0, "closing the object: %d (%s)", rc, rpipe_error(NULL));
+    pair_close(pair_open(RDMA_PUT));
+}
+
+static uint64_t key_of(int place, uint64_t i) { return (uint64_t)place << 40 | i; }
+static size_t size_of(uint64_t i) { return i % 3 == 0 ? 24 : 56 + i % 5 * 40; }
+
+static void crowd_send(struct crowd *c, int place)
+{
+    send_one(c->end[place], size_of(c->sent[place]), key_of(place, c->sent[place]));
+    c->sent[place]++;
+}
+
+/* The next message of whoever it is. One that the liar has written can be read, whatever it says. */
+static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint64_t *sum)
+{
+    rch_t part = rredux_pipe(c->redux, place);
+    const uint8_t *mem = rmem(part, d);
+
+    if (place == BAD) {
+        for (size_t i = 0; i < size; i++)
+            *sum += mem[i];
+    } else {
+        EXPECT(size == size_of(c->got[place]) && filled(mem, size, key_of(place, c->got[place])),
+               "message %llu of place %d is another one", (unsigned long long)c->got[place], place);
+        c->got[place]++;
+    }
+    MUST(rfree(part, d) == 0, part);
+}
+
+/* As the next message of the one who lies. */
+static void put_nonsense(rch_t r)
+{
+    struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
+
+    memset(slot, 0, offsetof(struct slot, flag));
+    slot->kind = SLOT_HEAP;
+    slot->heap.offset = HEAP;
+    slot->heap.size = 1;
+    if (r->remote != NULL)
+        seal_slot(slot, r->r.nread + 1);
+    else
+        ring_slot_publish(slot, r->r.nread + 1);
+}
+
+static void liar_is_told(rch_t end)
+{
+    int rc;
+
+    while ((rc = rpipe_wait(end)) == 0)
+        backoff_us(100);
+    EXPECT(rc == -EPROTO, "the liar was told %d (%s)", rc, rstrerror(rc));
+}
+
+static void lie_to_redux(rdma_op_t op)
+{
+    struct crowd c = crowd_open(op, true);
+    uint64_t sum = 0;
+    int errors = 0, rc, place;
+    size_t size;
+    raddr_t d;
+
+    for (int round = 0; round < MANY; round++) {
+        if (round == 3)
+            put_nonsense(rredux_pipe(c.redux, BAD));
+        for (place = 0; place < PARTS; place += 2)
+            crowd_send(&c, place);
+        while (c.got[0] < c.sent[0] || c.got[2] < c.sent[2] || (round == 3 && errors == 0)) {
+            rc = rredux_read(c.redux, &place, &d, &size);
+            if (rc == 0) {
+                crowd_take(&c, place, d, size, &sum);
+                continue;
+            }
+            errors++;
+            EXPECT(rc == -EPROTO && rredux_who(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
+                   rc, rstrerror(rc), rredux_who(c.redux), rpipe_error(NULL));
+            MUST(errors == 1, NULL);
+        }
+    }
+    EXPECT(rredux_live(c.redux) == PARTS - 1, "redux: %d writers are there", rredux_live(c.redux));
+    liar_is_told(c.end[BAD]);
+    crowd_close(&c);
+}
+
+/* The second of three rounds has a liar in it, or a message of another size, which is not held against its writer. */
+static void lie_to_reduction(rdma_op_t op, int flags, bool nonsense)
+{
+    struct crowd c = crowd_open(op, true);
+    uint64_t mine[4], result[4];
+    int round, place, rc, combined, expected = nonsense ? -EPROTO : -EMSGSIZE;
+
+    for (round = 1; round <= 3; round++) {
+        for (place = 0; place < PARTS; place++) {
+            raddr_t d;
+
+            if (place == BAD && nonsense && round > 1)
+                continue;
+            d = rmalloc(c.end[place], place == BAD && round == 2 ? 8 : sizeof(mine));
+            MUST(d != ADDR_NULL, c.end[place]);
+            for (int i = 0; i < 4; i++)
+                mine[i] = (uint64_t)round * 100 + (uint64_t)place;
+            memcpy(rmem(c.end[place], d), mine, rsize(c.end[place], d));
+            MUST(rwrite(c.end[place], d) == 0, c.end[place]);
+        }
+        if (nonsense && round == 2)
+            put_nonsense(rredux_pipe(c.redux, BAD));
+        rc = rredux_reduce(c.redux, result, 4, RREDUX_UINT64, RREDUX_SUM, flags, &combined);
+        if (round == 2) {
+            EXPECT(rc == expected && rredux_who(c.redux) == BAD,
+                   "reduction: %d (%s) of place %d, not %d", rc, rstrerror(rc), rredux_who(c.redux),
+                   expected);
+            rc = rredux_reduce(c.redux, result, 4, RREDUX_UINT64, RREDUX_SUM, flags, &combined);
+        }
+        place = round == 1 || (round == 3 && !nonsense) ? PARTS : PARTS - 1;
+        EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc,
+               combined, rpipe_error(NULL));
+        EXPECT(rc != 0 ||
+                   result[3] == (uint64_t)(place == PARTS ? 300 * round + 3 : 200 * round + 2),
+               "reduction, round %d: the result is %llu", round, (unsigned long long)result[3]);
+    }
+    crowd_close(&c);
+}
+
+/* A reader says that it has read more than was written. */
+static void lie_to_scatter(rdma_op_t op, int to)
+{
+    struct crowd c = crowd_open(op, false);
+    int errors = 0, rc, place, i;
+
+    atomic_store(&c.end[BAD]->credit->line.slots_read, 1000);
+    for (i = 0; i < MANY; i++) {
+        raddr_t d;
+
+        rc = rscatter_alloc(c.scatter, to == BAD && errors > 0 ? i % 2 * 2 : to, 24, &place, &d);
+        if (rc == 0) {
+            fill(rmem(rscatter_pipe(c.scatter, place), d), 24, (uint64_t)i);
+            rc = rscatter_write(c.scatter, place, d);
+        }
+        if (rc == 0) {
+            if (place != BAD)
+                receive_one(c.end[place], 24, (uint64_t)i);
+            continue;
+        }
+        errors++;
+        EXPECT(rc == -EPROTO && rscatter_who(c.scatter) == BAD,
+               "scatter to %d: %d (%s) of place %d: %s", to, rc, rstrerror(rc),
+               rscatter_who(c.scatter), rpipe_error(NULL));
+    }
+    EXPECT(errors == 1 && rscatter_live(c.scatter) == PARTS - 1,
+           "scatter to %d: %d errors, %d readers", to, errors, rscatter_live(c.scatter));
+    liar_is_told(c.end[BAD]);
+    crowd_close(&c);
+}
+
+/* ---- under one's feet ---- */
+
+static void take_one(struct crowd *c, uint64_t *sum, bool wait)
+{
+    int place, rc;
+    size_t size;
+    raddr_t d;
+
+    rc = wait ? rredux_read(c->redux, &place, &d, &size)
+              : rredux_read_nb(c->redux, &place, &d, &size);
+    if (rc == 0)
+        crowd_take(c, place, d, size, sum);
+    else if (rc != R_PENDING)
+        EXPECT(allowed(rc) && rredux_who(c->redux) == BAD, "redux, in use: %d (%s) of place %d: %s",
+               rc, rstrerror(rc), rredux_who(c->redux), rpipe_error(NULL));
+}
+
+static void crowd_round(uint64_t *random)
+{
+    struct crowd c = crowd_open(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, true);
+    struct scribble s = {.p = {c.end[BAD], rredux_pipe(c.redux, BAD)}, .random = draw(random)};
+    pthread_t thread;
+    uint64_t sum = 0;
+    int i, place, rc;
+
+    MUST(rpipe_set_timeout(c.end[BAD], 1) == 0, NULL);
+    MUST(pthread_create(&thread, NULL, scribbles, &s) == 0, NULL);
+    for (i = 0; i < MANY; i++) {
+        raddr_t d = rmalloc(c.end[BAD], draw(random) % 100);
+
+        rc = d != ADDR_NULL ? rwrite(c.end[BAD], d) : -errno;
+        EXPECT(allowed(rc), "redux, in use: the liar's own call gave %d (%s)", rc, rstrerror(rc));
+        if (d != ADDR_NULL && rc != 0)
+            (void)rfree(c.end[BAD], d);
+        for (place = 0; place < PARTS; place += 2)
+            if (c.sent[place] - c.got[place] < 4)
+                crowd_send(&c, place);
+        take_one(&c, &sum, false);
+        take_one(&c, &sum, false);
+    }
+    atomic_store(&s.stop, true);
+    pthread_join(thread, NULL);
+    while (job_failures == 0 && (c.got[0] < c.sent[0] || c.got[2] < c.sent[2]))
+        take_one(&c, &sum, true);
+    crowd_close(&c);
+    if (sum == 1)
+        printf("\n"); /* the sum is used */
+}
+
+void lie_as_partner(uint64_t *random, int rounds)
+{
+    for (rdma_op_t op = RDMA_PUT; op <= RDMA_GET; op++) {
+        lie_to_redux(op);
+        for (int flags = 0; flags <= RREDUX_ORDERED; flags += RREDUX_ORDERED) {
+            lie_to_reduction(op, flags, true);
+            lie_to_reduction(op, flags, false);
+        }
+        lie_to_scatter(op, BAD);
+        lie_to_scatter(op, RSCATTER_NEXT);
+        lie_to_scatter(op, RSCATTER_ANY);
+    }
+    while (rounds-- > 0)
+        crowd_round(random);
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* violations_memory.c: lies in shared memory, see liar.h: chosen ones, and random ones while the ends are in use. */
+#include "violations.h"
+
+#include "sync/seal.h"
+
+#include <pthread.h>
+
+/* ---- what a lying writer can do to a reader ---- */
+
+struct lie {
+    const char *name;
+    struct slot slot;
+    uint64_t final; /* != 0: this into the control line, and no slot */
+    int expected;
+};
+
+#define HEAP_SLOT(o, s)                                                                            \
+    {                                                                                              \
+        .heap = {.offset = (o), .size = (s)}, .kind = SLOT_HEAP                                    \
+    }
+static const struct lie lies[] = {
+    {"kind 0", {.kind = 0}, 0, -EPROTO},
+    {"kind 3", {.kind = 3, .bytes = 8}, 0, -EPROTO},
+    {"a message from a region, where memory is mapped",
+     {.heap = {.offset = 0, .size = 100, .region = 1, .at = 0}, .kind = SLOT_REGION},
+     0,
+     -EPROTO},
+    {"kind 255", {.kind = 255, .bytes = 8}, 0, -EPROTO},
+    {"41 bytes in a slot", {.kind = SLOT_INLINE, .bytes = 41}, 0, -EPROTO},
+    {"255 bytes in a slot", {.kind = SLOT_INLINE, .bytes = 255}, 0, -EPROTO},
+    {"one byte behind the heap", HEAP_SLOT(0, HEAP + 1), 0, -EPROTO},
+    {"the last byte and one more", HEAP_SLOT(HEAP - 1, 2), 0, -EPROTO},
+    {"offset behind the heap", HEAP_SLOT(HEAP + 64, 0), 0, -EPROTO},
+    {"offset that wraps around", HEAP_SLOT(UINT64_MAX - 63, 64), 0, -EPROTO},
+    {"size that wraps around", HEAP_SLOT(64, UINT64_MAX - 32), 0, -EPROTO},
+    {"offset 2^63", HEAP_SLOT(UINT64_C(1) << 63, 8), 0, -EPROTO},
+    {"an end before what was read", {.kind = 0}, 2, -EPROTO},
+    {"an end of 2^64 - 1", {.kind = 0}, UINT64_MAX, -EPROTO},
+    {"an end that promises more than there is", {.kind = 0}, 5 + 1, -EPROTO},
+};
+
+static void lie_to_reader(const struct lie *lie, rdma_op_t op)
+{
+    struct pair p = pair_open(op);
+    struct slot *slot;
+    raddr_t d;
+    int i, rc;
+
+    for (i = 0; i < 3; i++) {
+        send_one(p.w, i == 1 ? 500 : 24, (uint64_t)i);
+        receive_one(p.r, i == 1 ? 500 : 24, (uint64_t)i);
+    }
+    if (lie->final != 0) {
+        atomic_store(&p.w->ring->control.final, lie->final);
+    } else {
+        slot = &p.w->ring->slot[3];
+        memcpy(slot, &lie->slot, offsetof(struct slot, flag));
+        ring_slot_publish(slot, 4);
+    }
+    rc = rread(p.r, &d, NULL);
+    EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rstrerror(rc),
+           rpipe_error(p.r));
+    rc = rread(p.r, &d, NULL);
+    EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc,
+           rpipe_error(p.r));
+    while ((rc = rpipe_wait(p.w)) == 0) /* the liar is told, in a moment */
+        backoff_us(100);
+    EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rpipe_error(p.w));
+    pair_close(p);
+}
+
+/* Flags that are not the expected one are no messages. */
+static void lie_with_flags(void)
+{
+    static const uint64_t flags[] = {1, 3, 5, 4 + SLOTS, UINT64_MAX, UINT64_C(1) << 63};
+    struct pair p = pair_open(RDMA_PUT);
+    raddr_t d;
+    size_t i;
+    int rc;
+
+    for (i = 0; i < 3; i++) {
+        send_one(p.w, 24, i);
+        receive_one(p.r, 24, i);
+    }
+    MUST(rpipe_set_timeout(p.r, SHORT_MS) == 0, p.r);
+    for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
+        atomic_store(&p.w->ring->slot[3].flag, flags[i]);
+        rc = rread(p.r, &d, NULL);
+        EXPECT(rc == -ETIMEDOUT, "flag %llu: rread gave %d", (unsigned long long)flags[i], rc);
+    }
+    atomic_store(&p.w->ring->control.reader_wake,
+                 0xffffffffu); /* nor are wake words of anybody's making more than noise */
+    atomic_store(&p.w->ring->control.writer_wake, 77);
+    rc = rread(p.r, &d, NULL);
+    EXPECT(rc == -ETIMEDOUT, "wake words: rread gave %d", rc);
+    atomic_store(&p.w->ring->slot[3].flag, 0);
+    send_one(p.w, 24, 3);
+    receive_one(p.r, 24, 3);
+    pair_close(p);
+}
+
+/* More messages than the heap has units. */
+static void lie_with_numbers(void)
+{
+    struct pair p = pair_open(RDMA_PUT);
+    uint64_t i, units = HEAP / 64;
+    struct slot *slot;
+    int rc = 0;
+    raddr_t d;
+
+    for (i = 0; rc == 0 && i <= units; i++) {
+        slot = &p.w->ring->slot[i % SLOTS];
+        memset(slot, 0, offsetof(struct slot, flag));
+        slot->kind = SLOT_HEAP;
+        slot->heap.offset = i % units * 64;
+        ring_slot_publish(slot, i + 1);
+        rc = rread(p.r, &d, NULL);
+    }
+    EXPECT(rc == -EPROTO && i == units + 1, "%llu messages in %llu units: %d",
+           (unsigned long long)i, (unsigned long long)units, rc);
+    pair_close(p);
+}
+
+/* The same memory twice: seen with RMALLOC_DEBUG=1, harmless without. */
+static void lie_twice(void)
+{
+    struct pair p = pair_open(RDMA_PUT);
+    raddr_t d;
+    int rc;
+
+    send_one(p.w, 500, 1);
+    MUST(rread(p.r, &d, NULL) == 0, p.r);
+    p.w->ring->slot[1] = p.w->ring->slot[0];
+    p.w->ring->slot[1].heap.offset += 64;
+    ring_slot_publish(&p.w->ring->slot[1], 2);
+    rc = rread(p.r, &d, NULL);
+    EXPECT(rc == (p.r->checked ? -EPROTO : 0), "overlap: %d", rc);
+    pair_close(p);
+}
+
+/* More heap messages than the queue allows to be outstanding. */
+static void lie_with_queue(rdma_op_t op, const struct kind *k)
+{
+    struct pair p = pair_open_as(op, k);
+    struct slot *slot;
+    int rc = 0, i;
+    raddr_t d;
+
+    for (i = 0; rc == 0 && i <= QUEUE; i++) {
+        slot = &p.w->ring->slot[i % SLOTS];
+        memset(slot, 0, offsetof(struct slot, flag));
+        slot->kind = SLOT_HEAP;
+        slot->heap.offset = (uint64_t)i * 64;
+        slot->block =
+            i == 0 ? UINT32_MAX
+                   : (uint32_t)i * 1000; /* the index of a block is the writer's own business */
+        ring_slot_publish(slot, (uint64_t)i + 1);
+        rc = rread(p.r, &d, NULL);
+        if (rc == 0 && i == 0)
+            MUST(rfree(p.r, d) == 0, p.r);
+    }
+    EXPECT(rc == 0 && i == QUEUE + 1, "%d messages in a queue of %d, one freed: %d", i, QUEUE, rc);
+    slot = &p.w->ring->slot[i % SLOTS];
+    memset(slot, 0, offsetof(struct slot, flag));
+    slot->kind = SLOT_HEAP;
+    ring_slot_publish(slot, (uint64_t)i + 1);
+    rc = rread(p.r, &d, NULL);
+    EXPECT(rc == -EPROTO, "one more than the queue of %d allows: %d", QUEUE, rc);
+    pair_close(p);
+}
+
+/* ---- what a lying reader can do to a writer ---- */
+
+/* Two messages are out, as blocks 0 and 1 of QUEUE, read and not freed. What the reader names as freed: */
+static const struct {
+    const char *name;
+    int n;
+    uint32_t block[QUEUE];
+    int64_t lap; /* beyond the right one */
+    int expected;
+} names[] = {
+    {"block QUEUE", 1, {QUEUE}, 0, -EPROTO},
+    {"block 2^32 - 1", 1, {UINT32_MAX}, 0, -EPROTO},
+    {"block 2^31", 1, {UINT32_C(1) << 31}, 0, -EPROTO},
+    {"a block that is not out", 1, {2}, 0, -EPROTO},
+    {"a block that was never out", 2, {0, 3}, 0, -EPROTO},
+    {"the same block twice", 2, {1, 1}, 0, -EPROTO},
+    {"more than are out", 3, {0, 1, 0}, 0, -EPROTO},
+    {"both, the wrong lap", 2, {0, 1}, 1, -EAGAIN},
+    {"nonsense, the wrong lap", 1, {77}, 5, -EAGAIN},
+    {"nonsense, the lap before", 1, {77}, -1, -EAGAIN},
+    {"both", 2, {1, 0}, 0, 0},
+};
+
+static void name_blocks(const struct pair *p, int i, uint32_t block, int64_t lap)
+{
+    if (p->r->r.reverse == NULL) {
+        atomic_store(&p->r->credit->tag[i], (uint64_t)(1 + lap) << 32 | block);
+        return;
+    }
+    p->r->r.reverse[i].block = block;
+    p->r->r.reverse[i].kind = (uint8_t)(i * 77);
+    ring_slot_publish(&p->r->r.reverse[i], (uint64_t)(1 + i + lap * QUEUE));
+}
+
+static void lie_about_blocks(rdma_op_t op, const struct kind *k)
+{
+    size_t n;
+
+    for (n = 0; n < sizeof(names) / sizeof(names[0]); n++) {
+        struct pair p = pair_open_as(op, k);
+        raddr_t d, held[2];
+        int i, rc;
+
+        for (i = 0; i < 2; i++) {
+            send_one(p.w, 1000, (uint64_t)i);
+            MUST(rread(p.r, &held[i], NULL) == 0, p.r);
+        }
+        for (i = 0; i < names[n].n; i++)
+            name_blocks(&p, i, names[n].block[i], names[n].lap);
+        rc = rmalloc_nb(p.w, HEAP, &d);
+        EXPECT(rc == names[n].expected, "%s, sync %d: the writer got %d (%s): %s", names[n].name,
+               (int)k->sync, rc, rstrerror(rc), rpipe_error(p.w));
+        if (rc == -EAGAIN) { /* not yet: what is true comes later */
+            MUST(rfree(p.r, held[1]) == 0 && rfree(p.r, held[0]) == 0, p.r);
+            rc = rmalloc_nb(p.w, HEAP, &d);
+            EXPECT(rc == 0, "%s, sync %d, and then the truth: %d: %s", names[n].name, (int)k->sync,
+                   rc, rpipe_error(p.w));
+        } else if (rc == -EPROTO) {
+            MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
+            rc = rread(p.r, &d, NULL);
+            EXPECT(rc == -EPROTO, "%s, sync %d: the reader got %d (%s)", names[n].name,
+                   (int)k->sync, rc, rstrerror(rc));
+        }
+        pair_close(p);
+    }
+}
+
+struct credit_lie {
+    const char *name;
+    uint64_t read, freed;
+    int expected;
+};
+
+/* The writer has sent 8 messages, 4 of them in the heap; 4 slots are read and 2 heap messages freed, and it knows. */
+static const struct credit_lie credit_lies[] = {
+    {"more slots read than sent", 1000, 2, -EPROTO},
+    {"slots read backwards", 3, 2, -EPROTO},
+    {"slots read: 2^64 - 1", UINT64_MAX, 2, -EPROTO},
+    {"slots read: none", 0, 2, -EPROTO},
+    {"more freed than sent", 8, 1000, -EPROTO},
+    {"freed backwards", 8, 1, -EPROTO},
+    {"freed: 2^64 - 1", 8, UINT64_MAX, -EPROTO},
+    {"both", UINT64_MAX / 2, UINT64_MAX / 2, -EPROTO},
+    {"all freed, and not read", 4, 4, -ETIMEDOUT}, /* one word is never held against the other */
+};
+
+static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
+{
+    struct pair p = pair_open(op);
+    raddr_t d;
+    int i, rc = 0;
+
+    for (i = 0; i < 4; i++)
+        send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
+    for (i = 0; i < 4; i++)
+        receive_one(p.r, i % 2 == 0 ? 24 : 200, (uint64_t)i);
+    for (i = 0; i < 4; i++)
+        send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
+    MUST(credit_fetch(p.w, NEED_SLOT) == 0, p.w);
+    atomic_store(&p.r->credit->line.slots_read, lie->read);
+    atomic_store(&p.r->credit->line.heap_freed, lie->freed);
+    MUST(rpipe_set_timeout(p.w, SHORT_MS) == 0, p.w);
+    for (i = 0; rc == 0 && i < 3 * SLOTS; i++) {
+        errno = 0;
+        d = rmalloc(p.w, i % 2 == 0 ? 24 : 200);
+        rc = d != ADDR_NULL ? rwrite(p.w, d) : -errno;
+    }
+    EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rstrerror(rc),
+           rpipe_error(p.w));
+    if (lie->expected == -EPROTO) {
+        MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
+        do
+            rc = rread(p.r, &d, NULL);
+        while (rc == 0);
+        EXPECT(rc == -EPROTO, "%s: the reader got %d (%s)", lie->name, rc, rstrerror(rc));
+    }
+    pair_close(p);
+}
+
+/* ---- under one's feet ---- */
+
+/* Where the reader names the blocks that it has freed: likely ones, unlikely ones, and bytes. */
+static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
+{
+    struct rch *r = s->p.r;
+    struct slot *reverse =
+        r->remote != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
+    uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
+
+    if (s->queue == 0)
+        return;
+    i = x >> 32 & 3 ? 0 : draw(&s->random) % s->queue;
+    if (r->r.sync == NET_SYNC_TAGS) {
+        atomic_store_explicit(&r->credit->tag[(i + (x >> 40)) % s->queue],
+                              x >> 39 & 1 ? likely : value, memory_order_relaxed);
+    } else if (reverse != NULL) {
+        struct slot *slot = &reverse[(i + (x >> 40 & 7)) % s->queue];
+
+        __atomic_store_n(&slot->block, (uint32_t)(x >> 39 & 1 ? x >> 36 & 3 : value),
+                         __ATOMIC_RELAXED);
+        if (r->remote != NULL && x >> 37 & 1)
+            seal_slot(slot, 1 + (x >> 50 & 7));
+        else
+            atomic_store_explicit(&slot->flag, x >> 38 & 1 ? 1 + (x >> 50 & 7) : value,
+                                  memory_order_relaxed);
+    }
+}
+
+void *scribbles(void *argument)
+{
+    struct scribble *s = argument;
+
+    while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
+        uint64_t x = draw(&s->random);
+        struct slot *slot = &s->p.r->ring->slot[x >> 8 & (SLOTS - 1)];
+        volatile uint64_t *word = (volatile uint64_t *)(void *)slot + (x >> 16 & 7);
+        uint64_t value = x >> 24 & 1 ? draw(&s->random) : draw(&s->random) % (2 * HEAP);
+
+        if (x >> 25 & 1)
+            value %= 64;
+        switch (x & 15) {
+        case 0:
+            atomic_store_explicit(&s->p.r->credit->line.slots_read, value, memory_order_relaxed);
+            break;
+        case 1:
+            atomic_store_explicit(&s->p.r->credit->line.heap_freed, value, memory_order_relaxed);
+            break;
+        case 2:
+            atomic_store_explicit(&s->p.r->ring->control.final, value, memory_order_relaxed);
+            break;
+        case 4:
+        case 5:
+        case 6:
+            scribble_blocks(s, x, value);
+            break;
+        case 3:
+            atomic_store_explicit(&s->p.r->ring->control.reader_wake, (uint32_t)value,
+                                  memory_order_relaxed);
+            atomic_store_explicit(&s->p.r->ring->control.writer_wake, (uint32_t)value,
+                                  memory_order_relaxed);
+            break;
+        default:
+            *word = value;
+            if (s->p.r->remote != NULL && x >> 26 & 1) /* nonsense in a seal that fits */
+                seal_slot(slot, 1 + (x >> 27 & 31));
+        }
+    }
+    return NULL;
+}
+
+static void fuzz_round(uint64_t *random)
+{
+    static const uint32_t queues[] = {1, 3, 8, 100};
+    struct kind k = *(const struct kind *const[]){&plain, &tags, &channel, &growing,
+                                                  &growing_tags}[draw(random) % 5];
+    struct scribble s = {.random = draw(random)};
+    raddr_t d, held[4] = {NULL};
+    pthread_t thread;
+    int i, rc;
+    size_t size, sum = 0, at;
+
+    if (k.sync != NET_SYNC_BLOCKS) {
+        k.queue = queues[draw(random) % 4];
+        k.algorithm = (rmalloc_algorithm_t)(draw(random) % (RANDOM_FIT + 1));
+    }
+    s.queue = k.queue;
+    s.p = pair_open_as(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, &k);
+    MUST(rpipe_set_timeout(s.p.w, 1) == 0 && rpipe_set_timeout(s.p.r, 1) == 0, NULL);
+    MUST(pthread_create(&thread, NULL, scribbles, &s) == 0, NULL);
+    for (i = 0; i < 40; i++) {
+        size = draw(random) % (draw(random) % 8 == 0 ? 2 * HEAP : 300);
+        d = rmalloc(s.p.w, size);
+        rc = d != ADDR_NULL ? rwrite(s.p.w, d) : -errno;
+        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.w));
+        if (d != ADDR_NULL && rc != 0)
+            MUST(rfree(s.p.w, d) == 0, s.p.w);
+        rc = rread(s.p.r, &d, &size);
+        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc),
+               rpipe_error(s.p.r));
+        if (rc != 0)
+            continue;
+        MUST(size <= (k.most != 0 ? k.most : HEAP), s.p.r);
+        for (at = 0; at < size; at++)
+            sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* every byte can be looked at */
+        if (held[i % 4] != NULL)
+            MUST(rfree(s.p.r, held[i % 4]) == 0, s.p.r);
+        held[i % 4] = d;
+    }
+    atomic_store(&s.stop, true);
+    pthread_join(thread, NULL);
+    pair_close(s.p);
+    if (sum == 1)
+        printf("\n"); /* the sum is used */
+}
+
+/* ---- all of it ---- */
+
+void lie_in_memory(void)
+{
+    rdma_op_t op;
+    size_t n;
+
+    for (op = RDMA_PUT; op <= RDMA_GET; op++) {
+        for (n = 0; n < sizeof(lies) / sizeof(lies[0]); n++)
+            lie_to_reader(&lies[n], op);
+        for (n = 0; n < sizeof(credit_lies) / sizeof(credit_lies[0]); n++)
+            lie_to_writer(&credit_lies[n], op);
+        lie_with_queue(op, &tags);
+        lie_with_queue(op, &channel);
+        lie_about_blocks(op, &tags);
+        lie_about_blocks(op, &channel);
+    }
+    lie_with_flags();
+    lie_with_numbers();
+    lie_twice();
+}
+
+void lie_under_feet(uint64_t *random, int rounds)
+{
+    while (rounds-- > 0)
+        fuzz_round(random);
+}

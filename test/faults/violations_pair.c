@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* violations_pair.c: what the liars of liar.h share: pairs of ends, and the bystander that must not notice anything. */
+#include "violations.h"
+
+const struct kind plain = {NET_SYNC_BLOCKS, NEXT_FIT, 0, 0},
+                  tags = {NET_SYNC_TAGS, BEST_FIT, QUEUE, 0},
+                  channel = {CHANNEL_SYNC, FIRST_FIT, QUEUE, 0},
+                  growing = {NET_SYNC_BLOCKS, NEXT_FIT, 0, MOST},
+                  growing_tags = {NET_SYNC_TAGS, WORST_FIT, 0, MOST};
+
+static uint32_t next_ctx;
+static struct pair bystander;
+
+uint32_t liar_ctx(void) { return next_ctx++; }
+
+void liar_begin(uint64_t *random)
+{
+    char seed[24];
+
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    setenv("RPIPE_LOG", "error", 0);
+    setenv("RPIPE_ATOMICS", "service", 1); /* so that there are messages about cells */
+    if (getenv("PAIR_NET") != NULL) {
+        snprintf(seed, sizeof(seed), "%llu", (unsigned long long)draw(random) >> 1);
+        setenv("RPIPE_BTL", "sim", 1);
+        setenv("RPIPE_SIM_SEED", seed, 1);
+    }
+    MUST(rinit(NULL, NULL) == 0, NULL);
+    bystander = pair_open(RDMA_PUT);
+}
+
+int liar_end(const char *program)
+{
+    pair_close(pair_open(RDMA_GET));
+    MUST(rclose(bystander.w) == 0 && rclose(bystander.r) == 0, NULL);
+    MUST(rexit() == 0, NULL);
+    printf("%s: %s\n", program, job_failures == 0 ? "good" : "FAILED");
+    return job_failures == 0 ? 0 : 1;
+}
+
+rmalloc_config_t liar_config(bool writer, rdma_op_t op, uint32_t ctx)
+{
+    rmalloc_config_t cfg = channel_config(op, 0, writer, HEAP);
+
+    cfg.ctx = ctx;
+    cfg.slots = SLOTS;
+    return cfg;
+}
+
+struct pair pair_open_as(rdma_op_t op, const struct kind *k)
+{
+    uint32_t ctx = liar_ctx();
+    rmalloc_config_t w = liar_config(true, op, ctx), r = liar_config(false, op, ctx);
+    struct pair p = {NULL, NULL};
+
+    w.sync = r.sync = k->sync;
+    w.allocator.algorithm = r.allocator.algorithm = k->algorithm;
+    w.sync_queue = r.sync_queue = k->queue;
+    w.allocator.max_alloc_size = r.allocator.max_alloc_size = k->most;
+    MUST(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0, NULL);
+    MUST(rpipe_wait(p.w) == 0 && rpipe_wait(p.r) == 0, p.w);
+    return p;
+}
+
+struct pair pair_open(rdma_op_t op) { return pair_open_as(op, &plain); }
+
+void send_one(rch_t w, size_t bytes, uint64_t key)
+{
+    raddr_t d = rmalloc(w, bytes);
+
+    MUST(d != ADDR_NULL, w);
+    fill(rmem(w, d), bytes, key);
+    MUST(rwrite(w, d) == 0, w);
+}
+
+void receive_one(rch_t r, size_t bytes, uint64_t key)
+{
+    raddr_t d;
+    size_t size;
+
+    MUST(rread(r, &d, &size) == 0, r);
+    MUST(size == bytes && filled(rmem(r, d), size, key), r);
+    MUST(rfree(r, d) == 0, r);
+}
+
+/* The other channel does not notice; the one that was lied to can be closed. */
+void pair_close(struct pair p)
+{
+    static uint64_t key;
+
+    key++;
+    send_one(bystander.w, 16, key);
+    send_one(bystander.w, 700, key);
+    receive_one(bystander.r, 16, key);
+    receive_one(bystander.r, 700, key);
+    MUST(rclose(p.w) == 0, p.w);
+    MUST(rclose(p.r) == 0, p.r);
+}
+
+bool allowed(int rc)
+{
+    return rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT || rc == R_EOF || rc == -EPIPE ||
+           rc == -ENOBUFS || rc == -EMSGSIZE || rc == -ENOMEM;
+}

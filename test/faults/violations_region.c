@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * violations_region.c: lies about messages from the program's own memory, and about what has been fetched of it, see liar.h. On shared memory there
+ * are no such messages, and that is all that can be said; the rest is for networks.
+ */
+#include "violations.h"
+
+#include "rpipe/data/path_remote.h"
+#include "sync/seal.h"
+
+#define BYTES 1000 /* of a region */
+#define AT 2048    /* where in the heap the lie's block lies */
+#define UNKNOWN 4711
+
+static uint8_t memory[BYTES] __attribute__((aligned(64)));
+
+static void put_slot(rch_t r, const struct slot *says)
+{
+    uint64_t number = r->r.nread + 1;
+    struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
+
+    memcpy(slot, says, offsetof(struct slot, flag));
+    if (r->remote != NULL)
+        seal_slot(slot, number);
+    else
+        ring_slot_publish(slot, number);
+}
+
+static const struct region_lie {
+    const char *name;
+    uint64_t bytes, size, at; /* of the region; of the message; where in the region it begins */
+    uint32_t magic;           /* added to what is right */
+    uint64_t number;
+    uint64_t key[4];
+    int expected;
+} region_lies[] = {
+    {"nothing wrong", BYTES, 600, 64, 0, 0, {0}, 0},
+    {"all of it", BYTES, BYTES, 0, 0, 0, {0}, 0},
+    {"a note without its magic", BYTES, 600, 0, 1, 0, {0}, -EPROTO},
+    {"a note about another region", BYTES, 600, 0, 0, 1, {0}, -EPROTO},
+    {"a block too small for a note", BYTES, 63, 0, 0, 0, {0}, -EPROTO},
+    {"one byte beyond", BYTES, 600, BYTES - 599, 0, 0, {0}, -EPROTO},
+    {"behind the end", BYTES, 64, BYTES + 1, 0, 0, {0}, -EPROTO},
+    {"a beginning that wraps around", BYTES, 600, UINT64_MAX - 500, 0, 0, {0}, -EPROTO},
+    {"no bytes", 0, 600, 0, 0, 0, {0}, -EPROTO},
+    {"fewer bytes than the message", 500, 600, 0, 0, 0, {0}, -EPROTO},
+    {"more bytes than were shown", BYTES + 1, 600, 0, 0, 0, {0}, -EPROTO},
+    {"2^64 - 1 bytes", UINT64_MAX, 600, 0, 0, 0, {0}, -EPROTO},
+    {"a key that was never passed", BYTES, 600, 0, 0, 0, {1000, 0, 0, 0}, -EPROTO},
+    {"a key of another length", BYTES, 600, 0, 0, 0, {0, 1, 0, 0}, -EPROTO},
+    {"a key for something else", BYTES, 600, 0, 0, 0, {0, 0, 1, 0}, -EPROTO},
+    {"a key with a wrong end", BYTES, 600, 0, 0, 0, {0, 0, 0, 1}, -EPROTO},
+};
+
+static int read_it(struct pair p, rregion_t into, uint8_t *room, size_t *size, uint8_t **mem)
+{
+    raddr_t d;
+    int rc;
+
+    *mem = room;
+    if (into != NULL)
+        return rread_into(p.r, into, 0, BYTES, size);
+    rc = rread(p.r, &d, size);
+    if (rc == 0)
+        *mem = rmem(p.r, d);
+    return rc;
+}
+
+/* The first message is an honest one; its note is what the lie begins with. */
+static void lie_in_note(const struct region_lie *lie, bool elsewhere)
+{
+    static uint8_t room[BYTES];
+    struct slot slot = {.heap = {AT, lie->size, UNKNOWN, lie->at}, .kind = SLOT_REGION};
+    struct pair p = pair_open(RDMA_GET);
+    rregion_t region, into = NULL;
+    struct region_note note;
+    uint8_t *mem;
+    size_t size;
+    int word, rc, i;
+
+    MUST(rregister(p.w, memory, BYTES, &region) == 0, p.w);
+    if (elsewhere)
+        MUST(rregister(p.r, room, BYTES, &into) == 0, p.r);
+    MUST(rwrite_from(p.w, region, 0, 600, &word) == 0, p.w);
+    memcpy(&note, (char *)p.w->heap_memory.base + p.w->ring->slot[0].heap.offset, sizeof(note));
+    receive_one(p.r, 600, 5);
+    MUST(rdone(p.w, &word) == 0, p.w);
+    note.magic += lie->magic;
+    note.region = UNKNOWN + lie->number;
+    note.bytes = lie->bytes;
+    for (i = 0; i < 4; i++)
+        note.key.word[i] += lie->key[i];
+    memcpy((char *)p.w->heap_memory.base + AT, &note, sizeof(note));
+    put_slot(p.r, &slot);
+    rc = read_it(p, into, room, &size, &mem);
+    EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name,
+           elsewhere ? ", into another one" : "", rc, rstrerror(rc), rpipe_error(p.r));
+    if (rc == 0)
+        EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0,
+               "a region, %s: other bytes", lie->name);
+    pair_close(p);
+    while ((rc = rderegister(region)) == -EBUSY)
+        backoff_us(100);
+    EXPECT(rc == 0, "rderegister: %d (%s)", rc, rpipe_error(NULL));
+    if (into != NULL)
+        while ((rc = rderegister(into)) == -EBUSY)
+            backoff_us(100);
+}
+
+/* Two messages, of which one is fetched, and the writer knows. What the reader then says of the payloads that it has fetched: */
+static void lie_about_fetches(void)
+{
+    static const struct {
+        const char *name;
+        int64_t beyond; /* the truth */
+        int expected;
+    } lies[] = {
+        {"more than were written", 2, -EPROTO},
+        {"many more", 1000, -EPROTO},
+        {"fewer than before", -1, -EPROTO},
+        {"very many", INT64_MIN, -EPROTO},
+        {"the last one too", 1, 0}, /* his loss */
+    };
+    size_t i;
+    int rc;
+
+    for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
+        struct pair p = pair_open(RDMA_GET);
+        rregion_t region;
+        int word[2];
+
+        MUST(rregister(p.w, memory, BYTES, &region) == 0, p.w);
+        MUST(rwrite_from(p.w, region, 0, 600, &word[0]) == 0, p.w);
+        receive_one(p.r, 600, 5);
+        MUST(rdone(p.w, &word[0]) == 0, p.w);
+        MUST(rwrite_from(p.w, region, 0, 600, &word[1]) == 0, p.w);
+        atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)lies[i].beyond);
+        rc = rdone(p.w, &word[1]);
+        EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc),
+               rpipe_error(p.w));
+        pair_close(p);
+        while (rderegister(region) == -EBUSY)
+            backoff_us(100);
+    }
+}
+
+void lie_about_regions(void)
+{
+    static const struct slot slot = {.heap = {AT, 600, UNKNOWN, 0}, .kind = SLOT_REGION};
+    struct pair p = pair_open(RDMA_PUT);
+    raddr_t d;
+    size_t i;
+    int rc;
+
+    put_slot(p.r, &slot);
+    rc = rread(p.r, &d, NULL);
+    EXPECT(rc == -EPROTO, "a region, and the memory is the reader's: %d (%s)", rc, rstrerror(rc));
+    pair_close(p);
+    fill(memory, BYTES, 5);
+    p = pair_open(RDMA_GET);
+    if (p.r->remote != NULL) {
+        for (i = 0; i < 2 * sizeof(region_lies) / sizeof(region_lies[0]); i++)
+            lie_in_note(&region_lies[i / 2], i % 2 == 1);
+        lie_about_fetches();
+    }
+    pair_close(p);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * allocation_failure.h: memory that can be counted and cut off: aligned_alloc, by which heaps, indices and pools of descriptors get all of theirs.
+ *
+ * For one file of a program: it takes the place of the C library's.
+ */
+#ifndef TEST_LIB_ALLOCATION_FAILURE_H
+#define TEST_LIB_ALLOCATION_FAILURE_H
+
+#include "util/cpu.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+static unsigned granted, denied_after = UINT32_MAX;
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+    void *p;
+
+    if (granted >= denied_after || posix_memalign(&p, alignment, size) != 0) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    granted++;
+    return p;
+}
+
+/* Valgrind puts its own in the place of this one. */
+static inline void skip_unless_memory_can_be_cut_off(void)
+{
+    void *(*volatile call)(size_t, size_t) = aligned_alloc;
+    unsigned before = granted;
+
+    free(call(CACHE_LINE, CACHE_LINE));
+    if (granted == before)
+        skip();
+}
+
+#endif

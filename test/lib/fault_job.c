@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fault_job.c: see fault_job.h. */
+#include "test/lib/fault_job.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+int job_failures;
+
+void backoff_us(long us)
+{
+    struct timespec t = {us / 1000000, us % 1000000 * 1000};
+
+    nanosleep(&t, NULL);
+}
+
+uint64_t draw(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
+
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+/* The seed is FAULTS_SEED, or of the clock; printed, so that a run can be repeated as far as scheduling allows. */
+uint64_t seed_of(int argc, char **argv)
+{
+    const char *given = getenv("FAULTS_SEED");
+    uint64_t seed = given != NULL ? strtoull(given, NULL, 0) : (uint64_t)clock_now();
+
+    (void)argc;
+    printf("%s: FAULTS_SEED=%llu\n", argv[0], (unsigned long long)seed);
+    fflush(stdout);
+    return seed;
+}
+
+/* ---- the job ---- */
+
+/* A port that is free now. Rank 0 takes it soon; that somebody else is faster is improbable, and would show. */
+static void free_port(char port[8])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(at);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
+        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
+        perror("a free port");
+        exit(99);
+    }
+    snprintf(port, 8, "%u", ntohs(at.sin_port));
+    close(fd);
+}
+
+void job_prepare(struct job *job, int size)
+{
+    static unsigned count;
+
+    memset(job, 0, sizeof(*job));
+    job->size = size;
+    job->board =
+        mmap(NULL, sizeof(*job->board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (job->board == MAP_FAILED) {
+        perror("the board");
+        exit(99);
+    }
+    free_port(job->port);
+    snprintf(job->secret, sizeof(job->secret), "faults-%d-%u", (int)getpid(), ++count);
+}
+
+void job_start_one(struct job *job, int rank, rank_function f, const void *arguments)
+{
+    pid_t parent = getpid(), pid;
+    char text[64];
+
+    fflush(NULL);
+    pid = fork();
+    if (pid < 0) {
+        perror("fork");
+        exit(99);
+    }
+    if (pid == 0) {
+        job_failures = 0;
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is ended leaves nobody behind */
+        if (getppid() != parent)
+            _exit(99);
+        setenv("RPIPE_BOOTSTRAP", "tcp", 1);
+        snprintf(text, sizeof(text), "%d", rank);
+        setenv("RPIPE_RANK", text, 1);
+        snprintf(text, sizeof(text), "%d", job->size);
+        setenv("RPIPE_SIZE", text, 1);
+        snprintf(text, sizeof(text), "127.0.0.1:%s", job->port);
+        setenv("RPIPE_ROOT", text, 1);
+        setenv("RPIPE_SECRET", job->secret, 1);
+        exit(f(rank, job->board, arguments));
+    }
+    job->pid[rank] = pid;
+}
+
+void job_start(struct job *job, rank_function f, const void *arguments)
+{
+    for (int rank = 0; rank < job->size; rank++)
+        job_start_one(job, rank, f, arguments);
+}
+
+static bool reap(struct job *job, int rank, int options)
+{
+    if (job->pid[rank] == 0)
+        return true;
+    if (waitpid(job->pid[rank], &job->status[rank], options) != job->pid[rank])
+        return false;
+    job->pid[rank] = 0;
+    return true;
+}
+
+bool job_reached(struct job *job, int rank, int phase)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+
+    while (atomic_load(&job->board->rank[rank].phase) < phase) {
+        if (reap(job, rank, WNOHANG) || deadline_passed(patience)) {
+            EXPECT(false, "rank %d %s before phase %d (it is in %d, status 0x%x)", rank,
+                   job->pid[rank] == 0 ? "ended" : "hangs", phase,
+                   atomic_load(&job->board->rank[rank].phase), job->status[rank]);
+            return false;
+        }
+        backoff_us(100);
+    }
+    return true;
+}
+
+void job_kill(struct job *job, int rank, int sig)
+{
+    if (job->pid[rank] == 0)
+        return;
+    if (sig == SIGKILL)
+        atomic_store(&job->board->killed, clock_now());
+    kill(job->pid[rank], sig);
+}
+
+bool job_ended(struct job *job, int rank)
+{
+    int64_t patience = deadline_in_ms(PATIENCE_MS);
+
+    while (!reap(job, rank, WNOHANG)) {
+        if (deadline_passed(patience)) {
+            EXPECT(false, "rank %d does not end (phase %d); it is killed", rank,
+                   atomic_load(&job->board->rank[rank].phase));
+            kill(job->pid[rank], SIGKILL);
+            reap(job, rank, 0);
+            return false;
+        }
+        backoff_us(200);
+    }
+    return true;
+}
+
+bool job_status_is(const struct job *job, int rank, int exit_status)
+{
+    return WIFEXITED(job->status[rank]) && WEXITSTATUS(job->status[rank]) == exit_status;
+}
+
+void job_finish(struct job *job)
+{
+    for (int rank = 0; rank < job->size; rank++) {
+        if (job->pid[rank] != 0)
+            kill(job->pid[rank], SIGKILL);
+        reap(job, rank, 0);
+    }
+    munmap(job->board, sizeof(*job->board));
+}
+
+/* ---- in a rank ---- */
+
+void rank_reached(struct board *board, int rank, int phase)
+{
+    atomic_store(&board->rank[rank].phase, phase);
+}
+
+void rank_wait_go(struct board *board, int value)
+{
+    while (atomic_load(&board->go) < value)
+        backoff_us(100);
+}
+
+void rank_returned(struct board *board, int rank, int code, rch_t ch)
+{
+    int64_t now = clock_now();
+
+    snprintf(board->rank[rank].sentence, sizeof(board->rank[rank].sentence), "%s", rpipe_error(ch));
+    atomic_store(&board->rank[rank].code, code);
+    atomic_store(&board->rank[rank].returned, now);
+}
+
+void rank_say(const char *file, int line, const char *what, rch_t ch)
+{
+    printf("FAILED %s:%d: rank %u: %s; %s%s%s\n", file, line, network_rank(), what,
+           rpipe_error(NULL), ch != NULL ? "; " : "", ch != NULL ? rpipe_error(ch) : "");
+    fflush(stdout);
+}
+
+/* ---- time ---- */
+
+void spread_add(struct spread *s, double ms)
+{
+    if (s->n < (int)(sizeof(s->ms) / sizeof(s->ms[0])))
+        s->ms[s->n++] = ms;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+const char *spread_text(struct spread *s)
+{
+    static char text[2][64];
+    static int which;
+
+    qsort(s->ms, (size_t)s->n, sizeof(s->ms[0]), ascending);
+    which = 1 - which;
+    snprintf(text[which], sizeof(text[which]), "%.2f %.2f %.2f", s->ms[0], s->ms[s->n / 2],
+             s->ms[s->n - 1]);
+    return text[which];
+}
+
+void spread_show(struct spread *s, const char *what)
+{
+    if (s->n == 0) {
+        printf("%-44s no round\n", what);
+        return;
+    }
+    qsort(s->ms, (size_t)s->n, sizeof(s->ms[0]), ascending);
+    printf(
+        "%-44s %4d rounds, kill to return, ms: min %7.2f  median %7.2f  p90 %7.2f  max %7.2f%s\n",
+        what, s->n, s->ms[0], s->ms[s->n / 2], s->ms[s->n * 9 / 10], s->ms[s->n - 1],
+        s->ms[s->n / 2] >= 100 ? "  MEDIAN OVER 100 MS" : "");
+}
+
+void spread_print(struct spread *s, const char *what)
+{
+    spread_show(s, what);
+    EXPECT(s->n == 0 || s->ms[s->n - 1] < 2000, "%s: it took %.0f ms until a call returned", what,
+           s->ms[s->n - 1]);
+}
+
+/* ---- channels ---- */
+
+rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t alloc_size)
+{
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = peer;
+    cfg.allocator.rdma_active = writer == (op == RDMA_PUT);
+    cfg.allocator.alloc_size = alloc_size;
+    cfg.timeout_ms = PATIENCE_MS;
+    return cfg;
+}
+
+int entries_of(const char *directory)
+{
+    DIR *dir = opendir(directory);
+    int n = 0;
+
+    while (dir != NULL && readdir(dir) != NULL)
+        n++;
+    if (dir != NULL)
+        closedir(dir);
+    return n;
+}
+
+/* A pattern of 8-byte words, so that a message that is torn, stale or another one is seen. */
+void fill(void *mem, size_t bytes, uint64_t key)
+{
+    uint64_t word;
+    size_t i;
+
+    for (i = 0; i < bytes; i += 8) {
+        word = (key + i) * UINT64_C(0x9e3779b97f4a7c15);
+        memcpy((char *)mem + i, &word, bytes - i < 8 ? bytes - i : 8);
+    }
+}
+
+bool filled(const void *mem, size_t bytes, uint64_t key)
+{
+    uint64_t word;
+    size_t i;
+
+    for (i = 0; i < bytes; i += 8) {
+        word = (key + i) * UINT64_C(0x9e3779b97f4a7c15);
+        if (memcmp((const char *)mem + i, &word, bytes - i < 8 ? bytes - i : 8) != 0)
+            return false;
+    }
+    return true;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * group_pair.h: pipes made of pipes, to oneself: the object at one end, at the other end the plain pipes of its partners.
+ */
+#ifndef TEST_LIB_GROUP_PAIR_H
+#define TEST_LIB_GROUP_PAIR_H
+
+#include "test/lib/pair.h"
+
+#define FAN_MOST 16
+#define FAN_LIMIT_MS 60000 /* of what must not happen: reached only by what hangs */
+
+static const int fan_self[FAN_MOST]; /* all of them rank 0 */
+
+static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
+
+static inline rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+
+/* of n pipes, with as many ctx */
+static inline rmalloc_config_t fan_config(rdma_op_t op, uint64_t alloc_size, int n)
+{
+    rmalloc_config_t cfg = pair_config(op, alloc_size);
+
+    for (int i = 1; i < n; i++)
+        (void)pair_config(op, alloc_size);
+    cfg.timeout_ms = FAN_LIMIT_MS;
+    return cfg;
+}
+
+/* the partners of an object; `writers`: they write */
+static inline void fan_partners(rch_t *ch, const rmalloc_config_t *cfg, int n, bool writers)
+{
+    for (int i = 0; i < n; i++) {
+        rmalloc_config_t own = writers ? pair_writer(*cfg) : pair_reader(*cfg);
+
+        own.ctx += (uint32_t)i;
+        assert_ok(NULL, rpipe(&ch[i], &own));
+    }
+}
+
+static inline void fan_close(rch_t *ch, int n)
+{
+    for (int i = 0; i < n; i++)
+        assert_ok(ch[i], rclose(ch[i]));
+}
+
+/* the news that the reader has closed comes by the service thread; what is written before it comes is lost with the pipe */
+static inline void fan_await_bye(rch_t w)
+{
+    double end = pair_now_ms() + FAN_LIMIT_MS;
+
+    while (rflush(w) == 0) {
+        assert_true(pair_now_ms() < end);
+        usleep(200);
+    }
+    assert_rc(-EPIPE, w, rflush(w));
+}
+
+/* a partner sends: its number, the number of the message, and a pattern that both decide */
+static inline void fan_send(rch_t w, uint64_t who, uint64_t number, size_t size)
+{
+    struct pair p = {w, NULL};
+    raddr_t d = pair_alloc(&p, size, who << 32 | number);
+
+    assert_ok(w, rset_tag(w, d, who << 32 | number));
+    assert_ok(w, rwrite(w, d));
+}
+
+/* what lies in a reading end: the pattern of its tag; gives it back */
+static inline uint64_t fan_check(rch_t r, raddr_t d, size_t size)
+{
+    uint64_t tag = rtag(r, d);
+
+    assert_int_equal(rsize(r, d), size);
+    assert_true(pair_same(rmem(r, d), size, tag));
+    assert_ok(r, rfree(r, d));
+    return tag;
+}
+
+#endif

@@ -1,0 +1,352 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pair.h: both ends of a channel to oneself, for the tests of the public interface in one process.
+ *
+ * They are written from the manual alone, and see the public headers alone. Every pair gets a ctx of its own, so that
+ * ends that a failed test leaves open are in nobody's way. Messages are filled with a pattern that depends on a key,
+ * so that one that is torn, stale or somebody else's is told from the right one at every byte.
+ */
+#ifndef TEST_LIB_PAIR_H
+#define TEST_LIB_PAIR_H
+
+#include <rpipe.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+struct pair {
+    rch_t w, r;
+};
+
+/* the sentence of ch belongs to a wrong result. Over a network "not yet" may be said where memory that is mapped would do at once */
+#define assert_rc(expected, ch, call)                                                              \
+    do {                                                                                           \
+        double pair_since = pair_now_ms();                                                         \
+        int pair_code;                                                                             \
+        do                                                                                         \
+            pair_code = (call);                                                                    \
+        while (pair_later(pair_code, (expected)) && pair_patience(pair_since));                    \
+        pair_expect((expected), pair_code, (ch), #call, __FILE__, __LINE__);                       \
+    } while (0)
+#define assert_ok(ch, call) assert_rc(R_SUCCESS, ch, call)
+/* calls that return a pointer, a descriptor or a size */
+#define assert_errno(expected, call)                                                               \
+    do {                                                                                           \
+        errno = 0;                                                                                 \
+        assert_true((call) == 0);                                                                  \
+        assert_int_equal(errno, (expected));                                                       \
+    } while (0)
+#define ANY_RADDR ((raddr_t)(uintptr_t)0x51) /* what an output holds that must not be touched */
+
+static inline double pair_now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+/* the deadlines of these tests are short; a machine that is busy may pass them by far */
+#define PAIR_LATE_MS 20000.0
+
+/* what is under way in a network arrives without a further call, but not at once */
+static inline bool pair_over_network(void) { return getenv("PAIR_NET") != NULL; }
+static inline bool pair_later(int code, int expected)
+{
+    return code != expected && (code == R_PENDING || code == -ETIMEDOUT);
+}
+static inline bool pair_patience(double since)
+{
+    return pair_over_network() && pair_now_ms() - since < PAIR_LATE_MS;
+}
+
+static inline void pair_expect(int expected, int code, rch_t ch, const char *call, const char *file,
+                               int line)
+{
+    if (code == expected)
+        return;
+    print_error("%s:%d: %s gave %d (%s), not %d (%s); %s\n", file, line, call, code,
+                rstrerror(code), expected, rstrerror(expected), rpipe_error(ch));
+    _fail(file, line);
+}
+
+/*
+ * What the same tests run in: block mode, the default, and some of the others (pair_main). PAIR_MODE="tags 2 100", or
+ * "channel", algorithm by number, sync_queue: in that alone.
+ */
+static inline void pair_mode(rmalloc_config_t *cfg)
+{
+    const char *mode = getenv("PAIR_MODE");
+    unsigned algorithm, queue;
+    char sync[16];
+
+    if (mode == NULL)
+        return;
+    if (sscanf(mode, "%15s %u %u", sync, &algorithm, &queue) != 3 ||
+        (strcmp(sync, "tags") != 0 && strcmp(sync, "channel") != 0))
+        fail_msg("PAIR_MODE is \"%s\"; it must be like \"tags 2 100\"", mode);
+    cfg->sync = strcmp(sync, "tags") == 0 ? NET_SYNC_TAGS : CHANNEL_SYNC;
+    cfg->allocator.algorithm = (rmalloc_algorithm_t)algorithm;
+    cfg->sync_queue = queue;
+}
+
+static inline rmalloc_config_t pair_config(rdma_op_t op, uint64_t alloc_size)
+{
+    static uint32_t ctx = 0;
+    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+
+    cfg.allocator.op = op;
+    cfg.allocator.peer = 0;
+    cfg.allocator.alloc_size = alloc_size;
+    cfg.ctx = ctx++;
+    pair_mode(&cfg);
+    return cfg;
+}
+
+static inline rmalloc_config_t pair_writer(rmalloc_config_t cfg)
+{
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT;
+    return cfg;
+}
+
+static inline rmalloc_config_t pair_reader(rmalloc_config_t cfg)
+{
+    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_GET;
+    return cfg;
+}
+
+static inline void pair_open_with(struct pair *p, const rmalloc_config_t *cfg)
+{
+    rmalloc_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
+
+    assert_ok(NULL, rpipe(&p->w, &w));
+    assert_ok(NULL, rpipe(&p->r, &r));
+    assert_ok(p->w, rpipe_wait(p->w));
+    assert_ok(p->r, rpipe_wait(p->r));
+}
+
+static inline void pair_open(struct pair *p, rdma_op_t op, uint64_t alloc_size)
+{
+    rmalloc_config_t cfg = pair_config(op, alloc_size);
+
+    pair_open_with(p, &cfg);
+}
+
+static inline void pair_close(struct pair *p)
+{
+    if (pair_over_network()) { /* what is under way takes time to arrive, whatever the test has set */
+        assert_ok(p->w, rpipe_set_timeout(p->w, (int)PAIR_LATE_MS));
+        assert_ok(p->r, rpipe_set_timeout(p->r, (int)PAIR_LATE_MS));
+    }
+    assert_ok(p->w, rclose(p->w));
+    assert_ok(p->r, rclose(p->r));
+}
+
+/* ---- patterns ---- */
+
+static inline uint64_t pair_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+static inline void pair_fill(void *memory, size_t size, uint64_t key)
+{
+    uint8_t *p = memory;
+
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = pair_mix(key + i);
+
+        memcpy(p + i, &word, size - i < 8 ? size - i : 8);
+    }
+}
+
+static inline bool pair_same(const void *memory, size_t size, uint64_t key)
+{
+    const uint8_t *p = memory;
+
+    for (size_t i = 0; i < size; i += 8) {
+        uint64_t word = pair_mix(key + i);
+
+        if (memcmp(p + i, &word, size - i < 8 ? size - i : 8) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* ---- one message ---- */
+
+static inline raddr_t pair_alloc(const struct pair *p, size_t size, uint64_t key)
+{
+    raddr_t d = rmalloc(p->w, size);
+
+    if (d == ADDR_NULL)
+        fail_msg("rmalloc of %zu: %s", size, rpipe_error(p->w));
+    assert_int_equal(rsize(p->w, d), size);
+    assert_non_null(rmem(p->w, d));
+    pair_fill(rmem(p->w, d), size, key);
+    return d;
+}
+
+static inline void pair_send(const struct pair *p, size_t size, uint64_t key)
+{
+    raddr_t d = pair_alloc(p, size, key);
+
+    assert_ok(p->w, rwrite(p->w, d));
+}
+
+static inline raddr_t pair_receive(const struct pair *p, size_t size, uint64_t key)
+{
+    raddr_t d = ADDR_NULL;
+    size_t got = SIZE_MAX;
+
+    assert_ok(p->r, rread(p->r, &d, &got));
+    assert_true(d != ADDR_NULL);
+    assert_int_equal(got, size);
+    assert_int_equal(rsize(p->r, d), size);
+    assert_non_null(rmem(p->r, d));
+    assert_true(pair_same(rmem(p->r, d), size, key));
+    return d;
+}
+
+static inline void pair_read_free(const struct pair *p, size_t size, uint64_t key)
+{
+    assert_ok(p->r, rfree(p->r, pair_receive(p, size, key)));
+}
+
+/* ---- the program ---- */
+
+static inline int pair_setup(void **state)
+{
+    int rank = -1, nranks = -1;
+
+    (void)state;
+    if (rinit(&rank, &nranks) != R_SUCCESS) {
+        print_error("rinit: %s\n", rpipe_error(NULL));
+        return -1;
+    }
+    return rank == 0 && nranks == 1 ? 0 : -1;
+}
+
+static inline int pair_teardown(void **state)
+{
+    (void)state;
+    return rexit();
+}
+
+/*
+ * A process joins a job once, so the group runs in a child for each setting. All of them at the same time: they wait more
+ * than they work. What they say is kept, and told one after the other.
+ */
+struct pair_child {
+    const char *name, *value;  /* of the environment; NULL: nothing but */
+    const char *debug;         /* RMALLOC_DEBUG */
+    const char *seed, *remote; /* over a simulated network; NULL: not */
+    pid_t pid;
+    FILE *says;
+};
+
+static inline void pair_child_start(struct pair_child *c, int (*group)(void))
+{
+    c->says = tmpfile();
+    c->pid = c->says != NULL ? fork() : -1;
+    if (c->pid != 0)
+        return;
+    setenv("RMALLOC_DEBUG", c->debug, 1);
+    if (c->name != NULL)
+        setenv(c->name, c->value, 1);
+    if (c->remote != NULL) {
+        setenv("RPIPE_BTL", "sim", 1);
+        setenv("RPIPE_SIM_SEED", c->seed, 1);
+        setenv("RPIPE_SIM_MODE", c->remote, 1);
+    }
+    if (dup2(fileno(c->says), 1) < 0 || dup2(fileno(c->says), 2) < 0)
+        _exit(99);
+    exit(group() != 0);
+}
+
+static inline bool pair_child_end(struct pair_child *c)
+{
+    const char *name = c->name != NULL ? c->name : "", *value = c->name != NULL ? c->value : "";
+    const char *net = c->remote != NULL ? c->remote : "",
+               *seed = c->remote != NULL ? c->seed : "none";
+    int status = -1, byte;
+
+    print_message("---- %s %s RMALLOC_DEBUG=%s network: %s %s\n", name, value, c->debug, seed, net);
+    fflush(NULL);
+    if (c->pid < 0 || waitpid(c->pid, &status, 0) != c->pid)
+        return false;
+    rewind(c->says);
+    while ((byte = fgetc(c->says)) != EOF)
+        putchar(byte);
+    fclose(c->says);
+    if (status != 0)
+        print_error("---- %s %s RMALLOC_DEBUG=%s network: %s %s: ended with status 0x%x\n", name,
+                    value, c->debug, seed, net, (unsigned)status);
+    return status == 0;
+}
+
+/*
+ * PAIR_NET=1: over the simulated network, in the mode that a setting has for that; PAIR_NET=2, 3 and so on: other seeds. PAIR_ONLY=N: the N-th
+ * setting alone, from 0.
+ */
+static inline int pair_children(struct pair_child *child, size_t n, int (*group)(void))
+{
+    const char *net = getenv("PAIR_NET"), *only = getenv("PAIR_ONLY");
+    char seed[16][24];
+    bool good = true;
+
+    for (size_t i = 0; i < n; i++) {
+        snprintf(seed[i], sizeof(seed[i]), "%zu", (net != NULL ? (size_t)atoi(net) : 0) * n + i);
+        child[i].seed = seed[i];
+        if (net == NULL)
+            child[i].remote = NULL;
+        else if (child[i].remote == NULL)
+            child[i].remote = "";
+    }
+    setenv("RPIPE_BOOTSTRAP", "single", 1);
+    fflush(NULL);
+    if (only != NULL && (size_t)atoi(only) < n)
+        child = &child[atoi(only)], n = 1;
+    for (size_t i = 0; i < n; i++)
+        pair_child_start(&child[i], group);
+    for (size_t i = 0; i < n; i++)
+        good = pair_child_end(&child[i]) && good;
+    return good ? 0 : 1;
+}
+
+/* in block mode with RMALLOC_DEBUG=1 and without, and in turns in other modes */
+static inline int pair_main(int (*group)(void))
+{
+    struct pair_child child[] = {
+        {NULL, NULL, "0", NULL, "", 0, NULL},
+        {NULL, NULL, "1", NULL, "lazy scribble", 0, NULL},
+        {"PAIR_MODE", "tags 0 0", "0", NULL, "order", 0, NULL},
+        {"PAIR_MODE", "tags 2 0", "1", NULL, "scribble", 0, NULL},
+        {"PAIR_MODE", "tags 1 100", "0", NULL, "", 0, NULL},
+        {"PAIR_MODE", "channel 3 0", "1", NULL, "scribble target", 0, NULL},
+        {"PAIR_MODE", "channel 0 0", "0", NULL, "lazy", 0, NULL},
+    };
+    bool asked = getenv("PAIR_MODE") != NULL;
+
+    return pair_children(child, asked ? 2 : sizeof(child) / sizeof(*child), group);
+}
+
+/* test_NAME(void **), which runs NAME(op) with both. */
+#define BOTH(name)                                                                                 \
+    static void test_##name(void **unused)                                                         \
+    {                                                                                              \
+        (void)unused;                                                                              \
+        name(RDMA_PUT);                                                                            \
+        name(RDMA_GET);                                                                            \
+    }
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pipe_modes.h: a test that runs in every heuristic with every mode, PUT and GET (table 3.1 of the thesis); and what tests with
+ * threads need: a failure there is said, counted, and asserted by the test.
+ */
+#ifndef TEST_LIB_PIPE_MODES_H
+#define TEST_LIB_PIPE_MODES_H
+
+#include "test/lib/pair.h"
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct mode {
+    rdma_op_t op;
+    rmalloc_algorithm_t algorithm;
+    rmalloc_sync_t sync;
+};
+
+static const struct mode modes[] = {
+    {RDMA_PUT, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_GET, NEXT_FIT, NET_SYNC_BLOCKS},
+    {RDMA_PUT, NEXT_FIT, NET_SYNC_TAGS},   {RDMA_GET, NEXT_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, NEXT_FIT, CHANNEL_SYNC},    {RDMA_GET, NEXT_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_GET, FIRST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, FIRST_FIT, CHANNEL_SYNC},   {RDMA_GET, FIRST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, BEST_FIT, NET_SYNC_TAGS},   {RDMA_GET, BEST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, BEST_FIT, CHANNEL_SYNC},    {RDMA_GET, BEST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, WORST_FIT, NET_SYNC_TAGS},  {RDMA_GET, WORST_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, WORST_FIT, CHANNEL_SYNC},   {RDMA_GET, WORST_FIT, CHANNEL_SYNC},
+    {RDMA_PUT, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_GET, RANDOM_FIT, NET_SYNC_TAGS},
+    {RDMA_PUT, RANDOM_FIT, CHANNEL_SYNC},  {RDMA_GET, RANDOM_FIT, CHANNEL_SYNC},
+};
+#define MODES (sizeof(modes) / sizeof(*modes))
+
+static const struct mode *now; /* which one a test that fails was in */
+static uint64_t seed, state;
+
+static inline uint64_t draw(void) { return pair_mix(seed ^ state++); }
+
+/* every test is a function of a mode; the tests of cmocka run it in all of them */
+typedef void (*in_mode)(const struct mode *m);
+
+static inline int tell_mode(void **unused)
+{
+    (void)unused;
+    if (now != NULL)
+        print_error("mode %d: op %d algorithm %d sync %d seed %llu\n", (int)(now - modes),
+                    (int)now->op, (int)now->algorithm, (int)now->sync, (unsigned long long)seed);
+    now = NULL;
+    return 0;
+}
+
+static inline void in_every_mode(in_mode test)
+{
+    for (size_t i = 0; i < MODES; i++) {
+        now = &modes[i];
+        test(now);
+    }
+    now = NULL;
+}
+
+static inline rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_size,
+                                           uint32_t queue)
+{
+    rmalloc_config_t cfg = pair_config(m->op, alloc_size);
+
+    cfg.allocator.algorithm = m->algorithm;
+    cfg.sync = m->sync;
+    cfg.sync_queue = queue;
+    cfg.slots = 64;
+    return cfg;
+}
+
+static inline void mode_open(struct pair *p, const struct mode *m, uint64_t alloc_size,
+                             uint32_t queue)
+{
+    rmalloc_config_t cfg = mode_config(m, alloc_size, queue);
+
+    pair_open_with(p, &cfg);
+}
+
+static inline rpipe_stats_t stats(rch_t ch)
+{
+    rpipe_stats_t st;
+
+    assert_ok(ch, rpipe_stats(ch, &st));
+    return st;
+}
+
+/* ---- threads ---- */
+
+static atomic_int faults __attribute__((unused));
+
+#define HOLDS(ch, condition)                                                                       \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));   \
+            atomic_fetch_add(&faults, 1);                                                          \
+            return NULL;                                                                           \
+        }                                                                                          \
+    } while (0)
+
+static inline void spin(uint64_t microseconds)
+{
+    double end = pair_now_ms() + (double)microseconds / 1e3;
+
+    while (pair_now_ms() < end)
+        ;
+}
+
+#endif

@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_collective.c: network_send(3) and its kin: windows, deadlines that leave no trace, collectives in which somebody dies,
+ * gives up or does something else, and the barrier of rexit with the dead and the gone.
+ */
+#include "test/lib/ranks.h"
+
+#include "control/collective.h"
+#include "control/lane.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+
+static _Atomic int died, left;
+
+static void on_gone(int rank, enum control_end end, const char *reason)
+{
+    (void)rank, (void)reason;
+    atomic_fetch_add(end == PEER_LEFT ? &left : &died, 1);
+}
+
+static const struct control_hooks hooks = {NULL, on_gone, NULL};
+
+static struct error err;
+
+static int64_t limit(void) { return deadline_in_ms(LIMIT_MS); }
+static int put(int to, const void *buf, size_t bytes, int ms)
+{
+    return collect_send(to, buf, bytes, deadline_in_ms(ms), &err);
+}
+static int get(int from, void *buf, size_t bytes, int ms)
+{
+    return collect_recv(from, buf, bytes, deadline_in_ms(ms), &err);
+}
+
+#define OK(call)                                                                                   \
+    do {                                                                                           \
+        int result_ = (call);                                                                      \
+        if (result_ != 0) {                                                                        \
+            fprintf(stderr, "[rank %d] line %d: %s: %d: %s\n", job_rank(), __LINE__, #call,        \
+                    result_, err.text);                                                            \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+#define BARRIER() OK(collect_barrier(limit(), &err))
+
+/* ---- point to point ---- */
+
+static void rank_sizes(int rank, int size)
+{
+    static const size_t sizes[] = {0, 1, 7, 65488, 65489, 1u << 20, (1u << 20) + 1, 5u << 20};
+    uint8_t *mine = malloc(5u << 20), *theirs = malloc(5u << 20);
+    size_t s, i;
+    int to = (rank + 1) % size, from = (rank + size - 1) % size;
+
+    rank_start(&hooks);
+    for (s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+        for (i = 0; i < sizes[s]; i++)
+            mine[i] = (uint8_t)(i / 3 + s + (size_t)rank);
+        if (rank == 0)
+            OK(put(to, mine, sizes[s], LIMIT_MS));
+        OK(get(from, theirs, sizes[s], LIMIT_MS));
+        if (rank != 0)
+            OK(put(to, mine, sizes[s], LIMIT_MS));
+        for (i = 0; i < sizes[s]; i++)
+            CHECK(theirs[i] == (uint8_t)(i / 3 + s + (size_t)from));
+    }
+    BARRIER();
+    rank_stop();
+    free(mine);
+    free(theirs);
+}
+
+static void test_sizes_around_pieces_and_window(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(3, rank_sizes);
+}
+
+static void rank_wrong_size(int rank, int size)
+{
+    uint64_t value = 17, more[2] = {0, 0};
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0) {
+        OK(put(1, &value, sizeof(value), LIMIT_MS));
+    } else {
+        CHECK(get(0, more, sizeof(more), LIMIT_MS) == -EMSGSIZE &&
+              strstr(err.text, "8 bytes") != NULL);
+        CHECK(get(0, more, 4, LIMIT_MS) == -EMSGSIZE);
+        OK(get(0, more, 8, LIMIT_MS));
+        CHECK(more[0] == 17);
+    }
+    CHECK(put(size, &value, 8, LIMIT_MS) == -EINVAL && get(-1, &value, 8, LIMIT_MS) == -EINVAL);
+    BARRIER();
+    rank_stop();
+    CHECK(put(0, &value, 8, LIMIT_MS) == -ENOTCONN);
+}
+
+static void test_a_message_of_another_size_stays(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "auto", 1);
+    run_ranks(2, rank_wrong_size);
+}
+
+/* The window bounds what an idle receiver can be sent; a send that times out leaves nothing, not even half a message. */
+static void rank_window(int rank, int size)
+{
+    const size_t large = 3u << 20;
+    uint8_t *buf = calloc(1, large);
+    uint64_t sent = 0, i, value;
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0) {
+        while (put(1, &sent, sizeof(sent), 50) == 0)
+            sent++;
+        CHECK(sent * (8 + PIECE_CHARGE) <= WINDOW_BYTES &&
+              (sent + 1) * (8 + PIECE_CHARGE) > WINDOW_BYTES);
+        OK(collect_send(0, &sent, sizeof(sent), limit(), &err)); /* others are not concerned */
+        OK(get(0, &value, sizeof(value), LIMIT_MS));
+        CHECK(value == sent);
+    }
+    BARRIER();
+    OK(collect_allgather(&sent, sizeof(sent), buf, limit(), &err));
+    memcpy(&sent, buf, sizeof(sent));
+    if (rank == 1) {
+        for (i = 0; i < sent; i++) {
+            OK(get(0, &value, sizeof(value), LIMIT_MS));
+            CHECK(value == i);
+        }
+        CHECK(get(0, &value, sizeof(value), 30) == -ETIMEDOUT &&
+              strstr(err.text, "rank 0") != NULL);
+    }
+    BARRIER();
+    if (rank == 0) {
+        CHECK(put(1, buf, large, 50) == -ETIMEDOUT &&
+              strstr(err.text, "rank 1") != NULL); /* begun, then cancelled */
+        memset(buf, 0x5a, large);
+        BARRIER();
+        OK(put(1, buf, large, LIMIT_MS));
+        OK(put(1, &sent, sizeof(sent), LIMIT_MS));
+    } else {
+        BARRIER();
+        OK(get(0, buf, large, LIMIT_MS));
+        for (i = 0; i < large; i++)
+            CHECK(buf[i] == 0x5a);
+        OK(get(0, &value, sizeof(value), LIMIT_MS));
+        CHECK(value == sent);
+    }
+    BARRIER();
+    rank_stop();
+    free(buf);
+}
+
+static void test_window_and_cancelled_sends(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(2, rank_window);
+}
+
+/* A receive that times out in the middle of a message leaves it whole for the next one. */
+static void rank_interrupted(int rank, int size)
+{
+    const size_t large = 4u << 20;
+    uint8_t *buf = calloc(1, large), *scrap = calloc(1, large);
+    int tries = 0, result;
+    size_t i;
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0) {
+        for (i = 0; i < large; i++)
+            buf[i] = (uint8_t)(i * 5 + i / 1000);
+        OK(put(1, buf, large, LIMIT_MS));
+        OK(put(1, buf, 10, LIMIT_MS));
+    } else {
+        /* deadlines that have passed already: each takes what is there at that moment */
+        while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW,
+                                      &err)) == -ETIMEDOUT)
+            CHECK(get(0, scrap, 11, 0) < 0);
+        CHECK(result == 0 && tries > 1);
+        for (i = 0; i < large; i++)
+            CHECK((tries % 2 == 1 ? scrap : buf)[i] == (uint8_t)(i * 5 + i / 1000));
+        OK(get(0, buf, 10, LIMIT_MS));
+    }
+    BARRIER();
+    rank_stop();
+    free(buf);
+    free(scrap);
+}
+
+static void test_receives_that_time_out_lose_nothing(void **state)
+{
+    setenv("RPIPE_CONTROL", *state, 1);
+    run_ranks(2, rank_interrupted);
+}
+
+static void *sends_many(void *unused)
+{
+    uint8_t buf[3000];
+    int i;
+
+    (void)unused;
+    for (i = 0; i < 500; i++) {
+        struct error said = {""};
+
+        memset(buf, i, sizeof(buf));
+        CHECK(collect_send(1, buf, sizeof(buf), limit(), &said) == 0);
+    }
+    return NULL;
+}
+
+static void rank_threads(int rank, int size)
+{
+    uint8_t buf[3000];
+    pthread_t t[3];
+    int i, k;
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0) {
+        for (i = 0; i < 3; i++)
+            CHECK(pthread_create(&t[i], NULL, sends_many, NULL) == 0);
+        for (i = 0; i < 3; i++)
+            pthread_join(t[i], NULL);
+    } else {
+        for (i = 0; i < 1500; i++) {
+            OK(get(0, buf, sizeof(buf), LIMIT_MS));
+            for (k = 1; k < 3000; k++)
+                CHECK(buf[k] == buf[0]);
+        }
+    }
+    BARRIER();
+    rank_stop();
+}
+
+static void test_threads_do_not_mix_messages(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "auto", 1);
+    run_ranks(2, rank_threads);
+}
+
+static void rank_last_words(int rank, int size)
+{
+    uint64_t value = 5;
+
+    (void)size;
+    rank_start(&hooks);
+    BARRIER();
+    if (rank == 1) {
+        OK(put(0, &value, 8, LIMIT_MS));
+        if (getenv("DIES") != NULL) {
+            CHECK(control_flush(-1, limit()) == 0);
+            kill(getpid(), SIGKILL);
+        }
+    } else {
+        AWAIT(atomic_load(&died) + atomic_load(&left) == 1);
+        OK(get(1, &value, 8, LIMIT_MS));
+        CHECK(get(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE) &&
+              strstr(err.text, "rank 1") != NULL);
+        CHECK(put(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE));
+    }
+    rank_stop();
+}
+
+static void test_what_was_sent_before_the_end_can_be_received(void **state)
+{
+    pid_t pids[RANKS_MAX];
+
+    setenv("RPIPE_CONTROL", *state, 1);
+    unsetenv("DIES");
+    run_ranks(2, rank_last_words);
+    setenv("DIES", "1", 1);
+    ranks_start(2, rank_last_words, pids);
+    ranks_wait(2, pids, 1, SIGKILL);
+}
+
+/* ---- collectives ---- */
+
+static void rank_collectives(int rank, int size)
+{
+    uint8_t *mine = malloc(300000), *all = malloc(300000u * RANKS_MAX);
+    size_t bytes, i;
+    int n, r;
+
+    rank_start(&hooks);
+    for (n = 0; n < 60; n++) {
+        bytes = n % 7 == 6 ? 300000 : (size_t)n * 13;
+        for (i = 0; i < bytes; i++)
+            mine[i] = (uint8_t)(i + (size_t)(rank * 50 + n));
+        OK(collect_allgather(mine, bytes, all, limit(), &err));
+        for (r = 0; r < size; r++) {
+            for (i = 0; i < bytes; i++)
+                CHECK(all[(size_t)r * bytes + i] == (uint8_t)(i + (size_t)(r * 50 + n)));
+        }
+        if (n % 3 == 0)
+            BARRIER();
+    }
+    CHECK(collect_leave(limit()) == 0);
+    rank_stop();
+    free(mine);
+    free(all);
+}
+
+static void test_collectives(void **state)
+{
+    int size;
+
+    setenv("RPIPE_CONTROL", *state, 1);
+    for (size = 1; size <= 7; size++)
+        run_ranks(size, rank_collectives);
+}
+
+/* Rank 2 of 5 dies. Most of the others have never heard of it, and still none of them hangs. */
+static void rank_barrier_dies(int rank, int size)
+{
+    rank_start(&hooks);
+    (void)size;
+    if (getenv("EARLY") == NULL)
+        BARRIER();
+    if (rank == 2) {
+        CHECK(control_flush(-1, limit()) == 0); /* its part in the barrier that is over */
+        kill(getpid(), SIGKILL);
+    }
+    CHECK(collect_barrier(limit(), &err) == -ECONNRESET);
+    CHECK(strstr(err.text, "rank 2") != NULL);
+    CHECK(collect_leave(limit()) == 0);
+    rank_stop();
+}
+
+static void test_a_death_ends_the_collective_of_all(void **state)
+{
+    pid_t pids[RANKS_MAX];
+
+    setenv("RPIPE_CONTROL", *state, 1);
+    unsetenv("EARLY");
+    ranks_start(5, rank_barrier_dies, pids);
+    ranks_wait(5, pids, 2, SIGKILL);
+    setenv("EARLY", "1", 1);
+    ranks_start(5, rank_barrier_dies, pids);
+    ranks_wait(5, pids, 2, SIGKILL);
+    unsetenv("EARLY");
+}
+
+/* Rank 0 does not come. The others time out, say so, and can go on together afterwards. */
+static void rank_late(int rank, int size)
+{
+    uint64_t value = (uint64_t)rank, all[RANKS_MAX];
+
+    rank_start(&hooks);
+    if (rank != 0) {
+        CHECK(collect_barrier(deadline_in_ms(100), &err) == -ETIMEDOUT &&
+              strstr(err.text, "rank") != NULL);
+        OK(put(0, &value, 8, LIMIT_MS));
+    } else {
+        int r;
+
+        for (r = 1; r < size; r++)
+            OK(get(r, &value, 8, LIMIT_MS));
+        /* it comes last: all it waits for is here, be it that all came, or that somebody gave up */
+        CHECK(collect_barrier(deadline_in_ms(20), &err) != -EPROTO);
+        value = 0;
+    }
+    OK(collect_allgather(&value, 8, all, limit(), &err));
+    CHECK(all[0] == 0 && all[size - 1] == (uint64_t)size - 1);
+    CHECK(collect_leave(limit()) == 0);
+    rank_stop();
+}
+
+static void test_a_deadline_ends_the_collective_of_all(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "auto", 1);
+    run_ranks(4, rank_late);
+}
+
+static void rank_different(int rank, int size)
+{
+    uint64_t value[2] = {0, 0}, all[2 * RANKS_MAX];
+
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 0)
+        CHECK(collect_barrier(limit(), &err) == -EPROTO &&
+              strstr(err.text, "network_allgather") != NULL);
+    else
+        CHECK(collect_allgather(value, 8, all, limit(), &err) == -EPROTO &&
+              strstr(err.text, "network_barrier") != NULL);
+    CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), &err) == -EMSGSIZE);
+    CHECK(collect_leave(limit()) == 0);
+    rank_stop();
+}
+
+static void test_different_collectives_are_told(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "auto", 1);
+    run_ranks(2, rank_different);
+}
+
+/* ---- leaving ---- */
+
+static _Atomic int *arrivals; /* how many have entered collect_leave(), in all processes */
+
+static void rank_leave(int rank, int size)
+{
+    int dead = getenv("DIES") != NULL ? 1 : 0;
+
+    rank_start(&hooks);
+    if (dead != 0 && rank == 3)
+        kill(getpid(), SIGKILL);
+    if (rank == size - 1)
+        usleep(100000); /* so that a leave that does not wait is caught */
+    atomic_fetch_add(arrivals, 1);
+    CHECK(collect_leave(limit()) == 0);
+    CHECK(atomic_load(arrivals) == size - dead);
+    rank_stop();
+}
+
+static void test_leaving_waits_for_the_living(void **state)
+{
+    pid_t pids[RANKS_MAX];
+
+    setenv("RPIPE_CONTROL", *state, 1);
+    arrivals = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(arrivals, MAP_FAILED);
+    unsetenv("DIES");
+    run_ranks(6, rank_leave);
+    atomic_store(arrivals, 0);
+    setenv("DIES", "1", 1);
+    ranks_start(6, rank_leave, pids);
+    ranks_wait(6, pids, 3, SIGKILL);
+    unsetenv("DIES");
+    munmap(arrivals, 4096);
+}
+
+static void rank_gone_early(int rank, int size)
+{
+    (void)size;
+    rank_start(&hooks);
+    if (rank == 1) {
+        BARRIER();
+        rank_stop(); /* without collect_leave() */
+        return;
+    }
+    BARRIER();
+    CHECK(collect_leave(limit()) == 0);
+    rank_stop();
+}
+
+static void test_leaving_passes_over_those_who_have_left(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "auto", 1);
+    run_ranks(4, rank_gone_early);
+}
+
+static void rank_leave_late(int rank, int size)
+{
+    (void)size;
+    rank_start(&hooks);
+    BARRIER();
+    if (rank == 0) {
+        CHECK(collect_leave(deadline_in_ms(50)) == -ETIMEDOUT);
+        OK(put(1, &rank, sizeof(rank), LIMIT_MS));
+    } else {
+        OK(get(0, &rank, sizeof(rank), LIMIT_MS));
+    }
+    rank_stop();
+}
+
+static void test_leaving_has_a_deadline(void **state)
+{
+    (void)state;
+    setenv("RPIPE_CONTROL", "auto", 1);
+    run_ranks(2, rank_leave_late);
+}
+
+/* ---- what a peer may not do ---- */
+
+static const char *arrive(struct pair *pair, struct chunk head, size_t payload)
+{
+    static uint8_t body[CONTROL_BODY_MAX];
+    const char *wrong;
+    int result;
+
+    memcpy(body, &head, sizeof(head));
+    result = lane_arrive(pair, body, sizeof(head) + payload, &wrong);
+    assert_int_equal(result, wrong != NULL ? -EPROTO : 0);
+    return wrong;
+}
+
+static void test_a_lane_takes_only_what_fits(void **state)
+{
+    struct pair *pair = malloc(sizeof(*pair));
+    struct chunk first = {.total = 200000}, next = {.total = 200000, .offset = 60000},
+                 whole = {.total = 10};
+    struct ack ack = {.lane = LANE_USER, .taken = 1};
+    uint8_t little[8] = {0};
+    const char *wrong;
+    int i;
+
+    (void)state;
+    lane_init(pair);
+    assert_int_equal(lane_arrive(pair, little, sizeof(little), &wrong), -EPROTO);
+    assert_non_null(arrive(pair, next, 100));                    /* no beginning */
+    assert_non_null(arrive(pair, (struct chunk){.lane = 2}, 0)); /* no such lane */
+    assert_non_null(
+        arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
+    assert_non_null(arrive(pair, (struct chunk){.kind = PIECE_KINDS}, 0));
+    assert_non_null(arrive(pair, (struct chunk){.flags = 2}, 0));
+    assert_non_null(arrive(pair, (struct chunk){.flags = PIECE_CANCEL}, 0)); /* nothing to cancel */
+    assert_non_null(arrive(pair, whole, 11));                                /* more than it said */
+    assert_non_null(arrive(pair, (struct chunk){.total = UINT64_MAX}, 0));   /* no progress */
+    assert_null(arrive(pair, first, 60000));
+    assert_non_null(arrive(pair, first, 60000)); /* the same again */
+    assert_non_null(arrive(pair, whole, 10));    /* another in between */
+    assert_null(arrive(pair, next, 60000));
+    next.offset = 120000;
+    next.total++;
+    assert_non_null(arrive(pair, next, 60000)); /* it grows */
+    next.total--;
+    assert_null(arrive(pair, next, 60000));
+    next.offset = 180000;
+    assert_non_null(arrive(pair, next, 20001));
+    assert_null(arrive(pair, next, 20000));
+    for (i = 0; arrive(pair, whole, 10) == NULL; i++)
+        assert_true(i < 20000); /* until the window is full */
+    assert_true(pair->in[LANE_USER].charged <= WINDOW_BYTES);
+    assert_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER},
+                       0));                               /* its own window */
+    assert_non_null(lane_acked(pair, &ack, sizeof(ack))); /* of what was never sent */
+    assert_non_null(lane_acked(pair, &ack, 8));
+    ack.lane = 77;
+    assert_non_null(lane_acked(pair, &ack, sizeof(ack)));
+    lane_free(pair);
+}
+
+int main(void)
+{
+    char un[] = "unix", tcp[] = "tcp";
+#define BOTH(test)                                                                                 \
+    {#test " (unix)", test, NULL, NULL, un}, { #test " (tcp)", test, NULL, NULL, tcp }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_lane_takes_only_what_fits),
+        BOTH(test_sizes_around_pieces_and_window),
+        cmocka_unit_test(test_a_message_of_another_size_stays),
+        BOTH(test_window_and_cancelled_sends),
+        BOTH(test_receives_that_time_out_lose_nothing),
+        cmocka_unit_test(test_threads_do_not_mix_messages),
+        BOTH(test_what_was_sent_before_the_end_can_be_received),
+        BOTH(test_collectives),
+        BOTH(test_a_death_ends_the_collective_of_all),
+        cmocka_unit_test(test_a_deadline_ends_the_collective_of_all),
+        cmocka_unit_test(test_different_collectives_are_told),
+        BOTH(test_leaving_waits_for_the_living),
+        cmocka_unit_test(test_leaving_passes_over_those_who_have_left),
+        cmocka_unit_test(test_leaving_has_a_deadline),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * test_path_failure.c: what becomes of a pipe when its line fails while the peer lives, over the simulated network: whoever waits is told, in
+ * rread and by the descriptor, also where the end that sees the failure makes no further call. And: rflush is proof.
+ *
+ * Nothing here depends on how long something takes, but for deadlines that nobody should ever come near.
+ */
+#include <errno.h>
+#include <poll.h>
+
+#include "test/lib/pair.h"
+
+#define MESSAGES 40
+#define BREAK_AT "30" /* the operation of each line that is lost, and the line with it */
+#define MANY_MS 30000
+#define BYTES 1000
+
+static rdma_op_t op; /* of the group that runs */
+
+static void open_pair(struct pair *p, rmalloc_sync_t sync)
+{
+    rmalloc_config_t cfg = pair_config(op, (uint64_t)1 << 20);
+
+    cfg.sync = sync;
+    cfg.timeout_ms = MANY_MS;
+    pair_open_with(p, &cfg);
+}
+
+/* As many as the line takes. A call that fails is what the test is about, too. */
+static void write_all(struct pair *p, int n)
+{
+    raddr_t d;
+    int i;
+
+    for (i = 0; i < n; i++) {
+        errno = 0;
+        d = rmalloc(p->w, BYTES);
+        if (d == ADDR_NULL) {
+            assert_int_equal(errno, EIO);
+            break;
+        }
+        pair_fill(rmem(p->w, d), BYTES, (uint64_t)i);
+        if (rwrite(p->w, d) != 0)
+            break;
+    }
+}
+
+/* Reads on, and gives what ends it. */
+static int read_all(struct pair *p, int (*next)(struct pair *p, raddr_t *d), int *read)
+{
+    raddr_t d;
+    int rc;
+
+    for (*read = 0; (rc = next(p, &d)) == 0; (*read)++) {
+        assert_true(pair_same(rmem(p->r, d), BYTES, (uint64_t)*read));
+        assert_ok(p->r, rfree(p->r, d));
+    }
+    return rc;
+}
+
+static int by_waiting(struct pair *p, raddr_t *d) { return rread(p->r, d, NULL); }
+
+static int by_descriptor(struct pair *p, raddr_t *d)
+{
+    struct pollfd fd = {.fd = rpipe_fd(p->r), .events = POLLIN};
+    double since = pair_now_ms();
+    int rc;
+
+    while ((rc = rread_nb(p->r, d, NULL)) == R_PENDING)
+        if (poll(&fd, 1, MANY_MS) != 1 || pair_now_ms() - since > MANY_MS)
+            return -ETIMEDOUT;
+    return rc;
+}
+
+static void told(struct pair *p, int rc, int read)
+{
+    if (rc != -EIO)
+        fail_msg("after %d messages: %s, %s", read, rstrerror(rc), rpipe_error(p->r));
+    assert_true(read < MESSAGES);
+    assert_non_null(strstr(rpipe_error(p->r), "RPIPE_SIM_BREAK"));
+}
+
+static void close_both(struct pair *p)
+{
+    (void)rclose(p->w); /* that it has failed, they may say */
+    (void)rclose(p->r);
+}
+
+/* ---- the writer makes no further call ---- */
+
+static void test_waiting(void **state)
+{
+    struct pair p;
+    int read, rc;
+
+    (void)state;
+    open_pair(&p, NET_SYNC_BLOCKS);
+    write_all(&p, MESSAGES);
+    rc = read_all(&p, by_waiting, &read);
+    told(&p, rc, read);
+    assert_true(rmalloc(p.w, BYTES) == ADDR_NULL);
+    close_both(&p);
+}
+
+static void test_descriptor(void **state)
+{
+    struct pair p;
+    int read, rc;
+
+    (void)state;
+    open_pair(&p, NET_SYNC_BLOCKS);
+    assert_true(rpipe_fd(p.r) >= 0);
+    write_all(&p, MESSAGES);
+    rc = read_all(&p, by_descriptor, &read);
+    told(&p, rc, read);
+    close_both(&p);
+}
+
+/* ---- rclose without the time for proof: the service thread sees the failure, and tells before it says bye ---- */
+
+static void test_lingering(void **state)
+{
+    struct pair p;
+    int read, rc;
+
+    (void)state;
+    open_pair(&p, NET_SYNC_BLOCKS);
+    write_all(&p, MESSAGES);
+    assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+    (void)rclose(p.w);
+    rc = read_all(&p, by_waiting, &read);
+    told(&p, rc, read);
+    (void)rclose(p.r);
+}
+
+/* ---- the reader's line, when the writer has closed in order: bye promises what cannot be fetched any more ---- */
+
+static void test_after_bye(void **state)
+{
+    struct pair p;
+    int read, rc;
+
+    (void)state;
+    if (op != RDMA_GET)
+        return;
+    open_pair(&p, CHANNEL_SYNC); /* a fetch, and a block that is named: two operations a message */
+    write_all(&p, 20);
+    assert_int_equal(rclose(p.w), 0);
+    rc = read_all(&p, by_waiting, &read);
+    told(&p, rc, read);
+    (void)rclose(p.r);
+}
+
+static int breaking(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_waiting),
+        cmocka_unit_test(test_descriptor),
+        cmocka_unit_test(test_lingering),
+        cmocka_unit_test(test_after_bye),
+    };
+
+    return cmocka_run_group_tests_name("a line that fails", tests, pair_setup, pair_teardown);
+}
+
+/* ---- rflush ---- */
+
+static void test_flush(void **state)
+{
+    struct pair p;
+    raddr_t d;
+    uint64_t i;
+
+    (void)state;
+    open_pair(&p, NET_SYNC_TAGS);
+    for (i = 0; i < 200; i++) {
+        size_t size = i % 2 == 0 ? 8 : BYTES;
+
+        pair_send(&p, size, i);
+        assert_ok(p.w, rflush(p.w));
+        assert_int_equal(rread_nb(p.r, &d, NULL), 0); /* at once: no assert_ok, which asks again */
+        assert_true(pair_same(rmem(p.r, d), size, i));
+        assert_ok(p.r, rfree(p.r, d));
+    }
+    pair_close(&p);
+}
+
+static int flushing(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_flush)};
+
+    return cmocka_run_group_tests_name("rflush", tests, pair_setup, pair_teardown);
+}
+
+int main(void)
+{
+    struct pair_child breaks[] = {
+        {"RPIPE_SIM_BREAK", BREAK_AT, "0", NULL, "lazy", 0, NULL},
+        {"RPIPE_SIM_BREAK", BREAK_AT, "1", NULL, "", 0, NULL},
+        {"RPIPE_SIM_BREAK", BREAK_AT, "0", NULL, "lazy order scribble", 0, NULL},
+    };
+    struct pair_child flushes[] = {
+        {NULL, NULL, "0", NULL, "lazy", 0, NULL},
+        {NULL, NULL, "1", NULL, "", 0, NULL},
+    };
+    int failed = 0;
+
+    setenv("PAIR_NET", "1", 0);
+    for (op = RDMA_PUT; op <= RDMA_GET; op++)
+        failed |= pair_children(breaks, sizeof(breaks) / sizeof(*breaks), breaking);
+    op = RDMA_PUT;
+    failed |= pair_children(flushes, sizeof(flushes) / sizeof(*flushes), flushing);
+    return failed;
+}
