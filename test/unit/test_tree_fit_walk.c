@@ -3,6 +3,7 @@
  * What first-, best-, worst- and random-fit say of themselves: what stands in the way, block by block; a place that somebody else
  * has chosen; and their check, which sees damage.
  */
+#include "alloc/index.h"
 #include "alloc/tree_fit.h"
 #include "tree_fit_heap.h"
 
