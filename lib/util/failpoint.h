@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoint.h: named places in the library at which a test can end or stop the process (doc/faults.md).
+ * failpoint.h: named places in the library at which a test can kill or stop the process (doc/faults.md).
  *
- * The library itself is built without RPIPE_FAILPOINTS: a step is nothing then, on the data path too. The tests of faults link a second
- * copy of the same sources (lib/libsteps.la in Makefile.am), which calls failpoint_reached() of test/faults/failpoint.c. All steps of
- * a program lie in one section of it, so that a test knows them, also those that are never reached.
+ * The library itself is built without RPIPE_FAILPOINTS: a failpoint is nothing then, on the data path too. The fault tests link
+ * a second copy of the same sources (lib/libsteps.la), which calls failpoint_reached() of test/faults/failpoint.c. All failpoints of
+ * a program are in one section of it, so that a test can list them, also those that are never reached.
  *
- * A name says where the process is: "WHAT: what has just been done, or is about to be".
+ * A name states where the process is: "WHAT: what has just been done, or is about to be".
  */
 #ifndef UTIL_FAILPOINT_H
 #define UTIL_FAILPOINT_H
@@ -15,18 +15,18 @@
 
 #include <stdint.h>
 
-struct step {
+struct failpoint {
     const char *name;
-    uint64_t number; /* the test's: steps of one name have one number */
+    uint64_t number; /* assigned by the test: failpoints of one name have one number */
 };
 
-__attribute__((visibility("default"))) void
-failpoint_reached(const struct step *step); /* for modules, too */
+/* Exported: modules call it too. */
+__attribute__((visibility("default"))) void failpoint_reached(const struct failpoint *failpoint);
 
 #define RPIPE_FAILPOINT(what)                                                                      \
     do {                                                                                           \
-        static struct step here __attribute__((section("rpipe_failpoints"), used,                  \
-                                               aligned(sizeof(struct step)))) = {what, 0};         \
+        static struct failpoint here __attribute__((                                               \
+            section("rpipe_failpoints"), used, aligned(sizeof(struct failpoint)))) = {what, 0};    \
         failpoint_reached(&here);                                                                  \
     } while (0)
 

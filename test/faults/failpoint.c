@@ -9,11 +9,11 @@
 #include <signal.h>
 #include <sys/mman.h>
 
-extern struct step __start_rpipe_failpoints[],
+extern struct failpoint __start_rpipe_failpoints[],
     __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
 
 static struct {
-    struct step *from, *to;
+    struct failpoint *from, *to;
 } of_module;
 
 static const char *names[STEPS_MOST];
@@ -47,9 +47,9 @@ struct step_table *step_prepare(void)
     struct step_table *t =
         mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     size_t n = ((uintptr_t)__stop_rpipe_failpoints - (uintptr_t)__start_rpipe_failpoints) /
-               sizeof(struct step),
+               sizeof(struct failpoint),
            i;
-    struct step *s;
+    struct failpoint *s;
 
     if (t == MAP_FAILED) {
         perror("the table of steps");
@@ -95,7 +95,7 @@ void step_arm(struct step_table *t, struct board *board, int rank, unsigned numb
 }
 
 /* Any thread. A signal that a process sends to itself has come when kill(2) returns, at the latest. */
-void failpoint_reached(const struct step *step)
+void failpoint_reached(const struct failpoint *step)
 {
     struct step_table *t = armed.table;
     uint32_t n;

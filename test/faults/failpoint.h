@@ -12,8 +12,8 @@
 
 #define STEPS_MOST 256
 
-struct step;
-typedef void (*step_range_function)(struct step **from, struct step **to);
+struct failpoint;
+typedef void (*step_range_function)(struct failpoint **from, struct failpoint **to);
 #define STEP_RANGE "step_range" /* of a module */
 
 struct step_table {

@@ -10,12 +10,13 @@
 
 #include "util/failpoint.h"
 
-extern struct step __start_rpipe_failpoints[],
+extern struct failpoint __start_rpipe_failpoints[],
     __stop_rpipe_failpoints[]; /* NOLINT(bugprone-reserved-identifier): the linker's */
 
-__attribute__((visibility("default"))) void step_range(struct step **from, struct step **to);
+__attribute__((visibility("default"))) void step_range(struct failpoint **from,
+                                                       struct failpoint **to);
 
-void step_range(struct step **from, struct step **to)
+void step_range(struct failpoint **from, struct failpoint **to)
 {
     *from = __start_rpipe_failpoints;
     *to = __stop_rpipe_failpoints;
