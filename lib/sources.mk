@@ -18,6 +18,10 @@ lib_libutil_la_SOURCES = \
 	lib/util/fork_fds.h \
 	lib/util/hash.c \
 	lib/util/hash.h \
+	lib/util/last_error.c \
+	lib/util/last_error.h \
+	lib/util/layout.c \
+	lib/util/layout.h \
 	lib/util/limit.h \
 	lib/util/list.h \
 	lib/util/log.c \

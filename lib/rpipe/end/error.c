@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* error.c: see error.h. The message is made in the thread's buffer and copied to the end. */
+/* error.c: see error.h. The message is made once, and kept by the thread and by the end. */
 #include "rpipe/end/error.h"
 
 #include "observe/record/trace.h"
@@ -7,19 +7,12 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/rch.h"
-#include "util/log.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define MESSAGE_BYTES 512
-
-static _Thread_local char error_last[MESSAGE_BYTES] = "no error";
-
-const char *last_error_get(void) { return error_last; }
 
 const char *end_name(const struct rch *ch)
 {
@@ -33,31 +26,32 @@ const char *end_name(const struct rch *ch)
 }
 
 /* The message of the end, for rpipe_error. Without memory for it rpipe_error returns the thread's. */
-static void error_keep(struct rch *ch)
+static void error_keep(struct rch *ch, const char *text)
 {
     if (ch->error_text == NULL)
-        ch->error_text = calloc(1, MESSAGE_BYTES);
+        ch->error_text = calloc(1, LAST_ERROR_BYTES);
     ch->no_error_memory = ch->error_text == NULL;
     if (ch->error_text != NULL) /* its last byte stays 0: another thread may read it meanwhile */
-        snprintf(ch->error_text, MESSAGE_BYTES, "%s", error_last);
+        snprintf(ch->error_text, LAST_ERROR_BYTES, "%s", text);
 }
 
 static void error_set_last(struct rch *ch, int code, const char *call, const char *format,
                            va_list arguments)
 {
+    char text[LAST_ERROR_BYTES];
     size_t used = 0;
 
     if (ch != NULL) {
         atomic_fetch_add_explicit(&ch->counts.errors, 1, memory_order_relaxed);
         trace_moment(ch->trace, TRACE_ERROR, 0, 0, code);
-        used += (size_t)snprintf(error_last, MESSAGE_BYTES, "%s: ", end_name(ch));
+        used += (size_t)snprintf(text, sizeof(text), "%s: ", end_name(ch));
     }
     if (call != NULL)
-        used += (size_t)snprintf(error_last + used, MESSAGE_BYTES - used, "%s: ", call);
-    vsnprintf(error_last + used, MESSAGE_BYTES - used, format, arguments);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%s: ", call);
+    vsnprintf(text + used, sizeof(text) - used, format, arguments);
     if (ch != NULL)
-        error_keep(ch);
-    log_debug("%s", error_last);
+        error_keep(ch, text);
+    last_error_set("%s", text); /* logs it, too */
 }
 
 int call_error(struct rch *ch, int code, const char *format, ...)
@@ -80,19 +74,10 @@ int end_error(struct rch *ch, int code, const char *format, ...)
     return code;
 }
 
-void last_error_set(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    error_set_last(NULL, 0, NULL, format, arguments);
-    va_end(arguments);
-}
-
 const char *rpipe_error(rch_t ch)
 {
     if (ch == NULL || ch->no_error_memory)
-        return error_last;
+        return last_error_get();
     return ch->error_text != NULL ? ch->error_text : "no error";
 }
 

@@ -2,12 +2,13 @@
 /*
  * error.h: error messages of public calls: which pipe, which call, what happened, both values, what to do.
  *
- * An end keeps its last message; a thread keeps the last one of all its calls.
+ * An end keeps its last message; a thread keeps the last one of all its calls (util/last_error.h).
  */
 #ifndef RPIPE_END_ERROR_H
 #define RPIPE_END_ERROR_H
 
 #include "util/cpu.h"
+#include "util/last_error.h"
 
 struct rch;
 
@@ -17,14 +18,11 @@ struct rch;
  */
 int call_error(struct rch *ch, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4))) NOINLINE;
-/* The last message of this thread, "no error" while there is none. */
-const char *last_error_get(void);
 /* "pipe 0>1 ctx 3": its writer and reader. Buffer of the calling thread. */
 const char *end_name(const struct rch *ch);
 
 /* ---- the former functions, for callers whose message begins with the name of the call ---- */
 
-void last_error_set(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int end_error(struct rch *ch, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4))) NOINLINE;
 
