@@ -2,7 +2,7 @@
 #
 # sources.mk: the sources of lib/ and how they become libraries and modules. A new source file is one line in the list of its folder.
 
-# ---- layers, from the bottom up (DESIGN: everything runs downhill) ----
+# ---- layers, from the bottom up: references run downhill ----
 
 noinst_LTLIBRARIES = $(layers)
 

@@ -1,5 +1,5 @@
 /*
- * net.pml: a pipe over a network (doc/network.md): mirrors, sealed slots, credits by READ, payloads fetched ahead, the end with
+ * net.pml: a pipe over a network (doc/protocol.md): mirrors, sealed slots, credits by READ, payloads fetched ahead, the end with
  * proof, the death of either end, and a line that fails. What networks have in common with shared memory is in pipe.pml.
  *
  * Payload    PUT (default)  the writer's mirror is written into the reader's heap

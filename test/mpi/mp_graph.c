@@ -2,7 +2,7 @@
 /*
  * Graphs of channels between all ranks: ring, star, pairs in both directions, all to all (oneself too), several ctx
  * per pair. Each rank opens its ends in a random order of its own; one rank is late, one opens and then calls nothing
- * until all its peers have joined. Every message is checked. No order of opening may wait for another: DESIGN §7.
+ * until all its peers have joined. Every message is checked. No order of opening may wait for another.
  */
 #include "test/lib/mp_check.h"
 #include <sched.h>
