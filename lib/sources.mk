@@ -75,10 +75,10 @@ lib_libbtl_la_SOURCES = \
 	lib/btl/likely.c
 
 # memory of backends that register it with a device: into the modules of those
-noinst_LTLIBRARIES += lib/libpool.la
-lib_libpool_la_SOURCES = \
-	lib/btl/pool.c \
-	lib/btl/pool.h
+noinst_LTLIBRARIES += lib/libslab.la
+lib_libslab_la_SOURCES = \
+	lib/btl/slab.c \
+	lib/btl/slab.h
 
 lib_libbootstrap_la_SOURCES = \
 	lib/bootstrap/job.c \
@@ -248,10 +248,12 @@ pkglib_LTLIBRARIES =
 
 pkglib_LTLIBRARIES += lib/btl_shm.la
 lib_btl_shm_la_SOURCES = \
+	lib/btl/shm/mapping.c \
+	lib/btl/shm/mapping.h \
 	lib/btl/shm/segment.c \
 	lib/btl/shm/segment.h \
 	lib/btl/shm/shm.c
-lib_btl_shm_la_LIBADD = lib/libutil.la
+lib_btl_shm_la_LIBADD = lib/libslab.la lib/libutil.la
 lib_btl_shm_la_LDFLAGS = $(module_flags)
 
 if HAVE_FABRIC
@@ -265,7 +267,7 @@ lib_btl_ofi_la_SOURCES = \
 	lib/btl/ofi/progress.c \
 	lib/btl/ofi/transfer.c
 lib_btl_ofi_la_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
-lib_btl_ofi_la_LIBADD = lib/libpool.la lib/libutil.la $(FABRIC_LIBS)
+lib_btl_ofi_la_LIBADD = lib/libslab.la lib/libutil.la $(FABRIC_LIBS)
 lib_btl_ofi_la_LDFLAGS = $(module_flags) $(stays)
 if HAVE_VERBS
 pkglib_LTLIBRARIES += lib/btl_verbs.la
@@ -280,7 +282,7 @@ lib_btl_verbs_la_SOURCES = \
 	lib/btl/verbs/verbs.c \
 	lib/btl/verbs/verbs.h
 lib_btl_verbs_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
-lib_btl_verbs_la_LIBADD = lib/libpool.la lib/libutil.la $(RDMACM_LIBS) $(IBVERBS_LIBS)
+lib_btl_verbs_la_LIBADD = lib/libslab.la lib/libutil.la $(RDMACM_LIBS) $(IBVERBS_LIBS)
 lib_btl_verbs_la_LDFLAGS = $(module_flags) $(stays)
 
 if HAVE_PMIX

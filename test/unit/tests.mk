@@ -37,7 +37,7 @@ unit_tests = \
 	test/unit/test_pipe_single \
 	test/unit/test_pipe_threads \
 	test/unit/test_pipe_waiting \
-	test/unit/test_pool \
+	test/unit/test_slab \
 	test/unit/test_seal \
 	test/unit/test_reclaim \
 	test/unit/test_reduce \
@@ -61,7 +61,7 @@ unit_tests += test/unit/test_ofi
 endif
 test_unit_test_ofi_SOURCES = test/unit/test_ofi.c $(lib_btl_ofi_la_SOURCES)
 test_unit_test_ofi_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
-test_unit_test_ofi_LDADD = lib/libpool.la lib/libutil.la $(FABRIC_LIBS) $(CMOCKA_LIBS)
+test_unit_test_ofi_LDADD = lib/libslab.la lib/libutil.la $(FABRIC_LIBS) $(CMOCKA_LIBS)
 if HAVE_CMOCKA
 check_PROGRAMS += $(unit_tests)
 endif
@@ -89,7 +89,7 @@ test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
-test_unit_test_pool_LDADD = lib/libpool.la lib/libutil.la $(CMOCKA_LIBS)
+test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
 
 # The allocator beside a model. "deep": with 4 keys to a node, so that few blocks make deep trees.

@@ -41,7 +41,7 @@ static int ofi_connection_ofi_alloc(struct btl *btl, int peer, size_t bytes, uin
 {
     int rc = ofi_connection_refuse_child(btl, err);
 
-    return rc != 0 ? rc : pool_alloc(btl->pool, peer, bytes, access, huge, memory, err);
+    return rc != 0 ? rc : slab_alloc(btl->slabs, peer, bytes, access, huge, memory, err);
 }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
@@ -61,7 +61,7 @@ static int ofi_connection_ofi_register(struct btl *btl, int peer, void *base, si
 {
     int rc = ofi_connection_refuse_child(btl, err);
 
-    return rc != 0 ? rc : pool_register(btl->pool, peer, base, bytes, access, memory, err);
+    return rc != 0 ? rc : slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
 static void ofi_connection_ofi_free(struct btl *btl, struct btl_memory *memory)
@@ -72,10 +72,10 @@ static void ofi_connection_ofi_free(struct btl *btl, struct btl_memory *memory)
     if (memory->slab == NULL || btl->forked)
         return;
     ofi_lock(btl);
-    if (ops_orphaned(btl, pool_peer(memory))) {
+    if (ops_orphaned(btl, slab_peer(memory))) {
         p = malloc(sizeof(*p));
         if (p != NULL) {
-            p->peer = pool_peer(memory);
+            p->peer = slab_peer(memory);
             p->memory = *memory;
             list_append(&btl->parting, &p->link);
             atomic_fetch_add_explicit(&btl->partings, 1, memory_order_relaxed);
@@ -84,7 +84,7 @@ static void ofi_connection_ofi_free(struct btl *btl, struct btl_memory *memory)
     }
     ofi_unlock(btl);
     if (!wait)
-        pool_free(btl->pool, memory);
+        slab_free(btl->slabs, memory);
     memory->slab = NULL;
     memory->base = NULL;
 }
@@ -109,7 +109,7 @@ void progress_part(struct btl *btl)
         struct ofi_parting *p = container_of(ready.next, struct ofi_parting, link);
 
         list_remove(&p->link);
-        pool_free(btl->pool, &p->memory);
+        slab_free(btl->slabs, &p->memory);
         free(p);
     }
 }
@@ -231,7 +231,7 @@ static void ofi_connection_close(struct btl_connection *connection)
     progress_posted(btl); /* orphans have to be seen to */
     ofi_unlock(btl);
     if (keep)
-        pool_keep(btl->pool, connection->peer);
+        slab_quarantine(btl->slabs, connection->peer);
     free(connection);
 }
 
@@ -359,7 +359,7 @@ static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out
         goto no_endpoint;
     RPIPE_FAILPOINT("ofi: endpoint open");
     btl->rma.atomics = transfer_atomics(&btl->rma);
-    rc = pool_create(&memory_device, btl, &btl->pool);
+    rc = slab_pool_create(&memory_source, btl, &btl->slabs);
     if (rc == 0)
         rc = progress_start(btl);
     if (rc != 0) {
@@ -370,7 +370,7 @@ static int ofi_connection_ofi_open(const struct btl_host *host, struct btl **out
     return 0;
 no_watch:
     fabric_close(&btl->rma);
-    pool_destroy(btl->pool);
+    slab_pool_destroy(btl->slabs);
     fabric_close_domain(&btl->rma);
 no_endpoint:
     pthread_mutex_destroy(&btl->lock);
@@ -393,7 +393,7 @@ static void ofi_connection_ofi_close(struct btl *btl)
     }
     fabric_close(&btl->rma);
     ops_release(btl);
-    pool_destroy(btl->pool);
+    slab_pool_destroy(btl->slabs);
     fabric_close_domain(&btl->rma);
     pthread_mutex_destroy(&btl->lock);
     free(btl);
@@ -402,7 +402,7 @@ static void ofi_connection_ofi_close(struct btl *btl)
 static void ofi_connection_ofi_forked(struct btl *btl)
 {
     pthread_mutex_init(&btl->lock, NULL);
-    pool_forked(btl->pool);
+    slab_pool_forked(btl->slabs);
     btl->forked = true;
 }
 

@@ -92,32 +92,31 @@ void memory_unregister(struct ofi_registration *r)
     r->mr = NULL;
 }
 
-/* ---- for the pool ---- */
+/* ---- the source of slabs ---- */
 
-static int ofi_memory_register_range(void *backend, int peer, void *base, size_t bytes,
-                                     uint32_t access, void **registration, struct error *err)
+/* The key of a registration is a secret of its peer, so it needs no other protection. */
+static int ofi_memory_register_range(void *backend, struct slab_range *range, struct error *err)
 {
     struct ofi_registration *r = malloc(sizeof(*r));
     struct btl *btl = backend;
     int rc;
 
-    (void)peer; /* a registration is for whoever has its key; that is the peer alone */
     if (r == NULL)
-        return error_set(err, -ENOMEM, "no memory for the books of registered memory");
+        return error_set(err, -ENOMEM, "there is no memory for the metadata of a registration");
     ofi_lock(btl);
-    rc = memory_register(&btl->rma, base, bytes, access, r, err);
+    rc = memory_register(&btl->rma, range->base, range->bytes, range->access, r, err);
     ofi_unlock(btl);
     if (rc != 0) {
         free(r);
         return rc;
     }
-    *registration = r;
+    range->registration = r;
     return 0;
 }
 
-static void ofi_memory_deregister(void *backend, void *registration)
+static void ofi_memory_deregister(void *backend, struct slab_range *range)
 {
-    struct ofi_registration *r = registration;
+    struct ofi_registration *r = range->registration;
     struct btl *btl = backend;
 
     ofi_lock(btl);
@@ -126,17 +125,20 @@ static void ofi_memory_deregister(void *backend, void *registration)
     free(r);
 }
 
-static void ofi_memory_key(void *backend, void *registration, void *base, size_t offset,
+static void ofi_memory_key(void *backend, const struct slab_range *range, size_t offset,
                            size_t bytes, struct btl_key *k)
 {
-    const struct ofi_registration *r = registration;
+    const struct ofi_registration *r = range->registration;
 
     (void)backend;
     *k = (struct btl_key){0};
     k->word[KEY_KEY] = r->key;
-    k->word[KEY_ADDRESS] = r->by_address ? (uint64_t)(uintptr_t)base + offset : offset;
+    k->word[KEY_ADDRESS] = r->by_address ? (uint64_t)(uintptr_t)range->base + offset : offset;
     k->word[KEY_BYTES] = bytes;
 }
 
-const struct pool_device memory_device = {ofi_memory_register_range, ofi_memory_deregister,
-                                          ofi_memory_key};
+const struct slab_source memory_source = {
+    .register_range = ofi_memory_register_range,
+    .deregister = ofi_memory_deregister,
+    .key = ofi_memory_key,
+};

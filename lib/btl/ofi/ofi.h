@@ -21,7 +21,7 @@
 #define BTL_OFI_OFI_H
 
 #include "btl/btl.h"
-#include "btl/pool.h"
+#include "btl/slab.h"
 
 #include "util/hash.h"
 #include "util/list.h"
@@ -131,7 +131,7 @@ struct btl {
     struct btl_host host;
     bool forked; /* in a child, where nothing may be touched */
     struct ofi_endpoint rma;
-    struct pool *pool;
+    struct slab_pool *slabs;
     struct link lines;
     struct link stuck, stuck_lines;
     struct link spare;   /* operations */
@@ -180,7 +180,7 @@ struct ofi_registration {
     uint64_t key;
     bool by_address; /* remote addresses are addresses of this process; or offsets */
 };
-extern const struct pool_device memory_device;
+extern const struct slab_source memory_source;
 int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
                     struct ofi_registration *r, struct error *err); /* lock held */
 void memory_unregister(struct ofi_registration *r);

@@ -194,7 +194,7 @@ static struct ofi_part transfer_part_of(const struct btl_transfer *t)
         .remote = t->remote->key.word[KEY_ADDRESS] + t->remote_offset,
         .key = t->remote->key.word[KEY_KEY],
         .local = (char *)t->memory->base + t->offset,
-        .desc = ((const struct ofi_registration *)pool_registration(t->memory))->desc,
+        .desc = ((const struct ofi_registration *)slab_registration(t->memory))->desc,
         .bytes = t->bytes,
     };
 }

@@ -56,42 +56,40 @@ static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
     return flags;
 }
 
-static int verbs_memory_register_range(void *backend, int peer, void *base, size_t bytes,
-                                       uint32_t access, void **registration, struct error *err)
+static int verbs_memory_register_range(void *backend, struct slab_range *range, struct error *err)
 {
     struct btl *btl = backend;
     struct ibv_mr *mr;
 
-    (void)peer;
     if (btl->forked)
         return error_set(err, -ENOTCONN,
                          "the RDMA device belongs to the process that this one was forked from");
-    mr = ibv_reg_mr(btl->pd, base, bytes, verbs_memory_rights(btl, access));
+    mr = ibv_reg_mr(btl->pd, range->base, range->bytes, verbs_memory_rights(btl, range->access));
     if (mr == NULL) {
         int error = errno;
 
-        verbs_memory_explain(error, bytes, err);
+        verbs_memory_explain(error, range->bytes, err);
         return error > 0 ? -error : -ENOMEM;
     }
-    *registration = mr;
+    range->registration = mr;
     return 0;
 }
 
-static void verbs_memory_deregister(void *backend, void *registration)
+static void verbs_memory_deregister(void *backend, struct slab_range *range)
 {
     struct btl *btl = backend;
 
     if (!btl->forked)
-        (void)ibv_dereg_mr(registration);
+        (void)ibv_dereg_mr(range->registration);
 }
 
-static void verbs_memory_make_key(void *backend, void *registration, void *base, size_t offset,
+static void verbs_memory_make_key(void *backend, const struct slab_range *range, size_t offset,
                                   size_t bytes, struct btl_key *key)
 {
-    const struct ibv_mr *mr = registration;
+    const struct ibv_mr *mr = range->registration;
 
     (void)backend;
-    key->word[KEY_ADDRESS] = (uintptr_t)base + offset;
+    key->word[KEY_ADDRESS] = (uintptr_t)range->base + offset;
     key->word[KEY_RKEY] = mr->rkey;
     key->word[KEY_BYTES] = bytes;
     key->word[3] = 0;
@@ -99,8 +97,9 @@ static void verbs_memory_make_key(void *backend, void *registration, void *base,
 
 int verbs_memory_open(struct btl *btl, struct error *err)
 {
-    static const struct pool_device device = {verbs_memory_register_range, verbs_memory_deregister,
-                                              verbs_memory_make_key};
+    static const struct slab_source source = {.register_range = verbs_memory_register_range,
+                                              .deregister = verbs_memory_deregister,
+                                              .key = verbs_memory_make_key};
     int rc;
 
     btl->pd = ibv_alloc_pd(btl->context);
@@ -123,15 +122,15 @@ int verbs_memory_open(struct btl *btl, struct error *err)
         verbs_memory_explain(-rc, CACHE_LINE, err);
         return rc;
     }
-    rc = pool_create(&device, btl, &btl->pool);
+    rc = slab_pool_create(&source, btl, &btl->slabs);
     if (rc != 0)
-        error_note(err, "no memory for the books of registered memory");
+        error_note(err, "there is no memory for the metadata of registered memory");
     return rc;
 }
 
 void verbs_memory_close(struct btl *btl)
 {
-    pool_destroy(btl->pool);
+    slab_pool_destroy(btl->slabs);
     if (btl->scratch_mr != NULL && !btl->forked)
         (void)ibv_dereg_mr(btl->scratch_mr);
     if (btl->scratch != NULL)
@@ -143,10 +142,10 @@ void verbs_memory_close(struct btl *btl)
 int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
                 struct btl_memory *memory, struct error *err)
 {
-    return pool_alloc(btl->pool, peer, bytes, access, huge, memory, err);
+    return slab_alloc(btl->slabs, peer, bytes, access, huge, memory, err);
 }
 
-void verbs_free(struct btl *btl, struct btl_memory *memory) { pool_free(btl->pool, memory); }
+void verbs_free(struct btl *btl, struct btl_memory *memory) { slab_free(btl->slabs, memory); }
 
 /* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
 int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
@@ -162,7 +161,7 @@ int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, stru
 int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
                    struct btl_memory *memory, struct error *err)
 {
-    return pool_register(btl->pool, peer, base, bytes, access, memory, err);
+    return slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
 /* The key is what a peer says: it can hurt nobody but that peer, whose device checks address, length and rights. */

@@ -221,7 +221,7 @@ static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr
 static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge,
                                   const struct btl_transfer *t, uint64_t from, uint32_t bytes)
 {
-    const struct ibv_mr *mr = pool_registration(t->memory);
+    const struct ibv_mr *mr = slab_registration(t->memory);
 
     sge->addr = (uintptr_t)t->memory->base + t->offset + from;
     sge->length = bytes;
@@ -415,7 +415,7 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
         return rc;
     if (at->memory != NULL) {
         sge.addr = (uintptr_t)at->memory->base + at->offset;
-        sge.lkey = ((const struct ibv_mr *)pool_registration(at->memory))->lkey;
+        sge.lkey = ((const struct ibv_mr *)slab_registration(at->memory))->lkey;
     }
     wr.sg_list = &sge;
     wr.wr.atomic.remote_addr = at->remote->key.word[KEY_ADDRESS] + at->remote_offset;

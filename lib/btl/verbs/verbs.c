@@ -72,7 +72,7 @@ static void verbs_forked(struct btl *btl)
 {
     btl->forked = true;
     pthread_mutex_init(&btl->lock, NULL);
-    pool_forked(btl->pool);
+    slab_pool_forked(btl->slabs);
     verbs_connect_forked(btl);
 }
 

@@ -13,7 +13,7 @@
 #define BTL_VERBS_VERBS_H
 
 #include "btl/btl.h"
-#include "btl/pool.h"
+#include "btl/slab.h"
 
 #include "util/cpu.h"
 #include "util/hash.h"
@@ -60,7 +60,7 @@ struct btl {
 
     struct ibv_context *context; /* librdmacm's; goes with the listener */
     struct ibv_pd *pd;
-    struct pool *pool;
+    struct slab_pool *slabs;
     void *scratch; /* a line where flushes and unwanted old values land; read by nobody */
     struct ibv_mr *scratch_mr;
 
