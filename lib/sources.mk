@@ -228,7 +228,7 @@ lib_libam_la_SOURCES = \
 
 # ---- the library ----
 
-# from the top down, as a linker wants archives
+# from the top down, as a linker needs archives
 layers = lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/libbtl.la lib/libsync.la lib/liballoc.la lib/libutil.la
 
 lib_LTLIBRARIES = lib/librmalloc.la

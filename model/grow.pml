@@ -2,7 +2,7 @@
  * grow.pml: a heap that grows by segments (doc/protocol.md "Growth", lib/rpipe/grow/grow.c).
  *
  * The writer's thread asks (GROW), the reader's service thread grants or refuses, the writer's service thread leaves the
- * answer and sets a notice, the writer's thread takes the segment up in a later call. Service threads and user threads are
+ * answer and sets a state flag, the writer's thread takes the segment up in a later call. Service threads and user threads are
  * processes of their own; a service thread works under the lock of its process, which a user's thread takes to open and to
  * close, and which the reader's service thread lets go of while it allocates. The control network is FIFO in each direction,
  * the two directions independent. Slots and credits are words of shared memory, in order (pipe.pml takes them apart).
@@ -10,18 +10,18 @@
  *   PUT         the segments are the reader's memory, and mapped by the writer
  *   GET         they are the writer's, and mapped by the reader
  *   DEATH       either process may be killed at any step; what it had posted last may be lost
- *   LIAR        the writer says bye as soon as it has opened, and goes on: it may harm itself, but not the reader
+ *   VIOLATES        the writer sends its close message as soon as it has opened, and continues: it may harm itself, but not the reader
  *   M_...       one rule is taken away
  *
  * Every allocation, and every mapping, may fail, FAILS times in all; the writer asks as often as it likes, ASKS times at most.
- * Either end may close between any two calls, while a growth is under way too, or be patient until the end; with INC=2 both
+ * Either end may close between any two calls, while a growth is in flight too, or be patient until the end; with INC=2 both
  * open the same id again then.
  * A segment holds one message; some are so large that they fit only into segments that were added. The reader frees what it
  * holds before it waits.
  *
- * Properties: what the two ends say to each other always makes sense (k is next; an answer answers); no message lies in a
- * segment that its reader does not know; nobody touches memory that is not mapped here, or that its owner, being alive, has
- * given back; an answer is complete when it is taken up; and when nothing moves any more (Monitor) nobody waits, for an answer
+ * Properties: the messages between the two ends are always consistent (k is next; an answer answers); no message is in a
+ * segment that its reader has not mapped; no end touches memory that is not mapped here, or that its owner, being alive, has
+ * given back; an answer is complete when it is taken up; and when nothing moves any more (Monitor) no end waits for a reply
  * or a wake-up that was lost, and everything is given back that was allocated or mapped.
  *
  * Given by -D: SEGS segments to grow by, N messages, INC incarnations, ASKS, FAILS.
@@ -34,13 +34,13 @@ bool lock[2], dead[2], finished[2];
 byte fails = FAILS;
 
 typedef end_t {                 /* one incarnation of an end */
-    bool open, half;            /* the peer's half is there */
-    bool bye, gone, released;   /* the peer's bye is there; closed; memory given back */
+    bool open, half;            /* the peer's handshake is there */
+    bool bye, gone, released;   /* the close message of the peer has arrived; closed; memory given back */
     byte pins;                  /* the service thread is at work on it, without the lock */
     byte count                  /* segments: the reader's table; what the writer has taken up */
 };
 end_t w[INC + 1], r[INC + 1];
-bool  peer_gone[2];             /* the service thread has heard the end of the peer's process */
+bool  peer_gone[2];             /* the service thread has detected the end of the peer's process */
 /* the writer's */
 mtype state[INC + 1] = none;
 bool  notice[INC + 1], complete[INC + 1], granted[INC + 1];
@@ -63,12 +63,12 @@ bool  mapped[INC * SEGS];
 #else
 #define OWNER     READER
 #endif
-#if defined(LIAR)
+#if defined(VIOLATES)
 #define LIE       net[WRITER]!BYE, inc, 0, false
 #else
 #define LIE       skip
 #endif
-/* the owner reaches what it has; the other what it has mapped, which is not somebody else's meanwhile */
+/* the owner reaches what it has; the other what it has mapped, which is not in use by another owner meanwhile */
 #define REACHES(me, s)  ((s) == 0 || (MEMORY(s) == LIVE || dead[OWNER]) && (me == OWNER || MAPPED(s)))
 
 #define LOCK(i)   atomic { !lock[i] -> lock[i] = true }
@@ -82,7 +82,7 @@ bool  mapped[INC * SEGS];
 #else
 #define DONE(e, i)  (e.gone && (e.bye || peer_gone[i]) && e.pins == 0)
 #endif
-#if defined(M_FORGET)           /* what is under way is forgotten: only what messages have used is given back */
+#if defined(M_FORGET)           /* what is in flight is forgotten: only what messages have used is given back */
 #define GIVEN(s)    ((s) <= w[inc].count)
 #else
 #define GIVEN(s)    true
@@ -127,7 +127,7 @@ bool  mapped[INC * SEGS];
 #define NOT_ASKED (state[inc] == none)
 #endif
 #define MAY_ASK   (MAY_ASK_NOW && NOT_ASKED && asks > 0 && w[inc].count < SEGS)
-#define RETRY     (state[inc] == answered)              /* also before the notice is seen, */
+#define RETRY     (state[inc] == answered)              /* also before the state flag is seen, */
 #define AGAIN     (RETRY && failed)                     /* and when a second has passed since it could not be taken up */
 #define IN_VAIN   (big && w[inc].count == 0 && state[inc] == none && (asks == 0 || late))   /* -ENOMEM */
 
@@ -217,7 +217,7 @@ active proctype Writer()
                 atomic { CHOOSE; used[s] = true; big = false }
                 if                                      /* rwrite */
                 :: atomic { JOINED && !TROUBLE ->
-#if !defined(LIAR)
+#if !defined(VIOLATES)
                     assert(REACHES(WRITER, s));
 #endif
                     SLOT(sent) = s + 1; sent++; s = 0 }
@@ -270,7 +270,7 @@ close:
 #define TELL_GONE wake[1] = false; wake[INC] = false
 #endif
 
-/* what both do: halves and byes; `mine` is the own end, `i` the own rank */
+/* what both do: handshakes and close messages; `mine` is the own end, `i` the own rank */
 #define HEAR_HALF(mine)     mine.half = true
 #define HEAR_BYE(mine, i) \
     mine.bye = true; \
@@ -289,7 +289,7 @@ end: do
         if
         :: w[inc].open && !w[inc].gone ->
             assert(state[inc] == asked && k == w[inc].count + 1);
-#if defined(M_NOTICE_FIRST)
+#if defined(M_FLAG_FIRST)
             state[inc] = answered; notice[inc] = true; granted[inc] = ok; complete[inc] = true;
 #elif defined(M_STATE_FIRST)
             state[inc] = answered; granted[inc] = ok; complete[inc] = true; notice[inc] = true;
@@ -297,7 +297,7 @@ end: do
             granted[inc] = ok; complete[inc] = true; state[inc] = answered; notice[inc] = true;
 #endif
 #if !defined(M_SILENT)
-            wake[inc] = false                           /* the look at the wake word */
+            wake[inc] = false                           /* the check of the wake word */
 #endif
         :: else                                         /* what was granted is given back with the end */
         fi;
@@ -335,7 +335,7 @@ end: do
             r[inc].pins++;
             UNLOCK(READER);
             if
-            :: assert(!r[inc].released); MEMORY(k) = LIVE       /* into the end's books: it is still there */
+            :: assert(!r[inc].released); MEMORY(k) = LIVE       /* into the tables of the end: it is still there */
             :: fails > 0 -> fails--; ok = false
             fi;
             LOCK(READER);
@@ -347,7 +347,7 @@ end: do
             net[READER]!GROWN, inc, k, ok;
 #endif
             d_step { RELEASE(r[inc], READER) }
-        :: else                                         /* bye is on its way to the writer */
+        :: else                                         /* the close message is on its way to the writer */
         fi;
         UNLOCK(READER); d_step { inc = 0; k = 0; ok = false }
     :: atomic { dead[WRITER] && empty(net[WRITER]) && !peer_gone[READER] ->
@@ -391,7 +391,7 @@ active proctype Reader()
                 assert(REACHES(READER, s));             /* until it is freed */
                 FREED(s) = true; holds = false; s = 0
             }
-            wake[inc] = false                           /* the look at the wake word */
+            wake[inc] = false                           /* the check of the wake word */
         :: !holds && (late || final[inc] == nread + 1 || !FULL && (r[inc].bye || dead[WRITER] || peer_gone[READER])) -> break
         :: !patient -> break
         od;
@@ -409,7 +409,7 @@ active proctype Reader()
 }
 
 #if defined(DEATH)
-active proctype Kernel()        /* kills one of the two processes; what it has posted last may be lost, but no half that is in use */
+active proctype Kernel()        /* kills one of the two processes; what it has posted last may be lost, but no handshake that is in use */
 {
     byte i, n, inc, k; mtype what; bool ok, lost;
     if :: i = WRITER :: i = READER :: goto done fi;
@@ -417,7 +417,7 @@ active proctype Kernel()        /* kills one of the two processes; what it has p
     d_step {
         dead[i] = true;
         n = len(net[i]);
-        do                                              /* the last one, unless it is a half */
+        do                                              /* the last one, unless it is a handshake */
         :: n > 0 ->
             net[i]?what, inc, k, ok;
             if :: n == 1 && lost && what != HALF :: else -> net[i]!what, inc, k, ok fi;
@@ -436,7 +436,7 @@ active proctype Monitor()
 {
     byte inc, s;
     timeout ->
-    assert((finished[WRITER] || dead[WRITER]) && (finished[READER] || dead[READER]));    /* nobody waits for ever */
+    assert((finished[WRITER] || dead[WRITER]) && (finished[READER] || dead[READER]));    /* no end waits for ever */
     for (inc : 1 .. INC) {
         assert(ALL_BACK(w[inc], WRITER) && ALL_BACK(r[inc], READER));
         for (s : 1 .. SEGS) {

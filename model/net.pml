@@ -4,20 +4,20 @@
  *
  * Payload    PUT (default)  the writer's mirror is written into the reader's heap
  *            GET            the writer's heap is fetched into the reader's mirror, up to F messages ahead of rread
- * Network    STREAM (default)  writes land in the order in which they are posted: payload and slot without completions
- *            STEP           in any order: the slot is posted when the payload's completion has come, by whoever drives the line
- * Variants   BREAK          the line may fail at any moment while both live: what is under way is lost, and whoever had
- *                           something under way, or posts something, sees it; the other end need not see anything
- *            DEATH=W, R     that end may be killed at any step; what it has posted may land later, or never
- *            LINGER         the deadline of the writer's rclose may be shorter than the proof takes
+ * Network    STREAM (default)  writes arrive in the order in which they are posted: payload and slot without completions
+ *            STEP           in any order: the slot is posted when the payload's completion has come, by the caller that progresses the connection
+ * Variants   BREAK          the connection may fail at any moment while both live: what is in flight is lost, and an end that had
+ *                           an operation in flight, or posts one, detects it; the other end need not see anything
+ *            DEATH=W, R     that end may be killed at any step; what it has posted may arrive later, or never
+ *            DEFER         the deadline of the writer's rclose may be shorter than the proof takes
  *            LEAVE          the reader may close between any two calls
- *            GIVE_UP        the reader may take what it has read for nonsense: the channel fails, and the line does not
+ *            GIVE_UP        the reader may take what it has read for a violation: the channel fails, and the connection does not
  *            STAY           the writer may stop calling, and never close
  * M_...      one rule is taken away; `check` expects the violation.
  *
  * Messages are numbers, and ride in the heap: message m in slot (m-1) mod S and in block (m-1) mod B, since next-fit and a prefix count
- * make it so. A slot is two words, body and flag, which land in any order; flag is number and CRC at once. Memory is
- * `freed` when it may be used for something else; whoever then lands in it, or reads it, is caught.
+ * make it so. A slot is two words, body and flag, which arrive in any order; flag is number and CRC at once. Memory is
+ * `freed` when it may be used for something else; a write into it or a read of it after that is caught.
  */
 /* given by -D: N messages at most (3); S slots, B blocks (1, 2); F (GET) */
 #define W 0
@@ -33,23 +33,23 @@ mtype = { BYE, FAIL, DEAD };
 
 /* the reader's memory */
 slot_t ring[S];
-byte   heap0[B], heap1[B];          /* two halves of a block: the heap (PUT), its mirror (GET) */
+byte   heap0[B], heap1[B];          /* two parts of a block: the heap (PUT), its mirror (GET) */
 byte   slots, frees;                /* credit line */
 /* the writer's */
 byte   mring[S];                    /* mirror of the ring */
 byte   block[B];                    /* mirror of the heap (PUT), the heap (GET) */
 byte   mslots, mfrees;              /* mirror of the credit line */
 
-/* what is under way: the number of the message, or 0; a READ, a fetch: 1; when it is complete 2 */
+/* what is in flight: the number of the message, or 0; a READ, a fetch: 1; when it is complete 2 */
 byte   pay[B], step[B], slt[S], fetch[B], read[2];
 bool   broken, lost[2];             /* the line; which end has seen it */
-byte   killed = 2;                  /* W, R, or nobody */
+byte   killed = 2;                  /* W, R, or none */
 chan   ctl[2] = [5] of { mtype, byte };     /* control network, to each end */
-/* what the service threads know */
+/* what the service threads have seen */
 bool   bye[2], failed[2], gone[2], closed[2], freed[2], lingers;
 byte   final;
-/* of the two users; `landed`: slots that are whole */
-byte   sent, last, landed, delivered, taken;
+/* of the two users; `arrived`: slots that are whole */
+byte   sent, last, arrived, delivered, taken;
 byte   state[2];                    /* 0: in a call; 1: has stopped calling; 2: rclose has returned */
 
 #if B > 1
@@ -75,10 +75,10 @@ byte   state[2];                    /* 0: in a call; 1: has stopped calling; 2: 
 #define PAY_TURN(b)    (pay[b] != 0)
 #define SLOT_TURN(s)   (slt[s] != 0)
 #else                               /* in order */
-#define PAY_TURN(b)    (pay[b] == landed + 1)
-#define SLOT_TURN(s)   (slt[s] == landed + 1 && pay[BLK(landed + 1)] != landed + 1)
+#define PAY_TURN(b)    (pay[b] == arrived + 1)
+#define SLOT_TURN(s)   (slt[s] == arrived + 1 && pay[BLK(arrived + 1)] != arrived + 1)
 #endif
-/* a word lands, if the line has not failed, or been closed, since the one before it */
+/* a word arrives, if the connection has not failed, or been closed, since the one before it */
 #define THERE(f, what) if :: d_step { f -> what } :: !(f) fi
 #define LAND_PAY(b) \
     :: d_step { PAY_TURN(b) -> assert(!freed[R]); heap0[b] = block[b] }; \
@@ -86,8 +86,8 @@ byte   state[2];                    /* 0: in a call; 1: has stopped calling; 2: 
 #define BODY(s)        assert(!freed[R]); ring[s].body = mring[s]
 #define FLAG(s)        assert(!freed[R]); ring[s].number = mring[s]; ring[s].crc = mring[s]
 #define LAND_SLOT(s) \
-    :: d_step { SLOT_TURN(s) -> BODY(s) }; THERE(slt[s] != 0, FLAG(s); landed++; slt[s] = 0) \
-    :: d_step { SLOT_TURN(s) -> FLAG(s) }; THERE(slt[s] != 0, BODY(s); landed++; slt[s] = 0)
+    :: d_step { SLOT_TURN(s) -> BODY(s) }; THERE(slt[s] != 0, FLAG(s); arrived++; slt[s] = 0) \
+    :: d_step { SLOT_TURN(s) -> FLAG(s) }; THERE(slt[s] != 0, BODY(s); arrived++; slt[s] = 0)
 #if defined(STEP) && !defined(M_NO_COMPLETION)
 #define COMPLETE(b)    step[b] = pay[b]
 #else
@@ -102,7 +102,7 @@ end: do
     od
 }
 
-/* a word is fetched there, and lands here a moment later */
+/* a word is fetched there, and arrives here a moment later */
 #define WORD(there, here)  v = there; THERE(read[k] == 1, assert(!freed[W] && !freed[R]); here = v); v = 0
 proctype Reads(byte k)
 {
@@ -142,13 +142,13 @@ proctype Breaks()
 #endif
 
 /* ---- both ends ---- */
-/* both byes, or nobody is there: the line is closed, then the memory is given back. What comes from the dead is not known. */
+/* both close messages, or the peer is gone: the connection is closed, then the memory is given back. What comes from the dead is not known. */
 #if defined(M_DEAD_FREED)
 #define SAFE(i)        true
 #else
 #define SAFE(i)        (!gone[i])
 #endif
-#if defined(M_BYE_FREES)
+#if defined(M_CLOSE_FREES)
 #define PARTED(i)      closed[i]
 #else
 #define PARTED(i)      (closed[i] && (bye[i] || gone[i]))
@@ -163,7 +163,7 @@ proctype Breaks()
 #endif
 #define SEEN(i)        (lost[i] && !failed[i] && !gone[i])
 
-/* what a backend has accepted is carried on without its user; also who sees what becomes of it */
+/* what a backend has accepted is carried on without its user; also where the result is detected */
 #define STEP_ON(b)     :: d_step { step[b] != 0 && DRIVEN -> slt[SLOT(step[b])] = step[b]; step[b] = 0 }
 #if defined(M_NO_SERVICE)
 #define DRIVEN         (state[W] == 0 || lingers)
@@ -201,7 +201,7 @@ inline rwrite()
 {
     block[BLK(M)] = M;                                      /* the user's part */
     d_step {
-        assert(broken || (slt[SLOT(M)] == 0 && pay[BLK(M)] == 0));      /* its source does not change under way */
+        assert(broken || (slt[SLOT(M)] == 0 && pay[BLK(M)] == 0));      /* its source does not change in flight */
         mring[SLOT(M)] = M;
         if
         :: broken -> lost[W] = true
@@ -216,7 +216,7 @@ inline rwrite()
         fi
     }
 }
-/* the credit only grows, and says no more than is true */
+/* the credit only grows, and never exceeds what was freed */
 #define APPLY(k)     d_step { assert(mslots >= kslots && mfrees >= kfrees && mslots <= slots && mfrees <= frees); \
                               kslots = mslots; kfrees = mfrees; read[k] = 0 }
 #define POST_READ(k) d_step { if :: broken -> lost[W] = true :: else -> read[k] = 1 fi }
@@ -249,23 +249,23 @@ end: do
 #endif
     /* rclose */
 endclose: do
-    :: SETTLED -> assert(landed == sent || lost[W] || freed[R] || failed[W]); break
-    :: lost[W] && (failed[W] || gone[W] || bye[W]) -> break /* nobody is there to whom it matters, or they have been told */
+    :: SETTLED -> assert(arrived == sent || lost[W] || freed[R] || failed[W]); break
+    :: lost[W] && (failed[W] || gone[W] || bye[W]) -> break /* no end is left to which it matters, or both have the failure */
     :: gone[W] -> break
     :: SEEN(W) && !bye[W] -> SAY_FAIL(W)
-#if defined(LINGER)
+#if defined(DEFER)
     :: d_step { lingers = true; state[W] = 2 }; endlinger: false
 #endif
     od;
     d_step { SAY_BYE(W); state[W] = 2 }
     } unless { killed == W }
 }
-#if defined(M_LINGER_MUTE)
+#if defined(M_DEFER_MUTE)
 #define MUTE         true
 #else
 #define MUTE         false
 #endif
-#if defined(LINGER)
+#if defined(DEFER)
 proctype Linger()                   /* the service thread goes on with it */
 {
 end: lingers;
@@ -275,7 +275,7 @@ end: lingers;
     :: SEEN(W) && !MUTE -> SAY_FAIL(W)
     :: lost[W] && (failed[W] || gone[W]) -> break
     od;
-#if defined(M_LINGER_FORGETS)
+#if defined(M_DEFER_FORGETS)
     false;
 #else
     lingers;
@@ -309,7 +309,7 @@ end: lingers;
 #define MORE         MAY_TAKE
 #endif
 #define DELIVER      delivered++; assert(TOLD(delivered))
-#if defined(M_BYE_IS_NEWS)          /* bye is a reason to wait for what it has promised */
+#if defined(M_CLOSE_IS_NEWS)          /* the close message is a reason to wait for what it announces */
 #define TELLS        (SEEN(R) && !bye[R])
 #else
 #define TELLS        SEEN(R)
@@ -385,14 +385,14 @@ init
 #if defined(BREAK)
         run Breaks();
 #endif
-#if defined(LINGER)
+#if defined(DEFER)
         run Linger();
 #endif
 #if defined(DEATH)
         run Kernel()
 #endif
     }
-    timeout ->                      /* nothing moves any more: nobody waits in vain */
+    timeout ->                      /* nothing moves any more: no end waits for what cannot come */
     assert(killed == W || state[W] != 0);
     assert(killed == R || state[R] == 2 || (state[W] == 1 && killed != W && delivered == sent));
     assert(killed != 2 || state[W] != 2 || state[R] != 2 || (freed[W] && freed[R]))

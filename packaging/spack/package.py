@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# A Spack package: copy this into packages/rmalloc/ of a repository of your own (spack repo create), and say where the sources are:
+# A Spack package: copy this into packages/rmalloc/ of a repository of your own (spack repo create), and set where the sources are:
 # `spack develop` or the attribute git. There is no release to download yet, so the version is that of a checkout.
 
 from spack.package import *
@@ -33,7 +33,7 @@ class Rmalloc(AutotoolsPackage):
     conflicts("platform=darwin", msg="Linux only: memfd, futex, epoll")
     conflicts("platform=windows", msg="Linux only: memfd, futex, epoll")
 
-    # What is not asked for is not looked for: pkg-config finds what the dependencies bring, and nothing else.
+    # A feature that is not requested is not searched for: pkg-config finds what the dependencies bring, and nothing else.
     def configure_args(self):
         return []
 

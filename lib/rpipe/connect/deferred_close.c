@@ -21,7 +21,7 @@ static struct link deferred_close_lingering = {&deferred_close_lingering,
 
 /*
  * Store lock held. `proven`: what remote_drained says. Where a line has failed the other end must not wait for what bye promises: it is
- * told first (M_LINGER_MUTE in model/net.pml). Where only time has passed the line goes on until the other end has closed.
+ * told first (M_DEFER_MUTE in model/net.pml). Where only time has passed the line goes on until the other end has closed.
  */
 static void deferred_close_member(struct rch *ch, int proven)
 {

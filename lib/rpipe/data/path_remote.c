@@ -201,7 +201,7 @@ int remote_reason(struct rch *ch, struct error *err)
 
 /*
  * Bye explains to a writer why its line has failed. To a reader it promises messages: those that were written are here, but what has
- * to be fetched will not come any more (M_BYE_IS_NEWS in model/net.pml).
+ * to be fetched will not come any more (M_CLOSE_IS_NEWS in model/net.pml).
  */
 static bool remote_close_explains(const struct rch *ch, uint32_t state)
 {
