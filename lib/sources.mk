@@ -90,6 +90,8 @@ lib_libbootstrap_la_SOURCES = \
 	lib/bootstrap/job_tcp_root.c
 
 lib_libcontrol_la_SOURCES = \
+	lib/control/accept.c \
+	lib/control/accept.h \
 	lib/control/card.c \
 	lib/control/card.h \
 	lib/control/collective.c \
@@ -98,19 +100,43 @@ lib_libcontrol_la_SOURCES = \
 	lib/control/connection.h \
 	lib/control/control.c \
 	lib/control/control.h \
+	lib/control/dispatch.c \
+	lib/control/dispatch.h \
 	lib/control/endpoint.c \
 	lib/control/endpoint.h \
+	lib/control/greeting.c \
+	lib/control/greeting.h \
+	lib/control/hooks.h \
 	lib/control/lane.c \
 	lib/control/lane.h \
 	lib/control/liveness.c \
 	lib/control/liveness.h \
-	lib/control/peer.c \
+	lib/control/message.c \
+	lib/control/message.h \
 	lib/control/peer_card.c \
+	lib/control/peer_card.h \
+	lib/control/peer_dial.c \
+	lib/control/peer_dial.h \
+	lib/control/peer_end.c \
+	lib/control/peer_end.h \
+	lib/control/peer_loss.c \
+	lib/control/peer_loss.h \
+	lib/control/peer_send.c \
+	lib/control/peer_send.h \
+	lib/control/post.c \
+	lib/control/post.h \
+	lib/control/receive.c \
+	lib/control/receive.h \
 	lib/control/rendezvous.c \
 	lib/control/rendezvous.h \
 	lib/control/service.c \
 	lib/control/service.h \
-	lib/control/service_watch.c \
+	lib/control/state.c \
+	lib/control/state.h \
+	lib/control/transfer.c \
+	lib/control/transfer.h \
+	lib/control/watch.c \
+	lib/control/watch.h \
 	lib/control/wire.h
 
 lib_libsync_la_SOURCES = \

@@ -59,8 +59,8 @@ int card_make(struct card *card, int rank, struct error *err)
     if (card_read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
         card->network = (uint64_t)st.st_ino;
     else
-        log_info("/proc does not tell which host and network namespace this is: every other rank "
-                 "is taken for remote");
+        log_info("/proc does not show the boot id and the network namespace: every other rank is "
+                 "considered remote");
     if (stat("/proc/self/ns/pid", &st) == 0)
         card->pids = (uint32_t)st.st_ino;
     return 0;

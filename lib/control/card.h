@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * card.h: the business card: how a rank can be reached, and the cookie that shows that it is the right one.
+ * card.h: the business card: the addresses of a rank, and the cookie that authenticates it.
  *
- * Every rank publishes one through the job, and that is how the cookie is known to the job and to nobody else. Two ranks
+ * Every rank publishes its card through the job, so that the processes of the job have the cookie, and no others. Two ranks
  * are on the same host if kernel (boot id) and network namespace are the same: then abstract Unix sockets reach. It also
- * says which backends the rank could probably use, so that both ends of a channel choose the same one without asking.
+ * lists the backends that the rank can probably use, so that both ends of a pipe choose the same one without a message.
  */
 #ifndef CONTROL_CARD_H
 #define CONTROL_CARD_H
@@ -50,15 +50,15 @@ static_assert(offsetof(struct card, network) == 48 && offsetof(struct card, unix
               "fixed on the wire");
 static_assert(sizeof(struct card) == 112 + 24 * CARD_ADDRESSES, "fixed on the wire");
 
-/* Magic, version, rank, cookie, host, pid, backends; no way to be reached yet. 0 or -errno and a sentence. */
+/* Magic, version, rank, cookie, host, pid, backends; no addresses yet. 0 or -errno and a message. */
 int card_make(struct card *card, int rank, struct error *err);
-/* Copies what the job says is the card of `rank`, if it can be one. 0, or -EPROTO and a sentence. */
+/* Checks and copies the card of `rank` as the job returned it. 0, or -EPROTO and a message. */
 int card_check(struct card *card, const void *blob, size_t bytes, int rank, struct error *err);
 bool card_same_host(const struct card *a, const struct card *b);
-bool card_same_pids(const struct card *a,
-                    const struct card *b); /* one's pid is what the other's kernel calls it */
-bool card_same_kernel(const struct card *a,
-                      const struct card *b); /* but perhaps in another network namespace */
+/* The process ids of both are of one namespace. */
+bool card_same_pids(const struct card *a, const struct card *b);
+/* The same host, but perhaps another network namespace. */
+bool card_same_kernel(const struct card *a, const struct card *b);
 /* In a time that does not depend on where they differ. */
 bool cookie_equal(const uint8_t *a, const uint8_t *b);
 

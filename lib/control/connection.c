@@ -2,15 +2,14 @@
 /*
  * connection.c: see connection.h.
  *
- * Invariants: begin and end lie in the buffer, begin is a multiple of 8 (frames are); c->sent is less than the length of
- * the first message of the outbox, 0 if there is none; a message whose first byte has gone has no descriptors any more.
+ * Invariants: begin and end are within the buffer, begin is a multiple of 8 (frames are); c->sent is less than the length of
+ * the first message of the outbox, 0 if there is none; a message whose first byte was sent has no descriptors any more.
  */
 #include "control/connection.h"
 
 #include "util/fork_fds.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,37 +26,6 @@ union fd_space { /* of ancillary data, aligned */
     char bytes[CMSG_SPACE(sizeof(int) * CONTROL_FDS_MAX)];
 };
 
-struct message *message_new(uint32_t type, const void *body, size_t bytes, const int *fds, int nfds)
-{
-    size_t padded = wire_padded(bytes);
-    struct message *m = malloc(sizeof(*m) + padded);
-
-    if (m == NULL) {
-        errno = ENOMEM;
-        return NULL;
-    }
-    list_init(&m->link);
-    m->lent = false;
-    m->frame = (struct wire_frame){WIRE_FRAME_MAGIC, type, (uint32_t)bytes, (uint32_t)nfds};
-    if (bytes > 0)
-        memcpy(m->body, body, bytes);
-    memset(m->body + bytes, 0, padded - bytes);
-    for (m->nfds = 0; m->nfds < nfds; m->nfds++) {
-        int fd = fcntl(fds[m->nfds], F_DUPFD_CLOEXEC, 0);
-
-        if (fd < 0) {
-            int saved = errno;
-
-            message_free(m);
-            errno = saved;
-            return NULL;
-        }
-        fork_fds_add(fd);
-        m->fds[m->nfds] = fd;
-    }
-    return m;
-}
-
 static void connection_close_fds(int *fds, int *nfds)
 {
     int i;
@@ -65,32 +33,6 @@ static void connection_close_fds(int *fds, int *nfds)
     for (i = 0; i < *nfds; i++)
         fork_fds_close(fds[i]);
     *nfds = 0;
-}
-
-void message_lend(struct message *m, int fd)
-{
-    m->fds[0] = fd;
-    m->nfds = 1;
-    m->frame.nfds = 1;
-    m->lent = true;
-}
-
-static void connection_message_drop_fds(struct message *m)
-{
-    if (m->lent)
-        m->nfds = 0;
-    connection_close_fds(m->fds, &m->nfds);
-}
-
-void message_free(struct message *m)
-{
-    connection_message_drop_fds(m);
-    free(m);
-}
-
-static size_t connection_message_bytes(const struct message *m)
-{
-    return sizeof(m->frame) + wire_padded(m->frame.bytes);
 }
 
 struct connection *connection_new(int fd, bool is_unix, bool outgoing)
@@ -153,23 +95,23 @@ static int connection_batch_fill(struct connection *c, struct iovec *iov)
         if (n == BATCH || (n > 0 && m->nfds > 0))
             break;
         iov[n].iov_base = (char *)&m->frame + skip;
-        iov[n].iov_len = connection_message_bytes(m) - skip;
+        iov[n].iov_len = message_bytes(m) - skip;
         n++;
     }
     return n;
 }
 
-static void connection_batch_sent(struct connection *c, size_t bytes, uint64_t *gone)
+static void connection_batch_sent(struct connection *c, size_t bytes, uint64_t *sent_messages)
 {
     struct link *at, *after;
 
     list_for_each (at, after, &c->outbox) {
         struct message *m = container_of(at, struct message, link);
-        size_t left = connection_message_bytes(m) - c->sent;
+        size_t left = message_bytes(m) - c->sent;
 
         if (bytes == 0)
             break;
-        connection_message_drop_fds(m); /* the kernel holds them now */
+        message_drop_fds(m); /* the kernel holds them now */
         if (bytes < left) {
             c->sent += bytes;
             break;
@@ -178,11 +120,11 @@ static void connection_batch_sent(struct connection *c, size_t bytes, uint64_t *
         c->sent = 0;
         list_remove(&m->link);
         message_free(m);
-        (*gone)++;
+        (*sent_messages)++;
     }
 }
 
-int connection_send(struct connection *c, uint64_t *gone)
+int connection_send(struct connection *c, uint64_t *sent_messages)
 {
     struct iovec iov[BATCH];
     union fd_space space;
@@ -206,13 +148,13 @@ int connection_send(struct connection *c, uint64_t *gone)
         }
         n = sendmsg(c->fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n > 0) {
-            connection_batch_sent(c, (size_t)n, gone);
+            connection_batch_sent(c, (size_t)n, sent_messages);
         } else if (n < 0 && errno == EINTR) {
             continue;
         } else if (n == 0 || errno == EAGAIN) {
             return -EAGAIN;
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS) {
-            return -ENOBUFS; /* also: more descriptors on their way than this user may have open */
+            return -ENOBUFS; /* also: more descriptors in flight than this user may have open */
         } else {
             return -errno;
         }
@@ -220,10 +162,10 @@ int connection_send(struct connection *c, uint64_t *gone)
     return 0;
 }
 
-/* Room for the frame that begins at c->begin, and for a good read, if that can be had. */
+/* Makes space for the frame that begins at c->begin, and for a large read if there is memory. */
 static int connection_buffer_reserve(struct connection *c)
 {
-    size_t want = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST,
+    size_t target = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST,
            need = BUFFER_FIRST;
     struct wire_frame frame;
     uint8_t *larger;
@@ -239,28 +181,28 @@ static int connection_buffer_reserve(struct connection *c)
         sizeof(frame)) { /* checked by connection_frame() before anything more is read */
         memcpy(&frame, c->buffer + c->begin, sizeof(frame));
         need = sizeof(frame) + wire_padded(frame.bytes);
-        if (want < need)
-            want = need;
+        if (target < need)
+            target = need;
     }
-    if (c->capacity - c->begin >= want && c->capacity > c->end)
+    if (c->capacity - c->begin >= target && c->capacity > c->end)
         return 0;
     memmove(c->buffer, c->buffer + c->begin, c->end - c->begin);
     c->end -= c->begin;
     c->begin = 0;
-    if (c->capacity >= want)
+    if (c->capacity >= target)
         return 0;
-    larger = realloc(c->buffer, want);
+    larger = realloc(c->buffer, target);
     if (larger == NULL)
         return c->capacity >= need && c->capacity > c->end ? 0 : -ENOMEM;
     c->buffer = larger;
-    c->capacity = want;
+    c->capacity = target;
     return 0;
 }
 
-/* Takes the descriptors that came with a read. False: more than anybody may send. */
+/* Takes the descriptors that came with a read. False: more than a peer may send. */
 static bool connection_take_fds(struct connection *c, struct msghdr *header)
 {
-    const int room = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
+    const int capacity = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
     struct cmsghdr *at;
     bool fits = true;
 
@@ -275,7 +217,7 @@ static bool connection_take_fds(struct connection *c, struct msghdr *header)
 
             memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
             fork_fds_add(fd);
-            if (c->nfds < room)
+            if (c->nfds < capacity)
                 c->fds[c->nfds++] = fd;
             else
                 fits = false, fork_fds_close(fd);
@@ -293,7 +235,7 @@ ssize_t connection_receive(struct connection *c, struct error *err)
     ssize_t n;
 
     if (connection_buffer_reserve(c) != 0)
-        return error_set(err, -ENOMEM, "there is no memory for what it sends");
+        return error_set(err, -ENOMEM, "no memory to receive its messages");
     iov.iov_base = c->buffer + c->end;
     iov.iov_len = c->capacity - c->end;
     if (c->is_unix) {
@@ -310,8 +252,7 @@ ssize_t connection_receive(struct connection *c, struct error *err)
         ((header.msg_flags & MSG_CTRUNC) != 0 && c->nfds - before >= CONTROL_FDS_MAX))
         return error_set(err, -EPROTO, "it sent more than %d descriptors at once", CONTROL_FDS_MAX);
     if ((header.msg_flags & MSG_CTRUNC) != 0)
-        c->truncated =
-            true; /* no descriptors left here (RLIMIT_NOFILE): that is not the peer's fault */
+        c->truncated = true; /* this process has no descriptors left (RLIMIT_NOFILE) */
     c->end += (size_t)n;
     return n;
 }
@@ -324,23 +265,24 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
 
     if (have < sizeof(*f)) {
         if (have == 0 && c->nfds > 0)
-            return error_set(err, -EPROTO, "it sent descriptors that no message speaks of");
+            return error_set(err, -EPROTO, "it sent %d descriptors without a message", c->nfds);
         return 0;
     }
     if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX)
         return error_set(err, -EPROTO,
-                         "it sent what cannot be a message (%u bytes of body, %u descriptors)",
-                         f->bytes, f->nfds);
+                         "it sent a malformed frame (magic 0x%x, %u bytes of body, at most %zu; %u "
+                         "descriptors, at most %d)",
+                         f->magic, f->bytes, c->body_max, f->nfds, CONTROL_FDS_MAX);
     if (have < sizeof(*f) + wire_padded(f->bytes))
         return 0;
-    /* Those that are missing are the last of the latest message; who gets it sees -1 in their place. */
+    /* Those that are missing are the last of the latest message; its receiver sees -1 in their place. */
     if (c->truncated && f->nfds > (uint32_t)c->nfds) {
         while ((uint32_t)c->nfds < f->nfds)
             c->fds[c->nfds++] = -1;
         c->truncated = false;
     }
     if (f->nfds > (uint32_t)c->nfds)
-        return error_set(err, -EPROTO, "it sent a message that speaks of %u descriptors, with %d",
+        return error_set(err, -EPROTO, "it sent a message that announces %u descriptors, with %d",
                          f->nfds, c->nfds);
     *frame = f;
     *body = f + 1;
@@ -352,7 +294,7 @@ void connection_consume(struct connection *c, const struct wire_frame *frame)
     int taken = (int)frame->nfds, i;
 
     for (i = 0; i < taken; i++)
-        fork_fds_close(c->fds[i]); /* -1 where it was taken over */
+        fork_fds_close(c->fds[i]); /* -1 where the receiver has taken it */
     memmove(c->fds, c->fds + taken, sizeof(int) * (size_t)(c->nfds - taken));
     c->nfds -= taken;
     c->begin += sizeof(*frame) + wire_padded(frame->bytes);

@@ -21,8 +21,8 @@
 #include <unistd.h>
 
 #define BACKLOG 4096
-/* The kernel's keep-alive counts in seconds, and rests while data is under way. It is for connections that others opened; of
- * its own ones a rank takes the pulse. TCP_USER_TIMEOUT would also end connections to a process that is stopped. */
+/* The kernel's keep-alive counts in seconds, and rests while data is in flight. It is for connections that others opened; a
+ * rank checks its own ones itself (peer_check_host). TCP_USER_TIMEOUT would also end connections to a process that is stopped. */
 #define KEEP_COUNT 3
 
 union any_address {
@@ -271,7 +271,7 @@ void endpoint_tcp_pulse(int fd, struct endpoint_pulse *pulse)
     pulse->idle = unacknowledged == 0;
     pulse->quiet_ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
                                                                          : info.tcpi_last_data_recv;
-    /* A stopped process's kernel answers, be it that there is no room: then neither of the two grows. */
+    /* A stopped process's kernel answers, also when its buffer is full: then neither of the two grows. */
     pulse->tries =
         info.tcpi_retransmits > info.tcpi_probes ? info.tcpi_retransmits : info.tcpi_probes;
 }

@@ -2,9 +2,9 @@
 /*
  * lane.c: see lane.h.
  *
- * Invariants: out: taken <= charged <= taken + window. in: the charges of `pieces` sum up to charged - taken; the pieces
- * are those of whole messages in order, perhaps with a cancelled one among them, perhaps with an unfinished one last; and
- * so a receiver need not check again what lane_arrive() has checked.
+ * Invariants: out: taken <= charged <= taken + window. in: the charges of `chunks` sum up to charged - taken; the chunks
+ * are those of whole messages in order, perhaps with a cancelled one among them, perhaps with an unfinished one last. So a
+ * receiver does not repeat the checks of lane_arrive().
  */
 #include "control/lane.h"
 
@@ -14,17 +14,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t lane_charge(uint64_t payload) { return payload + PIECE_CHARGE; }
+static uint64_t lane_charge(uint64_t payload) { return payload + CHUNK_CHARGE; }
 
 /* Of a whole message. */
 static uint64_t lane_charge_all(uint64_t bytes)
 {
-    uint64_t chunks = bytes == 0 ? 1 : (bytes + PIECE_PAYLOAD - 1) / PIECE_PAYLOAD;
+    uint64_t chunks = bytes == 0 ? 1 : (bytes + CHUNK_PAYLOAD - 1) / CHUNK_PAYLOAD;
 
-    return bytes + chunks * PIECE_CHARGE;
+    return bytes + chunks * CHUNK_CHARGE;
 }
 
-static int lane_post_piece(struct pair *pair, struct transfer *t, uint64_t payload, uint32_t flags)
+static int lane_post_chunk(struct pair *pair, struct transfer *t, uint64_t payload, uint32_t flags)
 {
     struct lane_out *out = &pair->out[t->lane];
     uint8_t body[CONTROL_BODY_MAX];
@@ -38,7 +38,7 @@ static int lane_post_piece(struct pair *pair, struct transfer *t, uint64_t paylo
     memcpy(body, &head, sizeof(head));
     if (payload > 0)
         memcpy(body + sizeof(head), t->from + t->done, payload);
-    result = control_post(t->peer, WIRE_PIECE, body, sizeof(head) + payload, NULL, 0);
+    result = pair->post(t->peer, WIRE_CHUNK, body, sizeof(head) + payload, NULL, 0);
     if (result == 0)
         out->charged += lane_charge(payload);
     return result;
@@ -47,20 +47,20 @@ static int lane_post_piece(struct pair *pair, struct transfer *t, uint64_t paylo
 int lane_push(struct pair *pair, struct transfer *t)
 {
     struct lane_out *out = &pair->out[t->lane];
-    uint64_t window = WINDOW_BYTES - (out->charged - out->taken);
+    uint64_t left_of_window = out->window - (out->charged - out->taken);
 
-    if (!t->begun && lane_charge_all(t->bytes) <= WINDOW_BYTES &&
-        lane_charge_all(t->bytes) > window)
+    if (!t->begun && lane_charge_all(t->bytes) <= out->window &&
+        lane_charge_all(t->bytes) > left_of_window)
         return 0; /* whole or not at all */
     while (!t->finished) {
-        uint64_t left = t->bytes - t->done, payload = left < PIECE_PAYLOAD ? left : PIECE_PAYLOAD;
+        uint64_t left = t->bytes - t->done, payload = left < CHUNK_PAYLOAD ? left : CHUNK_PAYLOAD;
         int result;
 
-        /* Two empty pieces' worth stays free, to say that the message is cancelled, and why. */
-        if (WINDOW_BYTES - (out->charged - out->taken) <
-            lane_charge(payload) + (left > payload ? 2 * PIECE_CHARGE : 0))
+        /* The charge of two empty chunks stays free, for the one that cancels the message. */
+        if (out->window - (out->charged - out->taken) <
+            lane_charge(payload) + (left > payload ? 2 * CHUNK_CHARGE : 0))
             return 0;
-        result = lane_post_piece(pair, t, payload, 0);
+        result = lane_post_chunk(pair, t, payload, 0);
         if (result != 0)
             return result;
         t->begun = true;
@@ -74,21 +74,23 @@ int lane_cancel(struct pair *pair, struct transfer *t)
 {
     if (!t->begun || t->finished)
         return 0;
-    return lane_post_piece(pair, t, 0, PIECE_CANCEL);
+    return lane_post_chunk(pair, t, 0, CHUNK_CANCEL);
 }
 
-/* How much its sender may send again. What cannot be told for want of memory is told the next time that somebody looks. */
-static void lane_acknowledge(struct lane_in *in, struct transfer *t)
+/* Opens the window of the sender again. Without memory for the message, the next call does it. */
+static void lane_acknowledge(struct pair *pair, struct transfer *t)
 {
+    struct lane_in *in = &pair->in[t->lane];
     struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
-    int result =
-        in->warned != in->taken ? control_post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0) : 0;
+    int result = 0;
 
-    if (result != -ENOMEM) /* if the peer is gone, nobody needs it */
-        in->warned = in->taken;
+    if (in->acknowledged != in->taken)
+        result = pair->post(t->peer, WIRE_ACK, &ack, sizeof(ack), NULL, 0);
+    if (result != -ENOMEM) /* a peer that is gone needs none */
+        in->acknowledged = in->taken;
 }
 
-/* The user has taken a piece: its sender may send as much again. */
+/* The receiver has taken a chunk: its sender may send as much again. */
 static void lane_take(struct pair *pair, struct transfer *t, struct arrived *a)
 {
     struct lane_in *in = &pair->in[t->lane];
@@ -96,7 +98,7 @@ static void lane_take(struct pair *pair, struct transfer *t, struct arrived *a)
     in->taken += lane_charge(a->bytes);
     list_remove(&a->link);
     free(a);
-    lane_acknowledge(in, t);
+    lane_acknowledge(pair, t);
 }
 
 static void lane_unstash(struct lane_in *in)
@@ -106,8 +108,8 @@ static void lane_unstash(struct lane_in *in)
     in->stashed = 0;
 }
 
-/* Looks at the first piece of a message: is it what t waits for? 1: yes, 0: nobody wants it any more, or -errno. */
-static int lane_wanted(struct transfer *t, const struct chunk *head)
+/* Whether the first chunk of a message is the one that t waits for. 1: yes, 0: it is of an older epoch, or -errno. */
+static int lane_match(struct transfer *t, const struct chunk *head)
 {
     t->head = *head;
     if (t->lane == LANE_COLLECTIVE) {
@@ -115,13 +117,13 @@ static int lane_wanted(struct transfer *t, const struct chunk *head)
             return 0;
         if (head->epoch != t->epoch || head->kind != t->kind)
             return -EPROTO;
-        if (head->code != 0) /* who gives up sends a word, and no data */
+        if (head->code != 0) /* a rank that gives up sends a code, and no data */
             return 1;
     }
     return head->total == t->bytes ? 1 : -EMSGSIZE;
 }
 
-/* Goes on with a message whose beginning an earlier receiver has taken. */
+/* Continues a message whose beginning an earlier receiver has taken. */
 static int lane_resume(struct lane_in *in, struct transfer *t)
 {
     t->head.total = in->stash_total;
@@ -140,10 +142,10 @@ int lane_pull(struct pair *pair, struct transfer *t)
     struct link *at, *after;
     int result = in->stash != NULL && !t->begun ? lane_resume(in, t) : 0;
 
-    lane_acknowledge(in, t);
+    lane_acknowledge(pair, t);
     list_for_each (at, after, &in->chunks) {
         struct arrived *a = container_of(at, struct arrived, link);
-        bool cancel = (a->head.flags & PIECE_CANCEL) != 0,
+        bool cancel = (a->head.flags & CHUNK_CANCEL) != 0,
              last = a->head.offset + a->bytes == a->head.total;
 
         if (result < 0 || t->finished)
@@ -160,7 +162,7 @@ int lane_pull(struct pair *pair, struct transfer *t)
             continue;
         }
         if (!t->begun) {
-            result = lane_wanted(t, &a->head);
+            result = lane_match(t, &a->head);
             if (result < 0)
                 break;
             if (result == 0) {
@@ -195,46 +197,46 @@ void lane_giveback(struct pair *pair, struct transfer *t)
     }
     in->discarding = true;
     if (t->lane == LANE_USER)
-        log_error("a message of %llu bytes from rank %d is lost: no memory to keep its beginning",
+        log_error("network_recv: a message of %llu bytes from rank %d is lost: no memory to keep "
+                  "its beginning",
                   (unsigned long long)t->bytes, t->peer);
 }
 
-static const char *lane_what_is_wrong(const struct pair *pair, const struct chunk *head,
-                                      size_t payload)
+static const char *lane_violation(const struct pair *pair, const struct chunk *head, size_t payload)
 {
     const struct lane_in *in;
 
-    if (head->lane >= LANES || head->kind >= PIECE_KINDS ||
-        (head->lane == LANE_USER) != (head->kind == PIECE_MESSAGE) ||
-        (head->flags & ~PIECE_CANCEL) != 0 || head->code > 0 ||
+    if (head->lane >= LANES || head->kind >= CHUNK_KINDS ||
+        (head->lane == LANE_USER) != (head->kind == CHUNK_MESSAGE) ||
+        (head->flags & ~CHUNK_CANCEL) != 0 || head->code > 0 ||
         (head->lane == LANE_USER && head->code != 0))
-        return "it sent a piece of a message of a kind that does not exist";
+        return "it sent a chunk of an unknown kind";
     in = &pair->in[head->lane];
     if (head->offset != in->next_offset || head->offset > head->total ||
         payload > head->total - head->offset || (head->offset > 0 && head->total != in->total) ||
         (payload == 0 && head->total > 0 && head->flags == 0))
-        return "it sent a piece of a message that does not fit those before";
+        return "it sent a chunk that does not continue the message before";
     if (head->flags != 0 && (payload > 0 || head->offset == 0))
         return "it cancelled a message that it had not begun";
-    if (in->charged - in->taken + lane_charge(payload) > WINDOW_BYTES)
+    if (in->charged - in->taken + lane_charge(payload) > in->window)
         return "it sent more than the window of its lane allows";
     return NULL;
 }
 
-int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **wrong)
+int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **violation)
 {
     struct lane_in *in;
     struct arrived *a;
     struct chunk head;
     size_t payload;
 
-    *wrong = "it sent a piece of a message that is shorter than its header";
+    *violation = "it sent a chunk that is shorter than its header";
     if (bytes < sizeof(head))
         return -EPROTO;
     memcpy(&head, body, sizeof(head));
     payload = bytes - sizeof(head);
-    *wrong = lane_what_is_wrong(pair, &head, payload);
-    if (*wrong != NULL)
+    *violation = lane_violation(pair, &head, payload);
+    if (*violation != NULL)
         return -EPROTO;
     in = &pair->in[head.lane];
     a = malloc(sizeof(*a) + payload);
@@ -257,24 +259,27 @@ const char *lane_acked(struct pair *pair, const void *body, size_t bytes)
     struct ack ack;
 
     if (bytes != sizeof(ack))
-        return "it acknowledged in a way that does not exist";
+        return "it sent a malformed acknowledgement";
     memcpy(&ack, body, sizeof(ack));
     if (ack.lane >= LANES)
-        return "it acknowledged on a lane that does not exist";
+        return "it acknowledged an unknown lane";
     out = &pair->out[ack.lane];
     if (ack.taken < out->taken || ack.taken > out->charged)
-        return "it acknowledged what had not been sent";
+        return "it acknowledged more than it was sent";
     out->taken = ack.taken;
     return NULL;
 }
 
-void lane_init(struct pair *pair)
+void lane_init(struct pair *pair, lane_post post)
 {
     int i;
 
     memset(pair, 0, sizeof(*pair));
-    for (i = 0; i < LANES; i++)
+    pair->post = post;
+    for (i = 0; i < LANES; i++) {
         list_init(&pair->in[i].chunks);
+        pair->in[i].window = pair->out[i].window = LANE_WINDOW_BYTES;
+    }
 }
 
 void lane_free(struct pair *pair)

@@ -3,12 +3,11 @@
  * liveness.c: see liveness.h.
  *
  * The list of robust futexes that glibc keeps for each thread is replaced by one of our own, with one entry; the service
- * thread never takes a robust pthread mutex. The entry lies in private memory and futex_offset leads to the word, so that
- * nothing in the shared page is ever followed by the kernel but the word itself.
+ * thread never takes a robust pthread mutex. The entry is in private memory and futex_offset leads to the word, so that
+ * the kernel reads nothing of the shared page but the word itself.
  */
 #include "control/liveness.h"
 
-#include "control/control.h"
 #include "util/fork_fds.h"
 #include "util/limit.h"
 
@@ -35,7 +34,7 @@ static struct {
     _Atomic uint32_t *word;
     struct robust_list entry;
     struct robust_list_head head;
-    struct robust_list_head *before; /* what the thread had */
+    struct robust_list_head *before; /* that of glibc */
     size_t before_bytes;
 } liveness_own = {.fd = -1};
 
@@ -45,21 +44,22 @@ int liveness_create(struct error *err)
     struct rlimit most;
     int result, fd;
 
-    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIFE_BYTES) {
+    if (getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < LIVENESS_PAGE_BYTES) {
         return error_set(
             err, -ENOMEM,
-            "shared memory counts as a file, and no file may be larger than %llu bytes (see ulimit "
-            "-f)",
-            (unsigned long long)
-                most.rlim_cur); /* the kernel would add a signal that ends the process (SIGXFSZ) */
+            "shared memory counts as a file, and files are limited to %llu bytes, less than %d "
+            "(see "
+            "ulimit -f)",
+            (unsigned long long)most.rlim_cur,
+            LIVENESS_PAGE_BYTES); /* ftruncate(2) would add a signal that ends the process (SIGXFSZ) */
     }
     fd = memfd_create("rmalloc-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (fd < 0 || ftruncate(fd, LIFE_BYTES) != 0)
+    if (fd < 0 || ftruncate(fd, LIVENESS_PAGE_BYTES) != 0)
         goto failed;
-    page = mmap(NULL, LIFE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    page = mmap(NULL, LIVENESS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         goto failed;
-    /* Linux before 5.1 lacks the second seal; there a peer could write, but only to what it alone would be fooled by. */
+    /* Linux before 5.1 lacks the second seal; there a peer could write, which would mislead that peer alone. */
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
         goto failed;
@@ -71,10 +71,10 @@ int liveness_create(struct error *err)
 
 failed:
     result = -errno;
-    error_note(err, "the page that shows whether this process lives (memfd, 4096 bytes): %s%s",
-               strerror(errno), limit_of(errno));
+    error_note(err, "the liveness page of this process (memfd, 4096 bytes): %s%s", strerror(errno),
+               limit_of(errno));
     if (page != MAP_FAILED)
-        munmap(page, LIFE_BYTES);
+        munmap(page, LIVENESS_PAGE_BYTES);
     if (fd >= 0)
         close(fd);
     return result;
@@ -95,7 +95,7 @@ void liveness_hold(void)
     syscall(SYS_set_robust_list, &liveness_own.head, sizeof(liveness_own.head));
 }
 
-/* Release: whoever sees that we have left also sees what we did before. Relaxed loads of peers need no more than the value. */
+/* Release: a peer that sees that this process has left also sees its stores before. Relaxed loads of peers need the value only. */
 void liveness_leave(void)
 {
     atomic_store_explicit(liveness_own.word, LIVENESS_LEFT, memory_order_release);
@@ -110,7 +110,7 @@ void liveness_release(void)
 void liveness_destroy(void)
 {
     if (liveness_own.word != NULL)
-        munmap((void *)liveness_own.word, LIFE_BYTES);
+        munmap((void *)liveness_own.word, LIVENESS_PAGE_BYTES);
     liveness_own.word = NULL;
     fork_fds_close(liveness_own.fd);
     liveness_own.fd = -1;
@@ -124,14 +124,16 @@ int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err)
     void *page;
 
     /* Without the seal a load could end in SIGBUS later. */
-    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 || st.st_size != LIFE_BYTES)
-        return error_set(err, -EPROTO, "its life page is not a sealed memfd of %d bytes",
-                         LIFE_BYTES);
-    page = mmap(NULL, LIFE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+    if (seals < 0 || (seals & needed) != needed || fstat(fd, &st) != 0 ||
+        st.st_size != LIVENESS_PAGE_BYTES)
+        return error_set(err, -EPROTO, "its liveness page is not a sealed memfd of %d bytes",
+                         LIVENESS_PAGE_BYTES);
+    page = mmap(NULL, LIVENESS_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED) {
         int error = errno;
 
-        error_note(err, "its life page cannot be mapped: %s%s", strerror(error), limit_of(error));
+        error_note(err, "its liveness page cannot be mapped: %s%s", strerror(error),
+                   limit_of(error));
         return -error;
     }
     *word = page;
@@ -141,5 +143,5 @@ int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err)
 void liveness_unmap(const _Atomic uint32_t *word)
 {
     if (word != NULL)
-        munmap((void *)(uintptr_t)word, LIFE_BYTES);
+        munmap((void *)(uintptr_t)word, LIVENESS_PAGE_BYTES);
 }

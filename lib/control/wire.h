@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * wire.h: what travels on a connection of the control network. Inside lib/control only.
+ * wire.h: the bytes on a connection of the control network.
  *
- * A connection is a sequence of frames: a header, a body, zeros up to a multiple of 8, so that bodies are aligned where
- * they lie in the receiver's buffer. Who calls says HELLO, with the cookie of the rank that it calls; who is called says
- * WELCOME, with the cookie of the caller. After that the caller sends messages; the other direction carries at most one
- * GOODBYE. Numbers are in the byte order of the machine; a peer of the other order fails at the magic.
+ * A connection is a sequence of frames: a header, a body, zeros up to a multiple of 8, so that bodies are aligned in the
+ * receiver's buffer. The process that connects sends HELLO, with the cookie of the rank that it connects to; the other one
+ * answers WELCOME, with the cookie of the first. After that the first sends messages; in the other direction there is at most
+ * one FIN. Numbers are in the byte order of the machine; a peer of the other order fails at the magic.
  */
 #ifndef CONTROL_WIRE_H
 #define CONTROL_WIRE_H
 
 #include "control/card.h"
-#include "control/control.h"
 
 #include <assert.h>
 
@@ -23,9 +22,9 @@
 enum wire_type {
     WIRE_HELLO = 1,
     WIRE_WELCOME,
-    WIRE_GOODBYE,    /* the last frame of an orderly exit */
-    WIRE_PING,       /* nothing: makes a connection, so that the end of the peer is noticed */
-    WIRE_PIECE = 16, /* these three belong to collective.c */
+    WIRE_FIN,        /* the last frame of an orderly exit */
+    WIRE_PING,       /* no effect but that of a connection: the end of the peer will be noticed */
+    WIRE_CHUNK = 16, /* these three belong to collective.c */
     WIRE_ACK,
     WIRE_LEAVE,
 };
@@ -37,7 +36,7 @@ struct wire_frame {
     uint32_t nfds;  /* descriptors that came with the first byte */
 };
 
-struct wire_hello { /* and welcome */
+struct wire_hello { /* HELLO and WELCOME */
     uint64_t magic;
     uint32_t version;
     uint32_t from, to;

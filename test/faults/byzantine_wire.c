@@ -8,7 +8,8 @@
 #include "control/endpoint.h"
 #include "control/lane.h"
 #include "control/liveness.h"
-#include "control/service.h"
+#include "control/control.h"
+#include "control/state.h"
 
 #include <sys/socket.h>
 
@@ -89,7 +90,7 @@ static void breach_piece(uint64_t *random)
 
     memcpy(body, &chunk, sizeof(chunk));
     if (draw(random) % 2 == 0)
-        (void)control_post(VICTIM, WIRE_PIECE, body,
+        (void)control_post(VICTIM, WIRE_CHUNK, body,
                            draw(random) % 4 == 0 ? draw(random) % 60 : bytes, NULL, 0);
     else
         (void)control_post(VICTIM, WIRE_ACK, &ack, draw(random) % 4 == 0 ? 3 : sizeof(ack), NULL,

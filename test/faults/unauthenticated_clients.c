@@ -13,7 +13,7 @@
  */
 #include "test/lib/fault_job.h"
 
-#include "control/service.h"
+#include "control/state.h"
 #include "control/wire.h"
 
 #include <arpa/inet.h>
@@ -497,8 +497,8 @@ static void test_admission(void)
                 answer = greet_rightly(&door[i], right);
                 EXPECT(answer == HUNG_UP, "the right cookie, and another process than rank 2: %s",
                        answers[answer]);
-                EXPECT(said(log, "it calls itself rank 2, which is another process"),
-                       "nor is it said why");
+                EXPECT(said(log, "it greeted as rank 2, which is another process"),
+                       "the log does not name it");
             }
             if (door[i].is_unix && geteuid() == 0) {
                 int rc = as_nobody(&door[i], right, job.pid[0]);

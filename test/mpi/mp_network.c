@@ -143,11 +143,11 @@ static void errors(void)
     CHECK(NULL, memcmp(buf, word, 20) == 0 && buf[20] == 0x5a);
     CHECK_OK(NULL, network_recv(previous, NULL, 0));
 
-    CHECK_RC(-EINVAL, NULL, network_send(-1, word, 1));
-    CHECK_RC(-EINVAL, NULL, network_send(mp_ranks, word, 1));
+    CHECK_RC(-ENOENT, NULL, network_send(-1, word, 1));
+    CHECK_RC(-ENOENT, NULL, network_send(mp_ranks, word, 1));
     CHECK_RC(-EINVAL, NULL, network_send(next, NULL, 1));
-    CHECK_RC(-EINVAL, NULL, network_recv(-1, buf, 1));
-    CHECK_RC(-EINVAL, NULL, network_recv(mp_ranks, buf, 1));
+    CHECK_RC(-ENOENT, NULL, network_recv(-1, buf, 1));
+    CHECK_RC(-ENOENT, NULL, network_recv(mp_ranks, buf, 1));
     CHECK_RC(-EINVAL, NULL, network_recv(previous, NULL, 1));
     CHECK(NULL, strcmp(rpipe_error(NULL), "no error") != 0);
 }

@@ -93,7 +93,7 @@ static void rank_wrong_size(int rank, int size)
         OK(get(0, more, 8, LIMIT_MS));
         CHECK(more[0] == 17);
     }
-    CHECK(put(size, &value, 8, LIMIT_MS) == -EINVAL && get(-1, &value, 8, LIMIT_MS) == -EINVAL);
+    CHECK(put(size, &value, 8, LIMIT_MS) == -ENOENT && get(-1, &value, 8, LIMIT_MS) == -ENOENT);
     BARRIER();
     rank_stop();
     CHECK(put(0, &value, 8, LIMIT_MS) == -ENOTCONN);
@@ -118,8 +118,8 @@ static void rank_window(int rank, int size)
     if (rank == 0) {
         while (put(1, &sent, sizeof(sent), 50) == 0)
             sent++;
-        CHECK(sent * (8 + PIECE_CHARGE) <= WINDOW_BYTES &&
-              (sent + 1) * (8 + PIECE_CHARGE) > WINDOW_BYTES);
+        CHECK(sent * (8 + CHUNK_CHARGE) <= LANE_WINDOW_BYTES &&
+              (sent + 1) * (8 + CHUNK_CHARGE) > LANE_WINDOW_BYTES);
         OK(collect_send(0, &sent, sizeof(sent), limit(), &err)); /* others are not concerned */
         OK(get(0, &value, sizeof(value), LIMIT_MS));
         CHECK(value == sent);
@@ -506,15 +506,15 @@ static void test_a_lane_takes_only_what_fits(void **state)
     int i;
 
     (void)state;
-    lane_init(pair);
+    lane_init(pair, control_post);
     assert_int_equal(lane_arrive(pair, little, sizeof(little), &wrong), -EPROTO);
     assert_non_null(arrive(pair, next, 100));                    /* no beginning */
     assert_non_null(arrive(pair, (struct chunk){.lane = 2}, 0)); /* no such lane */
     assert_non_null(
         arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */
-    assert_non_null(arrive(pair, (struct chunk){.kind = PIECE_KINDS}, 0));
+    assert_non_null(arrive(pair, (struct chunk){.kind = CHUNK_KINDS}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = 2}, 0));
-    assert_non_null(arrive(pair, (struct chunk){.flags = PIECE_CANCEL}, 0)); /* nothing to cancel */
+    assert_non_null(arrive(pair, (struct chunk){.flags = CHUNK_CANCEL}, 0)); /* nothing to cancel */
     assert_non_null(arrive(pair, whole, 11));                                /* more than it said */
     assert_non_null(arrive(pair, (struct chunk){.total = UINT64_MAX}, 0));   /* no progress */
     assert_null(arrive(pair, first, 60000));
@@ -531,8 +531,8 @@ static void test_a_lane_takes_only_what_fits(void **state)
     assert_null(arrive(pair, next, 20000));
     for (i = 0; arrive(pair, whole, 10) == NULL; i++)
         assert_true(i < 20000); /* until the window is full */
-    assert_true(pair->in[LANE_USER].charged <= WINDOW_BYTES);
-    assert_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE, .kind = PIECE_BARRIER},
+    assert_true(pair->in[LANE_USER].charged <= LANE_WINDOW_BYTES);
+    assert_null(arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE, .kind = CHUNK_BARRIER},
                        0));                               /* its own window */
     assert_non_null(lane_acked(pair, &ack, sizeof(ack))); /* of what was never sent */
     assert_non_null(lane_acked(pair, &ack, 8));

@@ -171,7 +171,7 @@ static void rank_rogue(int rank, int size)
               g.frame.type == WIRE_WELCOME);
         for (i = 0; i < sizeof(noise); i++)
             noise[i] = (uint8_t)rand_r(&seed);
-        g.frame = (struct wire_frame){WIRE_FRAME_MAGIC, WIRE_PIECE, 40,
+        g.frame = (struct wire_frame){WIRE_FRAME_MAGIC, WIRE_CHUNK, 40,
                                       0}; /* a piece shorter than its header */
         if (getenv("ROGUE") != NULL)
             send_bytes(fd, &g, sizeof(g.frame) + 40);

@@ -91,7 +91,7 @@ static int network_refuses_rank(const char *call, int rank, const void *buf, siz
     if (rank < 0 || rank >= job_size()) {
         last_error_set("%s: rank %d; the ranks of this job are 0 to %d", call, rank,
                        job_size() - 1);
-        return -EINVAL;
+        return -ENOENT;
     }
     if (bytes > 0 && buf == NULL) {
         last_error_set("%s: the buffer is NULL", call);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * greeting.h: HELLO and WELCOME: each process shows the cookie of the other one, and gets the liveness page of a local peer.
+ * Service thread only.
+ */
+#ifndef CONTROL_GREETING_H
+#define CONTROL_GREETING_H
+
+#include "control/connection.h"
+
+/* False: no memory. */
+bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie);
+/* The first frame of an incoming connection, and of an outgoing one. 0; -ENOMEM: the same frame has to come again. */
+int greeting_hello(struct connection *c, const struct wire_frame *frame, const void *body);
+int greeting_welcome(struct connection *c, const struct wire_frame *frame, const void *body);
+
+#endif
