@@ -185,24 +185,7 @@ int rmalloc_vmem_check(
 
 /* ---- about the library ---- */
 
-typedef struct rmalloc_setting {
-    const char *name;     /* environment variable */
-    const char *value;    /* in force */
-    const char *fallback; /* its default */
-    const char *help;     /* one line */
-} rmalloc_setting_t;
-
-typedef struct rmalloc_backend {
-    const char *name;   /* shm, ofi, verbs; single, tcp, pmix */
-    const char *kind;   /* "btl" or "bootstrap" */
-    bool usable;        /* here and now */
-    const char *reason; /* why, or why not; one line */
-} rmalloc_backend_t;
-
-const char *rmalloc_version(void);                          /* "0.1.0" */
 const char *rmalloc_strerror(int code);                     /* names every result; never NULL */
-int rmalloc_setting(int index, rmalloc_setting_t *setting); /* -ENOENT after the last */
-int rmalloc_backend(int index, rmalloc_backend_t *backend); /* -ENOENT after the last */
 
 #pragma GCC visibility pop
 

@@ -102,6 +102,25 @@ typedef struct rpipe_pending {
 /* ends of channels `ctx` that peers have opened and this process has not; *seen from 0. How many, at most `most` */
 int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most);
 
+/* ---- values of rinfo_pipe_t, as in the configuration of 0.2 ---- */
+
+typedef enum { RPIPE_WRITER = 1, RPIPE_READER = 2 } rpipe_role_t;
+typedef enum { RPIPE_PUT = 0, RPIPE_GET = 1 } rpipe_op_t;
+typedef enum {
+    RMALLOC_FIT_DEFAULT = 0,
+    RMALLOC_NEXT_FIT = 1,
+    RMALLOC_FIRST_FIT = 2,
+    RMALLOC_BEST_FIT = 3,
+    RMALLOC_WORST_FIT = 4,
+    RMALLOC_RANDOM_FIT = 5
+} rmalloc_fit_t;
+typedef enum {
+    RPIPE_SYNC_DEFAULT = 0,
+    RPIPE_SYNC_BLOCKS = 1,
+    RPIPE_SYNC_TAGS = 2,
+    RPIPE_SYNC_CHANNEL = 3
+} rpipe_sync_t;
+
 /* ---- what happened ---- */
 
 typedef struct rpipe_stats {
@@ -156,48 +175,6 @@ typedef struct rpipe_transport {
 } rpipe_transport_t;
 
 int rpipe_transport(rch_t ch, rpipe_transport_t *transport);
-
-/* Every counter by its name: of a channel, or of the process (NULL): all its channels, the closed ones too. -ENOENT: unknown */
-int rpipe_counter(rch_t ch, const char *name, uint64_t *value);
-
-typedef struct rpipe_counter_info {
-    const char *name;    /* "messages" */
-    const char *unit;    /* "messages", "bytes", "ns" ... */
-    const char *meaning; /* one line */
-    bool now;            /* how it is, not how often it was */
-    uint64_t reserved[2];
-} rpipe_counter_info_t;
-
-int rpipe_counter_describe(int index,
-                           rpipe_counter_info_t *counter); /* from 0; -ENOENT after the last */
-
-/* What another process of the same user counts, without its help. The first row is that of the process, the others of its channels. */
-typedef struct rpipe_observed {
-    bool process; /* sums; `from` to `writer` mean nothing */
-    bool writer;  /* this end */
-    int pid, rank, ranks;
-    int from, to;
-    uint32_t ctx, incarnation;
-    uint64_t open, opened; /* process: channels now, and ever */
-    uint64_t age_ns;       /* process: since rinit */
-    char backend[8];       /* "shm", "ofi", "verbs" */
-    char state[16];     /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
-    char waits_for[56]; /* what a call waits for now; "": none does, or not for long */
-    uint64_t waits_ns;  /* and for how long */
-    int counters;       /* in each of the next: */
-    const char *const *name; /* as that process calls them */
-    const char *const *unit;
-    const uint64_t *value;
-    const bool *now;
-    uint64_t reserved[4];
-} rpipe_observed_t;
-
-/* 0; what `row` returns, if that is not 0, ends it; -ESRCH, -EACCES, -ENOENT (shows nothing), -EPROTO (nonsense) */
-int rpipe_observe(int pid, int (*row)(const rpipe_observed_t *row, void *argument), void *argument);
-int rpipe_observed_json(const rpipe_observed_t *row, FILE *to); /* one object */
-
-/* Of the records of RPIPE_TRACE that a process has left which has not come to rexit: the trace, as rexit would write it. */
-int rpipe_trace_json(int fd, FILE *to); /* 0, -EPROTO: these are no records, -EIO */
 
 /* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
 const char *rpipe_error(rch_t ch);

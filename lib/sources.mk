@@ -158,19 +158,28 @@ lib_libsync_la_SOURCES = \
 	lib/sync/wait.h
 
 observe_sources = \
-	lib/observe/record/counter.c \
-	lib/observe/record/counter.h \
+	lib/observe/record/file_name.c \
+	lib/observe/record/file_name.h \
 	lib/observe/record/publish.c \
 	lib/observe/record/publish.h \
+	lib/observe/record/published.c \
+	lib/observe/record/published.h \
 	lib/observe/record/trace.c \
 	lib/observe/record/trace.h \
 	lib/observe/record/trace_clock.c \
+	lib/observe/record/trace_clock.h \
+	lib/observe/record/trace_file.h \
+	lib/observe/report/count.c \
+	lib/observe/report/describe.c \
+	lib/observe/report/library.c \
 	lib/observe/report/observe.c \
-	lib/observe/report/observe_reason.c \
+	lib/observe/report/observe_file.c \
+	lib/observe/report/observe_file.h \
 	lib/observe/report/report.c \
 	lib/observe/report/report.h \
 	lib/observe/report/statistics.c \
-	lib/observe/report/trace_json.c
+	lib/observe/report/trace_json.c \
+	lib/observe/report/trace_json.h
 
 rpipe_sources = \
 	lib/rpipe/connect/deferred_close.c \
@@ -197,6 +206,8 @@ rpipe_sources = \
 	lib/rpipe/end/call_context.h \
 	lib/rpipe/end/config.c \
 	lib/rpipe/end/config.h \
+	lib/rpipe/end/counters.c \
+	lib/rpipe/end/counters.h \
 	lib/rpipe/end/debug_check.c \
 	lib/rpipe/end/debug_check.h \
 	lib/rpipe/end/end.h \

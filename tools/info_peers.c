@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * info_peers.c: rmalloc_info --peers: who talks to whom through what, and why.
+ * info_peers.c: rmalloc_info --peers: the backend between each two ranks, and the reason.
  *
- * Nothing is guessed: a small pipe is opened from each rank to each other one, and to itself, joined, and asked
- * (rpipe_transport). In round k every rank opens the one to the rank k places behind it, and reads from the one k places before, so
- * that at any time each has two ends open. Rank 0 prints what all have found, row by row.
+ * The result is measured: a small pipe is opened from each rank to each rank, itself included, joined, used and described
+ * (rinfo_describe). In round k a rank writes to rank + k and reads from rank - k, so each rank has two open ends at any time.
+ * Rank 0 prints the results of all ranks.
  */
 #include "info.h"
 
 #include <errno.h>
-#include <rpipe.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,11 +17,11 @@
 
 #define HEAP 4096
 #define SLOTS 2
-#define PATIENCE_MS 20000
+#define TIMEOUT_MS 20000
 #define CTX 0x696e666fu /* "info" */
 
 struct cell {
-    int result; /* of the one who writes: 0, or why there is no pipe, in `why` */
+    int result; /* of the writer: 0, or the code of the failure; then `why` is its message */
     char backend[16], path[160], why[320];
 };
 
@@ -39,12 +39,12 @@ static int open_end(rch_t *ch, bool writer, int peer)
     cfg.allocator.rdma_active = writer;
     cfg.allocator.alloc_size = HEAP;
     cfg.slots = SLOTS;
-    cfg.timeout_ms = PATIENCE_MS;
+    cfg.timeout_ms = TIMEOUT_MS;
     cfg.ctx = CTX;
     return rpipe_open(ch, &cfg);
 }
 
-/* One message goes through it: then it works. */
+/* Sends one message, which proves that the pipe works. */
 static int send_one(rch_t out)
 {
     raddr_t d = rmalloc_alloc(out, HEAP / 2);
@@ -63,9 +63,9 @@ static int receive_one(rch_t in)
     return rc != 0 ? rc : rmalloc_free(in, d);
 }
 
-static void ask(struct cell *cell, int to, int from)
+static void measure(struct cell *cell, int to, int from)
 {
-    rpipe_transport_t t;
+    rinfo_pipe_t t;
     rch_t out = NULL, in = NULL;
     int rc = open_end(&in, false, from), sent;
 
@@ -78,7 +78,7 @@ static void ask(struct cell *cell, int to, int from)
     }
     if (rc == 0)
         (void)receive_one(in);
-    if (sent == 0 && rpipe_transport(out, &t) == 0) {
+    if (sent == 0 && rinfo_describe(out, &t) == 0) {
         memcpy(cell->backend, t.backend, sizeof(cell->backend));
         memcpy(cell->path, t.path, sizeof(cell->path));
         memcpy(cell->why, t.why, sizeof(cell->why));
@@ -90,14 +90,14 @@ static void ask(struct cell *cell, int to, int from)
         (void)rpipe_close(in);
 }
 
-/* ---- what rank 0 prints ---- */
+/* ---- output of rank 0 ---- */
 
 static void print_table(const struct rank_card *cards, const struct cell *all, int ranks)
 {
     printf("rank  host, process\n");
     for (int r = 0; r < ranks; r++)
         printf("%4d  %s, %ld\n", r, cards[r].host, cards[r].pid);
-    printf("\nfrom  to    through  why; by which way\n");
+    printf("\nfrom  to    backend  reason; path\n");
     for (int from = 0; from < ranks; from++) {
         for (int to = 0; to < ranks; to++) {
             const struct cell *c = &all[(size_t)from * (size_t)ranks + (size_t)to];
@@ -159,7 +159,7 @@ int info_peers(bool json)
     for (int k = 0; k < ranks && rc == 0; k++) {
         int to = (rank + k) % ranks, from = (rank + ranks - k) % ranks;
 
-        ask(&row[to], to, from);
+        measure(&row[to], to, from);
         rc = rpipe_network_barrier();
     }
     if (rc == 0)

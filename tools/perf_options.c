@@ -2,6 +2,7 @@
 /* perf_options.c: the command line of rmalloc_perf, see perf.h. */
 #include "perf.h"
 
+#include <rinfo.h>
 #include <argp.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -290,7 +291,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "rmalloc_perf %s\n", rmalloc_version());
+    fprintf(stream, "rmalloc_perf %s\n", rinfo_version());
 }
 
 static const struct argp option_parser = {

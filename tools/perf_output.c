@@ -7,6 +7,7 @@
  */
 #include "perf.h"
 
+#include <rinfo.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,11 +18,11 @@ static struct perf_result last; /* a table begins where its kind changes */
 
 static const char *setting_value(const char *name)
 {
-    rmalloc_setting_t s;
+    const rinfo_setting_t *s;
 
-    for (int i = 0; rmalloc_setting(i, &s) == 0; i++)
-        if (strcmp(s.name, name) == 0)
-            return s.value;
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++)
+        if (strcmp(s->name, name) == 0)
+            return s->value;
     return "?";
 }
 
@@ -38,7 +39,7 @@ static double bytes_per_second(const struct perf_result *r)
 
 static void table_begin(const struct perf_options *o)
 {
-    printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rmalloc_version(),
+    printf("rmalloc_perf %s: 2 processes, %s, %ld processors, RPIPE_WAIT=%s", rinfo_version(),
            perf_launch_name(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"));
     if (o->slots > 0)
         printf(", %ld slots", o->slots);
@@ -157,7 +158,7 @@ static void json_begin(const struct perf_options *o)
            "\"%s\", \"touched\": %s, "
            "\"rounds\": %d, \"slots\": %ld, \"sync\": \"%s\", \"algorithm\": \"%s\", \"clock_ns\": "
            "%.1f,\n \"results\": [",
-           rmalloc_version(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"),
+           rinfo_version(), sysconf(_SC_NPROCESSORS_ONLN), setting_value("RPIPE_WAIT"),
            o->touch ? "true" : "false", o->rounds, o->slots,
            o->sync_name != NULL ? o->sync_name : "blocks",
            o->algorithm_name != NULL ? o->algorithm_name : "next", perf_clock_cost());

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rmalloc_info.c: what this library is and what it can do here, see rmalloc_info(1).
+ * rmalloc_info.c: version, backends, bootstraps and settings of this library, see rmalloc_info(1).
  *
- * Version, backends and bootstraps with the reason why each is usable or not, and every setting. It joins no job, so it says
- * the same under a launcher, and it works where rinit does not, which is when one needs it; but for --peers.
+ * For each backend and bootstrap it prints why it is usable or not. It joins no job (except with --peers), so its output is
+ * the same under a launcher, and it works where rinit fails.
  */
 #include "info.h"
 
 #include <argp.h>
-#include <rmalloc.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         peers = true;
         return 0;
     case ARGP_KEY_ARG:
-        argp_error(state, "\"%s\" is no option of this program", arg);
+        argp_error(state, "\"%s\": this program takes no arguments", arg);
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -32,29 +32,29 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"json", 'j', NULL, 0, "The same as JSON", 0},
-    {"peers", 'p', NULL, 0, "In a job: through what its ranks reach each other, and why", 0},
+    {"json", 'j', NULL, 0, "JSON output", 0},
+    {"peers", 'p', NULL, 0, "In a job: the backend between each two ranks, and the reason", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
-static const struct argp option_parser = {
-    option_table,
-    parse_option,
-    NULL,
-    "Tells the version of the rmalloc library, which backends and bootstraps are usable here, and "
-    "every setting.",
-    NULL,
-    NULL,
-    NULL};
+static const struct argp option_parser = {option_table,
+                                          parse_option,
+                                          NULL,
+                                          "Prints the version of the rmalloc library, the backends "
+                                          "and bootstraps that are usable on this "
+                                          "machine, and every setting.",
+                                          NULL,
+                                          NULL,
+                                          NULL};
 
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "rmalloc_info %s\n", rmalloc_version());
+    fprintf(stream, "rmalloc_info %s\n", rinfo_version());
 }
 
-/* Outputs of this program are shown to others. */
-static const char *shown_value(const rmalloc_setting_t *s)
+/* Users publish the output of this program: it must not contain the secret. */
+static const char *shown_value(const rinfo_setting_t *s)
 {
     return strcmp(s->name, "RPIPE_SECRET") == 0 && *s->value != '\0' ? "(given)" : s->value;
 }
@@ -63,36 +63,36 @@ static const char *shown_value(const rmalloc_setting_t *s)
 
 static void table_backends(const char *kind, const char *title)
 {
-    rmalloc_backend_t b;
+    const rinfo_backend_t *b;
 
     printf("\n%s\n", title);
-    for (int i = 0; rmalloc_backend(i, &b) == 0; i++)
-        if (strcmp(b.kind, kind) == 0)
-            printf("  %-8s %-4s %s\n", b.name, b.usable ? "yes" : "no", b.reason);
+    for (int i = 0; (b = rinfo_backend(i)) != NULL; i++)
+        if (strcmp(b->kind, kind) == 0)
+            printf("  %-8s %-4s %s\n", b->name, b->usable ? "yes" : "no", b->reason);
 }
 
 static void table(void)
 {
-    rmalloc_setting_t s;
+    const rinfo_setting_t *s;
     int name = 0, value = 0, fallback = (int)strlen("default");
 
-    printf("rmalloc %s\n", rmalloc_version());
-    table_backends("btl", "backends: what moves the bytes");
-    table_backends("bootstrap", "bootstraps: what says who is in the job");
+    printf("rmalloc %s\n", rinfo_version());
+    table_backends("btl", "backends: move the bytes");
+    table_backends("bootstrap", "bootstraps: form the job");
 
-    for (int i = 0; rmalloc_setting(i, &s) == 0; i++) {
-        name = (int)strlen(s.name) > name ? (int)strlen(s.name) : name;
-        value = (int)strlen(shown_value(&s)) > value ? (int)strlen(shown_value(&s)) : value;
-        fallback = (int)strlen(s.fallback) > fallback ? (int)strlen(s.fallback) : fallback;
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++) {
+        name = (int)strlen(s->name) > name ? (int)strlen(s->name) : name;
+        value = (int)strlen(shown_value(s)) > value ? (int)strlen(shown_value(s)) : value;
+        fallback = (int)strlen(s->fallback) > fallback ? (int)strlen(s->fallback) : fallback;
     }
     value = value < (int)strlen("value") ? (int)strlen("value") : value;
-    printf("\nsettings: environment variables; * marks what is not the default\n");
+    printf("\nsettings: environment variables; * marks values other than the default\n");
     printf("    %-*s  %-*s  %-*s  %s\n", name, "variable", value, "value", fallback, "default",
            "meaning");
-    for (int i = 0; rmalloc_setting(i, &s) == 0; i++)
-        printf("  %c %-*s  %-*s  %-*s  %s\n", strcmp(s.value, s.fallback) != 0 ? '*' : ' ', name,
-               s.name, value, *s.value != '\0' ? shown_value(&s) : "-", fallback,
-               *s.fallback != '\0' ? s.fallback : "-", s.help);
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++)
+        printf("  %c %-*s  %-*s  %-*s  %s\n", strcmp(s->value, s->fallback) != 0 ? '*' : ' ', name,
+               s->name, value, *s->value != '\0' ? shown_value(s) : "-", fallback,
+               *s->fallback != '\0' ? s->fallback : "-", s->help);
 }
 
 /* ---- JSON ---- */
@@ -121,25 +121,25 @@ static void json_field(const char *before, const char *name, const char *value)
 
 static void print_json(void)
 {
-    rmalloc_backend_t b;
-    rmalloc_setting_t s;
+    const rinfo_backend_t *b;
+    const rinfo_setting_t *s;
 
     printf("{");
-    json_field("", "version", rmalloc_version());
+    json_field("", "version", rinfo_version());
     printf(",\n \"backends\": [");
-    for (int i = 0; rmalloc_backend(i, &b) == 0; i++) {
-        json_field(i == 0 ? "\n  {" : ",\n  {", "name", b.name);
-        json_field(", ", "kind", b.kind);
-        printf(", \"usable\": %s", b.usable ? "true" : "false");
-        json_field(", ", "reason", b.reason);
+    for (int i = 0; (b = rinfo_backend(i)) != NULL; i++) {
+        json_field(i == 0 ? "\n  {" : ",\n  {", "name", b->name);
+        json_field(", ", "kind", b->kind);
+        printf(", \"usable\": %s", b->usable ? "true" : "false");
+        json_field(", ", "reason", b->reason);
         printf("}");
     }
     printf("],\n \"settings\": [");
-    for (int i = 0; rmalloc_setting(i, &s) == 0; i++) {
-        json_field(i == 0 ? "\n  {" : ",\n  {", "name", s.name);
-        json_field(", ", "value", shown_value(&s));
-        json_field(", ", "default", s.fallback);
-        json_field(", ", "help", s.help);
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++) {
+        json_field(i == 0 ? "\n  {" : ",\n  {", "name", s->name);
+        json_field(", ", "value", shown_value(s));
+        json_field(", ", "default", s->fallback);
+        json_field(", ", "help", s->help);
         printf("}");
     }
     printf("]}\n");

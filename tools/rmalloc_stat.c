@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rmalloc_stat.c: what a running process does with its pipes, seen from outside, see rmalloc_stat(1).
+ * rmalloc_stat.c: the counters of a running process and of its ends, read from outside, see rmalloc_stat(1).
  *
- * The process is neither stopped nor asked: rpipe_observe reads what it shows. A snapshot is taken, and printed; with an interval
- * the next one is printed as the difference to the one before, a channel being known by its ends, number and incarnation.
+ * The process is neither stopped nor involved: rinfo_observe reads the file that it publishes. A snapshot is taken and
+ * printed. With an interval the next snapshot is printed as the difference to the former one. An end is identified by its
+ * writer, reader, context, role and incarnation.
  */
 #include <argp.h>
 #include <dirent.h>
 #include <errno.h>
-#include <rpipe.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,14 +21,14 @@
 static struct {
     bool json, all, table;
     int pid;         /* 0: every process */
-    double interval; /* seconds; 0: once */
-    long count;      /* of snapshots; 0: for ever */
+    double interval; /* seconds between two snapshots; 0: one snapshot */
+    long count;      /* of snapshots; 0: no limit */
 } option;
 
 /* ---- a snapshot ---- */
 
 struct channel {
-    rpipe_observed_t row; /* its pointers are not kept */
+    rinfo_row_t row; /* without its pointers, which are valid during the call only */
     uint64_t value[COUNTERS_MOST];
 };
 
@@ -40,13 +41,13 @@ struct snapshot {
     int counters;
 };
 
-static void copy(struct channel *to, const rpipe_observed_t *row, int counters)
+static void copy(struct channel *to, const rinfo_row_t *row, int counters)
 {
     to->row = *row;
     memcpy(to->value, row->value, (size_t)counters * sizeof(*row->value));
 }
 
-static int keep(const rpipe_observed_t *row, void *argument)
+static int keep(const rinfo_row_t *row, void *argument)
 {
     struct snapshot *s = argument;
 
@@ -77,7 +78,7 @@ static int take(int pid, struct snapshot *s)
 {
     s->channels = 0;
     clock_gettime(CLOCK_MONOTONIC, &s->at);
-    return rpipe_observe(pid, keep, s);
+    return rinfo_observe(pid, keep, s);
 }
 
 static int counter(const struct snapshot *s, const char *name)
@@ -98,10 +99,10 @@ static uint64_t value(const struct snapshot *s, const struct channel *c, const c
 static const struct channel *same(const struct snapshot *s, const struct channel *c)
 {
     for (size_t i = 0; i < s->channels; i++) {
-        const rpipe_observed_t *a = &s->channel[i].row, *b = &c->row;
+        const rinfo_row_t *a = &s->channel[i].row, *b = &c->row;
 
-        if (a->from == b->from && a->to == b->to && a->ctx == b->ctx && a->writer == b->writer &&
-            a->incarnation == b->incarnation)
+        if (a->from == b->from && a->to == b->to && a->context == b->context &&
+            a->writer == b->writer && a->incarnation == b->incarnation)
             return &s->channel[i];
     }
     return NULL;
@@ -109,7 +110,7 @@ static const struct channel *same(const struct snapshot *s, const struct channel
 
 /* ---- printing ---- */
 
-static void print_wait(const rpipe_observed_t *row)
+static void print_wait(const rinfo_row_t *row)
 {
     if (row->waits_for[0] != '\0')
         printf("  waits %.3f s for %s", (double)row->waits_ns / 1e9, row->waits_for);
@@ -124,7 +125,7 @@ static double seconds(const struct snapshot *from, const struct snapshot *to)
     return s > 0 ? s : 1e-9;
 }
 
-/* since `before`, for each second; without one: ever. A counter of a process that has begun anew may be smaller */
+/* Per second since `before`, or the sum without it. A smaller value than before is of a new process with the same pid. */
 static double amount(const struct snapshot *s, const struct channel *c,
                      const struct snapshot *before, const struct channel *then, const char *name)
 {
@@ -151,7 +152,8 @@ static void print_channels(const struct snapshot *s, const struct snapshot *befo
         const struct channel *c = &s->channel[i], *then = before != NULL ? same(before, c) : NULL;
         char name[48];
 
-        snprintf(name, sizeof(name), "%d>%d.%u", c->row.from, c->row.to, c->row.ctx);
+        snprintf(name, sizeof(name), "%d>%d.%llu", c->row.from, c->row.to,
+                 (unsigned long long)c->row.context);
         printf(
             "%-14s %-6s %-7s %-11s %12.0f %14.0f %10.0f %10.0f %11llu", name,
             c->row.writer ? "writer" : "reader", c->row.backend, c->row.state,
@@ -179,7 +181,7 @@ static void print_sums(const struct snapshot *s, const struct snapshot *before)
 
 static void print_process(const struct snapshot *s)
 {
-    const rpipe_observed_t *p = &s->process.row;
+    const rinfo_row_t *p = &s->process.row;
 
     printf("pid %d  rank %d of %d  %.1f s  channels: %llu open, %llu opened", p->pid, p->rank,
            p->ranks, (double)p->age_ns / 1e9, (unsigned long long)p->open,
@@ -197,14 +199,14 @@ static void print_text(const struct snapshot *s, const struct snapshot *before)
 static void print_json_row(const struct snapshot *s, const struct channel *c)
 {
     const char *name[COUNTERS_MOST];
-    rpipe_observed_t row = c->row;
+    rinfo_row_t row = c->row;
 
     for (int i = 0; i < s->counters; i++)
         name[i] = s->name[i];
     row.counters = s->counters;
     row.name = name;
     row.value = c->value;
-    (void)rpipe_observed_json(&row, stdout);
+    (void)rinfo_json(&row, stdout);
 }
 
 static void print_json(const struct snapshot *s)
@@ -231,7 +233,7 @@ static int watch(int pid)
         int rc = take(pid, now);
 
         if (rc != 0) {
-            if (n > 0) /* it has ended while it was watched */
+            if (n > 0) /* the process has ended between two snapshots */
                 break;
             fprintf(stderr, "rmalloc_stat: %s\n",
                     rc == -ENOMEM ? "not enough memory" : rpipe_error(NULL));
@@ -259,7 +261,7 @@ static int watch(int pid)
     return 0;
 }
 
-/* A line for each process that shows something to this user, and its channels that wait. */
+/* One line for each process that this user may observe, and its ends that wait. */
 static int list(void)
 {
     static struct snapshot s;
@@ -283,11 +285,11 @@ static int list(void)
         }
         print_process(&s);
         for (size_t i = 0; i < s.channels; i++) {
-            const rpipe_observed_t *row = &s.channel[i].row;
+            const rinfo_row_t *row = &s.channel[i].row;
 
             if (row->waits_for[0] == '\0' && !option.all)
                 continue;
-            printf("    %d>%d.%u %s %s", row->from, row->to, row->ctx,
+            printf("    %d>%d.%llu %s %s", row->from, row->to, (unsigned long long)row->context,
                    row->writer ? "writer" : "reader", row->state);
             print_wait(row);
         }
@@ -295,16 +297,17 @@ static int list(void)
     closedir(proc);
     free(s.channel);
     if (found == 0)
-        fprintf(stderr, "rmalloc_stat: no process of this user shows anything\n");
+        fprintf(stderr, "rmalloc_stat: no process of this user publishes counters\n");
     return found == 0;
 }
 
 static int describe(void)
 {
-    rpipe_counter_info_t c;
+    const rinfo_counter_t *c;
 
-    for (int i = 0; rpipe_counter_describe(i, &c) == 0; i++)
-        printf("%-18s %-10s %s\n", c.name, c.unit, c.meaning);
+    for (int i = 0; (c = rinfo_counter(i)) != NULL; i++)
+        if (strcmp(c->scope, "pipe") == 0)
+            printf("%-18s %-10s %s\n", c->name, c->unit, c->meaning);
     return 0;
 }
 
@@ -316,7 +319,7 @@ static double number(struct argp_state *state, const char *text, double least)
     double value = strtod(text, &end);
 
     if (*text == '\0' || *end != '\0' || !(value >= least) || value > 1e9)
-        argp_error(state, "\"%s\" is no number from %g on", text, least);
+        argp_error(state, "\"%s\" is not a number of at least %g", text, least);
     return value;
 }
 
@@ -325,7 +328,7 @@ static long whole(struct argp_state *state, const char *text)
     double value = number(state, text, 1);
 
     if (value != (double)(long)value)
-        argp_error(state, "\"%s\" is no whole number", text);
+        argp_error(state, "\"%s\" is not an integer", text);
     return (long)value;
 }
 
@@ -357,10 +360,10 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"all", 'a', NULL, 0, "Counters that are 0, too; without PID: channels that do not wait, too",
+    {"all", 'a', NULL, 0, "Also counters that are 0; without PID: also channels that do not wait",
      0},
-    {"counters", 'c', NULL, 0, "Only tells which counters there are, and what they mean", 0},
-    {"json", 'j', NULL, 0, "As JSON, one object for each snapshot", 0},
+    {"counters", 'c', NULL, 0, "Lists all counters with their meaning and exits", 0},
+    {"json", 'j', NULL, 0, "JSON output, one object for each snapshot", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -368,9 +371,9 @@ static const struct argp option_parser = {
     option_table,
     parse_option,
     "[PID [INTERVAL [COUNT]]]",
-    "Shows what a running process does with its pipes; without PID a line for each "
-    "process. INTERVAL is in seconds: from the second time on, amounts are since the "
-    "time before.",
+    "Shows the counters of a running process and of its pipes; without PID one line for each "
+    "process. INTERVAL is in seconds: from the second snapshot on, values are differences to the "
+    "former one.",
     NULL,
     NULL,
     NULL};
@@ -378,7 +381,7 @@ static const struct argp option_parser = {
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "rmalloc_stat %s\n", rmalloc_version());
+    fprintf(stream, "rmalloc_stat %s\n", rinfo_version());
 }
 
 int main(int argc, char **argv)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rmalloc_trace.c: makes one trace of the traces of a job's processes (RPIPE_TRACE), see rmalloc_trace(1).
+ * rmalloc_trace.c: merges the traces of the processes of a job (RPIPE_TRACE), see rmalloc_trace(1).
  *
- * A file is JSON, as rexit writes it: the first line tells the clock, then comes one event a line; or the records of a process that has
- * not come to rexit, of which the library makes such JSON. Events are passed on as they are, but for their times, which are moved to
- * one clock (trace_align.c). The first lines of all files are read first, because what one tells of a clock holds for
- * all that have this clock.
+ * A file is JSON as rexit writes it: the first line describes the clock, then each line is one event. Or it has the records
+ * of a process that did not reach rexit; the library converts them to such JSON. Events are copied; only their times are
+ * converted to one clock (trace_align.c). The first lines of all files are read first, because a measurement in one file holds
+ * for all files with the same clock.
  */
 #include "trace_align.h"
 
 #include <argp.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <rpipe.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 static struct {
     const char *output;
-    bool left; /* clocks are left as they are */
+    bool unaligned; /* times are not converted */
 } option;
 
 struct merging {
@@ -31,10 +31,10 @@ struct merging {
 
 /* ---- events ---- */
 
-/* "KEY": MICROSECONDS.DDD in a line: where the number stands, how long it is, and what it says, ns. */
+/* Finds "KEY": MICROSECONDS.DDD in a line: position and length of the number, and its value in ns. */
 static const char *find_time(const char *line, const char *key, int *length, long long *ns)
 {
-    const char *at = text_behind(line, key);
+    const char *at = text_after(line, key);
     long long us, rest;
 
     if (at == NULL || sscanf(at, "%lld.%3lld%n", &us, &rest, length) != 2 || us < 0 ||
@@ -58,8 +58,8 @@ static void begin_event(struct merging *m)
     m->events++;
 }
 
-/* One event, without its comma. Its end is moved by itself: what lies inside of each other stays so, also where a clock runs faster. */
-static void pass_on(struct merging *m, const char *line, const struct alignment *a)
+/* Copies one event, without its comma. Its end is converted separately, so nested events stay nested if clocks drift. */
+static void copy_event(struct merging *m, const char *line, const struct alignment *a)
 {
     long long begin, lasts, moved;
     int length, length_lasts;
@@ -83,16 +83,16 @@ static void pass_on(struct merging *m, const char *line, const struct alignment 
     fputs(at, m->to);
 }
 
-/* So that who looks at the rank sees how well its row can be compared with others. */
+/* Shows at the rank by how much its times were moved, and how exact that is. */
 static void print_label(struct merging *m, const struct trace_head *head, const struct alignment *a)
 {
     char text[160];
 
-    if (a->way == LEFT_ALONE || alignment_is_nothing(a))
+    if (a->way == UNALIGNED || alignment_is_identity(a))
         return;
     alignment_text(a, text, sizeof(text));
     begin_event(m);
-    m->events--; /* it has not happened */
+    m->events--; /* a label is no event of the job */
     fprintf(m->to,
             "{\"name\": \"process_labels\", \"ph\": \"M\", \"pid\": %d, \"tid\": 0, \"args\": "
             "{\"labels\": \"%s\"}}",
@@ -101,7 +101,7 @@ static void print_label(struct merging *m, const struct trace_head *head, const 
 
 /* ---- files ---- */
 
-/* Records are made JSON first, in a file without a name. */
+/* Opens a trace; records are converted to JSON in a temporary file. */
 static FILE *open_json(const char *name)
 {
     int fd = open(name, O_RDONLY | O_CLOEXEC);
@@ -119,7 +119,7 @@ static FILE *open_json(const char *name)
         return json;
     }
     json = tmpfile();
-    if (json == NULL || rpipe_trace_json(fd, json) != 0) {
+    if (json == NULL || rinfo_trace_json(fd, json) != 0) {
         fprintf(stderr, "rmalloc_trace: %s: %s\n", name,
                 json != NULL ? rpipe_error(NULL) : strerror(errno));
         if (json != NULL)
@@ -142,8 +142,7 @@ static bool read_head(const char *name, struct trace_head *head)
         return false;
     head->usable = getline(&line, &room, from) > 0 && trace_head_parse(line, head);
     if (!head->usable)
-        fprintf(stderr, "rmalloc_trace: %s is no trace of one process that RPIPE_TRACE has made\n",
-                name);
+        fprintf(stderr, "rmalloc_trace: %s is not the trace of a process (RPIPE_TRACE)\n", name);
     free(line);
     fclose(from);
     return head->usable;
@@ -163,7 +162,7 @@ static bool merge(struct merging *m, const char *name, const struct trace_head *
         while ((length = getline(&line, &room, from)) > 0 && line[0] == '{') {
             while (length > 0 && strchr(",\n", line[length - 1]) != NULL)
                 line[--length] = '\0';
-            pass_on(m, line, a);
+            copy_event(m, line, a);
         }
     }
     print_label(m, head, a);
@@ -194,8 +193,8 @@ static void print_clocks(FILE *to, const struct trace_head *head, const struct a
     fprintf(to, "\n]}}\n");
 }
 
-/* For who writes into a file: each clock once. */
-static void tell_clocks(const struct trace_head *head, const struct alignment *a, int n)
+/* With --output: one line for each clock. */
+static void list_clocks(const struct trace_head *head, const struct alignment *a, int n)
 {
     char text[160];
     int k;
@@ -203,7 +202,7 @@ static void tell_clocks(const struct trace_head *head, const struct alignment *a
     for (int i = 0; i < n; i++) {
         for (k = 0; k < i && !(head[k].usable && strcmp(head[k].clock, head[i].clock) == 0); k++)
             ;
-        if (!head[i].usable || k < i || a[i].way == LEFT_ALONE || alignment_is_nothing(&a[i]))
+        if (!head[i].usable || k < i || a[i].way == UNALIGNED || alignment_is_identity(&a[i]))
             continue;
         alignment_text(&a[i], text, sizeof(text));
         printf("rank %d on %s: %s\n", head[i].rank, head[i].host, text);
@@ -228,8 +227,8 @@ static int merge_all(char **name, struct merging *m)
     }
     for (int i = 0; i < n; i++)
         if (!read_head(name[i], &head[i]))
-            status = 1; /* the others are worth something, too */
-    trace_align(head, a, n, option.left);
+            status = 1; /* the others are merged all the same */
+    trace_align(head, a, n, option.unaligned);
     fprintf(m->to, "{\"displayTimeUnit\": \"ns\", \"traceEvents\": [");
     for (int i = 0; i < n; i++)
         if (head[i].usable && !merge(m, name[i], &head[i], &a[i]))
@@ -237,7 +236,7 @@ static int merge_all(char **name, struct merging *m)
     print_clocks(m->to, head, a, n);
     if (option.output != NULL) {
         printf("%lu events in %s\n", m->events, option.output);
-        tell_clocks(head, a, n);
+        list_clocks(head, a, n);
     }
     free(head);
     free(a);
@@ -255,14 +254,14 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         option.output = arg;
         return 0;
     case 'l':
-        option.left = true;
+        option.unaligned = true;
         return 0;
     case ARGP_KEY_ARGS:
         names = state->argv + state->next;
         state->next = state->argc;
         return 0;
     case ARGP_KEY_NO_ARGS:
-        argp_error(state, "which files?");
+        argp_error(state, "no FILE is given");
         return 0;
     default:
         return ARGP_ERR_UNKNOWN;
@@ -270,8 +269,8 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
 }
 
 static const struct argp_option option_table[] = {
-    {"leave-clocks", 'l', NULL, 0, "Does not move the times of other clocks", 0},
-    {"output", 'o', "FILE", 0, "The trace; default: standard output", 0},
+    {"leave-clocks", 'l', NULL, 0, "Leaves times as they are", 0},
+    {"output", 'o', "FILE", 0, "Output file; default: standard output", 0},
     {NULL, 0, NULL, 0, NULL, 0},
 };
 
@@ -279,9 +278,8 @@ static const struct argp option_parser = {
     option_table,
     parse_option,
     "FILE...",
-    "Makes one trace, for Perfetto or chrome://tracing, of the files that "
-    "RPIPE_TRACE has left; those that end in .raw are of "
-    "processes that have not come to rexit.",
+    "Merges the files of RPIPE_TRACE into one trace for Perfetto or chrome://tracing. Files "
+    "that end in .raw are of processes that did not reach rexit.",
     NULL,
     NULL,
     NULL};
@@ -289,7 +287,7 @@ static const struct argp option_parser = {
 static void print_version(FILE *stream, struct argp_state *state)
 {
     (void)state;
-    fprintf(stream, "rmalloc_trace %s\n", rmalloc_version());
+    fprintf(stream, "rmalloc_trace %s\n", rinfo_version());
 }
 
 int main(int argc, char **argv)

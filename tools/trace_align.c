@@ -2,31 +2,31 @@
 /*
  * trace_align.c: see trace_align.h.
  *
- * All are moved to the clock of rank 0, as far as that has been measured. Of the measurements that processes with the same clock have made
- * the best one holds for all of them, or two ranks of one host would be apart by what the two measured differently. Two
- * measurements of a process that cannot both be true of one offset show that the clocks drift: then times go by the line through both.
- * Where nothing was measured the hosts' real-time clocks have to do.
+ * Times are converted to the clock of rank 0 where the offset was measured. The best measurement of all processes with the
+ * same clock holds for all of them: otherwise two ranks of one host would differ by the errors of their measurements. Two
+ * measurements of a process whose error intervals do not overlap show that the clocks drift: then the offset is the line
+ * through both. Without any measurement the real-time clocks of the hosts are used.
  */
 #include "trace_align.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define SLOPE_MOST 0.01 /* clocks that differ by more are none */
+#define SLOPE_MOST 0.01 /* a larger drift is a wrong measurement */
 
 /* ---- the first line ---- */
 
-const char *text_behind(const char *line, const char *key)
+const char *text_after(const char *line, const char *key)
 {
     const char *at = strstr(line, key);
 
     return at != NULL ? at + strlen(key) : NULL;
 }
 
-/* A text between quotes; it is printed again, so only what needs no care. */
+/* Text between quotes. It is printed again, so characters that need escaping are replaced. */
 static bool read_text(const char *line, const char *key, char *text, size_t bytes)
 {
-    const char *at = text_behind(line, key);
+    const char *at = text_after(line, key);
     size_t length = at != NULL ? strcspn(at, "\"") : 0;
 
     if (at == NULL || length >= bytes)
@@ -41,7 +41,7 @@ static bool is_time(long long ns) { return ns > -TIME_MOST && ns < TIME_MOST; }
 
 static void read_samples(const char *line, struct trace_head *head)
 {
-    const char *at = text_behind(line, "\"rank_0_clock\": [");
+    const char *at = text_after(line, "\"rank_0_clock\": [");
     int length;
 
     for (head->samples = 0; at != NULL && head->samples < 2; head->samples++) {
@@ -59,8 +59,8 @@ static void read_samples(const char *line, struct trace_head *head)
 
 bool trace_head_parse(const char *line, struct trace_head *head)
 {
-    const char *rank = text_behind(line, "\"rank\": "),
-               *real = text_behind(line, "\"clock_offset_ns\": ");
+    const char *rank = text_after(line, "\"rank\": "),
+               *real = text_after(line, "\"clock_offset_ns\": ");
 
     if (strstr(line, "\"traceEvents\": [") == NULL || rank == NULL || real == NULL ||
         !read_text(line, "\"host\": \"", head->host, sizeof(head->host)) ||
@@ -108,7 +108,7 @@ static bool same_clock(const struct trace_head *a, const struct trace_head *b)
     return *a->clock != '\0' && strcmp(a->clock, b->clock) == 0;
 }
 
-/* The file whose measurement is the best of those with this clock; of any, if `of` is NULL. */
+/* The file with the best measurement of this clock; of NULL: of any clock. */
 static int best_of(const struct trace_head *head, int n, const struct trace_head *of)
 {
     int best = -1;
@@ -135,12 +135,12 @@ static struct alignment align_one(const struct trace_head *head, int n, int i, i
     if (same_clock(&head[i], &head[reference]))
         return r;
     a.ahead = head[i].real - head[reference].real + r.ahead;
-    if (!is_time(a.ahead)) /* nonsense: a file is not believed */
+    if (!is_time(a.ahead)) /* an invalid file */
         a.ahead = 0;
     return a;
 }
 
-void trace_align(const struct trace_head *head, struct alignment *a, int n, bool left)
+void trace_align(const struct trace_head *head, struct alignment *a, int n, bool unaligned)
 {
     int reference = best_of(head, n, NULL);
 
@@ -149,8 +149,8 @@ void trace_align(const struct trace_head *head, struct alignment *a, int n, bool
             reference = i;
     for (int i = 0; i < n; i++)
         if (head[i].usable)
-            a[i] = left ? (struct alignment){.way = LEFT_ALONE, .error = -1}
-                        : align_one(head, n, i, reference);
+            a[i] = unaligned ? (struct alignment){.way = UNALIGNED, .error = -1}
+                             : align_one(head, n, i, reference);
 }
 
 long long alignment_moves(const struct alignment *a, long long ns)
@@ -158,7 +158,7 @@ long long alignment_moves(const struct alignment *a, long long ns)
     return a->ahead + (a->slope != 0 ? (long long)(a->slope * (double)(ns - a->at)) : 0);
 }
 
-bool alignment_is_nothing(const struct alignment *a)
+bool alignment_is_identity(const struct alignment *a)
 {
     return a->ahead == 0 && a->error == 0 && a->slope == 0;
 }
@@ -167,7 +167,7 @@ const char *alignment_way(enum way way)
 {
     return way == MEASURED    ? "measured over the control network"
            : way == REAL_TIME ? "real-time clocks"
-                              : "left alone";
+                              : "not aligned";
 }
 
 void alignment_text(const struct alignment *a, char *text, size_t bytes)

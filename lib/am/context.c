@@ -5,6 +5,7 @@
 #include "am/am.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,11 +50,11 @@ int am_may_not_wait(struct ram *am, const char *call)
 
 static int am_context_setting_timeout(void)
 {
-    rmalloc_setting_t s;
+    const rinfo_setting_t *s;
 
-    for (int i = 0; rmalloc_setting(i, &s) == 0; i++)
-        if (strcmp(s.name, "RPIPE_TIMEOUT_MS") == 0)
-            return (int)strtol(s.value, NULL, 10);
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++)
+        if (strcmp(s->name, "RPIPE_TIMEOUT_MS") == 0)
+            return (int)strtol(s->value, NULL, 10);
     return 60000;
 }
 

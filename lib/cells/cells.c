@@ -53,11 +53,12 @@ static uint64_t cells_result_of(ratomic_op_t op, uint64_t value, uint64_t operan
     return cell;
 }
 
-const char *cells_way_name(const struct rch *ch)
+static void cells_set_way(struct rch *ch, enum cells_way way)
 {
     static const char *const name[] = {"", "cpu", "device", "service"};
 
-    return ch->cells != NULL ? name[ch->cells->way] : "";
+    ch->cells->way = way;
+    ch->cells_way = name[way];
 }
 
 /* ---- opening: the passive end ---- */
@@ -71,13 +72,13 @@ static void cells_choose_way(struct rch *ch)
 
     c->processors = true;
     if ((capabilities & BTL_LOAD_STORE) != 0) {
-        c->way = service ? CELLS_SERVICE : CELLS_CPU;
+        cells_set_way(ch, service ? CELLS_SERVICE : CELLS_CPU);
         return;
     }
-    c->way = CELLS_SERVICE;
+    cells_set_way(ch, CELLS_SERVICE);
     if (service || (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) == 0)
         return;
-    c->way = CELLS_DEVICE;
+    cells_set_way(ch, CELLS_DEVICE);
     c->processors = (capabilities & BTL_ATOMICS_COHERENT) != 0;
 }
 
@@ -98,7 +99,7 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
     if (direct && (c->processors != m->processors || (!c->processors && ch->btl != master->btl))) {
         direct =
             false; /* two domains: this peer's requests go through a processor, if those are in the other's */
-        c->way = CELLS_SERVICE;
+        cells_set_way(ch, CELLS_SERVICE);
         c->processors = true;
     }
     if (!m->processors && !direct)
@@ -116,7 +117,8 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
                                  err);
 
         if (rc != 0) {
-            c->way = CELLS_SERVICE; /* always possible where processors are in the domain */
+            cells_set_way(ch,
+                          CELLS_SERVICE); /* always possible where processors are in the domain */
             if (!m->processors)
                 return rc;
         }
@@ -163,7 +165,7 @@ int cells_attached(struct rch *ch, uint32_t way, struct error *err)
     if ((way == CELLS_CPU && mapped) || way == CELLS_SERVICE ||
         (way == CELLS_DEVICE && !mapped &&
          (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) != 0)) {
-        ch->cells->way = (enum cells_way)way;
+        cells_set_way(ch, (enum cells_way)way);
         ch->cells->cell = ch->heap_remote.base;
         return 0;
     }

@@ -57,7 +57,6 @@ int cells_attached(struct rch *ch, uint32_t way,
                    struct error *err); /* active: the other half is here */
 void cells_release(struct rch *ch);    /* store lock held, or nobody else is there */
 int cells_settled(struct rch *ch);     /* what was asked for is done: 0, R_PENDING, error */
-const char *cells_way_name(const struct rch *ch);
 uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand,
                      uint64_t compare); /* the old value */
 

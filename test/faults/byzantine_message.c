@@ -6,6 +6,7 @@
 #include "byzantine.h"
 
 #include "control/control.h"
+#include "observe/record/trace_clock.h"
 #include "rpipe/end/end.h"
 #include "rpipe/connect/handshake.h"
 
@@ -156,7 +157,7 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
         MESSAGE_HANDSHAKE,   MESSAGE_HANDSHAKE, MESSAGE_CLOSE,      MESSAGE_FAIL,
         MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_SIGNAL,
         MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
-        MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_TOLD, 64 + 30};
+        MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_REPLY, 64 + 30};
 
     m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
     m->fd = -1;

@@ -13,6 +13,7 @@
 
 #include "test/lib/descriptor_limit.h"
 
+#include <rinfo.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -473,7 +474,7 @@ static int full_disk(int rank, struct board *board, const void *arguments)
         snprintf(name, sizeof(name), "%s/trace.raw", disk);
         fd = open(name, O_RDONLY | O_CLOEXEC);
         nowhere = fopen("/dev/null", "we");
-        EXPECT(fd >= 0 && nowhere != NULL && rpipe_trace_json(fd, nowhere) == 0, "the records: %s",
+        EXPECT(fd >= 0 && nowhere != NULL && rinfo_trace_json(fd, nowhere) == 0, "the records: %s",
                rpipe_error(NULL));
     }
     return job_failures > 0 ? 1 : 0;

@@ -96,7 +96,7 @@ static void lie_in_notes(uint64_t *random, int rounds)
                                      MESSAGE_ATOMIC,
                                      MESSAGE_ATOMIC_DONE,
                                      MESSAGE_CLOCK,
-                                     MESSAGE_CLOCK_TOLD,
+                                     MESSAGE_CLOCK_REPLY,
                                      99,
                                      1000};
     unsigned char body[408];

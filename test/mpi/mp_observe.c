@@ -7,17 +7,18 @@
  */
 #include "test/lib/mp_check.h"
 
+#include <rinfo.h>
 #include <time.h>
 
 enum { CTX = 7, MESSAGES = 300, SMALL = 8, LARGE = 1000, HEAP = 65536 };
 #define PATIENCE_MS 60000
 
-static const rpipe_observed_t *sought; /* what to look for in a row, */
+static const rinfo_row_t *sought; /* what to look for in a row, */
 static const char *sought_wait;
 static uint64_t sought_messages; /* and what was found */
 static bool found;
 
-static uint64_t value_of(const rpipe_observed_t *row, const char *name)
+static uint64_t value_of(const rinfo_row_t *row, const char *name)
 {
     for (int i = 0; i < row->counters; i++)
         if (strcmp(row->name[i], name) == 0)
@@ -26,11 +27,11 @@ static uint64_t value_of(const rpipe_observed_t *row, const char *name)
     network_abort(1);
 }
 
-static int look(const rpipe_observed_t *row, void *argument)
+static int look(const rinfo_row_t *row, void *argument)
 {
     (void)argument;
     if (row->process != sought->process ||
-        (!row->process && (row->ctx != CTX || row->writer != sought->writer)))
+        (!row->process && (row->context != CTX || row->writer != sought->writer)))
         return 0;
     sought_messages = value_of(row, "messages");
     if (!row->process) {
@@ -50,14 +51,14 @@ static int look(const rpipe_observed_t *row, void *argument)
 
 static void observe(int pid, bool process, bool writer, const char *wait)
 {
-    const rpipe_observed_t what = {.process = process, .writer = writer};
+    const rinfo_row_t what = {.process = process, .writer = writer};
     double until = mp_now_ms() + PATIENCE_MS;
 
     sought = &what;
     sought_wait = wait;
     found = false;
     do {
-        int rc = rpipe_observe(pid, look, NULL);
+        int rc = rinfo_observe(pid, look, NULL);
 
         CHECK(NULL, rc >= 0);
         if (!found)
@@ -104,11 +105,11 @@ int main(int argc, char **argv)
         mp_send(out, size, i);
         mp_read_free(in, size, i);
     }
-    CHECK_OK(out, rpipe_counter(out, "messages", &value));
+    CHECK_OK(out, rinfo_count(out, "messages", &value));
     CHECK(out, value == MESSAGES);
-    CHECK_OK(NULL, rpipe_counter(NULL, "messages", &value));
+    CHECK_OK(NULL, rinfo_count(NULL, "messages", &value));
     CHECK(NULL, value == 2 * MESSAGES);
-    CHECK_OK(out, rpipe_counter(out, "credit_fetches", &fetches));
+    CHECK_OK(out, rinfo_count(out, "credit_fetches", &fetches));
     CHECK(out, fetches > 0); /* 300 messages in a ring of 64 slots */
     CHECK_OK(NULL, network_barrier());
     if (mp_rank == 0) {
@@ -132,7 +133,7 @@ int main(int argc, char **argv)
     CHECK_OK(out, rclose(out));
     CHECK_RC(R_EOF, in, rread(in, &d, NULL));
     CHECK_OK(in, rclose(in));
-    CHECK_OK(NULL, rpipe_counter(NULL, "messages", &value));
+    CHECK_OK(NULL, rinfo_count(NULL, "messages", &value));
     CHECK(NULL, value == 2 * MESSAGES + 2);
     return mp_end();
 }

@@ -6,6 +6,7 @@
  */
 #include "test/lib/pair.h"
 
+#include <rinfo.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -261,7 +262,7 @@ static void test_not_waited_for(void **state)
     assert_ok(NULL, rpipe(&p.w, &active));
     assert_int_equal(fetched(p.w, RATOMIC_ADD, 1, 5, 0), 0);
     assert_int_equal(value(p.w, 1), 5);
-    assert_ok(p.w, rpipe_counter(p.w, "messages", &messages));
+    assert_ok(p.w, rinfo_count(p.w, "messages", &messages));
     assert_int_equal(messages, 0);
     pair_close(&p);
 }

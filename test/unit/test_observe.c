@@ -5,9 +5,12 @@
  * that length deserves. The seed is printed; an argument that is a number is the seed.
  */
 #include "test/lib/random.h"
-#include "rpipe/end/end.h"
+#include "observe/record/publish.h"
+#include "observe/report/observe_file.h"
+#include "util/clock.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +49,7 @@ struct seen {
     size_t text; /* so that all of it is read */
 };
 
-static int look(const rpipe_observed_t *row, void *argument)
+static int look(const rinfo_row_t *row, void *argument)
 {
     struct seen *s = argument;
 
@@ -63,7 +66,7 @@ static int look(const rpipe_observed_t *row, void *argument)
             s->outstanding += row->value[i];
     }
     s->text += strlen(row->backend) + strlen(row->state) + strlen(row->waits_for);
-    if (!row->process && row->ctx == 7)
+    if (!row->process && row->context == 7)
         s->ends[row->writer] = true;
     return 0;
 }
@@ -90,44 +93,44 @@ static void true_file(void **state)
 
     (void)state;
     pass(w, r, MESSAGES);
-    assert_int_equal(rpipe_observe(getpid(), look, &s), 0);
+    assert_int_equal(rinfo_observe(getpid(), look, &s), 0);
     assert_int_equal(s.rows, 3);
     assert_int_equal(s.processes, 1);
     assert_int_equal(s.messages, 2 * MESSAGES);
     assert_int_equal(s.bytes, 2 * MESSAGES * 100);
     assert_true(s.ends[0] && s.ends[1]);
 
-    assert_int_equal(rpipe_counter(w, "messages", &value), 0);
+    assert_int_equal(rinfo_count(w, "messages", &value), 0);
     assert_int_equal(value, MESSAGES);
-    assert_int_equal(rpipe_counter(r, "bytes", &value), 0);
+    assert_int_equal(rinfo_count(r, "bytes", &value), 0);
     assert_int_equal(value, MESSAGES * 100);
-    assert_int_equal(rpipe_counter(w, "heap_messages", &value), 0);
+    assert_int_equal(rinfo_count(w, "heap_messages", &value), 0);
     assert_int_equal(value, MESSAGES);
-    assert_int_equal(rpipe_counter(w, "no such", &value), -ENOENT);
-    assert_non_null(strstr(rpipe_error(w), "no counter"));
-    assert_int_equal(rpipe_counter(w, NULL, &value), -EINVAL);
-    assert_int_equal(rpipe_counter(NULL, "messages", NULL), -EINVAL);
-    assert_int_equal(rpipe_counter(w, "errors", &value), 0);
+    assert_int_equal(rinfo_count(w, "no such", &value), -ENOENT);
+    assert_non_null(strstr(rpipe_error(w), "no counter has the name"));
+    assert_int_equal(rinfo_count(w, NULL, &value), -EINVAL);
+    assert_int_equal(rinfo_count(NULL, "messages", NULL), -EINVAL);
+    assert_int_equal(rinfo_count(w, "errors", &value), 0);
     assert_int_equal(value, 2);
 
     /* what is closed counts in the sums, and is not there any more */
     assert_int_equal(rclose(w), 0);
     assert_int_equal(rclose(r), 0);
     s = (struct seen){0};
-    assert_int_equal(rpipe_observe(getpid(), look, &s), 0);
+    assert_int_equal(rinfo_observe(getpid(), look, &s), 0);
     assert_int_equal(s.rows, 1);
-    assert_int_equal(rpipe_counter(NULL, "messages", &value), 0);
+    assert_int_equal(rinfo_count(NULL, "messages", &value), 0);
     assert_int_equal(value, 2 * MESSAGES);
-    assert_int_equal(rpipe_counter(NULL, "held", &value), 0);
+    assert_int_equal(rinfo_count(NULL, "held", &value), 0);
     assert_int_equal(value, 0);
-    assert_int_equal(rpipe_counter(w, "messages", &value), -ENOTCONN);
+    assert_int_equal(rinfo_count(w, "messages", &value), -ENOTCONN);
 }
 
 static void of_a_channel(const char *name, rch_t ch, uint64_t expected)
 {
     uint64_t value = UINT64_MAX;
 
-    assert_int_equal(rpipe_counter(ch, name, &value), 0);
+    assert_int_equal(rinfo_count(ch, name, &value), 0);
     assert_int_equal(value, expected);
 }
 
@@ -168,25 +171,83 @@ static void like_statistics(void **state)
 
 static void described(void **state)
 {
-    rpipe_counter_info_t c, other;
-    int n;
+    const rinfo_counter_t *c;
+    int n, pipes = 0;
 
     (void)state;
-    for (n = 0; rpipe_counter_describe(n, &c) == 0; n++) {
-        assert_true(strlen(c.name) > 0 &&
-                    strlen(c.name) < sizeof(((struct published_counter *)0)->name));
-        assert_true(strlen(c.unit) > 0 &&
-                    strlen(c.unit) < sizeof(((struct published_counter *)0)->unit));
-        assert_true(strlen(c.meaning) > 0);
+    for (n = 0; (c = rinfo_counter(n)) != NULL; n++) {
+        const rinfo_counter_t one = *c;
+
+        assert_true(strlen(one.name) > 0 &&
+                    strlen(one.name) < sizeof(((struct published_counter *)0)->name));
+        assert_true(strlen(one.unit) > 0 &&
+                    strlen(one.unit) < sizeof(((struct published_counter *)0)->unit));
+        assert_true(strlen(one.meaning) > 0);
+        assert_true(strcmp(one.scope, "pipe") == 0 || strcmp(one.scope, "ram") == 0);
+        pipes += strcmp(one.scope, "pipe") == 0;
         for (int i = 0; i < n; i++) {
-            assert_int_equal(rpipe_counter_describe(i, &other), 0);
-            assert_string_not_equal(c.name, other.name);
+            c = rinfo_counter(i);
+            assert_non_null(c);
+            assert_false(strcmp(one.name, c->name) == 0 && strcmp(one.scope, c->scope) == 0);
         }
     }
-    assert_true(n > 20);
-    assert_int_equal(rpipe_counter_describe(n, &c), -ENOENT);
-    assert_int_equal(rpipe_counter_describe(-1, &c), -EINVAL);
-    assert_int_equal(rpipe_counter_describe(0, NULL), -EINVAL);
+    assert_true(pipes > 20 && n > pipes);
+    assert_null(rinfo_counter(n));
+    assert_null(rinfo_counter(-1));
+}
+
+/* The description is that of the configuration, and a caller with another structure gets what both know. */
+static void description(void **state)
+{
+    rch_t w = open_end(true), r = open_end(false);
+    struct {
+        rinfo_pipe_t known;
+        char later[16];
+    } newer;
+    rinfo_pipe_t p;
+    raddr_t d;
+
+    (void)state;
+    memset(&p, 0x5a, sizeof(p));
+    assert_int_equal(rinfo_describe(w, &p), 0);
+    assert_int_equal(p.role, RPIPE_WRITER);
+    assert_int_equal(rpipe_wait(w), 0);
+    assert_int_equal(rpipe_wait(r), 0);
+    assert_int_equal(rinfo_describe(r, &p), 0);
+    assert_int_equal(p.role, RPIPE_READER);
+    assert_int_equal(p.peer, 0);
+    assert_int_equal(p.context, 7);
+    assert_int_equal(p.op, RPIPE_PUT);
+    assert_int_equal(p.heuristic, RMALLOC_NEXT_FIT);
+    assert_int_equal(p.mode, RPIPE_SYNC_BLOCKS);
+    assert_int_equal(p.unit_bytes, 64);
+    assert_int_equal(p.heap_bytes, 65536);
+    assert_int_equal(p.max_heap_bytes, 0);
+    assert_true(p.slots > 0 && p.inline_max == 40);
+    assert_true(p.incarnation > 0);
+    assert_string_equal(p.state, "joined");
+    assert_string_equal(p.backend, "shm");
+    assert_true(strlen(p.path) > 0 && strlen(p.why) > 0);
+    assert_string_equal(p.cells, "");
+
+    memset(&newer, 0x5a, sizeof(newer));
+    assert_int_equal((rinfo_describe)(r, &newer.known, sizeof(newer)), 0);
+    assert_memory_equal(&newer.known, &p, sizeof(p));
+    for (size_t i = 0; i < sizeof(newer.later); i++)
+        assert_int_equal(newer.later[i], 0);
+    memset(&newer, 0x5a, sizeof(newer));
+    assert_int_equal((rinfo_describe)(r, &newer.known, sizeof(int)), 0);
+    assert_memory_equal(&newer.known, &p, sizeof(int));
+    assert_int_equal(newer.known.peer, 0x5a5a5a5a);
+    assert_int_equal((rinfo_describe)(r, &p, 0), -EINVAL);
+    assert_int_equal(rinfo_describe(r, NULL), -EINVAL);
+    assert_non_null(strstr(rpipe_error(r), "rinfo_describe: pipe is NULL"));
+    assert_int_equal(rclose(w), 0);
+    assert_int_equal(rinfo_describe(w, &p), -ENOTCONN);
+    assert_int_equal(rread(r, &d, NULL), R_EOF); /* the close message has arrived */
+    assert_int_equal(rinfo_describe(r, &p), 0);
+    assert_string_equal(p.state, "peer closed");
+    assert_int_equal(rclose(r), 0);
 }
 
 static void nobody(void **state)
@@ -194,9 +255,9 @@ static void nobody(void **state)
     struct seen s = {0};
 
     (void)state;
-    assert_int_equal(rpipe_observe(0x7fffffff, look, &s), -ESRCH);
-    assert_int_equal(rpipe_observe(getppid(), look, &s) == 0, 0); /* make, or a shell */
-    assert_int_equal(rpipe_observe(getpid(), NULL, NULL), -EINVAL);
+    assert_int_equal(rinfo_observe(0x7fffffff, look, &s), -ESRCH);
+    assert_int_equal(rinfo_observe(getppid(), look, &s) == 0, 0); /* make, or a shell */
+    assert_int_equal(rinfo_observe(getpid(), NULL, NULL), -EINVAL);
     assert_int_equal(s.rows, 0);
 }
 
@@ -217,11 +278,11 @@ static unsigned char *content(size_t *bytes)
 
 static int observe_bytes(int fd, const unsigned char *all, size_t bytes, struct seen *s)
 {
-    const char *why = NULL;
+    struct error err = {""};
 
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(pwrite(fd, all, bytes, 0), bytes);
-    return observe_file(fd, look, s, &why);
+    return observe_file(fd, look, s, &err);
 }
 
 static uint64_t nonsense(void)
@@ -293,13 +354,13 @@ static void not_to_the_child(void **state)
     pass(w, r, 1);
     child = fork();
     if (child == 0)
-        _exit(rpipe_counter(w, "messages", &value) == -ENOTCONN && rmalloc(w, 8) == ADDR_NULL ? 0
+        _exit(rinfo_count(w, "messages", &value) == -ENOTCONN && rmalloc(w, 8) == ADDR_NULL ? 0
                                                                                               : 1);
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     pass(w, r, 1);
-    assert_int_equal(rpipe_counter(w, "messages", &value), 0);
+    assert_int_equal(rinfo_count(w, "messages", &value), 0);
     assert_int_equal(value, 2);
     assert_int_equal(rclose(w), 0);
     assert_int_equal(rclose(r), 0);
@@ -322,7 +383,8 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(true_file),    cmocka_unit_test(like_statistics),
-        cmocka_unit_test(described),    cmocka_unit_test(nobody),
+        cmocka_unit_test(described),    cmocka_unit_test(description),
+        cmocka_unit_test(nobody),
         cmocka_unit_test(hostile_file), cmocka_unit_test(not_to_the_child),
     };
 

@@ -6,7 +6,7 @@
  */
 #include "test/lib/pair.h"
 
-#include "observe/report/report.h"
+#include "observe/record/file_name.h"
 #include "observe/record/trace.h"
 
 #include <sys/resource.h>
@@ -173,10 +173,10 @@ static void table(void **state)
     text = said("RPIPE_STATS", "1", 2, &none);
     has(text, "rmalloc: rank 0 of 1, pid ");
     has(text, "0>0.0 w shm");
-    assert_null(strstr(text, "and more channels"));
+    assert_null(strstr(text, "more channels were open"));
     text = said("RPIPE_STATS", "1", 4, &none); /* eight ends */
     has(text, ": 8 channels in ");
-    has(text, "and more channels, which RPIPE_STATS=json tells one by one");
+    has(text, "more channels were open; RPIPE_STATS=json reports each");
     assert_string_equal(said("RPIPE_STATS", "0", 1, &none), "");
     assert_string_equal(said("RPIPE_STATS", "", 1, &none), "");
     text = said("RPIPE_STATS", "1", 0, &none);
@@ -191,7 +191,7 @@ static void json(void **state)
     text = said("RPIPE_STATS", "json", 4, &none);
     assert_int_equal(strncmp(text, "{\"process\": {", 13), 0);
     assert_int_equal(occurrences(text, "\"state\": \"closed\""), 8);
-    assert_int_equal(occurrences(text, "\"side\": \"writer\""), 4);
+    assert_int_equal(occurrences(text, "\"role\": \"writer\""), 4);
     has(text, "\"not_kept\": 0}");
 }
 
@@ -213,22 +213,22 @@ static void names(void **state)
 
     (void)state;
     snprintf(own, sizeof(own), "a%dz", (int)getpid());
-    assert_true(report_file_name("a%pz", 3, 8, name, sizeof(name)));
+    assert_true(file_name_expand("a%pz", 3, 8, name, sizeof(name)));
     assert_string_equal(name, own);
-    assert_true(report_file_name("a%rz", 3, 8, name, sizeof(name)));
+    assert_true(file_name_expand("a%rz", 3, 8, name, sizeof(name)));
     assert_string_equal(name, "a3z");
-    assert_true(report_file_name("a%%z", 3, 8, name, sizeof(name)));
+    assert_true(file_name_expand("a%%z", 3, 8, name, sizeof(name)));
     assert_string_equal(name, "a%z.3"); /* several must not write into one */
-    assert_true(report_file_name("a%%z", 0, 1, name, sizeof(name)));
+    assert_true(file_name_expand("a%%z", 0, 1, name, sizeof(name)));
     assert_string_equal(name, "a%z");
-    assert_true(report_file_name("a%q%", 0, 1, name, sizeof(name)));
+    assert_true(file_name_expand("a%q%", 0, 1, name, sizeof(name)));
     assert_string_equal(name, "a%q%");
-    assert_false(report_file_name("0123456789", 0, 1, name, 10));
-    assert_true(report_file_name("0123456789", 0, 1, name, 11));
-    assert_false(report_file_name("01234567", 3, 8, name, 10)); /* .3 does not fit */
-    assert_true(report_file_name("01234567", 3, 8, name, 11));
+    assert_false(file_name_expand("0123456789", 0, 1, name, 10));
+    assert_true(file_name_expand("0123456789", 0, 1, name, 11));
+    assert_false(file_name_expand("01234567", 3, 8, name, 10)); /* .3 does not fit */
+    assert_true(file_name_expand("01234567", 3, 8, name, 11));
     assert_string_equal(name, "01234567.3");
-    assert_false(report_file_name("%r%r%r%r%r", 12345678, 99999999, name, sizeof(name)));
+    assert_false(file_name_expand("%r%r%r%r%r", 12345678, 99999999, name, sizeof(name)));
 }
 
 /* ---- RPIPE_TRACE ---- */
@@ -244,7 +244,7 @@ static void traces(void **state)
     has(text, "\"rwrite\"");
     has(text, "\"rread\"");
     assert_int_equal(access(in_directory("trace.raw"), F_OK), -1);
-    has(said("RPIPE_TRACE", in_directory("no/such"), 1, &none), "there will be no trace in ");
+    has(said("RPIPE_TRACE", in_directory("no/such"), 1, &none), "there is no trace");
 }
 
 /* A place that cannot be written when the job is over: what was recorded stays, and is told. */
@@ -268,10 +268,10 @@ static void trace_beyond_a_limit(void **state)
     const struct limit later = {RLIM_INFINITY, 100000, false};
 
     (void)state;
-    has(said("RPIPE_TRACE", in_directory("small"), 0, &small), "there will be no trace in ");
+    has(said("RPIPE_TRACE", in_directory("small"), 0, &small), "there is no trace");
     assert_int_equal(access(in_directory("small.raw"), F_OK), -1);
     has(said("RPIPE_TRACE", in_directory("later"), 1, &later),
-        "of this process does is not recorded: File too large");
+        "of this process is not recorded: File too large");
     assert_null(strstr(content(in_directory("later")), "\"rwrite\""));
 }
 
@@ -282,7 +282,7 @@ static void more_channels_than_rows(void **state)
 
     (void)state;
     setenv("RPIPE_TRACE_EVENTS", "64", 1);
-    text = said("RPIPE_TRACE", in_directory("many"), (int)TRACE_CHANNELS / 2 + 3, &none);
+    text = said("RPIPE_TRACE", in_directory("many"), (int)TRACE_ENDS / 2 + 3, &none);
     unsetenv("RPIPE_TRACE_EVENTS");
     assert_int_equal(occurrences(text, "only the first "), 1);
     has(content(in_directory("many")), "\"rwrite\"");

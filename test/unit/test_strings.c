@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the library says about itself: rstrerror(3), rmalloc_version(3), rmalloc_setting(3), rmalloc_backend(3); and
+ * What the library says about itself: rinfo_strerror, rinfo_version, rinfo_setting, rinfo_backend; and
  * about environments that cannot be: rmalloc(7), rinit(3). Each environment is tried in a process of its own.
  */
 #include "test/lib/pair.h"
+#include <rinfo.h>
 #include <ctype.h>
 #include <fcntl.h>
 
@@ -54,73 +55,65 @@ static void test_version(void **state)
     int major, minor, patch, end = 0;
 
     (void)state;
-    assert_int_equal(sscanf(rmalloc_version(), "%d.%d.%d%n", &major, &minor, &patch, &end), 3);
-    assert_int_equal(rmalloc_version()[end], '\0');
-    assert_string_equal(rmalloc_version(), PACKAGE_VERSION);
+    assert_int_equal(sscanf(rinfo_version(), "%d.%d.%d%n", &major, &minor, &patch, &end), 3);
+    assert_int_equal(rinfo_version()[end], '\0');
+    assert_string_equal(rinfo_version(), PACKAGE_VERSION);
 }
 
 static void test_settings(void **state)
 {
-    rmalloc_setting_t s, untouched;
+    const rinfo_setting_t *s;
     bool found[DOCUMENTED] = {false};
     int n;
 
     (void)state;
-    for (n = 0; rmalloc_setting(n, &s) == R_SUCCESS; n++) {
+    for (n = 0; (s = rinfo_setting(n)) != NULL; n++) {
         size_t i;
 
-        for (i = 0; i < DOCUMENTED && strcmp(documented[i].name, s.name) != 0; i++)
+        for (i = 0; i < DOCUMENTED && strcmp(documented[i].name, s->name) != 0; i++)
             ;
         if (i == DOCUMENTED) {
-            fail_msg("%s is not in the manual", s.name);
+            fail_msg("%s is not in the manual", s->name);
             return;
         }
         assert_false(found[i]);
         found[i] = true;
-        assert_string_equal(s.fallback, documented[i].fallback);
-        if (getenv(s.name) == NULL)
-            assert_string_equal(s.value, s.fallback);
-        assert_true(strlen(s.help) > 0 && strchr(s.help, '\n') == NULL);
+        assert_string_equal(s->fallback, documented[i].fallback);
+        if (getenv(s->name) == NULL)
+            assert_string_equal(s->value, s->fallback);
+        assert_true(strlen(s->help) > 0 && strchr(s->help, '\n') == NULL);
     }
     for (size_t i = 0; i < DOCUMENTED; i++)
         if (!found[i])
             fail_msg("%s is in the manual only", documented[i].name);
-    memset(&s, 0x5a, sizeof(s));
-    untouched = s;
-    assert_int_equal(rmalloc_setting(n, &s), -ENOENT);
-    assert_int_equal(rmalloc_setting(INT32_MAX, &s), -ENOENT);
-    assert_int_equal(rmalloc_setting(-1, &s), -EINVAL);
-    assert_int_equal(rmalloc_setting(0, NULL), -EINVAL);
-    assert_memory_equal(&s, &untouched, sizeof(s));
+    assert_null(rinfo_setting(n));
+    assert_null(rinfo_setting(INT32_MAX));
+    assert_null(rinfo_setting(-1));
 }
 
 static void test_backends(void **state)
 {
     static const char *const names[] = {"shm", "pmix", "tcp", "single"};
     bool found[4] = {false};
-    rmalloc_backend_t b, untouched;
+    const rinfo_backend_t *b;
     int n;
 
     (void)state;
-    for (n = 0; rmalloc_backend(n, &b) == R_SUCCESS; n++) {
+    for (n = 0; (b = rinfo_backend(n)) != NULL; n++) {
         for (size_t i = 0; i < 4; i++)
-            if (strcmp(b.name, names[i]) == 0) {
+            if (strcmp(b->name, names[i]) == 0) {
                 found[i] = true;
-                assert_string_equal(b.kind, i == 0 ? "btl" : "bootstrap");
+                assert_string_equal(b->kind, i == 0 ? "btl" : "bootstrap");
             }
-        assert_true(strlen(b.reason) > 0 && strchr(b.reason, '\n') == NULL);
-        if (strcmp(b.name, "single") == 0 || strcmp(b.name, "shm") == 0)
-            assert_true(b.usable);
+        assert_true(strlen(b->reason) > 0 && strchr(b->reason, '\n') == NULL);
+        if (strcmp(b->name, "single") == 0 || strcmp(b->name, "shm") == 0)
+            assert_true(b->usable);
     }
     for (size_t i = 0; i < 4; i++)
         if (!found[i])
             fail_msg("%s is in the manual only", names[i]);
-    memset(&b, 0x5a, sizeof(b));
-    untouched = b;
-    assert_int_equal(rmalloc_backend(n, &b), -ENOENT);
-    assert_int_equal(rmalloc_backend(-1, &b), -EINVAL);
-    assert_int_equal(rmalloc_backend(0, NULL), -EINVAL);
-    assert_memory_equal(&b, &untouched, sizeof(b));
+    assert_null(rinfo_backend(n));
+    assert_null(rinfo_backend(-1));
 }
 
 /* ---- before rinit: -ENOTCONN, whatever the arguments are; and what works at any time ---- */
@@ -192,7 +185,7 @@ static int in_child(int (*body)(const char *name, const char *value), const char
 static int bad(const char *name, const char *value)
 {
     int rank = 55, nranks = 55, rc = rinit(&rank, &nranks);
-    rmalloc_setting_t s;
+    const rinfo_setting_t *s;
     int seen = 0;
 
     if (rc != -EINVAL || rank != 55 || nranks != 55) {
@@ -203,14 +196,14 @@ static int bad(const char *name, const char *value)
         fprintf(stderr, "%s=%s: the sentence names not both: %s\n", name, value, rpipe_error(NULL));
         return 2;
     }
-    for (int i = 0; rmalloc_setting(i, &s) == R_SUCCESS; i++) {
-        seen += strcmp(s.name, name) == 0 && strcmp(s.value, s.fallback) == 0;
-        seen += strcmp(s.name, "RPIPE_SECRET") == 0 && strcmp(s.value, "found") == 0;
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++) {
+        seen += strcmp(s->name, name) == 0 && strcmp(s->value, s->fallback) == 0;
+        seen += strcmp(s->name, "RPIPE_SECRET") == 0 && strcmp(s->value, "found") == 0;
     }
     if (seen != 2) {
         fprintf(stderr,
-                "%s=%s: rmalloc_setting does not tell the default of what is bad, and the rest as "
-                "it is\n",
+                "%s=%s: rinfo_setting does not return the default of an invalid setting and the "
+                "values of all others\n",
                 name, value);
         return 3;
     }
@@ -227,12 +220,12 @@ static int bad(const char *name, const char *value)
 
 static int fine(const char *name, const char *value)
 {
-    rmalloc_setting_t s;
+    const rinfo_setting_t *s;
     int rc = rinit(NULL, NULL);
 
-    for (int i = 0; rmalloc_setting(i, &s) == R_SUCCESS; i++)
-        if (strcmp(s.name, name) == 0 && strcmp(s.value, value) != 0) {
-            fprintf(stderr, "%s=%s: in force is \"%s\"\n", name, value, s.value);
+    for (int i = 0; (s = rinfo_setting(i)) != NULL; i++)
+        if (strcmp(s->name, name) == 0 && strcmp(s->value, value) != 0) {
+            fprintf(stderr, "%s=%s: in force is \"%s\"\n", name, value, s->value);
             return 1;
         }
     if (rc != R_SUCCESS || rexit() != R_SUCCESS) {

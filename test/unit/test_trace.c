@@ -5,10 +5,12 @@
  * is printed; an argument that is a number is the seed.
  */
 #include "test/lib/random.h"
-#include "rpipe/end/end.h"
+#include "observe/record/trace_file.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <rinfo.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -74,7 +76,7 @@ static int convert(const unsigned char *all, size_t bytes)
     assert_non_null(to);
     assert_int_equal(ftruncate(fd, 0), 0);
     assert_int_equal(pwrite(fd, all, bytes, 0), bytes);
-    rc = rpipe_trace_json(fd, to);
+    rc = rinfo_trace_json(fd, to);
     fclose(to);
     if (rc == 0)
         check_text(text, length);
@@ -152,8 +154,8 @@ static void hostile_file(void **state)
         copy[i] = (unsigned char)draw();
     assert_int_equal(convert(copy, bytes), -EPROTO);
     assert_int_equal(convert(copy, 0), -EPROTO);
-    assert_int_equal(rpipe_trace_json(-1, stdout), -EINVAL);
-    assert_int_equal(rpipe_trace_json(0, NULL), -EINVAL);
+    assert_int_equal(rinfo_trace_json(-1, stdout), -EINVAL);
+    assert_int_equal(rinfo_trace_json(0, NULL), -EINVAL);
     free(copy);
     free(all);
     assert_int_equal(rclose(w), 0);

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * publish.c: see publish.h. The file and its header; end_pool.c puts the ends into it, counter.c says what is counted.
+ * publish.c: see publish.h. The file and its header; rpipe/end allocates the ends in it.
  *
- * Every page is allocated when the file grows, so that too little memory is noticed there, and not by a SIGBUS later. Where the file
- * cannot be had, or grow, ends lie in memory that nobody else sees.
+ * Every page is allocated when the file grows, so a lack of memory is an error there and not a SIGBUS later. Without a file,
+ * or where it cannot grow, ends are allocated in private memory.
  */
 #include "observe/record/publish.h"
 
-#include "rpipe/end/end.h"
-#include "observe/record/counter.h"
-
-#include "util/log.h"
+#include "util/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -24,10 +20,10 @@
 
 static int publish_file = -1;
 static uint64_t publish_file_bytes;
-static struct published
-    *_Atomic publish_header_now; /* mapped for ever: another thread may be about to look */
+/* The mapping is never undone: another thread may be about to use it. */
+static struct published *_Atomic publish_header_now;
 
-/* The leak checker of AddressSanitizer does not look for pointers in mappings, unless it is told to. */
+/* The leak checker of AddressSanitizer ignores pointers in mappings that are not registered. */
 extern void __lsan_register_root_region(const void *base, size_t bytes) __attribute__((weak));
 
 static void publish_may_hold_pointers(const void *base, size_t bytes)
@@ -45,11 +41,13 @@ size_t publish_round(size_t bytes)
 
 struct published *publish_header(void)
 {
+    /* acquire: pairs with the release in publish_start */
     return atomic_load_explicit(&publish_header_now, memory_order_acquire);
 }
+
 int publish_fd(void) { return publish_file; }
 
-/* Appends whole pages to the file: where they begin, or -errno. */
+/* Appends whole pages to the file: their offset, or -errno. */
 static int64_t publish_append(size_t bytes)
 {
     struct rlimit most;
@@ -58,7 +56,7 @@ static int64_t publish_append(size_t bytes)
     if (publish_file < 0)
         return -EBADF;
     if (getrlimit(RLIMIT_FSIZE, &most) == 0 && publish_file_bytes + bytes > most.rlim_cur)
-        return -EFBIG; /* the kernel would add a signal that ends the process */
+        return -EFBIG; /* the kernel would also send SIGXFSZ, which ends the process */
     do
         rc = fallocate(publish_file, 0, (off_t)publish_file_bytes, (off_t)bytes);
     while (rc != 0 && errno == EINTR);
@@ -68,7 +66,7 @@ static int64_t publish_append(size_t bytes)
     return (int64_t)(publish_file_bytes - bytes);
 }
 
-static void *publish_map_shown(void *at, size_t bytes, size_t ends)
+static void *publish_map_file(void *at, size_t bytes, size_t ends)
 {
     struct published *header = publish_header();
     uint64_t n = header != NULL ? atomic_load_explicit(&header->chunks, memory_order_relaxed)
@@ -86,14 +84,14 @@ static void *publish_map_shown(void *at, size_t bytes, size_t ends)
         return NULL;
     header->chunk[n].offset = (uint64_t)offset;
     header->chunk[n].ends = ends;
-    atomic_store_explicit(&header->chunks, n + 1,
-                          memory_order_release); /* pairs with whoever reads the file */
+    /* release: the entry is complete; pairs with a reader of the file, which loads `chunks` first */
+    atomic_store_explicit(&header->chunks, n + 1, memory_order_release);
     return base;
 }
 
 void *publish_map(void *at, size_t bytes, size_t ends)
 {
-    void *base = publish_map_shown(at, bytes, ends);
+    void *base = publish_map_file(at, bytes, ends);
 
     if (base == NULL && at != NULL)
         return at;
@@ -107,8 +105,8 @@ void *publish_map(void *at, size_t bytes, size_t ends)
 }
 
 /*
- * The copy first, then in one step to where the original was. Without memory for it the child loses what it must not touch anyway: it
- * would be told so by a sentence, and is told so by a signal.
+ * Copies first, then moves the copy to the address of the original in one step. Without memory for the copy the child loses
+ * access to ends that it must not use anyway: a call on one faults instead of returning an error.
  */
 void publish_make_private(void *base, size_t bytes)
 {
@@ -122,7 +120,24 @@ void publish_make_private(void *base, size_t bytes)
     (void)mprotect(base, bytes, PROT_NONE);
 }
 
-int publish_start(int rank, int ranks)
+static void publish_describe(struct published *header, const struct published_layout *layout)
+{
+    header->end_bytes = layout->end_bytes;
+    header->published_at = layout->published_at;
+    header->state_at = layout->state_at;
+    for (int i = 0; i < layout->rows; i++) {
+        struct published_counter *c = &header->counter[i];
+
+        strncpy(c->name, layout->row[i].name, sizeof(c->name) - 1);
+        strncpy(c->unit, layout->row[i].unit, sizeof(c->unit) - 1);
+        c->writer = layout->row[i].writer;
+        c->reader = layout->row[i].reader;
+        c->now = layout->row[i].now;
+    }
+    header->counters = (uint32_t)layout->rows;
+}
+
+int publish_start(int rank, int ranks, const struct published_layout *layout)
 {
     size_t bytes = publish_round(sizeof(struct published));
     struct published *header;
@@ -144,25 +159,28 @@ int publish_start(int rank, int ranks)
     }
     header = base;
     header->version = PUBLISHED_VERSION;
+    header->oldest = PUBLISHED_OLDEST;
     header->header_bytes = sizeof(*header);
     header->pid = getpid();
     header->rank = rank;
     header->ranks = ranks;
-    header->end_bytes = sizeof(struct rch);
-    header->published_at = offsetof(struct rch, published_end);
-    header->state_at = offsetof(struct rch, state);
     header->chunks_most = PUBLISHED_CHUNKS;
     header->started = clock_now();
-    counter_publish(header);
+    publish_describe(header, layout);
+    /* release: the header is initialized; pairs with publish_header */
     atomic_store_explicit(&publish_header_now, header, memory_order_release);
-    end_pool_publish(); /* those of an earlier job */
-    atomic_thread_fence(memory_order_release);
-    header->magic = PUBLISHED_MAGIC; /* complete */
     return 0;
 }
 
-/* The ends stay where they are: handles are recognized for ever. */
-static void publish_let_go(void)
+void publish_complete(void)
+{
+    atomic_thread_fence(
+        memory_order_release); /* pairs with a reader of the file, which reads `magic` first */
+    publish_header()->magic = PUBLISHED_MAGIC;
+}
+
+/* The ends stay where they are: a closed handle is recognized for the lifetime of the process. */
+void publish_stop(void)
 {
     atomic_store_explicit(&publish_header_now, NULL, memory_order_release);
     if (publish_file >= 0)
@@ -170,20 +188,18 @@ static void publish_let_go(void)
     publish_file = -1;
 }
 
-void publish_stop(void) { publish_let_go(); }
-void publish_forked(void) { publish_let_go(); }
-
 void publish_wait_set(struct published_wait *wait, const char *what)
 {
-    uint64_t word[PUBLISHED_WHAT_WORDS] = {0};
+    uint64_t word[PUBLISHED_WAIT_WORDS] = {0};
 
     atomic_store_explicit(&wait->since, 0, memory_order_relaxed);
     if (what == NULL)
         return;
     snprintf((char *)word, sizeof(word), "%s", what);
-    for (int i = 0; i < PUBLISHED_WHAT_WORDS;
-         i++) /* several threads may wait at the same time: the last one is told */
-        atomic_store_explicit(&wait->what[i], word[i], memory_order_relaxed);
+    /* several threads may wait at the same time: the last one is published */
+    for (int i = 0; i < PUBLISHED_WAIT_WORDS; i++)
+        atomic_store_explicit(&wait->text[i], word[i], memory_order_relaxed);
+    /* release: the text is complete; pairs with a reader of the file, which reads `since` first */
     atomic_store_explicit(&wait->since, clock_now(), memory_order_release);
 }
 

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace.c: see trace.h: recording.
+ * trace.c: see trace.h.
  *
  * The mapping of a ring is never undone: a thread may be about to record. Every page of the file is allocated before it is
- * used, so that a full disk is a line in the log and not a signal.
+ * used, so a full disk is a line in the log and not a signal.
  */
 #include "observe/record/trace.h"
 
-#include "rpipe/end/end.h"
-#include "observe/report/report.h"
-
+#include "observe/record/file_name.h"
+#include "util/clock.h"
 #include "util/limit.h"
 #include "util/log.h"
+#include "util/settings.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 bool trace_on;
@@ -28,10 +29,10 @@ static char trace_name[512], trace_raw_name[520];
 static int trace_file = -1;
 static struct trace_file *trace_header;
 static uint64_t trace_file_bytes;
-static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* a thread gets its ring */
+static pthread_mutex_t trace_lock = PTHREAD_MUTEX_INITIALIZER; /* appending a ring */
 
 static _Thread_local struct trace_ring *trace_own;
-static _Thread_local bool trace_none; /* and it will not get one */
+static _Thread_local bool trace_none; /* this thread has no ring and gets none */
 
 /* ---- the file ---- */
 
@@ -55,6 +56,24 @@ static void *trace_append(size_t bytes)
     return base;
 }
 
+void trace_clock_name(char *name, size_t bytes)
+{
+    char boot[40] = "";
+    struct stat space;
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+
+    if (fd >= 0 && read(fd, boot, sizeof(boot) - 1) > 0)
+        boot[strcspn(boot, "\n")] = '\0';
+    if (fd >= 0)
+        close(fd);
+    *name = '\0';
+    if (*boot == '\0')
+        return;
+    if (stat("/proc/self/ns/time", &space) != 0)
+        space.st_ino = 0; /* this kernel has no time namespaces */
+    snprintf(name, bytes, "%s.%llu", boot, (unsigned long long)space.st_ino);
+}
+
 static void trace_describe_machine(void)
 {
     struct timespec real, monotonic;
@@ -72,14 +91,14 @@ void trace_sample(const struct trace_sample *sample)
     uint32_t n = atomic_load_explicit(&trace_header->samples, memory_order_relaxed);
 
     trace_header->sample[n == 0 ? 0 : 1 + (n & 1)] = *sample;
-    /* release: the sample is complete. Pairs with whoever reads the file of a process that has died */
+    /* release: the sample is complete; pairs with a reader of the file, which loads `samples` first */
     atomic_store_explicit(&trace_header->samples, n + 1, memory_order_release);
 }
 
 static const char *trace_make_file(const char *pattern, int rank, int ranks)
 {
-    if (!report_file_name(pattern, rank, ranks, trace_name, sizeof(trace_name)))
-        return "its name is too long";
+    if (!file_name_expand(pattern, rank, ranks, trace_name, sizeof(trace_name)))
+        return "the file name is too long";
     snprintf(trace_raw_name, sizeof(trace_raw_name), "%s.raw", trace_name);
     trace_file = open(trace_raw_name, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (trace_file < 0)
@@ -100,7 +119,7 @@ void trace_start(int rank, int ranks)
     why = trace_make_file(pattern, rank, ranks);
     error = errno;
     if (why != NULL) {
-        log_warn("RPIPE_TRACE: there will be no trace in %s: %s%s", pattern, why,
+        log_warn("RPIPE_TRACE: cannot create %s: %s%s; there is no trace", pattern, why,
                  limit_of_file(error));
         if (trace_file >= 0) {
             (void)unlink(trace_raw_name);
@@ -119,39 +138,19 @@ void trace_start(int rank, int ranks)
     trace_describe_machine();
     trace_header->magic = TRACE_MAGIC;
     trace_on = true;
-    trace_clock_start(rank);
 }
 
-void trace_stop(void)
+bool trace_stop(struct trace_output *output)
 {
-    const char *why = "";
-    FILE *to = NULL;
-    int fd, error, rc = -EIO;
-
     if (!trace_on)
-        return;
+        return false;
     trace_on = false;
-    fd = open(trace_name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd >= 0)
-        to = fdopen(fd, "w");
-    if (to != NULL) {
-        rc = trace_json(trace_file, to, &why);
-        if (fclose(to) != 0 && rc == 0)
-            rc = -EIO;
-    }
-    error = errno;
-    if (rc != 0 && to != NULL)
-        (void)unlink(trace_name); /* half of it */
-    if (rc == 0)
-        (void)unlink(trace_raw_name);
-    else
-        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s",
-                 trace_name, to != NULL && *why != '\0' ? why : strerror(error), trace_raw_name);
-    close(trace_file);
+    *output = (struct trace_output){trace_file, trace_name, trace_raw_name};
     trace_file = -1;
+    return true;
 }
 
-/* The parent goes on to use what the two have in common. */
+/* The file belongs to the parent. */
 void trace_forked(void)
 {
     trace_on = false;
@@ -173,26 +172,26 @@ uint32_t trace_row(void)
     row = atomic_fetch_add_explicit(&trace_header->rows, 1, memory_order_relaxed);
     if (row < TRACE_ROWS)
         return row;
-    /* one more than there are: it never wraps around, and whoever comes next finds that it has been told */
+    /* one more than there are: the counter never wraps around, and the warning is logged once */
     atomic_store_explicit(&trace_header->rows, TRACE_ROWS + 1, memory_order_relaxed);
     if (row == TRACE_ROWS)
-        log_warn("RPIPE_TRACE: only the first %u channels are traced", TRACE_CHANNELS);
+        log_warn("RPIPE_TRACE: only the first %u ends are traced", TRACE_ENDS);
     return 0;
 }
 
-void trace_describe(const struct rch *ch)
+void trace_describe(uint32_t row, const struct published_end *end)
 {
-    struct trace_channel *c;
+    struct trace_end *e;
 
-    if (ch->trace == 0) /* there may be no header */
+    if (row == 0) /* there may be no header */
         return;
-    c = &trace_header->channel[ch->trace];
-    c->from = ch->published_end.writer;
-    c->to = ch->published_end.reader;
-    c->ctx = ch->published_end.ctx;
-    c->incarnation = ch->end.incarnation;
-    memcpy(c->backend, ch->published_end.backend, sizeof(c->backend));
-    c->side = ch->published_end.side; /* last: there is no channel without a side */
+    e = &trace_header->end[row];
+    e->from = end->writer;
+    e->to = end->reader;
+    e->context = end->context;
+    e->incarnation = end->incarnation;
+    memcpy(e->backend, end->backend, sizeof(e->backend) - 1);
+    e->role = end->role; /* last: a row without a role is unused */
 }
 
 /* ---- records ---- */
@@ -209,7 +208,7 @@ static NOINLINE struct trace_ring *trace_get_ring(void)
     if (ring != NULL)
         atomic_store_explicit(&trace_header->threads, n + 1, memory_order_release);
     else
-        log_warn("RPIPE_TRACE: what thread %u of this process does is not recorded: %s", n,
+        log_warn("RPIPE_TRACE: thread %u of this process is not recorded: %s", n,
                  n < TRACE_THREADS ? strerror(errno) : "too many threads");
     pthread_mutex_unlock(&trace_lock);
     trace_own = ring;
@@ -229,7 +228,7 @@ static void trace_put(struct trace_ring *ring, const struct trace_record *r)
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed);
 
     ring->record[head % trace_header->capacity] = *r;
-    /* release: the record is complete. Pairs with whoever reads the file of a process that has died */
+    /* release: the record is complete; pairs with a reader of the file, which loads `head` first */
     atomic_store_explicit(&ring->head, head + 1, memory_order_release);
 }
 
@@ -251,10 +250,10 @@ static void trace_end_row(struct trace_record *r, int rc)
     struct trace_ring *ring = trace_ring_of_thread();
     uint32_t depth = ring != NULL ? atomic_load_explicit(&ring->depth, memory_order_relaxed) : 0;
 
-    if (depth == 0) /* it began before there was a trace */
+    if (depth == 0) /* the call began before the trace */
         return;
     atomic_store_explicit(&ring->depth, depth - 1, memory_order_release);
-    if (depth > TRACE_DEPTH || rc == R_PENDING) /* who asks again and again tells nothing by it */
+    if (depth > TRACE_DEPTH || rc == -EAGAIN) /* R_PENDING: polling is not recorded */
         return;
     r->kind = (uint16_t)ring->open[depth - 1].kind;
     r->row = ring->open[depth - 1].row;
@@ -294,7 +293,7 @@ void trace_past(uint32_t row, enum trace_kind kind, int64_t begin)
 void trace_moment(uint32_t row, enum trace_kind kind, uint64_t number, uint64_t bytes, int code)
 {
     struct trace_ring *ring = row != 0 ? trace_ring_of_thread() : NULL;
-    struct trace_record r = {.kind = (uint16_t)kind, .moment = 1, .row = row, .code = code};
+    struct trace_record r = {.kind = (uint16_t)kind, .instant = 1, .row = row, .code = code};
 
     if (ring == NULL)
         return;

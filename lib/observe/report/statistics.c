@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * statistics.c: what an end has counted, and what the library can say of itself.
+ * statistics.c: rpipe_stats and rpipe_transport of 0.1; counters by name and rinfo_describe replace them.
  */
-#include "cells/cells.h"
+#include "rpipe/end/end.h"
 #include "rpipe/grow/grow.h"
 #include "rpipe/data/path_remote.h"
-
-#include "bootstrap/job.h"
-#include "util/settings.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -74,7 +71,7 @@ static int statistics_transport_attempt(struct rch *ch, void *arguments)
     *t = (rpipe_transport_t){.backend = ""};
     snprintf(t->backend, sizeof(t->backend), "%s", ch->ops->name);
     snprintf(t->why, sizeof(t->why), "%s", ch->why != NULL ? ch->why : "");
-    snprintf(t->cells, sizeof(t->cells), "%s", cells_way_name(ch));
+    snprintf(t->cells, sizeof(t->cells), "%s", ch->cells_way != NULL ? ch->cells_way : "");
     if (ch->remote == NULL) {
         snprintf(t->path, sizeof(t->path), "memory that both processes have mapped");
         return 0;
@@ -101,44 +98,4 @@ int rpipe_transport(rch_t ch, rpipe_transport_t *transport)
     if (rc == 0 && transport == NULL)
         rc = end_error(ch, -EINVAL, "rpipe_transport: no place for the answer (NULL)");
     return rc != 0 ? rc : call_once(ch, statistics_transport_attempt, transport);
-}
-
-/* ---- the library ---- */
-
-const char *rmalloc_version(void) { return PACKAGE_VERSION; }
-
-int rmalloc_setting(int index, rmalloc_setting_t *setting)
-{
-    enum setting s = (enum setting)index;
-
-    if (index < 0 || setting == NULL)
-        return -EINVAL;
-    if (index >= SETTINGS)
-        return -ENOENT;
-    *setting =
-        (rmalloc_setting_t){setting_name(s), job_was_opened() ? setting_text(s) : setting_found(s),
-                            setting_fallback(s), setting_help(s)};
-    return 0;
-}
-
-int rmalloc_backend(int index, rmalloc_backend_t *backend)
-{
-    static _Thread_local struct error err = {""};
-    rmalloc_backend_t found = {NULL, "btl", false, err.text};
-    int ways, rc;
-
-    if (index < 0 || backend == NULL)
-        return -EINVAL;
-    if (!job_was_opened()) /* modules are looked for where the settings say; bad ones are told by rinit */
-        (void)settings_load(&err);
-    rc = btl_describe(index, &found.name, &found.usable, &err);
-    if (rc != 0) {
-        for (ways = 0; btl_describe(ways, &found.name, &found.usable, &err) == 0; ways++)
-            ;
-        found.kind = "bootstrap";
-        rc = job_describe(index - ways, &found.name, &found.usable, &err);
-    }
-    if (rc == 0)
-        *backend = found;
-    return rc;
 }

@@ -1,27 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * trace_json.c: a file of rings (trace.h) as JSON in the trace-event format of Chrome, which Perfetto opens.
+ * trace_json.c: the records of a trace (observe/record/trace_file.h) as JSON in the trace-event format of Chrome, which
+ * Perfetto opens.
  *
- * A process of the trace is a rank. A row is what one thread does with one channel, so that calls on a row never overlap but for
- * those that lie inside of others. A call that has ended is one event "X" with its duration: losing old ones cannot tear a pair apart;
- * a call that has not is a "B" without an end. From rwrite to rread of the same message goes an arrow: both ends number alike.
+ * A process of the trace is a rank. A row is the calls of one thread on one end, so calls on a row are nested or disjoint. A
+ * call that has ended is one event "X" with its duration: losing old records cannot separate a begin from its end. A call
+ * that has not ended is a "B" without an "E". An arrow goes from rwrite to rread of the same message: both ends number
+ * messages alike.
  *
- * One event is one line, and the first line says what the clock is: rmalloc_trace(1) merges by lines. The file is read by pread and not
- * believed: it may be of a process that was killed, or anything else.
+ * One event is one line, and the first line describes the clock: rmalloc_trace(1) merges by lines. The file is read by pread
+ * and validated: it may be of a process that was killed, or any other file.
  */
-#include "observe/record/trace.h"
+#include "observe/report/trace_json.h"
 
-#include "rpipe/end/end.h"
+#include "observe/record/publish.h"
+#include "util/last_error.h"
+#include "util/log.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <rinfo.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CAPACITY_MOST (UINT32_C(1) << 24)
-#define AT_ONCE 256 /* records */
+#define TRACE_CAPACITY_MOST (UINT32_C(1) << 24) /* records of a ring */
+#define TRACE_READ_RECORDS 256                  /* by one pread */
 
 struct reading {
     int fd;
@@ -31,18 +37,19 @@ struct reading {
 };
 
 static const struct {
-    const char *name, *first, *second; /* names of number and bytes; "" first: text */
+    const char *name, *first,
+        *second; /* names of number and bytes; first "": the record has a text */
 } trace_json_kind[TRACE_KINDS] = {
     [TRACE_OPEN] = {"rpipe", NULL, NULL},         [TRACE_JOIN] = {"joined", NULL, NULL},
     [TRACE_ALLOC] = {"rmalloc", NULL, "bytes"},   [TRACE_WRITE] = {"rwrite", "message", "bytes"},
-    [TRACE_READ] = {"rread", "message", "bytes"}, [TRACE_MEET] = {"rpipe_wait", NULL, NULL},
+    [TRACE_READ] = {"rread", "message", "bytes"}, [TRACE_MEET] = {"rwait", NULL, NULL},
     [TRACE_FLUSH] = {"rflush", NULL, NULL},       [TRACE_WAIT] = {"wait", "", NULL},
     [TRACE_SYNC] = {"sync", "returned", "slots"}, [TRACE_GROW] = {"grow", NULL, "heap"},
     [TRACE_CLOSE] = {"rclose", NULL, NULL},       [TRACE_ERROR] = {"error", NULL, NULL},
     [TRACE_NETWORK] = {"network", "", NULL},
 };
 
-static void trace_json_make_printable(char *text, size_t bytes)
+static void trace_json_printable(char *text, size_t bytes)
 {
     text[bytes - 1] = '\0';
     for (; *text != '\0'; text++)
@@ -50,7 +57,7 @@ static void trace_json_make_printable(char *text, size_t bytes)
             *text = '?';
 }
 
-static const char *trace_json_what_is_wrong(struct reading *r)
+static const char *trace_json_check(struct reading *r)
 {
     struct trace_file *h = &r->header;
     uint32_t threads;
@@ -58,19 +65,19 @@ static const char *trace_json_what_is_wrong(struct reading *r)
 
     if (fstat(r->fd, &st) != 0 || !S_ISREG(st.st_mode) ||
         pread(r->fd, h, sizeof(*h), 0) != (ssize_t)sizeof(*h))
-        return "it is too short for a trace";
+        return "it is too short for trace records";
     threads = atomic_load_explicit(&h->threads, memory_order_relaxed);
     if (h->magic != TRACE_MAGIC)
-        return "it is no trace of rmalloc";
+        return "it has no trace records of this library";
     if (h->version != TRACE_VERSION || h->header_bytes != sizeof(*h))
         return "it is of another version of this library";
-    if (threads > TRACE_THREADS || h->capacity == 0 || h->capacity > CAPACITY_MOST ||
+    if (threads > TRACE_THREADS || h->capacity == 0 || h->capacity > TRACE_CAPACITY_MOST ||
         trace_page(sizeof(*h)) + threads * trace_ring_bytes(h->capacity) > (uint64_t)st.st_size)
-        return "it is shorter than it says";
-    trace_json_make_printable(h->host, sizeof(h->host));
-    trace_json_make_printable(h->clock, sizeof(h->clock));
+        return "it is shorter than its header requires";
+    trace_json_printable(h->host, sizeof(h->host));
+    trace_json_printable(h->clock, sizeof(h->clock));
     for (uint32_t i = 0; i < TRACE_ROWS; i++)
-        trace_json_make_printable(h->channel[i].backend, sizeof(h->channel[i].backend));
+        trace_json_printable(h->end[i].backend, sizeof(h->end[i].backend));
     return NULL;
 }
 
@@ -84,7 +91,7 @@ static void trace_json_begin_event(struct reading *r)
     r->any = true;
 }
 
-/* Microseconds with three digits behind the point, exactly. */
+/* Microseconds with three decimals, exactly. */
 static void trace_json_print_time(FILE *to, const char *key, int64_t ns)
 {
     if (ns < 0)
@@ -94,7 +101,7 @@ static void trace_json_print_time(FILE *to, const char *key, int64_t ns)
 
 static void trace_json_print_name(struct reading *r, uint32_t thread, uint32_t row)
 {
-    const struct trace_channel *c = &r->header.channel[row];
+    const struct trace_end *c = &r->header.end[row];
 
     trace_json_begin_event(r);
     fprintf(r->to,
@@ -104,8 +111,8 @@ static void trace_json_print_name(struct reading *r, uint32_t thread, uint32_t r
     if (row == TRACE_ROW_NETWORK)
         fprintf(r->to, "control network");
     else
-        fprintf(r->to, "%d>%d.%u %s %s", c->from, c->to, c->ctx,
-                c->side == SIDE_WRITER ? "writer" : "reader", c->backend);
+        fprintf(r->to, "%d>%d.%" PRIu64 " %s %s", c->from, c->to, c->context,
+                c->role == PUBLISHED_WRITER ? "writer" : "reader", c->backend);
     if (row != TRACE_ROW_NETWORK && c->incarnation > 1)
         fprintf(r->to, " #%u", c->incarnation);
     if (thread > 0)
@@ -113,24 +120,21 @@ static void trace_json_print_name(struct reading *r, uint32_t thread, uint32_t r
     fprintf(r->to, "\"}}");
 }
 
-/* Both ends of a message give its arrow the same name. */
+/* Both ends of a message give its arrow the same id. */
 static void trace_json_print_arrow(struct reading *r, uint32_t thread, const struct trace_record *e)
 {
-    const struct trace_channel *c = &r->header.channel[e->row];
+    const struct trace_end *c = &r->header.end[e->row];
 
     trace_json_begin_event(r);
-    fprintf(
-        r->to,
-        "{\"name\": \"message\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"id\": \"%d>%d.%u.%u.%" PRIu64
-        "\"%s",
-        e->kind == TRACE_WRITE ? "s" : "f", c->from, c->to, c->ctx, c->incarnation, e->number,
-        e->kind == TRACE_WRITE ? "" : ", \"bp\": \"e\"");
+    fprintf(r->to,
+            "{\"name\": \"message\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"id\": \"%d>%d.%" PRIu64
+            ".%u.%" PRIu64 "\"%s",
+            e->kind == TRACE_WRITE ? "s" : "f", c->from, c->to, c->context, c->incarnation,
+            e->number, e->kind == TRACE_WRITE ? "" : ", \"bp\": \"e\"");
     fprintf(r->to, ", \"pid\": %d, \"tid\": %u", r->header.rank, trace_json_tid(thread, e->row));
-    /* from where the call began, or the arrow could point back in time; to where the other has it */
+    /* from the begin of rwrite, or the arrow could point back in time, to the end of rread; inside of both calls */
     trace_json_print_time(r->to, "ts",
-                          e->kind == TRACE_READ && e->end > e->begin
-                              ? e->end - 1
-                              : e->begin); /* inside of both calls */
+                          e->kind == TRACE_READ && e->end > e->begin ? e->end - 1 : e->begin);
     fputc('}', r->to);
 }
 
@@ -142,7 +146,7 @@ static void trace_json_print_arguments(struct reading *r, const struct trace_rec
     fprintf(r->to, ", \"args\": {");
     if (trace_json_kind[e->kind].first != NULL && *trace_json_kind[e->kind].first == '\0') {
         memcpy(text, e->text, sizeof(text));
-        trace_json_make_printable(text, sizeof(text));
+        trace_json_printable(text, sizeof(text));
         fprintf(r->to, "\"for\": \"%s\"", text);
         between = ", ";
     } else {
@@ -166,10 +170,10 @@ static void trace_json_print_event(struct reading *r, uint32_t thread, const str
     trace_json_begin_event(r);
     fprintf(r->to,
             "{\"name\": \"%s\", \"cat\": \"rpipe\", \"ph\": \"%s\", \"pid\": %d, \"tid\": %u",
-            trace_json_kind[e->kind].name, e->moment ? "i" : "X", r->header.rank,
+            trace_json_kind[e->kind].name, e->instant ? "i" : "X", r->header.rank,
             trace_json_tid(thread, e->row));
     trace_json_print_time(r->to, "ts", e->begin);
-    if (e->moment)
+    if (e->instant)
         fprintf(r->to, ", \"s\": \"t\"");
     else
         trace_json_print_time(r->to, "dur", e->end - e->begin);
@@ -178,11 +182,10 @@ static void trace_json_print_event(struct reading *r, uint32_t thread, const str
         trace_json_print_arrow(r, thread, e);
 }
 
-static bool trace_json_can_be(const struct reading *r, const struct trace_record *e)
+static bool trace_json_valid(const struct reading *r, const struct trace_record *e)
 {
     return e->kind > TRACE_NONE && e->kind < TRACE_KINDS && e->begin > 0 && e->end >= e->begin &&
-           e->row < TRACE_ROWS &&
-           (e->row == TRACE_ROW_NETWORK || r->header.channel[e->row].side != 0);
+           e->row < TRACE_ROWS && (e->row == TRACE_ROW_NETWORK || r->header.end[e->row].role != 0);
 }
 
 /* ---- rings ---- */
@@ -192,22 +195,22 @@ static void trace_json_print_records(struct reading *r, uint32_t thread, uint64_
 {
     uint64_t head = atomic_load_explicit(&ring->head, memory_order_relaxed),
              capacity = r->header.capacity, first, i;
-    struct trace_record e[AT_ONCE];
+    struct trace_record e[TRACE_READ_RECORDS];
 
     first = head > capacity ? head - capacity + 1
-                            : 0; /* the oldest of a full ring may be half overwritten */
+                            : 0; /* the oldest record of a full ring may be half overwritten */
     for (i = first; i < head;) {
         uint64_t slot = i % capacity, n = head - i;
 
-        if (n > AT_ONCE)
-            n = AT_ONCE;
+        if (n > TRACE_READ_RECORDS)
+            n = TRACE_READ_RECORDS;
         if (n > capacity - slot)
             n = capacity - slot;
         if (pread(r->fd, e, n * sizeof(*e), (off_t)(at + sizeof(*ring) + slot * sizeof(*e))) !=
             (ssize_t)(n * sizeof(*e)))
             return;
         for (uint64_t k = 0; k < n; k++) {
-            if (!trace_json_can_be(r, &e[k]))
+            if (!trace_json_valid(r, &e[k]))
                 continue;
             if (!named[e[k].row])
                 trace_json_print_name(r, thread, e[k].row);
@@ -236,7 +239,7 @@ static void trace_json_print_open_calls(struct reading *r, uint32_t thread,
         struct trace_record e = {
             .begin = c->begin, .end = c->begin, .kind = (uint16_t)c->kind, .row = c->row};
 
-        if (c->kind >= TRACE_KINDS || !trace_json_can_be(r, &e))
+        if (c->kind >= TRACE_KINDS || !trace_json_valid(r, &e))
             continue;
         if (!named[c->row])
             trace_json_print_name(r, thread, c->row);
@@ -294,36 +297,61 @@ static void trace_json_print_all(struct reading *r)
     fprintf(r->to, "\n]}\n");
 }
 
-int trace_json(int fd, FILE *to, const char **why)
+/* 0; -ENOMEM, -EPROTO, -EIO, and the reason. */
+static int trace_json_print(int fd, FILE *to, const char **reason)
 {
     struct reading *r = calloc(1, sizeof(*r));
 
-    *why = r == NULL ? "not enough memory" : NULL;
+    *reason = "not enough memory";
     if (r == NULL)
         return -ENOMEM;
     r->fd = fd;
     r->to = to;
-    *why = trace_json_what_is_wrong(r);
-    if (*why == NULL)
+    *reason = trace_json_check(r);
+    if (*reason == NULL)
         trace_json_print_all(r);
     free(r);
-    if (*why != NULL)
+    if (*reason != NULL)
         return -EPROTO;
-    *why = "";
+    *reason = "the JSON cannot be written";
     return ferror(to) ? -EIO : 0;
 }
 
-int rpipe_trace_json(int fd, FILE *to)
+int rinfo_trace_json(int fd, FILE *to)
 {
-    const char *why;
+    const char *reason;
     int rc;
 
     if (fd < 0 || to == NULL) {
-        last_error_set("rpipe_trace_json: needs an open file of records and one to write to");
+        last_error_set("rinfo_trace_json: fd is %d and to is %s; give open files", fd,
+                       to == NULL ? "NULL" : "given");
         return -EINVAL;
     }
-    rc = trace_json(fd, to, &why);
+    rc = trace_json_print(fd, to, &reason);
     if (rc != 0)
-        last_error_set("rpipe_trace_json: %s", rc == -EIO ? "the JSON cannot be written" : why);
+        last_error_set("rinfo_trace_json: the records cannot be used: %s", reason);
     return rc;
+}
+
+void trace_json_write(const struct trace_output *output)
+{
+    int fd = open(output->name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const char *reason = NULL;
+    FILE *to = fd >= 0 ? fdopen(fd, "w") : NULL;
+    int error, rc = -EIO;
+
+    if (to != NULL) {
+        rc = trace_json_print(output->fd, to, &reason);
+        if (fclose(to) != 0 && rc == 0)
+            rc = -EIO;
+    }
+    error = errno;
+    if (rc != 0 && to != NULL)
+        (void)unlink(output->name); /* incomplete */
+    if (rc == 0)
+        (void)unlink(output->raw_name);
+    else
+        log_warn("RPIPE_TRACE: %s cannot be written: %s; rmalloc_trace(1) can make it of %s",
+                 output->name, rc == -EIO ? strerror(error) : reason, output->raw_name);
+    close(output->fd);
 }

@@ -17,6 +17,7 @@
 #include "rpipe/data/path_remote.h"
 
 #include "control/control.h"
+#include "observe/record/trace_clock.h"
 #include "util/log.h"
 #include "util/failpoint.h"
 #include "util/text.h"
@@ -519,7 +520,7 @@ void join_message(int from, uint32_t type, const void *body, size_t bytes, const
     bool kept = false;
     int i;
 
-    if (type == MESSAGE_CLOCK || type == MESSAGE_CLOCK_TOLD) {
+    if (type == MESSAGE_CLOCK || type == MESSAGE_CLOCK_REPLY) {
         trace_clock_message(from, type, body, bytes);
         goto out;
     }

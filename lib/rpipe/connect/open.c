@@ -16,21 +16,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Who it is, for rmalloc_stat(1). */
-static void open_shows(struct rch *ch)
-{
-    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
-    int own = (int)rpipe_network_rank();
-
-    ch->trace = trace_row();
-    ch->published_end.side = (uint32_t)config_side(&ch->cfg);
-    ch->published_end.ctx = ch->cfg.ctx;
-    ch->published_end.writer = writer ? own : ch->peer;
-    ch->published_end.reader = writer ? ch->peer : own;
-    ch->published_end.unit_size = ch->cfg.allocator.unit_size;
-    strncpy(ch->published_end.backend, ch->ops->name, sizeof(ch->published_end.backend) - 1);
-}
-
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
 static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, struct error *err)
 {
@@ -67,7 +52,7 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, struct erro
     if (rc != 0)
         return rc;
     ch->why = strdup(err->text);
-    open_shows(ch);
+    counter_describe(ch);
     RPIPE_FAILPOINT("rpipe: backend chosen");
     rc = handshake_allocate(ch, err);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
@@ -116,8 +101,6 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
         end_pool_put(end);
         return rc;
     }
-    end->published_end.incarnation = end->end.incarnation;
-    trace_describe(end);
     counter_opened(end);
     *ch = end;
     RPIPE_FAILPOINT("rpipe: open");

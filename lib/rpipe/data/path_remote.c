@@ -78,6 +78,17 @@ static int remote_open_reader(struct rch *ch, struct error *err)
     return remote_mirror_heap(ch, err);
 }
 
+static void remote_count(struct rch *ch)
+{
+    struct remote_path *n = ch->remote;
+
+    if (n == NULL || n->connection == NULL)
+        return;
+    ch->ops->connection_counts(n->connection, &ch->counts.remote);
+    ch->counts.credit_reads = n->credit_reads;
+    ch->counts.direct = n->direct;
+}
+
 int remote_open(struct rch *ch, struct error *err)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
@@ -88,6 +99,7 @@ int remote_open(struct rch *ch, struct error *err)
     ch->remote = calloc(1, sizeof(*ch->remote));
     if (ch->remote == NULL)
         return error_set(err, -ENOMEM, "no memory for another line");
+    ch->count = remote_count;
     rc = writer ? remote_open_writer(ch, err) : remote_open_reader(ch, err);
     if (rc == 0)
         rc = ch->ops->connection_open(ch->btl, ch->peer, writer ? BTL_CONNECTS : BTL_ACCEPTS,

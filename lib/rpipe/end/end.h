@@ -18,14 +18,8 @@
 #include "rpipe/end/state.h"
 
 #include "alloc/heap.h"
-#include "observe/record/trace.h"
+#include "rpipe/end/counters.h"
 #include "util/error.h"
-
-/* ---- observe.c ---- */
-/* rpipe_observe of an open file; why: a sentence, where it cannot be used */
-int observe_missing(int pid, int rc); /* what the search has said: the code, and a sentence */
-int observe_file(int fd, int (*row)(const rpipe_observed_t *row, void *argument), void *argument,
-                 const char **why);
 
 /* ---- event.c ---- */
 void event_watch(

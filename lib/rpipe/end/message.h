@@ -19,8 +19,7 @@ enum message_type {
     MESSAGE_SIGNAL,
     MESSAGE_ATOMIC,
     MESSAGE_ATOMIC_DONE,
-    MESSAGE_CLOCK, /* trace_clock.c */
-    MESSAGE_CLOCK_TOLD
+    /* 75, 76: observe/record/trace_clock.h */
 };
 
 #endif

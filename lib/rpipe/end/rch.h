@@ -17,8 +17,7 @@
 #include "alloc/desc.h"
 #include "btl/btl.h"
 #include "control/rendezvous.h"
-#include "observe/record/counter.h"
-#include "observe/record/publish.h"
+#include "rpipe/end/counters.h"
 #include "sync/block_table.h"
 #include "sync/slot.h"
 #include "sync/tag.h"
@@ -128,6 +127,7 @@ struct rch {
         wakes __attribute__((aligned(CACHE_LINE)));
     _Atomic uint64_t sleeps; /* added by threads that hold no lock */
     struct counts counts;
+    void (*count)(struct rch *ch); /* fetches the backend's counters; NULL: memory is mapped */
     struct published_end published_end;
     uint32_t trace; /* row of the trace (trace.h); 0: not traced */
     int timeout_ms;
@@ -144,6 +144,7 @@ struct rch {
 
     struct growth *growth;      /* grow.c; NULL: the heap does not grow */
     struct cells *cells;        /* cells.h; NULL: a pipe of messages */
+    const char *cells_way;      /* how operations on cells are done, for rinfo_describe; or NULL */
     struct remote_path *remote; /* path_remote.h; NULL: the peer's memory is mapped */
 
     struct rendezvous_end end;

@@ -347,6 +347,13 @@ void grow_stats(struct rch *ch, rpipe_stats_t *st)
     st->grow_waited_us = g->last.grow_waited_us;
 }
 
+uint64_t grow_heap_bytes(struct rch *ch)
+{
+    if (ch->growth != NULL && config_side(&ch->cfg) == SIDE_READER)
+        (void)grow_refresh(ch);
+    return ch->units * ch->cfg.allocator.unit_size;
+}
+
 /* ---- the service threads: store lock held ---- */
 
 /* What the writer asks for must be the next segment, and obey the law that bounds their number. */

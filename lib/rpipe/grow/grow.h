@@ -11,6 +11,7 @@ int grow_open(
     struct rch *ch); /* 0 or -ENOMEM; nothing where max_alloc_size does not allow any growth */
 void grow_release(struct rch *ch);
 void grow_stats(struct rch *ch, rpipe_stats_t *st);
+uint64_t grow_heap_bytes(struct rch *ch); /* of the heap now, all segments */
 
 /* ---- writer ---- */
 void grow_apply(struct rch *ch); /* STATE_GROW_REPLY: takes up what has been granted */

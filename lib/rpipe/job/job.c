@@ -11,6 +11,7 @@
 #include "rpipe/connect/handshake.h"
 #include "rpipe/end/call_context.h"
 #include "rpipe/data/path_remote.h"
+#include "observe/record/trace_clock.h"
 #include "observe/report/report.h"
 
 #include "control/collective.h"
@@ -88,7 +89,7 @@ static void rpipe_job_forked(void)
     struct rch *ch;
     size_t cursor = 0;
 
-    publish_forked();
+    publish_stop();
     end_pool_forked();
     trace_forked();
     if (!job_is_open())
@@ -153,10 +154,14 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
     }
     btl_address_known(control_address());
     wait_configure(control_local_ranks());
-    rc = publish_start(*rank, *size);
+    rc = counter_start(*rank, *size);
     if (rc != 0)
-        log_info("this process shows nothing to rmalloc_stat: %s", rmalloc_strerror(rc));
+        log_info("rinit: this process cannot be observed by rmalloc_stat: %s",
+                 rmalloc_strerror(rc));
     trace_start(*rank, *size);
+    if (trace_on)
+        trace_clock_start(*rank);
+    report_start();
     return 0;
 }
 
@@ -275,8 +280,7 @@ static int rpipe_job_leave(void)
                        "this one has left all the same",
                        setting_number(SET_TIMEOUT_MS));
     job_state_set(JOB_LEFT);
-    trace_stop();
-    report_print((int)job_rank(), (int)job_size());
+    report_finish((int)job_rank(), (int)job_size());
     publish_stop();
     control_stop(deadline_in_ms(1000) < deadline || deadline == DEADLINE_NEVER
                      ? deadline_in_ms(1000)

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * describe.c: rinfo_describe: one pipe: its configuration in force, its state, and how its bytes travel.
+ */
+#include "observe/report/observe_file.h"
+#include "rpipe/data/path_remote.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/config.h"
+#include "rpipe/grow/grow.h"
+
+#include <errno.h>
+#include <rinfo.h>
+#include <stdio.h>
+#include <string.h>
+
+static void describe_configuration(struct rch *ch, rinfo_pipe_t *p)
+{
+    const rmalloc_config_t *cfg = &ch->cfg;
+
+    p->role = config_side(cfg) == SIDE_WRITER ? RPIPE_WRITER : RPIPE_READER;
+    p->peer = ch->peer;
+    p->context = cfg->ctx;
+    p->op = cfg->allocator.op == RDMA_GET ? RPIPE_GET : RPIPE_PUT;
+    p->heuristic = (rmalloc_fit_t)((int)cfg->allocator.algorithm + 1);
+    p->mode = (rpipe_sync_t)((int)cfg->sync + 1);
+    p->unit_bytes = cfg->allocator.unit_size;
+    p->heap_bytes = grow_heap_bytes(ch);
+    p->max_heap_bytes = cfg->allocator.max_alloc_size;
+    p->slots = cfg->slots;
+    p->sync_queue = cfg->sync_queue;
+    p->inline_max = ch->inline_max;
+    p->incarnation = ch->published_end.incarnation;
+}
+
+static void describe_path(struct rch *ch, rinfo_pipe_t *p)
+{
+    snprintf(p->backend, sizeof(p->backend), "%s", ch->ops->name);
+    if (ch->remote == NULL)
+        snprintf(p->path, sizeof(p->path), "memory that both processes have mapped");
+    else if (ch->remote->connection != NULL)
+        ch->ops->connection_describe(ch->remote->connection, p->path, sizeof(p->path));
+}
+
+static int describe_attempt(struct rch *ch, void *arguments)
+{
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+    rinfo_pipe_t *p = arguments;
+
+    describe_configuration(ch, p);
+    snprintf(p->state, sizeof(p->state), "%s", observe_state_name(state));
+    if ((state & (STATE_JOINED | STATE_ATTACHED)) != 0)
+        describe_path(ch, p);
+    snprintf(p->why, sizeof(p->why), "%s", ch->why != NULL ? ch->why : "");
+    snprintf(p->cells, sizeof(p->cells), "%s", ch->cells_way != NULL ? ch->cells_way : "");
+    return 0;
+}
+
+int(rinfo_describe)(rch_t ch, rinfo_pipe_t *pipe, size_t size)
+{
+    rinfo_pipe_t p = {0};
+    struct call call;
+    int rc = call_begin(&call, "rinfo_describe", ch, 0);
+
+    if (rc == 0 && (pipe == NULL || size == 0))
+        rc = call_error(ch, -EINVAL, "pipe is %s, size is %zu", pipe == NULL ? "NULL" : "given",
+                        size);
+    if (rc == 0)
+        rc = call_once(ch, describe_attempt, &p);
+    if (rc == 0) {
+        memset(pipe, 0, size);
+        memcpy(pipe, &p, size < sizeof(p) ? size : sizeof(p));
+    }
+    return call_end(&call, rc);
+}
