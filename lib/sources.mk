@@ -297,12 +297,26 @@ if HAVE_FABRIC
 pkglib_LTLIBRARIES += lib/btl_ofi.la
 endif
 lib_btl_ofi_la_SOURCES = \
-	lib/btl/ofi/fabric.c \
+	lib/btl/ofi/backend.c \
 	lib/btl/ofi/connection.c \
+	lib/btl/ofi/connection.h \
+	lib/btl/ofi/deferred.c \
+	lib/btl/ofi/deferred.h \
+	lib/btl/ofi/fabric.c \
+	lib/btl/ofi/fabric.h \
 	lib/btl/ofi/memory.c \
+	lib/btl/ofi/memory.h \
 	lib/btl/ofi/ofi.h \
+	lib/btl/ofi/operation.c \
+	lib/btl/ofi/operation.h \
+	lib/btl/ofi/post.c \
+	lib/btl/ofi/post.h \
 	lib/btl/ofi/progress.c \
-	lib/btl/ofi/transfer.c
+	lib/btl/ofi/progress.h \
+	lib/btl/ofi/stream.c \
+	lib/btl/ofi/stream.h \
+	lib/btl/ofi/transfer.c \
+	lib/btl/ofi/transfer.h
 lib_btl_ofi_la_CFLAGS = $(AM_CFLAGS) $(FABRIC_CFLAGS)
 lib_btl_ofi_la_LIBADD = lib/libslab.la lib/libutil.la $(FABRIC_LIBS)
 lib_btl_ofi_la_LDFLAGS = $(module_flags) $(stays)

@@ -58,7 +58,7 @@ static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings 
 static bool is_alone(unsigned step)
 {
     return strcmp(step_name(step), "ofi: endpoint open") == 0 ||
-           strcmp(step_name(step), "ofi: line open") == 0;
+           strcmp(step_name(step), "ofi: connection open") == 0;
 }
 
 static void at(unsigned step, uint64_t random, struct findings *f)

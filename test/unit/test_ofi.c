@@ -3,7 +3,8 @@
  * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; and which device it takes. What a real
  * provider does, test/btl/conform looks at.
  */
-#include "btl/ofi/ofi.h"
+#include "btl/ofi/fabric.h"
+#include "btl/ofi/progress.h"
 
 #include "util/log.h"
 
@@ -36,7 +37,7 @@ static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_
     line->endpoint = &btl->rma;
     list_init(&line->ops);
     list_init(&line->stuck);
-    list_append(&btl->lines, &line->link);
+    list_append(&btl->connections, &line->link);
     op->connection = line;
     op->done = done;
     list_append(&line->ops, &op->link);
@@ -59,9 +60,9 @@ static void test_lines_fail_with_their_queue(void **state)
     log_set_level(LOG_ERROR);
     btl.rma.cq = &cq;
     snprintf(btl.rma.provider, sizeof(btl.rma.provider), "fake");
-    list_init(&btl.lines);
+    list_init(&btl.connections);
     list_init(&btl.stuck);
-    list_init(&btl.stuck_lines);
+    list_init(&btl.stuck_connections);
     for (i = 0; i < 2; i++)
         line_begin(&btl, &line[i], &op[i], &done[i]);
     progress_drive(&btl);

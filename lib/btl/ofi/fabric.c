@@ -2,13 +2,14 @@
 /*
  * fabric.c: finds a provider and opens one reliable-datagram endpoint of it; answers, from its attributes, what it can do.
  *
- * The provider is the first that libfabric offers for one-sided transfers between hosts, or the one of RPIPE_OFI_PROVIDER. It is
- * bound to the address under which the control network is reached, so that the two agree about which network connects the
- * hosts; RPIPE_OFI_DOMAIN names a device instead.
+ * The provider is the first that libfabric offers for one-sided transfers between hosts, or RPIPE_OFI_PROVIDER. It is bound
+ * to the address at which the control network is reached, so that the two use the same network; RPIPE_OFI_DOMAIN names a
+ * device instead.
  *
- * An address, as it travels: format and protocol of the provider, so that two that cannot talk are told apart, then its own name.
+ * An address on the wire is the format and protocol of the provider, so that incompatible ones are detected, followed by the
+ * name of the endpoint.
  */
-#include "btl/ofi/ofi.h"
+#include "btl/ofi/fabric.h"
 
 #include "util/log.h"
 #include "util/text.h"
@@ -28,14 +29,9 @@ struct name { /* struct btl_address.byte */
 };
 static_assert(offsetof(struct name, zero) <= BTL_ADDRESS_MAX - 2, "travels in an address");
 
-struct ofi_peer {
-    struct btl_address address;
-    fi_addr_t to;
-};
-
 /* ---- choice ---- */
 
-/* What is asked for. `order`: a provider that can keep writes in order says so only when it is asked. */
+/* What is requested. `order`: a provider that can keep writes in order reports it only on request. */
 static struct fi_info *fabric_hints(const char *provider, const char *domain, bool order)
 {
     struct fi_info *h = fi_allocinfo();
@@ -43,7 +39,7 @@ static struct fi_info *fabric_hints(const char *provider, const char *domain, bo
     if (h == NULL)
         return NULL;
     h->caps =
-        FI_RMA | (*provider == '\0' ? FI_REMOTE_COMM : 0); /* by itself only what leaves the host */
+        FI_RMA | (*provider == '\0' ? FI_REMOTE_COMM : 0); /* the default must reach other hosts */
     h->mode = FI_CONTEXT | FI_CONTEXT2;
     h->ep_attr->type = FI_EP_RDM;
     h->domain_attr->mr_mode =
@@ -65,7 +61,7 @@ static bool fabric_is_ip(const struct fi_info *info)
            info->addr_format == FI_SOCKADDR_IN6;
 }
 
-/* Of what was found the first on this device: layered providers take no notice of the name of one in what is asked for. */
+/* The first result on this device: layered providers ignore the name of a device in the request. */
 static int fabric_pick_device(const char *domain, struct fi_info **found)
 {
     struct fi_info *at = *found, *copy = NULL;
@@ -147,7 +143,7 @@ static void fabric_learn(struct ofi_endpoint *e, bool pretend_unordered)
     e->contexts = (i->mode & (FI_CONTEXT | FI_CONTEXT2)) != 0;
     e->most = i->ep_attr->max_msg_size > 0 ? i->ep_attr->max_msg_size : SIZE_MAX;
     e->ordered = waw ? i->ep_attr->max_order_waw_size : 0;
-    /* a context has to live as long as its operation, and what has no completion never tells when it has ended */
+    /* a context must exist as long as its operation, whose end is unknown without a completion */
     e->stream = !pretend_unordered && e->ordered >= OFI_SLOT && raw &&
                 i->ep_attr->max_order_raw_size >= OFI_SLOT && !e->contexts;
     e->inject = i->tx_attr->inject_size >= OFI_SLOT;
@@ -164,7 +160,7 @@ static int fabric_refused(const struct ofi_endpoint *e, const char *call, int rc
     return rc == -FI_ENOMEM ? -ENOMEM : -ENOTSUP;
 }
 
-/* A completion queue that wakes a sleeper where the provider has such. */
+/* A completion queue with a descriptor to wait for, if the provider has such. */
 static int fabric_open_queue(struct ofi_endpoint *e)
 {
     struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};
@@ -246,8 +242,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
     if (rc != 0) {
         e->info = NULL;
         return error_set(
-            err, -ENOTSUP,
-            "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists what there is)",
+            err, -ENOTSUP, "libfabric finds no provider%s%s%s%s%s%s: %s (fi_info lists them)",
             *provider != '\0' ? " " : "", provider, *domain != '\0' ? " on device " : "", domain,
             *domain == '\0' && *host->address != '\0' ? " at " : "",
             *domain == '\0' ? host->address : "", fi_strerror(-rc));
@@ -263,7 +258,7 @@ int fabric_open(const struct btl_host *host, struct ofi_endpoint *e, struct erro
     log_info("ofi: provider %s, device %s: writes %s, slots %s, progress %s", e->provider,
              e->info->domain_attr->name, e->stream ? "in order" : "in steps",
              e->inject ? "injected" : "from memory",
-             e->wait_fd >= 0 ? "when its descriptor says so" : "by time");
+             e->wait_fd >= 0 ? "by descriptor" : "by polling");
     return 0;
 }
 
@@ -327,61 +322,127 @@ static int fabric_check_address(const struct ofi_endpoint *e, const struct btl_a
 
     if (address->bytes <= offsetof(struct name, byte) ||
         address->bytes > offsetof(struct name, zero))
-        return error_set(err, -EPROTO, "the other end's address has %u bytes, which no address has",
-                         address->bytes);
+        return error_set(
+            err, -EPROTO, "the other end's address has %u bytes; an address has %zu to %zu",
+            address->bytes, offsetof(struct name, byte) + 1, offsetof(struct name, zero));
     memcpy(&mine, e->address.byte, offsetof(struct name, byte));
     memcpy(&name, address->byte, offsetof(struct name, byte));
     if (name.format != mine.format || name.protocol != mine.protocol)
-        return error_set(err, -EPROTO,
-                         "the other end uses another provider than %s, which is the one here "
-                         "(protocol %u, here %u): set "
-                         "RPIPE_OFI_PROVIDER alike for all ranks",
-                         e->provider, name.protocol, mine.protocol);
+        return error_set(
+            err, -EPROTO,
+            "the other end uses another provider than %s: its protocol is %u, here it is "
+            "%u; set RPIPE_OFI_PROVIDER to the same provider for all ranks",
+            e->provider, name.protocol, mine.protocol);
     return 0;
 }
 
-int fabric_peer(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to,
-                struct error *err)
+/* The entry of an address; NULL: none, and *key is free. */
+static struct ofi_peer *fabric_find_peer(const struct ofi_endpoint *e,
+                                         const struct btl_address *address, uint64_t *key)
 {
-    struct name name = {0}; /* with zeros behind: a name may be a string */
     struct ofi_peer *p;
     uint64_t probe = 0;
+
+    do {
+        *key = fabric_address_hash(address, probe++);
+        p = hash_get(&e->peers, *key);
+    } while (p != NULL && !fabric_same(&p->address, address));
+    return p;
+}
+
+/* Inserts an address into the vector. 0, or -errno and an error message. */
+static int fabric_insert(struct ofi_endpoint *e, const struct btl_address *address, fi_addr_t *to,
+                         struct error *err)
+{
+    struct name name = {0}; /* zeros follow the address: it may be a string */
     char text[128];
+    int rc;
+
+    memcpy(&name, address->byte, address->bytes);
+    rc = fi_av_insert(e->av, name.byte, 1, to, 0, NULL);
+    if (rc == 1)
+        return 0;
+    fabric_name(e, address, text, sizeof(text));
+    return error_set(err, -EHOSTUNREACH, "provider %s: fi_av_insert of address %s: %s", e->provider,
+                     text, rc < 0 ? fi_strerror(-rc) : "refused");
+}
+
+int fabric_peer_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,
+                    struct ofi_peer **out, struct error *err)
+{
+    struct ofi_peer *p;
+    uint64_t key;
     int rc = fabric_check_address(e, address, err);
 
     if (rc != 0)
         return rc;
-    while ((p = hash_get(&e->peers, fabric_address_hash(address, probe))) != NULL &&
-           !fabric_same(&p->address, address))
-        probe++;
+    p = fabric_find_peer(e, address, &key);
     if (p != NULL) {
-        *to = p->to;
+        p->uses++;
+        *out = p;
         return 0;
     }
     p = calloc(1, sizeof(*p));
-    if (p == NULL || hash_put(&e->peers, fabric_address_hash(address, probe), p) != 0) {
+    if (p == NULL || hash_put(&e->peers, key, p) != 0) {
         free(p);
-        return error_set(err, -ENOMEM, "no memory for the address of a peer");
+        return error_set(err, -ENOMEM, "there is no memory for the address of rank %d", rank);
+    }
+    rc = fabric_insert(e, address, &p->to, err);
+    if (rc != 0) {
+        hash_remove(&e->peers, key);
+        free(p);
+        return rc;
     }
     p->address = *address;
-    memcpy(&name, address->byte, address->bytes);
-    rc = fi_av_insert(e->av, name.byte, 1, &p->to, 0, NULL);
-    if (rc != 1) {
-        fabric_name(e, address, text, sizeof(text));
-        error_note(err, "provider %s does not take the address %s: fi_av_insert: %s", e->provider,
-                   text, rc < 0 ? fi_strerror(-rc) : "refused");
-        hash_remove(&e->peers, fabric_address_hash(address, probe));
-        free(p);
-        return -EHOSTUNREACH;
-    }
-    *to = p->to;
+    p->key = key;
+    p->rank = rank;
+    p->uses = 1;
+    *out = p;
     return 0;
+}
+
+/*
+ * The probes of fabric_find_peer() end at a free key, so an entry that was found behind a removed one is not found again: it
+ * would be inserted once more, which does no harm.
+ */
+static void fabric_remove(struct ofi_endpoint *e, struct ofi_peer *p)
+{
+    const int rc = fi_av_remove(e->av, &p->to, 1, 0);
+
+    if (rc != 0)
+        log_debug("ofi: provider %s: fi_av_remove: %s", e->provider, fi_strerror(-rc));
+    hash_remove(&e->peers, p->key);
+    free(p);
+}
+
+void fabric_peer_put(struct ofi_endpoint *e, struct ofi_peer *p)
+{
+    if (--p->uses == 0 && p->gone)
+        fabric_remove(e, p);
+}
+
+void fabric_peer_gone(struct ofi_endpoint *e, int rank)
+{
+    struct ofi_peer *p, *unused;
+    size_t cursor;
+
+    do { /* the table must not change while it is read */
+        unused = NULL;
+        cursor = 0;
+        while ((p = hash_next(&e->peers, &cursor)) != NULL) {
+            p->gone = p->gone || p->rank == rank;
+            if (p->gone && p->uses == 0)
+                unused = p;
+        }
+        if (unused != NULL)
+            fabric_remove(e, unused);
+    } while (unused != NULL);
 }
 
 void fabric_name(const struct ofi_endpoint *e, const struct btl_address *address, char *text,
                  size_t bytes)
 {
-    struct name name = {0}; /* a peer's may be a string that does not end */
+    struct name name = {0}; /* a peer's string may not be terminated */
     size_t length = bytes;
 
     *text = '\0';

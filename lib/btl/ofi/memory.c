@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c: registration of memory with the domain, see ofi.h.
+ * memory.c: see memory.h.
  *
- * What a provider may ask for (FI_MR_...): LOCAL: the near side has to be registered too, and its descriptor given; without,
- * near memory is not registered at all. VIRT_ADDR: the peer names memory by its address here; without, by the offset in its
- * registration. PROV_KEY: the provider chooses the key; without, it is chosen here, at random, so that a stranger does
- * not guess it. ENDPOINT: a registration works once it is bound to the endpoint. ALLOCATED: pages exist before: mapped they are.
+ * What a provider may require (FI_MR_...): LOCAL: local memory has to be registered too, and its descriptor given; otherwise
+ * local memory is not registered at all. VIRT_ADDR: the peer names memory by its address here; otherwise by its offset in the
+ * registration. PROV_KEY: the provider chooses the key; otherwise it is chosen here, at random, so that other processes cannot
+ * guess it. ENDPOINT: a registration is valid after it is bound to the endpoint. ALLOCATED: pages must exist, which they do.
  */
-#include "btl/ofi/ofi.h"
+#include "btl/ofi/memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static uint64_t ofi_memory_access_flags(uint32_t access)
     switch (access) {
     case BTL_PEER_READS:
         return near | FI_REMOTE_READ;
-    case BTL_PEER_WRITES: /* reads too: that is how a flush proves that what was written is there */
+    case BTL_PEER_WRITES: /* reads too: a flush reads what was written */
     case BTL_PEER_ATOMICS:
         return near | FI_REMOTE_READ | FI_REMOTE_WRITE;
     default:
@@ -74,9 +74,9 @@ int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t a
             fi_close(&mr->fid);
     }
     if (rc != 0) {
-        error_note(err, "provider %s does not register %zu bytes: fi_mr_reg: %s%s", e->provider,
-                   bytes, fi_strerror(-rc),
-                   rc == -FI_ENOMEM ? " (memory that may be locked, ulimit -l)" : "");
+        error_note(err, "provider %s: fi_mr_reg of %zu bytes: %s%s", e->provider, bytes,
+                   fi_strerror(-rc),
+                   rc == -FI_ENOMEM ? " (raise the limit of locked memory, ulimit -l)" : "");
         return rc == -FI_ENOKEY ? -ENOSPC : rc < -255 ? -EIO : rc;
     }
     r->mr = mr;
@@ -85,7 +85,7 @@ int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t a
     return 0;
 }
 
-void memory_unregister(struct ofi_registration *r)
+void memory_deregister(struct ofi_registration *r)
 {
     if (r->mr != NULL)
         fi_close(&r->mr->fid);
@@ -120,7 +120,7 @@ static void ofi_memory_deregister(void *backend, struct slab_range *range)
     struct btl *btl = backend;
 
     ofi_lock(btl);
-    memory_unregister(r);
+    memory_deregister(r);
     ofi_unlock(btl);
     free(r);
 }

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memory.h: registration of memory with the domain.
+ */
+#ifndef BTL_OFI_MEMORY_H
+#define BTL_OFI_MEMORY_H
+
+#include "btl/ofi/ofi.h"
+
+struct ofi_registration {
+    struct fid_mr *mr; /* NULL: nothing is registered, since the provider does not require it */
+    void *desc;
+    uint64_t key;
+    bool by_address; /* remote addresses are addresses of this process; or offsets */
+};
+
+/* The source of slabs (slab.h): their registrations are struct ofi_registration. */
+extern const struct slab_source memory_source;
+
+/* Registers a range; lock held. 0, or -errno and an error message. */
+int memory_register(struct ofi_endpoint *e, void *base, size_t bytes, uint32_t access,
+                    struct ofi_registration *r, struct error *err);
+void memory_deregister(struct ofi_registration *r);
+
+#endif

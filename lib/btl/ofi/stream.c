@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * stream.c: see stream.h.
+ */
+#include "btl/ofi/stream.h"
+
+#include "btl/ofi/post.h"
+
+#include "util/failpoint.h"
+
+#include <errno.h>
+
+int stream_continue(struct btl_connection *connection)
+{
+    struct ofi_endpoint *e = connection->endpoint;
+    int rc;
+
+    while (connection->rest.bytes > 0) {
+        size_t bytes = connection->rest.bytes < e->most ? connection->rest.bytes : e->most;
+        bool more = bytes < connection->rest.bytes || connection->rest_slot.bytes > 0;
+
+        rc = post_check(connection,
+                        post_move(e, connection->to, &connection->rest, bytes, more ? FI_MORE : 0,
+                                  false, post_tag_of(connection)),
+                        "fi_writemsg");
+        if (rc != 0)
+            return rc;
+        post_count(connection, false, false, !more);
+        post_advance(&connection->rest, bytes);
+    }
+    if (connection->rest_slot.bytes > 0) {
+        RPIPE_FAILPOINT("ofi: payload posted, slot not");
+        rc = post_check(connection,
+                        post_move(e, connection->to, &connection->rest_slot,
+                                  connection->rest_slot.bytes, e->inject ? FI_INJECT : 0, false,
+                                  post_tag_of(connection)),
+                        "fi_writemsg");
+        if (rc != 0)
+            return rc;
+        post_count(connection, false, e->inject, true);
+        connection->rest_slot.bytes = 0;
+    }
+    return 0;
+}
+
+int stream_write(struct btl_connection *connection, const struct btl_transfer *payload,
+                 const struct btl_transfer *slot)
+{
+    const struct btl_transfer *end = slot != NULL ? slot : payload;
+    struct ofi_part last = post_part_of(end);
+    size_t bytes;
+    int rc;
+
+    connection->rest = post_part_of(payload);
+    connection->rest_slot = post_part_of(slot);
+    bytes = connection->rest.bytes;
+    rc = stream_continue(connection);
+    if (rc == -EAGAIN && connection->rest.bytes == bytes &&
+        (bytes > 0 || connection->rest_slot.bytes > 0)) {
+        connection->rest.bytes = connection->rest_slot.bytes = 0;
+        connection->counts.refused++;
+        return -EAGAIN;
+    }
+    if (rc == -EAGAIN)
+        list_append(&connection->btl->stuck_connections, &connection->stuck);
+    else if (rc != 0)
+        return rc;
+    bytes = last.bytes < sizeof(uint64_t) ? last.bytes : sizeof(uint64_t);
+    connection->last = (struct ofi_part){
+        .remote = last.remote + last.bytes - bytes, .key = last.key, .bytes = bytes};
+    connection->unflushed = true;
+    return 0;
+}
