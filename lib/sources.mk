@@ -83,11 +83,16 @@ lib_libslab_la_SOURCES = \
 lib_libbootstrap_la_SOURCES = \
 	lib/bootstrap/job.c \
 	lib/bootstrap/job.h \
-	lib/bootstrap/job_methods.h \
+	lib/bootstrap/job_ops.h \
 	lib/bootstrap/job_single.c \
 	lib/bootstrap/job_tcp.c \
-	lib/bootstrap/job_tcp.h \
-	lib/bootstrap/job_tcp_root.c
+	lib/bootstrap/job_tcp_address.c \
+	lib/bootstrap/job_tcp_address.h \
+	lib/bootstrap/job_tcp_client.c \
+	lib/bootstrap/job_tcp_client.h \
+	lib/bootstrap/job_tcp_root.c \
+	lib/bootstrap/job_tcp_root.h \
+	lib/bootstrap/job_tcp_wire.h
 
 lib_libcontrol_la_SOURCES = \
 	lib/control/accept.c \

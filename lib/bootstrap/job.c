@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job.c: chooses the way into the job and passes every question on to it, see job.h.
+ * job.c: chooses the bootstrap and passes every call on to it, see job.h.
  *
- * A way is chosen by what the environment shows, never by trying: n processes that were started as one job and fall back
- * to n jobs of one process are the worst failure there is. So the way that was chosen works, or job_open() fails.
+ * A bootstrap is chosen by the variables of the environment, never by attempts: n processes that were started as one job must not
+ * become n jobs of one process. So the bootstrap that was chosen works, or job_open() fails.
  */
 #include "bootstrap/job.h"
 
-#include "bootstrap/job_methods.h"
+#include "bootstrap/job_ops.h"
 #include "util/membarrier.h"
 #include "util/log.h"
 #include "util/module.h"
@@ -19,31 +19,31 @@
 #include <string.h>
 #include <unistd.h>
 
-enum way { WAY_PMIX, WAY_TCP, WAY_SINGLE, WAYS };
+enum method { METHOD_PMIX, METHOD_TCP, METHOD_SINGLE, METHODS };
 
-static const char *const job_way_names[WAYS] = {"pmix", "tcp", "single"};
+static const char *const job_method_names[METHODS] = {"pmix", "tcp", "single"};
 
 static struct {
     const struct job_ops *ops; /* NULL: no job is open */
     int rank, size;
 } job;
 
-static const struct job_ops *job_way_ops(enum way way, struct error *err)
+static const struct job_ops *job_method_ops(enum method method, struct error *err)
 {
     const struct job_ops *ops;
-    struct error said = {""};
+    struct error cause = {""};
 
-    switch (way) {
-    case WAY_TCP:
+    switch (method) {
+    case METHOD_TCP:
         return &job_tcp_ops;
-    case WAY_SINGLE:
+    case METHOD_SINGLE:
         return &job_single_ops;
     default:
         break;
     }
-    ops = module_symbol("job_pmix", "job_pmix_ops", &said);
+    ops = module_symbol("job_pmix", "job_pmix_ops", &cause);
     if (ops == NULL) {
-        error_note(err, "the module for PMIx %s", said.text);
+        error_note(err, "the module for PMIx %s", cause.text);
         return NULL;
     }
     if (ops->version != JOB_OPS_VERSION) {
@@ -55,42 +55,42 @@ static const struct job_ops *job_way_ops(enum way way, struct error *err)
     return ops;
 }
 
-static enum way job_way_choose(void)
+static enum method job_method_choose(void)
 {
     switch (setting_number(SET_BOOTSTRAP)) {
     case 1:
-        return WAY_PMIX;
+        return METHOD_PMIX;
     case 2:
-        return WAY_TCP;
+        return METHOD_TCP;
     case 3:
-        return WAY_SINGLE;
+        return METHOD_SINGLE;
     default:
         break;
     }
     if (getenv("PMIX_NAMESPACE") != NULL && getenv("PMIX_RANK") != NULL)
-        return WAY_PMIX;
-    return setting_given(SET_RANK) ? WAY_TCP : WAY_SINGLE;
+        return METHOD_PMIX;
+    return setting_given(SET_RANK) ? METHOD_TCP : METHOD_SINGLE;
 }
 
 int job_open(int *rank, int *size, int64_t deadline, struct error *err)
 {
-    enum way way = job_way_choose();
+    enum method method = job_method_choose();
     const struct job_ops *ops;
-    struct error said = {""};
+    struct error cause = {""};
     int own_rank, own_size, result;
 
     if (job.ops != NULL)
         return error_set(err, -EALREADY, "the job is already open");
-    membarrier_register(); /* before there are threads, see there */
-    ops = job_way_ops(way, &said);
-    result = ops != NULL ? ops->query(&said) : -ENOSYS;
+    membarrier_register(); /* before there are threads, see membarrier.h */
+    ops = job_method_ops(method, &cause);
+    result = ops != NULL ? ops->query(&cause) : -ENOSYS;
     if (result == 0)
-        result = ops->open(&own_rank, &own_size, deadline, &said);
+        result = ops->open(&own_rank, &own_size, deadline, &cause);
     if (result != 0)
-        return error_set(err, result, "bootstrap %s (%s): %s", job_way_names[way],
+        return error_set(err, result, "bootstrap %s (%s): %s", job_method_names[method],
                          setting_number(SET_BOOTSTRAP) != 0 ? "RPIPE_BOOTSTRAP"
                                                             : "chosen by the environment",
-                         said.text);
+                         cause.text);
     job.ops = ops;
     job.rank = own_rank;
     job.size = own_size;
@@ -101,10 +101,11 @@ int job_open(int *rank, int *size, int64_t deadline, struct error *err)
 
 int job_publish(const void *card, size_t bytes, int64_t deadline, struct error *err)
 {
-    if (job.ops == NULL || bytes > JOB_CARD_MAX) {
-        error_note(err, job.ops == NULL ? "the job is not open" : "the business card is too large");
-        return job.ops == NULL ? -ENOTCONN : -EMSGSIZE;
-    }
+    if (job.ops == NULL)
+        return error_set(err, -ENOTCONN, "the job is not open");
+    if (bytes > JOB_CARD_MAX)
+        return error_set(err, -EMSGSIZE, "the business card has %zu bytes, more than %d", bytes,
+                         JOB_CARD_MAX);
     return job.ops->publish(card, bytes, deadline, err);
 }
 
@@ -113,7 +114,7 @@ int job_card(int rank, void *card, size_t *bytes, int64_t deadline, struct error
     if (job.ops == NULL)
         return error_set(err, -ENOTCONN, "the job is not open");
     if (rank < 0 || rank >= job.size)
-        return error_set(err, -EINVAL, "%d is not a rank of this job of %d", rank, job.size);
+        return error_set(err, -ENOENT, "there is no rank %d; the job has %d ranks", rank, job.size);
     return job.ops->card(rank, card, bytes, deadline, err);
 }
 
@@ -153,10 +154,10 @@ int job_describe(int index, const char **name, bool *usable, struct error *err)
 {
     const struct job_ops *ops;
 
-    if (index < 0 || index >= WAYS)
+    if (index < 0 || index >= METHODS)
         return -ENOENT;
-    *name = job_way_names[index];
-    ops = job_way_ops((enum way)index, err);
+    *name = job_method_names[index];
+    ops = job_method_ops((enum method)index, err);
     *usable = ops != NULL && ops->query(err) == 0;
     return 0;
 }

@@ -2,14 +2,14 @@
 /*
  * job_pmix.c: the job that a PMIx launcher started (mpirun, prterun, srun --mpi=pmix). The module job_pmix.so.
  *
- * Cards are put, committed and fenced without collecting data: the fence costs little, and afterwards every card can be
- * asked for, one by one, by whoever needs it. Without the fence a get that comes before the owner's commit is answered
- * NOT-FOUND by some launchers; so a get that is answered thus is repeated until its deadline all the same.
+ * Cards are put, committed and fenced without collecting data: the fence costs little, and afterwards each process gets the
+ * cards that it needs, one by one. Without the fence some launchers answer NOT-FOUND to a get before the owner's commit; a get
+ * with this answer is repeated until its deadline in any case.
  *
- * The key carries how often this process has opened the job, since a launcher's store and the client's cache keep the
- * value that they saw first. PMIx is thread-safe; nothing here runs in one of its callbacks.
+ * The key contains how often this process has opened the job, since a launcher's store and the client's cache keep the
+ * first value of a key. PMIx is thread-safe; nothing here runs in one of its callbacks.
  */
-#include "bootstrap/job.h"
+#include "bootstrap/job_ops.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 static struct {
     pmix_proc_t self;
-    unsigned opened; /* how often */
+    unsigned opened; /* number of calls of open */
     int local_size;
     char key[PMIX_MAX_KEYLEN];
 } pmix;
@@ -37,13 +37,13 @@ static int pmix_query(struct error *err)
     return 0;
 }
 
-/* PMIx counts whole seconds, and 0 is "for ever". */
+/* PMIx uses whole seconds, and 0 is "without limit". */
 static int pmix_seconds_left(int64_t deadline)
 {
     return deadline == DEADLINE_NEVER ? 0 : (deadline_left_ms(deadline, -1) + 999) / 1000 + 1;
 }
 
-/* A number that the launcher knows about the job; 0 or -ENOENT. */
+/* A number that the launcher has about the job; 0 or -ENOENT. */
 static int pmix_job_number(const char *key, int *number)
 {
     pmix_proc_t job;
@@ -73,16 +73,16 @@ static int pmix_open(int *rank, int *size, int64_t deadline, struct error *err)
     pmix_status_t status;
     int ranks;
 
-    (void)deadline; /* PMIx_Init talks to a daemon on this host only, and knows no deadline */
+    (void)deadline; /* PMIx_Init connects to a daemon on this host only, and takes no deadline */
     status = PMIx_Init(&pmix.self, NULL, 0);
     if (status != PMIX_SUCCESS)
         return error_set(err, -ECONNREFUSED, "PMIx_Init: %s%s", PMIx_Error_string(status),
                          status == PMIX_ERR_UNREACH
-                             ? "; the launcher that PMIX_NAMESPACE speaks of does not answer"
+                             ? "; the launcher that PMIX_NAMESPACE names does not answer"
                              : "");
     if (pmix_job_number(PMIX_JOB_SIZE, &ranks) != 0 || ranks < 1 ||
         pmix.self.rank >= (pmix_rank_t)ranks) {
-        error_note(err, "the PMIx launcher does not say how many processes the job has (%s)",
+        error_note(err, "the PMIx launcher does not report how many processes the job has (%s)",
                    PMIX_JOB_SIZE);
         PMIx_Finalize(NULL, 0);
         return -EPROTO;
@@ -164,8 +164,9 @@ static int pmix_card(int rank, void *card, size_t *bytes, int64_t deadline, stru
     } else {
         error_note(
             err,
-            "the business card of rank %d is not one: is it of another version of this library?",
-            rank);
+            "the business card of rank %d is no byte object of 1 to %d bytes: is it of another "
+            "version of this library?",
+            rank, JOB_CARD_MAX);
         result = -EPROTO;
     }
     PMIX_VALUE_RELEASE(value);
@@ -178,7 +179,7 @@ static __attribute__((noreturn)) void pmix_abort(int code)
     _exit(code);
 }
 
-/* Tells the daemon of this host, which does not wait for other processes unless it is asked to (PMIX_EMBED_BARRIER). */
+/* Only the daemon of this host is notified; it waits for no other process without PMIX_EMBED_BARRIER. */
 static void pmix_close(void) { PMIx_Finalize(NULL, 0); }
 
 static int pmix_local_size(void) { return pmix.local_size; }

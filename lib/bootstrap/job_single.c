@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* job_single.c: a job of one process, which nobody had to start in a special way. */
-#include "bootstrap/job_methods.h"
+/* job_single.c: a job of one process, started without a launcher. */
+#include "bootstrap/job_ops.h"
 
 #include <errno.h>
 #include <stdio.h>

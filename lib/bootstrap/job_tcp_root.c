@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_tcp_root.c: rank 0 of the tcp bootstrap: listens, gathers the cards of all ranks, hands out the table.
+ * job_tcp_root.c: see job_tcp_root.h.
  *
- * The port is open to anybody, so every guest has a buffer of its own and a deadline of its own, and nothing that a guest
- * says or leaves unsaid holds up the others. A guest that is refused is told why; a stranger is not.
+ * The port is open to any process, so every client has a buffer and a deadline of its own, and no client can delay the others. A
+ * client that shows the secret and is refused gets the reason; a client without the secret does not.
  *
- * Every rank keeps its connection, so the job cannot be larger than the descriptors of rank 0 allow. That is known when none is left
- * and all guests are ranks: then all are refused, those that come later too, instead of waiting for their deadlines.
+ * Every rank keeps its connection, so the job cannot be larger than the descriptors of rank 0 allow. When none is left and all
+ * clients are ranks, all are refused, those that connect later too, so that they do not wait for their deadlines.
  */
-#include "bootstrap/job_tcp.h"
+#include "bootstrap/job_tcp_root.h"
 
+#include "bootstrap/job_tcp_address.h"
 #include "util/fork_fds.h"
 #include "util/clock.h"
 #include "util/limit.h"
@@ -27,26 +28,25 @@
 #include <unistd.h>
 
 #define BIND_MS 2000
-#define STRANGERS_MAX 1024 /* guests that have not said who they are, at one time */
+#define UNAUTHENTICATED_MAX 1024 /* clients that have not joined, at one time */
 #define WARNINGS_MAX 10
-#define REFUSE_MS                                                                                  \
-    10000 /* for the ranks that come when it is known that there is no place for all */
+#define REFUSE_MS 10000 /* for the ranks that connect after there are not enough descriptors */
 
 struct client {
     int fd, rank; /* -1: has not joined yet */
     int64_t deadline;
     size_t bytes; /* received so far; after the gathering: sent so far */
-    uint8_t said[sizeof(struct tcp_join) + TCP_SECRET_MAX + JOB_CARD_MAX];
+    uint8_t received[TCP_MESSAGE_MAX + TCP_SECRET_MAX + JOB_CARD_MAX];
 };
 
 struct gathering {
     struct tcp_job *job;
     struct client **client;
-    struct pollfd *polls; /* [0] is the listener, [1 + i] guest i */
-    int clients, room, joined, warnings;
-    int short_of; /* errno of the last accept(2), where that was want of something; the listener rests */
-    const char *refusal; /* nobody can join any more, because of this */
-    int refused;         /* ranks that have been told so */
+    struct pollfd *polls; /* [0] is the listener, [1 + i] client i */
+    int clients, most, joined, warnings;
+    int short_of; /* errno of the last accept(2), if it lacked a resource; the listener is not polled */
+    const char *refusal; /* no rank can join any more, for this reason */
+    int refused;         /* ranks that have been sent it */
 };
 
 static bool tcp_root_bind_any_port(int fd, const struct tcp_job *job, int family)
@@ -91,8 +91,8 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, struct error *e
     int fd = tcp_resolve(job, &list, err);
 
     if (fd != 0)
-        return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING to those above */
-    /* A guest that dials before we listen can meet itself on a port of the ephemeral range, and hold it for a moment. */
+        return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING in the layers above */
+    /* A client that connects before this process listens can reach itself on a port of the ephemeral range, and hold it briefly. */
     while ((fd = tcp_root_listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) &&
            !deadline_passed(deadline))
         nanosleep(&backoff, NULL);
@@ -133,12 +133,13 @@ static void tcp_root_client_refuse(struct gathering *g, int i, int code, const c
     struct {
         struct tcp_verdict verdict;
         char text[TCP_TEXT_MAX];
-    } answer = {{TCP_VERDICT_MAGIC, code, 0}, ""};
+    } answer = {
+        .verdict = {.bytes = sizeof(answer.verdict), .code = code, .magic = TCP_VERDICT_MAGIC}};
 
     tcp_root_client_warn(g, text);
     snprintf(answer.text, sizeof(answer.text), "%s", text);
     answer.verdict.text_bytes = (uint32_t)strlen(answer.text);
-    /* a fresh socket takes this little at once; if not, the guest only learns less */
+    /* a fresh socket takes this little at once; if not, the client lacks the reason only */
     send(g->client[i]->fd, &answer, sizeof(answer.verdict) + answer.verdict.text_bytes,
          MSG_NOSIGNAL | MSG_DONTWAIT);
     tcp_root_client_drop(g, i);
@@ -154,72 +155,81 @@ static bool tcp_root_secret_right(const struct tcp_job *job, const uint8_t *secr
     return difference == 0;
 }
 
-/* Looks at what guest i has said so far. True: it is still there. */
-static bool tcp_root_client_received(struct gathering *g, int i)
+/* The rank of a complete join with the right secret; or its refusal. */
+static int tcp_root_client_check(struct gathering *g, const struct tcp_join *join,
+                                 struct error *err)
 {
-    struct client *client = g->client[i];
     struct tcp_job *job = g->job;
-    struct tcp_join join;
-    char text[TCP_TEXT_MAX];
+    int version = version_agree(tcp_versions(), join->versions, "the bootstrap tcp", "it", err);
 
-    if (client->bytes < sizeof(join))
-        return true;
-    memcpy(&join, client->said, sizeof(join));
-    if (join.magic != TCP_JOIN_MAGIC || join.secret_bytes > TCP_SECRET_MAX ||
-        join.card_bytes > JOB_CARD_MAX) {
-        tcp_root_client_warn(g, "it does not speak the language of this bootstrap");
-        tcp_root_client_drop(g, i);
-        return false;
-    }
-    if (client->bytes < sizeof(join) + join.secret_bytes + join.card_bytes)
-        return true;
-    if (!tcp_root_secret_right(job, client->said + sizeof(join), join.secret_bytes)) {
-        tcp_root_client_refuse(
-            g, i, -EACCES,
-            "it has another secret than rank 0 (RPIPE_SECRET): of another job at the same port?");
-        return false;
-    }
-    if (join.version != TCP_VERSION) {
-        snprintf(text, sizeof(text), "it speaks version %u of the bootstrap, rank 0 version %d",
-                 join.version, TCP_VERSION);
-        tcp_root_client_refuse(g, i, -EPROTO, text);
-        return false;
-    }
-    if (join.size != (uint32_t)job->size || join.rank == 0 || join.rank >= (uint32_t)job->size) {
-        snprintf(text, sizeof(text), "it says that it is rank %u of %u; rank 0 has RPIPE_SIZE %d",
-                 join.rank, join.size, job->size);
-        tcp_root_client_refuse(g, i, -EINVAL, text);
-        return false;
-    }
+    if (version < 0)
+        return version;
+    if (join->size != (uint32_t)job->size || join->rank == 0 || join->rank >= (uint32_t)job->size)
+        return error_set(err, -EINVAL, "it is rank %u of %u; rank 0 has RPIPE_SIZE %d", join->rank,
+                         join->size, job->size);
     if (g->refusal != NULL) {
         g->refused++;
-        tcp_root_client_refuse(g, i, -EMFILE, g->refusal);
-        return false;
+        return error_set(err, -EMFILE, "%s", g->refusal);
     }
-    if (job->table[join.rank].bytes != 0 || join.card_bytes == 0) {
-        snprintf(text, sizeof(text),
-                 "it says that it is rank %u, which has joined before (RPIPE_RANK)", join.rank);
-        tcp_root_client_refuse(g, i, -EEXIST, text);
-        return false;
+    if (job->table[join->rank].bytes != 0 || join->card_bytes == 0)
+        return error_set(err, -EEXIST, "it is rank %u, which has joined before (RPIPE_RANK)",
+                         join->rank);
+    return 0;
+}
+
+/* Reads what client i has sent so far. */
+static void tcp_root_client_received(struct gathering *g, int i)
+{
+    struct client *client = g->client[i];
+    struct tcp_card *card;
+    struct error err = {""};
+    struct tcp_join join;
+    const uint8_t *at;
+    int refusal;
+
+    if (client->bytes < TCP_JOIN_LEAST)
+        return;
+    memcpy(&join, client->received, TCP_JOIN_LEAST);
+    if (join.magic != TCP_JOIN_MAGIC || join.bytes < TCP_JOIN_LEAST ||
+        join.bytes > TCP_MESSAGE_MAX || join.secret_bytes > TCP_SECRET_MAX ||
+        join.card_bytes > JOB_CARD_MAX) {
+        tcp_root_client_warn(g, "it sent no join of this library");
+        tcp_root_client_drop(g, i);
+        return;
     }
-    memcpy(job->table[join.rank].card, client->said + sizeof(join) + join.secret_bytes,
-           join.card_bytes);
-    job->table[join.rank].bytes = join.card_bytes;
+    if (client->bytes < (size_t)join.bytes + join.secret_bytes + join.card_bytes)
+        return;
+    at = client->received + join.bytes;
+    (void)layout_read(&join, sizeof(join), client->received, join.bytes, TCP_JOIN_LEAST);
+    if (!tcp_root_secret_right(g->job, at, join.secret_bytes)) {
+        tcp_root_client_refuse(
+            g, i, -EACCES,
+            "its secret differs from that of rank 0 (RPIPE_SECRET): is it of another job at the "
+            "same port?");
+        return;
+    }
+    refusal = tcp_root_client_check(g, &join, &err);
+    if (refusal != 0) {
+        tcp_root_client_refuse(g, i, refusal, err.text);
+        return;
+    }
+    card = &g->job->table[join.rank];
+    memcpy(card->card, at + join.secret_bytes, join.card_bytes);
+    card->bytes = join.card_bytes;
     client->rank = (int)join.rank;
     client->deadline = DEADLINE_NEVER;
     g->joined++;
-    return true;
 }
 
 static void tcp_root_client_readable(struct gathering *g, int i)
 {
     struct client *client = g->client[i];
-    ssize_t n =
-        recv(client->fd, client->said + client->bytes, sizeof(client->said) - client->bytes, 0);
+    ssize_t n = recv(client->fd, client->received + client->bytes,
+                     sizeof(client->received) - client->bytes, 0);
 
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
-    /* A guest that has joined keeps silent: what comes now is its end. Its place is free again. */
+    /* A client that has joined sends nothing: this is its end, and its rank is free again. */
     if (n <= 0 || client->rank >= 0) {
         tcp_root_client_drop(g, i);
         return;
@@ -234,12 +244,11 @@ static void tcp_root_client_accept(struct gathering *g, int listener)
     struct client *client;
 
     g->short_of = 0;
-    while (g->clients < g->room) {
+    while (g->clients < g->most) {
         fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd < 0) {
             if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-                g->short_of =
-                    errno; /* a listener stays readable: it would be asked again and again */
+                g->short_of = errno; /* a listener stays readable: poll(2) would return at once */
             return;
         }
         client = calloc(1, sizeof(*client));
@@ -257,19 +266,19 @@ static void tcp_root_client_accept(struct gathering *g, int listener)
     }
 }
 
-/* What is there is heard, and who comes is let in. 0 or -errno. */
+/* Receives what has come, and accepts clients. 0 or -errno. */
 static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadline)
 {
     int i;
 
-    /* A full house, or one without a door, waits for a guest's deadline, not for the listener. */
-    g->polls[0] = (struct pollfd){.fd = g->clients < g->room && g->short_of == 0 ? listener : -1,
+    /* With as many clients as possible, or without descriptors, the next event is a deadline, not a new client. */
+    g->polls[0] = (struct pollfd){.fd = g->clients < g->most && g->short_of == 0 ? listener : -1,
                                   .events = POLLIN};
     if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200)) < 0 &&
         errno != EINTR)
         return -errno;
     for (i = g->clients - 1; i >= 0;
-         i--) { /* backwards: a guest that goes is replaced by the last */
+         i--) { /* backwards: a client that is dropped is replaced by the last */
         if (g->polls[1 + i].revents != 0)
             tcp_root_client_readable(g, i);
         else if (deadline_passed(g->client[i]->deadline))
@@ -280,7 +289,7 @@ static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadl
     return 0;
 }
 
-/* There are more ranks than descriptors: all are told, in the time that it takes them to come. */
+/* There are more ranks than descriptors: each gets this reason when it connects. */
 static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadline,
                                struct error *err)
 {
@@ -289,11 +298,11 @@ static int tcp_root_refuse_all(struct gathering *g, int listener, int64_t deadli
     int i;
 
     snprintf(text, sizeof(text),
-             "there is no place for all %d ranks: rank 0 takes in %d others, and then: %s%s",
+             "there is no place for all %d ranks: rank 0 accepted %d others, and then: %s%s",
              g->job->size, g->joined, strerror(EMFILE), limit_of(EMFILE));
     error_note(err, "%s", text);
     g->refusal = text;
-    g->warnings = WARNINGS_MAX; /* who is refused is told, and err->text here too */
+    g->warnings = WARNINGS_MAX; /* each refused rank has the reason, and the caller here too */
     for (i = g->clients - 1; i >= 0; i--) {
         g->refused++;
         tcp_root_client_refuse(g, i, -EMFILE, text);
@@ -318,7 +327,7 @@ static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadli
                        "%d of %d ranks have joined at %s:%s in time; rank %d is the first that is "
                        "missing%s%s",
                        g->joined + 1, g->job->size, g->job->host, g->job->port, missing,
-                       g->short_of != 0 ? "; nobody more can be let in: " : "",
+                       g->short_of != 0 ? "; no further client can be accepted: " : "",
                        g->short_of != 0 ? strerror(g->short_of) : "");
             return -ETIMEDOUT;
         }
@@ -332,18 +341,57 @@ static int tcp_root_gather_all(struct gathering *g, int listener, int64_t deadli
     return 0;
 }
 
-/* The verdict and the table, to everybody, as fast as each takes it. */
-static int tcp_root_hand_out(struct gathering *g, int64_t deadline, struct error *err)
+/* The verdict and the table, as each client gets them; NULL: no memory. */
+static uint8_t *tcp_root_make_answer(const struct tcp_job *job, size_t *bytes)
 {
-    size_t table_bytes = sizeof(struct tcp_slot) * (size_t)g->job->size;
-    size_t all = sizeof(struct tcp_verdict) + table_bytes;
-    struct tcp_verdict *answer = malloc(all);
+    struct tcp_verdict verdict = {
+        .bytes = sizeof(verdict), .magic = TCP_VERDICT_MAGIC, .version = tcp_versions().newest};
+    uint8_t *answer, *at;
+    int i;
+
+    for (i = 0; i < job->size; i++)
+        verdict.table_bytes += (uint32_t)sizeof(uint32_t) + job->table[i].bytes;
+    *bytes = sizeof(verdict) + verdict.table_bytes;
+    answer = malloc(*bytes);
+    if (answer == NULL)
+        return NULL;
+    memcpy(answer, &verdict, sizeof(verdict));
+    at = answer + sizeof(verdict);
+    for (i = 0; i < job->size; i++) {
+        memcpy(at, &job->table[i].bytes, sizeof(uint32_t));
+        memcpy(at + sizeof(uint32_t), job->table[i].card, job->table[i].bytes);
+        at += sizeof(uint32_t) + job->table[i].bytes;
+    }
+    return answer;
+}
+
+/* Sends client i what its socket takes. */
+static void tcp_root_client_send(struct gathering *g, int i, const uint8_t *answer, size_t all)
+{
+    struct client *client = g->client[i];
+    ssize_t n = send(client->fd, answer + client->bytes, all - client->bytes, MSG_NOSIGNAL);
+
+    if (n >= 0) {
+        client->bytes += (size_t)n;
+    } else if (errno != EAGAIN && errno != EINTR) {
+        /* It is dead. The others have its card, and notice the death when they connect to it. */
+        log_warn("bootstrap tcp: rank %d disconnected while it joined: %s", client->rank,
+                 strerror(errno));
+        client->bytes = all;
+    }
+    if (client->bytes == all)
+        g->polls[1 + i].events = 0;
+}
+
+/* To each client, as fast as it takes it. */
+static int tcp_root_send_table(struct gathering *g, int64_t deadline, struct error *err)
+{
+    size_t all;
+    uint8_t *answer = tcp_root_make_answer(g->job, &all);
     int i, left, result = 0;
 
     if (answer == NULL)
         return -ENOMEM;
-    *answer = (struct tcp_verdict){TCP_VERDICT_MAGIC, 0, 0};
-    memcpy(answer + 1, g->job->table, table_bytes);
     for (i = 0; i < g->clients; i++) {
         g->client[i]->bytes = 0;
         g->polls[1 + i].events = g->client[i]->rank >= 0 ? POLLOUT : 0;
@@ -352,32 +400,14 @@ static int tcp_root_hand_out(struct gathering *g, int64_t deadline, struct error
     g->polls[0].fd = -1;
     for (;;) {
         for (i = g->clients - 1, left = 0; i >= 0; i--) {
-            struct client *client = g->client[i];
-            ssize_t n;
-
-            if (client->rank < 0 || client->bytes == all)
-                continue;
-            left++;
-            if (g->polls[1 + i].revents == 0)
-                continue;
-            n = send(client->fd, (char *)answer + client->bytes, all - client->bytes, MSG_NOSIGNAL);
-            if (n >= 0) {
-                client->bytes += (size_t)n;
-            } else if (errno != EAGAIN && errno != EINTR) {
-                /* It is dead. The others have its card, and will find that out where they need it. */
-                log_warn("bootstrap tcp: rank %d has gone while it joined: %s", client->rank,
-                         strerror(errno));
-                client->bytes = all;
-            }
-            if (client->bytes == all) {
-                g->polls[1 + i].events = 0;
-                left--;
-            }
+            if (g->polls[1 + i].events != 0 && g->polls[1 + i].revents != 0)
+                tcp_root_client_send(g, i, answer, all);
+            left += g->polls[1 + i].events != 0;
         }
         if (left == 0)
             break;
         if (deadline_passed(deadline)) {
-            error_note(err, "%d ranks do not take the table of ranks in time", left);
+            error_note(err, "%d ranks have not received the table of ranks in time", left);
             result = -ETIMEDOUT;
             break;
         }
@@ -389,16 +419,16 @@ static int tcp_root_hand_out(struct gathering *g, int64_t deadline, struct error
 
 int tcp_root_gather(struct tcp_job *job, int listener, int64_t deadline, struct error *err)
 {
-    struct gathering g = {.job = job, .room = job->size + STRANGERS_MAX};
+    struct gathering g = {.job = job, .most = job->size + UNAUTHENTICATED_MAX};
     int i, result = -ENOMEM;
 
-    error_note(err, "no memory to let %d ranks join", job->size);
-    g.client = calloc((size_t)g.room, sizeof(*g.client));
-    g.polls = calloc((size_t)g.room + 1, sizeof(*g.polls));
+    error_note(err, "no memory for %d ranks to join", job->size);
+    g.client = calloc((size_t)g.most, sizeof(*g.client));
+    g.polls = calloc((size_t)g.most + 1, sizeof(*g.polls));
     if (g.client != NULL && g.polls != NULL)
         result = tcp_root_gather_all(&g, listener, deadline, err);
     if (result == 0)
-        result = tcp_root_hand_out(&g, deadline, err);
+        result = tcp_root_send_table(&g, deadline, err);
     for (i = 0; i < g.clients; i++) {
         if (result == 0 && g.client[i]->rank >= 0)
             job->links[g.client[i]->rank] = g.client[i]->fd;

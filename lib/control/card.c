@@ -49,17 +49,20 @@ int card_make(struct card *card, int rank, struct error *err)
 
     memset(card, 0, sizeof(*card));
     card->magic = CARD_MAGIC;
-    card->version = CARD_VERSION;
+    card->bytes = sizeof(*card);
+    card->versions = control_versions();
     card->rank = (uint32_t)rank;
     card->pid = (uint32_t)getpid();
     card->backends = btl_likely();
-    if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES)
+    if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES ||
+        getrandom(card->process_id, PROCESS_ID_BYTES, 0) != PROCESS_ID_BYTES)
         return error_set(err, -EIO, "getrandom(2) for the cookie of this rank: %s",
                          strerror(errno));
     if (card_read_boot_id(card->boot_id) && stat("/proc/self/ns/net", &st) == 0)
         card->network = (uint64_t)st.st_ino;
     else
-        log_info("/proc does not show the boot id and the network namespace: every other rank is "
+        log_info("/proc does not show the boot id and the network namespace: every "
+                 "other rank is "
                  "considered remote");
     if (stat("/proc/self/ns/pid", &st) == 0)
         card->pids = (uint32_t)st.st_ino;
@@ -68,27 +71,29 @@ int card_make(struct card *card, int rank, struct error *err)
 
 int card_check(struct card *card, const void *blob, size_t bytes, int rank, struct error *err)
 {
+    struct error other = {""};
     struct card c;
     unsigned i;
 
-    if (bytes != sizeof(c))
-        return error_set(
-            err, -EPROTO,
-            "the business card of rank %d has %zu bytes, not %zu: another version of this library?",
-            rank, bytes, sizeof(c));
-    memcpy(&c, blob, sizeof(c));
-    if (c.magic != CARD_MAGIC || c.version != CARD_VERSION)
+    if (layout_read(&c, sizeof(c), blob, bytes, CARD_LEAST) != 0 || c.magic != CARD_MAGIC)
         return error_set(err, -EPROTO,
-                         "the business card of rank %d has version %u, not %u: every rank needs "
-                         "the same library",
-                         rank, c.magic == CARD_MAGIC ? c.version : 0, CARD_VERSION);
+                         "the business card of rank %d, of %zu bytes, is not of "
+                         "this library, or of "
+                         "version 0.1 of it",
+                         rank, bytes);
+    error_note(&other, "rank %d", rank);
+    if (version_agree(control_versions(), c.versions, "the control network", other.text, err) < 0)
+        return -EPROTO;
     for (i = 0; i < CARD_ADDRESSES && i < c.addresses; i++) {
         if (c.address[i].family != 4 && c.address[i].family != 6)
             break;
     }
     if (c.rank != (uint32_t)rank || c.addresses > CARD_ADDRESSES || i < c.addresses ||
         c.unix_bytes > sizeof(c.unix_name))
-        return error_set(err, -EPROTO, "the business card of rank %d is damaged", rank);
+        return error_set(err, -EPROTO,
+                         "the business card of rank %d is malformed (it is of rank %u, with %u "
+                         "addresses and a name of %u bytes)",
+                         rank, c.rank, c.addresses, c.unix_bytes);
     *card = c;
     return 0;
 }

@@ -2,10 +2,13 @@
 /*
  * collective.c: see collective.h.
  *
- * A collective is a number of rounds; in each, a rank sends to one other and receives from one other, both at the same time
- * so that full windows cannot deadlock. Each has a number, the epoch, which all ranks count alike. A rank that gives up, because
- * a rank died or its deadline passed, sends its error code to those to which it would have sent in the rounds that are left; they
- * send theirs. So the end of one rank ends the call of all, although few of them are connected to it.
+ * A collective is a number of rounds; in each, a rank sends to one other and
+ * receives from one other, both at the same time so that full windows cannot
+ * deadlock. Each has a number, the epoch, which all ranks count alike. A rank
+ * that gives up, because a rank died or its deadline passed, sends its error
+ * code to those to which it would have sent in the rounds that are left; they
+ * send theirs. So the end of one rank ends the call of all, although few of
+ * them are connected to it.
  */
 #include "control/collective.h"
 
@@ -96,7 +99,8 @@ static int collective_partner(int distance)
                  transfers.size);
 }
 
-/* Sends the error code to those to which the rounds from this one on would have gone. */
+/* Sends the error code to those to which the rounds from this one on would have
+ * gone. */
 static void collective_give_up(const struct operation *c, uint32_t round, int code, int culprit)
 {
     for (; ((int64_t)1 << round) < transfers.size; round++) {
@@ -107,9 +111,8 @@ static void collective_give_up(const struct operation *c, uint32_t round, int co
         t.head = (struct chunk){
             .kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
         if (pair != NULL)
-            lane_push(
-                pair,
-                &t); /* the dead need none; where the window is full, the deadline ends the call */
+            lane_push(pair, &t); /* the dead need none; where the window is full, the
+                              deadline ends the call */
     }
 }
 
@@ -162,7 +165,8 @@ static int collective_round_run(const struct operation *c, uint32_t round, const
     return result;
 }
 
-/* Takes the lock, if 0. From then on the operation counts, also if it fails: all ranks count alike. */
+/* Takes the lock, if 0. From then on the operation counts, also if it fails:
+ * all ranks count alike. */
 static int collective_begin(struct operation *c)
 {
     int result = transfer_lock(c->err);
@@ -188,7 +192,8 @@ static int collective_end(int result)
     return result;
 }
 
-/* Dissemination: after round k each rank has notice of the 2^(k+1) - 1 ranks before it. Lock held. */
+/* Dissemination: after round k each rank has notice of the 2^(k+1) - 1 ranks
+ * before it. Lock held. */
 static int collective_disseminate(struct operation *c)
 {
     uint32_t round;
@@ -208,7 +213,8 @@ int collect_barrier(int64_t deadline, struct error *err)
     return result != 0 ? result : collective_end(collective_disseminate(&c));
 }
 
-/* Bruck: block i is that of rank + i; in round k the blocks that are here, but no more than are missing there, are sent to rank - 2^k. */
+/* Bruck: block i is that of rank + i; in round k the blocks that are here, but
+ * no more than are missing there, are sent to rank - 2^k. */
 int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline,
                       struct error *err)
 {
@@ -248,7 +254,8 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
 
 /* ---- leaving ---- */
 
-/* Each rank sends WIRE_LEAVE to each. For jobs in which a rank has died, which breaks the pattern of a barrier. Lock held. */
+/* Each rank sends WIRE_LEAVE to each. For jobs in which a rank has died, which
+ * breaks the pattern of a barrier. Lock held. */
 static int collective_leave_one_by_one(int64_t deadline)
 {
     int rank, slices, missing;
@@ -276,9 +283,11 @@ static int collective_leave_one_by_one(int64_t deadline)
 }
 
 /*
- * First as a barrier. A rank that cannot finish it, because another one is dead or does something else, sends WIRE_LEAVE to all
- * and waits for each; that message makes every rank that is still in the barrier do the same. When a rank has finished the
- * barrier, all have come, and it may leave: for the others its end counts as WIRE_LEAVE.
+ * First as a barrier. A rank that cannot finish it, because another one is dead
+ * or does something else, sends WIRE_LEAVE to all and waits for each; that
+ * message makes every rank that is still in the barrier do the same. When a
+ * rank has finished the barrier, all have come, and it may leave: for the
+ * others its end counts as WIRE_LEAVE.
  */
 int collect_leave(int64_t deadline)
 {
@@ -329,8 +338,8 @@ static int collective_on_message(int from, uint32_t type, const void *body, size
     return result;
 }
 
-/* Wakes those that wait: transfer_step() sees the peer's state. */
-static void collective_on_peer_gone(int peer)
+/* Wakes those that wait: transfer_step() reads the peer's state and windows. */
+static void collective_on_peer_changed(int peer)
 {
     (void)peer;
     pthread_mutex_lock(&transfers.lock);
@@ -347,7 +356,7 @@ int collect_start(int rank, int size)
     collective.epoch = (uint32_t)setting_number(SET_FIRST);
     collective.busy = collective.leaving = false;
     control.lanes = (struct control_lane_hooks){.message = collective_on_message,
-                                                .peer_gone = collective_on_peer_gone};
+                                                .peer_changed = collective_on_peer_changed};
     return 0;
 }
 

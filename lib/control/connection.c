@@ -2,8 +2,10 @@
 /*
  * connection.c: see connection.h.
  *
- * Invariants: begin and end are within the buffer, begin is a multiple of 8 (frames are); c->sent is less than the length of
- * the first message of the outbox, 0 if there is none; a message whose first byte was sent has no descriptors any more.
+ * Invariants: begin and end are within the buffer, begin is a multiple of 8
+ * (frames are); c->sent is less than the length of the first message of the
+ * outbox, 0 if there is none; a message whose first byte was sent has no
+ * descriptors any more.
  */
 #include "control/connection.h"
 
@@ -47,7 +49,7 @@ struct connection *connection_new(int fd, bool is_unix, bool outgoing)
         return NULL;
     }
     c->capacity = BUFFER_FIRST;
-    c->body_max = sizeof(struct wire_hello);
+    c->body_max = WIRE_HELLO_MOST;
     c->fd = fd;
     c->is_unix = is_unix;
     c->outgoing = outgoing;
@@ -82,7 +84,8 @@ void connection_queue(struct connection *c, struct message *m)
     list_append(&c->outbox, &m->link);
 }
 
-/* As many messages as one call takes: the first with its descriptors, then such as have none. */
+/* As many messages as one call takes: the first with its descriptors, then such
+ * as have none. */
 static int connection_batch_fill(struct connection *c, struct iovec *iov)
 {
     struct link *at, *after;
@@ -154,7 +157,8 @@ int connection_send(struct connection *c, uint64_t *sent_messages)
         } else if (n == 0 || errno == EAGAIN) {
             return -EAGAIN;
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS) {
-            return -ENOBUFS; /* also: more descriptors in flight than this user may have open */
+            return -ENOBUFS; /* also: more descriptors in flight than this user may
+                          have open */
         } else {
             return -errno;
         }
@@ -162,7 +166,8 @@ int connection_send(struct connection *c, uint64_t *sent_messages)
     return 0;
 }
 
-/* Makes space for the frame that begins at c->begin, and for a large read if there is memory. */
+/* Makes space for the frame that begins at c->begin, and for a large read if
+ * there is memory. */
 static int connection_buffer_reserve(struct connection *c)
 {
     size_t target = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST,
@@ -177,10 +182,10 @@ static int connection_buffer_reserve(struct connection *c)
         c->end -= c->begin;
         c->begin = 0;
     }
-    if (c->end - c->begin >=
-        sizeof(frame)) { /* checked by connection_frame() before anything more is read */
+    if (c->end - c->begin >= sizeof(frame)) { /* checked by connection_frame()
+                                               before anything more is read */
         memcpy(&frame, c->buffer + c->begin, sizeof(frame));
-        need = sizeof(frame) + wire_padded(frame.bytes);
+        need = wire_frame_bytes(&frame);
         if (target < need)
             target = need;
     }
@@ -199,7 +204,8 @@ static int connection_buffer_reserve(struct connection *c)
     return 0;
 }
 
-/* Takes the descriptors that came with a read. False: more than a peer may send. */
+/* Takes the descriptors that came with a read. False: more than a peer may
+ * send. */
 static bool connection_take_fds(struct connection *c, struct msghdr *header)
 {
     const int capacity = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
@@ -268,34 +274,37 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
             return error_set(err, -EPROTO, "it sent %d descriptors without a message", c->nfds);
         return 0;
     }
-    if (f->magic != WIRE_FRAME_MAGIC || f->bytes > c->body_max || f->nfds > CONTROL_FDS_MAX)
+    if (f->magic != WIRE_FRAME_MAGIC || f->bytes < WIRE_FRAME_LEAST || f->bytes > WIRE_FRAME_MOST ||
+        f->bytes % 8 != 0 || f->body_bytes > c->body_max || f->nfds > CONTROL_FDS_MAX)
         return error_set(err, -EPROTO,
-                         "it sent a malformed frame (magic 0x%x, %u bytes of body, at most %zu; %u "
-                         "descriptors, at most %d)",
-                         f->magic, f->bytes, c->body_max, f->nfds, CONTROL_FDS_MAX);
-    if (have < sizeof(*f) + wire_padded(f->bytes))
+                         "it sent a malformed frame (magic 0x%x, header of %u "
+                         "bytes, body of %u bytes, at most "
+                         "%zu; %u descriptors, at most %d)",
+                         f->magic, f->bytes, f->body_bytes, c->body_max, f->nfds, CONTROL_FDS_MAX);
+    if (have < wire_frame_bytes(f))
         return 0;
-    /* Those that are missing are the last of the latest message; its receiver sees -1 in their place. */
-    if (c->truncated && f->nfds > (uint32_t)c->nfds) {
-        while ((uint32_t)c->nfds < f->nfds)
+    /* Those that are missing are the last of the latest message; its receiver
+   * sees -1 in their place. */
+    if (c->truncated && f->nfds > c->nfds) {
+        while (c->nfds < f->nfds)
             c->fds[c->nfds++] = -1;
         c->truncated = false;
     }
-    if (f->nfds > (uint32_t)c->nfds)
+    if (f->nfds > c->nfds)
         return error_set(err, -EPROTO, "it sent a message that announces %u descriptors, with %d",
                          f->nfds, c->nfds);
     *frame = f;
-    *body = f + 1;
+    *body = (const uint8_t *)f + f->bytes;
     return 1;
 }
 
 void connection_consume(struct connection *c, const struct wire_frame *frame)
 {
-    int taken = (int)frame->nfds, i;
+    int taken = frame->nfds, i;
 
     for (i = 0; i < taken; i++)
         fork_fds_close(c->fds[i]); /* -1 where the receiver has taken it */
     memmove(c->fds, c->fds + taken, sizeof(int) * (size_t)(c->nfds - taken));
     c->nfds -= taken;
-    c->begin += sizeof(*frame) + wire_padded(frame->bytes);
+    c->begin += wire_frame_bytes(frame);
 }

@@ -29,7 +29,8 @@ static void dispatch_take_fds(struct connection *c, const struct wire_frame *fra
     }
 }
 
-/* 0; -ENOMEM: it has to be delivered again: only where no descriptors came with it. */
+/* 0; -ENOMEM: it has to be delivered again: only where no descriptors came with
+ * it. */
 static int dispatch_deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
                             int nfds)
 {
@@ -68,7 +69,7 @@ static int dispatch_of_peer(struct connection *c, const struct wire_frame *frame
     }
     dispatch_take_fds(c, frame, fds);
     RPIPE_FAILPOINT("message: read");
-    rc = dispatch_deliver(c->peer, frame->type, body, frame->bytes, fds, (int)frame->nfds);
+    rc = dispatch_deliver(c->peer, frame->type, body, frame->body_bytes, fds, (int)frame->nfds);
     RPIPE_FAILPOINT("message: delivered");
     return rc;
 }
@@ -114,12 +115,13 @@ static void dispatch_one_to_self(struct message *m)
         fds[i] = m->fds[i];
         fork_fds_forget(fds[i]);
     }
-    for (i = 0; dispatch_deliver(control.rank, m->frame.type, m->body, m->frame.bytes, fds,
+    for (i = 0; dispatch_deliver(control.rank, m->frame.type, m->body, m->frame.body_bytes, fds,
                                  m->nfds) == -ENOMEM;
          i++) {
         if (i == SELF_ATTEMPTS) {
-            log_error("a message of this rank to itself is lost: no memory for its %u bytes",
-                      m->frame.bytes);
+            log_error("a message of this rank to itself is lost: no memory for its "
+                      "%u bytes",
+                      m->frame.body_bytes);
             break;
         }
         nanosleep(&backoff, NULL); /* there is no socket in which it could wait */

@@ -3,6 +3,7 @@
 #include "control/greeting.h"
 
 #include "control/endpoint.h"
+#include "control/lane.h"
 #include "control/liveness.h"
 #include "control/peer_card.h"
 #include "control/peer_loss.h"
@@ -10,24 +11,32 @@
 #include "control/state.h"
 #include "util/clock.h"
 #include "util/failpoint.h"
+#include "util/log.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define CARD_MS 500
 
-/* The liveness page goes along without a duplicate of its descriptor: the peer would wait for a greeting that could not be sent
- * because no number was left. */
+/* The liveness page goes along without a duplicate of its descriptor: the peer
+ * would wait for a greeting that could not be sent because no number was left.
+ */
 bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
-    struct wire_hello hello = {.magic = WIRE_HELLO_MAGIC,
-                               .version = WIRE_VERSION,
+    struct wire_hello hello = {.bytes = sizeof(hello),
+                               .versions = control.card.versions,
+                               .magic = WIRE_HELLO_MAGIC,
+                               .features = control.card.features,
                                .from = (uint32_t)control.rank,
                                .to = to,
                                .flags = control.membarrier ? WIRE_HAS_MEMBARRIER : 0};
     struct message *m;
+    int lane;
 
     memcpy(hello.cookie, cookie, COOKIE_BYTES);
+    memcpy(hello.process_id, control.card.process_id, PROCESS_ID_BYTES);
+    for (lane = 0; lane < WIRE_LANES; lane++)
+        hello.window[lane] = LANE_WINDOW_BYTES;
     m = message_new(type, &hello, sizeof(hello), NULL, 0);
     if (m == NULL)
         return false;
@@ -47,36 +56,52 @@ static void greeting_done(struct connection *c)
     list_append(&control.open, &c->link);
 }
 
-/* What HELLO and WELCOME have in common. */
+/* What HELLO and WELCOME have in common; copies the greeting, zero-extended.
+ * The version of both, or -errno. */
 static int greeting_check(const struct connection *c, const struct wire_frame *frame,
-                          const struct wire_hello *hello, struct error *err)
+                          const void *body, struct wire_hello *hello, struct error *err)
 {
-    if (frame->bytes != sizeof(*hello) || hello->magic != WIRE_HELLO_MAGIC)
+    int version, lane;
+
+    if (layout_read(hello, sizeof(*hello), body, frame->body_bytes, WIRE_HELLO_LEAST) != 0 ||
+        hello->magic != WIRE_HELLO_MAGIC)
         return error_set(err, -EPROTO, "it sent no greeting of this library");
-    if (hello->version != WIRE_VERSION)
-        return error_set(err, -EPROTO,
-                         "it has version %u of the control network, not %u; every rank needs "
-                         "the same library",
-                         hello->version, WIRE_VERSION);
     if (hello->to != (uint32_t)control.rank || state_peer((int)hello->from) == NULL ||
         hello->from == (uint32_t)control.rank || !cookie_equal(hello->cookie, control.card.cookie))
-        return error_set(
-            err, -EACCES,
-            "it did not show the cookie of this rank: it is not a process of this job");
+        return error_set(err, -EACCES,
+                         "it did not show the cookie of this rank: it is not a "
+                         "process of this job");
+    version = version_agree(control.card.versions, hello->versions, "the control network",
+                            control_peer_name((int)hello->from), err);
+    if (version < 0)
+        return version;
     if (frame->nfds != (c->is_unix ? 1u : 0u))
         return error_set(err, -EPROTO, "its greeting came with %u descriptors, not %u", frame->nfds,
                          c->is_unix ? 1u : 0u);
-    return 0;
+    for (lane = 0; lane < WIRE_LANES; lane++) {
+        if (hello->window[lane] < LANE_WINDOW_LEAST)
+            return error_set(err, -EPROTO, "its window of lane %d is %u bytes, less than %u", lane,
+                             hello->window[lane], LANE_WINDOW_LEAST);
+    }
+    return version;
 }
 
-/* The first greeting of a peer brings its liveness page, in either direction. */
+/* Whether the greeting is of the process that has published this card. */
+static bool greeting_fits_card(const struct wire_hello *hello, const struct card *card)
+{
+    return memcmp(hello->process_id, card->process_id, PROCESS_ID_BYTES) == 0;
+}
+
+/* The first greeting of a peer brings its liveness page, in either direction.
+ */
 static int greeting_accept(struct peer *p, const struct connection *c,
-                           const struct wire_hello *hello, struct error *err)
+                           const struct wire_hello *hello, int version, struct error *err)
 {
     const _Atomic uint32_t *word;
-    int result;
+    int result, lane;
 
-    /* Where no number was left for its descriptor, the end of the peer's sockets reports its death. */
+    /* Where no number was left for its descriptor, the end of the peer's sockets
+   * reports its death. */
     if (c->is_unix && c->fds[0] >= 0 &&
         atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
         result = liveness_map(c->fds[0], &word, err);
@@ -88,12 +113,21 @@ static int greeting_accept(struct peer *p, const struct connection *c,
     }
     atomic_store_explicit(&p->membarrier, (hello->flags & WIRE_HAS_MEMBARRIER) != 0,
                           memory_order_relaxed);
+    p->version = version;
+    p->features = hello->features & control.card.features;
+    log_debug("%s: version %d of the control network (it has %u to %u)",
+              control_peer_name(peer_number(p)), version, hello->versions.oldest,
+              hello->versions.newest);
+    for (lane = 0; lane < WIRE_LANES; lane++)
+        atomic_store_explicit(&p->window[lane], hello->window[lane], memory_order_relaxed);
+    control.lanes.peer_changed(peer_number(p));
     return 0;
 }
 
 /*
- * All ranks have the cookies of all, so a cookie shows that a process is in the job, and not which rank it is. On this host the
- * kernel shows it: no rank can connect in the name of another. Over TCP a rank could (doc/security.md).
+ * All ranks have the cookies of all, so a cookie shows that a process is in the
+ * job, and not which rank it is. On this host the kernel shows it: no rank can
+ * connect in the name of another. Over TCP a rank could (doc/security.md).
  */
 static bool greeting_is_process_of(const struct connection *c, const struct card *card)
 {
@@ -112,7 +146,8 @@ static int greeting_refuse(struct connection *c, const char *reason)
 
 static void greeting_welcome_peer(struct connection *c, struct peer *p)
 {
-    if (p->in != NULL) /* it closed an earlier connection, the end of which has not been read yet */
+    if (p->in != NULL) /* it closed an earlier connection, the end of which has
+                        not been read yet */
         state_drop(p->in);
     p->in = c;
     c->peer = peer_number(p);
@@ -128,62 +163,91 @@ static void greeting_welcome_peer(struct connection *c, struct peer *p)
     RPIPE_FAILPOINT("connect: welcome sent");
 }
 
-int greeting_hello(struct connection *c, const struct wire_frame *frame, const void *body)
+/* The peer in whose name a HELLO came, if it is that process. NULL, and a
+ * message in *err; *memory: only memory is missing. */
+static struct peer *greeting_identify(const struct connection *c, const struct wire_hello *hello,
+                                      const struct card **card, bool *memory, struct error *err)
 {
-    const struct wire_hello *hello = body;
-    const struct card *card;
-    struct error err = {""};
-    struct peer *p;
-    int rc;
+    struct peer *p = state_peer((int)hello->from);
 
-    if (frame->type != WIRE_HELLO)
-        return greeting_refuse(c, "its first frame was no greeting");
-    if (greeting_check(c, frame, hello, &err) != 0)
-        return greeting_refuse(c, err.text);
-    p = state_peer((int)hello->from);
-    card = peer_card((int)hello->from, deadline_in_ms(CARD_MS), &err);
-    if (card == NULL)
-        return errno == ENOMEM ? -ENOMEM : greeting_refuse(c, err.text);
-    if (!greeting_is_process_of(c, card)) {
-        error_note(&err, "it greeted as rank %u, which is another process", hello->from);
-        return greeting_refuse(c, err.text);
+    *memory = false;
+    *card = peer_card((int)hello->from, deadline_in_ms(CARD_MS), err);
+    if (*card == NULL) {
+        *memory = errno == ENOMEM;
+        return NULL;
+    }
+    if (!greeting_is_process_of(c, *card) || !greeting_fits_card(hello, *card)) {
+        error_note(err, "it greeted as %s, which is another process",
+                   control_peer_name((int)hello->from));
+        return NULL;
     }
     if (atomic_load_explicit(&p->state, memory_order_relaxed) != 0 ||
         (p->in != NULL && p->in->used)) {
-        error_note(&err, "rank %u %s", hello->from,
+        error_note(err, "%s %s", control_peer_name((int)hello->from),
                    p->in != NULL ? "is connected already" : "was lost, or had left, before");
-        return greeting_refuse(c, err.text);
+        return NULL;
     }
-    rc = greeting_accept(p, c, hello, &err);
+    return p;
+}
+
+int greeting_hello(struct connection *c, const struct wire_frame *frame, const void *body)
+{
+    struct error err = {""};
+    struct wire_hello hello;
+    const struct card *card;
+    struct peer *p;
+    int version, rc;
+    bool memory;
+
+    if (frame->type != WIRE_HELLO)
+        return greeting_refuse(c, "its first frame was no greeting");
+    version = greeting_check(c, frame, body, &hello, &err);
+    if (version < 0)
+        return greeting_refuse(c, err.text);
+    p = greeting_identify(c, &hello, &card, &memory, &err);
+    if (p == NULL)
+        return memory ? -ENOMEM : greeting_refuse(c, err.text);
+    rc = greeting_accept(p, c, &hello, version, &err);
     if (rc != 0)
         return rc == -ENOMEM ? rc : greeting_refuse(c, err.text);
-    if (!greeting_send(c, WIRE_WELCOME, hello->from, card->cookie))
+    if (!greeting_send(c, WIRE_WELCOME, hello.from, card->cookie))
         return -ENOMEM;
     greeting_welcome_peer(c, p);
     return 0;
 }
 
+/* The process at the other end is not the peer, or cannot be used. */
+static void greeting_reject(struct connection *c, const char *reason)
+{
+    state_warn("%s: %s", control_peer_name(c->peer), reason);
+    peer_lost(c, reason);
+}
+
 int greeting_welcome(struct connection *c, const struct wire_frame *frame, const void *body)
 {
-    const struct wire_hello *hello = body;
     struct peer *p = state_peer(c->peer);
     struct error err = {""};
-    int rc;
+    struct wire_hello hello;
+    int version = -EPROTO, rc;
 
-    if (frame->type != WIRE_WELCOME || greeting_check(c, frame, hello, &err) != 0 ||
-        hello->from != (uint32_t)c->peer) {
-        state_warn("the process that answers at the address of %s is another one",
-                   control_peer_name(c->peer));
+    if (frame->type == WIRE_WELCOME)
+        version = greeting_check(c, frame, body, &hello, &err);
+    else
+        error_note(&err, "its first frame was of type %u", frame->type);
+    if (version < 0 || hello.from != (uint32_t)c->peer || !greeting_fits_card(&hello, p->card)) {
+        struct error reason = {""};
+
+        error_note(&reason, "another process answers at its address%s%s", version < 0 ? ": " : "",
+                   err.text);
         p->refusals = PEER_REFUSALS_MAX;
-        peer_lost(c, "another process answers at its address");
+        greeting_reject(c, reason.text);
         return 0;
     }
-    rc = greeting_accept(p, c, hello, &err);
+    rc = greeting_accept(p, c, &hello, version, &err);
     if (rc == -ENOMEM)
         return rc;
     if (rc != 0) {
-        state_warn("%s: %s", control_peer_name(c->peer), err.text);
-        peer_lost(c, err.text);
+        greeting_reject(c, err.text);
         return 0;
     }
     RPIPE_FAILPOINT("connect: welcome received");
@@ -192,4 +256,11 @@ int greeting_welcome(struct connection *c, const struct wire_frame *frame, const
         peer_check_host(c);
     peer_write(c);
     return 0;
+}
+
+uint32_t greeting_window(int peer, unsigned lane)
+{
+    struct peer *p = state_peer(peer);
+
+    return p != NULL ? atomic_load_explicit(&p->window[lane], memory_order_relaxed) : 0;
 }

@@ -2,9 +2,10 @@
 /*
  * lane.c: see lane.h.
  *
- * Invariants: out: taken <= charged <= taken + window. in: the charges of `chunks` sum up to charged - taken; the chunks
- * are those of whole messages in order, perhaps with a cancelled one among them, perhaps with an unfinished one last. So a
- * receiver does not repeat the checks of lane_arrive().
+ * Invariants: out: taken <= charged <= taken + window. in: the charges of
+ * `chunks` sum up to charged - taken; the chunks are those of whole messages in
+ * order, perhaps with a cancelled one among them, perhaps with an unfinished
+ * one last. So a receiver does not repeat the checks of lane_arrive().
  */
 #include "control/lane.h"
 
@@ -31,7 +32,8 @@ static int lane_post_chunk(struct pair *pair, struct transfer *t, uint64_t paylo
     struct chunk head = t->head;
     int result;
 
-    head.lane = (uint32_t)t->lane;
+    head.bytes = sizeof(head);
+    head.lane = (uint16_t)t->lane;
     head.flags = flags;
     head.total = t->bytes;
     head.offset = t->done;
@@ -44,19 +46,33 @@ static int lane_post_chunk(struct pair *pair, struct transfer *t, uint64_t paylo
     return result;
 }
 
+void lane_announced(struct pair *pair, enum lane_number lane, uint64_t window)
+{
+    pair->out[lane].window = window;
+    pair->out[lane].announced = true;
+}
+
+bool lane_needs_window(const struct pair *pair, const struct transfer *t)
+{
+    const struct lane_out *out = &pair->out[t->lane];
+
+    return !out->announced && !t->begun && lane_charge_all(t->bytes) > out->window;
+}
+
 int lane_push(struct pair *pair, struct transfer *t)
 {
     struct lane_out *out = &pair->out[t->lane];
     uint64_t left_of_window = out->window - (out->charged - out->taken);
 
-    if (!t->begun && lane_charge_all(t->bytes) <= out->window &&
-        lane_charge_all(t->bytes) > left_of_window)
+    if (lane_needs_window(pair, t) || (!t->begun && lane_charge_all(t->bytes) <= out->window &&
+                                       lane_charge_all(t->bytes) > left_of_window))
         return 0; /* whole or not at all */
     while (!t->finished) {
         uint64_t left = t->bytes - t->done, payload = left < CHUNK_PAYLOAD ? left : CHUNK_PAYLOAD;
         int result;
 
-        /* The charge of two empty chunks stays free, for the one that cancels the message. */
+        /* The charge of two empty chunks stays free, for the one that cancels the
+     * message. */
         if (out->window - (out->charged - out->taken) <
             lane_charge(payload) + (left > payload ? 2 * CHUNK_CHARGE : 0))
             return 0;
@@ -77,11 +93,12 @@ int lane_cancel(struct pair *pair, struct transfer *t)
     return lane_post_chunk(pair, t, 0, CHUNK_CANCEL);
 }
 
-/* Opens the window of the sender again. Without memory for the message, the next call does it. */
+/* Opens the window of the sender again. Without memory for the message, the
+ * next call does it. */
 static void lane_acknowledge(struct pair *pair, struct transfer *t)
 {
     struct lane_in *in = &pair->in[t->lane];
-    struct ack ack = {.lane = (uint64_t)t->lane, .taken = in->taken};
+    struct ack ack = {.bytes = sizeof(ack), .lane = (uint32_t)t->lane, .taken = in->taken};
     int result = 0;
 
     if (in->acknowledged != in->taken)
@@ -108,7 +125,8 @@ static void lane_unstash(struct lane_in *in)
     in->stashed = 0;
 }
 
-/* Whether the first chunk of a message is the one that t waits for. 1: yes, 0: it is of an older epoch, or -errno. */
+/* Whether the first chunk of a message is the one that t waits for. 1: yes, 0:
+ * it is of an older epoch, or -errno. */
 static int lane_match(struct transfer *t, const struct chunk *head)
 {
     t->head = *head;
@@ -197,7 +215,8 @@ void lane_giveback(struct pair *pair, struct transfer *t)
     }
     in->discarding = true;
     if (t->lane == LANE_USER)
-        log_error("network_recv: a message of %llu bytes from rank %d is lost: no memory to keep "
+        log_error("network_recv: a message of %llu bytes from rank %d is lost: no "
+                  "memory to keep "
                   "its beginning",
                   (unsigned long long)t->bytes, t->peer);
 }
@@ -231,10 +250,9 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
     size_t payload;
 
     *violation = "it sent a chunk that is shorter than its header";
-    if (bytes < sizeof(head))
+    if (layout_read(&head, sizeof(head), body, bytes, sizeof(head)) != 0)
         return -EPROTO;
-    memcpy(&head, body, sizeof(head));
-    payload = bytes - sizeof(head);
+    payload = bytes - head.bytes;
     *violation = lane_violation(pair, &head, payload);
     if (*violation != NULL)
         return -EPROTO;
@@ -244,7 +262,7 @@ int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **
         return -ENOMEM;
     a->head = head;
     a->bytes = (uint32_t)payload;
-    memcpy(a->payload, (const uint8_t *)body + sizeof(head), payload);
+    memcpy(a->payload, (const uint8_t *)body + head.bytes, payload);
     list_append(&in->chunks, &a->link);
     in->charged += lane_charge(payload);
     in->total = head.total;
@@ -258,9 +276,8 @@ const char *lane_acked(struct pair *pair, const void *body, size_t bytes)
     struct lane_out *out;
     struct ack ack;
 
-    if (bytes != sizeof(ack))
+    if (layout_read(&ack, sizeof(ack), body, bytes, sizeof(ack)) != 0)
         return "it sent a malformed acknowledgement";
-    memcpy(&ack, body, sizeof(ack));
     if (ack.lane >= LANES)
         return "it acknowledged an unknown lane";
     out = &pair->out[ack.lane];
@@ -278,7 +295,8 @@ void lane_init(struct pair *pair, lane_post post)
     pair->post = post;
     for (i = 0; i < LANES; i++) {
         list_init(&pair->in[i].chunks);
-        pair->in[i].window = pair->out[i].window = LANE_WINDOW_BYTES;
+        pair->in[i].window = LANE_WINDOW_BYTES;
+        pair->out[i].window = LANE_WINDOW_LEAST;
     }
 }
 

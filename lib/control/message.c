@@ -20,7 +20,11 @@ struct message *message_new(uint32_t type, const void *body, size_t bytes, const
     }
     list_init(&m->link);
     m->lent = false;
-    m->frame = (struct wire_frame){WIRE_FRAME_MAGIC, type, (uint32_t)bytes, (uint32_t)nfds};
+    m->frame = (struct wire_frame){.bytes = sizeof(m->frame),
+                                   .magic = WIRE_FRAME_MAGIC,
+                                   .type = (uint16_t)type,
+                                   .nfds = (uint16_t)nfds,
+                                   .body_bytes = (uint32_t)bytes};
     if (bytes > 0)
         memcpy(m->body, body, bytes);
     memset(m->body + bytes, 0, padded - bytes);
@@ -63,7 +67,4 @@ void message_free(struct message *m)
     free(m);
 }
 
-size_t message_bytes(const struct message *m)
-{
-    return sizeof(m->frame) + wire_padded(m->frame.bytes);
-}
+size_t message_bytes(const struct message *m) { return wire_frame_bytes(&m->frame); }

@@ -2,8 +2,9 @@
 /*
  * peer_card.c: see peer_card.h.
  *
- * A card is fetched from the bootstrap once, checked, and kept until the process leaves the job. It never changes, so it is
- * read without a lock. Two threads may fetch it at the same time; the first to store it wins.
+ * A card is fetched from the bootstrap once, checked, and kept until the
+ * process leaves the job. It never changes, so it is read without a lock. Two
+ * threads may fetch it at the same time; the first to store it wins.
  */
 #include "control/peer_card.h"
 
@@ -29,10 +30,10 @@ int peer_card_path(const struct card *card, struct error *err)
     if (near && !peer_card_forced(2))
         return CONTROL_UNIX;
     if (peer_card_forced(1))
-        return error_set(
-            err, -EHOSTUNREACH,
-            "it is on another host or in another network namespace, which Unix sockets "
-            "(RPIPE_CONTROL=unix) do not reach");
+        return error_set(err, -EHOSTUNREACH,
+                         "it is on another host or in another network namespace, "
+                         "which Unix sockets "
+                         "(RPIPE_CONTROL=unix) do not reach");
     if (card->tcp_port == 0 || card->addresses == 0)
         return error_set(err, -EHOSTUNREACH,
                          "it does not listen on TCP (is RPIPE_CONTROL \"unix\" there?)");

@@ -20,9 +20,14 @@
 
 #define CARD_MS 20 /* one attempt to get a card from the bootstrap */
 #define CARD_MISSING_MS                                                                            \
-    10000               /* a card may be missing; all ranks have published before any could post */
-#define CONNECT_MS 5000 /* connect(2) over TCP to one address; not longer than the keep-alive */
-#define WELCOME_MS 5000 /* then the next address is tried; doubled in every round, to a minute */
+    10000 /* a card may be missing; all ranks have published before any could    \
+           post */
+#define CONNECT_MS                                                                                 \
+    5000 /* connect(2) over TCP to one address; not longer than the keep-alive   \
+        */
+#define WELCOME_MS                                                                                 \
+    5000 /* then the next address is tried; doubled in every round, to a minute  \
+        */
 
 static bool peer_dial_is_loopback(const struct card_address *a)
 {
@@ -31,7 +36,8 @@ static bool peer_dial_is_loopback(const struct card_address *a)
     return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, six, 16) == 0;
 }
 
-/* Whether address i of a card can lead to the peer: if it is on another host, no address of this host does. */
+/* Whether address i of a card can lead to the peer: if it is on another host,
+ * no address of this host does. */
 static bool peer_dial_leads_there(const struct card *card, unsigned i)
 {
     unsigned k;
@@ -97,8 +103,8 @@ static void peer_dial_failed(struct peer *p, int error, bool is_unix)
     char where[64] = "its Unix socket";
     struct error err = {""};
 
-    if (error ==
-        EAGAIN) { /* its backlog is full: it is stopped, or has many connections to accept */
+    if (error == EAGAIN) { /* its backlog is full: it is stopped, or has many
+                            connections to accept */
         peer_retry_in(p, 2);
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         state_warn("no socket for %s: %s; it is tried again", control_peer_name(peer_number(p)),
@@ -159,11 +165,12 @@ static void peer_dial_to(struct peer *p, const struct card *card, bool is_unix)
     peer_dial_begin(p, fd, is_unix, done);
 }
 
-static void peer_dial_no_card(struct peer *p, const char *reason)
+/* A card that has not come is awaited; one that cannot be used is not. */
+static void peer_dial_no_card(struct peer *p, bool unusable, const char *reason)
 {
     if (p->card_deadline == NO_TIME)
         p->card_deadline = deadline_in_ms(CARD_MISSING_MS);
-    if (deadline_passed(p->card_deadline))
+    if (unusable || deadline_passed(p->card_deadline))
         peer_end_soon(p, reason);
     else
         peer_retry_in(p, 20);
@@ -176,7 +183,7 @@ static void peer_dial(struct peer *p)
     int path;
 
     if (card == NULL) {
-        peer_dial_no_card(p, err.text);
+        peer_dial_no_card(p, errno == EPROTO, err.text);
         return;
     }
     path = peer_card_path(card, &err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer_dial.h: outgoing connections: to which address, and when again. Service thread only.
+ * peer_dial.h: outgoing connections: to which address, and when again. Service
+ * thread only.
  */
 #ifndef CONTROL_PEER_DIAL_H
 #define CONTROL_PEER_DIAL_H
@@ -14,7 +15,8 @@ struct connection;
 void peer_serve(struct peer *p);
 /* connect(2) has finished, with success or not. */
 void peer_connected(struct connection *c);
-/* The deadline of a connection, incoming or outgoing, that is not open yet has passed. */
+/* The deadline of a connection, incoming or outgoing, that is not open yet has
+ * passed. */
 void peer_greeting_late(struct connection *c);
 /* The time to retry, or the end of draining, may have come. */
 void peer_timer(struct peer *p, int64_t now);

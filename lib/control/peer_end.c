@@ -70,7 +70,7 @@ void peer_end(struct peer *p, enum control_end end, const char *reason)
     free(p->drain_reason);
     p->drain_reason = NULL;
     log_line(end == PEER_LEFT ? LOG_DEBUG : LOG_INFO, "%s", err.text);
-    control.lanes.peer_gone(number);
+    control.lanes.peer_changed(number);
     if (control.hooks.peer_gone != NULL)
         control.hooks.peer_gone(number, end, err.text);
 }

@@ -52,8 +52,8 @@ int control_post(int to, uint32_t type, const void *body, size_t bytes, const in
 
     if (!control_running())
         return -ENOTCONN;
-    if (type < WIRE_PING || bytes > CONTROL_BODY_MAX || nfds < 0 || nfds > CONTROL_FDS_MAX ||
-        (bytes > 0 && body == NULL))
+    if (type < WIRE_PING || type > UINT16_MAX || bytes > CONTROL_BODY_MAX || nfds < 0 ||
+        nfds > CONTROL_FDS_MAX || (bytes > 0 && body == NULL))
         return -EINVAL;
     p = state_peer(to);
     if (p == NULL)
@@ -87,11 +87,12 @@ int control_post_message(int to, struct control_message *made, const void *body)
         message_free(m);
         return -ENOTCONN;
     }
-    memcpy(m->body, body, m->frame.bytes);
+    memcpy(m->body, body, m->frame.body_bytes);
     return post_queue(p, m);
 }
 
-/* Until everything that was posted to p before the call is completed. Lock held. */
+/* Until everything that was posted to p before the call is completed. Lock
+ * held. */
 static int post_flush_one(struct peer *p, int64_t deadline)
 {
     uint64_t goal = p->posted;

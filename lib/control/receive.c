@@ -24,7 +24,8 @@ static void receive_pause(struct connection *c)
     state_timer(deadline_in_ms(RECEIVE_PAUSE_MS));
 }
 
-/* Every whole frame in the buffer. False: nothing more is to be read from this connection now. */
+/* Every whole frame in the buffer. False: nothing more is to be read from this
+ * connection now. */
 static bool receive_take_frames(struct connection *c)
 {
     const struct wire_frame *frame;
@@ -79,10 +80,10 @@ void receive_read(struct connection *c, size_t budget)
             return;
         }
         if (n <= 0) {
-            receive_handlers->ended(
-                c, n == 0 ? "it closed its connection without a FIN: its process has died, or "
-                            "refuses this one"
-                          : err.text);
+            receive_handlers->ended(c, n == 0 ? "it closed its connection without a "
+                                                "FIN: its process has died, or "
+                                                "refuses this one"
+                                              : err.text);
             return;
         }
         got += (size_t)n;
@@ -102,7 +103,8 @@ void receive_resume(struct link *connections)
             list_append(&paused, at);
         }
     }
-    while (!list_empty(&paused)) { /* reading may end any of them, which takes it off this list */
+    while (!list_empty(&paused)) { /* reading may end any of them, which takes it
+                                    off this list */
         struct connection *c = container_of(paused.next, struct connection, link);
 
         list_remove(&c->link);

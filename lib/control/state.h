@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * state.h: the state of the control network, and what the modules of lib/control do to it in common. Inside lib/control only.
+ * state.h: the state of the control network, and what the modules of
+ * lib/control do to it in common. Inside lib/control only.
  *
- * The modules, from the ground up; each calls those before it only. What has to go the other way is a table of functions that
- * the upper module registers: receive_set_handlers(), control_lane_hooks, control_hooks.
+ * The modules, from the ground up; each calls those before it only. What has to
+ * go the other way is a table of functions that the upper module registers:
+ * receive_set_handlers(), control_lane_hooks, control_hooks.
  *
- *   wire, card, liveness, endpoint, message, connection    layouts, and objects that refer to no peer
- *   state                       this
- *   peer_card                   the business card of a peer, and the kind of connection that follows from it
- *   post                        what other threads queue for a peer
- *   receive                     frames out of a connection, to the registered handlers
- *   peer_end                    how a peer ends
- *   peer_loss, peer_send        a connection ends; a connection takes more bytes
- *   greeting, peer_dial         HELLO and WELCOME; outgoing connections
- *   dispatch, accept, watch     a frame has come; a connection has come; an event for a backend has come
- *   service                     the service thread: its loop, timers, and the orderly end
- *   lane, transfer, collective  network_send(3) and so on
- *   control                     start and stop
+ *   wire, card, liveness, endpoint, message, connection, lane    layouts, and
+ * objects that refer to no peer state                       this peer_card the
+ * business card of a peer, and the kind of connection that follows from it post
+ * what other threads queue for a peer receive                     frames out of
+ * a connection, to the registered handlers peer_end                    how a
+ * peer ends peer_loss, peer_send        a connection ends; a connection takes
+ * more bytes greeting, peer_dial         HELLO and WELCOME; outgoing
+ * connections dispatch, accept, watch     a frame has come; a connection has
+ * come; an event for a backend has come service                     the service
+ * thread: its loop, timers, and the orderly end transfer, collective
+ * network_send(3) and so on over lanes control                     start and
+ * stop
  *
- * Access: fields marked L under control.lock; fields marked S on the service thread alone; atomics from any thread; the rest
- * is written before the service thread starts. The lock is never held while a hook runs or a socket is used.
+ * Access: fields marked L under control.lock; fields marked S on the service
+ * thread alone; atomics from any thread; the rest is written before the service
+ * thread starts. The lock is never held while a hook runs or a socket is used.
  */
 #ifndef CONTROL_STATE_H
 #define CONTROL_STATE_H
@@ -35,23 +38,27 @@ enum watch { WATCH_WAKE, WATCH_JOB, WATCH_UNIX, WATCH_TCP, WATCH_CONNECTION, WAT
 
 #define NO_TIME INT64_MAX
 
-/* What collective.c registers: messages of the types WIRE_CHUNK to WIRE_LEAVE, and the end of a peer. Service thread. */
+/* What collective.c registers. Service thread. */
 struct control_lane_hooks {
-    /* 0; -ENOMEM: the same message has to be delivered again */
+    /* A message of the types WIRE_CHUNK to WIRE_LEAVE. 0; -ENOMEM: the same
+   * message has to be delivered again */
     int (*message)(int from, uint32_t type, const void *body, size_t bytes);
-    void (*peer_gone)(int peer);
+    /* The peer has sent its greeting, or has ended. */
+    void (*peer_changed)(int peer);
 };
 
 struct peer {
-    struct link
-        queue; /* L: messages that have been posted; the service thread moves them to out->outbox */
-    uint64_t posted; /* L: messages posted in all */
-    uint64_t
-        completed; /* L: of them, those that the kernel has, or that were dropped at the end of the peer */
-    struct link
-        ready; /* L: in control.ready while the service thread has something to do for this peer */
-    _Atomic int state; /* 0, -EPIPE, -ECONNRESET; written under the lock, never back to 0 */
+    struct link queue;  /* L: messages that have been posted; the service thread
+                         moves them to out->outbox */
+    uint64_t posted;    /* L: messages posted in all */
+    uint64_t completed; /* L: of them, those that the kernel has, or that were
+                         dropped at the end of the peer */
+    struct link ready;  /* L: in control.ready while the service thread has
+                         something to do for this peer */
+    _Atomic int state;  /* 0, -EPIPE, -ECONNRESET; written under the lock, never
+                         back to 0 */
     _Atomic bool membarrier;
+    _Atomic uint32_t window[WIRE_LANES]; /* of the lanes to the peer; 0: not greeted yet */
     const _Atomic uint32_t
         *_Atomic liveness;      /* set once; unmapped when the control network stops */
     struct card *_Atomic card;  /* set once */
@@ -61,15 +68,20 @@ struct peer {
     struct link alive;           /* S: in control.alive once `liveness` is set */
     struct link timed;           /* S: in control.timed while one of the next two is set */
     int64_t retry_at;            /* S: time to dial, or to send, again */
-    int64_t
-        drain_until; /* S: the outgoing connection is lost; `in` is read until then, and the peer ends */
-    char *drain_reason; /* S: why */
-    bool fin_received;  /* S: on our outgoing connection, while `in` may still bring messages */
-    bool accepts;       /* S: some address of the peer accepted a connection, but sent no WELCOME */
-    unsigned address;   /* S: index of the card's address that is tried */
-    unsigned rounds;    /* S: how often all addresses have been tried */
-    unsigned refusals;  /* S: greetings that ended early */
-    int64_t card_deadline; /* S: until then the peer may have no card */
+    int64_t drain_until;         /* S: the outgoing connection is lost; `in` is read until
+                          then, and the peer ends */
+    char *drain_reason;          /* S: why */
+    bool fin_received;           /* S: on our outgoing connection, while `in` may still
+                          bring messages */
+    bool accepts;                /* S: some address of the peer accepted a connection, but sent
+                   no WELCOME */
+    unsigned address;            /* S: index of the card's address that is tried */
+    unsigned rounds;             /* S: how often all addresses have been tried */
+    unsigned refusals;           /* S: greetings that ended early */
+    int version;                 /* S: of the control network, that both use; 0: not greeted yet
+                */
+    uint64_t features;           /* S: that both have */
+    int64_t card_deadline;       /* S: until then the peer may have no card */
 };
 
 struct control {
@@ -96,9 +108,11 @@ struct control {
     struct link greeting, open, closed; /* S: connections, by state */
     struct link alive, timed;           /* S: peers */
     int greetings;                      /* S: length of `greeting` */
-    int64_t timer;     /* S: not later than the first thing in `greeting` and `timed` that is due */
+    int64_t timer;     /* S: not later than the first thing in `greeting` and `timed`
+                    that is due */
     int64_t next_tick; /* S */
-    bool listening;    /* S: false while there are no descriptors for incoming connections */
+    bool listening;    /* S: false while there are no descriptors for incoming
+                        connections */
     bool fins_sent;    /* S: this process leaves */
     int warnings;      /* S */
 };
@@ -121,7 +135,8 @@ void state_wake_if_asleep(void); /* e.g. because a watch has a new time */
 /* Service thread. */
 int state_epoll(int fd, void *watch, bool read, bool write, bool change); /* 0 or -errno */
 void state_timer(int64_t when);        /* the loop turns at `when`, or before */
-void state_drop(struct connection *c); /* closes it; its memory is freed at the end of the turn */
+void state_drop(struct connection *c); /* closes it; its memory is freed at the
+                                          end of the turn */
 /* A warning that other processes can cause; only the first few are logged. */
 void state_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* `count` more messages to p are completed. Any thread. */

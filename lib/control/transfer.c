@@ -2,6 +2,7 @@
 /* transfer.c: see transfer.h. */
 #include "control/transfer.h"
 
+#include "control/greeting.h"
 #include "control/liveness.h"
 #include "control/peer_end.h"
 #include "control/post.h"
@@ -15,7 +16,8 @@
 #include <string.h>
 
 #define SLICE_MS 50
-/* After so many slices the peer is monitored: its end is noticed within 100 ms, and the time that connecting takes. */
+/* After so many slices the peer is monitored: its end is noticed within 100 ms,
+ * and the time that connecting takes. */
 #define MONITOR_SLICES 1
 
 struct transfers transfers = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -106,7 +108,8 @@ void transfer_check_peer(int peer)
         control_check_liveness();
 }
 
-/* While this thread waits for a peer: its end is reported by the service thread, after the messages that it sent. */
+/* While this thread waits for a peer: its end is reported by the service
+ * thread, after the messages that it sent. */
 static void transfer_monitor(int peer, int slices)
 {
     struct pair *pair = transfers.pairs[peer];
@@ -141,7 +144,8 @@ void transfer_release(bool *busy)
 
 /* ---- failures ---- */
 
-/* "has left the job"; "has died, or cannot be reached: its host has not answered for 9000 ms ..." */
+/* "has left the job"; "has died, or cannot be reached: its host has not
+ * answered for 9000 ms ..." */
 static void transfer_print_end(int peer, int state, struct error *text)
 {
     const char *reason = control_peer_why(peer);
@@ -160,13 +164,13 @@ static int transfer_too_late(const struct transfer *send, const struct transfer 
                          "%s has not sent its message in time (%llu of %llu bytes came)",
                          control_peer_name(receive->peer), (unsigned long long)receive->done,
                          (unsigned long long)receive->bytes);
-    return error_set(
-        err, -ETIMEDOUT,
-        "%s has not received its messages in time, and the window is full (%llu of %llu "
-        "bytes were sent; the window is %llu)",
-        control_peer_name(send->peer), (unsigned long long)send->done,
-        (unsigned long long)send->bytes,
-        (unsigned long long)transfers.pairs[send->peer]->out[send->lane].window);
+    return error_set(err, -ETIMEDOUT,
+                     "%s has not received its messages in time, and the window is full (%llu "
+                     "of %llu "
+                     "bytes were sent; the window is %llu)",
+                     control_peer_name(send->peer), (unsigned long long)send->done,
+                     (unsigned long long)send->bytes,
+                     (unsigned long long)transfers.pairs[send->peer]->out[send->lane].window);
 }
 
 int transfer_abandoned(struct error *err)
@@ -175,6 +179,24 @@ int transfer_abandoned(struct error *err)
 }
 
 /* ---- the loop ---- */
+
+/* Before a send: the window that the peer has announced. A message that needs
+ * it makes this process connect. */
+static void transfer_learn_window(const struct transfer *t)
+{
+    struct pair *pair = transfers.pairs[t->peer];
+    uint32_t announced;
+
+    if (pair->out[t->lane].announced)
+        return;
+    announced = t->peer == transfers.rank ? LANE_WINDOW_BYTES : greeting_window(t->peer, t->lane);
+    if (announced != 0) {
+        lane_announced(pair, t->lane, announced);
+    } else if (lane_needs_window(pair, t) && !pair->monitored) {
+        pair->monitored = true;
+        control_monitor(t->peer);
+    }
+}
 
 /* 0, or the error that stops this transfer. */
 static int transfer_step(struct transfer *t, bool receives, struct error *err)
@@ -185,6 +207,8 @@ static int transfer_step(struct transfer *t, bool receives, struct error *err)
 
     if (t->finished)
         return 0;
+    if (!receives)
+        transfer_learn_window(t);
     result = receives ? lane_pull(pair, t) : lane_push(pair, t);
     if (result == 0 && !t->finished)
         result =

@@ -41,7 +41,8 @@ static void send_raw(const void *bytes, size_t n, const int *fds, int nfds)
 
 static void breach_frame(uint64_t *random)
 {
-    struct wire_frame frame = {WIRE_FRAME_MAGIC, (uint32_t)(draw(random) % 100), 0, 0};
+    struct wire_frame frame = {
+        .bytes = sizeof(frame), .magic = WIRE_FRAME_MAGIC, .type = (uint16_t)(draw(random) % 100)};
     unsigned char junk[4000];
     int fds[16];
     size_t i;
@@ -50,16 +51,20 @@ static void breach_frame(uint64_t *random)
         junk[i] = (unsigned char)draw(random);
     for (i = 0; i < 16; i++)
         fds[i] = STDIN_FILENO;
-    switch (draw(random) % 6) {
+    switch (draw(random) % 7) {
+    case 6: /* a header of an impossible length */
+        frame.bytes = (uint32_t)draw_number(random);
+        send_raw(&frame, sizeof(frame), NULL, 0);
+        break;
     case 0: /* no frame */
         send_raw(junk, 1 + draw(random) % sizeof(junk), NULL, 0);
         break;
     case 1: /* longer than any */
-        frame.bytes = draw(random) % 2 == 0 ? CONTROL_BODY_MAX + 1 : UINT32_MAX;
+        frame.body_bytes = draw(random) % 2 == 0 ? CONTROL_BODY_MAX + 1 : UINT32_MAX;
         send_raw(&frame, sizeof(frame), NULL, 0);
         break;
     case 2: /* descriptors that did not come */
-        frame.nfds = (uint32_t)draw(random) % 20;
+        frame.nfds = (uint16_t)(draw(random) % 20);
         send_raw(&frame, sizeof(frame), NULL, 0);
         break;
     case 3: /* descriptors without a message */
@@ -69,7 +74,7 @@ static void breach_frame(uint64_t *random)
         send_raw(&frame, sizeof(frame), fds, 16);
         break;
     default: /* a message that never ends */
-        frame.bytes = CONTROL_BODY_MAX;
+        frame.body_bytes = CONTROL_BODY_MAX;
         frame.type = CONTROL_TYPE_USER;
         send_raw(&frame, sizeof(frame), NULL, 0);
     }
@@ -79,13 +84,15 @@ static void breach_frame(uint64_t *random)
 static void breach_piece(uint64_t *random)
 {
     unsigned char body[200] = {0};
-    struct chunk chunk = {.lane = (uint32_t)(draw(random) % 3),
-                          .kind = (uint32_t)(draw(random) % 5),
+    struct chunk chunk = {.bytes = draw(random) % 8 == 0 ? (uint32_t)draw_number(random)
+                                                         : (uint32_t)sizeof(chunk),
+                          .lane = (uint16_t)(draw(random) % 3),
+                          .kind = (uint16_t)(draw(random) % 5),
                           .flags = (uint32_t)(draw(random) % 3),
                           .code = (int32_t)(draw(random) % 3) - 1,
                           .total = draw_number(random),
                           .offset = draw(random) % 2 == 0 ? 0 : draw_number(random)};
-    struct ack ack = {draw(random) % 3, draw_number(random)};
+    struct ack ack = {sizeof(ack), (uint32_t)(draw(random) % 3), draw_number(random)};
     size_t bytes = sizeof(chunk) + draw(random) % 100;
 
     memcpy(body, &chunk, sizeof(chunk));
@@ -119,7 +126,12 @@ static void greet(int fd, const struct wire_hello *hello, uint32_t type, int lif
     struct {
         struct wire_frame frame;
         struct wire_hello hello;
-    } g = {{WIRE_FRAME_MAGIC, type, sizeof(*hello), 1}, *hello};
+    } g = {{.bytes = sizeof(g.frame),
+            .magic = WIRE_FRAME_MAGIC,
+            .type = (uint16_t)type,
+            .nfds = 1,
+            .body_bytes = sizeof(*hello)},
+           *hello};
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -141,12 +153,17 @@ void wire_impostor(uint64_t *random)
 {
     struct error err = {""};
     const struct card *card = peer_card(VICTIM, deadline_in_ms(1000), &err);
+    const struct card *friend_card = peer_card(FRIEND, deadline_in_ms(1000), &err);
     int i;
 
     for (i = 0; card != NULL && i < 8; i++) {
         struct wire_hello hello = {
+            .bytes =
+                draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : (uint32_t)sizeof(hello),
+            .versions = {CONTROL_VERSION_OLDEST,
+                         (uint16_t)(CONTROL_VERSION_NEWEST + (draw(random) % 8 == 0))},
             .magic = WIRE_HELLO_MAGIC,
-            .version = WIRE_VERSION + (uint32_t)(draw(random) % 8 == 0),
+            .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES},
             .from = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
             .to = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
             .flags = (uint32_t)draw(random)};
@@ -154,6 +171,8 @@ void wire_impostor(uint64_t *random)
         bool done;
 
         memcpy(hello.cookie, card->cookie, COOKIE_BYTES);
+        if (friend_card != NULL)
+            memcpy(hello.process_id, friend_card->process_id, PROCESS_ID_BYTES);
         fd = endpoint_dial_unix(card, &done);
         if (fd >= 0 && life >= 0)
             greet(fd, &hello, draw(random) % 8 == 0 ? WIRE_WELCOME : WIRE_HELLO, life);

@@ -13,6 +13,7 @@
  */
 #include "test/lib/fault_job.h"
 
+#include "control/lane.h"
 #include "control/state.h"
 #include "control/wire.h"
 
@@ -259,9 +260,14 @@ static void greet_wrongly(int fd, uint64_t *random)
     struct {
         struct wire_frame frame;
         struct wire_hello hello;
-    } g = {.frame = {WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), 0},
-           .hello = {.magic = WIRE_HELLO_MAGIC,
-                     .version = WIRE_VERSION,
+    } g = {.frame = {.bytes = sizeof(struct wire_frame),
+                     .magic = WIRE_FRAME_MAGIC,
+                     .type = WIRE_HELLO,
+                     .body_bytes = sizeof(struct wire_hello)},
+           .hello = {.bytes = sizeof(struct wire_hello),
+                     .versions = control_versions(),
+                     .magic = WIRE_HELLO_MAGIC,
+                     .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES},
                      .from = (uint32_t)(draw(random) % 3),
                      .to = (uint32_t)(draw(random) % 3)}};
     uint8_t *bytes = (uint8_t *)&g;
@@ -271,13 +277,13 @@ static void greet_wrongly(int fd, uint64_t *random)
     case 0: /* all but the cookie */
         break;
     case 1:
-        g.frame.bytes = 0xfffffff8u;
+        g.frame.body_bytes = 0xfffffff8u;
         break;
     case 2:
         g.frame.nfds = 200;
         break;
     case 3:
-        g.frame.type = (uint32_t)(draw(random) % 80);
+        g.frame.type = (uint16_t)(draw(random) % 80);
         break;
     case 4:
         g.hello.from = 0xffffffffu;
@@ -365,6 +371,7 @@ static int sit(int rank, struct board *board, const void *arguments)
     (void)dup2(*(const int *)arguments, STDERR_FILENO);
     MUST(rinit(NULL, NULL) == 0, NULL);
     memcpy(board->rank[rank].sentence, control.card.cookie, COOKIE_BYTES);
+    memcpy(board->rank[rank].sentence + COOKIE_BYTES, control.card.process_id, PROCESS_ID_BYTES);
     if (rank < 2)
         one_channel(rank, 0, 1);
     rank_reached(board, rank, 1);
@@ -390,20 +397,30 @@ static enum answer answer_of(int fd, int ms)
     return n >= (ssize_t)sizeof(g.frame) && g.frame.type == WIRE_WELCOME ? WELCOME : HUNG_UP;
 }
 
-/* Greets rank 0 in the name of rank 2, all right but perhaps for the cookie. */
-static enum answer greet_rightly(const struct door *door, const void *cookie)
+/* Greets rank 0 in the name of rank 2, all right but perhaps for the cookie or the process id. */
+static enum answer greet_rightly(const struct door *door, const void *cookie, const void *id)
 {
     struct {
         struct wire_frame frame;
         struct wire_hello hello;
-    } g = {.frame = {WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), door->is_unix},
-           .hello = {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = 2, .to = 0}};
+    } g = {.frame = {.bytes = sizeof(struct wire_frame),
+                     .magic = WIRE_FRAME_MAGIC,
+                     .type = WIRE_HELLO,
+                     .nfds = door->is_unix,
+                     .body_bytes = sizeof(struct wire_hello)},
+           .hello = {.bytes = sizeof(struct wire_hello),
+                     .versions = control_versions(),
+                     .magic = WIRE_HELLO_MAGIC,
+                     .from = 2,
+                     .to = 0,
+                     .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES}}};
     int fd = knock(door);
     enum answer answer;
 
     if (fd < 0)
         return HUNG_UP;
     memcpy(g.hello.cookie, cookie, COOKIE_BYTES);
+    memcpy(g.hello.process_id, id, PROCESS_ID_BYTES);
     say(fd, &g, sizeof(g), door->is_unix);
     answer = answer_of(fd, PATIENCE_MS);
     close(fd);
@@ -411,7 +428,7 @@ static enum answer greet_rightly(const struct door *door, const void *cookie)
 }
 
 /* As nobody: a silent call, and a right greeting. 0: both were sent away. */
-static int as_nobody(const struct door *door, const void *cookie, pid_t pid)
+static int as_nobody(const struct door *door, const void *cookie, const void *id, pid_t pid)
 {
     char path[64];
     int fd, status;
@@ -423,7 +440,7 @@ static int as_nobody(const struct door *door, const void *cookie, pid_t pid)
         fd = knock(door);
         if (fd >= 0 && answer_of(fd, PATIENCE_MS) != HUNG_UP)
             _exit(1);
-        if (greet_rightly(door, cookie) != HUNG_UP)
+        if (greet_rightly(door, cookie, id) != HUNG_UP)
             _exit(2);
         snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
         _exit(opendir(path) != NULL ? 3 : 0);
@@ -478,7 +495,7 @@ static void test_admission(void)
 {
     int log = memfd_create("strangers", MFD_CLOEXEC);
 
-    char wrong[COOKIE_BYTES] = "a wrong cookie", right[COOKIE_BYTES];
+    char wrong[COOKIE_BYTES] = "a wrong cookie", right[COOKIE_BYTES], id[PROCESS_ID_BYTES];
     struct door door[DOORS_MOST];
     struct job job;
     int doors, i;
@@ -487,21 +504,22 @@ static void test_admission(void)
     job_start(&job, sit, &log);
     if (job_reached(&job, 0, 1) && job_reached(&job, 1, 1) && job_reached(&job, 2, 1)) {
         memcpy(right, job.board->rank[0].sentence, COOKIE_BYTES);
+        memcpy(id, job.board->rank[2].sentence + COOKIE_BYTES, PROCESS_ID_BYTES);
         doors = find_doors(job.pid[0], door);
         EXPECT(doors >= 2, "only %d doors found", doors);
         for (i = 0; i < doors; i++) {
-            enum answer answer = greet_rightly(&door[i], wrong);
+            enum answer answer = greet_rightly(&door[i], wrong, id);
 
             EXPECT(answer == HUNG_UP, "door %d, a wrong cookie: %s", i, answers[answer]);
             if (door[i].is_unix) {
-                answer = greet_rightly(&door[i], right);
+                answer = greet_rightly(&door[i], right, id);
                 EXPECT(answer == HUNG_UP, "the right cookie, and another process than rank 2: %s",
                        answers[answer]);
                 EXPECT(said(log, "it greeted as rank 2, which is another process"),
                        "the log does not name it");
             }
             if (door[i].is_unix && geteuid() == 0) {
-                int rc = as_nobody(&door[i], right, job.pid[0]);
+                int rc = as_nobody(&door[i], right, id, job.pid[0]);
 
                 EXPECT(rc == 0, "another user: step %d", rc);
                 EXPECT(said(log, "of another user (SO_PEERCRED)"),
@@ -515,8 +533,10 @@ static void test_admission(void)
             i = 0; i < doors;
             i++) /* at last, what shows that the greetings above were right: the cookie is all there is over TCP */
             if (!door[i].is_unix) {
-                enum answer answer = greet_rightly(&door[i], right);
+                enum answer answer = greet_rightly(&door[i], right, wrong);
 
+                EXPECT(answer == HUNG_UP, "another process id over TCP: %s", answers[answer]);
+                answer = greet_rightly(&door[i], right, id);
                 EXPECT(answer == WELCOME, "the right cookie over TCP: %s", answers[answer]);
                 break;
             }

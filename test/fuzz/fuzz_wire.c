@@ -8,8 +8,7 @@
 #include "control/card.h"
 #include "control/connection.h"
 #include "control/endpoint.h"
-#include "bootstrap/job_tcp.h"
-#include "bootstrap/job_methods.h"
+#include "bootstrap/job_tcp_root.h"
 #include "control/lane.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -76,8 +75,8 @@ static void connection(struct input *in)
     close(pair[1]);
     while (whole >= 0 && connection_receive(c, &err) > 0)
         while ((whole = connection_frame(c, &frame, &body, &err)) == 1) {
-            EXPECT(frame->bytes <= c->body_max && frame->nfds <= (uint32_t)c->nfds);
-            for (uint32_t i = 0; i < frame->bytes; i++)
+            EXPECT(frame->body_bytes <= c->body_max && frame->nfds <= c->nfds);
+            for (uint32_t i = 0; i < frame->body_bytes; i++)
                 sum += ((const uint8_t *)body)[i];
             connection_consume(c, frame);
         }
@@ -124,7 +123,8 @@ static void lanes(struct input *in)
     while (!input_is_empty(in) && !broken) {
         uint32_t how = input_byte(in);
         uint8_t body[sizeof(struct chunk) + 16];
-        struct chunk chunk = {.lane = how >> 2 & 1,
+        struct chunk chunk = {.bytes = sizeof(chunk),
+                              .lane = how >> 2 & 1,
                               .kind = (how >> 2 & 1) != 0 ? 1 + (how >> 3 & 1) : 0,
                               .flags = (how >> 4 & 3) == 3,
                               .total = input_byte(in) & 31,
@@ -154,7 +154,8 @@ static void lanes(struct input *in)
 
 static void card(struct input *in)
 {
-    struct card own = {.magic = CARD_MAGIC, .version = CARD_VERSION}, c;
+    struct card own = {.bytes = sizeof(own), .versions = control_versions(), .magic = CARD_MAGIC},
+                c;
     uint8_t *blob;
     struct error err = {""};
     char text[64];
@@ -190,7 +191,7 @@ static void card(struct input *in)
 
 static void guest(struct input *in)
 {
-    struct tcp_slot table[2] = {{.bytes = 4}};
+    struct tcp_card table[2] = {{.bytes = 4}};
     int links[2] = {-1, -1},
         listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fd;
     struct tcp_job job = {.rank = 0,
@@ -212,8 +213,10 @@ static void guest(struct input *in)
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     EXPECT(fd >= 0 && connect(fd, (struct sockaddr *)&at, bytes) == 0);
     if ((how & 1) != 0) { /* a right beginning */
-        struct tcp_join join = {.magic = TCP_JOIN_MAGIC,
-                                .version = TCP_VERSION + (how >> 1 & 1),
+        struct tcp_join join = {.bytes = sizeof(join) + (how >> 5 & 1),
+                                .versions = {(uint16_t)(TCP_VERSION_OLDEST + (how >> 1 & 1)),
+                                             (uint16_t)(TCP_VERSION_NEWEST + (how >> 1 & 1))},
+                                .magic = TCP_JOIN_MAGIC,
                                 .rank = how >> 2 & 3,
                                 .size = 2 + (how >> 4 & 1),
                                 .secret_bytes = input_byte(in),

@@ -489,6 +489,8 @@ static const char *arrive(struct pair *pair, struct chunk head, size_t payload)
     const char *wrong;
     int result;
 
+    if (head.bytes == 0)
+        head.bytes = sizeof(head);
     memcpy(body, &head, sizeof(head));
     result = lane_arrive(pair, body, sizeof(head) + payload, &wrong);
     assert_int_equal(result, wrong != NULL ? -EPROTO : 0);
@@ -500,7 +502,7 @@ static void test_a_lane_takes_only_what_fits(void **state)
     struct pair *pair = malloc(sizeof(*pair));
     struct chunk first = {.total = 200000}, next = {.total = 200000, .offset = 60000},
                  whole = {.total = 10};
-    struct ack ack = {.lane = LANE_USER, .taken = 1};
+    struct ack ack = {.bytes = sizeof(ack), .lane = LANE_USER, .taken = 1};
     uint8_t little[8] = {0};
     const char *wrong;
     int i;
@@ -508,7 +510,14 @@ static void test_a_lane_takes_only_what_fits(void **state)
     (void)state;
     lane_init(pair, control_post);
     assert_int_equal(lane_arrive(pair, little, sizeof(little), &wrong), -EPROTO);
-    assert_non_null(arrive(pair, next, 100));                    /* no beginning */
+    assert_non_null(arrive(pair, next, 100)); /* no beginning */
+    whole.bytes = 47;
+    assert_non_null(arrive(pair, whole, 10)); /* a header that is too short */
+    whole.bytes = 100;
+    assert_non_null(arrive(pair, whole, 10)); /* or longer than the message */
+    whole.bytes = 56;
+    assert_null(arrive(pair, whole, 8 + 10)); /* of a later version: the rest of it is ignored */
+    whole.bytes = 0;
     assert_non_null(arrive(pair, (struct chunk){.lane = 2}, 0)); /* no such lane */
     assert_non_null(
         arrive(pair, (struct chunk){.lane = LANE_COLLECTIVE}, 0)); /* kind of the other lane */

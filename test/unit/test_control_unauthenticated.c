@@ -5,6 +5,7 @@
 #include "control_ranks.h"
 
 #include "control/card.h"
+#include "control/lane.h"
 #include "control/wire.h"
 
 #include <sys/un.h>
@@ -55,11 +56,21 @@ struct greeting {
 
 static struct greeting good_greeting(const struct card *to, uint32_t from)
 {
-    struct greeting g = {
-        {WIRE_FRAME_MAGIC, WIRE_HELLO, sizeof(struct wire_hello), 0},
-        {.magic = WIRE_HELLO_MAGIC, .version = WIRE_VERSION, .from = from, .to = to->rank}};
+    struct card own;
+    struct greeting g = {{.bytes = sizeof(struct wire_frame),
+                          .magic = WIRE_FRAME_MAGIC,
+                          .type = WIRE_HELLO,
+                          .body_bytes = sizeof(struct wire_hello)},
+                         {.bytes = sizeof(struct wire_hello),
+                          .versions = control_versions(),
+                          .magic = WIRE_HELLO_MAGIC,
+                          .from = from,
+                          .to = to->rank,
+                          .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES}}};
 
     memcpy(g.hello.cookie, to->cookie, COOKIE_BYTES);
+    own_card((int)from, &own);
+    memcpy(g.hello.process_id, own.process_id, PROCESS_ID_BYTES);
     return g;
 }
 
@@ -92,7 +103,7 @@ static void rank_strangers(int rank, int size)
             send_bytes(fd, noise, sizeof(noise));
             break;
         case 1: /* an oversized length */
-            g.frame.bytes = UINT32_MAX - (uint32_t)i;
+            g.frame.body_bytes = UINT32_MAX - (uint32_t)i;
             send_bytes(fd, &g, sizeof(g));
             break;
         case 2: /* the wrong cookie */
@@ -115,8 +126,9 @@ static void rank_strangers(int rank, int size)
             g.hello.to = card.rank + 1;
             send_bytes(fd, &g, sizeof(g));
             break;
-        case 7: /* another version */
-            g.hello.version++;
+        case 7: /* no version in common */
+            g.hello.versions.oldest++;
+            g.hello.versions.newest++;
             send_bytes(fd, &g, sizeof(g));
             break;
         case 8: /* no greeting at all, but a message */
@@ -171,8 +183,10 @@ static void rank_rogue(int rank, int size)
               g.frame.type == WIRE_WELCOME);
         for (i = 0; i < sizeof(noise); i++)
             noise[i] = (uint8_t)rand_r(&seed);
-        g.frame = (struct wire_frame){WIRE_FRAME_MAGIC, WIRE_CHUNK, 40,
-                                      0}; /* a piece shorter than its header */
+        g.frame = (struct wire_frame){.bytes = sizeof(g.frame),
+                                      .magic = WIRE_FRAME_MAGIC,
+                                      .type = WIRE_CHUNK,
+                                      .body_bytes = 40}; /* a piece shorter than its header */
         if (getenv("ROGUE") != NULL)
             send_bytes(fd, &g, sizeof(g.frame) + 40);
         else

@@ -59,8 +59,8 @@ static void test_single_without_any_environment(void **state)
     assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, &err), 0);
     assert_int_equal(bytes, 5);
     assert_string_equal((char *)card, "card");
-    assert_int_equal(job_card(1, card, &bytes, DEADLINE_NOW, &err), -EINVAL);
-    assert_int_equal(job_card(-1, card, &bytes, DEADLINE_NOW, &err), -EINVAL);
+    assert_int_equal(job_card(1, card, &bytes, DEADLINE_NOW, &err), -ENOENT);
+    assert_int_equal(job_card(-1, card, &bytes, DEADLINE_NOW, &err), -ENOENT);
     job_close();
     assert_int_equal(job_card(0, card, &bytes, DEADLINE_NOW, &err), -ENOTCONN);
 }
@@ -385,6 +385,26 @@ static void test_nobody_listens(void **state)
     assert_int_equal(status, 0);
 }
 
+/* A card of a later version, which is longer, and the shortest one. */
+static void test_cards_are_read_zero_extended(void **state)
+{
+    struct {
+        struct card card;
+        uint64_t later[4];
+    } longer = {.later = {1, 2, 3, 4}};
+    struct card out;
+
+    (void)state;
+    environment(NULL, NULL, NULL, NULL, NULL);
+    assert_int_equal(card_make(&longer.card, 3, &err), 0);
+    longer.card.bytes = sizeof(longer);
+    assert_int_equal(card_check(&out, &longer, sizeof(longer), 3, &err), 0);
+    assert_memory_equal(&out, &longer.card, sizeof(out));
+    longer.card.bytes = CARD_LEAST;
+    assert_int_equal(card_check(&out, &longer, sizeof(longer), 3, &err), 0);
+    assert_memory_equal(&out, &longer.card, CARD_LEAST);
+}
+
 static void test_a_damaged_card_is_refused(void **state)
 {
     struct card card, copy, out;
@@ -396,7 +416,17 @@ static void test_a_damaged_card_is_refused(void **state)
     assert_true(card_same_host(&card, &out) && cookie_equal(card.cookie, out.cookie));
     assert_int_equal(card_check(&out, &card, sizeof(card), 4, &err), -EPROTO);
     assert_int_equal(card_check(&out, &card, sizeof(card) - 1, 3, &err), -EPROTO);
-    copy = card, copy.version++;
+    copy = card, copy.versions.newest++; /* there is one in common */
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), 0);
+    copy.versions.oldest = copy.versions.newest;
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
+    assert_non_null(strstr(err.text, "versions 3 to 3"));
+    assert_non_null(strstr(err.text, "2 to 2"));
+    copy.versions = (struct version_range){9, 1};
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
+    copy = card, copy.bytes++;
+    assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
+    copy = card, copy.bytes = CARD_LEAST - 1;
     assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
     copy = card, copy.addresses = CARD_ADDRESSES + 1;
     assert_int_equal(card_check(&out, &copy, sizeof(copy), 3, &err), -EPROTO);
@@ -418,6 +448,7 @@ int main(void)
         cmocka_unit_test(test_single_without_any_environment),
         cmocka_unit_test(test_settings_that_cannot_be),
         cmocka_unit_test(test_describe_every_way),
+        cmocka_unit_test(test_cards_are_read_zero_extended),
         cmocka_unit_test(test_a_damaged_card_is_refused),
         cmocka_unit_test(test_ranks_join_in_any_order),
         cmocka_unit_test(test_names_and_both_families),
