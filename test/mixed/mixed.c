@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mixed.c: a job of two processes with different builds of the library: this one, and a newer one.
+ *
+ * The newer build is one with -DRPIPE_TEST_NEWER (util/layout.h): its newest versions are one higher, and the structures that
+ * processes exchange are longer. Both agree on the version of both and work. Where the newer build has its newest version of one
+ * protocol alone, the job fails with a message that has both ranges, at both ranks.
+ */
+#include "test/lib/fault_job.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define BUILDS 2
+
+static const char *const build_names[BUILDS] = {"mixed_old", "mixed_new"};
+static char directory[PATH_MAX];
+static int failures;
+
+#define CHECK(condition, ...)                                                                      \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            printf("FAILED %s:%d: %s: ", __FILE__, __LINE__, #condition);                          \
+            printf(__VA_ARGS__);                                                                   \
+            printf("\n");                                                                          \
+            failures++;                                                                            \
+        }                                                                                          \
+    } while (0)
+
+struct rank {
+    pid_t pid;
+    int log; /* its standard output and error */
+    char text[65536];
+    int status;
+};
+
+static int free_port(void)
+{
+    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t bytes = sizeof(a);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
+
+    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
+        getsockname(fd, (struct sockaddr *)&a, &bytes) == 0)
+        port = ntohs(a.sin_port);
+    close(fd);
+    return port;
+}
+
+static void start(struct rank *r, int rank, const char *program, int port, const char *control)
+{
+    char path[PATH_MAX + 32], text[64];
+
+    snprintf(path, sizeof(path), "%s/%s", directory, program);
+    r->log = memfd_create("log", MFD_CLOEXEC);
+    fflush(stdout);
+    r->pid = fork();
+    if (r->pid != 0)
+        return;
+    snprintf(text, sizeof(text), "%d", rank);
+    setenv("RPIPE_RANK", text, 1);
+    setenv("RPIPE_SIZE", "2", 1);
+    snprintf(text, sizeof(text), "127.0.0.1:%d", port);
+    setenv("RPIPE_ROOT", text, 1);
+    setenv("RPIPE_SECRET", "mixed builds", 1);
+    setenv("RPIPE_BOOTSTRAP", "tcp", 1);
+    setenv("RPIPE_CONTROL", control, 1);
+    setenv("RPIPE_TIMEOUT_MS", "20000", 1);
+    setenv("RPIPE_LOG", "debug", 1);
+    dup2(r->log, STDOUT_FILENO);
+    dup2(r->log, STDERR_FILENO);
+    alarm(60);
+    execl(path, program, (char *)NULL);
+    perror(path);
+    _exit(99);
+}
+
+static void finish(struct rank *r)
+{
+    ssize_t n;
+
+    CHECK(waitpid(r->pid, &r->status, 0) == r->pid, "waitpid");
+    n = pread(r->log, r->text, sizeof(r->text) - 1, 0);
+    r->text[n > 0 ? n : 0] = '\0';
+    close(r->log);
+}
+
+/* Rank 0 and rank 1 with these builds. */
+static void run(struct rank r[2], int first, int second, const char *control, const char *disjoint)
+{
+    int port = free_port(), rank;
+
+    printf("rank 0 is %s, rank 1 is %s, over %s%s%s\n", build_names[first], build_names[second],
+           control, disjoint != NULL ? ", without a common version of " : "",
+           disjoint != NULL ? disjoint : "");
+    if (disjoint != NULL)
+        setenv("RMALLOC_TEST_DISJOINT", disjoint, 1);
+    start(&r[0], 0, build_names[first], port, control);
+    start(&r[1], 1, build_names[second], port, control);
+    for (rank = 0; rank < 2; rank++)
+        finish(&r[rank]);
+    unsetenv("RMALLOC_TEST_DISJOINT");
+}
+
+static void test_agreement(const char *control)
+{
+    struct rank r[2];
+    char expected[80];
+    int first, second, rank;
+
+    for (first = 0; first < BUILDS; first++)
+        for (second = 0; second < BUILDS; second++) {
+            run(r, first, second, control, NULL);
+            for (rank = 0; rank < 2; rank++) {
+                int other = rank == 0 ? second : first;
+
+                CHECK(r[rank].status == 0, "rank %d: status 0x%x: %s", rank, r[rank].status,
+                      r[rank].text);
+                /* versions 2 to 2, and 2 to 3: they use 3 only where both have it */
+                snprintf(expected, sizeof(expected),
+                         "version %d of the control network (it has 2 to %d)",
+                         first == 1 && second == 1 ? 3 : 2, 2 + other);
+                CHECK(strstr(r[rank].text, expected) != NULL, "rank %d: no \"%s\" in: %s", rank,
+                      expected, r[rank].text);
+            }
+        }
+}
+
+/* The ranges that the message has to name: those of the other rank, and of this one. */
+static void test_disjoint(const char *protocol, const char *name, int version, bool both_name_it)
+{
+    struct rank r[2];
+    char ranges[2][96];
+    int newer, rank;
+
+    for (newer = 0; newer < 2; newer++) {
+        run(r, newer == 0, newer == 1, "unix", protocol);
+        for (rank = 0; rank < 2; rank++) {
+            int other = rank == newer ? version : version + 1,
+                own = rank == newer ? version + 1 : version;
+
+            snprintf(ranges[0], sizeof(ranges[0]),
+                     "has versions %d to %d of %s, and this process has %d to %d", other, other,
+                     name, own, own);
+            snprintf(ranges[1], sizeof(ranges[1]),
+                     "has versions %d to %d of %s, and this process has %d to %d", own, own, name,
+                     other, other); /* as the other rank reports it */
+            CHECK(WIFEXITED(r[rank].status) && WEXITSTATUS(r[rank].status) == 1,
+                  "rank %d: status 0x%x: %s", rank, r[rank].status, r[rank].text);
+            CHECK(strstr(r[rank].text, ranges[0]) != NULL ||
+                      (!both_name_it && strstr(r[rank].text, ranges[1]) != NULL),
+                  "rank %d: no \"%s\" in: %s", rank, ranges[0], r[rank].text);
+        }
+    }
+}
+
+int main(int argc, char **argv)
+{
+    char self[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+    (void)argc, (void)argv;
+    self[n > 0 ? n : 0] = '\0';
+    snprintf(directory, sizeof(directory), "%s", dirname(self));
+    test_agreement("unix");
+    test_agreement("tcp");
+    test_disjoint("control", "the control network", 2, true);
+    test_disjoint("bootstrap", "the bootstrap tcp", 2,
+                  false); /* rank 0 checks, and sends the message */
+    printf("%d failures\n", failures);
+    return failures != 0;
+}
