@@ -7,7 +7,6 @@
 #include "control/peer_loss.h"
 #include "control/receive.h"
 #include "control/state.h"
-#include "util/clock.h"
 #include "util/failpoint.h"
 #include "util/fork_fds.h"
 #include "util/log.h"
@@ -15,7 +14,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#define SELF_ATTEMPTS 500 /* of one ms: memory for a message of this rank to itself */
+/* For memory for a message of this rank to itself. */
+#define SELF_ATTEMPTS 500
+#define SELF_RETRY_MS 1
 
 /* The receiver of a frame takes its descriptors. */
 static void dispatch_take_fds(struct connection *c, const struct wire_frame *frame, int *fds)
@@ -106,28 +107,33 @@ void dispatch_start(void)
     receive_set_handlers(&handlers);
 }
 
-static void dispatch_one_to_self(struct message *m)
+/* False: there is no memory to keep it. */
+static bool dispatch_one_to_self(struct message *m)
 {
-    const struct timespec backoff = {0, NS_PER_MS};
-    int fds[CONTROL_FDS_MAX], i;
+    int fds[CONTROL_FDS_MAX], nfds = m->nfds, i;
 
-    for (i = 0; i < m->nfds; i++) {
+    for (i = 0; i < nfds; i++) {
         fds[i] = m->fds[i];
         fork_fds_forget(fds[i]);
     }
-    for (i = 0; dispatch_deliver(control.rank, m->frame.type, m->body, m->frame.body_bytes, fds,
-                                 m->nfds) == -ENOMEM;
-         i++) {
-        if (i == SELF_ATTEMPTS) {
-            log_error("a message of this rank to itself is lost: no memory for its "
-                      "%u bytes",
-                      m->frame.body_bytes);
-            break;
-        }
-        nanosleep(&backoff, NULL); /* there is no socket in which it could wait */
-    }
     m->nfds = 0;
-    message_free(m);
+    return dispatch_deliver(control.rank, m->frame.type, m->body, m->frame.body_bytes, fds, nfds) !=
+           -ENOMEM;
+}
+
+/* There is no socket in which these messages could wait for memory: they wait
+ * at the head of the queue. */
+static void dispatch_put_back(struct peer *p, struct link *messages)
+{
+    pthread_mutex_lock(&control.lock);
+    while (!list_empty(messages)) {
+        struct link *last = messages->prev;
+
+        list_remove(last);
+        list_insert(&p->queue, last);
+    }
+    pthread_mutex_unlock(&control.lock);
+    peer_retry_in(p, SELF_RETRY_MS);
 }
 
 void dispatch_to_self(struct peer *p)
@@ -143,7 +149,20 @@ void dispatch_to_self(struct peer *p)
     }
     pthread_mutex_unlock(&control.lock);
     list_for_each (at, after, &mine) {
-        dispatch_one_to_self(container_of(at, struct message, link));
+        struct message *m = container_of(at, struct message, link);
+
+        if (!dispatch_one_to_self(m)) {
+            if (++p->attempts < SELF_ATTEMPTS) {
+                dispatch_put_back(p, &mine);
+                break;
+            }
+            log_error("a message of this rank to itself is lost: no memory for its "
+                      "%u bytes",
+                      m->frame.body_bytes);
+        }
+        p->attempts = 0;
+        list_remove(at);
+        message_free(m);
         count++;
     }
     state_complete(p, count);

@@ -21,7 +21,7 @@
 #define CARD_MS 20 /* one attempt to get a card from the bootstrap */
 #define CARD_MISSING_MS                                                                            \
     10000 /* a card may be missing; all ranks have published before any could    \
-           post */
+         post */
 #define CONNECT_MS                                                                                 \
     5000 /* connect(2) over TCP to one address; not longer than the keep-alive   \
         */
@@ -104,7 +104,7 @@ static void peer_dial_failed(struct peer *p, int error, bool is_unix)
     struct error err = {""};
 
     if (error == EAGAIN) { /* its backlog is full: it is stopped, or has many
-                            connections to accept */
+                          connections to accept */
         peer_retry_in(p, 2);
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         state_warn("no socket for %s: %s; it is tried again", control_peer_name(peer_number(p)),
@@ -225,18 +225,16 @@ void peer_serve(struct peer *p)
         peer_write(p->out);
 }
 
-void peer_timer(struct peer *p, int64_t now)
+bool peer_timer(struct peer *p, int64_t now)
 {
     if (p->drain_until <= now) {
         peer_end_after_drain(p, p->drain_reason != NULL ? p->drain_reason : "its connection broke");
-        return;
+        return false;
     }
-    if (p->retry_at <= now) {
-        p->retry_at = NO_TIME;
-        if (p->drain_until == NO_TIME)
-            list_remove(&p->timed);
-        peer_serve(p);
-    }
-    state_timer(p->drain_until);
-    state_timer(p->retry_at);
+    if (p->retry_at > now)
+        return false;
+    p->retry_at = NO_TIME;
+    if (p->drain_until == NO_TIME)
+        list_remove(&p->timed);
+    return true;
 }

@@ -6,6 +6,7 @@
 #ifndef CONTROL_PEER_DIAL_H
 #define CONTROL_PEER_DIAL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct peer;
@@ -18,7 +19,8 @@ void peer_connected(struct connection *c);
 /* The deadline of a connection, incoming or outgoing, that is not open yet has
  * passed. */
 void peer_greeting_late(struct connection *c);
-/* The time to retry, or the end of draining, may have come. */
-void peer_timer(struct peer *p, int64_t now);
+/* The time to retry, or the end of draining, may have come. True: the peer has
+ * to be served. */
+bool peer_timer(struct peer *p, int64_t now);
 
 #endif

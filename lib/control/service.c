@@ -79,6 +79,14 @@ static void service_event_dispatch(void *watch, uint32_t events)
 
 /* ---- what has been posted ---- */
 
+static void service_serve(struct peer *p)
+{
+    if (peer_number(p) == control.rank)
+        dispatch_to_self(p);
+    else
+        peer_serve(p);
+}
+
 static void service_serve_ready(void)
 {
     struct link batch;
@@ -97,10 +105,7 @@ static void service_serve_ready(void)
         p = container_of(batch.next, struct peer, ready);
         list_remove(&p->ready);
         pthread_mutex_unlock(&control.lock);
-        if (peer_number(p) == control.rank)
-            dispatch_to_self(p);
-        else
-            peer_serve(p);
+        service_serve(p);
         pthread_mutex_lock(&control.lock);
     }
     pthread_mutex_unlock(&control.lock);
@@ -156,10 +161,13 @@ static void service_timers_run(void)
 
         list_remove(&p->timed);
         list_append(&control.timed, &p->timed);
-        peer_timer(p, now);
+        if (peer_timer(p, now))
+            service_serve(p);
+        state_timer(p->drain_until);
+        state_timer(p->retry_at);
     }
     if (control.timer <= now) /* what was due has been done; what became due
-                               meanwhile is done in the next turn */
+                             meanwhile is done in the next turn */
         control.timer = now;
 }
 
@@ -240,20 +248,24 @@ static bool service_all_sent(void)
 
 /* What TCP has taken is sent even after close(2), but not if this was the last
  * process of a container. */
-static void service_await_acknowledgement(void)
+static bool service_acknowledged(void)
 {
-    const struct timespec backoff = {0, NS_PER_MS};
-    int64_t patience = deadline_in_ms(UNACKNOWLEDGED_MS);
     struct link *at, *after;
+    int left = 0;
 
+    if (control.acknowledge_deadline == NO_TIME)
+        control.acknowledge_deadline = deadline_in_ms(UNACKNOWLEDGED_MS);
+    if (deadline_passed(control.acknowledge_deadline))
+        return true;
     list_for_each (at, after, &control.open) {
-        struct connection *c = container_of(at, struct connection, link);
-        int left = 0;
+        const struct connection *c = container_of(at, struct connection, link);
 
-        while (!c->is_unix && ioctl(c->fd, SIOCOUTQ, &left) == 0 && left > 0 &&
-               !deadline_passed(patience) && !deadline_passed(control.stop_deadline))
-            nanosleep(&backoff, NULL);
+        if (!c->is_unix && ioctl(c->fd, SIOCOUTQ, &left) == 0 && left > 0) {
+            state_timer(deadline_in_ms(1));
+            return false;
+        }
     }
+    return true;
 }
 
 static bool service_stop_step(void)
@@ -269,7 +281,7 @@ static bool service_stop_step(void)
         service_send_fins();
         service_serve_ready();
     }
-    return service_all_sent() || deadline_passed(control.stop_deadline);
+    return deadline_passed(control.stop_deadline) || (service_all_sent() && service_acknowledged());
 }
 
 static void service_free_closed(void)
@@ -349,7 +361,6 @@ static void *service_main(void *unused)
         service_free_closed();
     } while (!service_stop_step());
     RPIPE_FAILPOINT("rexit: before the sockets are closed");
-    service_await_acknowledgement();
     service_drop_all(&control.greeting);
     service_drop_all(&control.open);
     service_free_closed();

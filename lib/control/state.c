@@ -71,7 +71,7 @@ void state_init(void)
     control.listening = true;
     control.unsent = 0;
     control.flushers = control.greetings = control.warnings = 0;
-    control.timer = NO_TIME;
+    control.timer = control.acknowledge_deadline = NO_TIME;
     control.next_tick = 0;
     control.stop_deadline = INT64_MAX;
     atomic_store_explicit(&control.ticking, false, memory_order_relaxed);
@@ -174,7 +174,7 @@ void state_drop(struct connection *c)
     if (c->state != CONNECTION_OPEN)
         control.greetings--;
     connection_close(c); /* this ends the watch too: only the child of a fork
-                          could have the socket */
+                        could have the socket */
     list_remove(&c->link);
     list_append(&control.closed, &c->link);
 }

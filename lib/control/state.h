@@ -49,14 +49,14 @@ struct control_lane_hooks {
 
 struct peer {
     struct link queue;  /* L: messages that have been posted; the service thread
-                         moves them to out->outbox */
+                       moves them to out->outbox */
     uint64_t posted;    /* L: messages posted in all */
     uint64_t completed; /* L: of them, those that the kernel has, or that were
-                         dropped at the end of the peer */
+                       dropped at the end of the peer */
     struct link ready;  /* L: in control.ready while the service thread has
-                         something to do for this peer */
+                       something to do for this peer */
     _Atomic int state;  /* 0, -EPIPE, -ECONNRESET; written under the lock, never
-                         back to 0 */
+                       back to 0 */
     _Atomic bool membarrier;
     _Atomic uint32_t window[WIRE_LANES]; /* of the lanes to the peer; 0: not greeted yet */
     const _Atomic uint32_t
@@ -69,19 +69,20 @@ struct peer {
     struct link timed;           /* S: in control.timed while one of the next two is set */
     int64_t retry_at;            /* S: time to dial, or to send, again */
     int64_t drain_until;         /* S: the outgoing connection is lost; `in` is read until
-                          then, and the peer ends */
+                then, and the peer ends */
     char *drain_reason;          /* S: why */
     bool fin_received;           /* S: on our outgoing connection, while `in` may still
-                          bring messages */
+                bring messages */
     bool accepts;                /* S: some address of the peer accepted a connection, but sent
-                   no WELCOME */
+  no WELCOME */
     unsigned address;            /* S: index of the card's address that is tried */
     unsigned rounds;             /* S: how often all addresses have been tried */
     unsigned refusals;           /* S: greetings that ended early */
-    int version;                 /* S: of the control network, that both use; 0: not greeted yet
+    unsigned attempts;     /* S: of this rank itself: to deliver the first message of its queue */
+    int version;           /* S: of the control network, that both use; 0: not greeted yet
                 */
-    uint64_t features;           /* S: that both have */
-    int64_t card_deadline;       /* S: until then the peer may have no card */
+    uint64_t features;     /* S: that both have */
+    int64_t card_deadline; /* S: until then the peer may have no card */
 };
 
 struct control {
@@ -108,13 +109,15 @@ struct control {
     struct link greeting, open, closed; /* S: connections, by state */
     struct link alive, timed;           /* S: peers */
     int greetings;                      /* S: length of `greeting` */
-    int64_t timer;     /* S: not later than the first thing in `greeting` and `timed`
-                    that is due */
-    int64_t next_tick; /* S */
-    bool listening;    /* S: false while there are no descriptors for incoming
-                        connections */
-    bool fins_sent;    /* S: this process leaves */
-    int warnings;      /* S */
+    int64_t timer;                /* S: not later than the first thing in `greeting` and `timed`
+              that is due */
+    int64_t next_tick;            /* S */
+    bool listening;               /* S: false while there are no descriptors for incoming
+                      connections */
+    bool fins_sent;               /* S: this process leaves */
+    int64_t acknowledge_deadline; /* S: then, for what TCP has taken; NO_TIME
+                                   before all is sent */
+    int warnings;                 /* S */
 };
 
 extern struct control control;
