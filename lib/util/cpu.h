@@ -2,7 +2,7 @@
 /*
  * cpu.h: what the processor offers, by purpose.
  *
- * A fence is named after the two things that it keeps in order, so that the place where it stands says why. Plain C11
+ * A fence is named after the two operations that it keeps in order, so that its name is the reason at each call. Plain C11
  * acquire and release suffice everywhere else.
  */
 #ifndef UTIL_CPU_H
@@ -13,12 +13,11 @@
 #define CACHE_LINE 64
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define NOINLINE                                                                                   \
-    __attribute__((                                                                                \
-        noinline)) /* not "cold": that spreads to whoever calls, and costs short paths their optimization */
+/* Not "cold": the compiler applies that to the callers too, and short paths lose their optimization. */
+#define NOINLINE __attribute__((noinline))
 #define FORCE_INLINE inline __attribute__((always_inline)) /* short paths with constant arguments */
 
-/* In a loop that polls: gives the pipeline, and a sibling hardware thread, a rest. */
+/* In a loop that polls: reduces the load on the pipeline and on a sibling hardware thread. */
 static inline void cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -30,7 +29,7 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* A line that will be written soon is fetched for writing now: its owner's copy is taken away before the store needs it. */
+/* Fetches a line that will be written soon in exclusive state, so that the store does not wait for its owner's copy. */
 static inline void cpu_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
@@ -43,16 +42,16 @@ static inline void cpu_prefetch_write(const void *line)
 #endif
 }
 
-/* Between a store that may end somebody's wait and the look at his wake word, where he cannot issue membarrier(2). */
+/* Between a store that may end a wait and the load of the waiter's wake word, if the waiter cannot issue membarrier(2). */
 static inline void fence_store_before_wake_look(void) { atomic_thread_fence(memory_order_seq_cst); }
 
-/* The same place, where the sleeper's membarrier(2) fences for both: only the compiler is held back. */
+/* The same place, if the membarrier(2) of the waiter fences for both: only the compiler must not reorder. */
 static inline void compiler_store_before_wake_look(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Between setting one's own wake word and the last look at the condition, where membarrier(2) is not to be had. */
+/* Between the store of the own wake word and the last load of the condition, if there is no membarrier(2). */
 static inline void fence_wake_word_before_recheck(void)
 {
     atomic_thread_fence(memory_order_seq_cst);

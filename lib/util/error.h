@@ -8,7 +8,7 @@
  *         log_error("...: %s", err.text);
  *
  * A function that can fail for several reasons takes a `struct error *` as its last parameter, returns the code, and writes
- * the message. On success it may write a message too, where its comment says so (why a backend was chosen).
+ * the message. On success it may write a message too, where its comment states it (why a backend was chosen).
  */
 #ifndef UTIL_ERROR_H
 #define UTIL_ERROR_H
@@ -18,7 +18,7 @@
 #define ERROR_TEXT_BYTES 384
 
 struct error {
-    char text[ERROR_TEXT_BYTES]; /* one sentence, without a full stop; "" while there is none */
+    char text[ERROR_TEXT_BYTES]; /* one message, without a full stop; "" while there is none */
 };
 
 /* Writes the message and returns `code`, a negative errno. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fork_fds.c: see owned.h. */
+/* fork_fds.c: see fork_fds.h. */
 #include "util/fork_fds.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
 #include <unistd.h>
 
-#define WORDS                                                                                      \
-    16384 /* 1,048,576 descriptors; pages of the table that are never touched cost nothing */
+/* 1,048,576 descriptors; pages of the table that are never touched cost nothing */
+#define WORDS 16384
 
 static _Atomic uint64_t fork_fds_bits[WORDS];
 
@@ -41,7 +41,7 @@ void fork_fds_close(int fd)
 {
     if (fd < 0)
         return;
-    fork_fds_forget(fd); /* before close(2): afterwards the number may be anybody's */
+    fork_fds_forget(fd); /* before close(2): afterwards the number may be reused */
     close(fd);
 }
 

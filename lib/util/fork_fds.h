@@ -10,7 +10,7 @@
 #define UTIL_FORK_FDS_H
 
 void fork_fds_add(int fd);    /* a negative fd is ignored, here and below */
-void fork_fds_forget(int fd); /* becomes somebody else's */
+void fork_fds_forget(int fd); /* is owned elsewhere from now on */
 void fork_fds_close(int fd);
 void fork_fds_close_all(void);
 

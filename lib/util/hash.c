@@ -83,7 +83,7 @@ void *hash_remove(struct hash *h, uint64_t key)
     if (value == NULL)
         return NULL;
     h->used--;
-    /* move back whoever would no longer be found across the hole */
+    /* move back the entries that would no longer be found across the hole */
     for (i = (hole + 1) & mask; h->slot[i].value != NULL; i = (i + 1) & mask) {
         size_t at = hash_home(h, h->slot[i].key);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * limit.h: which limit an error of the system speaks of, and where it is set; for the end of a sentence.
+ * limit.h: the limit behind an error of the system, and where it is set; for the end of a message.
  */
 #ifndef UTIL_LIMIT_H
 #define UTIL_LIMIT_H
 
 #include <errno.h>
 
-/* "" where an error speaks of none. Positive errno. */
+/* "" for an error without a limit. Positive errno. */
 static inline const char *limit_of(int error)
 {
     switch (error) {
@@ -26,7 +26,7 @@ static inline const char *limit_of(int error)
     }
 }
 
-/* The same of epoll_ctl(2), whose ENOSPC is no disk. */
+/* The same of epoll_ctl(2), whose ENOSPC concerns no disk. */
 static inline const char *limit_of_watch(int error)
 {
     return error == ENOSPC ? " (see sysctl fs.epoll.max_user_watches)" : limit_of(error);
@@ -38,7 +38,7 @@ static inline const char *limit_of_file(int error)
     switch (error) {
     case ENOSPC:
     case EDQUOT:
-        return " (make room there, or name a file elsewhere)";
+        return " (free space there, or name a file elsewhere)";
     case EFBIG:
         return " (see ulimit -f)";
     default:

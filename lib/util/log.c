@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c: see log.h. A line is put together in a buffer and written by one call, so that lines of many ranks stay whole. */
+/* log.c: see log.h. A line is composed in a buffer and written by one call, so that lines of many ranks stay whole. */
 #include "util/log.h"
 
 #include <errno.h>
@@ -33,10 +33,10 @@ void log_vline(enum log_level level, const char *format, va_list args)
     body = vsnprintf(line + head, sizeof(line) - (size_t)head - 1, format, args);
     length = (size_t)head + (body > 0 ? (size_t)body : 0);
     if (length > sizeof(line) - 2)
-        length = sizeof(line) - 2; /* the sentence was longer: cut */
+        length = sizeof(line) - 2; /* the message was longer: it is cut */
     line[length++] = '\n';
     written = write(STDERR_FILENO, line, length);
-    (void)written; /* nowhere left to complain */
+    (void)written; /* there is no other place to log it */
     errno = saved;
 }
 
@@ -64,5 +64,6 @@ void log_few(_Atomic unsigned *warned, const char *format, ...)
     va_start(args, format);
     vsnprintf(line, sizeof(line), format, args);
     va_end(args);
-    log_line(LOG_WARN, "%s%s", line, before == FEW ? " (no more of these are told)" : "");
+    log_line(LOG_WARN, "%s%s", line,
+             before == FEW ? " (further warnings like this are not logged)" : "");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log.h: one line on standard error per event: "rmalloc[rank] error: sentence".
+ * log.h: one line on standard error per event: "rmalloc[rank] error: message".
  *
  * The level is the setting RPIPE_LOG: error, warn (the default), info, debug. An error is logged where it is first
- * detected, once; whoever passes it on stays silent. Nothing is logged on the data path.
+ * detected, once; callers that pass it on do not log it again. Nothing is logged on the data path.
  */
 #ifndef UTIL_LOG_H
 #define UTIL_LOG_H
@@ -20,7 +20,7 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 void log_vline(enum log_level level, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* A warning that a peer can cause as often as he likes: `told` counts them, and only the first few are told. */
+/* Rate-limited warning for events that a peer can cause: only the first few of each counter `warned` are logged. */
 void log_few(_Atomic unsigned *warned, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -17,10 +17,10 @@ static struct {
     pthread_mutex_t lock;
     void *open[MODULES_MOST]; /* each once */
     int n;
-    void *pin; /* ourselves */
+    void *pin; /* this library */
 } module_held = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
-/* The loader counts how often a module has been opened; we keep one of them. */
+/* The loader counts how often a module has been opened; one of them is kept. */
 static void module_keep(void *handle)
 {
     int i;
@@ -81,7 +81,7 @@ static int module_own_directory(char *path, size_t bytes)
 
 #define PATH_BYTES (PATH_MAX + 64)
 
-/* Where the module is, the first of all places. */
+/* The path of the module: the first directory that has it. */
 static bool module_find(const char *name, char path[PATH_BYTES])
 {
     char own[PATH_MAX], below[PATH_MAX + 16];
@@ -115,7 +115,7 @@ void *module_symbol(const char *name, const char *symbol, struct error *err)
 {
     char path[PATH_BYTES];
     void *handle, *address;
-    const char *said;
+    const char *reason;
 
     if (!module_find(name, path)) {
         error_note(err, "%s.so is not installed in %s", name, PKGLIBDIR);
@@ -123,13 +123,14 @@ void *module_symbol(const char *name, const char *symbol, struct error *err)
     }
     handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (handle == NULL) {
-        said = dlerror();
-        error_note(err, "cannot be loaded: %s", said != NULL ? said : path);
+        reason = dlerror();
+        error_note(err, "cannot be loaded: %s", reason != NULL ? reason : path);
         return NULL;
     }
     module_keep(handle);
     address = dlsym(handle, symbol);
     if (address == NULL)
-        error_note(err, "%s has no symbol %s: of another version of this library?", path, symbol);
+        error_note(err, "%s has no symbol %s: is it of another version of this library?", path,
+                   symbol);
     return address;
 }

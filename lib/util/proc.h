@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* proc.h: what proc(5) says of processes and threads. */
+/* proc.h: the state of processes and threads from proc(5). */
 #ifndef UTIL_PROC_H
 #define UTIL_PROC_H
 
@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The letter of a state, from the `stat` of a process or thread; 0: there is none; '?': it cannot be understood. */
+/* The letter of a state, from the `stat` of a process or thread; 0: there is none; '?': the file is malformed. */
 static inline char proc_state(const char *path)
 {
     char text[512], *name_ends;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * settings.c: the table of settings, see settings.h.
+ * settings.c: the table of settings, see settings.h. The prefix RPIPE_PEER_ is reserved for peers that connect by name.
  *
  * A setting is a choice of words, a number in a range, a real in a range, or text. The environment is not trusted in a
  * program that runs with more rights than its caller (secure_getenv).
@@ -24,7 +24,7 @@ static const struct entry {
     const char *help;
 } settings_table[SETTINGS] = {
     [SET_BOOTSTRAP] = {"RPIPE_BOOTSTRAP", "auto", CHOICE, "auto|pmix|tcp|single", 0, 0,
-                       "who tells which processes are in the job"},
+                       "how the processes of the job find each other"},
     [SET_BTL] = {"RPIPE_BTL", "auto", CHOICE, "auto|shm|verbs|ofi|sim", 0, 0,
                  "backend of every channel, over its configuration"},
     [SET_ATOMICS] =
@@ -39,21 +39,21 @@ static const struct entry {
          "microseconds of spinning before an adaptive wait yields; -1: by cores and ranks"},
     [SET_TIMEOUT_MS] = {"RPIPE_TIMEOUT_MS", "60000", NUMBER, NULL, -1, 1000000000,
                         "deadline of blocking calls in milliseconds; -1: none"},
-    [SET_KEEPALIVE_MS] = {"RPIPE_KEEPALIVE_MS", "10000", NUMBER, NULL, 1000, 86400000,
-                          "milliseconds after which a host that answers nothing is taken for lost"},
+    [SET_KEEPALIVE_MS] =
+        {"RPIPE_KEEPALIVE_MS", "10000", NUMBER, NULL, 1000, 86400000,
+         "milliseconds after which a host that does not answer is considered lost"},
     [SET_SLOTS] = {"RPIPE_SLOTS", "64", POWER_OF_TWO, NULL, 2, 65536,
                    "slots of a notification ring, a power of two"},
     [SET_WATERMARK] = {"RPIPE_WATERMARK", "0.5", REAL, NULL, 0, 1,
-                       "share of ring or heap in use at which the writer looks for credits"},
+                       "share of ring or heap in use at which the writer polls for credits"},
     [SET_HUGE_PAGES] = {"RPIPE_HUGE_PAGES", "0", NUMBER, NULL, 0, 1,
                         "1: heaps in huge pages where there are any"},
     [SET_DEBUG] = {"RMALLOC_DEBUG", "0", NUMBER, NULL, 0, 1,
                    "1: check every invariant, detect every misuse; slow"},
-    [SET_FIRST] =
-        {"RPIPE_FIRST", "0", NUMBER, NULL, 0, LONG_MAX,
-         "for tests: where the numbers of messages, openings, laps and collectives begin"},
+    [SET_FIRST] = {"RPIPE_FIRST", "0", NUMBER, NULL, 0, LONG_MAX,
+                   "for tests: the first number of messages, openings, laps and collectives"},
     [SET_LOG] = {"RPIPE_LOG", "warn", CHOICE, "error|warn|info|debug", 0, 0,
-                 "what is told on standard error"},
+                 "least severe messages that are logged on standard error"},
     [SET_MODULE_PATH] = {"RPIPE_MODULE_PATH", "", TEXT, NULL, 0, 0,
                          "directory of backend and bootstrap modules, before the installed one"},
     [SET_INTERFACE] = {"RPIPE_INTERFACE", "", TEXT, NULL, 0, 0,
@@ -74,7 +74,7 @@ static const struct entry {
     [SET_ROOT] = {"RPIPE_ROOT", "", TEXT, NULL, 0, 0,
                   "bootstrap tcp: host:port where rank 0 listens"},
     [SET_SECRET] = {"RPIPE_SECRET", "", TEXT, NULL, 0, 0,
-                    "bootstrap tcp: a word that only this job knows"},
+                    "bootstrap tcp: a secret that all processes of this job have"},
     [SET_VERBS_DEVICE] = {"RPIPE_VERBS_DEVICE", "", TEXT, NULL, 0, 0,
                           "backend verbs: name of the RDMA device; empty: any"},
     [SET_VERBS_PORT] = {"RPIPE_VERBS_PORT", "-1", NUMBER, NULL, -1, 255,
@@ -172,7 +172,7 @@ int settings_load(struct error *err)
 
 #define PREFIX "RPIPE_"
 
-/* RPIPE_SIM_ are those of the simulated network of the tests, which is a module with settings of its own. */
+/* RPIPE_SIM_ is the prefix of the simulated network of the tests, a module with settings of its own. */
 static bool settings_is_known(const char *name, size_t length)
 {
     for (int i = 0; i < SETTINGS; i++)
@@ -182,7 +182,7 @@ static bool settings_is_known(const char *name, size_t length)
     return strncmp(name, PREFIX "SIM_", strlen(PREFIX "SIM_")) == 0;
 }
 
-/* That with the longest beginning in common: at least two letters behind what all have in common. */
+/* The setting with the longest common beginning: at least two letters behind that of all. */
 static const char *settings_most_alike(const char *name)
 {
     size_t longest = strlen(PREFIX) + 1;
@@ -201,7 +201,7 @@ static const char *settings_most_alike(const char *name)
     return found;
 }
 
-const char *settings_unknown(int *at, const char **meant)
+const char *settings_unknown(int *at, const char **similar)
 {
     static char name[64];
 
@@ -214,8 +214,8 @@ const char *settings_unknown(int *at, const char **meant)
         snprintf(name, sizeof(name), "%.*s",
                  (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
         if (secure_getenv(name) == NULL && length < sizeof(name))
-            continue; /* no variable counts in a program that runs with more rights than its caller */
-        *meant = settings_most_alike(name);
+            continue; /* no variable is used in a program that runs with more rights than its caller */
+        *similar = settings_most_alike(name);
         return name;
     }
     return NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text.h: text of a peer's for people: without control characters, which a terminal would obey.
+ * text.h: text that came from a peer, for a terminal: without control characters.
  */
 #ifndef UTIL_TEXT_H
 #define UTIL_TEXT_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * thread_quiesce.c: see quiet.h.
+ * thread_quiesce.c: see thread_quiesce.h.
  *
- * The kernel knows of every thread whether it sleeps (/proc/self/task/TID/stat) and how long it has run (its clock). Where /proc
- * is not mounted, a nap has to do. A thread that begins after the look at the directory begins after the flag.
+ * The kernel reports of every thread whether it sleeps (/proc/self/task/TID/stat) and how long it has run (its clock). Without
+ * /proc, a fixed time has to suffice. A thread that starts after the directory was opened starts after the flag was set.
  */
 #include "util/thread_quiesce.h"
 
@@ -19,9 +19,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RUN_NS NS_PER_MS       /* far more than any such piece of code takes */
-#define BLIND_NAP_MS 20        /* without /proc */
-#define NAP_NS (NS_PER_MS / 4) /* between two looks */
+#define RUN_NS NS_PER_MS        /* far more than any such code takes */
+#define NO_PROC_MS 20           /* without /proc */
+#define POLL_NS (NS_PER_MS / 4) /* between two polls */
 
 static void thread_quiesce_backoff(int64_t ns)
 {
@@ -62,7 +62,7 @@ static bool thread_quiesce_await_thread(long tid, int64_t deadline)
             break;
         if (deadline_passed(deadline))
             return false;
-        thread_quiesce_backoff(NAP_NS);
+        thread_quiesce_backoff(POLL_NS);
     }
     return true;
 }
@@ -78,7 +78,7 @@ bool thread_quiesce_others(int64_t deadline)
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     tasks = opendir("/proc/self/task");
     if (tasks == NULL) {
-        thread_quiesce_backoff(BLIND_NAP_MS * NS_PER_MS);
+        thread_quiesce_backoff(NO_PROC_MS * NS_PER_MS);
         return true;
     }
     while (quiet && (entry = readdir(tasks)) != NULL) {
