@@ -2,8 +2,9 @@
 /*
  * job.c: chooses the bootstrap and passes every call on to it, see job.h.
  *
- * A bootstrap is chosen by the variables of the environment, never by attempts: n processes that were started as one job must not
- * become n jobs of one process. So the bootstrap that was chosen works, or job_open() fails.
+ * A bootstrap is chosen by the variables of the environment, never by attempts: n processes that
+ * were started as one job must not become n jobs of one process. So the bootstrap that was chosen
+ * works, or job_open() fails.
  */
 #include "bootstrap/job.h"
 

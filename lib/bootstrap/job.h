@@ -2,10 +2,11 @@
 /*
  * job.h: the job that this process is in: rank, size, business cards, abort.
  *
- * Three bootstraps, chosen by the setting RPIPE_BOOTSTRAP, or in this order by the variables of the environment: `pmix` (mpirun,
- * prterun, srun --mpi=pmix; a module, so that the library does not need libpmix), `tcp` (RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT,
- * RPIPE_SECRET), `single`. A business card is an opaque blob of at most JOB_CARD_MAX bytes that one rank publishes and any
- * other can get.
+ * Three bootstraps, chosen by the setting RPIPE_BOOTSTRAP, or in this order by the variables of the
+ * environment: `pmix` (mpirun, prterun, srun --mpi=pmix; a module, so that the library does not
+ * need libpmix), `tcp` (RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT, RPIPE_SECRET), `single`. A business
+ * card is an opaque blob of at most JOB_CARD_MAX bytes that one rank publishes and any other can
+ * get.
  */
 #ifndef BOOTSTRAP_JOB_H
 #define BOOTSTRAP_JOB_H
@@ -29,7 +30,8 @@ int job_local_size(void);
 int job_watch(void); /* see job_ops.watch; -1: nothing to watch */
 void job_watched(void);
 const char *job_name(void); /* "pmix", "tcp", "single"; NULL before job_open */
-/* For rmalloc_info: the bootstrap with this index, and the result of its query; -ENOENT after the last. */
+/* For rmalloc_info: the bootstrap with this index, and the result of its query; -ENOENT after
+ * the last. */
 int job_describe(int index, const char **name, bool *usable, struct error *err);
 
 #endif

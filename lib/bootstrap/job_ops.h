@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* job_ops.h: what a bootstrap implements, and those that are linked into the library; pmix is a module. */
+/* job_ops.h: what a bootstrap implements, and those that are linked into the library; pmix is a
+ * module. */
 #ifndef BOOTSTRAP_JOB_OPS_H
 #define BOOTSTRAP_JOB_OPS_H
 
@@ -15,11 +16,13 @@
 struct job_ops {
     uint32_t version; /* JOB_OPS_VERSION */
     const char *name;
-    /* Whether it can work here: 0, or a negative errno; in both cases with a message of one line. No side effects. */
+    /* Whether it can work here: 0, or a negative errno; in both cases with a message of one
+     * line. No side effects. */
     int (*query)(struct error *err);
     /* Joins the job. Waits for the other processes at most until the deadline. */
     int (*open)(int *rank, int *size, int64_t deadline, struct error *err);
-    /* Publishes the own card and waits until every rank has published its card, or until cards can be requested. */
+    /* Publishes the own card and waits until every rank has published its card, or until cards
+     * can be requested. */
     int (*publish)(const void *card, size_t bytes, int64_t deadline, struct error *err);
     /* A copy of the card of `rank`. Callable from any thread after publish. */
     int (*card)(int rank, void *card, size_t *bytes, int64_t deadline, struct error *err);
@@ -27,7 +30,8 @@ struct job_ops {
     void (*close)(void);                               /* local: waits for no other process */
     /* Ranks on this host, this one included. NULL: every card is here, the caller counts them. */
     int (*local_size)(void);
-    /* A descriptor for the service thread to watch, -1 for none, and what to do when it is readable. May be NULL. */
+    /* A descriptor for the service thread to watch, -1 for none, and what to do when it is
+     * readable. May be NULL. */
     int (*watch)(void);
     void (*watched)(void);
 };

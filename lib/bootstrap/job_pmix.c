@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_pmix.c: the job that a PMIx launcher started (mpirun, prterun, srun --mpi=pmix). The module job_pmix.so.
+ * job_pmix.c: the job that a PMIx launcher started (mpirun, prterun, srun --mpi=pmix). The module
+ * job_pmix.so.
  *
- * Cards are put, committed and fenced without collecting data: the fence costs little, and afterwards each process gets the
- * cards that it needs, one by one. Without the fence some launchers answer NOT-FOUND to a get before the owner's commit; a get
- * with this answer is repeated until its deadline in any case.
+ * Cards are put, committed and fenced without collecting data: the fence costs little, and
+ * afterwards each process gets the cards that it needs, one by one. Without the fence some
+ * launchers answer NOT-FOUND to a get before the owner's commit; a get with this answer is repeated
+ * until its deadline in any case.
  *
- * The key contains how often this process has opened the job, since a launcher's store and the client's cache keep the
- * first value of a key. PMIx is thread-safe; nothing here runs in one of its callbacks.
+ * The key contains how often this process has opened the job, since a launcher's store and the
+ * client's cache keep the first value of a key. PMIx is thread-safe; nothing here runs in one of
+ * its callbacks.
  */
 #include "bootstrap/job_ops.h"
 #include "util/clock.h"
@@ -179,7 +182,8 @@ static __attribute__((noreturn)) void pmix_abort(int code)
     _exit(code);
 }
 
-/* Only the daemon of this host is notified; it waits for no other process without PMIX_EMBED_BARRIER. */
+/* Only the daemon of this host is notified; it waits for no other process without
+ * PMIX_EMBED_BARRIER. */
 static void pmix_close(void) { PMIx_Finalize(NULL, 0); }
 
 static int pmix_local_size(void) { return pmix.local_size; }

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_tcp.c: a job without a launcher, defined by RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT and RPIPE_SECRET.
+ * job_tcp.c: a job without a launcher, defined by RPIPE_RANK, RPIPE_SIZE, RPIPE_ROOT and
+ * RPIPE_SECRET.
  *
- * All cards travel through rank 0, once. Afterwards every rank has the whole table, and the connections to rank 0 serve
- * for one thing: to pass on network_abort(). The service thread watches them; the end of one of them has no meaning
- * here, since the control network notices dead processes.
+ * All cards travel through rank 0, once. Afterwards every rank has the whole table, and the
+ * connections to rank 0 serve for one thing: to pass on network_abort(). The service thread watches
+ * them; the end of one of them has no meaning here, since the control network notices dead
+ * processes.
  */
 #include "bootstrap/job_tcp_wire.h"
 

@@ -71,7 +71,8 @@ static int tcp_client_receive(int fd, void *data, size_t bytes, int64_t deadline
     return 0;
 }
 
-/* A connect(2) to a port of this host on which nothing listens can be answered by the same socket. */
+/* A connect(2) to a port of this host on which nothing listens can be answered by the same
+ * socket. */
 static bool tcp_client_reached_itself(int fd)
 {
     struct sockaddr_storage here = {0}, there = {0};

@@ -2,11 +2,13 @@
 /*
  * job_tcp_root.c: see job_tcp_root.h.
  *
- * The port is open to any process, so every client has a buffer and a deadline of its own, and no client can delay the others. A
- * client that shows the secret and is refused gets the reason; a client without the secret does not.
+ * The port is open to any process, so every client has a buffer and a deadline of its own, and no
+ * client can delay the others. A client that sends a join and is refused gets the
+ * reason; one that sends anything else does not.
  *
- * Every rank keeps its connection, so the job cannot be larger than the descriptors of rank 0 allow. When none is left and all
- * clients are ranks, all are refused, those that connect later too, so that they do not wait for their deadlines.
+ * Every rank keeps its connection, so the job cannot be larger than the descriptors of rank 0
+ * allow. When none is left and all clients are ranks, all are refused, those that connect later
+ * too, so that they do not wait for their deadlines.
  */
 #include "bootstrap/job_tcp_root.h"
 
@@ -44,7 +46,7 @@ struct gathering {
     struct client **client;
     struct pollfd *polls; /* [0] is the listener, [1 + i] client i */
     int clients, most, joined, warnings;
-    int short_of; /* errno of the last accept(2), if it lacked a resource; the listener is not polled */
+    int short_of; /* errno of the last accept(2), if it lacked a resource: the listener rests */
     const char *refusal; /* no rank can join any more, for this reason */
     int refused;         /* ranks that have been sent it */
 };
@@ -60,7 +62,8 @@ static bool tcp_root_bind_any_port(int fd, const struct tcp_job *job, int family
     return bind(fd, (struct sockaddr *)&four, sizeof(four)) == 0;
 }
 
-/* At the address that RPIPE_ROOT names; on all, if that is none of this host (behind a translation of addresses). */
+/* At the address that RPIPE_ROOT names; on all, if that is none of this host (behind a
+ * translation of addresses). */
 static int tcp_root_listen_once(const struct tcp_job *job, const struct addrinfo *list)
 {
     const struct addrinfo *a;
@@ -92,7 +95,8 @@ int tcp_root_listen(const struct tcp_job *job, int64_t deadline, struct error *e
 
     if (fd != 0)
         return fd == -EAGAIN ? -EHOSTUNREACH : fd; /* -EAGAIN is R_PENDING in the layers above */
-    /* A client that connects before this process listens can reach itself on a port of the ephemeral range, and hold it briefly. */
+    /* A client that connects before this process listens can reach itself on a port of the
+     * ephemeral range, and hold it briefly. */
     while ((fd = tcp_root_listen_once(job, list)) == -EADDRINUSE && !deadline_passed(patience) &&
            !deadline_passed(deadline))
         nanosleep(&backoff, NULL);
@@ -271,7 +275,8 @@ static int tcp_root_gather_turn(struct gathering *g, int listener, int64_t deadl
 {
     int i;
 
-    /* With as many clients as possible, or without descriptors, the next event is a deadline, not a new client. */
+    /* With as many clients as possible, or without descriptors, the next event is a deadline,
+     * not a new client. */
     g->polls[0] = (struct pollfd){.fd = g->clients < g->most && g->short_of == 0 ? listener : -1,
                                   .events = POLLIN};
     if (poll(g->polls, (nfds_t)g->clients + 1, deadline_left_ms(deadline, 200)) < 0 &&

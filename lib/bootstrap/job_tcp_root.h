@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* job_tcp_root.h: rank 0 of the tcp bootstrap: gathers the cards of all ranks, and sends each the table. */
+/* job_tcp_root.h: rank 0 of the tcp bootstrap: gathers the cards of all ranks, and sends each
+ * the table. */
 #ifndef BOOTSTRAP_JOB_TCP_ROOT_H
 #define BOOTSTRAP_JOB_TCP_ROOT_H
 

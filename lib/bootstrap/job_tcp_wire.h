@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job_tcp_wire.h: the messages of the tcp bootstrap, and the state of one process. Inside lib/bootstrap only.
+ * job_tcp_wire.h: the messages of the tcp bootstrap, and the state of one process. Inside
+ * lib/bootstrap only.
  *
  *   client -> root    tcp_join, the secret, the card
- *   root   -> client  tcp_verdict; then a message (refused), or for each rank the length of its card (uint32_t) and the card
+ *   root   -> client  tcp_verdict; then a message (refused), or for each rank its card, after the
+ *                     length of it (uint32_t)
  *   later, both ways  tcp_abort: the job is aborted
  *
- * The secret is sent in the clear: it separates jobs that were given the same port, and excludes other processes, on a network
- * whose cables are trusted. It is no protection against a process that reads the network.
+ * The secret is sent in the clear: it separates jobs that were given the same port, and excludes
+ * other processes, on a network whose cables are trusted. It is no protection against a process
+ * that reads the network.
  *
  * Each structure begins with its length and is read zero-extended (util/layout.h).
  */

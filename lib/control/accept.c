@@ -45,8 +45,7 @@ static void accept_evict(void)
     }
 }
 
-/* One connection; its memory is allocated before it is accepted. NULL and
- * errno. */
+/* One connection; its memory is allocated before it is accepted. NULL and errno. */
 static struct connection *accept_one(int listener, bool is_unix)
 {
     struct connection *c = connection_new(-1, is_unix, false);
@@ -98,8 +97,7 @@ void accept_connections(int listener, bool is_unix)
         }
         if (c == NULL)
             return;
-        /* the name of the socket is no secret: /proc/net/unix shows it to all users
-     */
+        /* the name of the socket is no secret: /proc/net/unix shows it to all users */
         if (is_unix && !endpoint_same_user(c->fd, &pid)) {
             state_warn("a connection was refused: it is of another user (SO_PEERCRED)");
             close(c->fd);

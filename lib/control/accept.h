@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * accept.h: incoming connections, until they have sent their HELLO. Service
- * thread only.
+ * accept.h: incoming connections, until they have sent their HELLO. Service thread only.
  */
 #ifndef CONTROL_ACCEPT_H
 #define CONTROL_ACCEPT_H

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * card.h: the business card: the addresses of a rank, and the cookie that
- * authenticates it.
+ * card.h: the business card: the addresses of a rank, and the cookie that authenticates it.
  *
- * Every rank publishes its card through the job, so that the processes of the
- * job have the cookie, and no others. Two ranks are on the same host if kernel
- * (boot id) and network namespace are the same: then abstract Unix sockets
- * reach. It also lists the backends that the rank can probably use, so that
- * both ends of a pipe choose the same one without a message.
+ * Every rank publishes its card through the job, so that the processes of the job have the cookie,
+ * and no others. Two ranks are on the same host if kernel (boot id) and network namespace are the
+ * same: then abstract Unix sockets reach. It also lists the backends that the rank can probably
+ * use, so that both ends of a pipe choose the same one without a message.
  */
 #ifndef CONTROL_CARD_H
 #define CONTROL_CARD_H
@@ -40,16 +38,13 @@ struct card {
     uint64_t features; /* none yet */
     uint32_t rank;
     uint32_t pid;
-    uint8_t cookie[COOKIE_BYTES];         /* secret: shown by a process that connects to
-                                   this rank */
-    uint8_t process_id[PROCESS_ID_BYTES]; /* public: random, never that of another
-                                           process */
+    uint8_t cookie[COOKIE_BYTES]; /* secret: shown by a process that connects to this rank */
+    uint8_t process_id[PROCESS_ID_BYTES]; /* public: random, never that of another process */
     uint8_t boot_id[16];
-    uint64_t network;   /* inode of the network namespace; 0: not known, never the
-                        same as another's */
-    uint32_t backends;  /* btl_likely() */
-    uint32_t pids;      /* inode of the namespace of `pid`; 0: not known, never the
-                        same as another's */
+    /* inode of the network namespace; 0: not known, never the same as another's */
+    uint64_t network;
+    uint32_t backends; /* btl_likely() */
+    uint32_t pids; /* inode of the namespace of `pid`; 0: not known, never the same as another's */
     uint16_t tcp_port;  /* host byte order; 0: does not listen */
     uint8_t unix_bytes; /* of the name; 0: does not listen */
     uint8_t addresses;
@@ -72,11 +67,10 @@ static inline struct version_range control_versions(void)
     return version_range_of("control", CONTROL_VERSION_OLDEST, CONTROL_VERSION_NEWEST);
 }
 
-/* Magic, versions, rank, cookie, process id, host, pid, backends; no addresses
- * yet. 0 or -errno and a message. */
-int card_make(struct card *card, int rank, struct error *err);
-/* Checks and copies the card of `rank` as the job returned it. 0, or -EPROTO
+/* Magic, versions, rank, cookie, process id, host, pid, backends; no addresses yet. 0 or -errno
  * and a message. */
+int card_make(struct card *card, int rank, struct error *err);
+/* Checks and copies the card of `rank` as the job returned it. 0, or -EPROTO and a message. */
 int card_check(struct card *card, const void *blob, size_t bytes, int rank, struct error *err);
 bool card_same_host(const struct card *a, const struct card *b);
 /* The process ids of both are of one namespace. */

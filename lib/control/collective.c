@@ -2,13 +2,11 @@
 /*
  * collective.c: see collective.h.
  *
- * A collective is a number of rounds; in each, a rank sends to one other and
- * receives from one other, both at the same time so that full windows cannot
- * deadlock. Each has a number, the epoch, which all ranks count alike. A rank
- * that gives up, because a rank died or its deadline passed, sends its error
- * code to those to which it would have sent in the rounds that are left; they
- * send theirs. So the end of one rank ends the call of all, although few of
- * them are connected to it.
+ * A collective is a number of rounds; in each, a rank sends to one other and receives from one
+ * other, both at the same time so that full windows cannot deadlock. Each has a number, the epoch,
+ * which all ranks count alike. A rank that gives up, because a rank died or its deadline passed,
+ * sends its error code to those to which it would have sent in the rounds that are left; they send
+ * theirs. So the end of one rank ends the call of all, although few of them are connected to it.
  */
 #include "control/collective.h"
 
@@ -99,8 +97,7 @@ static int collective_partner(int distance)
                  transfers.size);
 }
 
-/* Sends the error code to those to which the rounds from this one on would have
- * gone. */
+/* Sends the error code to those to which the rounds from this one on would have gone. */
 static void collective_give_up(const struct operation *c, uint32_t round, int code, int culprit)
 {
     for (; ((int64_t)1 << round) < transfers.size; round++) {
@@ -111,8 +108,8 @@ static void collective_give_up(const struct operation *c, uint32_t round, int co
         t.head = (struct chunk){
             .kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
         if (pair != NULL)
-            lane_push(pair, &t); /* the dead need none; where the window is full, the
-                              deadline ends the call */
+            /* the dead need none; where the window is full, the deadline ends the call */
+            lane_push(pair, &t);
     }
 }
 
@@ -165,8 +162,8 @@ static int collective_round_run(const struct operation *c, uint32_t round, const
     return result;
 }
 
-/* Takes the lock, if 0. From then on the operation counts, also if it fails:
- * all ranks count alike. */
+/* Takes the lock, if 0. From then on the operation counts, also if it fails: all ranks count
+ * alike. */
 static int collective_begin(struct operation *c)
 {
     int result = transfer_lock(c->err);
@@ -192,8 +189,8 @@ static int collective_end(int result)
     return result;
 }
 
-/* Dissemination: after round k each rank has notice of the 2^(k+1) - 1 ranks
- * before it. Lock held. */
+/* Dissemination: after round k each rank has notice of the 2^(k+1) - 1 ranks before it. Lock
+ * held. */
 static int collective_disseminate(struct operation *c)
 {
     uint32_t round;
@@ -213,8 +210,8 @@ int collect_barrier(int64_t deadline, struct error *err)
     return result != 0 ? result : collective_end(collective_disseminate(&c));
 }
 
-/* Bruck: block i is that of rank + i; in round k the blocks that are here, but
- * no more than are missing there, are sent to rank - 2^k. */
+/* Bruck: block i is that of rank + i; in round k the blocks that are here, but no more than are
+ * missing there, are sent to rank - 2^k. */
 int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadline,
                       struct error *err)
 {
@@ -254,8 +251,8 @@ int collect_allgather(const void *mine, size_t bytes, void *all, int64_t deadlin
 
 /* ---- leaving ---- */
 
-/* Each rank sends WIRE_LEAVE to each. For jobs in which a rank has died, which
- * breaks the pattern of a barrier. Lock held. */
+/* Each rank sends WIRE_LEAVE to each. For jobs in which a rank has died, which breaks the
+ * pattern of a barrier. Lock held. */
 static int collective_leave_one_by_one(int64_t deadline)
 {
     int rank, slices, missing;
@@ -283,11 +280,10 @@ static int collective_leave_one_by_one(int64_t deadline)
 }
 
 /*
- * First as a barrier. A rank that cannot finish it, because another one is dead
- * or does something else, sends WIRE_LEAVE to all and waits for each; that
- * message makes every rank that is still in the barrier do the same. When a
- * rank has finished the barrier, all have come, and it may leave: for the
- * others its end counts as WIRE_LEAVE.
+ * First as a barrier. A rank that cannot finish it, because another one is dead or does something
+ * else, sends WIRE_LEAVE to all and waits for each; that message makes every rank that is still in
+ * the barrier do the same. When a rank has finished the barrier, all have come, and it may leave:
+ * for the others its end counts as WIRE_LEAVE.
  */
 int collect_leave(int64_t deadline)
 {

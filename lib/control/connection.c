@@ -2,10 +2,9 @@
 /*
  * connection.c: see connection.h.
  *
- * Invariants: begin and end are within the buffer, begin is a multiple of 8
- * (frames are); c->sent is less than the length of the first message of the
- * outbox, 0 if there is none; a message whose first byte was sent has no
- * descriptors any more.
+ * Invariants: begin and end are within the buffer, begin is a multiple of 8 (frames are); c->sent
+ * is less than the length of the first message of the outbox, 0 if there is none; a message whose
+ * first byte was sent has no descriptors any more.
  */
 #include "control/connection.h"
 
@@ -84,8 +83,7 @@ void connection_queue(struct connection *c, struct message *m)
     list_append(&c->outbox, &m->link);
 }
 
-/* As many messages as one call takes: the first with its descriptors, then such
- * as have none. */
+/* As many messages as one call takes: the first with its descriptors, then such as have none. */
 static int connection_batch_fill(struct connection *c, struct iovec *iov)
 {
     struct link *at, *after;
@@ -157,8 +155,7 @@ int connection_send(struct connection *c, uint64_t *sent_messages)
         } else if (n == 0 || errno == EAGAIN) {
             return -EAGAIN;
         } else if (errno == ENOBUFS || errno == ENOMEM || errno == ETOOMANYREFS) {
-            return -ENOBUFS; /* also: more descriptors in flight than this user may
-                          have open */
+            return -ENOBUFS; /* also: more descriptors in flight than this user may have open */
         } else {
             return -errno;
         }
@@ -166,8 +163,7 @@ int connection_send(struct connection *c, uint64_t *sent_messages)
     return 0;
 }
 
-/* Makes space for the frame that begins at c->begin, and for a large read if
- * there is memory. */
+/* Makes space for the frame that begins at c->begin, and for a large read if there is memory. */
 static int connection_buffer_reserve(struct connection *c)
 {
     size_t target = c->state == CONNECTION_OPEN && !c->outgoing ? BUFFER_READ : BUFFER_FIRST,
@@ -182,8 +178,8 @@ static int connection_buffer_reserve(struct connection *c)
         c->end -= c->begin;
         c->begin = 0;
     }
-    if (c->end - c->begin >= sizeof(frame)) { /* checked by connection_frame()
-                                               before anything more is read */
+    /* checked by connection_frame() before anything more is read */
+    if (c->end - c->begin >= sizeof(frame)) {
         memcpy(&frame, c->buffer + c->begin, sizeof(frame));
         need = wire_frame_bytes(&frame);
         if (target < need)
@@ -204,8 +200,7 @@ static int connection_buffer_reserve(struct connection *c)
     return 0;
 }
 
-/* Takes the descriptors that came with a read. False: more than a peer may
- * send. */
+/* Takes the descriptors that came with a read. False: more than a peer may send. */
 static bool connection_take_fds(struct connection *c, struct msghdr *header)
 {
     const int capacity = (int)(sizeof(c->fds) / sizeof(c->fds[0]));
@@ -283,8 +278,8 @@ int connection_frame(struct connection *c, const struct wire_frame **frame, cons
                          f->magic, f->bytes, f->body_bytes, c->body_max, f->nfds, CONTROL_FDS_MAX);
     if (have < wire_frame_bytes(f))
         return 0;
-    /* Those that are missing are the last of the latest message; its receiver
-   * sees -1 in their place. */
+    /* Those that are missing are the last of the latest message; its receiver sees -1 in their
+     * place. */
     if (c->truncated && f->nfds > c->nfds) {
         while (c->nfds < f->nfds)
             c->fds[c->nfds++] = -1;

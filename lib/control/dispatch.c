@@ -30,8 +30,7 @@ static void dispatch_take_fds(struct connection *c, const struct wire_frame *fra
     }
 }
 
-/* 0; -ENOMEM: it has to be delivered again: only where no descriptors came with
- * it. */
+/* 0; -ENOMEM: it has to be delivered again: only where no descriptors came with it. */
 static int dispatch_deliver(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
                             int nfds)
 {
@@ -121,8 +120,8 @@ static bool dispatch_one_to_self(struct message *m)
            -ENOMEM;
 }
 
-/* There is no socket in which these messages could wait for memory: they wait
- * at the head of the queue. */
+/* There is no socket in which these messages could wait for memory: they wait at the head of the
+ * queue. */
 static void dispatch_put_back(struct peer *p, struct link *messages)
 {
     pthread_mutex_lock(&control.lock);

@@ -21,10 +21,9 @@
 #include <unistd.h>
 
 #define BACKLOG 4096
-/* The kernel's keep-alive counts in seconds, and rests while data is in flight.
- * It is for connections that others opened; a rank checks its own ones itself
- * (peer_check_host). TCP_USER_TIMEOUT would also end connections to a process
- * that is stopped. */
+/* The kernel's keep-alive counts in seconds, and rests while data is in flight. It is for
+ * connections that others opened; a rank checks its own ones itself (peer_check_host).
+ * TCP_USER_TIMEOUT would also end connections to a process that is stopped. */
 #define KEEP_COUNT 3
 
 union any_address {
@@ -100,8 +99,8 @@ static bool endpoint_is_link_local(const struct sockaddr *a)
            IN6_IS_ADDR_LINKLOCAL(&((const struct sockaddr_in6 *)(const void *)a)->sin6_addr);
 }
 
-/* The addresses to offer: those of `interface` (a name, or an address in text),
- * or all. Loopback last, if at all. */
+/* The addresses to offer: those of `interface` (a name, or an address in text), or all. Loopback
+ * last, if at all. */
 static int endpoint_collect_addresses(struct card *card, const char *interface, struct error *err)
 {
     static const int families[] = {AF_INET, AF_INET6};
@@ -169,8 +168,8 @@ int endpoint_listen_tcp(struct card *card, const char *interface, struct error *
         return result;
     if (*interface != '\0')
         card->addresses = 1;
-    for (i = 0; i < 2 && fd < 0; i++) { /* both families by one socket; where
-                                         there is no IPv6, IPv4 alone */
+    /* both families by one socket; where there is no IPv6, IPv4 alone */
+    for (i = 0; i < 2 && fd < 0; i++) {
         const struct card_address *a = *interface != '\0' ? &card->address[0]
                                        : i == 0           ? &any_six
                                                           : &any_four;
@@ -273,8 +272,8 @@ void endpoint_tcp_pulse(int fd, struct endpoint_pulse *pulse)
     pulse->idle = unacknowledged == 0;
     pulse->quiet_ms = info.tcpi_last_ack_recv < info.tcpi_last_data_recv ? info.tcpi_last_ack_recv
                                                                          : info.tcpi_last_data_recv;
-    /* A stopped process's kernel answers, also when its buffer is full: then
-   * neither of the two grows. */
+    /* A stopped process's kernel answers, also when its buffer is full: then neither of the two
+     * grows. */
     pulse->tries =
         info.tcpi_retransmits > info.tcpi_probes ? info.tcpi_retransmits : info.tcpi_probes;
 }

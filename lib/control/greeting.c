@@ -18,9 +18,8 @@
 
 #define CARD_MS 500
 
-/* The liveness page goes along without a duplicate of its descriptor: the peer
- * would wait for a greeting that could not be sent because no number was left.
- */
+/* The liveness page goes along without a duplicate of its descriptor: the peer would wait for a
+ * greeting that could not be sent because no number was left. */
 bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie)
 {
     struct wire_hello hello = {.bytes = sizeof(hello),
@@ -56,8 +55,8 @@ static void greeting_done(struct connection *c)
     list_append(&control.open, &c->link);
 }
 
-/* What HELLO and WELCOME have in common; copies the greeting, zero-extended.
- * The version of both, or -errno. */
+/* What HELLO and WELCOME have in common; copies the greeting, zero-extended. The version of
+ * both, or -errno. */
 static int greeting_check(const struct connection *c, const struct wire_frame *frame,
                           const void *body, struct wire_hello *hello, struct error *err)
 {
@@ -92,16 +91,15 @@ static bool greeting_fits_card(const struct wire_hello *hello, const struct card
     return memcmp(hello->process_id, card->process_id, PROCESS_ID_BYTES) == 0;
 }
 
-/* The first greeting of a peer brings its liveness page, in either direction.
- */
+/* The first greeting of a peer brings its liveness page, in either direction. */
 static int greeting_accept(struct peer *p, const struct connection *c,
                            const struct wire_hello *hello, int version, struct error *err)
 {
     const _Atomic uint32_t *word;
     int result, lane;
 
-    /* Where no number was left for its descriptor, the end of the peer's sockets
-   * reports its death. */
+    /* Where no number was left for its descriptor, the end of the peer's sockets reports its
+     * death. */
     if (c->is_unix && c->fds[0] >= 0 &&
         atomic_load_explicit(&p->liveness, memory_order_relaxed) == NULL) {
         result = liveness_map(c->fds[0], &word, err);
@@ -125,9 +123,9 @@ static int greeting_accept(struct peer *p, const struct connection *c,
 }
 
 /*
- * All ranks have the cookies of all, so a cookie shows that a process is in the
- * job, and not which rank it is. On this host the kernel shows it: no rank can
- * connect in the name of another. Over TCP a rank could (doc/security.md).
+ * All ranks have the cookies of all, so a cookie shows that a process is in the job, and not which
+ * rank it is. On this host the kernel shows it: no rank can connect in the name of another. Over
+ * TCP a rank could (doc/security.md).
  */
 static bool greeting_is_process_of(const struct connection *c, const struct card *card)
 {
@@ -146,8 +144,7 @@ static int greeting_refuse(struct connection *c, const char *reason)
 
 static void greeting_welcome_peer(struct connection *c, struct peer *p)
 {
-    if (p->in != NULL) /* it closed an earlier connection, the end of which has
-                        not been read yet */
+    if (p->in != NULL) /* it closed an earlier connection, the end of which has not been read yet */
         state_drop(p->in);
     p->in = c;
     c->peer = peer_number(p);
@@ -163,8 +160,8 @@ static void greeting_welcome_peer(struct connection *c, struct peer *p)
     RPIPE_FAILPOINT("connect: welcome sent");
 }
 
-/* The peer in whose name a HELLO came, if it is that process. NULL, and a
- * message in *err; *memory: only memory is missing. */
+/* The peer in whose name a HELLO came, if it is that process. NULL, and a message in *err;
+ * *memory: only memory is missing. */
 static struct peer *greeting_identify(const struct connection *c, const struct wire_hello *hello,
                                       const struct card **card, bool *memory, struct error *err)
 {

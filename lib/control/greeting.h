@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * greeting.h: HELLO and WELCOME: each process shows the cookie of the other
- * one, and gets the liveness page of a local peer. Service thread only.
+ * greeting.h: HELLO and WELCOME: each process shows the cookie of the other one, and gets the
+ * liveness page of a local peer. Service thread only.
  */
 #ifndef CONTROL_GREETING_H
 #define CONTROL_GREETING_H
@@ -10,13 +10,12 @@
 
 /* False: no memory. */
 bool greeting_send(struct connection *c, uint32_t type, uint32_t to, const uint8_t *cookie);
-/* The first frame of an incoming connection, and of an outgoing one. 0;
- * -ENOMEM: the same frame has to come again. */
+/* The first frame of an incoming connection, and of an outgoing one. 0; -ENOMEM: the same frame
+ * has to come again. */
 int greeting_hello(struct connection *c, const struct wire_frame *frame, const void *body);
 int greeting_welcome(struct connection *c, const struct wire_frame *frame, const void *body);
 
-/* How many bytes the peer takes unread on a lane; 0 before its first greeting.
- * Any thread. */
+/* How many bytes the peer takes unread on a lane; 0 before its first greeting. Any thread. */
 uint32_t greeting_window(int peer, unsigned lane);
 
 #endif

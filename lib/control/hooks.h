@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * hooks.h: what the control network calls in the layers above, and what any
- * layer may ask. All hooks run on the service thread, with no lock held.
+ * hooks.h: what the control network calls in the layers above, and what any layer may ask. All
+ * hooks run on the service thread, with no lock held.
  */
 #ifndef CONTROL_HOOKS_H
 #define CONTROL_HOOKS_H
@@ -17,14 +17,13 @@
 enum control_end { PEER_LEFT, PEER_DIED };
 
 struct control_hooks {
-    /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's:
-   * it keeps or closes every one. A descriptor for which this process had no
-   * number left (RLIMIT_NOFILE) is -1. */
+    /* A message of type >= CONTROL_TYPE_USER. The descriptors become the hook's: it keeps or
+     * closes every one. A descriptor for which this process had no number left (RLIMIT_NOFILE)
+     * is -1. */
     void (*message)(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
                     int nfds);
-    /* No message of this peer follows: it called control_stop() (PEER_LEFT), or
-   * it is dead or unreachable (PEER_DIED). Once per peer; `reason` is an error
-   * message. */
+    /* No message of this peer follows: it called control_stop() (PEER_LEFT), or it is dead or
+     * unreachable (PEER_DIED). Once per peer; `reason` is an error message. */
     void (*peer_gone)(int peer,
 #define CONTROL_BODY_MAX 65536 /* bytes of one message */
 #define CONTROL_FDS_MAX 8      /* descriptors of one message */
@@ -37,12 +36,12 @@ struct control_hooks {
 
 bool control_running(void);
 bool control_on_service_thread(void);
-/* Whether the peer is registered for, and able to issue, membarrier
- * GLOBAL_EXPEDITED; and this process. */
+/* Whether the peer is registered for, and able to issue, membarrier GLOBAL_EXPEDITED; and this
+ * process. */
 bool control_peer_membarrier(int peer);
 bool control_membarrier(void);
-/* "rank 3": how every message names a peer. The buffer is of this thread, and
- * valid until the second next call. */
+/* "rank 3": how every message names a peer. The buffer is of this thread, and valid until the
+ * second next call. */
 const char *control_peer_name(int peer);
 
 #endif

@@ -2,10 +2,10 @@
 /*
  * lane.c: see lane.h.
  *
- * Invariants: out: taken <= charged <= taken + window. in: the charges of
- * `chunks` sum up to charged - taken; the chunks are those of whole messages in
- * order, perhaps with a cancelled one among them, perhaps with an unfinished
- * one last. So a receiver does not repeat the checks of lane_arrive().
+ * Invariants: out: taken <= charged <= taken + window. in: the charges of `chunks` sum up to
+ * charged - taken; the chunks are those of whole messages in order, perhaps with a cancelled one
+ * among them, perhaps with an unfinished one last. So a receiver does not repeat the checks of
+ * lane_arrive().
  */
 #include "control/lane.h"
 
@@ -71,8 +71,7 @@ int lane_push(struct pair *pair, struct transfer *t)
         uint64_t left = t->bytes - t->done, payload = left < CHUNK_PAYLOAD ? left : CHUNK_PAYLOAD;
         int result;
 
-        /* The charge of two empty chunks stays free, for the one that cancels the
-     * message. */
+        /* The charge of two empty chunks stays free, for the one that cancels the message. */
         if (out->window - (out->charged - out->taken) <
             lane_charge(payload) + (left > payload ? 2 * CHUNK_CHARGE : 0))
             return 0;
@@ -93,8 +92,7 @@ int lane_cancel(struct pair *pair, struct transfer *t)
     return lane_post_chunk(pair, t, 0, CHUNK_CANCEL);
 }
 
-/* Opens the window of the sender again. Without memory for the message, the
- * next call does it. */
+/* Opens the window of the sender again. Without memory for the message, the next call does it. */
 static void lane_acknowledge(struct pair *pair, struct transfer *t)
 {
     struct lane_in *in = &pair->in[t->lane];
@@ -125,8 +123,8 @@ static void lane_unstash(struct lane_in *in)
     in->stashed = 0;
 }
 
-/* Whether the first chunk of a message is the one that t waits for. 1: yes, 0:
- * it is of an older epoch, or -errno. */
+/* Whether the first chunk of a message is the one that t waits for. 1: yes, 0: it is of an older
+ * epoch, or -errno. */
 static int lane_match(struct transfer *t, const struct chunk *head)
 {
     t->head = *head;

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lane.h: streams of whole messages between two ranks, with a window. Pure:
- * messages go out through a function that it is given. Inside lib/control only.
+ * lane.h: streams of whole messages between two ranks, with a window. Pure: messages go out through
+ * a function that it is given. Inside lib/control only.
  *
- * Two lanes lead to each peer and two come from it: one for network_send(3),
- * one for barrier and allgather. A message travels in chunks of one control
- * message each. A chunk that is in flight, or that its receiver has not taken,
- * is charged to the window of its lane; the receiver acknowledges by a running
- * sum what has been taken. A message that fits into the window is sent whole or
- * not at all; a longer one is sent as the window opens, and is cancelled if its
- * sender gives up.
+ * Two lanes lead to each peer and two come from it: one for network_send(3), one for barrier and
+ * allgather. A message travels in chunks of one control message each. A chunk that is in flight, or
+ * that its receiver has not taken, is charged to the window of its lane; the receiver acknowledges
+ * by a running sum what has been taken. A message that fits into the window is sent whole or not at
+ * all; a longer one is sent as the window opens, and is cancelled if its sender gives up.
  *
  * The caller holds the lock of transfer.c.
  */
@@ -27,9 +25,9 @@ enum chunk_kind { CHUNK_MESSAGE, CHUNK_BARRIER, CHUNK_ALLGATHER, CHUNK_LEAVE, CH
 #define CHUNK_CHARGE                                                                               \
     64 /* of the window, besides the payload, so that empty chunks are not free  \
       */
-/* The window that this build announces in its greeting: the largest message of
- * network_send, 1 MiB, goes without waiting. Every version takes
- * LANE_WINDOW_LEAST bytes, which may be sent before its greeting has come. */
+/* The window that this build announces in its greeting: the largest message of network_send, 1
+ * MiB, goes without waiting. Every version takes LANE_WINDOW_LEAST bytes, which may be sent
+ * before its greeting has come. */
 #define LANE_WINDOW_BYTES ((1u << 20) + 32 * CHUNK_CHARGE)
 #define LANE_WINDOW_LEAST ((1u << 17) + 32 * CHUNK_CHARGE)
 
@@ -80,13 +78,11 @@ struct lane_in {
     uint64_t window;         /* of this process */
     uint64_t charged, taken; /* sums: of what arrived; of what its receiver took */
     uint64_t acknowledged;   /* of the latter: what the sender has been sent */
-    uint64_t next_offset;    /* of the next chunk of the message that arrives; 0: of
-                            a new message */
-    uint64_t total;          /* bytes of the message that arrives */
-    uint8_t *stash;          /* the beginning of a message whose receiver gave up */
+    uint64_t next_offset; /* of the next chunk of the message that arrives; 0: of a new message */
+    uint64_t total;       /* bytes of the message that arrives */
+    uint8_t *stash;       /* the beginning of a message whose receiver gave up */
     uint64_t stashed, stash_total;
-    bool discarding; /* the rest of a message without a receiver is still to come
-                    */
+    bool discarding; /* the rest of a message without a receiver is still to come */
     bool busy;       /* a thread receives */
 };
 
@@ -102,8 +98,7 @@ struct pair { /* this rank and a peer */
 struct transfer {
     int peer;
     enum lane_number lane;
-    struct chunk head;    /* send: of each chunk; receive: of the first chunk, once
-                        it is here */
+    struct chunk head;    /* send: of each chunk; receive: of the first chunk, once it is here */
     uint32_t kind, epoch; /* receive: those that are expected */
     const uint8_t *from;  /* send */
     uint8_t *to;          /* receive */
@@ -119,16 +114,14 @@ int lane_cancel(struct pair *pair, struct transfer *t); /* the sender gives up *
 void lane_announced(struct pair *pair, enum lane_number lane, uint64_t window);
 /* Whether this send has to wait for that. */
 bool lane_needs_window(const struct pair *pair, const struct transfer *t);
-/* Takes what has arrived. A collective's transfer names its kind and epoch;
- * messages of older epochs are discarded. -EMSGSIZE: the message has another
- * size (t->head.total), -EPROTO: another kind or a newer epoch; the message
- * stays. */
+/* Takes what has arrived. A collective's transfer names its kind and epoch; messages of older
+ * epochs are discarded. -EMSGSIZE: the message has another size (t->head.total), -EPROTO:
+ * another kind or a newer epoch; the message stays. */
 int lane_pull(struct pair *pair, struct transfer *t);
-/* The receiver gives up. What it has taken of a message of network_send is kept
- * for the next receive. */
+/* The receiver gives up. What it has taken of a message of network_send is kept for the next
+ * receive. */
 void lane_giveback(struct pair *pair, struct transfer *t);
-/* A chunk arrives. 0; -ENOMEM: it has to be delivered again; -EPROTO and the
- * violation. */
+/* A chunk arrives. 0; -ENOMEM: it has to be delivered again; -EPROTO and the violation. */
 int lane_arrive(struct pair *pair, const void *body, size_t bytes, const char **violation);
 /* An acknowledgement arrives. NULL, or the violation. */
 const char *lane_acked(struct pair *pair, const void *body, size_t bytes);

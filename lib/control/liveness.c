@@ -2,11 +2,10 @@
 /*
  * liveness.c: see liveness.h.
  *
- * The list of robust futexes that glibc keeps for each thread is replaced by
- * one of our own, with one entry; the service thread never takes a robust
- * pthread mutex. The entry is in private memory and futex_offset leads to the
- * word, so that the kernel reads nothing of the shared page but the word
- * itself.
+ * The list of robust futexes that glibc keeps for each thread is replaced by one of our own, with
+ * one entry; the service thread never takes a robust pthread mutex. The entry is in private memory
+ * and futex_offset leads to the word, so that the kernel reads nothing of the shared page but the
+ * word itself.
  */
 #include "control/liveness.h"
 
@@ -53,8 +52,8 @@ int liveness_create(struct error *err)
                          "(see "
                          "ulimit -f)",
                          (unsigned long long)most.rlim_cur,
-                         LIVENESS_PAGE_BYTES); /* ftruncate(2) would add a signal
-                                              that ends the process (SIGXFSZ) */
+                         /* ftruncate(2) would add a signal that ends the process (SIGXFSZ) */
+                         LIVENESS_PAGE_BYTES);
     }
     fd = memfd_create("rmalloc-life", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (fd < 0 || ftruncate(fd, LIVENESS_PAGE_BYTES) != 0)
@@ -62,8 +61,8 @@ int liveness_create(struct error *err)
     page = mmap(NULL, LIVENESS_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (page == MAP_FAILED)
         goto failed;
-    /* Linux before 5.1 lacks the second seal; there a peer could write, which
-   * would mislead that peer alone. */
+    /* Linux before 5.1 lacks the second seal; there a peer could write, which would mislead that
+     * peer alone. */
     if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE) != 0 &&
         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0)
         goto failed;
@@ -99,8 +98,8 @@ void liveness_hold(void)
     syscall(SYS_set_robust_list, &liveness_own.head, sizeof(liveness_own.head));
 }
 
-/* Release: a peer that sees that this process has left also sees its stores
- * before. Relaxed loads of peers need the value only. */
+/* Release: a peer that sees that this process has left also sees its stores before. Relaxed
+ * loads of peers need the value only. */
 void liveness_leave(void)
 {
     atomic_store_explicit(liveness_own.word, LIVENESS_LEFT, memory_order_release);

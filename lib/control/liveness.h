@@ -2,14 +2,13 @@
 /*
  * liveness.h: the page whose first word shows whether a process is alive.
  *
- * The word is a robust futex in a memfd: it holds the thread id of its owner,
- * the service thread. When that thread ends without having cleared it (kill,
- * abort, exit, exec), the kernel sets FUTEX_OWNER_DIED, before it tears down
- * the memory, and so long before any of its sockets closes. No thread ever
- * waits on it: peers map the page read-only and load the word.
+ * The word is a robust futex in a memfd: it holds the thread id of its owner, the service thread.
+ * When that thread ends without having cleared it (kill, abort, exit, exec), the kernel sets
+ * FUTEX_OWNER_DIED, before it tears down the memory, and so long before any of its sockets closes.
+ * No thread ever waits on it: peers map the page read-only and load the word.
  *
- * The page is sealed: a peer can neither change its size nor write to it,
- * whatever it does with the descriptor.
+ * The page is sealed: a peer can neither change its size nor write to it, whatever it does with the
+ * descriptor.
  */
 #ifndef CONTROL_LIVENESS_H
 #define CONTROL_LIVENESS_H
@@ -39,8 +38,8 @@ void liveness_leave(void);   /* on the service thread: an orderly exit */
 void liveness_release(void); /* on the service thread, before it ends */
 void liveness_destroy(void);
 
-/* A peer's page, from its descriptor, which stays the caller's. 0, or -EPROTO,
- * -errno and a message. */
+/* A peer's page, from its descriptor, which stays the caller's. 0, or -EPROTO, -errno and a
+ * message. */
 int liveness_map(int fd, const _Atomic uint32_t **word, struct error *err);
 void liveness_unmap(const _Atomic uint32_t *word);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * message.h: a message of the control network that waits to be sent: its frame,
- * and the descriptors that go with it.
+ * message.h: a message of the control network that waits to be sent: its frame, and the descriptors
+ * that go with it.
  */
 #ifndef CONTROL_MESSAGE_H
 #define CONTROL_MESSAGE_H
@@ -13,8 +13,7 @@
 struct message {
     struct link link;
     int nfds;
-    bool lent; /* the descriptor is owned elsewhere: it is not closed with the
-                message */
+    bool lent; /* the descriptor is owned elsewhere: it is not closed with the message */
     int fds[CONTROL_FDS_MAX];
     _Alignas(8) struct wire_frame frame;
     uint8_t body[]; /* padded */
@@ -27,11 +26,11 @@ static_assert(offsetof(struct message, body) ==
 /* A copy of the body; the descriptors are duplicated. NULL and errno. */
 struct message *message_new(uint32_t type, const void *body, size_t bytes, const int *fds,
                             int nfds);
-/* Adds a descriptor that stays open longer than any message lives, without a
- * duplicate: a duplicate needs a free number. */
+/* Adds a descriptor that stays open longer than any message lives, without a duplicate: a
+ * duplicate needs a free number. */
 void message_lend(struct message *m, int fd);
-void message_drop_fds(struct message *m); /* closes its descriptors; the kernel
-                                             has those that were sent */
+/* closes its descriptors; the kernel has those that were sent */
+void message_drop_fds(struct message *m);
 void message_free(struct message *m);
 size_t message_bytes(const struct message *m); /* on the wire */
 

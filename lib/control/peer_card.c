@@ -2,9 +2,9 @@
 /*
  * peer_card.c: see peer_card.h.
  *
- * A card is fetched from the bootstrap once, checked, and kept until the
- * process leaves the job. It never changes, so it is read without a lock. Two
- * threads may fetch it at the same time; the first to store it wins.
+ * A card is fetched from the bootstrap once, checked, and kept until the process leaves the job. It
+ * never changes, so it is read without a lock. Two threads may fetch it at the same time; the first
+ * to store it wins.
  */
 #include "control/peer_card.h"
 

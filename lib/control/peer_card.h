@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer_card.h: the business card of a peer, and the kind of connection that
- * follows from it.
+ * peer_card.h: the business card of a peer, and the kind of connection that follows from it.
  */
 #ifndef CONTROL_PEER_CARD_H
 #define CONTROL_PEER_CARD_H
@@ -10,17 +9,16 @@
 
 enum control_path { CONTROL_SELF, CONTROL_UNIX, CONTROL_TCP };
 
-/* The card, which is valid until control_stop(). NULL and a message; errno is
- * ENOMEM where only memory is missing. */
+/* The card, which is valid until control_stop(). NULL and a message; errno is ENOMEM where only
+ * memory is missing. */
 const struct card *peer_card(int peer, int64_t deadline, struct error *err);
 /* enum control_path; -EHOSTUNREACH and a message. */
 int peer_card_path(const struct card *card, struct error *err);
-/* How messages to this peer travel; may wait briefly for its card. CONTROL_TCP
- * where that is not known. */
+/* How messages to this peer travel; may wait briefly for its card. CONTROL_TCP where that is not
+ * known. */
 enum control_path control_path(int peer);
-/* The backends that the peer's card lists (btl_likely), and whether it runs
- * under this kernel. 0; -ENOENT: there is no such peer; -ENOTCONN;
- * -EHOSTUNREACH; with a message. */
+/* The backends that the peer's card lists (btl_likely), and whether it runs under this kernel.
+ * 0; -ENOENT: there is no such peer; -ENOTCONN; -EHOSTUNREACH; with a message. */
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err);
 
 #endif

@@ -36,8 +36,8 @@ static bool peer_dial_is_loopback(const struct card_address *a)
     return a->family == 4 ? a->bytes[0] == 127 : memcmp(a->bytes, six, 16) == 0;
 }
 
-/* Whether address i of a card can lead to the peer: if it is on another host,
- * no address of this host does. */
+/* Whether address i of a card can lead to the peer: if it is on another host, no address of this
+ * host does. */
 static bool peer_dial_leads_there(const struct card *card, unsigned i)
 {
     unsigned k;
@@ -103,8 +103,8 @@ static void peer_dial_failed(struct peer *p, int error, bool is_unix)
     char where[64] = "its Unix socket";
     struct error err = {""};
 
-    if (error == EAGAIN) { /* its backlog is full: it is stopped, or has many
-                          connections to accept */
+    /* its backlog is full: it is stopped, or has many connections to accept */
+    if (error == EAGAIN) {
         peer_retry_in(p, 2);
     } else if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM) {
         state_warn("no socket for %s: %s; it is tried again", control_peer_name(peer_number(p)),

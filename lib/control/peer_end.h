@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * peer_end.h: how a peer ends. Service thread only, but for
- * control_check_liveness() and the questions.
+ * peer_end.h: how a peer ends. Service thread only, but for control_check_liveness() and the
+ * questions.
  *
- * A peer has ended when no message of it can follow: its FIN has come, the
- * connection that carries its messages has closed, or its liveness word states
- * its death. All messages that it sent before are delivered first. The loss of
- * our own connection to it is less: its messages travel on the other one, which
- * is drained for a moment. A peer that is stopped is not dead: the control
- * network does not give up a peer whose kernel still accepts connections.
+ * A peer has ended when no message of it can follow: its FIN has come, the connection that carries
+ * its messages has closed, or its liveness word states its death. All messages that it sent before
+ * are delivered first. The loss of our own connection to it is less: its messages travel on the
+ * other one, which is drained for a moment. A peer that is stopped is not dead: the control network
+ * does not give up a peer whose kernel still accepts connections.
  */
 #ifndef CONTROL_PEER_END_H
 #define CONTROL_PEER_END_H
@@ -22,8 +21,7 @@ struct connection;
 
 /* The peer has ended, now. `reason` of PEER_DIED: an error message. */
 void peer_end(struct peer *p, enum control_end end, const char *reason);
-/* Our connection to the peer is lost: it ends after what it has sent, or after
- * a moment. */
+/* Our connection to the peer is lost: it ends after what it has sent, or after a moment. */
 void peer_end_soon(struct peer *p, const char *reason);
 /* Reads what the peer has sent, and ends it. */
 void peer_end_after_drain(struct peer *p, const char *reason);
@@ -32,21 +30,18 @@ void peer_end_fin(struct connection *c);
 /* Ends every peer whose liveness word states its death. */
 void peer_end_check_liveness(void);
 
-/* This peer violates the protocol of a layer above: it ends as if it had died.
- */
+/* This peer violates the protocol of a layer above: it ends as if it had died. */
 void control_cut_off(int peer, const char *reason);
-/* Makes the service thread check the liveness words now: peer_gone() follows
- * for the dead, after the messages that they sent. */
+/* Makes the service thread check the liveness words now: peer_gone() follows for the dead, after
+ * the messages that they sent. */
 void control_check_liveness(void);
-/* 0: the peer is alive as far as is known; -EPIPE: it has left; -ECONNRESET: it
- * has died. */
+/* 0: the peer is alive as far as is known; -EPIPE: it has left; -ECONNRESET: it has died. */
 int control_peer_state(int peer);
-/* Why it is considered dead: "its host has not answered for 9000 ms ..."; ""
- * while it is not. Valid until control_stop(). */
+/* Why it is considered dead: "its host has not answered for 9000 ms ..."; "" while it is not.
+ * Valid until control_stop(). */
 const char *control_peer_why(int peer);
-/* The liveness word of the peer (read-only page), or NULL: not connected yet,
- * or not on this host. Valid until control_stop(). The word is the owner's
- * thread id while it lives. */
+/* The liveness word of the peer (read-only page), or NULL: not connected yet, or not on this
+ * host. Valid until control_stop(). The word is the owner's thread id while it lives. */
 const _Atomic uint32_t *control_liveness(int peer);
 
 #endif

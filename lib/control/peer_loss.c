@@ -74,8 +74,8 @@ void peer_lost(struct connection *c, const char *reason)
         peer_end(p, p->fin_received ? PEER_LEFT : PEER_DIED,
                  p->drain_reason != NULL ? p->drain_reason : reason);
     } else {
-        /* it closed a connection that it had not used: it will connect again, or
-     * its end is noticed elsewhere */
+        /* it closed a connection that it had not used: it will connect again, or its end is
+         * noticed elsewhere */
         p->in = NULL;
         state_drop(c);
     }

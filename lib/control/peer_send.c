@@ -64,11 +64,10 @@ void peer_write(struct connection *c)
 }
 
 /*
- * A host from which nothing has come for a quarter of the keep-alive time is
- * asked: its kernel answers, whatever the process does. One from which nothing
- * has come for three quarters, though it was asked several times, is lost.
- * There are eight checks in the keep-alive time, of all connections in the same
- * turns of the loop.
+ * A host from which nothing has come for a quarter of the keep-alive time is asked: its kernel
+ * answers, whatever the process does. One from which nothing has come for three quarters, though it
+ * was asked several times, is lost. There are eight checks in the keep-alive time, of all
+ * connections in the same turns of the loop.
  */
 void peer_check_host(struct connection *c)
 {

@@ -91,8 +91,7 @@ int control_post_message(int to, struct control_message *made, const void *body)
     return post_queue(p, m);
 }
 
-/* Until everything that was posted to p before the call is completed. Lock
- * held. */
+/* Until everything that was posted to p before the call is completed. Lock held. */
 static int post_flush_one(struct peer *p, int64_t deadline)
 {
     uint64_t goal = p->posted;

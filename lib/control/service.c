@@ -2,8 +2,8 @@
 /*
  * service.c: see service.h.
  *
- * Connections that are closed in the middle of a turn stay allocated until its
- * end, because later events of the same turn may point to them.
+ * Connections that are closed in the middle of a turn stay allocated until its end, because later
+ * events of the same turn may point to them.
  */
 #include "control/service.h"
 
@@ -113,8 +113,7 @@ static void service_serve_ready(void)
 
 /* ---- time ---- */
 
-/* Moves the connections of a list whose deadline has passed, and notes the next
- * deadline. */
+/* Moves the connections of a list whose deadline has passed, and notes the next deadline. */
 static void service_take_due(struct link *from, struct link *due, int64_t now)
 {
     struct link *at, *after;
@@ -166,8 +165,8 @@ static void service_timers_run(void)
         state_timer(p->drain_until);
         state_timer(p->retry_at);
     }
-    if (control.timer <= now) /* what was due has been done; what became due
-                             meanwhile is done in the next turn */
+    /* what was due has been done; what became due meanwhile is done in the next turn */
+    if (control.timer <= now)
         control.timer = now;
 }
 
@@ -200,8 +199,8 @@ static void service_send_fin(struct peer *p)
     if (m == NULL)
         return; /* the peer will consider this process dead */
     if (p->out == NULL && !waiting) {
-        /* it has a connection to this process, and there is none to it: the FIN
-     * goes back on the former */
+        /* it has a connection to this process, and there is none to it: the FIN goes back on the
+         * former */
         connection_queue(p->in, m);
         peer_write(p->in);
         return;
@@ -246,8 +245,8 @@ static bool service_all_sent(void)
     return sent;
 }
 
-/* What TCP has taken is sent even after close(2), but not if this was the last
- * process of a container. */
+/* What TCP has taken is sent even after close(2), but not if this was the last process of a
+ * container. */
 static bool service_acknowledged(void)
 {
     struct link *at, *after;
@@ -312,8 +311,7 @@ static bool service_anything_ready(void)
            (control.stopping && !control.fins_sent);
 }
 
-/* Sleeps until there is something to do, and takes the events of the sockets.
- */
+/* Sleeps until there is something to do, and takes the events of the sockets. */
 static void service_wait(void)
 {
     struct epoll_event events[EVENTS];

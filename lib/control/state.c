@@ -173,8 +173,8 @@ void state_drop(struct connection *c)
         return;
     if (c->state != CONNECTION_OPEN)
         control.greetings--;
-    connection_close(c); /* this ends the watch too: only the child of a fork
-                        could have the socket */
+    /* this ends the watch too: only the child of a fork could have the socket */
+    connection_close(c);
     list_remove(&c->link);
     list_append(&control.closed, &c->link);
 }

@@ -7,18 +7,19 @@
  * go the other way is a table of functions that the upper module registers:
  * receive_set_handlers(), control_lane_hooks, control_hooks.
  *
- *   wire, card, liveness, endpoint, message, connection, lane    layouts, and
- * objects that refer to no peer state                       this peer_card the
- * business card of a peer, and the kind of connection that follows from it post
- * what other threads queue for a peer receive                     frames out of
- * a connection, to the registered handlers peer_end                    how a
- * peer ends peer_loss, peer_send        a connection ends; a connection takes
- * more bytes greeting, peer_dial         HELLO and WELCOME; outgoing
- * connections dispatch, accept, watch     a frame has come; a connection has
- * come; an event for a backend has come service                     the service
- * thread: its loop, timers, and the orderly end transfer, collective
- * network_send(3) and so on over lanes control                     start and
- * stop
+ *   wire, card, liveness, endpoint, message, connection, lane
+ *                               layouts, and objects that refer to no peer
+ *   state                       this
+ *   peer_card                   the business card of a peer, and the kind of connection to it
+ *   post                        what other threads queue for a peer
+ *   receive                     frames out of a connection, to the registered handlers
+ *   peer_end                    how a peer ends
+ *   peer_loss, peer_send        a connection ends; a connection takes more bytes
+ *   greeting, peer_dial         HELLO and WELCOME; outgoing connections
+ *   dispatch, accept, watch     a frame, a connection, an event for a backend has come
+ *   service                     the service thread: its loop, timers, and the orderly end
+ *   transfer, collective        network_send(3) and so on, over lanes
+ *   control                     start and stop
  *
  * Access: fields marked L under control.lock; fields marked S on the service
  * thread alone; atomics from any thread; the rest is written before the service
@@ -40,23 +41,22 @@ enum watch { WATCH_WAKE, WATCH_JOB, WATCH_UNIX, WATCH_TCP, WATCH_CONNECTION, WAT
 
 /* What collective.c registers. Service thread. */
 struct control_lane_hooks {
-    /* A message of the types WIRE_CHUNK to WIRE_LEAVE. 0; -ENOMEM: the same
-   * message has to be delivered again */
+    /* A message of the types WIRE_CHUNK to WIRE_LEAVE. 0; -ENOMEM: the same message has to be
+     * delivered again */
     int (*message)(int from, uint32_t type, const void *body, size_t bytes);
     /* The peer has sent its greeting, or has ended. */
     void (*peer_changed)(int peer);
 };
 
 struct peer {
-    struct link queue;  /* L: messages that have been posted; the service thread
-                       moves them to out->outbox */
-    uint64_t posted;    /* L: messages posted in all */
-    uint64_t completed; /* L: of them, those that the kernel has, or that were
-                       dropped at the end of the peer */
-    struct link ready;  /* L: in control.ready while the service thread has
-                       something to do for this peer */
-    _Atomic int state;  /* 0, -EPIPE, -ECONNRESET; written under the lock, never
-                       back to 0 */
+    /* L: messages that have been posted; the service thread moves them to out->outbox */
+    struct link queue;
+    uint64_t posted; /* L: messages posted in all */
+    /* L: of them, those that the kernel has, or that were dropped at the end of the peer */
+    uint64_t completed;
+    /* L: in control.ready while the service thread has something to do for this peer */
+    struct link ready;
+    _Atomic int state; /* 0, -EPIPE, -ECONNRESET; written under the lock, never back to 0 */
     _Atomic bool membarrier;
     _Atomic uint32_t window[WIRE_LANES]; /* of the lanes to the peer; 0: not greeted yet */
     const _Atomic uint32_t
@@ -68,20 +68,17 @@ struct peer {
     struct link alive;           /* S: in control.alive once `liveness` is set */
     struct link timed;           /* S: in control.timed while one of the next two is set */
     int64_t retry_at;            /* S: time to dial, or to send, again */
-    int64_t drain_until;         /* S: the outgoing connection is lost; `in` is read until
-                then, and the peer ends */
-    char *drain_reason;          /* S: why */
-    bool fin_received;           /* S: on our outgoing connection, while `in` may still
-                bring messages */
-    bool accepts;                /* S: some address of the peer accepted a connection, but sent
-  no WELCOME */
-    unsigned address;            /* S: index of the card's address that is tried */
-    unsigned rounds;             /* S: how often all addresses have been tried */
-    unsigned refusals;           /* S: greetings that ended early */
-    unsigned attempts;     /* S: of this rank itself: to deliver the first message of its queue */
-    int version;           /* S: of the control network, that both use; 0: not greeted yet
-                */
-    uint64_t features;     /* S: that both have */
+    /* S: the outgoing connection is lost; `in` is read until then, and the peer ends */
+    int64_t drain_until;
+    char *drain_reason; /* S: why */
+    bool fin_received;  /* S: on our outgoing connection, while `in` may still bring messages */
+    bool accepts;       /* S: some address of the peer accepted a connection, but sent no WELCOME */
+    unsigned address;   /* S: index of the card's address that is tried */
+    unsigned rounds;    /* S: how often all addresses have been tried */
+    unsigned refusals;  /* S: greetings that ended early */
+    unsigned attempts;  /* S: of this rank itself: to deliver the first message of its queue */
+    int version;        /* S: of the control network, that both use; 0: not greeted yet */
+    uint64_t features;  /* S: that both have */
     int64_t card_deadline; /* S: until then the peer may have no card */
 };
 
@@ -109,14 +106,11 @@ struct control {
     struct link greeting, open, closed; /* S: connections, by state */
     struct link alive, timed;           /* S: peers */
     int greetings;                      /* S: length of `greeting` */
-    int64_t timer;                /* S: not later than the first thing in `greeting` and `timed`
-              that is due */
-    int64_t next_tick;            /* S */
-    bool listening;               /* S: false while there are no descriptors for incoming
-                      connections */
-    bool fins_sent;               /* S: this process leaves */
-    int64_t acknowledge_deadline; /* S: then, for what TCP has taken; NO_TIME
-                                   before all is sent */
+    int64_t timer;     /* S: not later than the first thing in `greeting` and `timed` that is due */
+    int64_t next_tick; /* S */
+    bool listening;    /* S: false while there are no descriptors for incoming connections */
+    bool fins_sent;    /* S: this process leaves */
+    int64_t acknowledge_deadline; /* S: then, for what TCP has taken; NO_TIME before all is sent */
     int warnings;                 /* S */
 };
 
@@ -138,8 +132,7 @@ void state_wake_if_asleep(void); /* e.g. because a watch has a new time */
 /* Service thread. */
 int state_epoll(int fd, void *watch, bool read, bool write, bool change); /* 0 or -errno */
 void state_timer(int64_t when);        /* the loop turns at `when`, or before */
-void state_drop(struct connection *c); /* closes it; its memory is freed at the
-                                          end of the turn */
+void state_drop(struct connection *c); /* closes it; its memory is freed at the end of the turn */
 /* A warning that other processes can cause; only the first few are logged. */
 void state_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* `count` more messages to p are completed. Any thread. */

@@ -16,8 +16,8 @@
 #include <string.h>
 
 #define SLICE_MS 50
-/* After so many slices the peer is monitored: its end is noticed within 100 ms,
- * and the time that connecting takes. */
+/* After so many slices the peer is monitored: its end is noticed within 100 ms, and the time
+ * that connecting takes. */
 #define MONITOR_SLICES 1
 
 struct transfers transfers = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -108,8 +108,8 @@ void transfer_check_peer(int peer)
         control_check_liveness();
 }
 
-/* While this thread waits for a peer: its end is reported by the service
- * thread, after the messages that it sent. */
+/* While this thread waits for a peer: its end is reported by the service thread, after the
+ * messages that it sent. */
 static void transfer_monitor(int peer, int slices)
 {
     struct pair *pair = transfers.pairs[peer];
@@ -144,8 +144,8 @@ void transfer_release(bool *busy)
 
 /* ---- failures ---- */
 
-/* "has left the job"; "has died, or cannot be reached: its host has not
- * answered for 9000 ms ..." */
+/* "has left the job"; "has died, or cannot be reached: its host has not answered for 9000 ms
+ * ..." */
 static void transfer_print_end(int peer, int state, struct error *text)
 {
     const char *reason = control_peer_why(peer);
@@ -180,8 +180,8 @@ int transfer_abandoned(struct error *err)
 
 /* ---- the loop ---- */
 
-/* Before a send: the window that the peer has announced. A message that needs
- * it makes this process connect. */
+/* Before a send: the window that the peer has announced. A message that needs it makes this
+ * process connect. */
 static void transfer_learn_window(const struct transfer *t)
 {
     struct pair *pair = transfers.pairs[t->peer];

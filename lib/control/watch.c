@@ -2,10 +2,9 @@
 /*
  * watch.c: see watch.h.
  *
- * Invariants, under watch_lock: a watch is in `watch_list` until it is
- * unwatched, then in `watch_dead` until the end of the service thread's turn,
- * because events of that turn may still point to it. `watch_running` is the one
- * whose callback runs, without the lock.
+ * Invariants, under watch_lock: a watch is in `watch_list` until it is unwatched, then in
+ * `watch_dead` until the end of the service thread's turn, because events of that turn may still
+ * point to it. `watch_running` is the one whose callback runs, without the lock.
  */
 #include "control/watch.h"
 
@@ -48,8 +47,7 @@ static struct watched *watch_find(void (*ready)(void *), void *arg)
     return NULL;
 }
 
-/* Lock held. One event of the descriptor; no further ones until this is called
- * again. */
+/* Lock held. One event of the descriptor; no further ones until this is called again. */
 static int watch_signal_once(struct watched *w)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLONESHOT, .data.ptr = w};
@@ -151,8 +149,8 @@ int64_t watch_next(void)
     return next;
 }
 
-/* Lock held. A watch of a descriptor whose time has come waits for its event;
- * one without a descriptor fires. One at a time: the list may change. */
+/* Lock held. A watch of a descriptor whose time has come waits for its event; one without a
+ * descriptor fires. One at a time: the list may change. */
 static bool watch_run_one(int64_t now)
 {
     struct link *at, *after;

@@ -2,17 +2,14 @@
 /*
  * wire.h: the bytes on a connection of the control network.
  *
- * A connection is a sequence of frames: a header, a body, zeros up to a
- * multiple of 8, so that bodies are aligned in the receiver's buffer. The
- * process that connects sends HELLO, with the cookie of the rank that it
- * connects to; the other one answers WELCOME, with the cookie of the first.
- * After that the first sends messages; in the other direction there is at most
- * one FIN. Numbers are in the byte order of the machine; a peer of the other
- * order fails at the magic.
+ * A connection is a sequence of frames: a header, a body, zeros up to a multiple of 8, so that
+ * bodies are aligned in the receiver's buffer. The process that connects sends HELLO, with the
+ * cookie of the rank that it connects to; the other one answers WELCOME, with the cookie of the
+ * first. After that the first sends messages; in the other direction there is at most one FIN.
+ * Numbers are in the byte order of the machine; a peer of the other order fails at the magic.
  *
- * Each structure begins with its length and is read zero-extended
- * (util/layout.h). Both processes use the newest version of which both have
- * sent the range, in their cards and greetings.
+ * Each structure begins with its length and is read zero-extended (util/layout.h). Both processes
+ * use the newest version of which both have sent the range, in their cards and greetings.
  */
 #ifndef CONTROL_WIRE_H
 #define CONTROL_WIRE_H
@@ -30,8 +27,7 @@ enum wire_type {
     WIRE_HELLO = 1,
     WIRE_WELCOME,
     WIRE_FIN,  /* the last frame of an orderly exit */
-    WIRE_PING, /* no effect but that of a connection: the end of the peer will be
-                noticed */
+    WIRE_PING, /* no effect but that of a connection: the end of the peer will be noticed */
     /* 5 to 15 are reserved for peers that connect by name */
     WIRE_CHUNK = 16, /* these three belong to collective.c */
     WIRE_ACK,
@@ -59,8 +55,7 @@ struct wire_hello { /* HELLO and WELCOME */
     uint32_t spare;
     uint8_t cookie[COOKIE_BYTES];         /* of the receiver */
     uint8_t process_id[PROCESS_ID_BYTES]; /* of the sender */
-    uint32_t window[WIRE_LANES];          /* of the lanes to the sender: bytes that it
-                                  takes unread */
+    uint32_t window[WIRE_LANES]; /* of the lanes to the sender: bytes that it takes unread */
     uint8_t more_spare[24];
     LAYOUT_APPENDED
 };

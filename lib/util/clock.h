@@ -2,7 +2,8 @@
 /*
  * clock.h: monotonic time in nanoseconds, and deadlines.
  *
- * A deadline is a moment on the monotonic clock; DEADLINE_NEVER never comes, DEADLINE_NOW has passed.
+ * A deadline is a moment on the monotonic clock; DEADLINE_NEVER never comes, DEADLINE_NOW has
+ * passed.
  */
 #ifndef UTIL_CLOCK_H
 #define UTIL_CLOCK_H
@@ -37,7 +38,8 @@ static inline bool deadline_passed(int64_t deadline)
     return deadline != DEADLINE_NEVER && (deadline == DEADLINE_NOW || clock_now() >= deadline);
 }
 
-/* Milliseconds left, rounded up, for poll(2) and epoll_wait(2): -1 for ever, at most `slice` if that is not negative. */
+/* Milliseconds left, rounded up, for poll(2) and epoll_wait(2): -1 for ever, at most `slice` if
+ * that is not negative. */
 static inline int deadline_left_ms(int64_t deadline, int slice)
 {
     int64_t left;

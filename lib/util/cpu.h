@@ -2,8 +2,8 @@
 /*
  * cpu.h: what the processor offers, by purpose.
  *
- * A fence is named after the two operations that it keeps in order, so that its name is the reason at each call. Plain C11
- * acquire and release suffice everywhere else.
+ * A fence is named after the two operations that it keeps in order, so that its name is the reason
+ * at each call. Plain C11 acquire and release suffice everywhere else.
  */
 #ifndef UTIL_CPU_H
 #define UTIL_CPU_H
@@ -13,7 +13,8 @@
 #define CACHE_LINE 64
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
-/* Not "cold": the compiler applies that to the callers too, and short paths lose their optimization. */
+/* Not "cold": the compiler applies that to the callers too, and short paths lose their
+ * optimization. */
 #define NOINLINE __attribute__((noinline))
 #define FORCE_INLINE inline __attribute__((always_inline)) /* short paths with constant arguments */
 
@@ -29,7 +30,8 @@ static inline void cpu_pause(void)
 #endif
 }
 
-/* Fetches a line that will be written soon in exclusive state, so that the store does not wait for its owner's copy. */
+/* Fetches a line that will be written soon in exclusive state, so that the store does not wait
+ * for its owner's copy. */
 static inline void cpu_prefetch_write(const void *line)
 {
 #if defined(__x86_64__)
@@ -42,16 +44,19 @@ static inline void cpu_prefetch_write(const void *line)
 #endif
 }
 
-/* Between a store that may end a wait and the load of the waiter's wake word, if the waiter cannot issue membarrier(2). */
+/* Between a store that may end a wait and the load of the waiter's wake word, if the waiter
+ * cannot issue membarrier(2). */
 static inline void fence_store_before_wake_look(void) { atomic_thread_fence(memory_order_seq_cst); }
 
-/* The same place, if the membarrier(2) of the waiter fences for both: only the compiler must not reorder. */
+/* The same place, if the membarrier(2) of the waiter fences for both: only the compiler must not
+ * reorder. */
 static inline void compiler_store_before_wake_look(void)
 {
     atomic_signal_fence(memory_order_seq_cst);
 }
 
-/* Between the store of the own wake word and the last load of the condition, if there is no membarrier(2). */
+/* Between the store of the own wake word and the last load of the condition, if there is no
+ * membarrier(2). */
 static inline void fence_wake_word_before_recheck(void)
 {
     atomic_thread_fence(memory_order_seq_cst);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * crc32c.c: see crc32c.h. The way is chosen once, at the first call; two threads that choose at once choose the same.
+ * crc32c.c: see crc32c.h. The way is chosen once, at the first call; two threads that choose at
+ * once choose the same.
  */
 #include "util/crc32c.h"
 

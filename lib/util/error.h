@@ -7,8 +7,9 @@
  *     if (rc != 0)
  *         log_error("...: %s", err.text);
  *
- * A function that can fail for several reasons takes a `struct error *` as its last parameter, returns the code, and writes
- * the message. On success it may write a message too, where its comment states it (why a backend was chosen).
+ * A function that can fail for several reasons takes a `struct error *` as its last parameter,
+ * returns the code, and writes the message. On success it may write a message too, where its
+ * comment states it (why a backend was chosen).
  */
 #ifndef UTIL_ERROR_H
 #define UTIL_ERROR_H

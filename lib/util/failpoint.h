@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoint.h: named places in the library at which a test can kill or stop the process (doc/faults.md).
+ * failpoint.h: named places in the library at which a test can kill or stop the process
+ * (doc/faults.md).
  *
- * The library itself is built without RPIPE_FAILPOINTS: a failpoint is nothing then, on the data path too. The fault tests link
- * a second copy of the same sources (lib/libsteps.la), which calls failpoint_reached() of test/faults/failpoint.c. All failpoints of
- * a program are in one section of it, so that a test can list them, also those that are never reached.
+ * The library itself is built without RPIPE_FAILPOINTS: a failpoint is nothing then, on the data
+ * path too. The fault tests link a second copy of the same sources (lib/libsteps.la), which calls
+ * failpoint_reached() of test/faults/failpoint.c. All failpoints of a program are in one section of
+ * it, so that a test can list them, also those that are never reached.
  *
  * A name states where the process is: "WHAT: what has just been done, or is about to be".
  */

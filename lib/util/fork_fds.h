@@ -2,9 +2,9 @@
 /*
  * fork_fds.h: the descriptors of the control network, so that the child of a fork can close them.
  *
- * One bit per descriptor, set and cleared by atomic operations. The child finds every bit as it was at the moment of the
- * fork, whatever list or lock another thread of the parent was working on: so it needs neither. Descriptors beyond the
- * last bit are not recorded; they are still close-on-exec.
+ * One bit per descriptor, set and cleared by atomic operations. The child finds every bit as it was
+ * at the moment of the fork, whatever list or lock another thread of the parent was working on: so
+ * it needs neither. Descriptors beyond the last bit are not recorded; they are still close-on-exec.
  */
 #ifndef UTIL_FORK_FDS_H
 #define UTIL_FORK_FDS_H

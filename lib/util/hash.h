@@ -2,8 +2,9 @@
 /*
  * hash.h: table from 64-bit keys to pointers.
  *
- * Open addressing with linear probing, at most three quarters full, removal by shifting back (no tombstones). Invariant:
- * between the home of a key and its place no slot is empty. A value is never NULL. Not for the data path: it may grow.
+ * Open addressing with linear probing, at most three quarters full, removal by shifting back (no
+ * tombstones). Invariant: between the home of a key and its place no slot is empty. A value is
+ * never NULL. Not for the data path: it may grow.
  */
 #ifndef UTIL_HASH_H
 #define UTIL_HASH_H
@@ -22,7 +23,8 @@ void hash_free(struct hash *h); /* the table, not the values */
 void *hash_get(const struct hash *h, uint64_t key);
 int hash_put(struct hash *h, uint64_t key, void *value); /* replaces; 0 or -ENOMEM */
 void *hash_remove(struct hash *h, uint64_t key);         /* the value that was there, or NULL */
-/* Steps through all values: start with *cursor 0; NULL at the end. The table must not change meanwhile. */
+/* Steps through all values: start with *cursor 0; NULL at the end. The table must not change
+ * meanwhile. */
 void *hash_next(const struct hash *h, size_t *cursor);
 
 #endif

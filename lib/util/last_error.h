@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * last_error.h: the message of the last failed call of this thread, for calls that have no object to keep it in.
+ * last_error.h: the message of the last failed call of this thread, for calls that have no object
+ * to keep it in.
  *
  * Every layer sets it; rerror(NULL) returns it.
  */

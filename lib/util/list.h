@@ -2,8 +2,8 @@
 /*
  * list.h: doubly linked list with links inside the members.
  *
- * The head is a link like the others, so that an empty list is a head that points to itself and no case is special.
- * Invariant: l->next->prev == l and l->prev->next == l for every link of a list.
+ * The head is a link like the others, so that an empty list is a head that points to itself and no
+ * case is special. Invariant: l->next->prev == l and l->prev->next == l for every link of a list.
  */
 #ifndef UTIL_LIST_H
 #define UTIL_LIST_H

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* log.c: see log.h. A line is composed in a buffer and written by one call, so that lines of many ranks stay whole. */
+/* log.c: see log.h. A line is composed in a buffer and written by one call, so that lines of
+ * many ranks stay whole. */
 #include "util/log.h"
 
 #include <errno.h>

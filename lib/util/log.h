@@ -2,8 +2,9 @@
 /*
  * log.h: one line on standard error per event: "rmalloc[rank] error: message".
  *
- * The level is the setting RPIPE_LOG: error, warn (the default), info, debug. An error is logged where it is first
- * detected, once; callers that pass it on do not log it again. Nothing is logged on the data path.
+ * The level is the setting RPIPE_LOG: error, warn (the default), info, debug. An error is logged
+ * where it is first detected, once; callers that pass it on do not log it again. Nothing is logged
+ * on the data path.
  */
 #ifndef UTIL_LOG_H
 #define UTIL_LOG_H
@@ -20,7 +21,8 @@ void log_line(enum log_level level, const char *format, ...) __attribute__((form
 void log_vline(enum log_level level, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 
-/* Rate-limited warning for events that a peer can cause: only the first few of each counter `warned` are logged. */
+/* Rate-limited warning for events that a peer can cause: only the first few of each counter
+ * `warned` are logged. */
 void log_few(_Atomic unsigned *warned, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

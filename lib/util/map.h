@@ -2,9 +2,10 @@
 /*
  * map.h: mappings that begin at a multiple of more than a page.
  *
- * The segments of a heap consist of whole units of allocation, of up to 1 MiB, and each is aligned to its unit. For that a
- * mapping begins at a multiple of the largest power of two that is not above its length, up to a huge page: a segment whose
- * length is a multiple of its unit, at a multiple of its length from the beginning, is aligned to that unit.
+ * The segments of a heap consist of whole units of allocation, of up to 1 MiB, and each is aligned
+ * to its unit. For that a mapping begins at a multiple of the largest power of two that is not
+ * above its length, up to a huge page: a segment whose length is a multiple of its unit, at a
+ * multiple of its length from the beginning, is aligned to that unit.
  */
 #ifndef UTIL_MAP_H
 #define UTIL_MAP_H
@@ -18,7 +19,8 @@
 
 static inline size_t map_round_up(size_t bytes, size_t to) { return (bytes + to - 1) & ~(to - 1); }
 
-/* Private memory of whole pages; MAP_FAILED and errno. Maps more, and unmaps what is before and behind it. */
+/* Private memory of whole pages; MAP_FAILED and errno. Maps more, and unmaps what is before and
+ * behind it. */
 static inline void *map_aligned(size_t bytes, int protection, int flags)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), alignment = MAP_ALIGNMENT_MOST, whole, mapped,

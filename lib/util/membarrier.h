@@ -2,8 +2,9 @@
 /*
  * membarrier.h: registers this process for membarrier(2), early.
  *
- * While a process has one thread, to register costs nothing; afterwards the kernel waits for a grace period of RCU, some
- * 20 ms. PMIx_Init starts a thread, and so does the control network: job_open() registers before either.
+ * While a process has one thread, to register costs nothing; afterwards the kernel waits for a
+ * grace period of RCU, some 20 ms. PMIx_Init starts a thread, and so does the control network:
+ * job_open() registers before either.
  */
 #ifndef UTIL_MEMBARRIER_H
 #define UTIL_MEMBARRIER_H

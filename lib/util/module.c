@@ -35,7 +35,8 @@ static void module_keep(void *handle)
     pthread_mutex_unlock(&module_held.lock);
 }
 
-/* dlclose(3) of this library, or the end of the process. While a job is open it can only be the latter. */
+/* dlclose(3) of this library, or the end of the process. While a job is open it can only be the
+ * latter. */
 __attribute__((destructor)) static void module_unload(void)
 {
     if (module_held.pin != NULL)

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The letter of a state, from the `stat` of a process or thread; 0: there is none; '?': the file is malformed. */
+/* The letter of a state, from the `stat` of a process or thread; 0: there is none; '?': the file
+ * is malformed. */
 static inline char proc_state(const char *path)
 {
     char text[512], *name_ends;

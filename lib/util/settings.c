@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * settings.c: the table of settings, see settings.h. The prefix RPIPE_PEER_ is reserved for peers that connect by name.
+ * settings.c: the table of settings, see settings.h. The prefix RPIPE_PEER_ is reserved for peers
+ * that connect by name.
  *
- * A setting is a choice of words, a number in a range, a real in a range, or text. The environment is not trusted in a
- * program that runs with more rights than its caller (secure_getenv).
+ * A setting is a choice of words, a number in a range, a real in a range, or text. The environment
+ * is not trusted in a program that runs with more rights than its caller (secure_getenv).
  */
 #include "util/settings.h"
 
@@ -172,7 +173,8 @@ int settings_load(struct error *err)
 
 #define PREFIX "RPIPE_"
 
-/* RPIPE_SIM_ is the prefix of the simulated network of the tests, a module with settings of its own. */
+/* RPIPE_SIM_ is the prefix of the simulated network of the tests, a module with settings of its
+ * own. */
 static bool settings_is_known(const char *name, size_t length)
 {
     for (int i = 0; i < SETTINGS; i++)
@@ -214,7 +216,7 @@ const char *settings_unknown(int *at, const char **similar)
         snprintf(name, sizeof(name), "%.*s",
                  (int)(length < sizeof(name) ? length : sizeof(name) - 1), text);
         if (secure_getenv(name) == NULL && length < sizeof(name))
-            continue; /* no variable is used in a program that runs with more rights than its caller */
+            continue; /* none is used in a program that runs with more rights than its caller */
         *similar = settings_most_alike(name);
         return name;
     }

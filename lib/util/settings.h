@@ -2,8 +2,8 @@
 /*
  * settings.h: everything that the environment can set, in one table.
  *
- * settings_load() reads the environment once and checks every value; a bad one is -EINVAL with a message, never a silent
- * default. After that the settings are read-only.
+ * settings_load() reads the environment once and checks every value; a bad one is -EINVAL with a
+ * message, never a silent default. After that the settings are read-only.
  */
 #ifndef UTIL_SETTINGS_H
 #define UTIL_SETTINGS_H
@@ -48,7 +48,8 @@ enum setting {
 
 enum wait_mode { WAIT_SPIN, WAIT_YIELD, WAIT_SLEEP, WAIT_ADAPTIVE };
 
-/* Again after a change of the environment; 0, or -EINVAL and a message, and then nothing has changed. */
+/* Again after a change of the environment; 0, or -EINVAL and a message, and then nothing has
+ * changed. */
 int settings_load(struct error *err);
 /* The present value of the environment; the default, if that is malformed. */
 const char *setting_found(enum setting s);
@@ -61,8 +62,8 @@ long setting_number(enum setting s);
 double setting_real(enum setting s);
 bool setting_given(enum setting s); /* by the environment */
 /*
- * The next variable of the environment that has the prefix of settings and is none; NULL: there is no other. *at: 0 at first. *similar:
- * the setting with the longest common beginning, or NULL.
+ * The next variable of the environment that has the prefix of settings and is none; NULL: there is
+ * no other. *at: 0 at first. *similar: the setting with the longest common beginning, or NULL.
  */
 const char *settings_unknown(int *at, const char **similar);
 

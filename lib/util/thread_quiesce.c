@@ -2,8 +2,9 @@
 /*
  * thread_quiesce.c: see thread_quiesce.h.
  *
- * The kernel reports of every thread whether it sleeps (/proc/self/task/TID/stat) and how long it has run (its clock). Without
- * /proc, a fixed time has to suffice. A thread that starts after the directory was opened starts after the flag was set.
+ * The kernel reports of every thread whether it sleeps (/proc/self/task/TID/stat) and how long it
+ * has run (its clock). Without /proc, a fixed time has to suffice. A thread that starts after the
+ * directory was opened starts after the flag was set.
  */
 #include "util/thread_quiesce.h"
 
@@ -38,7 +39,8 @@ static char thread_quiesce_state_of(long tid)
     return proc_state(path);
 }
 
-/* The time that a thread has run, in ns; -1: it has ended. The clock's number is made as pthread_getcpuclockid(3) does. */
+/* The time that a thread has run, in ns; -1: it has ended. The clock's number is made as
+ * pthread_getcpuclockid(3) does. */
 static int64_t thread_quiesce_has_run(long tid)
 {
     struct timespec t;
@@ -74,7 +76,8 @@ bool thread_quiesce_others(int64_t deadline)
     bool quiet = true;
     DIR *tasks;
 
-    /* every other thread sees the flag from here on, or is inside; it costs nothing where that was so already */
+    /* every other thread sees the flag from here on, or is inside; it costs nothing where that
+     * was so already */
     syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0);
     tasks = opendir("/proc/self/task");
     if (tasks == NULL) {
