@@ -7,6 +7,8 @@
  * what is opened late; that is a tunable, read when a program starts.
  */
 #include "alloc_bench.h"
+#include <rvmem.h>
+#include <rinfo.h>
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -26,16 +28,16 @@ static void empty_free(void *p) { __asm__ __volatile__("" ::"r"(p)); }
 
 #define OURS(heuristic, says)                                                                      \
     {                                                                                              \
-        .name = (says), .kind = KIND_VMEM, .fit = (heuristic), .vmem_alloc = rmalloc_vmem_alloc,   \
-        .vmem_free = rmalloc_vmem_free, .vmem_ptr = rmalloc_vmem_ptr                               \
+        .name = (says), .kind = KIND_VMEM, .fit = (heuristic), .vmem_alloc = rvmem_alloc,          \
+        .vmem_free = rvmem_free, .vmem_ptr = rvmem_mem                                             \
     }
 
 struct allocator allocators[ALLOCATORS] = {
-    OURS(NEXT_FIT, "next-fit"),
-    OURS(FIRST_FIT, "first-fit"),
-    OURS(BEST_FIT, "best-fit"),
-    OURS(WORST_FIT, "worst-fit"),
-    OURS(RANDOM_FIT, "random-fit"),
+    OURS(RMALLOC_NEXT_FIT, "next-fit"),
+    OURS(RMALLOC_FIRST_FIT, "first-fit"),
+    OURS(RMALLOC_BEST_FIT, "best-fit"),
+    OURS(RMALLOC_WORST_FIT, "worst-fit"),
+    OURS(RMALLOC_RANDOM_FIT, "random-fit"),
     {.name = "mimalloc", .kind = KIND_MALLOC},
     {.name = "jemalloc", .kind = KIND_MALLOC},
     {.name = "glibc", .kind = KIND_MALLOC},
@@ -96,7 +98,7 @@ void allocators_find(void)
 
 int allocator_open(struct allocator *a, uint64_t heap, bool touch)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rvmem_config_t cfg = {0};
     int error;
 
     if (a->kind != KIND_VMEM)
@@ -110,17 +112,17 @@ int allocator_open(struct allocator *a, uint64_t heap, bool touch)
                  (unsigned long long)heap, strerror(-error));
         return error;
     }
-    cfg.allocator.algorithm = a->fit;
-    cfg.allocator.unit_size = UNIT;
-    cfg.allocator.alloc_size = heap;
-    cfg.allocator.seed = 1;
-    cfg.max_descriptors = UINT32_MAX;
-    a->vmem = rmalloc_vmem_create(a->buffer, &cfg);
-    if (a->vmem == NULL) {
-        error = -errno;
+    cfg.heuristic = a->fit;
+    cfg.unit_bytes = UNIT;
+    cfg.bytes = heap;
+    cfg.buffer = a->buffer;
+    cfg.seed = 1;
+    cfg.max_blocks = UINT32_MAX;
+    error = rvmem_create(&a->vmem, &cfg);
+    if (error != 0) {
         snprintf(a->missing, sizeof(a->missing), "%s",
                  error == -ENOTSUP ? "refused: not in this version of the library"
-                                   : rmalloc_strerror(error));
+                                   : rinfo_strerror(error));
         munmap(a->buffer, heap);
         return error;
     }
@@ -132,7 +134,7 @@ void allocator_close(struct allocator *a)
 {
     if (a->vmem == NULL)
         return;
-    rmalloc_vmem_destroy(a->vmem);
+    rvmem_destroy(a->vmem);
     munmap(a->buffer, a->heap);
     a->vmem = NULL;
 }

@@ -13,6 +13,8 @@
 #ifndef BENCH_ALLOC_BENCH_H
 #define BENCH_ALLOC_BENCH_H
 
+#include <rinfo.h>
+#include <rvmem.h>
 #include <rmalloc.h>
 
 #include <sched.h>
@@ -89,13 +91,13 @@ struct allocator {
     const char *name;
     enum allocator_kind kind;
     /* both are called through a pointer, as a call into a shared library is */
-    raddr_t (*vmem_alloc)(rdma_vmem_t *vmem, size_t size);
-    int (*vmem_free)(rdma_vmem_t *vmem, raddr_t d);
-    void *(*vmem_ptr)(rdma_vmem_t *vmem, raddr_t d);
+    int (*vmem_alloc)(rvmem_t vmem, size_t size, raddr_t *d);
+    int (*vmem_free)(rvmem_t vmem, raddr_t d);
+    void *(*vmem_ptr)(rvmem_t vmem, raddr_t d);
     void *(*malloc)(size_t size);
     void (*free)(void *p);
-    rmalloc_algorithm_t fit;
-    rdma_vmem_t *vmem;
+    rmalloc_fit_t fit;
+    rvmem_t vmem;
     void *buffer; /* its range, of `heap` bytes */
     uint64_t heap;
     char missing[256]; /* why it cannot be measured; empty: it can */
@@ -115,7 +117,11 @@ void allocator_close(struct allocator *a);
 
 INLINE void *allocator_take(const struct allocator *a, enum allocator_kind kind, size_t size)
 {
-    return kind == KIND_VMEM ? (void *)a->vmem_alloc(a->vmem, size) : a->malloc(size);
+    raddr_t d;
+
+    if (kind != KIND_VMEM)
+        return a->malloc(size);
+    return a->vmem_alloc(a->vmem, size, &d) == R_SUCCESS ? (void *)d : NULL;
 }
 
 INLINE void allocator_give(const struct allocator *a, enum allocator_kind kind, void *handle)

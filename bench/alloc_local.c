@@ -11,6 +11,8 @@
  * until the trace runs through twice.
  */
 #include "alloc_bench.h"
+#include <rvmem.h>
+#include <rinfo.h>
 
 #include <errno.h>
 #include <getopt.h>
@@ -257,12 +259,12 @@ static bool fill(const struct allocator *a, struct churn *c)
  * replacements old, with a chance of exp(-x) that it is more. */
 static double blocks_spanned(const struct allocator *a, uint32_t live)
 {
-    return a->fit == NEXT_FIT ? live * (log(live) + 12) + 64 : 2.0 * live + 64;
+    return a->fit == RMALLOC_NEXT_FIT ? live * (log(live) + 12) + 64 : 2.0 * live + 64;
 }
 
 /* Filled; ours with what its descriptors take; then in the state that it will stay in. */
-static bool settle(struct allocator *a, struct churn *c, rdma_vmem_stats_t *filled,
-                   rdma_vmem_stats_t *settled)
+static bool settle(struct allocator *a, struct churn *c, rvmem_stats_t *filled,
+                   rvmem_stats_t *settled)
 {
     uint64_t room = (c->most + UNIT - 1) / UNIT * UNIT, seed = c->random;
     double mean = (c->least + (double)room) / 2 + UNIT;
@@ -274,10 +276,10 @@ static bool settle(struct allocator *a, struct churn *c, rdma_vmem_stats_t *fill
             return false;
         if (fill(a, c)) {
             if (a->kind == KIND_VMEM)
-                rmalloc_vmem_stats(a->vmem, filled);
+                rvmem_stats(a->vmem, filled);
             if (churn(a, c, 3 * (uint64_t)c->live + 1000)) {
                 if (a->kind == KIND_VMEM)
-                    rmalloc_vmem_stats(a->vmem, settled);
+                    rvmem_stats(a->vmem, settled);
                 return true;
             }
         }
@@ -304,7 +306,7 @@ static double time_churn(const struct allocator *a, struct churn *c)
 }
 
 static void print_scale(const struct allocator *a, const struct churn *c, const double *ns,
-                        const rdma_vmem_stats_t *filled, const rdma_vmem_stats_t *settled)
+                        const rvmem_stats_t *filled, const rvmem_stats_t *settled)
 {
     printf("{\"part\":\"scale\",\"live\":%u,\"least\":%u,\"most\":%u,", c->live, c->least, c->most);
     print_text("allocator", a->name);
@@ -329,7 +331,7 @@ static void print_scale(const struct allocator *a, const struct churn *c, const 
 static void measure_scale(uint32_t live, uint32_t least, uint32_t most)
 {
     static double ns[ALLOCATORS][ROUNDS_MAX];
-    static rdma_vmem_stats_t filled[ALLOCATORS], settled[ALLOCATORS];
+    static rvmem_stats_t filled[ALLOCATORS], settled[ALLOCATORS];
     struct churn c[ALLOCATORS];
 
     forgive();

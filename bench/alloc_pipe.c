@@ -20,6 +20,8 @@
  */
 #include "alloc_bench.h"
 
+#include <rinfo.h>
+#include <rpipe_transitional.h>
 #include <rpipe.h>
 
 #include <errno.h>
@@ -68,10 +70,10 @@ static volatile uint64_t sink;
 
 static _Noreturn void fail(const struct pipe_case *c, rch_t ch, const char *what, int code)
 {
-    const char *why = rpipe_error(ch);
+    const char *why = rerror(ch);
 
     fprintf(stderr, "alloc_pipe: rank %d: %s%s%s: %s%s%s\n", rank, c != NULL ? c->name : "",
-            c != NULL ? ": " : "", what, rstrerror(code), why != NULL ? ": " : "",
+            c != NULL ? ": " : "", what, rinfo_strerror(code), why != NULL ? ": " : "",
             why != NULL ? why : "");
     network_abort(1);
 }
@@ -191,24 +193,24 @@ static void prepare(struct pipe_case *c)
 
 static int open_end(const struct pipe_case *c, uint32_t ctx, bool writer, rch_t *ch)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     cfg.timeout_ms = TIMEOUT_MS;
-    cfg.allocator.peer = 1 - rank;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = 64;
+    cfg.peer = 1 - rank;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = 64;
     if (c != NULL) {
-        cfg.allocator.op = (rdma_op_t)c->op;
-        cfg.allocator.rdma_active = c->op == RDMA_PUT ? writer : !writer;
-        cfg.allocator.algorithm = (rmalloc_algorithm_t)c->fit;
-        cfg.allocator.unit_size = c->unit;
-        cfg.allocator.alloc_size = c->heap;
-        cfg.allocator.seed = 1;
-        cfg.sync = (rmalloc_sync_t)c->sync;
-        cfg.sync_queue = c->sync == NET_SYNC_BLOCKS ? 0 : c->queue;
+        cfg.op = (rpipe_op_t)c->op;
+        cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+        cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + c->fit);
+        cfg.unit_bytes = c->unit;
+        cfg.heap_bytes = c->heap;
+        cfg.seed = 1;
+        cfg.mode = (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + c->sync);
+        cfg.sync_queue = cfg.mode == RPIPE_SYNC_BLOCKS ? 0 : c->queue;
         cfg.slots = c->slots;
-        cfg.thresholds.inline_max = c->inline_max;
+        cfg.inline_max = c->inline_max == 0 ? RPIPE_INLINE_NONE : (int)c->inline_max;
     }
     return rpipe(ch, &cfg);
 }
@@ -233,31 +235,31 @@ static void open_case(struct pipe_case *c, uint32_t ctx)
         code = open_end(c, ctx, false, &c->in);
     if (code != 0)
         snprintf(c->missing, sizeof(c->missing), "refused: %s",
-                 rpipe_error(NULL) != NULL ? rpipe_error(NULL) : "");
+                 rerror(NULL) != NULL ? rerror(NULL) : "");
     if (network_allgather(&code, sizeof(code), codes) != 0)
         fail(c, NULL, "network_allgather", -ECONNRESET);
     if (code == 0 && codes[1 - rank] != 0)
         snprintf(c->missing, sizeof(c->missing), "refused by the other rank: %s",
-                 rstrerror(codes[1 - rank]));
+                 rinfo_strerror(codes[1 - rank]));
     if (c->missing[0] != '\0') {
         close_case(c);
         return;
     }
-    if (c->out != NULL && (code = rpipe_wait(c->out)) != 0)
-        fail(c, c->out, "rpipe_wait", code);
-    if (c->in != NULL && (code = rpipe_wait(c->in)) != 0)
-        fail(c, c->in, "rpipe_wait", code);
+    if (c->out != NULL && (code = rwait(c->out)) != 0)
+        fail(c, c->out, "rwait", code);
+    if (c->in != NULL && (code = rwait(c->in)) != 0)
+        fail(c, c->in, "rwait", code);
 }
 
 /* A word from one rank to the other, in a slot. */
 static void say(uint64_t word)
 {
     raddr_t d;
-    uint64_t *mem = rmalloc_mem(tell, sizeof(word), &d);
+    uint64_t *mem = (d = rmalloc(tell, sizeof(word))) != ADDR_NULL ? rmem(tell, d) : NULL;
     int code;
 
     if (mem == NULL)
-        fail(NULL, tell, "rmalloc_mem", -errno);
+        fail(NULL, tell, "rmalloc", -errno);
     *mem = word;
     code = rwrite(tell, d);
     if (code != 0)
@@ -267,11 +269,11 @@ static void say(uint64_t word)
 static uint64_t listen(void)
 {
     raddr_t d;
-    const uint64_t *mem = rread_mem(hear, &d, NULL);
+    const uint64_t *mem = rread(hear, &d, NULL) == R_SUCCESS ? rmem(hear, d) : NULL;
     uint64_t word;
 
     if (mem == NULL)
-        fail(NULL, hear, "rread_mem", -errno);
+        fail(NULL, hear, "rread", -errno);
     word = *mem;
     rfree(hear, d);
     return word;
@@ -406,7 +408,7 @@ static void read_irregularly(struct pipe_case *c, long n)
     uint64_t number = c->number, turn = 0;
     int code;
 
-    rpipe_set_timeout(c->in, STARVED_MS);
+    rset_timeout(c->in, STARVED_MS);
     for (long left = n; left > 0;) {
         const uint16_t *order = c->permutation[turn++ % ORDERS];
         uint32_t most = left < (long)c->window ? (uint32_t)left : c->window,

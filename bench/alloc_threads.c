@@ -12,6 +12,7 @@
  */
 #include "alloc_bench.h"
 
+#include <rinfo.h>
 #include <rpipe.h>
 
 #include <errno.h>
@@ -87,18 +88,18 @@ static inline void idle(unsigned *times)
 
 struct contestant {
     const char *name;
-    rmalloc_algorithm_t fit; /* ours */
-    rmalloc_sync_t sync;
+    rmalloc_fit_t fit; /* ours */
+    rpipe_sync_t sync;
     struct allocator *peer; /* NULL: ours */
     rch_t out[2], in[2];    /* from thread 0 to thread 1, and back */
     char missing[256];
 };
 
 static struct contestant contestants[] = {
-    {.name = "block, next-fit", .fit = NEXT_FIT, .sync = NET_SYNC_BLOCKS},
-    {.name = "tag, next-fit", .fit = NEXT_FIT, .sync = NET_SYNC_TAGS},
-    {.name = "tag, best-fit", .fit = BEST_FIT, .sync = NET_SYNC_TAGS},
-    {.name = "channel, best-fit", .fit = BEST_FIT, .sync = CHANNEL_SYNC},
+    {.name = "block, next-fit", .fit = RMALLOC_NEXT_FIT, .sync = RPIPE_SYNC_BLOCKS},
+    {.name = "tag, next-fit", .fit = RMALLOC_NEXT_FIT, .sync = RPIPE_SYNC_TAGS},
+    {.name = "tag, best-fit", .fit = RMALLOC_BEST_FIT, .sync = RPIPE_SYNC_TAGS},
+    {.name = "channel, best-fit", .fit = RMALLOC_BEST_FIT, .sync = RPIPE_SYNC_CHANNEL},
     {.name = "mimalloc", .peer = &allocators[FITS]},
     {.name = "jemalloc", .peer = &allocators[FITS + 1]},
     {.name = "glibc", .peer = &allocators[FITS + 2]},
@@ -123,10 +124,11 @@ static volatile uint64_t sink;
 
 static _Noreturn void fail(rch_t ch, const char *what, int code)
 {
-    const char *why = rpipe_error(ch);
+    const char *why = rerror(ch);
 
     fprintf(stderr, "alloc_threads: %s, %s: %s: %s%s%s\n", pattern_names[run.pattern],
-            run.who->name, what, rstrerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
+            run.who->name, what, rinfo_strerror(code), why != NULL ? ": " : "",
+            why != NULL ? why : "");
     exit(1);
 }
 
@@ -337,31 +339,32 @@ static double go(long n)
 
 static int open_pipe(struct contestant *w, int way, rch_t *out, rch_t *in)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     uint64_t blocks = run.pattern == LARSON ? PLACES + AHEAD : RING;
     int code;
 
-    cfg.ctx = (uint32_t)(2 * (w - contestants) + way);
-    cfg.allocator.peer = 0;
-    cfg.allocator.algorithm = w->fit;
-    cfg.allocator.unit_size = UNIT;
-    cfg.sync = w->sync;
+    cfg.context = (uint32_t)(2 * (w - contestants) + way);
+    cfg.peer = 0;
+    cfg.heuristic = w->fit;
+    cfg.unit_bytes = UNIT;
+    cfg.mode = w->sync;
     cfg.slots = RING;
-    cfg.sync_queue = w->sync == NET_SYNC_BLOCKS ? 0 : (uint32_t)(2 * blocks);
-    cfg.thresholds.inline_max = 0;
+    cfg.sync_queue = w->sync == RPIPE_SYNC_BLOCKS ? 0 : (uint32_t)(2 * blocks);
+    cfg.inline_max = RPIPE_INLINE_NONE;
     cfg.timeout_ms = 10000;
     /* next-fit reaches from the oldest block to the newest: at random the oldest is some ln n + 12 times n old */
-    cfg.allocator.alloc_size =
+    cfg.heap_bytes =
         (uint64_t)run.most * blocks *
-        (run.pattern == LARSON && w->fit == NEXT_FIT ? (uint64_t)log((double)blocks) + 12 : 2);
-    cfg.allocator.rdma_active = true;
+        (run.pattern == LARSON && w->fit == RMALLOC_NEXT_FIT ? (uint64_t)log((double)blocks) + 12
+                                                             : 2);
+    cfg.role = RPIPE_WRITER;
     code = rpipe(out, &cfg);
     if (code != 0)
         return code;
-    cfg.allocator.rdma_active = false;
+    cfg.role = RPIPE_READER;
     code = rpipe(in, &cfg);
     if (code == 0)
-        code = rpipe_wait(*out);
+        code = rwait(*out);
     return code;
 }
 
@@ -502,7 +505,7 @@ int main(int argc, char **argv)
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     code = rinit(NULL, NULL);
     if (code != 0) {
-        fprintf(stderr, "alloc_threads: rinit: %s\n", rstrerror(code));
+        fprintf(stderr, "alloc_threads: rinit: %s\n", rinfo_strerror(code));
         return 1;
     }
     allocators_find();

@@ -8,6 +8,7 @@
  * The plain pipe is from rank 1 to rank 0; the redux from ranks 1, 2 ... to rank 0, with as many messages altogether; the
  * scatter from rank 0 to them. Time is the reader's, or for the scatter the writer's until all have confirmed their last one.
  */
+#include "test/lib/v01.h"
 #include <rpipe.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static void must(int rc, const char *what)
 {
     if (rc == R_SUCCESS)
         return;
-    fprintf(stderr, "compose: rank %d: %s: %s; %s\n", rank, what, rstrerror(rc), rpipe_error(NULL));
+    fprintf(stderr, "compose: rank %d: %s: %s; %s\n", rank, what, rinfo_strerror(rc), rerror(NULL));
     network_abort(1);
 }
 #define MUST(call) must((call), #call)
@@ -40,15 +41,15 @@ static double now(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static rmalloc_config_t config(uint32_t ctx, int peer, bool writer)
+static rpipe_config_t config(uint32_t ctx, int peer, bool writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = RDMA_PUT;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = (bytes + 64) * 128;
-    cfg.ctx = ctx;
+    cfg.op = RPIPE_PUT;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = (bytes + 64) * 128;
+    cfg.context = ctx;
     return cfg;
 }
 
@@ -84,7 +85,7 @@ struct ends {
 
 static void open_all(struct ends *e, const int *others)
 {
-    rmalloc_config_t cfg = config(0, 1 - rank, rank == 1);
+    rpipe_config_t cfg = config(0, 1 - rank, rank == 1);
 
     if (rank <= 1)
         MUST(rpipe(&e->pipe, &cfg));

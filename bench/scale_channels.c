@@ -10,7 +10,8 @@
  * usage: mpirun -n RANKS scale_channels channels N | peers
  * prints one line of JSON: milliseconds, bytes, descriptors of rank 0; those of all channels together, less the heaps.
  */
-#include <rpipe.h>
+#include <rinfo.h>
+#include <rpipe_transitional.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -38,7 +39,7 @@ static void need(int code, rch_t ch, const char *what)
 {
     if (code == 0)
         return;
-    fprintf(stderr, "scale_channels: %s: %s: %s\n", what, rstrerror(code), rpipe_error(ch));
+    fprintf(stderr, "scale_channels: %s: %s: %s\n", what, rinfo_strerror(code), rerror(ch));
     network_abort(1);
 }
 
@@ -82,13 +83,13 @@ static double memory_in_use(void)
 
 static rch_t open_end(bool writer, int peer, uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.ctx = ctx;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = HEAP;
+    cfg.context = ctx;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = HEAP;
     need(rpipe(&ch, &cfg), NULL, "rpipe");
     return ch;
 }
@@ -99,7 +100,7 @@ static void use(rch_t ch, bool writer)
     void *at;
 
     if (writer) {
-        at = rmalloc_mem(ch, BYTES, &d);
+        at = (d = rmalloc(ch, BYTES)) != ADDR_NULL ? rmem(ch, d) : NULL;
         need(at == NULL ? -errno : 0, ch, "rmalloc");
         memset(at, 1, BYTES);
         need(rwrite(ch, d), ch, "rwrite");

@@ -12,6 +12,7 @@
  * usage: mpirun -n 2 startup pmix|rinit
  * prints one line of JSON: milliseconds, bytes.
  */
+#include <rinfo.h>
 #include <rpipe.h>
 
 #include <math.h>
@@ -46,8 +47,8 @@ static void need(int code, const char *what)
 
     if (code == 0)
         return;
-    why = rpipe_error(NULL);
-    fprintf(stderr, "startup: %s: %s: %s\n", what, rstrerror(code), why != NULL ? why : "");
+    why = rerror(NULL);
+    fprintf(stderr, "startup: %s: %s: %s\n", what, rinfo_strerror(code), why != NULL ? why : "");
     network_abort(1);
     exit(1);
 }
@@ -74,16 +75,16 @@ static double idle_channel_bytes(int rank, int nranks)
 
     before = memory_in_use(rank, nranks);
     for (uint32_t i = 0; i < CHANNELS && rank < 2; i++) {
-        rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+        rpipe_config_t cfg = {0};
 
-        cfg.ctx = i;
-        cfg.allocator.peer = nranks > 1 ? 1 - rank : 0;
-        cfg.allocator.rdma_active = rank == 0;
-        cfg.allocator.alloc_size = HEAP;
+        cfg.context = i;
+        cfg.peer = nranks > 1 ? 1 - rank : 0;
+        cfg.role = rank == 0 ? RPIPE_WRITER : RPIPE_READER;
+        cfg.heap_bytes = HEAP;
         need(rpipe(&ch[i], &cfg), "rpipe");
     }
     for (int i = 0; i < CHANNELS && rank < 2; i++)
-        need(rpipe_wait(ch[i]), "rpipe_wait");
+        need(rwait(ch[i]), "rwait");
     after = memory_in_use(rank, nranks);
     for (int i = 0; i < CHANNELS && rank < 2; i++)
         need(rclose(ch[i]), "rclose");

@@ -9,6 +9,8 @@
  *
  * usage: vmem_pair [rounds [pairs]]
  */
+#include <rinfo.h>
+#include <rvmem.h>
 #include <rmalloc.h>
 
 #include <dlfcn.h>
@@ -33,7 +35,7 @@ static int64_t clock_now(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static rdma_vmem_t *vmem;
+static rvmem_t vmem;
 static void *(*libc_malloc)(size_t size);
 static void (*libc_free)(void *p);
 static uint32_t sizes[SIZES]; /* 1..4096, uniform */
@@ -45,9 +47,14 @@ typedef void *(*take_fn)(size_t size);
 typedef void (*give_fn)(void *handle);
 typedef void *(*memory_fn)(void *handle);
 
-static void *ours_take(size_t size) { return rmalloc_vmem_alloc(vmem, size); }
-static void ours_give(void *handle) { rmalloc_vmem_free(vmem, handle); }
-static void *ours_memory(void *handle) { return rmalloc_vmem_ptr(vmem, handle); }
+static void *ours_take(size_t size)
+{
+    raddr_t d;
+
+    return rvmem_alloc(vmem, size, &d) == R_SUCCESS ? d : NULL;
+}
+static void ours_give(void *handle) { rvmem_free(vmem, handle); }
+static void *ours_memory(void *handle) { return rvmem_mem(vmem, handle); }
 static void *libc_take(size_t size) { return libc_malloc(size); }
 static void libc_give(void *handle) { libc_free(handle); }
 static void *same_memory(void *handle) { return handle; }
@@ -280,7 +287,7 @@ static void report(int rounds, long pairs)
 
 int main(int argc, char **argv)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rvmem_config_t cfg = {.bytes = 1 << 20};
     int rounds = argc > 1 ? atoi(argv[1]) : 11;
     long pairs = argc > 2 ? atol(argv[2]) : 2000000;
     uint64_t random = 1;
@@ -299,16 +306,15 @@ int main(int argc, char **argv)
         sizes[i] = (uint32_t)(random >> 40) % 4096 + 1;
         places[i] = (uint8_t)((random >> 52) % OUTSTANDING);
     }
-    cfg.allocator.alloc_size = 1 << 20;
-    buffer = aligned_alloc(4096, cfg.allocator.alloc_size);
-    if (buffer == NULL || (vmem = rmalloc_vmem_create(buffer, &cfg)) == NULL) {
+    cfg.buffer = buffer = aligned_alloc(4096, cfg.bytes);
+    if (buffer == NULL || rvmem_create(&vmem, &cfg) != R_SUCCESS) {
         fprintf(stderr, "vmem_pair: no memory\n");
         return 1;
     }
-    memset(buffer, 0, cfg.allocator.alloc_size);
+    memset(buffer, 0, cfg.bytes);
     measure(rounds, pairs);
     report(rounds, pairs);
-    rmalloc_vmem_destroy(vmem);
+    rvmem_destroy(vmem);
     free(buffer);
     return 0;
 }

@@ -8,6 +8,7 @@
  *
  *     mpirun -n 2 am_ping --size 8
  */
+#include <rinfo.h>
 #include <ram.h>
 #include <rpipe.h>
 #include <stdio.h>
@@ -41,7 +42,7 @@ static void must_am(int code, const char *call)
 {
     if (code >= 0)
         return;
-    fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rstrerror(code),
+    fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rinfo_strerror(code),
             ram_error(am));
     network_abort(1);
 }
@@ -120,12 +121,12 @@ static void pong_bare(rch_t out, rch_t in)
 
 static rch_t channel(int peer, int writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = ((uint64_t)options.size + 64) * 8;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = ((uint64_t)options.size + 64) * 8;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }

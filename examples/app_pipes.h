@@ -18,7 +18,7 @@ static const char *const app_ops[] = {"put", "get", NULL};
     APP_WORD("op", 'p', place, app_ops,                                                            \
              "Who moves the payload: its writer (put) or its reader (get)")
 
-static inline rdma_op_t app_op(int word) { return word == 1 ? RDMA_GET : RDMA_PUT; }
+static inline rpipe_op_t app_op(int word) { return word == 1 ? RPIPE_GET : RPIPE_PUT; }
 static inline const char *app_op_name(int word) { return word == 1 ? "rpipe get" : "rpipe put"; }
 
 /* Both are collective. */

@@ -19,6 +19,8 @@
  */
 #include <argp.h>
 #include <errno.h>
+#include <rinfo.h>
+#include <rvmem.h>
 #include <rmalloc.h>
 #include <string.h>
 #include <unistd.h>
@@ -47,7 +49,7 @@ struct buffer {
 
 struct pool {
     struct device *dev;
-    rdma_vmem_t *vmem;
+    rvmem_t vmem;
     struct buffer *oldest, *newest;
     struct buffer *staying[STAYING]; /* a ring of results */
     uint64_t stays, left;            /* how many have come, and gone */
@@ -95,7 +97,7 @@ static void buffer_free(struct pool *p, struct buffer *b)
         p->newest = b->prev;
     p->live--;
     p->asked -= b->at.bytes;
-    HOLDS(rdmafree(p->vmem, b->d) == R_SUCCESS);
+    HOLDS(rvmem_free(p->vmem, b->d) == R_SUCCESS);
     free(b);
 }
 
@@ -138,7 +140,7 @@ static void grow(struct pool *p)
     uint64_t bytes = options.more * MIB;
 
     account(p);
-    HOLDS(rdma_vmem_grow(p->vmem, device_add_range(p->dev, bytes), bytes) == R_SUCCESS);
+    HOLDS(rvmem_grow(p->vmem, device_add_range(p->dev, bytes), bytes) == R_SUCCESS);
     p->range_bytes += bytes;
     p->grown_at = p->job;
 }
@@ -148,13 +150,13 @@ static struct buffer *buffer_new(struct pool *p, size_t bytes)
 {
     struct buffer *b = malloc(sizeof(*b));
     uint64_t waits = 0;
-    rdma_vmem_stats_t st;
+    rvmem_stats_t st;
 
     HOLDS(b != NULL);
-    while ((b->d = rdmalloc(p->vmem, bytes)) == ADDR_NULL) {
+    while (rvmem_alloc(p->vmem, bytes, &b->d) != R_SUCCESS) {
         HOLDS(errno == EAGAIN); /* no request is larger than a range */
         if (waits++ == 0) {
-            HOLDS(rdma_vmem_stats(p->vmem, &st) == R_SUCCESS && st.largest < bytes);
+            HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS && st.largest < bytes);
             p->waited++;
             p->pieces += st.bytes_free + st.bytes_stuck >= bytes;
         }
@@ -166,7 +168,7 @@ static struct buffer *buffer_new(struct pool *p, size_t bytes)
             let_go(p);
         }
     }
-    b->at = (struct span){(uintptr_t)getmem(p->vmem, b->d), bytes, ++p->ids};
+    b->at = (struct span){(uintptr_t)rvmem_mem(p->vmem, b->d), bytes, ++p->ids};
     b->prev = p->newest;
     b->next = NULL;
     if (p->newest != NULL)
@@ -242,7 +244,7 @@ static uint64_t segment_begin(const struct device *dev, uint32_t segment)
     return segment == 0 ? 0 : dev->range[0].bytes; /* whole units */
 }
 
-static int visit(const rdma_vmem_block_t *b, void *arg)
+static int visit(const rvmem_block_t *b, void *arg)
 {
     struct walk *w = arg;
     const struct device *dev = w->p->dev;
@@ -254,13 +256,13 @@ static int visit(const rdma_vmem_block_t *b, void *arg)
     if (begin + b->bytes > dev->range[b->segment].bytes)
         return 1;
     w->end += b->bytes;
-    if (b->state != RDMA_BLOCK_USED) {
+    if (b->state != RVMEM_USED) {
         w->unused += b->bytes;
         w->pieces++;
         return 0;
     }
-    if (getmem(w->p->vmem, b->d) != (char *)dev->range[b->segment].base + begin ||
-        rdma_vmem_size(w->p->vmem, b->d) != b->size)
+    if (rvmem_mem(w->p->vmem, b->d) != (char *)dev->range[b->segment].base + begin ||
+        rvmem_size(w->p->vmem, b->d) != b->size)
         return 2;
     w->used += b->bytes;
     w->asked += b->size;
@@ -276,13 +278,13 @@ static int visit(const rdma_vmem_block_t *b, void *arg)
 
 static void compare_accounts(struct pool *p, struct walk *w)
 {
-    rdma_vmem_stats_t st;
+    rvmem_stats_t st;
     uint64_t most = options.memory > options.more ? options.memory : options.more;
 
     *w = (struct walk){.p = p, .per_cell = most * MIB / MAP_CELLS + 1};
-    HOLDS(rdma_vmem_check(p->vmem) == R_SUCCESS);
-    HOLDS(rdma_vmem_walk(p->vmem, visit, w) == 0);
-    HOLDS(rdma_vmem_stats(p->vmem, &st) == R_SUCCESS);
+    HOLDS(rvmem_check(p->vmem) == R_SUCCESS);
+    HOLDS(rvmem_walk(p->vmem, visit, w) == 0);
+    HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS);
     HOLDS(w->end == p->range_bytes && st.bytes == p->range_bytes &&
           (int)st.segments == p->dev->ranges);
     HOLDS(w->used == st.bytes_used && w->unused == st.bytes_free + st.bytes_stuck &&
@@ -324,7 +326,7 @@ static void print_head(void)
            "disorder", "waited", "pieces", "evicted", "grown at", "peak/MiB", "metadata");
 }
 
-static void print_row(const struct pool *p, int fit, const rdma_vmem_stats_t *st)
+static void print_row(const struct pool *p, int fit, const rvmem_stats_t *st)
 {
     char grown[24] = "-";
 
@@ -348,25 +350,24 @@ static void expect_empty(struct pool *p)
     HOLDS(w.live == 0 && w.pieces == (uint64_t)p->dev->ranges);
     if (p->dev->ranges > 1 && p->dev->range[1].bytes > most)
         most = p->dev->range[1].bytes;
-    d = rdmalloc(p->vmem, most);
-    HOLDS(d != ADDR_NULL && rdmafree(p->vmem, d) == R_SUCCESS);
-    HOLDS(rdmalloc(p->vmem, most + 1) == ADDR_NULL && errno == EMSGSIZE);
+    HOLDS(rvmem_alloc(p->vmem, most, &d) == R_SUCCESS && rvmem_free(p->vmem, d) == R_SUCCESS);
+    HOLDS(rvmem_alloc(p->vmem, most + 1, &d) == -EMSGSIZE);
 }
 
 static void run(int fit)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rvmem_config_t cfg = {0};
     struct pool pool = {.random = options.seed, .range_bytes = options.memory * MIB}, *p = &pool;
-    rdma_vmem_stats_t st;
+    rvmem_stats_t st;
     struct walk w;
 
     p->dev = device_open(options.seed);
-    cfg.allocator.algorithm = (rmalloc_algorithm_t)fit;
-    cfg.allocator.unit_size = DEVICE_UNIT;
-    cfg.allocator.alloc_size = p->range_bytes;
-    cfg.allocator.seed = options.seed;
-    p->vmem = rdma_vmem_create(device_add_range(p->dev, p->range_bytes), &cfg);
-    HOLDS(p->vmem != NULL);
+    cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + fit);
+    cfg.unit_bytes = DEVICE_UNIT;
+    cfg.buffer = device_add_range(p->dev, p->range_bytes);
+    cfg.bytes = p->range_bytes;
+    cfg.seed = options.seed;
+    HOLDS(rvmem_create(&p->vmem, &cfg) == R_SUCCESS);
     while (p->job++ < options.jobs) {
         start_job(p);
         show_progress(p, fit);
@@ -374,9 +375,9 @@ static void run(int fit)
             compare_accounts(p, &w);
     }
     compare_accounts(p, &w);
-    HOLDS(rdma_vmem_stats(p->vmem, &st) == R_SUCCESS);
+    HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS);
     if (options.dump)
-        HOLDS(rdma_vmem_dump(p->vmem, stdout) == R_SUCCESS);
+        HOLDS(rvmem_dump(p->vmem, stdout) == R_SUCCESS);
 
     while (device_step(p->dev) || p->left < p->stays)
         if (p->left < p->stays)
@@ -385,7 +386,7 @@ static void run(int fit)
     print_map(&w);
     expect_empty(p);
     HOLDS(device_untouched(p->dev));
-    HOLDS(rdma_vmem_destroy(p->vmem) == R_SUCCESS);
+    HOLDS(rvmem_destroy(p->vmem) == R_SUCCESS);
     device_close(p->dev);
 }
 

@@ -54,13 +54,13 @@ static const char doc[] =
 
 static rch_t open_pipe(int peer, int writer, uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = (uint64_t)options.batch * sizeof(struct dht_pair) * MESSAGES + 4096;
-    cfg.ctx = ctx;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = (uint64_t)options.batch * sizeof(struct dht_pair) * MESSAGES + 4096;
+    cfg.context = ctx;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
                        job.peer[r].answer_in};
 
         for (int i = 0; i < 4 && r != job.rank; i++)
-            MUST(all[i], rpipe_wait(all[i]));
+            MUST(all[i], rwait(all[i]));
     }
     inserting = run(false);
     looking = run(true);

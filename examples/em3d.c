@@ -42,14 +42,14 @@ static const char doc[] =
 
 static rch_t open_pipe(int peer, int writer, uint32_t ctx, uint64_t bytes)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.op = app_op(op);
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT ? writer : !writer;
-    cfg.allocator.alloc_size = bytes;
-    cfg.ctx = ctx;
+    cfg.op = app_op(op);
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = bytes;
+    cfg.context = ctx;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -90,10 +90,8 @@ static void send_values(struct part *p, int half)
 
         if (p->out[r] == NULL)
             continue;
-        em3d_collect(
-            &p->g, half, r,
-            MUST_HAVE(p->out[r],
-                      rmalloc_mem(p->out[r], p->g.half[half].exports[r] * sizeof(double), &d)));
+        em3d_collect(&p->g, half, r,
+                     must_alloc(p->out[r], p->g.half[half].exports[r] * sizeof(double), &d));
         MUST(p->out[r], rwrite(p->out[r], d));
     }
 }
@@ -105,7 +103,7 @@ static void read_values(struct part *p, int half)
 
         if (p->in[r] == NULL)
             continue;
-        p->from[r] = MUST_HAVE(p->in[r], rread_mem(p->in[r], &p->reading[r], &bytes));
+        p->from[r] = must_read(p->in[r], &p->reading[r], &bytes);
         MUST_HOLD(bytes == p->g.half[half].imports[r] * sizeof(double));
     }
 }
@@ -124,8 +122,8 @@ static double run(struct part *p)
     for (int r = 0; r < p->g.nranks;
          r++) { /* time begins when all are joined; the first messages would wait for it */
         if (p->in[r] != NULL) {
-            MUST(p->in[r], rpipe_wait(p->in[r]));
-            MUST(p->out[r], rpipe_wait(p->out[r]));
+            MUST(p->in[r], rwait(p->in[r]));
+            MUST(p->out[r], rwait(p->out[r]));
         }
     }
     MUST(NULL, network_barrier());
@@ -171,7 +169,7 @@ static uint64_t gather(const struct part *p)
 
             for (int kind = 0; kind < EM3D_KINDS; kind++) {
                 raddr_t d;
-                const void *mem = MUST_HAVE(ch, rread_mem(ch, &d, &bytes));
+                const void *mem = must_read(ch, &d, &bytes);
 
                 MUST_HOLD(bytes == (behind - first) * sizeof(double));
                 memcpy(all.value[kind] + first, mem, bytes);
@@ -188,7 +186,7 @@ static uint64_t gather(const struct part *p)
         for (int kind = 0; kind < EM3D_KINDS; kind++) {
             raddr_t d;
 
-            memcpy(MUST_HAVE(ch, rmalloc_mem(ch, bytes, &d)), p->g.value[kind], bytes);
+            memcpy(must_alloc(ch, bytes, &d), p->g.value[kind], bytes);
             MUST(ch, rwrite(ch, d));
         }
         MUST(ch, rclose(ch));

@@ -3,7 +3,7 @@
  * event_loop.c: a server with one thread and one epoll set, in which pipes and a timer are waited for alike.
  *
  * Rank 0 serves; every other rank opens several full-duplex pipes to it and asks: sums of arrays that it has written straight
- * into the server's memory. The server sleeps in epoll_wait(2) on rpipe_fd(3) of all incoming directions and on a timerfd(2)
+ * into the server's memory. The server sleeps in epoll_wait(2) on rfd(3) of all incoming directions and on a timerfd(2)
  * that reports. What is a question, and which one, the tag says; the answer is a tag alone.
  *
  * The rules of the loop: a descriptor may be readable for nothing, so reads do not wait (rread_nb); a pipe may hold many
@@ -12,6 +12,7 @@
  *
  *     mpirun -n 4 event_loop [QUESTIONS [PIPES]]        of each client, on each of its pipes
  */
+#include "test/lib/v01.h"
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,14 +31,14 @@
 static int rank, ranks;
 static long questions = 500, pipes = 8;
 
-static rmalloc_config_t config(int peer, long pipe)
+static rpipe_config_t config(int peer, long pipe)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.peer = peer;
-    cfg.allocator.alloc_size = 2 * WINDOW * NUMBERS_MOST * sizeof(uint64_t);
+    cfg.peer = peer;
+    cfg.heap_bytes = 2 * WINDOW * NUMBERS_MOST * sizeof(uint64_t);
     cfg.slots = WINDOW;
-    cfg.ctx = (uint32_t)pipe;
+    cfg.context = (uint32_t)pipe;
     return cfg;
 }
 
@@ -118,11 +119,11 @@ static void run_server(void)
     MUST_HOLD(s.client != NULL && s.set >= 0 && s.timer >= 0 &&
               timerfd_settime(s.timer, 0, &every, NULL) == 0);
     for (size_t i = 0; i < s.n; i++) {
-        rmalloc_config_t cfg = config(1 + (int)(i / (size_t)pipes), (long)(i % (size_t)pipes));
+        rpipe_config_t cfg = config(1 + (int)(i / (size_t)pipes), (long)(i % (size_t)pipes));
         int fd;
 
         MUST(NULL, rduplex(&s.client[i], &cfg));
-        fd = rpipe_fd(rduplex_in(s.client[i]));
+        fd = rfd(rduplex_in(s.client[i]));
         MUST(rduplex_in(s.client[i]), fd);
         watch(&s, fd, i);
     }
@@ -139,8 +140,8 @@ static void run_server(void)
                 report(&s);
             } else if (!serve(&s, s.client[which])) {
                 /* the descriptor ends with the pipe: first out of the set */
-                MUST_HOLD(epoll_ctl(s.set, EPOLL_CTL_DEL, rpipe_fd(rduplex_in(s.client[which])),
-                                    NULL) == 0);
+                MUST_HOLD(epoll_ctl(s.set, EPOLL_CTL_DEL, rfd(rduplex_in(s.client[which])), NULL) ==
+                          0);
                 MUST(NULL, rduplex_close(s.client[which]));
                 s.open--;
             }
@@ -192,7 +193,7 @@ static void run_client(void)
 
     MUST_HOLD(server != NULL);
     for (long p = 0; p < pipes; p++) {
-        rmalloc_config_t cfg = config(0, p);
+        rpipe_config_t cfg = config(0, p);
 
         MUST(NULL, rduplex(&server[p], &cfg));
     }

@@ -76,14 +76,14 @@ static const char doc[] =
 
 static rch_t open_pipe(int peer, bool writer, uint32_t ctx, uint64_t heap)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch = NULL;
 
-    cfg.allocator.op = app_op(extra.op);
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT ? writer : !writer;
-    cfg.allocator.alloc_size = heap;
-    cfg.ctx = ctx;
+    cfg.op = app_op(extra.op);
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = heap;
+    cfg.context = ctx;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -109,7 +109,7 @@ static void halo_receive(struct part *p)
 
         if (s->peer < 0)
             continue;
-        p->halo.from[i] = MUST_HAVE(s->in, rread_mem(s->in, &s->reading, &bytes));
+        p->halo.from[i] = must_read(s->in, &s->reading, &bytes);
         MUST_HOLD(bytes == halo_bytes(p, i));
     }
 }
@@ -119,8 +119,7 @@ static void halo_memory(struct part *p)
 {
     for (int i = 0; i < HEAT_SIDES; i++)
         if (p->side[i].peer >= 0)
-            p->halo.send[i] = MUST_HAVE(
-                p->side[i].out, rmalloc_mem(p->side[i].out, halo_bytes(p, i), &p->side[i].sending));
+            p->halo.send[i] = must_alloc(p->side[i].out, halo_bytes(p, i), &p->side[i].sending);
 }
 
 static void halo_release(struct part *p)
@@ -183,7 +182,7 @@ static void gather(struct part *p)
             memcpy(plate_at(p, mine->y + y, mine->x), row, bytes);
             continue;
         }
-        memcpy(MUST_HAVE(p->gather[0], rmalloc_mem(p->gather[0], bytes, &d)), row, bytes);
+        memcpy(must_alloc(p->gather[0], bytes, &d), row, bytes);
         MUST(p->gather[0], rwrite(p->gather[0], d));
     }
     for (int r = 1; p->rank == 0 && r < p->nranks; r++) {
@@ -192,7 +191,7 @@ static void gather(struct part *p)
         block_of(p, r, &b);
         for (int y = 0; y < b.rows; y++) {
             raddr_t d;
-            const void *row = MUST_HAVE(p->gather[r], rread_mem(p->gather[r], &d, &bytes));
+            const void *row = must_read(p->gather[r], &d, &bytes);
 
             MUST_HOLD(bytes == (size_t)b.cols * sizeof(double));
             memcpy(plate_at(p, b.y + y, b.x), row, bytes);
@@ -308,8 +307,8 @@ static double run(struct part *p)
     for (int i = 0; i < HEAT_SIDES;
          i++) { /* time begins when all are joined; the first messages would wait for it */
         if (p->side[i].peer >= 0) {
-            MUST(p->side[i].in, rpipe_wait(p->side[i].in));
-            MUST(p->side[i].out, rpipe_wait(p->side[i].out));
+            MUST(p->side[i].in, rwait(p->side[i].in));
+            MUST(p->side[i].out, rwait(p->side[i].out));
         }
     }
     MUST(NULL, network_barrier());

@@ -15,17 +15,17 @@
 
 #define C 7
 
-static rch_t channel(int peer, int writer, rdma_op_t op, uint32_t ctx, size_t size, size_t ch_size)
+static rch_t channel(int peer, int writer, rpipe_op_t op, uint32_t ctx, size_t size, size_t ch_size)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = op == RDMA_PUT ? writer : !writer;
-    cfg.allocator.unit_size = (uint32_t)size;
-    cfg.allocator.alloc_size = ch_size;
-    cfg.allocator.op = op;
-    cfg.ctx = ctx;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.unit_bytes = (uint32_t)size;
+    cfg.heap_bytes = ch_size;
+    cfg.op = op;
+    cfg.context = ctx;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -54,7 +54,7 @@ static int receive_and_compute(rch_t ch)
     return computed;
 }
 
-static void pass_on(rdma_op_t op, uint32_t ctx, int rank, int nranks)
+static void pass_on(rpipe_op_t op, uint32_t ctx, int rank, int nranks)
 {
     int next = (rank + 1) % nranks, before = (rank + nranks - 1) % nranks;
     rch_t out = channel(next, 1, op, ctx, sizeof(int), 64 * sizeof(int));
@@ -75,8 +75,8 @@ int main(int argc, char **argv)
     must_be_alone(argc, argv, "A channel is set up, and a value is handed over, by PUT and by GET.",
                   "mpirun -n 2 listing_5_1_zero_copy");
     MUST(NULL, rinit(&rank, &nranks));
-    pass_on(RDMA_PUT, 0, rank, nranks);
-    pass_on(RDMA_GET, 1, rank, nranks);
+    pass_on(RPIPE_PUT, 0, rank, nranks);
+    pass_on(RPIPE_GET, 1, rank, nranks);
     if (rank == 0)
         printf("listing 5.1: %d processes, 1000 values each by PUT and by GET: all right\n",
                nranks);

@@ -29,13 +29,13 @@ static const row_t edge; /* beyond the first and the last process: zeros */
 
 static rch_t channel(int peer, int writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.op = RDMA_PUT;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = 4 * sizeof(row_t);
+    cfg.op = RPIPE_PUT;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = 4 * sizeof(row_t);
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -109,13 +109,13 @@ int main(int argc, char **argv)
     if (left != NONE) {
         left_ch[0] = channel(left, 0);
         left_ch[1] = channel(left, 1);
-        lrow_out_mem = MUST_HAVE(left_ch[1], rmalloc_mem(left_ch[1], sizeof(row_t), &lrow_out));
+        lrow_out_mem = must_alloc(left_ch[1], sizeof(row_t), &lrow_out);
         memcpy(lrow_out_mem, u[0][0], sizeof(row_t));
     }
     if (right != NONE) {
         right_ch[0] = channel(right, 0);
         right_ch[1] = channel(right, 1);
-        rrow_out_mem = MUST_HAVE(right_ch[1], rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out));
+        rrow_out_mem = must_alloc(right_ch[1], sizeof(row_t), &rrow_out);
         memcpy(rrow_out_mem, u[0][ROWS - 1], sizeof(row_t));
     }
 
@@ -126,13 +126,12 @@ int main(int argc, char **argv)
             MUST(right_ch[1], rwrite(right_ch[1], rrow_out));
 
         if (left != NONE) {
-            lrow_in_mem = MUST_HAVE(left_ch[0], rread_mem(left_ch[0], &lrow_in, NULL));
-            lrow_out_mem = MUST_HAVE(left_ch[1], rmalloc_mem(left_ch[1], sizeof(row_t), &lrow_out));
+            lrow_in_mem = must_read(left_ch[0], &lrow_in, NULL);
+            lrow_out_mem = must_alloc(left_ch[1], sizeof(row_t), &lrow_out);
         }
         if (right != NONE) {
-            rrow_in_mem = MUST_HAVE(right_ch[0], rread_mem(right_ch[0], &rrow_in, NULL));
-            rrow_out_mem =
-                MUST_HAVE(right_ch[1], rmalloc_mem(right_ch[1], sizeof(row_t), &rrow_out));
+            rrow_in_mem = must_read(right_ch[0], &rrow_in, NULL);
+            rrow_out_mem = must_alloc(right_ch[1], sizeof(row_t), &rrow_out);
         }
 
         remote_update(u[1 - iz], u[iz], ROWS, lrow_in_mem, rrow_in_mem, lrow_out_mem, rrow_out_mem);

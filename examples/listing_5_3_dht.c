@@ -115,14 +115,14 @@ static void *handler_thread(void *arg)
 
 static rch_t channel(int peer, int writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.op = RDMA_PUT;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.unit_size = sizeof(element_t);
-    cfg.allocator.alloc_size = 64 * sizeof(element_t);
+    cfg.op = RPIPE_PUT;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.unit_bytes = sizeof(element_t);
+    cfg.heap_bytes = 64 * sizeof(element_t);
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -131,7 +131,7 @@ static void insert(rch_t *out, uint64_t value, uint32_t number)
 {
     uint64_t owner = hash_position(&table, value) / TABLE_SIZE;
     raddr_t addr;
-    element_t *element = MUST_HAVE(out[owner], rmalloc_mem(out[owner], sizeof(*element), &addr));
+    element_t *element = must_alloc(out[owner], sizeof(*element), &addr);
 
     element->value = value;
     element->from = (uint32_t)table.rank;

@@ -20,9 +20,9 @@
 #define INTS 64 /* of a message: too many to ride in a slot, so the heap is what is tried here */
 #define N 5000
 
-static void transfer(rmalloc_config_t cfg, bool is_source)
+static void transfer(rpipe_config_t cfg, bool is_source)
 {
-    size_t allocsz = cfg.allocator.alloc_size / 20;
+    size_t allocsz = cfg.heap_bytes / 20;
     rch_t ch;
     raddr_t addr;
 
@@ -59,7 +59,7 @@ static const char usage[] =
 
 int main(int argc, char *argv[])
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     bool is_rdma_get = argc > 1 && strcmp(argv[1], "-get") == 0;
     int rank, nprocs;
     bool is_source;
@@ -82,16 +82,15 @@ int main(int argc, char *argv[])
         network_abort(2);
     }
     is_source = rank == 0;
-    cfg.allocator.peer = (rank + 1) % nprocs;
-    cfg.allocator.unit_size = 4;
-    cfg.allocator.alloc_size = INTS * sizeof(int) * 20;
-    cfg.allocator.op = is_rdma_get ? RDMA_GET : RDMA_PUT;
-    cfg.allocator.rdma_active = is_rdma_get ? !is_source : is_source;
+    cfg.peer = (rank + 1) % nprocs;
+    cfg.unit_bytes = 4;
+    cfg.heap_bytes = INTS * sizeof(int) * 20;
+    cfg.op = is_rdma_get ? RPIPE_GET : RPIPE_PUT;
+    cfg.role = is_source ? RPIPE_WRITER : RPIPE_READER;
     transfer(cfg, is_source);
     if (argc == 1) {
-        cfg.ctx = 1;
-        cfg.allocator.op = RDMA_GET;
-        cfg.allocator.rdma_active = !is_source;
+        cfg.context = 1;
+        cfg.op = RPIPE_GET;
         transfer(cfg, is_source);
     }
     if (rank == 0)

@@ -52,15 +52,15 @@ static void exec_ring(void)
 {
     int right = (rank + 1) % nprocs;
     int left = rank - 1 < 0 ? nprocs - 1 : rank - 1;
-    rmalloc_config_t cfgs[2] = {RMALLOC_CONFIG_DEFAULT, RMALLOC_CONFIG_DEFAULT};
+    rpipe_config_t cfgs[2] = {{0}, {0}};
     rch_t ch[2]; /* from the left, to the right */
 
     for (int i = 0; i < 2; i++) {
-        cfgs[i].allocator.op = RDMA_PUT;
-        cfgs[i].allocator.unit_size = sizeof(message_t);
-        cfgs[i].allocator.alloc_size = WIDTH * sizeof(message_t);
-        cfgs[i].allocator.peer = i == 0 ? left : right;
-        cfgs[i].allocator.rdma_active = i == 1;
+        cfgs[i].op = RPIPE_PUT;
+        cfgs[i].unit_bytes = sizeof(message_t);
+        cfgs[i].heap_bytes = WIDTH * sizeof(message_t);
+        cfgs[i].peer = i == 0 ? left : right;
+        cfgs[i].role = i == 1 ? RPIPE_WRITER : RPIPE_READER;
     }
     for (int i = 0; i < 2; i++)
         MUST(NULL, rpipe(&ch[i], &cfgs[i]));

@@ -8,6 +8,7 @@
 #ifndef EXAMPLES_MUST_H
 #define EXAMPLES_MUST_H
 
+#include <rinfo.h>
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,10 +38,10 @@ static inline void must_succeed(int code, rch_t ch, const char *call)
 
     if (code >= 0)
         return;
-    why = rpipe_error(ch);
-    if (network_ranks() > 0) /* before rinit nobody has a rank */
+    why = rerror(ch);
+    if (network_ranks() > 0) /* before rinit there is no rank */
         fprintf(stderr, "rank %u: ", (unsigned)network_rank());
-    fprintf(stderr, "%s: %s: %s\n", call, rstrerror(code), why != NULL ? why : "");
+    fprintf(stderr, "%s: %s: %s\n", call, rinfo_strerror(code), why != NULL ? why : "");
     network_abort(1);
     exit(1);
 }
@@ -50,6 +51,23 @@ static inline void *must_have(void *mem, rch_t ch, const char *call)
     if (mem == NULL)
         must_succeed(-errno, ch, call);
     return mem;
+}
+
+/* Memory of a message to write, and its descriptor. */
+static inline void *must_alloc(rch_t ch, size_t bytes, raddr_t *d)
+{
+    *d = rmalloc(ch, bytes);
+    if (*d == ADDR_NULL)
+        must_succeed(-errno, ch, "rmalloc");
+    return rmem(ch, *d);
+}
+
+/* The next message, and its descriptor. size may be NULL. */
+static inline void *must_read(rch_t ch, raddr_t *d, size_t *size)
+{
+    *d = ADDR_NULL;
+    must_succeed(rread(ch, d, size), ch, "rread");
+    return rmem(ch, *d);
 }
 
 static inline void must_hold(int condition, const char *text, const char *file, int line)

@@ -8,6 +8,8 @@
  *
  *     mpirun -n 4 pipeline --kib 64 --window 4
  */
+#include <rinfo.h>
+#include <rpipe_transitional.h>
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,13 +30,13 @@ static const char doc[] =
 
 static rch_t open_pipe(int peer, int writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.op = app_op(op);
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT ? writer : !writer;
-    cfg.allocator.alloc_size = (uint64_t)options.window * options.kib * 1024;
+    cfg.op = app_op(op);
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = (uint64_t)options.window * options.kib * 1024;
     MUST(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -46,14 +48,14 @@ static void step(rch_t in, rch_t out, int stage, uint32_t n, uint64_t *digest)
     size_t size, bytes = words * sizeof(uint64_t);
     const uint64_t *from = NULL;
     uint64_t *to = NULL;
-    raddr_t d_in, d_out;
+    raddr_t d_in = ADDR_NULL, d_out = ADDR_NULL;
 
     if (in != NULL) {
-        from = MUST_HAVE(in, rread_mem(in, &d_in, &size));
+        from = must_read(in, &d_in, &size);
         MUST_HOLD(size == bytes);
     }
     if (out != NULL)
-        to = MUST_HAVE(out, rmalloc_mem(out, bytes, &d_out));
+        to = must_alloc(out, bytes, &d_out);
     if (in == NULL)
         pipeline_make(to, words, n);
     else if (out == NULL)
@@ -87,9 +89,9 @@ int main(int argc, char **argv)
     if (rank + 1 < nranks)
         out = open_pipe(rank + 1, 1);
     if (in != NULL) /* time begins when all are joined */
-        MUST(in, rpipe_wait(in));
+        MUST(in, rwait(in));
     if (out != NULL)
-        MUST(out, rpipe_wait(out));
+        MUST(out, rwait(out));
     MUST(NULL, network_barrier());
     began = app_seconds();
     for (uint32_t n = 0; n < options.blocks; n++) {

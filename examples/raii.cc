@@ -22,7 +22,7 @@ class Failure : public std::runtime_error
 {
   public:
     Failure(rch_t ch, const char *call)
-        : std::runtime_error(std::string(call) + ": " + rpipe_error(ch))
+        : std::runtime_error(std::string(call) + ": " + rerror(ch))
     {
     }
 };
@@ -49,12 +49,12 @@ class Pipe
   public:
     Pipe(int peer, bool writer, uint32_t ctx)
     {
-        rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+        rpipe_config_t cfg = {0};
 
-        cfg.allocator.peer = peer;
-        cfg.allocator.rdma_active = writer;
-        cfg.allocator.alloc_size = 1 << 16;
-        cfg.ctx = ctx;
+        cfg.peer = peer;
+        cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+        cfg.heap_bytes = 1 << 16;
+        cfg.context = ctx;
         if (rpipe(&ch, &cfg) != R_SUCCESS)
             throw Failure(nullptr, "rpipe");
     }
@@ -76,7 +76,7 @@ template <typename T> class Message
     static Message make(Pipe &pipe, const T &value)
     {
         Message m(pipe);
-        void *memory = rmalloc_mem(pipe.ch, sizeof(T), &m.d_);
+        void *memory = (m.d_ = rmalloc(pipe.ch, sizeof(T))) != ADDR_NULL ? rmem(pipe.ch, m.d_) : NULL;
 
         if (memory == nullptr)
             throw Failure(pipe.ch, "rmalloc");
@@ -87,7 +87,7 @@ template <typename T> class Message
     {
         Message m(pipe);
         size_t size = 0;
-        void *memory = rread_mem(pipe.ch, &m.d_, &size);
+        void *memory = rread(pipe.ch, &m.d_, &size) == R_SUCCESS ? rmem(pipe.ch, m.d_) : NULL;
 
         if (memory == nullptr)
             throw Failure(pipe.ch, "rread");

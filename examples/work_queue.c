@@ -2,10 +2,10 @@
 /*
  * work_queue.c: tasks of very different size, dealt out by a counter that all processes share.
  *
- * Rank 0 has an array of 64-bit cells (an ATOMIC pipe, ratomic(3)), on which every process operates. To claim work is to
+ * Rank 0 has an array of 64-bit cells (rcells_open(3)), on which every process operates. To claim work is to
  * add to the first cell: what it held before is the first task that is now one's own. Nobody hands out anything, rank 0 works like
  * the others, and it does not matter that one task takes a thousand times as long as another. At the end everybody
- * adds his share of the result to further cells, without waiting for each sum (no place for the old value, then rflush).
+ * adds its share of the result to further cells, without waiting for each sum (old is NULL, then rcells_flush).
  *
  *     mpirun -n 4 work_queue --queens 16
  */
@@ -22,8 +22,8 @@ static struct queens_options options = QUEENS_OPTIONS_DEFAULT;
 
 static struct {
     int rank, nranks;
-    rch_t counter;  /* active end: to rank 0's cells */
-    rch_t *passive; /* rank 0: an end for each process, all with the same cells */
+    rcells_t counter; /* to rank 0's cells */
+    rcells_t *owner;  /* rank 0: an end for each process, all with the same cells */
     uint64_t claims;
     double claiming_s;
 } job;
@@ -39,41 +39,37 @@ static const char doc[] = "In how many ways queens stand on a board: tasks that 
 
 /* ---- pipes ---- */
 
-static rch_t open_end(int peer, int active, rch_t cells_of)
+static rcells_t open_end(int peer, rcells_role_t role, rcells_t shared)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
-    rch_t ch;
+    rcells_config_t cfg = {.role = role, .peer = peer, .cells = CELLS, .shared = shared};
+    rcells_t cells;
 
-    cfg.allocator.op = RDMA_ATOMIC;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = active;
-    cfg.allocator.alloc_size = CELLS * sizeof(uint64_t);
-    cfg.allocator.cells_of = cells_of;
-    MUST(NULL, rpipe(&ch, &cfg));
-    return ch;
+    MUST(NULL, rcells_open(&cells, &cfg));
+    return cells;
 }
 
 /* Rank 0 is at both ends of a pipe to itself, so that it claims as all others do. */
 static void open_cells(void)
 {
     if (job.rank == 0) {
-        job.passive = calloc((size_t)job.nranks, sizeof(*job.passive));
-        MUST_HOLD(job.passive != NULL);
+        job.owner = calloc((size_t)job.nranks, sizeof(*job.owner));
+        MUST_HOLD(job.owner != NULL);
         for (int r = 0; r < job.nranks; r++)
-            job.passive[r] = open_end(r, 0, r > 0 ? job.passive[0] : NULL);
+            job.owner[r] = open_end(r, RCELLS_OWNER, r > 0 ? job.owner[0] : NULL);
     }
-    job.counter = open_end(0, 1, NULL);
-    MUST(job.counter, rpipe_wait(job.counter)); /* time begins when all are joined */
+    job.counter = open_end(0, RCELLS_USER, NULL);
+    MUST(rcells_pipe(job.counter),
+         rwait(rcells_pipe(job.counter))); /* time begins when all are joined */
     for (int r = 0; job.rank == 0 && r < job.nranks; r++)
-        MUST(job.passive[r], rpipe_wait(job.passive[r]));
+        MUST(rcells_pipe(job.owner[r]), rwait(rcells_pipe(job.owner[r])));
 }
 
 static void close_cells(void)
 {
-    MUST(job.counter, rclose(job.counter));
+    MUST(rcells_pipe(job.counter), rcells_close(job.counter));
     for (int r = 0; job.rank == 0 && r < job.nranks; r++)
-        MUST(job.passive[r], rclose(job.passive[r]));
-    free(job.passive);
+        MUST(rcells_pipe(job.owner[r]), rcells_close(job.owner[r]));
+    free(job.owner);
 }
 
 /* ---- work ---- */
@@ -83,7 +79,8 @@ static uint64_t claim(void)
     double began = app_seconds();
     uint64_t first;
 
-    MUST(job.counter, ratomic(job.counter, RATOMIC_ADD, NEXT, options.chunk, 0, &first));
+    MUST(rcells_pipe(job.counter),
+         rcells_atomic(job.counter, RCELLS_ADD, NEXT, options.chunk, 0, &first));
     job.claiming_s += app_seconds() - began;
     job.claims++;
     return first;
@@ -91,7 +88,7 @@ static uint64_t claim(void)
 
 static void add(size_t cell, uint64_t share)
 {
-    MUST(job.counter, ratomic(job.counter, RATOMIC_ADD, cell, share, 0, NULL));
+    MUST(rcells_pipe(job.counter), rcells_atomic(job.counter, RCELLS_ADD, cell, share, 0, NULL));
 }
 
 static double run(struct queens_sum *mine)
@@ -109,7 +106,7 @@ static double run(struct queens_sum *mine)
     add(TASKS, mine->tasks);
     add(SOLUTIONS, mine->solutions);
     add(DIGEST, mine->digest);
-    MUST(job.counter, rflush(job.counter));
+    MUST(rcells_pipe(job.counter), rcells_flush(job.counter));
     MUST(NULL, network_barrier()); /* now they are all in */
     if (job.rank == 0)
         app_progress_show("work_queue", "task", tasks, tasks, began);
@@ -120,7 +117,7 @@ static uint64_t value_of(size_t cell)
 {
     uint64_t value;
 
-    MUST(job.counter, ratomic(job.counter, RATOMIC_ADD, cell, 0, 0, &value));
+    MUST(rcells_pipe(job.counter), rcells_atomic(job.counter, RCELLS_ADD, cell, 0, 0, &value));
     return value;
 }
 

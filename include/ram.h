@@ -13,6 +13,7 @@
 #define RAM_H
 
 #include <rmalloc.h>
+#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -74,6 +75,7 @@ typedef struct ram_config {
 } ram_config_t;
 
 #define RAM_CONFIG_VERSION 1u
+#define RPIPE_TIMEOUT_AUTO (-2)
 /* clang-format off */
 #define RAM_CONFIG_DEFAULT                                                                                             \
     { RAM_CONFIG_VERSION, 0, NULL, 0, 0, 0, 0, RPIPE_TIMEOUT_AUTO, 0, 0, NULL, { 0, 0, 0, 0, 0, 0, 0, 0 } }

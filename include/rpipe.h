@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpipe.h: the job, its channels, reads and writes, and the control network.
+ * rpipe.h: the job, its pipes, messages, regions, cells, groups, and the control network.
  *
- * A channel carries messages one way, from a writer rank to a reader rank, in order, as pipe(2) does, but each message is
- * memory of the pipe that is handed over, not bytes that are copied. Blocking calls obey the deadline of their channel
- * and then return -ETIMEDOUT. Different channels may be used by different threads at the same time; one end of one channel
- * belongs to one thread at a time, unless it was opened with thread_sync. rpipe_error(ch) explains any failure.
+ * A pipe carries messages one way, from a writer to a reader, in order, as pipe(2) does; but a message is memory of
+ * the pipe that is handed over, not bytes that are copied. A call that waits obeys the deadline of its pipe and then
+ * returns -ETIMEDOUT. Pipes are independent: different threads may use different pipes at the same time. One end of
+ * one pipe belongs to one thread at a time, unless it was opened with RPIPE_THREADS. rerror() explains a failure.
+ *
+ * "Collective" means: over the ranks of the job.
  */
 #ifndef RPIPE_H
 #define RPIPE_H
@@ -16,447 +18,376 @@
 extern "C" {
 #endif
 
-#pragma GCC visibility push(default) /* what is declared here is exported; all else is hidden */
+#pragma GCC visibility push(                                                                       \
+    default) /* the declarations of this header are exported, all others are hidden */
 
 /* ---- job ---- */
 
-int rpipe_init(int *rank, int *nranks); /* collective; either pointer may be NULL */
-int rpipe_exit(void); /* collective; closes what is open; does not wait for the dead */
+/* Joins the job; collective. Counted: every further call returns at once. Either pointer may be NULL. */
+int R_VERB(rinit, rpipe_init, (int *rank, int *nranks));
 
-/* ---- channel ---- */
+/* Leaves the job at the last of as many calls as of rinit; collective. Closes all that is open. */
+int R_VERB(rexit, rpipe_exit, (void));
 
-int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg); /* does not wait for the peer */
-int rpipe_wait(rch_t ch);                               /* until both ends are joined */
-int rpipe_close(rch_t ch);
-int rpipe_set_timeout(rch_t ch, int ms); /* -1 waits for ever */
+/* 1 between the first rinit and the last rexit, else 0. */
+int R_VERB(rinitialized, rpipe_initialized, (void));
+
+/* The first of 2^20 contexts that belong to a name; a hash, the same in every process. NULL: 0. */
+uint64_t R_VERB(rcontext, rpipe_context, (const char *name));
+
+/* ---- configuration of a pipe: flat; zero is the default of every member but role ---- */
+
+#define R_FOREVER (-1) /* timeouts: no deadline */
+#define R_AT_ONCE                                                                                  \
+    (-2) /* timeout_ms of a structure: no waiting at all, since 0 is the default there */
+#define RPIPE_WATERMARK_ALWAYS (-1) /* watermark: refresh the credits at every opportunity */
+#define RPIPE_INLINE_NONE (-1)      /* inline_max: no payload travels in its slot */
+
+#define RPIPE_THREADS 1u /* flags: several threads use this end; every call takes a lock */
+#define RPIPE_HUGE_PAGES                                                                           \
+    2u /* flags: put the heap into huge pages where this machine has free ones */
+
+typedef enum {
+    RPIPE_WRITER = 1, /* this end writes */
+    RPIPE_READER = 2  /* this end reads */
+} rpipe_role_t;
+
+typedef enum {
+    RPIPE_PUT = 0, /* the writer moves the payload; the reader has the heap */
+    RPIPE_GET = 1  /* the reader moves the payload; the writer has the heap */
+} rpipe_op_t;
+
+/* Modes of synchronization: how freed memory returns to the writer. */
+typedef enum {
+    RPIPE_SYNC_DEFAULT =
+        0, /* blocks with next-fit, tags otherwise; or the choice of the end that has the heap */
+    RPIPE_SYNC_BLOCKS = 1, /* in the order of the messages, one word for all; next-fit only */
+    RPIPE_SYNC_TAGS = 2,   /* in any order, fetched when the writer needs memory */
+    RPIPE_SYNC_CHANNEL = 3 /* in any order, each at once */
+} rpipe_sync_t;
+
+/*
+ * "Agreed": the end with the heap decides, 0 is its default. The other end leaves it at 0 and takes over the value, up
+ * to its own ..._at_most, or gives the same value; a different one is -EPROTO. All other members are this end's own.
+ */
+typedef struct rpipe_config {
+    rpipe_role_t role; /* RPIPE_WRITER or RPIPE_READER; must be given */
+    int peer;          /* rank or peer number of the other end; may be this process */
+    uint64_t context;  /* number of the pipe, below 2^61 or from rcontext; the same at both ends */
+    rpipe_op_t op;     /* RPIPE_PUT or RPIPE_GET; the same at both ends */
+    rmalloc_fit_t heuristic; /* agreed; which free block a request gets; default next-fit */
+    rpipe_sync_t mode;       /* agreed; how freed memory returns; default as the heuristic allows */
+    uint32_t unit_bytes; /* agreed; granularity of messages, a power of two, to 1 MiB; default 64 */
+    uint64_t heap_bytes; /* agreed; bytes of the heap, to 2^31 units; default 1 MiB */
+    uint64_t
+        max_heap_bytes; /* agreed; bytes that a full heap may grow to; default: it does not grow */
+    uint64_t
+        heap_bytes_at_most; /* largest heap, growth included, taken over from the other end; default 1 GiB */
+    uint32_t
+        slots; /* agreed; messages written and not read, a power of two, to 65,536; 0: setting */
+    uint32_t slots_at_most; /* most slots taken over from the other end; default 65,536 */
+    uint32_t
+        sync_queue; /* agreed; tags, channel: heap messages written, not freed, to 2^24; default: units */
+    uint32_t sync_queue_at_most; /* longest queue taken over from the other end; default 65,536 */
+    int timeout_ms; /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
+    uint32_t flags; /* RPIPE_THREADS, RPIPE_HUGE_PAGES */
+    int watermark; /* writer: percent in use that refreshes credits; RPIPE_WATERMARK_ALWAYS; 0: setting */
+    int inline_max; /* writer: largest payload in its slot, to 40 bytes, RPIPE_INLINE_NONE; default 40 */
+    uint32_t
+        fetch_ahead; /* reader, GET over a network: messages fetched early; default of the backend */
+    uint32_t grow_after_us; /* writer: us that a heap has been full before it grows; default 1000 */
+    uint32_t max_messages;  /* messages that this end may own at a time; default 1,000,000 */
+    uint32_t max_cqe;       /* entries of a completion queue; default of the backend */
+    const char *
+        backend; /* "shm", "verbs", "ofi"; same at both ends; default: the best that connects them */
+    uint64_t seed; /* writer: start of the generator of random-fit; any number */
+} rpipe_config_t;
+
+/* ---- pipe ---- */
+
+/* Opens one end; does not wait for the peer. The same role at both ends is logged after a second. cfg is copied. */
+int R_VERB(rpipe, rpipe_open, (rch_t * ch, const rpipe_config_t *cfg, size_t size));
+
+/* Waits until both ends are joined, up to the deadline. */
+int R_VERB(rwait, rpipe_wait, (rch_t ch));
+
+/* Closes this end: what was written is delivered. Waits for transfers from regions only; -ETIMEDOUT: still open. */
+int R_VERB(rclose, rpipe_close, (rch_t ch));
+
+/* Sets the deadline of later calls, as timeout_ms of rpipe_config_t: 0 is the default. */
+int R_VERB(rset_timeout, rpipe_set_timeout, (rch_t ch, int timeout_ms));
+
+/* Error message of the last failure on ch, open or closed; NULL: of this thread in any call. Never NULL. */
+const char *R_VERB(rerror, rpipe_error, (rch_t ch));
+
+/* ---- pipes with neighbors: one out, one in for each; a halo exchange, or one bidirectional connection ---- */
+
+#define R_NO_PEER (-1) /* rneighbor_t.peer: no neighbor on this side; out and in become NULL */
+#define R_SIDES 1024   /* sides are below this number */
+
+/* The library fills in out and in. The layout is final. Entries of a list differ in peer, side or opposite. */
+typedef struct rneighbor {
+    int peer; /* rank or peer number of the neighbor; may be this process, or occur several times */
+    uint32_t side; /* which side of this process the neighbor is on: "east" = 0, "west" = 1 ... */
+    uint32_t
+        opposite; /* which side of the neighbor this process is on; a neighbor to the east has it in the west */
+    uint32_t zero; /* 0 */
+    rch_t out;     /* pipe to the neighbor: arrives there at side `opposite` */
+    rch_t in;      /* pipe from the neighbor: what it sends from its side `opposite` */
+} rneighbor_t;
+
+/* Opens out and in of all entries; cfg is without role and peer. All or none. Does not wait for the neighbors. */
+int R_VERB(rneighbors, rpipe_neighbors,
+           (rneighbor_t * list, int n, const rpipe_config_t *cfg, size_t size));
+
+/* Closes out and in of all entries and sets them to NULL. Returns the first failure; closes the others all the same. */
+int R_VERB(rneighbors_close, rpipe_neighbors_close, (rneighbor_t * list, int n));
 
 /* ---- messages ---- */
 
-int rpipe_write(rch_t ch, raddr_t d); /* hands the memory over: d is no longer yours */
-int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes); /* only its first bytes */
-int rpipe_write_nb(rch_t ch, raddr_t d);              /* R_PENDING: not sent, d is still yours */
-int rpipe_read(rch_t ch, raddr_t *d,
-               size_t *size); /* the next message, yours until rfree; size may be NULL */
-int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size); /* R_PENDING: none yet */
-void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size);
-int rpipe_flush(rch_t ch); /* every rwrite so far is visible to the reader */
-int rpipe_progress(void);  /* never needed for correctness */
+/* Sends the message d, which the reader owns afterwards. Waits for a slot. On failure the caller still owns d. */
+int R_VERB(rwrite, rpipe_write, (rch_t ch, raddr_t d));
+
+/* Sends the first bytes of d and frees the rest of the block. */
+int R_VERB(rwrite_n, rpipe_write_n, (rch_t ch, raddr_t d, size_t bytes));
+
+/* rwrite without waiting. R_PENDING: not sent. */
+int R_VERB(rwrite_nb, rpipe_write_nb, (rch_t ch, raddr_t d));
+
+/* Receives the next message, which the caller owns until rfree. Waits for it. size may be NULL. R_EOF: the end. */
+int R_VERB(rread, rpipe_read, (rch_t ch, raddr_t *d, size_t *size));
+
+/* rread without waiting. R_PENDING: no message yet. */
+int R_VERB(rread_nb, rpipe_read_nb, (rch_t ch, raddr_t *d, size_t *size));
+
+/* Sends a copy of bytes at buf as one message; buf may be reused at once. flags: 0 or R_NOWAIT. */
+int R_VERB(rsend, rpipe_send, (rch_t ch, const void *buf, size_t bytes, int flags));
+
+/* Copies the next message to buf and frees it. -EMSGSIZE: it has *bytes > room, and is still the next one. */
+int R_VERB(rrecv, rpipe_recv, (rch_t ch, void *buf, size_t room, size_t *bytes, int flags));
+
+/* Writer: gives an unsent message its header, one number; 0 unless set. */
+int R_VERB(rset_tag, rpipe_set_tag, (rch_t ch, raddr_t d, uint64_t tag));
+
+/* The header of a message that the caller owns. */
+uint64_t R_VERB(rtag, rpipe_tag, (rch_t ch, raddr_t d));
+
+/* Writer: waits until every message so far is visible to the reader, up to the deadline. */
+int R_VERB(rflush, rpipe_flush, (rch_t ch));
+
+/* Progresses all pipes of this process; never needed for correctness. */
+int R_VERB(rprogress, rpipe_progress, (void));
+
+/* ---- waiting for many pipes ---- */
+
+/* Sets ready[i] to 1 where rread(ch[i]) would not wait, else to 0. timeout_ms as in poll(2): 0, ms, R_FOREVER. */
+int R_VERB(rpoll, rpipe_poll, (const rch_t *ch, int n, int *ready, int timeout_ms));
+
+/* Reader: a descriptor for poll(2) and epoll(7), readable when rread would not wait. The library owns it. */
+int R_VERB(rfd, rpipe_fd, (rch_t ch));
+
+/* Writer: 0 if a message of size bytes would be allocated and sent without waiting, else R_PENDING. */
+int R_VERB(rroom, rpipe_room, (rch_t ch, size_t size));
 
 /*
- * ---- the program's own memory ----
- *
- * A region can be sent from, and read into, on any pipe. buf NULL: memory of this pipe itself (its writer), on shm without any copy.
- * *done becomes 0, and 1 when the memory may be touched again; negative: the reader has not got the message, and will not.
+ * Lists ends in `context` that peers have opened and this process has not: role, peer, context, op of each are set, the
+ * rest is 0, so that rpipe opens it. *seen starts at 0. Returns how many, at most `most`; 0: none since. Never waits.
  */
+int R_VERB(rpending, rpipe_pending,
+           (uint64_t context, uint64_t *seen, rpipe_config_t *list, int most, size_t size));
+
+/* ---- regions: memory of the program that messages are sent from and received into without a copy ---- */
+
 typedef struct rregion *rregion_t;
 
-int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region);
-int rpipe_deregister(rregion_t region); /* -EBUSY: transfers are under way */
-void *rpipe_region_mem(rregion_t region);
-int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes,
-                     int *done); /* done may be NULL */
-int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done);
-/* the same, with a tag: see rpipe_set_tag */
-int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
-                         int *done);
-int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
-                            int *done);
-int rpipe_done(
-    rch_t ch,
-    const int *done); /* waits until *done is not 0; NULL: for all transfers of this end */
-int rpipe_done_nb(rch_t ch, const int *done); /* looks; R_PENDING: not yet */
-/* the next message, to offset, where there is room for so many bytes; -EMSGSIZE: it is larger, and still the next one */
-int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
-int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size);
-/* the same, and its tag; tag may be NULL */
-int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
-                        uint64_t *tag);
-int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
-                           uint64_t *tag);
+/* Registers bytes at buf, which stay the program's, for every pipe. NULL: memory of ch itself, which writes. */
+int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes);
 
-/* ---- cells of an ATOMIC pipe, counted from 0 ---- */
+/* Ends the registration. -EBUSY: transfers are in flight; rdone() waits for them. */
+int rregion_close(rregion_t region);
 
-/* old may be NULL: fire and forget, rflush completes. RATOMIC_CAS stores operand where the cell holds compare. */
-int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
-                 uint64_t *old);
+/* Address of the first byte; NULL: errno has the code. */
+void *rregion_mem(rregion_t region);
 
-/* ---- waiting on many ---- */
+/*
+ * Sends a part of a region as one message. done may be NULL; *done becomes 0, then 1 when the bytes may be changed, or
+ * negative if the reader will not receive them. *done stays in place until then. flags: 0 or R_NOWAIT.
+ */
+int R_VERB(rwrite_from, rpipe_write_from,
+           (rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag, int *done,
+            int flags));
 
-/* a descriptor for poll(2), epoll(7): readable when rread would not wait; it stays the library's */
-int rpipe_fd(rch_t ch);
-/* ready[i] becomes 1 where rread(ch[i]) would not wait, else 0. 0 if any is; -ETIMEDOUT; R_PENDING if timeout_ms is 0 */
-int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms);
-/* writer: would a message of this size, once it has memory, be written without waiting? R_PENDING: not at the moment */
-int rpipe_room(rch_t ch, size_t size);
+/* Receives the next message at offset. size and tag may be NULL. -EMSGSIZE: *size > room, still the next one. */
+int R_VERB(rread_into, rpipe_read_into,
+           (rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size, uint64_t *tag,
+            int flags));
 
-/* ---- connection on demand ---- */
+/* Waits until *done is not 0; done NULL: until no transfer of this end is in flight. flags: 0 or R_NOWAIT. */
+int R_VERB(rdone, rpipe_done, (rch_t ch, const int *done, int flags));
 
-typedef struct rpipe_pending {
-    int peer;     /* whose end waits */
-    uint32_t ctx; /* of the channel */
-    rdma_op_t op; /* of the channel, as the peer has opened it */
-    bool writer;  /* the end that waits is the writer: who opens the other one reads */
-    uint64_t reserved[2];
-} rpipe_pending_t;
+/* ---- cells: an array of 64-bit words in the memory of an owner, with atomic operations from another process ---- */
 
-/* ends of channels `ctx` that peers have opened and this process has not; *seen from 0. How many, at most `most` */
-int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most);
+typedef struct rcells *rcells_t;
 
-/* ---- values of rinfo_pipe_t, as in the configuration of 0.2 ---- */
-
-typedef enum { RPIPE_WRITER = 1, RPIPE_READER = 2 } rpipe_role_t;
-typedef enum { RPIPE_PUT = 0, RPIPE_GET = 1 } rpipe_op_t;
 typedef enum {
-    RMALLOC_FIT_DEFAULT = 0,
-    RMALLOC_NEXT_FIT = 1,
-    RMALLOC_FIRST_FIT = 2,
-    RMALLOC_BEST_FIT = 3,
-    RMALLOC_WORST_FIT = 4,
-    RMALLOC_RANDOM_FIT = 5
-} rmalloc_fit_t;
+    RCELLS_OWNER = 1, /* the cells are in the memory of this end */
+    RCELLS_USER = 2   /* the cells are in the memory of the peer */
+} rcells_role_t;
+
 typedef enum {
-    RPIPE_SYNC_DEFAULT = 0,
-    RPIPE_SYNC_BLOCKS = 1,
-    RPIPE_SYNC_TAGS = 2,
-    RPIPE_SYNC_CHANNEL = 3
-} rpipe_sync_t;
+    RCELLS_ADD = 0, /* adds operand, modulo 2^64; operand 0 reads */
+    RCELLS_CAS,     /* stores operand if the cell equals compare */
+    RCELLS_SWAP,    /* stores operand */
+    RCELLS_AND,     /* combines bit by bit */
+    RCELLS_OR,
+    RCELLS_XOR
+} rcells_op_t;
 
-/* ---- what happened ---- */
+typedef struct rcells_config {
+    rcells_role_t role; /* RCELLS_OWNER or RCELLS_USER; must be given */
+    int peer;           /* rank or peer number of the other end; may be this process */
+    uint64_t
+        context; /* which of the cell arrays of this owner and this user; the same at both ends */
+    uint64_t cells; /* number of cells, to 2^31; owner: default 512; user: default as the owner */
+    uint64_t cells_at_most; /* user: most cells taken over from the owner; default 2^27 */
+    rcells_t shared; /* owner: an open owner end of this process whose cells the new end has too */
+    int timeout_ms;  /* deadline of calls, as in rpipe_config_t */
+    uint32_t flags;  /* RPIPE_THREADS, RPIPE_HUGE_PAGES */
+    const char *backend; /* as in rpipe_config_t */
+} rcells_config_t;
 
-typedef struct rpipe_stats {
-    uint64_t messages;        /* written, or read, at this end */
-    uint64_t bytes;           /* of payload */
-    uint64_t inline_messages; /* that rode in their slot */
-    uint64_t
-        held; /* messages that this end owns now: read and not freed, or allocated and not sent */
-    uint64_t credit_fetches; /* looks at the other end's credit line (writer) */
-    uint64_t stalls_ring;    /* calls that found the ring full (writer), or empty (reader) */
-    uint64_t stalls_heap;    /* calls that found no memory (writer) */
-    uint64_t sleeps;         /* times that a waiting call went to sleep in the kernel */
-    uint64_t wakes;          /* times that this end woke the other */
-    uint64_t heap_bytes;     /* size of the heap */
-    uint64_t heap_used;      /* of it, as far as this end knows */
-    uint32_t slots;          /* of the ring */
-    uint32_t incarnation;    /* how often this end has opened this id */
-    uint64_t
-        stalls_queue; /* calls that found sync_queue messages outstanding (writer, tags and channel) */
-    uint64_t
-        returned; /* heap messages whose memory has come back (writer), or was given back (reader) */
-    uint64_t grows; /* segments that the heap has grown by */
-    uint64_t
-        grow_refused; /* times that there was no memory to grow; the next three are of the last growth (writer): */
-    uint64_t grow_at;        /* how many messages had been written, */
-    uint64_t grow_request;   /* how many bytes were asked for and did not fit, */
-    uint64_t grow_waited_us; /* and for how long the heap had been full, microseconds */
-    uint64_t reserved[1];
-} rpipe_stats_t;
+/* Opens one end; does not wait for the peer. New cells are 0; they exist until the last end that has them is closed. */
+int rcells_open(rcells_t *cells, const rcells_config_t *cfg, size_t size);
 
-int rpipe_stats(rch_t ch, rpipe_stats_t *st);
+/* Operates on a cell, from 0. old: waits for the value before; NULL: does not wait, rcells_flush completes it. */
+int rcells_atomic(rcells_t cells, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+                  uint64_t *old);
 
-/* How the bytes of a channel travel, and what that has asked of the network; all 0 where memory is mapped. */
-typedef struct rpipe_transport {
-    char backend[16]; /* "shm", "ofi", "verbs" */
-    char path[160];   /* the connection, in words of its backend */
-    char why[320];    /* why this backend and not a better one */
-    uint64_t
-        work_requests;  /* transfers handed to the network by this end: payloads, slots, reads */
-    uint64_t doorbells; /* calls that handed over one or more of them */
-    uint64_t signaled;  /* of the work requests: with a completion */
-    uint64_t inlined;   /* of the work requests: copied at once */
-    uint64_t gets; /* reads of the other side's memory: credits (writer), payloads (reader, GET) */
-    uint64_t atomics;
-    uint64_t flushes;
-    uint64_t refused;      /* times that its queues were full */
-    uint64_t credit_reads; /* of the gets: for credits */
-    char cells[16]; /* of an ATOMIC pipe: how they are operated on: "cpu", "device", "service" */
-    uint64_t
-        direct; /* payloads from, or into, the program's own memory without a copy (rregister) */
-    uint64_t reserved[4];
-} rpipe_transport_t;
+/* Waits until all operations of this end are done, up to the deadline. */
+int rcells_flush(rcells_t cells);
 
-int rpipe_transport(rch_t ch, rpipe_transport_t *transport);
+/* The end as an argument of rwait, rset_timeout, rerror and rinfo_; it carries no messages (-EBADF). */
+rch_t rcells_pipe(rcells_t cells);
 
-/* the last failure of this channel as a sentence; NULL: of rinit, rpipe, network_* */
-const char *rpipe_error(rch_t ch);
+/* Completes all operations and closes this end. */
+int rcells_close(rcells_t cells);
+
+/* ---- groups: pipes to many readers (scatter) or from many writers (redux) as one object ---- */
+
+/*
+ * A member is an index into the list of peers, from 0; it is stable and never used again. Peers open plain pipes, or
+ * groups of their own. A peer that occurs several times has as many pipes: context, context + 1, ... The loss of a
+ * member is reported once, as the error of one call; the others go on.
+ */
+typedef struct rgroup *rgroup_t;
+
+#define RGROUP_NEXT (-1) /* rgroup_alloc: members in turn */
+#define RGROUP_ANY                                                                                 \
+    (-2) /* rgroup_alloc: the first member that has memory and a slot; all are served in turn */
+
+#define RGROUP_OWN 2 /* flags: `into` holds the first operand, the contribution of the reader */
+#define RGROUP_ORDERED                                                                             \
+    4 /* flags: combine in the order of members: the same floating-point result every time */
+
+typedef enum {
+    RGROUP_SUM = 0, /* integers wrap */
+    RGROUP_PROD,
+    RGROUP_MIN, /* a number wins against a NaN */
+    RGROUP_MAX,
+    RGROUP_BAND, /* bit by bit; integers only */
+    RGROUP_BOR,
+    RGROUP_BXOR,
+    RGROUP_LAND, /* truth values, result 0 or 1; integers only */
+    RGROUP_LOR
+} rgroup_op_t;
+
+typedef enum {
+    RGROUP_INT32 = 0,
+    RGROUP_INT64,
+    RGROUP_UINT32,
+    RGROUP_UINT64,
+    RGROUP_FLOAT,
+    RGROUP_DOUBLE
+} rgroup_type_t;
+
+/* into = into (operator) from; must not call functions of the group */
+typedef void (*rgroup_function_t)(void *into, const void *from, size_t bytes, void *argument);
+
+/* Opens a pipe for each of n peers, 1 to 65,536; peers NULL: ranks 0 to n - 1. cfg: role of this end, peer ignored. */
+int rgroup_open(rgroup_t *group, const rpipe_config_t *cfg, const int *peers, int n, size_t size);
+
+/* Waits until all members are joined, up to the deadline. */
+int rgroup_wait(rgroup_t group);
+
+/* Sets the deadline of the group and of its pipes, as timeout_ms of rpipe_config_t. */
+int rgroup_set_timeout(rgroup_t group, int timeout_ms);
+
+/* The pipe of a member, for rmem, rwrite, rfree and all others; NULL: no such member, or it is closed. */
+rch_t rgroup_pipe(rgroup_t group, int member);
+
+/* Members that are neither lost nor closed. */
+int rgroup_count(rgroup_t group);
+
+/* The member that the last failure was about, or -1. */
+int rgroup_lost(rgroup_t group);
+
+/* Writer: allocates a message of `to`: a member, RGROUP_NEXT or RGROUP_ANY; rwrite(rgroup_pipe(...), d) sends it. */
+int rgroup_alloc(rgroup_t group, int to, size_t bytes, int *member, raddr_t *d, int flags);
+
+/* Reader: the next message of any member, fair; rfree(rgroup_pipe(...), d) frees it. R_EOF: all have closed. */
+int rgroup_read(rgroup_t group, int *member, raddr_t *d, size_t *size, int flags);
+
+/* Reader: one message of every member, combined into `into`. After -ETIMEDOUT or a loss the same call resumes. */
+int rgroup_reduce(rgroup_t group, void *into, size_t count, rgroup_type_t type, rgroup_op_t op,
+                  int *combined, int flags);
+
+/* rgroup_reduce with an operator of the program, for messages of `bytes` bytes. combined may be NULL. */
+int rgroup_apply(rgroup_t group, void *into, size_t bytes, rgroup_function_t function,
+                 void *argument, int *combined, int flags);
+
+/* The operator alone: into[i] = into[i] (op) from[i]; the arrays do not overlap. */
+int rgroup_combine(void *into, const void *from, size_t count, rgroup_type_t type, rgroup_op_t op);
+
+/* Closes all pipes; what was written is delivered. The group is gone, also when an error is returned. */
+int rgroup_close(rgroup_t group);
 
 /* ---- control network: slow, reliable, for set-up ---- */
 
-uint32_t rpipe_network_rank(void);
-uint32_t rpipe_network_ranks(void);
-void rpipe_network_abort(int code) __attribute__((noreturn));
-int rpipe_network_barrier(void);
-int rpipe_network_allgather(const void *mine, size_t bytes, void *all);
-int rpipe_network_send(int to, const void *buf, size_t bytes);
-int rpipe_network_recv(int from, void *buf, size_t bytes);
-void *rpipe_network_header(rch_t ch, raddr_t d); /* user header that travels with the message */
-size_t rpipe_network_header_bytes(rch_t ch);
-int rpipe_set_tag(rch_t ch, raddr_t d, uint64_t tag); /* the header as one number, */
-uint64_t rpipe_tag(rch_t ch, raddr_t d);              /* 0 unless it was set */
+/* Rank of this process, from 0; -ENOTCONN outside of a job. */
+int R_VERB(network_rank, rpipe_network_rank, (void));
 
-/*
- * ---- pipes made of pipes ----
- *
- * The end with many partners is an object; the other end of each of its pipes is a plain one, opened by rpipe(). A place is the
- * number of a pipe of the object, from 0, in the order of the list of ranks (NULL: rank 0 to n - 1); a rank that occurs several times
- * has as many pipes, ctx, ctx + 1 ... Of cfg peer and rdma_active do not matter. A partner that is gone is told once, as the
- * error of one call; ..._who() says which place the last error was about. Sentences are in rpipe_error(NULL).
- */
+/* Number of ranks of the job; -ENOTCONN outside of a job. */
+int R_VERB(network_ranks, rpipe_network_ranks, (void));
 
-/* full duplex: a pipe each way, between two who both open it */
-typedef struct rpipe_duplex *rduplex_t;
+/* Waits for all ranks; collective. */
+int R_VERB(network_barrier, rpipe_network_barrier, (void));
 
-int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg);
-int rpipe_duplex_wait(rduplex_t dx);
-rch_t rpipe_duplex_out(rduplex_t dx); /* to write to */
-rch_t rpipe_duplex_in(rduplex_t dx);  /* to read from */
-int rpipe_duplex_close(rduplex_t dx);
+/* Gathers `bytes` bytes of every rank at `all`, in the order of ranks; collective. */
+int R_VERB(network_allgather, rpipe_network_allgather, (const void *mine, size_t bytes, void *all));
 
-/* one writer, many readers: a message is dealt to one of them when its memory is allocated */
-typedef struct rpipe_scatter *rscatter_t;
+/* Sends bytes to a rank; may return before they are received. */
+int R_VERB(network_send, rpipe_network_send, (int to, const void *buf, size_t bytes));
 
-#define RSCATTER_NEXT (-1) /* in turn */
-#define RSCATTER_ANY (-2)  /* the first one who has room */
+/* Receives the next message of a rank, which must have exactly so many bytes. */
+int R_VERB(network_recv, rpipe_network_recv, (int from, void *buf, size_t bytes));
 
-int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n);
-int rpipe_scatter_wait(rscatter_t sc);
-int rpipe_scatter_set_timeout(rscatter_t sc, int ms);
-/* `to` is a place, or one of the two; *place whose message it has become */
-int rpipe_scatter_alloc(rscatter_t sc, int to, size_t size, int *place, raddr_t *d);
-int rpipe_scatter_alloc_nb(rscatter_t sc, int to, size_t size, int *place, raddr_t *d);
-int rpipe_scatter_write(rscatter_t sc, int place, raddr_t d);
-rch_t rpipe_scatter_pipe(rscatter_t sc, int place);
-int rpipe_scatter_rank(rscatter_t sc, int place);
-int rpipe_scatter_place(rscatter_t sc, int rank); /* the first one with this rank, or -ENOENT */
-int rpipe_scatter_live(rscatter_t sc);            /* readers that are not gone */
-int rpipe_scatter_who(rscatter_t sc);             /* place of the last error, or -1 */
-int rpipe_scatter_close(rscatter_t sc);
-
-/* many writers, one reader: messages of whoever has some, in turn; or one of each, combined */
-typedef struct rpipe_redux *rredux_t;
-
-typedef enum {
-    RREDUX_SUM = 0,
-    RREDUX_PROD,
-    RREDUX_MIN,
-    RREDUX_MAX,
-    RREDUX_BAND, /* bits; not of floating point */
-    RREDUX_BOR,
-    RREDUX_BXOR,
-    RREDUX_LAND, /* truth values, 0 or 1; not of floating point */
-    RREDUX_LOR
-} rredux_op_t;
-
-typedef enum {
-    RREDUX_INT32 = 0,
-    RREDUX_INT64,
-    RREDUX_UINT32,
-    RREDUX_UINT64,
-    RREDUX_FLOAT,
-    RREDUX_DOUBLE
-} rredux_type_t;
-
-#define RREDUX_OWN 1 /* `into` holds the reader's own contribution, the first operand */
-#define RREDUX_ORDERED                                                                             \
-    2 /* in the order of places, not of arrival: the same result every time, also of floating point */
-
-/* into = into (operator) from */
-typedef void (*rredux_function_t)(void *into, const void *from, size_t bytes, void *argument);
-
-int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *writers, int n);
-int rpipe_redux_wait(rredux_t rx);
-int rpipe_redux_set_timeout(rredux_t rx, int ms);
-/* the next message: give it back with rfree(rredux_pipe(rx, *place), *d). R_EOF: all have closed */
-int rpipe_redux_read(rredux_t rx, int *place, raddr_t *d, size_t *size);
-int rpipe_redux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size);
-/* one message of every writer, combined; -ETIMEDOUT and the loss of a writer: call again, it goes on */
-int rpipe_redux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type, rredux_op_t op,
-                       int flags, int *combined);
-int rpipe_redux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function,
-                      void *argument, int flags, int *combined);
-/* an operator by itself: into[i] = into[i] (op) from[i] */
-int rpipe_redux_combine(void *into, const void *from, size_t count, rredux_type_t type,
-                        rredux_op_t op);
-rch_t rpipe_redux_pipe(rredux_t rx, int place);
-int rpipe_redux_rank(rredux_t rx, int place);
-int rpipe_redux_place(rredux_t rx, int rank);
-int rpipe_redux_live(rredux_t rx);
-int rpipe_redux_who(rredux_t rx);
-int rpipe_redux_close(rredux_t rx);
+/* Ends all processes of the job with this exit status. */
+void R_VERB(network_abort, rpipe_network_abort, (int code)) __attribute__((noreturn));
 
 #pragma GCC visibility pop
 
+/* A macro adds the size that a structure has in this header; see "Sizes" in rmalloc.h. */
 #ifndef RPIPE_NO_SHORT_NAMES
-static inline int rinit(int *rank, int *nranks) { return rpipe_init(rank, nranks); }
-static inline int rexit(void) { return rpipe_exit(); }
-static inline int rpipe(rch_t *ch, const rmalloc_config_t *cfg) { return rpipe_open(ch, cfg); }
-static inline int rclose(rch_t ch) { return rpipe_close(ch); }
-static inline int rwrite(rch_t ch, raddr_t d) { return rpipe_write(ch, d); }
-static inline int rwrite_n(rch_t ch, raddr_t d, size_t bytes)
-{
-    return rpipe_write_n(ch, d, bytes);
-}
-static inline int rwrite_nb(rch_t ch, raddr_t d) { return rpipe_write_nb(ch, d); }
-static inline int rread(rch_t ch, raddr_t *d, size_t *size) { return rpipe_read(ch, d, size); }
-static inline int rread_nb(rch_t ch, raddr_t *d, size_t *size)
-{
-    return rpipe_read_nb(ch, d, size);
-}
-static inline void *rread_mem(rch_t ch, raddr_t *d, size_t *size)
-{
-    return rpipe_read_mem(ch, d, size);
-}
-static inline int ratomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand,
-                          uint64_t compare, uint64_t *old)
-{
-    return rpipe_atomic(ch, op, cell, operand, compare, old);
-}
-static inline int rregister(rch_t ch, void *buf, size_t bytes, rregion_t *region)
-{
-    return rpipe_register(ch, buf, bytes, region);
-}
-static inline int rderegister(rregion_t region) { return rpipe_deregister(region); }
-static inline void *rregion_mem(rregion_t region) { return rpipe_region_mem(region); }
-static inline int rwrite_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
-{
-    return rpipe_write_from(ch, region, offset, bytes, done);
-}
-static inline int rwrite_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
-{
-    return rpipe_write_from_nb(ch, region, offset, bytes, done);
-}
-static inline int rwrite_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes,
-                                  uint64_t tag, int *done)
-{
-    return rpipe_write_from_tag(ch, region, offset, bytes, tag, done);
-}
-static inline int rwrite_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes,
-                                     uint64_t tag, int *done)
-{
-    return rpipe_write_from_tag_nb(ch, region, offset, bytes, tag, done);
-}
-static inline int rdone(rch_t ch, const int *done) { return rpipe_done(ch, done); }
-static inline int rdone_nb(rch_t ch, const int *done) { return rpipe_done_nb(ch, done); }
-static inline int rread_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
-{
-    return rpipe_read_into(ch, region, offset, room, size);
-}
-static inline int rread_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room,
-                                size_t *size)
-{
-    return rpipe_read_into_nb(ch, region, offset, room, size);
-}
-static inline int rread_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room,
-                                 size_t *size, uint64_t *tag)
-{
-    return rpipe_read_into_tag(ch, region, offset, room, size, tag);
-}
-static inline int rread_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room,
-                                    size_t *size, uint64_t *tag)
-{
-    return rpipe_read_into_tag_nb(ch, region, offset, room, size, tag);
-}
-static inline int rflush(rch_t ch) { return rpipe_flush(ch); }
-static inline int rprogress(void) { return rpipe_progress(); }
-static inline uint32_t network_rank(void) { return rpipe_network_rank(); }
-static inline uint32_t network_ranks(void) { return rpipe_network_ranks(); }
-static inline __attribute__((noreturn)) void network_abort(int code) { rpipe_network_abort(code); }
-static inline int network_barrier(void) { return rpipe_network_barrier(); }
-static inline int network_allgather(const void *mine, size_t bytes, void *all)
-{
-    return rpipe_network_allgather(mine, bytes, all);
-}
-static inline int network_send(int to, const void *buf, size_t bytes)
-{
-    return rpipe_network_send(to, buf, bytes);
-}
-static inline int network_recv(int from, void *buf, size_t bytes)
-{
-    return rpipe_network_recv(from, buf, bytes);
-}
-static inline void *network_header(rch_t ch, raddr_t d) { return rpipe_network_header(ch, d); }
-static inline size_t network_header_bytes(rch_t ch) { return rpipe_network_header_bytes(ch); }
-static inline int rset_tag(rch_t ch, raddr_t d, uint64_t tag) { return rpipe_set_tag(ch, d, tag); }
-static inline uint64_t rtag(rch_t ch, raddr_t d) { return rpipe_tag(ch, d); }
-
-static inline int rduplex(rduplex_t *dx, const rmalloc_config_t *cfg)
-{
-    return rpipe_duplex_open(dx, cfg);
-}
-static inline int rduplex_wait(rduplex_t dx) { return rpipe_duplex_wait(dx); }
-static inline rch_t rduplex_out(rduplex_t dx) { return rpipe_duplex_out(dx); }
-static inline rch_t rduplex_in(rduplex_t dx) { return rpipe_duplex_in(dx); }
-static inline int rduplex_close(rduplex_t dx) { return rpipe_duplex_close(dx); }
-
-static inline int rscatter(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
-{
-    return rpipe_scatter_open(sc, cfg, readers, n);
-}
-static inline int rscatter_wait(rscatter_t sc) { return rpipe_scatter_wait(sc); }
-static inline int rscatter_set_timeout(rscatter_t sc, int ms)
-{
-    return rpipe_scatter_set_timeout(sc, ms);
-}
-static inline int rscatter_alloc(rscatter_t sc, int to, size_t size, int *place, raddr_t *d)
-{
-    return rpipe_scatter_alloc(sc, to, size, place, d);
-}
-static inline int rscatter_alloc_nb(rscatter_t sc, int to, size_t size, int *place, raddr_t *d)
-{
-    return rpipe_scatter_alloc_nb(sc, to, size, place, d);
-}
-static inline int rscatter_write(rscatter_t sc, int place, raddr_t d)
-{
-    return rpipe_scatter_write(sc, place, d);
-}
-static inline rch_t rscatter_pipe(rscatter_t sc, int place)
-{
-    return rpipe_scatter_pipe(sc, place);
-}
-static inline int rscatter_rank(rscatter_t sc, int place) { return rpipe_scatter_rank(sc, place); }
-static inline int rscatter_place(rscatter_t sc, int rank) { return rpipe_scatter_place(sc, rank); }
-static inline int rscatter_live(rscatter_t sc) { return rpipe_scatter_live(sc); }
-static inline int rscatter_who(rscatter_t sc) { return rpipe_scatter_who(sc); }
-static inline int rscatter_close(rscatter_t sc) { return rpipe_scatter_close(sc); }
-
-static inline int rredux(rredux_t *rx, const rmalloc_config_t *cfg, const int *writers, int n)
-{
-    return rpipe_redux_open(rx, cfg, writers, n);
-}
-static inline int rredux_wait(rredux_t rx) { return rpipe_redux_wait(rx); }
-static inline int rredux_set_timeout(rredux_t rx, int ms)
-{
-    return rpipe_redux_set_timeout(rx, ms);
-}
-static inline int rredux_read(rredux_t rx, int *place, raddr_t *d, size_t *size)
-{
-    return rpipe_redux_read(rx, place, d, size);
-}
-static inline int rredux_read_nb(rredux_t rx, int *place, raddr_t *d, size_t *size)
-{
-    return rpipe_redux_read_nb(rx, place, d, size);
-}
-static inline int rredux_reduce(rredux_t rx, void *into, size_t count, rredux_type_t type,
-                                rredux_op_t op, int flags, int *combined)
-{
-    return rpipe_redux_reduce(rx, into, count, type, op, flags, combined);
-}
-static inline int rredux_apply(rredux_t rx, void *into, size_t bytes, rredux_function_t function,
-                               void *argument, int flags, int *combined)
-{
-    return rpipe_redux_apply(rx, into, bytes, function, argument, flags, combined);
-}
-static inline int rredux_combine(void *into, const void *from, size_t count, rredux_type_t type,
-                                 rredux_op_t op)
-{
-    return rpipe_redux_combine(into, from, count, type, op);
-}
-static inline rch_t rredux_pipe(rredux_t rx, int place) { return rpipe_redux_pipe(rx, place); }
-static inline int rredux_rank(rredux_t rx, int place) { return rpipe_redux_rank(rx, place); }
-static inline int rredux_place(rredux_t rx, int rank) { return rpipe_redux_place(rx, rank); }
-static inline int rredux_live(rredux_t rx) { return rpipe_redux_live(rx); }
-static inline int rredux_who(rredux_t rx) { return rpipe_redux_who(rx); }
-static inline int rredux_close(rredux_t rx) { return rpipe_redux_close(rx); }
+#define rpipe(...) rpipe(__VA_ARGS__, sizeof(rpipe_config_t))
+#define rneighbors(...) rneighbors(__VA_ARGS__, sizeof(rpipe_config_t))
+#define rpending(...) rpending(__VA_ARGS__, sizeof(rpipe_config_t))
+#else
+#define rpipe_open(...) rpipe_open(__VA_ARGS__, sizeof(rpipe_config_t))
+#define rpipe_neighbors(...) rpipe_neighbors(__VA_ARGS__, sizeof(rpipe_config_t))
+#define rpipe_pending(...) rpipe_pending(__VA_ARGS__, sizeof(rpipe_config_t))
 #endif
+#define rcells_open(...) rcells_open(__VA_ARGS__, sizeof(rcells_config_t))
+#define rgroup_open(...) rgroup_open(__VA_ARGS__, sizeof(rpipe_config_t))
 
 #ifdef __cplusplus
 }

@@ -34,6 +34,7 @@ lib_libutil_la_SOURCES = \
 	lib/util/proc.h \
 	lib/util/settings.c \
 	lib/util/settings.h \
+	lib/util/sized.h \
 	lib/util/text.h \
 	lib/util/thread_quiesce.c \
 	lib/util/thread_quiesce.h
@@ -241,6 +242,7 @@ rpipe_sources = \
 cells_sources = \
 	lib/cells/cells.c \
 	lib/cells/cells.h \
+	lib/cells/cells_open.c \
 	lib/cells/cells_service.c
 
 group_sources = \
@@ -254,6 +256,9 @@ group_sources = \
 
 # one library, because channel ends, what is recorded of them and what is built of them refer to each other
 lib_librpipe_la_SOURCES = $(observe_sources) $(rpipe_sources) $(cells_sources) $(group_sources)
+# The library defines the exported names; the short ones are bound to them by the headers.
+long_names = -DRPIPE_NO_SHORT_NAMES
+lib_librpipe_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
 # above the public interface, and by it alone (test/layers, test/exports)
 lib_libam_la_SOURCES = \
@@ -267,6 +272,7 @@ lib_libam_la_SOURCES = \
 	lib/am/request.c \
 	lib/am/wire.c \
 	lib/am/wire.h
+lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 
 # ---- the library ----
 
@@ -276,7 +282,7 @@ layers = lib/libam.la lib/librpipe.la lib/libcontrol.la lib/libbootstrap.la lib/
 lib_LTLIBRARIES = lib/librmalloc.la
 lib_librmalloc_la_SOURCES =
 lib_librmalloc_la_LIBADD = $(layers)
-lib_librmalloc_la_LDFLAGS = $(AM_LDFLAGS) -version-info 0:0:0 -Wl,-Bsymbolic-functions \
+lib_librmalloc_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -Wl,-Bsymbolic-functions \
 	-Wl,--version-script=$(top_srcdir)/lib/librmalloc.map
 EXTRA_lib_librmalloc_la_DEPENDENCIES = lib/librmalloc.map
 EXTRA_DIST += lib/librmalloc.map

@@ -14,6 +14,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -75,7 +76,7 @@ static void rsockets_answer(void)
 
 static void a_message_passes(void)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     int rank = -1, nranks = -1;
     rch_t writer, reader;
     size_t size = 0;
@@ -86,19 +87,19 @@ static void a_message_passes(void)
         expect(false, rpipe_error(NULL));
         return;
     }
-    cfg.allocator.peer = rank;
-    cfg.allocator.alloc_size = 4096;
-    cfg.allocator.rdma_active = true;
+    cfg.peer = rank;
+    cfg.heap_bytes = 4096;
+    cfg.role = RPIPE_WRITER;
     expect(rpipe_open(&writer, &cfg) == R_SUCCESS, "the writer opens");
-    cfg.allocator.rdma_active = false;
+    cfg.role = RPIPE_READER;
     expect(rpipe_open(&reader, &cfg) == R_SUCCESS, "the reader opens");
     if (!failed) {
-        text = rmalloc_mem(writer, 100, &d);
+        text = (d = rmalloc_alloc(writer, 100)) != ADDR_NULL ? rmalloc_ptr(writer, d) : NULL;
         expect(text != NULL, "there is memory");
         if (text != NULL)
             strcpy(text, "both at home");
         expect(text != NULL && rpipe_write(writer, d) == R_SUCCESS, "the message is written");
-        text = failed ? NULL : rpipe_read_mem(reader, &d, &size);
+        text = failed || rpipe_read(reader, &d, &size) != R_SUCCESS ? NULL : rmalloc_ptr(reader, d);
         expect(text != NULL && size == 100 && strcmp(text, "both at home") == 0,
                "the message is read");
         expect(text != NULL && rmalloc_free(reader, d) == R_SUCCESS, "the message is freed");

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <rinfo.h>
+#include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,35 +33,35 @@ struct rank_card {
 
 static int open_end(rch_t *ch, bool writer, int peer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = RDMA_PUT;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = HEAP;
+    cfg.op = RPIPE_PUT;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = HEAP;
     cfg.slots = SLOTS;
     cfg.timeout_ms = TIMEOUT_MS;
-    cfg.ctx = CTX;
-    return rpipe_open(ch, &cfg);
+    cfg.context = CTX;
+    return rpipe(ch, &cfg);
 }
 
 /* Sends one message, which proves that the pipe works. */
 static int send_one(rch_t out)
 {
-    raddr_t d = rmalloc_alloc(out, HEAP / 2);
+    raddr_t d = rmalloc(out, HEAP / 2);
 
     if (d == ADDR_NULL)
         return -errno;
-    memset(rmalloc_ptr(out, d), 0, HEAP / 2);
-    return rpipe_write(out, d);
+    memset(rmem(out, d), 0, HEAP / 2);
+    return rwrite(out, d);
 }
 
 static int receive_one(rch_t in)
 {
     raddr_t d;
-    int rc = rpipe_read(in, &d, NULL);
+    int rc = rread(in, &d, NULL);
 
-    return rc != 0 ? rc : rmalloc_free(in, d);
+    return rc != 0 ? rc : rfree(in, d);
 }
 
 static void measure(struct cell *cell, int to, int from)
@@ -70,11 +71,11 @@ static void measure(struct cell *cell, int to, int from)
     int rc = open_end(&in, false, from), sent;
 
     sent = open_end(&out, true, to);
-    snprintf(cell->why, sizeof(cell->why), "%s", sent != 0 ? rpipe_error(NULL) : "");
+    snprintf(cell->why, sizeof(cell->why), "%s", sent != 0 ? rerror(NULL) : "");
     if (sent == 0) {
         sent = send_one(out);
         if (sent != 0)
-            snprintf(cell->why, sizeof(cell->why), "%s", rpipe_error(out));
+            snprintf(cell->why, sizeof(cell->why), "%s", rerror(out));
     }
     if (rc == 0)
         (void)receive_one(in);
@@ -85,9 +86,9 @@ static void measure(struct cell *cell, int to, int from)
     }
     cell->result = sent;
     if (out != NULL)
-        (void)rpipe_close(out);
+        (void)rclose(out);
     if (in != NULL)
-        (void)rpipe_close(in);
+        (void)rclose(in);
 }
 
 /* ---- output of rank 0 ---- */
@@ -142,9 +143,9 @@ int info_peers(bool json)
     struct cell *row = NULL, *all = NULL;
     int rank, ranks, rc, bad = 0;
 
-    rc = rpipe_init(&rank, &ranks);
+    rc = rinit(&rank, &ranks);
     if (rc != 0) {
-        fprintf(stderr, "rmalloc_info: %s\n", rpipe_error(NULL));
+        fprintf(stderr, "rmalloc_info: %s\n", rerror(NULL));
         return 1;
     }
     (void)gethostname(mine.host, sizeof(mine.host) - 1);
@@ -153,19 +154,19 @@ int info_peers(bool json)
     all = calloc((size_t)ranks * (size_t)ranks, sizeof(*all));
     if (cards == NULL || row == NULL || all == NULL) {
         fprintf(stderr, "rmalloc_info: no memory for the table of %d ranks\n", ranks);
-        rpipe_network_abort(1);
+        network_abort(1);
     }
-    rc = rpipe_network_allgather(&mine, sizeof(mine), cards);
+    rc = network_allgather(&mine, sizeof(mine), cards);
     for (int k = 0; k < ranks && rc == 0; k++) {
         int to = (rank + k) % ranks, from = (rank + ranks - k) % ranks;
 
         measure(&row[to], to, from);
-        rc = rpipe_network_barrier();
+        rc = network_barrier();
     }
     if (rc == 0)
-        rc = rpipe_network_allgather(row, (size_t)ranks * sizeof(*row), all);
+        rc = network_allgather(row, (size_t)ranks * sizeof(*row), all);
     if (rc != 0) {
-        fprintf(stderr, "rmalloc_info: %s\n", rpipe_error(NULL));
+        fprintf(stderr, "rmalloc_info: %s\n", rerror(NULL));
     } else if (rank == 0) {
         if (json)
             print_json(cards, all, ranks);
@@ -178,6 +179,6 @@ int info_peers(bool json)
     free(cards);
     free(row);
     free(all);
-    rpipe_exit();
+    rexit();
     return rc != 0 || bad > 0;
 }

@@ -43,8 +43,8 @@ struct perf_options {
     long slots;     /* 0: the library's default */
     long bound;     /* heap in messages; 0: ample */
     long inline_max;
-    rmalloc_sync_t sync;
-    rmalloc_algorithm_t algorithm;
+    rpipe_sync_t sync;
+    rmalloc_fit_t algorithm;
     const char *sync_name, *algorithm_name; /* as they were given; NULL: they were not */
     long queue;                             /* 0: the library's default */
     bool touch;
@@ -62,7 +62,7 @@ struct perf_counts {
 
 struct perf_result {
     enum perf_test test;
-    rdma_op_t op;
+    rpipe_op_t op;
     bool bi;
     size_t size;
     long iterations, batch;
@@ -88,12 +88,12 @@ void perf_pin(int cpu);
 struct perf_link {
     rch_t out, in;
     int rank;
-    rdma_op_t op;
+    rpipe_op_t op;
     size_t size;
     long in_flight;
 };
 
-void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rdma_op_t op,
+void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rpipe_op_t op,
                     size_t size);
 void perf_link_close(struct perf_link *link);
 void perf_link_verify(

@@ -4,6 +4,7 @@
  * measured: a pipe that loses, repeats, reorders or damages messages shall not produce numbers.
  */
 #include "perf_message.h"
+#include <rinfo.h>
 
 #include <sched.h>
 #include <stdio.h>
@@ -17,10 +18,10 @@ volatile uint64_t perf_sink;
 
 _Noreturn void perf_fail(rch_t ch, const char *what, int code)
 {
-    const char *why = rpipe_error(ch);
+    const char *why = rerror(ch);
 
     fprintf(stderr, "rmalloc_perf: rank %u: %s: %s%s%s\n", (unsigned)network_rank(), what,
-            rstrerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
+            rinfo_strerror(code), why != NULL ? ": " : "", why != NULL ? why : "");
     network_abort(1);
     abort();
 }
@@ -31,7 +32,7 @@ _Noreturn void perf_wrong(const struct perf_link *link, uint64_t sequence, size_
             "rmalloc_perf: rank %d: message %llu by %s has %zu bytes instead of %zu, or they are "
             "not the bytes that were "
             "sent: nothing is measured\n",
-            link->rank, (unsigned long long)sequence, link->op == RDMA_PUT ? "PUT" : "GET", size,
+            link->rank, (unsigned long long)sequence, link->op == RPIPE_PUT ? "PUT" : "GET", size,
             link->size);
     network_abort(1);
     abort();
@@ -72,20 +73,20 @@ static long power_of_two_from(long n)
 
 static rch_t open_end(const struct perf_options *o, const struct perf_link *link, bool writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     uint64_t room = (link->size + UNIT - 1) / UNIT * UNIT;
     rch_t ch = NULL;
     int code;
 
-    cfg.allocator.op = link->op;
-    cfg.allocator.peer = 1 - link->rank;
-    cfg.allocator.rdma_active = link->op == RDMA_PUT ? writer : !writer;
-    cfg.allocator.unit_size = UNIT;
-    cfg.allocator.alloc_size = room * (uint64_t)link->in_flight;
-    cfg.allocator.algorithm = o->algorithm;
-    cfg.sync = o->sync;
+    cfg.op = link->op;
+    cfg.peer = 1 - link->rank;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.unit_bytes = UNIT;
+    cfg.heap_bytes = room * (uint64_t)link->in_flight;
+    cfg.heuristic = o->algorithm;
+    cfg.mode = o->sync;
     cfg.sync_queue = (uint32_t)o->queue;
-    cfg.thresholds.inline_max = (uint32_t)o->inline_max;
+    cfg.inline_max = o->inline_max == 0 ? RPIPE_INLINE_NONE : (int)o->inline_max;
     cfg.slots = (uint32_t)(o->slots > 0   ? o->slots
                            : o->bound > 0 ? power_of_two_from(o->bound)
                                           : 0);
@@ -95,7 +96,7 @@ static rch_t open_end(const struct perf_options *o, const struct perf_link *link
     return ch;
 }
 
-void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rdma_op_t op,
+void perf_link_open(struct perf_link *link, const struct perf_options *o, int rank, rpipe_op_t op,
                     size_t size)
 {
     size_t room = (size + UNIT - 1) / UNIT * UNIT;
@@ -108,12 +109,12 @@ void perf_link_open(struct perf_link *link, const struct perf_options *o, int ra
         link->in_flight = room * MESSAGES > HEAP_BYTES ? MESSAGES : (long)(HEAP_BYTES / room);
     link->out = open_end(o, link, true);
     link->in = open_end(o, link, false);
-    code = rpipe_wait(link->out);
+    code = rwait(link->out);
     if (code != 0)
-        perf_fail(link->out, "rpipe_wait", code);
-    code = rpipe_wait(link->in);
+        perf_fail(link->out, "rwait", code);
+    code = rwait(link->in);
     if (code != 0)
-        perf_fail(link->in, "rpipe_wait", code);
+        perf_fail(link->in, "rwait", code);
 }
 
 void perf_link_close(struct perf_link *link)

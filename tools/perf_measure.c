@@ -11,6 +11,8 @@
  * part in PERF_CLOCK_SHARE. Rank 0 alone decides and measures; rank 1 is told how many messages to expect.
  */
 #include "perf_message.h"
+#include <rinfo.h>
+#include <rpipe_transitional.h>
 
 #include <math.h>
 #include <stdio.h>

@@ -93,11 +93,11 @@ PERF_INLINE void perf_read_message(const struct perf_link *link, raddr_t d, size
 PERF_INLINE void perf_send(struct perf_link *link, uint64_t sequence, enum perf_mode mode)
 {
     raddr_t d;
-    void *mem = rmalloc_mem(link->out, link->size, &d);
+    void *mem = (d = rmalloc(link->out, link->size)) != ADDR_NULL ? rmem(link->out, d) : NULL;
     int code;
 
     if (__builtin_expect(mem == NULL, 0))
-        perf_fail(link->out, "rmalloc_mem", -errno);
+        perf_fail(link->out, "rmalloc", -errno);
     perf_fill_message(link, mem, sequence, mode);
     code = rwrite(link->out, d);
     if (__builtin_expect(code != 0, 0))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* perf_options.c: the command line of rmalloc_perf, see perf.h. */
 #include "perf.h"
+#include <rinfo.h>
 
 #include <rinfo.h>
 #include <argp.h>
@@ -184,9 +185,9 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
     static const char *const ops[] = {"put", "get", "both", NULL};
     static const char *const directions[] = {"uni", "bi", "both", NULL};
     static const char *const formats[] = {"table", "csv", "json", NULL};
-    static const char *const syncs[] = {"blocks", "tags", "channel", NULL}; /* as rmalloc_sync_t */
+    static const char *const syncs[] = {"blocks", "tags", "channel", NULL}; /* as rpipe_sync_t */
     static const char *const algorithms[] = {"next",  "first",  "best",
-                                             "worst", "random", NULL}; /* as rmalloc_algorithm_t */
+                                             "worst", "random", NULL}; /* as rmalloc_fit_t */
     struct perf_options *o = state->input;
     char *end;
     FILE *f;
@@ -238,7 +239,7 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
         o->inline_max = number(arg, 0, 40, "--inline", state);
         return 0;
     case KEY_SYNC:
-        o->sync = (rmalloc_sync_t)choice(arg, syncs, "--sync", state);
+        o->sync = (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + choice(arg, syncs, "--sync", state));
         o->sync_name = arg;
         return 0;
     case KEY_BTL:
@@ -246,19 +247,21 @@ static error_t parse_option(int key, char *arg, struct argp_state *state)
                1); /* rinit says what is wrong with it; a launcher has started both alike */
         return 0;
     case KEY_ALGORITHM:
-        o->algorithm = (rmalloc_algorithm_t)choice(arg, algorithms, "--algorithm", state);
+        o->algorithm =
+            (rmalloc_fit_t)(RMALLOC_NEXT_FIT + choice(arg, algorithms, "--algorithm", state));
         o->algorithm_name = arg;
         return 0;
     case KEY_QUEUE:
         o->queue = number(arg, 0, 1 << 24, "--queue", state);
         return 0;
     case ARGP_KEY_END:
-        if (o->algorithm != NEXT_FIT && o->sync == NET_SYNC_BLOCKS && o->sync_name != NULL)
+        if (o->algorithm != RMALLOC_NEXT_FIT && o->sync == RPIPE_SYNC_BLOCKS &&
+            o->sync_name != NULL)
             argp_error(
                 state,
                 "--sync blocks goes with --algorithm next only; others need tags or channel");
-        if (o->algorithm != NEXT_FIT && o->sync_name == NULL) {
-            o->sync = NET_SYNC_TAGS;
+        if (o->algorithm != RMALLOC_NEXT_FIT && o->sync_name == NULL) {
+            o->sync = RPIPE_SYNC_TAGS;
             o->sync_name = "tags";
         }
         return 0;

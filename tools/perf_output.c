@@ -6,6 +6,7 @@
  * rates in messages and bytes per second; what other processes took of the machine is told at the end. In JSON a field that a test does not have is missing; in CSV it is empty.
  */
 #include "perf.h"
+#include <rinfo.h>
 
 #include <rinfo.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ static const char *setting_value(const char *name)
 
 static const char *op_name(const struct perf_result *r)
 {
-    return r->op == RDMA_PUT ? "put" : "get";
+    return r->op == RPIPE_PUT ? "put" : "get";
 }
 static double bytes_per_second(const struct perf_result *r)
 {
@@ -74,7 +75,7 @@ static void table_heading(const struct perf_options *o, const struct perf_result
         printf("%10s %12s %12s %12s %9s\n", "bytes", "us/message", "best", "MB/s", "messages");
         return;
     }
-    snprintf(direction, sizeof(direction), "%s, %s", r->op == RDMA_PUT ? "PUT" : "GET",
+    snprintf(direction, sizeof(direction), "%s, %s", r->op == RPIPE_PUT ? "PUT" : "GET",
              r->bi ? "both ways at once" : "one way");
     if (r->test == PERF_STREAM) {
         printf("\nbandwidth and message rate, %s\n", direction);

@@ -6,6 +6,7 @@
  * picture cannot end the string that it stands in.
  */
 #include "perf.h"
+#include <rinfo.h>
 
 #include <rinfo.h>
 #include <errno.h>
@@ -21,7 +22,7 @@ static const char *curve_colour(const struct perf_result *r)
 {
     static const char *const colours[] = {"#2166ac", "#d6604d", "#5aae61", "#e6a02c"};
 
-    return r->test == PERF_MEMORY ? "#777777" : colours[(r->op == RDMA_GET) + 2 * r->bi];
+    return r->test == PERF_MEMORY ? "#777777" : colours[(r->op == RPIPE_GET) + 2 * r->bi];
 }
 
 static bool same_curve(const struct perf_result *a, const struct perf_result *b)
@@ -33,7 +34,7 @@ static const char *curve_name(const struct perf_result *r)
 {
     if (r->test == PERF_MEMORY)
         return "memory alone";
-    if (r->op == RDMA_PUT)
+    if (r->op == RPIPE_PUT)
         return r->bi ? "PUT, both ways" : "PUT";
     return r->bi ? "GET, both ways" : "GET";
 }
@@ -92,7 +93,7 @@ static void print_panel(FILE *script, const struct perf_result *r, int n, const 
             latency ? "microseconds" : "GB/s", latency ? "top left" : "bottom right");
     for (int i = 0; i < n; i++) {
         const char *colour = curve_colour(&r[i]);
-        int point = r[i].op == RDMA_GET ? 6 : 7; /* where PUT and GET coincide, both are seen */
+        int point = r[i].op == RPIPE_GET ? 6 : 7; /* where PUT and GET coincide, both are seen */
 
         if ((r[i].test == PERF_LATENCY) != latency || (i > 0 && curve_of[i] == curve_of[i - 1]))
             continue;

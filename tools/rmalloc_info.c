@@ -9,6 +9,7 @@
 
 #include <argp.h>
 #include <rinfo.h>
+#include <rmalloc.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -6,6 +6,7 @@
  * checked, measured and closed before those of the next.
  */
 #include "perf.h"
+#include <rinfo.h>
 
 #include <stdio.h>
 
@@ -23,8 +24,8 @@ static void keep(const struct perf_options *o, int rank, const struct perf_resul
     kept[results++] = *r;
 }
 
-static void measure_sizes(const struct perf_options *o, int rank, enum perf_test test, rdma_op_t op,
-                          bool bi)
+static void measure_sizes(const struct perf_options *o, int rank, enum perf_test test,
+                          rpipe_op_t op, bool bi)
 {
     for (int i = 0; i < o->sizes; i++) {
         struct perf_link link = {.rank = rank, .op = op, .size = o->size[i]};
@@ -47,16 +48,16 @@ static void measure_all(const struct perf_options *o, int rank)
         if (!o->test[test])
             continue;
         if (test == PERF_MEMORY) {
-            measure_sizes(o, rank, PERF_MEMORY, RDMA_PUT, false);
+            measure_sizes(o, rank, PERF_MEMORY, RPIPE_PUT, false);
             continue;
         }
-        for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
-            if (op == RDMA_PUT ? !o->put : !o->get)
+        for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
+            if (op == RPIPE_PUT ? !o->put : !o->get)
                 continue;
             if (o->uni)
-                measure_sizes(o, rank, (enum perf_test)test, (rdma_op_t)op, false);
+                measure_sizes(o, rank, (enum perf_test)test, (rpipe_op_t)op, false);
             if (o->bi)
-                measure_sizes(o, rank, (enum perf_test)test, (rdma_op_t)op, true);
+                measure_sizes(o, rank, (enum perf_test)test, (rpipe_op_t)op, true);
         }
     }
 }
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
         perf_output_end(&options, others);
     code = rexit();
     if (code != 0) {
-        fprintf(stderr, "rmalloc_perf: rank %d: rexit: %s\n", rank, rstrerror(code));
+        fprintf(stderr, "rmalloc_perf: rank %d: rexit: %s\n", rank, rinfo_strerror(code));
         status = 1;
     }
     status |= perf_launch_wait();

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <rinfo.h>
+#include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -236,7 +237,7 @@ static int watch(int pid)
             if (n > 0) /* the process has ended between two snapshots */
                 break;
             fprintf(stderr, "rmalloc_stat: %s\n",
-                    rc == -ENOMEM ? "not enough memory" : rpipe_error(NULL));
+                    rc == -ENOMEM ? "not enough memory" : rerror(NULL));
             return 1;
         }
         if (option.json)

@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <rinfo.h>
+#include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,7 +122,7 @@ static FILE *open_json(const char *name)
     json = tmpfile();
     if (json == NULL || rinfo_trace_json(fd, json) != 0) {
         fprintf(stderr, "rmalloc_trace: %s: %s\n", name,
-                json != NULL ? rpipe_error(NULL) : strerror(errno));
+                json != NULL ? rerror(NULL) : strerror(errno));
         if (json != NULL)
             fclose(json);
         json = NULL;

@@ -19,13 +19,13 @@
 #include "alloc/size_class.h"
 #include "util/error.h"
 
-#include <rmalloc.h>
+#include <rvmem.h>
 
 struct heap;
 struct index;
 struct segment;
 
-typedef int (*heap_visit)(const rdma_vmem_block_t *block, void *arg);
+typedef int (*heap_visit)(const rvmem_block_t *block, void *arg);
 
 struct fit_ops {
     const char *name;
@@ -48,7 +48,7 @@ struct fit_ops {
     /* As heap_walk(), for one segment. */
     int (*walk)(const struct heap *h, const struct segment *s, heap_visit visit, void *arg);
     /* Sets bytes_stuck and blocks_free, adds the memory of the heuristic to metadata. */
-    void (*stats)(const struct heap *h, rdma_vmem_stats_t *stats);
+    void (*stats)(const struct heap *h, rvmem_stats_t *stats);
     /* As heap_check(). Stores how many descriptors of the pool are in blocks, and how many blocks are allocated. */
     int (*check)(const struct heap *h, struct error *err, uint32_t *descriptors,
                  uint32_t *handed_out);
@@ -113,7 +113,7 @@ struct heap {
     uintptr_t mapped;  /* all ones, or 0 if the range is not mapped here */
     uintptr_t zero;    /* next-fit: of the segment `at` */
     struct free_set free;
-    rmalloc_algorithm_t algorithm;
+    rmalloc_fit_t algorithm;
     uint8_t way; /* enum heap_way, for vmem.c */
     bool ragged; /* some segment has a short last unit */
     int error;   /* of the last allocation that failed */

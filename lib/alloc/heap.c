@@ -22,8 +22,9 @@
 #define UNITS_MAX (UINT64_C(1) << 31)
 
 static const struct fit_ops *const heap_fits[] = {
-    [NEXT_FIT] = &next_fit_ops,   [FIRST_FIT] = &first_fit_ops,   [BEST_FIT] = &best_fit_ops,
-    [WORST_FIT] = &worst_fit_ops, [RANDOM_FIT] = &random_fit_ops,
+    [RMALLOC_NEXT_FIT] = &next_fit_ops,     [RMALLOC_FIRST_FIT] = &first_fit_ops,
+    [RMALLOC_BEST_FIT] = &best_fit_ops,     [RMALLOC_WORST_FIT] = &worst_fit_ops,
+    [RMALLOC_RANDOM_FIT] = &random_fit_ops,
 };
 
 int heap_config_check(const struct heap_config *cfg, struct error *err)
@@ -31,20 +32,20 @@ int heap_config_check(const struct heap_config *cfg, struct error *err)
     const uint32_t unit = cfg->unit_size;
 
     if (unit == 0 || unit > UNIT_MAX || (unit & (unit - 1)) != 0)
-        error_note(err, "unit_size is %u; it must be a power of two from 1 to %u", unit, UNIT_MAX);
+        error_note(err, "unit_bytes is %u; it must be a power of two from 1 to %u", unit, UNIT_MAX);
     else if (cfg->bytes == 0)
-        error_note(err, "alloc_size is 0; it must be at least 1");
+        error_note(err, "bytes is 0; it must be at least 1");
     else if (cfg->bytes > UNITS_MAX * unit)
-        error_note(
-            err, "alloc_size is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
-            (unsigned long long)cfg->bytes, unit, (unsigned long long)(UNITS_MAX * unit));
+        error_note(err,
+                   "bytes is %llu; with units of %u bytes it must be at most %llu (2^31 units)",
+                   (unsigned long long)cfg->bytes, unit, (unsigned long long)(UNITS_MAX * unit));
     else if (((uintptr_t)cfg->base & (unit - 1)) != 0)
         error_note(err, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base, unit);
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
         error_note(err, "the buffer at %p of %llu bytes leads beyond the address space", cfg->base,
                    (unsigned long long)cfg->bytes);
     else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
-        error_note(err, "algorithm is %d; it must be one of NEXT_FIT .. RANDOM_FIT",
+        error_note(err, "heuristic is %d; it must be one of RMALLOC_NEXT_FIT to RMALLOC_RANDOM_FIT",
                    (int)cfg->algorithm);
     else
         return 0;
@@ -101,8 +102,8 @@ int heap_create(struct heap **heap, const struct heap_config *cfg)
     h->mapped = cfg->base != NULL ? UINTPTR_MAX : 0;
     h->owner = cfg->owner != 0 ? cfg->owner : desc_owner_id();
     h->whose = desc_owned_by(h->owner);
-    h->algorithm = cfg->algorithm;
-    h->ops = heap_fits[cfg->algorithm];
+    h->algorithm = cfg->algorithm != RMALLOC_FIT_DEFAULT ? cfg->algorithm : RMALLOC_NEXT_FIT;
+    h->ops = heap_fits[h->algorithm];
     h->most = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
     heap_fill_segment(h, &h->first, 0, cfg->base, cfg->bytes);
     h->ops->open(h, cfg->seed);
@@ -159,14 +160,14 @@ int heap_grow(struct heap *h, void *base, uint64_t bytes)
 
 struct rdesc *heap_alloc(struct heap *h, size_t size)
 {
-    if (LIKELY(h->algorithm == NEXT_FIT))
+    if (LIKELY(h->algorithm == RMALLOC_NEXT_FIT))
         return next_fit_alloc(h, size);
     return tree_fit_alloc(h, size);
 }
 
 void heap_free(struct heap *h, struct rdesc *d)
 {
-    if (LIKELY(h->algorithm == NEXT_FIT))
+    if (LIKELY(h->algorithm == RMALLOC_NEXT_FIT))
         next_fit_free(h, d);
     else
         tree_fit_free(h, d);
@@ -183,7 +184,8 @@ void heap_shrink(struct heap *h, struct rdesc *d, size_t bytes)
 
 struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size)
 {
-    return h->algorithm == FIRST_FIT ? tree_fit_carve(h, offset, size) : heap_refuse(h, -ENOTSUP);
+    return h->algorithm == RMALLOC_FIRST_FIT ? tree_fit_carve(h, offset, size)
+                                             : heap_refuse(h, -ENOTSUP);
 }
 
 int heap_walk(const struct heap *h, heap_visit visit, void *arg)
@@ -221,9 +223,9 @@ static bool heap_may_hand_out(const struct heap *h)
     return h->allocs - h->frees < h->most && (h->pool.free != NULL || h->pool.made < h->pool.limit);
 }
 
-void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats)
+void heap_get_stats(const struct heap *h, rvmem_stats_t *stats)
 {
-    *stats = (rdma_vmem_stats_t){
+    *stats = (rvmem_stats_t){
         .bytes = h->bytes,
         .bytes_used = h->ops->used(h),
         .largest = heap_may_hand_out(h) ? h->ops->largest(h) : 0,

@@ -11,10 +11,10 @@
 #include "alloc/desc.h"
 #include "util/error.h"
 
-#include <rmalloc.h>
+#include <rvmem.h>
 
 struct heap_config {
-    rmalloc_algorithm_t algorithm;
+    rmalloc_fit_t algorithm;
     uint32_t unit_size;       /* bytes: a power of two, 1..1 MiB */
     uint64_t bytes;           /* at least 1, at most 2^31 units; the last unit may be short */
     void *base;               /* where the range is mapped, aligned to a unit; or NULL */
@@ -43,7 +43,7 @@ void heap_free(struct heap *h, struct rdesc *d);
 /*
  * Sets the size of a block, DESC_OWNED or DESC_SENT, to `bytes`, at most its size, and frees the whole units behind them;
  * a size of 0 keeps one unit. The offset stays. Never fails, but may keep all units until the block is freed: with
- * NEXT_FIT, unless the block is the newest of its segment; otherwise, if there is no memory for another descriptor.
+ * RMALLOC_NEXT_FIT, unless the block is the newest of its segment; otherwise, if there is no memory for another descriptor.
  */
 void heap_shrink(struct heap *h, struct rdesc *d, size_t bytes);
 /* Adds a segment behind the last, at the next whole unit: 0, -EINVAL (base, bytes, or more than 2^31 units), -ENOMEM. */
@@ -60,7 +60,7 @@ uint64_t heap_largest_segment(const struct heap *h);
  */
 uint64_t heap_unsent_room(const struct heap *h);
 /*
- * Allocates exactly `size` bytes at `offset`, in whole units: a second instance follows the first. FIRST_FIT only. NULL: they
+ * Allocates exactly `size` bytes at `offset`, in whole units: a second instance follows the first. RMALLOC_FIRST_FIT only. NULL: they
  * are not all free, not in one segment, or not at a unit; or as heap_alloc().
  */
 struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size);
@@ -68,13 +68,12 @@ struct rdesc *heap_carve(struct heap *h, uint64_t offset, size_t size);
  * Visits every block in the order of addresses, including free and stuck ones. Ends at the first value other than 0 that
  * the visitor returns, and returns it.
  */
-int heap_walk(const struct heap *h, int (*visit)(const rdma_vmem_block_t *block, void *arg),
-              void *arg);
+int heap_walk(const struct heap *h, int (*visit)(const rvmem_block_t *block, void *arg), void *arg);
 /* Prints statistics, a map and every block: 0 or -errno of the stream. */
 int heap_dump(const struct heap *h, FILE *to);
 /* Bytes allocated, in whole units, except for a short last unit. */
 uint64_t heap_bytes_used(const struct heap *h);
-void heap_get_stats(const struct heap *h, rdma_vmem_stats_t *stats);
+void heap_get_stats(const struct heap *h, rvmem_stats_t *stats);
 /* Verifies every invariant: 0, or -EUCLEAN and an error message. */
 int heap_check(const struct heap *h, struct error *err);
 

@@ -43,7 +43,7 @@ struct map {
 };
 
 /* Adds what the block covers of each cell. */
-static int heap_dump_fill(const rdma_vmem_block_t *b, void *arg)
+static int heap_dump_fill(const rvmem_block_t *b, void *arg)
 {
     const uint64_t end = b->offset + b->bytes;
     struct map *map = arg;
@@ -52,9 +52,9 @@ static int heap_dump_fill(const rdma_vmem_block_t *b, void *arg)
         const uint64_t cell = at / map->cell, cell_end = (cell + 1) * map->cell,
                        next = end < cell_end ? end : cell_end;
 
-        if (b->state == RDMA_BLOCK_USED)
+        if (b->state == RVMEM_USED)
             map->used[cell] += next - at;
-        else if (b->state == RDMA_BLOCK_STUCK)
+        else if (b->state == RVMEM_STUCK)
             map->stuck[cell] += next - at;
         at = next;
     }
@@ -91,15 +91,15 @@ static void heap_dump_dump_map(const struct heap *h, struct print *p)
     }
 }
 
-static int heap_dump_dump_block(const rdma_vmem_block_t *b, void *arg)
+static int heap_dump_dump_block(const rvmem_block_t *b, void *arg)
 {
     static const char *const states[] = {
-        [RDMA_BLOCK_FREE] = "free", [RDMA_BLOCK_USED] = "used", [RDMA_BLOCK_STUCK] = "stuck"};
+        [RVMEM_FREE] = "free", [RVMEM_USED] = "used", [RVMEM_STUCK] = "stuck"};
     struct print *p = arg;
 
     heap_dump_append_text(p, "%7u %16" PRIu64 " %16" PRIu64 " %-5s", b->segment, b->offset,
                           b->bytes, states[b->state]);
-    if (b->state == RDMA_BLOCK_USED)
+    if (b->state == RVMEM_USED)
         heap_dump_append_text(p, " %16" PRIu64 " %p", b->size, (void *)b->d);
     heap_dump_append_text(p, "\n");
     return p->error;
@@ -108,7 +108,7 @@ static int heap_dump_dump_block(const rdma_vmem_block_t *b, void *arg)
 int heap_dump(const struct heap *h, FILE *to)
 {
     struct print p = {.to = to};
-    rdma_vmem_stats_t s;
+    rvmem_stats_t s;
 
     heap_get_stats(h, &s);
     heap_dump_append_text(&p,

@@ -402,8 +402,8 @@ static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment 
 static int next_fit_visit_hole(const struct segment *s, uint64_t begin, uint64_t end,
                                heap_visit visit, void *arg)
 {
-    const rdma_vmem_block_t b = {
-        .offset = begin, .bytes = end - begin, .state = RDMA_BLOCK_FREE, .segment = s->number};
+    const rvmem_block_t b = {
+        .offset = begin, .bytes = end - begin, .state = RVMEM_FREE, .segment = s->number};
 
     return begin < end ? visit(&b, arg) : 0;
 }
@@ -411,13 +411,13 @@ static int next_fit_visit_hole(const struct segment *s, uint64_t begin, uint64_t
 static int next_fit_visit_block(const struct heap *h, const struct segment *s, struct rdesc *d,
                                 heap_visit visit, void *arg)
 {
-    rdma_vmem_block_t b = {.offset = d->offset,
-                           .bytes = block_bytes(h, d),
-                           .state = RDMA_BLOCK_STUCK,
-                           .segment = s->number};
+    rvmem_block_t b = {.offset = d->offset,
+                       .bytes = block_bytes(h, d),
+                       .state = RVMEM_STUCK,
+                       .segment = s->number};
 
     if (!next_fit_waits(d)) {
-        b.state = RDMA_BLOCK_USED;
+        b.state = RVMEM_USED;
         b.size = d->size;
         b.d = d;
     }
@@ -459,7 +459,7 @@ static int next_fit_walk(const struct heap *h, const struct segment *s, heap_vis
     return result != 0 ? result : next_fit_walk_ascending(h, s, next_fit_first(s), visit, arg);
 }
 
-static void next_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
+static void next_fit_stats(const struct heap *h, rvmem_stats_t *stats)
 {
     stats->blocks_free = h->waiting;
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {

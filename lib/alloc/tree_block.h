@@ -12,7 +12,7 @@
 #include "alloc/fit.h"
 
 /* A constant wherever it is a parameter of an inline function on the fast path: each heuristic has code of its own. */
-typedef const rmalloc_algorithm_t fit_t;
+typedef const rmalloc_fit_t fit_t;
 
 static inline bool tree_fit_is_free(const struct rdesc *d) { return d->state >= DESC_FREE; }
 
@@ -21,14 +21,14 @@ static inline uint64_t tree_fit_key(const struct heap *h, const struct rdesc *d,
 {
     const uint64_t place = d->offset >> h->shift;
 
-    if (fit == FIRST_FIT)
+    if (fit == RMALLOC_FIRST_FIT)
         return place << 32 | d->units;
-    return (uint64_t)(fit == WORST_FIT ? ~d->units : d->units) << 32 | place;
+    return (uint64_t)(fit == RMALLOC_WORST_FIT ? ~d->units : d->units) << 32 | place;
 }
 
 static inline uint32_t tree_fit_class(uint32_t units, fit_t fit)
 {
-    return fit == FIRST_FIT || fit == RANDOM_FIT ? 0 : size_class(units);
+    return fit == RMALLOC_FIRST_FIT || fit == RMALLOC_RANDOM_FIT ? 0 : size_class(units);
 }
 
 static inline struct rdesc *link_to_free(const struct rdesc *d)

@@ -104,9 +104,9 @@ static FORCE_INLINE struct rdesc *tree_fit_find(const struct heap *h, struct sea
     struct rdesc *loose = h->free.loose, *d = NULL;
 
     if (h->free.indexed > 0)
-        d = fit == FIRST_FIT   ? tree_fit_find_first(h, s)
-            : fit == WORST_FIT ? tree_fit_find_worst(h, s)
-                               : tree_fit_find_best(h, s, fit);
+        d = fit == RMALLOC_FIRST_FIT   ? tree_fit_find_first(h, s)
+            : fit == RMALLOC_WORST_FIT ? tree_fit_find_worst(h, s)
+                                       : tree_fit_find_best(h, s, fit);
     if (tree_fit_fits(h, loose, s) &&
         (d == NULL || tree_fit_key(h, loose, fit) < index_key(&s->place)))
         d = loose;
@@ -183,7 +183,7 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
         return heap_refuse(h, -ENOMEM);
     s.size = size;
     s.units = (uint32_t)tree_fit_units(h, size);
-    d = fit == RANDOM_FIT ? tree_fit_find_random(h, &s) : tree_fit_find(h, &s, fit);
+    d = fit == RMALLOC_RANDOM_FIT ? tree_fit_find_random(h, &s) : tree_fit_find(h, &s, fit);
     if (UNLIKELY(d == NULL))
         return heap_refuse(h, -EAGAIN);
     if (UNLIKELY(h->pool.free == NULL ||
@@ -202,8 +202,8 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
     } else {
         rest = d;
         d = tree_fit_cut(h, rest, s.units);
-        if (fit != FIRST_FIT || !index_replace(&h->free.index[0], &h->free.nodes, &s.place,
-                                               tree_fit_key(h, rest, fit), rest)) {
+        if (fit != RMALLOC_FIRST_FIT || !index_replace(&h->free.index[0], &h->free.nodes, &s.place,
+                                                       tree_fit_key(h, rest, fit), rest)) {
             free_set_take(h, s.class, &s.place);
             free_set_index_loose(h, fit);
             free_set_make_loose(h, rest, fit);
@@ -223,7 +223,7 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
 
     if (neighbour->state != DESC_FREE)
         return false;
-    index_from(&h->free.index[0], tree_fit_key(h, neighbour, FIRST_FIT), &place);
+    index_from(&h->free.index[0], tree_fit_key(h, neighbour, RMALLOC_FIRST_FIT), &place);
     if (d->next == link_to_free(neighbour)) {
         tree_fit_merge(h, d, neighbour);
         d = neighbour;
@@ -232,11 +232,11 @@ static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
         linked(d->next)->prev = link_to_free(d);
         d->state = DESC_FREE;
     }
-    if (!index_replace(&h->free.index[0], &h->free.nodes, &place, tree_fit_key(h, d, FIRST_FIT),
-                       d)) {
+    if (!index_replace(&h->free.index[0], &h->free.nodes, &place,
+                       tree_fit_key(h, d, RMALLOC_FIRST_FIT), d)) {
         free_set_take(h, 0, &place);
-        free_set_index_loose(h, FIRST_FIT);
-        free_set_make_loose(h, d, FIRST_FIT);
+        free_set_index_loose(h, RMALLOC_FIRST_FIT);
+        free_set_make_loose(h, d, RMALLOC_FIRST_FIT);
     }
     return true;
 }
@@ -249,7 +249,7 @@ static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit
         __builtin_prefetch(prev); /* it is looked at last */
     h->frees++;
     h->used -= block_bytes(h, d);
-    if (fit == FIRST_FIT && links_to_free(d->prev) != links_to_free(d->next) &&
+    if (fit == RMALLOC_FIRST_FIT && links_to_free(d->prev) != links_to_free(d->next) &&
         tree_fit_grow_in_place(h, d, links_to_free(d->prev) ? prev : next))
         return;
     if (h->free.loose != prev && h->free.loose != next)
@@ -279,9 +279,9 @@ static void tree_fit_tree_open(struct heap *h, uint64_t seed, fit_t fit)
 
     desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
                    sizeof(struct rdesc));
-    index_pool_init(&h->free.nodes, fit == FIRST_FIT    ? INDEX_LARGEST
-                                    : fit == RANDOM_FIT ? INDEX_COUNTED
-                                                        : INDEX_PLAIN);
+    index_pool_init(&h->free.nodes, fit == RMALLOC_FIRST_FIT    ? INDEX_LARGEST
+                                    : fit == RMALLOC_RANDOM_FIT ? INDEX_COUNTED
+                                                                : INDEX_PLAIN);
     h->free.random = seed;
     h->free.loose = tree_fit_none(h);
 }
@@ -349,10 +349,11 @@ static FORCE_INLINE uint32_t tree_fit_most_units(const struct heap *h, fit_t fit
     if (class != SIZE_CLASS_NONE) {
         uint32_t units = 0;
 
-        if (fit == FIRST_FIT)
+        if (fit == RMALLOC_FIRST_FIT)
             units = index_largest(&h->free.index[0], &h->free.nodes);
-        else if (fit == WORST_FIT ? index_from(&h->free.index[class], 0, &place)
-                                  : index_below(&h->free.index[class], INDEX_KEY_MOST, &place))
+        else if (fit == RMALLOC_WORST_FIT
+                     ? index_from(&h->free.index[class], 0, &place)
+                     : index_below(&h->free.index[class], INDEX_KEY_MOST, &place))
             units = index_block(&place)->units;
         most = units > most ? units : most;
     }
@@ -411,7 +412,7 @@ static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
         .check = tree_fit_check,                                                                   \
     }
 
-FIT_OPS(first_fit, "first-fit", FIRST_FIT);
-FIT_OPS(best_fit, "best-fit", BEST_FIT);
-FIT_OPS(worst_fit, "worst-fit", WORST_FIT);
-FIT_OPS(random_fit, "random-fit", RANDOM_FIT);
+FIT_OPS(first_fit, "first-fit", RMALLOC_FIRST_FIT);
+FIT_OPS(best_fit, "best-fit", RMALLOC_BEST_FIT);
+FIT_OPS(worst_fit, "worst-fit", RMALLOC_WORST_FIT);
+FIT_OPS(random_fit, "random-fit", RMALLOC_RANDOM_FIT);

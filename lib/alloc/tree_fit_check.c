@@ -27,11 +27,10 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
 
     for (struct rdesc *d = linked(s->edge.next); d != &s->edge && result == 0;
          d = linked(d->next)) {
-        rdma_vmem_block_t b = {
-            .offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
+        rvmem_block_t b = {.offset = d->offset, .bytes = block_bytes(h, d), .segment = s->number};
 
         if (!tree_fit_is_free(d)) {
-            b.state = RDMA_BLOCK_USED;
+            b.state = RVMEM_USED;
             b.size = d->size;
             b.d = d;
         }
@@ -40,7 +39,7 @@ int tree_fit_walk(const struct heap *h, const struct segment *s, heap_visit visi
     return result;
 }
 
-void tree_fit_stats(const struct heap *h, rdma_vmem_stats_t *stats)
+void tree_fit_stats(const struct heap *h, rvmem_stats_t *stats)
 {
     stats->blocks_free = h->free.indexed + (h->free.loose->units > 0);
     for (const struct rdesc *d = h->free.unindexed; d != NULL; d = d->link)

@@ -52,7 +52,7 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         return heap_refuse(h, -EMSGSIZE);
     if ((offset & h->round_up) != 0)
         return heap_refuse(h, -EINVAL);
-    if (!free_set_index_all(h, FIRST_FIT))
+    if (!free_set_index_all(h, RMALLOC_FIRST_FIT))
         return heap_refuse(h, -ENOMEM);
     units = (uint32_t)tree_fit_units(h, size);
     d = tree_fit_free_block_at(h, offset);
@@ -63,19 +63,19 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
         error = tree_fit_more_descriptors(h);
     if (error != 0)
         return heap_refuse(h, error);
-    free_set_remove(h, d, FIRST_FIT);
+    free_set_remove(h, d, RMALLOC_FIRST_FIT);
     if (offset > d->offset)
         low = tree_fit_cut(h, d, (uint32_t)((offset - d->offset) >> h->shift));
     if (d->units > units) {
         high = d;
         d = tree_fit_cut(h, high, units);
-        free_set_index_loose(h, FIRST_FIT);
-        free_set_make_loose(h, high, FIRST_FIT);
+        free_set_index_loose(h, RMALLOC_FIRST_FIT);
+        free_set_make_loose(h, high, RMALLOC_FIRST_FIT);
     }
     tree_fit_mark_used(d);
     if (low != NULL) {
         low->whose = h->whose;
-        tree_fit_add_free(h, low, FIRST_FIT);
+        tree_fit_add_free(h, low, RMALLOC_FIRST_FIT);
     }
     return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }

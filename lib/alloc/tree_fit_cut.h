@@ -8,7 +8,7 @@
 
 #include "alloc/fit.h"
 
-/* As heap_carve(), for a heap with FIRST_FIT. */
+/* As heap_carve(), for a heap with RMALLOC_FIRST_FIT. */
 struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size);
 
 /* As struct fit_ops. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * vmem.c: the allocator by itself, for users: rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) ...
+ * vmem.c: the allocator alone: rvmem_create(3), rvmem_alloc(3), rvmem_free(3) ...
  *
- * An rdma_vmem is a heap. Misuse that the descriptor itself gives away (foreign, freed already) is always detected;
+ * A rvmem_t is a heap. Misuse that the descriptor itself gives away (foreign, freed already) is always detected;
  * with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is told, and every invariant is
  * checked after every operation.
  */
@@ -12,6 +12,7 @@
 #include "alloc/tree_fit.h"
 #include "util/log.h"
 #include "util/settings.h"
+#include "util/sized.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,8 +20,10 @@
 #include <string.h>
 
 #define NO_OFFSET UINT64_MAX
+#define UNIT_DEFAULT 64u
+#define BYTES_DEFAULT (UINT64_C(1) << 20)
 
-static struct heap *vmem_heap_of(rdma_vmem_t *vmem) { return (struct heap *)(void *)vmem; }
+static struct heap *vmem_heap_of(rvmem_t vmem) { return (struct heap *)(void *)vmem; }
 
 static int vmem_settings_result;
 
@@ -33,71 +36,69 @@ static void vmem_load_settings(void)
         return;
     vmem_settings_result = settings_load(&err);
     if (vmem_settings_result != 0)
-        log_error("rdma_vmem_create: %s", err.text);
+        log_error("rvmem_create: %s", err.text);
 }
 
-static rdma_vmem_t *vmem_refuse(int error)
+static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
+
+/* The configuration of a caller, with its defaults resolved. 0, or the code and the message. */
+static int vmem_resolve(const rvmem_config_t *cfg, size_t size, struct heap_config *hc,
+                        struct error *err)
 {
-    errno = -error;
-    return NULL;
+    rvmem_config_t c;
+    int rc;
+
+    if (cfg == NULL)
+        return error_set(err, -EINVAL, "cfg is NULL");
+    rc = sized_copy(&c, sizeof(c), cfg, size, err);
+    if (rc == 0 && c.zero != 0)
+        rc = error_set(err, -EINVAL, "zero is %u; it must be 0", c.zero);
+    if (rc != 0)
+        return rc;
+    *hc = (struct heap_config){
+        .algorithm = c.heuristic == RMALLOC_FIT_DEFAULT ? RMALLOC_NEXT_FIT : c.heuristic,
+        .unit_size = c.unit_bytes != 0 ? c.unit_bytes : UNIT_DEFAULT,
+        .bytes = c.bytes != 0 ? c.bytes : BYTES_DEFAULT,
+        .base = c.buffer,
+        .max_descriptors = c.max_blocks,
+        .seed = c.seed,
+    };
+    return heap_config_check(hc, err);
 }
 
-rdma_vmem_t *rmalloc_vmem_create(void *buffer, const rmalloc_config_t *cfg)
+int(rvmem_create)(rvmem_t *vmem, const rvmem_config_t *cfg, size_t size)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     struct heap_config hc;
     struct heap *h;
     struct error err = {""};
-    int error;
+    int rc;
 
     pthread_once(&once, vmem_load_settings);
     if (vmem_settings_result != 0)
-        return vmem_refuse(vmem_settings_result);
-    if (cfg == NULL) {
-        log_error("rdma_vmem_create: there is no configuration; start from RMALLOC_CONFIG_DEFAULT");
-        return vmem_refuse(-EINVAL);
+        return vmem_settings_result;
+    rc = vmem != NULL ? vmem_resolve(cfg, size, &hc, &err)
+                      : error_set(&err, -EINVAL, "vmem is NULL");
+    if (rc == 0 && (rc = heap_create(&h, &hc)) != 0)
+        error_note(&err, "no memory for the allocator itself (%zu bytes)", sizeof(*h));
+    if (rc != 0) {
+        log_error("rvmem_create: %s", err.text);
+        return rc;
     }
-    if (cfg->version != RMALLOC_CONFIG_VERSION) {
-        log_error(
-            "rdma_vmem_create: version of the configuration is %u; this library has %u: start from "
-            "RMALLOC_CONFIG_DEFAULT",
-            cfg->version, RMALLOC_CONFIG_VERSION);
-        return vmem_refuse(-EINVAL);
-    }
-    hc = (struct heap_config){
-        .algorithm = cfg->allocator.algorithm,
-        .unit_size = cfg->allocator.unit_size,
-        .bytes = cfg->allocator.alloc_size,
-        .base = buffer,
-        .max_descriptors = cfg->max_descriptors,
-        .seed = cfg->allocator.seed,
-    };
-    error = heap_config_check(&hc, &err);
-    if (error != 0) {
-        log_error("rdma_vmem_create: %s", err.text);
-        return vmem_refuse(error);
-    }
-    error = heap_create(&h, &hc);
-    if (error != 0) {
-        log_error("rdma_vmem_create: there is no memory for the allocator itself (%zu bytes)",
-                  sizeof(*h));
-        return vmem_refuse(error);
-    }
-    h->way = setting_number(SET_DEBUG) != 0 ? HEAP_CHECKED
-             : hc.algorithm == NEXT_FIT     ? HEAP_NEXT_FIT
-                                            : HEAP_TREE_FIT;
-    return (rdma_vmem_t *)(void *)h;
+    h->way = vmem_debugging()                   ? HEAP_CHECKED
+             : hc.algorithm == RMALLOC_NEXT_FIT ? HEAP_NEXT_FIT
+                                                : HEAP_TREE_FIT;
+    *vmem = (rvmem_t)(void *)h;
+    return 0;
 }
 
-int rmalloc_vmem_destroy(rdma_vmem_t *vmem)
+int rvmem_destroy(rvmem_t vmem)
 {
     if (vmem == NULL)
         return -EINVAL;
     heap_destroy(vmem_heap_of(vmem));
     return 0;
 }
-
-static bool vmem_debugging(void) { return setting_number(SET_DEBUG) != 0; }
 
 /* Every invariant, if that is asked for; 0, or -EUCLEAN and a logged sentence. */
 static int vmem_check_after(struct heap *h, const char *call)
@@ -146,43 +147,42 @@ static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const
     return -EINVAL;
 }
 
-static NOINLINE raddr_t vmem_no_block(const struct heap *h)
+/* Why there is no block. A heap reports -EAGAIN where a request fits later, since its users wait. */
+static NOINLINE int vmem_no_block(const struct heap *h)
 {
-    errno = -h->error;
-    return ADDR_NULL;
+    return h->error == -EAGAIN ? -ENOMEM : h->error;
 }
 
-static NOINLINE raddr_t vmem_alloc_checked(struct heap *h, size_t size)
+static NOINLINE int vmem_alloc_checked(struct heap *h, size_t size, raddr_t *out)
 {
     struct rdesc *d;
     int error;
 
-    if (h == NULL) {
-        errno = EINVAL;
-        return ADDR_NULL;
-    }
+    if (h == NULL || out == NULL)
+        return -EINVAL;
     d = heap_alloc(h, size);
-    error = vmem_check_after(h, "rdmalloc");
-    if (error != 0) {
-        errno = -error;
-        return ADDR_NULL;
-    }
-    return d != NULL ? d : vmem_no_block(h);
+    error = vmem_check_after(h, "rvmem_alloc");
+    if (error != 0)
+        return error;
+    if (d == NULL)
+        return vmem_no_block(h);
+    *out = d;
+    return 0;
 }
 
 static NOINLINE int vmem_free_checked(struct heap *h, raddr_t d)
 {
-    int error = vmem_refuse_misuse(h, d, "rdmafree");
+    int error = vmem_refuse_misuse(h, d, "rvmem_free");
 
     if (error != 0)
         return error;
     heap_free(h, d);
-    return vmem_check_after(h, "rdmafree");
+    return vmem_check_after(h, "rvmem_free");
 }
 
 static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t d)
 {
-    int error = vmem_refuse_misuse(h, d, "getmem");
+    int error = vmem_refuse_misuse(h, d, "rvmem_mem");
 
     if (error == 0 && d->mem == NULL)
         error = -ENOTSUP; /* the range is not mapped here */
@@ -193,12 +193,15 @@ static NOINLINE void *vmem_ptr_checked(const struct heap *h, raddr_t d)
     return d->mem;
 }
 
-/* The fits other than next-fit, beside the way of which they would only be in the way. */
-static NOINLINE raddr_t vmem_alloc_from_tree(struct heap *h, size_t size)
+/* The heuristics other than next-fit: out of line, so that next-fit stays short. */
+static NOINLINE int vmem_alloc_from_tree(struct heap *h, size_t size, raddr_t *out)
 {
     struct rdesc *d = tree_fit_alloc(h, size);
 
-    return LIKELY(d != NULL) ? d : vmem_no_block(h);
+    if (UNLIKELY(d == NULL))
+        return vmem_no_block(h);
+    *out = d;
+    return 0;
 }
 
 static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
@@ -207,19 +210,22 @@ static NOINLINE int vmem_free_to_tree(struct heap *h, raddr_t d)
     return 0;
 }
 
-raddr_t rmalloc_vmem_alloc(rdma_vmem_t *vmem, size_t size)
+int rvmem_alloc(rvmem_t vmem, size_t bytes, raddr_t *d)
 {
     struct heap *h = vmem_heap_of(vmem);
-    struct rdesc *d;
+    struct rdesc *block;
 
-    if (UNLIKELY(h == NULL || h->way != HEAP_NEXT_FIT))
-        return h != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, size)
-                                                    : vmem_alloc_checked(h, size);
-    d = next_fit_alloc(h, size);
-    return LIKELY(d != NULL) ? d : vmem_no_block(h);
+    if (UNLIKELY(h == NULL || d == NULL || h->way != HEAP_NEXT_FIT))
+        return h != NULL && d != NULL && h->way == HEAP_TREE_FIT ? vmem_alloc_from_tree(h, bytes, d)
+                                                                 : vmem_alloc_checked(h, bytes, d);
+    block = next_fit_alloc(h, bytes);
+    if (UNLIKELY(block == NULL))
+        return vmem_no_block(h);
+    *d = block;
+    return 0;
 }
 
-int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d)
+int rvmem_free(rvmem_t vmem, raddr_t d)
 {
     struct heap *h = vmem_heap_of(vmem);
 
@@ -231,7 +237,7 @@ int rmalloc_vmem_free(rdma_vmem_t *vmem, raddr_t d)
     return 0;
 }
 
-void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
+void *rvmem_mem(rvmem_t vmem, raddr_t d)
 {
     const struct heap *h = vmem_heap_of(vmem);
 
@@ -241,22 +247,9 @@ void *rmalloc_vmem_ptr(rdma_vmem_t *vmem, raddr_t d)
     return d->mem;
 }
 
-int rmalloc_vmem_set(rdma_vmem_t *vmem, raddr_t d, const void *from)
+size_t rvmem_size(rvmem_t vmem, raddr_t d)
 {
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "setmem");
-
-    if (error == 0 && from == NULL)
-        error = -EINVAL;
-    if (error == 0 && d->mem == NULL)
-        error = -ENOTSUP; /* the range is not mapped here */
-    if (error == 0)
-        memcpy(d->mem, from, d->size);
-    return error;
-}
-
-size_t rmalloc_vmem_size(rdma_vmem_t *vmem, raddr_t d)
-{
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rdma_vmem_size");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rvmem_size");
 
     if (error != 0) {
         errno = -error;
@@ -265,9 +258,9 @@ size_t rmalloc_vmem_size(rdma_vmem_t *vmem, raddr_t d)
     return d->size;
 }
 
-uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
+uint64_t rvmem_offset(rvmem_t vmem, raddr_t d)
 {
-    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rdma_vmem_offset");
+    int error = vmem_refuse_misuse(vmem_heap_of(vmem), d, "rvmem_offset");
 
     if (error != 0) {
         errno = -error;
@@ -276,7 +269,7 @@ uint64_t rmalloc_vmem_offset(rdma_vmem_t *vmem, raddr_t d)
     return d->offset;
 }
 
-int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
+int rvmem_grow(rvmem_t vmem, void *buffer, uint64_t bytes)
 {
     struct heap *h = vmem_heap_of(vmem);
     int error;
@@ -285,33 +278,35 @@ int rmalloc_vmem_grow(rdma_vmem_t *vmem, void *buffer, uint64_t bytes)
         return -EINVAL;
     error = heap_grow(h, buffer, bytes);
     if (error == -EINVAL && vmem_debugging())
-        log_error("rdma_vmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a "
+        log_error("rvmem_grow: %llu bytes at %p: a segment has at least 1 byte and begins at a "
                   "whole unit, it is mapped "
                   "if and only if the first one is, and all together have at most 2^31 units",
                   (unsigned long long)bytes, buffer);
-    return error != 0 ? error : vmem_check_after(h, "rdma_vmem_grow");
+    return error != 0 ? error : vmem_check_after(h, "rvmem_grow");
 }
 
-int rmalloc_vmem_walk(rdma_vmem_t *vmem, int (*visit)(const rdma_vmem_block_t *block, void *arg),
-                      void *arg)
+int rvmem_walk(rvmem_t vmem, int (*visit)(const rvmem_block_t *block, void *arg), void *arg)
 {
     return vmem == NULL || visit == NULL ? -EINVAL : heap_walk(vmem_heap_of(vmem), visit, arg);
 }
 
-int rmalloc_vmem_dump(rdma_vmem_t *vmem, FILE *to)
+int rvmem_dump(rvmem_t vmem, FILE *to)
 {
     return vmem == NULL || to == NULL ? -EINVAL : heap_dump(vmem_heap_of(vmem), to);
 }
 
-int rmalloc_vmem_stats(rdma_vmem_t *vmem, rdma_vmem_stats_t *stats)
+int(rvmem_stats)(rvmem_t vmem, rvmem_stats_t *stats, size_t size)
 {
-    if (vmem == NULL || stats == NULL)
+    rvmem_stats_t s;
+
+    if (vmem == NULL || stats == NULL || size == 0)
         return -EINVAL;
-    heap_get_stats(vmem_heap_of(vmem), stats);
+    heap_get_stats(vmem_heap_of(vmem), &s);
+    sized_store(stats, size, &s, sizeof(s));
     return 0;
 }
 
-int rmalloc_vmem_check(rdma_vmem_t *vmem)
+int rvmem_check(rvmem_t vmem)
 {
     struct error err = {""};
     int error;
@@ -320,6 +315,6 @@ int rmalloc_vmem_check(rdma_vmem_t *vmem)
         return -EINVAL;
     error = heap_check(vmem_heap_of(vmem), &err);
     if (error != 0)
-        log_error("rdma_vmem_check: %s", err.text);
+        log_error("rvmem_check: %s", err.text);
     return error;
 }

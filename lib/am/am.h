@@ -19,6 +19,7 @@
 #include "am/wire.h"
 
 #include <ram.h>
+#include <rinfo.h>
 #include <rpipe.h>
 #include <string.h>
 #include <time.h>
@@ -111,7 +112,7 @@ struct ram {
     uint64_t epoch; /* of the barrier that this rank is in, or has left last */
     bool heard[2][AM_ROUNDS], heard_failed[2]; /* by epoch & 1 */
     int lost; /* the code with which requests that nobody waits for have been lost since ram_flush */
-    rmalloc_config_t request_cfg, reply_cfg;
+    rpipe_config_t request_cfg, reply_cfg;
     uint64_t reply_max;
     int timeout_ms;
     uint32_t max_links;

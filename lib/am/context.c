@@ -123,19 +123,20 @@ static int am_context_settle(ram_config_t *c)
 /* The two channels of a link. In the ring of either lie at most `credits` messages, a greeting, and a word about retiring. */
 static void am_context_configure_channels(struct ram *am, const ram_config_t *c)
 {
-    rmalloc_config_t r = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t r = {
+        .context = CTX_FIRST + 2 * c->ctx,
+        .timeout_ms = c->timeout_ms == 0 ? R_AT_ONCE : c->timeout_ms,
+        .backend = c->btl,
+        .slots = am_context_power_of_two(c->credits + 4),
+        .heuristic = RMALLOC_BEST_FIT, /* requests are freed in any order */
+        .mode = RPIPE_SYNC_TAGS,
+        .heap_bytes = c->request_bytes,
+    };
 
-    r.ctx = CTX_FIRST + 2 * c->ctx;
-    r.timeout_ms = c->timeout_ms;
-    r.btl = c->btl;
-    r.slots = am_context_power_of_two(c->credits + 4);
-    r.allocator.algorithm = BEST_FIT; /* requests are kept, or not, as their handlers like */
-    r.sync = NET_SYNC_TAGS;
-    r.allocator.alloc_size = c->request_bytes;
     am->request_cfg = r;
-    r.ctx++;
-    r.allocator.unit_size = am_context_power_of_two(c->reply_bytes);
-    r.allocator.alloc_size = (uint64_t)r.allocator.unit_size * c->credits;
+    r.context++;
+    r.unit_bytes = am_context_power_of_two(c->reply_bytes);
+    r.heap_bytes = (uint64_t)r.unit_bytes * c->credits;
     am->reply_cfg = r;
 }
 
@@ -187,13 +188,13 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     rc = am_context_settle(&c);
     if (rc != 0)
         return rc;
-    if (rpipe_network_ranks() == 0)
+    if (rpipe_network_ranks() < 0)
         return am_fail(NULL, -ENOTCONN, "ram_init: this process is not in a job: call rinit first");
     made = calloc(1, sizeof(*made));
     if (made == NULL)
         return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context");
-    made->rank = (int)rpipe_network_rank();
-    made->ranks = (int)rpipe_network_ranks();
+    made->rank = rpipe_network_rank();
+    made->ranks = rpipe_network_ranks();
     made->credits = c.credits;
     made->nhandlers = c.nhandlers;
     made->reply_max = c.reply_bytes;
@@ -208,7 +209,7 @@ int ram_init(ram_t *am, const ram_config_t *cfg)
     if (made->out == NULL || made->in == NULL || made->handler == NULL ||
         am_context_make_hello(made, &c) != 0) {
         am_context_destroy(made);
-        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %u ranks",
+        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %d ranks",
                        rpipe_network_ranks());
     }
     am_context_configure_channels(made, &c);

@@ -89,8 +89,8 @@ static int am_in_open_replies(struct ram *am, struct am_in *in)
 {
     int rc;
 
-    am->reply_cfg.allocator.peer = in->peer;
-    am->reply_cfg.allocator.rdma_active = true;
+    am->reply_cfg.peer = in->peer;
+    am->reply_cfg.role = RPIPE_WRITER;
     rc = rpipe_open(&in->replies, &am->reply_cfg);
     if (rc == 0)
         return 0;
@@ -137,8 +137,8 @@ static int am_in_accept_link(struct ram *am, int peer)
     if (in->requests != NULL) /* what it holds of the former link has not been given back */
         return -EBUSY;
     in->peer = peer;
-    am->request_cfg.allocator.peer = peer;
-    am->request_cfg.allocator.rdma_active = false;
+    am->request_cfg.peer = peer;
+    am->request_cfg.role = RPIPE_READER;
     rc = rpipe_open(&in->requests, &am->request_cfg);
     if (rc != 0) {
         in->requests = NULL;
@@ -153,12 +153,12 @@ static int am_in_accept_link(struct ram *am, int peer)
 
 void am_in_look(struct ram *am)
 {
-    rpipe_pending_t list[ACCEPTS];
+    rpipe_config_t list[ACCEPTS];
     uint64_t before = am->seen;
-    int n = rpipe_pending(am->request_cfg.ctx, &am->seen, list, ACCEPTS);
+    int n = rpipe_pending(am->request_cfg.context, &am->seen, list, ACCEPTS);
 
     for (int i = 0; i < n; i++) {
-        if (!list[i].writer)
+        if (list[i].role != RPIPE_READER)
             continue;
         if (am_in_accept_link(am, list[i].peer) != 0)
             am->seen = before; /* looked for again */
@@ -172,7 +172,7 @@ static inline int am_in_write_answer(struct ram *am, struct am_in *in, uint64_t 
 {
     int rc;
 
-    *(uint64_t *)rpipe_network_header(in->replies, d) = header;
+    (void)rpipe_set_tag(in->replies, d, header);
     rc = rpipe_write_n(in->replies, d, size);
     if (AM_LIKELY(rc == 0))
         return 0;
@@ -191,11 +191,11 @@ static void am_in_take_due(struct ram *am, struct am_in *in)
 /* Memory for `size` bytes of reply. It is there, or will be without anybody's help, but not before the channel is joined. */
 static inline void *am_in_reply_memory(struct ram *am, struct am_in *in, size_t size, raddr_t *d)
 {
-    void *mem = rmalloc_mem(in->replies, size, d);
-
-    if (AM_UNLIKELY(mem == NULL))
-        (void)am_fail(am, -errno, "a reply to rank %d: %s", in->peer, rpipe_error(in->replies));
-    return mem;
+    *d = rmalloc_alloc(in->replies, size);
+    if (AM_LIKELY(*d != ADDR_NULL))
+        return rmalloc_ptr(in->replies, *d);
+    (void)am_fail(am, -errno, "a reply to rank %d: %s", in->peer, rpipe_error(in->replies));
+    return NULL;
 }
 
 int am_in_answer(struct ram *am, struct am_in *in, const struct wire *w, const uint64_t *args,
@@ -335,8 +335,7 @@ int am_in_on_message(struct ram *am, struct am_in *in, int rc, raddr_t d, size_t
     if (AM_UNLIKELY(rc != 0))
         return am_in_failed(am, in, rc, rpipe_error(in->requests));
     mem = rmalloc_ptr(in->requests, d);
-    if (AM_UNLIKELY(
-            !wire_parse(*(const uint64_t *)rpipe_network_header(in->requests, d), size, &w)))
+    if (AM_UNLIKELY(!wire_parse(rpipe_tag(in->requests, d), size, &w)))
         return am_in_violation(am, in, "a message that cannot be understood");
     if (AM_UNLIKELY(in->state != IN_OPEN)) {
         if (in->state == IN_GREETING && w.kind == WIRE_HELLO)

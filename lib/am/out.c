@@ -109,7 +109,7 @@ static void am_out_retire(struct am_out *out)
 
     if (rmalloc_nb(out->requests, 0, &d) != 0)
         return;
-    *(uint64_t *)rpipe_network_header(out->requests, d) = wire_header(WIRE_RETIRE, 0, 0, 0, 0, 0);
+    (void)rpipe_set_tag(out->requests, d, wire_header(WIRE_RETIRE, 0, 0, 0, 0, 0));
     if (rpipe_write_nb(out->requests, d) == 0)
         out->state = OUT_RETIRING;
     else
@@ -160,15 +160,15 @@ static int am_out_open_channels(struct ram *am, struct am_out *out)
     int rc = 0;
 
     if (out->replies == NULL) {
-        am->reply_cfg.allocator.peer = out->peer;
-        am->reply_cfg.allocator.rdma_active = false;
+        am->reply_cfg.peer = out->peer;
+        am->reply_cfg.role = RPIPE_READER;
         rc = rpipe_open(&out->replies, &am->reply_cfg);
         if (rc != 0)
             out->replies = NULL;
     }
     if (rc == 0) {
-        am->request_cfg.allocator.peer = out->peer;
-        am->request_cfg.allocator.rdma_active = true;
+        am->request_cfg.peer = out->peer;
+        am->request_cfg.role = RPIPE_WRITER;
         rc =
             rpipe_open(&out->requests,
                        &am->request_cfg); /* if not: replies stay, so that the two remain in step */
@@ -178,8 +178,6 @@ static int am_out_open_channels(struct ram *am, struct am_out *out)
     if (rc != 0)
         return am_fail(am, rc, "no link to rank %d can be opened: %s", out->peer,
                        rpipe_error(NULL));
-    if (rpipe_network_header_bytes(out->requests) < 8)
-        return am_fail(am, -ENOTSUP, "active messages need 8 bytes of user header");
     rc = am_reader_add(am, out->replies, out, NULL);
     out->state = OUT_OPENING;
     am->opening++;
@@ -205,8 +203,7 @@ int am_out_tend(struct ram *am, struct am_out *out)
     rc = rmalloc_nb(out->requests, bytes, &d);
     if (rc == 0) {
         memcpy(rmalloc_ptr(out->requests, d), am->hello, bytes);
-        *(uint64_t *)rpipe_network_header(out->requests, d) =
-            wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0);
+        (void)rpipe_set_tag(out->requests, d, wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0));
         rc = rpipe_write_nb(out->requests, d);
         if (rc != 0)
             (void)rmalloc_free(out->requests, d);
@@ -399,8 +396,7 @@ int am_out_on_message(struct ram *am, struct am_out *out, int rc, raddr_t d, siz
         am_out_end(am, out, rc, rpipe_error(out->replies));
         return rc;
     }
-    if (AM_UNLIKELY(
-            !wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w)))
+    if (AM_UNLIKELY(!wire_parse(rpipe_tag(out->replies, d), size, &w)))
         return am_out_violation(am, out, "a message that cannot be understood");
     if (w.acks > 0 && !am_out_take_acks(am, out, w.acks))
         return am_out_violation(am, out, "more acknowledgements than there are requests");

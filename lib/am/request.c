@@ -81,8 +81,8 @@ static AM_INLINE int am_request_send_request(struct ram *am, struct am_out *out,
         call = am_request_take_call(am, out);
         token = call->token;
     }
-    *(uint64_t *)rpipe_network_header(out->requests, d) =
-        wire_header(w->kind, w->bytes, w->handler, w->nargs, 0, token);
+    (void)rpipe_set_tag(out->requests, d,
+                        wire_header(w->kind, w->bytes, w->handler, w->nargs, 0, token));
     rc = own ? rpipe_write_nb(out->requests, d) : rpipe_write_n(out->requests, d, size);
     if (AM_UNLIKELY(rc != 0)) {
         if (call != NULL) {
@@ -137,11 +137,11 @@ static inline bool am_request_fits(struct ram *am, const char *name, size_t byte
     if (AM_UNLIKELY(handler == WIRE_RESULT))
         *rc =
             am_fail(am, -EINVAL, "%s: RAM_RESULT is for replies; a request needs a handler", name);
-    else if (AM_UNLIKELY(bytes > am->request_cfg.allocator.alloc_size ||
-                         wire_size(bytes, nargs) > am->request_cfg.allocator.alloc_size))
+    else if (AM_UNLIKELY(bytes > am->request_cfg.heap_bytes ||
+                         wire_size(bytes, nargs) > am->request_cfg.heap_bytes))
         *rc = am_fail(am, -EMSGSIZE,
                       "%s: %zu bytes; all requests to one peer have %llu (request_bytes)", name,
-                      bytes, (unsigned long long)am->request_cfg.allocator.alloc_size);
+                      bytes, (unsigned long long)am->request_cfg.heap_bytes);
     else
         return true;
     return false;
@@ -200,7 +200,7 @@ static inline bool am_request_is_plain(const struct ram *am, int peer, uint32_t 
 {
     return am != NULL && handler < am->nhandlers && nargs <= WIRE_ARGS_MAX &&
            (nargs == 0 || args != NULL) && (bytes == 0 || data != NULL) &&
-           bytes <= am->request_cfg.allocator.alloc_size - 8 * WIRE_ARGS_MAX - 8 &&
+           bytes <= am->request_cfg.heap_bytes - 8 * WIRE_ARGS_MAX - 8 &&
            (unsigned)peer < (unsigned)am->ranks && am->out[peer] != NULL &&
            am->out[peer]->state == OUT_OPEN;
 }
@@ -251,11 +251,11 @@ int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b)
     before = am_request_endings(am, peer);
     if (b == NULL)
         return am_fail(am, -EINVAL, "ram_request_alloc: no place for the buffer (NULL)");
-    if (bytes > am->request_cfg.allocator.alloc_size || room > am->request_cfg.allocator.alloc_size)
+    if (bytes > am->request_cfg.heap_bytes || room > am->request_cfg.heap_bytes)
         return am_fail(
             am, -EMSGSIZE,
             "ram_request_alloc: %zu bytes; all requests to one peer have %llu (request_bytes)",
-            bytes, (unsigned long long)am->request_cfg.allocator.alloc_size);
+            bytes, (unsigned long long)am->request_cfg.heap_bytes);
     do {
         rc = am_out_get(am, peer, "ram_request_alloc", &out);
         if (rc == 0) {
@@ -380,11 +380,9 @@ static inline bool am_request_take_answer(struct ram *am, struct am_out *out, st
 {
     struct wire w;
 
-    if (AM_UNLIKELY(
-            reply == NULL || size == 0 ||
-            !wire_parse(*(const uint64_t *)rpipe_network_header(out->replies, d), size, &w) ||
-            w.kind != WIRE_REPLY || w.token != call->token || w.handler != WIRE_RESULT ||
-            w.acks != 0))
+    if (AM_UNLIKELY(reply == NULL || size == 0 ||
+                    !wire_parse(rpipe_tag(out->replies, d), size, &w) || w.kind != WIRE_REPLY ||
+                    w.token != call->token || w.handler != WIRE_RESULT || w.acks != 0))
         return false;
     am->stats.replies++;
     am->stats.bytes_in += w.bytes;

@@ -31,6 +31,16 @@
     0x02u /* the target has to call progress, or its service thread, for operations to complete */
 #define BTL_ATOMICS_COHERENT 0x04u /* atomics are atomic with those of the target's processor too */
 
+/* Operations of `atomic`; the numbers are those of enum btl_atomic. */
+enum btl_atomic {
+    BTL_ATOMIC_ADD,
+    BTL_ATOMIC_CAS,
+    BTL_ATOMIC_SWAP,
+    BTL_ATOMIC_AND,
+    BTL_ATOMIC_OR,
+    BTL_ATOMIC_XOR
+};
+
 /* what the one peer may do with a piece */
 #define BTL_PEER_READS 0u
 #define BTL_PEER_WRITES 1u
@@ -138,7 +148,7 @@ struct btl_host {
 struct btl_attributes {
     uint32_t capabilities;
     uint32_t
-        atomics; /* bit mask of 1 << ratomic_op_t on 64-bit words; what a network has is known once it is open */
+        atomics; /* bit mask of 1 << enum btl_atomic on 64-bit words; what a network has is known once it is open */
     uint32_t alignment; /* of pieces */
 };
 
@@ -193,7 +203,8 @@ struct btl_ops {
                                 size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
     void (*connection_counts)(struct btl_connection *connection, struct btl_counts *counts);
     uint32_t (*connection_atomics)(
-        struct btl_connection *connection); /* bit mask of 1 << ratomic_op_t that `atomic` takes */
+        struct btl_connection
+            *connection); /* bit mask of 1 << enum btl_atomic that `atomic` takes */
 
     /*
      * Transfers: 0: accepted whole, and will be carried out whatever the caller does next; -EAGAIN: queues are full or the line is

@@ -23,20 +23,23 @@
 
 #define ACTIVE_READY (WRITER_READY | STATE_CELLS)
 
-uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t compare)
+static_assert((int)BTL_ATOMIC_XOR == (int)RCELLS_XOR && (int)BTL_ATOMIC_CAS == (int)RCELLS_CAS,
+              "an operation has the same number in every layer");
+
+uint64_t cells_apply(uint64_t *cell, rcells_op_t op, uint64_t operand, uint64_t compare)
 {
     switch (op) {
-    case RATOMIC_ADD:
+    case RCELLS_ADD:
         return __atomic_fetch_add(cell, operand, __ATOMIC_ACQ_REL);
-    case RATOMIC_SWAP:
+    case RCELLS_SWAP:
         return __atomic_exchange_n(cell, operand, __ATOMIC_ACQ_REL);
-    case RATOMIC_AND:
+    case RCELLS_AND:
         return __atomic_fetch_and(cell, operand, __ATOMIC_ACQ_REL);
-    case RATOMIC_OR:
+    case RCELLS_OR:
         return __atomic_fetch_or(cell, operand, __ATOMIC_ACQ_REL);
-    case RATOMIC_XOR:
+    case RCELLS_XOR:
         return __atomic_fetch_xor(cell, operand, __ATOMIC_ACQ_REL);
-    case RATOMIC_CAS:
+    case RCELLS_CAS:
         break;
     }
     /* the old value is in `compare` afterwards, whether it was swapped or not */
@@ -45,7 +48,7 @@ uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand, uint64_t
     return compare;
 }
 
-static uint64_t cells_result_of(ratomic_op_t op, uint64_t value, uint64_t operand)
+static uint64_t cells_result_of(rcells_op_t op, uint64_t value, uint64_t operand)
 {
     uint64_t cell = value;
 
@@ -76,7 +79,7 @@ static void cells_choose_way(struct rch *ch)
         return;
     }
     cells_set_way(ch, CELLS_SERVICE);
-    if (service || (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) == 0)
+    if (service || (ch->ops->connection_atomics(ch->remote->connection) & 1u << RCELLS_CAS) == 0)
         return;
     cells_set_way(ch, CELLS_DEVICE);
     c->processors = (capabilities & BTL_ATOMICS_COHERENT) != 0;
@@ -91,9 +94,11 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
     if (m == NULL || m->master != NULL || m->cell == NULL ||
         config_side(&master->cfg) != SIDE_READER ||
         (atomic_load_explicit(&master->state, memory_order_relaxed) & STATE_CLOSED) != 0 ||
-        master->cfg.allocator.alloc_size != ch->cfg.allocator.alloc_size) {
-        error_note(err, "allocator.cells_of must be an open passive end of an ATOMIC pipe with "
-                        "cells of its own, as many as here");
+        master->cfg.heap_bytes != ch->cfg.heap_bytes) {
+        error_note(
+            err,
+            "shared must be an open owner end of this process with cells of its own, as many as "
+            "here");
         return -EINVAL;
     }
     if (direct && (c->processors != m->processors || (!c->processors && ch->btl != master->btl))) {
@@ -104,7 +109,7 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
     }
     if (!m->processors && !direct)
         return error_set(err, -ENOTSUP,
-                         "the cells of allocator.cells_of are operated on by a device that is not "
+                         "the cells of `shared` are operated on by a device that is not "
                          "atomic with processors, and "
                          "rank %d "
                          "is reached in another way: set RPIPE_ATOMICS=service for all of them",
@@ -131,14 +136,14 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
 
 int cells_open(struct rch *ch, struct error *err)
 {
-    struct rch *master = ch->cfg.allocator.cells_of;
+    struct rch *master = ch->cfg.cells_of;
     struct cells *c = calloc(1, sizeof(*c));
     int rc;
 
     if (c == NULL)
-        return error_set(err, -ENOMEM, "no memory for the books of an ATOMIC pipe");
+        return error_set(err, -ENOMEM, "no memory for the metadata of cells");
     ch->cells = c;
-    c->count = ch->cfg.allocator.alloc_size / sizeof(uint64_t);
+    c->count = ch->cfg.heap_bytes / sizeof(uint64_t);
     if (config_side(&ch->cfg) == SIDE_WRITER)
         return 0;
     cells_choose_way(ch);
@@ -164,7 +169,7 @@ int cells_attached(struct rch *ch, uint32_t way, struct error *err)
 
     if ((way == CELLS_CPU && mapped) || way == CELLS_SERVICE ||
         (way == CELLS_DEVICE && !mapped &&
-         (ch->ops->connection_atomics(ch->remote->connection) & 1u << RATOMIC_CAS) != 0)) {
+         (ch->ops->connection_atomics(ch->remote->connection) & 1u << RCELLS_CAS) != 0)) {
         cells_set_way(ch, (enum cells_way)way);
         ch->cells->cell = ch->heap_remote.base;
         return 0;
@@ -190,7 +195,7 @@ void cells_release(struct rch *ch)
 /* ---- the active end ---- */
 
 struct atomic_arguments {
-    ratomic_op_t op;
+    rcells_op_t op;
     size_t cell;
     uint64_t operand, compare, old;
     bool fetch;
@@ -213,7 +218,7 @@ static void cells_give_turn(struct rch *ch, const struct atomic_arguments *a)
     if (ch->cells->fetching != a)
         return;
     ch->cells->fetching = NULL;
-    if (ch->cfg.thread_sync)
+    if (ch->cfg.threads)
         (void)wake_if_waiting(
             end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)), true);
 }
@@ -241,7 +246,7 @@ static int cells_posted(struct rch *ch, struct atomic_arguments *a, int rc)
         a->under_way = true;
         return R_PENDING;
     }
-    return rc == -EAGAIN ? R_PENDING : remote_failed(ch, "ratomic");
+    return rc == -EAGAIN ? R_PENDING : remote_failed(ch, "rcells_atomic");
 }
 
 /* The device lacks the operation: read, then swap if it is still the same, until it is. */
@@ -260,7 +265,7 @@ static int cells_swap_attempt(struct rch *ch, struct atomic_arguments *a)
         a->seen = found;
         a->reading = false;
         return cells_posted(ch, a,
-                            ch->ops->atomic(ch->remote->connection, RATOMIC_CAS, &t,
+                            ch->ops->atomic(ch->remote->connection, RCELLS_CAS, &t,
                                             cells_result_of(a->op, a->seen, a->operand), a->seen,
                                             &ch->cells->done));
     }
@@ -274,7 +279,7 @@ static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
     bool has = (ch->ops->connection_atomics(ch->remote->connection) & 1u << a->op) != 0,
          fetch = a->fetch || !has;
     struct btl_transfer t = cells_transfer_of(ch, a->cell, fetch);
-    int rc = remote_progress(ch, "ratomic");
+    int rc = remote_progress(ch, "rcells_atomic");
 
     if (rc != 0)
         return rc;
@@ -285,7 +290,7 @@ static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
     if (fetch && cells_pending(c))
         return R_PENDING; /* this one, or one before it */
     if (!cells_pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
-        return remote_failed(ch, "ratomic");
+        return remote_failed(ch, "rcells_atomic");
     if (!has)
         return cells_swap_attempt(ch, a);
     if (a->under_way) {
@@ -324,7 +329,7 @@ static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
         c->fetching = a;
     rc = cells_request(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
     if (rc != 0)
-        return rc == -ENOMEM ? end_error(ch, rc, "ratomic: no memory for another request")
+        return rc == -ENOMEM ? end_error(ch, rc, "rcells_atomic: no memory for another request")
                              : R_PENDING; /* the notice follows */
     a->under_way = true;
     a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
@@ -336,7 +341,7 @@ static int cells_operate(struct rch *ch, struct atomic_arguments *a)
 {
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    int rc = end_check_peer(ch, "ratomic", state);
+    int rc = end_check_peer(ch, "rcells_atomic", state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = join_complete(ch, deadline_in_ms(ch->timeout_ms));
@@ -374,15 +379,15 @@ static int cells_passive_attempt(struct rch *ch, void *arguments)
     struct atomic_arguments *a = arguments;
 
     if (ch->cells->cell == NULL)
-        return end_error(ch, -ECONNRESET,
-                         "ratomic: this pipe has no cells: rank %d was gone when it was opened",
-                         ch->peer);
+        return end_error(
+            ch, -ECONNRESET,
+            "rcells_atomic: this pipe has no cells: rank %d was gone when it was opened", ch->peer);
     if (!ch->cells->processors)
         return end_error(
             ch, -ENOTSUP,
-            "ratomic: these cells are operated on by a device that is not atomic with this "
+            "rcells_atomic: these cells are operated on by a device that is not atomic with this "
             "processor: set "
-            "RPIPE_ATOMICS=service at this end, or open a pipe to oneself with cells_of");
+            "RPIPE_ATOMICS=service at this end, or open a user end to this process itself");
     a->old = cells_apply(&ch->cells->cell[a->cell], a->op, a->operand, a->compare);
     return 0;
 }
@@ -390,41 +395,41 @@ static int cells_passive_attempt(struct rch *ch, void *arguments)
 static NOINLINE int cells_atomic_slow(struct rch *ch, struct atomic_arguments *a)
 {
     static const struct awaited awaited = {"answer from the cells", 0};
-    int rc = end_check_call(ch, "ratomic", 0);
+    int rc = end_check_call(ch, "rcells_atomic", 0);
     uint32_t state;
 
     if (rc != 0)
         return rc;
     state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     if ((state & STATE_CELLS) == 0)
-        return end_error(
-            ch, -EBADF,
-            "ratomic: this is a pipe of messages; cells belong to pipes with op RDMA_ATOMIC");
-    if ((unsigned)a->op > RATOMIC_XOR)
+        return end_error(ch, -EBADF,
+                         "rcells_atomic: this is a pipe of messages; rcells_open opens cells");
+    if ((unsigned)a->op > RCELLS_XOR)
         return end_error(ch, -EINVAL,
-                         "ratomic: operation %d; it must be RATOMIC_ADD to RATOMIC_XOR",
+                         "rcells_atomic: operation %d; it must be RCELLS_ADD to RCELLS_XOR",
                          (int)a->op);
     if (a->cell >= ch->cells->count)
-        return end_error(ch, -EINVAL, "ratomic: cell %zu; this pipe has %llu, counted from 0",
+        return end_error(ch, -EINVAL, "rcells_atomic: cell %zu; this pipe has %llu, counted from 0",
                          a->cell, (unsigned long long)ch->cells->count);
     if ((state & STATE_READER) != 0)
         return call_once(ch, cells_passive_attempt, a);
-    rc = call_wait(ch, "ratomic", &awaited, cells_active_attempt, a);
+    rc = call_wait(ch, "rcells_atomic", &awaited, cells_active_attempt, a);
     if (rc == -ETIMEDOUT)
         (void)call_once(ch, cells_give_up_attempt, a);
     return rc;
 }
 
-int rpipe_atomic(rch_t ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
-                 uint64_t *old)
+int rcells_atomic(rcells_t cells, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+                  uint64_t *old)
 {
+    struct rch *ch = rcells_pipe(cells);
     struct atomic_arguments a = {
         .op = op, .cell = cell, .operand = operand, .compare = compare, .fetch = old != NULL};
     int rc = 0;
 
     if (LIKELY(
             ch != NULL && atomic_load_explicit(&ch->state, memory_order_acquire) == ACTIVE_READY &&
-            ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RATOMIC_XOR))
+            ch->cells->way == CELLS_CPU && cell < ch->cells->count && (unsigned)op <= RCELLS_XOR))
         a.old = cells_apply(&ch->cells->cell[cell], op, operand, compare);
     else
         rc = cells_atomic_slow(ch, &a);

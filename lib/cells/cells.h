@@ -57,11 +57,11 @@ int cells_attached(struct rch *ch, uint32_t way,
                    struct error *err); /* active: the other half is here */
 void cells_release(struct rch *ch);    /* store lock held, or nobody else is there */
 int cells_settled(struct rch *ch);     /* what was asked for is done: 0, R_PENDING, error */
-uint64_t cells_apply(uint64_t *cell, ratomic_op_t op, uint64_t operand,
+uint64_t cells_apply(uint64_t *cell, rcells_op_t op, uint64_t operand,
                      uint64_t compare); /* the old value */
 
 /* ---- cells_service.c ---- */
-int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+int cells_request(struct rch *ch, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
                   bool wanted);
 /* store lock held */
 bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,

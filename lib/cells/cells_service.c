@@ -26,10 +26,10 @@ struct cells_note {
 };
 static_assert(sizeof(struct cells_note) == 64, "on the wire");
 
-int cells_request(struct rch *ch, ratomic_op_t op, size_t cell, uint64_t operand, uint64_t compare,
+int cells_request(struct rch *ch, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
                   bool wanted)
 {
-    struct cells_note n = {.ctx = ch->cfg.ctx,
+    struct cells_note n = {.ctx = (uint32_t)ch->cfg.context,
                            .incarnation = ch->end.incarnation,
                            .side = (uint32_t)config_side(&ch->cfg),
                            .op = (uint64_t)op,
@@ -74,7 +74,7 @@ void cells_on_request(struct rch *ch, const void *body)
         return;
     memcpy(&n, body, sizeof(n));
     if (c == NULL || config_side(&ch->cfg) != SIDE_READER || c->way != CELLS_SERVICE ||
-        c->cell == NULL || n.op > RATOMIC_XOR || n.cell >= c->count) {
+        c->cell == NULL || n.op > RCELLS_XOR || n.cell >= c->count) {
         error_note(&err,
                    "rank %d asks for operation %llu on cell %llu, which this pipe cannot have",
                    ch->peer, (unsigned long long)n.op, (unsigned long long)n.cell);
@@ -87,7 +87,7 @@ void cells_on_request(struct rch *ch, const void *body)
         return;
     }
     RPIPE_FAILPOINT("ratomic: request heard");
-    n.old = cells_apply(&c->cell[n.cell], (ratomic_op_t)n.op, n.operand, n.compare);
+    n.old = cells_apply(&c->cell[n.cell], (rcells_op_t)n.op, n.operand, n.compare);
     RPIPE_FAILPOINT("ratomic: applied by the service thread");
     n.side = SIDE_READER;
     n.code = 0;

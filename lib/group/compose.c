@@ -93,14 +93,13 @@ int group_lose(struct group *c, const char *call, int place, int rc)
 
 /* ---- opening ---- */
 
-int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg, int n)
+int group_make(struct group **out, const char *call, const rpipe_config_t *cfg, int n)
 {
+    struct error err = {""};
     struct group *c;
 
-    if (cfg->allocator.op == RDMA_ATOMIC) {
-        last_error_set("%s: allocator.op is RDMA_ATOMIC; it must be RDMA_PUT or RDMA_GET: cells "
-                       "carry no messages",
-                       call);
+    if (cfg->op != RPIPE_PUT && cfg->op != RPIPE_GET) {
+        last_error_set("%s: op is %d; it must be RPIPE_PUT or RPIPE_GET", call, (int)cfg->op);
         return -EINVAL;
     }
     c = compose_object_take();
@@ -114,22 +113,25 @@ int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg
     }
     c->n = c->live = n;
     c->who = -1;
-    c->timeout_ms = cfg->timeout_ms == RPIPE_TIMEOUT_AUTO ? (int)setting_number(SET_TIMEOUT_MS)
-                                                          : cfg->timeout_ms;
+    if (config_timeout(cfg->timeout_ms, &c->timeout_ms, &err) != 0) {
+        compose_object_put(c);
+        last_error_set("%s: %s", call, err.text);
+        return -EINVAL;
+    }
     *out = c;
     return 0;
 }
 
-int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place,
-                      int rank, uint32_t ctx, enum side side)
+int group_open_member(struct group *c, const char *call, const rpipe_config_t *cfg, int place,
+                      int rank, uint64_t context, enum side side)
 {
     struct group_member *p = &c->part[place];
-    rmalloc_config_t own = *cfg;
+    rpipe_config_t own = *cfg;
     int rc;
 
-    own.allocator.rdma_active = (side == SIDE_WRITER) == (cfg->allocator.op == RDMA_PUT);
-    own.allocator.peer = p->rank = rank;
-    own.ctx = ctx;
+    own.role = (rpipe_role_t)side;
+    own.peer = p->rank = rank;
+    own.context = context;
     rc = rpipe_open(&p->ch, &own);
     if (rc != 0) {
         p->ch = NULL;
@@ -148,10 +150,10 @@ void group_abandon(struct group *c)
     compose_object_put(c);
 }
 
-static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, const int *ranks,
+static int compose_refuses_list(const char *call, const rpipe_config_t *cfg, const int *ranks,
                                 int n)
 {
-    int rc = job_refuses(call), size = (int)rpipe_network_ranks(), i;
+    int rc = job_refuses(call), size = rpipe_network_ranks(), i;
 
     if (rc != 0)
         return rc;
@@ -174,7 +176,7 @@ static int compose_refuses_list(const char *call, const rmalloc_config_t *cfg, c
 }
 
 int group_open(struct group **out, enum group_kind kind, const char *call,
-               const rmalloc_config_t *cfg, const int *ranks, int n, enum side side)
+               const rpipe_config_t *cfg, const int *ranks, int n, enum side side)
 {
     uint32_t *seen; /* how often a rank has occurred so far */
     struct group *c;
@@ -184,7 +186,7 @@ int group_open(struct group **out, enum group_kind kind, const char *call,
         rc = group_make(&c, call, cfg, n);
     if (rc != 0)
         return rc;
-    seen = calloc(rpipe_network_ranks(), sizeof(*seen));
+    seen = calloc((size_t)rpipe_network_ranks(), sizeof(*seen));
     if (seen == NULL) {
         last_error_set("%s: no memory for an object with %d partners", call, n);
         rc = -ENOMEM;
@@ -192,7 +194,7 @@ int group_open(struct group **out, enum group_kind kind, const char *call,
     for (i = 0; rc == 0 && i < n; i++) {
         int rank = ranks != NULL ? ranks[i] : i;
 
-        rc = group_open_member(c, call, cfg, i, rank, cfg->ctx + seen[rank]++, side);
+        rc = group_open_member(c, call, cfg, i, rank, cfg->context + seen[rank]++, side);
     }
     free(seen);
     if (rc != 0) {

@@ -16,6 +16,8 @@
 
 #include "rpipe/end/end.h"
 
+#include <rpipe_transitional.h>
+
 #include "util/clock.h"
 
 enum group_kind { GROUP_CLOSED, GROUP_DUPLEX, GROUP_SCATTER, GROUP_REDUX };
@@ -45,14 +47,14 @@ int group_check(struct group *c, enum group_kind kind, const char *call);
 
 /*
  * Opens `n` parts, as `side`, to these ranks (NULL: 0 to n - 1), all or none. A rank that occurs several times gets as many pipes,
- * cfg->ctx, cfg->ctx + 1 ... The object comes zeroed but for its head. 0, or the code and the sentence.
+ * cfg->context, cfg->context + 1 ... The object comes zeroed but for its head. 0, or the code and the sentence.
  */
 int group_open(struct group **out, enum group_kind kind, const char *call,
-               const rmalloc_config_t *cfg, const int *ranks, int n, enum side side);
+               const rpipe_config_t *cfg, const int *ranks, int n, enum side side);
 /* The same by hand: an object without parts, then one after the other; at last `kind` is set, or group_abandon. */
-int group_make(struct group **out, const char *call, const rmalloc_config_t *cfg, int n);
-int group_open_member(struct group *c, const char *call, const rmalloc_config_t *cfg, int place,
-                      int rank, uint32_t ctx, enum side side);
+int group_make(struct group **out, const char *call, const rpipe_config_t *cfg, int n);
+int group_open_member(struct group *c, const char *call, const rpipe_config_t *cfg, int place,
+                      int rank, uint64_t context, enum side side);
 void group_abandon(struct group *c);
 
 /* What every kind offers its user, who may show anything: 0 or a number, or the code and the sentence of group_check. */

@@ -18,7 +18,7 @@ static_assert(sizeof(struct rpipe_duplex) <= COMPOSE_BYTES, "objects are of one 
 
 static struct group *duplex_head(rduplex_t dx) { return dx != NULL ? &dx->c : NULL; }
 
-int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
+int rpipe_duplex_open(rduplex_t *dx, const rpipe_config_t *cfg)
 {
     struct group *c;
     int rc = job_refuses("rduplex");
@@ -32,9 +32,9 @@ int rpipe_duplex_open(rduplex_t *dx, const rmalloc_config_t *cfg)
     rc = group_make(&c, "rduplex", cfg, 2);
     if (rc != 0)
         return rc;
-    rc = group_open_member(c, "rduplex", cfg, OUT, cfg->allocator.peer, cfg->ctx, SIDE_WRITER);
+    rc = group_open_member(c, "rduplex", cfg, OUT, cfg->peer, cfg->context, SIDE_WRITER);
     if (rc == 0)
-        rc = group_open_member(c, "rduplex", cfg, IN, cfg->allocator.peer, cfg->ctx, SIDE_READER);
+        rc = group_open_member(c, "rduplex", cfg, IN, cfg->peer, cfg->context, SIDE_READER);
     if (rc != 0) {
         group_abandon(c);
         return rc;

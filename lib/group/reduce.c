@@ -70,27 +70,27 @@ OPERATOR(reduce_land_u64, uint64_t, a != 0 && b != 0)
 OPERATOR(reduce_lor_u32, uint32_t, a != 0 || b != 0)
 OPERATOR(reduce_lor_u64, uint64_t, a != 0 || b != 0)
 
-#define OPERATORS (RREDUX_LOR + 1)
-#define TYPES (RREDUX_DOUBLE + 1)
+#define OPERATORS (RGROUP_LOR + 1)
+#define TYPES (RGROUP_DOUBLE + 1)
 
 static const rredux_function_t reduce_operators[OPERATORS][TYPES] = {
     /* in the order of rredux_type_t: int32, int64, uint32, uint64, float, double */
-    [RREDUX_SUM] = {reduce_sum_u32, reduce_sum_u64, reduce_sum_u32, reduce_sum_u64,
+    [RGROUP_SUM] = {reduce_sum_u32, reduce_sum_u64, reduce_sum_u32, reduce_sum_u64,
                     reduce_sum_float, reduce_sum_double},
-    [RREDUX_PROD] = {reduce_prod_u32, reduce_prod_u64, reduce_prod_u32, reduce_prod_u64,
+    [RGROUP_PROD] = {reduce_prod_u32, reduce_prod_u64, reduce_prod_u32, reduce_prod_u64,
                      reduce_prod_float, reduce_prod_double},
-    [RREDUX_MIN] = {reduce_min_i32, reduce_min_i64, reduce_min_u32, reduce_min_u64,
+    [RGROUP_MIN] = {reduce_min_i32, reduce_min_i64, reduce_min_u32, reduce_min_u64,
                     reduce_min_float, reduce_min_double},
-    [RREDUX_MAX] = {reduce_max_i32, reduce_max_i64, reduce_max_u32, reduce_max_u64,
+    [RGROUP_MAX] = {reduce_max_i32, reduce_max_i64, reduce_max_u32, reduce_max_u64,
                     reduce_max_float, reduce_max_double},
-    [RREDUX_BAND] = {reduce_band_u32, reduce_band_u64, reduce_band_u32, reduce_band_u64, NULL,
+    [RGROUP_BAND] = {reduce_band_u32, reduce_band_u64, reduce_band_u32, reduce_band_u64, NULL,
                      NULL},
-    [RREDUX_BOR] = {reduce_bor_u32, reduce_bor_u64, reduce_bor_u32, reduce_bor_u64, NULL, NULL},
-    [RREDUX_BXOR] = {reduce_bxor_u32, reduce_bxor_u64, reduce_bxor_u32, reduce_bxor_u64, NULL,
+    [RGROUP_BOR] = {reduce_bor_u32, reduce_bor_u64, reduce_bor_u32, reduce_bor_u64, NULL, NULL},
+    [RGROUP_BXOR] = {reduce_bxor_u32, reduce_bxor_u64, reduce_bxor_u32, reduce_bxor_u64, NULL,
                      NULL},
-    [RREDUX_LAND] = {reduce_land_u32, reduce_land_u64, reduce_land_u32, reduce_land_u64, NULL,
+    [RGROUP_LAND] = {reduce_land_u32, reduce_land_u64, reduce_land_u32, reduce_land_u64, NULL,
                      NULL},
-    [RREDUX_LOR] = {reduce_lor_u32, reduce_lor_u64, reduce_lor_u32, reduce_lor_u64, NULL, NULL},
+    [RGROUP_LOR] = {reduce_lor_u32, reduce_lor_u64, reduce_lor_u32, reduce_lor_u64, NULL, NULL},
 };
 
 static const size_t reduce_type_bytes[TYPES] = {4, 8, 4, 8, 4, 8};

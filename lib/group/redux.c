@@ -59,7 +59,7 @@ static void redux_remove_first(struct rpipe_redux *rx, struct redux_ring *q)
 
 /* ---- opening and closing ---- */
 
-int rpipe_redux_open(rredux_t *redux, const rmalloc_config_t *cfg, const int *writers, int n)
+int rpipe_redux_open(rredux_t *redux, const rpipe_config_t *cfg, const int *writers, int n)
 {
     struct rpipe_redux *rx;
     struct group *c;

@@ -28,7 +28,7 @@ static int scatter_refuses(rscatter_t sc, const char *call)
     return group_check(scatter_head(sc), GROUP_SCATTER, call);
 }
 
-int rpipe_scatter_open(rscatter_t *sc, const rmalloc_config_t *cfg, const int *readers, int n)
+int rpipe_scatter_open(rscatter_t *sc, const rpipe_config_t *cfg, const int *readers, int n)
 {
     struct group *c;
     int rc;

@@ -11,6 +11,7 @@
 #include "byzantine.h"
 
 #include "rpipe/end/end.h"
+#include "test/lib/cells.h"
 
 #include <signal.h>
 #include <sys/mman.h>
@@ -48,32 +49,30 @@ uint64_t draw_number(uint64_t *random)
 struct plan plan_of(const struct round *round, uint64_t k)
 {
     uint64_t random = round->seed ^ k * UINT64_C(0xd1342543de82ef95), x = draw(&random);
-    rdma_op_t op = (x & 7) == 7 ? RDMA_ATOMIC : (x & 1) != 0 ? RDMA_PUT : RDMA_GET;
-    struct plan p = {.victim_writes = (x >> 3 & 1) != 0};
+    rpipe_op_t op = (x & 1) != 0 ? RPIPE_PUT : RPIPE_GET;
+    struct plan p = {.victim_writes = (x >> 3 & 1) != 0, .cells = (x & 7) == 7};
     uint64_t heap = heaps[(x >> 4) % 3];
 
-    if (op == RDMA_ATOMIC)
+    if (p.cells)
         heap = 64 * sizeof(uint64_t);
     p.cfg = channel_config(op, HOSTILE, p.victim_writes, heap);
-    if (op == RDMA_ATOMIC)
-        p.cfg.allocator.rdma_active = p.victim_writes;
-    p.cfg.ctx = (uint32_t)(k / 3); /* each is opened three times */
+    p.cfg.context = (uint32_t)(k / 3); /* each is opened three times */
     p.cfg.slots = (x >> 8 & 1) != 0 ? 8 : 64;
     p.cfg.timeout_ms = 2;
-    if (op == RDMA_ATOMIC)
+    if (p.cells)
         return p;
-    p.cfg.sync = (rmalloc_sync_t)((x >> 9) % 3);
-    if (p.cfg.sync != NET_SYNC_BLOCKS) {
+    p.cfg.mode = (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + (x >> 9) % 3);
+    if (p.cfg.mode != RPIPE_SYNC_BLOCKS) {
         p.cfg.sync_queue = queues[x >> 12 & 3];
-        p.cfg.allocator.algorithm = (rmalloc_algorithm_t)((x >> 16) % (RANDOM_FIT + 1));
+        p.cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (x >> 16) % 5);
     }
     if ((x >> 20 & 3) == 0)
-        p.cfg.allocator.max_alloc_size = 8 * heap;
-    p.cfg.thread_sync = (x >> 22 & 7) == 0;
+        p.cfg.max_heap_bytes = 8 * heap;
+    p.cfg.flags = (x >> 22 & 7) == 0 ? RPIPE_THREADS : 0;
     p.shape = (x >> 26 & 7) < 3 ? (enum shape)(REDUX + (x >> 26 & 7)) : PLAIN;
     if (p.shape == PLAIN)
         return p;
-    p.cfg.ctx = MADE_CTX + SHAPE_ENDS * (uint32_t)k;
+    p.cfg.context = MADE_CTX + SHAPE_ENDS * (uint32_t)k;
     p.victim_writes = p.shape == SCATTER;
     return p;
 }
@@ -83,17 +82,16 @@ int plan_ends(const struct plan *plan)
     return plan->shape == PLAIN ? 1 : plan->shape == DUPLEX ? 2 : SHAPE_ENDS;
 }
 
-rmalloc_config_t plan_mirror(const struct plan *plan, int i)
+rpipe_config_t plan_mirror(const struct plan *plan, int i)
 {
-    rmalloc_config_t cfg = plan->cfg;
+    rpipe_config_t cfg = plan->cfg;
     bool writes = plan->shape == DUPLEX ? i == 0 : !plan->victim_writes;
 
-    cfg.allocator.peer = VICTIM;
-    cfg.allocator.rdma_active =
-        cfg.allocator.op == RDMA_ATOMIC ? writes : writes == (cfg.allocator.op == RDMA_PUT);
-    cfg.thread_sync = false;
+    cfg.peer = VICTIM;
+    cfg.role = writes ? RPIPE_WRITER : RPIPE_READER;
+    cfg.flags = 0;
     if (plan->shape == REDUX || plan->shape == SCATTER)
-        cfg.ctx += (uint32_t)i;
+        cfg.context += (uint32_t)i;
     return cfg;
 }
 
@@ -106,8 +104,8 @@ static void behave(rch_t ch, uint64_t *random)
     raddr_t d;
 
     if (ch->cells != NULL) {
-        (void)ratomic(ch, RATOMIC_ADD, draw(random) % 64, 1, 0,
-                      draw(random) % 2 == 0 ? &old : NULL);
+        (void)rcells_atomic(cells_at(ch), RCELLS_ADD, draw(random) % 64, 1, 0,
+                            draw(random) % 2 == 0 ? &old : NULL);
     } else if (config_side(&ch->cfg) == SIDE_WRITER) {
         if (rmalloc_nb(ch, draw(random) % 300, &d) == 0 && rwrite_nb(ch, d) != 0)
             (void)rfree(ch, d);
@@ -151,21 +149,22 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
     int n = 0, i, joined = 0;
 
     for (i = 0; i < plan_ends(&p); i++) {
-        rmalloc_config_t cfg = plan_mirror(&p, i);
+        rpipe_config_t cfg = plan_mirror(&p, i);
 
-        n += rpipe(&ch[n], &cfg) == 0;
+        n +=
+            (p.cells ? cells_open(&ch[n], &cfg, !p.victim_writes, NULL) : rpipe(&ch[n], &cfg)) == 0;
     }
     for (i = 0; i < n; i++) {
         if (speaks && draw(random) % 4 == 0)
             message_attack(ch[i], random);
-        (void)rpipe_set_timeout(ch[i], 50);
-        joined += rpipe_wait(ch[i]) == 0;
+        (void)rset_timeout(ch[i], 50);
+        joined += rwait(ch[i]) == 0;
     }
     while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k &&
            atomic_load(&board->go) == GO_ON)
         attack(ch[draw(random) % (uint64_t)n], round, speaks, good, random);
     for (i = 0; i < n; i++) {
-        (void)rclose(ch[i]);
+        (void)(p.cells ? rcells_close(cells_at(ch[i])) : rclose(ch[i]));
         if (speaks && draw(random) % 4 == 0)
             message_attack(ch[i], random);
     }

@@ -49,14 +49,15 @@ enum shape { PLAIN, REDUX, SCATTER, DUPLEX };
 #define SHAPE_ENDS 3 /* of the hostile rank, at most */
 
 struct plan {
-    rmalloc_config_t cfg; /* of the victim */
+    rpipe_config_t cfg; /* of the victim */
     enum shape shape;
     bool victim_writes;
+    bool cells; /* an array of cells, and not a pipe */
 };
 
 struct plan plan_of(const struct round *round, uint64_t k);
 int plan_ends(const struct plan *plan);
-rmalloc_config_t plan_mirror(const struct plan *plan, int i); /* of the hostile rank's i-th end */
+rpipe_config_t plan_mirror(const struct plan *plan, int i); /* of the hostile rank's i-th end */
 
 /* ---- the victim's ---- */
 

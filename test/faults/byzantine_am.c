@@ -145,7 +145,7 @@ static void say_nonsense(rch_t w, uint32_t kind, uint64_t *random)
         return;
     for (size_t i = 0; i < size; i += 8)
         memcpy((char *)rmem(w, d) + i, &header, size - i < 8 ? size - i : 8);
-    *(uint64_t *)network_header(w, d) = header;
+    (void)rset_tag(w, d, header);
     if (rwrite_nb(w, d) != 0)
         (void)rfree(w, d);
 }

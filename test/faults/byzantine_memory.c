@@ -109,12 +109,12 @@ static void attack_credits(struct rch *ch, uint64_t *random)
         atomic_store_explicit(&ch->credit->line.slots_read, value, memory_order_relaxed);
     else if ((x >> 16 & 3) == 1)
         atomic_store_explicit(&ch->credit->line.heap_freed, value, memory_order_relaxed);
-    else if (ch->cfg.sync == NET_SYNC_TAGS)
+    else if (ch->cfg.mode == RPIPE_SYNC_TAGS)
         atomic_store_explicit(&ch->credit->tag[(x >> 20) % queue],
                               (x >> 1 & 1) != 0 ? draw_number(random)
                                                 : (1 + (x >> 2 & 1)) << 32 | (x >> 3) % queue,
                               memory_order_relaxed);
-    if (ch->cfg.sync == CHANNEL_SYNC && ch->r.reverse != NULL) {
+    if (ch->cfg.mode == RPIPE_SYNC_CHANNEL && ch->r.reverse != NULL) {
         struct slot *s = &ch->r.reverse[(x >> 20) % queue];
         uint64_t number = (x >> 4 & 1) != 0 ? draw_number(random) : ch->r.heap_freed + (x >> 5 & 3);
 
@@ -134,16 +134,14 @@ static void attack_credits(struct rch *ch, uint64_t *random)
 
 static void attack_payload(struct rch *ch, uint64_t *random)
 {
-    char *base = writes(ch) ? (ch->cfg.allocator.op == RDMA_GET ? ch->heap_memory.base
-                                                                : ch->heap_remote.base)
+    char *base = writes(ch) ? (ch->cfg.op == OP_GET ? ch->heap_memory.base : ch->heap_remote.base)
                             : ch->heap_memory.base;
 
     if (base == NULL)
         return;
     for (int i = 0; i < 16; i++)
-        __atomic_store_n(
-            (uint64_t *)(void *)(base + draw(random) % (ch->cfg.allocator.alloc_size / 8) * 8),
-            draw(random), __ATOMIC_RELAXED);
+        __atomic_store_n((uint64_t *)(void *)(base + draw(random) % (ch->cfg.heap_bytes / 8) * 8),
+                         draw(random), __ATOMIC_RELAXED);
 }
 
 /* In whatever page something of this channel lies; of memory that only this rank writes, the kernel allows none. */

@@ -79,7 +79,7 @@ static void name_channel(struct lie *m, size_t at, const struct rch *ch, uint64_
     uint64_t x = draw(random);
 
     put32(m, at,
-          (x & 3) != 0   ? ch->cfg.ctx
+          (x & 3) != 0   ? (uint32_t)ch->cfg.context
           : (x & 4) != 0 ? (uint32_t)(x >> 8 & 15)
                          : (uint32_t)draw_number(random));
     put32(m, at + 4,
@@ -129,7 +129,7 @@ static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random
         put64(m, at, draw_number(random));
     if (m->type == MESSAGE_GROW || m->type == MESSAGE_GROWN) {
         put64(m, 16, 1 + draw(random) % 3);
-        put64(m, 24, ch->cfg.allocator.alloc_size << draw(random) % 4);
+        put64(m, 24, ch->cfg.heap_bytes << draw(random) % 4);
     } else {
         put64(m, 16, draw(random) % 7); /* operation, cell, and the number of an answer */
         put64(m, 24, draw(random) % 66);
@@ -154,9 +154,9 @@ static void make_tell(struct lie *m, uint64_t *random)
 static void make(struct lie *m, const struct rch *ch, uint64_t *random)
 {
     static const uint32_t types[] = {
-        MESSAGE_HANDSHAKE,   MESSAGE_HANDSHAKE, MESSAGE_CLOSE,      MESSAGE_FAIL,
-        MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,      MESSAGE_SIGNAL,
-        MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,        MESSAGE_BTL,
+        MESSAGE_HANDSHAKE,   MESSAGE_HANDSHAKE, MESSAGE_CLOSE,       MESSAGE_FAIL,
+        MESSAGE_EVENT_ON,    MESSAGE_GROW,      MESSAGE_GROWN,       MESSAGE_SIGNAL,
+        MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,         MESSAGE_BTL,
         MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_REPLY, 64 + 30};
 
     m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];

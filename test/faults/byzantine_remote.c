@@ -25,7 +25,7 @@ static const struct btl_remote *far_piece(const struct rch *ch, bool reads, uint
 {
     const struct btl_remote *remote[] = {&ch->ring_remote, &ch->heap_remote, &ch->reverse_remote,
                                          &ch->credit_remote};
-    bool get = ch->cfg.allocator.op == RDMA_GET;
+    bool get = ch->cfg.op == OP_GET;
 
     for (uint64_t i = draw(random), tries = 0; tries < 4; tries++) {
         const struct btl_remote *r = remote[(i + tries) % 4];

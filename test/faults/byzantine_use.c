@@ -4,8 +4,10 @@
  * manual says, and nothing else.
  */
 #include "byzantine.h"
+#include "test/lib/v01.h"
 
 #include "rpipe/end/end.h"
+#include "test/lib/cells.h"
 
 /* ---- what calls may give ---- */
 
@@ -41,7 +43,7 @@ static void judge_said(const char *sentence, const char *call, int rc, bool wait
 
 static void judge(rch_t ch, const char *call, int rc, bool waits)
 {
-    judge_said(rpipe_error(ch), call, rc, waits);
+    judge_said(rerror(ch), call, rc, waits);
 }
 
 static uint64_t sum; /* of what was read: every byte can be */
@@ -75,18 +77,18 @@ static void use_region(rch_t ch, rregion_t region, bool writes, uint64_t *random
     if (bytes > OWN - at)
         bytes = OWN - at;
     if (!writes) {
-        rc = (x & 2) != 0 ? rread_into(ch, region, at, bytes, &size)
-                          : rread_into_nb(ch, region, at, bytes, &size);
+        rc = (x & 2) != 0 ? rread_into(ch, region, at, bytes, &size, NULL, 0)
+                          : rread_into(ch, region, at, bytes, &size, NULL, R_NOWAIT);
         judge(ch, "rread_into", rc, (x & 2) != 0);
         EXPECT(rc != 0 || size <= bytes, "rread_into: %zu bytes where there is room for %zu", size,
                bytes);
         return;
     }
-    rc = (x & 2) != 0 ? rwrite_from(ch, region, at, bytes, &word)
-                      : rwrite_from_nb(ch, region, at, bytes, &word);
+    rc = (x & 2) != 0 ? rwrite_from(ch, region, at, bytes, 0, &word, 0)
+                      : rwrite_from(ch, region, at, bytes, 0, &word, R_NOWAIT);
     judge(ch, "rwrite_from", rc, (x & 2) != 0);
     if ((x & 12) == 0)
-        judge(ch, "rdone", rdone(ch, NULL), true);
+        judge(ch, "rdone", rdone(ch, NULL, 0), true);
 }
 
 /* ---- ends ---- */
@@ -119,7 +121,7 @@ static void use_writer(rch_t ch, uint64_t *random)
     if ((x >> 46 & 15) == 0)
         judge(ch, "rflush", rflush(ch), true);
     if ((x >> 50 & 15) == 0)
-        judge(ch, "rpipe_room", rpipe_room(ch, size), false);
+        judge(ch, "rroom", rroom(ch, size), false);
 }
 
 #define HELD 6
@@ -134,11 +136,11 @@ static void use_reader(rch_t ch, raddr_t held[HELD], uint64_t *random)
     if ((x & 31) == 0) {
         int ready;
 
-        rc = rpipe_poll(&ch, 1, &ready, 1);
-        EXPECT(victim_may_get(rc), "rpipe_poll gave %d (%s)", rc, rstrerror(rc));
+        rc = rpoll(&ch, 1, &ready, 1);
+        EXPECT(victim_may_get(rc), "rpoll gave %d (%s)", rc, rstrerror(rc));
     }
     if ((x >> 5 & 31) == 0 && ch->event_fd < 0)
-        EXPECT(rpipe_fd(ch) >= 0, "rpipe_fd: %s", rpipe_error(ch));
+        EXPECT(rfd(ch) >= 0, "rfd: %s", rerror(ch));
     if (*place != ADDR_NULL) {
         judge(ch, "rfree", rfree(ch, *place), true);
         *place = ADDR_NULL;
@@ -158,9 +160,9 @@ static void use_cells(rch_t ch, uint64_t *random)
 {
     uint64_t x = draw(random), old;
 
-    judge(ch, "ratomic",
-          ratomic(ch, (ratomic_op_t)(x % (RATOMIC_XOR + 1)), (x >> 8) % 64, x >> 16, 0,
-                  (x >> 14 & 1) != 0 ? &old : NULL),
+    judge(ch, "rcells_atomic",
+          rcells_atomic(cells_at(ch), (rcells_op_t)(x % (RCELLS_XOR + 1)), (x >> 8) % 64, x >> 16,
+                        0, (x >> 14 & 1) != 0 ? &old : NULL),
           true);
 }
 
@@ -172,9 +174,9 @@ static size_t busies;
 void victim_regions_end(void)
 {
     while (busies > 0) {
-        int rc = rderegister(busy[--busies]);
+        int rc = rregion_close(busy[--busies]);
 
-        EXPECT(rc == 0, "rderegister, after rexit: %d (%s)", rc, rpipe_error(NULL));
+        EXPECT(rc == 0, "rregion_close, after rexit: %d (%s)", rc, rerror(NULL));
     }
 }
 
@@ -185,16 +187,16 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
     rregion_t region = NULL;
     rpipe_stats_t stats;
 
-    (void)rpipe_set_timeout(ch, 50);
-    rc = rpipe_wait(ch);
-    (void)rpipe_set_timeout(ch, p->cfg.timeout_ms);
-    judge(ch, "rpipe_wait", rc, true);
+    (void)rset_timeout(ch, 50);
+    rc = rwait(ch);
+    (void)rset_timeout(ch, p->cfg.timeout_ms);
+    judge(ch, "rwait", rc, true);
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), 1);
-    if (p->cfg.allocator.op != RDMA_ATOMIC && busies < 64 && draw(random) % 2 == 0)
-        judge(ch, "rregister", rregister(ch, own, OWN, &region), true);
+    if (!p->cells && busies < 64 && draw(random) % 2 == 0)
+        judge(ch, "rregion_open", rregion_open(&region, ch, own, OWN), true);
     while (calls-- > 0 && job_failures == 0 && refused < 3) {
-        if (p->cfg.allocator.op == RDMA_ATOMIC)
+        if (p->cells)
             use_cells(ch, random);
         else if (region != NULL && draw(random) % 4 == 0)
             use_region(ch, region, p->victim_writes, random);
@@ -205,12 +207,12 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
         victim_am_serve(random);
     }
     judge(ch, "rpipe_stats", rpipe_stats(ch, &stats), true);
-    rc = rclose(ch);
+    rc = p->cells ? rcells_close(cells_at(ch)) : rclose(ch);
     judge(ch, "rclose", rc, false);
     if (region == NULL)
         return;
     parks += rc == -ETIMEDOUT;
-    if (rderegister(region) != 0) /* perhaps for a moment, perhaps for ever */
+    if (rregion_close(region) != 0) /* perhaps for a moment, perhaps for ever */
         busy[busies++] = region;
 }
 
@@ -220,7 +222,7 @@ static const int partners[SHAPE_ENDS] = {HOSTILE, HOSTILE, HOSTILE};
 
 static void judge_made(const char *call, int rc, int who, bool waits)
 {
-    judge_said(rpipe_error(NULL), call, rc, waits);
+    judge_said(rerror(NULL), call, rc, waits);
     EXPECT(who >= -1 && who < SHAPE_ENDS, "%s: place %d", call, who);
 }
 
@@ -316,12 +318,12 @@ static void use_duplex(const struct plan *p, uint64_t *random)
     judge_made("rduplex", rc, -1, true);
     if (rc != 0)
         return;
-    (void)rpipe_set_timeout(rduplex_in(dx), 50);
-    (void)rpipe_set_timeout(rduplex_out(dx), 50);
-    judge(rduplex_in(dx), "rpipe_wait", rpipe_wait(rduplex_in(dx)), true);
-    judge(rduplex_out(dx), "rpipe_wait", rpipe_wait(rduplex_out(dx)), true);
-    (void)rpipe_set_timeout(rduplex_in(dx), p->cfg.timeout_ms);
-    (void)rpipe_set_timeout(rduplex_out(dx), p->cfg.timeout_ms);
+    (void)rset_timeout(rduplex_in(dx), 50);
+    (void)rset_timeout(rduplex_out(dx), 50);
+    judge(rduplex_in(dx), "rwait", rwait(rduplex_in(dx)), true);
+    judge(rduplex_out(dx), "rwait", rwait(rduplex_out(dx)), true);
+    (void)rset_timeout(rduplex_in(dx), p->cfg.timeout_ms);
+    (void)rset_timeout(rduplex_out(dx), p->cfg.timeout_ms);
     while (calls-- > 0 && job_failures == 0 && refused < 6) {
         if (draw(random) % 2 == 0)
             use_writer(rduplex_out(dx), random);
@@ -353,11 +355,11 @@ void victim_use(const struct plan *p, uint64_t *random)
     case PLAIN:
         break;
     }
-    rc = rpipe(&ch, &p->cfg);
+    rc = p->cells ? cells_open(&ch, &p->cfg, p->victim_writes, NULL) : rpipe(&ch, &p->cfg);
     if (rc == -EEXIST && parks > 0)
         return;
     /* what is refused here is the peer, who is gone, or has been cut off */
-    EXPECT(victim_may_get(rc), "rpipe gave %d (%s): %s", rc, rstrerror(rc), rpipe_error(NULL));
+    EXPECT(victim_may_get(rc), "rpipe gave %d (%s): %s", rc, rstrerror(rc), rerror(NULL));
     if (rc == 0)
         use_plain(ch, p, random);
 }

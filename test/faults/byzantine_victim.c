@@ -21,12 +21,12 @@
 
 /* ---- the good pipes: the victim writes, the friend echoes ---- */
 
-static rch_t good_open(rdma_op_t op, int peer, bool writer, uint32_t ctx)
+static rch_t good_open(rpipe_op_t op, int peer, bool writer, uint32_t ctx)
 {
-    rmalloc_config_t cfg = channel_config(op, peer, writer, GOOD_HEAP);
+    rpipe_config_t cfg = channel_config(op, peer, writer, GOOD_HEAP);
     rch_t ch;
 
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     return ch;
 }
@@ -57,7 +57,7 @@ static uint64_t good_read(rch_t ch, size_t bytes, uint64_t key)
 /* Both sides draw the same sizes. False: that was the last pair. */
 static bool good_pair(struct board *board, bool victim, uint64_t *random, uint64_t n)
 {
-    rdma_op_t op = n % 2 == 0 ? RDMA_PUT : RDMA_GET;
+    rpipe_op_t op = n % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
     int peer = victim ? FRIEND : VICTIM;
     rch_t there = good_open(op, peer, victim, (uint32_t)(n % 5)),
           back = good_open(op, peer, !victim, (uint32_t)(n % 5));

@@ -10,6 +10,7 @@
  *     exit_threads [ROUNDS]
  */
 #include "test/lib/fault_job.h"
+#include "test/lib/v01.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -74,10 +75,10 @@ static int polls(struct task *me)
 {
     int ready[POLLED];
 
-    return rpipe_poll(me->ch, POLLED, ready, -1);
+    return rpoll(me->ch, POLLED, ready, -1);
 }
 
-static int waits(struct task *me) { return rpipe_wait(me->ch[0]); }
+static int waits(struct task *me) { return rwait(me->ch[0]); }
 static int receives(struct task *me) { return network_recv(me->peer, me->sentence, 8); }
 static int meets(struct task *me)
 {
@@ -97,7 +98,7 @@ static int reduces(struct task *me)
 /* poll(2) knows nothing of us: the descriptor becomes readable, and rread says why */
 static int watches(struct task *me)
 {
-    struct pollfd p = {.fd = rpipe_fd(me->ch[0]), .events = POLLIN};
+    struct pollfd p = {.fd = rfd(me->ch[0]), .events = POLLIN};
     int rc = R_PENDING;
     raddr_t d;
 
@@ -112,11 +113,11 @@ static int watches(struct task *me)
 
 static int opens(struct task *me)
 {
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, me->peer, true, HEAP);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, me->peer, true, HEAP);
     rch_t ch;
     int rc;
 
-    cfg.ctx = 1000;
+    cfg.context = 1000;
     do {
         rc = rpipe(&ch, &cfg);
         if (rc == 0)
@@ -169,34 +170,34 @@ static void *runs(void *argument)
 
     atomic_store(&me->begun, true);
     me->rc = me->call(me);
-    snprintf(me->sentence, sizeof(me->sentence), "%s", rpipe_error(NULL));
+    snprintf(me->sentence, sizeof(me->sentence), "%s", rerror(NULL));
     return NULL;
 }
 
 /* ---- the ranks ---- */
 
-static rch_t open_end(int rank, bool at_zero_writer, rdma_op_t op, uint32_t ctx, bool shared)
+static rch_t open_end(int rank, bool at_zero_writer, rpipe_op_t op, uint32_t ctx, bool shared)
 {
     bool writer = (rank == 0) == at_zero_writer;
-    rmalloc_config_t cfg = channel_config(op, 1 - rank, writer, HEAP);
+    rpipe_config_t cfg = channel_config(op, 1 - rank, writer, HEAP);
     rch_t ch = NULL;
 
     cfg.timeout_ms = -1;
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     cfg.slots = 2;
-    cfg.thread_sync = shared && rank == 0;
+    cfg.flags = shared && rank == 0 ? RPIPE_THREADS : 0;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
-    MUST(rpipe_wait(ch) == 0, ch);
+    MUST(rwait(ch) == 0, ch);
     return ch;
 }
 
 static rch_t open_own(bool writer, uint32_t ctx)
 {
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, (int)network_rank(), writer, HEAP);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, (int)network_rank(), writer, HEAP);
     rch_t ch = NULL;
 
     cfg.timeout_ms = -1;
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     return ch;
 }
@@ -204,10 +205,10 @@ static rch_t open_own(bool writer, uint32_t ctx)
 static void open_redux(int rank)
 {
     const int writer = 1;
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 1, HEAP);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 1, HEAP);
     rch_t ch;
 
-    cfg.ctx = 300;
+    cfg.context = 300;
     cfg.timeout_ms = -1;
     if (rank == 0)
         MUST(rredux(&redux, &cfg, &writer, 1) == 0, NULL);
@@ -243,16 +244,16 @@ static struct task *add(const char *name, int (*call)(struct task *))
 /* Both ranks open in the same order; rank 0 gives its ends to its threads. */
 static void open_all(int rank)
 {
-    rmalloc_config_t alone = channel_config(RDMA_PUT, 1 - rank, true, HEAP);
+    rpipe_config_t alone = channel_config(RPIPE_PUT, 1 - rank, true, HEAP);
     struct task *t;
     uint32_t i;
 
     for (i = 0; i < 2; i++)
         add("rread", reads)->ch[0] =
-            open_end(rank, false, i == 0 ? RDMA_PUT : RDMA_GET, 10 + i, false);
+            open_end(rank, false, i == 0 ? RPIPE_PUT : RPIPE_GET, 10 + i, false);
     for (i = 0; i < 2; i++) {
         t = add("rmalloc", allocates);
-        t->ch[0] = open_end(rank, true, i == 0 ? RDMA_PUT : RDMA_GET, 20 + i, false);
+        t->ch[0] = open_end(rank, true, i == 0 ? RPIPE_PUT : RPIPE_GET, 20 + i, false);
         if (rank == 0) { /* the heap is full, and nobody reads */
             raddr_t d = rmalloc(t->ch[0], HEAP);
 
@@ -260,19 +261,20 @@ static void open_all(int rank)
         }
     }
     for (i = 0; i < 2; i++)
-        add("", writes)->ch[0] = open_end(rank, true, i == 0 ? RDMA_PUT : RDMA_GET, 30 + i, false);
-    t = add("rpipe_poll", polls);
+        add("", writes)->ch[0] =
+            open_end(rank, true, i == 0 ? RPIPE_PUT : RPIPE_GET, 30 + i, false);
+    t = add("rpoll", polls);
     for (i = 0; i < POLLED; i++)
-        t->ch[i] = open_end(rank, false, RDMA_PUT, 40 + i, false);
-    t = add("rpipe_poll", polls);
+        t->ch[i] = open_end(rank, false, RPIPE_PUT, 40 + i, false);
+    t = add("rpoll", polls);
     for (i = 0; i < POLLED; i++)
-        t->ch[i] = open_end(rank, false, RDMA_PUT, 50 + i, i == 1);
+        t->ch[i] = open_end(rank, false, RPIPE_PUT, 50 + i, i == 1);
     t = add("rread", reads);
-    t->ch[0] = open_end(rank, false, RDMA_GET, 60, true);
+    t->ch[0] = open_end(rank, false, RPIPE_GET, 60, true);
     add("rread", reads)->ch[0] = t->ch[0]; /* the same end, with thread_sync */
-    add("rread_nb", watches)->ch[0] = open_end(rank, false, RDMA_PUT, 70, false);
-    t = add("rpipe_wait", waits);
-    alone.ctx = 80;
+    add("rread_nb", watches)->ch[0] = open_end(rank, false, RPIPE_PUT, 70, false);
+    t = add("rwait", waits);
+    alone.context = 80;
     alone.timeout_ms = -1;
     if (rank == 0)
         MUST(rpipe(&t->ch[0], &alone) == 0, NULL);
@@ -283,7 +285,7 @@ static void open_all(int rank)
     open_redux(rank);
     if (!SEES_ORDER)
         return;
-    add("rread_nb", looks)->ch[0] = open_end(rank, false, RDMA_PUT, 90, false);
+    add("rread_nb", looks)->ch[0] = open_end(rank, false, RPIPE_PUT, 90, false);
     add("", streams_out)->ch[0] = open_own(true, 91);
     add("", streams_in)->ch[0] = open_own(false, 91);
 }
@@ -321,7 +323,7 @@ static int rank_zero(struct board *board, uint64_t delay_us)
         backoff_us(1000);
     EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit",
            before, threads_now());
-    EXPECT(rexit() == -ENOTCONN && network_barrier() == -ENOTCONN, "%s", rpipe_error(NULL));
+    EXPECT(rexit() == -ENOTCONN && network_barrier() == -ENOTCONN, "%s", rerror(NULL));
     return job_failures > 0 ? 1 : 0;
 }
 

@@ -8,6 +8,7 @@
  * nobody's death. A child that outlives its parent does not hide that the parent has died.
  */
 #include "test/lib/fault_job.h"
+#include "test/lib/v01.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -34,7 +35,7 @@ static void *writes(void *unused)
     void *mem;
 
     for (i = 0; !atomic_load(&enough); i++) {
-        mem = rmalloc_mem(out, message_bytes(i), &d);
+        mem = (d = rmalloc(out, message_bytes(i))) != ADDR_NULL ? rmem(out, d) : NULL;
         MUST(mem != NULL, out);
         fill(mem, message_bytes(i), i);
         MUST(rwrite(out, d) == 0, out);
@@ -64,19 +65,20 @@ static int failed_calls;
 
 static void refused(const char *what, int got, int expected)
 {
-    if (got == expected && strstr(rpipe_error(NULL), "parent") != NULL)
+    if (got == expected && strstr(rerror(NULL), "parent") != NULL)
         return;
     if (expected == -EALREADY && got == expected)
         return;
-    printf("FAILED in a child: %s gave %d, not %d: %s\n", what, got, expected, rpipe_error(NULL));
+    printf("FAILED in a child: %s gave %d, not %d: %s\n", what, got, expected, rerror(NULL));
     failed_calls++;
 }
 
 static void child(int number)
 {
     static char range[4096] __attribute__((aligned(64)));
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1, true, 4096);
-    rdma_vmem_t *vmem;
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, 1, true, 4096);
+    rvmem_config_t vmem_cfg = {.buffer = range, .bytes = 4096};
+    rvmem_t vmem;
     raddr_t d = ADDR_NULL;
     char byte = 0;
     int ready;
@@ -92,10 +94,10 @@ static void child(int number)
     refused("rwrite", rwrite(out, d), -ENOTCONN);
     refused("rfree", rfree(in, d), -ENOTCONN);
     refused("rflush", rflush(out), -ENOTCONN);
-    refused("rpipe_wait", rpipe_wait(in), -ENOTCONN);
-    refused("rpipe_fd", rpipe_fd(in), -ENOTCONN);
-    refused("rpipe_poll", rpipe_poll(&in, 1, &ready, 1000), -ENOTCONN);
-    refused("rpipe_set_timeout", rpipe_set_timeout(in, 1), -ENOTCONN);
+    refused("rwait", rwait(in), -ENOTCONN);
+    refused("rfd", rfd(in), -ENOTCONN);
+    refused("rpoll", rpoll(&in, 1, &ready, 1000), -ENOTCONN);
+    refused("rset_timeout", rset_timeout(in, 1), -ENOTCONN);
     refused("network_send", network_send(1, &byte, 1), -ENOTCONN);
     refused("network_recv", network_recv(1, &byte, 1), -ENOTCONN);
     refused("network_barrier", network_barrier(), -ENOTCONN);
@@ -103,10 +105,8 @@ static void child(int number)
     refused("rclose", rclose(out), -ENOTCONN);
     refused("rexit", rexit(), -ENOTCONN);
     refused("rinit", rinit(NULL, NULL), -EALREADY);
-    vmem = rdma_vmem_create(range, &cfg);
-    d = vmem != NULL ? rdmalloc(vmem, 100) : ADDR_NULL;
-    if (d == ADDR_NULL || getmem(vmem, d) == NULL || rdmafree(vmem, d) != 0 ||
-        rdma_vmem_destroy(vmem) != 0) {
+    if (rvmem_create(&vmem, &vmem_cfg) != 0 || rvmem_alloc(vmem, 100, &d) != 0 ||
+        rvmem_mem(vmem, d) == NULL || rvmem_free(vmem, d) != 0 || rvmem_destroy(vmem) != 0) {
         printf("FAILED in a child: the allocator by itself\n");
         failed_calls++;
     }
@@ -145,8 +145,8 @@ static void fork_a_lot(void)
 
 static int traffic(int rank, struct board *board, const void *arguments)
 {
-    rmalloc_config_t to = channel_config(RDMA_PUT, 1 - rank, rank == 0, 1 << 15);
-    rmalloc_config_t from = channel_config(RDMA_GET, 1 - rank, rank == 1, 1 << 15);
+    rpipe_config_t to = channel_config(RPIPE_PUT, 1 - rank, rank == 0, 1 << 15);
+    rpipe_config_t from = channel_config(RPIPE_GET, 1 - rank, rank == 1, 1 << 15);
     pthread_t writer, reader;
     rpipe_stats_t stats = {0};
 
@@ -180,7 +180,7 @@ static int traffic(int rank, struct board *board, const void *arguments)
 
 static int leaves_a_child(int rank, struct board *board, const void *arguments)
 {
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 1, 1 << 15);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 1, 1 << 15);
     const bool joined = *(const bool *)arguments;
     raddr_t d;
     rch_t ch = NULL;
@@ -191,7 +191,7 @@ static int leaves_a_child(int rank, struct board *board, const void *arguments)
         MUST(rpipe(&ch, &cfg) == 0, NULL);
     }
     if (joined)
-        MUST(rpipe_wait(ch) == 0, ch);
+        MUST(rwait(ch) == 0, ch);
     MUST(network_barrier() == 0, NULL);
     if (rank == 1) {
         pid_t pid = fork();

@@ -64,7 +64,7 @@ static void write_all(rch_t ch)
 
 static void read_all(rch_t ch)
 {
-    struct pollfd p = {.fd = rpipe_fd(ch), .events = POLLIN};
+    struct pollfd p = {.fd = rfd(ch), .events = POLLIN};
     uint64_t i;
     size_t size;
     raddr_t d;
@@ -73,7 +73,7 @@ static void read_all(rch_t ch)
     MUST(p.fd >= 0, ch);
     for (i = 0; i < MESSAGES; i++) {
         if (i % 8 == 1)
-            MUST(rpipe_poll(&ch, 1, &ready, PATIENCE_MS) == 0, ch);
+            MUST(rpoll(&ch, 1, &ready, PATIENCE_MS) == 0, ch);
         do {
             if (i % 8 == 2)
                 (void)poll(&p, 1, PATIENCE_MS); /* ends with EINTR: that is not our call */
@@ -87,18 +87,18 @@ static void read_all(rch_t ch)
     }
 }
 
-static void traffic(int rank, rdma_op_t op, bool grows)
+static void traffic(int rank, rpipe_op_t op, bool grows)
 {
-    bool writer = (rank == 0) == (op == RDMA_PUT);
-    rmalloc_config_t cfg = channel_config(op, 1 - rank, writer, HEAP);
+    bool writer = (rank == 0) == (op == RPIPE_PUT);
+    rpipe_config_t cfg = channel_config(op, 1 - rank, writer, HEAP);
     raddr_t d;
     rch_t ch;
 
     cfg.slots = 8;
-    cfg.ctx = (uint32_t)op * 2 + grows;
+    cfg.context = (uint32_t)op * 2 + grows;
     if (grows)
-        cfg.allocator.max_alloc_size = 64 * HEAP;
-    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, ch);
+        cfg.max_heap_bytes = 64 * HEAP;
+    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, ch);
     if (writer)
         write_all(ch);
     else
@@ -114,13 +114,13 @@ static void traffic(int rank, rdma_op_t op, bool grows)
 
 static void large_heap(int rank)
 {
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 0, LARGE);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 0, LARGE);
     uint64_t number = 0;
     raddr_t d;
     rch_t ch;
 
-    cfg.ctx = 10;
-    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, ch);
+    cfg.context = 10;
+    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, ch);
     if (rank == 0) {
         MUST((d = rmalloc(ch, LARGE)) != ADDR_NULL, ch);
         memset(rmem(ch, d), 1, LARGE);
@@ -150,7 +150,7 @@ static int interrupted_all_the_time(int rank, struct board *board, const void *a
     MUST(rinit(NULL, NULL) == 0, NULL);
     MUST(network_barrier() == 0, NULL);
     for (int i = 0; i < 4; i++)
-        traffic(rank, i % 2 == 0 ? RDMA_PUT : RDMA_GET, i >= 2);
+        traffic(rank, i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, i >= 2);
     if (c->large)
         large_heap(rank);
     MUST(network_allgather(&mine, sizeof(mine), all) == 0 && all[0] == 5 && all[1] == 6, NULL);

@@ -32,7 +32,7 @@ static int write_some(rch_t ch, uint64_t k)
     int rc;
 
     for (i = 0; i < MESSAGES; i++) {
-        mem = rmalloc_mem(ch, message_bytes(i), &d);
+        mem = (d = rmalloc(ch, message_bytes(i))) != ADDR_NULL ? rmem(ch, d) : NULL;
         if (mem == NULL)
             return -errno;
         fill(mem, message_bytes(i), k * 64 + i);
@@ -63,16 +63,16 @@ static int read_some(rch_t ch, uint64_t k)
 static int channel(int rank, uint64_t k)
 {
     bool writer = (k >> 1 & 1) == (uint64_t)rank;
-    rmalloc_config_t cfg = channel_config(k & 1 ? RDMA_GET : RDMA_PUT, 1 - rank, writer, 1 << 14);
+    rpipe_config_t cfg = channel_config(k & 1 ? RPIPE_GET : RPIPE_PUT, 1 - rank, writer, 1 << 14);
     rch_t ch;
     int rc;
 
-    cfg.ctx = (uint32_t)(k % CONTEXTS);
+    cfg.context = (uint32_t)(k % CONTEXTS);
     rc = rpipe(&ch, &cfg);
     if (rc != 0)
         return rc;
     if (k % 3 == 0)
-        rc = rpipe_wait(ch);
+        rc = rwait(ch);
     if (rc == 0)
         rc = writer ? write_some(ch, k) : read_some(ch, k);
     MUST(rc == 0 || rc == (writer ? -EPIPE : -ECONNRESET), ch);

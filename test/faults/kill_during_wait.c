@@ -10,6 +10,7 @@
  *     death [ROUNDS [NAME]]
  */
 #include "test/lib/fault_job.h"
+#include "test/lib/v01.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -24,17 +25,17 @@ enum kind {
     READ_EMPTY,  /* rread of an empty ring */
     READ_STREAM, /* rread while the writer writes as fast as it can */
     READ_LATER,  /* rread after the writer's death: what it wrote is there */
-    POLL_EMPTY,  /* rpipe_poll */
+    POLL_EMPTY,  /* rpoll */
     POLL_UNJOINED,
-    FD_EMPTY,    /* epoll_wait on rpipe_fd */
-    FD_UNJOINED, /* poll on the rpipe_fd of an end whose writer never opened */
+    FD_EMPTY,    /* epoll_wait on rfd */
+    FD_UNJOINED, /* poll on the rfd of an end whose writer never opened */
     WRITE_RING,  /* rwrite, the ring is full */
     WRITE_HEAP,  /* rmalloc, the heap is full */
     WRITE_QUEUE, /* rwrite, as many messages as sync_queue allows are not freed */
     WRITE_GROWS, /* rmalloc, the heap grows by segments that take a while to make */
     READ_GROWS,  /* rread, while the writer makes it grow */
-    WAIT_READER, /* rpipe_wait, the writer never opened */
-    WAIT_WRITER, /* rpipe_wait, the reader never opened */
+    WAIT_READER, /* rwait, the writer never opened */
+    WAIT_WRITER, /* rwait, the reader never opened */
     READ_UNJOINED,
     NETWORK_RECV,
     NETWORK_SEND, /* the window is full */
@@ -46,7 +47,7 @@ enum kind {
 struct scenario {
     const char *name;
     enum kind kind;
-    rdma_op_t op;
+    rpipe_op_t op;
     int ranks;
     size_t heap; /* of the channel */
     size_t
@@ -54,7 +55,7 @@ struct scenario {
     int expected;
     bool other_victim; /* rank 0, the root of the bootstrap, dies, and not rank 1 */
     const char *wait;
-    rmalloc_sync_t sync; /* WRITE_QUEUE */
+    rpipe_sync_t sync; /* WRITE_QUEUE */
 };
 
 static int victim_of(const struct scenario *s) { return s->other_victim ? 0 : 1; }
@@ -71,16 +72,16 @@ static bool joins(enum kind kind)
            (survivor_writes(kind) && kind != WAIT_WRITER);
 }
 
-static rmalloc_config_t config_of(const struct scenario *s, int peer, bool writer)
+static rpipe_config_t config_of(const struct scenario *s, int peer, bool writer)
 {
-    rmalloc_config_t cfg = channel_config(s->op, peer, writer, s->heap);
+    rpipe_config_t cfg = channel_config(s->op, peer, writer, s->heap);
 
     if (s->kind == WRITE_QUEUE) {
-        cfg.sync = s->sync;
-        cfg.allocator.algorithm = BEST_FIT;
+        cfg.mode = s->sync;
+        cfg.heuristic = RMALLOC_BEST_FIT;
         cfg.sync_queue = 5;
     } else if (s->kind == WRITE_GROWS || s->kind == READ_GROWS) {
-        cfg.allocator.max_alloc_size = s->heap + 2 * SEGMENT;
+        cfg.max_heap_bytes = s->heap + 2 * SEGMENT;
     }
     return cfg;
 }
@@ -131,7 +132,7 @@ static void victim_writes(rch_t ch, struct board *board, int rank, uint64_t coun
     void *mem;
 
     for (i = 0; i < count; i++) {
-        mem = rmalloc_mem(ch, message_bytes(i), &d);
+        mem = (d = rmalloc(ch, message_bytes(i))) != ADDR_NULL ? rmem(ch, d) : NULL;
         MUST(mem != NULL, ch);
         fill(mem, message_bytes(i), i);
         MUST(rwrite(ch, d) == 0, ch);
@@ -156,10 +157,10 @@ static int victim(int rank, struct board *board, const struct scenario *s)
             p[i] = 1;
     }
     if (joins(s->kind)) {
-        rmalloc_config_t cfg = config_of(s, peer, !survivor_writes(s->kind));
+        rpipe_config_t cfg = config_of(s, peer, !survivor_writes(s->kind));
 
         MUST(rpipe(&ch, &cfg) == 0, NULL);
-        MUST(rpipe_wait(ch) == 0, ch);
+        MUST(rwait(ch) == 0, ch);
     }
     if (s->kind == READ_LATER)
         victim_writes(ch, board, rank, MESSAGES);
@@ -204,7 +205,7 @@ static int read_and_hold(rch_t ch)
 static int watch_fd(rch_t ch, bool with_epoll)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    int fd = rpipe_fd(ch), rc, set = epoll_create1(EPOLL_CLOEXEC);
+    int fd = rfd(ch), rc, set = epoll_create1(EPOLL_CLOEXEC);
     int64_t patience = deadline_in_ms(PATIENCE_MS);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     raddr_t d;
@@ -247,7 +248,7 @@ static int call(const struct scenario *s, rch_t ch, int peer, struct board *boar
         return rc;
     case POLL_EMPTY:
     case POLL_UNJOINED:
-        rc = rpipe_poll(&ch, 1, &ready, PATIENCE_MS);
+        rc = rpoll(&ch, 1, &ready, PATIENCE_MS);
         MUST(rc == 0 && ready == 1, ch);
         return rread_nb(ch, &d, NULL);
     case FD_EMPTY:
@@ -265,7 +266,7 @@ static int call(const struct scenario *s, rch_t ch, int peer, struct board *boar
         return read_and_hold(ch);
     case WAIT_READER:
     case WAIT_WRITER:
-        return rpipe_wait(ch);
+        return rwait(ch);
     case NETWORK_RECV:
         return network_recv(peer, &mine, sizeof(mine));
     case NETWORK_SEND:
@@ -287,11 +288,11 @@ static int survivor(int rank, struct board *board, const struct scenario *s)
     rch_t ch = NULL;
 
     if (channel) {
-        rmalloc_config_t cfg = config_of(s, peer, survivor_writes(s->kind));
+        rpipe_config_t cfg = config_of(s, peer, survivor_writes(s->kind));
 
         MUST(rpipe(&ch, &cfg) == 0, NULL);
         if (joins(s->kind))
-            MUST(rpipe_wait(ch) == 0, ch);
+            MUST(rwait(ch) == 0, ch);
     }
     rank_reached(board, rank, 2);
     if (s->kind == READ_LATER)
@@ -373,58 +374,57 @@ static void round_of(const struct scenario *s, uint64_t *random, struct spread *
 }
 
 static const struct scenario scenarios[] = {
-    {"rread, PUT", READ_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rread, GET", READ_EMPTY, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rread of a stream, PUT", READ_STREAM, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rread of a stream, GET", READ_STREAM, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rread after the death, PUT", READ_LATER, RDMA_PUT, 2, 1 << 17, 0, -ECONNRESET, 0, 0, 0},
-    {"rread after the death, GET", READ_LATER, RDMA_GET, 2, 1 << 17, 0, -ECONNRESET, 0, 0, 0},
-    {"rpipe_poll", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rpipe_poll, not joined", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"epoll on rpipe_fd", FD_EMPTY, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"poll on rpipe_fd, not joined", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rwrite, ring full, PUT", WRITE_RING, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rwrite, ring full, GET", WRITE_RING, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rmalloc, heap full, PUT", WRITE_HEAP, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rmalloc, heap full, GET", WRITE_HEAP, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rwrite, queue full, PUT tags", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0,
-     NET_SYNC_TAGS},
-    {"rwrite, queue full, GET tags", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0,
-     NET_SYNC_TAGS},
-    {"rwrite, queue full, PUT channel", WRITE_QUEUE, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0,
-     CHANNEL_SYNC},
-    {"rwrite, queue full, GET channel", WRITE_QUEUE, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0,
-     CHANNEL_SYNC},
-    {"rmalloc, the heap grows, PUT", WRITE_GROWS, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rmalloc, the heap grows, GET", WRITE_GROWS, RDMA_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rread, the heap grows, PUT", READ_GROWS, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rread, the heap grows, GET", READ_GROWS, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rpipe_wait of a reader", WAIT_READER, RDMA_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"rpipe_wait of a writer", WAIT_WRITER, RDMA_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
-    {"rread, not joined", READ_UNJOINED, RDMA_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
-    {"network_recv", NETWORK_RECV, RDMA_PUT, 2, 0, 0, -ECONNRESET, 0, 0, 0},
-    {"network_send, window full", NETWORK_SEND, RDMA_PUT, 2, 0, 0, -ECONNRESET, 0, 0, 0},
-    {"network_barrier of 4", NETWORK_BARRIER, RDMA_PUT, 4, 0, 0, -ECONNRESET, 0, 0, 0},
-    {"network_allgather of 5", NETWORK_GATHER, RDMA_PUT, 5, 0, 0, -ECONNRESET, 0, 0, 0},
-    {"rexit of 3", EXIT, RDMA_PUT, 3, 0, 0, 0, 0, 0, 0},
+    {"rread, PUT", READ_EMPTY, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread, GET", READ_EMPTY, RPIPE_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread of a stream, PUT", READ_STREAM, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread of a stream, GET", READ_STREAM, RPIPE_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, PUT", READ_LATER, RPIPE_PUT, 2, 1 << 17, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, GET", READ_LATER, RPIPE_GET, 2, 1 << 17, 0, -ECONNRESET, 0, 0, 0},
+    {"rpoll", POLL_EMPTY, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rpoll, not joined", POLL_UNJOINED, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"epoll on rfd", FD_EMPTY, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"poll on rfd, not joined", FD_UNJOINED, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rwrite, ring full, PUT", WRITE_RING, RPIPE_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rwrite, ring full, GET", WRITE_RING, RPIPE_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rmalloc, heap full, PUT", WRITE_HEAP, RPIPE_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rmalloc, heap full, GET", WRITE_HEAP, RPIPE_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rwrite, queue full, PUT tags", WRITE_QUEUE, RPIPE_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     RPIPE_SYNC_TAGS},
+    {"rwrite, queue full, GET tags", WRITE_QUEUE, RPIPE_GET, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     RPIPE_SYNC_TAGS},
+    {"rwrite, queue full, PUT channel", WRITE_QUEUE, RPIPE_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     RPIPE_SYNC_CHANNEL},
+    {"rwrite, queue full, GET channel", WRITE_QUEUE, RPIPE_GET, 2, 1 << 16, 0, -EPIPE, 0, 0,
+     RPIPE_SYNC_CHANNEL},
+    {"rmalloc, the heap grows, PUT", WRITE_GROWS, RPIPE_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rmalloc, the heap grows, GET", WRITE_GROWS, RPIPE_GET, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rread, the heap grows, PUT", READ_GROWS, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rread, the heap grows, GET", READ_GROWS, RPIPE_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rwait of a reader", WAIT_READER, RPIPE_PUT, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"rwait of a writer", WAIT_WRITER, RPIPE_PUT, 2, 1 << 16, 0, -EPIPE, 0, 0, 0},
+    {"rread, not joined", READ_UNJOINED, RPIPE_GET, 2, 1 << 16, 0, -ECONNRESET, 0, 0, 0},
+    {"network_recv", NETWORK_RECV, RPIPE_PUT, 2, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"network_send, window full", NETWORK_SEND, RPIPE_PUT, 2, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"network_barrier of 4", NETWORK_BARRIER, RPIPE_PUT, 4, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"network_allgather of 5", NETWORK_GATHER, RPIPE_PUT, 5, 0, 0, -ECONNRESET, 0, 0, 0},
+    {"rexit of 3", EXIT, RPIPE_PUT, 3, 0, 0, 0, 0, 0, 0},
     /* the socket hangs up late, the life word does not */
-    {"rread, PUT, victim of 1 GiB", READ_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
-    {"rread, GET heap of 1 GiB", READ_EMPTY, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
-    {"rread after the death, GET heap of 1 GiB", READ_LATER, RDMA_GET, 2, GIB, 0, -ECONNRESET, 0, 0,
-     0},
-    {"rwrite, PUT heap of 1 GiB", WRITE_RING, RDMA_PUT, 2, GIB, 0, -EPIPE, 0, 0, 0},
-    {"rpipe_wait, victim of 1 GiB", WAIT_READER, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
-    {"rpipe_poll, victim of 1 GiB", POLL_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
-    {"rpipe_poll, not joined, victim of 1 GiB", POLL_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB,
-     -ECONNRESET, 0, 0, 0},
-    {"epoll on rpipe_fd, victim of 1 GiB", FD_EMPTY, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0,
-     0},
-    {"poll on rpipe_fd, not joined, 1 GiB", FD_UNJOINED, RDMA_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0,
+    {"rread, PUT, victim of 1 GiB", READ_EMPTY, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rread, GET heap of 1 GiB", READ_EMPTY, RPIPE_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
+    {"rread after the death, GET heap of 1 GiB", READ_LATER, RPIPE_GET, 2, GIB, 0, -ECONNRESET, 0,
      0, 0},
-    {"network_recv, victim of 1 GiB", NETWORK_RECV, RDMA_PUT, 2, 0, GIB, -ECONNRESET, 0, 0, 0},
-    {"network_barrier of 4, victim of 1 GiB", NETWORK_BARRIER, RDMA_PUT, 4, 0, GIB, -ECONNRESET, 0,
+    {"rwrite, PUT heap of 1 GiB", WRITE_RING, RPIPE_PUT, 2, GIB, 0, -EPIPE, 0, 0, 0},
+    {"rwait, victim of 1 GiB", WAIT_READER, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rpoll, victim of 1 GiB", POLL_EMPTY, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"rpoll, not joined, victim of 1 GiB", POLL_UNJOINED, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET,
+     0, 0, 0},
+    {"epoll on rfd, victim of 1 GiB", FD_EMPTY, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
+    {"poll on rfd, not joined, 1 GiB", FD_UNJOINED, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0,
+     0},
+    {"network_recv, victim of 1 GiB", NETWORK_RECV, RPIPE_PUT, 2, 0, GIB, -ECONNRESET, 0, 0, 0},
+    {"network_barrier of 4, victim of 1 GiB", NETWORK_BARRIER, RPIPE_PUT, 4, 0, GIB, -ECONNRESET, 0,
      0, 0},
-    {"rexit of 3, victim of 1 GiB", EXIT, RDMA_PUT, 3, 0, GIB, 0, 0, 0, 0},
+    {"rexit of 3, victim of 1 GiB", EXIT, RPIPE_PUT, 3, 0, GIB, 0, 0, 0, 0},
 };
 
 static size_t memory_available(void)

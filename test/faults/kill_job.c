@@ -7,6 +7,7 @@
  * ended after it.
  */
 #include "scenario.h"
+#include "test/lib/v01.h"
 
 #include <signal.h>
 #include <sys/wait.h>

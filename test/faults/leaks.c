@@ -3,7 +3,7 @@
  * leaks.c: opening and closing thousands of channels costs nothing that stays: no descriptor, no mapping, no memory.
  *
  * Between two ranks and to oneself, PUT and GET, in every heuristic and mode, small and large heaps, with and without messages,
- * rpipe_fd and held messages; heaps that grow, and that are closed while they do; closed by either end first, joined or not, and
+ * rfd and held messages; heaps that grow, and that are closed while they do; closed by either end first, joined or not, and
  * refused (a disagreement of the two ends). Measured after
  * the first tenth, when pools have been filled, and at the end. Before that: a segment that one end has made, and the other
  * has no address space to map, is neither lost nor made twice.
@@ -11,6 +11,7 @@
  *     leaks [CHANNELS]
  */
 #include "test/lib/fault_job.h"
+#include "test/lib/v01.h"
 
 #ifdef HAVE_MALLINFO2
 #include <malloc.h>
@@ -90,16 +91,18 @@ static void some_messages(rch_t ch, bool writer, uint64_t k, size_t heap)
         MUST(rmalloc(ch, 8) != ADDR_NULL, ch); /* and one allocated, and not sent */
 }
 
-static void mode_of(rmalloc_config_t *cfg, uint64_t k)
+static void mode_of(rpipe_config_t *cfg, uint64_t k)
 {
     uint64_t mode = k % 19 % 11; /* of table 3.1 */
 
-    cfg->allocator.algorithm =
-        mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
-    cfg->sync = mode < 3 ? (rmalloc_sync_t)mode : mode % 2 == 1 ? NET_SYNC_TAGS : CHANNEL_SYNC;
+    cfg->heuristic =
+        mode < 3 ? RMALLOC_NEXT_FIT : (rmalloc_fit_t)(RMALLOC_FIRST_FIT + (mode - 3) / 2);
+    cfg->mode = mode < 3        ? (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + mode)
+                : mode % 2 == 1 ? RPIPE_SYNC_TAGS
+                                : RPIPE_SYNC_CHANNEL;
     cfg->sync_queue = k % 3 == 0 ? 0 : (uint32_t)(5 + k % 50);
     if (k % 4 == 3)
-        cfg->allocator.max_alloc_size = 8 * cfg->allocator.alloc_size;
+        cfg->max_heap_bytes = 8 * cfg->heap_bytes;
 }
 
 /* Grows by one segment, or is closed while it does, or as soon as it has. */
@@ -122,25 +125,24 @@ static void one_channel(int rank, uint64_t k)
 {
     static const size_t heaps[] = {100, 5000, 70000, 1 << 20};
     bool writer = (k & 1) == (uint64_t)rank;
-    rmalloc_config_t cfg =
-        channel_config(k & 2 ? RDMA_GET : RDMA_PUT, 1 - rank, writer, heaps[k / 4 % 4]);
+    rpipe_config_t cfg =
+        channel_config(k & 2 ? RPIPE_GET : RPIPE_PUT, 1 - rank, writer, heaps[k / 4 % 4]);
     int rc;
     rch_t ch;
 
-    cfg.ctx = (uint32_t)(k % 7);
-    cfg.thread_sync = k % 5 == 0;
+    cfg.context = (uint32_t)(k % 7);
+    cfg.flags = k % 5 == 0 ? RPIPE_THREADS : 0;
     mode_of(&cfg, k / 4);
     if (k % 11 == 10)
-        cfg.allocator.alloc_size += (uint64_t)rank; /* the ends do not agree */
+        cfg.heap_bytes += (uint64_t)rank; /* the ends do not agree */
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     if (k % 11 == 10) {
-        MUST((rc = rpipe_wait(ch)) == -EPROTO || rc == 0,
-             ch);              /* 0: the other one has closed before */
-    } else if (k % 13 != 12) { /* else closed at once, joined or not */
+        MUST((rc = rwait(ch)) == -EPROTO || rc == 0, ch); /* 0: the other one has closed before */
+    } else if (k % 13 != 12) {                            /* else closed at once, joined or not */
         if (!writer && k % 17 == 0)
-            MUST(rpipe_fd(ch) >= 0, ch);
+            MUST(rfd(ch) >= 0, ch);
         some_messages(ch, writer, k, heaps[k / 4 % 4]);
-        if (writer && cfg.allocator.max_alloc_size != 0)
+        if (writer && cfg.max_heap_bytes != 0)
             some_growth(ch, k, heaps[k / 4 % 4]);
     }
     MUST(rclose(ch) == 0, ch);
@@ -148,16 +150,16 @@ static void one_channel(int rank, uint64_t k)
 
 static void to_oneself(int rank, uint64_t k)
 {
-    rmalloc_config_t w = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, rank, true, 4000), r;
+    rpipe_config_t w = channel_config(k & 2 ? RPIPE_GET : RPIPE_PUT, rank, true, 4000), r;
     rch_t writer, reader;
 
     mode_of(&w, k / 8);
     r = w;
-    r.allocator.rdma_active = !w.allocator.rdma_active;
+    r.role = w.role == RPIPE_WRITER ? RPIPE_READER : RPIPE_WRITER;
     MUST(rpipe(&writer, &w) == 0 && rpipe(&reader, &r) == 0, NULL);
     some_messages(writer, true, k, 4000);
     some_messages(reader, false, k, 4000);
-    if (w.allocator.max_alloc_size != 0)
+    if (w.max_heap_bytes != 0)
         some_growth(writer, k / 8, 4000);
     MUST(rclose(k & 1 ? writer : reader) == 0 && rclose(k & 1 ? reader : writer) == 0, NULL);
 }
@@ -264,15 +266,15 @@ static void reader_grows(rch_t ch)
 /* Rank 0 reads, rank 1 writes; the one whose memory it is not has no address space for more. */
 static int cannot_map(int rank, struct board *board, const void *arguments)
 {
-    const rdma_op_t op = *(const rdma_op_t *)arguments;
-    rmalloc_config_t cfg = channel_config(op, 1 - rank, rank == 1, 4096);
-    bool poor = rank == (op == RDMA_PUT ? 1 : 0);
+    const rpipe_op_t op = *(const rpipe_op_t *)arguments;
+    rpipe_config_t cfg = channel_config(op, 1 - rank, rank == 1, 4096);
+    bool poor = rank == (op == RPIPE_PUT ? 1 : 0);
     rch_t ch;
 
     (void)board;
-    cfg.allocator.max_alloc_size = 4096 + SEGMENT;
+    cfg.max_heap_bytes = 4096 + SEGMENT;
     MUST(rinit(NULL, NULL) == 0, NULL);
-    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, NULL);
+    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, NULL);
     MUST(network_barrier() == 0, NULL);
     if (poor)
         limit_address_space(address_space() + SPARE);
@@ -288,10 +290,10 @@ static int cannot_map(int rank, struct board *board, const void *arguments)
 static void test_cannot_map(void)
 {
     struct job job;
-    rdma_op_t op;
+    rpipe_op_t op;
     int rank;
 
-    for (op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         job_prepare(&job, 2);
         job_start(&job, cannot_map, &op);
         for (rank = 0; rank < 2; rank++)

@@ -12,7 +12,7 @@
 
 int main(void)
 {
-    rmalloc_config_t cfg;
+    rpipe_config_t cfg;
     int rank, nranks, to, from, all[RANKS_MOST], i;
     char *mine, *theirs;
     int64_t begin;
@@ -38,21 +38,21 @@ int main(void)
             MUST(network_recv(from, theirs, LARGE) == 0 && filled(theirs, LARGE, (uint64_t)from),
                  NULL);
     }
-    cfg = channel_config(RDMA_PUT, 1 - rank, rank == 0, 1 << 16);
-    cfg.btl = "shm";
+    cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 0, 1 << 16);
+    cfg.backend = "shm";
     begin = clock_now();
     rc = rpipe(&ch, &cfg);
     if (rc == 0)
-        rc = rpipe_wait(ch);
+        rc = rwait(ch);
     MUST(rc == -ENOTSUP, NULL);
     MUST(clock_now() - begin < 3000 * NS_PER_MS, NULL);
-    MUST(strstr(rpipe_error(NULL), "namespace") != NULL, NULL);
-    printf("rank %d: %s\n", rank, rpipe_error(NULL));
+    MUST(strstr(rerror(NULL), "namespace") != NULL, NULL);
+    printf("rank %d: %s\n", rank, rerror(NULL));
     /* to oneself it works all the same */
-    cfg = channel_config(RDMA_PUT, rank, true, 1 << 16);
+    cfg = channel_config(RPIPE_PUT, rank, true, 1 << 16);
     MUST(rpipe(&ch, &cfg) == 0, NULL);
-    cfg = channel_config(RDMA_PUT, rank, false, 1 << 16);
-    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, NULL);
+    cfg = channel_config(RPIPE_PUT, rank, false, 1 << 16);
+    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, NULL);
     MUST(rexit() == 0, NULL);
     free(mine);
     free(theirs);

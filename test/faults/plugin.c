@@ -17,8 +17,7 @@ static char wrong[600];
 
 static const char *tell(const char *call, rch_t ch)
 {
-    snprintf(wrong, sizeof(wrong), "%s: %s; %s", call, rpipe_error(NULL),
-             ch != NULL ? rpipe_error(ch) : "");
+    snprintf(wrong, sizeof(wrong), "%s: %s; %s", call, rerror(NULL), ch != NULL ? rerror(ch) : "");
     return wrong;
 }
 
@@ -36,25 +35,25 @@ static const char *one_message(rch_t w, rch_t r, size_t size)
     return NULL;
 }
 
-static const char *pipes(rdma_op_t op, uint32_t ctx)
+static const char *pipes(rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     const char *said;
     rch_t w, r;
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = 0;
-    cfg.allocator.alloc_size = 10000;
-    cfg.allocator.max_alloc_size = 100000;
-    cfg.ctx = ctx;
-    cfg.allocator.rdma_active = op == RDMA_PUT;
+    cfg.op = op;
+    cfg.peer = 0;
+    cfg.heap_bytes = 10000;
+    cfg.max_heap_bytes = 100000;
+    cfg.context = ctx;
+    cfg.role = RPIPE_WRITER;
     if (rpipe(&w, &cfg) != 0)
         return tell("rpipe", NULL);
-    cfg.allocator.rdma_active = !cfg.allocator.rdma_active;
+    cfg.role = cfg.role == RPIPE_WRITER ? RPIPE_READER : RPIPE_WRITER;
     if (rpipe(&r, &cfg) != 0)
         return tell("rpipe", NULL);
-    if (rpipe_fd(r) < 0)
-        return tell("rpipe_fd", r);
+    if (rfd(r) < 0)
+        return tell("rfd", r);
     said = one_message(w, r, 20);
     if (said == NULL)
         said = one_message(w, r, 5000);
@@ -67,7 +66,7 @@ static const char *pipes(rdma_op_t op, uint32_t ctx)
 
 static void *in_a_thread(void *result)
 {
-    *(const char **)result = pipes(RDMA_GET, 3);
+    *(const char **)result = pipes(RPIPE_GET, 3);
     return NULL;
 }
 
@@ -84,13 +83,12 @@ const char *plugin_works(void)
     pthread_t t;
 
     for (uint32_t ctx = 0; said == NULL && ctx < 3; ctx++)
-        said = pipes(ctx % 2 == 0 ? RDMA_PUT : RDMA_GET, ctx);
+        said = pipes(ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET, ctx);
     if (said == NULL && pthread_create(&t, NULL, in_a_thread, &said) == 0)
         pthread_join(t, NULL);
     if (said == NULL && rexit() != 0)
         said = tell("rexit", NULL);
-    if (said == NULL &&
-        (rinit(NULL, NULL) != -EALREADY || strstr(rpipe_error(NULL), "once") == NULL))
+    if (said == NULL && (rinit(NULL, NULL) != -EALREADY || strstr(rerror(NULL), "once") == NULL))
         said = tell("rinit after rexit is not refused", NULL);
     return said;
 }
@@ -99,5 +97,5 @@ const char *plugin_abandons(void)
 {
     const char *said = joins();
 
-    return said != NULL ? said : pipes(RDMA_PUT, 1);
+    return said != NULL ? said : pipes(RPIPE_PUT, 1);
 }

@@ -30,7 +30,7 @@ static const char *const way_names[WAYS] = {
 
 struct leaving {
     enum way way;
-    rdma_op_t op;
+    rpipe_op_t op;
 };
 
 static size_t message_bytes(uint64_t i) { return i % 2 == 0 ? 24 : 3000; }
@@ -42,7 +42,7 @@ static void write_messages(rch_t ch, uint64_t from, uint64_t to)
     void *mem;
 
     for (i = from; i < to; i++) {
-        mem = rmalloc_mem(ch, message_bytes(i), &d);
+        mem = (d = rmalloc(ch, message_bytes(i))) != ADDR_NULL ? rmem(ch, d) : NULL;
         MUST(mem != NULL, ch);
         fill(mem, message_bytes(i), i);
         MUST(rwrite(ch, d) == 0, ch);
@@ -63,12 +63,12 @@ static int read_messages(rch_t ch, uint64_t from, uint64_t to)
     return rc;
 }
 
-static rch_t open_channel(rdma_op_t op, int rank, bool writer, uint32_t ctx)
+static rch_t open_channel(rpipe_op_t op, int rank, bool writer, uint32_t ctx)
 {
-    rmalloc_config_t cfg = channel_config(op, 1 - rank, writer, 1 << 16);
+    rpipe_config_t cfg = channel_config(op, 1 - rank, writer, 1 << 16);
     rch_t ch = NULL;
 
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     return ch;
 }
@@ -112,7 +112,7 @@ static int leaves_or_stays(int rank, struct board *board, const void *arguments)
 
     MUST(rinit(NULL, NULL) == 0, NULL);
     ch = open_channel(l->op, rank, rank == 1, 0);
-    MUST(rpipe_wait(ch) == 0, ch);
+    MUST(rwait(ch) == 0, ch);
     if (rank == 1) {
         write_messages(ch, 0, MESSAGES);
         rank_wait_go(board, 1);
@@ -145,7 +145,7 @@ static void test_ways(int rounds)
     for (l.way = 0; l.way < WAYS; l.way++) {
         spread.n = 0;
         for (round = 0; round < rounds; round++) {
-            l.op = round % 2 == 0 ? RDMA_PUT : RDMA_GET;
+            l.op = round % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
             job_prepare(&job, 2);
             job_start(&job, leaves_or_stays, &l);
             if (job_ended(&job, 0)) {
@@ -165,7 +165,7 @@ static void test_ways(int rounds)
 static int early(int rank, struct board *board, const void *arguments)
 {
     rch_t in, out;
-    rmalloc_config_t cfg;
+    rpipe_config_t cfg;
     int64_t begin;
     char byte;
     int rc;
@@ -173,8 +173,8 @@ static int early(int rank, struct board *board, const void *arguments)
     (void)arguments;
     setenv("RPIPE_TIMEOUT_MS", rank == 1 ? "400" : "20000", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
-    in = open_channel(RDMA_GET, rank, rank == 1, 0);
-    out = open_channel(RDMA_PUT, rank, rank == 0, 0);
+    in = open_channel(RPIPE_GET, rank, rank == 1, 0);
+    out = open_channel(RPIPE_PUT, rank, rank == 0, 0);
     if (rank == 1) {
         write_messages(in, 0, MESSAGES);
         begin = clock_now();
@@ -193,7 +193,7 @@ static int early(int rank, struct board *board, const void *arguments)
     while ((rc = rwrite(out, rmalloc(out, 8))) == 0)
         ;
     MUST(rc == -EPIPE, out);
-    cfg = channel_config(RDMA_PUT, 1, true, 4096);
+    cfg = channel_config(RPIPE_PUT, 1, true, 4096);
     MUST(rpipe(&out, &cfg) == -EEXIST || rpipe(&out, &cfg) == -EPIPE, NULL);
     begin = clock_now();
     MUST(rexit() == 0, NULL);
@@ -214,12 +214,13 @@ static int half_open(int rank, struct board *board, const void *arguments)
     MUST(rinit(NULL, NULL) == 0, NULL);
     /* opened and closed before anybody joined: 0 and 1 by the writer, 2 and 3 by the reader, each PUT and GET */
     for (i = 0; rank == 1 && i < 4; i++)
-        MUST(rclose(open_channel(i % 2 == 0 ? RDMA_PUT : RDMA_GET, rank, i < 2, (uint32_t)i)) == 0,
+        MUST(rclose(open_channel(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, rank, i < 2, (uint32_t)i)) ==
+                 0,
              NULL);
     MUST(network_barrier() == 0, NULL);
     for (i = 0; rank == 0 && i < 4; i++) {
-        ch = open_channel(i % 2 == 0 ? RDMA_PUT : RDMA_GET, rank, i >= 2, (uint32_t)i);
-        MUST(rpipe_wait(ch) == 0, ch);
+        ch = open_channel(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, rank, i >= 2, (uint32_t)i);
+        MUST(rwait(ch) == 0, ch);
         if (i < 2)
             MUST(rread(ch, &d, NULL) == R_EOF, ch);
         else
@@ -229,12 +230,12 @@ static int half_open(int rank, struct board *board, const void *arguments)
     /* never opened, then opened after all: by the second incarnation of 0 */
     ch = NULL;
     if (rank == 0) {
-        ch = open_channel(RDMA_PUT, rank, true, 0);
-        MUST(rpipe_set_timeout(ch, SHORT_MS) == 0, ch);
+        ch = open_channel(RPIPE_PUT, rank, true, 0);
+        MUST(rset_timeout(ch, SHORT_MS) == 0, ch);
         begin = clock_now();
-        rc = rpipe_wait(ch);
+        rc = rwait(ch);
         MUST(rc == -ETIMEDOUT && clock_now() - begin >= (SHORT_MS - 1) * NS_PER_MS, ch);
-        MUST(strstr(rpipe_error(ch), "rank 1") != NULL, ch);
+        MUST(strstr(rerror(ch), "rank 1") != NULL, ch);
         d = rmalloc(ch, 8);
         MUST(d != ADDR_NULL && rwrite(ch, d) == -ETIMEDOUT && rfree(ch, d) == 0, ch);
         errno = 0;
@@ -242,14 +243,14 @@ static int half_open(int rank, struct board *board, const void *arguments)
     }
     MUST(network_barrier() == 0, NULL);
     if (rank == 1)
-        ch = open_channel(RDMA_PUT, rank, false, 0);
-    MUST(rpipe_set_timeout(ch, PATIENCE_MS) == 0, ch);
+        ch = open_channel(RPIPE_PUT, rank, false, 0);
+    MUST(rset_timeout(ch, PATIENCE_MS) == 0, ch);
     if (rank == 0)
         write_messages(ch, 0, MESSAGES);
     else
         MUST(read_messages(ch, 0, MESSAGES) == 0, ch);
     /* a reader that nobody will ever join does not keep rexit waiting */
-    open_channel(RDMA_PUT, rank, false, 99);
+    open_channel(RPIPE_PUT, rank, false, 99);
     begin = clock_now();
     MUST(rexit() == 0 && clock_now() - begin < 2000 * NS_PER_MS, NULL);
     rank_returned(board, rank, 0, NULL);
@@ -277,15 +278,15 @@ static int stopped(int rank, struct board *board, const void *arguments)
     setenv("RPIPE_TIMEOUT_MS", rank == 0 ? "250" : "20000",
            1); /* SHORT_MS, for what has no channel */
     MUST(rinit(NULL, NULL) == 0, NULL);
-    in = open_channel(RDMA_PUT, rank, rank == 1, 0);
-    out = open_channel(RDMA_GET, rank, rank == 0, 0);
-    MUST(rpipe_wait(in) == 0 && rpipe_wait(out) == 0, in);
+    in = open_channel(RPIPE_PUT, rank, rank == 1, 0);
+    out = open_channel(RPIPE_GET, rank, rank == 0, 0);
+    MUST(rwait(in) == 0 && rwait(out) == 0, in);
     rank_reached(board, rank, 1);
     if (rank == 1) {
         while (atomic_load(&board->go) < 2) /* stopped somewhere here */
             backoff_us(200);
         write_messages(in, 0, MESSAGES);
-        late = open_channel(RDMA_PUT, rank, true, 5);
+        late = open_channel(RPIPE_PUT, rank, true, 5);
         write_messages(late, 0, MESSAGES);
         while ((rc = rread(out, &d, NULL)) == 0)
             MUST(rfree(out, d) == 0, out);
@@ -294,16 +295,16 @@ static int stopped(int rank, struct board *board, const void *arguments)
         return 0;
     }
     rank_wait_go(board, 1);
-    late = open_channel(RDMA_PUT, rank, false, 5);
-    MUST(rpipe_set_timeout(in, SHORT_MS) == 0 && rpipe_set_timeout(out, SHORT_MS) == 0 &&
-             rpipe_set_timeout(late, SHORT_MS) == 0,
+    late = open_channel(RPIPE_PUT, rank, false, 5);
+    MUST(rset_timeout(in, SHORT_MS) == 0 && rset_timeout(out, SHORT_MS) == 0 &&
+             rset_timeout(late, SHORT_MS) == 0,
          in);
     begin = clock_now();
     MUST(rread(in, &d, NULL) == -ETIMEDOUT && in_time(begin, SHORT_MS), in);
     begin = clock_now();
-    MUST(rpipe_wait(late) == -ETIMEDOUT && in_time(begin, SHORT_MS), late);
+    MUST(rwait(late) == -ETIMEDOUT && in_time(begin, SHORT_MS), late);
     begin = clock_now();
-    MUST(rpipe_poll(&in, 1, &ready, SHORT_MS) == -ETIMEDOUT && in_time(begin, SHORT_MS), in);
+    MUST(rpoll(&in, 1, &ready, SHORT_MS) == -ETIMEDOUT && in_time(begin, SHORT_MS), in);
     begin = clock_now();
     MUST(network_recv(1, &byte, 1) == -ETIMEDOUT && in_time(begin, SHORT_MS), NULL);
     do {
@@ -312,10 +313,10 @@ static int stopped(int rank, struct board *board, const void *arguments)
         begin = clock_now();
     } while ((rc = rwrite(out, d)) == 0);
     MUST(rc == -ETIMEDOUT && in_time(begin, SHORT_MS), out);
-    MUST(rpipe_fd(in) >= 0, in);
+    MUST(rfd(in) >= 0, in);
     rank_reached(board, rank, 2); /* now it is continued, and everything goes on */
-    MUST(rpipe_set_timeout(in, PATIENCE_MS) == 0 && rpipe_set_timeout(out, PATIENCE_MS) == 0 &&
-             rpipe_set_timeout(late, PATIENCE_MS) == 0,
+    MUST(rset_timeout(in, PATIENCE_MS) == 0 && rset_timeout(out, PATIENCE_MS) == 0 &&
+             rset_timeout(late, PATIENCE_MS) == 0,
          in);
     MUST(read_messages(in, 0, MESSAGES) == 0, in);
     MUST(read_messages(late, 0, MESSAGES) == 0, late);
@@ -335,8 +336,8 @@ static int exits_alone(int rank, struct board *board, const void *arguments)
     (void)arguments;
     setenv("RPIPE_TIMEOUT_MS", rank == 0 ? "500" : "20000", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
-    ch = open_channel(RDMA_PUT, rank, rank == 0, 0);
-    MUST(rpipe_wait(ch) == 0, ch);
+    ch = open_channel(RPIPE_PUT, rank, rank == 0, 0);
+    MUST(rwait(ch) == 0, ch);
     rank_reached(board, rank, 1);
     if (rank == 1)
         for (;;)

@@ -18,7 +18,7 @@
 #define SHORT_MS 200
 
 struct round {
-    rdma_op_t op;
+    rpipe_op_t op;
     bool reads; /* GET: else the reader closes */
 };
 
@@ -26,11 +26,11 @@ static unsigned char memory[2 * BYTES];
 
 static rch_t open_end(const struct round *round, int rank)
 {
-    rmalloc_config_t cfg = channel_config(round->op, 1 - rank, rank == 0, 2 * BYTES);
+    rpipe_config_t cfg = channel_config(round->op, 1 - rank, rank == 0, 2 * BYTES);
     rch_t ch;
 
     MUST(rpipe(&ch, &cfg) == 0, NULL);
-    MUST(rpipe_wait(ch) == 0, ch);
+    MUST(rwait(ch) == 0, ch);
     return ch;
 }
 
@@ -41,7 +41,7 @@ static void end(rch_t ch, rregion_t region, bool aborted)
     int rc;
 
     MUST(rclose(ch) == 0, ch);
-    while ((rc = rderegister(region)) == -EBUSY && aborted && !deadline_passed(patience))
+    while ((rc = rregion_close(region)) == -EBUSY && aborted && !deadline_passed(patience))
         backoff_us(100);
     MUST(rc == 0, NULL);
     memset(memory, 0xa5, sizeof(memory));
@@ -54,24 +54,24 @@ static int writer(const struct round *round, struct board *board)
     int word = 4711, rc;
     rch_t ch = open_end(round, 0);
 
-    MUST(rregister(ch, memory, BYTES, &region) == 0, ch);
+    MUST(rregion_open(&region, ch, memory, BYTES) == 0, ch);
     fill(memory, FIRST, 5);
-    MUST(rwrite_from(ch, region, 0, FIRST, NULL) == 0 && rdone(ch, NULL) == 0, ch);
+    MUST(rwrite_from(ch, region, 0, FIRST, 0, NULL, 0) == 0 && rdone(ch, NULL, 0) == 0, ch);
     fill(memory, BYTES, 1);
     rank_reached(board, 0, 1);
-    if (round->op == RDMA_PUT)
+    if (round->op == RPIPE_PUT)
         rank_wait_go(board, 1); /* the reader is stopped */
-    MUST(rwrite_from_tag(ch, region, 0, BYTES, 77, &word) == 0 && word == 0, ch);
-    if (round->op == RDMA_PUT) {
-        MUST(rpipe_set_timeout(ch, SHORT_MS) == 0, ch);
-        MUST(rdone(ch, &word) == -ETIMEDOUT && rflush(ch) == -ETIMEDOUT && word == 0, ch);
-        MUST(rderegister(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
-        MUST(filled(memory, BYTES, 1) && rpipe_set_timeout(ch, PATIENCE_MS) == 0, ch);
+    MUST(rwrite_from(ch, region, 0, BYTES, 77, &word, 0) == 0 && word == 0, ch);
+    if (round->op == RPIPE_PUT) {
+        MUST(rset_timeout(ch, SHORT_MS) == 0, ch);
+        MUST(rdone(ch, &word, 0) == -ETIMEDOUT && rflush(ch) == -ETIMEDOUT && word == 0, ch);
+        MUST(rregion_close(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
+        MUST(filled(memory, BYTES, 1) && rset_timeout(ch, PATIENCE_MS) == 0, ch);
     } else {
         MUST(rflush(ch) == 0, ch);
     }
     rank_reached(board, 0, 2);
-    rc = rdone(ch, &word);
+    rc = rdone(ch, &word, 0);
     MUST(rc == 0 || (rc == -EPIPE && !round->reads), ch);
     MUST(word == (rc == 0 ? 1 : rc), ch);
     end(ch, region, rc != 0);
@@ -83,9 +83,9 @@ static void take(rch_t ch, rregion_t region, size_t at)
     size_t size = 0;
     uint64_t tag = 0;
 
-    MUST(rread_into_tag(ch, region, at, BYTES, &size, &tag) == 0, ch);
+    MUST(rread_into(ch, region, at, BYTES, &size, &tag, 0) == 0, ch);
     MUST(size == BYTES && tag == 77 && filled(memory + at, BYTES, 1), ch);
-    MUST(rread_into(ch, region, 0, BYTES, NULL) == R_EOF, ch);
+    MUST(rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == R_EOF, ch);
 }
 
 static int reader(const struct round *round, struct board *board)
@@ -93,15 +93,15 @@ static int reader(const struct round *round, struct board *board)
     rch_t ch = open_end(round, 1);
     rregion_t region = NULL;
 
-    MUST(rregister(ch, memory, sizeof(memory), &region) == 0, ch);
-    MUST(rread_into(ch, region, 0, BYTES, NULL) == 0 && filled(memory, FIRST, 5), ch);
+    MUST(rregion_open(&region, ch, memory, sizeof(memory)) == 0, ch);
+    MUST(rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == 0 && filled(memory, FIRST, 5), ch);
     rank_reached(board, 1, 1);
-    if (round->op == RDMA_GET) {
+    if (round->op == RPIPE_GET) {
         rank_wait_go(board, 1); /* the writer is stopped */
-        MUST(rpipe_set_timeout(ch, SHORT_MS) == 0, ch);
-        MUST(rread_into(ch, region, 0, BYTES, NULL) == -ETIMEDOUT, ch);
-        MUST(rderegister(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
-        MUST(rpipe_set_timeout(ch, PATIENCE_MS) == 0, ch);
+        MUST(rset_timeout(ch, SHORT_MS) == 0, ch);
+        MUST(rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == -ETIMEDOUT, ch);
+        MUST(rregion_close(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
+        MUST(rset_timeout(ch, PATIENCE_MS) == 0, ch);
         rank_reached(board, 1, 2);
         rank_wait_go(board, 2); /* it goes on */
     }
@@ -130,14 +130,14 @@ static void stop(struct job *job, int rank)
 
 static void play(const struct round *round)
 {
-    int stopped = round->op == RDMA_PUT ? 1 : 0, rank;
+    int stopped = round->op == RPIPE_PUT ? 1 : 0, rank;
     struct job job;
     bool good;
 
     job_prepare(&job, 2);
     job_start(&job, be, round);
     /* GET: the message is there, and its payload has not been asked for */
-    good = job_reached(&job, 1, 1) && job_reached(&job, 0, round->op == RDMA_PUT ? 1 : 2);
+    good = job_reached(&job, 1, 1) && job_reached(&job, 0, round->op == RPIPE_PUT ? 1 : 2);
     if (good) {
         stop(&job, stopped);
         atomic_store(&job.board->go, 1);
@@ -147,16 +147,16 @@ static void play(const struct round *round)
     }
     for (rank = 0; rank < 2 && good; rank++)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "%s: rank %d: status 0x%x",
-               round->op == RDMA_PUT ? "PUT"
-               : round->reads        ? "GET, read"
-                                     : "GET, closed",
+               round->op == RPIPE_PUT ? "PUT"
+               : round->reads         ? "GET, read"
+                                      : "GET, closed",
                rank, job.status[rank]);
     job_finish(&job);
 }
 
 int main(int argc, char **argv)
 {
-    static const struct round rounds[] = {{RDMA_PUT, true}, {RDMA_GET, true}, {RDMA_GET, false}};
+    static const struct round rounds[] = {{RPIPE_PUT, true}, {RPIPE_GET, true}, {RPIPE_GET, false}};
     const char *modules = getenv("RPIPE_MODULE_PATH");
     char path[4096];
     size_t i;

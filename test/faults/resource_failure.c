@@ -10,6 +10,7 @@
  */
 #include "test/lib/fault_job.h"
 #include "failing_calls.h"
+#include "test/lib/v01.h"
 
 /* ---- what is done ---- */
 
@@ -44,20 +45,20 @@ static int one_message(rch_t w, rch_t r, size_t size)
     return note("rfree", r, rfree(r, d));
 }
 
-static int one_pair(rdma_op_t op, uint32_t ctx)
+static int one_pair(rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = channel_config(op, 0, true, 4096);
+    rpipe_config_t cfg = channel_config(op, 0, true, 4096);
     rch_t w, r;
     int rc;
 
-    cfg.allocator.max_alloc_size = 65536;
-    cfg.allocator.algorithm = ctx % 2 == 0 ? NEXT_FIT : BEST_FIT;
-    cfg.sync = ctx % 2 == 0 ? NET_SYNC_BLOCKS : NET_SYNC_TAGS;
-    cfg.timeout_ms = RPIPE_TIMEOUT_AUTO;
-    cfg.ctx = ctx;
+    cfg.max_heap_bytes = 65536;
+    cfg.heuristic = ctx % 2 == 0 ? RMALLOC_NEXT_FIT : RMALLOC_BEST_FIT;
+    cfg.mode = ctx % 2 == 0 ? RPIPE_SYNC_BLOCKS : RPIPE_SYNC_TAGS;
+    cfg.timeout_ms = 0;
+    cfg.context = ctx;
     if ((rc = note("rpipe", NULL, rpipe(&w, &cfg))) != 0)
         return rc;
-    cfg.allocator.rdma_active = !cfg.allocator.rdma_active;
+    cfg.role = cfg.role == RPIPE_WRITER ? RPIPE_READER : RPIPE_WRITER;
     if ((rc = note("rpipe", NULL, rpipe(&r, &cfg))) != 0) {
         MUST(rclose(w) == 0, w);
         return rc;
@@ -67,14 +68,14 @@ static int one_pair(rdma_op_t op, uint32_t ctx)
         rc = one_message(w, r, 3000);
     if (rc == 0)
         rc = one_message(w, r, 20000);
-    if (rc == 0 && (rc = rpipe_fd(r)) >= 0)
+    if (rc == 0 && (rc = rfd(r)) >= 0)
         rc = 0;
     else if (rc < 0 && failed_call == NULL)
-        (void)note("rpipe_fd", r, rc);
+        (void)note("rfd", r, rc);
     if (rc != 0) { /* both ends close all the same; what the call said is not lost by that */
         char said[400];
 
-        snprintf(said, sizeof(said), "%s", rpipe_error(failed_at));
+        snprintf(said, sizeof(said), "%s", rerror(failed_at));
         EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s gave %d and no sentence: %s",
                failed_call, rc, said);
     }
@@ -84,9 +85,9 @@ static int one_pair(rdma_op_t op, uint32_t ctx)
 
 static int all_of_it(uint32_t ctx)
 {
-    int rc = one_pair(RDMA_PUT, ctx);
+    int rc = one_pair(RPIPE_PUT, ctx);
 
-    return rc != 0 ? rc : one_pair(RDMA_GET, ctx + 1);
+    return rc != 0 ? rc : one_pair(RPIPE_GET, ctx + 1);
 }
 
 static int poor(int rank, struct board *board, const void *arguments)
@@ -106,11 +107,11 @@ static int poor(int rank, struct board *board, const void *arguments)
     board->rank[0].number = (uint64_t)scarce_disarm();
     said = failed_call == NULL || strcmp(failed_call, "rinit") == 0 ||
                    strcmp(failed_call, "rpipe") == 0
-               ? rpipe_error(NULL)
+               ? rerror(NULL)
                : "";
     if (rc != 0 && getenv("FAULTS_TELL") != NULL)
         printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc,
-               rstrerror(rc), *said != '\0' ? said : rpipe_error(failed_at));
+               rstrerror(rc), *said != '\0' ? said : rerror(failed_at));
     if (rc != 0) {
         EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc,
                rstrerror(rc), said);
@@ -122,8 +123,8 @@ static int poor(int rank, struct board *board, const void *arguments)
         atomic_store(&board->rank[0].phase, 2);
         rc = all_of_it(10);
         EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s",
-               scarce_what(), failed_call, rc, rstrerror(rc), rpipe_error(failed_at));
-        EXPECT(rexit() == 0, "rexit: %s", rpipe_error(NULL));
+               scarce_what(), failed_call, rc, rstrerror(rc), rerror(failed_at));
+        EXPECT(rexit() == 0, "rexit: %s", rerror(NULL));
     }
     fflush(stdout);
     return job_failures > 0 ? 1 : 0;

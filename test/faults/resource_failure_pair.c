@@ -14,6 +14,7 @@
  */
 #include "test/lib/fault_job.h"
 #include "failing_calls.h"
+#include "test/lib/v01.h"
 
 #define SHORT_MS 250 /* the deadline of a call while something is not there */
 #define NETWORK_MS                                                                                 \
@@ -30,7 +31,7 @@ static int note(const char *call, rch_t ch, int rc)
 {
     if (rc != 0 && failed_call == NULL) {
         failed_call = call;
-        snprintf(sentence, sizeof(sentence), "%s", rpipe_error(ch));
+        snprintf(sentence, sizeof(sentence), "%s", rerror(ch));
     }
     return rc;
 }
@@ -39,15 +40,15 @@ static int note(const char *call, rch_t ch, int rc)
 
 static const size_t sizes[] = {20, 3000, 20000};
 
-static int open_end(rch_t *ch, bool writer, rdma_op_t op, uint32_t ctx, int ms)
+static int open_end(rch_t *ch, bool writer, rpipe_op_t op, uint32_t ctx, int ms)
 {
-    rmalloc_config_t cfg = channel_config(op, 1 - own_rank, writer, 4096 + 64 * (uint64_t)rounds);
+    rpipe_config_t cfg = channel_config(op, 1 - own_rank, writer, 4096 + 64 * (uint64_t)rounds);
 
-    cfg.allocator.max_alloc_size = 131072;
-    cfg.allocator.algorithm = ctx % 2 == 0 ? NEXT_FIT : BEST_FIT;
-    cfg.sync = ctx % 2 == 0 ? NET_SYNC_BLOCKS : NET_SYNC_TAGS;
+    cfg.max_heap_bytes = 131072;
+    cfg.heuristic = ctx % 2 == 0 ? RMALLOC_NEXT_FIT : RMALLOC_BEST_FIT;
+    cfg.mode = ctx % 2 == 0 ? RPIPE_SYNC_BLOCKS : RPIPE_SYNC_TAGS;
     cfg.timeout_ms = ms;
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     return note("rpipe", NULL, rpipe(ch, &cfg));
 }
 
@@ -84,14 +85,14 @@ static int exchange(rch_t w, rch_t r)
     for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes) && rc == 0; i++)
         rc = receive_one(r, sizes[i]);
     if (rc == 0) {
-        rc = rpipe_fd(r);
-        rc = note("rpipe_fd", r, rc < 0 ? rc : 0);
+        rc = rfd(r);
+        rc = note("rfd", r, rc < 0 ? rc : 0);
     }
     return rc;
 }
 
 /* A pipe each way; what the first call said that failed. */
-static int pipes(rdma_op_t op, uint32_t ctx, int ms)
+static int pipes(rpipe_op_t op, uint32_t ctx, int ms)
 {
     rch_t w = NULL, r = NULL;
     int rc = open_end(&w, true, op, ctx, ms);
@@ -177,9 +178,9 @@ static int forked(int rank, struct board *board, const void *arguments)
     if (rc == 0)
         rc = network();
     if (rc == 0)
-        rc = pipes(RDMA_PUT, 0, SHORT_MS);
+        rc = pipes(RPIPE_PUT, 0, SHORT_MS);
     if (rc == 0)
-        rc = pipes(RDMA_GET, 1, SHORT_MS);
+        rc = pipes(RPIPE_GET, 1, SHORT_MS);
     if (poor)
         board->rank[rank].number = (uint64_t)scarce_disarm();
     judge(poor, t->place, rc);
@@ -189,14 +190,14 @@ static int forked(int rank, struct board *board, const void *arguments)
         const char *what = scarce_what();
 
         failed_call = NULL;
-        rc = pipes(RDMA_PUT, 10, PATIENCE_MS / 2);
-        must_work(what, rc == 0 ? pipes(RDMA_GET, 11, PATIENCE_MS / 2) : rc);
+        rc = pipes(RPIPE_PUT, 10, PATIENCE_MS / 2);
+        must_work(what, rc == 0 ? pipes(RPIPE_GET, 11, PATIENCE_MS / 2) : rc);
     }
     rank_reached(board, rank, JOINED);
     if (board->rank[rank].done) {
         wait_for(board, 1 - rank, JOINED); /* rexit has a short deadline here */
         rc = rexit();
-        EXPECT(rc == 0 || rc == -ETIMEDOUT, "rank %d: rexit: %d: %s", rank, rc, rpipe_error(NULL));
+        EXPECT(rc == 0 || rc == -ETIMEDOUT, "rank %d: rexit: %d: %s", rank, rc, rerror(NULL));
     }
     fflush(stdout);
     return job_failures > 0 ? 1 : 0;
@@ -260,17 +261,17 @@ static int64_t try_here(struct place place, int poor)
     together();
     if (wants)
         scarce_arm(place);
-    rc = pipes(RDMA_PUT, ctx, SHORT_MS);
+    rc = pipes(RPIPE_PUT, ctx, SHORT_MS);
     if (rc == 0)
-        rc = pipes(RDMA_GET, ctx + 1, SHORT_MS);
+        rc = pipes(RPIPE_GET, ctx + 1, SHORT_MS);
     if (wants)
         n = scarce_disarm();
     judge(wants, place, rc);
     together();
     failed_call = NULL;
-    rc = pipes(RDMA_PUT, ctx + 2, PATIENCE_MS / 2);
+    rc = pipes(RPIPE_PUT, ctx + 2, PATIENCE_MS / 2);
     must_work(wants ? scarce_what() : "a call of the other rank",
-              rc == 0 ? pipes(RDMA_GET, ctx + 3, PATIENCE_MS / 2) : rc);
+              rc == 0 ? pipes(RPIPE_GET, ctx + 3, PATIENCE_MS / 2) : rc);
     return n;
 }
 

@@ -10,6 +10,7 @@
  * and traces limit nothing.
  */
 #include "test/lib/fault_job.h"
+#include "test/lib/v01.h"
 
 #include "test/lib/descriptor_limit.h"
 
@@ -75,16 +76,16 @@ static int open_fds(void)
 }
 
 /* One message through a channel to oneself; 0, or how the first call that failed did. */
-static int one_message(rdma_op_t op, uint64_t heap, size_t bytes, const char **call, rch_t *of)
+static int one_message(rpipe_op_t op, uint64_t heap, size_t bytes, const char **call, rch_t *of)
 {
     static uint32_t ctx;
-    rmalloc_config_t w = channel_config(op, 0, true, heap), r = channel_config(op, 0, false, heap);
+    rpipe_config_t w = channel_config(op, 0, true, heap), r = channel_config(op, 0, false, heap);
     static rch_t writer, reader;
     raddr_t d;
     int rc;
 
     w.timeout_ms = r.timeout_ms = 2000;
-    w.ctx = r.ctx = ctx++;
+    w.context = r.context = ctx++;
     *of = NULL;
     *call = "rpipe";
     rc = rpipe(&writer, &w);
@@ -95,10 +96,10 @@ static int one_message(rdma_op_t op, uint64_t heap, size_t bytes, const char **c
         MUST(rclose(writer) == 0, writer);
         return rc;
     }
-    *call = "rpipe_wait";
-    rc = rpipe_wait(*of = writer);
+    *call = "rwait";
+    rc = rwait(*of = writer);
     if (rc == 0)
-        rc = rpipe_wait(*of = reader);
+        rc = rwait(*of = reader);
     *call = "rmalloc";
     if (rc == 0 && (d = rmalloc(*of = writer, bytes)) == ADDR_NULL)
         rc = -errno;
@@ -112,9 +113,9 @@ static int one_message(rdma_op_t op, uint64_t heap, size_t bytes, const char **c
         rc = rread(*of = reader, &d, NULL);
     if (rc == 0)
         MUST(filled(rmem(reader, d), bytes, 7), reader);
-    *call = "rpipe_fd";
+    *call = "rfd";
     if (rc == 0) {
-        rc = rpipe_fd(*of = reader);
+        rc = rfd(*of = reader);
         rc = rc >= 0 ? 0 : rc;
     }
     MUST(rclose(writer) == 0 && rclose(reader) == 0, writer);
@@ -124,8 +125,8 @@ static int one_message(rdma_op_t op, uint64_t heap, size_t bytes, const char **c
 static bool is_want(int rc)
 {
     return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE ||
-           (rc == -ENOTSUP && strstr(rpipe_error(NULL), strerror(EMFILE)) !=
-                                  NULL); /* the backend cannot even be loaded */
+           (rc == -ENOTSUP &&
+            strstr(rerror(NULL), strerror(EMFILE)) != NULL); /* the backend cannot even be loaded */
 }
 
 /* ---- memory ---- */
@@ -134,7 +135,7 @@ static int too_large(int rank, struct board *board, const void *arguments)
 {
     uint64_t there = memory_available(),
              sizes[] = {there + there / 2, 4 * there, UINT64_C(1) << 45};
-    rdma_op_t op;
+    rpipe_op_t op;
     size_t i;
     rch_t ch;
     int rc;
@@ -143,21 +144,20 @@ static int too_large(int rank, struct board *board, const void *arguments)
     (void)board;
     (void)arguments;
     MUST(rinit(NULL, NULL) == 0, NULL);
-    for (op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-            rmalloc_config_t cfg =
-                channel_config(op, 0, op == RDMA_GET, sizes[i]); /* the end that owns the heap */
+            rpipe_config_t cfg =
+                channel_config(op, 0, op == RPIPE_GET, sizes[i]); /* the end that owns the heap */
 
-            cfg.allocator.unit_size = 1 << 16;
+            cfg.unit_bytes = 1 << 16;
             rc = rpipe(&ch, &cfg);
             EXPECT(rc == -ENOMEM, "a heap of %llu MiB: %d (%s)",
                    (unsigned long long)(sizes[i] >> 20), rc, rstrerror(rc));
-            EXPECT(strstr(rpipe_error(NULL), "MiB") != NULL &&
-                       strstr(rpipe_error(NULL), "available") != NULL,
-                   "the sentence: %s", rpipe_error(NULL));
+            EXPECT(strstr(rerror(NULL), "MiB") != NULL && strstr(rerror(NULL), "available") != NULL,
+                   "the sentence: %s", rerror(NULL));
         }
     }
-    printf("%s\n", rpipe_error(NULL));
+    printf("%s\n", rerror(NULL));
     MUST(rexit() == 0, NULL);
     return job_failures;
 }
@@ -236,12 +236,12 @@ static int in_group(int rank, struct board *board, const void *arguments)
     if (!write_file(arguments, "cgroup.procs", text))
         return 77;
     MUST(rinit(NULL, NULL) == 0, NULL);
-    rc = one_message(RDMA_PUT, (uint64_t)4 * GROUP_MIB << 20, 5000, &call, &of);
+    rc = one_message(RPIPE_PUT, (uint64_t)4 * GROUP_MIB << 20, 5000, &call, &of);
     rank_returned(board, rank, rc, of);
-    EXPECT(rc == -ENOMEM && strstr(rpipe_error(NULL), "control group") != NULL, "%s: %d: %s", call,
-           rc, rpipe_error(NULL));
-    rc = one_message(RDMA_GET, 16 << 20, 12 << 20, &call, &of);
-    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    EXPECT(rc == -ENOMEM && strstr(rerror(NULL), "control group") != NULL, "%s: %d: %s", call, rc,
+           rerror(NULL));
+    rc = one_message(RPIPE_GET, 16 << 20, 12 << 20, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
     MUST(rexit() == 0, NULL);
     return job_failures > 0 ? 1 : 0;
 }
@@ -286,9 +286,9 @@ static int small_places(int rank, struct board *board, const void *arguments)
     MUST(full >= 0 && dup2(full, 2) == 2, NULL);
     setenv("RPIPE_LOG", "debug", 1);
     MUST(rinit(NULL, NULL) == 0, NULL);
-    rc = one_message(RDMA_PUT, 4 * (uint64_t)SHM_MOUNT_MIB << 20, 2 * (size_t)SHM_MOUNT_MIB << 20,
+    rc = one_message(RPIPE_PUT, 4 * (uint64_t)SHM_MOUNT_MIB << 20, 2 * (size_t)SHM_MOUNT_MIB << 20,
                      &call, &of);
-    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
     rank_returned(board, rank, rc, of);
     MUST(rexit() == 0, NULL);
     return job_failures > 0 ? 1 : 0;
@@ -322,14 +322,14 @@ static void join_twice(struct board *board, bool (*lift)(void *), void *argument
     int rc = rinit(NULL, NULL);
 
     rank_returned(board, 0, rc, NULL);
-    EXPECT(rc == -ENOMEM && strstr(rpipe_error(NULL), "ulimit -u") != NULL &&
-               strstr(rpipe_error(NULL), "pids.max") != NULL,
-           "rinit without a thread: %d (%s): %s", rc, rstrerror(rc), rpipe_error(NULL));
+    EXPECT(rc == -ENOMEM && strstr(rerror(NULL), "ulimit -u") != NULL &&
+               strstr(rerror(NULL), "pids.max") != NULL,
+           "rinit without a thread: %d (%s): %s", rc, rstrerror(rc), rerror(NULL));
     MUST(lift(argument), NULL);
     if (rc != 0)
         MUST(rinit(NULL, NULL) == 0, NULL);
-    rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
-    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    rc = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
     MUST(rexit() == 0, NULL);
 }
 
@@ -459,8 +459,8 @@ static int full_disk(int rank, struct board *board, const void *arguments)
     if (early)
         fill_disk();
     MUST(rinit(NULL, NULL) == 0, NULL);
-    rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
-    EXPECT(rc == 0, "%s: %d: %s", call, rc, rpipe_error(of));
+    rc = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
+    EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
     rank_returned(board, rank, rc, of);
     if (!early)
         fill_disk();
@@ -475,7 +475,7 @@ static int full_disk(int rank, struct board *board, const void *arguments)
         fd = open(name, O_RDONLY | O_CLOEXEC);
         nowhere = fopen("/dev/null", "we");
         EXPECT(fd >= 0 && nowhere != NULL && rinfo_trace_json(fd, nowhere) == 0, "the records: %s",
-               rpipe_error(NULL));
+               rerror(NULL));
     }
     return job_failures > 0 ? 1 : 0;
 }
@@ -521,20 +521,20 @@ static int under_limit(int rank, struct board *board, const void *arguments)
                   l->resource == RLIMIT_NOFILE ? l->value + (rlim_t)open_fds() : l->value);
     }
     if (rc == 0)
-        rc = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
+        rc = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
     if (rc == 0)
-        rc = one_message(RDMA_GET, 8 << 20, 5 << 20, &call, &of);
+        rc = one_message(RPIPE_GET, 8 << 20, 5 << 20, &call, &of);
     set_limit(l->resource, RLIM_INFINITY);
     rank_returned(board, rank, rc, of);
     if (rc != 0) {
-        EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rstrerror(rc), rpipe_error(of));
-        EXPECT(strlen(rpipe_error(of)) > 12, "no sentence: %s", rpipe_error(of));
+        EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rstrerror(rc), rerror(of));
+        EXPECT(strlen(rerror(of)) > 12, "no sentence: %s", rerror(of));
     }
     if (strcmp(call, "rinit") != 0) { /* what has been refused can be had later */
-        again = one_message(RDMA_PUT, 1 << 20, 5000, &call, &of);
+        again = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
         EXPECT(again == 0, "once the limit is lifted, after %d: %s: %d (%s): %s", rc, call, again,
-               rstrerror(again), rpipe_error(of));
-        EXPECT(rexit() == 0, "%s", rpipe_error(NULL));
+               rstrerror(again), rerror(of));
+        EXPECT(rexit() == 0, "%s", rerror(NULL));
     } else {
         EXPECT(open_fds() <= before + 1, "rinit failed and leaves %d descriptors",
                open_fds() - before); /* +1: syslog and the like */
@@ -586,7 +586,7 @@ static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from,
 static int poor_and_rich(int rank, struct board *board, const void *arguments)
 {
     const int spare = *(const int *)arguments;
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, 1 - rank, rank == 1, 1 << 20);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 1, 1 << 20);
     rch_t ch = NULL;
     raddr_t d;
     int rc;
@@ -596,16 +596,16 @@ static int poor_and_rich(int rank, struct board *board, const void *arguments)
     MUST(rinit(NULL, NULL) == 0, NULL);
     MUST(network_barrier() == 0 && network_barrier() == 0,
          NULL); /* after two, both connections stand */
-    cfg.ctx = 1;
-    MUST(rpipe(&ch, &cfg) == 0 && rpipe_wait(ch) == 0, ch); /* and the backend is loaded */
-    cfg.ctx = 0;
+    cfg.context = 1;
+    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, ch); /* and the backend is loaded */
+    cfg.context = 0;
     MUST(network_barrier() == 0, NULL);
     if (rank == 1)
         MUST(descriptors_leave(spare), NULL);
     MUST(network_barrier() == 0, NULL);
     rc = rpipe(&ch, &cfg);
     if (rc == 0) {
-        rc = rpipe_wait(ch);
+        rc = rwait(ch);
         if (rc == 0 && rank == 1)
             rc = (d = rmalloc(ch, 3000)) != ADDR_NULL ? rwrite(ch, d) : -errno;
         else if (rc == 0)

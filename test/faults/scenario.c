@@ -32,10 +32,10 @@ static int count_shared(void)
 
 static rch_t open_new(int peer, uint32_t ctx, bool writer)
 {
-    rmalloc_config_t cfg = channel_config(RDMA_PUT, peer, writer, 4096);
+    rpipe_config_t cfg = channel_config(RPIPE_PUT, peer, writer, 4096);
     rch_t ch;
 
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     return ch;
 }
@@ -49,7 +49,7 @@ static void write_new(rch_t ch, bool to_victim)
     void *mem;
 
     for (i = 0; i < NEW_MESSAGES && rc == 0; i++) {
-        mem = rmalloc_mem(ch, 300, &d);
+        mem = (d = rmalloc(ch, 300)) != ADDR_NULL ? rmem(ch, d) : NULL;
         rc = mem != NULL ? 0 : -errno;
         if (rc == 0) {
             fill(mem, 300, i);

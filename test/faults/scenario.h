@@ -35,8 +35,8 @@ struct player {
 struct scenario {
     const char *name;
     int (*play)(struct player *p); /* 0, or the error that ended it */
-    rdma_op_t op;
-    rmalloc_sync_t sync;
+    rpipe_op_t op;
+    rpipe_sync_t sync;
     const char *wait;    /* RPIPE_WAIT */
     const char *atomics; /* RPIPE_ATOMICS */
     bool all;            /* the bystander plays too */

@@ -5,6 +5,8 @@
  * A part that ends with an error has been told the right one: a reader -ECONNRESET, a writer -EPIPE, never anything else.
  */
 #include "scenario_ends.h"
+#include "test/lib/v01.h"
+#include "test/lib/cells.h"
 
 #include <poll.h>
 
@@ -31,20 +33,20 @@ static bool is_end(int rc) { return rc == -EPIPE || rc == -ECONNRESET; }
 
 /* ---- ends ---- */
 
-rmalloc_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer)
+rpipe_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer)
 {
-    rmalloc_config_t cfg = channel_config(p->s->op, peer, writer, HEAP);
+    rpipe_config_t cfg = channel_config(p->s->op, peer, writer, HEAP);
 
-    cfg.ctx = ctx;
-    cfg.sync = p->s->sync;
-    cfg.allocator.algorithm = cfg.sync == NET_SYNC_BLOCKS ? NEXT_FIT : BEST_FIT;
-    cfg.sync_queue = cfg.sync == NET_SYNC_BLOCKS ? 0 : 5;
+    cfg.context = ctx;
+    cfg.mode = p->s->sync;
+    cfg.heuristic = cfg.mode == RPIPE_SYNC_BLOCKS ? RMALLOC_NEXT_FIT : RMALLOC_BEST_FIT;
+    cfg.sync_queue = cfg.mode == RPIPE_SYNC_BLOCKS ? 0 : 5;
     cfg.slots = SLOTS;
     cfg.timeout_ms = p->timeout_ms;
     return cfg;
 }
 
-rch_t scene_open(struct player *p, const rmalloc_config_t *cfg)
+rch_t scene_open(struct player *p, const rpipe_config_t *cfg)
 {
     rch_t ch;
 
@@ -59,7 +61,7 @@ static void close_last(struct player *p)
     int rc;
 
     do
-        rc = rclose(ch);
+        rc = cells_or_pipe_close(ch);
     while (scene_once_more(
         p, rc)); /* over a network, as long as transfers from the program's memory are under way */
     MUST(rc == 0, ch);
@@ -71,7 +73,7 @@ static void give_back(const struct player *p, rregion_t region)
     int64_t patience = deadline_in_ms(PATIENCE_MS);
     int rc;
 
-    while ((rc = rderegister(region)) == -EBUSY && p->s->network && !deadline_passed(patience))
+    while ((rc = rregion_close(region)) == -EBUSY && p->s->network && !deadline_passed(patience))
         backoff_us(100);
     MUST(rc == 0, NULL);
 }
@@ -89,7 +91,7 @@ int scene_wait_joined(struct player *p, rch_t ch)
     int rc;
 
     do
-        rc = rpipe_wait(ch);
+        rc = rwait(ch);
     while (scene_once_more(p, rc));
     MUST(rc == 0 || is_end(rc), ch);
     return rc;
@@ -111,7 +113,7 @@ static int put(struct player *p, rch_t ch, size_t bytes, uint64_t key)
     int rc;
 
     do {
-        mem = rmalloc_mem(ch, bytes, &d);
+        mem = (d = rmalloc(ch, bytes)) != ADDR_NULL ? rmem(ch, d) : NULL;
         rc = mem != NULL ? 0 : -errno;
     } while (scene_once_more(p, rc));
     MUST(rc == 0 || rc == -EPIPE, ch);
@@ -207,13 +209,13 @@ static void wait_until_full(struct player *p)
 
 static int one_stream(struct player *p, uint32_t ctx, uint64_t key, uint64_t count)
 {
-    rmalloc_config_t cfg = scene_config(p, p->peer, ctx, p->rank == 0);
+    rpipe_config_t cfg = scene_config(p, p->peer, ctx, p->rank == 0);
     rch_t ch = scene_open(p, &cfg);
     int rc = scene_wait_joined(p, ch);
 
     if (rc == 0 && p->rank == 1 && count > SLOTS)
         wait_until_full(p);
-    /* who is gone before it was joined may have closed before that: rpipe_wait says the one, rread the other */
+    /* who is gone before it was joined may have closed before that: rwait says the one, rread the other */
     if (rc == 0)
         rc = p->rank == 0 ? write_all(p, ch, key, count, message_bytes)
                           : read_all(p, ch, key, count, message_bytes);
@@ -238,12 +240,12 @@ static size_t growing_bytes(uint64_t i) { return i == 4 ? 3000 : i == 7 ? 6000 :
 
 int scene_growth(struct player *p)
 {
-    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rpipe_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
     rch_t ch;
     int rc;
 
-    cfg.allocator.alloc_size = 1024;
-    cfg.allocator.max_alloc_size = 1 << 16;
+    cfg.heap_bytes = 1024;
+    cfg.max_heap_bytes = 1 << 16;
     ch = scene_open(p, &cfg);
     rc = scene_wait_joined(p, ch);
     if (rc == 0)
@@ -283,7 +285,7 @@ int scene_late(struct player *p)
     raddr_t d;
 
     for (turn = 0; turn < 2 && rc == 0; turn++) {
-        rmalloc_config_t cfg = scene_config(p, p->peer, 9, p->rank == 0);
+        rpipe_config_t cfg = scene_config(p, p->peer, 9, p->rank == 0);
         bool first = p->rank == turn;
         rch_t ch;
 
@@ -307,12 +309,12 @@ int scene_late(struct player *p)
     return rc;
 }
 
-/* ---- rpipe_fd ---- */
+/* ---- rfd ---- */
 
 static int read_by_fd(struct player *p, rch_t ch)
 {
     struct reading r = {0, 0, ADDR_NULL, message_bytes};
-    struct pollfd watched = {.fd = rpipe_fd(ch), .events = POLLIN};
+    struct pollfd watched = {.fd = rfd(ch), .events = POLLIN};
     int64_t patience = deadline_in_ms(PATIENCE_MS), until = deadline_in_ms(p->timeout_ms);
     size_t size;
     raddr_t d;
@@ -335,7 +337,7 @@ static int read_by_fd(struct player *p, rch_t ch)
 
 int scene_event(struct player *p)
 {
-    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rpipe_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
     rch_t ch = scene_open(p, &cfg);
     int rc = 0;
     uint64_t i;
@@ -355,16 +357,16 @@ int scene_event(struct player *p)
 
 int scene_atomic(struct player *p)
 {
-    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rpipe_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
     uint64_t old, sum = 0, i;
     rch_t ch;
     int rc;
 
-    cfg.allocator.rdma_active = p->rank == 0;
-    ch = scene_open(p, &cfg);
+    MUST(cells_open(&ch, &cfg, p->rank == 0, NULL) == 0, NULL);
+    p->end[p->ends++] = ch;
     rc = scene_wait_joined(p, ch);
     for (i = 0; i < CELL_ADDS && rc == 0 && p->rank == 0; i++) {
-        rc = ratomic(ch, RATOMIC_ADD, i % 3, 1, 0, &old);
+        rc = rcells_atomic(cells_at(ch), RCELLS_ADD, i % 3, 1, 0, &old);
         if (scene_once_more(p, rc))
             rc = 0;
         else
@@ -374,7 +376,7 @@ int scene_atomic(struct player *p)
         return rc;
     rc = p->rank == 0 ? send_word(p, p->peer) : hear_word(p, p->peer);
     for (i = 0; i < 3 && p->rank == 1; i++) {
-        MUST(ratomic(ch, RATOMIC_ADD, i, 0, 0, &old) == 0, ch);
+        MUST(rcells_atomic(cells_at(ch), RCELLS_ADD, i, 0, 0, &old) == 0, ch);
         sum += old;
     }
     MUST(p->rank == 0 || rc != 0 || sum == CELL_ADDS || p->again, ch);
@@ -489,8 +491,8 @@ static int collect(struct player *p, rredux_t rx)
 
 int scene_compose(struct player *p)
 {
-    rmalloc_config_t in = scene_config(p, 0, CTX_REDUX, p->rank != 0),
-                     out = scene_config(p, 0, CTX_SCATTER, p->rank == 0);
+    rpipe_config_t in = scene_config(p, 0, CTX_REDUX, p->rank != 0),
+                   out = scene_config(p, 0, CTX_SCATTER, p->rank == 0);
     rscatter_t sc;
     rredux_t rx;
     int dealt, rc;
@@ -517,37 +519,43 @@ int scene_compose(struct player *p)
 /* ---- all of them ---- */
 
 const struct scenario scenarios[] = {
-    {"PUT, blocks", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false,
+    {"PUT, blocks", scene_stream, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false,
      NULL},
-    {"GET, blocks", scene_stream, RDMA_GET, NET_SYNC_BLOCKS, "sleep", "auto", false, false, NULL},
-    {"PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "sleep", "auto", false, false, NULL},
-    {"GET, tags", scene_stream, RDMA_GET, NET_SYNC_TAGS, "yield", "auto", false, false, NULL},
-    {"PUT, channel", scene_stream, RDMA_PUT, CHANNEL_SYNC, "adaptive", "auto", false, false, NULL},
-    {"GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "sleep", "auto", false, false, NULL},
-    {"growth, PUT", scene_growth, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false, NULL},
-    {"growth, GET", scene_growth, RDMA_GET, NET_SYNC_TAGS, "adaptive", "auto", false, false, NULL},
-    {"reopen", scene_reopen, RDMA_GET, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
-    {"late", scene_late, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, true, NULL},
-    {"descriptor", scene_event, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
-    {"cells, processor", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "adaptive", "auto", false,
+    {"GET, blocks", scene_stream, RPIPE_GET, RPIPE_SYNC_BLOCKS, "sleep", "auto", false, false,
+     NULL},
+    {"PUT, tags", scene_stream, RPIPE_PUT, RPIPE_SYNC_TAGS, "sleep", "auto", false, false, NULL},
+    {"GET, tags", scene_stream, RPIPE_GET, RPIPE_SYNC_TAGS, "yield", "auto", false, false, NULL},
+    {"PUT, channel", scene_stream, RPIPE_PUT, RPIPE_SYNC_CHANNEL, "adaptive", "auto", false, false,
+     NULL},
+    {"GET, channel", scene_stream, RPIPE_GET, RPIPE_SYNC_CHANNEL, "sleep", "auto", false, false,
+     NULL},
+    {"growth, PUT", scene_growth, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", false, false,
+     NULL},
+    {"growth, GET", scene_growth, RPIPE_GET, RPIPE_SYNC_TAGS, "adaptive", "auto", false, false,
+     NULL},
+    {"reopen", scene_reopen, RPIPE_GET, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false, NULL},
+    {"late", scene_late, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", false, true, NULL},
+    {"descriptor", scene_event, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false, false,
+     NULL},
+    {"cells, processor", scene_atomic, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,
      true, NULL},
-    {"cells, service", scene_atomic, RDMA_ATOMIC, NET_SYNC_BLOCKS, "sleep", "service", false, true,
+    {"cells, service", scene_atomic, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "service", false, true,
      NULL},
-    {"control network", scene_control, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, true,
+    {"control network", scene_control, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true, true,
      NULL},
-    {"scatter and redux", scene_compose, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", true, false,
-     NULL},
-    {"regions, PUT, blocks", scene_region, RDMA_PUT, NET_SYNC_BLOCKS, "adaptive", "auto", false,
+    {"scatter and redux", scene_compose, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", true,
      false, NULL},
-    {"regions, GET, tags", scene_region, RDMA_GET, NET_SYNC_TAGS, "sleep", "auto", false, false,
+    {"regions, PUT, blocks", scene_region, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "adaptive", "auto", false,
+     false, NULL},
+    {"regions, GET, tags", scene_region, RPIPE_GET, RPIPE_SYNC_TAGS, "sleep", "auto", false, false,
      NULL},
-    {"regions, PUT, channel", scene_region, RDMA_PUT, CHANNEL_SYNC, "yield", "auto", false, false,
-     NULL},
-    {"ofi, PUT, tags", scene_stream, RDMA_PUT, NET_SYNC_TAGS, "adaptive", "auto", false, false,
+    {"regions, PUT, channel", scene_region, RPIPE_PUT, RPIPE_SYNC_CHANNEL, "yield", "auto", false,
+     false, NULL},
+    {"ofi, PUT, tags", scene_stream, RPIPE_PUT, RPIPE_SYNC_TAGS, "adaptive", "auto", false, false,
      "auto"},
-    {"ofi, GET, channel", scene_stream, RDMA_GET, CHANNEL_SYNC, "adaptive", "auto", false, false,
-     "auto"},
-    {"ofi in steps, PUT", scene_stream, RDMA_PUT, NET_SYNC_BLOCKS, "sleep", "auto", false, false,
+    {"ofi, GET, channel", scene_stream, RPIPE_GET, RPIPE_SYNC_CHANNEL, "adaptive", "auto", false,
+     false, "auto"},
+    {"ofi in steps, PUT", scene_stream, RPIPE_PUT, RPIPE_SYNC_BLOCKS, "sleep", "auto", false, false,
      "none"},
 };
 const int scenario_count = (int)(sizeof(scenarios) / sizeof(scenarios[0]));

@@ -8,8 +8,8 @@
 /* ---- what parts are made of ---- */
 bool scene_once_more(struct player *p,
                      int rc); /* a deadline has passed, and the call is to be made again */
-rmalloc_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer);
-rch_t scene_open(struct player *p, const rmalloc_config_t *cfg);
+rpipe_config_t scene_config(const struct player *p, int peer, uint32_t ctx, bool writer);
+rch_t scene_open(struct player *p, const rpipe_config_t *cfg);
 int scene_wait_joined(struct player *p, rch_t ch);
 void scene_close_all(struct player *p); /* ends, then regions */
 
@@ -20,7 +20,7 @@ int scene_stream(
 int scene_growth(struct player *p);  /* a heap that has to grow */
 int scene_reopen(struct player *p);  /* the same id several times */
 int scene_late(struct player *p);    /* closed by one end before the other has opened */
-int scene_event(struct player *p);   /* rpipe_fd */
+int scene_event(struct player *p);   /* rfd */
 int scene_atomic(struct player *p);  /* cells */
 int scene_control(struct player *p); /* network_... */
 int scene_compose(struct player *p); /* scatter and redux */

@@ -34,7 +34,7 @@ static rregion_t region_of(struct player *p, rch_t ch, void *base, size_t bytes)
     int rc;
 
     do
-        rc = rregister(ch, base, bytes, &region);
+        rc = rregion_open(&region, ch, base, bytes);
     while (scene_once_more(p, rc));
     MUST(rc == 0 || rc == -EPIPE, ch);
     if (rc == 0)
@@ -69,7 +69,7 @@ static int await(struct player *p, rch_t ch, int *word)
     int rc = 0;
 
     while (*word == 0) {
-        rc = rdone(ch, word);
+        rc = rdone(ch, word, 0);
         MUST(rc == 0            ? *word == 1
              : rc == -ETIMEDOUT ? *word == 0
                                 : rc == -EPIPE && *word == -EPIPE,
@@ -92,8 +92,8 @@ static int send_one(struct player *p, rch_t ch, struct sending *s, uint64_t i)
     fill(address_of(s, piece), bytes, i);
     s->word[piece] = 4711;
     do
-        rc = rwrite_from_tag(ch, piece < PIECES ? s->region : s->own, offset, bytes, tag_of(i),
-                             &s->word[piece]);
+        rc = rwrite_from(ch, piece < PIECES ? s->region : s->own, offset, bytes, tag_of(i),
+                         &s->word[piece], 0);
     while (scene_once_more(p, rc));
     MUST(rc == 0 ? s->word[piece] != 4711 : rc == -EPIPE && s->word[piece] == 4711, ch);
     if (rc == 0)
@@ -109,12 +109,12 @@ static void all_are_told(rch_t ch, struct sending *s)
 
     for (piece = 0; piece < PIECES + PARTS; piece++) {
         MUST(s->word[piece] != 0, ch);
-        rc = rdone(ch, &s->word[piece]);
+        rc = rdone(ch, &s->word[piece], 0);
         MUST(s->word[piece] > 0 ? rc == 0 : rc == s->word[piece], ch);
         if (piece < PIECES || s->own != NULL)
             memset(address_of(s, piece), 0xa5, PART);
     }
-    rc = rdone(ch, NULL);
+    rc = rdone(ch, NULL, 0);
     MUST(rc == 0 || rc == -EPIPE, ch);
 }
 
@@ -129,7 +129,7 @@ static int send_all(struct player *p, rch_t ch)
         return rc;
     for (piece = 0; piece < PIECES + PARTS; piece++)
         s.word[piece] = 1;
-    if (p->s->sync != NET_SYNC_BLOCKS)
+    if (p->s->sync != RPIPE_SYNC_BLOCKS)
         s.own = region_of(p, ch, NULL, PARTS * PART);
     for (i = 0; i < MESSAGES && rc == 0; i++) {
         if (i == 12)
@@ -138,7 +138,7 @@ static int send_all(struct player *p, rch_t ch)
     }
     if (rc == 0)
         do
-            rc = rdone(ch, NULL);
+            rc = rdone(ch, NULL, 0);
         while (scene_once_more(p, rc));
     MUST(rc == 0 || rc == -EPIPE, ch);
     if (rc != 0)
@@ -158,7 +158,7 @@ static int take_into(struct player *p, rch_t ch, rregion_t region, uint64_t i)
 
     memset(in, 0x5a, sizeof(in));
     do {
-        rc = rread_into_tag(ch, region, at, PIECE, &size, &tag);
+        rc = rread_into(ch, region, at, PIECE, &size, &tag, 0);
         MUST(rc == 0 || (size == 4711 && tag == 4711), ch);
     } while (scene_once_more(p, rc));
     if (rc == 0)
@@ -202,13 +202,13 @@ static int receive_all(struct player *p, rch_t ch)
     } while (rc == 0);
     MUST(rc == R_EOF || rc == -ECONNRESET, ch);
     MUST(rc != R_EOF || i == MESSAGES, ch);
-    MUST(rread_into(ch, region, 0, PIECE, NULL) == rc, ch); /* again and again */
+    MUST(rread_into(ch, region, 0, PIECE, NULL, NULL, 0) == rc, ch); /* again and again */
     return rc == R_EOF ? 0 : rc;
 }
 
 int scene_region(struct player *p)
 {
-    rmalloc_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
+    rpipe_config_t cfg = scene_config(p, p->peer, 0, p->rank == 0);
     rch_t ch = scene_open(p, &cfg);
     int rc = scene_wait_joined(p, ch);
 

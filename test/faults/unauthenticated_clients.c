@@ -52,14 +52,14 @@ static int open_fds(void)
 static void one_channel(int rank, uint64_t k, uint64_t key)
 {
     bool writer = (k & 1) == (uint64_t)rank;
-    rmalloc_config_t cfg = channel_config(k & 2 ? RDMA_GET : RDMA_PUT, 1 - rank, writer, 1 << 14);
+    rpipe_config_t cfg = channel_config(k & 2 ? RPIPE_GET : RPIPE_PUT, 1 - rank, writer, 1 << 14);
     uint64_t i;
     size_t size;
     raddr_t d;
     rch_t ch;
     int rc;
 
-    cfg.ctx = (uint32_t)(k % 3);
+    cfg.context = (uint32_t)(k % 3);
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     for (i = 0; writer && i < 20; i++) {
         d = rmalloc(ch, i * 100);

@@ -34,8 +34,8 @@ struct pair {
 
 /* What a channel is opened as, beyond PUT and GET. */
 struct kind {
-    rmalloc_sync_t sync;
-    rmalloc_algorithm_t algorithm;
+    rpipe_sync_t sync;
+    rmalloc_fit_t algorithm;
     uint32_t queue;
     uint64_t most; /* max_alloc_size */
 };
@@ -44,13 +44,13 @@ struct kind {
 
 extern const struct kind plain, tags, channel, growing, growing_tags;
 
-rmalloc_config_t liar_config(bool writer, rdma_op_t op, uint32_t ctx);
+rpipe_config_t liar_config(bool writer, rpipe_op_t op, uint32_t ctx);
 void liar_begin(uint64_t *random); /* rinit; with PAIR_NET over the simulated network */
 int liar_end(const char *program); /* rexit: the exit status */
 uint32_t liar_ctx(void);           /* one that has not been used */
-struct pair pair_open_as(rdma_op_t op, const struct kind *k);
-struct pair pair_open(rdma_op_t op); /* plain */
-void pair_close(struct pair p);      /* and the bystander carries something */
+struct pair pair_open_as(rpipe_op_t op, const struct kind *k);
+struct pair pair_open(rpipe_op_t op); /* plain */
+void pair_close(struct pair p);       /* and the bystander carries something */
 void send_one(rch_t w, size_t bytes, uint64_t key);
 void receive_one(rch_t r, size_t bytes, uint64_t key);
 bool allowed(int rc); /* what a call may give at an end that is lied to all the time */

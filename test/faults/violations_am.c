@@ -52,7 +52,7 @@ static void on_break(ram_t am, ram_message_t *m, void *arg)
         return; /* somebody has drawn its number */
     memcpy(copy, m->data, sizeof(copy));
     join_fail(broken.r, -EPROTO, "as the test wants it");
-    while (rpipe_wait(am->out[0]->requests) == 0)
+    while (rwait(am->out[0]->requests) == 0)
         backoff_us(100);
     rc = ram_request_nb(am, 0, ECHO, NULL, 0, NULL, 0, NULL);
     EXPECT(rc == -EPROTO, "a request on a link that is broken: %d (%s)", rc, ram_error(am));
@@ -93,13 +93,13 @@ static ram_t context(int timeout_ms)
 
 /* ---- what the liar does ---- */
 
-static rch_t end_open(ram_t am, bool requests, bool writer)
+static rch_t link_end_open(ram_t am, bool requests, bool writer)
 {
-    rmalloc_config_t cfg = requests ? am->request_cfg : am->reply_cfg;
+    rpipe_config_t cfg = requests ? am->request_cfg : am->reply_cfg;
     rch_t ch;
 
-    cfg.allocator.peer = 0;
-    cfg.allocator.rdma_active = writer;
+    cfg.peer = 0;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
     cfg.timeout_ms = PATIENCE_MS;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     return ch;
@@ -132,7 +132,7 @@ static int say_within(ram_t am, rch_t w, uint64_t header, const void *mem, size_
         return rc;
     if (size > 0)
         memcpy(rmem(w, d), mem, size);
-    *(uint64_t *)network_header(w, d) = header;
+    (void)rset_tag(w, d, header);
     while ((rc = rwrite_nb(w, d)) == R_PENDING)
         look(am);
     if (rc != 0)
@@ -202,8 +202,8 @@ static struct link_ends requester(ram_t am)
 {
     struct link_ends l;
 
-    l.r = end_open(am, false, false);
-    l.w = end_open(am, true, true);
+    l.r = link_end_open(am, false, false);
+    l.w = link_end_open(am, true, true);
     return l;
 }
 
@@ -253,7 +253,7 @@ static void lie_in_request(const struct request_lie *lie)
         greet(am, l.w);
     for (i = 0; i < lie->times; i++) {
         rc = say(am, l.w, lie->header, lie->word, lie->size);
-        EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rpipe_error(l.w));
+        EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rerror(l.w));
     }
     until_failed(am);
     MUST(ram_stats(am, &st) == 0, NULL);
@@ -267,7 +267,7 @@ static void lie_in_request(const struct request_lie *lie)
 static void ask_from_nowhere(void)
 {
     ram_t am = context(-1); /* whoever waited would do so for ever */
-    struct link_ends l = {end_open(am, true, true), NULL};
+    struct link_ends l = {link_end_open(am, true, true), NULL};
     ram_stats_t st;
     size_t size;
     raddr_t d;
@@ -280,10 +280,10 @@ static void ask_from_nowhere(void)
     MUST(ram_stats(am, &st) == 0, NULL);
     EXPECT(st.handled == 0, "%llu requests of nobody have been handled",
            (unsigned long long)st.handled);
-    l.r = end_open(am, false, false);
+    l.r = link_end_open(am, false, false);
     while ((rc = rread_nb(l.r, &d, &size)) == R_PENDING)
         look(am);
-    EXPECT(rc == 0, "an answer: %d (%s)", rc, rpipe_error(l.r));
+    EXPECT(rc == 0, "an answer: %d (%s)", rc, rerror(l.r));
     links_close(l);
     honest(am, "requests from nowhere");
 }
@@ -352,15 +352,15 @@ static uint32_t target(ram_t am, struct link_ends *l, ram_request_t *r)
     raddr_t d;
     int i;
 
-    l->r = end_open(am, true, false);
-    l->w = end_open(am, false, true);
+    l->r = link_end_open(am, true, false);
+    l->w = link_end_open(am, false, true);
     MUST(ram_request(am, 0, ECHO, &arg, 1, NULL, 0, r) == 0, NULL);
     for (i = 0; i < 2; i++) { /* the greeting, and the request */
         MUST(rread(l->r, &d, NULL) == 0, l->r);
-        header = *(uint64_t *)network_header(l->r, d);
+        header = rtag(l->r, d);
         MUST(rfree(l->r, d) == 0, l->r);
     }
-    MUST(rpipe_wait(l->w) == 0, l->w);
+    MUST(rwait(l->w) == 0, l->w);
     return (uint32_t)(header >> 32);
 }
 
@@ -375,7 +375,7 @@ static void lie_in_reply(const struct reply_lie *lie)
 
     rc = say(am, l.w, lie->header ^ (lie->token ? (uint64_t)token << 32 : 0),
              lie->mem != NULL ? lie->mem : zeros, lie->size);
-    EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rpipe_error(l.w));
+    EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rerror(l.w));
     rc = ram_wait(am, r, NULL);
     EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, ram_error(am));
     EXPECT(strpbrk(ram_error(am), "\033\n") == NULL && strlen(ram_error(am)) > 20,
@@ -433,7 +433,7 @@ static void take_all(rch_t r, uint32_t *token)
     raddr_t d;
 
     while (rread_nb(r, &d, NULL) == 0) {
-        *token = (uint32_t)(*(uint64_t *)network_header(r, d) >> 32);
+        *token = (uint32_t)(rtag(r, d) >> 32);
         (void)rfree(r, d);
     }
 }

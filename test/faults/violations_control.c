@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* violations_control.c: lies in control messages, see liar.h: halves, notes, cells, shared memory that is passed. */
 #include "violations.h"
+#include "test/lib/cells.h"
+#include "test/lib/v01.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,14 +14,14 @@ enum { AT_MAGIC = 0, AT_CTX = 8, AT_INCARNATION = 12, AT_RING = 48, AT_CREDIT = 
 /* A writer that nobody has joined gets this half. */
 static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
 {
-    rmalloc_config_t cfg = liar_config(true, RDMA_PUT, ctx);
+    rpipe_config_t cfg = liar_config(true, RPIPE_PUT, ctx);
     rch_t w;
     int rc;
 
     cfg.timeout_ms = SHORT_MS;
     MUST(rpipe(&w, &cfg) == 0, NULL);
     MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
-    rc = rpipe_wait(w);
+    rc = rwait(w);
     MUST(rclose(w) == 0, w);
     return rc;
 }
@@ -44,7 +46,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
         {"a heap that is too long", AT_HEAP + 16, UINT64_MAX},
         {"another version", 4, 77},
     };
-    struct pair p = pair_open(RDMA_PUT); /* whose memory is named */
+    struct pair p = pair_open(RPIPE_PUT); /* whose memory is named */
     unsigned char blob[HANDSHAKE_BYTES], good[HANDSHAKE_BYTES];
     size_t i;
     int round, rc;
@@ -150,7 +152,7 @@ static void lie_about_memory(void)
         {"with no memory behind it", F_SEAL_SHRINK | F_SEAL_GROW, 1 << 20, 1 << 16, 1},
         {"that cannot be written", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1 << 16, 1 << 16, 1},
     };
-    struct pair p = pair_open(RDMA_PUT);
+    struct pair p = pair_open(RPIPE_PUT);
     unsigned char blob[HANDSHAKE_BYTES];
     size_t i;
     int rc;
@@ -186,7 +188,7 @@ static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const c
 {
     unsigned char body[NOTE_BYTES] = {0};
 
-    put32(body, 0, ch->cfg.ctx);
+    put32(body, 0, (uint32_t)ch->cfg.context);
     put32(body, 4, ch->end.incarnation);
     put32(body, 8, (uint32_t)config_side(&ch->cfg));
     put32(body, NOTE_CODE, (uint32_t)code);
@@ -208,17 +210,16 @@ static void lie_about_failures(void)
     int rc;
 
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
-        struct pair p = pair_open(i % 2 == 0 ? RDMA_PUT : RDMA_GET);
+        struct pair p = pair_open(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET);
 
         say_note(p.w, MESSAGE_FAIL, codes[i], 0, "\033[2J\nnonsense");
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == (codes[i] == -ENOMEM ? -ENOMEM : -EPROTO), "failure %d: rread gave %d (%s)",
                codes[i], rc, rstrerror(rc));
-        EXPECT(strpbrk(rpipe_error(p.r), "\033\n") == NULL, "failure %d: %s", codes[i],
-               rpipe_error(p.r));
+        EXPECT(strpbrk(rerror(p.r), "\033\n") == NULL, "failure %d: %s", codes[i], rerror(p.r));
         say_note(p.w, MESSAGE_FAIL, -ENOSPC, 0, "another one");
         EXPECT(rread(p.r, &d, NULL) == rc, "failure %d, and another one: %s", codes[i],
-               rpipe_error(p.r));
+               rerror(p.r));
         pair_close(p);
     }
 }
@@ -233,10 +234,10 @@ static void lie_about_events(void)
 
     for (i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         for (k = 0; k < 2; k++) {
-            struct pair p = pair_open(RDMA_PUT);
+            struct pair p = pair_open(RPIPE_PUT);
             int64_t patience = deadline_in_ms(PATIENCE_MS);
 
-            MUST(rpipe_fd(p.r) >= 0, p.r);
+            MUST(rfd(p.r) >= 0, p.r);
             while (!atomic_load(&p.r->r.acked) &&
                    !deadline_passed(patience)) /* by the true writer */
                 backoff_us(100);
@@ -256,7 +257,7 @@ static void lie_about_events(void)
 static void lie_in_crowds(void)
 {
     unsigned char half[60000] = {0}, bye[NOTE_REASON] = {0};
-    struct pair p = pair_open(RDMA_PUT);
+    struct pair p = pair_open(RPIPE_PUT);
     size_t before = 0, after = 0, at = 0;
     uint32_t i;
 
@@ -293,7 +294,7 @@ static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint6
 {
     unsigned char body[CELLS_BYTES] = {0};
 
-    put32(body, 0, ch->cfg.ctx);
+    put32(body, 0, (uint32_t)ch->cfg.context);
     put32(body, 4, ch->end.incarnation);
     put32(body, 8, (uint32_t)config_side(&ch->cfg));
     put64(body, CELLS_OP, op);
@@ -306,15 +307,12 @@ static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint6
 static struct pair open_cells(void)
 {
     uint32_t ctx = liar_ctx();
-    rmalloc_config_t w = liar_config(true, RDMA_ATOMIC, ctx),
-                     r = liar_config(false, RDMA_ATOMIC, ctx);
+    rpipe_config_t cfg = liar_config(true, RPIPE_PUT, ctx);
     struct pair p = {NULL, NULL};
 
-    w.allocator.alloc_size = r.allocator.alloc_size = CELLS * sizeof(uint64_t);
-    w.allocator.rdma_active = true;
-    r.allocator.rdma_active = false;
-    MUST(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0, NULL);
-    MUST(rpipe_wait(p.w) == 0 && rpipe_wait(p.r) == 0, p.w);
+    cfg.heap_bytes = CELLS * sizeof(uint64_t);
+    MUST(cells_open(&p.w, &cfg, true, NULL) == 0 && cells_open(&p.r, &cfg, false, NULL) == 0, NULL);
+    MUST(rwait(p.w) == 0 && rwait(p.r) == 0, p.w);
     return p;
 }
 
@@ -325,15 +323,15 @@ static void lie_about_cells(void)
         bool request;
         uint64_t op, cell, number;
     } notes[] = {
-        {"an operation that does not exist", true, RATOMIC_XOR + 1, 0, 1},
+        {"an operation that does not exist", true, RCELLS_XOR + 1, 0, 1},
         {"operation 2^32", true, UINT64_C(1) << 32, 0, 1},
-        {"a cell behind the last", true, RATOMIC_ADD, CELLS, 1},
-        {"cell 2^61", true, RATOMIC_ADD, UINT64_C(1) << 61, 1},
-        {"cell 2^64 - 1", true, RATOMIC_ADD, UINT64_MAX, 1},
-        {"an answer to nothing", false, RATOMIC_ADD, 0, 2},
-        {"an answer to the last but one", false, RATOMIC_ADD, 0, 1},
-        {"answer 0", false, RATOMIC_ADD, 0, 0},
-        {"answer 2^64 - 1", false, RATOMIC_ADD, 0, UINT64_MAX},
+        {"a cell behind the last", true, RCELLS_ADD, CELLS, 1},
+        {"cell 2^61", true, RCELLS_ADD, UINT64_C(1) << 61, 1},
+        {"cell 2^64 - 1", true, RCELLS_ADD, UINT64_MAX, 1},
+        {"an answer to nothing", false, RCELLS_ADD, 0, 2},
+        {"an answer to the last but one", false, RCELLS_ADD, 0, 1},
+        {"answer 0", false, RCELLS_ADD, 0, 0},
+        {"answer 2^64 - 1", false, RCELLS_ADD, 0, UINT64_MAX},
     };
     uint64_t old;
     size_t i;
@@ -342,20 +340,19 @@ static void lie_about_cells(void)
     for (i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
         struct pair p = open_cells();
 
-        MUST(ratomic(p.w, RATOMIC_ADD, 3, 5, 0, &old) == 0 && old == 0, p.w);
+        MUST(rcells_atomic(cells_at(p.w), RCELLS_ADD, 3, 5, 0, &old) == 0 && old == 0, p.w);
         say_cells(notes[i].request ? p.w : p.r,
                   notes[i].request ? MESSAGE_ATOMIC : MESSAGE_ATOMIC_DONE, notes[i].op,
                   notes[i].cell, notes[i].number);
         do /* the one who is lied to, or who is told of it, in a moment */
-            rc = ratomic(p.w, RATOMIC_ADD, 3, 0, 0, &old);
+            rc = rcells_atomic(cells_at(p.w), RCELLS_ADD, 3, 0, 0, &old);
         while (rc == 0);
-        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc),
-               rpipe_error(p.w));
-        say_cells(p.w, MESSAGE_ATOMIC, RATOMIC_ADD, 3, 2); /* what has failed does nothing more */
-        MUST(ratomic(p.r, RATOMIC_ADD, 3, 0, 0, &old) == 0, p.r);
+        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc), rerror(p.w));
+        say_cells(p.w, MESSAGE_ATOMIC, RCELLS_ADD, 3, 2); /* what has failed does nothing more */
+        MUST(rcells_atomic(cells_at(p.r), RCELLS_ADD, 3, 0, 0, &old) == 0, p.r);
         EXPECT(!notes[i].request || old == 5, "%s: the cell is %llu", notes[i].name,
                (unsigned long long)old);
-        pair_close(p);
+        MUST(rcells_close(cells_at(p.w)) == 0 && rcells_close(cells_at(p.r)) == 0, NULL);
     }
 }
 

@@ -3,6 +3,7 @@
  * violations_group.c: one of the partners of a composed pipe lies, see liar.h: it is lost, told once, and by its place; the others do not notice.
  */
 #include "violations.h"
+#include "test/lib/v01.h"
 
 #include "sync/seal.h"
 
@@ -21,9 +22,9 @@ struct crowd {
     uint64_t sent[PARTS], got[PARTS]; /* by the good ones */
 };
 
-static struct crowd crowd_open(rdma_op_t op, bool redux)
+static struct crowd crowd_open(rpipe_op_t op, bool redux)
 {
-    rmalloc_config_t cfg = liar_config(!redux, op, liar_ctx());
+    rpipe_config_t cfg = liar_config(!redux, op, liar_ctx());
     struct crowd c = {NULL, NULL, {NULL}, {0}, {0}};
     int i, rc;
 
@@ -32,13 +33,13 @@ static struct crowd crowd_open(rdma_op_t op, bool redux)
     rc = redux ? rredux(&c.redux, &cfg, self, PARTS) : rscatter(&c.scatter, &cfg, self, PARTS);
     MUST(rc == 0, NULL);
     for (i = 0; i < PARTS; i++) {
-        rmalloc_config_t own = liar_config(redux, op, cfg.ctx + (uint32_t)i);
+        rpipe_config_t own = liar_config(redux, op, (uint32_t)cfg.context + (uint32_t)i);
 
         MUST(rpipe(&c.end[i], &own) == 0, NULL);
     }
     MUST((redux ? rredux_wait(c.redux) : rscatter_wait(c.scatter)) == 0, NULL);
     for (i = 0; i < PARTS; i++)
-        MUST(rpipe_wait(c.end[i]) == 0, c.end[i]);
+        MUST(rwait(c.end[i]) == 0, c.end[i]);
     return c;
 }
 
@@ -49,8 +50,8 @@ static void crowd_close(struct crowd *c)
     for (i = 0; i < PARTS; i++)
         MUST(rclose(c->end[i]) == 0, c->end[i]);
     rc = c->redux != NULL ? rredux_close(c->redux) : rscatter_close(c->scatter);
-    EXPECT(rc == 0, "closing the object: %d (%s)", rc, rpipe_error(NULL));
-    pair_close(pair_open(RDMA_PUT));
+    EXPECT(rc == 0, "closing the object: %d (%s)", rc, rerror(NULL));
+    pair_close(pair_open(RPIPE_PUT));
 }
 
 static uint64_t key_of(int place, uint64_t i) { return (uint64_t)place << 40 | i; }
@@ -98,12 +99,12 @@ static void liar_is_told(rch_t end)
 {
     int rc;
 
-    while ((rc = rpipe_wait(end)) == 0)
+    while ((rc = rwait(end)) == 0)
         backoff_us(100);
     EXPECT(rc == -EPROTO, "the liar was told %d (%s)", rc, rstrerror(rc));
 }
 
-static void lie_to_redux(rdma_op_t op)
+static void lie_to_redux(rpipe_op_t op)
 {
     struct crowd c = crowd_open(op, true);
     uint64_t sum = 0;
@@ -124,7 +125,7 @@ static void lie_to_redux(rdma_op_t op)
             }
             errors++;
             EXPECT(rc == -EPROTO && rredux_who(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
-                   rc, rstrerror(rc), rredux_who(c.redux), rpipe_error(NULL));
+                   rc, rstrerror(rc), rredux_who(c.redux), rerror(NULL));
             MUST(errors == 1, NULL);
         }
     }
@@ -134,7 +135,7 @@ static void lie_to_redux(rdma_op_t op)
 }
 
 /* The second of three rounds has a liar in it, or a message of another size, which is not held against its writer. */
-static void lie_to_reduction(rdma_op_t op, int flags, bool nonsense)
+static void lie_to_reduction(rpipe_op_t op, int flags, bool nonsense)
 {
     struct crowd c = crowd_open(op, true);
     uint64_t mine[4], result[4];
@@ -164,7 +165,7 @@ static void lie_to_reduction(rdma_op_t op, int flags, bool nonsense)
         }
         place = round == 1 || (round == 3 && !nonsense) ? PARTS : PARTS - 1;
         EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc,
-               combined, rpipe_error(NULL));
+               combined, rerror(NULL));
         EXPECT(rc != 0 ||
                    result[3] == (uint64_t)(place == PARTS ? 300 * round + 3 : 200 * round + 2),
                "reduction, round %d: the result is %llu", round, (unsigned long long)result[3]);
@@ -173,7 +174,7 @@ static void lie_to_reduction(rdma_op_t op, int flags, bool nonsense)
 }
 
 /* A reader says that it has read more than was written. */
-static void lie_to_scatter(rdma_op_t op, int to)
+static void lie_to_scatter(rpipe_op_t op, int to)
 {
     struct crowd c = crowd_open(op, false);
     int errors = 0, rc, place, i;
@@ -195,7 +196,7 @@ static void lie_to_scatter(rdma_op_t op, int to)
         errors++;
         EXPECT(rc == -EPROTO && rscatter_who(c.scatter) == BAD,
                "scatter to %d: %d (%s) of place %d: %s", to, rc, rstrerror(rc),
-               rscatter_who(c.scatter), rpipe_error(NULL));
+               rscatter_who(c.scatter), rerror(NULL));
     }
     EXPECT(errors == 1 && rscatter_live(c.scatter) == PARTS - 1,
            "scatter to %d: %d errors, %d readers", to, errors, rscatter_live(c.scatter));
@@ -217,18 +218,18 @@ static void take_one(struct crowd *c, uint64_t *sum, bool wait)
         crowd_take(c, place, d, size, sum);
     else if (rc != R_PENDING)
         EXPECT(allowed(rc) && rredux_who(c->redux) == BAD, "redux, in use: %d (%s) of place %d: %s",
-               rc, rstrerror(rc), rredux_who(c->redux), rpipe_error(NULL));
+               rc, rstrerror(rc), rredux_who(c->redux), rerror(NULL));
 }
 
 static void crowd_round(uint64_t *random)
 {
-    struct crowd c = crowd_open(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, true);
+    struct crowd c = crowd_open(draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, true);
     struct scribble s = {.p = {c.end[BAD], rredux_pipe(c.redux, BAD)}, .random = draw(random)};
     pthread_t thread;
     uint64_t sum = 0;
     int i, place, rc;
 
-    MUST(rpipe_set_timeout(c.end[BAD], 1) == 0, NULL);
+    MUST(rset_timeout(c.end[BAD], 1) == 0, NULL);
     MUST(pthread_create(&thread, NULL, scribbles, &s) == 0, NULL);
     for (i = 0; i < MANY; i++) {
         raddr_t d = rmalloc(c.end[BAD], draw(random) % 100);
@@ -254,7 +255,7 @@ static void crowd_round(uint64_t *random)
 
 void lie_as_partner(uint64_t *random, int rounds)
 {
-    for (rdma_op_t op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (rpipe_op_t op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         lie_to_redux(op);
         for (int flags = 0; flags <= RREDUX_ORDERED; flags += RREDUX_ORDERED) {
             lie_to_reduction(op, flags, true);

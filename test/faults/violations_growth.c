@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* violations_growth.c: lies about heaps that grow, see liar.h: in slots, in questions, in answers, and all at once. */
 #include "violations.h"
+#include "test/lib/cells.h"
+#include "test/lib/v01.h"
 
 #include <pthread.h>
 
@@ -16,7 +18,7 @@ enum {
 #define GROW_BYTES 64
 
 /* Messages that lie in, beside and across the segments of a heap that has grown: HEAP bytes, and HEAP more. */
-static void lie_about_segments(rdma_op_t op, const struct kind *k)
+static void lie_about_segments(rpipe_op_t op, const struct kind *k)
 {
     static const struct {
         const char *name;
@@ -59,7 +61,7 @@ static void lie_about_segments(rdma_op_t op, const struct kind *k)
         ring_slot_publish(slot, 2);
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == places[i].expected, "%s: %d (%s): %s", places[i].name, rc, rstrerror(rc),
-               rpipe_error(p.r));
+               rerror(p.r));
         if (rc == 0) {
             mem = rmem(p.r, d);
             for (n = 0; n < rsize(p.r, d); n++)
@@ -76,7 +78,7 @@ static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int 
 {
     unsigned char body[GROW_BYTES] = {0};
 
-    put32(body, GROW_CTX, ch->cfg.ctx);
+    put32(body, GROW_CTX, (uint32_t)ch->cfg.context);
     put32(body, GROW_INCARNATION, ch->end.incarnation);
     put32(body, GROW_SIDE, (uint32_t)config_side(&ch->cfg));
     put32(body, GROW_CODE, (uint32_t)code);
@@ -89,7 +91,7 @@ static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int 
 }
 
 /* What a writer asks for. */
-static void lie_in_questions(rdma_op_t op, const struct kind *kind)
+static void lie_in_questions(rpipe_op_t op, const struct kind *kind)
 {
     static const struct {
         const char *name;
@@ -116,11 +118,11 @@ static void lie_in_questions(rdma_op_t op, const struct kind *kind)
         send_one(p.w, 700, 1);
         receive_one(p.r, 700, 1);
         say_growth(p.w, MESSAGE_GROW, asks[i].k, asks[i].bytes, 0, NULL);
-        MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
+        MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == -EPROTO, "growth by %s: the reader got %d (%s)", asks[i].name, rc,
                rstrerror(rc));
-        while ((rc = rpipe_wait(p.w)) == 0)
+        while ((rc = rwait(p.w)) == 0)
             backoff_us(100);
         EXPECT(rc == -EPROTO, "growth by %s: the writer got %d (%s)", asks[i].name, rc,
                rstrerror(rc));
@@ -129,7 +131,7 @@ static void lie_in_questions(rdma_op_t op, const struct kind *kind)
 }
 
 /* Segment after segment, as fast as they can be asked for: it ends at the limit, and so does the memory that it costs. */
-static void lie_in_storms(rdma_op_t op, const struct kind *kind)
+static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
 {
     struct pair p = pair_open_as(op, kind);
     uint64_t total = HEAP, k;
@@ -140,14 +142,14 @@ static void lie_in_storms(rdma_op_t op, const struct kind *kind)
         uint64_t bytes = total < MOST - total ? total : MOST - total;
 
         say_growth(p.w, MESSAGE_GROW, k, bytes != 0 ? bytes : 64, 0,
-                   op == RDMA_GET ? &p.w->heap_memory.key : NULL);
+                   op == RPIPE_GET ? &p.w->heap_memory.key : NULL);
         total += bytes;
     }
-    MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
+    MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
     do
         rc = rread(p.r, &d, NULL);
     while (rc == 0);
-    EXPECT(rc == -EPROTO, "a storm: %d (%s): %s", rc, rstrerror(rc), rpipe_error(p.r));
+    EXPECT(rc == -EPROTO, "a storm: %d (%s): %s", rc, rstrerror(rc), rerror(p.r));
     pair_close(p);
 
     p = pair_open_as(op, &plain); /* a heap that does not grow is not asked */
@@ -168,7 +170,7 @@ static void lie_in_storms(rdma_op_t op, const struct kind *kind)
 }
 
 /* What a reader answers: to nothing, and to the question of a writer whose real reader is kept from answering. */
-static void lie_in_answers(rdma_op_t op, const struct kind *kind)
+static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
 {
     static const struct {
         const char *name;
@@ -191,18 +193,18 @@ static void lie_in_answers(rdma_op_t op, const struct kind *kind)
 
     for (i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
         struct pair p = pair_open_as(op, kind);
-        int expected = op == RDMA_PUT ? answers[i].expected_put : answers[i].expected;
+        int expected = op == RPIPE_PUT ? answers[i].expected_put : answers[i].expected;
 
         kept = p.r->growth;
         p.r->growth = NULL;
         MUST(rmalloc_nb(p.w, 2 * HEAP, &d) == R_PENDING, p.w); /* asks */
         MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
         say_growth(p.r, MESSAGE_GROWN, answers[i].k, 2 * HEAP, answers[i].code, &nonsense);
-        MUST(rpipe_set_timeout(p.w, PATIENCE_MS) == 0, p.w);
+        MUST(rset_timeout(p.w, PATIENCE_MS) == 0, p.w);
         d = rmalloc(p.w, 2 * HEAP);
         rc = d != ADDR_NULL ? 0 : -errno;
         EXPECT(rc == expected, "op %d, the answer is %s: %d (%s): %s", (int)op, answers[i].name, rc,
-               rstrerror(rc), rpipe_error(p.w));
+               rstrerror(rc), rerror(p.w));
         if (rc ==
             0) /* on a GET channel the memory is the writer's own, and the answer is only a yes */
             fill(rmem(p.w, d), 2 * HEAP, 3);
@@ -215,7 +217,7 @@ static void lie_in_answers(rdma_op_t op, const struct kind *kind)
         if (i == 1)
             MUST(rmalloc(p.w, 2 * HEAP) != ADDR_NULL, p.w);
         say_growth(p.r, MESSAGE_GROWN, 1 + i, 2 * HEAP, 0, &nonsense);
-        while ((rc = rpipe_wait(p.w)) == 0)
+        while ((rc = rwait(p.w)) == 0)
             backoff_us(100);
         EXPECT(rc == -EPROTO, "an answer that was not asked for: %d (%s)", rc, rstrerror(rc));
         pair_close(p);
@@ -250,7 +252,7 @@ static void *storms(void *argument)
 static void storm_round(uint64_t *random)
 {
     const struct kind *k = draw(random) % 2 == 0 ? &growing : &growing_tags;
-    struct storm s = {.p = pair_open_as(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, k),
+    struct storm s = {.p = pair_open_as(draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, k),
                       .random = draw(random)};
     uint64_t sum = 0;
     pthread_t thread;
@@ -258,23 +260,20 @@ static void storm_round(uint64_t *random)
     raddr_t d;
     int i, rc = 0;
 
-    MUST(rpipe_set_timeout(s.p.w, 1) == 0 && rpipe_set_timeout(s.p.r, 1) == 0, NULL);
+    MUST(rset_timeout(s.p.w, 1) == 0 && rset_timeout(s.p.r, 1) == 0, NULL);
     MUST(pthread_create(&thread, NULL, storms, &s) == 0, NULL);
     for (i = 0; i < 10 && rc != -EPROTO; i++) {
         size = draw(random) % (3 * HEAP);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? 0 : -errno;
-        EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rstrerror(rc),
-               rpipe_error(s.p.w));
+        EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
         if (rc != 0)
             continue;
         memset(rmem(s.p.w, d), 7, size); /* it can be written everywhere, */
         rc = rwrite(s.p.w, d);
-        EXPECT(allowed(rc), "storm: rwrite gave %d (%s): %s", rc, rstrerror(rc),
-               rpipe_error(s.p.w));
+        EXPECT(allowed(rc), "storm: rwrite gave %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
         rc = rread(s.p.r, &d, &size);
-        EXPECT(allowed(rc), "storm: the reader got %d (%s): %s", rc, rstrerror(rc),
-               rpipe_error(s.p.r));
+        EXPECT(allowed(rc), "storm: the reader got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.r));
         for (at = 0; rc == 0 && at < size; at++)
             sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* and read */
         if (rc == 0)
@@ -291,10 +290,10 @@ static void storm_round(uint64_t *random)
 
 void lie_about_growth(void)
 {
-    rdma_op_t op;
+    rpipe_op_t op;
     size_t n;
 
-    for (op = RDMA_PUT; op <= RDMA_GET; op++)
+    for (op = RPIPE_PUT; op <= RPIPE_GET; op++)
         for (n = 0; n < 2; n++) {
             lie_about_segments(op, n == 0 ? &growing : &growing_tags);
             lie_in_questions(op, n == 0 ? &growing : &growing_tags);

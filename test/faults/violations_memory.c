@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* violations_memory.c: lies in shared memory, see liar.h: chosen ones, and random ones while the ends are in use. */
 #include "violations.h"
+#include "test/lib/cells.h"
+#include "test/lib/v01.h"
 
 #include "sync/seal.h"
 
@@ -40,7 +42,7 @@ static const struct lie lies[] = {
     {"an end that promises more than there is", {.kind = 0}, 5 + 1, -EPROTO},
 };
 
-static void lie_to_reader(const struct lie *lie, rdma_op_t op)
+static void lie_to_reader(const struct lie *lie, rpipe_op_t op)
 {
     struct pair p = pair_open(op);
     struct slot *slot;
@@ -60,13 +62,12 @@ static void lie_to_reader(const struct lie *lie, rdma_op_t op)
     }
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rstrerror(rc),
-           rpipe_error(p.r));
+           rerror(p.r));
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc,
-           rpipe_error(p.r));
-    while ((rc = rpipe_wait(p.w)) == 0) /* the liar is told, in a moment */
+    EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc, rerror(p.r));
+    while ((rc = rwait(p.w)) == 0) /* the liar is told, in a moment */
         backoff_us(100);
-    EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rpipe_error(p.w));
+    EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rerror(p.w));
     pair_close(p);
 }
 
@@ -74,7 +75,7 @@ static void lie_to_reader(const struct lie *lie, rdma_op_t op)
 static void lie_with_flags(void)
 {
     static const uint64_t flags[] = {1, 3, 5, 4 + SLOTS, UINT64_MAX, UINT64_C(1) << 63};
-    struct pair p = pair_open(RDMA_PUT);
+    struct pair p = pair_open(RPIPE_PUT);
     raddr_t d;
     size_t i;
     int rc;
@@ -83,7 +84,7 @@ static void lie_with_flags(void)
         send_one(p.w, 24, i);
         receive_one(p.r, 24, i);
     }
-    MUST(rpipe_set_timeout(p.r, SHORT_MS) == 0, p.r);
+    MUST(rset_timeout(p.r, SHORT_MS) == 0, p.r);
     for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         atomic_store(&p.w->ring->slot[3].flag, flags[i]);
         rc = rread(p.r, &d, NULL);
@@ -103,7 +104,7 @@ static void lie_with_flags(void)
 /* More messages than the heap has units. */
 static void lie_with_numbers(void)
 {
-    struct pair p = pair_open(RDMA_PUT);
+    struct pair p = pair_open(RPIPE_PUT);
     uint64_t i, units = HEAP / 64;
     struct slot *slot;
     int rc = 0;
@@ -125,7 +126,7 @@ static void lie_with_numbers(void)
 /* The same memory twice: seen with RMALLOC_DEBUG=1, harmless without. */
 static void lie_twice(void)
 {
-    struct pair p = pair_open(RDMA_PUT);
+    struct pair p = pair_open(RPIPE_PUT);
     raddr_t d;
     int rc;
 
@@ -140,7 +141,7 @@ static void lie_twice(void)
 }
 
 /* More heap messages than the queue allows to be outstanding. */
-static void lie_with_queue(rdma_op_t op, const struct kind *k)
+static void lie_with_queue(rpipe_op_t op, const struct kind *k)
 {
     struct pair p = pair_open_as(op, k);
     struct slot *slot;
@@ -204,7 +205,7 @@ static void name_blocks(const struct pair *p, int i, uint32_t block, int64_t lap
     ring_slot_publish(&p->r->r.reverse[i], (uint64_t)(1 + i + lap * QUEUE));
 }
 
-static void lie_about_blocks(rdma_op_t op, const struct kind *k)
+static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
 {
     size_t n;
 
@@ -221,14 +222,14 @@ static void lie_about_blocks(rdma_op_t op, const struct kind *k)
             name_blocks(&p, i, names[n].block[i], names[n].lap);
         rc = rmalloc_nb(p.w, HEAP, &d);
         EXPECT(rc == names[n].expected, "%s, sync %d: the writer got %d (%s): %s", names[n].name,
-               (int)k->sync, rc, rstrerror(rc), rpipe_error(p.w));
+               (int)k->sync, rc, rstrerror(rc), rerror(p.w));
         if (rc == -EAGAIN) { /* not yet: what is true comes later */
             MUST(rfree(p.r, held[1]) == 0 && rfree(p.r, held[0]) == 0, p.r);
             rc = rmalloc_nb(p.w, HEAP, &d);
             EXPECT(rc == 0, "%s, sync %d, and then the truth: %d: %s", names[n].name, (int)k->sync,
-                   rc, rpipe_error(p.w));
+                   rc, rerror(p.w));
         } else if (rc == -EPROTO) {
-            MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
+            MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
             rc = rread(p.r, &d, NULL);
             EXPECT(rc == -EPROTO, "%s, sync %d: the reader got %d (%s)", names[n].name,
                    (int)k->sync, rc, rstrerror(rc));
@@ -256,7 +257,7 @@ static const struct credit_lie credit_lies[] = {
     {"all freed, and not read", 4, 4, -ETIMEDOUT}, /* one word is never held against the other */
 };
 
-static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
+static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
 {
     struct pair p = pair_open(op);
     raddr_t d;
@@ -271,16 +272,16 @@ static void lie_to_writer(const struct credit_lie *lie, rdma_op_t op)
     MUST(credit_fetch(p.w, NEED_SLOT) == 0, p.w);
     atomic_store(&p.r->credit->line.slots_read, lie->read);
     atomic_store(&p.r->credit->line.heap_freed, lie->freed);
-    MUST(rpipe_set_timeout(p.w, SHORT_MS) == 0, p.w);
+    MUST(rset_timeout(p.w, SHORT_MS) == 0, p.w);
     for (i = 0; rc == 0 && i < 3 * SLOTS; i++) {
         errno = 0;
         d = rmalloc(p.w, i % 2 == 0 ? 24 : 200);
         rc = d != ADDR_NULL ? rwrite(p.w, d) : -errno;
     }
     EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rstrerror(rc),
-           rpipe_error(p.w));
+           rerror(p.w));
     if (lie->expected == -EPROTO) {
-        MUST(rpipe_set_timeout(p.r, PATIENCE_MS) == 0, p.r);
+        MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
         do
             rc = rread(p.r, &d, NULL);
         while (rc == 0);
@@ -302,7 +303,7 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
     if (s->queue == 0)
         return;
     i = x >> 32 & 3 ? 0 : draw(&s->random) % s->queue;
-    if (r->r.sync == NET_SYNC_TAGS) {
+    if (r->r.sync == RPIPE_SYNC_TAGS) {
         atomic_store_explicit(&r->credit->tag[(i + (x >> 40)) % s->queue],
                               x >> 39 & 1 ? likely : value, memory_order_relaxed);
     } else if (reverse != NULL) {
@@ -371,25 +372,23 @@ static void fuzz_round(uint64_t *random)
     int i, rc;
     size_t size, sum = 0, at;
 
-    if (k.sync != NET_SYNC_BLOCKS) {
+    if (k.sync != RPIPE_SYNC_BLOCKS) {
         k.queue = queues[draw(random) % 4];
-        k.algorithm = (rmalloc_algorithm_t)(draw(random) % (RANDOM_FIT + 1));
+        k.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + draw(random) % 5);
     }
     s.queue = k.queue;
-    s.p = pair_open_as(draw(random) % 2 == 0 ? RDMA_PUT : RDMA_GET, &k);
-    MUST(rpipe_set_timeout(s.p.w, 1) == 0 && rpipe_set_timeout(s.p.r, 1) == 0, NULL);
+    s.p = pair_open_as(draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, &k);
+    MUST(rset_timeout(s.p.w, 1) == 0 && rset_timeout(s.p.r, 1) == 0, NULL);
     MUST(pthread_create(&thread, NULL, scribbles, &s) == 0, NULL);
     for (i = 0; i < 40; i++) {
         size = draw(random) % (draw(random) % 8 == 0 ? 2 * HEAP : 300);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? rwrite(s.p.w, d) : -errno;
-        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc),
-               rpipe_error(s.p.w));
+        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
         if (d != ADDR_NULL && rc != 0)
             MUST(rfree(s.p.w, d) == 0, s.p.w);
         rc = rread(s.p.r, &d, &size);
-        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc),
-               rpipe_error(s.p.r));
+        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.r));
         if (rc != 0)
             continue;
         MUST(size <= (k.most != 0 ? k.most : HEAP), s.p.r);
@@ -410,10 +409,10 @@ static void fuzz_round(uint64_t *random)
 
 void lie_in_memory(void)
 {
-    rdma_op_t op;
+    rpipe_op_t op;
     size_t n;
 
-    for (op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         for (n = 0; n < sizeof(lies) / sizeof(lies[0]); n++)
             lie_to_reader(&lies[n], op);
         for (n = 0; n < sizeof(credit_lies) / sizeof(credit_lies[0]); n++)

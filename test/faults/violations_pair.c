@@ -2,11 +2,11 @@
 /* violations_pair.c: what the liars of liar.h share: pairs of ends, and the bystander that must not notice anything. */
 #include "violations.h"
 
-const struct kind plain = {NET_SYNC_BLOCKS, NEXT_FIT, 0, 0},
-                  tags = {NET_SYNC_TAGS, BEST_FIT, QUEUE, 0},
-                  channel = {CHANNEL_SYNC, FIRST_FIT, QUEUE, 0},
-                  growing = {NET_SYNC_BLOCKS, NEXT_FIT, 0, MOST},
-                  growing_tags = {NET_SYNC_TAGS, WORST_FIT, 0, MOST};
+const struct kind plain = {RPIPE_SYNC_BLOCKS, RMALLOC_NEXT_FIT, 0, 0},
+                  tags = {RPIPE_SYNC_TAGS, RMALLOC_BEST_FIT, QUEUE, 0},
+                  channel = {RPIPE_SYNC_CHANNEL, RMALLOC_FIRST_FIT, QUEUE, 0},
+                  growing = {RPIPE_SYNC_BLOCKS, RMALLOC_NEXT_FIT, 0, MOST},
+                  growing_tags = {RPIPE_SYNC_TAGS, RMALLOC_WORST_FIT, 0, MOST};
 
 static uint32_t next_ctx;
 static struct pair bystander;
@@ -26,43 +26,43 @@ void liar_begin(uint64_t *random)
         setenv("RPIPE_SIM_SEED", seed, 1);
     }
     MUST(rinit(NULL, NULL) == 0, NULL);
-    bystander = pair_open(RDMA_PUT);
+    bystander = pair_open(RPIPE_PUT);
 }
 
 int liar_end(const char *program)
 {
-    pair_close(pair_open(RDMA_GET));
+    pair_close(pair_open(RPIPE_GET));
     MUST(rclose(bystander.w) == 0 && rclose(bystander.r) == 0, NULL);
     MUST(rexit() == 0, NULL);
     printf("%s: %s\n", program, job_failures == 0 ? "good" : "FAILED");
     return job_failures == 0 ? 0 : 1;
 }
 
-rmalloc_config_t liar_config(bool writer, rdma_op_t op, uint32_t ctx)
+rpipe_config_t liar_config(bool writer, rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = channel_config(op, 0, writer, HEAP);
+    rpipe_config_t cfg = channel_config(op, 0, writer, HEAP);
 
-    cfg.ctx = ctx;
+    cfg.context = ctx;
     cfg.slots = SLOTS;
     return cfg;
 }
 
-struct pair pair_open_as(rdma_op_t op, const struct kind *k)
+struct pair pair_open_as(rpipe_op_t op, const struct kind *k)
 {
     uint32_t ctx = liar_ctx();
-    rmalloc_config_t w = liar_config(true, op, ctx), r = liar_config(false, op, ctx);
+    rpipe_config_t w = liar_config(true, op, ctx), r = liar_config(false, op, ctx);
     struct pair p = {NULL, NULL};
 
-    w.sync = r.sync = k->sync;
-    w.allocator.algorithm = r.allocator.algorithm = k->algorithm;
+    w.mode = r.mode = k->sync;
+    w.heuristic = r.heuristic = k->algorithm;
     w.sync_queue = r.sync_queue = k->queue;
-    w.allocator.max_alloc_size = r.allocator.max_alloc_size = k->most;
+    w.max_heap_bytes = r.max_heap_bytes = k->most;
     MUST(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0, NULL);
-    MUST(rpipe_wait(p.w) == 0 && rpipe_wait(p.r) == 0, p.w);
+    MUST(rwait(p.w) == 0 && rwait(p.r) == 0, p.w);
     return p;
 }
 
-struct pair pair_open(rdma_op_t op) { return pair_open_as(op, &plain); }
+struct pair pair_open(rpipe_op_t op) { return pair_open_as(op, &plain); }
 
 void send_one(rch_t w, size_t bytes, uint64_t key)
 {

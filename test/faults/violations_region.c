@@ -4,6 +4,7 @@
  * are no such messages, and that is all that can be said; the rest is for networks.
  */
 #include "violations.h"
+#include "test/lib/v01.h"
 
 #include "rpipe/data/path_remote.h"
 #include "sync/seal.h"
@@ -59,7 +60,7 @@ static int read_it(struct pair p, rregion_t into, uint8_t *room, size_t *size, u
 
     *mem = room;
     if (into != NULL)
-        return rread_into(p.r, into, 0, BYTES, size);
+        return rread_into(p.r, into, 0, BYTES, size, NULL, 0);
     rc = rread(p.r, &d, size);
     if (rc == 0)
         *mem = rmem(p.r, d);
@@ -71,20 +72,20 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
 {
     static uint8_t room[BYTES];
     struct slot slot = {.heap = {AT, lie->size, UNKNOWN, lie->at}, .kind = SLOT_REGION};
-    struct pair p = pair_open(RDMA_GET);
+    struct pair p = pair_open(RPIPE_GET);
     rregion_t region, into = NULL;
     struct region_note note;
     uint8_t *mem;
     size_t size;
     int word, rc, i;
 
-    MUST(rregister(p.w, memory, BYTES, &region) == 0, p.w);
+    MUST(rregion_open(&region, p.w, memory, BYTES) == 0, p.w);
     if (elsewhere)
-        MUST(rregister(p.r, room, BYTES, &into) == 0, p.r);
-    MUST(rwrite_from(p.w, region, 0, 600, &word) == 0, p.w);
+        MUST(rregion_open(&into, p.r, room, BYTES) == 0, p.r);
+    MUST(rwrite_from(p.w, region, 0, 600, 0, &word, 0) == 0, p.w);
     memcpy(&note, (char *)p.w->heap_memory.base + p.w->ring->slot[0].heap.offset, sizeof(note));
     receive_one(p.r, 600, 5);
-    MUST(rdone(p.w, &word) == 0, p.w);
+    MUST(rdone(p.w, &word, 0) == 0, p.w);
     note.magic += lie->magic;
     note.region = UNKNOWN + lie->number;
     note.bytes = lie->bytes;
@@ -94,16 +95,16 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     put_slot(p.r, &slot);
     rc = read_it(p, into, room, &size, &mem);
     EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name,
-           elsewhere ? ", into another one" : "", rc, rstrerror(rc), rpipe_error(p.r));
+           elsewhere ? ", into another one" : "", rc, rstrerror(rc), rerror(p.r));
     if (rc == 0)
         EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0,
                "a region, %s: other bytes", lie->name);
     pair_close(p);
-    while ((rc = rderegister(region)) == -EBUSY)
+    while ((rc = rregion_close(region)) == -EBUSY)
         backoff_us(100);
-    EXPECT(rc == 0, "rderegister: %d (%s)", rc, rpipe_error(NULL));
+    EXPECT(rc == 0, "rregion_close: %d (%s)", rc, rerror(NULL));
     if (into != NULL)
-        while ((rc = rderegister(into)) == -EBUSY)
+        while ((rc = rregion_close(into)) == -EBUSY)
             backoff_us(100);
 }
 
@@ -125,21 +126,21 @@ static void lie_about_fetches(void)
     int rc;
 
     for (i = 0; i < sizeof(lies) / sizeof(lies[0]); i++) {
-        struct pair p = pair_open(RDMA_GET);
+        struct pair p = pair_open(RPIPE_GET);
         rregion_t region;
         int word[2];
 
-        MUST(rregister(p.w, memory, BYTES, &region) == 0, p.w);
-        MUST(rwrite_from(p.w, region, 0, 600, &word[0]) == 0, p.w);
+        MUST(rregion_open(&region, p.w, memory, BYTES) == 0, p.w);
+        MUST(rwrite_from(p.w, region, 0, 600, 0, &word[0], 0) == 0, p.w);
         receive_one(p.r, 600, 5);
-        MUST(rdone(p.w, &word[0]) == 0, p.w);
-        MUST(rwrite_from(p.w, region, 0, 600, &word[1]) == 0, p.w);
+        MUST(rdone(p.w, &word[0], 0) == 0, p.w);
+        MUST(rwrite_from(p.w, region, 0, 600, 0, &word[1], 0) == 0, p.w);
         atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)lies[i].beyond);
-        rc = rdone(p.w, &word[1]);
+        rc = rdone(p.w, &word[1], 0);
         EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc),
-               rpipe_error(p.w));
+               rerror(p.w));
         pair_close(p);
-        while (rderegister(region) == -EBUSY)
+        while (rregion_close(region) == -EBUSY)
             backoff_us(100);
     }
 }
@@ -147,7 +148,7 @@ static void lie_about_fetches(void)
 void lie_about_regions(void)
 {
     static const struct slot slot = {.heap = {AT, 600, UNKNOWN, 0}, .kind = SLOT_REGION};
-    struct pair p = pair_open(RDMA_PUT);
+    struct pair p = pair_open(RPIPE_PUT);
     raddr_t d;
     size_t i;
     int rc;
@@ -157,7 +158,7 @@ void lie_about_regions(void)
     EXPECT(rc == -EPROTO, "a region, and the memory is the reader's: %d (%s)", rc, rstrerror(rc));
     pair_close(p);
     fill(memory, BYTES, 5);
-    p = pair_open(RDMA_GET);
+    p = pair_open(RPIPE_GET);
     if (p.r->remote != NULL) {
         for (i = 0; i < 2 * sizeof(region_lies) / sizeof(region_lies[0]); i++)
             lie_in_note(&region_lies[i / 2], i % 2 == 1);

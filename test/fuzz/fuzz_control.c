@@ -6,6 +6,7 @@
  * fuzzer's, sent to this rank itself: the service thread hears it like any other. Calls are made in between.
  */
 #include "victim.h"
+#include "test/lib/cells.h"
 
 #include "control/control.h"
 #include "rpipe/connect/handshake.h"
@@ -39,7 +40,7 @@ static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BOD
         handshake_make(ch, body);
         return HANDSHAKE_BYTES;
     }
-    put32(body, 0, ch->cfg.ctx);
+    put32(body, 0, (uint32_t)ch->cfg.context);
     put32(body, 4, ch->end.incarnation);
     put32(body, 8, (uint32_t)config_side(&ch->cfg));
     if (type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
@@ -97,9 +98,10 @@ static void use(struct fuzz *f, uint32_t how)
     } else if ((how & 3) == 1) {
         victim_give_back(&f->pipe, how >> 2);
     } else if ((how & 3) == 2) {
-        victim_judge(f->cells.r, rpipe_atomic(f->cells.r, RATOMIC_ADD, how >> 2 & 7, 1, 0, &old));
+        victim_judge(f->cells.r,
+                     rcells_atomic(cells_at(f->cells.r), RCELLS_ADD, how >> 2 & 7, 1, 0, &old));
     } else {
-        (void)rpipe_fd(f->pipe.r);
+        (void)rfd(f->pipe.r);
     }
 }
 
@@ -123,8 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct fuzz f;
 
     victim_start();
-    victim_open(&f.pipe, (input_byte(&in) & 1) != 0 ? RDMA_PUT : RDMA_GET, 0x80, 1);
-    victim_open(&f.cells, RDMA_ATOMIC, 0, 2);
+    victim_open(&f.pipe, (input_byte(&in) & 1) != 0 ? RPIPE_PUT : RPIPE_GET, 0x80, 1);
+    victim_open_cells(&f.cells, 2);
     for (unsigned n = 0; n < 100 && !input_is_empty(&in); n++) {
         uint32_t what = input_byte(&in);
 
@@ -137,7 +139,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
     victim_close(&f.pipe);
-    victim_close(&f.cells);
+    victim_close_cells(&f.cells);
     EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
     forget();
     return 0;

@@ -156,7 +156,7 @@ static void operate(struct twins *t, struct input *in)
     default:
         if (index < 12)
             grow(t, in);
-        else if (index < 30 && t->m.algorithm == FIRST_FIT)
+        else if (index < 30 && t->m.algorithm == RMALLOC_FIRST_FIT)
             carve(t, in);
         else if (index == 30)
             dump(t);
@@ -173,7 +173,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct twins t;
     uint32_t first = input_byte(&in);
 
-    cfg.algorithm = (rmalloc_algorithm_t)(first % 5);
+    cfg.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + first % 5);
     cfg.unit_size = 1u << input_byte(&in) % 21;
     cfg.bytes = take_length(&in, cfg.unit_size);
     cfg.base = first >= 128 ? model_nowhere(0) : NULL;

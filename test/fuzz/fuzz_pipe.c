@@ -54,7 +54,7 @@ static void store_block(struct victim *v, struct input *in)
         v->r->r.reverse[at].block = (uint32_t)input_number(in);
         ring_slot_publish(&v->r->r.reverse[at],
                           (how & 2) != 0 ? input_number(in) : v->w->w.heap_applied + lap);
-    } else if (v->r->r.sync == NET_SYNC_TAGS) {
+    } else if (v->r->r.sync == RPIPE_SYNC_TAGS) {
         atomic_store(&v->r->credit->tag[at],
                      (how & 2) != 0 ? input_number(in) : lap << 32 | (uint32_t)input_number(in));
     }
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     victim_start();
     how = input_byte(&in);
-    victim_open(&v, (input_byte(&in) & 1) != 0 ? RDMA_PUT : RDMA_GET, how, ctx++ % 64);
+    victim_open(&v, (input_byte(&in) & 1) != 0 ? RPIPE_PUT : RPIPE_GET, how, ctx++ % 64);
     for (unsigned n = 0; n < 300 && !input_is_empty(&in); n++)
         step(&v, &in);
     victim_close(&v);

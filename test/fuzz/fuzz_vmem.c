@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes become calls of the public interface, rdma_vmem_create(3) and what goes with it, right and wrong ones, on two
+ * Bytes become calls of the public interface, rvmem_create(3) and what goes with it, right and wrong ones, on two
  * instances. The oracle is the manual: the model of heap_model.h for what may be given, and for misuse what each page
  * says. Where memory is mapped, every block holds a pattern that it must still hold when it is given back.
  *
@@ -8,6 +8,7 @@
  */
 #include "../unit/heap_model.h"
 #include "input.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -18,7 +19,7 @@
 #define BUFFER_MAX 65536 /* what is longer is not mapped */
 
 struct instance {
-    rdma_vmem_t *vmem; /* NULL: there is none */
+    rvmem_t vmem; /* NULL: there is none */
     struct model m;
     char *buffer[MODEL_SEGMENTS];
     raddr_t stale[STALES]; /* given back, and nothing has been given out since */
@@ -51,92 +52,85 @@ static char *buffer_of(uint32_t unit, uint64_t bytes)
     return buffer;
 }
 
-static bool is_valid(const rmalloc_config_t *cfg, const void *buffer)
+static bool is_valid(const rvmem_config_t *cfg, const void *buffer)
 {
-    uint32_t unit = cfg->allocator.unit_size;
-    uint64_t bytes = cfg->allocator.alloc_size;
+    uint32_t unit = cfg->unit_bytes;
+    uint64_t bytes = cfg->bytes;
 
-    return cfg->version == RMALLOC_CONFIG_VERSION && unit != 0 && unit <= 1u << 20 &&
-           (unit & (unit - 1)) == 0 && bytes != 0 && bytes <= MODEL_UNITS_MAX * unit &&
-           (unsigned)cfg->allocator.algorithm <= RANDOM_FIT && (uintptr_t)buffer % unit == 0 &&
+    return cfg->zero == 0 && unit != 0 && unit <= 1u << 20 && (unit & (unit - 1)) == 0 &&
+           bytes != 0 && bytes <= MODEL_UNITS_MAX * unit &&
+           (unsigned)cfg->heuristic <= RMALLOC_RANDOM_FIT && (uintptr_t)buffer % unit == 0 &&
            (uintptr_t)buffer <= UINTPTR_MAX - bytes;
 }
 
-static void spoil(rmalloc_config_t *cfg, uintptr_t *buffer, struct input *in)
+static void spoil(rvmem_config_t *cfg, uintptr_t *buffer, struct input *in)
 {
     uint32_t how = input_byte(in);
 
     switch (how & 7) {
     case 0:
-        cfg->version = how >> 3;
+        cfg->zero = how >> 3;
         break;
     case 1:
-        cfg->allocator.unit_size = (how >> 3) * 3;
+        cfg->unit_bytes = 3 + (how >> 3) * 3;
         break;
     case 2:
-        cfg->allocator.unit_size <<= how >> 3;
+        cfg->unit_bytes <<= how >> 3;
         break;
     case 3:
-        cfg->allocator.alloc_size = (uint64_t)0 - (how >> 3);
+        cfg->bytes = (uint64_t)0 - 1 - (how >> 3);
         break;
     case 4:
-        cfg->allocator.algorithm = (rmalloc_algorithm_t)((int)(how >> 3) - 2);
+        cfg->heuristic = (rmalloc_fit_t)((int)(how >> 3) - 2);
         break;
     case 5:
         *buffer += how >> 3;
         break;
     case 6:
-        *buffer = (uintptr_t)0 - (uintptr_t)(how >> 3) * cfg->allocator.unit_size;
+        *buffer = (uintptr_t)0 - (uintptr_t)(how >> 3) * cfg->unit_bytes;
         break;
-    default: /* means nothing here */
-        cfg->sync = (rmalloc_sync_t)how;
-        cfg->allocator.peer = -7;
-        cfg->allocator.op = (rdma_op_t)77;
-        cfg->allocator.max_alloc_size = 1;
-        cfg->slots = 3;
-        cfg->watermark = 1e300;
+    default: /* any number */
+        cfg->seed = how;
         break;
     }
 }
 
 static void create(struct instance *i, struct input *in)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rvmem_config_t cfg = {0};
     struct heap_config geometry;
     uint32_t first = input_byte(in), length = input_word(in);
     char *buffer = NULL;
     uintptr_t given = 0;
 
-    cfg.allocator.algorithm = (rmalloc_algorithm_t)(first % 5);
-    cfg.allocator.unit_size = 1u << (first >> 5 << 1);
-    cfg.allocator.alloc_size = 1 + (length & 0x3fff);
-    cfg.allocator.seed = length;
+    cfg.heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + first % 5);
+    cfg.unit_bytes = 1u << (first >> 5 << 1);
+    cfg.bytes = 1 + (length & 0x3fff);
+    cfg.seed = length;
     if ((length & 0x4000) != 0)
-        cfg.max_descriptors = 1 + (length & 15);
-    if ((length & 0x8000) != 0 && cfg.allocator.alloc_size <= BUFFER_MAX)
-        buffer = buffer_of(cfg.allocator.unit_size, cfg.allocator.alloc_size);
+        cfg.max_blocks = 1 + (length & 15);
+    if ((length & 0x8000) != 0 && cfg.bytes <= BUFFER_MAX)
+        buffer = buffer_of(cfg.unit_bytes, cfg.bytes);
     given = (uintptr_t)buffer;
     if ((first & 16) != 0)
         spoil(&cfg, &given, in);
+    cfg.buffer = (void *)given;
     if (!is_valid(&cfg, (void *)given)) {
-        errno = 0;
-        EXPECT(i, rdma_vmem_create((void *)given, &cfg) == NULL);
-        EXPECT(i, errno == EINVAL);
+        EXPECT(i, rvmem_create(&i->vmem, &cfg) == -EINVAL);
         free(buffer);
         return;
     }
-    if (given != (uintptr_t)buffer ||
-        cfg.allocator.alloc_size > BUFFER_MAX) { /* valid, and nothing to write to */
+    if (given != (uintptr_t)buffer || cfg.bytes > BUFFER_MAX) { /* valid, and nothing to write to */
         free(buffer);
         buffer = NULL;
     }
-    i->vmem = rdma_vmem_create(buffer, &cfg);
-    EXPECT(i, i->vmem != NULL);
-    geometry = (struct heap_config){.algorithm = cfg.allocator.algorithm,
-                                    .unit_size = cfg.allocator.unit_size,
-                                    .bytes = cfg.allocator.alloc_size,
+    cfg.buffer = buffer;
+    EXPECT(i, rvmem_create(&i->vmem, &cfg) == R_SUCCESS);
+    geometry = (struct heap_config){.algorithm = cfg.heuristic,
+                                    .unit_size = cfg.unit_bytes,
+                                    .bytes = cfg.bytes,
                                     .base = buffer,
-                                    .max_descriptors = cfg.max_descriptors};
+                                    .max_descriptors = cfg.max_blocks};
     memset(&cfg, 0xee, sizeof(cfg)); /* it is copied */
     model_open(&i->m, &geometry);
     i->buffer[0] = buffer;
@@ -145,7 +139,7 @@ static void create(struct instance *i, struct input *in)
 
 static void destroy(struct instance *i)
 {
-    EXPECT(i, rdma_vmem_destroy(i->vmem) == 0);
+    EXPECT(i, rvmem_destroy(i->vmem) == 0);
     model_close(&i->m);
     for (unsigned s = 0; s < MODEL_SEGMENTS; s++)
         free(i->buffer[s]);
@@ -169,13 +163,13 @@ static void grow(struct instance *i, struct input *in)
         bytes = (uint64_t)0 - (how - 32);
     expected = model_can_grow(m, (void *)given, bytes) ? 0 : -EINVAL;
     if (m->segments < MODEL_SEGMENTS && expected == 0 && given == (uintptr_t)buffer) {
-        EXPECT(i, rdma_vmem_grow(i->vmem, buffer, bytes) == 0);
+        EXPECT(i, rvmem_grow(i->vmem, buffer, bytes) == 0);
         i->buffer[m->segments] = buffer;
         model_grow(m, buffer, bytes);
         return;
     }
     if (expected != 0)
-        EXPECT(i, rdma_vmem_grow(i->vmem, (void *)given, bytes) == expected);
+        EXPECT(i, rvmem_grow(i->vmem, (void *)given, bytes) == expected);
     free(buffer);
 }
 
@@ -191,14 +185,14 @@ static void compare_memory(struct instance *i, const struct model_block *b)
 {
     static unsigned char pattern[BUFFER_MAX + 1];
 
-    EXPECT(i, rdma_vmem_offset(i->vmem, b->d) == b->at * i->m.unit);
+    EXPECT(i, rvmem_offset(i->vmem, b->d) == b->at * i->m.unit);
     errno = 0;
-    EXPECT(i, rdma_vmem_size(i->vmem, b->d) == b->size && errno == 0);
+    EXPECT(i, rvmem_size(i->vmem, b->d) == b->size && errno == 0);
     if (i->m.segment[0].base == NULL) {
-        EXPECT(i, getmem(i->vmem, b->d) == NULL && errno == ENOTSUP);
+        EXPECT(i, rvmem_mem(i->vmem, b->d) == NULL && errno == ENOTSUP);
         return;
     }
-    EXPECT(i, getmem(i->vmem, b->d) == model_memory(&i->m, b));
+    EXPECT(i, rvmem_mem(i->vmem, b->d) == model_memory(&i->m, b));
     fill(pattern, b);
     EXPECT(i, memcmp(model_memory(&i->m, b), pattern, b->size) == 0);
 }
@@ -221,18 +215,17 @@ static void alloc(struct instance *i, size_t size)
         return;
     }
     EXPECT(i, error == 0);
-    while (k < m->candidates &&
-           m->piece[m->candidate[k]].at * m->unit != rdma_vmem_offset(i->vmem, d))
+    while (k < m->candidates && m->piece[m->candidate[k]].at * m->unit != rvmem_offset(i->vmem, d))
         k++;
     EXPECT(i, k < m->candidates);
     index = model_add(m, d, size, m->piece[m->candidate[k]].at);
     b = &m->block[index];
     i->stales = 0; /* any of them may be used again */
     if (m->segment[0].base == NULL) {
-        EXPECT(i, setmem(i->vmem, d, pattern) == -ENOTSUP);
+        EXPECT(i, rvmem_mem(i->vmem, d) == NULL && errno == ENOTSUP);
     } else {
         fill(pattern, b);
-        EXPECT(i, setmem(i->vmem, d, pattern) == 0);
+        memcpy(rvmem_mem(i->vmem, d), pattern, size);
     }
 }
 
@@ -242,23 +235,20 @@ static void give_back(struct instance *i, unsigned index)
 
     compare_memory(i, &i->m.block[index]);
     model_remove(&i->m, index);
-    EXPECT(i, rdmafree(i->vmem, d) == 0);
+    EXPECT(i, rvmem_free(i->vmem, d) == 0);
     i->stale[i->stales++ % STALES] = d;
 }
 
 /* `d` is no block that the user of `v` has: every call says so, and does nothing. */
-static void misuse(struct instance *i, rdma_vmem_t *v, raddr_t d)
+static void misuse(struct instance *i, rvmem_t v, raddr_t d)
 {
-    char byte = 1;
-
-    EXPECT(i, rdmafree(v, d) == -EINVAL);
+    EXPECT(i, rvmem_free(v, d) == -EINVAL);
     errno = 0;
-    EXPECT(i, getmem(v, d) == NULL && errno == EINVAL);
+    EXPECT(i, rvmem_mem(v, d) == NULL && errno == EINVAL);
     errno = 0;
-    EXPECT(i, rdma_vmem_offset(v, d) == UINT64_MAX && errno == EINVAL);
+    EXPECT(i, rvmem_offset(v, d) == UINT64_MAX && errno == EINVAL);
     errno = 0;
-    EXPECT(i, rdma_vmem_size(v, d) == 0 && errno == EINVAL);
-    EXPECT(i, setmem(v, d, &byte) == -EINVAL);
+    EXPECT(i, rvmem_size(v, d) == 0 && errno == EINVAL);
 }
 
 static void misuse_somehow(struct instance *i, struct input *in)
@@ -302,21 +292,18 @@ static void misuse_somehow(struct instance *i, struct input *in)
 
 static void call_wrongly(struct instance *i)
 {
-    rdma_vmem_stats_t stats;
+    rvmem_stats_t stats;
     struct model_walk walk;
 
-    EXPECT(i, rdma_vmem_create(NULL, NULL) == NULL && errno == EINVAL);
-    EXPECT(i, rdma_vmem_destroy(NULL) == -EINVAL);
+    EXPECT(i, rvmem_create(NULL, NULL) == -EINVAL);
+    EXPECT(i, rvmem_destroy(NULL) == -EINVAL);
     EXPECT(i, rdmalloc(NULL, 1) == ADDR_NULL && errno == EINVAL);
-    EXPECT(i,
-           rdma_vmem_stats(NULL, &stats) == -EINVAL && rdma_vmem_stats(i->vmem, NULL) == -EINVAL);
-    EXPECT(i, rdma_vmem_check(NULL) == -EINVAL);
-    EXPECT(i, rdma_vmem_grow(NULL, NULL, 1) == -EINVAL);
-    EXPECT(i, rdma_vmem_walk(NULL, model_visit, &walk) == -EINVAL &&
-                  rdma_vmem_walk(i->vmem, NULL, NULL) == -EINVAL);
-    EXPECT(i, rdma_vmem_dump(NULL, stderr) == -EINVAL && rdma_vmem_dump(i->vmem, NULL) == -EINVAL);
-    if (i->m.blocks > 0)
-        EXPECT(i, setmem(i->vmem, i->m.block[0].d, NULL) != 0);
+    EXPECT(i, rvmem_stats(NULL, &stats) == -EINVAL && rvmem_stats(i->vmem, NULL) == -EINVAL);
+    EXPECT(i, rvmem_check(NULL) == -EINVAL);
+    EXPECT(i, rvmem_grow(NULL, NULL, 1) == -EINVAL);
+    EXPECT(i, rvmem_walk(NULL, model_visit, &walk) == -EINVAL &&
+                  rvmem_walk(i->vmem, NULL, NULL) == -EINVAL);
+    EXPECT(i, rvmem_dump(NULL, stderr) == -EINVAL && rvmem_dump(i->vmem, NULL) == -EINVAL);
 }
 
 static void dump(struct instance *i)
@@ -327,7 +314,7 @@ static void dump(struct instance *i)
 
     if (to == NULL)
         abort();
-    EXPECT(i, rdma_vmem_dump(i->vmem, to) == 0);
+    EXPECT(i, rvmem_dump(i->vmem, to) == 0);
     fclose(to);
     EXPECT(i, bytes > 0);
     free(text);
@@ -335,14 +322,14 @@ static void dump(struct instance *i)
 
 static void compare(struct instance *i)
 {
-    rdma_vmem_stats_t stats;
+    rvmem_stats_t stats;
     struct model_walk walk;
 
-    EXPECT(i, rdma_vmem_check(i->vmem) == 0);
-    EXPECT(i, rdma_vmem_stats(i->vmem, &stats) == 0);
+    EXPECT(i, rvmem_check(i->vmem) == 0);
+    EXPECT(i, rvmem_stats(i->vmem, &stats) == 0);
     model_compare_stats(&i->m, &stats);
     model_walk_begin(&walk, &i->m, 0);
-    model_walk_end(&walk, rdma_vmem_walk(i->vmem, model_visit, &walk));
+    model_walk_end(&walk, rvmem_walk(i->vmem, model_visit, &walk));
 }
 
 static size_t take_size(struct instance *i, uint32_t how, struct input *in)

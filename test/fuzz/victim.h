@@ -10,6 +10,7 @@
 #include "input.h"
 
 #include "rpipe/end/end.h"
+#include "test/lib/cells.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,41 +76,54 @@ static inline void victim_start(void)
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     setenv("RPIPE_LOG", "error", 1);
     setenv("RPIPE_ATOMICS", "service", 1);
-    EXPECT(rpipe_init(NULL, NULL) == 0);
+    EXPECT(rinit(NULL, NULL) == 0);
 }
 
-static inline rch_t victim_end(rdma_op_t op, bool writer, uint32_t how, uint32_t ctx)
+static inline rch_t victim_end(rpipe_op_t op, bool writer, uint32_t how, uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch;
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = 0;
-    cfg.allocator.rdma_active = writer == (op != RDMA_GET);
-    cfg.allocator.alloc_size = op == RDMA_ATOMIC ? 64 : VICTIM_HEAP;
-    cfg.ctx = ctx;
+    cfg.op = op;
+    cfg.peer = 0;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = VICTIM_HEAP;
+    cfg.context = ctx;
     cfg.slots = VICTIM_SLOTS;
     cfg.timeout_ms = 20000;
-    if (op != RDMA_ATOMIC) {
-        cfg.sync = (rmalloc_sync_t)((how & 3) % 3);
-        cfg.allocator.algorithm =
-            cfg.sync == NET_SYNC_BLOCKS ? NEXT_FIT : (rmalloc_algorithm_t)((how >> 2 & 7) % 5);
-        cfg.sync_queue = cfg.sync == NET_SYNC_BLOCKS ? 0 : 1 + (how >> 5 & 3) * 2;
-        cfg.allocator.max_alloc_size = (how >> 7 & 1) != 0 ? VICTIM_MOST : 0;
-    }
-    EXPECT(rpipe_open(&ch, &cfg) == 0);
+    cfg.mode = (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + (how & 3) % 3);
+    cfg.heuristic = cfg.mode == RPIPE_SYNC_BLOCKS
+                        ? RMALLOC_NEXT_FIT
+                        : (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (how >> 2 & 7) % 5);
+    cfg.sync_queue = cfg.mode == RPIPE_SYNC_BLOCKS ? 0 : 1 + (how >> 5 & 3) * 2;
+    cfg.max_heap_bytes = (how >> 7 & 1) != 0 ? VICTIM_MOST : 0;
+    EXPECT(rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
-static inline void victim_open(struct victim *v, rdma_op_t op, uint32_t how, uint32_t ctx)
+static inline void victim_open(struct victim *v, rpipe_op_t op, uint32_t how, uint32_t ctx)
 {
     *v = (struct victim){.w = victim_end(op, true, how, ctx), .r = victim_end(op, false, how, ctx)};
-    EXPECT(rpipe_wait(v->w) == 0 && rpipe_wait(v->r) == 0);
+    EXPECT(rwait(v->w) == 0 && rwait(v->r) == 0);
+}
+
+static inline void victim_open_cells(struct victim *v, uint32_t context)
+{
+    rpipe_config_t cfg = {.context = context, .heap_bytes = 64, .timeout_ms = 20000};
+
+    *v = (struct victim){0};
+    EXPECT(cells_open(&v->w, &cfg, true, NULL) == 0 && cells_open(&v->r, &cfg, false, NULL) == 0);
+    EXPECT(rwait(v->w) == 0 && rwait(v->r) == 0);
+}
+
+static inline void victim_close_cells(struct victim *v)
+{
+    EXPECT(rcells_close(cells_at(v->w)) == 0 && rcells_close(cells_at(v->r)) == 0);
 }
 
 static inline void victim_close(struct victim *v)
 {
-    EXPECT(rpipe_close(v->w) == 0 && rpipe_close(v->r) == 0);
+    EXPECT(rclose(v->w) == 0 && rclose(v->r) == 0);
 }
 
 static inline void victim_judge(rch_t ch, int rc)
@@ -121,7 +135,7 @@ static inline void victim_judge(rch_t ch, int rc)
     while (i < sizeof(codes) / sizeof(codes[0]) && codes[i] != rc)
         i++;
     EXPECT(i < sizeof(codes) / sizeof(codes[0]));
-    EXPECT(rc != -EPROTO || strlen(rpipe_error(ch)) > 20);
+    EXPECT(rc != -EPROTO || strlen(rerror(ch)) > 20);
 }
 
 static inline void victim_write(struct victim *v, size_t size)
@@ -132,11 +146,11 @@ static inline void victim_write(struct victim *v, size_t size)
     victim_judge(v->w, rc);
     if (rc != 0)
         return;
-    memset(rmalloc_ptr(v->w, d), 1, size);
-    rc = rpipe_write_nb(v->w, d);
+    memset(rmem(v->w, d), 1, size);
+    rc = rwrite_nb(v->w, d);
     victim_judge(v->w, rc);
     if (rc != 0)
-        EXPECT(rmalloc_free(v->w, d) == 0);
+        EXPECT(rfree(v->w, d) == 0);
 }
 
 static inline void victim_read(struct victim *v)
@@ -144,18 +158,18 @@ static inline void victim_read(struct victim *v)
     static volatile uint8_t byte;
     raddr_t d;
     size_t size;
-    int rc = rpipe_read_nb(v->r, &d, &size);
+    int rc = rread_nb(v->r, &d, &size);
 
     victim_judge(v->r, rc);
     if (rc != 0)
         return;
-    EXPECT(size == rmalloc_size(v->r, d));
+    EXPECT(size == rsize(v->r, d));
     EXPECT(d->units == 0 ? size <= DESC_INLINE_MAX
                          : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
     for (size_t i = 0; i < size; i++)
-        byte = ((const uint8_t *)rmalloc_ptr(v->r, d))[i];
+        byte = ((const uint8_t *)rmem(v->r, d))[i];
     if (v->held[v->held_next] != NULL)
-        EXPECT(rmalloc_free(v->r, v->held[v->held_next]) == 0);
+        EXPECT(rfree(v->r, v->held[v->held_next]) == 0);
     v->held[v->held_next] = d;
     v->held_next = (v->held_next + 1) % VICTIM_HELD;
     (void)byte;
@@ -166,7 +180,7 @@ static inline void victim_give_back(struct victim *v, uint32_t which)
     raddr_t *d = &v->held[which % VICTIM_HELD];
 
     if (*d != NULL)
-        EXPECT(rmalloc_free(v->r, *d) == 0);
+        EXPECT(rfree(v->r, *d) == 0);
     *d = NULL;
 }
 

@@ -12,6 +12,7 @@
  *   cut -stop     nothing is cut, but a rank is stopped for longer than the keep-alive: that is no death
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -43,11 +44,11 @@ static void say_ready(void)
 /* The error of a lost host, and not of a deadline, and the sentence. */
 static void check_lost(rch_t ch, int rc, int expected, const char *what)
 {
-    printf("rank %d, %s: %s: %s\n", mp_rank, what, rstrerror(rc), rpipe_error(ch));
+    printf("rank %d, %s: %s: %s\n", mp_rank, what, rstrerror(rc), rerror(ch));
     CHECK(ch, rc == expected);
-    CHECK(ch, strstr(rpipe_error(ch), "not answered") != NULL ||
-                  strstr(rpipe_error(ch), "connection") != NULL ||
-                  strstr(rpipe_error(ch), "timed out") != NULL);
+    CHECK(ch, strstr(rerror(ch), "not answered") != NULL ||
+                  strstr(rerror(ch), "connection") != NULL ||
+                  strstr(rerror(ch), "timed out") != NULL);
 }
 
 static int write_one(rch_t ch, uint64_t number)
@@ -107,12 +108,12 @@ static void pipes(void)
 {
     rch_t out = NULL, in = NULL, near_out, near_in;
 
-    CHECK_OK(NULL, mp_open(&near_out, true, beside(), 1, RDMA_PUT, HEAP, 8));
-    CHECK_OK(NULL, mp_open(&near_in, false, beside(), 1, RDMA_PUT, HEAP, 8));
+    CHECK_OK(NULL, mp_open(&near_out, true, beside(), 1, RPIPE_PUT, HEAP, 8));
+    CHECK_OK(NULL, mp_open(&near_in, false, beside(), 1, RPIPE_PUT, HEAP, 8));
     if (!busy() || mp_rank == 1)
-        CHECK_OK(NULL, mp_open(&out, true, far(), 2, RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&out, true, far(), 2, RPIPE_PUT, HEAP, 8));
     if (!busy() || mp_rank == 2)
-        CHECK_OK(NULL, mp_open(&in, false, far(), 2, RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&in, false, far(), 2, RPIPE_PUT, HEAP, 8));
     within_the_host(near_out, near_in);
     if (busy())
         stream(out != NULL ? out : in, out != NULL);
@@ -144,8 +145,8 @@ static void stopped(void)
 {
     rch_t out, in;
 
-    CHECK_OK(NULL, mp_open(&out, true, far(), 2, RDMA_PUT, HEAP, 8));
-    CHECK_OK(NULL, mp_open(&in, false, far(), 2, RDMA_PUT, HEAP, 8));
+    CHECK_OK(NULL, mp_open(&out, true, far(), 2, RPIPE_PUT, HEAP, 8));
+    CHECK_OK(NULL, mp_open(&in, false, far(), 2, RPIPE_PUT, HEAP, 8));
     CHECK_OK(out, write_one(out, 0));
     CHECK_OK(in, read_one(in, 0));
     CHECK_OK(NULL, network_barrier());

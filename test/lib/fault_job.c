@@ -194,15 +194,15 @@ void rank_returned(struct board *board, int rank, int code, rch_t ch)
 {
     int64_t now = clock_now();
 
-    snprintf(board->rank[rank].sentence, sizeof(board->rank[rank].sentence), "%s", rpipe_error(ch));
+    snprintf(board->rank[rank].sentence, sizeof(board->rank[rank].sentence), "%s", rerror(ch));
     atomic_store(&board->rank[rank].code, code);
     atomic_store(&board->rank[rank].returned, now);
 }
 
 void rank_say(const char *file, int line, const char *what, rch_t ch)
 {
-    printf("FAILED %s:%d: rank %u: %s; %s%s%s\n", file, line, network_rank(), what,
-           rpipe_error(NULL), ch != NULL ? "; " : "", ch != NULL ? rpipe_error(ch) : "");
+    printf("FAILED %s:%d: rank %u: %s; %s%s%s\n", file, line, network_rank(), what, rerror(NULL),
+           ch != NULL ? "; " : "", ch != NULL ? rerror(ch) : "");
     fflush(stdout);
 }
 
@@ -255,14 +255,14 @@ void spread_print(struct spread *s, const char *what)
 
 /* ---- channels ---- */
 
-rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t alloc_size)
+rpipe_config_t channel_config(rpipe_op_t op, int peer, bool writer, uint64_t alloc_size)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer == (op == RDMA_PUT);
-    cfg.allocator.alloc_size = alloc_size;
+    cfg.op = op;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = alloc_size;
     cfg.timeout_ms = PATIENCE_MS;
     return cfg;
 }

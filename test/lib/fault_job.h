@@ -88,7 +88,7 @@ int entries_of(
 uint64_t draw(uint64_t *state); /* pseudo random, of a seed that is printed */
 uint64_t seed_of(int argc, char **argv);
 void backoff_us(long us);
-rmalloc_config_t channel_config(rdma_op_t op, int peer, bool writer, uint64_t alloc_size);
+rpipe_config_t channel_config(rpipe_op_t op, int peer, bool writer, uint64_t alloc_size);
 void fill(void *mem, size_t bytes, uint64_t key);
 bool filled(const void *mem, size_t bytes, uint64_t key);
 

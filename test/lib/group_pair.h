@@ -12,15 +12,15 @@
 
 static const int fan_self[FAN_MOST]; /* all of them rank 0 */
 
-static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
 #define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
 
-static inline rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+static inline rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
 
 /* of n pipes, with as many ctx */
-static inline rmalloc_config_t fan_config(rdma_op_t op, uint64_t alloc_size, int n)
+static inline rpipe_config_t fan_config(rpipe_op_t op, uint64_t alloc_size, int n)
 {
-    rmalloc_config_t cfg = pair_config(op, alloc_size);
+    rpipe_config_t cfg = pair_config(op, alloc_size);
 
     for (int i = 1; i < n; i++)
         (void)pair_config(op, alloc_size);
@@ -29,12 +29,12 @@ static inline rmalloc_config_t fan_config(rdma_op_t op, uint64_t alloc_size, int
 }
 
 /* the partners of an object; `writers`: they write */
-static inline void fan_partners(rch_t *ch, const rmalloc_config_t *cfg, int n, bool writers)
+static inline void fan_partners(rch_t *ch, const rpipe_config_t *cfg, int n, bool writers)
 {
     for (int i = 0; i < n; i++) {
-        rmalloc_config_t own = writers ? pair_writer(*cfg) : pair_reader(*cfg);
+        rpipe_config_t own = writers ? pair_writer(*cfg) : pair_reader(*cfg);
 
-        own.ctx += (uint32_t)i;
+        own.context += (uint32_t)i;
         assert_ok(NULL, rpipe(&ch[i], &own));
     }
 }

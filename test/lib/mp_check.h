@@ -9,6 +9,7 @@
 #ifndef TEST_LIB_MP_CHECK_H
 #define TEST_LIB_MP_CHECK_H
 
+#include "test/lib/v01.h"
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +28,7 @@
 /* the sentence about the last failure contains this */
 #define CHECK_SAYS(ch, words)                                                                      \
     do {                                                                                           \
-        if (strstr(rpipe_error(ch), (words)) == NULL)                                              \
+        if (strstr(rerror(ch), (words)) == NULL)                                                   \
             mp_failed((ch), "the sentence does not say", (words), __FILE__, __LINE__);             \
     } while (0)
 
@@ -39,7 +40,7 @@ static inline __attribute__((noreturn)) void mp_failed(rch_t ch, const char *wha
 {
     fflush(stdout);
     fprintf(stderr, "rank %d: %s:%d: %s%s%s; errno %d; \"%s\"\n", mp_rank, file, line, what,
-            more != NULL ? " " : "", more != NULL ? more : "", errno, rpipe_error(ch));
+            more != NULL ? " " : "", more != NULL ? more : "", errno, rerror(ch));
     fflush(stderr);
     network_abort(1);
 }
@@ -113,16 +114,16 @@ static inline void mp_shuffle(size_t *order, size_t n, uint64_t *state)
 
 /* ---- ends of channels ---- */
 
-static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rdma_op_t op,
+static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rpipe_op_t op,
                           uint64_t alloc_size, uint32_t slots)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer == (op == RDMA_PUT);
-    cfg.allocator.alloc_size = alloc_size;
-    cfg.ctx = ctx;
+    cfg.op = op;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = alloc_size;
+    cfg.context = ctx;
     cfg.slots = slots;
     return rpipe(ch, &cfg);
 }
@@ -208,7 +209,7 @@ static inline void mp_begin(int argc, char **argv, int least)
     uint64_t *seeds;
 
     if (rinit(&mp_rank, &mp_ranks) != R_SUCCESS) {
-        fprintf(stderr, "rinit: %s\n", rpipe_error(NULL));
+        fprintf(stderr, "rinit: %s\n", rerror(NULL));
         exit(1);
     }
     if (mp_ranks < least) {

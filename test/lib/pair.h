@@ -9,6 +9,7 @@
 #ifndef TEST_LIB_PAIR_H
 #define TEST_LIB_PAIR_H
 
+#include "test/lib/v01.h"
 #include <rpipe.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,7 +73,7 @@ static inline void pair_expect(int expected, int code, rch_t ch, const char *cal
     if (code == expected)
         return;
     print_error("%s:%d: %s gave %d (%s), not %d (%s); %s\n", file, line, call, code,
-                rstrerror(code), expected, rstrerror(expected), rpipe_error(ch));
+                rstrerror(code), expected, rstrerror(expected), rerror(ch));
     _fail(file, line);
 }
 
@@ -80,7 +81,7 @@ static inline void pair_expect(int expected, int code, rch_t ch, const char *cal
  * What the same tests run in: block mode, the default, and some of the others (pair_main). PAIR_MODE="tags 2 100", or
  * "channel", algorithm by number, sync_queue: in that alone.
  */
-static inline void pair_mode(rmalloc_config_t *cfg)
+static inline void pair_mode(rpipe_config_t *cfg)
 {
     const char *mode = getenv("PAIR_MODE");
     unsigned algorithm, queue;
@@ -91,49 +92,51 @@ static inline void pair_mode(rmalloc_config_t *cfg)
     if (sscanf(mode, "%15s %u %u", sync, &algorithm, &queue) != 3 ||
         (strcmp(sync, "tags") != 0 && strcmp(sync, "channel") != 0))
         fail_msg("PAIR_MODE is \"%s\"; it must be like \"tags 2 100\"", mode);
-    cfg->sync = strcmp(sync, "tags") == 0 ? NET_SYNC_TAGS : CHANNEL_SYNC;
-    cfg->allocator.algorithm = (rmalloc_algorithm_t)algorithm;
+    cfg->mode = strcmp(sync, "tags") == 0 ? RPIPE_SYNC_TAGS : RPIPE_SYNC_CHANNEL;
+    cfg->heuristic = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + algorithm);
     cfg->sync_queue = queue;
 }
 
-static inline rmalloc_config_t pair_config(rdma_op_t op, uint64_t alloc_size)
+static inline rpipe_config_t pair_config(rpipe_op_t op, uint64_t alloc_size)
 {
     static uint32_t ctx = 0;
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = 0;
-    cfg.allocator.alloc_size = alloc_size;
-    cfg.ctx = ctx++;
+    cfg.op = op;
+    cfg.peer = 0;
+    cfg.heap_bytes = alloc_size;
+    cfg.context = ctx++;
+    cfg.heuristic = RMALLOC_NEXT_FIT;
+    cfg.mode = RPIPE_SYNC_BLOCKS;
     pair_mode(&cfg);
     return cfg;
 }
 
-static inline rmalloc_config_t pair_writer(rmalloc_config_t cfg)
+static inline rpipe_config_t pair_writer(rpipe_config_t cfg)
 {
-    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_PUT;
+    cfg.role = RPIPE_WRITER;
     return cfg;
 }
 
-static inline rmalloc_config_t pair_reader(rmalloc_config_t cfg)
+static inline rpipe_config_t pair_reader(rpipe_config_t cfg)
 {
-    cfg.allocator.rdma_active = cfg.allocator.op == RDMA_GET;
+    cfg.role = RPIPE_READER;
     return cfg;
 }
 
-static inline void pair_open_with(struct pair *p, const rmalloc_config_t *cfg)
+static inline void pair_open_with(struct pair *p, const rpipe_config_t *cfg)
 {
-    rmalloc_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
+    rpipe_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
 
     assert_ok(NULL, rpipe(&p->w, &w));
     assert_ok(NULL, rpipe(&p->r, &r));
-    assert_ok(p->w, rpipe_wait(p->w));
-    assert_ok(p->r, rpipe_wait(p->r));
+    assert_ok(p->w, rwait(p->w));
+    assert_ok(p->r, rwait(p->r));
 }
 
-static inline void pair_open(struct pair *p, rdma_op_t op, uint64_t alloc_size)
+static inline void pair_open(struct pair *p, rpipe_op_t op, uint64_t alloc_size)
 {
-    rmalloc_config_t cfg = pair_config(op, alloc_size);
+    rpipe_config_t cfg = pair_config(op, alloc_size);
 
     pair_open_with(p, &cfg);
 }
@@ -141,8 +144,8 @@ static inline void pair_open(struct pair *p, rdma_op_t op, uint64_t alloc_size)
 static inline void pair_close(struct pair *p)
 {
     if (pair_over_network()) { /* what is under way takes time to arrive, whatever the test has set */
-        assert_ok(p->w, rpipe_set_timeout(p->w, (int)PAIR_LATE_MS));
-        assert_ok(p->r, rpipe_set_timeout(p->r, (int)PAIR_LATE_MS));
+        assert_ok(p->w, rset_timeout(p->w, (int)PAIR_LATE_MS));
+        assert_ok(p->r, rset_timeout(p->r, (int)PAIR_LATE_MS));
     }
     assert_ok(p->w, rclose(p->w));
     assert_ok(p->r, rclose(p->r));
@@ -189,7 +192,7 @@ static inline raddr_t pair_alloc(const struct pair *p, size_t size, uint64_t key
     raddr_t d = rmalloc(p->w, size);
 
     if (d == ADDR_NULL)
-        fail_msg("rmalloc of %zu: %s", size, rpipe_error(p->w));
+        fail_msg("rmalloc of %zu: %s", size, rerror(p->w));
     assert_int_equal(rsize(p->w, d), size);
     assert_non_null(rmem(p->w, d));
     pair_fill(rmem(p->w, d), size, key);
@@ -230,7 +233,7 @@ static inline int pair_setup(void **state)
 
     (void)state;
     if (rinit(&rank, &nranks) != R_SUCCESS) {
-        print_error("rinit: %s\n", rpipe_error(NULL));
+        print_error("rinit: %s\n", rerror(NULL));
         return -1;
     }
     return rank == 0 && nranks == 1 ? 0 : -1;
@@ -345,8 +348,8 @@ static inline int pair_main(int (*group)(void))
     static void test_##name(void **unused)                                                         \
     {                                                                                              \
         (void)unused;                                                                              \
-        name(RDMA_PUT);                                                                            \
-        name(RDMA_GET);                                                                            \
+        name(RPIPE_PUT);                                                                           \
+        name(RPIPE_GET);                                                                           \
     }
 
 #endif

@@ -9,25 +9,37 @@
 #include "test/lib/pair.h"
 #include <pthread.h>
 #include <stdatomic.h>
+#include "test/lib/v01.h"
 
 struct mode {
-    rdma_op_t op;
-    rmalloc_algorithm_t algorithm;
-    rmalloc_sync_t sync;
+    rpipe_op_t op;
+    rmalloc_fit_t algorithm;
+    rpipe_sync_t sync;
 };
 
 static const struct mode modes[] = {
-    {RDMA_PUT, NEXT_FIT, NET_SYNC_BLOCKS}, {RDMA_GET, NEXT_FIT, NET_SYNC_BLOCKS},
-    {RDMA_PUT, NEXT_FIT, NET_SYNC_TAGS},   {RDMA_GET, NEXT_FIT, NET_SYNC_TAGS},
-    {RDMA_PUT, NEXT_FIT, CHANNEL_SYNC},    {RDMA_GET, NEXT_FIT, CHANNEL_SYNC},
-    {RDMA_PUT, FIRST_FIT, NET_SYNC_TAGS},  {RDMA_GET, FIRST_FIT, NET_SYNC_TAGS},
-    {RDMA_PUT, FIRST_FIT, CHANNEL_SYNC},   {RDMA_GET, FIRST_FIT, CHANNEL_SYNC},
-    {RDMA_PUT, BEST_FIT, NET_SYNC_TAGS},   {RDMA_GET, BEST_FIT, NET_SYNC_TAGS},
-    {RDMA_PUT, BEST_FIT, CHANNEL_SYNC},    {RDMA_GET, BEST_FIT, CHANNEL_SYNC},
-    {RDMA_PUT, WORST_FIT, NET_SYNC_TAGS},  {RDMA_GET, WORST_FIT, NET_SYNC_TAGS},
-    {RDMA_PUT, WORST_FIT, CHANNEL_SYNC},   {RDMA_GET, WORST_FIT, CHANNEL_SYNC},
-    {RDMA_PUT, RANDOM_FIT, NET_SYNC_TAGS}, {RDMA_GET, RANDOM_FIT, NET_SYNC_TAGS},
-    {RDMA_PUT, RANDOM_FIT, CHANNEL_SYNC},  {RDMA_GET, RANDOM_FIT, CHANNEL_SYNC},
+    {RPIPE_PUT, RMALLOC_NEXT_FIT, RPIPE_SYNC_BLOCKS},
+    {RPIPE_GET, RMALLOC_NEXT_FIT, RPIPE_SYNC_BLOCKS},
+    {RPIPE_PUT, RMALLOC_NEXT_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_GET, RMALLOC_NEXT_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_PUT, RMALLOC_NEXT_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_GET, RMALLOC_NEXT_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_PUT, RMALLOC_FIRST_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_GET, RMALLOC_FIRST_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_PUT, RMALLOC_FIRST_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_GET, RMALLOC_FIRST_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_PUT, RMALLOC_BEST_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_GET, RMALLOC_BEST_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_PUT, RMALLOC_BEST_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_GET, RMALLOC_BEST_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_PUT, RMALLOC_WORST_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_GET, RMALLOC_WORST_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_PUT, RMALLOC_WORST_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_GET, RMALLOC_WORST_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_PUT, RMALLOC_RANDOM_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_GET, RMALLOC_RANDOM_FIT, RPIPE_SYNC_TAGS},
+    {RPIPE_PUT, RMALLOC_RANDOM_FIT, RPIPE_SYNC_CHANNEL},
+    {RPIPE_GET, RMALLOC_RANDOM_FIT, RPIPE_SYNC_CHANNEL},
 };
 #define MODES (sizeof(modes) / sizeof(*modes))
 
@@ -58,13 +70,12 @@ static inline void in_every_mode(in_mode test)
     now = NULL;
 }
 
-static inline rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_size,
-                                           uint32_t queue)
+static inline rpipe_config_t mode_config(const struct mode *m, uint64_t alloc_size, uint32_t queue)
 {
-    rmalloc_config_t cfg = pair_config(m->op, alloc_size);
+    rpipe_config_t cfg = pair_config(m->op, alloc_size);
 
-    cfg.allocator.algorithm = m->algorithm;
-    cfg.sync = m->sync;
+    cfg.heuristic = m->algorithm;
+    cfg.mode = m->sync;
     cfg.sync_queue = queue;
     cfg.slots = 64;
     return cfg;
@@ -73,7 +84,7 @@ static inline rmalloc_config_t mode_config(const struct mode *m, uint64_t alloc_
 static inline void mode_open(struct pair *p, const struct mode *m, uint64_t alloc_size,
                              uint32_t queue)
 {
-    rmalloc_config_t cfg = mode_config(m, alloc_size, queue);
+    rpipe_config_t cfg = mode_config(m, alloc_size, queue);
 
     pair_open_with(p, &cfg);
 }
@@ -93,7 +104,7 @@ static atomic_int faults __attribute__((unused));
 #define HOLDS(ch, condition)                                                                       \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));   \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rerror(ch));        \
             atomic_fetch_add(&faults, 1);                                                          \
             return NULL;                                                                           \
         }                                                                                          \

@@ -8,6 +8,7 @@
  */
 #include "test/lib/mp_check.h"
 
+#include "test/lib/v01.h"
 #include <ram.h>
 
 #define AM_OK(call) am_result(0, (call), #call, __LINE__)

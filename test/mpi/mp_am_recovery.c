@@ -8,6 +8,7 @@
  */
 #include "test/lib/mp_check.h"
 
+#include "test/lib/v01.h"
 #include <ram.h>
 #include <signal.h>
 

@@ -5,6 +5,7 @@
  * its reader, and sums of what was dealt are compared with sums of what has come.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 enum {
     HALOS = 300,
@@ -16,25 +17,25 @@ enum {
     LIMIT_MS = 60000
 };
 
-static rmalloc_config_t config(rdma_op_t op, uint32_t ctx)
+static rpipe_config_t config(rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = op;
-    cfg.allocator.alloc_size = HEAP;
-    cfg.ctx = ctx;
+    cfg.op = op;
+    cfg.heap_bytes = HEAP;
+    cfg.context = ctx;
     cfg.slots = 32;
     cfg.timeout_ms = LIMIT_MS;
     return cfg;
 }
 
 /* the plain end of a partner of rank 0 */
-static rch_t partner(rmalloc_config_t cfg, bool writer)
+static rch_t partner(rpipe_config_t cfg, bool writer)
 {
     rch_t ch;
 
-    cfg.allocator.peer = 0;
-    cfg.allocator.rdma_active = writer == (cfg.allocator.op == RDMA_PUT);
+    cfg.peer = 0;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
     CHECK_OK(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -55,28 +56,31 @@ static int *others(void)
 static size_t halo_size(uint64_t step) { return step % 4 == 0 ? 24 : 100 + step * 37 % 4000; }
 
 /* two neighbours exchange; edge i lies between rank i and rank i + 1 */
-static void halo(rdma_op_t op, uint32_t base)
+static void halo(rpipe_op_t op, uint32_t base)
 {
     int right = (mp_rank + 1) % mp_ranks, left = (mp_rank + mp_ranks - 1) % mp_ranks;
-    rmalloc_config_t r = config(op, base + (uint32_t)mp_rank),
-                     l = config(op, base + (uint32_t)left);
+    rpipe_config_t r = config(op, base + (uint32_t)mp_rank), l = config(op, base + (uint32_t)left);
     rduplex_t to_right, to_left;
 
-    r.allocator.peer = right;
-    l.allocator.peer = left;
+    r.peer = right;
+    l.peer = left;
     CHECK_OK(NULL, rduplex(&to_right, &r));
     CHECK_OK(NULL, rduplex(&to_left, &l));
     for (uint64_t step = 0; step < HALOS; step++) {
-        mp_send(rduplex_out(to_right), halo_size(step), mp_key(mp_rank, right, r.ctx, step));
-        mp_send(rduplex_out(to_left), halo_size(step), mp_key(mp_rank, left, l.ctx, step));
-        mp_read_free(rduplex_in(to_left), halo_size(step), mp_key(left, mp_rank, l.ctx, step));
-        mp_read_free(rduplex_in(to_right), halo_size(step), mp_key(right, mp_rank, r.ctx, step));
+        mp_send(rduplex_out(to_right), halo_size(step),
+                mp_key(mp_rank, right, (uint32_t)r.context, step));
+        mp_send(rduplex_out(to_left), halo_size(step),
+                mp_key(mp_rank, left, (uint32_t)l.context, step));
+        mp_read_free(rduplex_in(to_left), halo_size(step),
+                     mp_key(left, mp_rank, (uint32_t)l.context, step));
+        mp_read_free(rduplex_in(to_right), halo_size(step),
+                     mp_key(right, mp_rank, (uint32_t)r.context, step));
     }
     /* half of it ends, the other half goes on */
     CHECK_OK(rduplex_out(to_right), rclose(rduplex_out(to_right)));
     CHECK_RC(R_EOF, rduplex_in(to_left), rread(rduplex_in(to_left), &(raddr_t){NULL}, NULL));
-    mp_send(rduplex_out(to_left), 1000, mp_key(mp_rank, left, l.ctx, HALOS));
-    mp_read_free(rduplex_in(to_right), 1000, mp_key(right, mp_rank, r.ctx, HALOS));
+    mp_send(rduplex_out(to_left), 1000, mp_key(mp_rank, left, (uint32_t)l.context, HALOS));
+    mp_read_free(rduplex_in(to_right), 1000, mp_key(right, mp_rank, (uint32_t)r.context, HALOS));
     CHECK_OK(NULL, rduplex_close(to_right));
     CHECK_OK(NULL, rduplex_close(to_left));
 }
@@ -98,9 +102,9 @@ static void add(struct account *a, uint64_t number)
     a->sum += mp_mix(number);
 }
 
-static void dealer(rdma_op_t op, uint32_t ctx, struct account *account)
+static void dealer(rpipe_op_t op, uint32_t ctx, struct account *account)
 {
-    rmalloc_config_t cfg = config(op, ctx);
+    rpipe_config_t cfg = config(op, ctx);
     int n = mp_ranks - 1, *ranks = others(), turn = 0;
     rscatter_t sc;
 
@@ -130,7 +134,7 @@ static void dealer(rdma_op_t op, uint32_t ctx, struct account *account)
     free(ranks);
 }
 
-static void served(rdma_op_t op, uint32_t ctx, struct account *account)
+static void served(rpipe_op_t op, uint32_t ctx, struct account *account)
 {
     rch_t ch = partner(config(op, ctx), false);
     uint64_t before = 0;
@@ -154,7 +158,7 @@ static void served(rdma_op_t op, uint32_t ctx, struct account *account)
     CHECK_OK(ch, rclose(ch));
 }
 
-static void scatter(rdma_op_t op, uint32_t ctx)
+static void scatter(rpipe_op_t op, uint32_t ctx)
 {
     struct account *dealt = calloc((size_t)mp_ranks, sizeof(*dealt)), mine = {0, 0},
                    *got = calloc((size_t)mp_ranks, sizeof(*got));
@@ -180,9 +184,9 @@ static void scatter(rdma_op_t op, uint32_t ctx)
 
 /* ---- redux ---- */
 
-static void fan_in(rdma_op_t op, uint32_t ctx)
+static void fan_in(rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = config(op, ctx);
+    rpipe_config_t cfg = config(op, ctx);
     uint64_t *count = calloc((size_t)mp_ranks, sizeof(*count));
     int *ranks = others(), place, rc;
     rredux_t rx;
@@ -224,9 +228,9 @@ static double element(int rank, uint64_t round, size_t k)
     return (double)(int64_t)r * (double)(UINT64_C(1) << r % 60);
 }
 
-static void reduce(rdma_op_t op, uint32_t ctx)
+static void reduce(rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = config(op, ctx);
+    rpipe_config_t cfg = config(op, ctx);
     int *ranks = others(), combined;
     double sum[WORDS];
     rredux_t rx = NULL;
@@ -284,7 +288,7 @@ static void reduce(rdma_op_t op, uint32_t ctx)
 int main(int argc, char **argv)
 {
     mp_begin(argc, argv, 2);
-    for (rdma_op_t op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (rpipe_op_t op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         uint32_t base = 1000 * ((uint32_t)op + 1);
 
         halo(op, base);

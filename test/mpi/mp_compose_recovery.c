@@ -7,6 +7,7 @@
  * others neither miss a message nor get one twice.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 #include <signal.h>
 
@@ -19,13 +20,13 @@ enum {
 
 static size_t message_bytes(uint64_t i) { return i % 3 == 0 ? 16 : 100 + i * 61 % 400; }
 
-static rmalloc_config_t config(uint32_t ctx)
+static rpipe_config_t config(uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = ctx % 2 == 0 ? RDMA_PUT : RDMA_GET;
-    cfg.allocator.alloc_size = HEAP;
-    cfg.ctx = ctx;
+    cfg.op = ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
+    cfg.heap_bytes = HEAP;
+    cfg.context = ctx;
     cfg.slots = SLOTS;
     cfg.timeout_ms = LIMIT_MS;
     return cfg;
@@ -33,11 +34,11 @@ static rmalloc_config_t config(uint32_t ctx)
 
 static rch_t partner(uint32_t ctx, bool writer)
 {
-    rmalloc_config_t cfg = config(ctx);
+    rpipe_config_t cfg = config(ctx);
     rch_t ch;
 
-    cfg.allocator.peer = 0;
-    cfg.allocator.rdma_active = writer == (cfg.allocator.op == RDMA_PUT);
+    cfg.peer = 0;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
     CHECK_OK(NULL, rpipe(&ch, &cfg));
     return ch;
 }
@@ -65,10 +66,10 @@ static int take_dealt(rch_t ch, uint64_t number)
 
 static void victim(rch_t in, rch_t out, uint64_t written, uint64_t read)
 {
-    rmalloc_config_t cfg = config(DUPLEX);
+    rpipe_config_t cfg = config(DUPLEX);
     rduplex_t dx;
 
-    cfg.allocator.peer = 0;
+    cfg.peer = 0;
     CHECK_OK(NULL, rduplex(&dx, &cfg));
     mp_read_free(rduplex_in(dx), 300, 1);
     mp_send(rduplex_out(dx), 300, 2);
@@ -162,7 +163,7 @@ static void center(uint64_t written)
 {
     int n = mp_ranks - 1, *ranks = calloc((size_t)n, sizeof(*ranks));
     uint64_t *dealt = calloc((size_t)n, sizeof(*dealt));
-    rmalloc_config_t sc_cfg = config(SCATTER), rx_cfg = config(REDUX), dx_cfg = config(DUPLEX);
+    rpipe_config_t sc_cfg = config(SCATTER), rx_cfg = config(REDUX), dx_cfg = config(DUPLEX);
     rscatter_t sc;
     rredux_t rx;
     rduplex_t dx;
@@ -172,7 +173,7 @@ static void center(uint64_t written)
     CHECK(NULL, ranks != NULL && dealt != NULL);
     for (int i = 0; i < n; i++)
         ranks[i] = i + 1;
-    dx_cfg.allocator.peer = 1;
+    dx_cfg.peer = 1;
     CHECK_OK(NULL, rscatter(&sc, &sc_cfg, ranks, n));
     CHECK_OK(NULL, rredux(&rx, &rx_cfg, ranks, n));
     CHECK_OK(NULL, rduplex(&dx, &dx_cfg));

@@ -78,9 +78,9 @@ static void break_it(void)
         if (rc == 0)
             rc = rwrite(ch[BROKEN], d);
     }
-    printf("rank 0: %d, %s\n", rc, rpipe_error(ch[BROKEN]));
+    printf("rank 0: %d, %s\n", rc, rerror(ch[BROKEN]));
     CHECK(ch[BROKEN], rc == -ECONNRESET || rc == -EIO);
-    if (strstr(rpipe_error(ch[BROKEN]), "has ended") ==
+    if (strstr(rerror(ch[BROKEN]), "has ended") ==
         NULL) /* what iWARP says of it, where that was first */
         CHECK_SAYS(ch[BROKEN], ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR));
 }
@@ -91,10 +91,10 @@ static void read_out(void)
     raddr_t d;
     int rc;
 
-    CHECK_OK(ch[BROKEN], rpipe_set_timeout(ch[BROKEN], 60000));
+    CHECK_OK(ch[BROKEN], rset_timeout(ch[BROKEN], 60000));
     while ((rc = rread(ch[BROKEN], &d, NULL)) == 0)
         CHECK_OK(ch[BROKEN], rfree(ch[BROKEN], d));
-    printf("rank 1: %d, %s\n", rc, rpipe_error(ch[BROKEN]));
+    printf("rank 1: %d, %s\n", rc, rerror(ch[BROKEN]));
     CHECK(ch[BROKEN], rc == R_EOF || (rc < 0 && rc != -ETIMEDOUT));
 }
 
@@ -110,8 +110,8 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < PIPES; i++) {
         CHECK_OK(NULL, mp_open(&ch[i], mp_rank == 0, 1 - mp_rank, (uint32_t)i,
-                               i % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
-        CHECK_OK(ch[i], rpipe_wait(ch[i]));
+                               i % 2 == 0 ? RPIPE_GET : RPIPE_PUT, HEAP, 8));
+        CHECK_OK(ch[i], rwait(ch[i]));
     }
     for (int i = 0; i < PIPES; i++)
         exchange(i, 1);

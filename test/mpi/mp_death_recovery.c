@@ -66,12 +66,12 @@ int main(int argc, char **argv)
     mp_begin(argc, argv, 3);
     last = mp_ranks - 1;
     if (mp_rank == 0 || mp_rank == 1) {
-        CHECK_OK(NULL, mp_open(&put, mp_rank == 1, 1 - mp_rank, 0, RDMA_PUT, HEAP, SLOTS));
-        CHECK_OK(NULL, mp_open(&get, mp_rank == 1, 1 - mp_rank, 1, RDMA_GET, HEAP, SLOTS));
+        CHECK_OK(NULL, mp_open(&put, mp_rank == 1, 1 - mp_rank, 0, RPIPE_PUT, HEAP, SLOTS));
+        CHECK_OK(NULL, mp_open(&get, mp_rank == 1, 1 - mp_rank, 1, RPIPE_GET, HEAP, SLOTS));
     }
     if (mp_rank == 1 || mp_rank == last)
-        CHECK_OK(NULL, mp_open(&out, mp_rank == last, mp_rank == last ? 1 : last, 2, RDMA_PUT, HEAP,
-                               SLOTS));
+        CHECK_OK(NULL, mp_open(&out, mp_rank == last, mp_rank == last ? 1 : last, 2, RPIPE_PUT,
+                               HEAP, SLOTS));
     sent = 50 + mp_mix(mp_seed) % 500;
     if (mp_rank == 1)
         victim(put, get, out, sent);
@@ -84,8 +84,8 @@ int main(int argc, char **argv)
     /* the living go on: a ring without the dead */
     next = mp_rank == last ? 0 : mp_rank == 0 ? 2 : mp_rank + 1;
     before = mp_rank == 0 ? last : mp_rank == 2 ? 0 : mp_rank - 1;
-    CHECK_OK(NULL, mp_open(&ring[0], true, next, 7, RDMA_PUT, HEAP, SLOTS));
-    CHECK_OK(NULL, mp_open(&ring[1], false, before, 7, RDMA_PUT, HEAP, SLOTS));
+    CHECK_OK(NULL, mp_open(&ring[0], true, next, 7, RPIPE_PUT, HEAP, SLOTS));
+    CHECK_OK(NULL, mp_open(&ring[1], false, before, 7, RPIPE_PUT, HEAP, SLOTS));
     mp_send(ring[0], 3000, mp_key(mp_rank, next, 7, 0));
     mp_read_free(ring[1], 3000, mp_key(before, mp_rank, 7, 0));
     return mp_end();

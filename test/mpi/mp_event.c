@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpipe_fd with epoll(7): rank 0 reads from several channels of every other rank and sleeps in epoll_wait alone,
- * without a deadline in the calls of the library. Both loops of rpipe_fd(3): one rread_nb per wake-up, and rread_nb
+ * rfd with epoll(7): rank 0 reads from several channels of every other rank and sleeps in epoll_wait alone,
+ * without a deadline in the calls of the library. Both loops of rfd(3): one rread_nb per wake-up, and rread_nb
  * until R_PENDING. Descriptors from before the join and from after it; writers that stop and go; the close wakes.
  */
 #include "test/lib/mp_check.h"
@@ -18,7 +18,7 @@ struct source {
     uint64_t got;
 };
 
-static rdma_op_t op_of(uint32_t ctx) { return ctx % 2 == 0 ? RDMA_PUT : RDMA_GET; }
+static rpipe_op_t op_of(uint32_t ctx) { return ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET; }
 
 static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 2 == 0 ? 41 : 800); }
 
@@ -70,9 +70,9 @@ static void reader(uint32_t base, bool until_pending, bool fd_first)
         s[i].ctx = base + (uint32_t)(i % PER_PEER);
         CHECK_OK(NULL, mp_open(&s[i].ch, false, s[i].peer, s[i].ctx, op_of(s[i].ctx), HEAP, 8));
         if (!fd_first)
-            CHECK_OK(s[i].ch, rpipe_wait(s[i].ch));
+            CHECK_OK(s[i].ch, rwait(s[i].ch));
         event.data.ptr = &s[i];
-        CHECK(s[i].ch, epoll_ctl(set, EPOLL_CTL_ADD, rpipe_fd(s[i].ch), &event) == 0);
+        CHECK(s[i].ch, epoll_ctl(set, EPOLL_CTL_ADD, rfd(s[i].ch), &event) == 0);
     }
     while (ended < n) {
         int k = epoll_wait(set, &event, 1, 30000), rc;
@@ -97,7 +97,7 @@ static void reader(uint32_t base, bool until_pending, bool fd_first)
         }
         if (rc == R_EOF) {
             CHECK(me->ch, me->got == MESSAGES);
-            CHECK(me->ch, epoll_ctl(set, EPOLL_CTL_DEL, rpipe_fd(me->ch), NULL) == 0);
+            CHECK(me->ch, epoll_ctl(set, EPOLL_CTL_DEL, rfd(me->ch), NULL) == 0);
             CHECK_OK(me->ch, rclose(me->ch));
             ended++;
         } else {
@@ -130,8 +130,8 @@ static void rest(uint32_t ctx)
     rch_t ch;
 
     if (mp_rank == 0) {
-        CHECK_OK(NULL, mp_open(&ch, false, 1, ctx, RDMA_PUT, HEAP, 8));
-        CHECK(ch, epoll_ctl(set, EPOLL_CTL_ADD, rpipe_fd(ch), &event) == 0);
+        CHECK_OK(NULL, mp_open(&ch, false, 1, ctx, RPIPE_PUT, HEAP, 8));
+        CHECK(ch, epoll_ctl(set, EPOLL_CTL_ADD, rfd(ch), &event) == 0);
         mp_read_free(ch, 100, mp_key(1, 0, ctx, 0));
         while (epoll_wait(set, &event, 1, 2) == 1) {
             CHECK_RC(R_PENDING, ch, rread_nb(ch, &d, NULL));
@@ -142,7 +142,7 @@ static void rest(uint32_t ctx)
         mp_read_free(ch, 100, mp_key(1, 0, ctx, 1));
         CHECK_OK(ch, rclose(ch));
     } else if (mp_rank == 1) {
-        CHECK_OK(NULL, mp_open(&ch, true, 0, ctx, RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&ch, true, 0, ctx, RPIPE_PUT, HEAP, 8));
         mp_send(ch, 100, mp_key(1, 0, ctx, 0));
         CHECK_OK(NULL, network_recv(0, &word, 1));
         mp_send(ch, 100, mp_key(1, 0, ctx, 1));
@@ -175,10 +175,10 @@ static void no_number_left(uint32_t ctx)
     rch_t ch;
 
     if (mp_rank == 0) {
-        CHECK_OK(NULL, mp_open(&ch, false, 1, ctx, RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&ch, false, 1, ctx, RPIPE_PUT, HEAP, 8));
         tell(1);
         hear(1);
-        p.fd = rpipe_fd(ch);
+        p.fd = rfd(ch);
         CHECK(ch, p.fd >= 0);
         tell(1);
         hear(
@@ -199,8 +199,8 @@ static void no_number_left(uint32_t ctx)
         tell(0);
         hear(0); /* behind the descriptor */
         CHECK(NULL, setrlimit(RLIMIT_NOFILE, &before) == 0);
-        CHECK_OK(NULL, mp_open(&ch, true, 0, ctx, RDMA_PUT, HEAP, 8));
-        CHECK_OK(ch, rpipe_wait(ch));
+        CHECK_OK(NULL, mp_open(&ch, true, 0, ctx, RPIPE_PUT, HEAP, 8));
+        CHECK_OK(ch, rwait(ch));
         tell(0);
         hear(0);
         mp_send(ch, 100, mp_key(1, 0, ctx, 0));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Event loops over many pipes: rank 0 waits for 100, then for 1,000 pipes of all other ranks, with rpipe_fd(3) and epoll(7), and with
- * rpipe_poll(3). Nothing is lost, nothing comes that was not sent, no descriptor stays readable when there is nothing, one
+ * Event loops over many pipes: rank 0 waits for 100, then for 1,000 pipes of all other ranks, with rfd(3) and epoll(7), and with
+ * rpoll(3). Nothing is lost, nothing comes that was not sent, no descriptor stays readable when there is nothing, one
  * message on one of many quiet pipes is found; and as long as nothing happens nobody computes.
  *
  * The share of a processor that an idle rank uses is printed, and must be below a quarter: that tells waiting from spinning on a
@@ -24,15 +24,15 @@ struct source {
 struct loop {
     struct source *source;
     size_t n;
-    int set;       /* epoll; or -1: rpipe_poll */
-    rch_t *ch;     /* for rpipe_poll: those that have not ended, */
+    int set;       /* epoll; or -1: rpoll */
+    rch_t *ch;     /* for rpoll: those that have not ended, */
     size_t *whose; /* and where they are in `source` */
     int *ready;
     size_t open;
     uint64_t messages, ends, wakes, empty;
 };
 
-static rdma_op_t op_of(uint32_t ctx) { return ctx % 3 == 0 ? RDMA_GET : RDMA_PUT; }
+static rpipe_op_t op_of(uint32_t ctx) { return ctx % 3 == 0 ? RPIPE_GET : RPIPE_PUT; }
 
 static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 2 == 0 ? 41 : 600); }
 
@@ -45,7 +45,7 @@ static double cpu_ms(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e3;
 }
 
-/* A descriptor of rpipe_fd is two here and one at the writer. How many pipes fit, at least 10 per writer. */
+/* A descriptor of rfd is two here and one at the writer. How many pipes fit, at least 10 per writer. */
 static size_t fitting(size_t pipes)
 {
     struct rlimit limit;
@@ -141,7 +141,7 @@ static void loop_open(struct loop *l, uint32_t base, size_t pipes, bool epoll)
         l->ch[i] = s->ch;
         l->whose[i] = i;
         if (epoll)
-            CHECK(s->ch, epoll_ctl(l->set, EPOLL_CTL_ADD, rpipe_fd(s->ch), &event) == 0);
+            CHECK(s->ch, epoll_ctl(l->set, EPOLL_CTL_ADD, rfd(s->ch), &event) == 0);
     }
 }
 
@@ -179,7 +179,7 @@ static void drain(struct loop *l, size_t at)
     s->ended = true;
     l->ends++;
     if (l->set >= 0)
-        CHECK(s->ch, epoll_ctl(l->set, EPOLL_CTL_DEL, rpipe_fd(s->ch), NULL) == 0);
+        CHECK(s->ch, epoll_ctl(l->set, EPOLL_CTL_DEL, rfd(s->ch), NULL) == 0);
 }
 
 static int wait_epoll(struct loop *l, int ms)
@@ -195,7 +195,7 @@ static int wait_epoll(struct loop *l, int ms)
 
 static int wait_poll(struct loop *l, int ms)
 {
-    int rc = rpipe_poll(l->ch, (int)l->open, l->ready, ms), k = 0;
+    int rc = rpoll(l->ch, (int)l->open, l->ready, ms), k = 0;
     size_t kept = 0;
 
     if (rc == -ETIMEDOUT || rc == R_PENDING)
@@ -244,7 +244,7 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
     while (l.messages == total) /* who hears late of a descriptor may still wake it for nothing */
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     CHECK(NULL, l.messages == total + 1 && l.source[pipes / 2].got == MESSAGES + 1 && l.ends == 0);
-    idle(epoll ? "epoll_wait" : "rpipe_poll", mp_now_ms() - wall, cpu_ms() - cpu);
+    idle(epoll ? "epoll_wait" : "rpoll", mp_now_ms() - wall, cpu_ms() - cpu);
     for (int i = 1; i < mp_ranks; i++)
         tell(i);
     while (l.ends < l.n)
@@ -255,8 +255,8 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
         CHECK_OK(l.source[i].ch, rclose(l.source[i].ch));
     }
     printf("%zu pipes, %s: %llu messages, %llu wake-ups, %llu for nothing\n", l.n,
-           epoll ? "epoll" : "rpipe_poll", (unsigned long long)l.messages,
-           (unsigned long long)l.wakes, (unsigned long long)l.empty);
+           epoll ? "epoll" : "rpoll", (unsigned long long)l.messages, (unsigned long long)l.wakes,
+           (unsigned long long)l.empty);
     loop_close(&l);
 }
 

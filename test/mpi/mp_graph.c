@@ -15,7 +15,7 @@ struct end {
     int peer;
     uint32_t ctx;
     bool writer;
-    rdma_op_t op;
+    rpipe_op_t op;
     uint64_t done; /* messages */
     bool ended;
 };
@@ -50,7 +50,7 @@ static size_t collect(enum shape shape, uint32_t base, struct end *ends)
                     ends[n] = (struct end){.peer = peer,
                                            .ctx = base + i,
                                            .writer = role == 0,
-                                           .op = (base + i) % 2 == 0 ? RDMA_PUT : RDMA_GET};
+                                           .op = (base + i) % 2 == 0 ? RPIPE_PUT : RPIPE_GET};
         }
     }
     return n;
@@ -150,7 +150,7 @@ static void run(struct end *ends, size_t n)
         if (writing)
             sched_yield();
         else
-            CHECK_OK(NULL, rpipe_poll(readers, m, ready, 60000));
+            CHECK_OK(NULL, rpoll(readers, m, ready, 60000));
     }
     free(readers);
     free(ready);
@@ -179,11 +179,11 @@ static void blocking_ring(uint32_t base)
     raddr_t d;
 
     if (mp_mix(mp_seed ^ (uint64_t)mp_rank) % 2 == 0) {
-        CHECK_OK(NULL, mp_open(&w, true, next, base, RDMA_PUT, HEAP, 2));
-        CHECK_OK(NULL, mp_open(&r, false, previous, base, RDMA_PUT, HEAP, 2));
+        CHECK_OK(NULL, mp_open(&w, true, next, base, RPIPE_PUT, HEAP, 2));
+        CHECK_OK(NULL, mp_open(&r, false, previous, base, RPIPE_PUT, HEAP, 2));
     } else {
-        CHECK_OK(NULL, mp_open(&r, false, previous, base, RDMA_PUT, HEAP, 2));
-        CHECK_OK(NULL, mp_open(&w, true, next, base, RDMA_PUT, HEAP, 2));
+        CHECK_OK(NULL, mp_open(&r, false, previous, base, RPIPE_PUT, HEAP, 2));
+        CHECK_OK(NULL, mp_open(&w, true, next, base, RPIPE_PUT, HEAP, 2));
     }
     for (uint64_t i = 0; i < 100; i++) {
         mp_send(w, HEAP / 2, mp_key(mp_rank, next, base, i));
@@ -195,7 +195,7 @@ static void blocking_ring(uint32_t base)
 }
 
 /*
- * Rank 0 opens its ends, and then calls nothing of the library until every peer has said by a signal that rpipe_wait()
+ * Rank 0 opens its ends, and then calls nothing of the library until every peer has said by a signal that rwait()
  * has succeeded there, and that it has written. Peers on other hosts cannot signal it, and have no part in this.
  */
 static volatile sig_atomic_t heard;
@@ -234,9 +234,9 @@ static void joins_while_computing(uint32_t base)
                 continue;
             near_peers++;
             CHECK_OK(NULL,
-                     mp_open(&r[i], false, i, base, i % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+                     mp_open(&r[i], false, i, base, i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
             CHECK_OK(NULL,
-                     mp_open(&w[i], true, i, base, i % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
+                     mp_open(&w[i], true, i, base, i % 2 == 0 ? RPIPE_GET : RPIPE_PUT, HEAP, 8));
         }
         end = mp_now_ms() + 30000;
         while (heard < near_peers)
@@ -258,11 +258,11 @@ static void joins_while_computing(uint32_t base)
         }
     } else if (strcmp(process[0].host, me.host) == 0) {
         CHECK_OK(NULL,
-                 mp_open(&w[0], true, 0, base, mp_rank % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+                 mp_open(&w[0], true, 0, base, mp_rank % 2 == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
         CHECK_OK(NULL,
-                 mp_open(&r[0], false, 0, base, mp_rank % 2 == 0 ? RDMA_GET : RDMA_PUT, HEAP, 8));
-        CHECK_OK(w[0], rpipe_wait(w[0]));
-        CHECK_OK(r[0], rpipe_wait(r[0]));
+                 mp_open(&r[0], false, 0, base, mp_rank % 2 == 0 ? RPIPE_GET : RPIPE_PUT, HEAP, 8));
+        CHECK_OK(w[0], rwait(w[0]));
+        CHECK_OK(r[0], rwait(r[0]));
         mp_send(w[0], 1000, mp_key(mp_rank, 0, base, 0));
         CHECK(NULL, sigqueue(process[0].pid, SIGRTMIN, nothing) == 0);
         mp_read_free(r[0], 1000, mp_key(0, mp_rank, base, 0));

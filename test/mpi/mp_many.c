@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Many channels from each rank to its neighbour: 2,000, or as many as the argument says (65,536 is the promise for a
- * pair). All are open at the same time, each carries messages of its own, and all are found ready by rpipe_poll.
+ * pair). All are open at the same time, each carries messages of its own, and all are found ready by rpoll.
  * Nothing is measured here.
  */
 #include "test/lib/mp_check.h"
@@ -21,7 +21,7 @@ static void all_are_ready(const rch_t *r, int *ready, uint32_t n)
     uint32_t found;
 
     do {
-        CHECK_OK(NULL, rpipe_poll(r, (int)n, ready, mp_at_once(r[0]) ? 0 : 1000));
+        CHECK_OK(NULL, rpoll(r, (int)n, ready, mp_at_once(r[0]) ? 0 : 1000));
         for (found = 0; found < n && ready[found] == 1; found++)
             ;
     } while (found < n && mp_now_ms() < end);
@@ -51,7 +51,7 @@ int main(int argc, char **argv)
     begun = mp_now_ms();
     /* with 65,536 of them the channels of a pair go one way only, as the promise says */
     for (uint32_t i = 0; i < n; i++) {
-        rdma_op_t op = i % 2 == 0 ? RDMA_PUT : RDMA_GET;
+        rpipe_op_t op = i % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
 
         if (n <= 10000 || mp_rank % 2 == 0)
             CHECK_OK(NULL, mp_open(&w[i], true, next, i, op, HEAP, 2));

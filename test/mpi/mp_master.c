@@ -3,7 +3,7 @@
  * mp_master.c: four writing threads in each process, and one master that polls all their pipes (thesis 6.1.3), while other threads
  * compute and never call.
  *
- * Every message arrives once, whole, and in its thread's order; no pipe is forgotten by rpipe_poll, however many are ready; and
+ * Every message arrives once, whole, and in its thread's order; no pipe is forgotten by rpoll, however many are ready; and
  * what needs the other side (joining, growing, parting) happens while its threads compute or sleep in somebody else's pipe.
  */
 #include "test/lib/mp_check.h"
@@ -14,7 +14,7 @@
 enum { WRITERS = 4, MESSAGES = 3000, HEAP = 2048, HEAP_MOST = 16384, PIPES_MOST = 7 * WRITERS };
 
 static atomic_bool enough;
-static rdma_op_t op;
+static rpipe_op_t op;
 
 static void *computes(void *argument)
 {
@@ -25,17 +25,17 @@ static void *computes(void *argument)
     return NULL;
 }
 
-static rmalloc_config_t config(bool writer, int peer, uint32_t number)
+static rpipe_config_t config(bool writer, int peer, uint32_t number)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = peer;
-    cfg.allocator.rdma_active = writer == (op == RDMA_PUT);
-    cfg.allocator.alloc_size = HEAP;
+    cfg.op = op;
+    cfg.peer = peer;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = HEAP;
     if (number % 2 == 1) /* every other heap grows while it is used */
-        cfg.allocator.max_alloc_size = HEAP_MOST;
-    cfg.ctx = number;
+        cfg.max_heap_bytes = HEAP_MOST;
+    cfg.context = number;
     cfg.slots = number % 4 < 2 ? 4 : 64;
     return cfg;
 }
@@ -50,7 +50,7 @@ static size_t size_of(uint64_t key, uint32_t number)
 static void *writes(void *argument)
 {
     uint32_t number = (uint32_t)(uintptr_t)argument;
-    rmalloc_config_t cfg = config(true, 0, number);
+    rpipe_config_t cfg = config(true, 0, number);
     rch_t ch;
 
     CHECK_OK(NULL, rpipe(&ch, &cfg));
@@ -111,7 +111,7 @@ static void master(void)
 
     for (int rank = 1; rank < mp_ranks; rank++)
         for (uint32_t number = 0; number < WRITERS; number++) {
-            rmalloc_config_t cfg = config(false, rank, number);
+            rpipe_config_t cfg = config(false, rank, number);
 
             source[n] = (struct source){.rank = rank, .number = number};
             CHECK_OK(NULL, rpipe(&source[n++].ch, &cfg));
@@ -121,7 +121,7 @@ static void master(void)
 
         for (int i = 0; i < n; i++)
             ch[i] = source[i].ch;
-        CHECK_OK(NULL, rpipe_poll(ch, n, ready, 60000));
+        CHECK_OK(NULL, rpoll(ch, n, ready, 60000));
         for (int i = 0; i < n; i++) {
             if (ready[i] && drain(&source[i]))
                 continue; /* that one has ended */
@@ -140,7 +140,7 @@ int main(int argc, char **argv)
     CHECK(NULL, (mp_ranks - 1) * WRITERS <= PIPES_MOST);
     CHECK(NULL, pthread_create(&computer, NULL, computes, &work) == 0);
     for (int round = 0; round < 2; round++) {
-        op = round == 0 ? RDMA_PUT : RDMA_GET;
+        op = round == 0 ? RPIPE_PUT : RPIPE_GET;
         if (mp_rank == 0)
             master();
         else

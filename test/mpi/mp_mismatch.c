@@ -5,27 +5,28 @@
  * the peer has opened instead. Afterwards the same ids are good again.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
-static rmalloc_config_t config(bool writer, rdma_op_t op, uint32_t ctx)
+static rpipe_config_t config(bool writer, rpipe_op_t op, uint32_t ctx)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
 
-    cfg.allocator.op = op;
-    cfg.allocator.peer = 1 - mp_rank;
-    cfg.allocator.rdma_active = writer == (op == RDMA_PUT);
-    cfg.allocator.alloc_size = 4096;
-    cfg.ctx = ctx;
+    cfg.op = op;
+    cfg.peer = 1 - mp_rank;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = 4096;
+    cfg.context = ctx;
     return cfg;
 }
 
 /* "4096" may not be taken out of "40960" */
 static void says_number(rch_t ch, const char *number)
 {
-    const char *at = rpipe_error(ch);
+    const char *at = rerror(ch);
     size_t n = strlen(number);
 
     while ((at = strstr(at, number)) != NULL) {
-        bool before = at > rpipe_error(ch) && at[-1] >= '0' && at[-1] <= '9';
+        bool before = at > rerror(ch) && at[-1] >= '0' && at[-1] <= '9';
 
         if (!before && (at[n] < '0' || at[n] > '9'))
             return;
@@ -42,7 +43,7 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
     int ready = 7;
 
     for (int again = 0; again < 2; again++) {
-        CHECK_RC(-EPROTO, ch, rpipe_wait(ch));
+        CHECK_RC(-EPROTO, ch, rwait(ch));
         CHECK_SAYS(ch, field);
         if (mine[0] >= '0' && mine[0] <= '9') {
             says_number(ch, mine);
@@ -60,8 +61,9 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
         } else {
             CHECK_RC(-EPROTO, ch, rread(ch, &d, &size));
             CHECK_RC(-EPROTO, ch, rread_nb(ch, &d, &size));
-            CHECK(ch, rread_mem(ch, &d, &size) == NULL && errno == EPROTO);
-            CHECK_OK(ch, rpipe_poll(&ch, 1, &ready, -1));
+            CHECK(ch, (rread(ch, &d, &size) == R_SUCCESS ? rmem(ch, d) : NULL) == NULL &&
+                          errno == EPROTO);
+            CHECK_OK(ch, rpoll(&ch, 1, &ready, -1));
             CHECK(ch, ready == 1);
         }
         CHECK(ch, d == ADDR_NULL && size == 77);
@@ -72,25 +74,25 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
 
 enum field { OP, ALLOC_SIZE, UNIT_SIZE, SLOTS, SLOTS_DEFAULT, FIELDS };
 
-static void mismatch(enum field field, int writer, uint32_t ctx, rdma_op_t op)
+static void mismatch(enum field field, int writer, uint32_t ctx, rpipe_op_t op)
 {
     static const char *const names[] = {"op", "alloc_size", "unit_size", "slots", "slots"};
     static const char *const values[][2] = {
         {"PUT", "GET"}, {"4096", "40960"}, {"64", "4096"}, {"128", "32"}, {"64", "256"}};
     bool mine = mp_rank == writer;
-    rmalloc_config_t cfg = config(mine, op, ctx);
+    rpipe_config_t cfg = config(mine, op, ctx);
     raddr_t early = ADDR_NULL;
     rch_t ch;
 
     switch (field) {
     case OP:
-        cfg = config(mine, mp_rank == 0 ? RDMA_PUT : RDMA_GET, ctx);
+        cfg = config(mine, mp_rank == 0 ? RPIPE_PUT : RPIPE_GET, ctx);
         break;
     case ALLOC_SIZE:
-        cfg.allocator.alloc_size = mp_rank == 0 ? 4096 : 40960;
+        cfg.heap_bytes = mp_rank == 0 ? 4096 : 40960;
         break;
     case UNIT_SIZE:
-        cfg.allocator.unit_size = mp_rank == 0 ? 64 : 4096;
+        cfg.unit_bytes = mp_rank == 0 ? 64 : 4096;
         break;
     case SLOTS:
         cfg.slots = mp_rank == 0 ? 128 : 32;
@@ -119,9 +121,9 @@ static void mismatch(enum field field, int writer, uint32_t ctx, rdma_op_t op)
 }
 
 /* both ranks open the same end; the barrier, so that each has heard of the other */
-static void same_role(bool writer, uint32_t ctx, rdma_op_t op)
+static void same_role(bool writer, uint32_t ctx, rpipe_op_t op)
 {
-    rmalloc_config_t cfg = config(writer, op, ctx);
+    rpipe_config_t cfg = config(writer, op, ctx);
     char nothing[512];
     raddr_t d;
     double begun;
@@ -131,10 +133,10 @@ static void same_role(bool writer, uint32_t ctx, rdma_op_t op)
     CHECK_OK(NULL, rpipe(&ch, &cfg));
     CHECK_OK(NULL, network_barrier());
     begun = mp_now_ms();
-    CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+    CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
     CHECK(ch, mp_now_ms() - begun > 48 && mp_now_ms() - begun < 20000);
     CHECK_SAYS(ch, writer ? "writ" : "read");
-    snprintf(nothing, sizeof(nothing), "%s", rpipe_error(ch));
+    snprintf(nothing, sizeof(nothing), "%s", rerror(ch));
     if (writer) {
         CHECK(ch, (d = rmalloc(ch, 10)) != ADDR_NULL);
         CHECK_RC(-ETIMEDOUT, ch, rwrite(ch, d));
@@ -147,11 +149,11 @@ static void same_role(bool writer, uint32_t ctx, rdma_op_t op)
 
     /* an end whose peer has nothing of it: another sentence */
     if (mp_rank == 0) {
-        cfg.ctx += 100000;
+        cfg.context += 100000;
         cfg.timeout_ms = 20;
         CHECK_OK(NULL, rpipe(&ch, &cfg));
-        CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
-        CHECK(ch, strcmp(nothing, rpipe_error(ch)) != 0);
+        CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
+        CHECK(ch, strcmp(nothing, rerror(ch)) != 0);
         CHECK_OK(ch, rclose(ch));
     }
     CHECK_OK(NULL, network_barrier());
@@ -159,14 +161,14 @@ static void same_role(bool writer, uint32_t ctx, rdma_op_t op)
     /* each takes another role: now there are both */
     cfg = config(mp_rank == 0, op, ctx + 1);
     CHECK_OK(NULL, rpipe(&ch, &cfg));
-    CHECK_OK(ch, rpipe_wait(ch));
+    CHECK_OK(ch, rwait(ch));
     CHECK_OK(ch, rclose(ch));
 }
 
 /* both have opened a good end, of different channels */
-static void other_ctx(uint32_t ctx, rdma_op_t op)
+static void other_ctx(uint32_t ctx, rpipe_op_t op)
 {
-    rmalloc_config_t cfg = config(mp_rank == 0, op, ctx + (uint32_t)mp_rank * 1111);
+    rpipe_config_t cfg = config(mp_rank == 0, op, ctx + (uint32_t)mp_rank * 1111);
     char his[16];
     rch_t ch;
 
@@ -174,26 +176,26 @@ static void other_ctx(uint32_t ctx, rdma_op_t op)
     cfg.timeout_ms = 50;
     CHECK_OK(NULL, rpipe(&ch, &cfg));
     CHECK_OK(NULL, network_barrier());
-    CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+    CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
     says_number(ch, his);
     CHECK_OK(NULL, network_barrier());
     CHECK_OK(ch, rclose(ch));
 }
 
 /* it stays open at the deadline, and may still be joined */
-static void joined_later(uint32_t ctx, rdma_op_t op)
+static void joined_later(uint32_t ctx, rpipe_op_t op)
 {
-    rmalloc_config_t cfg = config(mp_rank == 0, op, ctx);
+    rpipe_config_t cfg = config(mp_rank == 0, op, ctx);
     char word = 0;
     rch_t ch;
 
     if (mp_rank == 0) {
         cfg.timeout_ms = 20;
         CHECK_OK(NULL, rpipe(&ch, &cfg));
-        CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+        CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
         CHECK_OK(NULL, network_send(1, &word, 1));
-        CHECK_OK(ch, rpipe_set_timeout(ch, -1));
-        CHECK_OK(ch, rpipe_wait(ch));
+        CHECK_OK(ch, rset_timeout(ch, -1));
+        CHECK_OK(ch, rwait(ch));
         mp_send(ch, 100, mp_key(0, 1, ctx, 0));
     } else {
         CHECK_OK(NULL, network_recv(0, &word, 1));
@@ -211,14 +213,14 @@ int main(int argc, char **argv)
     mp_begin(argc, argv, 2);
     if (mp_ranks != 2)
         mp_failed(NULL, "2 ranks, please", NULL, __FILE__, __LINE__);
-    for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         for (int writer = 0; writer < 2; writer++)
             for (int field = 0; field < FIELDS; field++)
-                mismatch((enum field)field, writer, ctx++, (rdma_op_t)op);
-        same_role(true, ctx, (rdma_op_t)op);
-        same_role(false, ctx + 10, (rdma_op_t)op);
-        other_ctx(ctx + 20, (rdma_op_t)op);
-        joined_later(ctx + 30, (rdma_op_t)op);
+                mismatch((enum field)field, writer, ctx++, (rpipe_op_t)op);
+        same_role(true, ctx, (rpipe_op_t)op);
+        same_role(false, ctx + 10, (rpipe_op_t)op);
+        other_ctx(ctx + 20, (rpipe_op_t)op);
+        joined_later(ctx + 30, (rpipe_op_t)op);
         ctx += 10000;
     }
     return mp_end();

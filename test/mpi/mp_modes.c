@@ -13,6 +13,7 @@
  * both ends agree. What does not move for STUCK_MS is a failure; it says which run, and where both ends stand.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -23,15 +24,17 @@
 #define PHASES 3
 
 static const struct {
-    rmalloc_algorithm_t algorithm;
-    rmalloc_sync_t sync;
+    rmalloc_fit_t algorithm;
+    rpipe_sync_t sync;
 } table[] = {
-    {NEXT_FIT, NET_SYNC_BLOCKS}, {NEXT_FIT, NET_SYNC_TAGS},  {NEXT_FIT, CHANNEL_SYNC},
-    {FIRST_FIT, NET_SYNC_TAGS},  {FIRST_FIT, CHANNEL_SYNC},  {BEST_FIT, NET_SYNC_TAGS},
-    {BEST_FIT, CHANNEL_SYNC},    {WORST_FIT, NET_SYNC_TAGS}, {WORST_FIT, CHANNEL_SYNC},
-    {RANDOM_FIT, NET_SYNC_TAGS}, {RANDOM_FIT, CHANNEL_SYNC},
+    {RMALLOC_NEXT_FIT, RPIPE_SYNC_BLOCKS},    {RMALLOC_NEXT_FIT, RPIPE_SYNC_TAGS},
+    {RMALLOC_NEXT_FIT, RPIPE_SYNC_CHANNEL},   {RMALLOC_FIRST_FIT, RPIPE_SYNC_TAGS},
+    {RMALLOC_FIRST_FIT, RPIPE_SYNC_CHANNEL},  {RMALLOC_BEST_FIT, RPIPE_SYNC_TAGS},
+    {RMALLOC_BEST_FIT, RPIPE_SYNC_CHANNEL},   {RMALLOC_WORST_FIT, RPIPE_SYNC_TAGS},
+    {RMALLOC_WORST_FIT, RPIPE_SYNC_CHANNEL},  {RMALLOC_RANDOM_FIT, RPIPE_SYNC_TAGS},
+    {RMALLOC_RANDOM_FIT, RPIPE_SYNC_CHANNEL},
 };
-static const double watermarks[] = {0, 0.5, 1};
+static const int watermarks[] = {RPIPE_WATERMARK_ALWAYS, 50, 100};
 static const uint32_t queues[] = {1, 2, 3, 0}, units[] = {1, 8, 64, 4096}, rings[] = {2, 64};
 static const uint64_t heaps[] = {1, 2, 7, 50, 600}; /* in units */
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -42,9 +45,9 @@ static const uint64_t heaps[] = {1, 2, 7, 50, 600}; /* in units */
 struct stream {
     uint64_t run;
     int from, to;
-    rmalloc_config_t cfg; /* what both ends give */
-    uint64_t most;        /* bytes of the largest message */
-    uint64_t number;      /* of messages, all phases together */
+    rpipe_config_t cfg; /* what both ends give */
+    uint64_t most;      /* bytes of the largest message */
+    uint64_t number;    /* of messages, all phases together */
 };
 
 struct writer {
@@ -85,19 +88,18 @@ static uint64_t common(const struct stream *s, uint64_t what)
 static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64_t next,
                      uint64_t until)
 {
-    const rmalloc_config_t *c = &s->cfg;
+    const rpipe_config_t *c = &s->cfg;
     rpipe_stats_t st;
 
     fprintf(stderr,
-            "rank %d: %s of %d>%d, seed=%llu only=%llu: %s algorithm %d sync %d watermark %g queue "
+            "rank %d: %s of %d>%d, seed=%llu only=%llu: %s algorithm %d sync %d watermark %d queue "
             "%u unit %u heap %llu "
-            "(max %llu) slots %u inline %u thread_sync %d; message %llu of %llu\n",
+            "(max %llu) slots %u inline %d flags %u; message %llu of %llu\n",
             mp_rank, which, s->from, s->to, (unsigned long long)mp_seed, (unsigned long long)s->run,
-            c->allocator.op == RDMA_PUT ? "PUT" : "GET", (int)c->allocator.algorithm, (int)c->sync,
-            c->watermark, c->sync_queue, c->allocator.unit_size,
-            (unsigned long long)c->allocator.alloc_size,
-            (unsigned long long)c->allocator.max_alloc_size, c->slots, c->thresholds.inline_max,
-            (int)c->thread_sync, (unsigned long long)next, (unsigned long long)until);
+            c->op == RPIPE_PUT ? "PUT" : "GET", (int)c->heuristic, (int)c->mode, c->watermark,
+            c->sync_queue, c->unit_bytes, (unsigned long long)c->heap_bytes,
+            (unsigned long long)c->max_heap_bytes, c->slots, c->inline_max, c->flags,
+            (unsigned long long)next, (unsigned long long)until);
     if (ch == NULL || rpipe_stats(ch, &st) != 0)
         return;
     fprintf(stderr,
@@ -110,7 +112,7 @@ static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64
             (unsigned long long)st.stalls_queue, (unsigned long long)st.sleeps,
             (unsigned long long)st.wakes, (unsigned long long)st.heap_used,
             (unsigned long long)st.heap_bytes, (unsigned long long)st.returned,
-            (unsigned long long)st.grows, (unsigned long long)st.grow_refused, rpipe_error(ch));
+            (unsigned long long)st.grows, (unsigned long long)st.grow_refused, rerror(ch));
 }
 
 static void tell(void)
@@ -146,40 +148,40 @@ static void draw_stream(struct stream *s, uint64_t run, int from)
 {
     uint64_t mode = run % MODES, shape = (run / MODES + mp_mix(mp_seed ^ mode)) % SHAPES, unit,
              heap;
-    rmalloc_config_t *c = &s->cfg;
+    rpipe_config_t *c = &s->cfg;
 
     *s = (struct stream){.run = run, .from = from, .to = 1 - from};
-    *c = (rmalloc_config_t)RMALLOC_CONFIG_DEFAULT;
-    c->allocator.op = mode % 2 == 0 ? RDMA_PUT : RDMA_GET;
-    c->allocator.algorithm = table[mode / 2 % COUNT(table)].algorithm;
-    c->sync = table[mode / 2 % COUNT(table)].sync;
+    *c = (rpipe_config_t){0};
+    c->op = mode % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
+    c->heuristic = table[mode / 2 % COUNT(table)].algorithm;
+    c->mode = table[mode / 2 % COUNT(table)].sync;
     c->watermark = watermarks[mode / 2 / COUNT(table) % COUNT(watermarks)];
     c->sync_queue = queues[mode / 2 / COUNT(table) / COUNT(watermarks)];
-    c->allocator.unit_size = units[shape % COUNT(units)];
+    c->unit_bytes = units[shape % COUNT(units)];
     c->slots = rings[shape / COUNT(units) % COUNT(rings)];
-    unit = c->allocator.unit_size;
+    unit = c->unit_bytes;
     heap = heaps[shape / COUNT(units) / COUNT(rings)] * unit;
     if (common(s, 1) % 3 == 0) /* the last unit may be short */
         heap -= common(s, 2) % unit;
-    c->allocator.alloc_size = heap;
+    c->heap_bytes = heap;
     if (common(s, 3) % 4 == 0)
-        c->allocator.max_alloc_size = heap + common(s, 4) % (8 * heap + 1);
-    c->allocator.seed = common(s, 5);
-    c->thresholds.inline_max = (uint32_t[]){0, 8, 40}[common(s, 6) % 3];
-    c->thresholds.grow_after_us = 1 + (uint32_t)(common(s, 7) % 2000);
-    c->thread_sync = common(s, 8) % 8 == 0;
+        c->max_heap_bytes = heap + common(s, 4) % (8 * heap + 1);
+    c->seed = common(s, 5);
+    c->inline_max = (int[]){RPIPE_INLINE_NONE, 8, 40}[common(s, 6) % 3];
+    c->grow_after_us = 1 + (uint32_t)(common(s, 7) % 2000);
+    c->flags = common(s, 8) % 8 == 0 ? RPIPE_THREADS : 0;
     s->most = heap;
     s->number = heap > 100000 ? 30 : 90;
 }
 
 static rch_t open_end(const struct stream *s, bool writes)
 {
-    rmalloc_config_t c = s->cfg;
+    rpipe_config_t c = s->cfg;
     rch_t ch;
 
-    c.allocator.peer = writes ? s->to : s->from;
-    c.allocator.rdma_active = writes == (c.allocator.op == RDMA_PUT);
-    c.timeout_ms = now_and_then(4);
+    c.peer = writes ? s->to : s->from;
+    c.role = writes ? RPIPE_WRITER : RPIPE_READER;
+    c.timeout_ms = now_and_then(4) ? 1 : R_AT_ONCE;
     WORKS(NULL, rpipe(&ch, &c));
     return ch;
 }
@@ -254,7 +256,7 @@ static bool allocate(struct writer *w)
         any = any || w->block[i] != ADDR_NULL;
     if (rc == -ENOBUFS) {
         nobufs++;
-        HOLDS(w->ch, any && !w->s->cfg.thread_sync);
+        HOLDS(w->ch, any && w->s->cfg.flags == 0);
         if (number == w->next)
             give_back_one_ahead(w);
         return number == w->next;
@@ -262,14 +264,14 @@ static bool allocate(struct writer *w)
     if (rc == R_PENDING || rc == -ETIMEDOUT) {
         pendings++;
         /* with thread_sync nobody but the caller can know that only its own blocks stand in the way */
-        if (w->s->cfg.thread_sync && any && number == w->next && now_and_then(8))
+        if (w->s->cfg.flags != 0 && any && number == w->next && now_and_then(8))
             give_back_one_ahead(w);
         return false;
     }
     WORKS(w->ch, rc);
     HOLDS(w->ch, rsize(w->ch, got) == size + more);
     mp_fill(rmem(w->ch, got), size, key_of(w->s, number));
-    memcpy(network_header(w->ch, got), &number, sizeof(number));
+    (void)rset_tag(w->ch, got, number);
     *d = got;
     return true;
 }
@@ -325,7 +327,7 @@ static bool read_next(struct reader *r)
     if (rc == R_PENDING || rc == -ETIMEDOUT)
         return false;
     WORKS(r->ch, rc);
-    memcpy(&header, network_header(r->ch, d), sizeof(header));
+    header = rtag(r->ch, d);
     HOLDS(r->ch, header == r->next);
     HOLDS(r->ch, size == size_of(r->s, r->next) && rsize(r->ch, d) == size);
     HOLDS(r->ch, mp_same(rmem(r->ch, d), size, key_of(r->s, r->next)));
@@ -390,15 +392,14 @@ static void fill_and_empty(void)
 
     whole[0] = rmalloc(writer.ch, s->most);
     HOLDS(writer.ch, whole[0] != ADDR_NULL);
-    if (s->most > s->cfg.thresholds.inline_max) {
+    if (s->cfg.inline_max < 0 || s->most > (uint64_t)s->cfg.inline_max) {
         while (n < (int)COUNT(whole) && (rc = rmalloc_nb(writer.ch, s->most, &whole[n])) == 0)
             n++;
         /* only unsent blocks stand in the way; but the heap may be about to grow, or another thread could send them */
-        HOLDS(
-            writer.ch,
-            rc == -ENOBUFS ||
-                (rc == -EPIPE && writer.next == s->number) || /* it may have closed by now */
-                (rc == R_PENDING && (s->cfg.thread_sync || s->cfg.allocator.max_alloc_size != 0)));
+        HOLDS(writer.ch,
+              rc == -ENOBUFS ||
+                  (rc == -EPIPE && writer.next == s->number) || /* it may have closed by now */
+                  (rc == R_PENDING && (s->cfg.flags != 0 || s->cfg.max_heap_bytes != 0)));
     }
     while (n > 0)
         WORKS(writer.ch, rfree(writer.ch, whole[--n]));
@@ -411,7 +412,7 @@ static void at_rest(void)
     double began = mp_now_ms();
 
     WORKS(NULL, network_barrier());
-    WORKS(writer.ch, rpipe_set_timeout(writer.ch, STUCK_MS));
+    WORKS(writer.ch, rset_timeout(writer.ch, STUCK_MS));
     do { /* what the look has found is there at once, or, on a network, soon */
         fill_and_empty();
         WORKS(writer.ch, rpipe_stats(writer.ch, &w));
@@ -419,12 +420,12 @@ static void at_rest(void)
              mp_now_ms() - began < STUCK_MS);
     HOLDS(writer.ch, w.held == 0 && w.heap_used == 0 && w.messages == writer.next);
     HOLDS(writer.ch, w.returned == w.messages - w.inline_messages);
-    HOLDS(writer.ch, w.heap_bytes >= s->cfg.allocator.alloc_size && w.grow_refused == 0);
-    HOLDS(writer.ch, s->cfg.allocator.max_alloc_size != 0 || w.grows == 0);
+    HOLDS(writer.ch, w.heap_bytes >= s->cfg.heap_bytes && w.grow_refused == 0);
+    HOLDS(writer.ch, s->cfg.max_heap_bytes != 0 || w.grows == 0);
     WORKS(reader.ch, rpipe_stats(reader.ch, &r));
     HOLDS(reader.ch, r.held == 0 && r.heap_used == 0 && r.messages == reader.next);
     HOLDS(reader.ch, r.returned == r.messages - r.inline_messages);
-    WORKS(writer.ch, rpipe_set_timeout(writer.ch, now_and_then(4)));
+    WORKS(writer.ch, rset_timeout(writer.ch, now_and_then(4) ? 1 : R_AT_ONCE));
     if (!mp_at_once(writer.ch)) /* nobody closes before the other's loop has ended */
         WORKS(NULL, network_barrier());
 }
@@ -456,8 +457,8 @@ static void run(uint64_t number)
     WORKS(writer.ch, rpipe_stats(writer.ch, &st));
     grows += st.grows;
     /* of rclose, which on a network waits for what is under way */
-    WORKS(writer.ch, rpipe_set_timeout(writer.ch, STUCK_MS));
-    WORKS(reader.ch, rpipe_set_timeout(reader.ch, STUCK_MS));
+    WORKS(writer.ch, rset_timeout(writer.ch, STUCK_MS));
+    WORKS(reader.ch, rset_timeout(reader.ch, STUCK_MS));
     if (now_and_then(2)) {
         WORKS(writer.ch, rclose(writer.ch));
         writer.ch = NULL;

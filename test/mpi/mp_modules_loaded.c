@@ -4,6 +4,7 @@
  * what is mapped. With RPIPE_BTL set to something else than shm there is nothing to look for.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 enum { HEAP = 4096 };
 
@@ -34,8 +35,8 @@ int main(int argc, char **argv)
     for (int k = 0; k < mp_ranks; k++) {
         int to = (mp_rank + k) % mp_ranks, from = (mp_rank + mp_ranks - k) % mp_ranks;
 
-        CHECK_OK(NULL, mp_open(&w, true, to, 0, k % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
-        CHECK_OK(NULL, mp_open(&r, false, from, 0, k % 2 == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&w, true, to, 0, k % 2 == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&r, false, from, 0, k % 2 == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
         mp_send(w, 1000, mp_key(mp_rank, to, 0, 0));
         mp_read_free(r, 1000, mp_key(from, mp_rank, 0, 0));
         at_once = mp_at_once(w);

@@ -10,7 +10,7 @@ enum { MOST = 1024 * 1024 };
 
 static void ranks(void)
 {
-    CHECK(NULL, network_rank() == (uint32_t)mp_rank && network_ranks() == (uint32_t)mp_ranks);
+    CHECK(NULL, network_rank() == mp_rank && network_ranks() == mp_ranks);
     CHECK(NULL, mp_rank >= 0 && mp_rank < mp_ranks);
     CHECK_RC(-EALREADY, NULL, rinit(NULL, NULL));
     CHECK_OK(NULL, rprogress());
@@ -149,7 +149,7 @@ static void errors(void)
     CHECK_RC(-ENOENT, NULL, network_recv(-1, buf, 1));
     CHECK_RC(-ENOENT, NULL, network_recv(mp_ranks, buf, 1));
     CHECK_RC(-EINVAL, NULL, network_recv(previous, NULL, 1));
-    CHECK(NULL, strcmp(rpipe_error(NULL), "no error") != 0);
+    CHECK(NULL, strcmp(rerror(NULL), "no error") != 0);
 }
 
 /* threads: each has messages of its own size to each rank; what it receives is one of them, and all come */

@@ -6,6 +6,7 @@
  * mp_observe -stay, as a job of one process: prints its pid, and waits for a message that never comes. For test/observe.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 #include <rinfo.h>
 #include <time.h>
@@ -72,13 +73,13 @@ static int stay(void)
     rch_t w, r;
     raddr_t d;
 
-    CHECK_OK(NULL, mp_open(&w, true, mp_rank, CTX, RDMA_PUT, HEAP, 0));
-    CHECK_OK(NULL, mp_open(&r, false, mp_rank, CTX, RDMA_PUT, HEAP, 0));
+    CHECK_OK(NULL, mp_open(&w, true, mp_rank, CTX, RPIPE_PUT, HEAP, 0));
+    CHECK_OK(NULL, mp_open(&r, false, mp_rank, CTX, RPIPE_PUT, HEAP, 0));
     for (int i = 0; i < MESSAGES; i++) {
         mp_send(w, LARGE, (uint64_t)i);
         mp_read_free(r, LARGE, (uint64_t)i);
     }
-    CHECK_OK(r, rpipe_set_timeout(r, -1));
+    CHECK_OK(r, rset_timeout(r, -1));
     printf("pid %d\n", (int)getpid());
     fflush(stdout);
     return rread(r, &d, NULL);
@@ -96,9 +97,9 @@ int main(int argc, char **argv)
         return stay();
     CHECK(NULL, mp_ranks > 1 && mp_ranks <= 64);
     CHECK_OK(NULL, network_allgather(&own, sizeof(own), pid));
-    CHECK_OK(NULL, mp_open(&out, true, (mp_rank + 1) % mp_ranks, CTX, RDMA_PUT, HEAP, 0));
+    CHECK_OK(NULL, mp_open(&out, true, (mp_rank + 1) % mp_ranks, CTX, RPIPE_PUT, HEAP, 0));
     CHECK_OK(NULL,
-             mp_open(&in, false, (mp_rank + mp_ranks - 1) % mp_ranks, CTX, RDMA_PUT, HEAP, 0));
+             mp_open(&in, false, (mp_rank + mp_ranks - 1) % mp_ranks, CTX, RPIPE_PUT, HEAP, 0));
     for (uint64_t i = 0; i < MESSAGES; i++) {
         size_t size = i % 2 == 0 ? SMALL : LARGE;
 

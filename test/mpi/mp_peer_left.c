@@ -21,7 +21,7 @@ static void wait_until_left(void)
     CHECK_RC(-EPIPE, NULL, rc);
 }
 
-static void never_opened(uint32_t ctx, rdma_op_t op)
+static void never_opened(uint32_t ctx, rpipe_op_t op)
 {
     rch_t w, r;
     raddr_t d;
@@ -29,14 +29,14 @@ static void never_opened(uint32_t ctx, rdma_op_t op)
 
     CHECK_OK(NULL, mp_open(&w, true, 0, ctx, op, HEAP, 4));
     CHECK_OK(NULL, mp_open(&r, false, 0, ctx, op, HEAP, 4));
-    CHECK_OK(w, rpipe_set_timeout(w, -1));
-    CHECK_OK(r, rpipe_set_timeout(r, -1));
+    CHECK_OK(w, rset_timeout(w, -1));
+    CHECK_OK(r, rset_timeout(r, -1));
     for (int again = 0; again < 2; again++) {
-        CHECK_RC(-EPIPE, w, rpipe_wait(w));
-        CHECK_RC(-EPIPE, r, rpipe_wait(r));
+        CHECK_RC(-EPIPE, w, rwait(w));
+        CHECK_RC(-EPIPE, r, rwait(r));
         CHECK_RC(R_EOF, r, rread(r, &d, NULL));
         CHECK_RC(R_EOF, r, rread_nb(r, &d, NULL));
-        CHECK_OK(r, rpipe_poll(&r, 1, &ready, -1));
+        CHECK_OK(r, rpoll(&r, 1, &ready, -1));
         CHECK(r, ready == 1);
         d = rmalloc(w, 20);
         if (d != ADDR_NULL) {
@@ -45,7 +45,7 @@ static void never_opened(uint32_t ctx, rdma_op_t op)
         } else {
             CHECK(w, errno == EPIPE);
         }
-        if (op == RDMA_PUT)
+        if (op == RPIPE_PUT)
             CHECK(w, rmalloc(w, HEAP) == ADDR_NULL && errno == EPIPE);
     }
     CHECK_OK(w, rclose(w));
@@ -67,9 +67,9 @@ int main(int argc, char **argv)
         for (int peer = 1; peer < mp_ranks; peer++) {
             for (uint32_t i = 0; i < 2; i++) {
                 CHECK_OK(NULL,
-                         mp_open(&w[i], true, peer, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+                         mp_open(&w[i], true, peer, i, i == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
                 CHECK_OK(NULL,
-                         mp_open(&r[i], false, peer, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
+                         mp_open(&r[i], false, peer, i, i == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
                 mp_send(w[i], 30, mp_key(0, peer, i, 0));
                 mp_send(w[i], 3000, mp_key(0, peer, i, 1));
             }
@@ -79,9 +79,9 @@ int main(int argc, char **argv)
         return 0;
     }
     for (uint32_t i = 0; i < 2; i++) {
-        CHECK_OK(NULL, mp_open(&w[i], true, 0, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
-        CHECK_OK(NULL, mp_open(&r[i], false, 0, i, i == 0 ? RDMA_PUT : RDMA_GET, HEAP, 8));
-        CHECK_OK(w[i], rpipe_wait(w[i]));
+        CHECK_OK(NULL, mp_open(&w[i], true, 0, i, i == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&r[i], false, 0, i, i == 0 ? RPIPE_PUT : RPIPE_GET, HEAP, 8));
+        CHECK_OK(w[i], rwait(w[i]));
     }
     wait_until_left();
     CHECK_OK(NULL, network_recv(0, &word, 1)); /* had arrived before it left */
@@ -101,7 +101,7 @@ int main(int argc, char **argv)
         held = mp_receive(r[i], 3000, mp_key(0, mp_rank, i, 1));
         CHECK_RC(R_EOF, r[i], rread(r[i], &d, NULL));
         CHECK(r[i], mp_same(rmem(r[i], held), 3000, mp_key(0, mp_rank, i, 1)));
-        CHECK_OK(r[i], rpipe_wait(r[i]));
+        CHECK_OK(r[i], rwait(r[i]));
         CHECK(w[i], (d = rmalloc(w[i], 20)) != ADDR_NULL);
         CHECK_RC(-EPIPE, w[i], rwrite(w[i], d));
         CHECK_OK(w[i], rclose(w[i]));
@@ -109,14 +109,14 @@ int main(int argc, char **argv)
     }
     /* ids that were open there, and one that never was; again and again */
     for (uint32_t i = 0; i < 10; i++)
-        never_opened(i % 3, i % 2 == 0 ? RDMA_PUT : RDMA_GET);
+        never_opened(i % 3, i % 2 == 0 ? RPIPE_PUT : RPIPE_GET);
     /* the others go on with each other */
     if (mp_ranks > 2) {
         int next = mp_rank + 1 < mp_ranks ? mp_rank + 1 : 1,
             previous = mp_rank > 1 ? mp_rank - 1 : mp_ranks - 1;
 
-        CHECK_OK(NULL, mp_open(&w[0], true, next, 5, RDMA_PUT, HEAP, 8));
-        CHECK_OK(NULL, mp_open(&r[0], false, previous, 5, RDMA_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&w[0], true, next, 5, RPIPE_PUT, HEAP, 8));
+        CHECK_OK(NULL, mp_open(&r[0], false, previous, 5, RPIPE_PUT, HEAP, 8));
         mp_send(w[0], HEAP, mp_key(mp_rank, next, 5, 0));
         mp_read_free(r[0], HEAP, mp_key(previous, mp_rank, 5, 0));
         CHECK_OK(w[0], rclose(w[0]));

@@ -5,6 +5,7 @@
  * checked.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 enum { HEAP = 64 * 1024 };
 static uint64_t messages; /* of each stream: the argument, or 3000 */
@@ -31,7 +32,7 @@ static size_t draw_size(uint64_t key, size_t heap)
     }
 }
 
-static rch_t open_end(bool writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32_t slots)
+static rch_t open_end(bool writer, uint32_t ctx, rpipe_op_t op, uint64_t heap, uint32_t slots)
 {
     rch_t ch = NULL;
 
@@ -44,7 +45,7 @@ static uint64_t key_of(int writer, uint32_t ctx, uint64_t i)
     return mp_key(writer, 1 - writer, ctx, i);
 }
 
-static void stream(int writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32_t slots)
+static void stream(int writer, uint32_t ctx, rpipe_op_t op, uint64_t heap, uint32_t slots)
 {
     rch_t ch = open_end(mp_rank == writer, ctx, op, heap, slots);
     uint64_t state = ctx;
@@ -78,7 +79,7 @@ static void stream(int writer, uint32_t ctx, rdma_op_t op, uint64_t heap, uint32
     CHECK_OK(ch, rclose(ch));
 }
 
-static void ping_pong(uint32_t ctx, rdma_op_t op)
+static void ping_pong(uint32_t ctx, rpipe_op_t op)
 {
     rch_t w = open_end(true, ctx, op, HEAP, 4), r = open_end(false, ctx, op, HEAP, 4);
 
@@ -101,7 +102,7 @@ static void ping_pong(uint32_t ctx, rdma_op_t op)
  * The reader holds up to 16 messages, looks at them again before each is freed, and frees in random order. When the
  * writer waits for memory, no message comes: then the reader frees, too, or both would wait for ever.
  */
-static void frees_out_of_order(int writer, uint32_t ctx, rdma_op_t op)
+static void frees_out_of_order(int writer, uint32_t ctx, rpipe_op_t op)
 {
     enum { HELD = 16 };
     rch_t ch = open_end(mp_rank == writer, ctx, op, HEAP, 8);
@@ -140,7 +141,7 @@ static void frees_out_of_order(int writer, uint32_t ctx, rdma_op_t op)
 }
 
 /* the reader opens its end only when the writer has said that it waits; what was allocated before the join is good */
-static void late_reader(int writer, uint32_t ctx, rdma_op_t op)
+static void late_reader(int writer, uint32_t ctx, rpipe_op_t op)
 {
     rch_t ch;
     raddr_t d, small;
@@ -151,10 +152,10 @@ static void late_reader(int writer, uint32_t ctx, rdma_op_t op)
         CHECK(ch, (small = rmalloc(ch, 40)) != ADDR_NULL);
         mp_fill(rmem(ch, small), 40, key_of(writer, ctx, 0));
         CHECK_RC(R_PENDING, ch, rwrite_nb(ch, small));
-        CHECK_RC(op == RDMA_PUT ? R_PENDING : R_SUCCESS, ch, rmalloc_nb(ch, 1000, &d));
+        CHECK_RC(op == RPIPE_PUT ? R_PENDING : R_SUCCESS, ch, rmalloc_nb(ch, 1000, &d));
         CHECK_OK(NULL, network_send(1 - mp_rank, &word, 1));
         CHECK_OK(ch, rwrite(ch, small)); /* waits for the join */
-        if (op == RDMA_PUT)
+        if (op == RPIPE_PUT)
             CHECK(ch, (d = rmalloc(ch, 1000)) != ADDR_NULL);
         mp_fill(rmem(ch, d), 1000, key_of(writer, ctx, 1));
         CHECK_OK(ch, rwrite(ch, d));
@@ -172,7 +173,7 @@ static void late_reader(int writer, uint32_t ctx, rdma_op_t op)
 }
 
 /* the writer has filled ring and heap, and closed, before the reader reads; in a GET channel the memory was its own */
-static void writer_closes_first(int writer, uint32_t ctx, rdma_op_t op)
+static void writer_closes_first(int writer, uint32_t ctx, rpipe_op_t op)
 {
     rch_t ch = open_end(mp_rank == writer, ctx, op, 4096, 64);
     raddr_t d, held[2];
@@ -187,7 +188,7 @@ static void writer_closes_first(int writer, uint32_t ctx, rdma_op_t op)
         CHECK_OK(ch, rclose(ch));
         /* the same id again, to use again whatever is free: the old messages must not suffer */
         ch = open_end(true, ctx, op, 4096, 64);
-        if (op == RDMA_GET) {
+        if (op == RPIPE_GET) {
             CHECK_OK(ch, rmalloc_nb(ch, 4096, &d));
             memset(rmem(ch, d), 0xff, 4096);
         }
@@ -213,14 +214,14 @@ static void writer_closes_first(int writer, uint32_t ctx, rdma_op_t op)
 }
 
 /* a writer that waits for memory, and one that waits for a slot, get -EPIPE, without a deadline */
-static void reader_closes_first(int writer, uint32_t ctx, rdma_op_t op, bool ring)
+static void reader_closes_first(int writer, uint32_t ctx, rpipe_op_t op, bool ring)
 {
     rch_t ch = open_end(mp_rank == writer, ctx, op, 4096, 4);
     raddr_t d;
     char word = 0;
 
     if (mp_rank == writer) {
-        CHECK_OK(ch, rpipe_set_timeout(ch, -1));
+        CHECK_OK(ch, rset_timeout(ch, -1));
         if (ring) {
             for (uint64_t i = 0; i < 4; i++)
                 mp_send(ch, 40, key_of(writer, ctx, i));
@@ -236,18 +237,18 @@ static void reader_closes_first(int writer, uint32_t ctx, rdma_op_t op, bool rin
             CHECK(ch, rmalloc(ch, 4096) == ADDR_NULL);
             CHECK(ch, errno == EPIPE);
         }
-        CHECK_OK(ch, rpipe_wait(ch));
+        CHECK_OK(ch, rwait(ch));
     } else {
         if (!ring)
             mp_receive(ch, 4096, key_of(writer, ctx, 0)); /* and does not free it */
         CHECK_OK(NULL, network_recv(1 - mp_rank, &word, 1));
-        CHECK_OK(ch, rpipe_wait(ch));
+        CHECK_OK(ch, rwait(ch));
     }
     CHECK_OK(ch, rclose(ch));
 }
 
 /* both write all that goes in without reading, and only then read: slots and heap are each direction's own */
-static void both_fill(uint32_t ctx, rdma_op_t op)
+static void both_fill(uint32_t ctx, rpipe_op_t op)
 {
     rch_t w = open_end(true, ctx, op, HEAP, 32), r = open_end(false, ctx, op, HEAP, 32);
     uint64_t sent = 0, got = 0, more;
@@ -255,7 +256,7 @@ static void both_fill(uint32_t ctx, rdma_op_t op)
     size_t size;
     int rc;
 
-    CHECK_OK(w, rpipe_wait(w));
+    CHECK_OK(w, rwait(w));
     while ((rc = rmalloc_nb(w, draw_size(key_of(mp_rank, ctx, sent), HEAP), &d)) == R_SUCCESS) {
         size = draw_size(key_of(mp_rank, ctx, sent), HEAP);
         mp_fill(rmem(w, d), size, key_of(mp_rank, ctx, sent));
@@ -287,18 +288,18 @@ int main(int argc, char **argv)
 
     messages = (uint64_t)mp_number(argc, argv, 3000);
     mp_begin(argc, argv, 2);
-    for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
+    for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         for (int writer = 0; writer < 2; writer++) {
-            stream(writer, ctx++, (rdma_op_t)op, HEAP, 0);
-            stream(writer, ctx++, (rdma_op_t)op, 1000, 2);
-            frees_out_of_order(writer, ctx++, (rdma_op_t)op);
-            late_reader(writer, ctx++, (rdma_op_t)op);
-            writer_closes_first(writer, ctx++, (rdma_op_t)op);
-            reader_closes_first(writer, ctx++, (rdma_op_t)op, false);
-            reader_closes_first(writer, ctx++, (rdma_op_t)op, true);
+            stream(writer, ctx++, (rpipe_op_t)op, HEAP, 0);
+            stream(writer, ctx++, (rpipe_op_t)op, 1000, 2);
+            frees_out_of_order(writer, ctx++, (rpipe_op_t)op);
+            late_reader(writer, ctx++, (rpipe_op_t)op);
+            writer_closes_first(writer, ctx++, (rpipe_op_t)op);
+            reader_closes_first(writer, ctx++, (rpipe_op_t)op, false);
+            reader_closes_first(writer, ctx++, (rpipe_op_t)op, true);
         }
-        ping_pong(ctx++, (rdma_op_t)op);
-        both_fill(ctx++, (rdma_op_t)op);
+        ping_pong(ctx++, (rpipe_op_t)op);
+        both_fill(ctx++, (rpipe_op_t)op);
     }
     return mp_end();
 }

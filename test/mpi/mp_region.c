@@ -5,6 +5,7 @@
  * message as large as the heap. Every byte is checked. Over a network nothing but small messages is copied, which is counted.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 enum { HEAP = 512 * 1024, HALF = 96 * 1024, PART = 16 * 1024, PARTS = 4 };
 static uint64_t messages; /* of each stream: the argument, or 60 */
@@ -35,7 +36,7 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;
 
-    CHECK_OK(ch, rregister(ch, base, bytes, &region));
+    CHECK_OK(ch, rregion_open(&region, ch, base, bytes));
     return region;
 }
 
@@ -54,10 +55,10 @@ static void halves(struct ends *e)
             size_t half = i % 2, size = size_of(key);
 
             if (word[half] == 0)
-                CHECK_OK(e->w, rdone(e->w, &word[half]));
+                CHECK_OK(e->w, rdone(e->w, &word[half], 0));
             CHECK(e->w, word[half] == 1);
             mp_fill(out + half * HALF, size, key);
-            CHECK_OK(e->w, rwrite_from(e->w, from, half * HALF, size, &word[half]));
+            CHECK_OK(e->w, rwrite_from(e->w, from, half * HALF, size, 0, &word[half], 0));
             direct += size >= 64;
         }
         if (i == 0)
@@ -65,18 +66,18 @@ static void halves(struct ends *e)
         if (i % 4 != 1) {
             uint64_t key = key_from(e, i - 1);
 
-            CHECK_OK(e->r, rread_into(e->r, into, i % 64, sizeof(in) - 64, &got));
+            CHECK_OK(e->r, rread_into(e->r, into, i % 64, sizeof(in) - 64, &got, NULL, 0));
             CHECK(e->r, got == size_of(key) && mp_same(in + i % 64, got, key));
         } else {
             mp_read_free(e->r, size_of(key_from(e, i - 1)), key_from(e, i - 1));
         }
     }
-    CHECK_OK(e->w, rdone(e->w, NULL));
+    CHECK_OK(e->w, rdone(e->w, NULL, 0));
     CHECK(e->w, word[0] == 1 && word[1] == 1);
     CHECK_OK(e->w, rpipe_transport(e->w, &t));
     CHECK(e->w, mp_at_once(e->w) ? t.direct == 0 : t.direct >= direct);
-    CHECK_OK(NULL, rderegister(from));
-    CHECK_OK(NULL, rderegister(into));
+    CHECK_OK(NULL, rregion_close(from));
+    CHECK_OK(NULL, rregion_close(into));
 }
 
 /* memory of the pipe, in turns */
@@ -91,14 +92,14 @@ static void parts(struct ends *e)
         size_t part = i % PARTS;
 
         if (word[part] == 0)
-            CHECK_OK(e->w, rdone(e->w, &word[part]));
+            CHECK_OK(e->w, rdone(e->w, &word[part], 0));
         CHECK(e->w, word[part] == 1);
         mp_fill(memory + part * PART, PART, key_to(e, i));
-        CHECK_OK(e->w, rwrite_from(e->w, region, part * PART, PART, &word[part]));
+        CHECK_OK(e->w, rwrite_from(e->w, region, part * PART, PART, 0, &word[part], 0));
         mp_read_free(e->r, PART, key_from(e, i));
     }
-    CHECK_OK(e->w, rdone(e->w, NULL));
-    CHECK_OK(NULL, rderegister(region));
+    CHECK_OK(e->w, rdone(e->w, NULL, 0));
+    CHECK_OK(NULL, rregion_close(region));
 }
 
 /* as large as the heap, from there to here */
@@ -109,15 +110,15 @@ static void largest(struct ends *e)
     int word = 0;
 
     mp_fill(large, sizeof(large), key_to(e, 1));
-    CHECK_OK(e->w, rwrite_from(e->w, from, 0, sizeof(large), &word));
-    CHECK_OK(e->r, rread_into(e->r, into, 0, sizeof(in), &got));
+    CHECK_OK(e->w, rwrite_from(e->w, from, 0, sizeof(large), 0, &word, 0));
+    CHECK_OK(e->r, rread_into(e->r, into, 0, sizeof(in), &got, NULL, 0));
     CHECK(e->r, got == sizeof(in) && mp_same(in, got, key_from(e, 1)));
-    CHECK_OK(e->w, rdone(e->w, &word));
-    CHECK_OK(NULL, rderegister(from));
-    CHECK_OK(NULL, rderegister(into));
+    CHECK_OK(e->w, rdone(e->w, &word, 0));
+    CHECK_OK(NULL, rregion_close(from));
+    CHECK_OK(NULL, rregion_close(into));
 }
 
-static void in_turn(uint32_t ctx, rdma_op_t op, void (*test)(struct ends *))
+static void in_turn(uint32_t ctx, rpipe_op_t op, void (*test)(struct ends *))
 {
     struct ends e = {NULL, NULL, (mp_rank + 1) % mp_ranks, (mp_rank + mp_ranks - 1) % mp_ranks,
                      ctx};
@@ -134,7 +135,7 @@ int main(int argc, char **argv)
     messages = (uint64_t)mp_number(argc, argv, 60);
     mp_begin(argc, argv, 1);
     for (uint32_t i = 0; i < 2; i++) {
-        rdma_op_t op = i == 0 ? RDMA_PUT : RDMA_GET;
+        rpipe_op_t op = i == 0 ? RPIPE_PUT : RPIPE_GET;
 
         in_turn(10 * i, op, halves);
         in_turn(10 * i + 1, op, parts);

@@ -6,12 +6,13 @@
  * in each life.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 enum { IDS = 4, LIVES = 60, HEAP = 2048, SLOTS = 4 };
 
 /* what happens in one life of one channel; drawn alike at both ends */
 struct liveness {
-    rdma_op_t op;
+    rpipe_op_t op;
     uint64_t written; /* messages, if the reader takes them */
     uint64_t read;    /* the reader leaves after so many; more than written: it reads to the end */
     bool writer_at_once, reader_at_once; /* closes without having waited for anything */
@@ -21,7 +22,7 @@ struct liveness {
 static struct liveness draw(int writer, uint32_t ctx, uint32_t number)
 {
     uint64_t x = mp_key(writer, (writer + 1) % mp_ranks, ctx, 1000000 + number);
-    struct liveness l = {.op = x % 2 == 0 ? RDMA_PUT : RDMA_GET, .written = (x >> 8) % 12};
+    struct liveness l = {.op = x % 2 == 0 ? RPIPE_PUT : RPIPE_GET, .written = (x >> 8) % 12};
 
     l.read = (x >> 16) % 3 == 0 ? (x >> 24) % (l.written + 1) : l.written + 1;
     l.writer_at_once = (x >> 32) % 4 == 0;
@@ -88,7 +89,7 @@ static void read_life(int from, uint32_t ctx, uint32_t number)
         uint64_t there = l.writer_at_once ? 0 : l.written, i;
 
         if (l.wait)
-            CHECK_OK(ch, rpipe_wait(ch));
+            CHECK_OK(ch, rwait(ch));
         for (i = 0; i < l.read && i < there; i++) {
             uint64_t key = key_of(from, ctx, number, i);
 
@@ -134,7 +135,7 @@ static void far_ahead(uint32_t ctx, bool writer_ahead)
 {
     enum { AHEAD = 50 };
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;
-    rdma_op_t op = ctx % 2 == 0 ? RDMA_PUT : RDMA_GET;
+    rpipe_op_t op = ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
     raddr_t d;
     rch_t ch, w, r;
 
@@ -150,7 +151,7 @@ static void far_ahead(uint32_t ctx, bool writer_ahead)
             CHECK_RC(R_EOF, ch, rread(ch, &d, NULL));
         } else {
             CHECK_OK(NULL, mp_open(&ch, true, next, ctx, op, HEAP, SLOTS));
-            CHECK_OK(ch, rpipe_wait(ch));
+            CHECK_OK(ch, rwait(ch));
             int rc = R_SUCCESS;
 
             for (int k = 0; k <= SLOTS && rc == R_SUCCESS; k++) {
@@ -179,7 +180,7 @@ static void unjoined(uint32_t ctx)
     rch_t w, r;
 
     for (uint32_t i = 0; i < 200; i++) {
-        rdma_op_t op = i % 2 == 0 ? RDMA_PUT : RDMA_GET;
+        rpipe_op_t op = i % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
 
         CHECK_OK(NULL, mp_open(&w, true, next, ctx, op, HEAP, SLOTS));
         CHECK_OK(NULL, mp_open(&r, false, previous, ctx, op, HEAP, SLOTS));
@@ -191,8 +192,8 @@ static void unjoined(uint32_t ctx)
             CHECK_OK(w, rclose(w));
         }
     }
-    CHECK_OK(NULL, mp_open(&w, true, next, ctx, RDMA_PUT, HEAP, SLOTS));
-    CHECK_OK(NULL, mp_open(&r, false, previous, ctx, RDMA_PUT, HEAP, SLOTS));
+    CHECK_OK(NULL, mp_open(&w, true, next, ctx, RPIPE_PUT, HEAP, SLOTS));
+    CHECK_OK(NULL, mp_open(&r, false, previous, ctx, RPIPE_PUT, HEAP, SLOTS));
     mp_send(w, HEAP, mp_key(mp_rank, next, ctx, 1));
     mp_read_free(r, HEAP, mp_key(previous, mp_rank, ctx, 1));
     CHECK_OK(w, rclose(w));
@@ -209,9 +210,9 @@ static void half_open(uint32_t ctx)
 
     for (uint32_t i = 0; i < 20; i++) {
         CHECK_OK(NULL, mp_open(&ch, i % 2 == 0, next, ctx + 1000 * (uint32_t)mp_rank + i,
-                               i % 4 < 2 ? RDMA_PUT : RDMA_GET, HEAP, SLOTS));
-        CHECK_OK(ch, rpipe_set_timeout(ch, 1));
-        CHECK_RC(-ETIMEDOUT, ch, rpipe_wait(ch));
+                               i % 4 < 2 ? RPIPE_PUT : RPIPE_GET, HEAP, SLOTS));
+        CHECK_OK(ch, rset_timeout(ch, 1));
+        CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
         if (i % 2 == 0) {
             CHECK(ch, (d = rmalloc(ch, 10)) != ADDR_NULL);
             CHECK_RC(-ETIMEDOUT, ch, rwrite(ch, d));

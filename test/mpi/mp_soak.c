@@ -13,6 +13,7 @@
  * and with -signals a handler interrupts whatever is going on, a thousand times a second.
  */
 #include "test/lib/mp_check.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -77,34 +78,35 @@ static uint64_t common(const struct end *e, uint64_t what)
     return mp_mix(mp_key(e->from, e->to, e->ctx, e->incarnation) ^ mp_mix(what));
 }
 
-static void configure(const struct end *e, rmalloc_config_t *cfg)
+static void configure(const struct end *e, rpipe_config_t *cfg)
 {
     static const uint64_t heaps[] = {64, 1000, 4096, 1 << 16, 1 << 18, 3 << 20};
     static const uint32_t units[] = {1, 8, 64, 4096}, slots[] = {2, 4, 16, 64, 512},
                           queues[] = {0, 1, 2, 7, 100};
     uint64_t mode = common(e, 8) % 11; /* of table 3.1 */
 
-    *cfg = (rmalloc_config_t)RMALLOC_CONFIG_DEFAULT;
-    cfg->allocator.op = e->ctx % 2 == 0 ? RDMA_PUT : RDMA_GET;
-    cfg->allocator.peer = e->writer ? e->to : e->from;
-    cfg->allocator.rdma_active = e->writer == (cfg->allocator.op == RDMA_PUT);
-    cfg->allocator.alloc_size = heaps[common(e, 1) % 6];
-    cfg->allocator.unit_size = units[common(e, 2) % 4];
+    *cfg = (rpipe_config_t){0};
+    cfg->op = e->ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
+    cfg->peer = e->writer ? e->to : e->from;
+    cfg->role = e->writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg->heap_bytes = heaps[common(e, 1) % 6];
+    cfg->unit_bytes = units[common(e, 2) % 4];
     cfg->slots = slots[common(e, 3) % 5];
-    cfg->allocator.algorithm =
-        mode < 3 ? NEXT_FIT : (rmalloc_algorithm_t)(FIRST_FIT + (mode - 3) / 2);
-    cfg->sync = mode < 3 ? (rmalloc_sync_t)mode : mode % 2 == 1 ? NET_SYNC_TAGS : CHANNEL_SYNC;
+    cfg->heuristic =
+        mode < 3 ? RMALLOC_NEXT_FIT : (rmalloc_fit_t)(RMALLOC_FIRST_FIT + (mode - 3) / 2);
+    cfg->mode = mode < 3        ? (rpipe_sync_t)(RPIPE_SYNC_BLOCKS + mode)
+                : mode % 2 == 1 ? RPIPE_SYNC_TAGS
+                                : RPIPE_SYNC_CHANNEL;
     cfg->sync_queue = queues[common(e, 9) % 5];
     if (common(e, 10) % 3 == 0)
-        cfg->allocator.max_alloc_size =
-            cfg->allocator.alloc_size + common(e, 11) % (4 * cfg->allocator.alloc_size);
-    cfg->ctx = e->ctx;
-    cfg->thread_sync = thread_sync;
+        cfg->max_heap_bytes = cfg->heap_bytes + common(e, 11) % (4 * cfg->heap_bytes);
+    cfg->context = e->ctx;
+    cfg->flags = thread_sync ? RPIPE_THREADS : 0;
 }
 
 static void begin(struct worker *w, struct end *e)
 {
-    rmalloc_config_t cfg;
+    rpipe_config_t cfg;
 
     e->incarnation++;
     e->number = 0;
@@ -112,17 +114,23 @@ static void begin(struct worker *w, struct end *e)
     e->messages = 1 + common(e, 4) % (common(e, 5) % 8 == 0 ? 2000 : 100);
     e->quit = common(e, 6) % 4 == 0 ? 1 + common(e, 7) % e->messages : 0;
     configure(e, &cfg);
-    e->size_most = cfg.allocator.alloc_size;
-    cfg.thresholds.inline_max = (uint32_t)(mine(w) % 42);
-    cfg.thresholds.grow_after_us = 1 + (uint32_t)(mine(w) % 2000);
-    cfg.watermark = (double)(mine(w) % 11) / 10;
-    cfg.allocator.seed = mine(w);
-    cfg.timeout_ms = now_and_then(w, 8) ? (int)(mine(w) % 3) : 0;
+    e->size_most = cfg.heap_bytes;
+    cfg.inline_max = (int)(mine(w) % 42) - 1;
+    cfg.grow_after_us = 1 + (uint32_t)(mine(w) % 2000);
+    cfg.watermark = (int)(mine(w) % 12) * 10 - 10;
+    if (cfg.watermark < 0)
+        cfg.watermark = RPIPE_WATERMARK_ALWAYS;
+    cfg.seed = mine(w);
+    if (now_and_then(w, 8)) {
+        int ms = (int)(mine(w) % 3);
+
+        cfg.timeout_ms = ms == 0 ? R_AT_ONCE : ms;
+    }
     CHECK_OK(NULL, rpipe(&e->ch, &cfg));
     e->open = true;
     w->incarnations++;
     if (!e->writer && now_and_then(w, 4))
-        CHECK(e->ch, rpipe_fd(e->ch) >= 0);
+        CHECK(e->ch, rfd(e->ch) >= 0);
 }
 
 static void finish(struct worker *w, struct end *e)
@@ -132,7 +140,7 @@ static void finish(struct worker *w, struct end *e)
     CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
     if (e->writer)
         w->grows += st.grows;
-    CHECK_OK(e->ch, rpipe_set_timeout(e->ch, STUCK_MS));
+    CHECK_OK(e->ch, rset_timeout(e->ch, STUCK_MS));
     CHECK_OK(e->ch, rclose(e->ch)); /* drops what is held and what is ahead */
     e->open = false;
     e->n_ahead = e->n_held = 0;
@@ -232,7 +240,7 @@ static int write_next(struct worker *w, struct end *e)
     if (e->number + 1 == e->messages)
         flags = LAST | (e->announced_final ? FINAL : 0);
     header = e->number << 2 | flags;
-    memcpy(network_header(e->ch, d), &header, sizeof(header));
+    (void)rset_tag(e->ch, d, header);
     rc = rsize(e->ch, d) == size && now_and_then(w, 2) ? rwrite_nb(e->ch, d)
                                                        : rwrite_n(e->ch, d, size);
     if (rc != 0)
@@ -287,7 +295,7 @@ static int read_next(struct worker *w, struct end *e)
     rc = now_and_then(w, 16) ? rread(e->ch, &d, &size) : rread_nb(e->ch, &d, &size);
     if (rc != 0)
         return rc;
-    memcpy(&header, network_header(e->ch, d), sizeof(header));
+    header = rtag(e->ch, d);
     CHECK(e->ch, header >> 2 == e->number);
     CHECK(e->ch, size == size_of(e, e->number) && rsize(e->ch, d) == size);
     CHECK(e->ch, mp_same(rmem(e->ch, d), size, key));
@@ -342,14 +350,14 @@ static void idle(struct worker *w)
         sched_yield();
         return;
     }
-    rc = rpipe_poll(readers, n, ready, 1);
+    rc = rpoll(readers, n, ready, 1);
     CHECK(NULL, rc == 0 || rc == -ETIMEDOUT);
 }
 
 /* Nothing at all for STUCK_MS: says where every end stands, and gives up. */
 static void stuck(const struct worker *w)
 {
-    rmalloc_config_t cfg;
+    rpipe_config_t cfg;
     rpipe_stats_t st;
     int i;
 
@@ -373,8 +381,8 @@ static void stuck(const struct worker *w)
                 (unsigned long long)e->number, (unsigned long long)e->messages,
                 (unsigned long long)e->quit, e->n_ahead, e->n_held, size_of(e, e->number),
                 (unsigned long long)st.heap_used, (unsigned long long)st.heap_bytes, st.slots,
-                (int)cfg.allocator.algorithm, (int)cfg.sync, cfg.sync_queue,
-                (unsigned long long)st.grows, e->open ? rpipe_error(e->ch) : "");
+                (int)cfg.heuristic, (int)cfg.mode, cfg.sync_queue, (unsigned long long)st.grows,
+                e->open ? rerror(e->ch) : "");
     }
     mp_failed(NULL, "nothing has moved for a long time", NULL, __FILE__, __LINE__);
 }

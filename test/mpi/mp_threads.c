@@ -21,7 +21,7 @@ static void *own_channels(void *argument)
     uint32_t ctx = (uint32_t)(uintptr_t)argument;
 
     for (uint64_t life = 0; life < 4; life++) {
-        rdma_op_t op = (ctx + life) % 2 == 0 ? RDMA_PUT : RDMA_GET;
+        rpipe_op_t op = (ctx + life) % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
         uint64_t sent = 0, got = 0;
         rch_t w, r;
         raddr_t d;
@@ -82,7 +82,7 @@ static void *shared_writing(void *argument)
             CHECK(shared_w, errno == ENOBUFS);
             sched_yield();
         }
-        memcpy(network_header(shared_w, d), &tag, sizeof(tag));
+        (void)rset_tag(shared_w, d, tag);
         mp_fill(rmem(shared_w, d), size_of(key), key);
         CHECK_OK(shared_w, rwrite(shared_w, d));
     }
@@ -102,7 +102,7 @@ static void *shared_reading(void *argument)
     while ((rc = rread(shared_r, &d, &size)) == R_SUCCESS) {
         uint64_t tag, who, i, key;
 
-        memcpy(&tag, network_header(shared_r, d), sizeof(tag));
+        tag = rtag(shared_r, d);
         who = tag >> 32;
         i = tag & 0xffffffff;
         key = mp_key(previous, mp_rank, 999, tag);
@@ -118,20 +118,20 @@ static void *shared_reading(void *argument)
     return NULL;
 }
 
-static void shared(rdma_op_t op)
+static void shared(rpipe_op_t op)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     pthread_t w[THREADS], r[THREADS];
 
-    cfg.allocator.op = op;
-    cfg.allocator.alloc_size = HEAP;
-    cfg.ctx = 999;
-    cfg.thread_sync = true;
-    cfg.allocator.peer = next;
-    cfg.allocator.rdma_active = op == RDMA_PUT;
+    cfg.op = op;
+    cfg.heap_bytes = HEAP;
+    cfg.context = 999;
+    cfg.flags |= RPIPE_THREADS;
+    cfg.peer = next;
+    cfg.role = RPIPE_WRITER;
     CHECK_OK(NULL, rpipe(&shared_w, &cfg));
-    cfg.allocator.peer = previous;
-    cfg.allocator.rdma_active = op == RDMA_GET;
+    cfg.peer = previous;
+    cfg.role = RPIPE_READER;
     CHECK_OK(NULL, rpipe(&shared_r, &cfg));
     memset(seen, 0, sizeof(seen));
     atomic_store(&writers_left, THREADS);
@@ -160,7 +160,7 @@ int main(int argc, char **argv)
         CHECK(NULL, pthread_create(&t[i], NULL, own_channels, (void *)i) == 0);
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(t[i], NULL);
-    shared(RDMA_PUT);
-    shared(RDMA_GET);
+    shared(RPIPE_PUT);
+    shared(RPIPE_GET);
     return mp_end();
 }

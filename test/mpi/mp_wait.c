@@ -11,13 +11,12 @@ enum { HEAP = 1024 };
 
 static int next, previous;
 
-static void open_ring(rch_t *w, rch_t *r, uint32_t ctx, rdma_op_t op, uint32_t slots)
+static void open_ring(rch_t *w, rch_t *r, uint32_t ctx, rpipe_op_t op, uint32_t slots)
 {
     CHECK_OK(NULL, mp_open(w, true, next, ctx, op, HEAP, slots));
     CHECK_OK(NULL, mp_open(r, false, previous, ctx, op, HEAP, slots));
-    CHECK_OK(*w,
-             rpipe_set_timeout(*w, -1)); /* a wake-up that is lost is a hang, and run-mpi ends it */
-    CHECK_OK(*r, rpipe_set_timeout(*r, -1));
+    CHECK_OK(*w, rset_timeout(*w, -1)); /* a wake-up that is lost is a hang, and run-mpi ends it */
+    CHECK_OK(*r, rset_timeout(*r, -1));
 }
 
 static void close_ring(rch_t w, rch_t r)
@@ -30,7 +29,7 @@ static void close_ring(rch_t w, rch_t r)
 }
 
 /* a token goes round: all but one wait for a message at any moment */
-static void token(uint32_t ctx, rdma_op_t op, uint64_t rounds)
+static void token(uint32_t ctx, rpipe_op_t op, uint64_t rounds)
 {
     rch_t w, r;
 
@@ -48,7 +47,7 @@ static void token(uint32_t ctx, rdma_op_t op, uint64_t rounds)
 }
 
 /* even ranks write into a channel that holds 2 messages, by slots or by memory, odd ranks read; then the reverse */
-static void bounded(uint32_t ctx, rdma_op_t op, bool memory, int late_writer)
+static void bounded(uint32_t ctx, rpipe_op_t op, bool memory, int late_writer)
 {
     size_t size = memory ? HEAP / 2 : 20;
     rch_t w, r;
@@ -72,7 +71,7 @@ static void bounded(uint32_t ctx, rdma_op_t op, bool memory, int late_writer)
 }
 
 /* waits for the join, and for the end, of one that comes and goes late */
-static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
+static void late_peer(uint32_t ctx, rpipe_op_t op, bool late_writer)
 {
     rch_t w, r;
     raddr_t d;
@@ -90,8 +89,8 @@ static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
         CHECK_OK(w, rclose(w));
     } else if (mp_rank == 1 && late_writer) {
         CHECK_OK(NULL, mp_open(&r, false, 0, ctx, op, HEAP, 2));
-        CHECK_OK(r, rpipe_set_timeout(r, -1));
-        CHECK_OK(r, rpipe_wait(r));
+        CHECK_OK(r, rset_timeout(r, -1));
+        CHECK_OK(r, rwait(r));
         mp_read_free(r, 500, mp_key(0, 1, ctx, 0));
         CHECK_RC(R_EOF, r, rread(r, &d, NULL));
         CHECK_OK(r, rclose(r));
@@ -100,12 +99,12 @@ static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
         CHECK_OK(NULL, mp_open(&r, false, 1, ctx, op, HEAP, 2));
         mp_compute(30);
         mp_read_free(r, HEAP, mp_key(1, 0, ctx, 0));
-        CHECK_OK(r, rpipe_poll(&r, 1, &ready, -1)); /* the second one is there, and stays unread */
+        CHECK_OK(r, rpoll(&r, 1, &ready, -1)); /* the second one is there, and stays unread */
         mp_compute(30);
         CHECK_OK(r, rclose(r));
     } else if (mp_rank == 1) {
         CHECK_OK(NULL, mp_open(&w, true, 0, ctx, op, HEAP, 2));
-        CHECK_OK(w, rpipe_set_timeout(w, -1));
+        CHECK_OK(w, rset_timeout(w, -1));
         mp_send(w, HEAP, mp_key(1, 0, ctx, 0));
         mp_send(w, HEAP, mp_key(1, 0, ctx, 1));
         errno = 0;
@@ -114,20 +113,20 @@ static void late_peer(uint32_t ctx, rdma_op_t op, bool late_writer)
     }
 }
 
-/* rpipe_poll waits in the same ways */
+/* rpoll waits in the same ways */
 static void polled(uint32_t ctx, uint64_t rounds)
 {
     rch_t w[2], r[2];
     int ready[2];
 
-    open_ring(&w[0], &r[0], ctx, RDMA_PUT, 4);
-    open_ring(&w[1], &r[1], ctx + 1, RDMA_GET, 4);
+    open_ring(&w[0], &r[0], ctx, RPIPE_PUT, 4);
+    open_ring(&w[1], &r[1], ctx + 1, RPIPE_GET, 4);
     for (uint64_t i = 0; i < rounds; i++) {
         int which = (int)(mp_mix(mp_seed + i) % 2);
 
         if (mp_rank == 0)
             mp_send(w[which], 100, mp_key(mp_rank, next, ctx, i));
-        CHECK_OK(NULL, rpipe_poll(r, 2, ready, -1));
+        CHECK_OK(NULL, rpoll(r, 2, ready, -1));
         CHECK(NULL, ready[which] == 1);
         CHECK(NULL, ready[1 - which] == 0 || i + 1 == rounds); /* the end, at the end */
         mp_read_free(r[which], 100, mp_key(previous, mp_rank, ctx, i));
@@ -145,14 +144,14 @@ static void deadline(uint32_t ctx)
     rch_t w, r;
     raddr_t d;
 
-    open_ring(&w, &r, ctx, RDMA_PUT, 2);
-    CHECK_OK(r, rpipe_wait(r));
-    CHECK_OK(r, rpipe_set_timeout(r, 60));
+    open_ring(&w, &r, ctx, RPIPE_PUT, 2);
+    CHECK_OK(r, rwait(r));
+    CHECK_OK(r, rset_timeout(r, 60));
     begun = mp_now_ms();
     CHECK_RC(-ETIMEDOUT, r, rread(r, &d, NULL));
     CHECK(r, mp_now_ms() - begun >= 59 && mp_now_ms() - begun < 20000);
     CHECK_OK(NULL, network_barrier()); /* before anybody closes */
-    CHECK_OK(r, rpipe_set_timeout(r, -1));
+    CHECK_OK(r, rset_timeout(r, -1));
     close_ring(w, r);
 }
 
@@ -177,14 +176,14 @@ int main(int argc, char **argv)
     next = (mp_rank + 1) % mp_ranks;
     previous = (mp_rank + mp_ranks - 1) % mp_ranks;
     begun = mp_now_ms();
-    for (int op = RDMA_PUT; op <= RDMA_GET; op++) {
-        token(ctx++, (rdma_op_t)op, rounds);
-        bounded(ctx++, (rdma_op_t)op, false, 0);
-        bounded(ctx++, (rdma_op_t)op, false, 1);
-        bounded(ctx++, (rdma_op_t)op, true, 0);
-        bounded(ctx++, (rdma_op_t)op, true, 1);
-        late_peer(ctx++, (rdma_op_t)op, true);
-        late_peer(ctx++, (rdma_op_t)op, false);
+    for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
+        token(ctx++, (rpipe_op_t)op, rounds);
+        bounded(ctx++, (rpipe_op_t)op, false, 0);
+        bounded(ctx++, (rpipe_op_t)op, false, 1);
+        bounded(ctx++, (rpipe_op_t)op, true, 0);
+        bounded(ctx++, (rpipe_op_t)op, true, 1);
+        late_peer(ctx++, (rpipe_op_t)op, true);
+        late_peer(ctx++, (rpipe_op_t)op, false);
     }
     polled(ctx, rounds);
     deadline(ctx + 2);

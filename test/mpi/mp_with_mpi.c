@@ -28,7 +28,7 @@ int main(int argc, char **argv)
     const char *order = argc > 1 ? argv[1] : "";
     const bool mpi_first = strcmp(order, "-inner") != 0 && strcmp(order, "-crossed") != 0;
     const bool mpi_last = strcmp(order, "-inner") != 0;
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     int rank, ranks, next, before;
     rch_t out, in;
 
@@ -44,12 +44,12 @@ int main(int argc, char **argv)
     next = (rank + 1) % ranks;
     before = (rank + ranks - 1) % ranks;
 
-    cfg.allocator.alloc_size = 64 * 1024;
-    cfg.allocator.peer = next;
-    cfg.allocator.rdma_active = true;
+    cfg.heap_bytes = 64 * 1024;
+    cfg.peer = next;
+    cfg.role = RPIPE_WRITER;
     CHECK_OK(NULL, rpipe(&out, &cfg));
-    cfg.allocator.peer = before;
-    cfg.allocator.rdma_active = false;
+    cfg.peer = before;
+    cfg.role = RPIPE_READER;
     CHECK_OK(NULL, rpipe(&in, &cfg));
 
     for (int i = 0; i < ROUNDS; i++) {
@@ -59,11 +59,11 @@ int main(int argc, char **argv)
         size_t size;
         raddr_t d;
 
-        memory = rmalloc_mem(out, 512, &d);
+        memory = (d = rmalloc(out, 512)) != ADDR_NULL ? rmem(out, d) : NULL;
         CHECK(out, memory != NULL);
         *memory = sent;
         CHECK_OK(out, rwrite(out, d));
-        memory = rread_mem(in, &d, &size);
+        memory = rread(in, &d, &size) == R_SUCCESS ? rmem(in, d) : NULL;
         CHECK(in, memory != NULL && size == 512);
         near = *memory;
         CHECK_OK(in, rfree(in, d));

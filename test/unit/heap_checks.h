@@ -9,6 +9,7 @@
 #define TEST_UNIT_HEAP_CHECKS_H
 
 #include "test/lib/allocation_failure.h"
+#include "test/lib/v01.h"
 
 #include "alloc/heap.h"
 
@@ -31,13 +32,13 @@ static inline void assert_sound(const struct heap *h)
         fail_msg("%s: %s", h->ops->name, err.text);
 }
 
-static inline rdma_vmem_stats_t stats_of(const struct heap *h)
+static inline rvmem_stats_t stats_of(const struct heap *h)
 {
-    rdma_vmem_stats_t s;
+    rvmem_stats_t s;
 
     heap_get_stats(h, &s);
     assert_int_equal(s.bytes, s.bytes_used + s.bytes_stuck + s.bytes_free);
-    if (h->algorithm != NEXT_FIT)
+    if (h->algorithm != RMALLOC_NEXT_FIT)
         assert_int_equal(s.bytes_stuck, 0);
     return s;
 }
@@ -50,7 +51,7 @@ static inline void give(struct heap *h, struct rdesc *d)
 
 static inline void assert_refused(struct heap *h, size_t size, int error)
 {
-    rdma_vmem_stats_t before = stats_of(h), after;
+    rvmem_stats_t before = stats_of(h), after;
 
     assert_null(heap_alloc(h, size));
     assert_int_equal(heap_alloc_error(h), error);

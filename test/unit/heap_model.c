@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "heap_model.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -86,7 +87,7 @@ static void add_segment(struct model *m, void *base, uint64_t bytes)
 void model_open(struct model *m, const struct heap_config *cfg)
 {
     memset(m, 0, sizeof(*m));
-    m->algorithm = cfg->algorithm;
+    m->algorithm = cfg->algorithm != RMALLOC_FIT_DEFAULT ? cfg->algorithm : RMALLOC_NEXT_FIT;
     m->unit = cfg->unit_size;
     m->limit = cfg->max_descriptors != 0 ? cfg->max_descriptors : DESC_LIMIT_DEFAULT;
     add_segment(m, cfg->base, cfg->bytes);
@@ -213,7 +214,7 @@ void model_look(struct model *m)
             at = m->block[i].at + m->block[i].units;
         }
         add_piece(m, s, at, m->segment[s].at + m->segment[s].units);
-        if (m->algorithm == NEXT_FIT) {
+        if (m->algorithm == RMALLOC_NEXT_FIT) {
             struct arena a = arena_of(m, s);
 
             for (unsigned p = first; p < m->pieces; p++)
@@ -232,9 +233,9 @@ static bool is_large_enough(const struct model *m, const struct model_piece *p, 
 static bool prefers(const struct model *m, const struct model_piece *p, const struct model_piece *q)
 {
     switch (m->algorithm) {
-    case BEST_FIT:
+    case RMALLOC_BEST_FIT:
         return p->units < q->units;
-    case WORST_FIT:
+    case RMALLOC_WORST_FIT:
         return p->units > q->units;
     default: /* the lowest */
         return false;
@@ -270,7 +271,7 @@ static void choose(struct model *m, size_t size)
     for (unsigned i = 0; i < m->pieces; i++) {
         if (!is_large_enough(m, &m->piece[i], size))
             continue;
-        if (m->candidates == 0 || m->algorithm == RANDOM_FIT)
+        if (m->candidates == 0 || m->algorithm == RMALLOC_RANDOM_FIT)
             m->candidate[m->candidates++] = i;
         else if (prefers(m, &m->piece[i], &m->piece[m->candidate[0]]))
             m->candidate[0] = i;
@@ -284,7 +285,7 @@ unsigned model_candidates(struct model *m, size_t size)
     if (m->candidate == NULL)
         abort();
     m->candidates = 0;
-    if (m->algorithm == NEXT_FIT)
+    if (m->algorithm == RMALLOC_NEXT_FIT)
         choose_next_fit(m, size);
     else
         choose(m, size);
@@ -401,7 +402,7 @@ void model_shrink(struct model *m, unsigned index, size_t size)
     struct model_block *b = &m->block[index];
 
     b->size = size;
-    if (m->algorithm != NEXT_FIT || model_is_newest(m, index))
+    if (m->algorithm != RMALLOC_NEXT_FIT || model_is_newest(m, index))
         b->units = units_for(m, size);
 }
 
@@ -429,7 +430,7 @@ static void expect(const struct model *m, const char *what, uint64_t is, uint64_
         model_fail(m, "%s is %" PRIu64 ", should be %" PRIu64, what, is, should);
 }
 
-void model_compare_stats(struct model *m, const rdma_vmem_stats_t *stats)
+void model_compare_stats(struct model *m, const rvmem_stats_t *stats)
 {
     uint64_t stuck = 0;
 
@@ -451,8 +452,6 @@ void model_compare_stats(struct model *m, const rdma_vmem_stats_t *stats)
         expect(m, "largest", stats->largest, model_largest(m));
     if (stats->metadata == 0)
         model_fail(m, "metadata is 0");
-    for (size_t i = 0; i < sizeof(stats->reserved) / sizeof(stats->reserved[0]); i++)
-        expect(m, "reserved", stats->reserved[i], 0);
 }
 
 void model_walk_begin(struct model_walk *w, struct model *m, unsigned stop_after)
@@ -462,7 +461,7 @@ void model_walk_begin(struct model_walk *w, struct model *m, unsigned stop_after
 }
 
 /* Blocks and pieces, merged by address, are the tiling. */
-int model_visit(const rdma_vmem_block_t *block, void *walk)
+int model_visit(const rvmem_block_t *block, void *walk)
 {
     struct model_walk *w = walk;
     const struct model *m = w->m;
@@ -471,7 +470,7 @@ int model_visit(const rdma_vmem_block_t *block, void *walk)
 
     expect(m, "walk: offset", block->offset, w->at * m->unit);
     if (b != NULL && b->at == w->at) {
-        expect(m, "walk: state", block->state, RDMA_BLOCK_USED);
+        expect(m, "walk: state", block->state, RVMEM_USED);
         expect(m, "walk: bytes", block->bytes, model_block_bytes(m, b));
         expect(m, "walk: size", block->size, b->size);
         expect(m, "walk: segment", block->segment, b->segment);
@@ -480,7 +479,7 @@ int model_visit(const rdma_vmem_block_t *block, void *walk)
         w->at += b->units;
         w->blocks++;
     } else if (p != NULL && p->at == w->at) {
-        expect(m, "walk: state", block->state, p->stuck ? RDMA_BLOCK_STUCK : RDMA_BLOCK_FREE);
+        expect(m, "walk: state", block->state, p->stuck ? RVMEM_STUCK : RVMEM_FREE);
         expect(m, "walk: bytes", block->bytes, p->bytes);
         expect(m, "walk: size", block->size, 0);
         expect(m, "walk: segment", block->segment, p->segment);
@@ -491,7 +490,6 @@ int model_visit(const rdma_vmem_block_t *block, void *walk)
     } else {
         model_fail(m, "walk: a block too many, at %" PRIu64, block->offset);
     }
-    expect(m, "walk: reserved", block->reserved[0] | block->reserved[1], 0);
     return w->left != 0 && --w->left == 0 ? MODEL_STOP : 0;
 }
 
@@ -587,7 +585,7 @@ void twins_shrink(struct twins *t, unsigned index, size_t size)
 
     heap_shrink(t->h, b->d, size);
     model_shrink(m, index, size);
-    if (b->units < units && b->d->units == units && m->algorithm != NEXT_FIT &&
+    if (b->units < units && b->d->units == units && m->algorithm != RMALLOC_NEXT_FIT &&
         denials != model_denials)
         b->units = units;
 }
@@ -617,7 +615,7 @@ int twins_grow(struct twins *t, void *base, uint64_t bytes)
 int twins_carve(struct twins *t, uint64_t offset, size_t size)
 {
     struct model *m = &t->m;
-    rdma_vmem_stats_t before, after;
+    rvmem_stats_t before, after;
     struct rdesc *d;
     bool can = model_can_carve(m, offset, size);
     uint64_t denials = model_denials;
@@ -656,7 +654,7 @@ static void compare_blocks(struct twins *t)
 void twins_compare(struct twins *t)
 {
     struct model *m = &t->m;
-    rdma_vmem_stats_t stats;
+    rvmem_stats_t stats;
     struct model_walk w;
     struct error err = {""};
     unsigned tiles;

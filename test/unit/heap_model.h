@@ -15,6 +15,7 @@
 
 #include "alloc/heap.h"
 
+#include "test/lib/v01.h"
 #include <rmalloc.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,7 +46,7 @@ struct model_piece { /* of what is not handed out: as long as can be, within its
 };
 
 struct model {
-    rmalloc_algorithm_t algorithm;
+    rmalloc_fit_t algorithm;
     uint32_t unit, limit; /* bytes of a unit; blocks that may be handed out */
     struct model_segment segment[MODEL_SEGMENTS];
     unsigned segments;
@@ -87,7 +88,7 @@ char *model_memory(const struct model *m, const struct model_block *b); /* or NU
 uint64_t model_block_bytes(const struct model *m, const struct model_block *b);
 
 /* Every field, against what the model says. */
-void model_compare_stats(struct model *m, const rdma_vmem_stats_t *stats);
+void model_compare_stats(struct model *m, const rvmem_stats_t *stats);
 /* A walk: begin, model_visit() as the visitor with the walk as its argument, end. */
 struct model_walk {
     const struct model *m;
@@ -98,7 +99,7 @@ struct model_walk {
 };
 #define MODEL_STOP 4711
 void model_walk_begin(struct model_walk *w, struct model *m, unsigned stop_after);
-int model_visit(const rdma_vmem_block_t *block, void *walk);
+int model_visit(const rvmem_block_t *block, void *walk);
 void model_walk_end(const struct model_walk *w, int result);
 
 /* Where a segment may say that it is mapped: nothing can be there, so that a heap that touches its range is ended. */

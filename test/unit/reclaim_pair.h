@@ -39,7 +39,7 @@ static inline bool pair_open(struct pair *p, enum pair_mode mode, uint32_t queue
     static const struct reclaim_ops *const ops[] = {&reclaim_prefix, &reclaim_tags,
                                                     &reclaim_channel, &reclaim_channel};
     static char memory[PAIR_UNIT * PAIR_UNITS] __attribute__((aligned(PAIR_UNIT)));
-    struct heap_config c = {.algorithm = mode == PAIR_PREFIX ? NEXT_FIT : FIRST_FIT,
+    struct heap_config c = {.algorithm = mode == PAIR_PREFIX ? RMALLOC_NEXT_FIT : RMALLOC_FIRST_FIT,
                             .unit_size = PAIR_UNIT,
                             .bytes = sizeof(memory),
                             .base = memory};

@@ -5,6 +5,7 @@
  */
 #include "test/lib/pair.h"
 
+#include "test/lib/v01.h"
 #include <ram.h>
 
 enum { CREDITS = 4, REQUEST_BYTES = 1 << 16, REPLY_BYTES = 1000 };

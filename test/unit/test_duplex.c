@@ -4,10 +4,11 @@
  * processes in test/mpi/mp_compose.c. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
+#include "test/lib/v01.h"
 
 static void test_loop(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     rduplex_t dx = NULL;
     struct pair p;
 
@@ -32,11 +33,11 @@ static void test_loop(void **state)
 static void test_active(void **state)
 {
     for (int active = 0; active < 2; active++) {
-        rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+        rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
         rduplex_t dx;
         struct pair p;
 
-        cfg.allocator.rdma_active = active == 1;
+        cfg.role = active == 1 ? RPIPE_WRITER : RPIPE_READER;
         assert_ok(NULL, rduplex(&dx, &cfg));
         p.w = rduplex_out(dx);
         p.r = rduplex_in(dx);
@@ -49,7 +50,7 @@ static void test_active(void **state)
 /* one direction ends before the other */
 static void test_half_close(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     raddr_t d = ANY_RADDR;
     struct pair p, other;
     rduplex_t dx;
@@ -78,7 +79,7 @@ static void test_half_close(void **state)
 
 static void test_again(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
 
     for (uint64_t i = 0; i < 20; i++) {
         rduplex_t dx;
@@ -96,25 +97,25 @@ static void test_again(void **state)
 
 static void test_refused(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     rduplex_t dx = (rduplex_t)(uintptr_t)0x51, open;
     rscatter_t other;
 
     assert_rc(-EINVAL, NULL, rduplex(NULL, &cfg));
     assert_rc(-EINVAL, NULL, rduplex(&dx, NULL));
-    cfg.allocator.peer = 1;
-    assert_rc(-EINVAL, NULL, rduplex(&dx, &cfg));
-    assert_non_null(strstr(rpipe_error(NULL), "rduplex"));
+    cfg.peer = 1;
+    assert_rc(-ENOENT, NULL, rduplex(&dx, &cfg));
+    assert_non_null(strstr(rerror(NULL), "rduplex"));
     assert_true(dx == (rduplex_t)(uintptr_t)0x51);
     assert_rc(-EINVAL, NULL, rduplex_wait(NULL));
     assert_rc(-EINVAL, NULL, rduplex_close(NULL));
     assert_errno(EINVAL, rduplex_out(NULL));
     assert_errno(EINVAL, rduplex_in(NULL));
-    cfg.allocator.peer = 0;
-    cfg.allocator.op = RDMA_ATOMIC;
+    cfg.peer = 0;
+    cfg.op = (rpipe_op_t)2;
     assert_rc(-EINVAL, NULL, rduplex(&dx, &cfg));
-    assert_non_null(strstr(rpipe_error(NULL), "RDMA_ATOMIC"));
-    cfg.allocator.op = op_of(state);
+    assert_non_null(strstr(rerror(NULL), "RPIPE_PUT"));
+    cfg.op = op_of(state);
     assert_ok(NULL, rduplex(&open, &cfg));
     assert_ok(NULL, rduplex_close(open));
     assert_rc(-ENOTCONN, NULL, rduplex_close(open));
@@ -129,7 +130,7 @@ static void test_refused(void **state)
 /* nobody comes */
 static void test_deadline(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     rscatter_t sc;
 
     cfg.timeout_ms = 20;

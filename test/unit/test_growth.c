@@ -7,16 +7,17 @@
 #include "test/lib/pipe_modes.h"
 #include <dirent.h>
 #include <sys/resource.h>
+#include "test/lib/v01.h"
 
 #define NEVER_US 60000000u /* grow_after_us of a test that must not wait for it */
 
 static void open_growing(struct pair *p, const struct mode *m, uint64_t alloc, uint64_t most,
                          uint32_t after_us)
 {
-    rmalloc_config_t cfg = mode_config(m, alloc, 0);
+    rpipe_config_t cfg = mode_config(m, alloc, 0);
 
-    cfg.allocator.max_alloc_size = most;
-    cfg.thresholds.grow_after_us = after_us;
+    cfg.max_heap_bytes = most;
+    cfg.grow_after_us = after_us;
     cfg.timeout_ms = 20000;
     pair_open_with(p, &cfg);
 }
@@ -66,7 +67,7 @@ static void to_the_limit(const struct mode *m)
     assert_int_equal(st.grow_refused + st.grow_at + st.grow_request + st.grow_waited_us, 0);
 
     assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d));
-    assert_ok(p.w, rpipe_set_timeout(p.w, 5));
+    assert_ok(p.w, rset_timeout(p.w, 5));
     assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
     assert_errno(EMSGSIZE, rmalloc(p.w, 4097)); /* no message lies in two segments */
     assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8192, &d));
@@ -167,15 +168,15 @@ static void test_slow_loop(void **unused)
 /* where it is descriptors that are missing, more room is of no use */
 static void descriptors(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    rpipe_config_t cfg = mode_config(m, 1024, 0);
     raddr_t mine[5], d = ANY_RADDR;
     struct pair p;
 
-    cfg.allocator.max_alloc_size = 8192;
-    cfg.thresholds.grow_after_us = 1;
-    cfg.max_descriptors = 5;
+    cfg.max_heap_bytes = 8192;
+    cfg.grow_after_us = 1;
+    cfg.max_messages = 5;
     pair_open_with(&p, &cfg);
-    assert_ok(p.w, rpipe_set_timeout(p.w, 3));
+    assert_ok(p.w, rset_timeout(p.w, 3));
     for (uint64_t i = 0; i < 5; i++)
         mine[i] = pair_alloc(&p, 100, i);
     assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 100, &d));
@@ -246,13 +247,13 @@ static void larger_than_any_segment(const struct mode *m)
 /* Nothing is written, nobody else could make room: it grows at once, without a single rwrite, and then it is -ENOBUFS. */
 static void instead_of_enobufs(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 0), w, r;
+    rpipe_config_t cfg = mode_config(m, 1024, 0), w, r;
     enum { N = 8 };
     raddr_t mine[N], d = ANY_RADDR;
     struct pair p;
 
-    cfg.allocator.max_alloc_size = 4096;
-    cfg.thresholds.grow_after_us = NEVER_US;
+    cfg.max_heap_bytes = 4096;
+    cfg.grow_after_us = NEVER_US;
     cfg.timeout_ms = 20000;
     w = pair_writer(cfg);
     r = pair_reader(cfg);
@@ -262,7 +263,7 @@ static void instead_of_enobufs(const struct mode *m)
         assert_ok(NULL, rpipe(&p.w, &w));
         if (late != 0 &&
             m->op ==
-                RDMA_GET) { /* the heap is here; before the join it does not grow, and that is a wait */
+                RPIPE_GET) { /* the heap is here; before the join it does not grow, and that is a wait */
             for (; n < 2; n++)
                 mine[n] = pair_alloc(&p, 512, n);
             assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
@@ -295,7 +296,7 @@ static void all_sizes(const struct mode *m)
     static const uint32_t units[] = {1, 8, 64, 4096};
 
     for (size_t k = 0; k < 4; k++) {
-        rmalloc_config_t cfg = mode_config(m, 40 * units[k] - (uint64_t)units[k] / 3, 0);
+        rpipe_config_t cfg = mode_config(m, 40 * units[k] - (uint64_t)units[k] / 3, 0);
         struct {
             raddr_t d;
             size_t size;
@@ -304,10 +305,10 @@ static void all_sizes(const struct mode *m)
         size_t n = 0, size;
         struct pair p;
 
-        cfg.allocator.unit_size = units[k];
-        cfg.allocator.max_alloc_size = 1000 * (uint64_t)units[k] + draw() % units[k];
-        cfg.thresholds.grow_after_us = 1;
-        cfg.thresholds.inline_max = 0;
+        cfg.unit_bytes = units[k];
+        cfg.max_heap_bytes = 1000 * (uint64_t)units[k] + draw() % units[k];
+        cfg.grow_after_us = 1;
+        cfg.inline_max = RPIPE_INLINE_NONE;
         pair_open_with(&p, &cfg);
         for (uint64_t i = 0; i < 150; i++) {
             raddr_t d;
@@ -316,7 +317,7 @@ static void all_sizes(const struct mode *m)
             size = draw() % (draw() % 8 == 0 ? 300 * units[k] : 20 * units[k]);
             rc = rmalloc_nb(p.w, size, &d);
             if (rc == -EMSGSIZE)
-                assert_true(size > cfg.allocator.alloc_size);
+                assert_true(size > cfg.heap_bytes);
             else if (rc != R_SUCCESS)
                 assert_rc(R_PENDING, p.w, rc);
             if (rc == R_SUCCESS) {
@@ -340,8 +341,8 @@ static void all_sizes(const struct mode *m)
             assert_ok(p.r, rfree(p.r, held[n].d));
         }
         assert_int_equal(stats(p.r).heap_used, 0);
-        assert_true(stats(p.w).heap_bytes <= cfg.allocator.max_alloc_size + units[k]);
-        assert_ok(p.w, rmalloc_nb(p.w, cfg.allocator.alloc_size, &held[0].d));
+        assert_true(stats(p.w).heap_bytes <= cfg.max_heap_bytes + units[k]);
+        assert_ok(p.w, rmalloc_nb(p.w, cfg.heap_bytes, &held[0].d));
         pair_close(&p);
     }
 }
@@ -366,7 +367,7 @@ static void *crowd_writes(void *argument)
 
         HOLDS(c->p.w, d != ADDR_NULL);
         pair_fill(rmem(c->p.w, d), crowd_size(i), i);
-        memcpy(network_header(c->p.w, d), &i, sizeof(i));
+        (void)rset_tag(c->p.w, d, i);
         HOLDS(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
     }
     return NULL;
@@ -381,7 +382,7 @@ static void *crowd_reads(void *argument)
 
     while (atomic_fetch_add(&c->got, 1) < CROWD_MESSAGES) {
         HOLDS(c->p.r, rread(c->p.r, &held[n], &size) == R_SUCCESS);
-        memcpy(&key[n], network_header(c->p.r, held[n]), sizeof(key[n]));
+        key[n] = rtag(c->p.r, held[n]);
         HOLDS(c->p.r, size == crowd_size(key[n]));
         if (++n < CROWD_HOLDS)
             continue;
@@ -398,13 +399,13 @@ static void *crowd_reads(void *argument)
 /* 3 readers hold up to 24 messages: they do not fit into the first segment */
 static void crowd(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    rpipe_config_t cfg = mode_config(m, 1024, 0);
     pthread_t thread[2 * CROWD];
     struct crowd c = {0};
 
-    cfg.allocator.max_alloc_size = 1 << 20;
-    cfg.thresholds.grow_after_us = 50;
-    cfg.thread_sync = true;
+    cfg.max_heap_bytes = 1 << 20;
+    cfg.grow_after_us = 50;
+    cfg.flags |= RPIPE_THREADS;
     cfg.timeout_ms = 20000;
     pair_open_with(&c.p, &cfg);
     for (int i = 0; i < 2 * CROWD; i++)
@@ -473,7 +474,7 @@ static struct usage usage_now(void)
 
 static void close_while_it_grows(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    rpipe_config_t cfg = mode_config(m, 1024, 0);
     struct closing c = {.mode = m};
     struct usage before = {0, 0}, after;
     enum { ROUNDS = 60 };
@@ -481,10 +482,11 @@ static void close_while_it_grows(const struct mode *m)
     raddr_t d;
     int rc;
 
-    cfg.allocator.max_alloc_size = 100000;
+    cfg.max_heap_bytes = 100000;
     cfg.timeout_ms = 20000;
     for (int round = 0; round < ROUNDS; round++) {
-        cfg.ctx = cfg.ctx % 1000 + 1000 * (uint32_t)(round % 2); /* again and again the same two */
+        cfg.context =
+            cfg.context % 1000 + 1000 * (uint32_t)(round % 2); /* again and again the same two */
         pair_open_with(&c.p, &cfg);
         c.before_close = draw() % 4 == 0 ? 0 : draw() % 150;
         c.waits = draw() % 3 == 0;
@@ -557,7 +559,7 @@ static void test_refused(void **unused)
         rc =
             insist(p[i].w, 5 << 20, &d); /* larger than any segment: no wait for the reader helps */
         assert_rc(-ENOMEM, p[i].w, rc);
-        assert_true(strlen(rpipe_error(p[i].w)) > 20);
+        assert_true(strlen(rerror(p[i].w)) > 20);
         assert_errno(ENOMEM, rmalloc(p[i].w, 5 << 20));
         st = stats(p[i].w);
         assert_true(st.grow_refused >= 1);

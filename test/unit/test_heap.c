@@ -4,6 +4,7 @@
  * growth in test_heap_growth.c, what a heap says of itself in test_heap_walk.c. Sequences that nobody thought of are in test_heap_model.c.
  */
 #include "next_fit_heap.h"
+#include "test/lib/v01.h"
 
 /* ---- configuration ---- */
 
@@ -33,7 +34,7 @@ static void a_bad_configuration_is_refused_with_a_sentence(void **state)
     }
     cfg = good;
     cfg.bytes = 0;
-    assert_config(cfg, -EINVAL, "alloc_size is 0");
+    assert_config(cfg, -EINVAL, "bytes is 0");
     cfg.bytes = (UINT64_C(1) << 31) * UNIT + 1;
     assert_config(cfg, -EINVAL, "2^31 units");
     cfg.bytes = UINT64_MAX;
@@ -44,10 +45,10 @@ static void a_bad_configuration_is_refused_with_a_sentence(void **state)
     cfg.base = (void *)(UINTPTR_MAX - UNIT + 1);
     assert_config(cfg, -EINVAL, "address space");
     cfg = good;
-    cfg.algorithm = (rmalloc_algorithm_t)(RANDOM_FIT + 1);
-    assert_config(cfg, -EINVAL, "algorithm is 5");
-    cfg.algorithm = (rmalloc_algorithm_t)-1;
-    assert_config(cfg, -EINVAL, "algorithm is -1");
+    cfg.algorithm = (rmalloc_fit_t)(RMALLOC_RANDOM_FIT + 1);
+    assert_config(cfg, -EINVAL, "heuristic is 6");
+    cfg.algorithm = (rmalloc_fit_t)-1;
+    assert_config(cfg, -EINVAL, "heuristic is -1");
 }
 
 static void creation_without_memory_fails(void **state)
@@ -316,7 +317,7 @@ static void counters_say_what_happened(void **state)
 {
     struct heap *h = heap_of_units(10);
     struct rdesc *a = take(h, 4, 0), *b = take(h, 3, 4);
-    rdma_vmem_stats_t s;
+    rvmem_stats_t s;
 
     (void)state;
     give(h, a);

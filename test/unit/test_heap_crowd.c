@@ -8,6 +8,7 @@
  */
 #include "test/lib/random.h"
 #include "alloc/heap.h"
+#include "test/lib/v01.h"
 
 #include "util/clock.h"
 
@@ -35,7 +36,7 @@ struct crowd {
 };
 
 /* Which unit a request gets by the definition; random-fit: whether `given` is one that it may get. CROWD: none. */
-static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorithm, unsigned units,
+static unsigned crowd_choice(const struct crowd *c, rmalloc_fit_t algorithm, unsigned units,
                              unsigned given)
 {
     unsigned best = CROWD, best_units = 0;
@@ -48,9 +49,9 @@ static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorith
             end++;
         if (end - at < units)
             continue;
-        if (best == CROWD || (algorithm == BEST_FIT && end - at < best_units) ||
-            (algorithm == WORST_FIT && end - at > best_units) ||
-            (algorithm == RANDOM_FIT && at == given)) {
+        if (best == CROWD || (algorithm == RMALLOC_BEST_FIT && end - at < best_units) ||
+            (algorithm == RMALLOC_WORST_FIT && end - at > best_units) ||
+            (algorithm == RMALLOC_RANDOM_FIT && at == given)) {
             best = at;
             best_units = end - at;
         }
@@ -58,19 +59,19 @@ static unsigned crowd_choice(const struct crowd *c, rmalloc_algorithm_t algorith
     return best;
 }
 
-static void crowd_alloc(struct crowd *c, rmalloc_algorithm_t algorithm, unsigned units, bool look)
+static void crowd_alloc(struct crowd *c, rmalloc_fit_t algorithm, unsigned units, bool look)
 {
     struct rdesc *d = heap_alloc(c->h, units);
     unsigned at;
 
     if (d == NULL) {
         assert_int_equal(heap_alloc_error(c->h), -EAGAIN);
-        if (algorithm != NEXT_FIT)
+        if (algorithm != RMALLOC_NEXT_FIT)
             assert_int_equal(crowd_choice(c, algorithm, units, CROWD), CROWD);
         return;
     }
     at = (unsigned)d->offset;
-    if (look && algorithm != NEXT_FIT)
+    if (look && algorithm != RMALLOC_NEXT_FIT)
         assert_int_equal(at, crowd_choice(c, algorithm, units, at));
     for (unsigned u = at; u < at + units; u++) {
         assert_false(c->taken[u]);
@@ -90,19 +91,19 @@ static void crowd_free(struct crowd *c, unsigned at)
     heap_free(c->h, d);
 }
 
-static int crowd_visit(const rdma_vmem_block_t *block, void *arg)
+static int crowd_visit(const rvmem_block_t *block, void *arg)
 {
     const struct crowd *c = arg;
 
     for (uint64_t u = block->offset; u < block->offset + block->bytes; u++)
-        if (c->taken[u] != (block->state == RDMA_BLOCK_USED))
+        if (c->taken[u] != (block->state == RVMEM_USED))
             return -1;
     return block->d == c->at[block->offset] ? 0 : -1;
 }
 
 static void crowd_compare(struct crowd *c)
 {
-    rdma_vmem_stats_t stats;
+    rvmem_stats_t stats;
     struct error err = {""};
 
     if (heap_check(c->h, &err) != 0)
@@ -112,7 +113,7 @@ static void crowd_compare(struct crowd *c)
     assert_int_equal(stats.blocks_used, c->held);
 }
 
-static void crowded(rmalloc_algorithm_t algorithm)
+static void crowded(rmalloc_fit_t algorithm)
 {
     struct heap_config cfg = {
         .algorithm = algorithm, .unit_size = 1, .bytes = CROWD, .max_descriptors = 2 * CROWD};
@@ -136,7 +137,7 @@ static void crowded(rmalloc_algorithm_t algorithm)
 
         if (c.at[at] != NULL)
             crowd_free(&c, at);
-        else if (algorithm != NEXT_FIT || i % 1024 == 0)
+        else if (algorithm != RMALLOC_NEXT_FIT || i % 1024 == 0)
             crowd_alloc(&c, algorithm, 1 + (unsigned)random_below(2), i % 8192 < 2);
     }
     crowd_compare(&c);
@@ -157,31 +158,31 @@ static void crowded(rmalloc_algorithm_t algorithm)
 static void next_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(NEXT_FIT);
+    crowded(RMALLOC_NEXT_FIT);
 }
 
 static void first_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(FIRST_FIT);
+    crowded(RMALLOC_FIRST_FIT);
 }
 
 static void best_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(BEST_FIT);
+    crowded(RMALLOC_BEST_FIT);
 }
 
 static void worst_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(WORST_FIT);
+    crowded(RMALLOC_WORST_FIT);
 }
 
 static void random_fit_with_a_million_blocks(void **state)
 {
     (void)state;
-    crowded(RANDOM_FIT);
+    crowded(RMALLOC_RANDOM_FIT);
 }
 
 int main(int argc, char **argv)

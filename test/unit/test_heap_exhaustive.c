@@ -160,10 +160,10 @@ static void make_key(const struct world *w, unsigned char *key)
                                     m->block[i].segment};
     for (unsigned i = 0; i < w->waits; i++)
         all[n++] = w->waiting[i];
-    if (m->algorithm == NEXT_FIT)
+    if (m->algorithm == RMALLOC_NEXT_FIT)
         qsort(all, n, sizeof(all[0]), by_age);
     key[bytes++] = (unsigned char)m->segments;
-    key[bytes++] = (unsigned char)(m->algorithm == NEXT_FIT ? m->current : w->changed);
+    key[bytes++] = (unsigned char)(m->algorithm == RMALLOC_NEXT_FIT ? m->current : w->changed);
     for (unsigned i = 0; i < n; i++) {
         bool handed_out = false;
 
@@ -255,7 +255,8 @@ static bool taken(struct world *w, int index)
         w->changed = above;
     else if (w->changed == b.at)
         w->changed = NONE;
-    if (below != NONE && m->algorithm == FIRST_FIT) /* which alone can take from the middle */
+    if (below != NONE &&
+        m->algorithm == RMALLOC_FIRST_FIT) /* which alone can take from the middle */
         w->changed = below;
     return true;
 }
@@ -300,7 +301,7 @@ static bool take_step(struct world *w, const struct step *step)
     default:
         break;
     }
-    if (t->m.algorithm == NEXT_FIT) {
+    if (t->m.algorithm == RMALLOC_NEXT_FIT) {
         const struct model_block *b = &t->m.block[step->a];
 
         w->waiting[w->waits++] = (struct waiting){b->at, b->units, b->age, b->segment};
@@ -384,7 +385,7 @@ static void every_size(struct search *s, unsigned node, struct world *w)
 
     for (step.size = 0; step.size <= most; step.size++) {
         if (model_error(&w->t.m, step.size, &either) == 0) {
-            if (s->cfg.algorithm == RANDOM_FIT)
+            if (s->cfg.algorithm == RMALLOC_RANDOM_FIT)
                 every_outcome(s, node, step);
             else
                 one_step(s, node, &step);
@@ -472,7 +473,7 @@ static void expand(struct search *s, unsigned node)
         step = (struct step){.kind = GROW, .size = s->second};
         one_step(s, node, &step);
     }
-    if (s->cfg.algorithm == FIRST_FIT)
+    if (s->cfg.algorithm == RMALLOC_FIRST_FIT)
         every_carve(s, node, &w);
     every_subset_sent(&w);
     twins_close(&w.t);
@@ -521,8 +522,8 @@ static uint64_t sharings_expected(const struct search *s)
     return s->second == 0 ? first : first + first * sharings((s->second + unit - 1) / unit);
 }
 
-static void search_all(rmalloc_algorithm_t algorithm, uint32_t unit, uint64_t bytes,
-                       uint64_t second, uint32_t limit)
+static void search_all(rmalloc_fit_t algorithm, uint32_t unit, uint64_t bytes, uint64_t second,
+                       uint32_t limit)
 {
     struct search s = {
         .cfg = {
@@ -546,14 +547,14 @@ static void search_all(rmalloc_algorithm_t algorithm, uint32_t unit, uint64_t by
     if (limit != 0)
         print_message(", at most %u blocks", limit);
     print_message(": %u states, %llu transitions\n", s.nodes, (unsigned long long)s.transitions);
-    if (algorithm != NEXT_FIT && limit == 0)
+    if (algorithm != RMALLOC_NEXT_FIT && limit == 0)
         assert_int_equal(sharings_found(&s),
                          sharings_expected(&s)); /* so the search itself leaves nothing out */
     free(s.node);
     free(s.table);
 }
 
-static void every_state(rmalloc_algorithm_t algorithm, unsigned units)
+static void every_state(rmalloc_fit_t algorithm, unsigned units)
 {
     for (unsigned n = 1; n <= units; n++)
         search_all(algorithm, 1, n, 0, 0);
@@ -576,31 +577,31 @@ static void every_state(rmalloc_algorithm_t algorithm, unsigned units)
 static void every_state_of_next_fit(void **state)
 {
     (void)state;
-    every_state(NEXT_FIT, units_most - 1); /* more to a unit than with the others */
+    every_state(RMALLOC_NEXT_FIT, units_most - 1); /* more to a unit than with the others */
 }
 
 static void every_state_of_first_fit(void **state)
 {
     (void)state;
-    every_state(FIRST_FIT, units_most);
+    every_state(RMALLOC_FIRST_FIT, units_most);
 }
 
 static void every_state_of_best_fit(void **state)
 {
     (void)state;
-    every_state(BEST_FIT, units_most);
+    every_state(RMALLOC_BEST_FIT, units_most);
 }
 
 static void every_state_of_worst_fit(void **state)
 {
     (void)state;
-    every_state(WORST_FIT, units_most);
+    every_state(RMALLOC_WORST_FIT, units_most);
 }
 
 static void every_state_of_random_fit(void **state)
 {
     (void)state;
-    every_state(RANDOM_FIT, units_most);
+    every_state(RMALLOC_RANDOM_FIT, units_most);
 }
 
 int main(int argc, char **argv)

@@ -295,11 +295,11 @@ static void one_operation(struct twins *t, unsigned mood)
         shrink_some(t);
     } else if (m->blocks > 0 && random_below(100) < (mood & 1 ? 54u : 46u)) {
         free_some(t);
-    } else if (m->algorithm == FIRST_FIT && (mood & 2) != 0 && one_in(3)) {
+    } else if (m->algorithm == RMALLOC_FIRST_FIT && (mood & 2) != 0 && one_in(3)) {
         carve(t);
     } else {
         twins_alloc(t, random_size(m));
-        if (m->algorithm == RANDOM_FIT)
+        if (m->algorithm == RMALLOC_RANDOM_FIT)
             count_choice(t);
     }
 }
@@ -316,7 +316,7 @@ static void free_all(struct twins *t)
     twins_free(t, 0);
 }
 
-static void random_heap(struct twins *t, rmalloc_algorithm_t algorithm)
+static void random_heap(struct twins *t, rmalloc_fit_t algorithm)
 {
     struct heap_config cfg = {
         .algorithm = algorithm, .unit_size = 1u << random_below(21), .seed = random_next()};
@@ -327,7 +327,7 @@ static void random_heap(struct twins *t, rmalloc_algorithm_t algorithm)
     twins_open(t, &cfg);
 }
 
-static void random_operations(rmalloc_algorithm_t algorithm, const char *test)
+static void random_operations(rmalloc_fit_t algorithm, const char *test)
 {
     uint64_t allocs = 0, failures = 0;
     struct twins t;
@@ -361,7 +361,7 @@ static void random_operations(rmalloc_algorithm_t algorithm, const char *test)
 /* ---- many blocks ---- */
 
 /* Fills the heap with thousands of small blocks, makes holes, fills again, empties: indices become deep and shrink. */
-static void many_blocks(rmalloc_algorithm_t algorithm, const char *test)
+static void many_blocks(rmalloc_fit_t algorithm, const char *test)
 {
     struct heap_config cfg = {.algorithm = algorithm, .unit_size = 16, .bytes = 16 * 12000 - 7};
     const uint64_t each = operations; /* operations of one phase */
@@ -398,7 +398,7 @@ static void many_blocks(rmalloc_algorithm_t algorithm, const char *test)
 /* ---- too little memory ---- */
 
 /* Now and then there is none for the allocator itself: that refuses a request, and changes nothing; no free ever fails. */
-static void short_of_memory(rmalloc_algorithm_t algorithm)
+static void short_of_memory(rmalloc_fit_t algorithm)
 {
     struct heap_config cfg = {.algorithm = algorithm, .unit_size = 1, .bytes = 4000};
     const uint64_t denials = model_denials;
@@ -416,7 +416,7 @@ static void short_of_memory(rmalloc_algorithm_t algorithm)
                 twins_free(&t, (unsigned)random_below(t.m.blocks));
             else if (one_in(100) && t.m.segments < MODEL_SEGMENTS)
                 twins_grow(&t, NULL, 1 + random_below(2000));
-            else if (algorithm == FIRST_FIT && one_in(4))
+            else if (algorithm == RMALLOC_FIRST_FIT && one_in(4))
                 carve(&t);
             else if (t.m.blocks > 0 && one_in(6))
                 shrink_some(&t);
@@ -453,8 +453,8 @@ static void without_memory_nothing_is_changed_and_frees_succeed(void **state)
     begin(__func__);
     if (!memory_can_be_denied())
         skip();
-    for (int algorithm = NEXT_FIT; algorithm <= RANDOM_FIT; algorithm++)
-        short_of_memory((rmalloc_algorithm_t)algorithm);
+    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++)
+        short_of_memory((rmalloc_fit_t)algorithm);
 }
 
 /* ---- tests ---- */
@@ -462,25 +462,25 @@ static void without_memory_nothing_is_changed_and_frees_succeed(void **state)
 static void next_fit_goes_round(void **state)
 {
     (void)state;
-    random_operations(NEXT_FIT, __func__);
+    random_operations(RMALLOC_NEXT_FIT, __func__);
 }
 
 static void first_fit_takes_the_lowest(void **state)
 {
     (void)state;
-    random_operations(FIRST_FIT, __func__);
+    random_operations(RMALLOC_FIRST_FIT, __func__);
 }
 
 static void best_fit_takes_the_lowest_of_the_smallest(void **state)
 {
     (void)state;
-    random_operations(BEST_FIT, __func__);
+    random_operations(RMALLOC_BEST_FIT, __func__);
 }
 
 static void worst_fit_takes_the_lowest_of_the_largest(void **state)
 {
     (void)state;
-    random_operations(WORST_FIT, __func__);
+    random_operations(RMALLOC_WORST_FIT, __func__);
 }
 
 static void random_fit_takes_each_as_often(void **state)
@@ -488,7 +488,7 @@ static void random_fit_takes_each_as_often(void **state)
     (void)state;
     memset(taken_by_address, 0, sizeof(taken_by_address));
     memset(taken_by_size, 0, sizeof(taken_by_size));
-    random_operations(RANDOM_FIT, __func__);
+    random_operations(RMALLOC_RANDOM_FIT, __func__);
     for (unsigned n = 2; n <= COUNTED; n++) {
         assert_uniform(taken_by_address[n], n, "by address");
         assert_uniform(taken_by_size[n], n, "by size");
@@ -498,31 +498,31 @@ static void random_fit_takes_each_as_often(void **state)
 static void next_fit_with_many_blocks(void **state)
 {
     (void)state;
-    many_blocks(NEXT_FIT, __func__);
+    many_blocks(RMALLOC_NEXT_FIT, __func__);
 }
 
 static void first_fit_with_many_blocks(void **state)
 {
     (void)state;
-    many_blocks(FIRST_FIT, __func__);
+    many_blocks(RMALLOC_FIRST_FIT, __func__);
 }
 
 static void best_fit_with_many_blocks(void **state)
 {
     (void)state;
-    many_blocks(BEST_FIT, __func__);
+    many_blocks(RMALLOC_BEST_FIT, __func__);
 }
 
 static void worst_fit_with_many_blocks(void **state)
 {
     (void)state;
-    many_blocks(WORST_FIT, __func__);
+    many_blocks(RMALLOC_WORST_FIT, __func__);
 }
 
 static void random_fit_with_many_blocks(void **state)
 {
     (void)state;
-    many_blocks(RANDOM_FIT, __func__);
+    many_blocks(RMALLOC_RANDOM_FIT, __func__);
 }
 
 /* `holes` pieces of 1, 2, .. `sizes` units, one unit handed out between two of them; the last unit is handed out too. */
@@ -557,8 +557,9 @@ static void random_fit_draws_uniformly_from_classes_of_any_size(void **state)
     for (size_t h = 0; h < sizeof(holes) / sizeof(holes[0]); h++)
         for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
             for (unsigned need = 1; need <= sizes[s]; need += 1 + sizes[s] / 3) {
-                struct heap_config cfg = {
-                    .algorithm = RANDOM_FIT, .unit_size = 8, .seed = 1 + h * 100 + s * 10 + need};
+                struct heap_config cfg = {.algorithm = RMALLOC_RANDOM_FIT,
+                                          .unit_size = 8,
+                                          .seed = 1 + h * 100 + s * 10 + need};
 
                 cfg.bytes = (uint64_t)holes[h] * (sizes[s] + 2) * cfg.unit_size;
                 make_holes(&t, &cfg, holes[h], sizes[s]);
@@ -582,7 +583,7 @@ static void random_fit_draws_uniformly_from_classes_of_any_size(void **state)
 static uint64_t offsets_of_a_run(uint64_t heap_seed)
 {
     struct heap_config cfg = {
-        .algorithm = RANDOM_FIT, .unit_size = 4, .bytes = 999, .seed = heap_seed};
+        .algorithm = RMALLOC_RANDOM_FIT, .unit_size = 4, .bytes = 999, .seed = heap_seed};
     uint64_t sum = 0;
     struct twins t;
 

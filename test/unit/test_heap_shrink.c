@@ -7,7 +7,7 @@
 
 #define HEURISTICS 5
 
-static struct heap *heap_of(rmalloc_algorithm_t algorithm, uint64_t bytes)
+static struct heap *heap_of(rmalloc_fit_t algorithm, uint64_t bytes)
 {
     struct heap_config cfg = {.algorithm = algorithm, .unit_size = UNIT, .bytes = bytes, .seed = 7};
     struct heap *h = NULL;
@@ -41,8 +41,8 @@ static void shrink(struct heap *h, struct rdesc *d, size_t bytes, uint32_t units
 static void the_newest_block_gives_its_tail_back_at_once(void **state)
 {
     (void)state;
-    for (int f = 0; f < HEURISTICS; f++) {
-        struct heap *h = heap_of((rmalloc_algorithm_t)f, 10 * UNIT);
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+        struct heap *h = heap_of((rmalloc_fit_t)f, 10 * UNIT);
         struct rdesc *a = take(h, 2 * UNIT), *b = take(h, 6 * UNIT), *c;
 
         assert_int_equal(a->offset, 0);
@@ -63,11 +63,11 @@ static void the_newest_block_gives_its_tail_back_at_once(void **state)
 static void a_block_between_others_gives_its_tail_back_except_with_next_fit(void **state)
 {
     (void)state;
-    for (int f = 0; f < HEURISTICS; f++) {
-        struct heap *h = heap_of((rmalloc_algorithm_t)f, 10 * UNIT);
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+        struct heap *h = heap_of((rmalloc_fit_t)f, 10 * UNIT);
         struct rdesc *a = take(h, 2 * UNIT), *b = take(h, 6 * UNIT), *c = take(h, 2 * UNIT), *d;
 
-        if (f == NEXT_FIT) {
+        if (f == RMALLOC_NEXT_FIT) {
             shrink(h, b, UNIT, 6);
             assert_refused(h, 1, -EAGAIN);
             give(h, a);
@@ -96,9 +96,9 @@ static void a_block_between_others_gives_its_tail_back_except_with_next_fit(void
 static void the_tail_merges_with_the_free_block_behind_it(void **state)
 {
     (void)state;
-    for (int f = FIRST_FIT; f < HEURISTICS; f++)
+    for (int f = RMALLOC_FIRST_FIT; f < HEURISTICS; f++)
         for (int indexed = 0; indexed < 2; indexed++) {
-            struct heap *h = heap_of((rmalloc_algorithm_t)f, 12 * UNIT);
+            struct heap *h = heap_of((rmalloc_fit_t)f, 12 * UNIT);
             struct rdesc *a = take(h, 4 * UNIT), *b = take(h, 2 * UNIT), *c = take(h, 2 * UNIT),
                          *d = take(h, 2 * UNIT), *e = take(h, 2 * UNIT);
 
@@ -122,8 +122,8 @@ static void the_tail_merges_with_the_free_block_behind_it(void **state)
 static void a_size_within_the_last_unit_or_0_frees_what_it_can(void **state)
 {
     (void)state;
-    for (int f = 0; f < HEURISTICS; f++) {
-        struct heap *h = heap_of((rmalloc_algorithm_t)f, 5 * UNIT + 7);
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+        struct heap *h = heap_of((rmalloc_fit_t)f, 5 * UNIT + 7);
         struct rdesc *d = take(h, 5 * UNIT + 7); /* with the short last unit */
 
         assert_int_equal(d->units, 6);
@@ -146,8 +146,8 @@ static void a_size_within_the_last_unit_or_0_frees_what_it_can(void **state)
 static void a_sent_block_can_shrink(void **state)
 {
     (void)state;
-    for (int f = 0; f < HEURISTICS; f++) {
-        struct heap *h = heap_of((rmalloc_algorithm_t)f, 4 * UNIT);
+    for (int f = RMALLOC_NEXT_FIT; f <= RMALLOC_RANDOM_FIT; f++) {
+        struct heap *h = heap_of((rmalloc_fit_t)f, 4 * UNIT);
         struct rdesc *d = take(h, 4 * UNIT);
 
         d->state = DESC_SENT;
@@ -160,7 +160,7 @@ static void a_sent_block_can_shrink(void **state)
 
 static void next_fit_shrinks_the_newest_block_of_a_segment_that_it_has_left(void **state)
 {
-    struct heap *h = heap_of(NEXT_FIT, 4 * UNIT);
+    struct heap *h = heap_of(RMALLOC_NEXT_FIT, 4 * UNIT);
     struct rdesc *a = take(h, 3 * UNIT), *b, *c;
 
     (void)state;
@@ -180,7 +180,7 @@ static void next_fit_shrinks_the_newest_block_of_a_segment_that_it_has_left(void
 /* The newest lies before the oldest, which is then what the free units behind it end at. */
 static void next_fit_shrinks_the_newest_block_after_it_has_wrapped(void **state)
 {
-    struct heap *h = heap_of(NEXT_FIT, 8 * UNIT);
+    struct heap *h = heap_of(RMALLOC_NEXT_FIT, 8 * UNIT);
     struct rdesc *a = take(h, 5 * UNIT), *b = take(h, 2 * UNIT), *c;
 
     (void)state;
@@ -205,8 +205,8 @@ static void without_memory_for_a_descriptor_the_block_keeps_its_units(void **sta
 {
     (void)state;
     skip_unless_memory_can_be_cut_off();
-    for (int f = FIRST_FIT; f < HEURISTICS; f++) {
-        struct heap *h = heap_of((rmalloc_algorithm_t)f, 1024 * UNIT);
+    for (int f = RMALLOC_FIRST_FIT; f < HEURISTICS; f++) {
+        struct heap *h = heap_of((rmalloc_fit_t)f, 1024 * UNIT);
         struct rdesc *first = take(h, 4 * UNIT);
 
         while (h->pool.free != NULL)

@@ -3,6 +3,7 @@
  * What a next-fit heap says of itself: what stands in the way, block by block; and its check, which sees damage.
  */
 #include "next_fit_heap.h"
+#include "test/lib/v01.h"
 
 #include <stdio.h>
 
@@ -37,11 +38,11 @@ static void unsent_room_is_what_there_is_when_all_that_was_sent_is_back(void **s
 }
 
 struct visits {
-    rdma_vmem_block_t seen[16];
+    rvmem_block_t seen[16];
     unsigned count;
 };
 
-static int note(const rdma_vmem_block_t *b, void *arg)
+static int note(const rvmem_block_t *b, void *arg)
 {
     struct visits *v = arg;
 
@@ -58,12 +59,12 @@ static void assert_walk(const struct heap *h, const char *expected)
 
     assert_int_equal(heap_walk(h, note, &v), 0);
     for (unsigned i = 0; i < v.count; i++) {
-        const rdma_vmem_block_t *b = &v.seen[i];
+        const rvmem_block_t *b = &v.seen[i];
         char one[8];
 
         assert_int_equal(b->offset, end);
         end += b->bytes;
-        assert_int_equal(b->d != NULL, b->state == RDMA_BLOCK_USED);
+        assert_int_equal(b->d != NULL, b->state == RVMEM_USED);
         assert_int_equal(b->size, b->d != NULL ? b->d->size : 0);
         snprintf(one, sizeof(one), "%c%u ", "fus"[b->state], (unsigned)(b->bytes / UNIT));
         strcat(found, one);

@@ -5,6 +5,7 @@
  * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
  */
 #include "test/lib/pipe_modes.h"
+#include "test/lib/v01.h"
 
 /* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the books agree */
 static void whole_heap(const struct pair *p, size_t bytes)
@@ -32,25 +33,25 @@ static void full_heap(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 1024, 0);
-    assert_rc(-EINVAL, p.w, rpipe_set_timeout(p.w, -2)); /* makes a sentence */
+    assert_rc(-EINVAL, p.w, rset_timeout(p.w, -3)); /* makes a sentence */
     for (uint64_t round = 0; round < 3; round++) {
         char before[512];
 
         for (uint64_t i = 0; i < 16; i++)
             pair_send(&p, 64, i);
-        snprintf(before, sizeof(before), "%s", rpipe_error(p.w));
+        snprintf(before, sizeof(before), "%s", rerror(p.w));
         stalls = stats(p.w).stalls_heap;
         assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 41, &d));
         assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
-        assert_string_equal(rpipe_error(p.w), before); /* a full heap is no failure */
+        assert_string_equal(rerror(p.w), before); /* a full heap is no failure */
         assert_int_equal(stats(p.w).stalls_heap, stalls + 2);
-        assert_ok(p.w, rpipe_set_timeout(p.w, -1));
+        assert_ok(p.w, rset_timeout(p.w, -1));
         assert_errno(EMSGSIZE,
                      rmalloc(p.w, 1025)); /* at once, full or not, though the deadline is never */
         assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 1025, &d));
-        assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+        assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
         assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
-        assert_ok(p.w, rpipe_set_timeout(p.w, 20000));
+        assert_ok(p.w, rset_timeout(p.w, 20000));
         pair_send(&p, 40, 99); /* takes no heap */
         for (uint64_t i = 0; i < 16; i++)
             held[i] = pair_receive(&p, 64, i);
@@ -84,7 +85,7 @@ static void unsent_in_the_middle(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 1024, 0);
-    assert_ok(p.w, rpipe_set_timeout(p.w, -1));
+    assert_ok(p.w, rset_timeout(p.w, -1));
     a = pair_alloc(&p, 256, 1);
     b = pair_alloc(&p, 256, 2);
     c = pair_alloc(&p, 512, 3);
@@ -124,7 +125,7 @@ static void frees_in_any_order(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 64 * 64, 0);
-    assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+    assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
     for (int round = 0; round < 40; round++) {
         raddr_t held[N];
         uint64_t key[N];
@@ -189,12 +190,12 @@ static void frees_after_the_end(const struct mode *m)
 /* On a GET channel the heap is here: it is used before the reader is; nothing can have come back. */
 static void before_the_join(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 0), w = pair_writer(cfg), r = pair_reader(cfg);
+    rpipe_config_t cfg = mode_config(m, 1024, 0), w = pair_writer(cfg), r = pair_reader(cfg);
     raddr_t a, b, d = ANY_RADDR;
     struct pair p;
 
     assert_ok(NULL, rpipe(&p.w, &w));
-    if (m->op == RDMA_PUT) {
+    if (m->op == RPIPE_PUT) {
         assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
         assert_ok(NULL, rpipe(&p.r, &r));
     }
@@ -203,7 +204,7 @@ static void before_the_join(const struct mode *m)
     assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d));
     assert_ok(p.w, rfree(p.w, b));
     b = pair_alloc(&p, 512, 3);
-    if (m->op == RDMA_GET) {
+    if (m->op == RPIPE_GET) {
         assert_rc(R_PENDING, p.w, rwrite_nb(p.w, a));
         assert_ok(NULL, rpipe(&p.r, &r));
     }
@@ -218,7 +219,7 @@ static void before_the_join(const struct mode *m)
 /* What an earlier incarnation has left in the same memory, tags of the first lap included, is not taken for news. */
 static void incarnations(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 5);
+    rpipe_config_t cfg = mode_config(m, 1024, 5);
     raddr_t held, d = ANY_RADDR;
     struct pair p;
 
@@ -256,12 +257,12 @@ static void queue_full(const struct mode *m)
             for (uint64_t i = 0; i < q; i++)
                 pair_send(&p, 50, i);
             d = pair_alloc(&p, 60, 7);
-            if (m->sync == NET_SYNC_BLOCKS) { /* there is none */
+            if (m->sync == RPIPE_SYNC_BLOCKS) { /* there is none */
                 assert_ok(p.w, rwrite_nb(p.w, d));
             } else {
                 stalls = stats(p.w).stalls_queue;
                 assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
-                assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+                assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
                 assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, d));
                 assert_rc(-ETIMEDOUT, p.w,
                           rwrite_n(p.w, d, 50)); /* not even what would fit into a slot */
@@ -273,12 +274,12 @@ static void queue_full(const struct mode *m)
                 pair_send(&p, 40, 100 + i); /* what rides in its slot is not held up */
             for (uint64_t i = 0; i < q; i++)
                 held[i] = pair_receive(&p, 50, i);
-            if (m->sync == NET_SYNC_BLOCKS)
+            if (m->sync == RPIPE_SYNC_BLOCKS)
                 pair_read_free(&p, 60, 7);
             for (uint64_t i = 0; i < 5; i++)
                 pair_read_free(&p, 40, 100 + i);
             last = held[draw() % q];
-            if (m->sync != NET_SYNC_BLOCKS) {
+            if (m->sync != RPIPE_SYNC_BLOCKS) {
                 assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d)); /* read is not freed */
                 assert_ok(p.r, rfree(p.r, last));             /* any one is room for one */
                 assert_ok(p.w, rwrite_nb(p.w, d));
@@ -293,7 +294,7 @@ static void queue_full(const struct mode *m)
                 for (uint64_t i = 0; i < q; i++)
                     assert_ok(p.r, rfree(p.r, held[i]));
             }
-            assert_ok(p.w, rpipe_set_timeout(p.w, 20000));
+            assert_ok(p.w, rset_timeout(p.w, 20000));
             whole_heap(&p, 4096);
         }
         pair_close(&p);
@@ -331,14 +332,14 @@ static void both_wait(const struct mode *m)
     struct side side[2];
     pthread_t thread[2];
 
-    for (int in_rwrite = 0; in_rwrite < (m->sync == NET_SYNC_BLOCKS ? 1 : 2); in_rwrite++) {
+    for (int in_rwrite = 0; in_rwrite < (m->sync == RPIPE_SYNC_BLOCKS ? 1 : 2); in_rwrite++) {
         double start = pair_now_ms();
 
         pthread_barrier_init(&begin, NULL, 2);
         for (int i = 0; i < 2; i++) {
             side[i] = (struct side){.in_rwrite = in_rwrite != 0, .begin = &begin};
             mode_open(&side[i].out, m, 1024, 2);
-            assert_ok(side[i].out.w, rpipe_set_timeout(side[i].out.w, 15));
+            assert_ok(side[i].out.w, rset_timeout(side[i].out.w, 15));
             pair_send(&side[i].out, 100, 1);
             pair_send(&side[i].out, 100, 2);
             if (in_rwrite != 0)
@@ -362,7 +363,7 @@ static void both_wait(const struct mode *m)
 
 /* a writer that waits, or sleeps, for memory or for the queue, is woken by rfree of any message that helps */
 enum { WAKES = 40 };
-static uint64_t woken[CHANNEL_SYNC + 1]; /* by rfree, in each mode */
+static uint64_t woken[RPIPE_SYNC_CHANNEL + 1]; /* by rfree, in each mode */
 
 static void *writes_many(void *argument)
 {
@@ -391,7 +392,7 @@ static void wakes(const struct mode *m)
         mode_open(&p, m, by_queue != 0 ? 65536 : 512, by_queue != 0 ? 4 : 0);
         assert_int_equal(pthread_create(&thread, NULL, writes_many, &p), 0);
         while (got < WAKES) {
-            bool fits = m->sync != NET_SYNC_BLOCKS || by_queue == 0;
+            bool fits = m->sync != RPIPE_SYNC_BLOCKS || by_queue == 0;
 
             for (; got < WAKES && got - first < 4; got++)
                 held[got % 4] = pair_receive(&p, 100, got);
@@ -440,7 +441,7 @@ static void *crowd_writes(void *argument)
 
         HOLDS(c->p.w, d != ADDR_NULL);
         pair_fill(rmem(c->p.w, d), crowd_size(i), i);
-        memcpy(network_header(c->p.w, d), &i, sizeof(i));
+        (void)rset_tag(c->p.w, d, i);
         HOLDS(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
     }
     return NULL;
@@ -456,7 +457,7 @@ static void *crowd_reads(void *argument)
         uint64_t i;
 
         HOLDS(c->p.r, rread(c->p.r, &d, &size) == R_SUCCESS);
-        memcpy(&i, network_header(c->p.r, d), sizeof(i));
+        i = rtag(c->p.r, d);
         HOLDS(c->p.r, size == crowd_size(i) && pair_same(rmem(c->p.r, d), size, i));
         HOLDS(c->p.r, rfree(c->p.r, d) == R_SUCCESS);
     }
@@ -466,11 +467,11 @@ static void *crowd_reads(void *argument)
 static void crowd(const struct mode *m)
 {
     /* no fewer than there are writers: each holds one unsent while it waits for the queue */
-    rmalloc_config_t cfg = mode_config(m, 4096, CROWD);
+    rpipe_config_t cfg = mode_config(m, 4096, CROWD);
     pthread_t thread[2 * CROWD];
     struct crowd c = {0};
 
-    cfg.thread_sync = true;
+    cfg.flags |= RPIPE_THREADS;
     pair_open_with(&c.p, &cfg);
     for (int i = 0; i < 2 * CROWD; i++)
         assert_int_equal(
@@ -498,12 +499,12 @@ static void *waits_for_a_friend(void *argument)
 
 static void friends(const struct mode *m)
 {
-    rmalloc_config_t cfg = mode_config(m, 1024, 0);
+    rpipe_config_t cfg = mode_config(m, 1024, 0);
     struct crowd c = {0};
     raddr_t d = ANY_RADDR, unsent;
     pthread_t thread;
 
-    cfg.thread_sync = true;
+    cfg.flags |= RPIPE_THREADS;
     pair_open_with(&c.p, &cfg);
     for (int round = 0; round < 4; round++) {
         atomic_store(&c.holds, false);
@@ -531,19 +532,19 @@ static void friends(const struct mode *m)
 static void test_table(void **unused)
 {
     (void)unused;
-    for (int algorithm = NEXT_FIT; algorithm <= RANDOM_FIT; algorithm++) {
-        for (int sync = NET_SYNC_BLOCKS; sync <= CHANNEL_SYNC; sync++) {
-            rmalloc_config_t cfg = pair_writer(pair_config(RDMA_PUT, 1000));
+    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++) {
+        for (int sync = RPIPE_SYNC_BLOCKS; sync <= RPIPE_SYNC_CHANNEL; sync++) {
+            rpipe_config_t cfg = pair_writer(pair_config(RPIPE_PUT, 1000));
             rch_t ch;
             int rc;
 
-            cfg.sync = (rmalloc_sync_t)sync;
-            cfg.allocator.algorithm = (rmalloc_algorithm_t)algorithm;
+            cfg.mode = (rpipe_sync_t)sync;
+            cfg.heuristic = (rmalloc_fit_t)algorithm;
             rc = rpipe(&ch, &cfg);
-            if (sync == NET_SYNC_BLOCKS && algorithm != NEXT_FIT) {
+            if (sync == RPIPE_SYNC_BLOCKS && algorithm != RMALLOC_NEXT_FIT) {
                 assert_rc(-EINVAL, NULL, rc);
-                assert_non_null(strstr(rpipe_error(NULL), "NET_SYNC_TAGS"));
-                assert_non_null(strstr(rpipe_error(NULL), "CHANNEL_SYNC"));
+                assert_non_null(strstr(rerror(NULL), "RPIPE_SYNC_TAGS"));
+                assert_non_null(strstr(rerror(NULL), "RPIPE_SYNC_CHANNEL"));
             } else {
                 assert_ok(NULL, rc);
                 assert_ok(ch, rclose(ch));
@@ -578,9 +579,12 @@ static void test_wakes(void **unused)
     if (pair_over_network() || wait == NULL || strcmp(wait, "sleep") != 0)
         return;
     /* who sleeps looks up now and then by itself: that he is woken shows only here. On a busy machine he may not have got to sleep */
-    for (int round = 0; round < 20 && !(woken[0] > 0 && woken[1] > 0 && woken[2] > 0); round++)
+    for (int round = 0;
+         round < 20 && !(woken[RPIPE_SYNC_BLOCKS] > 0 && woken[RPIPE_SYNC_TAGS] > 0 &&
+                         woken[RPIPE_SYNC_CHANNEL] > 0);
+         round++)
         in_every_mode(wakes);
-    for (size_t sync = 0; sync <= CHANNEL_SYNC; sync++)
+    for (size_t sync = RPIPE_SYNC_BLOCKS; sync <= RPIPE_SYNC_CHANNEL; sync++)
         assert_true(woken[sync] > 0);
 }
 static void test_crowd(void **unused) { (void)unused, in_every_mode(crowd); }

@@ -8,6 +8,8 @@
 #include "observe/record/publish.h"
 #include "observe/report/observe_file.h"
 #include "util/clock.h"
+#include "rpipe/end/end.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <rinfo.h>
@@ -30,14 +32,14 @@ static uint64_t draw(void) { return dice(&seed); }
 
 static rch_t open_end(bool writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch = NULL;
 
-    cfg.allocator.op = RDMA_PUT;
-    cfg.allocator.peer = 0;
-    cfg.allocator.rdma_active = writer;
-    cfg.allocator.alloc_size = 65536;
-    cfg.ctx = 7;
+    cfg.op = RPIPE_PUT;
+    cfg.peer = 0;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = 65536;
+    cfg.context = 7;
     assert_int_equal(rpipe(&ch, &cfg), 0);
     return ch;
 }
@@ -107,7 +109,7 @@ static void true_file(void **state)
     assert_int_equal(rinfo_count(w, "heap_messages", &value), 0);
     assert_int_equal(value, MESSAGES);
     assert_int_equal(rinfo_count(w, "no such", &value), -ENOENT);
-    assert_non_null(strstr(rpipe_error(w), "no counter has the name"));
+    assert_non_null(strstr(rerror(w), "no counter has the name"));
     assert_int_equal(rinfo_count(w, NULL, &value), -EINVAL);
     assert_int_equal(rinfo_count(NULL, "messages", NULL), -EINVAL);
     assert_int_equal(rinfo_count(w, "errors", &value), 0);
@@ -144,7 +146,7 @@ static void like_statistics(void **state)
     (void)state;
     pass(w, r, MESSAGES);
     assert_int_equal(rread_nb(r, &d, NULL), R_PENDING);
-    assert_int_equal(rpipe_set_timeout(r, 1), 0);
+    assert_int_equal(rset_timeout(r, 1), 0);
     assert_int_equal(rread(r, &d, NULL), -ETIMEDOUT);
     d = rmalloc(w, 1000);
     assert_true(d != ADDR_NULL);
@@ -211,8 +213,8 @@ static void description(void **state)
     memset(&p, 0x5a, sizeof(p));
     assert_int_equal(rinfo_describe(w, &p), 0);
     assert_int_equal(p.role, RPIPE_WRITER);
-    assert_int_equal(rpipe_wait(w), 0);
-    assert_int_equal(rpipe_wait(r), 0);
+    assert_int_equal(rwait(w), 0);
+    assert_int_equal(rwait(r), 0);
     assert_int_equal(rinfo_describe(r, &p), 0);
     assert_int_equal(p.role, RPIPE_READER);
     assert_int_equal(p.peer, 0);
@@ -241,7 +243,7 @@ static void description(void **state)
     assert_int_equal(newer.known.peer, 0x5a5a5a5a);
     assert_int_equal((rinfo_describe)(r, &p, 0), -EINVAL);
     assert_int_equal(rinfo_describe(r, NULL), -EINVAL);
-    assert_non_null(strstr(rpipe_error(r), "rinfo_describe: pipe is NULL"));
+    assert_non_null(strstr(rerror(r), "rinfo_describe: pipe is NULL"));
     assert_int_equal(rclose(w), 0);
     assert_int_equal(rinfo_describe(w, &p), -ENOTCONN);
     assert_int_equal(rread(r, &d, NULL), R_EOF); /* the close message has arrived */
@@ -355,7 +357,7 @@ static void not_to_the_child(void **state)
     child = fork();
     if (child == 0)
         _exit(rinfo_count(w, "messages", &value) == -ENOTCONN && rmalloc(w, 8) == ADDR_NULL ? 0
-                                                                                              : 1);
+                                                                                            : 1);
     assert_true(child > 0);
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
@@ -382,10 +384,10 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(true_file),    cmocka_unit_test(like_statistics),
-        cmocka_unit_test(described),    cmocka_unit_test(description),
-        cmocka_unit_test(nobody),
-        cmocka_unit_test(hostile_file), cmocka_unit_test(not_to_the_child),
+        cmocka_unit_test(true_file),        cmocka_unit_test(like_statistics),
+        cmocka_unit_test(described),        cmocka_unit_test(description),
+        cmocka_unit_test(nobody),           cmocka_unit_test(hostile_file),
+        cmocka_unit_test(not_to_the_child),
     };
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)clock_now();

@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <poll.h>
+#include "test/lib/v01.h"
 
 #include "test/lib/pair.h"
 
@@ -15,13 +16,13 @@
 #define MANY_MS 30000
 #define BYTES 1000
 
-static rdma_op_t op; /* of the group that runs */
+static rpipe_op_t op; /* of the group that runs */
 
-static void open_pair(struct pair *p, rmalloc_sync_t sync)
+static void open_pair(struct pair *p, rpipe_sync_t sync)
 {
-    rmalloc_config_t cfg = pair_config(op, (uint64_t)1 << 20);
+    rpipe_config_t cfg = pair_config(op, (uint64_t)1 << 20);
 
-    cfg.sync = sync;
+    cfg.mode = sync;
     cfg.timeout_ms = MANY_MS;
     pair_open_with(p, &cfg);
 }
@@ -62,7 +63,7 @@ static int by_waiting(struct pair *p, raddr_t *d) { return rread(p->r, d, NULL);
 
 static int by_descriptor(struct pair *p, raddr_t *d)
 {
-    struct pollfd fd = {.fd = rpipe_fd(p->r), .events = POLLIN};
+    struct pollfd fd = {.fd = rfd(p->r), .events = POLLIN};
     double since = pair_now_ms();
     int rc;
 
@@ -75,9 +76,9 @@ static int by_descriptor(struct pair *p, raddr_t *d)
 static void told(struct pair *p, int rc, int read)
 {
     if (rc != -EIO)
-        fail_msg("after %d messages: %s, %s", read, rstrerror(rc), rpipe_error(p->r));
+        fail_msg("after %d messages: %s, %s", read, rstrerror(rc), rerror(p->r));
     assert_true(read < MESSAGES);
-    assert_non_null(strstr(rpipe_error(p->r), "RPIPE_SIM_BREAK"));
+    assert_non_null(strstr(rerror(p->r), "RPIPE_SIM_BREAK"));
 }
 
 static void close_both(struct pair *p)
@@ -94,7 +95,7 @@ static void test_waiting(void **state)
     int read, rc;
 
     (void)state;
-    open_pair(&p, NET_SYNC_BLOCKS);
+    open_pair(&p, RPIPE_SYNC_BLOCKS);
     write_all(&p, MESSAGES);
     rc = read_all(&p, by_waiting, &read);
     told(&p, rc, read);
@@ -108,8 +109,8 @@ static void test_descriptor(void **state)
     int read, rc;
 
     (void)state;
-    open_pair(&p, NET_SYNC_BLOCKS);
-    assert_true(rpipe_fd(p.r) >= 0);
+    open_pair(&p, RPIPE_SYNC_BLOCKS);
+    assert_true(rfd(p.r) >= 0);
     write_all(&p, MESSAGES);
     rc = read_all(&p, by_descriptor, &read);
     told(&p, rc, read);
@@ -124,9 +125,9 @@ static void test_lingering(void **state)
     int read, rc;
 
     (void)state;
-    open_pair(&p, NET_SYNC_BLOCKS);
+    open_pair(&p, RPIPE_SYNC_BLOCKS);
     write_all(&p, MESSAGES);
-    assert_ok(p.w, rpipe_set_timeout(p.w, 0));
+    assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
     (void)rclose(p.w);
     rc = read_all(&p, by_waiting, &read);
     told(&p, rc, read);
@@ -141,9 +142,10 @@ static void test_after_bye(void **state)
     int read, rc;
 
     (void)state;
-    if (op != RDMA_GET)
+    if (op != RPIPE_GET)
         return;
-    open_pair(&p, CHANNEL_SYNC); /* a fetch, and a block that is named: two operations a message */
+    open_pair(
+        &p, RPIPE_SYNC_CHANNEL); /* a fetch, and a block that is named: two operations a message */
     write_all(&p, 20);
     assert_int_equal(rclose(p.w), 0);
     rc = read_all(&p, by_waiting, &read);
@@ -172,7 +174,7 @@ static void test_flush(void **state)
     uint64_t i;
 
     (void)state;
-    open_pair(&p, NET_SYNC_TAGS);
+    open_pair(&p, RPIPE_SYNC_TAGS);
     for (i = 0; i < 200; i++) {
         size_t size = i % 2 == 0 ? 8 : BYTES;
 
@@ -206,9 +208,9 @@ int main(void)
     int failed = 0;
 
     setenv("PAIR_NET", "1", 0);
-    for (op = RDMA_PUT; op <= RDMA_GET; op++)
+    for (op = RPIPE_PUT; op <= RPIPE_GET; op++)
         failed |= pair_children(breaks, sizeof(breaks) / sizeof(*breaks), breaking);
-    op = RDMA_PUT;
+    op = RPIPE_PUT;
     failed |= pair_children(flushes, sizeof(flushes) / sizeof(*flushes), flushing);
     return failed;
 }

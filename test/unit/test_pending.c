@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rpipe_pending: what it lists is what can be opened, and nothing else; a number that has seen everything finds nothing, and
+ * rpending: what it lists is what can be opened, and nothing else; a number that has seen everything finds nothing, and
  * finds the next incarnation as soon as it can be opened.
  */
 #include "test/lib/pair.h"
@@ -13,23 +13,23 @@ static void settle(void)
 }
 
 /* waits for the service thread: until one end of ctx is pending */
-static rpipe_pending_t await_pending(uint32_t ctx, uint64_t *seen)
+static rpipe_config_t await_pending(uint64_t ctx, uint64_t *seen)
 {
-    rpipe_pending_t list[2];
+    rpipe_config_t list[2];
     int n, looks = 0;
 
-    while ((n = rpipe_pending(ctx, seen, list, 2)) == 0 && looks++ < 150000)
+    while ((n = rpending(ctx, seen, list, 2)) == 0 && looks++ < 150000)
         settle();
     assert_int_equal(n, 1);
     return list[0];
 }
 
-static rch_t open_end(const rmalloc_config_t *cfg, bool writer)
+static rch_t open_end(const rpipe_config_t *cfg, bool writer)
 {
-    rmalloc_config_t c = *cfg;
+    rpipe_config_t c = *cfg;
     rch_t ch;
 
-    c.allocator.rdma_active = writer == (c.allocator.op == RDMA_PUT);
+    c.role = writer ? RPIPE_WRITER : RPIPE_READER;
     assert_ok(NULL, rpipe(&ch, &c));
     return ch;
 }
@@ -46,69 +46,69 @@ static void pass_message(rch_t w, rch_t r)
     assert_ok(r, rfree(r, d));
 }
 
-static void nothing_from(uint32_t ctx, uint64_t seen)
+static void nothing_from(uint64_t ctx, uint64_t seen)
 {
-    rpipe_pending_t p;
+    rpipe_config_t p;
 
-    assert_rc(0, NULL, rpipe_pending(ctx, &seen, &p, 1));
+    assert_rc(0, NULL, rpending(ctx, &seen, &p, 1));
 }
 
-static void of_one_side(rdma_op_t op, bool writer_first)
+static void of_one_side(rpipe_op_t op, bool writer_first)
 {
-    rmalloc_config_t cfg = pair_config(op, 4096);
+    rpipe_config_t cfg = pair_config(op, 4096);
     uint64_t seen = 0;
-    rpipe_pending_t p;
+    rpipe_config_t p;
     rch_t first, second;
 
-    nothing_from(cfg.ctx, 0);
+    nothing_from(cfg.context, 0);
     first = open_end(&cfg, writer_first);
-    p = await_pending(cfg.ctx, &seen);
+    p = await_pending(cfg.context, &seen);
     assert_int_equal(p.peer, 0);
-    assert_int_equal(p.ctx, cfg.ctx);
+    assert_int_equal(p.context, cfg.context);
     assert_int_equal(p.op, op);
-    assert_int_equal(p.writer, writer_first);
-    nothing_from(cfg.ctx, seen); /* it has been seen */
-    nothing_from(cfg.ctx + 1, 0);
+    assert_int_equal(p.role,
+                     writer_first ? RPIPE_READER : RPIPE_WRITER); /* of the end that is missing */
+    nothing_from(cfg.context, seen);                              /* it has been seen */
+    nothing_from(cfg.context + 1, 0);
     seen = 0;
-    assert_int_equal(await_pending(cfg.ctx, &seen).writer,
-                     writer_first); /* but it is still there */
-    second = open_end(&cfg, !p.writer);
-    nothing_from(cfg.ctx, 0);
+    assert_int_equal(await_pending(cfg.context, &seen).role, p.role); /* but it is still there */
+    second = open_end(&cfg, p.role == RPIPE_WRITER);
+    nothing_from(cfg.context, 0);
     pass_message(writer_first ? first : second, writer_first ? second : first);
     assert_ok(first, rclose(first));
     assert_ok(second, rclose(second));
-    nothing_from(cfg.ctx, 0);
+    nothing_from(cfg.context, 0);
 }
 
 static void test_what_waits(void **state)
 {
     (void)state;
-    of_one_side(RDMA_PUT, true);
-    of_one_side(RDMA_PUT, false);
-    of_one_side(RDMA_GET, true);
-    of_one_side(RDMA_GET, false);
+    of_one_side(RPIPE_PUT, true);
+    of_one_side(RPIPE_PUT, false);
+    of_one_side(RPIPE_GET, true);
+    of_one_side(RPIPE_GET, false);
 }
 
 /* An end that was closed again waits for nobody; the next one cannot be opened before this one is closed. */
 static void test_incarnations(void **state)
 {
-    rmalloc_config_t cfg = pair_config(RDMA_PUT, 4096);
+    rpipe_config_t cfg = pair_config(RPIPE_PUT, 4096);
     uint64_t seen = 0;
     rch_t w, r, late;
     raddr_t d;
 
     (void)state;
     w = open_end(&cfg, true);
-    await_pending(cfg.ctx, &seen);
+    await_pending(cfg.context, &seen);
     assert_ok(w, rclose(w));
     w = open_end(&cfg, true); /* the second: by now, or soon, the first is known to be closed */
-    assert_true(await_pending(cfg.ctx, &seen).writer);
+    assert_int_equal(await_pending(cfg.context, &seen).role, RPIPE_READER);
     late = open_end(&cfg, false);
     assert_rc(R_EOF, late, rread(late, &d, NULL));
-    nothing_from(cfg.ctx, 0);
+    nothing_from(cfg.context, 0);
     assert_ok(late, rclose(late));
-    assert_true(await_pending(cfg.ctx, &seen)
-                    .writer); /* seen is not 0: rclose has made it worth another look */
+    assert_int_equal(await_pending(cfg.context, &seen).role,
+                     RPIPE_READER); /* seen is not 0: rclose has made it worth another look */
     r = open_end(&cfg, false);
     pass_message(w, r);
     assert_ok(w, rclose(w));
@@ -117,13 +117,13 @@ static void test_incarnations(void **state)
 
 static void test_refused(void **state)
 {
-    rpipe_pending_t p;
+    rpipe_config_t p;
     uint64_t seen = 0;
 
     (void)state;
-    assert_rc(-EINVAL, NULL, rpipe_pending(0, NULL, &p, 1));
-    assert_rc(-EINVAL, NULL, rpipe_pending(0, &seen, NULL, 1));
-    assert_rc(-EINVAL, NULL, rpipe_pending(0, &seen, &p, 0));
+    assert_rc(-EINVAL, NULL, rpending(0, NULL, &p, 1));
+    assert_rc(-EINVAL, NULL, rpending(0, &seen, NULL, 1));
+    assert_rc(-EINVAL, NULL, rpending(0, &seen, &p, 0));
     assert_true(seen == 0);
 }
 
@@ -134,14 +134,14 @@ int main(void)
         cmocka_unit_test(test_incarnations),
         cmocka_unit_test(test_refused),
     };
-    rpipe_pending_t p;
+    rpipe_config_t p;
     uint64_t seen = 0;
     int rc;
 
-    if (rpipe_pending(0, &seen, &p, 1) != -ENOTCONN || rinit(NULL, NULL) != R_SUCCESS)
+    if (rpending(0, &seen, &p, 1) != -ENOTCONN || rinit(NULL, NULL) != R_SUCCESS)
         return 1;
     rc = cmocka_run_group_tests(tests, NULL, NULL);
-    if (rexit() != R_SUCCESS || rpipe_pending(0, &seen, &p, 1) != -ENOTCONN)
+    if (rexit() != R_SUCCESS || rpending(0, &seen, &p, 1) != -ENOTCONN)
         return 1;
     return rc;
 }

@@ -8,19 +8,20 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include "test/lib/v01.h"
 
 #define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
 
-static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
 
-static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
 
 static atomic_int faults;
 
 #define HOLDS(ch, condition)                                                                       \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rpipe_error(ch));   \
+            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rerror(ch));        \
             atomic_fetch_add(&faults, 1);                                                          \
             return NULL;                                                                           \
         }                                                                                          \
@@ -70,7 +71,7 @@ static void test_two_threads(void **state)
 
     atomic_store(&faults, 0);
     for (int i = 0; i < N; i++) {
-        rmalloc_config_t cfg = pair_config(op_of(state), i == 0 ? 700 : 4096);
+        rpipe_config_t cfg = pair_config(op_of(state), i == 0 ? 700 : 4096);
 
         cfg.slots = i == 1 ? 2 : 64;
         pair_open_with(&p[i], &cfg);
@@ -113,7 +114,7 @@ static void *crowd_writes(const struct member *me, rch_t w)
             HOLDS(w, errno == ENOBUFS);
             sched_yield();
         }
-        memcpy(network_header(w, d), &key, sizeof(key));
+        (void)rset_tag(w, d, key);
         pair_fill(rmem(w, d), crowd_size(key), key);
         HOLDS(w, rwrite(w, d) == R_SUCCESS);
     }
@@ -145,7 +146,7 @@ static void *crowd_reading(void *argument)
     while ((rc = rread(r, &d, &size)) == R_SUCCESS) {
         uint64_t key, who, i;
 
-        memcpy(&key, network_header(r, d), sizeof(key));
+        key = rtag(r, d);
         who = key >> 32;
         i = key & 0xffffffff;
         HOLDS(r, who < CROWD && i < CROWD_MESSAGES && (int64_t)i > last[who]);
@@ -161,14 +162,14 @@ static void *crowd_reading(void *argument)
 static void test_crowd(void **state)
 {
     struct crowd *crowd = calloc(1, sizeof(*crowd));
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    rpipe_config_t cfg = pair_config(op_of(state), 4096);
     struct member member[CROWD];
     pthread_t w[CROWD], r[CROWD];
 
     assert_non_null(crowd);
     atomic_store(&faults, 0);
     atomic_store(&crowd->writers_left, CROWD);
-    cfg.thread_sync = true;
+    cfg.flags |= RPIPE_THREADS;
     cfg.slots = 16;
     pair_open_with(&crowd->p, &cfg);
     for (size_t i = 0; i < CROWD; i++) {
@@ -230,13 +231,13 @@ static void start_waiting(pthread_t *t, struct waiter *me, bool until_asleep)
 
 static void test_waiting_holds_no_lock(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    rpipe_config_t cfg = pair_config(op_of(state), 1024);
     struct waiter reader, writer;
     struct pair p;
     raddr_t held;
     pthread_t t;
 
-    cfg.thread_sync = true;
+    cfg.flags |= RPIPE_THREADS;
     cfg.timeout_ms = -1;
     pair_open_with(&p, &cfg);
     pair_send(&p, 1000, 1);
@@ -266,12 +267,12 @@ static void test_waiting_holds_no_lock(void **state)
 
 static void test_close_ends_waits(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    rpipe_config_t cfg = pair_config(op_of(state), 1024);
     struct waiter reader, writer;
     struct pair p;
     pthread_t t;
 
-    cfg.thread_sync = true;
+    cfg.flags |= RPIPE_THREADS;
     cfg.timeout_ms = -1;
     for (int round = 0; round < 5; round++) {
         pair_open_with(&p, &cfg);
@@ -297,12 +298,12 @@ static void test_close_ends_waits(void **state)
 /* a thread in rread sees the other end close: R_EOF, -EPIPE, also without a deadline */
 static void test_peer_close_wakes(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    rpipe_config_t cfg = pair_config(op_of(state), 1024);
     struct waiter reader, writer;
     struct pair p;
     pthread_t t;
 
-    cfg.thread_sync = true; /* for the statistics */
+    cfg.flags |= RPIPE_THREADS; /* for the statistics */
     cfg.timeout_ms = -1;
     pair_open_with(&p, &cfg);
     reader = (struct waiter){&p, 1, false};
@@ -328,15 +329,15 @@ static void *opening(void *argument)
     uint32_t base = *(uint32_t *)argument;
 
     for (uint32_t i = 0; i < 100; i++) {
-        rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT, w, r;
+        rpipe_config_t cfg = {0}, w, r;
         struct pair p;
         raddr_t d;
         size_t size;
 
-        cfg.allocator.peer = 0;
-        cfg.allocator.op = i % 2 == 0 ? RDMA_PUT : RDMA_GET;
-        cfg.allocator.alloc_size = 1000;
-        cfg.ctx = base + i % 3;
+        cfg.peer = 0;
+        cfg.op = i % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
+        cfg.heap_bytes = 1000;
+        cfg.context = base + i % 3;
         w = pair_writer(cfg);
         r = pair_reader(cfg);
         HOLDS(NULL, rpipe(&p.w, &w) == R_SUCCESS);
@@ -404,7 +405,7 @@ static void *read_one_and_leave(void *argument)
 
 static void test_threads_that_leave(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096);
+    rpipe_config_t cfg = pair_config(op_of(state), 4096);
     struct leaving me = {0};
     struct pair p;
     pthread_t t;
@@ -415,7 +416,7 @@ static void test_threads_that_leave(void **state)
         bool shared = round % 2 == 1, asleep = shared && round > 2;
         uint64_t before;
 
-        cfg.thread_sync = shared; /* for the statistics, too */
+        cfg.flags = shared ? RPIPE_THREADS : 0; /* for the statistics, too */
         pair_open_with(&p, &cfg);
         me.p = &p;
         atomic_store(&me.read, 0);

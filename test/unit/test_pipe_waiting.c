@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What waits, and what ends it: deadlines, the join, rpipe_fd with epoll, rpipe_poll. Time is never asserted but as a
+ * What waits, and what ends it: deadlines, the join, rfd with epoll, rpoll. Time is never asserted but as a
  * deadline that was not too early, and not absurdly late. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and
  * without.
  */
@@ -10,12 +10,13 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
+#include "test/lib/v01.h"
 
 #define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
 
-static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
 
-static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
 
 /* ---- deadlines ---- */
 
@@ -36,11 +37,11 @@ static void test_set_timeout(void **state)
     struct pair p;
 
     pair_open(&p, op_of(state), 4096);
-    assert_ok(p.r, rpipe_set_timeout(p.r, -1));
-    assert_ok(p.r, rpipe_set_timeout(p.r, 0));
-    assert_ok(p.r, rpipe_set_timeout(p.r, INT32_MAX));
-    assert_rc(-EINVAL, p.r, rpipe_set_timeout(p.r, RPIPE_TIMEOUT_AUTO));
-    assert_rc(-EINVAL, p.r, rpipe_set_timeout(p.r, INT32_MIN));
+    assert_ok(p.r, rset_timeout(p.r, -1));
+    assert_ok(p.r, rset_timeout(p.r, R_AT_ONCE));
+    assert_ok(p.r, rset_timeout(p.r, INT32_MAX));
+    assert_rc(-EINVAL, p.r, rset_timeout(p.r, -3));
+    assert_rc(-EINVAL, p.r, rset_timeout(p.r, INT32_MIN));
     pair_close(&p);
 }
 
@@ -48,7 +49,7 @@ static void test_set_timeout(void **state)
 static void test_deadlines(void **state)
 {
     static const int deadlines[] = {0, 1, 30};
-    rmalloc_config_t cfg = pair_config(op_of(state), 1024);
+    rpipe_config_t cfg = pair_config(op_of(state), 1024);
     raddr_t d = ANY_RADDR, third;
     rpipe_stats_t before, st;
     struct pair p;
@@ -60,8 +61,8 @@ static void test_deadlines(void **state)
     for (size_t i = 0; i < sizeof(deadlines) / sizeof(*deadlines); i++) {
         int ms = deadlines[i];
 
-        assert_ok(p.r, rpipe_set_timeout(p.r, ms));
-        assert_ok(p.w, rpipe_set_timeout(p.w, ms));
+        assert_ok(p.r, rset_timeout(p.r, ms == 0 ? R_AT_ONCE : ms));
+        assert_ok(p.w, rset_timeout(p.w, ms == 0 ? R_AT_ONCE : ms));
         assert_ok(p.r, rpipe_stats(p.r, &before));
         begin();
         assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
@@ -69,11 +70,11 @@ static void test_deadlines(void **state)
         assert_ok(p.r, rpipe_stats(p.r, &st));
         assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
         begin();
-        assert_errno(ETIMEDOUT, rread_mem(p.r, &d, &size));
+        assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
         passed(ms);
         if (ms > 0) {
             begin();
-            assert_rc(-ETIMEDOUT, p.r, rpipe_poll(&p.r, 1, &ready, ms));
+            assert_rc(-ETIMEDOUT, p.r, rpoll(&p.r, 1, &ready, ms));
             passed(ms);
         }
 
@@ -86,7 +87,7 @@ static void test_deadlines(void **state)
         assert_ok(p.w, rpipe_stats(p.w, &st));
         assert_int_equal(st.stalls_heap, before.stalls_heap + 1); /* calls, not looks */
         begin();
-        assert_errno(ETIMEDOUT, rmalloc_mem(p.w, 500, &third));
+        assert_errno(ETIMEDOUT, rmalloc(p.w, 500));
         passed(ms);
         third = pair_alloc(&p, 10, 3);
         begin();
@@ -99,7 +100,7 @@ static void test_deadlines(void **state)
         passed(ms);
         assert_int_equal(rsize(p.w, third), 10);
         assert_ok(p.w, rflush(p.w));
-        assert_string_not_equal(rpipe_error(p.w), "no error");
+        assert_string_not_equal(rerror(p.w), "no error");
 
         pair_read_free(&p, 500, 1);
         pair_read_free(&p, 500, 2);
@@ -113,7 +114,7 @@ static void test_deadlines(void **state)
 /* from the configuration */
 static void test_configured_deadline(void **state)
 {
-    rmalloc_config_t cfg = pair_reader(pair_config(op_of(state), 1024));
+    rpipe_config_t cfg = pair_reader(pair_config(op_of(state), 1024));
     raddr_t d;
     rch_t r;
 
@@ -128,8 +129,8 @@ static void test_configured_deadline(void **state)
 /* a channel whose other end is not there */
 static void test_unjoined(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 1024), w = pair_writer(cfg),
-                     r = pair_reader(cfg);
+    rpipe_config_t cfg = pair_config(op_of(state), 1024), w = pair_writer(cfg),
+                   r = pair_reader(cfg);
     struct pair p;
     raddr_t d = ANY_RADDR, small;
     int rc;
@@ -138,7 +139,7 @@ static void test_unjoined(void **state)
     assert_ok(NULL, rpipe(&p.w, &w));
     assert_ok(p.w, rflush(p.w)); /* nothing has been written */
     begin();
-    assert_rc(-ETIMEDOUT, p.w, rpipe_wait(p.w));
+    assert_rc(-ETIMEDOUT, p.w, rwait(p.w));
     passed(20);
     assert_non_null(small = rmalloc(p.w, 40)); /* rides in a slot */
     pair_fill(rmem(p.w, small), 40, 1);
@@ -147,14 +148,14 @@ static void test_unjoined(void **state)
     assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, small));
     passed(20);
     rc = rmalloc_nb(p.w, 1024, &d);
-    if (op_of(state) == RDMA_PUT) { /* the heap is not here */
+    if (op_of(state) == RPIPE_PUT) { /* the heap is not here */
         assert_rc(R_PENDING, p.w, rc);
         assert_errno(ETIMEDOUT, rmalloc(p.w, 1024));
     } else {
         assert_rc(R_SUCCESS, p.w, rc);
         assert_ok(p.w, rfree(p.w, d));
     }
-    assert_ok(p.w, rpipe_set_timeout(p.w, 60000));
+    assert_ok(p.w, rset_timeout(p.w, 60000));
     assert_ok(NULL, rpipe(&p.r, &r));
     assert_ok(p.w, rwrite(p.w, small)); /* waits for the join */
     pair_read_free(&p, 40, 1);
@@ -163,34 +164,34 @@ static void test_unjoined(void **state)
     r.timeout_ms = 20;
     assert_ok(NULL, rpipe(&p.r, &r));
     begin();
-    assert_rc(-ETIMEDOUT, p.r, rpipe_wait(p.r));
+    assert_rc(-ETIMEDOUT, p.r, rwait(p.r));
     passed(20);
     assert_rc(R_PENDING, p.r, rread_nb(p.r, &d, NULL));
     assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, NULL));
     assert_ok(NULL, rpipe(&p.w, &w));
-    assert_ok(p.w, rpipe_wait(p.w));
+    assert_ok(p.w, rwait(p.w));
     pair_close(&p);
 }
 
 /* the sentence of a join that does not come says what the peer has opened instead */
 static void test_other_ctx(void **state)
 {
-    rmalloc_config_t w = pair_writer(pair_config(op_of(state), 1024)), r = pair_reader(w);
+    rpipe_config_t w = pair_writer(pair_config(op_of(state), 1024)), r = pair_reader(w);
     char mine[16], his[16];
     struct pair p;
 
     w.timeout_ms = r.timeout_ms = 20;
-    w.ctx = 1234567;
+    w.context = 1234567;
     r = pair_reader(w);
-    r.ctx = 7654321;
-    snprintf(mine, sizeof(mine), "%u", w.ctx);
-    snprintf(his, sizeof(his), "%u", r.ctx);
+    r.context = 7654321;
+    snprintf(mine, sizeof(mine), "%llu", (unsigned long long)w.context);
+    snprintf(his, sizeof(his), "%llu", (unsigned long long)r.context);
     assert_ok(NULL, rpipe(&p.w, &w));
     assert_ok(NULL, rpipe(&p.r, &r));
-    assert_rc(-ETIMEDOUT, p.w, rpipe_wait(p.w));
-    assert_non_null(strstr(rpipe_error(p.w), his));
-    assert_rc(-ETIMEDOUT, p.r, rpipe_wait(p.r));
-    assert_non_null(strstr(rpipe_error(p.r), mine));
+    assert_rc(-ETIMEDOUT, p.w, rwait(p.w));
+    assert_non_null(strstr(rerror(p.w), his));
+    assert_rc(-ETIMEDOUT, p.r, rwait(p.r));
+    assert_non_null(strstr(rerror(p.r), mine));
     pair_close(&p);
 }
 
@@ -212,13 +213,13 @@ static void test_signals(void **state)
     int ready;
 
     pair_open(&p, op_of(state), 1024);
-    assert_ok(p.r, rpipe_set_timeout(p.r, 100));
+    assert_ok(p.r, rset_timeout(p.r, 100));
     signals = 0;
     sigaction(SIGALRM, &act, &before);
     setitimer(ITIMER_REAL, &every_ms, NULL);
     begin();
     int rc = rread(p.r, &d, NULL);
-    int polled = rpipe_poll(&p.r, 1, &ready, 100);
+    int polled = rpoll(&p.r, 1, &ready, 100);
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);
     passed(200);
@@ -228,7 +229,7 @@ static void test_signals(void **state)
     pair_close(&p);
 }
 
-/* ---- rpipe_fd ---- */
+/* ---- rfd ---- */
 
 static int poll_fd(int fd, int ms)
 {
@@ -261,9 +262,9 @@ static void test_fd(void **state)
     int fd;
 
     pair_open(&p, op_of(state), 4096);
-    fd = rpipe_fd(p.r);
+    fd = rfd(p.r);
     assert_true(fd >= 0);
-    assert_int_equal(rpipe_fd(p.r), fd);
+    assert_int_equal(rfd(p.r), fd);
     assert_true((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
     for (uint64_t i = 0; i < 200; i++) {
         size_t size = i % 2 == 0 ? 10 : 1000;
@@ -293,15 +294,15 @@ static void test_fd(void **state)
         assert_int_equal(poll_fd(fd, 10000), 1);
         assert_rc(R_EOF, p.r, rread_nb(p.r, &d, NULL));
     }
-    assert_int_equal(rpipe_fd(p.r), fd);
+    assert_int_equal(rfd(p.r), fd);
     assert_ok(p.r, rclose(p.r));
 }
 
 /* the descriptor is older than the join; the close of an empty channel wakes, too */
 static void test_fd_before_join(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
-                     r = pair_reader(cfg);
+    rpipe_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                   r = pair_reader(cfg);
 
     for (uint64_t i = 0; i < 50; i++) {
         struct pair p;
@@ -309,7 +310,7 @@ static void test_fd_before_join(void **state)
         int fd, rc;
 
         assert_ok(NULL, rpipe(&p.r, &r));
-        fd = rpipe_fd(p.r);
+        fd = rfd(p.r);
         assert_true(fd >= 0);
         assert_ok(NULL, rpipe(&p.w, &w));
         if (i % 3 != 0) {
@@ -335,7 +336,7 @@ static void test_fd_before_join(void **state)
     }
 }
 
-/* epoll over several channels, with messages, waiting reads and rpipe_poll in between */
+/* epoll over several channels, with messages, waiting reads and rpoll in between */
 static void test_epoll(void **state)
 {
     enum { N = 8 };
@@ -348,7 +349,7 @@ static void test_epoll(void **state)
     for (size_t i = 0; i < N; i++) {
         pair_open(&p[i], op_of(state), 4096);
         event.data.u64 = i;
-        assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, rpipe_fd(p[i].r), &event), 0);
+        assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, rfd(p[i].r), &event), 0);
     }
     for (uint64_t round = 0; ended < N; round++) {
         size_t k = pair_mix(round) % N;
@@ -375,7 +376,7 @@ static void test_epoll(void **state)
             got[k]++;
         } else if (rc == R_EOF) {
             assert_true(got[k] == sent[k]);
-            assert_int_equal(epoll_ctl(set, EPOLL_CTL_DEL, rpipe_fd(p[k].r), NULL), 0);
+            assert_int_equal(epoll_ctl(set, EPOLL_CTL_DEL, rfd(p[k].r), NULL), 0);
             assert_ok(p[k].r, rclose(p[k].r));
             ended++;
         } else {
@@ -385,7 +386,7 @@ static void test_epoll(void **state)
     close(set);
 }
 
-/* ---- rpipe_poll ---- */
+/* ---- rpoll ---- */
 
 static unsigned ready_mask(const int *ready, int n)
 {
@@ -409,9 +410,9 @@ static void test_poll(void **state)
         r[i] = p[i].r;
     }
     memset(ready, 7, sizeof(ready));
-    assert_rc(R_PENDING, NULL, rpipe_poll(r, N, ready, 0));
+    assert_rc(R_PENDING, NULL, rpoll(r, N, ready, 0));
     begin();
-    assert_rc(-ETIMEDOUT, NULL, rpipe_poll(r, N, ready, 20));
+    assert_rc(-ETIMEDOUT, NULL, rpoll(r, N, ready, 20));
     passed(20);
     for (i = 0; i < N; i++)
         assert_int_equal(ready[i], 0x07070707); /* written on success only */
@@ -427,7 +428,7 @@ static void test_poll(void **state)
         r[N + 1] = r[0];
         since = pair_now_ms();
         do
-            assert_ok(NULL, rpipe_poll(r, N + 2, ready, round % 2 == 0 ? 0 : -1));
+            assert_ok(NULL, rpoll(r, N + 2, ready, round % 2 == 0 ? 0 : -1));
         while (ready_mask(ready, N) != mask && pair_patience(since));
         assert_int_equal(ready_mask(ready, N), mask);
         assert_int_equal(ready[N], mask >> 3 & 1);
@@ -440,25 +441,25 @@ static void test_poll(void **state)
     for (int round = 0; round < 3; round++) {
         raddr_t d;
 
-        assert_ok(NULL, rpipe_poll(r, N, ready, 10000));
+        assert_ok(NULL, rpoll(r, N, ready, 10000));
         for (i = 0; i < N; i++)
             assert_int_equal(ready[i], i == 5);
         assert_rc(R_EOF, r[5], rread(r[5], &d, NULL));
     }
 
     memset(ready, 7, sizeof(ready));
-    assert_rc(-EINVAL, NULL, rpipe_poll(NULL, 1, ready, 0));
-    assert_rc(-EINVAL, NULL, rpipe_poll(r, 1, NULL, 0));
-    assert_rc(-EINVAL, NULL, rpipe_poll(r, 0, ready, 0));
-    assert_rc(-EINVAL, NULL, rpipe_poll(r, -1, ready, 0));
-    assert_rc(-EINVAL, NULL, rpipe_poll(r, 65537, ready, 0));
-    assert_rc(-EINVAL, NULL, rpipe_poll(r, 1, ready, -2));
+    assert_rc(-EINVAL, NULL, rpoll(NULL, 1, ready, 0));
+    assert_rc(-EINVAL, NULL, rpoll(r, 1, NULL, 0));
+    assert_rc(-EINVAL, NULL, rpoll(r, 0, ready, 0));
+    assert_rc(-EINVAL, NULL, rpoll(r, -1, ready, 0));
+    assert_rc(-EINVAL, NULL, rpoll(r, 65537, ready, 0));
+    assert_rc(-EINVAL, NULL, rpoll(r, 1, ready, -2));
     r[N] = NULL;
-    assert_rc(-EINVAL, NULL, rpipe_poll(r, N + 1, ready, 0));
+    assert_rc(-EINVAL, NULL, rpoll(r, N + 1, ready, 0));
     r[N] = p[2].w;
-    assert_rc(-EBADF, p[2].w, rpipe_poll(r, N + 1, ready, 0));
+    assert_rc(-EBADF, p[2].w, rpoll(r, N + 1, ready, 0));
     assert_ok(r[7], rclose(r[7]));
-    assert_rc(-ENOTCONN, r[7], rpipe_poll(r, N, ready, 0));
+    assert_rc(-ENOTCONN, r[7], rpoll(r, N, ready, 0));
     for (i = 0; i < N + 2; i++)
         assert_int_equal(ready[i], 0x07070707);
     for (i = 0; i < N; i++) {
@@ -472,8 +473,8 @@ static void test_poll(void **state)
 /* ends that are not joined are not ready, and do not hide those that are */
 static void test_poll_unjoined(void **state)
 {
-    rmalloc_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
-                     r = pair_reader(cfg);
+    rpipe_config_t cfg = pair_config(op_of(state), 4096), w = pair_writer(cfg),
+                   r = pair_reader(cfg);
     rch_t both[2];
     struct pair p, q;
     int ready[2];
@@ -482,15 +483,15 @@ static void test_poll_unjoined(void **state)
     assert_ok(NULL, rpipe(&q.r, &r));
     both[0] = q.r;
     both[1] = p.r;
-    assert_rc(R_PENDING, NULL, rpipe_poll(both, 2, ready, 0));
-    assert_rc(-ETIMEDOUT, NULL, rpipe_poll(both, 2, ready, 10));
+    assert_rc(R_PENDING, NULL, rpoll(both, 2, ready, 0));
+    assert_rc(-ETIMEDOUT, NULL, rpoll(both, 2, ready, 10));
     pair_send(&p, 10, 1);
-    assert_ok(NULL, rpipe_poll(both, 2, ready, -1));
+    assert_ok(NULL, rpoll(both, 2, ready, -1));
     assert_true(ready[0] == 0 && ready[1] == 1);
     pair_read_free(&p, 10, 1);
     assert_ok(NULL, rpipe(&q.w, &w));
     pair_send(&q, 10, 2); /* waits for the join of the writer; the reader may join later */
-    assert_ok(NULL, rpipe_poll(both, 2, ready, -1));
+    assert_ok(NULL, rpoll(both, 2, ready, -1));
     assert_true(ready[0] == 1 && ready[1] == 0);
     pair_read_free(&q, 10, 2);
     pair_close(&p);

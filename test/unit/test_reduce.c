@@ -5,6 +5,7 @@
  */
 #include "test/lib/group_pair.h"
 #include <math.h>
+#include "test/lib/v01.h"
 
 enum { N = 4 };
 
@@ -13,15 +14,15 @@ struct fan {
     rch_t writer[FAN_MOST];
 };
 
-static void fan_open(struct fan *f, rdma_op_t op, int n)
+static void fan_open(struct fan *f, rpipe_op_t op, int n)
 {
-    rmalloc_config_t cfg = fan_config(op, 8192, n);
+    rpipe_config_t cfg = fan_config(op, 8192, n);
 
     assert_ok(NULL, rredux(&f->rx, &cfg, fan_self, n));
     fan_partners(f->writer, &cfg, n, true);
     assert_ok(NULL, rredux_wait(f->rx));
     for (int i = 0; i < n; i++)
-        assert_ok(f->writer[i], rpipe_wait(f->writer[i]));
+        assert_ok(f->writer[i], rwait(f->writer[i]));
 }
 
 static void give(const struct fan *f, int place, const void *data, size_t size)

@@ -4,6 +4,7 @@
  * in which pipe. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
+#include "test/lib/v01.h"
 
 enum { N = 5, SLOTS = 32 };
 
@@ -14,9 +15,9 @@ struct fan {
     int n;
 };
 
-static void fan_open(struct fan *f, rdma_op_t op, int n)
+static void fan_open(struct fan *f, rpipe_op_t op, int n)
 {
-    rmalloc_config_t cfg = fan_config(op, 16384, n);
+    rpipe_config_t cfg = fan_config(op, 16384, n);
 
     *f = (struct fan){.n = n};
     cfg.slots = SLOTS;
@@ -24,7 +25,7 @@ static void fan_open(struct fan *f, rdma_op_t op, int n)
     fan_partners(f->writer, &cfg, n, true);
     assert_ok(NULL, rredux_wait(f->rx));
     for (int i = 0; i < n; i++)
-        assert_ok(f->writer[i], rpipe_wait(f->writer[i]));
+        assert_ok(f->writer[i], rwait(f->writer[i]));
     assert_int_equal(rredux_live(f->rx), n);
     assert_int_equal(rredux_who(f->rx), -1);
 }
@@ -267,15 +268,15 @@ static void test_part_closed(void **state)
 /* its own limits are the caller's business, and no writer is lost for them */
 static void test_max_descriptors(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 8192, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 8192, 1);
     int place;
     rch_t w;
     raddr_t d[3];
     rredux_t rx;
 
-    cfg.max_descriptors = 2;
+    cfg.max_messages = 2;
     assert_ok(NULL, rredux(&rx, &cfg, fan_self, 1));
-    cfg.max_descriptors = 0;
+    cfg.max_messages = 0;
     fan_partners(&w, &cfg, 1, true);
     for (uint64_t i = 0; i < 3; i++)
         fan_send(w, 0, i, 8);
@@ -300,7 +301,7 @@ static void test_descriptors(void **state)
 
     fan_open(&f, op_of(state), 3);
     for (int i = 0; i < 3; i++)
-        assert_true(rpipe_fd(rredux_pipe(f.rx, i)) >= 0);
+        assert_true(rfd(rredux_pipe(f.rx, i)) >= 0);
     for (int round = 0; round < 20; round++) {
         send(&f, round % 3);
         send(&f, (round + 1) % 3);
@@ -315,7 +316,7 @@ static void test_descriptors(void **state)
 static void test_refused(void **state)
 {
     rredux_t rx = (rredux_t)(uintptr_t)0x51;
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     struct fan f;
     raddr_t d;
     int place;
@@ -325,7 +326,7 @@ static void test_refused(void **state)
     assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 0));
     assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 65537));
     assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, NULL, 2));
-    cfg.sync = 7;
+    cfg.mode = 7;
     assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 1));
     assert_true(rx == (rredux_t)(uintptr_t)0x51);
     fan_open(&f, op_of(state), 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The program's own memory: rregister(3), rwrite_from(3), rread_into(3). PUT and GET, in the settings of pair_main; over the
+ * The program's own memory: rregion_open(3), rwrite_from(3), rread_into(3). PUT and GET, in the settings of pair_main; over the
  * simulated network too, which ends the process when memory changes, or is given back, before its time.
  *
  * Memory of a region is spoiled as soon as its word allows it: so a word that comes too early is a message that is not what was sent.
@@ -8,6 +8,7 @@
 #include "test/lib/pair.h"
 #include <errno.h>
 #include <sched.h>
+#include "test/lib/v01.h"
 
 enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
 
@@ -17,7 +18,7 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;
 
-    assert_ok(ch, rregister(ch, base, bytes, &region));
+    assert_ok(ch, rregion_open(&region, ch, base, bytes));
     assert_non_null(region);
     return region;
 }
@@ -33,7 +34,7 @@ static rpipe_transport_t transport(rch_t ch)
 /* a message that the next one does not follow before it may */
 static void await(rch_t ch, int *word)
 {
-    assert_ok(ch, rdone(ch, word));
+    assert_ok(ch, rdone(ch, word, 0));
     assert_int_equal(*word, 1);
 }
 
@@ -44,9 +45,9 @@ static void end_of(rregion_t region)
     int rc;
 
     do
-        rc = rderegister(region);
+        rc = rregion_close(region);
     while (rc == -EBUSY && pair_patience(since));
-    pair_expect(R_SUCCESS, rc, NULL, "rderegister", __FILE__, __LINE__);
+    pair_expect(R_SUCCESS, rc, NULL, "rregion_close", __FILE__, __LINE__);
 }
 
 static size_t size_of(uint64_t i)
@@ -57,7 +58,7 @@ static size_t size_of(uint64_t i)
 }
 
 /* every size, at every alignment, between messages of the other kind */
-static void every_size(rdma_op_t op)
+static void every_size(rpipe_op_t op)
 {
     struct pair p;
     rregion_t region;
@@ -69,9 +70,9 @@ static void every_size(rdma_op_t op)
         int word = 4711;
 
         pair_fill(buffer[0] + offset, size, i);
-        assert_ok(p.w, rwrite_from(p.w, region, offset, size, &word));
+        assert_ok(p.w, rwrite_from(p.w, region, offset, size, 0, &word, 0));
         if (i % 2 == 0 &&
-            (op == RDMA_PUT || !pair_over_network())) { /* it does not take a reader who reads */
+            (op == RPIPE_PUT || !pair_over_network())) { /* it does not take a reader who reads */
             await(p.w, &word);
             memset(buffer[0], 0x5a, ROOM);
         }
@@ -88,7 +89,7 @@ static void every_size(rdma_op_t op)
 }
 
 /* as many as the pipe takes, from many regions, more than anybody keeps books of; words come in the order of messages */
-static void many(rdma_op_t op)
+static void many(rpipe_op_t op)
 {
     enum { REGIONS = 100, BYTES = 200, TOTAL = 600, WINDOW = 24 };
     static uint8_t memory[REGIONS][BYTES];
@@ -109,13 +110,13 @@ static void many(rdma_op_t op)
             if (word[i] == 0)
                 await(p.w, &word[i]);
             pair_fill(memory[i], size, sent);
-            assert_ok(p.w, rwrite_from(p.w, region[i], 0, size, &word[i]));
+            assert_ok(p.w, rwrite_from(p.w, region[i], 0, size, 0, &word[i], 0));
             sent++;
         }
         for (int n = 0; n < 7 && got < sent; n++, got++)
             pair_read_free(&p, 80 + got % 120, got);
     }
-    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(p.w, rdone(p.w, NULL, 0));
     for (size_t i = 0; i < REGIONS; i++) {
         assert_int_equal(word[i], 1);
         end_of(region[i]);
@@ -124,7 +125,7 @@ static void many(rdma_op_t op)
 }
 
 /* over a network nothing but what is small is copied; on shm the memory is free at once */
-static void copies(rdma_op_t op)
+static void copies(rpipe_op_t op)
 {
     struct pair p;
     rregion_t from, into;
@@ -136,16 +137,16 @@ static void copies(rdma_op_t op)
     from = region_of(p.w, buffer[0], ROOM);
     into = region_of(p.r, buffer[1], ROOM);
     pair_fill(buffer[0], 5000, 1);
-    assert_ok(p.w, rwrite_from(p.w, from, 0, 5000, &word));
+    assert_ok(p.w, rwrite_from(p.w, from, 0, 5000, 0, &word, 0));
     if (!pair_over_network())
         assert_int_equal(word, 1);
-    assert_ok(p.r, rread_into(p.r, into, 100, ROOM - 100, &got));
+    assert_ok(p.r, rread_into(p.r, into, 100, ROOM - 100, &got, NULL, 0));
     assert_int_equal(got, 5000);
     assert_true(pair_same(buffer[1] + 100, 5000, 1));
     direct = transport(p.w).direct;
     assert_int_equal(direct, pair_over_network() ? 1 : 0);
     direct = transport(p.r).direct;
-    assert_int_equal(direct, pair_over_network() && op == RDMA_GET ? 1 : 0);
+    assert_int_equal(direct, pair_over_network() && op == RPIPE_GET ? 1 : 0);
     await(p.w, &word);
     end_of(from);
     end_of(into);
@@ -153,7 +154,7 @@ static void copies(rdma_op_t op)
 }
 
 /* what is in flight is not given back; without a word rdone(NULL) tells */
-static void busy(rdma_op_t op)
+static void busy(rpipe_op_t op)
 {
     struct pair p;
     rregion_t region;
@@ -161,20 +162,20 @@ static void busy(rdma_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_rc(-EINVAL, p.w, rdone_nb(p.w, &other)); /* nothing is under way */
+    assert_rc(-EINVAL, p.w, rdone(p.w, &other, R_NOWAIT)); /* nothing is under way */
     pair_fill(buffer[0], 3000, 3);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, &word));
-    assert_ok(p.w, rwrite_from(p.w, region, 1000, 2000, NULL));
-    if (pair_over_network() && op == RDMA_GET) { /* nobody has fetched it */
+    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
+    assert_ok(p.w, rwrite_from(p.w, region, 1000, 2000, 0, NULL, 0));
+    if (pair_over_network() && op == RPIPE_GET) { /* nobody has fetched it */
         assert_int_equal(word, 0);
-        assert_rc(R_PENDING, p.w, rdone_nb(p.w, &word));
-        assert_rc(R_PENDING, p.w, rdone_nb(p.w, NULL));
-        assert_rc(-EBUSY, NULL, rderegister(region));
-        assert_non_null(strstr(rpipe_error(NULL), "under way"));
-        assert_ok(p.w, rpipe_set_timeout(p.w, 1));
-        assert_rc(-ETIMEDOUT, p.w, rdone(p.w, &word));
+        assert_rc(R_PENDING, p.w, rdone(p.w, &word, R_NOWAIT));
+        assert_rc(R_PENDING, p.w, rdone(p.w, NULL, R_NOWAIT));
+        assert_rc(-EBUSY, NULL, rregion_close(region));
+        assert_non_null(strstr(rerror(NULL), "under way"));
+        assert_ok(p.w, rset_timeout(p.w, 1));
+        assert_rc(-ETIMEDOUT, p.w, rdone(p.w, &word, 0));
         assert_rc(-ETIMEDOUT, p.w, rclose(p.w)); /* and the channel stays open */
-        assert_ok(p.w, rpipe_set_timeout(p.w, (int)PAIR_LATE_MS));
+        assert_ok(p.w, rset_timeout(p.w, (int)PAIR_LATE_MS));
     }
     for (int i = 0; i < 2; i++) {
         size_t size = i == 0 ? 1000 : 2000;
@@ -186,15 +187,15 @@ static void busy(rdma_op_t op)
         assert_memory_equal(rmem(p.r, d), buffer[0] + 1000 * i, size);
         assert_ok(p.r, rfree(p.r, d));
     }
-    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(p.w, rdone(p.w, NULL, 0));
     assert_int_equal(word, 1);
     end_of(region);
-    assert_rc(-EINVAL, NULL, rderegister(region));
+    assert_rc(-EINVAL, NULL, rregion_close(region));
     pair_close(&p);
 }
 
 /* memory of the pipe: parts, each the reader's until rfree; on shm what the writer stores there the reader sees */
-static void own_memory(rdma_op_t op)
+static void own_memory(rpipe_op_t op)
 {
     enum { BYTES = 8 * 1024, PART = BYTES / 4 };
     rregion_t region = NULL;
@@ -204,20 +205,20 @@ static void own_memory(rdma_op_t op)
     uint8_t *memory;
 
     pair_open(&p, op, HEAP);
-    assert_ok(p.w, rregister(p.w, NULL, BYTES, &region));
+    assert_ok(p.w, rregion_open(&region, p.w, NULL, BYTES));
     memory = rregion_mem(region);
     assert_non_null(memory);
     for (uint64_t lap = 0; lap < 30; lap++) {
         for (size_t i = 0; i < 4; i++) {
             pair_fill(memory + i * PART, PART, lap * 4 + i);
-            assert_ok(p.w, rwrite_from(p.w, region, i * PART, PART - i * 8, &word[i]));
+            assert_ok(p.w, rwrite_from(p.w, region, i * PART, PART - i * 8, 0, &word[i], 0));
             assert_int_equal(word[i], 0);
         }
-        assert_rc(-EBUSY, p.w, rwrite_from(p.w, region, PART - UNIT, 2 * UNIT, &word[0]));
-        assert_rc(-EBUSY, NULL, rderegister(region));
+        assert_rc(-EBUSY, p.w, rwrite_from(p.w, region, PART - UNIT, 2 * UNIT, 0, &word[0], 0));
+        assert_rc(-EBUSY, NULL, rregion_close(region));
         for (size_t i = 0; i < 4; i++)
             d[i] = pair_receive(&p, PART - i * 8, lap * 4 + i);
-        assert_rc(R_PENDING, p.w, rdone_nb(p.w, &word[0]));
+        assert_rc(R_PENDING, p.w, rdone(p.w, &word[0], R_NOWAIT));
         if (!pair_over_network()) {
             memory[5] ^=
                 0xff; /* not allowed: how else should one see that it is the same memory? */
@@ -228,15 +229,15 @@ static void own_memory(rdma_op_t op)
         for (size_t i = 0; i < 4; i++)
             await(p.w, &word[i]);
         memset(memory, 0x5a, BYTES);
-        assert_ok(p.w, rwrite_from(p.w, region, 3, 20,
-                                   &word[0])); /* small ones are copied, from anywhere */
+        assert_ok(p.w, rwrite_from(p.w, region, 3, 20, 0, &word[0],
+                                   0)); /* small ones are copied, from anywhere */
         assert_int_equal(word[0], 1);
         d[0] = ADDR_NULL;
         assert_ok(p.r, rread(p.r, &d[0], NULL));
         assert_int_equal(rsize(p.r, d[0]), 20);
         assert_ok(p.r, rfree(p.r, d[0]));
     }
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 3, 1000, NULL)); /* not at a unit */
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 3, 1000, 0, NULL, 0)); /* not at a unit */
     end_of(region);
     pair_send(&p, HEAP / 2, 9); /* its memory is the heap's again */
     pair_read_free(&p, HEAP / 2, 9);
@@ -244,7 +245,7 @@ static void own_memory(rdma_op_t op)
 }
 
 /* into a region: every size; what is too large stays; other calls in between */
-static void into(rdma_op_t op)
+static void into(rpipe_op_t op)
 {
     struct pair p;
     rregion_t region;
@@ -253,7 +254,7 @@ static void into(rdma_op_t op)
     pair_open(&p, op, HEAP);
     region = region_of(p.r, buffer[1], ROOM);
     got = 4711;
-    assert_rc(R_PENDING, p.r, rread_into_nb(p.r, region, 0, ROOM, &got));
+    assert_rc(R_PENDING, p.r, rread_into(p.r, region, 0, ROOM, &got, NULL, R_NOWAIT));
     assert_int_equal(got, 4711);
     for (uint64_t i = 0; i < 120; i++) {
         size_t size = size_of(i), offset = i * 13 % 300;
@@ -263,11 +264,12 @@ static void into(rdma_op_t op)
             pair_send(&p, 500, i + 1000); /* read ahead, or not */
         if (size > 0) {
             got = 4711;
-            assert_rc(-EMSGSIZE, p.r, rread_into(p.r, region, offset, size - 1, &got));
+            assert_rc(-EMSGSIZE, p.r, rread_into(p.r, region, offset, size - 1, &got, NULL, 0));
             assert_int_equal(got, 4711);
         }
         memset(buffer[1], 0x5a, ROOM);
-        assert_ok(p.r, rread_into(p.r, region, offset, i % 4 == 0 ? size : size + 10, &got));
+        assert_ok(p.r,
+                  rread_into(p.r, region, offset, i % 4 == 0 ? size : size + 10, &got, NULL, 0));
         assert_int_equal(got, size);
         assert_true(pair_same(buffer[1] + offset, size, i));
         assert_int_equal(buffer[1][offset + size], 0x5a);
@@ -275,13 +277,13 @@ static void into(rdma_op_t op)
             pair_read_free(&p, 500, i + 1000);
     }
     assert_ok(p.w, rclose(p.w));
-    assert_rc(R_EOF, p.r, rread_into(p.r, region, 0, ROOM, &got));
+    assert_rc(R_EOF, p.r, rread_into(p.r, region, 0, ROOM, &got, NULL, 0));
     end_of(region);
     assert_ok(p.r, rclose(p.r));
 }
 
 /* a call that did not wait leaves a fetch behind: whatever reads next gets the message, wherever it wants it */
-static void into_later(rdma_op_t op)
+static void into_later(rpipe_op_t op)
 {
     struct pair p;
     rregion_t region;
@@ -296,7 +298,7 @@ static void into_later(rdma_op_t op)
         pair_send(&p, size, i);
         if (i % 2 == 0)
             assert_ok(p.w, rflush(p.w)); /* it is there: what is not waited for is begun */
-        rc = rread_into_nb(p.r, region, 0, ROOM / 2, &got);
+        rc = rread_into(p.r, region, 0, ROOM / 2, &got, NULL, R_NOWAIT);
         assert_true(rc == 0 || rc == R_PENDING);
         if (rc == 0)
             assert_true(got == size && pair_same(buffer[1], size, i));
@@ -305,7 +307,7 @@ static void into_later(rdma_op_t op)
         else {
             size_t offset = i % 3 == 1 ? 0 : ROOM / 2;
 
-            assert_ok(p.r, rread_into(p.r, region, offset, ROOM / 2, &got));
+            assert_ok(p.r, rread_into(p.r, region, offset, ROOM / 2, &got, NULL, 0));
             assert_true(got == size && pair_same(buffer[1] + offset, size, i));
         }
     }
@@ -314,7 +316,7 @@ static void into_later(rdma_op_t op)
 }
 
 /* from memory of one process into that of another */
-static void from_into(rdma_op_t op)
+static void from_into(rpipe_op_t op)
 {
     struct pair p;
     rregion_t from, to;
@@ -327,8 +329,8 @@ static void from_into(rdma_op_t op)
         int word = 0;
 
         pair_fill(buffer[0], size, i);
-        assert_ok(p.w, rwrite_from(p.w, from, 0, size, &word));
-        assert_ok(p.r, rread_into(p.r, to, i, ROOM - i, &got));
+        assert_ok(p.w, rwrite_from(p.w, from, 0, size, 0, &word, 0));
+        assert_ok(p.r, rread_into(p.r, to, i, ROOM - i, &got, NULL, 0));
         assert_int_equal(got, size);
         assert_true(pair_same(buffer[1] + i, size, i));
         await(p.w, &word);
@@ -341,9 +343,9 @@ static void from_into(rdma_op_t op)
 }
 
 /* no room: the word is not touched, nothing is sent, and nothing is lost of the heap */
-static void deadline(rdma_op_t op)
+static void deadline(rpipe_op_t op)
 {
-    rmalloc_config_t cfg = pair_config(op, 8192);
+    rpipe_config_t cfg = pair_config(op, 8192);
     rregion_t region;
     int word = 4711;
     struct pair p;
@@ -351,22 +353,22 @@ static void deadline(rdma_op_t op)
     cfg.slots = 64;
     pair_open_with(&p, &cfg);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_rc(-EMSGSIZE, p.w, rwrite_from(p.w, region, 0, 8193, &word));
+    assert_rc(-EMSGSIZE, p.w, rwrite_from(p.w, region, 0, 8193, 0, &word, 0));
     assert_int_equal(word, 4711);
     pair_fill(buffer[0], 1024, 0);
-    assert_ok(p.w, rpipe_set_timeout(p.w, 20));
+    assert_ok(p.w, rset_timeout(p.w, 20));
     for (int i = 0; i < 8; i++) /* all the same: they are in flight */
-        assert_ok(p.w, rwrite_from(p.w, region, 0, 1024, NULL));
-    assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, 1024, &word));
-    assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, 1024, &word));
+        assert_ok(p.w, rwrite_from(p.w, region, 0, 1024, 0, NULL, 0));
+    assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, 1024, 0, &word, 0));
+    assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, 1024, 0, &word, R_NOWAIT));
     assert_int_equal(word, 4711);
-    assert_ok(p.w, rpipe_set_timeout(p.w, (int)PAIR_LATE_MS));
+    assert_ok(p.w, rset_timeout(p.w, (int)PAIR_LATE_MS));
     for (int i = 0; i < 8; i++)
         pair_read_free(&p, 1024, 0);
     pair_fill(buffer[1], 64, 1);
-    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(p.w, rdone(p.w, NULL, 0));
     pair_fill(buffer[0], 8192, 7);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, 8192, &word));
+    assert_ok(p.w, rwrite_from(p.w, region, 0, 8192, 0, &word, 0));
     pair_read_free(&p, 8192, 7);
     await(p.w, &word);
     end_of(region);
@@ -374,9 +376,9 @@ static void deadline(rdma_op_t op)
 }
 
 /* the ring is full: the block goes back */
-static void ring_full(rdma_op_t op)
+static void ring_full(rpipe_op_t op)
 {
-    rmalloc_config_t cfg = pair_config(op, HEAP);
+    rpipe_config_t cfg = pair_config(op, HEAP);
     rregion_t region;
     int word = 4711, i;
     struct pair p;
@@ -387,12 +389,12 @@ static void ring_full(rdma_op_t op)
     for (i = 0; i < 4; i++)
         pair_send(&p, 10, (uint64_t)i);
     for (i = 0; i < 50; i++)
-        assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, ROOM / 2, &word));
+        assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, ROOM / 2, 0, &word, R_NOWAIT));
     assert_int_equal(word, 4711);
     for (i = 0; i < 4; i++)
         pair_read_free(&p, 10, (uint64_t)i);
     pair_fill(buffer[0], ROOM, 2);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, ROOM, &word));
+    assert_ok(p.w, rwrite_from(p.w, region, 0, ROOM, 0, &word, 0));
     pair_read_free(&p, ROOM, 2);
     await(p.w, &word);
     end_of(region);
@@ -400,7 +402,7 @@ static void ring_full(rdma_op_t op)
 }
 
 /* the reader goes: every word comes */
-static void reader_goes(rdma_op_t op)
+static void reader_goes(rpipe_op_t op)
 {
     rregion_t region, own = NULL;
     int word = 0, part = 0, rc;
@@ -408,17 +410,17 @@ static void reader_goes(rdma_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_ok(p.w, rregister(p.w, NULL, 4096, &own));
+    assert_ok(p.w, rregion_open(&own, p.w, NULL, 4096));
     pair_fill(buffer[0], 1000, 1);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, &word));
-    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, &part));
+    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
+    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, 0, &part, 0));
     assert_ok(p.r, rclose(p.r));
-    rc = rdone(p.w, &part);
+    rc = rdone(p.w, &part, 0);
     assert_int_equal(rc, -EPIPE);
     assert_int_equal(part, -EPIPE);
-    rc = rdone(p.w, &word); /* PUT: it may have been placed */
+    rc = rdone(p.w, &word, 0); /* PUT: it may have been placed */
     assert_true((rc == 0 && word == 1) || (rc == -EPIPE && word == -EPIPE));
-    assert_rc(-EPIPE, p.w, rwrite_from(p.w, region, 0, 1000, &word));
+    assert_rc(-EPIPE, p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
     assert_ok(p.w, rclose(p.w));
     end_of(region); /* the line is closed */
     end_of(own);
@@ -426,7 +428,7 @@ static void reader_goes(rdma_op_t op)
 }
 
 /* what the reader has read before it closes, it has got: the word is 1 */
-static void reader_has_read(rdma_op_t op)
+static void reader_has_read(rpipe_op_t op)
 {
     enum { BYTES = 4096 };
     rregion_t region, own = NULL;
@@ -435,27 +437,27 @@ static void reader_has_read(rdma_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_ok(p.w, rregister(p.w, NULL, 2 * BYTES, &own));
+    assert_ok(p.w, rregion_open(&own, p.w, NULL, 2 * BYTES));
     pair_fill(buffer[0], BYTES, 1);
     pair_fill(rregion_mem(own), BYTES, 2);
     for (int i = 0; i < 2; i++) {
-        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, &word[i]));
-        assert_ok(p.w, rwrite_from(p.w, own, (size_t)i * BYTES, BYTES, &part[i]));
+        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word[i], 0));
+        assert_ok(p.w, rwrite_from(p.w, own, (size_t)i * BYTES, BYTES, 0, &part[i], 0));
     }
     pair_read_free(&p, BYTES, 1);
     (void)pair_receive(&p, BYTES, 2);
     assert_ok(p.r, rclose(p.r));
-    assert_ok(p.w, rdone(p.w, &word[0]));
-    assert_ok(p.w, rdone(p.w, &part[0]));
-    assert_rc(-EPIPE, p.w, rdone(p.w, &part[1]));
-    assert_rc(-EPIPE, p.w, rdone(p.w, NULL));
+    assert_ok(p.w, rdone(p.w, &word[0], 0));
+    assert_ok(p.w, rdone(p.w, &part[0], 0));
+    assert_rc(-EPIPE, p.w, rdone(p.w, &part[1], 0));
+    assert_rc(-EPIPE, p.w, rdone(p.w, NULL, 0));
     assert_ok(p.w, rclose(p.w));
     end_of(region);
     end_of(own);
 }
 
 /* what was refused is not lost: nothing was sent */
-static void refused_is_not_lost(rdma_op_t op)
+static void refused_is_not_lost(rpipe_op_t op)
 {
     double since = pair_now_ms();
     rregion_t own = NULL;
@@ -463,28 +465,28 @@ static void refused_is_not_lost(rdma_op_t op)
     int word = 4711;
 
     pair_open(&p, op, HEAP);
-    assert_ok(p.w, rregister(p.w, NULL, 4096, &own));
+    assert_ok(p.w, rregion_open(&own, p.w, NULL, 4096));
     pair_fill(rregion_mem(own), 4096, 1);
-    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, NULL));
+    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, 0, NULL, 0));
     pair_read_free(&p, 4096, 1);
-    assert_ok(p.w, rdone(p.w, NULL));
+    assert_ok(p.w, rdone(p.w, NULL, 0));
     assert_ok(p.r, rclose(p.r));
     while (rflush(p.w) == 0 && pair_now_ms() - since < PAIR_LATE_MS) /* the bye is on its way */
         sched_yield();
-    assert_rc(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, &word));
+    assert_rc(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, 0, &word, 0));
     assert_int_equal(word, 4711);
-    assert_ok(p.w, rdone(p.w, NULL));
-    assert_ok(NULL, rderegister(own));
+    assert_ok(p.w, rdone(p.w, NULL, 0));
+    assert_ok(NULL, rregion_close(own));
     assert_ok(p.w, rclose(p.w));
 }
 
 /* rflush proves what it is asked for, also where rdone_nb has left a proof of less under way */
-static void flush_after_a_look(rdma_op_t op)
+static void flush_after_a_look(rpipe_op_t op)
 {
     rregion_t region;
     struct pair p;
 
-    if (op == RDMA_GET) /* what is read there has to be fetched first */
+    if (op == RPIPE_GET) /* what is read there has to be fetched first */
         return;
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
@@ -493,9 +495,9 @@ static void flush_after_a_look(rdma_op_t op)
         raddr_t d = ADDR_NULL;
         int word = 0, rc;
 
-        assert_ok(p.w, rwrite_from(p.w, region, 0, 2000, &word));
+        assert_ok(p.w, rwrite_from(p.w, region, 0, 2000, 0, &word, 0));
         if (word == 0) {
-            rc = rdone_nb(p.w, &word);
+            rc = rdone(p.w, &word, R_NOWAIT);
             assert_true(rc == 0 || rc == R_PENDING);
         }
         pair_send(&p, 8, i);
@@ -514,7 +516,7 @@ static void flush_after_a_look(rdma_op_t op)
 }
 
 /* the writer goes: what it has sent from its own memory is read; a word that does not come any more says so */
-static void writer_goes(rdma_op_t op)
+static void writer_goes(rpipe_op_t op)
 {
     enum { BYTES = 4096 };
     rregion_t region, own = NULL;
@@ -523,9 +525,9 @@ static void writer_goes(rdma_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_ok(p.w, rregister(p.w, NULL, BYTES, &own));
+    assert_ok(p.w, rregion_open(&own, p.w, NULL, BYTES));
     pair_fill(rregion_mem(own), BYTES, 5);
-    assert_ok(p.w, rwrite_from(p.w, own, 0, BYTES, &word));
+    assert_ok(p.w, rwrite_from(p.w, own, 0, BYTES, 0, &word, 0));
     assert_ok(p.w, rclose(p.w));
     assert_int_equal(word, -ENOTCONN);
     end_of(region); /* it outlives the pipe that it was registered with */
@@ -535,24 +537,24 @@ static void writer_goes(rdma_op_t op)
 }
 
 /* one region, many pipes */
-static void shared(rdma_op_t op)
+static void shared(rpipe_op_t op)
 {
     struct pair p[3];
     rregion_t region;
     int word[3];
 
     for (int i = 0; i < 3; i++)
-        pair_open(&p[i], i == 1 ? RDMA_PUT : op, HEAP);
+        pair_open(&p[i], i == 1 ? RPIPE_PUT : op, HEAP);
     region = region_of(p[0].w, buffer[0], ROOM);
     pair_fill(buffer[0], 4000, 8);
     for (int i = 0; i < 3; i++)
-        assert_ok(p[i].w, rwrite_from(p[i].w, region, 0, 4000, &word[i]));
+        assert_ok(p[i].w, rwrite_from(p[i].w, region, 0, 4000, 0, &word[i], 0));
     for (int i = 0; i < 3; i++)
         pair_read_free(&p[i], 4000, 8);
     for (int i = 0; i < 3; i++)
         await(p[i].w, &word[i]);
     pair_close(&p[0]);
-    assert_ok(p[1].w, rwrite_from(p[1].w, region, 0, 4000, &word[1]));
+    assert_ok(p[1].w, rwrite_from(p[1].w, region, 0, 4000, 0, &word[1], 0));
     pair_read_free(&p[1], 4000, 8);
     await(p[1].w, &word[1]);
     end_of(region);
@@ -564,9 +566,9 @@ static void shared(rdma_op_t op)
  * GET over a network: the block of a message says how the region is reached. A writer that spoils it (here: memory that it has given
  * back) ends this channel, and nothing else.
  */
-static void wrong_note(rdma_op_t op)
+static void wrong_note(rpipe_op_t op)
 {
-    for (int lie = 0; lie < 3 && op == RDMA_GET && pair_over_network(); lie++) {
+    for (int lie = 0; lie < 3 && op == RPIPE_GET && pair_over_network(); lie++) {
         uint64_t few = 100;
         rregion_t region;
         int word = 0;
@@ -579,7 +581,7 @@ static void wrong_note(rdma_op_t op)
         d = pair_alloc(&p, 500, 0);
         block = rmem(p.w, d);
         assert_ok(p.w, rfree(p.w, d));
-        assert_ok(p.w, rwrite_from(p.w, region, 0, 500, &word));
+        assert_ok(p.w, rwrite_from(p.w, region, 0, 500, 0, &word, 0));
         assert_memory_equal(block, "rreg", 4); /* there it is */
         if (lie == 0)
             memset(block, 0xff, 64);
@@ -588,7 +590,7 @@ static void wrong_note(rdma_op_t op)
         else
             memset(block + 24, 0x11, 32); /* the key */
         assert_rc(-EPROTO, p.r, rread(p.r, &d, NULL));
-        assert_rc(-EPROTO, p.w, rdone(p.w, &word));
+        assert_rc(-EPROTO, p.w, rdone(p.w, &word, 0));
         assert_int_equal(word, -EPROTO);
         pair_close(&p);
         end_of(region);
@@ -596,40 +598,41 @@ static void wrong_note(rdma_op_t op)
 }
 
 /* no slot for a part of the pipe's own memory: all of it is as before, also after a deadline, and it can be given back */
-static void part_and_full_ring(rdma_op_t op)
+static void part_and_full_ring(rpipe_op_t op)
 {
     enum { BYTES = 4096 };
-    rmalloc_config_t cfg = pair_config(op, HEAP);
+    rpipe_config_t cfg = pair_config(op, HEAP);
     rregion_t region = NULL;
     int word = 4711, idle = 0;
     struct pair p;
 
     cfg.slots = 2;
     pair_open_with(&p, &cfg);
-    assert_ok(p.w, rregister(p.w, NULL, BYTES, &region));
+    assert_ok(p.w, rregion_open(&region, p.w, NULL, BYTES));
     for (uint64_t lap = 0; lap < 5; lap++) {
         pair_fill(rregion_mem(region), BYTES, lap);
         pair_send(&p, 10, 1);
         pair_send(&p, 10, 2);
         word = 4711;
-        assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES, &word));
+        assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, R_NOWAIT));
         assert_rc(R_PENDING, p.w,
-                  rwrite_from_nb(p.w, region, 0, BYTES / 2, &word)); /* it is not with the reader */
+                  rwrite_from(p.w, region, 0, BYTES / 2, 0, &word,
+                              R_NOWAIT)); /* it is not with the reader */
         assert_int_equal(word, 4711);
-        assert_rc(-EINVAL, p.w, rdone_nb(p.w, &idle)); /* nothing is under way */
-        assert_ok(p.w, rpipe_set_timeout(p.w, 1));
-        assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, BYTES, &word));
-        assert_ok(p.w, rpipe_set_timeout(p.w, (int)PAIR_LATE_MS));
+        assert_rc(-EINVAL, p.w, rdone(p.w, &idle, R_NOWAIT)); /* nothing is under way */
+        assert_ok(p.w, rset_timeout(p.w, 1));
+        assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
+        assert_ok(p.w, rset_timeout(p.w, (int)PAIR_LATE_MS));
         assert_int_equal(word, 4711);
         pair_read_free(&p, 10, 1);
-        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, &word));
+        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
         pair_read_free(&p, 10, 2);
         pair_read_free(&p, BYTES, lap);
         await(p.w, &word);
     }
     pair_send(&p, 10, 1);
     pair_send(&p, 10, 2);
-    assert_rc(R_PENDING, p.w, rwrite_from_nb(p.w, region, 0, BYTES, &word));
+    assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, R_NOWAIT));
     end_of(region);
     pair_read_free(&p, 10, 1);
     pair_read_free(&p, 10, 2);
@@ -638,50 +641,52 @@ static void part_and_full_ring(rdma_op_t op)
     pair_close(&p);
 }
 
-static void refused(rdma_op_t op)
+static void refused(rpipe_op_t op)
 {
     rregion_t region = (rregion_t)(uintptr_t)0x51, own = NULL, none = region;
     struct pair p, q;
     int word = 4711;
     size_t got = 4711;
 
-    assert_rc(-EINVAL, NULL, rregister(NULL, buffer[0], ROOM, &region));
-    assert_rc(-EINVAL, NULL, rderegister(NULL));
+    assert_rc(-EINVAL, NULL, rregion_open(&region, NULL, buffer[0], ROOM));
+    assert_rc(-EINVAL, NULL, rregion_close(NULL));
     assert_errno(EINVAL, (uintptr_t)rregion_mem(NULL));
     pair_open(&p, op, HEAP);
     pair_open(&q, op, HEAP);
-    assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], 0, &region));
-    assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], SIZE_MAX, &region));
-    assert_rc(-EINVAL, p.w, rregister(p.w, buffer[0], ROOM, NULL));
-    assert_rc(-EBADF, p.r,
-              rregister(p.r, NULL, 100, &region)); /* the pipe's memory is the writer's to give */
-    assert_rc(-EMSGSIZE, p.w, rregister(p.w, NULL, HEAP + 1, &region));
+    assert_rc(-EINVAL, p.w, rregion_open(&region, p.w, buffer[0], 0));
+    assert_rc(-EINVAL, p.w, rregion_open(&region, p.w, buffer[0], SIZE_MAX));
+    assert_rc(-EINVAL, p.w, rregion_open(NULL, p.w, buffer[0], ROOM));
+    assert_rc(
+        -EBADF, p.r,
+        rregion_open(&region, p.r, NULL, 100)); /* the pipe's memory is the writer's to give */
+    assert_rc(-EMSGSIZE, p.w, rregion_open(&region, p.w, NULL, HEAP + 1));
     assert_true(region == none);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, NULL, 0, 1, &word));
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, ROOM, 1, &word));
-    assert_non_null(strstr(rpipe_error(p.w), "outside"));
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, SIZE_MAX, 2, &word));
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 2, SIZE_MAX, &word));
-    assert_rc(-EBADF, p.r, rwrite_from(p.r, region, 0, 1, &word));
-    assert_rc(-EBADF, p.w, rread_into(p.w, region, 0, 1, &got));
-    assert_rc(-EINVAL, p.r, rread_into(p.r, region, 1, ROOM, &got));
-    assert_rc(-EINVAL, p.r, rread_into(p.r, NULL, 0, 1, &got));
-    assert_rc(-EBADF, p.r, rdone(p.r, NULL));
-    assert_ok(p.w, rregister(p.w, NULL, 1000, &own));
-    assert_rc(-EINVAL, q.w, rwrite_from(q.w, own, 0, 100, &word)); /* memory of another pipe */
-    assert_rc(-EINVAL, p.r, rread_into(p.r, own, 0, 1, &got));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, NULL, 0, 1, 0, &word, 0));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, ROOM, 1, 0, &word, 0));
+    assert_non_null(strstr(rerror(p.w), "outside"));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, SIZE_MAX, 2, 0, &word, 0));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 2, SIZE_MAX, 0, &word, 0));
+    assert_rc(-EBADF, p.r, rwrite_from(p.r, region, 0, 1, 0, &word, 0));
+    assert_rc(-EBADF, p.w, rread_into(p.w, region, 0, 1, &got, NULL, 0));
+    assert_rc(-EINVAL, p.r, rread_into(p.r, region, 1, ROOM, &got, NULL, 0));
+    assert_rc(-EINVAL, p.r, rread_into(p.r, NULL, 0, 1, &got, NULL, 0));
+    assert_rc(-EBADF, p.r, rdone(p.r, NULL, 0));
+    assert_ok(p.w, rregion_open(&own, p.w, NULL, 1000));
+    assert_rc(-EINVAL, q.w,
+              rwrite_from(q.w, own, 0, 100, 0, &word, 0)); /* memory of another pipe */
+    assert_rc(-EINVAL, p.r, rread_into(p.r, own, 0, 1, &got, NULL, 0));
     end_of(own);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, own, 0, 1, &word));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, own, 0, 1, 0, &word, 0));
     end_of(region);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 0, 1, &word));
-    assert_non_null(strstr(rpipe_error(p.w), "given back"));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 0, 1, 0, &word, 0));
+    assert_non_null(strstr(rerror(p.w), "closed already"));
     assert_int_equal(word, 4711);
     assert_int_equal(got, 4711);
     pair_close(&p);
     pair_close(&q);
-    assert_rc(-ENOTCONN, NULL, rregister(p.w, buffer[0], ROOM, &region));
-    assert_rc(-ENOTCONN, NULL, rdone(p.w, NULL));
+    assert_rc(-ENOTCONN, NULL, rregion_open(&region, p.w, buffer[0], ROOM));
+    assert_rc(-ENOTCONN, NULL, rdone(p.w, NULL, 0));
 }
 
 BOTH(every_size)

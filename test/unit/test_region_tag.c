@@ -24,7 +24,7 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;
 
-    assert_ok(ch, rregister(ch, base, bytes, &region));
+    assert_ok(ch, rregion_open(&region, ch, base, bytes));
     return region;
 }
 
@@ -39,19 +39,19 @@ static uint64_t send(const struct pair *p, rregion_t from, rregion_t own, uint64
     switch (i % 5) {
     case 0:
         pair_fill(out, size, i);
-        assert_ok(p->w, rwrite_from_tag(p->w, from, 0, size, tag, word));
+        assert_ok(p->w, rwrite_from(p->w, from, 0, size, tag, word, 0));
         return tag;
     case 1:
         pair_fill(out, size, i);
-        assert_ok(p->w, rwrite_from_tag_nb(p->w, from, 0, size, tag, word));
+        assert_ok(p->w, rwrite_from(p->w, from, 0, size, tag, word, R_NOWAIT));
         return tag;
     case 2:
         pair_fill(rregion_mem(own), size, i);
-        assert_ok(p->w, rwrite_from_tag(p->w, own, 0, size, tag, word));
+        assert_ok(p->w, rwrite_from(p->w, own, 0, size, tag, word, 0));
         return tag;
     case 3: /* a message without one that follows one with it */
         pair_fill(out, size, i);
-        assert_ok(p->w, rwrite_from(p->w, from, 0, size, word));
+        assert_ok(p->w, rwrite_from(p->w, from, 0, size, 0, word, 0));
         return 0;
     default:
         d = pair_alloc(p, size, i);
@@ -69,13 +69,13 @@ static void receive(const struct pair *p, rregion_t into, uint64_t i, uint64_t t
 
     switch (i % 4) {
     case 0:
-        assert_ok(p->r, rread_into_tag(p->r, into, 0, ROOM, &got, &got_tag));
+        assert_ok(p->r, rread_into(p->r, into, 0, ROOM, &got, &got_tag, 0));
         break;
     case 1:
-        assert_ok(p->r, rread_into_tag_nb(p->r, into, 0, ROOM, &got, &got_tag));
+        assert_ok(p->r, rread_into(p->r, into, 0, ROOM, &got, &got_tag, R_NOWAIT));
         break;
     case 2: /* neither is asked for */
-        assert_ok(p->r, rread_into_tag(p->r, into, 0, ROOM, NULL, NULL));
+        assert_ok(p->r, rread_into(p->r, into, 0, ROOM, NULL, NULL, 0));
         assert_true(pair_same(in, size_of(i), i));
         return;
     default:
@@ -89,7 +89,7 @@ static void receive(const struct pair *p, rregion_t into, uint64_t i, uint64_t t
     assert_true(pair_same(in, got, i));
 }
 
-static void tags(rdma_op_t op)
+static void tags(rpipe_op_t op)
 {
     rregion_t from, into, own = NULL;
     struct pair p;
@@ -106,17 +106,17 @@ static void tags(rdma_op_t op)
         tag = send(&p, from, own, i, &word);
         receive(&p, into, i, tag);
         if (word != 1)
-            assert_ok(p.w, rdone(p.w, &word));
+            assert_ok(p.w, rdone(p.w, &word, 0));
         if (i % 20 == 19)
-            assert_ok(NULL, rderegister(own));
+            assert_ok(NULL, rregion_close(own));
     }
-    assert_ok(NULL, rderegister(from));
-    assert_ok(NULL, rderegister(into));
+    assert_ok(NULL, rregion_close(from));
+    assert_ok(NULL, rregion_close(into));
     pair_close(&p);
 }
 
 /* a call that fails stores nothing; a message that does not fit keeps its tag */
-static void nothing_stored(rdma_op_t op)
+static void nothing_stored(rpipe_op_t op)
 {
     uint64_t tag = 4711;
     size_t got = 4711;
@@ -127,24 +127,24 @@ static void nothing_stored(rdma_op_t op)
     pair_open(&p, op, HEAP);
     from = region_of(p.w, out, ROOM);
     into = region_of(p.r, in, ROOM);
-    assert_rc(-EINVAL, p.w, rwrite_from_tag(p.w, from, ROOM, 1, 7, &word));
-    assert_non_null(strstr(rpipe_error(p.w), "rwrite_from_tag"));
-    assert_rc(-EBADF, p.r, rwrite_from_tag_nb(p.r, from, 0, 1, 7, &word));
+    assert_rc(-EINVAL, p.w, rwrite_from(p.w, from, ROOM, 1, 7, &word, 0));
+    assert_non_null(strstr(rerror(p.w), "rwrite_from"));
+    assert_rc(-EBADF, p.r, rwrite_from(p.r, from, 0, 1, 7, &word, R_NOWAIT));
     assert_int_equal(word, 4711);
-    assert_rc(R_PENDING, p.r, rread_into_tag_nb(p.r, into, 0, ROOM, &got, &tag));
+    assert_rc(R_PENDING, p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, R_NOWAIT));
     pair_fill(out, 500, 3);
-    assert_ok(p.w, rwrite_from_tag(p.w, from, 0, 500, 99, &word));
-    assert_rc(-EMSGSIZE, p.r, rread_into_tag(p.r, into, 0, 499, &got, &tag));
+    assert_ok(p.w, rwrite_from(p.w, from, 0, 500, 99, &word, 0));
+    assert_rc(-EMSGSIZE, p.r, rread_into(p.r, into, 0, 499, &got, &tag, 0));
     assert_true(got == 4711 && tag == 4711);
-    assert_ok(p.r, rread_into_tag(p.r, into, 0, ROOM, &got, &tag));
+    assert_ok(p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, 0));
     assert_true(got == 500 && tag == 99 && pair_same(in, 500, 3));
-    assert_ok(p.w, rdone(p.w, NULL));
-    assert_ok(NULL, rderegister(from));
+    assert_ok(p.w, rdone(p.w, NULL, 0));
+    assert_ok(NULL, rregion_close(from));
     tag = got = 4711;
     assert_ok(p.w, rclose(p.w));
-    assert_rc(R_EOF, p.r, rread_into_tag(p.r, into, 0, ROOM, &got, &tag));
+    assert_rc(R_EOF, p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, 0));
     assert_true(got == 4711 && tag == 4711);
-    assert_ok(NULL, rderegister(into));
+    assert_ok(NULL, rregion_close(into));
     assert_ok(p.r, rclose(p.r));
 }
 

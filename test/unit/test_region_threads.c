@@ -16,17 +16,17 @@
 
 #define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
 
-static rdma_op_t put = RDMA_PUT, get = RDMA_GET;
+static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
 
-static rdma_op_t op_of(void **state) { return *(rdma_op_t *)*state; }
+static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
 
 static atomic_int faults;
 
 #define HOLDS(ch, condition)                                                                       \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s; %s; %s\n", __FILE__, __LINE__, #condition,                 \
-                    rpipe_error(ch), rpipe_error(NULL));                                           \
+            fprintf(stderr, "%s:%d: %s; %s; %s\n", __FILE__, __LINE__, #condition, rerror(ch),     \
+                    rerror(NULL));                                                                 \
             atomic_fetch_add(&faults, 1);                                                          \
             return NULL;                                                                           \
         }                                                                                          \
@@ -65,15 +65,15 @@ struct member {
 };
 
 /* True: of the pipe's own memory much can come and go; next-fit keeps what was allocated behind a block that stays. */
-static bool open_locked(struct pair *p, rdma_op_t op)
+static bool open_locked(struct pair *p, rpipe_op_t op)
 {
-    rmalloc_config_t cfg = pair_config(op, HEAP);
+    rpipe_config_t cfg = pair_config(op, HEAP);
 
-    cfg.thread_sync = true;
+    cfg.flags |= RPIPE_THREADS;
     cfg.slots = 16;
     cfg.timeout_ms = 60000;
     pair_open_with(p, &cfg);
-    return cfg.allocator.algorithm != NEXT_FIT;
+    return cfg.heuristic != RMALLOC_NEXT_FIT;
 }
 
 /* ---- senders ---- */
@@ -84,11 +84,11 @@ static int await(rch_t w, int *word, uint64_t how)
     int rc = 0;
 
     if (how % 3 == 0)
-        return rdone(w, word);
-    while (how % 3 == 1 && (rc = rdone_nb(w, word)) == R_PENDING)
+        return rdone(w, word, 0);
+    while (how % 3 == 1 && (rc = rdone(w, word, R_NOWAIT)) == R_PENDING)
         sched_yield();
     while (how % 3 == 2 && __atomic_load_n(word, __ATOMIC_ACQUIRE) == 0) {
-        rc = rdone_nb(w, NULL);
+        rc = rdone(w, NULL, R_NOWAIT);
         if (rc != 0 && rc != R_PENDING)
             return rc;
         rc = 0;
@@ -102,7 +102,7 @@ static void *send_program(struct member *me, rch_t w)
 {
     rregion_t region = NULL, once = NULL;
 
-    HOLDS(w, rregister(w, me->memory, sizeof(me->memory), &region) == 0);
+    HOLDS(w, rregion_open(&region, w, me->memory, sizeof(me->memory)) == 0);
     for (uint64_t i = 0; i < messages(); i++) {
         uint64_t key = key_of(me->number, i);
         size_t at = i % PIECES, size = size_of(key);
@@ -112,17 +112,17 @@ static void *send_program(struct member *me, rch_t w)
         memset(me->memory[at], 0x5a, PIECE);
         pair_fill(me->memory[at], size, key);
         if (i % 5 == 4) {
-            HOLDS(w, rregister(w, me->memory[at], PIECE, &once) == 0);
-            HOLDS(w, rwrite_from_tag(w, once, 0, size, key, &me->word[at]) == 0);
-            HOLDS(w, rdone(w, &me->word[at]) == 0);
-            HOLDS(w, rderegister(once) == 0);
+            HOLDS(w, rregion_open(&once, w, me->memory[at], PIECE) == 0);
+            HOLDS(w, rwrite_from(w, once, 0, size, key, &me->word[at], 0) == 0);
+            HOLDS(w, rdone(w, &me->word[at], 0) == 0);
+            HOLDS(w, rregion_close(once) == 0);
         } else {
-            HOLDS(w, rwrite_from_tag(w, region, at * PIECE, size, key, &me->word[at]) == 0);
+            HOLDS(w, rwrite_from(w, region, at * PIECE, size, key, &me->word[at], 0) == 0);
         }
     }
     for (size_t at = 0; at < PIECES; at++)
         HOLDS(w, await(w, &me->word[at], at) == 0 && me->word[at] == 1);
-    HOLDS(w, rderegister(region) == 0);
+    HOLDS(w, rregion_close(region) == 0);
     return NULL;
 }
 
@@ -142,18 +142,18 @@ static void *send_pipes(struct member *me, rch_t w)
 
         HOLDS(w, await(w, &word, i) == 0); /* whoever writes it: no plain look at it before */
         if (comes) {
-            HOLDS(w, rregister(w, NULL, OWN, &own) == 0);
+            HOLDS(w, rregion_open(&own, w, NULL, OWN) == 0);
             region = own;
             memory = rregion_mem(own);
         }
         memset(memory, 0x5a, OWN);
         pair_fill(memory, size, key);
-        HOLDS(w, rwrite_from_tag(w, region, comes ? 0 : part, size, key, &word) == 0);
+        HOLDS(w, rwrite_from(w, region, comes ? 0 : part, size, key, &word, 0) == 0);
         if (comes) {
-            HOLDS(w, rdone(w, &word) == 0 && rderegister(own) == 0);
+            HOLDS(w, rdone(w, &word, 0) == 0 && rregion_close(own) == 0);
         }
     }
-    HOLDS(w, rdone(w, &word) == 0);
+    HOLDS(w, rdone(w, &word, 0) == 0);
     return NULL;
 }
 
@@ -168,7 +168,7 @@ static void *sending(void *argument)
         (void)send_pipes(me, w);
     if (atomic_fetch_sub(&me->crowd->senders_left, 1) ==
         1) { /* also after a fault: the readers wait for the end */
-        HOLDS(w, me->crowd->shared == NULL || rderegister(me->crowd->shared) == 0);
+        HOLDS(w, me->crowd->shared == NULL || rregion_close(me->crowd->shared) == 0);
         HOLDS(w, rclose(w) == 0);
     }
     return NULL;
@@ -186,9 +186,9 @@ static int read_one(struct member *me, rregion_t into, uint64_t turn, size_t *si
 
     *same = false;
     if ((turn + me->number) % 3 != 0) {
-        rc = turn % 2 == 0 ? rread_into_tag(r, into, PIECE, PIECE, size, tag) : R_PENDING;
+        rc = turn % 2 == 0 ? rread_into(r, into, PIECE, PIECE, size, tag, 0) : R_PENDING;
         while (rc == R_PENDING) {
-            rc = rread_into_tag_nb(r, into, PIECE, PIECE, size, tag);
+            rc = rread_into(r, into, PIECE, PIECE, size, tag, R_NOWAIT);
             sched_yield();
         }
         *same = rc == 0 && pair_same(me->memory[1], *size, *tag);
@@ -213,7 +213,7 @@ static void *reading(void *argument)
     bool same;
     int rc;
 
-    HOLDS(r, rregister(r, me->memory, sizeof(me->memory), &into) == 0);
+    HOLDS(r, rregion_open(&into, r, me->memory, sizeof(me->memory)) == 0);
     for (turn = 0; (rc = read_one(me, into, turn, &size, &tag, &same)) == 0; turn++) {
         uint64_t who = tag >> 32, i = tag & 0xffffffff;
 
@@ -224,11 +224,11 @@ static void *reading(void *argument)
         HOLDS(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
     }
     HOLDS(r, rc == R_EOF);
-    HOLDS(r, rderegister(into) == 0);
+    HOLDS(r, rregion_close(into) == 0);
     return NULL;
 }
 
-static void crowd(rdma_op_t op, bool pipes)
+static void crowd(rpipe_op_t op, bool pipes)
 {
     struct crowd *all = calloc(1, sizeof(*all));
     struct member *member = calloc(SENDERS + READERS, sizeof(*member));
@@ -239,7 +239,7 @@ static void crowd(rdma_op_t op, bool pipes)
     atomic_store(&all->senders_left, SENDERS);
     all->comes = open_locked(&all->p, op);
     if (pipes)
-        assert_ok(all->p.w, rregister(all->p.w, NULL, SENDERS * OWN, &all->shared));
+        assert_ok(all->p.w, rregion_open(&all->shared, all->p.w, NULL, SENDERS * OWN));
     for (size_t i = 0; i < SENDERS + READERS; i++) {
         member[i].crowd = all;
         member[i].number = i < SENDERS ? i : i - SENDERS;
@@ -279,7 +279,7 @@ static void *give_back(void *argument)
     int rc;
 
     atomic_fetch_add(&c->begun, 1);
-    while ((rc = rderegister(c->own)) == -EBUSY)
+    while ((rc = rregion_close(c->own)) == -EBUSY)
         sched_yield();
     HOLDS(NULL, rc == 0);
     return NULL;
@@ -290,7 +290,7 @@ static void *wait_for_word(void *argument)
     struct closing *c = argument;
 
     atomic_fetch_add(&c->begun, 1);
-    HOLDS(c->p.w, rdone(c->p.w, &c->word) == -ENOTCONN);
+    HOLDS(c->p.w, rdone(c->p.w, &c->word, 0) == -ENOTCONN);
     HOLDS(c->p.w, __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) == -ENOTCONN);
     return NULL;
 }
@@ -304,12 +304,12 @@ static void *register_on(void *argument)
 
     atomic_fetch_add(&c->begun, 1);
     while (rc == 0 && n < 8) {
-        rc = rregister(c->p.w, NULL, 500, &region[n]);
+        rc = rregion_open(&region[n], c->p.w, NULL, 500);
         n += rc == 0;
     }
     HOLDS(c->p.w, rc == 0 || rc == -ENOTCONN);
     while (n > 0)
-        HOLDS(NULL, rderegister(region[--n]) == 0);
+        HOLDS(NULL, rregion_close(region[--n]) == 0);
     return NULL;
 }
 
@@ -321,13 +321,13 @@ static void *send_on(void *argument)
     int word[40], rc;
 
     atomic_fetch_add(&c->begun, 1);
-    rc = rregister(c->p.w, NULL, 40 * UNIT, &own);
+    rc = rregion_open(&own, c->p.w, NULL, 40 * UNIT);
     if (rc == -ENOTCONN)
         return NULL;
     HOLDS(c->p.w, rc == 0);
     for (size_t i = 0; i < 40; i++) {
         word[i] = 4711;
-        rc = rwrite_from(c->p.w, own, i * UNIT, UNIT, &word[i]);
+        rc = rwrite_from(c->p.w, own, i * UNIT, UNIT, 0, &word[i], 0);
         if (rc == -EINVAL) /* it has gone already */
             rc = -ENOTCONN;
         HOLDS(c->p.w, rc == 0 || (rc == -ENOTCONN && word[i] == 4711));
@@ -335,7 +335,7 @@ static void *send_on(void *argument)
             break;
     }
     HOLDS(c->p.w, rc == -ENOTCONN); /* nobody reads */
-    HOLDS(NULL, rderegister(own) == 0);
+    HOLDS(NULL, rregion_close(own) == 0);
     return NULL;
 }
 
@@ -351,8 +351,8 @@ static void test_close(void **state)
 
         assert_non_null(c);
         (void)open_locked(&c->p, op_of(state));
-        assert_ok(c->p.w, rregister(c->p.w, NULL, UNIT, &c->own));
-        assert_ok(c->p.w, rwrite_from(c->p.w, c->own, 0, UNIT, &c->word));
+        assert_ok(c->p.w, rregion_open(&c->own, c->p.w, NULL, UNIT));
+        assert_ok(c->p.w, rwrite_from(c->p.w, c->own, 0, UNIT, 0, &c->word, 0));
         for (size_t i = 0; i < N; i++)
             assert_int_equal(pthread_create(&thread[i], NULL, calls[i], c), 0);
         while (atomic_load(&c->begun) < N)

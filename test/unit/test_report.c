@@ -38,7 +38,7 @@ static const struct limit none = {RLIM_INFINITY, RLIM_INFINITY, false};
     do {                                                                                           \
         if (!(what)) {                                                                             \
             limit_files(RLIM_INFINITY);                                                            \
-            fprintf(stderr, "line %d: %s; %s\n", __LINE__, #what, rpipe_error(NULL));              \
+            fprintf(stderr, "line %d: %s; %s\n", __LINE__, #what, rerror(NULL));                   \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
@@ -69,19 +69,19 @@ static void child_of_the_job(void)
 
 static void one_pipe(uint32_t ctx)
 {
-    rmalloc_config_t w = RMALLOC_CONFIG_DEFAULT, r;
+    rpipe_config_t w = {0}, r;
     struct pair p;
     raddr_t d;
 
-    w.allocator.op = RDMA_PUT;
-    w.allocator.peer = 0;
-    w.allocator.alloc_size = 4096;
-    w.allocator.rdma_active = true;
-    w.ctx = ctx;
+    w.op = RPIPE_PUT;
+    w.peer = 0;
+    w.heap_bytes = 4096;
+    w.role = RPIPE_WRITER;
+    w.context = ctx;
     r = w;
-    r.allocator.rdma_active = false;
+    r.role = RPIPE_READER;
     HOLDS(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0);
-    HOLDS(rpipe_wait(p.w) == 0 && rpipe_wait(p.r) == 0);
+    HOLDS(rwait(p.w) == 0 && rwait(p.r) == 0);
     HOLDS((d = rmalloc(p.w, 100)) != ADDR_NULL && rwrite(p.w, d) == 0);
     HOLDS(rread(p.r, &d, NULL) == 0 && rfree(p.r, d) == 0);
     HOLDS(rclose(p.w) == 0 && rclose(p.r) == 0);

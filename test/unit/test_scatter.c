@@ -4,16 +4,17 @@
  * message. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
+#include "test/lib/v01.h"
 
 enum { N = 4 };
 
 struct fan {
     rscatter_t sc;
     rch_t reader[FAN_MOST];
-    rmalloc_config_t cfg;
+    rpipe_config_t cfg;
 };
 
-static void fan_open(struct fan *f, rdma_op_t op, uint64_t heap, uint32_t slots, int n)
+static void fan_open(struct fan *f, rpipe_op_t op, uint64_t heap, uint32_t slots, int n)
 {
     f->cfg = fan_config(op, heap, n);
     f->cfg.slots = slots;
@@ -21,7 +22,7 @@ static void fan_open(struct fan *f, rdma_op_t op, uint64_t heap, uint32_t slots,
     fan_partners(f->reader, &f->cfg, n, false);
     assert_ok(NULL, rscatter_wait(f->sc));
     for (int i = 0; i < n; i++)
-        assert_ok(f->reader[i], rpipe_wait(f->reader[i]));
+        assert_ok(f->reader[i], rwait(f->reader[i]));
     assert_int_equal(rscatter_live(f->sc), n);
     assert_int_equal(rscatter_who(f->sc), -1);
 }
@@ -203,7 +204,7 @@ static void test_reader_closes(void **state)
     assert_ok(NULL, rscatter_alloc(f.sc, 1, 8, &place, &d));
     assert_rc(-EPIPE, NULL, rscatter_write(f.sc, 1, d));
     assert_int_equal(rscatter_who(f.sc), 1);
-    assert_non_null(strstr(rpipe_error(NULL), "place 1, rank 0"));
+    assert_non_null(strstr(rerror(NULL), "place 1, rank 0"));
     assert_ok(NULL, rfree(rscatter_pipe(f.sc, 1), d)); /* it has stayed ours */
     for (int i = 0; i < 3; i++) {
         /* by its place, each time */
@@ -258,7 +259,7 @@ static void test_refused(void **state)
 {
     struct fan f;
     rscatter_t sc = (rscatter_t)(uintptr_t)0x51;
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     raddr_t d;
     int place;
 
@@ -273,7 +274,7 @@ static void test_refused(void **state)
     /* all or none */
     fan_open(&f, op_of(state), 4096, 8, 2);
     cfg = f.cfg;
-    cfg.ctx++;
+    cfg.context++;
     assert_rc(-EEXIST, NULL, rscatter(&sc, &cfg, fan_self, 1));
     assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, 2, 8, &place, &d));
     assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, -3, 8, &place, &d));
@@ -298,38 +299,38 @@ static void test_refused(void **state)
     fan_close(f.reader, 2);
 }
 
-/* rpipe_room(3) by itself */
+/* rroom(3) by itself */
 static void test_room(void **state)
 {
-    rmalloc_config_t cfg = fan_config(op_of(state), 4096, 1), w = pair_writer(cfg);
+    rpipe_config_t cfg = fan_config(op_of(state), 4096, 1), w = pair_writer(cfg);
     raddr_t d[5], one;
     struct pair p;
 
     cfg.slots = w.slots = 4;
     assert_ok(NULL, rpipe(&p.w, &w));
-    assert_rc(R_PENDING, p.w, rpipe_room(p.w, 8)); /* not joined */
+    assert_rc(R_PENDING, p.w, rroom(p.w, 8)); /* not joined */
     w = pair_reader(cfg);
     assert_ok(NULL, rpipe(&p.r, &w));
-    assert_ok(p.w, rpipe_wait(p.w));
-    assert_rc(-EBADF, p.r, rpipe_room(p.r, 8));
-    assert_rc(-EINVAL, NULL, rpipe_room(NULL, 8));
+    assert_ok(p.w, rwait(p.w));
+    assert_rc(-EBADF, p.r, rroom(p.r, 8));
+    assert_rc(-EINVAL, NULL, rroom(NULL, 8));
     for (int i = 0; i < 4; i++) {
-        assert_ok(p.w, rpipe_room(p.w, 8));
+        assert_ok(p.w, rroom(p.w, 8));
         d[i] = pair_alloc(&p, 8, (uint64_t)i);
     }
-    assert_rc(-ENOBUFS, p.w, rpipe_room(p.w, 8));
+    assert_rc(-ENOBUFS, p.w, rroom(p.w, 8));
     for (int i = 0; i < 4; i++)
         assert_ok(p.w, rwrite_nb(p.w, d[i])); /* as it has promised */
-    assert_rc(R_PENDING, p.w, rpipe_room(p.w, 8));
-    assert_rc(R_PENDING, p.w, rpipe_room(p.w, 100));
+    assert_rc(R_PENDING, p.w, rroom(p.w, 8));
+    assert_rc(R_PENDING, p.w, rroom(p.w, 100));
     assert_ok(p.r, rread(p.r, &one, NULL));
-    assert_ok(p.w, rpipe_room(p.w, 8));
+    assert_ok(p.w, rroom(p.w, 8));
     assert_ok(p.r, rfree(p.r, one));
     assert_ok(p.r, rclose(p.r));
     fan_await_bye(p.w);
-    assert_rc(-EPIPE, p.w, rpipe_room(p.w, 8));
+    assert_rc(-EPIPE, p.w, rroom(p.w, 8));
     assert_ok(p.w, rclose(p.w));
-    assert_rc(-ENOTCONN, p.w, rpipe_room(p.w, 8));
+    assert_rc(-ENOTCONN, p.w, rroom(p.w, 8));
 }
 
 static int group(void)

@@ -64,7 +64,7 @@ static void allocate(struct world *w)
     if (rc == 0)
         w->mine[w->n_mine++] = d;
     else if (rc != R_PENDING && rc != -ENOBUFS)
-        fail_msg("%s: rmalloc_nb: %s", w->name, rpipe_error(w->p.w));
+        fail_msg("%s: rmalloc_nb: %s", w->name, rerror(w->p.w));
 }
 
 static void write_one(struct world *w)
@@ -82,7 +82,7 @@ static void write_one(struct world *w)
     if (rc == R_PENDING)
         w->mine[w->n_mine++] = d;
     else if (rc != 0)
-        fail_msg("%s: rwrite_nb: %s", w->name, rpipe_error(w->p.w));
+        fail_msg("%s: rwrite_nb: %s", w->name, rerror(w->p.w));
     else
         w->wrote++;
 }
@@ -100,7 +100,7 @@ static bool read_one(struct world *w)
     if (rc == R_PENDING)
         return false;
     if (rc != 0)
-        fail_msg("%s: rread_nb: %s", w->name, rpipe_error(w->p.r));
+        fail_msg("%s: rread_nb: %s", w->name, rerror(w->p.r));
     at = rmem(w->p.r, d);
     if (at[0] != (w->got & 255) || at[size - 1] != (w->got & 255))
         fail_msg("%s: message %llu is torn or another", w->name, (unsigned long long)w->got);
@@ -135,24 +135,22 @@ static void the_whole_heap_is_to_be_had(struct world *w)
     rest(w);
     if (rmalloc_nb(w->p.w, w->heap, &d) != 0)
         fail_msg("%s: all is read and freed, and the whole heap is not to be had: %s", w->name,
-                 rpipe_error(w->p.w));
+                 rerror(w->p.w));
     assert_ok(w->p.w, rfree(w->p.w, d));
 }
 
-static void run(const rmalloc_config_t *cfg, uint64_t seed)
+static void run(const rpipe_config_t *cfg, uint64_t seed)
 {
-    struct world w = {.random = seed << 32,
-                      .heap = cfg->allocator.alloc_size,
-                      .prefix = cfg->sync == NET_SYNC_BLOCKS};
+    struct world w = {
+        .random = seed << 32, .heap = cfg->heap_bytes, .prefix = cfg->mode == RPIPE_SYNC_BLOCKS};
     uint64_t i;
 
     snprintf(w.name, sizeof(w.name),
-             "op %d, algorithm %d, sync %d, queue %u, unit %u, heap %llu to %llu, watermark %g, "
+             "op %d, algorithm %d, sync %d, queue %u, unit %u, heap %llu to %llu, watermark %d, "
              "seed %llu",
-             (int)cfg->allocator.op, (int)cfg->allocator.algorithm, (int)cfg->sync, cfg->sync_queue,
-             cfg->allocator.unit_size, (unsigned long long)cfg->allocator.alloc_size,
-             (unsigned long long)cfg->allocator.max_alloc_size, cfg->watermark,
-             (unsigned long long)seed);
+             (int)cfg->op, (int)cfg->heuristic, (int)cfg->mode, cfg->sync_queue, cfg->unit_bytes,
+             (unsigned long long)cfg->heap_bytes, (unsigned long long)cfg->max_heap_bytes,
+             cfg->watermark, (unsigned long long)seed);
     pair_open_with(&w.p, cfg);
     for (i = 0; i < operations; i++) {
         switch (draw(&w, 8)) {
@@ -187,30 +185,30 @@ static void run(const rmalloc_config_t *cfg, uint64_t seed)
     pair_close(&w.p);
 }
 
-static void all_combinations(rdma_op_t op)
+static void all_combinations(rpipe_op_t op)
 {
     static const uint32_t queues[] = {1, 3, 0};
-    static const double watermarks[] = {0, 0.5, 1};
+    static const int watermarks[] = {RPIPE_WATERMARK_ALWAYS, 50, 100};
     static const uint32_t units[] = {64, 1, 4096};
     uint64_t seed = first_seed;
 
-    for (int algorithm = NEXT_FIT; algorithm <= RANDOM_FIT; algorithm++)
-        for (int sync = algorithm == NEXT_FIT ? NET_SYNC_BLOCKS : NET_SYNC_TAGS;
-             sync <= CHANNEL_SYNC; sync++)
+    for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++)
+        for (int sync = algorithm == RMALLOC_NEXT_FIT ? RPIPE_SYNC_BLOCKS : RPIPE_SYNC_TAGS;
+             sync <= RPIPE_SYNC_CHANNEL; sync++)
             for (int i = 0; i < 3; i++)
                 for (int grows = 0; grows < 2; grows++) {
-                    rmalloc_config_t cfg = pair_config(op, units[i] * (i == 1 ? 3001u : 97u) -
-                                                               (seed % 3 == 0 && units[i] > 1));
+                    rpipe_config_t cfg = pair_config(op, units[i] * (i == 1 ? 3001u : 97u) -
+                                                             (seed % 3 == 0 && units[i] > 1));
 
-                    cfg.allocator.algorithm = (rmalloc_algorithm_t)algorithm;
-                    cfg.allocator.unit_size = units[i];
-                    cfg.allocator.max_alloc_size = grows ? 5 * cfg.allocator.alloc_size : 0;
-                    cfg.allocator.seed = seed;
-                    cfg.sync = (rmalloc_sync_t)sync;
+                    cfg.heuristic = (rmalloc_fit_t)algorithm;
+                    cfg.unit_bytes = units[i];
+                    cfg.max_heap_bytes = grows ? 5 * cfg.heap_bytes : 0;
+                    cfg.seed = seed;
+                    cfg.mode = (rpipe_sync_t)sync;
                     cfg.sync_queue = queues[(i + grows) % 3];
-                    cfg.watermark = watermarks[(i + algorithm) % 3];
-                    cfg.thresholds.inline_max = 0;
-                    cfg.thresholds.grow_after_us = 1;
+                    cfg.watermark = watermarks[(i + algorithm - RMALLOC_NEXT_FIT) % 3];
+                    cfg.inline_max = RPIPE_INLINE_NONE;
+                    cfg.grow_after_us = 1;
                     run(&cfg, seed++);
                 }
 }
@@ -218,13 +216,13 @@ static void all_combinations(rdma_op_t op)
 static void put(void **state)
 {
     (void)state;
-    all_combinations(RDMA_PUT);
+    all_combinations(RPIPE_PUT);
 }
 
 static void get(void **state)
 {
     (void)state;
-    all_combinations(RDMA_GET);
+    all_combinations(RPIPE_GET);
 }
 
 int main(int argc, char **argv)

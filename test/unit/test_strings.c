@@ -7,6 +7,7 @@
 #include <rinfo.h>
 #include <ctype.h>
 #include <fcntl.h>
+#include "test/lib/v01.h"
 
 /* from ENVIRONMENT in rmalloc(7) */
 static const struct {
@@ -128,11 +129,11 @@ static void test_before_rinit(void **state)
     rch_t ch = NULL;
 
     (void)state;
-    assert_string_equal(rpipe_error(NULL), "no error");
+    assert_string_equal(rerror(NULL), "no error");
     assert_int_equal(rclose(ch), -ENOTCONN);
-    assert_int_equal(rpipe_wait(ch), -ENOTCONN);
-    assert_int_equal(rpipe_set_timeout(ch, 1), -ENOTCONN);
-    assert_int_equal(rpipe_fd(ch), -ENOTCONN);
+    assert_int_equal(rwait(ch), -ENOTCONN);
+    assert_int_equal(rset_timeout(ch, 1), -ENOTCONN);
+    assert_int_equal(rfd(ch), -ENOTCONN);
     assert_int_equal(rpipe_stats(ch, &st), -ENOTCONN);
     assert_int_equal(rwrite(ch, d), -ENOTCONN);
     assert_int_equal(rwrite_n(ch, d, 1), -ENOTCONN);
@@ -142,24 +143,23 @@ static void test_before_rinit(void **state)
     assert_int_equal(rflush(ch), -ENOTCONN);
     assert_int_equal(rfree(ch, d), -ENOTCONN);
     assert_int_equal(rmalloc_nb(ch, 1, &d), -ENOTCONN);
-    assert_int_equal(rpipe_poll(&ch, 1, &ready, 0), -ENOTCONN);
+    assert_int_equal(rpoll(&ch, 1, &ready, 0), -ENOTCONN);
     assert_errno(ENOTCONN, rmalloc(ch, 1));
-    assert_errno(ENOTCONN, rmalloc_mem(ch, 1, &d));
-    assert_errno(ENOTCONN, rread_mem(ch, &d, &size));
+    assert_errno(ENOTCONN, rmalloc(ch, 1));
+    assert_rc(-ENOTCONN, ch, rread(ch, &d, &size));
     assert_errno(ENOTCONN, rmem(ch, d));
     assert_errno(ENOTCONN, rsize(ch, d));
-    assert_errno(ENOTCONN, network_header(ch, d));
+    assert_errno(ENOTCONN, rtag(ch, d));
     assert_int_equal(network_barrier(), -ENOTCONN);
     assert_int_equal(network_allgather(&byte, 1, all), -ENOTCONN);
     assert_int_equal(network_send(0, &byte, 1), -ENOTCONN);
     assert_int_equal(network_recv(0, &byte, 1), -ENOTCONN);
     assert_int_equal(rexit(), -ENOTCONN);
     assert_true(size == 5 && ready == 7 && d == ADDR_NULL);
-    assert_string_not_equal(rpipe_error(NULL), "no error");
+    assert_string_not_equal(rerror(NULL), "no error");
 
-    assert_int_equal(network_rank(), 0);
-    assert_int_equal(network_ranks(), 0);
-    assert_int_equal(network_header_bytes(ch), 8);
+    assert_int_equal(network_rank(), -ENOTCONN);
+    assert_int_equal(network_ranks(), -ENOTCONN);
     assert_int_equal(rprogress(), R_SUCCESS);
 }
 
@@ -189,11 +189,11 @@ static int bad(const char *name, const char *value)
     int seen = 0;
 
     if (rc != -EINVAL || rank != 55 || nranks != 55) {
-        fprintf(stderr, "%s=%s: rinit gave %d, %s\n", name, value, rc, rpipe_error(NULL));
+        fprintf(stderr, "%s=%s: rinit gave %d, %s\n", name, value, rc, rerror(NULL));
         return 1;
     }
-    if (strstr(rpipe_error(NULL), name) == NULL || strstr(rpipe_error(NULL), value) == NULL) {
-        fprintf(stderr, "%s=%s: the sentence names not both: %s\n", name, value, rpipe_error(NULL));
+    if (strstr(rerror(NULL), name) == NULL || strstr(rerror(NULL), value) == NULL) {
+        fprintf(stderr, "%s=%s: the sentence names not both: %s\n", name, value, rerror(NULL));
         return 2;
     }
     for (int i = 0; (s = rinfo_setting(i)) != NULL; i++) {
@@ -212,7 +212,7 @@ static int bad(const char *name, const char *value)
     rc = rinit(NULL, NULL);
     if (rc != R_SUCCESS || rexit() != R_SUCCESS) {
         fprintf(stderr, "after %s=%s: a good environment gives %d, %s\n", name, value, rc,
-                rpipe_error(NULL));
+                rerror(NULL));
         return 4;
     }
     return 0;
@@ -229,7 +229,7 @@ static int fine(const char *name, const char *value)
             return 1;
         }
     if (rc != R_SUCCESS || rexit() != R_SUCCESS) {
-        fprintf(stderr, "%s=%s: rinit gave %d, %s\n", name, value, rc, rpipe_error(NULL));
+        fprintf(stderr, "%s=%s: rinit gave %d, %s\n", name, value, rc, rerror(NULL));
         return 2;
     }
     if (rinit(NULL, NULL) != -EALREADY || rexit() != -ENOTCONN)
@@ -367,8 +367,8 @@ static int no_job(const char *name, const char *value)
     unsetenv("RPIPE_SIZE");
     rc = rinit(NULL, NULL);
     if (rc == -ENOENT || (rc == -ENOSYS && strcmp(value, "pmix") == 0))
-        return strlen(rpipe_error(NULL)) > 10 ? 0 : 2;
-    fprintf(stderr, "bootstrap %s without a job: %d, %s\n", value, rc, rpipe_error(NULL));
+        return strlen(rerror(NULL)) > 10 ? 0 : 2;
+    fprintf(stderr, "bootstrap %s without a job: %d, %s\n", value, rc, rerror(NULL));
     return 1;
 }
 
@@ -382,7 +382,7 @@ static void test_no_job(void **state)
 /* a deadline, and the size of a ring, of a channel that does not say */
 static int in_force(const char *name, const char *value)
 {
-    rmalloc_config_t cfg = pair_reader(pair_config(RDMA_PUT, 4096));
+    rpipe_config_t cfg = pair_reader(pair_config(RPIPE_PUT, 4096));
     double begun, passed;
     rpipe_stats_t st;
     raddr_t d;

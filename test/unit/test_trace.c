@@ -7,6 +7,8 @@
 #include "test/lib/random.h"
 #include "observe/record/trace_file.h"
 #include "util/clock.h"
+#include "rpipe/end/end.h"
+#include "test/lib/v01.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -30,13 +32,13 @@ static uint64_t draw(void) { return dice(&seed); }
 
 static rch_t open_end(bool writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {0};
     rch_t ch = NULL;
 
-    cfg.allocator.op = RDMA_GET;
-    cfg.allocator.peer = 0;
-    cfg.allocator.rdma_active = !writer;
-    cfg.allocator.alloc_size = 65536;
+    cfg.op = RPIPE_GET;
+    cfg.peer = 0;
+    cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
+    cfg.heap_bytes = 65536;
     assert_int_equal(rpipe(&ch, &cfg), 0);
     return ch;
 }
@@ -129,7 +131,7 @@ static void hostile_file(void **state)
         assert_int_equal(rread(r, &d, NULL), 0);
         assert_int_equal(rfree(r, d), 0);
     }
-    assert_int_equal(rpipe_set_timeout(r, 1), 0);
+    assert_int_equal(rset_timeout(r, 1), 0);
     assert_int_equal(rread(r, &d, NULL), -ETIMEDOUT);
     all = content(&bytes);
     copy = malloc(bytes);

@@ -7,7 +7,7 @@
 #include "alloc/tree_fit.h"
 #include "tree_fit_heap.h"
 
-static void assert_takes(rmalloc_algorithm_t fit, const char *map, unsigned units, unsigned at)
+static void assert_takes(rmalloc_fit_t fit, const char *map, unsigned units, unsigned at)
 {
     struct heap *h = heap_like(fit, map);
     struct rdesc *d = take(h, units);
@@ -26,39 +26,39 @@ static void each_fit_takes_the_block_of_its_definition(void **state)
     static const char map[] = "aa..b.c....d...e..f.....g...";
 
     (void)state; /*            2     5 7    12  16 19    25 */
-    assert_takes(FIRST_FIT, map, 1, 2);
-    assert_takes(FIRST_FIT, map, 2, 2);
-    assert_takes(FIRST_FIT, map, 3, 7);
-    assert_takes(FIRST_FIT, map, 4, 7);
-    assert_takes(FIRST_FIT, map, 5, 19);
-    assert_takes(BEST_FIT, map, 1, 5);
-    assert_takes(BEST_FIT, map, 2, 2);
-    assert_takes(BEST_FIT, map, 3, 12);
-    assert_takes(BEST_FIT, map, 4, 7);
-    assert_takes(BEST_FIT, map, 5, 19);
+    assert_takes(RMALLOC_FIRST_FIT, map, 1, 2);
+    assert_takes(RMALLOC_FIRST_FIT, map, 2, 2);
+    assert_takes(RMALLOC_FIRST_FIT, map, 3, 7);
+    assert_takes(RMALLOC_FIRST_FIT, map, 4, 7);
+    assert_takes(RMALLOC_FIRST_FIT, map, 5, 19);
+    assert_takes(RMALLOC_BEST_FIT, map, 1, 5);
+    assert_takes(RMALLOC_BEST_FIT, map, 2, 2);
+    assert_takes(RMALLOC_BEST_FIT, map, 3, 12);
+    assert_takes(RMALLOC_BEST_FIT, map, 4, 7);
+    assert_takes(RMALLOC_BEST_FIT, map, 5, 19);
     for (unsigned units = 1; units <= 5; units++)
-        assert_takes(WORST_FIT, map, units, 19);
-    assert_takes(RANDOM_FIT, map, 5, 19);
+        assert_takes(RMALLOC_WORST_FIT, map, units, 19);
+    assert_takes(RMALLOC_RANDOM_FIT, map, 5, 19);
 }
 
 static void among_equals_the_lowest_is_taken(void **state)
 {
     (void)state;
-    assert_takes(BEST_FIT, "a..b...c..d...e..f", 2, 1);
-    assert_takes(BEST_FIT, "a..b...c..d...e..f", 3, 4);
-    assert_takes(WORST_FIT, "a..b...c..d...e..f", 1, 4);
+    assert_takes(RMALLOC_BEST_FIT, "a..b...c..d...e..f", 2, 1);
+    assert_takes(RMALLOC_BEST_FIT, "a..b...c..d...e..f", 3, 4);
+    assert_takes(RMALLOC_WORST_FIT, "a..b...c..d...e..f", 1, 4);
 }
 
 /* The last hole of heap_like() is loose; of those that are compared with it, each must be able to win. */
 static void the_loose_block_is_compared_with_those_in_indices(void **state)
 {
     (void)state;
-    assert_takes(FIRST_FIT, "a..b..c", 1, 1);
-    assert_takes(BEST_FIT, "a...b..c", 1, 5);
-    assert_takes(BEST_FIT, "a..b...c", 1, 1);
-    assert_takes(BEST_FIT, "a...b..c", 3, 1);
-    assert_takes(WORST_FIT, "a...b..c", 1, 1);
-    assert_takes(WORST_FIT, "a..b...c", 1, 4);
+    assert_takes(RMALLOC_FIRST_FIT, "a..b..c", 1, 1);
+    assert_takes(RMALLOC_BEST_FIT, "a...b..c", 1, 5);
+    assert_takes(RMALLOC_BEST_FIT, "a..b...c", 1, 1);
+    assert_takes(RMALLOC_BEST_FIT, "a...b..c", 3, 1);
+    assert_takes(RMALLOC_WORST_FIT, "a...b..c", 1, 1);
+    assert_takes(RMALLOC_WORST_FIT, "a..b...c", 1, 4);
 }
 
 static void sizes_of_one_class_are_told_apart(void **state)
@@ -69,7 +69,7 @@ static void sizes_of_one_class_are_told_apart(void **state)
     (void)state;
     assert_int_equal(size_class(128), size_class(143));
     for (int best = 0; best < 2; best++) {
-        h = heap_of_bytes(best ? BEST_FIT : WORST_FIT, 4096 * UNIT, UNIT, 0);
+        h = heap_of_bytes(best ? RMALLOC_BEST_FIT : RMALLOC_WORST_FIT, 4096 * UNIT, UNIT, 0);
         for (unsigned i = 0; i < 4; i++) {
             static const unsigned units[] = {140, 129, 143, 135};
 
@@ -286,7 +286,7 @@ static void the_largest_range_is_managed_to_its_last_byte(void **state)
 static void random_fit_takes_each_with_the_same_probability(void **state)
 {
     enum { HOLES = 40, DRAWS = 40000 };
-    struct heap *h = heap_of_bytes(RANDOM_FIT, 3 * HOLES * UNIT - 7, UNIT, 0);
+    struct heap *h = heap_of_bytes(RMALLOC_RANDOM_FIT, 3 * HOLES * UNIT - 7, UNIT, 0);
     unsigned taken[HOLES] = {0};
     struct rdesc *hole[HOLES];
     double chi = 0;
@@ -331,7 +331,8 @@ static void random_fit_takes_each_with_the_same_probability(void **state)
 
 static void the_same_seed_and_calls_give_the_same_places(void **state)
 {
-    struct heap_config cfg = {.algorithm = RANDOM_FIT, .unit_size = UNIT, .bytes = 1000 * UNIT};
+    struct heap_config cfg = {
+        .algorithm = RMALLOC_RANDOM_FIT, .unit_size = UNIT, .bytes = 1000 * UNIT};
     struct rdesc *held[3][50] = {{NULL}};
     unsigned random = 1, different = 0;
     struct heap *h[3];

@@ -3,6 +3,7 @@
  * What first-, best-, worst- and random-fit need: segments, descriptors, and memory for them; and what happens without.
  */
 #include "tree_fit_heap.h"
+#include "test/lib/v01.h"
 
 /* ---- growth ---- */
 
@@ -76,7 +77,7 @@ static void growth_without_memory_changes_nothing(void **state)
     skip_unless_memory_can_be_cut_off();
     for (unsigned f = 0; f < FITS; f++) {
         struct heap *h = heap_of_bytes(fits[f], 40 * UNIT, UNIT, 0);
-        rdma_vmem_stats_t before, after;
+        rvmem_stats_t before, after;
 
         while (h->pool.free != NULL)
             take(h, 1);
@@ -121,7 +122,7 @@ static void exactly_as_many_blocks_as_allowed_are_handed_out_however_scattered(v
     }
     for (unsigned most = 1; most <= 3; most++) /* a free block between any two, and at both ends */
         for (unsigned f = 0; f < 1; f++) {
-            struct heap *h = heap_of_bytes(FIRST_FIT, 9 * UNIT, UNIT, most);
+            struct heap *h = heap_of_bytes(RMALLOC_FIRST_FIT, 9 * UNIT, UNIT, most);
 
             for (unsigned i = 0; i < most; i++) {
                 assert_non_null(heap_carve(h, (2 * i + 1) * UNIT, UNIT));
@@ -233,7 +234,7 @@ static void memory_for_many_blocks_is_bounded(void **state)
     (void)state;
     for (unsigned f = 0; f < FITS; f++) {
         struct heap *h = heap_of_bytes(fits[f], (uint64_t)BLOCKS * 2 * UNIT, UNIT, 0);
-        rdma_vmem_stats_t s;
+        rvmem_stats_t s;
 
         for (unsigned i = 0; i < BLOCKS; i++)
             d[i] = heap_alloc(h, i % 2 * UNIT + 1);

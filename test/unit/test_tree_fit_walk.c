@@ -6,6 +6,7 @@
 #include "alloc/index.h"
 #include "alloc/tree_fit.h"
 #include "tree_fit_heap.h"
+#include "test/lib/v01.h"
 
 /* ---- what stands in the way, a place that somebody else has chosen ---- */
 
@@ -36,7 +37,7 @@ static void unsent_room_is_what_there_is_when_all_that_was_sent_is_back(void **s
 
 static void assert_not_carved(struct heap *h, uint64_t offset, size_t size, int error)
 {
-    rdma_vmem_stats_t before = stats_of(h), after;
+    rvmem_stats_t before = stats_of(h), after;
 
     assert_null(heap_carve(h, offset, size));
     assert_int_equal(heap_alloc_error(h), error);
@@ -60,8 +61,8 @@ static struct rdesc *carve(struct heap *h, unsigned at, size_t size)
 
 static void a_block_can_be_carved_anywhere(void **state)
 {
-    struct heap *h = heap_of_bytes(FIRST_FIT, 10 * UNIT, UNIT, 0),
-                *other = heap_of_bytes(BEST_FIT, UNIT, UNIT, 0);
+    struct heap *h = heap_of_bytes(RMALLOC_FIRST_FIT, 10 * UNIT, UNIT, 0),
+                *other = heap_of_bytes(RMALLOC_BEST_FIT, UNIT, UNIT, 0);
     struct rdesc *a, *b, *c;
 
     (void)state;
@@ -89,7 +90,7 @@ static void a_block_can_be_carved_anywhere(void **state)
     assert_int_equal(heap_alloc_error(other), -ENOTSUP);
     heap_destroy(other);
 
-    h = heap_of_bytes(FIRST_FIT, 3 * UNIT + 9, UNIT, 0);
+    h = heap_of_bytes(RMALLOC_FIRST_FIT, 3 * UNIT + 9, UNIT, 0);
     assert_int_equal(heap_grow(h, NULL, 2 * UNIT), 0);
     assert_not_carved(h, 3 * UNIT, 10, -EAGAIN); /* the last unit of the first segment is short */
     assert_not_carved(h, 2 * UNIT, 2 * UNIT, -EAGAIN);
@@ -101,8 +102,8 @@ static void a_block_can_be_carved_anywhere(void **state)
 /* The reader's second instance: it is given places, in the order of reading, and gives them back in any order. */
 static void a_second_instance_follows_the_first(void **state)
 {
-    struct heap *first = heap_of_bytes(BEST_FIT, 500 * UNIT, UNIT, 0);
-    struct heap *second = heap_of_bytes(FIRST_FIT, 500 * UNIT, UNIT, 0);
+    struct heap *first = heap_of_bytes(RMALLOC_BEST_FIT, 500 * UNIT, UNIT, 0);
+    struct heap *second = heap_of_bytes(RMALLOC_FIRST_FIT, 500 * UNIT, UNIT, 0);
     struct rdesc *a[64] = {NULL}, *b[64] = {NULL};
     unsigned random = 1;
 
@@ -133,11 +134,11 @@ static void a_second_instance_follows_the_first(void **state)
 /* ---- walk ---- */
 
 struct visits {
-    rdma_vmem_block_t seen[16];
+    rvmem_block_t seen[16];
     unsigned count, stop_after;
 };
 
-static int note(const rdma_vmem_block_t *b, void *arg)
+static int note(const rvmem_block_t *b, void *arg)
 {
     struct visits *v = arg;
 
@@ -157,22 +158,22 @@ static void a_walk_visits_every_block_by_address(void **state)
         assert_int_equal(heap_grow(h, NULL, 3 * UNIT), 0);
         assert_int_equal(heap_walk(h, note, &v), 0);
         assert_int_equal(v.count, 4);
-        assert_memory_equal(&v.seen[0],
-                            &((rdma_vmem_block_t){
-                                .bytes = 2 * UNIT, .size = 100, .d = a, .state = RDMA_BLOCK_USED}),
-                            sizeof(v.seen[0]));
-        assert_memory_equal(&v.seen[1], &((rdma_vmem_block_t){.offset = 2 * UNIT, .bytes = UNIT}),
+        assert_memory_equal(
+            &v.seen[0],
+            &((rvmem_block_t){.bytes = 2 * UNIT, .size = 100, .d = a, .state = RVMEM_USED}),
+            sizeof(v.seen[0]));
+        assert_memory_equal(&v.seen[1], &((rvmem_block_t){.offset = 2 * UNIT, .bytes = UNIT}),
                             sizeof(v.seen[0]));
         assert_memory_equal(&v.seen[2],
-                            &((rdma_vmem_block_t){.offset = 3 * UNIT,
-                                                  .bytes = UNIT + 5,
-                                                  .size = UNIT + 5,
-                                                  .d = c,
-                                                  .state = RDMA_BLOCK_USED}),
+                            &((rvmem_block_t){.offset = 3 * UNIT,
+                                              .bytes = UNIT + 5,
+                                              .size = UNIT + 5,
+                                              .d = c,
+                                              .state = RVMEM_USED}),
                             sizeof(v.seen[0]));
-        assert_memory_equal(
-            &v.seen[3], &((rdma_vmem_block_t){.offset = 5 * UNIT, .bytes = 3 * UNIT, .segment = 1}),
-            sizeof(v.seen[0]));
+        assert_memory_equal(&v.seen[3],
+                            &((rvmem_block_t){.offset = 5 * UNIT, .bytes = 3 * UNIT, .segment = 1}),
+                            sizeof(v.seen[0]));
         for (unsigned n = 1; n <= 4; n++) {
             v = (struct visits){.stop_after = n};
             assert_int_equal(heap_walk(h, note, &v), 77);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The allocator by itself, as rdma_vmem_create(3), rdmalloc(3), rdmafree(3), getmem(3) specify it, through their
+ * The allocator by itself, as rvmem_create(3), rdmalloc(3), rvmem_free(3), rvmem_mem(3) specify it, through their
  * short names. Only the tests of damage look inside.
  */
+#include "test/lib/v01.h"
 #include <rmalloc.h>
 
 #include "alloc/fit.h"
@@ -20,24 +21,24 @@
 
 #define UNIT 64u
 
-static rmalloc_algorithm_t fit; /* of what is created from now on */
+static rmalloc_fit_t fit; /* of what is created from now on */
 
-static rmalloc_config_t config(uint64_t bytes)
+static rvmem_config_t config(void *buffer, uint64_t bytes)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rvmem_config_t cfg = {.buffer = buffer};
 
-    cfg.allocator.algorithm = fit;
-    cfg.allocator.unit_size = UNIT;
-    cfg.allocator.alloc_size = bytes;
+    cfg.heuristic = fit;
+    cfg.unit_bytes = UNIT;
+    cfg.bytes = bytes;
     return cfg;
 }
 
-static rdma_vmem_t *create(void *buffer, uint64_t bytes)
+static rvmem_t create(void *buffer, uint64_t bytes)
 {
-    rmalloc_config_t cfg = config(bytes);
-    rdma_vmem_t *v = rdma_vmem_create(buffer, &cfg);
+    rvmem_config_t cfg = config(buffer, bytes);
+    rvmem_t v = NULL;
 
-    assert_non_null(v);
+    assert_int_equal(rvmem_create(&v, &cfg), 0);
     return v;
 }
 
@@ -85,55 +86,70 @@ static void assert_silent(void)
 
 /* ---- creation ---- */
 
-static void assert_refused(void *buffer, const rmalloc_config_t *cfg, int error, const char *word)
+static void assert_refused(const rvmem_config_t *cfg, int error, const char *word)
 {
-    rdma_vmem_t *v;
-    int found;
+    rvmem_t v = NULL;
+    int rc;
 
     listen_begin();
-    errno = 0;
-    v = rdma_vmem_create(buffer, cfg);
-    found = errno;
+    rc = rvmem_create(&v, cfg);
     assert_said(word);
     assert_null(v);
-    assert_int_equal(found, error);
+    assert_int_equal(rc, error);
 }
 
 static void a_bad_configuration_is_refused_and_explained(void **state)
 {
     char *buffer = aligned_alloc(UNIT, 4096);
-    rmalloc_config_t cfg = config(2048);
+    rvmem_config_t cfg = config(buffer, 2048);
 
     (void)state;
-    assert_refused(buffer, NULL, EINVAL, "RMALLOC_CONFIG_DEFAULT");
-    cfg.version = 99;
-    assert_refused(buffer, &cfg, EINVAL, "99");
-    cfg = config(2048);
-    cfg.allocator.unit_size = 48;
-    assert_refused(buffer, &cfg, EINVAL, "unit_size is 48");
-    cfg = config(0);
-    assert_refused(buffer, &cfg, EINVAL, "alloc_size is 0");
-    cfg = config(UINT64_C(1) << 40);
-    assert_refused(NULL, &cfg, EINVAL, "alloc_size is 1099511627776");
-    cfg = config(2048);
-    assert_refused(buffer + 32, &cfg, EINVAL, "aligned");
-    cfg.allocator.algorithm = (rmalloc_algorithm_t)17;
-    assert_refused(buffer, &cfg, EINVAL, "17");
-    assert_int_equal(rdma_vmem_destroy(NULL), -EINVAL);
+    assert_refused(NULL, -EINVAL, "cfg is NULL");
+    cfg.zero = 99;
+    assert_refused(&cfg, -EINVAL, "99");
+    cfg = config(buffer, 2048);
+    cfg.unit_bytes = 48;
+    assert_refused(&cfg, -EINVAL, "unit_bytes is 48");
+    cfg = config(NULL, UINT64_C(1) << 40);
+    assert_refused(&cfg, -EINVAL, "bytes is 1099511627776");
+    cfg = config(buffer + 32, 2048);
+    assert_refused(&cfg, -EINVAL, "aligned");
+    cfg = config(buffer, 2048);
+    cfg.heuristic = (rmalloc_fit_t)17;
+    assert_refused(&cfg, -EINVAL, "17");
+    assert_int_equal(rvmem_destroy(NULL), -EINVAL);
     free(buffer);
+}
+
+/* Zero is the default of every member: 1 MiB in units of 64 bytes that is not mapped. */
+static void zero_is_the_default(void **state)
+{
+    rvmem_config_t cfg = {0};
+    rvmem_stats_t st;
+    rvmem_t v;
+
+    (void)state;
+    assert_int_equal(rvmem_create(&v, &cfg), 0);
+    assert_int_equal(rvmem_stats(v, &st), 0);
+    assert_int_equal(st.bytes, 1 << 20);
+    assert_true(rdmalloc(v, 1) != ADDR_NULL);
+    assert_int_equal(rvmem_stats(v, &st), 0);
+    assert_int_equal(st.bytes_used, 64);
+    assert_int_equal(rvmem_destroy(v), 0);
 }
 
 static int create_and_tell(void)
 {
-    rmalloc_config_t cfg = config(1024);
-    rdma_vmem_t *v = rdma_vmem_create(NULL, &cfg);
+    rvmem_config_t cfg = config(NULL, 1024);
+    rvmem_t v;
+    int rc = rvmem_create(&v, &cfg);
 
-    if (v == NULL)
-        return errno;
-    if (rdmafree(v, (raddr_t)&cfg) !=
+    if (rc != 0)
+        return -rc;
+    if (rvmem_free(v, (raddr_t)&cfg) !=
         -EINVAL) /* not a descriptor: seen only where debugging is on */
         return 98;
-    rdma_vmem_destroy(v);
+    rvmem_destroy(v);
     return 0;
 }
 
@@ -173,7 +189,7 @@ static void memory_can_be_written_to_the_last_byte(void **state)
     static const size_t sizes[] = {1, 63, 64, 65, 0, 1000, 128, 7};
     enum { N = sizeof(sizes) / sizeof(sizes[0]) };
     char *buffer = aligned_alloc(UNIT, 4096);
-    rdma_vmem_t *v = create(buffer, 4096);
+    rvmem_t v = create(buffer, 4096);
     raddr_t d[N];
 
     (void)state;
@@ -182,21 +198,21 @@ static void memory_can_be_written_to_the_last_byte(void **state)
 
         d[i] = rdmalloc(v, sizes[i]);
         assert_true(d[i] != ADDR_NULL);
-        p = getmem(v, d[i]);
+        p = rvmem_mem(v, d[i]);
         assert_non_null(p);
         assert_int_equal((uintptr_t)p % UNIT, 0);
-        assert_int_equal(rdma_vmem_offset(v, d[i]), p - buffer);
+        assert_int_equal(rvmem_offset(v, d[i]), p - buffer);
         memset(p, (int)i + 1, sizes[i]);
     }
     for (unsigned i = 0; i < N; i++) {
-        const char *p = getmem(v, d[i]);
+        const char *p = rvmem_mem(v, d[i]);
 
         for (size_t k = 0; k < sizes[i]; k++)
             assert_int_equal(p[k], i + 1);
-        assert_int_equal(rdmafree(v, d[i]), 0);
+        assert_int_equal(rvmem_free(v, d[i]), 0);
     }
-    assert_int_equal(rdma_vmem_check(v), 0);
-    assert_int_equal(rdma_vmem_destroy(v), 0);
+    assert_int_equal(rvmem_check(v), 0);
+    assert_int_equal(rvmem_destroy(v), 0);
     free(buffer);
 }
 
@@ -205,7 +221,7 @@ static void a_buffer_of_any_size_is_used_whole_and_not_exceeded(void **state)
     (void)state;
     for (size_t bytes = 1; bytes < 200; bytes += 13) {
         char *buffer;
-        rdma_vmem_t *v;
+        rvmem_t v;
         raddr_t d;
         size_t sum = 0;
 
@@ -213,20 +229,20 @@ static void a_buffer_of_any_size_is_used_whole_and_not_exceeded(void **state)
         v = create(buffer, bytes);
         d = rdmalloc(v, bytes);
         assert_true(d != ADDR_NULL);
-        memset(getmem(v, d), 1, bytes);
-        assert_int_equal(rdmafree(v, d), 0);
+        memset(rvmem_mem(v, d), 1, bytes);
+        assert_int_equal(rvmem_free(v, d), 0);
         for (size_t want = UNIT; want > 0; want--)
             while ((d = rdmalloc(v, want)) != ADDR_NULL) {
-                memset(getmem(v, d), 2, want);
+                memset(rvmem_mem(v, d), 2, want);
                 sum += want;
             }
         assert_int_equal(sum, bytes);
-        rdma_vmem_destroy(v);
+        rvmem_destroy(v);
         free(buffer);
     }
 }
 
-static void assert_no_block(rdma_vmem_t *v, size_t size, int error)
+static void assert_no_block(rvmem_t v, size_t size, int error)
 {
     errno = 0;
     assert_true(rdmalloc(v, size) == ADDR_NULL);
@@ -235,53 +251,52 @@ static void assert_no_block(rdma_vmem_t *v, size_t size, int error)
 
 static void errno_says_why_there_is_no_block(void **state)
 {
-    rmalloc_config_t cfg = config(10 * UNIT);
-    rdma_vmem_t *v;
+    rvmem_config_t cfg = config(NULL, 10 * UNIT);
+    rvmem_t v;
     raddr_t d;
 
     (void)state;
-    cfg.max_descriptors = 2;
-    v = rdma_vmem_create(NULL, &cfg);
-    assert_non_null(v);
+    cfg.max_blocks = 2;
+    assert_int_equal(rvmem_create(&v, &cfg), 0);
     assert_no_block(v, 10 * UNIT + 1, EMSGSIZE);
     assert_no_block(v, SIZE_MAX, EMSGSIZE);
     d = rdmalloc(v, 5 * UNIT);
-    assert_no_block(v, 6 * UNIT, EAGAIN);
+    assert_no_block(v, 6 * UNIT, ENOMEM);
     assert_true(rdmalloc(v, 1) != ADDR_NULL);
     assert_no_block(v, 1, ENOBUFS);
-    assert_int_equal(rdmafree(v, d), 0);
+    assert_int_equal(rvmem_free(v, d), 0);
     assert_true(rdmalloc(v, 5 * UNIT) != ADDR_NULL);
     assert_no_block(NULL, 1, EINVAL);
-    rdma_vmem_destroy(v);
+    rvmem_destroy(v);
 }
 
 static void a_range_that_is_not_mapped_has_offsets_and_no_memory(void **state)
 {
-    rdma_vmem_t *v = create(NULL, UINT64_C(1) << 36); /* more than there is */
+    rvmem_t v = create(NULL, UINT64_C(1) << 36); /* more than there is */
     raddr_t a = rdmalloc(v, UINT64_C(1) << 35), b = rdmalloc(v, 1);
 
     (void)state;
-    assert_int_equal(rdma_vmem_offset(v, a), 0);
-    assert_int_equal(rdma_vmem_offset(v, b), UINT64_C(1) << 35);
+    assert_int_equal(rvmem_offset(v, a), 0);
+    assert_int_equal(rvmem_offset(v, b), UINT64_C(1) << 35);
     errno = 0;
-    assert_null(getmem(v, b));
+    assert_null(rvmem_mem(v, b));
     assert_int_equal(errno, ENOTSUP);
-    rdma_vmem_destroy(v);
+    rvmem_destroy(v);
 }
 
 static void statistics_are_filled_in(void **state)
 {
-    rdma_vmem_t *v = create(NULL, 10 * UNIT);
-    rdma_vmem_stats_t s;
+    rvmem_t v = create(NULL, 10 * UNIT);
+    rvmem_stats_t s;
     raddr_t a = rdmalloc(v, 1), b = rdmalloc(v, 2 * UNIT);
 
     (void)state;
     assert_true(a != ADDR_NULL);
     memset(&s, 0xff, sizeof(s));
-    assert_no_block(v, 8 * UNIT, EAGAIN);
+    assert_no_block(v, 8 * UNIT, ENOMEM);
     assert_true(rdmalloc(v, 1) != ADDR_NULL);
-    assert_int_equal(rdmafree(v, b), 0);
-    assert_int_equal(rdma_vmem_stats(v, &s), 0);
+    assert_int_equal(rvmem_free(v, b), 0);
+    assert_int_equal(rvmem_stats(v, &s), 0);
     assert_int_equal(s.bytes, 10 * UNIT);
     assert_int_equal(s.bytes_used, 2 * UNIT);
     assert_int_equal(s.bytes_stuck, 2 * UNIT);
@@ -292,203 +307,200 @@ static void statistics_are_filled_in(void **state)
     assert_int_equal(s.frees, 1);
     assert_int_equal(s.failures, 1);
     assert_int_equal(s.blocks_used, 2);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(s.reserved[i], 0);
-    assert_int_equal(rdma_vmem_stats(v, NULL), -EINVAL);
-    assert_int_equal(rdma_vmem_stats(NULL, &s), -EINVAL);
-    rdma_vmem_destroy(v);
+    assert_int_equal(rvmem_stats(v, NULL), -EINVAL);
+    assert_int_equal(rvmem_stats(NULL, &s), -EINVAL);
+    rvmem_destroy(v);
 }
 
 static void a_block_is_filled_and_tells_its_size(void **state)
 {
     static const char text[] = "what is copied, and not a byte more";
     char *buffer = aligned_alloc(UNIT, 4096);
-    rdma_vmem_t *v = create(buffer, 4096), *shadow = create(NULL, 4096);
+    rvmem_t v = create(buffer, 4096), shadow = create(NULL, 4096);
     raddr_t d = rdmalloc(v, sizeof(text)), none = rdmalloc(v, 0),
             s = rdmalloc(shadow, sizeof(text));
 
     (void)state;
     memset(buffer, 'x', 4096);
-    assert_int_equal(setmem(v, d, text), 0);
-    assert_memory_equal(getmem(v, d), text, sizeof(text));
-    assert_int_equal(((char *)getmem(v, d))[sizeof(text)], 'x');
-    assert_int_equal(setmem(v, none, text), 0);
-    assert_int_equal(*(char *)getmem(v, none), 'x');
-    assert_int_equal(rdma_vmem_size(v, d), sizeof(text));
-    assert_int_equal(rdma_vmem_size(shadow, s), sizeof(text));
+    memcpy(rvmem_mem(v, d), text, sizeof(text));
+    assert_memory_equal(rvmem_mem(v, d), text, sizeof(text));
+    assert_int_equal(((char *)rvmem_mem(v, d))[sizeof(text)], 'x');
+    assert_int_equal(*(char *)rvmem_mem(v, none), 'x');
+    assert_int_equal(rvmem_size(v, d), sizeof(text));
+    assert_int_equal(rvmem_size(shadow, s), sizeof(text));
     errno = 0;
-    assert_int_equal(rdma_vmem_size(v, none), 0);
+    assert_int_equal(rvmem_size(v, none), 0);
     assert_int_equal(errno, 0);
-    assert_int_equal(setmem(shadow, s, text), -ENOTSUP);
-    assert_int_equal(setmem(v, d, NULL), -EINVAL);
-    assert_int_equal(setmem(NULL, d, text), -EINVAL);
-    rdma_vmem_destroy(v);
-    rdma_vmem_destroy(shadow);
+    assert_null(rvmem_mem(shadow, s));
+    assert_int_equal(errno, ENOTSUP);
+    assert_null(rvmem_mem(NULL, d));
+    assert_int_equal(errno, EINVAL);
+    rvmem_destroy(v);
+    rvmem_destroy(shadow);
     free(buffer);
 }
 
 static void a_range_grows(void **state)
 {
     char *first = aligned_alloc(UNIT, 2 * UNIT), *second = aligned_alloc(UNIT, 4 * UNIT);
-    rdma_vmem_t *v = create(first, UNIT + 1);
+    rvmem_t v = create(first, UNIT + 1);
     raddr_t a, b;
 
     (void)state;
     assert_no_block(v, 4 * UNIT, EMSGSIZE);
-    assert_int_equal(rdma_vmem_grow(NULL, second, UNIT), -EINVAL);
-    assert_int_equal(rdma_vmem_grow(v, NULL, UNIT), -EINVAL);
-    assert_int_equal(rdma_vmem_grow(v, second, 0), -EINVAL);
-    assert_int_equal(rdma_vmem_grow(v, second + 1, UNIT), -EINVAL);
-    assert_int_equal(rdma_vmem_grow(v, second, 4 * UNIT), 0);
+    assert_int_equal(rvmem_grow(NULL, second, UNIT), -EINVAL);
+    assert_int_equal(rvmem_grow(v, NULL, UNIT), -EINVAL);
+    assert_int_equal(rvmem_grow(v, second, 0), -EINVAL);
+    assert_int_equal(rvmem_grow(v, second + 1, UNIT), -EINVAL);
+    assert_int_equal(rvmem_grow(v, second, 4 * UNIT), 0);
     b = rdmalloc(v, 4 * UNIT);
     a = rdmalloc(v, UNIT + 1);
-    assert_int_equal(rdma_vmem_offset(v, a), 0);
-    assert_int_equal(rdma_vmem_offset(v, b), 2 * UNIT);
-    assert_ptr_equal(getmem(v, a), first);
-    assert_ptr_equal(getmem(v, b), second);
-    assert_no_block(v, 1, EAGAIN);
-    assert_int_equal(rdmafree(v, b), 0);
-    assert_int_equal(rdmafree(v, a), 0);
-    assert_int_equal(rdma_vmem_check(v), 0);
-    rdma_vmem_destroy(v);
+    assert_int_equal(rvmem_offset(v, a), 0);
+    assert_int_equal(rvmem_offset(v, b), 2 * UNIT);
+    assert_ptr_equal(rvmem_mem(v, a), first);
+    assert_ptr_equal(rvmem_mem(v, b), second);
+    assert_no_block(v, 1, ENOMEM);
+    assert_int_equal(rvmem_free(v, b), 0);
+    assert_int_equal(rvmem_free(v, a), 0);
+    assert_int_equal(rvmem_check(v), 0);
+    rvmem_destroy(v);
     free(first);
     free(second);
 }
 
-static int count(const rdma_vmem_block_t *b, void *arg)
+static int count(const rvmem_block_t *b, void *arg)
 {
     *(uint64_t *)arg += b->bytes;
-    return b->state == RDMA_BLOCK_USED && b->size == 77 ? 7 : 0;
+    return b->state == RVMEM_USED && b->size == 77 ? 7 : 0;
 }
 
 static void a_walk_ends_where_a_visitor_ends_it(void **state)
 {
-    rdma_vmem_t *v = create(NULL, 10 * UNIT);
+    rvmem_t v = create(NULL, 10 * UNIT);
     uint64_t sum = 0;
 
     (void)state;
-    assert_int_equal(rdma_vmem_walk(v, count, &sum), 0);
+    assert_int_equal(rvmem_walk(v, count, &sum), 0);
     assert_int_equal(sum, 10 * UNIT);
     assert_true(rdmalloc(v, UNIT) != ADDR_NULL);
     assert_true(rdmalloc(v, 77) != ADDR_NULL);
     sum = 0;
-    assert_int_equal(rdma_vmem_walk(v, count, &sum), 7);
+    assert_int_equal(rvmem_walk(v, count, &sum), 7);
     assert_int_equal(sum, 3 * UNIT);
-    assert_int_equal(rdma_vmem_walk(NULL, count, &sum), -EINVAL);
-    assert_int_equal(rdma_vmem_walk(v, NULL, &sum), -EINVAL);
-    rdma_vmem_destroy(v);
+    assert_int_equal(rvmem_walk(NULL, count, &sum), -EINVAL);
+    assert_int_equal(rvmem_walk(v, NULL, &sum), -EINVAL);
+    rvmem_destroy(v);
 }
 
 static void a_dump_shows_what_there_is(void **state)
 {
     static const char *const names[] = {"next-fit", "first-fit", "best-fit", "worst-fit",
                                         "random-fit"};
-    rdma_vmem_t *v = create(NULL, 100 * UNIT);
+    rvmem_t v = create(NULL, 100 * UNIT);
     raddr_t a = rdmalloc(v, 40 * UNIT), b = rdmalloc(v, 2 * UNIT - 3);
     char text[8192];
     FILE *to = tmpfile(), *full = fopen("/dev/full", "w");
     size_t n;
 
     (void)state;
-    assert_int_equal(rdmafree(v, a), 0);
-    assert_int_equal(rdma_vmem_grow(v, NULL, 5 * UNIT), 0);
+    assert_int_equal(rvmem_free(v, a), 0);
+    assert_int_equal(rvmem_grow(v, NULL, 5 * UNIT), 0);
     assert_non_null(to);
-    assert_int_equal(rdma_vmem_dump(v, to), 0);
+    assert_int_equal(rvmem_dump(v, to), 0);
     rewind(to);
     n = fread(text, 1, sizeof(text) - 1, to);
     text[n] = '\0';
     fclose(to);
-    assert_non_null(strstr(text, names[fit]));
+    assert_non_null(strstr(text, names[fit - RMALLOC_NEXT_FIT]));
     assert_non_null(strstr(text, "6720 bytes")); /* 105 units */
     assert_non_null(
         strstr(text, "........................................##......................\n"));
     assert_non_null(strstr(text, "125 "));
     assert_non_null(strstr(text, "largest 3712")); /* the hole behind b */
-    assert_int_equal(rdma_vmem_dump(NULL, stdout), -EINVAL);
-    assert_int_equal(rdma_vmem_dump(v, NULL), -EINVAL);
+    assert_int_equal(rvmem_dump(NULL, stdout), -EINVAL);
+    assert_int_equal(rvmem_dump(v, NULL), -EINVAL);
     if (full != NULL) {
         setvbuf(full, NULL, _IONBF, 0);
-        assert_int_equal(rdma_vmem_dump(v, full), -ENOSPC);
+        assert_int_equal(rvmem_dump(v, full), -ENOSPC);
         fclose(full);
     }
-    assert_int_equal(rdmafree(v, b), 0);
-    rdma_vmem_destroy(v);
+    assert_int_equal(rvmem_free(v, b), 0);
+    rvmem_destroy(v);
 }
 
 /* ---- misuse ---- */
 
-static void assert_no_use(rdma_vmem_t *v, raddr_t d)
+static void assert_no_use(rvmem_t v, raddr_t d)
 {
-    assert_int_equal(rdmafree(v, d), -EINVAL);
+    assert_int_equal(rvmem_free(v, d), -EINVAL);
     errno = 0;
-    assert_null(getmem(v, d));
+    assert_null(rvmem_mem(v, d));
     assert_int_equal(errno, EINVAL);
     errno = 0;
-    assert_true(rdma_vmem_offset(v, d) == UINT64_MAX);
+    assert_true(rvmem_offset(v, d) == UINT64_MAX);
     assert_int_equal(errno, EINVAL);
     errno = 0;
-    assert_int_equal(rdma_vmem_size(v, d), 0);
+    assert_int_equal(rvmem_size(v, d), 0);
     assert_int_equal(errno, EINVAL);
-    assert_int_equal(setmem(v, d, "nothing"), -EINVAL);
 }
 
 static void misuse_is_detected_and_does_no_harm(void **state)
 {
     char *buffer = aligned_alloc(UNIT, 4096);
-    rdma_vmem_t *v = create(buffer, 4096), *other = create(NULL, 4096);
+    rvmem_t v = create(buffer, 4096), other = create(NULL, 4096);
     raddr_t a = rdmalloc(v, 1), b = rdmalloc(v, 1), c = rdmalloc(v, 1), d = rdmalloc(v, 1),
             foreign = rdmalloc(other, 1);
-    rdma_vmem_stats_t s;
+    rvmem_stats_t s;
 
     (void)state;
     assert_no_use(v, ADDR_NULL);
     assert_no_use(NULL, a);
     assert_no_use(v, foreign);
     assert_no_use(other, a);
-    assert_int_equal(rdmafree(v, b), 0);
+    assert_int_equal(rvmem_free(v, b), 0);
     assert_no_use(v, b); /* waits for a */
-    assert_int_equal(rdmafree(v, c), 0);
+    assert_int_equal(rvmem_free(v, c), 0);
     assert_no_use(v, b);
     assert_no_use(v, c);
-    assert_int_equal(rdmafree(v, d), 0);
+    assert_int_equal(rvmem_free(v, d), 0);
     assert_no_use(v, d); /* back in its pool */
     a->state = DESC_SENT;
     assert_no_use(v, a); /* handed over */
     a->state = DESC_OWNED;
-    assert_int_equal(rdma_vmem_check(v), 0);
-    assert_int_equal(rdma_vmem_check(other), 0);
-    assert_int_equal(rdma_vmem_stats(v, &s), 0);
+    assert_int_equal(rvmem_check(v), 0);
+    assert_int_equal(rvmem_check(other), 0);
+    assert_int_equal(rvmem_stats(v, &s), 0);
     assert_int_equal(s.frees, 3);
     assert_int_equal(s.blocks_used, 1);
-    assert_int_equal(rdmafree(v, a), 0);
+    assert_int_equal(rvmem_free(v, a), 0);
     assert_no_use(v, a);
-    assert_int_equal(rdmafree(other, foreign), 0);
-    assert_int_equal(rdma_vmem_check(NULL), -EINVAL);
-    rdma_vmem_destroy(v);
-    rdma_vmem_destroy(other);
+    assert_int_equal(rvmem_free(other, foreign), 0);
+    assert_int_equal(rvmem_check(NULL), -EINVAL);
+    rvmem_destroy(v);
+    rvmem_destroy(other);
     free(buffer);
 }
 
 /* ---- damage, debugging ---- */
 
-static struct heap *inside(rdma_vmem_t *v) { return (struct heap *)(void *)v; }
+static struct heap *inside(rvmem_t v) { return (struct heap *)(void *)v; }
 
 static void the_check_logs_a_sentence(void **state)
 {
-    rdma_vmem_t *v = create(NULL, 4096);
+    rvmem_t v = create(NULL, 4096);
     raddr_t a = rdmalloc(v, 100);
 
     (void)state;
     listen_begin();
-    assert_int_equal(rdma_vmem_check(v), 0);
+    assert_int_equal(rvmem_check(v), 0);
     assert_silent();
     a->units++;
     listen_begin();
-    assert_int_equal(rdma_vmem_check(v), -EUCLEAN);
-    assert_said("rdma_vmem_check: ");
+    assert_int_equal(rvmem_check(v), -EUCLEAN);
+    assert_said("rvmem_check: ");
     a->units--;
-    assert_int_equal(rdma_vmem_check(v), 0);
-    rdma_vmem_destroy(v);
+    assert_int_equal(rvmem_check(v), 0);
+    rvmem_destroy(v);
 }
 
 static void set_debug(const char *value)
@@ -515,67 +527,67 @@ static int debug_off(void **state)
 
 static void debugging_finds_damage_at_the_next_operation(void **state)
 {
-    rdma_vmem_t *v = create(NULL, 4096);
+    rvmem_t v = create(NULL, 4096);
     raddr_t a = rdmalloc(v, 100), b = rdmalloc(v, 100);
     struct rdesc *lost = inside(v)->pool.free;
 
     (void)state;
     inside(v)->pool.free = NULL;
     listen_begin();
-    assert_int_equal(rdmafree(v, b), -EUCLEAN);
-    assert_said("rdmafree: the allocator is damaged");
+    assert_int_equal(rvmem_free(v, b), -EUCLEAN);
+    assert_said("rvmem_free: the allocator is damaged");
     b->link = lost;
-    assert_int_equal(rdma_vmem_check(v), 0);
+    assert_int_equal(rvmem_check(v), 0);
     a->size = 1000000;
     listen_begin();
     assert_no_block(v, 1, EUCLEAN);
-    assert_said("rdmalloc: the allocator is damaged");
-    rdma_vmem_destroy(v);
+    assert_said("rvmem_alloc: the allocator is damaged");
+    rvmem_destroy(v);
 }
 
 static void debugging_tells_every_misuse(void **state)
 {
-    rdma_vmem_t *v = create(NULL, 4096), *other = create(NULL, 4096);
+    rvmem_t v = create(NULL, 4096), other = create(NULL, 4096);
     raddr_t a = rdmalloc(v, 100), b = rdmalloc(v, 1), foreign = rdmalloc(other, 1);
     static char nonsense[256];
 
     (void)state;
-    assert_int_equal(rdmafree(v, a), 0);
+    assert_int_equal(rvmem_free(v, a), 0);
     listen_begin();
-    assert_int_equal(rdmafree(v, a), -EINVAL);
-    assert_said("rdmafree: the descriptor has been freed");
+    assert_int_equal(rvmem_free(v, a), -EINVAL);
+    assert_said("rvmem_free: the descriptor has been freed");
     listen_begin();
-    assert_int_equal(rdmafree(v, foreign), -EINVAL);
+    assert_int_equal(rvmem_free(v, foreign), -EINVAL);
     assert_said("no descriptor of this instance");
     listen_begin();
-    assert_null(getmem(v, (raddr_t)(void *)nonsense));
-    assert_said("getmem: what is given is no descriptor");
+    assert_null(rvmem_mem(v, (raddr_t)(void *)nonsense));
+    assert_said("rvmem_mem: what is given is no descriptor");
     listen_begin();
-    assert_true(rdma_vmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
-    assert_said("rdma_vmem_offset: ");
+    assert_true(rvmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
+    assert_said("rvmem_offset: ");
     listen_begin();
-    assert_int_equal(rdma_vmem_size(v, a), 0);
-    assert_said("rdma_vmem_size: the descriptor has been freed");
+    assert_int_equal(rvmem_size(v, a), 0);
+    assert_said("rvmem_size: the descriptor has been freed");
     listen_begin();
-    assert_int_equal(setmem(v, a, "nothing"), -EINVAL);
-    assert_said("setmem: the descriptor has been freed");
+    assert_null(rvmem_mem(v, a));
+    assert_said("rvmem_mem: the descriptor has been freed");
     listen_begin();
     assert_no_use(v, (raddr_t)(void *)((char *)b + 16));
     assert_said("no descriptor");
     listen_begin();
-    assert_int_equal(rdmafree(v, ADDR_NULL), -EINVAL);
+    assert_int_equal(rvmem_free(v, ADDR_NULL), -EINVAL);
     assert_said("ADDR_NULL");
     listen_begin();
-    assert_int_equal(rdma_vmem_grow(v, nonsense, 100), -EINVAL);
-    assert_said("rdma_vmem_grow: 100 bytes at 0x");
-    assert_int_equal(rdmafree(v, b), 0);
-    rdma_vmem_destroy(v);
-    rdma_vmem_destroy(other);
+    assert_int_equal(rvmem_grow(v, nonsense, 100), -EINVAL);
+    assert_said("rvmem_grow: 100 bytes at 0x");
+    assert_int_equal(rvmem_free(v, b), 0);
+    rvmem_destroy(v);
+    rvmem_destroy(other);
 }
 
 static void debugging_changes_no_result(void **state)
 {
-    rdma_vmem_t *v = create(NULL, 30 * UNIT);
+    rvmem_t v = create(NULL, 30 * UNIT);
     raddr_t d[8] = {ADDR_NULL};
     unsigned refused = 0;
 
@@ -585,20 +597,20 @@ static void debugging_changes_no_result(void **state)
         raddr_t *slot = &d[i * 5 % 7];
 
         if (*slot != ADDR_NULL)
-            assert_int_equal(rdmafree(v, *slot), 0);
+            assert_int_equal(rvmem_free(v, *slot), 0);
         *slot = rdmalloc(v, i * 37 % 500);
         if (*slot == ADDR_NULL) {
-            assert_int_equal(errno, EAGAIN);
+            assert_int_equal(errno, ENOMEM);
             refused++;
         }
     }
     assert_silent();
     assert_true(refused > 0 && refused < 2000);
-    rdma_vmem_destroy(v);
+    rvmem_destroy(v);
 }
 
 /* The same for every fit, with and without debugging. */
-static int run_for(rmalloc_algorithm_t which, const char *name)
+static int run_for(rmalloc_fit_t which, const char *name)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(memory_can_be_written_to_the_last_byte, debug_off),
@@ -631,14 +643,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_environment_is_read_without_rinit),
         cmocka_unit_test(a_bad_configuration_is_refused_and_explained),
+        cmocka_unit_test(zero_is_the_default),
         cmocka_unit_test_setup(statistics_are_filled_in, debug_off),
     };
     int failed = cmocka_run_group_tests_name("vmem", tests, NULL, NULL);
 
-    failed += run_for(NEXT_FIT, "vmem, next-fit");
-    failed += run_for(FIRST_FIT, "vmem, first-fit");
-    failed += run_for(BEST_FIT, "vmem, best-fit");
-    failed += run_for(WORST_FIT, "vmem, worst-fit");
-    failed += run_for(RANDOM_FIT, "vmem, random-fit");
+    failed += run_for(RMALLOC_NEXT_FIT, "vmem, next-fit");
+    failed += run_for(RMALLOC_FIRST_FIT, "vmem, first-fit");
+    failed += run_for(RMALLOC_BEST_FIT, "vmem, best-fit");
+    failed += run_for(RMALLOC_WORST_FIT, "vmem, worst-fit");
+    failed += run_for(RMALLOC_RANDOM_FIT, "vmem, random-fit");
     return failed;
 }

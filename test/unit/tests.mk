@@ -110,7 +110,7 @@ test_unit_fake_btl_la_LIBADD = lib/libutil.la
 test_unit_fake_btl_la_LDFLAGS = $(module_flags) -rpath /nowhere
 
 # Headers that tests share.
-noinst_HEADERS = \
+noinst_HEADERS += \
 	test/faults/sandbox.h \
 	test/lib/fault_job.h \
 	test/faults/failing_calls.h \
@@ -122,6 +122,7 @@ noinst_HEADERS = \
 	test/unit/control_ranks.h \
 	test/lib/allocation_failure.h \
 	test/lib/descriptor_limit.h \
+	test/lib/cells.h \
 	test/lib/random.h \
 	test/lib/group_pair.h \
 	test/unit/heap_checks.h \
@@ -129,5 +130,6 @@ noinst_HEADERS = \
 	test/unit/next_fit_heap.h \
 	test/lib/pair.h \
 	test/lib/ranks.h \
+	test/lib/v01.h \
 	test/unit/reclaim_pair.h \
 	test/unit/tree_fit_heap.h

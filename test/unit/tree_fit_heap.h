@@ -8,12 +8,14 @@
 #define TEST_UNIT_TREE_FIT_HEAP_H
 
 #include "heap_checks.h"
+#include "test/lib/v01.h"
 
-static const rmalloc_algorithm_t fits[] = {FIRST_FIT, BEST_FIT, WORST_FIT, RANDOM_FIT};
+static const rmalloc_fit_t fits[] = {RMALLOC_FIRST_FIT, RMALLOC_BEST_FIT, RMALLOC_WORST_FIT,
+                                     RMALLOC_RANDOM_FIT};
 
 #define FITS 4
 
-static inline struct heap *heap_of_bytes(rmalloc_algorithm_t fit, uint64_t bytes, uint32_t unit,
+static inline struct heap *heap_of_bytes(rmalloc_fit_t fit, uint64_t bytes, uint32_t unit,
                                          uint32_t max_descriptors)
 {
     struct heap_config cfg = {.algorithm = fit,
@@ -45,7 +47,7 @@ static inline struct rdesc *take(struct heap *h, unsigned units)
 }
 
 /* Carves blocks for the letters of `map` out of a first-fit heap, and takes them in order from any other. */
-static inline struct heap *heap_like(rmalloc_algorithm_t fit, const char *map)
+static inline struct heap *heap_like(rmalloc_fit_t fit, const char *map)
 {
     const size_t units = strlen(map);
     struct heap *h = heap_of_bytes(fit, units * UNIT, UNIT, 0);
@@ -71,12 +73,12 @@ struct picture {
     char map[65];
 };
 
-static inline int draw(const rdma_vmem_block_t *b, void *arg)
+static inline int draw(const rvmem_block_t *b, void *arg)
 {
     struct picture *p = arg;
 
     for (uint64_t u = b->offset / UNIT; u < (b->offset + b->bytes + UNIT - 1) / UNIT; u++)
-        p->map[u] = b->state == RDMA_BLOCK_FREE ? '.' : '#';
+        p->map[u] = b->state == RVMEM_FREE ? '.' : '#';
     return 0;
 }
 

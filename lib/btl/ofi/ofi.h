@@ -73,7 +73,7 @@ struct ofi_op {
     fi_addr_t to;
     struct btl_done *done;
     enum ofi_kind kind;
-    int atomic; /* ratomic_op_t */
+    int atomic; /* enum btl_atomic */
     void *old;  /* where the old value of an atomic is stored, or NULL */
     struct ofi_part part;
     struct ofi_part next;        /* WRITE: the slot, posted after the payload has been delivered */

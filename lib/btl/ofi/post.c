@@ -10,7 +10,6 @@
 #include "util/log.h"
 
 #include <errno.h>
-#include <rmalloc.h>
 #include <string.h>
 
 static bool post_is_tag(const void *context) { return ((uintptr_t)context & 1) != 0; }
@@ -44,9 +43,12 @@ int post_check(struct btl_connection *connection, ssize_t rc, const char *call)
 
 static enum fi_op post_atomic_code(int op)
 {
-    static const enum fi_op code[] = {
-        [RATOMIC_ADD] = FI_SUM,  [RATOMIC_CAS] = FI_CSWAP, [RATOMIC_SWAP] = FI_ATOMIC_WRITE,
-        [RATOMIC_AND] = FI_BAND, [RATOMIC_OR] = FI_BOR,    [RATOMIC_XOR] = FI_BXOR};
+    static const enum fi_op code[] = {[BTL_ATOMIC_ADD] = FI_SUM,
+                                      [BTL_ATOMIC_CAS] = FI_CSWAP,
+                                      [BTL_ATOMIC_SWAP] = FI_ATOMIC_WRITE,
+                                      [BTL_ATOMIC_AND] = FI_BAND,
+                                      [BTL_ATOMIC_OR] = FI_BOR,
+                                      [BTL_ATOMIC_XOR] = FI_BXOR};
 
     return code[op];
 }
@@ -58,7 +60,7 @@ static ssize_t post_atomic(struct ofi_op *op)
     struct ofi_endpoint *e = op->endpoint;
     void *d = op->scratch_desc;
 
-    if (op->atomic == RATOMIC_CAS)
+    if (op->atomic == BTL_ATOMIC_CAS)
         return fi_compare_atomic(e->ep, &s->operand, 1, d, &s->compare, d, &s->result, d, op->to,
                                  op->part.remote, op->part.key, FI_UINT64, FI_CSWAP, &op->context);
     return fi_fetch_atomic(e->ep, &s->operand, 1, d, &s->result, d, op->to, op->part.remote,
@@ -73,9 +75,9 @@ uint32_t post_atomics(struct ofi_endpoint *e)
 
     if ((e->info->caps & FI_ATOMIC) == 0)
         return 0;
-    for (op = RATOMIC_ADD; op <= RATOMIC_XOR; op++) {
-        int rc = op == RATOMIC_CAS ? fi_compare_atomicvalid(e->ep, FI_UINT64, FI_CSWAP, &n)
-                 : op == RATOMIC_SWAP
+    for (op = BTL_ATOMIC_ADD; op <= BTL_ATOMIC_XOR; op++) {
+        int rc = op == BTL_ATOMIC_CAS ? fi_compare_atomicvalid(e->ep, FI_UINT64, FI_CSWAP, &n)
+                 : op == BTL_ATOMIC_SWAP
                      ? fi_fetch_atomicvalid(e->ep, FI_UINT64, FI_ATOMIC_WRITE, &n)
                      : fi_fetch_atomicvalid(e->ep, FI_UINT64, post_atomic_code(op), &n);
 

@@ -67,7 +67,7 @@ void post_failed(struct btl *btl, void *context, int error, const char *message)
 /* The completion queue has failed: no connection receives a completion any more. */
 void post_queue_failed(struct btl *btl, const char *message);
 
-/* Bit mask of 1 << ratomic_op_t that the provider supports. */
+/* Bit mask of 1 << enum btl_atomic that the provider supports. */
 uint32_t post_atomics(struct ofi_endpoint *e);
 
 #endif

@@ -11,7 +11,6 @@
 #include "util/failpoint.h"
 
 #include <errno.h>
-#include <rmalloc.h>
 
 /* 0: the connection accepts a transfer. A write that it has accepted is posted completely first. */
 static int transfer_ready(struct btl_connection *connection)
@@ -84,7 +83,7 @@ int transfer_atomic(struct btl_connection *connection, int code, const struct bt
     struct ofi_op *op = NULL;
     int rc = transfer_ready(connection);
 
-    if (rc == 0 && (code < RATOMIC_ADD || code > RATOMIC_XOR ||
+    if (rc == 0 && (code < BTL_ATOMIC_ADD || code > BTL_ATOMIC_XOR ||
                     (connection->endpoint->atomics & 1u << code) == 0))
         return -ENOTSUP;
     if (rc == 0)

@@ -27,7 +27,7 @@
 
 #define SIW_VENDOR 0x626d74u /* struct ibv_device_attr.vendor_id of soft-iWARP */
 
-enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* RATOMIC_ADD, RATOMIC_CAS of rmalloc.h */
+enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* BTL_ATOMIC_ADD, BTL_ATOMIC_CAS of rmalloc.h */
 
 const char *verbs_address_text(const union verbs_sockaddr *a, char *text, size_t bytes)
 {

@@ -28,7 +28,7 @@
 #define SHORT_READ 32u
 #define PAGE 4096u /* where pages are larger, a READ is cut in vain now and then */
 
-enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* RATOMIC_ADD, RATOMIC_CAS of rmalloc.h */
+enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* BTL_ATOMIC_ADD, BTL_ATOMIC_CAS of rmalloc.h */
 
 /* ---- completions ---- */
 

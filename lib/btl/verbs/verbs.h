@@ -46,7 +46,7 @@ struct verbs_limits {
     uint32_t inline_most; /* bytes */
     uint32_t message_most;
     uint8_t reads_out, reads_in; /* READs and atomics under way */
-    uint32_t atomics;            /* bit mask of 1 << ratomic_op_t */
+    uint32_t atomics;            /* bit mask of 1 << enum btl_atomic */
     bool iwarp;
     bool siw; /* soft-iWARP */
 };

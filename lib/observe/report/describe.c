@@ -15,17 +15,17 @@
 
 static void describe_configuration(struct rch *ch, rinfo_pipe_t *p)
 {
-    const rmalloc_config_t *cfg = &ch->cfg;
+    const struct pipe_config *cfg = &ch->cfg;
 
     p->role = config_side(cfg) == SIDE_WRITER ? RPIPE_WRITER : RPIPE_READER;
     p->peer = ch->peer;
-    p->context = cfg->ctx;
-    p->op = cfg->allocator.op == RDMA_GET ? RPIPE_GET : RPIPE_PUT;
-    p->heuristic = (rmalloc_fit_t)((int)cfg->allocator.algorithm + 1);
-    p->mode = (rpipe_sync_t)((int)cfg->sync + 1);
-    p->unit_bytes = cfg->allocator.unit_size;
+    p->context = cfg->context;
+    p->op = cfg->op == OP_GET ? RPIPE_GET : RPIPE_PUT;
+    p->heuristic = (rmalloc_fit_t)((int)cfg->heuristic + 1);
+    p->mode = (rpipe_sync_t)((int)cfg->mode + 1);
+    p->unit_bytes = cfg->unit_bytes;
     p->heap_bytes = grow_heap_bytes(ch);
-    p->max_heap_bytes = cfg->allocator.max_alloc_size;
+    p->max_heap_bytes = cfg->max_heap_bytes;
     p->slots = cfg->slots;
     p->sync_queue = cfg->sync_queue;
     p->inline_max = ch->inline_max;

@@ -11,8 +11,6 @@
 
 const char *rinfo_version(void) { return PACKAGE_VERSION; }
 
-const char *rinfo_strerror(int code) { return rmalloc_strerror(code); }
-
 const rinfo_setting_t *rinfo_setting(int index)
 {
     static _Thread_local rinfo_setting_t row;

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -7,6 +7,7 @@
 #include "rpipe/data/path_remote.h"
 
 #include <errno.h>
+#include <rpipe_transitional.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,7 +19,7 @@ static uint32_t statistics_openings(uint32_t incarnation, uint32_t first)
 
 static int statistics_stats_attempt(struct rch *ch, void *arguments)
 {
-    const uint64_t unit = ch->cfg.allocator.unit_size;
+    const uint64_t unit = ch->cfg.unit_bytes;
     rpipe_stats_t *st = arguments;
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 

@@ -161,7 +161,7 @@ static void trace_json_print_arguments(struct reading *r, const struct trace_rec
         }
     }
     if (e->code != 0)
-        fprintf(r->to, "%s\"result\": \"%s\"", between, rmalloc_strerror(e->code));
+        fprintf(r->to, "%s\"result\": \"%s\"", between, rinfo_strerror(e->code));
     fprintf(r->to, "}}");
 }
 

@@ -15,6 +15,7 @@
 #include "util/text.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,32 +40,32 @@ static_assert(offsetof(struct handshake, side) == 16,
 
 static bool handshake_owns_heap(const struct rch *ch)
 {
-    return (config_side(&ch->cfg) == SIDE_WRITER) == (ch->cfg.allocator.op == RDMA_GET);
+    return (config_side(&ch->cfg) == SIDE_WRITER) == (ch->cfg.op == OP_GET);
 }
 
 /* Whole units, so that a piece of a slab is aligned to a unit; at least a line. */
-size_t handshake_heap_bytes(const rmalloc_config_t *cfg)
+size_t handshake_heap_bytes(const struct pipe_config *cfg)
 {
-    uint64_t unit = cfg->allocator.unit_size < CACHE_LINE ? CACHE_LINE : cfg->allocator.unit_size;
+    uint64_t unit = cfg->unit_bytes < CACHE_LINE ? CACHE_LINE : cfg->unit_bytes;
 
-    return (cfg->allocator.alloc_size + unit - 1) & ~(unit - 1);
+    return (cfg->heap_bytes + unit - 1) & ~(unit - 1);
 }
 
 static int handshake_make_heap(struct rch *ch, void *base, struct error *err)
 {
     struct heap_config c = {
-        .algorithm = ch->cfg.allocator.algorithm,
-        .unit_size = ch->cfg.allocator.unit_size,
-        .bytes = ch->cfg.allocator.alloc_size,
+        .algorithm = ch->cfg.heuristic,
+        .unit_size = ch->cfg.unit_bytes,
+        .bytes = ch->cfg.heap_bytes,
         .base = base,
-        .max_descriptors = ch->cfg.max_descriptors,
-        .seed = ch->cfg.allocator.seed,
+        .max_descriptors = ch->cfg.max_messages,
+        .seed = ch->cfg.seed,
         .owner = ch->id,
     };
     int rc = heap_create(&ch->w.heap, &c);
 
     if (rc != 0)
-        error_note(err, "the allocator of the heap cannot be made: %s", rmalloc_strerror(rc));
+        error_note(err, "the allocator of the heap cannot be made: %s", rinfo_strerror(rc));
     return rc;
 }
 
@@ -79,21 +80,21 @@ static int handshake_allocate_zero(struct rch *ch, size_t bytes, uint32_t access
     return rc;
 }
 
-size_t handshake_reverse_bytes(const rmalloc_config_t *cfg)
+size_t handshake_reverse_bytes(const struct pipe_config *cfg)
 {
     return cfg->sync_queue * sizeof(struct slot);
 }
 
-size_t handshake_credit_bytes(const rmalloc_config_t *cfg)
+size_t handshake_credit_bytes(const struct pipe_config *cfg)
 {
-    return credit_area_bytes(cfg->sync == NET_SYNC_TAGS ? cfg->sync_queue : 0);
+    return credit_area_bytes(cfg->mode == RPIPE_SYNC_TAGS ? cfg->sync_queue : 0);
 }
 
 static int handshake_allocate_writer(struct rch *ch, struct error *err)
 {
     int rc = 0;
 
-    if (ch->cfg.sync == CHANNEL_SYNC)
+    if (ch->cfg.mode == RPIPE_SYNC_CHANNEL)
         rc = handshake_allocate_zero(ch, handshake_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
                                      &ch->reverse_memory, err);
     if (rc == 0 && handshake_owns_heap(ch))
@@ -110,7 +111,7 @@ int handshake_allocate(struct rch *ch, struct error *err)
 
     if (rc != 0)
         return rc;
-    if (ch->cfg.allocator.op == RDMA_ATOMIC)
+    if (ch->cfg.op == OP_CELLS)
         return cells_open(ch, err);
     if (handshake_owns_heap(ch)) {
         rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), access,
@@ -131,10 +132,10 @@ int handshake_allocate(struct rch *ch, struct error *err)
     ch->credit = ch->credit_memory.base;
     if (handshake_owns_heap(ch))
         ch->r.heap_base = ch->heap_memory.base;
-    ch->r.heap_bytes = ch->cfg.allocator.alloc_size;
-    ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.allocator.unit_size);
-    ch->r.sync = ch->cfg.sync;
-    ch->r.most = ch->cfg.sync == NET_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
+    ch->r.heap_bytes = ch->cfg.heap_bytes;
+    ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.unit_bytes);
+    ch->r.sync = ch->cfg.mode;
+    ch->r.most = ch->cfg.mode == RPIPE_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
     ring_cursor_init(&ch->r.back, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
     ch->r.nread = job_first();
     credit_line_init(&ch->credit->line, job_first());
@@ -149,17 +150,17 @@ void handshake_make(const struct rch *ch, unsigned char blob[HANDSHAKE_BYTES])
         .magic = HANDSHAKE_MAGIC,
         .protocol = PROTOCOL_VERSION,
         .layout = SYNC_LAYOUT_VERSION,
-        .ctx = ch->cfg.ctx,
+        .ctx = (uint32_t)ch->cfg.context,
         .incarnation = ch->end.incarnation,
         .side = (uint8_t)config_side(&ch->cfg),
-        .op = (uint8_t)ch->cfg.allocator.op,
-        .algorithm = (uint8_t)ch->cfg.allocator.algorithm,
-        .sync = (uint8_t)ch->cfg.sync,
+        .op = (uint8_t)ch->cfg.op,
+        .algorithm = (uint8_t)ch->cfg.heuristic,
+        .sync = (uint8_t)ch->cfg.mode,
         .slots = ch->cfg.slots,
-        .unit_size = ch->cfg.allocator.unit_size,
+        .unit_size = ch->cfg.unit_bytes,
         .sync_queue = ch->cfg.sync_queue,
-        .alloc_size = ch->cfg.allocator.alloc_size,
-        .max_alloc_size = ch->cfg.allocator.max_alloc_size,
+        .alloc_size = ch->cfg.heap_bytes,
+        .max_alloc_size = ch->cfg.max_heap_bytes,
         .ring = ch->ring_memory.key,
         .credit = ch->credit_memory.key,
         .heap = ch->heap_memory.key,
@@ -211,28 +212,25 @@ static int handshake_differ_name(const struct rch *ch, const char *what, const c
 
 static int handshake_compare(const struct rch *ch, const struct handshake *h, struct error *err)
 {
-    const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
+    const struct pipe_config *a = &ch->cfg;
     char btl[BTL_NAME_MAX + 1] = "";
     int rc;
 
     memcpy(btl, h->btl, BTL_NAME_MAX);
     text_make_printable(btl);
-    rc = handshake_differ_name(ch, "allocator.op", config_op_name((int)a->op),
-                               config_op_name(h->op), err);
+    rc = handshake_differ_name(ch, "op", config_op_name((int)a->op), config_op_name(h->op), err);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.alloc_size", a->alloc_size, h->alloc_size, err);
+        rc = handshake_differ(ch, "heap_bytes", a->heap_bytes, h->alloc_size, err);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.unit_size", a->unit_size, h->unit_size, err);
+        rc = handshake_differ(ch, "unit_bytes", a->unit_bytes, h->unit_size, err);
     if (rc == 0)
-        rc = handshake_differ_name(ch, "sync", config_sync_name((int)ch->cfg.sync),
-                                   config_sync_name(h->sync), err);
+        rc = handshake_differ_name(ch, "mode", config_mode_name((int)ch->cfg.mode),
+                                   config_mode_name(h->sync), err);
     if (rc == 0)
-        rc = handshake_differ_name(ch, "allocator.algorithm",
-                                   config_algorithm_name((int)a->algorithm),
-                                   config_algorithm_name(h->algorithm), err);
+        rc = handshake_differ_name(ch, "heuristic", config_heuristic_name((int)a->heuristic),
+                                   config_heuristic_name(h->algorithm), err);
     if (rc == 0)
-        rc = handshake_differ(ch, "allocator.max_alloc_size", a->max_alloc_size, h->max_alloc_size,
-                              err);
+        rc = handshake_differ(ch, "max_heap_bytes", a->max_heap_bytes, h->max_alloc_size, err);
     if (rc == 0)
         rc = handshake_differ(ch, "sync_queue", ch->cfg.sync_queue, h->sync_queue, err);
     if (rc == 0)
@@ -264,7 +262,7 @@ static int handshake_attach_all(struct rch *ch, const struct handshake *h, struc
     if (!handshake_owns_heap(ch))
         rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, handshake_heap_bytes(&ch->cfg),
                              writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);
-    if (rc == 0 && !writer && ch->cfg.sync == CHANNEL_SYNC)
+    if (rc == 0 && !writer && ch->cfg.mode == RPIPE_SYNC_CHANNEL)
         rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, handshake_reverse_bytes(&ch->cfg),
                              BTL_PEER_WRITES, &ch->reverse_remote, err);
     if (rc != 0 || !writer)
@@ -352,7 +350,7 @@ void handshake_release(struct rch *ch)
         handshake_free_memory(ch, &ch->reverse_memory);
         remote_free_mirrors(ch);
     }
-    if (ch->cfg.thread_sync)
+    if (ch->cfg.threads)
         pthread_mutex_destroy(&ch->mutex);
     control_message_free(ch->close_message);
     ch->close_message = NULL;

@@ -17,9 +17,9 @@ struct handshake_id {
 };
 
 /* Bytes of the pieces: the same at both ends, and in mirrors. */
-size_t handshake_heap_bytes(const rmalloc_config_t *cfg);
-size_t handshake_credit_bytes(const rmalloc_config_t *cfg);
-size_t handshake_reverse_bytes(const rmalloc_config_t *cfg);
+size_t handshake_heap_bytes(const struct pipe_config *cfg);
+size_t handshake_credit_bytes(const struct pipe_config *cfg);
+size_t handshake_reverse_bytes(const struct pipe_config *cfg);
 
 int handshake_allocate(struct rch *ch, struct error *err); /* the pieces that the peer will need */
 void handshake_make(const struct rch *ch, unsigned char blob[HANDSHAKE_BYTES]);

@@ -57,8 +57,12 @@ static int join_post_note(enum message_type type, int peer, struct note *n, cons
 
 static struct note join_note_of(const struct rch *ch, uint64_t number)
 {
-    return (struct note){
-        ch->cfg.ctx, ch->end.incarnation, (uint32_t)config_side(&ch->cfg), 0, number, ""};
+    return (struct note){(uint32_t)ch->cfg.context,
+                         ch->end.incarnation,
+                         (uint32_t)config_side(&ch->cfg),
+                         0,
+                         number,
+                         ""};
 }
 
 /* ---- failures ---- */
@@ -159,7 +163,7 @@ int join_open(struct rch *ch)
     int rc;
 
     rendezvous_lock();
-    m = rendezvous_find(ch->peer, side, ch->cfg.ctx, true);
+    m = rendezvous_find(ch->peer, side, (uint32_t)ch->cfg.context, true);
     if (m == NULL) {
         rendezvous_unlock();
         return -ENOMEM;
@@ -177,7 +181,7 @@ int join_open(struct rch *ch)
     rendezvous_register(m, &ch->end);
     atomic_store_explicit(
         &ch->state,
-        side | (ch->cfg.thread_sync ? STATE_LOCKED : 0u) | (ch->checked ? STATE_DEBUG : 0u) |
+        side | (ch->cfg.threads ? STATE_LOCKED : 0u) | (ch->checked ? STATE_DEBUG : 0u) |
             (ch->trace != 0 ? STATE_TRACED : 0u) | (ch->remote != NULL ? STATE_REMOTE : 0u) |
             (ch->cells != NULL ? STATE_CELLS : 0u),
         memory_order_release);
@@ -678,7 +682,7 @@ const char *join_pending(const struct rch *ch)
                                      published_end == 0 ? "pending there: the " : ", the ",
                                      id.side == SIDE_WRITER ? "writer" : "reader", id.ctx,
                                      config_op_name(id.op),
-                                     id.side == side && id.ctx == ch->cfg.ctx
+                                     id.side == side && id.ctx == ch->cfg.context
                                          ? ", which is this side too: exactly one end is the writer"
                                          : "");
             if (used >= sizeof(text))

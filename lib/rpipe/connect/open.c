@@ -11,36 +11,37 @@
 #include "control/control.h"
 #include "util/settings.h"
 #include "util/failpoint.h"
+#include "util/sized.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
-static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, struct error *err)
+static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct error *err)
 {
     pthread_mutexattr_t attributes;
     int rc;
 
     ch->cfg = *cfg;
-    ch->peer = cfg->allocator.peer;
+    ch->peer = cfg->peer;
     ch->timeout_ms = cfg->timeout_ms;
     ch->mask = cfg->slots - 1;
-    ch->inline_max = cfg->thresholds.inline_max;
-    if (ch->inline_max > cfg->allocator.alloc_size)
-        ch->inline_max = (uint32_t)cfg->allocator.alloc_size;
+    ch->inline_max = cfg->inline_max;
+    if (ch->inline_max > cfg->heap_bytes)
+        ch->inline_max = (uint32_t)cfg->heap_bytes;
     ch->event_fd = ch->signal_fd = -1;
     ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
-    if (cfg->thread_sync) {
+    if (cfg->threads) {
         pthread_mutexattr_init(&attributes);
         pthread_mutex_init(&ch->mutex, &attributes);
         pthread_mutexattr_destroy(&attributes);
     }
     ch->id = desc_owner_id();
     ch->whose = desc_owned_by(ch->id);
-    desc_pool_init(&ch->pool, cfg->max_descriptors, sizeof(struct rdesc_message));
-    ch->units = (cfg->allocator.alloc_size - 1) / cfg->allocator.unit_size + 1;
+    desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message));
+    ch->units = (cfg->heap_bytes - 1) / cfg->unit_bytes + 1;
     if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for the books of %u blocks (sync_queue)",
                          cfg->sync_queue);
@@ -48,7 +49,7 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, struct erro
         return error_set(err, -ENOMEM, "no memory for another channel");
     if (grow_open(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for the books of a heap that grows");
-    rc = btl_choose(ch->peer, cfg->btl, &ch->ops, &ch->btl, err);
+    rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;
     ch->why = strdup(err->text);
@@ -61,42 +62,29 @@ static int open_prepare(struct rch *ch, const rmalloc_config_t *cfg, struct erro
     return rc;
 }
 
-static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
+int end_open(rch_t *ch, const char *call, const struct pipe_config *resolved)
 {
-    rmalloc_config_t resolved;
+    int64_t began = trace_on ? clock_now() : 0;
     struct error err = {""};
-    struct rch *end;
-    int rc = job_refuses("rpipe");
+    struct rch *end = end_pool_take();
+    int rc;
 
-    if (rc != 0)
-        return rc;
-    if (ch == NULL || cfg == NULL) {
-        last_error_set("rpipe: needs a place for the channel and a configuration (NULL)");
-        return -EINVAL;
-    }
-    rc = config_resolve(cfg, &resolved, (int)rpipe_network_ranks(), &err);
-    if (rc != 0) {
-        last_error_set("rpipe: %s", err.text);
-        return rc;
-    }
-    end = end_pool_take();
     if (end == NULL) {
-        last_error_set("rpipe: no memory for another channel");
+        last_error_set("%s: no memory for another end", call);
         return -ENOMEM;
     }
-    rc = open_prepare(end, &resolved, &err);
+    rc = open_prepare(end, resolved, &err);
     RPIPE_FAILPOINT("rpipe: memory made");
     if (rc == 0) {
         rc = join_open(end);
         if (rc == -EEXIST)
-            error_note(
-                &err,
-                "this end is open already; another pipe between the same ranks needs another ctx");
+            error_note(&err, "this end is open already; another pipe between the same ranks needs "
+                             "another context");
         else if (rc != 0)
             error_note(&err, "no memory for another channel");
     }
     if (rc != 0) {
-        last_error_set("rpipe: %s: %s", end_name(end), err.text);
+        last_error_set("%s: %s: %s", call, end_name(end), err.text);
         handshake_release(end);
         end_pool_put(end);
         return rc;
@@ -104,21 +92,36 @@ static int open_end(rch_t *ch, const rmalloc_config_t *cfg)
     counter_opened(end);
     *ch = end;
     RPIPE_FAILPOINT("rpipe: open");
+    if (began != 0)
+        trace_past(end->trace, TRACE_OPEN, began);
     return 0;
 }
 
-int rpipe_open(rch_t *ch, const rmalloc_config_t *cfg)
+static int open_pipe(rch_t *ch, const rpipe_config_t *cfg, size_t size)
 {
-    int64_t began = trace_on ? clock_now() : 0;
-    struct active_call in;
-    int rc;
+    struct pipe_config resolved;
+    struct error err = {""};
+    rpipe_config_t known;
+    int rc = job_check();
 
-    active_call_enter(&in);
-    rc = open_end(ch, cfg);
-    if (rc == 0 && began != 0)
-        trace_past((*ch)->trace, TRACE_OPEN, began);
-    active_call_leave(&in);
-    return rc;
+    if (rc != 0)
+        return rc;
+    if (ch == NULL || cfg == NULL)
+        return call_error(NULL, -EINVAL, "%s is NULL", ch == NULL ? "ch" : "cfg");
+    rc = sized_copy(&known, sizeof(known), cfg, size, &err);
+    if (rc == 0)
+        rc = config_resolve(&known, &resolved, job_ranks(), &err);
+    if (rc != 0)
+        return call_error(NULL, rc, "%s", err.text);
+    return end_open(ch, "rpipe", &resolved);
+}
+
+int(rpipe_open)(rch_t *ch, const rpipe_config_t *cfg, size_t size)
+{
+    struct call call;
+
+    call_enter(&call, "rpipe");
+    return call_end(&call, open_pipe(ch, cfg, size));
 }
 
 /* ---- waiting for the join ---- */
@@ -130,19 +133,19 @@ static int open_join_attempt(struct rch *ch, void *arguments)
 
     (void)arguments;
     if ((state & STATE_FAILED) != 0)
-        return end_error(ch, ch->failure, "rpipe_wait: %s",
+        return end_error(ch, ch->failure, "rwait: %s",
                          ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & (STATE_JOINED | STATE_PEER_CLOSED)) != 0)
         return 0;
     if ((state & STATE_ATTACHED) != 0)
         return join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if ((state & STATE_PEER_LEFT) != 0)
-        return end_error(
-            ch, -EPIPE, "rpipe_wait: rank %d has left the job (rexit) without opening this channel",
-            ch->peer);
+        return end_error(ch, -EPIPE,
+                         "rwait: rank %d has left the job (rexit) without opening this channel",
+                         ch->peer);
     if (end_peer_died(ch, state))
         return end_error(ch, (state & STATE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
-                         "rpipe_wait: rank %d died before it was joined%s", ch->peer,
+                         "rwait: rank %d died before it was joined%s", ch->peer,
                          end_death_reason(ch));
     return R_PENDING;
 }
@@ -150,28 +153,25 @@ static int open_join_attempt(struct rch *ch, void *arguments)
 int rpipe_wait(rch_t ch)
 {
     static const struct awaited awaited = {"other end", 0};
-    int rc = end_check_call(ch, "rpipe_wait", 0);
+    int rc = end_check_call(ch, "rwait", 0);
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_MEET);
-    rc = call_wait(ch, "rpipe_wait", &awaited, open_join_attempt, NULL);
+    rc = call_wait(ch, "rwait", &awaited, open_join_attempt, NULL);
     trace_end(row, 0, 0, rc);
     return rc;
 }
 
-int rpipe_set_timeout(rch_t ch, int ms)
+int rpipe_set_timeout(rch_t ch, int timeout_ms)
 {
-    int rc = end_check_call(ch, "rpipe_set_timeout", 0);
+    int rc = end_check_call(ch, "rset_timeout", 0);
+    struct error err = {""};
 
-    if (rc != 0)
-        return rc;
-    if (ms < -1)
-        return end_error(ch, -EINVAL,
-                         "rpipe_set_timeout: %d ms; it must be -1 (no deadline) or more", ms);
-    ch->timeout_ms = ms;
-    return 0;
+    if (rc == 0 && (rc = config_timeout(timeout_ms, &ch->timeout_ms, &err)) != 0)
+        return end_error(ch, rc, "rset_timeout: %s", err.text);
+    return rc;
 }
 
 /* ---- closing ---- */
@@ -245,4 +245,10 @@ int end_close(struct rch *ch, bool force)
     return rc;
 }
 
-int rpipe_close(rch_t ch) { return end_close(ch, false); }
+int rpipe_close(rch_t ch)
+{
+    if (ch != NULL && ch->cells != NULL &&
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
+        return end_error(ch, -EBADF, "rclose: this end has cells; close it by rcells_close");
+    return end_close(ch, false);
+}

@@ -7,7 +7,11 @@
 
 #include <stdbool.h>
 
+struct pipe_config;
 struct rch;
+
+/* rpipe, and the same for cells: a resolved configuration. */
+int end_open(struct rch **ch, const char *call, const struct pipe_config *resolved);
 
 /* rclose. `force`: also while transfers from the program's memory are in flight. */
 int end_close(struct rch *ch, bool force);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.c: rpipe_pending: which ends wait here for the other one to be opened. Connection on demand needs nothing more:
+ * pending.c: rpending: which ends wait here for the other one to be opened. Connection on demand needs nothing more:
  * who wants to talk opens his end, and whose other end it is finds it in the exchange store.
  *
  * Nothing new travels: the halves that lie in the store are all there is to know. `arrivals` of the store grows whenever
@@ -11,6 +11,7 @@
 #include "rpipe/end/call_context.h"
 
 #include <errno.h>
+#include <string.h>
 
 /* The store's lock is held. An end that is open, or a half that has been closed again, is nothing that waits. */
 static bool pending_waits(const struct rendezvous *m)
@@ -30,35 +31,50 @@ static bool pending_waits(const struct rendezvous *m)
     return false;
 }
 
-static rpipe_pending_t pending_describe(const struct rendezvous *m)
+/* False: cells, which are not opened by rpipe. */
+static bool pending_describe(const struct rendezvous *m, rpipe_config_t *p)
 {
-    rpipe_pending_t p = {.peer = m->peer, .ctx = m->ctx, .writer = m->side == SIDE_READER};
     struct link *cursor, *after;
     struct handshake_id id;
 
+    *p = (rpipe_config_t){.role = (rpipe_role_t)m->side, .peer = m->peer, .context = m->ctx};
     list_for_each (cursor, after, &m->handshakes) {
         const struct rendezvous_handshake *handshake =
             container_of(cursor, struct rendezvous_handshake, link);
 
-        if (!handshake->close_message &&
-            handshake_identify(handshake->blob, handshake->bytes, &id) && id.op <= RDMA_ATOMIC)
-            p.op = (rdma_op_t)id.op;
+        if (handshake->close_message || !handshake_identify(handshake->blob, handshake->bytes, &id))
+            continue;
+        if (id.op >= OP_CELLS)
+            return false;
+        p->op = (rpipe_op_t)id.op;
     }
-    return p;
+    return true;
 }
 
-static int pending_poll(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+/* Stores into element n of a list whose elements have `size` bytes for the caller. */
+static void pending_store(void *list, int n, size_t size, const rpipe_config_t *p)
 {
-    int rc = job_refuses("rpipe_pending"), n = 0;
+    unsigned char *element = (unsigned char *)list + (size_t)n * size;
+
+    memset(element, 0, size);
+    memcpy(element, p, size < sizeof(*p) ? size : sizeof(*p));
+}
+
+static int pending_poll(uint64_t context, uint64_t *seen, void *list, int most, size_t size)
+{
+    int rc = job_refuses("rpending"), n = 0;
     struct rendezvous *m;
     uint64_t arrivals;
+    rpipe_config_t p;
     size_t at = 0;
 
     if (rc != 0)
         return rc;
-    if (seen == NULL || list == NULL || most < 1) {
-        last_error_set("rpipe_pending: needs a number that says what was seen, and places for at "
-                       "least one end");
+    if (seen == NULL || list == NULL || most < 1 || size < sizeof(p)) {
+        last_error_set("rpending: %s", seen == NULL   ? "seen is NULL"
+                                       : list == NULL ? "list is NULL"
+                                       : most < 1     ? "most is less than 1"
+                                                      : "size is less than that of 0.2.0");
         return -EINVAL;
     }
     if (rendezvous_arrivals() == *seen)
@@ -66,21 +82,21 @@ static int pending_poll(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int
     rendezvous_lock();
     arrivals = rendezvous_arrivals(); /* under the lock: what it counts can be found */
     while (n < most && (m = rendezvous_next(&at)) != NULL)
-        if (m->ctx == ctx && pending_waits(m))
-            list[n++] = pending_describe(m);
+        if (m->ctx == context && pending_waits(m) && pending_describe(m, &p))
+            pending_store(list, n++, size, &p);
     rendezvous_unlock();
-    if (n < most) /* else there may be more: the next call looks again */
+    if (n < most) /* else there may be more: the next call polls again */
         *seen = arrivals;
     return n;
 }
 
-int rpipe_pending(uint32_t ctx, uint64_t *seen, rpipe_pending_t *list, int most)
+int(rpipe_pending)(uint64_t context, uint64_t *seen, rpipe_config_t *list, int most, size_t size)
 {
     struct active_call in;
     int rc;
 
     active_call_enter(&in);
-    rc = pending_poll(ctx, seen, list, most);
+    rc = pending_poll(context, seen, list, most, size);
     active_call_leave(&in);
     return rc;
 }

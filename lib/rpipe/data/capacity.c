@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * capacity.c: rpipe_room: would a message of this size, once it has memory, be written without waiting?
+ * capacity.c: rroom: would a message of this size, once it has memory, be written without waiting?
  *
  * rmalloc_nb tells of memory; this tells of the ring and of sync_queue, and counts what the caller has allocated and not
  * written yet, each of which will want its slot too. What it finds stays true until this end allocates again: room only grows. (A
@@ -26,7 +26,7 @@ static bool capacity_has_room(const struct rch *ch, size_t size)
 static bool capacity_is_in_vain(const struct rch *ch, size_t size)
 {
     return ch->w.allocated > ch->mask ||
-           (size > ch->inline_max && ch->cfg.sync != NET_SYNC_BLOCKS &&
+           (size > ch->inline_max && ch->cfg.mode != RPIPE_SYNC_BLOCKS &&
             ch->w.allocated >= ch->cfg.sync_queue);
 }
 
@@ -35,18 +35,18 @@ static int capacity_room_attempt(struct rch *ch, void *arguments)
     const size_t *size = arguments;
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    int rc = end_check_peer(ch, "rpipe_room", state);
+    int rc = end_check_peer(ch, "rroom", state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
         rc = join_complete(ch, DEADLINE_NOW);
     if (rc == 0 && ch->remote != NULL)
-        rc = remote_progress(ch, "rpipe_room");
+        rc = remote_progress(ch, "rroom");
     if (rc != 0 || capacity_has_room(ch, *size))
         return rc;
     if (capacity_is_in_vain(ch, *size))
         return end_error(
             ch, -ENOBUFS,
-            "rpipe_room: this end has allocated %llu messages and not written them, as many as %s",
+            "rroom: this end has allocated %llu messages and not written them, as many as %s",
             (unsigned long long)ch->w.allocated,
             ch->w.allocated > ch->mask ? "the ring has slots" : "sync_queue allows");
     rc = credit_fetch(ch, NEED_SLOT);
@@ -65,6 +65,6 @@ int rpipe_room(rch_t ch, size_t size)
                atomic_load_explicit(&ch->state, memory_order_acquire) == WRITER_READY &&
                capacity_has_room(ch, size)))
         return 0;
-    rc = end_check_call(ch, "rpipe_room", SIDE_WRITER);
+    rc = end_check_call(ch, "rroom", SIDE_WRITER);
     return rc != 0 ? rc : call_once(ch, capacity_room_attempt, &size);
 }

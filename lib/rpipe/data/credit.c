@@ -35,7 +35,7 @@ int credit_open(struct rch *ch)
     w->look_at = job_first() + w->look_slots;
     credit_rescale(ch);
     w->heap_limit = UINT64_MAX;
-    if (ch->cfg.sync == NET_SYNC_BLOCKS)
+    if (ch->cfg.mode == RPIPE_SYNC_BLOCKS)
         return 0;
     w->heap_limit = queue;
     ring_cursor_init(&w->back, queue, (uint32_t)job_first() + 1);
@@ -202,11 +202,11 @@ int credit_apply(struct rch *ch)
     struct writer *w = &ch->w;
     int rc = credit_fetch_slots(ch);
 
-    if (rc == 0 && ch->cfg.allocator.op == RDMA_GET)
+    if (rc == 0 && ch->cfg.op == OP_GET)
         rc = credit_fetch_fetched(ch);
     if (rc == 0)
-        rc = ch->cfg.sync == NET_SYNC_BLOCKS ? credit_fetch_prefix(ch)
-                                             : credit_fetch_named(ch, true);
+        rc = ch->cfg.mode == RPIPE_SYNC_BLOCKS ? credit_fetch_prefix(ch)
+                                               : credit_fetch_named(ch, true);
     credit_schedule(w, atomic_load_explicit(&w->sent, memory_order_relaxed),
                     w->limit - ch->mask - 1);
     return rc;
@@ -234,9 +234,9 @@ int credit_fetch(struct rch *ch, enum credit_need need)
     row = trace_begin(ch, TRACE_SYNC);
     RPIPE_FAILPOINT("credit: before a look");
     ch->credit_fetches++;
-    if (need != NEED_MEMORY || ch->cfg.sync == NET_SYNC_BLOCKS)
+    if (need != NEED_MEMORY || ch->cfg.mode == RPIPE_SYNC_BLOCKS)
         rc = credit_fetch_slots(ch);
-    if (rc == 0 && ch->cfg.sync == NET_SYNC_BLOCKS)
+    if (rc == 0 && ch->cfg.mode == RPIPE_SYNC_BLOCKS)
         rc = credit_fetch_prefix(ch);
     else if (rc == 0 &&
              (need != NEED_SLOT ||

@@ -48,13 +48,13 @@ static int remote_open_writer(struct rch *ch, struct error *err)
     struct remote_path *n = ch->remote;
     int rc;
 
-    if (ch->cfg.allocator.op == RDMA_ATOMIC) /* for what is fetched */
+    if (ch->cfg.op == OP_CELLS) /* for what is fetched */
         return remote_mirror(ch, CACHE_LINE, &n->credit, err);
     rc = remote_mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, err);
 
     if (rc == 0)
         rc = remote_mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, err);
-    if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT)
+    if (rc == 0 && ch->cfg.op == OP_PUT)
         rc = remote_mirror_heap(ch, err);
     return rc;
 }
@@ -62,12 +62,12 @@ static int remote_open_writer(struct rch *ch, struct error *err)
 static int remote_open_reader(struct rch *ch, struct error *err)
 {
     struct remote_path *n = ch->remote;
-    uint32_t ahead = ch->cfg.thresholds.fetch_ahead;
+    uint32_t ahead = ch->cfg.fetch_ahead;
     int rc = 0;
 
-    if (ch->cfg.sync == CHANNEL_SYNC)
+    if (ch->cfg.mode == RPIPE_SYNC_CHANNEL)
         rc = remote_mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, err);
-    if (rc != 0 || ch->cfg.allocator.op != RDMA_GET)
+    if (rc != 0 || ch->cfg.op != OP_GET)
         return rc;
     n->fetch_most = ahead == 0                 ? FETCH_AHEAD_DEFAULT
                     : ahead < FETCH_AHEAD_MOST ? ahead
@@ -178,7 +178,7 @@ static bool remote_peer_surely_lives(const struct rch *ch)
 {
     uint32_t word;
 
-    if (ch->peer == (int)rpipe_network_rank())
+    if (ch->peer == rpipe_network_rank())
         return true;
     if (ch->liveness == NULL)
         return false;
@@ -245,7 +245,7 @@ int remote_progress(struct rch *ch, const char *call)
 bool remote_locate(struct rch *ch, uint64_t offset, uint64_t bytes, struct btl_transfer *t)
 {
     *t = (struct btl_transfer){&ch->heap_remote, offset, &ch->remote->heap, offset, bytes};
-    return offset < ch->cfg.allocator.alloc_size || grow_locate(ch, offset, t);
+    return offset < ch->cfg.heap_bytes || grow_locate(ch, offset, t);
 }
 
 /* ---- before bye ---- */

@@ -181,7 +181,7 @@ static void remote_write_fill(struct rch *ch, struct slot *s, struct rdesc *d, s
     s->heap.size = bytes;
     s->kind = SLOT_HEAP;
     s->bytes = 0;
-    if (from != NULL && ch->cfg.allocator.op == RDMA_GET) {
+    if (from != NULL && ch->cfg.op == OP_GET) {
         s->kind = SLOT_REGION;
         s->heap.region = from->region->number;
         s->heap.at = from->offset;
@@ -200,7 +200,7 @@ int remote_publish(struct rch *ch, const char *call, struct rdesc *d, size_t byt
     struct slot *s = &ch->ring->slot[at];
     struct btl_transfer payload,
         slot = {&ch->ring_remote, slot_offset, &ch->remote->ring, slot_offset, sizeof(*s)};
-    bool carries = d->units != 0 && bytes > 0 && ch->cfg.allocator.op == RDMA_PUT;
+    bool carries = d->units != 0 && bytes > 0 && ch->cfg.op == OP_PUT;
     struct writer *w = &ch->w;
     int rc;
 

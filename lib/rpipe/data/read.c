@@ -54,7 +54,7 @@ static FORCE_INLINE int read_take_heap(struct rch *ch, struct rdesc *d, const st
                               r->heap_read - r->heap_freed, r->most);
     }
     d->units = d->size != 0 ? (uint32_t)((d->size - 1) >> r->shift) + 1 : 1;
-    if (r->sync == NET_SYNC_BLOCKS) {
+    if (r->sync == RPIPE_SYNC_BLOCKS) {
         d->next = NULL;
         if (r->newest != NULL)
             r->newest->next = d;
@@ -95,7 +95,7 @@ static FORCE_INLINE int read_take_message(struct rch *ch, const char *call, cons
         d->units = 0;
     } else {
         if (UNLIKELY(kind != SLOT_HEAP) &&
-            !(kind == SLOT_REGION && ch->remote != NULL && ch->cfg.allocator.op == RDMA_GET)) {
+            !(kind == SLOT_REGION && ch->remote != NULL && ch->cfg.op == OP_GET)) {
             desc_put(&ch->pool, d);
             return read_violation(ch, "is of no known kind (kind, -)", kind, 0);
         }
@@ -390,16 +390,6 @@ int rpipe_read_nb(rch_t ch, raddr_t *d, size_t *size)
     return read_message(ch, "rread_nb", d, size, false);
 }
 
-void *rpipe_read_mem(rch_t ch, raddr_t *d, size_t *size)
-{
-    int rc = read_message(ch, "rread_mem", d, size, true);
-
-    if (rc == 0)
-        return (*d)->mem;
-    errno = -rc;
-    return NULL;
-}
-
 /* ---- giving back ---- */
 
 /* The oldest message is freed: publishes how far there is no gap. */
@@ -446,7 +436,7 @@ static inline void read_publish_block(struct rch *ch, struct rdesc *d)
 static FORCE_INLINE void read_free_block(struct rch *ch, struct rdesc *d)
 {
     ch->r.units_held -= d->units;
-    if (ch->r.sync != NET_SYNC_BLOCKS) {
+    if (ch->r.sync != RPIPE_SYNC_BLOCKS) {
         read_publish_block(ch, d);
         return;
     }
@@ -542,20 +532,6 @@ size_t rmalloc_size(rch_t ch, raddr_t d)
         return d->size;
     read_not_message(ch, "rsize", d);
     return 0;
-}
-
-void *rpipe_network_header(rch_t ch, raddr_t d)
-{
-    if (read_is_message(ch, d))
-        return &d->header;
-    read_not_message(ch, "network_header", d);
-    return NULL;
-}
-
-size_t rpipe_network_header_bytes(rch_t ch)
-{
-    (void)ch; /* the same for every channel of this version */
-    return DESC_HEADER_BYTES;
 }
 
 /* The header as one number. It lies in the descriptor until rwrite, and behind it in the slot: nothing travels for it. */

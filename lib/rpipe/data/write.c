@@ -54,7 +54,7 @@ static uint64_t write_largest_segment(const struct rch *ch)
     const struct heap *heap =
         writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
 
-    return heap != NULL ? heap_largest_segment(heap) : ch->cfg.allocator.alloc_size;
+    return heap != NULL ? heap_largest_segment(heap) : ch->cfg.heap_bytes;
 }
 
 /*
@@ -95,7 +95,7 @@ static int write_starved(struct rch *ch, struct alloc_arguments *a, uint32_t sta
         return end_error(ch, -ENOBUFS,
                          "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory "
                          "stands in the way: send it, free "
-                         "it, or make alloc_size larger",
+                         "it, or make heap_bytes larger",
                          a->call, size, bytes);
     return R_PENDING;
 }
@@ -110,24 +110,23 @@ static int write_no_block_descriptor(struct rch *ch, const struct alloc_argument
         return R_PENDING;
     return end_error(
         ch, -ENOBUFS,
-        "%s: this end holds %llu messages: give some back, or make max_descriptors (%u) larger",
-        a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_descriptors);
+        "%s: this end holds %llu messages: give some back, or make max_messages (%u) larger",
+        a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_messages);
 }
 
 static int write_too_large(struct rch *ch, const struct alloc_arguments *a)
 {
-    const rmalloc_allocator_config_t *c = &ch->cfg.allocator;
+    const struct pipe_config *c = &ch->cfg;
 
-    if (c->max_alloc_size > c->alloc_size)
+    if (c->max_heap_bytes > c->heap_bytes)
         return end_error(ch, -EMSGSIZE,
                          "%s: %zu bytes can never fit: the largest segment of the heap has %llu, "
-                         "and to max_alloc_size (%llu) "
+                         "and to max_heap_bytes (%llu) "
                          "there are %llu left",
                          a->call, a->size, (unsigned long long)write_largest_segment(ch),
-                         (unsigned long long)c->max_alloc_size, (unsigned long long)grow_left(ch));
-    return end_error(ch, -EMSGSIZE,
-                     "%s: %zu bytes can never fit into a heap of %llu (allocator.alloc_size)",
-                     a->call, a->size, (unsigned long long)c->alloc_size);
+                         (unsigned long long)c->max_heap_bytes, (unsigned long long)grow_left(ch));
+    return end_error(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (heap_bytes)",
+                     a->call, a->size, (unsigned long long)c->heap_bytes);
 }
 
 int write_alloc_attempt(struct rch *ch, void *arguments)
@@ -248,7 +247,7 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
     struct rdesc *fast;
 
     if (UNLIKELY(d == NULL)) {
-        last_error_set("rmalloc_nb: no place for the descriptor (NULL)");
+        last_error_set("rmalloc_nb: d is NULL");
         return -EINVAL;
     }
     fast = write_alloc_fast(ch, size);
@@ -257,22 +256,6 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
         return 0;
     }
     return write_alloc_slow(ch, "rmalloc_nb", size, d, false);
-}
-
-void *rmalloc_mem(rch_t ch, size_t size, raddr_t *d)
-{
-    struct rdesc *got;
-
-    if (UNLIKELY(d == NULL)) {
-        last_error_set("rmalloc_mem: no place for the descriptor (NULL)");
-        errno = EINVAL;
-        return NULL;
-    }
-    got = rmalloc_alloc(ch, size);
-    if (got == NULL)
-        return NULL;
-    *d = got;
-    return got->mem;
 }
 
 /* ---- messages ---- */
@@ -495,7 +478,7 @@ int write_unalloc_attempt(struct rch *ch, void *arguments)
         heap_free(ch->w.heap, d);
     if (ch->checked)
         debug_check_heap(ch);
-    if (ch->cfg.thread_sync) /* another thread of this end may wait in rmalloc */
+    if (ch->cfg.threads) /* another thread of this end may wait in rmalloc */
         wake_if_waiting(end_wake_word(ch, atomic_load_explicit(&ch->state, memory_order_relaxed)),
                         true);
     return 0;
@@ -508,31 +491,37 @@ int write_unalloc(struct rch *ch, struct rdesc *d)
 
 /* ---- flush ---- */
 
+struct flush_arguments {
+    const char *call;
+    uint64_t since; /* of remote_drain */
+};
+
 static int write_flush_attempt(struct rch *ch, void *arguments)
 {
+    struct flush_arguments *a = arguments;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
-    int rc = end_check_peer(ch, "rflush", state);
+    int rc = end_check_peer(ch, a->call, state);
 
     if (rc != 0 || (state & STATE_JOINED) == 0)
         return rc; /* not joined: nothing has been written */
     if ((state & (STATE_REMOTE | STATE_CELLS)) != 0)
-        return remote_drain(ch, "rflush", arguments);
+        return remote_drain(ch, a->call, &a->since);
     return 0; /* a store is placed when it is visible, and visible in order */
 }
 
-int rpipe_flush(rch_t ch)
+int end_flush(struct rch *ch, const char *call, enum side side)
 {
     static const struct awaited awaited = {"completion", 0};
-    bool cells =
-        ch != NULL && (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0;
-    int rc = end_check_call(ch, "rflush", cells ? 0 : SIDE_WRITER);
-    uint64_t since = 0;
+    int rc = end_check_call(ch, call, side);
+    struct flush_arguments a = {call, 0};
     uint32_t row;
 
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_FLUSH);
-    rc = call_wait(ch, "rflush", &awaited, write_flush_attempt, &since);
+    rc = call_wait(ch, call, &awaited, write_flush_attempt, &a);
     trace_end(row, 0, 0, rc);
     return rc;
 }
+
+int rpipe_flush(rch_t ch) { return end_flush(ch, "rflush", SIDE_WRITER); }

@@ -49,8 +49,7 @@ static int call_check(struct rch *ch, enum side side)
     if ((state & STATE_CLOSED) != 0)
         return call_error(NULL, -ENOTCONN, "the pipe has been closed");
     if (side != 0 && (state & STATE_CELLS) != 0)
-        return call_error(ch, -EBADF,
-                          "this pipe has cells (RDMA_ATOMIC) and no messages; use ratomic");
+        return call_error(ch, -EBADF, "this end has cells and no messages; use rcells_atomic");
     if (side != 0 && (state & (uint32_t)side) == 0)
         return call_error(ch, -EBADF, "this end is the %s; only the %s can make this call",
                           side == SIDE_WRITER ? "reader" : "writer",
@@ -68,6 +67,13 @@ int call_end(const struct call *call, int rc)
 {
     call_leave(call);
     return rc;
+}
+
+int call_check_flags(struct rch *ch, int flags)
+{
+    if ((flags & ~R_NOWAIT) == 0)
+        return 0;
+    return call_error(ch, -EINVAL, "flags is 0x%x; it must be 0 or R_NOWAIT", (unsigned)flags);
 }
 
 int end_check_call(struct rch *ch, const char *call, enum side side)
@@ -166,8 +172,8 @@ int call_no_descriptor(struct rch *ch, uint64_t held)
         return call_error(ch, -ENOMEM, "no memory for another descriptor");
     return call_error(
         ch, -ENOBUFS,
-        "this end holds %llu messages; give some back, or increase max_descriptors (%u)",
-        (unsigned long long)held, ch->cfg.max_descriptors);
+        "this end holds %llu messages; free or send some, or increase max_messages (%u)",
+        (unsigned long long)held, ch->cfg.max_messages);
 }
 
 int end_no_descriptor(struct rch *ch, const char *call, uint64_t held)

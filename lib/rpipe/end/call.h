@@ -23,6 +23,8 @@ int call_begin(struct call *call, const char *name, struct rch *ch, enum side si
 /* Leaves it, also where call_begin has failed. Returns rc. */
 int call_end(const struct call *call, int rc);
 
+/* R_NOWAIT is the only flag of a call that takes flags. 0, or -EINVAL and its message. */
+int call_check_flags(struct rch *ch, int flags);
 /* Can the peer of this end still be used? 0, or the code and its message. Also of an end that is not joined. */
 int call_check_peer(struct rch *ch, uint32_t state);
 /* No descriptor is left; `held`: how many the user owns. -ENOMEM or -ENOBUFS and its message. */

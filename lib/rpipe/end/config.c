@@ -1,180 +1,282 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * config.c: checks a configuration and settles its defaults: what a single end can find wrong is found here, at once.
+ * config.c: checks a configuration and resolves its defaults: every error that a single end can detect is reported here,
+ * before anything is allocated.
  */
-#include "rpipe/end/end.h"
+#include "rpipe/end/config.h"
+
+#include "alloc/desc.h"
 #include "util/settings.h"
 
-#include <stdio.h>
+#include <errno.h>
+#include <string.h>
 
 #define UNIT_MOST (1u << 20)
 #define UNITS_MOST (UINT64_C(1) << 31)
-#define DESCRIPTORS_DEFAULT 1000000u
-#define CELLS_BYTES_MOST (UINT64_C(1) << 34)
+#define UNIT_DEFAULT 64u
+#define HEAP_DEFAULT (UINT64_C(1) << 20)
+#define HEAP_AT_MOST_DEFAULT (UINT64_C(1) << 30)
+#define MESSAGES_DEFAULT 1000000u
+#define CELLS_DEFAULT 512u
+#define CELLS_MOST (UINT64_C(1) << 31)
 #define QUEUE_MOST (1u << 24)
 #define QUEUE_TAGS_DEFAULT 65536u
 #define SLOTS_LEAST 2u
 #define SLOTS_MOST 65536u
+#define FLAGS_KNOWN (RPIPE_THREADS | RPIPE_HUGE_PAGES)
 
 static bool config_power_of_two(uint32_t x) { return x != 0 && (x & (x - 1)) == 0; }
 
-enum side config_side(const rmalloc_config_t *cfg)
-{
-    return cfg->allocator.rdma_active == (cfg->allocator.op != RDMA_GET) ? SIDE_WRITER
-                                                                         : SIDE_READER;
-}
-
 const char *config_op_name(int op)
 {
-    static const char *const name[] = {"RDMA_PUT", "RDMA_GET", "RDMA_ATOMIC"};
+    static const char *const name[] = {"RPIPE_PUT", "RPIPE_GET", "cells"};
 
     return op >= 0 && op < 3 ? name[op] : "an unknown op";
 }
 
-const char *config_algorithm_name(int algorithm)
+const char *config_heuristic_name(int heuristic)
 {
-    static const char *const name[] = {"NEXT_FIT", "FIRST_FIT", "BEST_FIT", "WORST_FIT",
-                                       "RANDOM_FIT"};
+    static const char *const name[] = {"RMALLOC_FIT_DEFAULT", "RMALLOC_NEXT_FIT",
+                                       "RMALLOC_FIRST_FIT",   "RMALLOC_BEST_FIT",
+                                       "RMALLOC_WORST_FIT",   "RMALLOC_RANDOM_FIT"};
 
-    return algorithm >= 0 && algorithm < 5 ? name[algorithm] : "an unknown algorithm";
+    return heuristic >= 0 && heuristic < 6 ? name[heuristic] : "an unknown heuristic";
 }
 
-const char *config_sync_name(int sync)
+const char *config_mode_name(int mode)
 {
-    static const char *const name[] = {"NET_SYNC_BLOCKS", "NET_SYNC_TAGS", "CHANNEL_SYNC"};
+    static const char *const name[] = {"RPIPE_SYNC_DEFAULT", "RPIPE_SYNC_BLOCKS", "RPIPE_SYNC_TAGS",
+                                       "RPIPE_SYNC_CHANNEL"};
 
-    return sync >= 0 && sync < 3 ? name[sync] : "an unknown sync mode";
+    return mode >= 0 && mode < 4 ? name[mode] : "an unknown mode";
 }
 
-/* Of an ATOMIC pipe nothing counts but how many cells it has, and whose. */
-static int config_settle_cells(rmalloc_allocator_config_t *a, struct error *err)
+/* ---- what every configuration has ---- */
+
+int config_timeout(int timeout_ms, int *resolved, struct error *err)
 {
-    if (a->alloc_size == 0 || a->alloc_size % sizeof(uint64_t) != 0 ||
-        a->alloc_size > CELLS_BYTES_MOST)
+    if (timeout_ms < R_AT_ONCE)
         return error_set(err, -EINVAL,
-                         "allocator.alloc_size is %llu; cells are of 8 bytes: a multiple of 8, at "
-                         "least one, at most %llu",
-                         (unsigned long long)a->alloc_size, (unsigned long long)CELLS_BYTES_MOST);
-    if (a->rdma_active && a->cells_of != NULL)
-        return error_set(
-            err, -EINVAL,
-            "allocator.cells_of is for the passive end, whose memory the cells lie in");
-    a->algorithm = NEXT_FIT;
-    a->unit_size = sizeof(uint64_t);
-    a->max_alloc_size = 0;
+                         "timeout_ms is %d; it must be R_FOREVER, R_AT_ONCE, 0 or more",
+                         timeout_ms);
+    *resolved = timeout_ms == 0           ? (int)setting_number(SET_TIMEOUT_MS)
+                : timeout_ms == R_AT_ONCE ? 0
+                                          : timeout_ms;
     return 0;
 }
 
-static int config_settle_allocator(rmalloc_allocator_config_t *a, int ranks, struct error *err)
+static int config_check_common(int peer, int ranks, uint64_t context, uint32_t flags,
+                               struct error *err)
 {
-    if (a->peer < 0 || a->peer >= ranks)
-        return error_set(err, -EINVAL, "allocator.peer is %d; the ranks of this job are 0 to %d",
-                         a->peer, ranks - 1);
-    if (a->op != RDMA_PUT && a->op != RDMA_GET && a->op != RDMA_ATOMIC)
+    if (peer < 0 || peer >= ranks)
+        return error_set(err, -ENOENT, "peer is %d; the ranks of this job are 0 to %d", peer,
+                         ranks - 1);
+    if ((context & CONTEXT_LIBRARY) != 0 && (flags & CONFIG_LIBRARY) == 0)
         return error_set(err, -EINVAL,
-                         "allocator.op is %d; it must be RDMA_PUT, RDMA_GET or RDMA_ATOMIC",
-                         (int)a->op);
-    if (a->op == RDMA_ATOMIC)
-        return config_settle_cells(a, err);
-    if (a->cells_of != NULL)
-        return error_set(err, -EINVAL, "allocator.cells_of is for pipes with op RDMA_ATOMIC");
-    if (!config_power_of_two(a->unit_size) || a->unit_size > UNIT_MOST)
+                         "context is 0x%llx; it must be below 2^61 or come from rcontext",
+                         (unsigned long long)context);
+    if ((flags & ~(FLAGS_KNOWN | CONFIG_LIBRARY)) != 0)
         return error_set(err, -EINVAL,
-                         "allocator.unit_size is %u; it must be a power of two from 1 to %u bytes",
-                         a->unit_size, UNIT_MOST);
-    if (a->alloc_size == 0)
-        return error_set(err, -EINVAL,
-                         "allocator.alloc_size is 0; a channel needs a heap of at least 1 byte");
-    if (a->alloc_size > UNITS_MOST * a->unit_size)
-        return error_set(err, -EINVAL,
-                         "allocator.alloc_size is %llu; units of %u bytes allow at most %llu: make "
-                         "unit_size larger",
-                         (unsigned long long)a->alloc_size, a->unit_size,
-                         (unsigned long long)(UNITS_MOST * a->unit_size));
-    if ((unsigned)a->algorithm > RANDOM_FIT)
-        return error_set(err, -EINVAL,
-                         "allocator.algorithm is %d; it must be NEXT_FIT to RANDOM_FIT",
-                         (int)a->algorithm);
-    if (a->max_alloc_size != 0 && a->max_alloc_size < a->alloc_size)
-        return error_set(
-            err, -EINVAL,
-            "allocator.max_alloc_size is %llu, less than alloc_size, %llu; 0: it does not grow",
-            (unsigned long long)a->max_alloc_size, (unsigned long long)a->alloc_size);
-    if (a->max_alloc_size > UNITS_MOST * a->unit_size)
-        return error_set(err, -EINVAL,
-                         "allocator.max_alloc_size is %llu; units of %u bytes allow at most %llu",
-                         (unsigned long long)a->max_alloc_size, a->unit_size,
-                         (unsigned long long)(UNITS_MOST * a->unit_size));
+                         "flags is 0x%x; it may have RPIPE_THREADS and RPIPE_HUGE_PAGES", flags);
     return 0;
 }
 
-/* Table 3.1 of the thesis: which mode goes with which heuristic; and how many blocks may be out. */
-static int config_settle_sync(rmalloc_config_t *c, struct error *err)
-{
-    uint64_t bytes = c->allocator.max_alloc_size > c->allocator.alloc_size
-                         ? c->allocator.max_alloc_size
-                         : c->allocator.alloc_size;
-    uint64_t units = (bytes - 1) / c->allocator.unit_size + 1, most = QUEUE_TAGS_DEFAULT;
+/* ---- a pipe ---- */
 
-    if ((unsigned)c->sync > CHANNEL_SYNC)
-        return error_set(err, -EINVAL, "sync is %d; it must be NET_SYNC_BLOCKS to CHANNEL_SYNC",
-                         (int)c->sync);
-    if (c->sync == NET_SYNC_BLOCKS && c->allocator.algorithm != NEXT_FIT)
+static int config_check_choices(const rpipe_config_t *c, struct error *err)
+{
+    if (c->role != RPIPE_WRITER && c->role != RPIPE_READER)
+        return error_set(err, -EINVAL, "role is %d; set RPIPE_WRITER or RPIPE_READER",
+                         (int)c->role);
+    if (c->op != RPIPE_PUT && c->op != RPIPE_GET)
+        return error_set(err, -EINVAL, "op is %d; it must be RPIPE_PUT or RPIPE_GET", (int)c->op);
+    if ((unsigned)c->heuristic > RMALLOC_RANDOM_FIT)
         return error_set(err, -EINVAL,
-                         "NET_SYNC_BLOCKS gives memory back in the order of the messages, which "
-                         "only NEXT_FIT can use: with %s "
-                         "choose "
-                         "NET_SYNC_TAGS (deferred) or CHANNEL_SYNC (immediate)",
-                         config_algorithm_name((int)c->allocator.algorithm));
+                         "heuristic is %d; it must be RMALLOC_FIT_DEFAULT, or RMALLOC_NEXT_FIT to "
+                         "RMALLOC_RANDOM_FIT",
+                         (int)c->heuristic);
+    if ((unsigned)c->mode > RPIPE_SYNC_CHANNEL)
+        return error_set(err, -EINVAL,
+                         "mode is %d; it must be RPIPE_SYNC_DEFAULT, or RPIPE_SYNC_BLOCKS to "
+                         "RPIPE_SYNC_CHANNEL",
+                         (int)c->mode);
+    if (c->watermark < RPIPE_WATERMARK_ALWAYS || c->watermark > 100)
+        return error_set(err, -EINVAL,
+                         "watermark is %d; it must be RPIPE_WATERMARK_ALWAYS, 0 (the setting), or "
+                         "1 to 100 percent",
+                         c->watermark);
+    if (c->inline_max < RPIPE_INLINE_NONE || c->inline_max > (int)DESC_INLINE_MAX)
+        return error_set(err, -EINVAL,
+                         "inline_max is %d; it must be RPIPE_INLINE_NONE, 0 (the default) or 1 to "
+                         "%d bytes",
+                         c->inline_max, (int)DESC_INLINE_MAX);
+    return 0;
+}
+
+static int config_check_heap(const struct pipe_config *c, struct error *err)
+{
+    if (!config_power_of_two(c->unit_bytes) || c->unit_bytes > UNIT_MOST)
+        return error_set(err, -EINVAL, "unit_bytes is %u; it must be a power of two from 1 to %u",
+                         c->unit_bytes, UNIT_MOST);
+    if (c->heap_bytes > UNITS_MOST * c->unit_bytes)
+        return error_set(err, -EINVAL,
+                         "heap_bytes is %llu; units of %u bytes allow at most %llu: make "
+                         "unit_bytes larger",
+                         (unsigned long long)c->heap_bytes, c->unit_bytes,
+                         (unsigned long long)(UNITS_MOST * c->unit_bytes));
+    if (c->max_heap_bytes != 0 && c->max_heap_bytes < c->heap_bytes)
+        return error_set(err, -EINVAL,
+                         "max_heap_bytes is %llu, less than heap_bytes, %llu; 0: it does not grow",
+                         (unsigned long long)c->max_heap_bytes, (unsigned long long)c->heap_bytes);
+    if (c->max_heap_bytes > UNITS_MOST * c->unit_bytes)
+        return error_set(err, -EINVAL,
+                         "max_heap_bytes is %llu; units of %u bytes allow at most %llu",
+                         (unsigned long long)c->max_heap_bytes, c->unit_bytes,
+                         (unsigned long long)(UNITS_MOST * c->unit_bytes));
+    return 0;
+}
+
+/* Table 3.1 of the thesis: which mode goes with which heuristic; and how many blocks may be in flight. */
+static int config_resolve_mode(struct pipe_config *c, struct error *err)
+{
+    uint64_t bytes = c->max_heap_bytes > c->heap_bytes ? c->max_heap_bytes : c->heap_bytes;
+    uint64_t units = (bytes - 1) / c->unit_bytes + 1, most = QUEUE_TAGS_DEFAULT;
+
+    if (c->mode == RPIPE_SYNC_DEFAULT)
+        c->mode = c->heuristic == RMALLOC_NEXT_FIT ? RPIPE_SYNC_BLOCKS : RPIPE_SYNC_TAGS;
+    if (c->mode == RPIPE_SYNC_BLOCKS && c->heuristic != RMALLOC_NEXT_FIT)
+        return error_set(err, -EINVAL,
+                         "mode is RPIPE_SYNC_BLOCKS, which returns memory in the order of the "
+                         "messages, as only RMALLOC_NEXT_FIT can use it: with %s choose "
+                         "RPIPE_SYNC_TAGS (deferred) or RPIPE_SYNC_CHANNEL (immediate)",
+                         config_heuristic_name((int)c->heuristic));
     if (c->sync_queue > QUEUE_MOST)
         return error_set(err, -EINVAL, "sync_queue is %u; it must be at most %u", c->sync_queue,
                          QUEUE_MOST);
-    if (c->sync == NET_SYNC_BLOCKS)
-        c->sync_queue = 0; /* there is none */
+    if (c->mode == RPIPE_SYNC_BLOCKS)
+        c->sync_queue = 0; /* this mode has no queue */
     else if (c->sync_queue == 0)
         c->sync_queue = (uint32_t)(units < most ? units : most);
     return 0;
 }
 
-int config_resolve(const rmalloc_config_t *cfg, rmalloc_config_t *resolved, int ranks,
-                   struct error *err)
+static int config_resolve_agreed(struct pipe_config *c, struct error *err)
 {
-    rmalloc_config_t c = *cfg;
     int rc;
 
-    if (c.version != RMALLOC_CONFIG_VERSION)
-        return error_set(err, -EINVAL,
-                         "the configuration has version %u, this library knows %u: start from "
-                         "RMALLOC_CONFIG_DEFAULT",
-                         c.version, RMALLOC_CONFIG_VERSION);
-    rc = config_settle_allocator(&c.allocator, ranks, err);
+    if (c->heuristic == RMALLOC_FIT_DEFAULT)
+        c->heuristic = RMALLOC_NEXT_FIT;
+    if (c->unit_bytes == 0)
+        c->unit_bytes = UNIT_DEFAULT;
+    if (c->heap_bytes == 0)
+        c->heap_bytes = HEAP_DEFAULT;
+    if (c->slots == 0)
+        c->slots = (uint32_t)setting_number(SET_SLOTS);
+    rc = config_check_heap(c, err);
+    if (rc == 0)
+        rc = config_resolve_mode(c, err);
+    if (rc == 0 &&
+        (!config_power_of_two(c->slots) || c->slots < SLOTS_LEAST || c->slots > SLOTS_MOST))
+        rc = error_set(err, -EINVAL, "slots is %u; it must be a power of two from %u to %u",
+                       c->slots, SLOTS_LEAST, SLOTS_MOST);
+    return rc;
+}
+
+static double config_watermark(int percent)
+{
+    return percent == 0                        ? setting_real(SET_WATERMARK)
+           : percent == RPIPE_WATERMARK_ALWAYS ? 0.0
+                                               : percent / 100.0;
+}
+
+static uint32_t config_inline_max(int inline_max)
+{
+    return inline_max == 0                   ? DESC_INLINE_MAX
+           : inline_max == RPIPE_INLINE_NONE ? 0
+                                             : (uint32_t)inline_max;
+}
+
+int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int ranks,
+                   struct error *err)
+{
+    struct pipe_config c = {
+        .role = (enum side)cfg->role,
+        .peer = cfg->peer,
+        .context = cfg->context,
+        .op = (enum config_op)cfg->op,
+        .heuristic = cfg->heuristic,
+        .mode = cfg->mode,
+        .unit_bytes = cfg->unit_bytes,
+        .heap_bytes = cfg->heap_bytes,
+        .max_heap_bytes = cfg->max_heap_bytes,
+        .heap_bytes_at_most =
+            cfg->heap_bytes_at_most != 0 ? cfg->heap_bytes_at_most : HEAP_AT_MOST_DEFAULT,
+        .slots = cfg->slots,
+        .slots_at_most = cfg->slots_at_most != 0 ? cfg->slots_at_most : SLOTS_MOST,
+        .sync_queue = cfg->sync_queue,
+        .sync_queue_at_most =
+            cfg->sync_queue_at_most != 0 ? cfg->sync_queue_at_most : QUEUE_TAGS_DEFAULT,
+        .threads = (cfg->flags & RPIPE_THREADS) != 0,
+        .huge_pages = (cfg->flags & RPIPE_HUGE_PAGES) != 0 || setting_number(SET_HUGE_PAGES) != 0,
+        .fetch_ahead = cfg->fetch_ahead,
+        .grow_after_us = cfg->grow_after_us,
+        .max_messages = cfg->max_messages != 0 ? cfg->max_messages : MESSAGES_DEFAULT,
+        .max_cqe = cfg->max_cqe,
+        .backend = cfg->backend,
+        .seed = cfg->seed,
+    };
+    int rc = config_check_common(cfg->peer, ranks, cfg->context, cfg->flags, err);
+
+    if (rc == 0)
+        rc = config_check_choices(cfg, err);
+    if (rc == 0)
+        rc = config_timeout(cfg->timeout_ms, &c.timeout_ms, err);
+    if (rc == 0)
+        rc = config_resolve_agreed(&c, err);
     if (rc != 0)
         return rc;
-    if (c.allocator.op == RDMA_ATOMIC)
-        c.sync = NET_SYNC_BLOCKS; /* nothing is given back */
-    rc = config_settle_sync(&c, err);
-    if (rc != 0)
-        return rc;
-    if (c.timeout_ms == RPIPE_TIMEOUT_AUTO)
-        c.timeout_ms = (int)setting_number(SET_TIMEOUT_MS);
-    if (c.timeout_ms < -1)
-        return error_set(err, -EINVAL, "timeout_ms is %d; it must be -1 (no deadline) or more",
-                         c.timeout_ms);
-    if (c.watermark < 0)
-        c.watermark = setting_real(SET_WATERMARK);
-    if (!(c.watermark <= 1))
-        return error_set(err, -EINVAL, "watermark is %g; it must be from 0 to 1", c.watermark);
-    if (c.slots == 0)
-        c.slots = (uint32_t)setting_number(SET_SLOTS);
-    if (!config_power_of_two(c.slots) || c.slots < SLOTS_LEAST || c.slots > SLOTS_MOST)
-        return error_set(err, -EINVAL, "slots is %u; it must be a power of two from %u to %u",
-                         c.slots, SLOTS_LEAST, SLOTS_MOST);
-    if (c.max_descriptors == 0)
-        c.max_descriptors = DESCRIPTORS_DEFAULT;
-    if (c.thresholds.inline_max > DESC_INLINE_MAX)
-        c.thresholds.inline_max = DESC_INLINE_MAX;
-    if (setting_number(SET_HUGE_PAGES) != 0)
-        c.huge_pages = true;
+    c.watermark = config_watermark(cfg->watermark);
+    c.inline_max = config_inline_max(cfg->inline_max);
     *resolved = c;
     return 0;
+}
+
+/* ---- cells ---- */
+
+int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolved, int ranks,
+                         struct error *err)
+{
+    uint64_t cells = cfg->cells != 0 ? cfg->cells : CELLS_DEFAULT;
+    struct pipe_config c = {
+        .role = cfg->role == RCELLS_USER ? SIDE_WRITER : SIDE_READER,
+        .peer = cfg->peer,
+        .context = cfg->context | CONTEXT_CELLS,
+        .op = OP_CELLS,
+        .heuristic = RMALLOC_NEXT_FIT,
+        .mode = RPIPE_SYNC_BLOCKS, /* nothing is freed */
+        .unit_bytes = sizeof(uint64_t),
+        .heap_bytes = cells * sizeof(uint64_t),
+        .slots = SLOTS_LEAST,
+        .threads = (cfg->flags & RPIPE_THREADS) != 0,
+        .huge_pages = (cfg->flags & RPIPE_HUGE_PAGES) != 0 || setting_number(SET_HUGE_PAGES) != 0,
+        .max_messages = MESSAGES_DEFAULT,
+        .inline_max = DESC_INLINE_MAX,
+        .backend = cfg->backend,
+    };
+    int rc = config_check_common(cfg->peer, ranks, cfg->context, cfg->flags, err);
+
+    if (rc != 0)
+        return rc;
+    if (cfg->role != RCELLS_OWNER && cfg->role != RCELLS_USER)
+        return error_set(err, -EINVAL, "role is %d; set RCELLS_OWNER or RCELLS_USER",
+                         (int)cfg->role);
+    if (cfg->cells > CELLS_MOST)
+        return error_set(err, -EINVAL, "cells is %llu; it must be at most %llu",
+                         (unsigned long long)cfg->cells, (unsigned long long)CELLS_MOST);
+    if (cfg->shared != NULL && cfg->role == RCELLS_USER)
+        return error_set(err, -EINVAL, "shared is for RCELLS_OWNER, in whose memory the cells are");
+    rc = config_timeout(cfg->timeout_ms, &c.timeout_ms, err);
+    if (rc == 0)
+        *resolved = c;
+    return rc;
 }

@@ -128,11 +128,11 @@ void counter_describe(struct rch *ch)
 
     ch->trace = trace_row();
     p->role = writer ? PUBLISHED_WRITER : PUBLISHED_READER;
-    p->context = ch->cfg.ctx;
+    p->context = ch->cfg.context;
     p->writer = writer ? own : ch->peer;
     p->reader = writer ? ch->peer : own;
     p->first = job_first();
-    p->unit_bytes = ch->cfg.allocator.unit_size;
+    p->unit_bytes = ch->cfg.unit_bytes;
     strncpy(p->backend, ch->ops->name, sizeof(p->backend) - 1);
 }
 

@@ -19,10 +19,10 @@
 int debug_check_open(struct rch *ch)
 {
     struct heap_config c = {
-        .algorithm = FIRST_FIT,
-        .unit_size = ch->cfg.allocator.unit_size,
-        .bytes = ch->cfg.allocator.alloc_size,
-        .max_descriptors = ch->cfg.max_descriptors,
+        .algorithm = RMALLOC_FIRST_FIT,
+        .unit_size = ch->cfg.unit_bytes,
+        .bytes = ch->cfg.heap_bytes,
+        .max_descriptors = ch->cfg.max_messages,
     };
 
     return heap_create(&ch->r.second, &c);
@@ -71,20 +71,20 @@ void debug_check_heap(struct rch *ch)
 /* ---- the two instances beside each other ---- */
 
 struct side_by_side {
-    rdma_vmem_block_t *block;
+    rvmem_block_t *block;
     size_t count, room;
     bool sent_only;
 };
 
-static int debug_check_collect(const rdma_vmem_block_t *block, void *arg)
+static int debug_check_collect(const rvmem_block_t *block, void *arg)
 {
     struct side_by_side *s = arg;
 
-    if (block->state != RDMA_BLOCK_USED || (s->sent_only && block->d->state != DESC_SENT))
+    if (block->state != RVMEM_USED || (s->sent_only && block->d->state != DESC_SENT))
         return 0;
     if (s->count == s->room) {
         size_t room = s->room * 2 + 64;
-        rdma_vmem_block_t *more = realloc(s->block, room * sizeof(*more));
+        rvmem_block_t *more = realloc(s->block, room * sizeof(*more));
 
         if (more == NULL)
             return -ENOMEM;

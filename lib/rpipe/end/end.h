@@ -68,6 +68,7 @@ static FORCE_INLINE void writer_count_block(struct writer *w, struct rdesc *d)
     if (UNLIKELY(w->units_out >= w->units_look))
         w->look_at = 0; /* behind this message */
 }
-int write_unalloc(struct rch *ch, struct rdesc *d); /* rfree of the writer */
+int write_unalloc(struct rch *ch, struct rdesc *d);              /* rfree of the writer */
+int end_flush(struct rch *ch, const char *call, enum side side); /* side 0: an end with cells */
 
 #endif

@@ -9,6 +9,7 @@
 #include "rpipe/end/rch.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,9 @@ const char *end_name(const struct rch *ch)
     int own = job_own_rank();
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
-    snprintf(name, sizeof(name), "pipe %d>%d ctx %u", writer ? own : ch->peer,
-             writer ? ch->peer : own, ch->cfg.ctx);
+    snprintf(name, sizeof(name), "%s %d>%d context %llu", ch->cfg.op == OP_CELLS ? "cells" : "pipe",
+             writer ? own : ch->peer, writer ? ch->peer : own,
+             (unsigned long long)(ch->cfg.context & ~CONTEXT_LIBRARY));
     return name;
 }
 
@@ -107,7 +109,7 @@ static const char *error_name_of(int number)
 static const char *error_description_of(int number) { return strerror(number); }
 #endif
 
-const char *rmalloc_strerror(int code)
+const char *rinfo_strerror(int code)
 {
     static const struct {
         int code;

@@ -17,6 +17,7 @@
 #include "alloc/desc.h"
 #include "btl/btl.h"
 #include "control/rendezvous.h"
+#include "rpipe/end/config.h"
 #include "rpipe/end/counters.h"
 #include "sync/block_table.h"
 #include "sync/slot.h"
@@ -32,8 +33,6 @@ struct growth;
 struct cells;
 struct remote_path;
 struct control_message;
-
-enum side { SIDE_WRITER = 1, SIDE_READER = 2 };
 
 enum state {
     STATE_WRITER = SIDE_WRITER,
@@ -90,7 +89,7 @@ struct reader {
     uint64_t heap_bytes; /* of the first segment */
     uint64_t most;       /* most heap messages outstanding: units of the heap, or sync_queue */
     uint32_t shift;      /* log2 of the bytes of a unit */
-    rmalloc_sync_t sync;
+    rpipe_sync_t sync;
     /* block mode: heap messages read and not yet in the credit line, in order, by .next */
     struct rdesc *oldest, *newest;
     uint64_t heap_read, heap_freed; /* heap messages: read; reported to the writer as freed */
@@ -156,9 +155,9 @@ struct rch {
     char *why;           /* why this backend was chosen; NULL: no memory for the text */
     char *error_text;    /* the last failure, for rpipe_error */
     bool no_error_memory;
-    bool late;            /* opened after the peer's close message: touches and sends nothing */
-    bool checked;         /* RMALLOC_DEBUG=1 */
-    rmalloc_config_t cfg; /* resolved: without defaults */
+    bool late;              /* opened after the peer's close message: touches and sends nothing */
+    bool checked;           /* RMALLOC_DEBUG=1 */
+    struct pipe_config cfg; /* resolved: without defaults */
     const struct btl_ops *ops;
     struct btl *btl;
     struct btl_memory ring_memory, credit_memory, heap_memory, reverse_memory;
@@ -185,7 +184,7 @@ static inline _Atomic uint32_t *end_wake_word(struct rch *ch, uint32_t state)
  */
 static inline struct heap *writer_heap(const struct rch *ch, uint32_t state)
 {
-    bool made = ch->cfg.allocator.op == RDMA_GET || (state & (STATE_ATTACHED | STATE_JOINED)) != 0;
+    bool made = ch->cfg.op == OP_GET || (state & (STATE_ATTACHED | STATE_JOINED)) != 0;
 
     return made ? ch->w.heap : NULL;
 }

@@ -23,6 +23,7 @@
 #include "util/failpoint.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,21 +82,21 @@ static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit)
     return (bytes + unit - 1) & ~(unit - 1);
 }
 
-static bool grow_heap_is_readers(const struct rch *ch) { return ch->cfg.allocator.op == RDMA_PUT; }
+static bool grow_heap_is_readers(const struct rch *ch) { return ch->cfg.op == OP_PUT; }
 
 int grow_open(struct rch *ch)
 {
-    const rmalloc_allocator_config_t *a = &ch->cfg.allocator;
-    uint32_t after = ch->cfg.thresholds.grow_after_us;
+    const struct pipe_config *a = &ch->cfg;
+    uint32_t after = ch->cfg.grow_after_us;
     struct growth *g;
 
-    if (a->max_alloc_size <= a->alloc_size)
+    if (a->max_heap_bytes <= a->heap_bytes)
         return 0;
     g = calloc(1, sizeof(*g));
     if (g == NULL)
         return -ENOMEM;
-    g->limit = a->max_alloc_size & ~((uint64_t)a->unit_size - 1);
-    g->total = grow_whole_units(a->alloc_size, a->unit_size);
+    g->limit = a->max_heap_bytes & ~((uint64_t)a->unit_bytes - 1);
+    g->total = grow_whole_units(a->heap_bytes, a->unit_bytes);
     g->after_ns = (int64_t)(after != 0 ? after : GROW_AFTER_DEFAULT_US) * 1000;
     ch->growth = g;
     return 0;
@@ -121,13 +122,13 @@ void grow_release(struct rch *ch)
 
 static size_t grow_chunk_bytes(const struct rch *ch, uint64_t bytes)
 {
-    return grow_whole_units(
-        bytes, ch->cfg.allocator.unit_size < CACHE_LINE ? CACHE_LINE : ch->cfg.allocator.unit_size);
+    return grow_whole_units(bytes,
+                            ch->cfg.unit_bytes < CACHE_LINE ? CACHE_LINE : ch->cfg.unit_bytes);
 }
 
 static struct grow_note grow_note_of(const struct rch *ch, uint64_t k, uint64_t bytes)
 {
-    return (struct grow_note){.ctx = ch->cfg.ctx,
+    return (struct grow_note){.ctx = (uint32_t)ch->cfg.context,
                               .incarnation = ch->end.incarnation,
                               .side = (uint32_t)config_side(&ch->cfg),
                               .k = k,
@@ -162,7 +163,7 @@ static uint64_t grow_next_bytes(const struct rch *ch, size_t size)
 
     if (size > left || left == 0)
         return 0;
-    need = grow_whole_units(size, ch->cfg.allocator.unit_size);
+    need = grow_whole_units(size, ch->cfg.unit_bytes);
     bytes = need > g->total ? need : g->total;
     return bytes < left ? bytes : left;
 }
@@ -269,7 +270,7 @@ static int grow_take_up(struct rch *ch)
     g->last.grow_waited_us = g->waited_us;
     g->full_since = 0;
     atomic_store_explicit(&g->count, count + 1, memory_order_relaxed);
-    ch->units = g->total / ch->cfg.allocator.unit_size;
+    ch->units = g->total / ch->cfg.unit_bytes;
     credit_rescale(ch);
     return 0;
 }
@@ -288,7 +289,7 @@ void grow_apply(struct rch *ch)
 
         if (s->memory.slab != NULL)
             ch->ops->free(ch->btl, &s->memory);
-        grow_refused(ch, "the other end", rmalloc_strerror(g->answer));
+        grow_refused(ch, "the other end", rinfo_strerror(g->answer));
     } else if (grow_take_up(ch) != 0) {
         return;
     }
@@ -340,7 +341,7 @@ void grow_stats(struct rch *ch, rpipe_stats_t *st)
     if (g == NULL)
         return;
     st->grows = config_side(&ch->cfg) == SIDE_WRITER ? g->last.grows : grow_refresh(ch);
-    st->heap_bytes = ch->units * ch->cfg.allocator.unit_size;
+    st->heap_bytes = ch->units * ch->cfg.unit_bytes;
     st->grow_refused = g->refused;
     st->grow_at = g->last.grow_at;
     st->grow_request = g->last.grow_request;
@@ -351,7 +352,7 @@ uint64_t grow_heap_bytes(struct rch *ch)
 {
     if (ch->growth != NULL && config_side(&ch->cfg) == SIDE_READER)
         (void)grow_refresh(ch);
-    return ch->units * ch->cfg.allocator.unit_size;
+    return ch->units * ch->cfg.unit_bytes;
 }
 
 /* ---- the service threads: store lock held ---- */
@@ -408,7 +409,7 @@ void grow_on_request(struct rch *ch, const void *body)
     if ((state & (STATE_READER | STATE_JOINED | STATE_FAILED | STATE_CLOSED)) != READER_READY ||
         ch->growth == NULL)
         return; /* bye, or what failed, is on its way to the writer */
-    if (!grow_is_lawful(ch->growth, &n, ch->cfg.allocator.unit_size)) {
+    if (!grow_is_lawful(ch->growth, &n, ch->cfg.unit_bytes)) {
         error_note(
             &err,
             "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have",
@@ -479,9 +480,9 @@ uint32_t grow_refresh(struct rch *ch)
     uint32_t count = atomic_load_explicit(&g->count, memory_order_acquire);
 
     for (; g->key_cache < count; g->key_cache++) {
-        ch->units = g->at[g->key_cache].end / ch->cfg.allocator.unit_size;
+        ch->units = g->at[g->key_cache].end / ch->cfg.unit_bytes;
         ch->counts.grows = g->key_cache + 1;
-        if (ch->r.sync == NET_SYNC_BLOCKS)
+        if (ch->r.sync == RPIPE_SYNC_BLOCKS)
             ch->r.most = ch->units;
         debug_check_grow(ch, g->at[g->key_cache].end - g->at[g->key_cache].begin);
     }

@@ -7,6 +7,8 @@
 
 #include "rpipe/end/end.h"
 
+#include <rpipe_transitional.h>
+
 int grow_open(
     struct rch *ch); /* 0 or -ENOMEM; nothing where max_alloc_size does not allow any growth */
 void grow_release(struct rch *ch);

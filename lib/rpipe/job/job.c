@@ -24,6 +24,7 @@
 #include "util/failpoint.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -156,8 +157,7 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
     wait_configure(control_local_ranks());
     rc = counter_start(*rank, *size);
     if (rc != 0)
-        log_info("rinit: this process cannot be observed by rmalloc_stat: %s",
-                 rmalloc_strerror(rc));
+        log_info("rinit: this process cannot be observed by rmalloc_stat: %s", rinfo_strerror(rc));
     trace_start(*rank, *size);
     if (trace_on)
         trace_clock_start(*rank);

@@ -25,8 +25,8 @@ static int network_said(const char *call, int rc, const char *why)
     return rc;
 }
 
-uint32_t rpipe_network_rank(void) { return (uint32_t)job_own_rank(); }
-uint32_t rpipe_network_ranks(void) { return (uint32_t)job_ranks(); }
+int rpipe_network_rank(void) { return job_is_open() ? job_rank() : -ENOTCONN; }
+int rpipe_network_ranks(void) { return job_is_open() ? job_size() : -ENOTCONN; }
 
 void rpipe_network_abort(int code)
 {

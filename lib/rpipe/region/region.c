@@ -59,7 +59,7 @@ static uint32_t region_access_of(const struct rch *ch)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
-    return writer && ch->cfg.allocator.op == RDMA_GET ? BTL_PEER_READS : BTL_LOCAL;
+    return writer && ch->cfg.op == OP_GET ? BTL_PEER_READS : BTL_LOCAL;
 }
 
 static struct registration *region_find(const struct rch *ch, struct rregion *r, uint32_t access)
@@ -143,7 +143,7 @@ int region_check(struct rch *ch, const char *call, rregion_t region, size_t offs
     if (region == NULL)
         return end_error(ch, -EINVAL, "%s: the region is NULL", call);
     if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
-        return end_error(ch, -EINVAL, "%s: the region was given back already (rderegister)", call);
+        return end_error(ch, -EINVAL, "%s: the region was closed already (rregion_close)", call);
     if (offset > region->bytes || bytes > region->bytes - offset)
         return end_error(ch, -EINVAL, "%s: %zu bytes at %zu lie outside a region of %zu", call,
                          bytes, offset, region->bytes);
@@ -157,7 +157,7 @@ int region_check(struct rch *ch, const char *call, rregion_t region, size_t offs
     return 0;
 }
 
-/* ---- rregister ---- */
+/* ---- rregion_open ---- */
 
 struct own_arguments {
     struct alloc_arguments alloc;
@@ -178,7 +178,7 @@ static int region_own_attempt(struct rch *ch, void *arguments)
     r->own = ch;
     r->next = ch->w.regions;
     ch->w.regions = r;
-    RPIPE_FAILPOINT("rregister: memory of the pipe");
+    RPIPE_FAILPOINT("rregion_open: memory of the pipe");
     return 0;
 }
 
@@ -186,13 +186,13 @@ static int region_own_attempt(struct rch *ch, void *arguments)
 static int region_register_own(struct rch *ch, size_t bytes, struct rregion *r)
 {
     struct own_arguments a = {
-        {"rregister", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
-    int rc = end_check_call(ch, "rregister", SIDE_WRITER);
+        {"rregion_open", bytes, NULL, false, {"memory given back by the reader", 0}}, r};
+    int rc = end_check_call(ch, "rregion_open", SIDE_WRITER);
 
     if (a.alloc.size <= ch->inline_max)
         a.alloc.size = ch->inline_max + 1; /* a block, and not a descriptor with room */
     if (rc == 0)
-        rc = call_wait(ch, "rregister", &a.alloc.awaited, region_own_attempt, &a);
+        rc = call_wait(ch, "rregion_open", &a.alloc.awaited, region_own_attempt, &a);
     return rc == -ETIMEDOUT ? write_explain_timeout(ch, &a.alloc) : rc;
 }
 
@@ -202,30 +202,28 @@ static int region_register_attempt(struct rch *ch, void *arguments)
     struct rregion *r = arguments;
     const struct btl_memory *memory;
 
-    if (ch->remote == NULL ||
-        (config_side(&ch->cfg) == SIDE_READER && ch->cfg.allocator.op != RDMA_GET))
+    if (ch->remote == NULL || (config_side(&ch->cfg) == SIDE_READER && ch->cfg.op != OP_GET))
         return 0;
-    return region_memory(ch, "rregister", r, &memory);
+    return region_memory(ch, "rregion_open", r, &memory);
 }
 
-int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
+int rregion_open(rregion_t *region, rch_t ch, void *buf, size_t bytes)
 {
-    int rc = end_check_call(ch, "rregister", 0);
+    int rc = end_check_call(ch, "rregion_open", 0);
     struct rregion *r;
 
     if (rc != 0)
         return rc;
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CELLS) != 0)
-        return end_error(ch, -EBADF,
-                         "rregister: this pipe has cells (RDMA_ATOMIC), and carries no messages");
+        return end_error(ch, -EBADF, "rregion_open: this end has cells and carries no messages");
     if (region == NULL || bytes == 0 || (uintptr_t)buf > UINTPTR_MAX - bytes)
-        return end_error(ch, -EINVAL, "rregister: %s",
-                         region == NULL ? "no place for the region (NULL)"
+        return end_error(ch, -EINVAL, "rregion_open: %s",
+                         region == NULL ? "region is NULL"
                          : bytes == 0   ? "a region of no bytes"
                                         : "the buffer leads beyond the address space");
     r = region_books_take();
     if (r == NULL)
-        return end_error(ch, -ENOMEM, "rregister: no memory for the books of a region");
+        return end_error(ch, -ENOMEM, "rregion_open: no memory for the books of a region");
     r->base = buf;
     r->bytes = bytes;
     rc =
@@ -238,7 +236,7 @@ int rpipe_register(rch_t ch, void *buf, size_t bytes, rregion_t *region)
     return 0;
 }
 
-void *rpipe_region_mem(rregion_t region)
+void *rregion_mem(rregion_t region)
 {
     if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0 ||
         region_is_orphan(region)) {
@@ -246,14 +244,14 @@ void *rpipe_region_mem(rregion_t region)
                        region == NULL ? "the region is NULL"
                        : region_is_orphan(region)
                            ? "the region is memory of a pipe that has been closed"
-                           : "the region was given back already (rderegister)");
+                           : "the region was closed already (rregion_close)");
         errno = EINVAL;
         return NULL;
     }
     return region->base;
 }
 
-/* ---- rderegister ---- */
+/* ---- rregion_close ---- */
 
 static int region_refuses_busy(const struct rregion *r)
 {
@@ -262,10 +260,11 @@ static int region_refuses_busy(const struct rregion *r)
 
     if (busy == 0)
         return 0;
-    last_error_set("rderegister: %u transfers from or to this region are under way: wait for them "
-                   "with rdone or rread_into; "
-                   "where the pipe is broken, close it",
-                   busy);
+    last_error_set(
+        "rregion_close: %u transfers from or to this region are under way: wait for them "
+        "with rdone or rread_into; "
+        "where the pipe is broken, close it",
+        busy);
     return -EBUSY;
 }
 
@@ -292,17 +291,17 @@ static int region_deregister_attempt(struct rch *ch, void *arguments)
     return rc;
 }
 
-int rpipe_deregister(rregion_t region)
+int rregion_close(rregion_t region)
 {
     int rc = 0;
 
     if (region == NULL || atomic_load_explicit(&region->open, memory_order_relaxed) == 0) {
-        last_error_set("rderegister: the region %s",
-                       region == NULL ? "is NULL" : "was given back already");
+        last_error_set("rregion_close: the region %s",
+                       region == NULL ? "is NULL" : "is closed already");
         return -EINVAL;
     }
     if (region->own != NULL && !region_is_orphan(region)) {
-        rc = end_check_call(region->own, "rderegister", 0);
+        rc = end_check_call(region->own, "rregion_close", 0);
         if (rc == 0)
             rc = call_once(region->own, region_deregister_attempt, region);
         if (rc != 0 &&
@@ -313,7 +312,7 @@ int rpipe_deregister(rregion_t region)
     rc = region_refuses_busy(region);
     if (rc != 0)
         return rc;
-    RPIPE_FAILPOINT("rderegister: before it ends");
+    RPIPE_FAILPOINT("rregion_close: before it ends");
     region_deregister(region);
     region_books_put(region);
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * region.h: the user's own memory: rregister, rwrite_from, rread_into (doc/regions.md).
+ * region.h: the user's own memory: rregion_open, rwrite_from, rread_into (doc/regions.md).
  *
  *   region.c        regions, and their registrations with networks
  *   region_write.c  the writer: messages from a region, and when it may be touched again
@@ -95,7 +95,7 @@ static inline void region_hold(struct rregion *r)
 {
     atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
 }
-/* release: the transfer's last touch comes before the memory is given back. Pairs with rderegister */
+/* release: the transfer's last touch comes before the memory is given back. Pairs with rregion_close */
 static inline void region_unhold(struct rregion *r)
 {
     atomic_fetch_sub_explicit(&r->busy, 1, memory_order_release);

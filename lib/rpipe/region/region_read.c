@@ -87,7 +87,7 @@ static int region_read_begin_attempt(struct rch *ch, void *arguments)
 {
     struct into_arguments *a = arguments;
 
-    if (ch->remote == NULL || ch->cfg.allocator.op != RDMA_GET)
+    if (ch->remote == NULL || ch->cfg.op != OP_GET)
         return 0;
     return region_memory(ch, a->read.call, a->place.region, &a->place.memory);
 }
@@ -118,26 +118,18 @@ static int region_read_read_into(rch_t ch, const char *call, rregion_t region, s
     return rc;
 }
 
-int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
+int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
+                    uint64_t *tag, int flags)
 {
-    return region_read_read_into(ch, "rread_into", region, offset, room, size, NULL, true);
-}
+    struct call call;
+    int rc = call_begin(&call, "rread_into", ch, SIDE_READER);
 
-int rpipe_read_into_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size)
-{
-    return region_read_read_into(ch, "rread_into_nb", region, offset, room, size, NULL, false);
-}
-
-int rpipe_read_into_tag(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
-                        uint64_t *tag)
-{
-    return region_read_read_into(ch, "rread_into_tag", region, offset, room, size, tag, true);
-}
-
-int rpipe_read_into_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
-                           uint64_t *tag)
-{
-    return region_read_read_into(ch, "rread_into_tag_nb", region, offset, room, size, tag, false);
+    if (rc == 0)
+        rc = call_check_flags(ch, flags);
+    if (rc == 0)
+        rc = region_read_read_into(ch, "rread_into", region, offset, room, size, tag,
+                                   (flags & R_NOWAIT) == 0);
+    return call_end(&call, rc);
 }
 
 /* ---- rclose ---- */

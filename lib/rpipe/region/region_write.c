@@ -13,6 +13,7 @@
 #include "util/failpoint.h"
 
 #include <errno.h>
+#include <rinfo.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,7 +84,7 @@ void region_transfers_complete(struct rch *ch)
     const struct remote_path *n = ch->remote;
     uint64_t read = ch->w.limit - ch->mask - 1;
 
-    if (ch->cfg.allocator.op == RDMA_GET)
+    if (ch->cfg.op == OP_GET)
         region_write_transfers_complete(ch, n->fetched);
     else
         region_write_transfers_complete(ch, n->flushed > read ? n->flushed : read);
@@ -236,7 +237,7 @@ struct from_arguments {
 static int region_write_part_refuses(struct rch *ch, const struct from_arguments *a)
 {
     struct rregion *r = a->source.region;
-    uint64_t unit = ch->cfg.allocator.unit_size, begin = r->block->offset + a->source.offset,
+    uint64_t unit = ch->cfg.unit_bytes, begin = r->block->offset + a->source.offset,
              end = begin + a->bytes;
     struct rdesc *d;
 
@@ -258,7 +259,7 @@ static int region_write_part_refuses(struct rch *ch, const struct from_arguments
 static int region_write_make_part(struct rch *ch, struct from_arguments *a)
 {
     struct rregion *r = a->source.region;
-    uint64_t unit = ch->cfg.allocator.unit_size;
+    uint64_t unit = ch->cfg.unit_bytes;
     struct rdesc *d;
     int rc = region_write_part_refuses(ch, a);
 
@@ -366,7 +367,7 @@ static int region_write_begin_attempt(struct rch *ch, void *arguments)
         a->alloc.call = NULL; /* no block is wanted */
         return 0;
     }
-    if (ch->remote == NULL || (ch->cfg.allocator.op == RDMA_GET && a->bytes < REGION_NOTE_BYTES))
+    if (ch->remote == NULL || (ch->cfg.op == OP_GET && a->bytes < REGION_NOTE_BYTES))
         return 0;
     a->in_flight = true;
     a->write.from = &a->source;
@@ -411,27 +412,18 @@ static int region_write_write_from(rch_t ch, const char *call, rregion_t region,
     return rc;
 }
 
-int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
+int rpipe_write_from(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
+                     int *done, int flags)
 {
-    return region_write_write_from(ch, "rwrite_from", region, offset, bytes, 0, done, true);
-}
+    struct call call;
+    int rc = call_begin(&call, "rwrite_from", ch, SIDE_WRITER);
 
-int rpipe_write_from_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, int *done)
-{
-    return region_write_write_from(ch, "rwrite_from_nb", region, offset, bytes, 0, done, false);
-}
-
-int rpipe_write_from_tag(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
-                         int *done)
-{
-    return region_write_write_from(ch, "rwrite_from_tag", region, offset, bytes, tag, done, true);
-}
-
-int rpipe_write_from_tag_nb(rch_t ch, rregion_t region, size_t offset, size_t bytes, uint64_t tag,
-                            int *done)
-{
-    return region_write_write_from(ch, "rwrite_from_tag_nb", region, offset, bytes, tag, done,
-                                   false);
+    if (rc == 0)
+        rc = call_check_flags(ch, flags);
+    if (rc == 0)
+        rc = region_write_write_from(ch, "rwrite_from", region, offset, bytes, tag, done,
+                                     (flags & R_NOWAIT) == 0);
+    return call_end(&call, rc);
 }
 
 /* ---- rdone ---- */
@@ -458,7 +450,7 @@ static int region_write_poll(struct rch *ch, const struct done_arguments *a)
         return end_error(
             ch, value, "%s: rank %d has not got %s, and will not: %s", a->call, ch->peer,
             a->done != NULL ? "this message" : "every message from the program's memory",
-            rmalloc_strerror(value));
+            rinfo_strerror(value));
     if (!region_write_anything_out(ch))
         return end_error(ch, -EINVAL, "%s: no transfer with this word is under way", a->call);
     return R_PENDING;
@@ -470,7 +462,7 @@ static int region_write_drive(struct rch *ch, const char *call)
 
     if (region_in_flight(ch)) {
         rc = remote_progress(ch, call);
-        if (rc == 0 && ch->cfg.allocator.op == RDMA_PUT) {
+        if (rc == 0 && ch->cfg.op == OP_PUT) {
             rc = remote_flush(ch);
             if (rc != 0)
                 return rc == -EAGAIN ? R_PENDING : remote_failed(ch, call);
@@ -519,13 +511,16 @@ static int region_write_wait_done(rch_t ch, const char *call, const int *done, b
                 : call_once(ch, region_write_done_attempt, &a);
 }
 
-int rpipe_done(rch_t ch, const int *done)
+int rpipe_done(rch_t ch, const int *done, int flags)
 {
-    return region_write_wait_done(ch, "rdone", done, true);
-}
-int rpipe_done_nb(rch_t ch, const int *done)
-{
-    return region_write_wait_done(ch, "rdone_nb", done, false);
+    struct call call;
+    int rc = call_begin(&call, "rdone", ch, SIDE_WRITER);
+
+    if (rc == 0)
+        rc = call_check_flags(ch, flags);
+    if (rc == 0)
+        rc = region_write_wait_done(ch, "rdone", done, (flags & R_NOWAIT) == 0);
+    return call_end(&call, rc);
 }
 
 int region_wait_transfers(struct rch *ch, const char *call)

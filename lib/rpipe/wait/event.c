@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.c: rpipe_fd: a descriptor that is readable when rread would not wait (doc/protocol.md, model/event.pml).
+ * event.c: rfd: a descriptor that is readable when rread would not wait (doc/protocol.md, model/event.pml).
  *
  * It is one end of a socket pair: the reader's own process and the writer make it readable by sending a byte to the
  * other end, which the writer has a duplicate of. A socket, and not an eventfd, because send(2) with MSG_DONTWAIT and
@@ -77,7 +77,7 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
         return 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
         rc = -errno;
-        return end_error(ch, rc, "rpipe_fd: socketpair: %s%s", strerror(-rc), limit_of(-rc));
+        return end_error(ch, rc, "rfd: socketpair: %s%s", strerror(-rc), limit_of(-rc));
     }
     rendezvous_lock(); /* the service thread kicks through these */
     ch->event_fd = pair[0];
@@ -95,7 +95,7 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
 
 int rpipe_fd(rch_t ch)
 {
-    int rc = end_check_call(ch, "rpipe_fd", SIDE_READER);
+    int rc = end_check_call(ch, "rfd", SIDE_READER);
 
     if (rc == 0)
         rc = call_once(ch, event_fd_attempt, NULL);

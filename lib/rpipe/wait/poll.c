@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * poll.c: rpipe_poll: waits for the first of many pipes, by looking at each.
+ * poll.c: rpoll: waits for the first of many pipes, by looking at each.
  *
  * Looks only, takes nothing, so that it needs no lock. Beyond spinning and yielding it sleeps on the wake words of all of
  * them at once, where the kernel can do that, there are not too many, and each has one. Else it naps: at most 1 ms, or so much
@@ -32,7 +32,7 @@ static bool poll_is_ready(struct rch *ch)
         return true;
     if (ch->remote != NULL)
         return ((state & STATE_PEER_CLOSED) != 0 && reader_delivered(ch) >= ch->peer_final) ||
-               (ch->remote->failed_at != 0 && remote_failed(ch, "rpipe_poll") != R_PENDING) ||
+               (ch->remote->failed_at != 0 && remote_failed(ch, "rpoll") != R_PENDING) ||
                end_peer_died(ch, state);
     return (state & STATE_PEER_CLOSED) != 0 ||
            atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0 ||
@@ -124,14 +124,14 @@ static int poll_wait_for_one(const rch_t *ch, int n, int *ready, int timeout_ms)
     wait_begin(&w, NULL, deadline_in_ms(timeout_ms), false);
     w.words = poll_find_words;
     w.of = &polled;
-    publish_process_wait("a message on one of many channels in rpipe_poll");
+    publish_process_wait("a message on one of many channels in rpoll");
     while (rc == 0 && !poll_poll_again(ch, n, ready, &w)) {
         if (wait_step(&w) != 0) {
-            last_error_set("rpipe_poll: none of %d channels has anything to read within %d ms", n,
+            last_error_set("rpoll: none of %d channels has anything to read within %d ms", n,
                            timeout_ms);
             rc = -ETIMEDOUT;
         } else if (active_calls_ended()) {
-            rc = job_refuses("rpipe_poll");
+            rc = job_refuses("rpoll");
         }
     }
     wait_end(&w);
@@ -145,19 +145,20 @@ int rpipe_poll(const rch_t *ch, int n, int *ready, int timeout_ms)
     int i, rc = 0;
 
     if (ch == NULL || ready == NULL || n < 1 || n > POLL_MOST || timeout_ms < -1) {
-        last_error_set("rpipe_poll: needs 1 to %d channels, as many places in ready, and a timeout "
-                       "of -1 or more",
-                       POLL_MOST);
+        last_error_set(
+            "rpoll: needs 1 to %d pipes, as many elements in ready, and a timeout of 0, ms "
+            "or R_FOREVER",
+            POLL_MOST);
         return -EINVAL;
     }
     for (i = 0; i < n; i++) {
-        rc = end_check_call(ch[i], "rpipe_poll", SIDE_READER);
+        rc = end_check_call(ch[i], "rpoll", SIDE_READER);
         if (rc != 0)
             return rc;
     }
     active_call_enter(&in);
     if (active_calls_ended())
-        rc = job_refuses("rpipe_poll");
+        rc = job_refuses("rpoll");
     else if (!poll_poll(ch, n, ready))
         rc = timeout_ms == 0 ? R_PENDING : poll_wait_for_one(ch, n, ready, timeout_ms);
     active_call_leave(&in);
