@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* violations_control.c: lies in control messages, see liar.h: halves, notes, cells, shared memory that is passed. */
 #include "violations.h"
+#include "observe/record/trace_clock.h"
 #include "test/lib/cells.h"
 #include "test/lib/v01.h"
 
