@@ -6,6 +6,8 @@
  * library on standard output, after the first call that fails.
  */
 #include <rpipe.h>
+
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +20,7 @@ static uint8_t large[LARGE];
 #define MUST(condition, ch)                                                                        \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
-            printf("%s: %s\n", #condition, rpipe_error(ch));                                       \
+            printf("%s: %s\n", #condition, rerror(ch));                                            \
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
@@ -60,16 +62,14 @@ static void network(unsigned rank)
 
 static void pipe_to(unsigned rank, unsigned writer)
 {
-    rmalloc_config_t cfg = RMALLOC_CONFIG_DEFAULT;
+    rpipe_config_t cfg = {.role = rank == writer ? RPIPE_WRITER : RPIPE_READER,
+                          .peer = (int)(1 - rank),
+                          .context = writer,
+                          .heap_bytes = 1 << 20};
     size_t bytes;
     raddr_t d;
     rch_t ch;
 
-    cfg.allocator.op = RDMA_PUT;
-    cfg.allocator.alloc_size = 1 << 20;
-    cfg.allocator.peer = (int)(1 - rank);
-    cfg.ctx = writer;
-    cfg.allocator.rdma_active = rank == writer;
     MUST(rpipe(&ch, &cfg) == 0, NULL);
     for (unsigned i = 0; rank == writer && i < MESSAGES; i++) {
         d = rmalloc(ch, i * 50);
@@ -90,7 +90,7 @@ int main(void)
     unsigned rank;
 
     MUST(rinit(NULL, NULL) == 0, NULL);
-    rank = network_rank();
+    rank = (unsigned)network_rank();
     network(rank);
     pipe_to(rank, 0);
     pipe_to(rank, 1);

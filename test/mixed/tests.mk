@@ -8,7 +8,7 @@ check_PROGRAMS += $(mixed_tests) test/mixed/mixed_old test/mixed/mixed_new
 check_LTLIBRARIES += lib/libnewer.la
 lib_libnewer_la_SOURCES = $(lib_libam_la_SOURCES) $(lib_librpipe_la_SOURCES) $(lib_libcontrol_la_SOURCES) \
 	$(lib_libbootstrap_la_SOURCES) lib/util/layout.c lib/util/layout.h
-lib_libnewer_la_CPPFLAGS = $(AM_CPPFLAGS) -DRPIPE_TEST_NEWER
+lib_libnewer_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names) -DRPIPE_TEST_NEWER
 test_mixed_mixed_SOURCES = test/mixed/mixed.c
 test_mixed_mixed_LDADD =
 EXTRA_test_mixed_mixed_DEPENDENCIES = test/mixed/mixed_old test/mixed/mixed_new
