@@ -207,6 +207,8 @@ static void alloc(struct instance *i, size_t size)
     unsigned k = 0, index;
     raddr_t d;
 
+    if (error == -EAGAIN)
+        error = -ENOMEM; /* a stand-alone instance cannot wait for a reader */
     errno = 0;
     d = rdmalloc(i->vmem, size);
     if (d == ADDR_NULL) {
