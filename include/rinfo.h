@@ -16,7 +16,8 @@
 extern "C" {
 #endif
 
-#pragma GCC visibility push(default) /* the declarations of this header are exported, all others are hidden */
+#pragma GCC visibility push(                                                                       \
+    default) /* the declarations of this header are exported, all others are hidden */
 
 /* Version of the library: "0.2.0". */
 const char *rinfo_version(void);
@@ -79,11 +80,11 @@ typedef struct rinfo_pipe {
     uint32_t sync_queue;     /* heap messages written and not freed, at most */
     uint32_t inline_max;     /* largest payload in its slot, bytes */
     uint32_t incarnation;    /* how often this end has opened this pipe */
-    char state[16];          /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
-    char backend[16];        /* "shm", "ofi", "verbs"; "" before joining */
-    char path[160];          /* the connection, in the terms of its backend */
-    char why[320];           /* why this backend and not a better one */
-    char cells[16];          /* of cells: how operations are done: "cpu", "device", "service"; else "" */
+    char state[16];   /* "opening", "joined", "peer closed", "peer left", "peer died", "failed" */
+    char backend[16]; /* "shm", "ofi", "verbs"; "" before joining */
+    char path[160];   /* the connection, in the terms of its backend */
+    char why[320];    /* why this backend and not a better one */
+    char cells[16];   /* of cells: how operations are done: "cpu", "device", "service"; else "" */
 } rinfo_pipe_t;
 
 /* Describes a pipe. */
@@ -93,13 +94,13 @@ int rinfo_describe(rch_t ch, rinfo_pipe_t *pipe, size_t size);
 
 /* The first row is that of the process, the others are those of its ends. */
 typedef struct rinfo_row {
-    bool process;            /* sums of the process; from, to, context, incarnation and writer are unused */
-    bool writer;             /* role of the end */
-    int pid;                 /* process id */
-    int rank;                /* rank of the process */
-    int ranks;               /* ranks of its job */
-    int from;                /* writer */
-    int to;                  /* reader */
+    bool process; /* sums of the process; from, to, context, incarnation and writer are unused */
+    bool writer;  /* role of the end */
+    int pid;      /* process id */
+    int rank;     /* rank of the process */
+    int ranks;    /* ranks of its job */
+    int from;     /* writer */
+    int to;       /* reader */
     uint32_t incarnation;    /* how often the end has opened this pipe */
     uint64_t context;        /* context */
     uint64_t open;           /* process: ends open now */
