@@ -188,7 +188,13 @@ observe_sources = \
 	lib/observe/report/trace_json.h
 
 rpipe_sources = \
+	lib/rpipe/connect/areas.c \
+	lib/rpipe/connect/areas.h \
+	lib/rpipe/connect/close.c \
+	lib/rpipe/connect/close.h \
 	lib/rpipe/connect/deferred_close.c \
+	lib/rpipe/connect/ends.c \
+	lib/rpipe/connect/ends.h \
 	lib/rpipe/connect/handshake.c \
 	lib/rpipe/connect/handshake.h \
 	lib/rpipe/connect/join.c \
@@ -206,6 +212,7 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_write.c \
 	lib/rpipe/data/read.c \
 	lib/rpipe/data/write.c \
+	lib/rpipe/end/area.h \
 	lib/rpipe/end/call.c \
 	lib/rpipe/end/call.h \
 	lib/rpipe/end/call_context.c \
@@ -214,6 +221,7 @@ rpipe_sources = \
 	lib/rpipe/end/config.h \
 	lib/rpipe/end/counters.c \
 	lib/rpipe/end/counters.h \
+	lib/rpipe/end/connector.h \
 	lib/rpipe/end/debug_check.c \
 	lib/rpipe/end/debug_check.h \
 	lib/rpipe/end/end.h \
@@ -221,12 +229,16 @@ rpipe_sources = \
 	lib/rpipe/end/end_pool.h \
 	lib/rpipe/end/error.c \
 	lib/rpipe/end/error.h \
+	lib/rpipe/end/feature.c \
+	lib/rpipe/end/feature.h \
 	lib/rpipe/end/job_state.c \
 	lib/rpipe/end/job_state.h \
+	lib/rpipe/end/message.c \
 	lib/rpipe/end/message.h \
 	lib/rpipe/end/rch.h \
 	lib/rpipe/end/state.c \
 	lib/rpipe/end/state.h \
+	lib/rpipe/features.c \
 	lib/rpipe/grow/grow.c \
 	lib/rpipe/grow/grow.h \
 	lib/rpipe/job/job.c \
@@ -237,6 +249,8 @@ rpipe_sources = \
 	lib/rpipe/region/region_write.c \
 	lib/rpipe/region/remote_key_cache.c \
 	lib/rpipe/wait/event.c \
+	lib/rpipe/wait/event.h \
+	lib/rpipe/wait/event_message.c \
 	lib/rpipe/wait/poll.c
 
 cells_sources = \

@@ -11,7 +11,9 @@
  */
 #include "cells/cells.h"
 
+#include "rpipe/connect/close.h"
 #include "rpipe/connect/handshake.h"
+#include "rpipe/end/area.h"
 #include "rpipe/data/path_remote.h"
 #include "util/settings.h"
 #include "util/failpoint.h"
@@ -130,18 +132,21 @@ static int cells_share(struct rch *ch, struct rch *master, struct error *err)
     }
     c->master = master;
     c->cell = m->cell;
-    atomic_fetch_add_explicit(&m->sharers, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&master->users, 1, memory_order_seq_cst);
     return 0;
 }
 
-int cells_open(struct rch *ch, struct error *err)
+static int cells_open(struct rch *ch, struct error *err)
 {
     struct rch *master = ch->cfg.cells_of;
-    struct cells *c = calloc(1, sizeof(*c));
+    struct cells *c;
     int rc;
 
+    if (ch->cfg.op != OP_CELLS)
+        return 0;
+    c = calloc(1, sizeof(*c));
     if (c == NULL)
-        return error_set(err, -ENOMEM, "no memory for the metadata of cells");
+        return error_set(err, -ENOMEM, "no memory for another pipe of cells");
     ch->cells = c;
     c->count = ch->cfg.heap_bytes / sizeof(uint64_t);
     if (config_side(&ch->cfg) == SIDE_WRITER)
@@ -153,17 +158,23 @@ int cells_open(struct rch *ch, struct error *err)
         rendezvous_unlock();
         return rc;
     }
-    rc = ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false,
+    rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), BTL_PEER_ATOMICS, false,
                         &ch->heap_memory, err);
     if (rc != 0)
         return rc;
-    memset(ch->heap_memory.base, 0, handshake_heap_bytes(&ch->cfg));
+    memset(ch->heap_memory.base, 0, area_heap_bytes(&ch->cfg));
     c->cell = ch->heap_memory.base;
     return 0;
 }
 
+static void cells_offer(const struct rch *ch, struct handshake *h)
+{
+    if (ch->cells != NULL)
+        h->cells = ch->cells->way;
+}
+
 /* The active end: what the passive one has chosen is what this one can. */
-int cells_attached(struct rch *ch, uint32_t way, struct error *err)
+static int cells_attached(struct rch *ch, uint32_t way, struct error *err)
 {
     bool mapped = (ch->ops->attributes.capabilities & BTL_LOAD_STORE) != 0;
 
@@ -181,15 +192,28 @@ int cells_attached(struct rch *ch, uint32_t way, struct error *err)
                      ch->peer);
 }
 
-void cells_release(struct rch *ch)
+static int cells_attach(struct rch *ch, const struct handshake *h, struct error *err)
 {
-    struct cells *c = ch->cells;
+    int rc = 0;
 
-    if (c != NULL && c->master != NULL &&
-        c->master->cells != NULL) /* at rexit it may have gone before */
-        atomic_fetch_sub_explicit(&c->master->cells->sharers, 1, memory_order_relaxed);
-    free(c);
+    if (ch->cells == NULL || config_side(&ch->cfg) == SIDE_READER)
+        return 0;
+    if (h->cells != CELLS_SERVICE)
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, area_heap_bytes(&ch->cfg),
+                             BTL_PEER_ATOMICS, &ch->heap_remote, err);
+    return rc == 0 ? cells_attached(ch, (uint32_t)h->cells, err) : rc;
+}
+
+static void cells_release(struct rch *ch)
+{
+    struct rch *master = ch->cells != NULL ? ch->cells->master : NULL;
+
+    free(ch->cells);
     ch->cells = NULL;
+    if (master == NULL)
+        return;
+    atomic_fetch_sub_explicit(&master->users, 1, memory_order_seq_cst);
+    end_release_locked(master); /* it may have waited for this */
 }
 
 /* ---- the active end ---- */
@@ -344,7 +368,7 @@ static int cells_operate(struct rch *ch, struct atomic_arguments *a)
     int rc = end_check_peer(ch, "rcells_atomic", state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
-        rc = join_complete(ch, deadline_in_ms(ch->timeout_ms));
+        rc = end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if (rc != 0)
         return rc;
     switch (ch->cells->way) {
@@ -439,7 +463,7 @@ int rcells_atomic(rcells_t cells, rcells_op_t op, size_t cell, uint64_t operand,
     return rc;
 }
 
-int cells_settled(struct rch *ch)
+static int cells_settled(struct rch *ch)
 {
     struct cells *c = ch->cells;
 
@@ -456,3 +480,11 @@ int cells_settled(struct rch *ch)
         return 0;
     return ch->ops->progress(ch->remote->connection) != 0 ? -EIO : cells_pending(c) ? R_PENDING : 0;
 }
+
+const struct end_feature cells_feature = {.name = "cells",
+                                          .messages = cells_messages,
+                                          .open = cells_open,
+                                          .offer = cells_offer,
+                                          .attach = cells_attach,
+                                          .settled = cells_settled,
+                                          .release = cells_release};

@@ -13,6 +13,7 @@
 #define CELLS_CELLS_H
 
 #include "rpipe/end/end.h"
+#include "rpipe/end/feature.h"
 #include "util/error.h"
 
 enum cells_way {
@@ -27,9 +28,8 @@ struct cells {
     bool processors; /* this process's own instructions are in the domain; passive end */
     uint64_t *cell;  /* passive end, and CELLS_CPU */
     uint64_t count;
-    struct rch *master; /* passive end: whose cells these are; NULL: its own */
-    _Atomic uint32_t
-        sharers; /* passive end: others that have these as theirs: it is released after them */
+    /* passive end: the end whose cells these are, which counts this one in `users`; NULL: its own */
+    struct rch *master;
     /* active end */
     struct btl_done done; /* CELLS_DEVICE */
     const void *
@@ -42,31 +42,14 @@ struct cells {
     int32_t code;
 };
 
-static inline struct rch *cells_master(const struct rch *ch)
-{
-    return ch->cells != NULL ? ch->cells->master : NULL;
-}
-static inline bool cells_are_shared(const struct rch *ch)
-{
-    return ch->cells != NULL && atomic_load_explicit(&ch->cells->sharers, memory_order_relaxed) > 0;
-}
-
 /* ---- cells.c ---- */
-int cells_open(struct rch *ch, struct error *err); /* passive: the cells, and the way */
-int cells_attached(struct rch *ch, uint32_t way,
-                   struct error *err); /* active: the other half is here */
-void cells_release(struct rch *ch);    /* store lock held, or nobody else is there */
-int cells_settled(struct rch *ch);     /* what was asked for is done: 0, R_PENDING, error */
+extern const struct end_feature cells_feature;
 uint64_t cells_apply(uint64_t *cell, rcells_op_t op, uint64_t operand,
                      uint64_t compare); /* the old value */
 
 /* ---- cells_service.c ---- */
 int cells_request(struct rch *ch, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare,
                   bool wanted);
-/* store lock held */
-bool cells_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
-                    uint32_t *side);
-void cells_on_request(struct rch *ch, const void *body);
-void cells_on_reply(struct rch *ch, const void *body);
+extern const struct feature_message cells_messages[];
 
 #endif

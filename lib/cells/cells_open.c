@@ -7,6 +7,7 @@
  */
 #include "cells/cells.h"
 
+#include "rpipe/connect/close.h"
 #include "rpipe/connect/open.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/end.h"

@@ -14,21 +14,23 @@
 #include <unistd.h>
 
 static pthread_mutex_t rendezvous_mutex = PTHREAD_MUTEX_INITIALIZER;
-static struct hash rendezvous_meetings; /* key() → struct meeting */
 static struct hash
-    rendezvous_handshakes; /* handshake_key() → struct rendezvous_handshake: a peer chooses how many a meeting has, and which he asks for */
-static struct hash rendezvous_kept; /* peer → number of halves kept, as a pointer-sized count + 1 */
-static uint32_t rendezvous_numbers;  /* of meetings */
-static uint64_t rendezvous_kept_fds; /* in halves */
+    rendezvous_entries; /* rendezvous_key() -> the first struct rendezvous of that key */
+static struct link rendezvous_all = {&rendezvous_all, &rendezvous_all};
+/* rendezvous_handshake_key() -> struct rendezvous_handshake: a peer chooses how many an entry has */
+static struct hash rendezvous_handshakes;
+static struct hash rendezvous_kept; /* peer -> handshakes kept, a pointer-sized count */
+static uint32_t rendezvous_numbers; /* of entries */
+static uint64_t rendezvous_kept_fds;
 
-static _Atomic uint64_t rendezvous_arrival_count =
-    1; /* never 0: whoever has seen nothing yet has seen 0 */
+static _Atomic uint64_t rendezvous_arrival_count = 1; /* never 0, which is "nothing seen yet" */
 
-/* acquire, release: who sees the number finds what it counts; under the lock in any case */
+/* acquire, release: a thread that sees the number finds what it counts; under the lock in any case */
 uint64_t rendezvous_arrivals(void)
 {
     return atomic_load_explicit(&rendezvous_arrival_count, memory_order_acquire);
 }
+
 void rendezvous_arrived(void)
 {
     atomic_fetch_add_explicit(&rendezvous_arrival_count, 1, memory_order_release);
@@ -38,9 +40,14 @@ void rendezvous_lock(void) { pthread_mutex_lock(&rendezvous_mutex); }
 void rendezvous_unlock(void) { pthread_mutex_unlock(&rendezvous_mutex); }
 void rendezvous_forked(void) { pthread_mutex_init(&rendezvous_mutex, NULL); }
 
-static uint64_t rendezvous_key(int peer, uint32_t side, uint32_t ctx)
+/*
+ * Two contexts of one peer and side never have the same key, since both steps are reversible: so a peer cannot choose
+ * contexts that make a chain (next_of_key) long.
+ */
+static uint64_t rendezvous_key(int peer, uint32_t side, uint64_t context)
 {
-    return (uint64_t)(uint32_t)peer << 34 | (uint64_t)side << 32 | ctx;
+    context *= UINT64_C(0x9e3779b97f4a7c15);
+    return context ^ ((uint64_t)(uint32_t)peer << 34 | (uint64_t)side << 32);
 }
 
 static uint64_t rendezvous_handshake_key(const struct rendezvous *m, uint32_t incarnation)
@@ -48,27 +55,37 @@ static uint64_t rendezvous_handshake_key(const struct rendezvous *m, uint32_t in
     return (uint64_t)m->number << 32 | incarnation;
 }
 
-struct rendezvous *rendezvous_find(int peer, uint32_t side, uint32_t ctx, bool make)
+static struct rendezvous *rendezvous_make(int peer, uint32_t side, uint64_t context,
+                                          struct rendezvous *same_key)
 {
-    struct rendezvous *m = hash_get(&rendezvous_meetings, rendezvous_key(peer, side, ctx));
+    struct rendezvous *m = calloc(1, sizeof(*m));
 
-    if (m != NULL || !make)
-        return m;
-    m = calloc(1, sizeof(*m));
     if (m == NULL)
         return NULL;
     m->peer = peer;
     m->side = side;
-    m->ctx = ctx;
-    m->number = rendezvous_numbers++;
+    m->context = context;
+    m->next_of_key = same_key;
     m->opened = (uint32_t)setting_number(SET_FIRST);
     list_init(&m->ends);
     list_init(&m->handshakes);
-    if (hash_put(&rendezvous_meetings, rendezvous_key(peer, side, ctx), m) != 0) {
+    if (hash_put(&rendezvous_entries, rendezvous_key(peer, side, context), m) != 0) {
         free(m);
         return NULL;
     }
+    m->number = rendezvous_numbers++;
+    list_append(&rendezvous_all, &m->all);
     return m;
+}
+
+struct rendezvous *rendezvous_find(int peer, uint32_t side, uint64_t context, bool make)
+{
+    struct rendezvous *first = hash_get(&rendezvous_entries, rendezvous_key(peer, side, context)),
+                      *m = first;
+
+    while (m != NULL && (m->peer != peer || m->side != side || m->context != context))
+        m = m->next_of_key;
+    return m != NULL || !make ? m : rendezvous_make(peer, side, context, first);
 }
 
 static bool rendezvous_incarnation_is_ahead(uint32_t incarnation, uint32_t opened)
@@ -80,15 +97,17 @@ bool rendezvous_is_ahead(const struct rendezvous *m, uint32_t incarnation)
     return rendezvous_incarnation_is_ahead(incarnation, m->opened);
 }
 
-struct rendezvous *rendezvous_next(size_t *cursor)
+struct rendezvous *rendezvous_next(struct rendezvous *m)
 {
-    return hash_next(&rendezvous_meetings, cursor);
+    struct link *next = m != NULL ? m->all.next : rendezvous_all.next;
+
+    return next != &rendezvous_all ? container_of(next, struct rendezvous, all) : NULL;
 }
 
 void rendezvous_register(struct rendezvous *m, struct rendezvous_end *end)
 {
     end->rendezvous = m;
-    if (++m->opened == 0) /* which is no incarnation */
+    if (++m->opened == 0) /* 0 is no incarnation */
         m->opened = 1;
     end->incarnation = m->opened;
     list_append(&m->ends, &end->link);
@@ -118,16 +137,16 @@ static size_t rendezvous_kept_of(int peer)
     return (size_t)(uintptr_t)hash_get(&rendezvous_kept, (uint64_t)peer);
 }
 
-struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint32_t ctx,
+struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint64_t context,
                                             uint32_t incarnation)
 {
-    struct rendezvous *m = rendezvous_find(peer, side, ctx, false);
+    struct rendezvous *m = rendezvous_find(peer, side, context, false);
 
     if (m != NULL || incarnation == 0 ||
         !rendezvous_incarnation_is_ahead(incarnation, (uint32_t)setting_number(SET_FIRST)) ||
-        rendezvous_kept_of(peer) >= STORE_KEPT_MAX)
-        return m; /* a meeting that nothing is kept in would stay for ever */
-    return rendezvous_find(peer, side, ctx, true);
+        rendezvous_kept_of(peer) >= RENDEZVOUS_KEPT_MAX)
+        return m; /* an entry that keeps nothing would never be removed */
+    return rendezvous_find(peer, side, context, true);
 }
 
 int rendezvous_keep(struct rendezvous *m, uint32_t incarnation, const void *blob, size_t bytes,
@@ -138,7 +157,7 @@ int rendezvous_keep(struct rendezvous *m, uint32_t incarnation, const void *blob
 
     if (rendezvous_find_handshake(m, incarnation) != NULL)
         return -EEXIST;
-    if (count >= STORE_KEPT_MAX)
+    if (count >= RENDEZVOUS_KEPT_MAX)
         return -ENOBUFS;
     if (bytes > RENDEZVOUS_BLOB_MAX)
         return -EMSGSIZE;
@@ -172,7 +191,7 @@ bool rendezvous_keep_fd(struct rendezvous_handshake *handshake, int fd)
 
     if (fd >= 0 &&
         (getrlimit(RLIMIT_NOFILE, &most) != 0 || rendezvous_kept_fds >= most.rlim_cur / 4))
-        return false; /* peers have had their share: the rest is for this process's own needs */
+        return false; /* the rest is for this process */
     rendezvous_kept_fds += fd >= 0;
     handshake->events = true;
     handshake->event_fd = fd;
@@ -207,16 +226,18 @@ void rendezvous_drop_handshake(struct rendezvous *m, struct rendezvous_handshake
 
 void rendezvous_clear(void)
 {
-    size_t cursor = 0;
-    struct rendezvous *m;
+    struct link *cursor, *after;
 
-    while ((m = hash_next(&rendezvous_meetings, &cursor)) != NULL) {
+    list_for_each (cursor, after, &rendezvous_all) {
+        struct rendezvous *m = container_of(cursor, struct rendezvous, all);
+
         while (!list_empty(&m->handshakes))
             rendezvous_drop_handshake(
                 m, container_of(m->handshakes.next, struct rendezvous_handshake, link));
         free(m);
     }
-    hash_free(&rendezvous_meetings);
+    list_init(&rendezvous_all);
+    hash_free(&rendezvous_entries);
     hash_free(&rendezvous_handshakes);
     hash_free(&rendezvous_kept);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rendezvous.h: the exchange store: where the two halves of a channel meet, whoever comes first (model/join.pml).
+ * rendezvous.h: the table in which the two ends of a pipe find each other, whichever is opened first (model/join.pml).
  *
- * A meeting is (peer, side of the own end, ctx). It counts how often the own end has been opened, lists the own ends that
- * still need memory of this or the other process, and keeps the halves of the peer's ends that have no own end yet. Halves
- * are opaque here. All of it is under one lock, which the callers take: to look for a half and to register as open must be
- * one step.
+ * An entry is (peer, side of the own end, context). It counts how often the own end has been opened, lists the own ends that
+ * still need memory of this or the other process, and keeps the handshakes of the peer's ends that have no own end yet.
+ * Handshakes are opaque here. One lock protects everything; the callers take it: to look for a handshake and to register an
+ * end as open must be one step.
  */
 #ifndef CONTROL_RENDEZVOUS_H
 #define CONTROL_RENDEZVOUS_H
@@ -16,69 +16,75 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORE_KEPT_MAX 262144    /* halves kept for one peer: beyond it he is talking nonsense */
-#define RENDEZVOUS_BLOB_MAX 1024 /* bytes of a half that is kept */
+#define RENDEZVOUS_KEPT_MAX 262144 /* handshakes kept for one peer; more are a protocol violation */
+#define RENDEZVOUS_BLOB_MAX 1024   /* bytes of a handshake that is kept */
 
 struct rendezvous {
     int peer;
-    uint32_t side; /* of the own end */
-    uint32_t ctx;
-    uint32_t number;  /* no other meeting has it */
+    uint32_t side;    /* of the own end */
+    uint64_t context; /* of the pipe */
+    uint32_t number;  /* unique among all entries */
     uint32_t opened;  /* incarnations of the own end so far */
-    struct link ends; /* rendezvous_end: open, or closed and not yet released */
+    struct link ends; /* rendezvous_end: open, or closed and not released yet */
     struct link handshakes;
+    struct link all;                /* in the list of all entries */
+    struct rendezvous *next_of_key; /* an entry whose key has the same hash */
 };
 
-/* Embedded in whoever is an end. */
+/* A member of every end. */
 struct rendezvous_end {
     struct link link;
-    struct rendezvous *rendezvous;
+    struct rendezvous *rendezvous; /* NULL: not registered */
     uint32_t incarnation;
 };
 
-/* A half of the peer's that came before the own end. */
+/* A handshake of the peer that arrived before the own end was opened. */
 struct rendezvous_handshake {
     struct link link;
     uint32_t incarnation;
-    bool close_message; /* the peer has closed it already, */
-    uint64_t final;     /* after so many messages */
-    bool events;        /* the reader has asked for event mode, */
-    int event_fd;       /* by this; or -1 */
-    size_t bytes;       /* 0: only the bye is known */
-    unsigned char blob[];
+    bool close_message; /* the peer has closed its end already */
+    uint64_t final;     /* of the close message: number of messages */
+    bool events;        /* the reader has requested event mode */
+    int event_fd;       /* the descriptor of that request; -1: none */
+    size_t bytes;       /* 0: only the close message has arrived */
+    _Alignas(8) unsigned char blob[];
 };
 
 void rendezvous_lock(void);
 void rendezvous_unlock(void);
 void rendezvous_forked(void);
-void rendezvous_clear(void); /* everything; no end may be registered */
+void rendezvous_clear(void); /* removes everything; no end may be registered */
 
-/* How often there may have been more to find than before, from 1: a half was kept, or an end closed behind which one waits. */
+/* Counts events after which rpipe_pending may find more, from 1: a handshake was kept, or an end was closed before one. */
 uint64_t rendezvous_arrivals(void);
 void rendezvous_arrived(void);
 
-struct rendezvous *rendezvous_find(int peer, uint32_t side, uint32_t ctx,
-                                   bool make); /* NULL: none, or no memory */
-/* The one where something of the peer's for this incarnation may have to be kept. NULL too: there is none, and he has had his share. */
-struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint32_t ctx,
+/* NULL: no such entry, or with `make` no memory. */
+struct rendezvous *rendezvous_find(int peer, uint32_t side, uint64_t context, bool make);
+/*
+ * The entry that may have to keep something of the peer for this incarnation. NULL also where there is none and the peer has
+ * used its share, or repeats an old incarnation.
+ */
+struct rendezvous *rendezvous_find_for_peer(int peer, uint32_t side, uint64_t context,
                                             uint32_t incarnation);
-struct rendezvous *rendezvous_next(size_t *cursor); /* all meetings */
+/* The entry after `m` in the order of their creation, the first for NULL; NULL: no more. */
+struct rendezvous *rendezvous_next(struct rendezvous *m);
 
-/* It comes behind all that have been opened here. Numbers wrap around: ahead is what is less than half of them away. */
+/* This incarnation was not opened here yet. Numbers wrap around: ahead is less than half of them away. */
 bool rendezvous_is_ahead(const struct rendezvous *m, uint32_t incarnation);
-void rendezvous_register(struct rendezvous *m,
-                         struct rendezvous_end *end); /* sets its incarnation */
+/* Sets the incarnation of the end. */
+void rendezvous_register(struct rendezvous *m, struct rendezvous_end *end);
 void rendezvous_unregister(struct rendezvous_end *end);
 struct rendezvous_end *rendezvous_find_end(struct rendezvous *m, uint32_t incarnation);
 
-/* Keeps a copy; 0, -ENOMEM, -EEXIST (there is one), -ENOBUFS (too many of this peer), -EMSGSIZE (of more than RENDEZVOUS_BLOB_MAX). */
+/* Keeps a copy. 0, -ENOMEM, -EEXIST, -ENOBUFS (the peer's share), -EMSGSIZE (more than RENDEZVOUS_BLOB_MAX). */
 int rendezvous_keep(struct rendezvous *m, uint32_t incarnation, const void *blob, size_t bytes,
                     struct rendezvous_handshake **out);
 struct rendezvous_handshake *rendezvous_find_handshake(struct rendezvous *m, uint32_t incarnation);
-void rendezvous_drop_handshake(
-    struct rendezvous *m, struct rendezvous_handshake *handshake); /* and closes its event_fd */
-/* The descriptor is the store's then. False: a quarter of what this process may have open is kept already. */
+/* Closes its event_fd, too. */
+void rendezvous_drop_handshake(struct rendezvous *m, struct rendezvous_handshake *handshake);
+/* Takes the descriptor over. False: a quarter of the descriptors of this process is kept already. */
 bool rendezvous_keep_fd(struct rendezvous_handshake *handshake, int fd);
-int rendezvous_take_fd(struct rendezvous_handshake *handshake); /* the caller's again */
+int rendezvous_take_fd(struct rendezvous_handshake *handshake); /* the caller owns it then */
 
 #endif

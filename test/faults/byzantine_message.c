@@ -15,9 +15,10 @@
 #include <sys/socket.h>
 
 #define BODY_MOST 8192
-#define NOTE_BYTES 24
-#define FAIL_BYTES 408
-#define LONG_NOTE_BYTES 64 /* about growth, and about cells */
+#define NOTE_BYTES 24 /* about memory */
+#define HEAD_BYTES sizeof(struct end_message_head)
+#define FAIL_BYTES sizeof(struct fail_message)
+#define LONG_NOTE_BYTES 72 /* about growth, and about cells */
 
 struct lie {
     uint32_t type;
@@ -73,34 +74,42 @@ static int nonsense_fd(uint64_t *random)
 
 /* ---- messages ---- */
 
-/* Whom it speaks of: this channel, mostly; else another one, which may be of any side and incarnation. */
-static void name_channel(struct lie *m, size_t at, const struct rch *ch, uint64_t *random)
+static struct end_message_head *head_of(struct lie *m)
 {
+    return (struct end_message_head *)(void *)m->body;
+}
+
+/* Names this pipe, mostly; else another one, of any role and incarnation. */
+static void name_channel(struct lie *m, const struct rch *ch, uint64_t *random)
+{
+    struct end_message_head *head = head_of(m);
     uint64_t x = draw(random);
 
-    put32(m, at,
-          (x & 3) != 0   ? (uint32_t)ch->cfg.context
-          : (x & 4) != 0 ? (uint32_t)(x >> 8 & 15)
-                         : (uint32_t)draw_number(random));
-    put32(m, at + 4,
-          (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0)
-                        : (uint32_t)draw_number(random));
+    *head = message_head(ch, m->bytes, draw_number(random));
+    head->context = (x & 3) != 0 ? ch->cfg.context : (x & 4) != 0 ? x >> 8 & 15 : draw_number(random);
+    head->incarnation = (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0)
+                                      : (uint32_t)draw_number(random);
+    if ((x >> 16 & 7) == 0)
+        head->bytes = (uint32_t)draw_number(random);
+    if ((x >> 20 & 15) == 0)
+        head->version = (uint16_t)draw_number(random);
 }
 
 static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
 {
+    const size_t keys = offsetof(struct handshake, ring);
     int n = (int)(draw(random) % 4);
 
-    handshake_make(ch, m->body);
+    handshake_make(ch, (struct handshake *)(void *)m->body);
     m->bytes = HANDSHAKE_BYTES;
-    name_channel(m, 8, ch, random);
-    while (n-- > 0) /* words: keys, sizes, sides, the address */
+    name_channel(m, ch, random);
+    while (n-- > 0) /* words: keys, sizes, roles, the address */
         put32(m, draw(random) % (HANDSHAKE_BYTES / 4) * 4, (uint32_t)draw_number(random));
     if (draw(random) % 4 == 0)
-        put64(m, 48 + draw(random) % 16 * 8, draw_number(random));
+        put64(m, keys + draw(random) % 16 * 8, draw_number(random));
     /* the friend's shared memory, by its id there */
     if (draw(random) % 4 == 0)
-        put64(m, 48 + draw(random) % 4 * 32,
+        put64(m, keys + draw(random) % 4 * 32,
               ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + draw(random) % 32));
 }
 
@@ -109,15 +118,12 @@ static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
     static const int codes[] = {-EPROTO, R_PENDING, R_EOF, 0, 5, INT32_MIN, -ENOMEM};
     size_t i;
 
-    name_channel(m, 0, ch, random);
-    put32(m, 8, (uint32_t)(draw(random) % 8 == 0 ? draw_number(random) : 1 + draw(random) % 2));
-    put32(m, 12, (uint32_t)codes[draw(random) % 7]);
-    put64(m, 16, draw_number(random));
-    m->bytes = NOTE_BYTES;
-    if (m->type != MESSAGE_FAIL)
-        return;
-    m->bytes = FAIL_BYTES;
-    for (i = NOTE_BYTES; i < FAIL_BYTES; i++)
+    m->bytes = m->type == MESSAGE_FAIL ? FAIL_BYTES : HEAD_BYTES;
+    name_channel(m, ch, random);
+    head_of(m)->role =
+        (uint8_t)(draw(random) % 8 == 0 ? draw_number(random) : 1 + draw(random) % 2);
+    head_of(m)->code = codes[draw(random) % 7];
+    for (i = HEAD_BYTES; i < m->bytes; i++)
         m->body[i] = (unsigned char)draw(random);
 }
 
@@ -125,15 +131,17 @@ static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random
 {
     make_note(m, ch, random);
     m->bytes = LONG_NOTE_BYTES;
-    for (size_t at = NOTE_BYTES; at < LONG_NOTE_BYTES; at += 8)
+    if (head_of(m)->bytes == HEAD_BYTES)
+        head_of(m)->bytes = LONG_NOTE_BYTES;
+    for (size_t at = HEAD_BYTES; at < LONG_NOTE_BYTES; at += 8)
         put64(m, at, draw_number(random));
     if (m->type == MESSAGE_GROW || m->type == MESSAGE_GROWN) {
-        put64(m, 16, 1 + draw(random) % 3);
-        put64(m, 24, ch->cfg.heap_bytes << draw(random) % 4);
+        head_of(m)->number = 1 + draw(random) % 3;
+        put64(m, HEAD_BYTES, ch->cfg.heap_bytes << draw(random) % 4);
     } else {
-        put64(m, 16, draw(random) % 7); /* operation, cell, and the number of an answer */
-        put64(m, 24, draw(random) % 66);
-        put64(m, 48, draw(random) % 64);
+        head_of(m)->number = draw(random) % 64; /* of a reply */
+        put64(m, HEAD_BYTES, draw(random) % 7); /* operation, cell */
+        put64(m, HEAD_BYTES + 8, draw(random) % 66);
     }
 }
 
@@ -179,8 +187,11 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
     }
     if (m->fd < 0 && draw(random) % 6 == 0)
         m->fd = nonsense_fd(random);
-    if (draw(random) % 8 == 0)
+    if (draw(random) % 8 == 0) {
         m->bytes = draw(random) % (draw(random) % 4 == 0 ? BODY_MOST : m->bytes + 8);
+        if (m->type != MESSAGE_BTL && draw(random) % 2 == 0)
+            head_of(m)->bytes = (uint32_t)m->bytes;
+    }
 }
 
 static void post(const struct lie *m)
@@ -206,12 +217,15 @@ void message_flood(rch_t ch, uint64_t *random)
 {
     static struct lie m;
     uint64_t x = draw(random);
-    size_t at = draw(random) % 3 * 4; /* ctx, incarnation, side */
 
     make(&m, ch, random);
     for (uint32_t i = 0; i < 1000; i++) {
-        if ((x & 1) != 0)
-            put32(&m, m.type == MESSAGE_HANDSHAKE ? 8 + at % 8 : at, (uint32_t)(x >> 16) + i);
+        if ((x & 1) != 0 && m.type == MESSAGE_BTL)
+            put32(&m, (size_t)(x >> 1 & 7) * 4, (uint32_t)(x >> 16) + i);
+        else if ((x & 3) == 1)
+            head_of(&m)->context = (x >> 16) + i;
+        else if ((x & 3) == 3)
+            head_of(&m)->incarnation = (uint32_t)(x >> 16) + i;
         post(&m);
     }
     if (m.fd >= 0)

@@ -23,6 +23,7 @@
 
 #include "control/control.h"
 #include "rpipe/connect/handshake.h"
+#include "rpipe/end/end.h"
 
 #define SLOTS 8
 #define HEAP 4096

@@ -5,10 +5,23 @@
 #include "test/lib/cells.h"
 #include "test/lib/v01.h"
 
+#include "observe/record/trace_clock.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 
-enum { AT_MAGIC = 0, AT_CTX = 8, AT_INCARNATION = 12, AT_RING = 48, AT_CREDIT = 80, AT_HEAP = 112 };
+enum {
+    AT_RING = offsetof(struct handshake, ring),
+    AT_CREDIT = offsetof(struct handshake, credit),
+    AT_HEAP = offsetof(struct handshake, heap),
+    AT_VERSIONS = offsetof(struct handshake, oldest),
+    AT_LAYOUTS = offsetof(struct handshake, layout_oldest),
+};
+
+static struct handshake *handshake_of(unsigned char *blob)
+{
+    return (struct handshake *)(void *)blob;
+}
 
 /* ---- halves, notes, memory ---- */
 
@@ -45,21 +58,27 @@ static void lie_in_halves(uint64_t *random, int rounds)
         {"a heap that was never passed", AT_HEAP, 999},
         {"a heap outside", AT_HEAP + 8, UINT64_C(1) << 63},
         {"a heap that is too long", AT_HEAP + 16, UINT64_MAX},
-        {"another version", 4, 77},
+        {"versions above", AT_VERSIONS, (PROTOCOL_NEWEST + 1) * 0x10001u},
+        {"versions below", AT_VERSIONS, 0x00010001u},
+        {"versions in the wrong order", AT_VERSIONS, 0x00010000u | UINT16_MAX},
+        {"another layout of memory", AT_LAYOUTS, (SYNC_LAYOUT_VERSION + 1) * 0x10001u},
     };
     struct pair p = pair_open(RPIPE_PUT); /* whose memory is named */
-    unsigned char blob[HANDSHAKE_BYTES], good[HANDSHAKE_BYTES];
+    _Alignas(struct handshake) unsigned char blob[HANDSHAKE_BYTES], good[HANDSHAKE_BYTES];
     size_t i;
     int round, rc;
 
-    handshake_make(p.r, good);
-    put32(good, AT_INCARNATION, 1);
+    handshake_make(p.r, handshake_of(good));
+    handshake_of(good)->head.incarnation = 1;
     for (i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
         uint32_t ctx = liar_ctx();
 
         memcpy(blob, good, sizeof(blob));
-        put64(blob, keys[i].at, keys[i].value);
-        put32(blob, AT_CTX, ctx);
+        if (keys[i].at == AT_VERSIONS || keys[i].at == AT_LAYOUTS)
+            put32(blob, keys[i].at, (uint32_t)keys[i].value);
+        else
+            put64(blob, keys[i].at, keys[i].value);
+        handshake_of(blob)->head.context = ctx;
         rc = join_with(blob, sizeof(blob), ctx);
         EXPECT(rc == -EPROTO, "a half with %s: %d (%s)", keys[i].name, rc, rstrerror(rc));
     }
@@ -69,7 +88,8 @@ static void lie_in_halves(uint64_t *random, int rounds)
         int n = 1 + (int)(draw(random) % 6);
 
         memcpy(blob, good, sizeof(blob));
-        put32(blob, AT_CTX, ctx);
+        handshake_of(blob)->head.context = ctx;
+        handshake_of(blob)->head.bytes = (uint32_t)bytes;
         while (n-- > 0)
             blob[draw(random) % sizeof(blob)] = (unsigned char)draw(random);
         if (draw(random) % 8 == 0)
@@ -82,6 +102,33 @@ static void lie_in_halves(uint64_t *random, int rounds)
         rc = join_with(blob, bytes, ctx);
         EXPECT(rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT, "half of noise: %d (%s)", rc,
                rstrerror(rc));
+    }
+    pair_close(p);
+}
+
+/* Records of versions whose range overlaps with ours: a longer one, and one that lacks members at its end. */
+static void records_of_other_versions(void)
+{
+    static const size_t lengths[] = {HANDSHAKE_BYTES + 64, offsetof(struct handshake, spare)};
+    struct pair p = pair_open(RPIPE_PUT); /* whose memory is named */
+    _Alignas(struct handshake) unsigned char blob[HANDSHAKE_BYTES + 64] = {0};
+    struct handshake *h = handshake_of(blob);
+    size_t i;
+    int rc;
+
+    for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        uint32_t ctx = liar_ctx();
+
+        handshake_make(p.r, h);
+        memset(blob + HANDSHAKE_BYTES, 0x5a, sizeof(blob) - HANDSHAKE_BYTES);
+        h->head.incarnation = 1;
+        h->head.context = ctx;
+        h->head.version = h->newest = PROTOCOL_NEWEST + 3;
+        h->head.bytes = (uint32_t)lengths[i];
+        h->features = UINT64_MAX;
+        rc = join_with(blob, lengths[i], ctx);
+        EXPECT(rc == 0, "a record of %zu bytes of a later version: %d (%s): %s", lengths[i], rc,
+               rstrerror(rc), rerror(NULL));
     }
     pair_close(p);
 }
@@ -102,7 +149,8 @@ static void lie_in_notes(uint64_t *random, int rounds)
                                      MESSAGE_CLOCK_REPLY,
                                      99,
                                      1000};
-    unsigned char body[408];
+    _Alignas(struct fail_message) unsigned char body[sizeof(struct fail_message)];
+    struct end_message_head *head = (struct end_message_head *)(void *)body;
     int round, fd, n;
     size_t i, bytes;
 
@@ -111,19 +159,21 @@ static void lie_in_notes(uint64_t *random, int rounds)
 
         for (i = 0; i < sizeof(body); i++)
             body[i] = (unsigned char)draw(random);
-        put32(body, 0, 1000000 + (uint32_t)(draw(random) % 4)); /* not the bystander's ctx */
-        put32(body, 4, (uint32_t)(draw(random) % 4));
-        put32(body, 8, (uint32_t)(draw(random) % 4));
+        head->context = 1000000 + draw(random) % 4; /* not the bystander's */
+        head->incarnation = (uint32_t)(draw(random) % 4);
+        head->role = (uint8_t)(draw(random) % 4);
         if (type == MESSAGE_BTL)
             put32(body, 0, (uint32_t)(draw(random) % 4)),
                 put32(body, 4, (uint32_t)(draw(random) % 3));
         bytes = type == MESSAGE_FAIL ? sizeof(body)
                 : type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
                         type == MESSAGE_ATOMIC_DONE
-                    ? 64
-                    : 24;
+                    ? 72
+                    : sizeof(*head);
         if (draw(random) % 8 == 0)
             bytes = draw(random) % sizeof(body);
+        if (type != MESSAGE_BTL && draw(random) % 8 != 0)
+            head->bytes = (uint32_t)bytes;
         n = (int)(draw(random) % 2);
         fd = n == 0                  ? -1
              : draw(random) % 2 == 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
@@ -154,7 +204,7 @@ static void lie_about_memory(void)
         {"that cannot be written", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1 << 16, 1 << 16, 1},
     };
     struct pair p = pair_open(RPIPE_PUT);
-    unsigned char blob[HANDSHAKE_BYTES];
+    _Alignas(struct handshake) unsigned char blob[HANDSHAKE_BYTES];
     size_t i;
     int rc;
 
@@ -168,9 +218,9 @@ static void lie_about_memory(void)
         MUST(tells[i].seals == 0 || fcntl(fd, F_ADD_SEALS, tells[i].seals) == 0, NULL);
         MUST(control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0, NULL);
         close(fd);
-        handshake_make(p.r, blob);
-        put32(blob, AT_INCARNATION, 1);
-        put32(blob, AT_CTX, ctx);
+        handshake_make(p.r, handshake_of(blob));
+        handshake_of(blob)->head.incarnation = 1;
+        handshake_of(blob)->head.context = ctx;
         put64(blob, AT_RING, id);
         put64(blob, AT_RING + 8, 0);
         rc = join_with(blob, sizeof(blob), ctx);
@@ -182,22 +232,16 @@ static void lie_about_memory(void)
 
 /* ---- notes about a channel that is open ---- */
 
-enum { NOTE_CODE = 12, NOTE_NUMBER = 16, NOTE_REASON = 24, NOTE_BYTES = 408 };
-
 /* In the name of the end that is `ch`, to the other one. */
 static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const char *reason)
 {
-    unsigned char body[NOTE_BYTES] = {0};
+    struct fail_message m = {
+        .head = message_head(ch, reason != NULL ? sizeof(m) : sizeof(m.head), number),
+        .reason = ""};
 
-    put32(body, 0, (uint32_t)ch->cfg.context);
-    put32(body, 4, ch->end.incarnation);
-    put32(body, 8, (uint32_t)config_side(&ch->cfg));
-    put32(body, NOTE_CODE, (uint32_t)code);
-    put64(body, NOTE_NUMBER, number);
-    snprintf((char *)body + NOTE_REASON, NOTE_BYTES - NOTE_REASON, "%s",
-             reason != NULL ? reason : "");
-    MUST(control_post(0, type, body, reason != NULL ? NOTE_BYTES : NOTE_REASON, NULL, 0) == 0,
-         NULL);
+    m.head.code = code;
+    snprintf(m.reason, sizeof(m.reason), "%s", reason != NULL ? reason : "");
+    MUST(message_post(0, (enum message_type)type, &m.head, NULL) == 0, NULL);
     MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
 }
 
@@ -257,29 +301,33 @@ static void lie_about_events(void)
 /* Byes and halves for what nobody opens: of most nothing is kept, and of none twice. */
 static void lie_in_crowds(void)
 {
-    unsigned char half[60000] = {0}, bye[NOTE_REASON] = {0};
+    static _Alignas(struct handshake) unsigned char handshake[60000];
+    struct end_message_head *head = &handshake_of(handshake)->head, bye;
     struct pair p = pair_open(RPIPE_PUT);
-    size_t before = 0, after = 0, at = 0;
+    struct rendezvous *m = NULL;
+    size_t before = 0, after = 0;
     uint32_t i;
 
-    handshake_make(p.w, half);
-    put32(half, AT_INCARNATION, 1);
-    put32(bye, 8, SIDE_WRITER);
+    handshake_make(p.w, handshake_of(handshake));
+    bye = message_head(p.w, sizeof(bye), 0);
+    head->incarnation = 1;
+    head->bytes = sizeof(handshake);
     rendezvous_lock();
-    while (rendezvous_next(&at) != NULL)
+    while ((m = rendezvous_next(m)) != NULL)
         before++;
     rendezvous_unlock();
     for (i = 0; i < 2000; i++) {
-        put32(bye, 0, 2000000 + i);
-        put32(half, AT_CTX, 3000000 + i);
-        put32(bye, 4, i % 2 == 0 ? 0 : 0x90000000u); /* none, and one that has long been */
-        MUST(control_post(0, MESSAGE_CLOSE, bye, sizeof(bye), NULL, 0) == 0, NULL);
+        bye.context = 2000000 + i;
+        bye.incarnation = i % 2 == 0 ? 0 : 0x90000000u; /* none, and an old one */
+        MUST(message_post(0, MESSAGE_CLOSE, &bye, NULL) == 0, NULL);
+        head->context = 3000000 + i;
+        head->incarnation = i % 2 == 0 ? 0 : 0x90000000u;
         if (i < 100)
-            MUST(control_post(0, MESSAGE_HANDSHAKE, half, sizeof(half), NULL, 0) == 0, NULL);
+            MUST(message_post(0, MESSAGE_HANDSHAKE, head, NULL) == 0, NULL);
     }
     MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
     rendezvous_lock();
-    for (at = 0; rendezvous_next(&at) != NULL;)
+    for (m = NULL; (m = rendezvous_next(m)) != NULL;)
         after++;
     rendezvous_unlock();
     EXPECT(after == before, "%zu places where halves meet, and before %zu", after, before);
@@ -288,19 +336,17 @@ static void lie_in_crowds(void)
 
 /* ---- cells, whose requests and answers are messages (RPIPE_ATOMICS=service) ---- */
 
-enum { CELLS_OP = 16, CELLS_CELL = 24, CELLS_NUMBER = 48, CELLS_BYTES = 64 };
+/* as in cells_service.c */
+enum { CELLS_OP = 32, CELLS_CELL = 40, CELLS_BYTES = 72 };
 #define CELLS 8
 
 static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint64_t number)
 {
-    unsigned char body[CELLS_BYTES] = {0};
+    _Alignas(8) unsigned char body[CELLS_BYTES] = {0};
 
-    put32(body, 0, (uint32_t)ch->cfg.context);
-    put32(body, 4, ch->end.incarnation);
-    put32(body, 8, (uint32_t)config_side(&ch->cfg));
+    *(struct end_message_head *)(void *)body = message_head(ch, sizeof(body), number);
     put64(body, CELLS_OP, op);
     put64(body, CELLS_CELL, cell);
-    put64(body, CELLS_NUMBER, number);
     MUST(control_post(0, type, body, sizeof(body), NULL, 0) == 0, NULL);
     MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
 }
@@ -365,6 +411,7 @@ void lie_in_messages(uint64_t *random, int rounds)
     lie_about_events();
     lie_in_crowds();
     lie_about_cells();
+    records_of_other_versions();
     lie_in_halves(random, 20 * rounds);
     lie_in_notes(random, 20 * rounds);
     lie_about_memory();

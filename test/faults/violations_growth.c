@@ -6,16 +6,9 @@
 
 #include <pthread.h>
 
-enum {
-    GROW_CTX = 0,
-    GROW_INCARNATION = 4,
-    GROW_SIDE = 8,
-    GROW_CODE = 12,
-    GROW_K = 16,
-    GROW_LENGTH = 24,
-    GROW_KEY = 32
-};
-#define GROW_BYTES 64
+/* as in grow.c */
+enum { GROW_LENGTH = 32, GROW_KEY = 40 };
+#define GROW_BYTES 72
 
 /* Messages that lie in, beside and across the segments of a heap that has grown: HEAP bytes, and HEAP more. */
 static void lie_about_segments(rpipe_op_t op, const struct kind *k)
@@ -76,13 +69,11 @@ static void lie_about_segments(rpipe_op_t op, const struct kind *k)
 static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int code,
                        const struct btl_key *key)
 {
-    unsigned char body[GROW_BYTES] = {0};
+    _Alignas(8) unsigned char body[GROW_BYTES] = {0};
+    struct end_message_head *head = (struct end_message_head *)(void *)body;
 
-    put32(body, GROW_CTX, (uint32_t)ch->cfg.context);
-    put32(body, GROW_INCARNATION, ch->end.incarnation);
-    put32(body, GROW_SIDE, (uint32_t)config_side(&ch->cfg));
-    put32(body, GROW_CODE, (uint32_t)code);
-    put64(body, GROW_K, k);
+    *head = message_head(ch, sizeof(body), k);
+    head->code = code;
     put64(body, GROW_LENGTH, bytes);
     if (key != NULL)
         memcpy(body + GROW_KEY, key, sizeof(*key));

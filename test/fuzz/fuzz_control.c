@@ -27,6 +27,11 @@ static void put32(uint8_t *body, size_t at, uint32_t value)
     memcpy(body + at, &value, sizeof(value));
 }
 
+static struct end_message_head *head_of(uint8_t *body)
+{
+    return (struct end_message_head *)(void *)body;
+}
+
 /* How long a message of this type is, and the beginning of one: about an end that is open. */
 static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BODY_MOST])
 {
@@ -37,18 +42,20 @@ static size_t make(struct fuzz *f, uint32_t type, uint32_t how, uint8_t body[BOD
 
     memset(body, 0, BODY_MOST);
     if (type == MESSAGE_HANDSHAKE) {
-        handshake_make(ch, body);
+        handshake_make(ch, (struct handshake *)(void *)body);
         return HANDSHAKE_BYTES;
     }
-    put32(body, 0, (uint32_t)ch->cfg.context);
-    put32(body, 4, ch->end.incarnation);
-    put32(body, 8, (uint32_t)config_side(&ch->cfg));
+    if (type == MESSAGE_BTL) {
+        put32(body, 0, 1);
+        return 24;
+    }
+    *head_of(body) = message_head(ch, sizeof(struct end_message_head), 0);
     if (type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
         type == MESSAGE_ATOMIC_DONE)
-        return 64;
-    if (type == MESSAGE_BTL)
-        put32(body, 0, 1);
-    return type == MESSAGE_FAIL ? 408 : 24;
+        head_of(body)->bytes = 72;
+    if (type == MESSAGE_FAIL)
+        head_of(body)->bytes = sizeof(struct fail_message);
+    return head_of(body)->bytes;
 }
 
 static int some_fd(uint32_t how)
@@ -65,24 +72,23 @@ static int some_fd(uint32_t how)
 
 static void say(struct fuzz *f, struct input *in)
 {
-    static uint8_t body[BODY_MOST];
+    static _Alignas(struct handshake) uint8_t body[BODY_MOST];
     uint32_t how = input_byte(in), type = MESSAGE_HANDSHAKE + (how & 15), words = input_byte(in),
              at;
     size_t bytes = make(f, type, how >> 4, body);
     int fd = (words & 64) != 0 ? some_fd(words >> 4 & 3) : -1;
 
-    if ((how & 64) != 0)
+    if ((how & 64) != 0) {
         bytes = input_word(in) % BODY_MOST;
+        if (type != MESSAGE_BTL)
+            head_of(body)->bytes = (uint32_t)bytes;
+    }
     for (words &= 15; words > 0; words--) {
         at = input_byte(in) * 4;
         put32(body, at % (BODY_MOST - 4), (uint32_t)input_number(in));
     }
-    at = type == MESSAGE_HANDSHAKE ? 8 : 0;
-    if (type != MESSAGE_BTL && body[at] >= CTX_MOST) {
-        put32(body, at, body[at] % CTX_MOST);
-    } else if (type != MESSAGE_BTL) {
-        put32(body, at, body[at]);
-    }
+    if (type != MESSAGE_BTL)
+        head_of(body)->context %= CTX_MOST;
     (void)control_post(0, type, body, bytes, &fd, fd >= 0);
     if (fd >= 0)
         close(fd);
@@ -108,11 +114,10 @@ static void use(struct fuzz *f, uint32_t how)
 /* What was kept for ends that nobody opens. */
 static void forget(void)
 {
-    struct rendezvous *m;
-    size_t at = 0;
+    struct rendezvous *m = NULL;
 
     rendezvous_lock();
-    while ((m = rendezvous_next(&at)) != NULL)
+    while ((m = rendezvous_next(m)) != NULL)
         while (!list_empty(&m->handshakes))
             rendezvous_drop_handshake(
                 m, container_of(m->handshakes.next, struct rendezvous_handshake, link));

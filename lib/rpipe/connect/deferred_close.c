@@ -6,7 +6,10 @@
  * Invariant: an end in the list is CLOSED, registered, and counted as in use (users), so that nobody else releases it; its line
  * belongs to the service thread.
  */
+#include "rpipe/connect/close.h"
+
 #include "rpipe/data/path_remote.h"
+#include "rpipe/end/state.h"
 
 #include "control/control.h"
 #include "util/settings.h"
@@ -31,11 +34,11 @@ static void deferred_close_member(struct rch *ch, int proven)
     if (proven != 0 && proven != R_PENDING) {
         if (ch->remote != NULL)
             proven = remote_reason(ch, &err);
-        join_fail_locked(ch, proven, err.text);
+        end_fail_locked(ch, proven, "%s", err.text);
     }
-    join_post_close_locked(ch, ch->own_final);
+    close_post_locked(ch, ch->own_final);
     atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst);
-    join_release_locked(ch);
+    end_release_locked(ch);
 }
 
 static void deferred_close_poll(void *unused)
@@ -64,7 +67,7 @@ void deferred_close_begin(struct rch *ch, uint64_t final)
     ch->deferred_deadline =
         deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
-    join_set_closed_locked(ch);
+    close_set_closed_locked(ch);
     list_append(&deferred_close_lingering, &ch->deferred);
     (void)control_watch(-1, LOOK_US, deferred_close_poll, NULL);
     rendezvous_unlock();

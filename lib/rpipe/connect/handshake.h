@@ -1,34 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * handshake.h: the half of a channel: what one end tells the other so that it can join, and what an end holds until release.
+ * handshake.h: the handshake record: what one end sends to the other so that both can join.
+ *
+ * Two versions of the library understand each other where their ranges of versions overlap; the newest common one is used. A
+ * feature bit announces an optional extension. Spare bytes are sent as zero.
  */
 #ifndef RPIPE_CONNECT_HANDSHAKE_H
 #define RPIPE_CONNECT_HANDSHAKE_H
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/message.h"
+#include "rpipe/end/rch.h"
 #include "util/error.h"
 
-#define HANDSHAKE_BYTES 304
-
-struct handshake_id {
-    enum side side; /* of the sender */
-    int op;
-    uint32_t ctx, incarnation;
+struct handshake {
+    struct end_message_head head;
+    uint32_t magic;
+    uint16_t oldest, newest;               /* protocol versions of the sender */
+    uint64_t features;                     /* extensions of the sender; none are defined yet */
+    uint16_t layout_oldest, layout_newest; /* versions of the layout of shared memory */
+    uint32_t slots;
+    uint8_t op, algorithm, sync, zero;
+    uint32_t unit_size;
+    uint64_t alloc_size, max_alloc_size;
+    uint32_t sync_queue, zero2;
+    char btl[BTL_NAME_MAX];
+    struct btl_key ring, credit, heap, reverse;
+    uint64_t cells;             /* enum cells_way of the passive end; 0: a pipe of messages */
+    struct btl_address address; /* of the connection, where the backend has connections */
+    uint64_t spare[8];
 };
+#define HANDSHAKE_BYTES 408
+static_assert(sizeof(struct handshake) == HANDSHAKE_BYTES, "on the wire");
+static_assert(HANDSHAKE_BYTES <= RENDEZVOUS_BLOB_MAX, "can be kept");
+/* A record that is shorter names no versions. */
+#define HANDSHAKE_LEAST offsetof(struct handshake, layout_oldest)
 
-/* Bytes of the pieces: the same at both ends, and in mirrors. */
-size_t handshake_heap_bytes(const struct pipe_config *cfg);
-size_t handshake_credit_bytes(const struct pipe_config *cfg);
-size_t handshake_reverse_bytes(const struct pipe_config *cfg);
-
-int handshake_allocate(struct rch *ch, struct error *err); /* the pieces that the peer will need */
-void handshake_make(const struct rch *ch, unsigned char blob[HANDSHAKE_BYTES]);
-bool handshake_identify(const void *blob, size_t bytes,
-                        struct handshake_id *id); /* false: nonsense */
-/* Compares, attaches, makes the shadow. -EPROTO and both values where the ends differ. */
-int handshake_attach(struct rch *ch, const void *blob, size_t bytes, struct error *err);
-void handshake_release(
-    struct rch *
-        ch); /* everything that handshake_allocate and handshake_attach have taken, and descriptors */
+void handshake_make(const struct rch *ch, struct handshake *h);
+/* Is it a record at all? */
+bool handshake_is_valid(const struct handshake *h);
+/* Compares, attaches, connects. -EPROTO and both values where the ends differ. Rendezvous lock held. */
+int handshake_attach(struct rch *ch, const struct handshake *h, struct error *err);
 
 #endif

@@ -2,19 +2,24 @@
 /*
  * open.c: rpipe and rclose: the life of one end as its user sees it. Joining and parting are in join.c.
  */
-#include "rpipe/end/end.h"
-#include "rpipe/grow/grow.h"
-#include "rpipe/connect/handshake.h"
-#include "rpipe/end/call_context.h"
+#include "rpipe/connect/open.h"
+
+#include "rpipe/connect/areas.h"
+#include "rpipe/connect/close.h"
+#include "rpipe/connect/join.h"
 #include "rpipe/data/path_remote.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/end.h"
+#include "rpipe/end/feature.h"
+#include "rpipe/end/job_state.h"
 
 #include "control/control.h"
-#include "util/settings.h"
 #include "util/failpoint.h"
+#include "util/settings.h"
 #include "util/sized.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A fresh end with its settled configuration and the pieces that the peer will need. */
@@ -45,17 +50,19 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for the books of %u blocks (sync_queue)",
                          cfg->sync_queue);
-    if (!join_make_close(ch))
-        return error_set(err, -ENOMEM, "no memory for another channel");
-    if (grow_open(ch) != 0)
-        return error_set(err, -ENOMEM, "no memory for the books of a heap that grows");
+    if (close_prepare(ch) != 0)
+        return error_set(err, -ENOMEM, "no memory for another pipe");
     rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;
     ch->why = strdup(err->text);
     counter_describe(ch);
     RPIPE_FAILPOINT("rpipe: backend chosen");
-    rc = handshake_allocate(ch, err);
+    rc = remote_open(ch, err);
+    if (rc == 0)
+        rc = areas_allocate(ch, err);
+    if (rc == 0)
+        rc = features_open(ch, err);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         rc =
             0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
@@ -85,7 +92,7 @@ int end_open(rch_t *ch, const char *call, const struct pipe_config *resolved)
     }
     if (rc != 0) {
         last_error_set("%s: %s: %s", call, end_name(end), err.text);
-        handshake_release(end);
+        end_release_unopened(end);
         end_pool_put(end);
         return rc;
     }
@@ -138,7 +145,7 @@ static int open_join_attempt(struct rch *ch, void *arguments)
     if ((state & (STATE_JOINED | STATE_PEER_CLOSED)) != 0)
         return 0;
     if ((state & STATE_ATTACHED) != 0)
-        return join_complete(ch, deadline_in_ms(ch->timeout_ms));
+        return end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if ((state & STATE_PEER_LEFT) != 0)
         return end_error(ch, -EPIPE,
                          "rwait: rank %d has left the job (rexit) without opening this channel",
@@ -172,83 +179,4 @@ int rpipe_set_timeout(rch_t ch, int timeout_ms)
     if (rc == 0 && (rc = config_timeout(timeout_ms, &ch->timeout_ms, &err)) != 0)
         return end_error(ch, rc, "rset_timeout: %s", err.text);
     return rc;
-}
-
-/* ---- closing ---- */
-
-static int open_close_attempt(struct rch *ch, void *arguments)
-{
-    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
-    uint64_t final = 0;
-
-    if ((state & STATE_WRITER) != 0) {
-        final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-        if ((state & (STATE_JOINED | STATE_REMOTE | STATE_CELLS)) == STATE_JOINED) {
-            RPIPE_FAILPOINT("rclose: before the final number");
-            /* begun, for the event protocol, is not needed here: bye makes the descriptor readable too */
-            /* release: every slot is visible to whoever sees the final number. Pairs with at_end */
-            atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
-            RPIPE_FAILPOINT("rclose: final number written");
-            wake_reader(ch);
-            if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
-                end_signal(ch);
-        }
-    } else if ((state & STATE_CELLS) == 0) {
-        final = reader_delivered(
-            ch); /* what it has not read, the writer need not keep (region_abort) */
-    }
-    region_detach(ch);
-    RPIPE_FAILPOINT("rclose: before bye");
-    if (*(bool *)arguments)
-        deferred_close_begin(ch, final);
-    else
-        join_close(ch, final);
-    return 0;
-}
-
-static int open_settle_attempt(struct rch *ch, void *arguments)
-{
-    int rc = remote_drain(ch, "rclose", arguments);
-
-    /* nobody waits for what a channel that has failed had asked for; but bye comes behind it all the same */
-    if (rc == R_PENDING &&
-        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
-        return -ETIMEDOUT;
-    return rc;
-}
-
-int end_close(struct rch *ch, bool force)
-{
-    static const struct awaited awaited = {"proof that everything has arrived", 0};
-    int rc = end_check_call(ch, "rclose", 0);
-    bool unfinished = false, net = false;
-    uint64_t since = 0;
-    uint32_t row;
-
-    if (rc != 0)
-        return rc;
-    /* the library can keep its own memory until the transfers are over, but not the program's */
-    net = (atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) ==
-          STATE_REMOTE;
-    if (net && region_wait(ch, "rclose") == -ETIMEDOUT && !force)
-        return -ETIMEDOUT;
-    row = trace_begin(ch, TRACE_CLOSE);
-    /*
-     * Over a network bye comes behind the last operation: what it promises is there, and nobody reaches for what is given back.
-     * Where the deadline is too short for the proof, the service thread waits for it.
-     */
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_REMOTE | STATE_CELLS)) !=
-        0)
-        unfinished = call_wait(ch, "rclose", &awaited, open_settle_attempt, &since) == -ETIMEDOUT;
-    rc = call_once(ch, open_close_attempt, &unfinished);
-    trace_end(row, 0, 0, rc);
-    return rc;
-}
-
-int rpipe_close(rch_t ch)
-{
-    if (ch != NULL && ch->cells != NULL &&
-        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
-        return end_error(ch, -EBADF, "rclose: this end has cells; close it by rcells_close");
-    return end_close(ch, false);
 }

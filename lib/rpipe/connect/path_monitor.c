@@ -35,7 +35,7 @@ static int64_t path_monitor_poll_one(struct rch *ch)
     if ((state & STATE_READER) == 0) {
         if ((state & STATE_PEER_CLOSED) == 0) {
             rc = remote_reason(ch, &err);
-            join_fail_locked(ch, rc, err.text);
+            end_fail_locked(ch, rc, "%s", err.text);
         }
     } else if (!ch->remote->woken && ch->signal_fd >= 0) {
         ch->remote->woken = true;
@@ -47,11 +47,10 @@ static int64_t path_monitor_poll_one(struct rch *ch)
 static void path_monitor_poll(void *unused)
 {
     int64_t again = 0;
-    struct rendezvous *m;
-    size_t at = 0;
+    struct rendezvous *m = NULL;
 
     rendezvous_lock();
-    while ((m = rendezvous_next(&at)) != NULL) {
+    while ((m = rendezvous_next(m)) != NULL) {
         struct link *cursor, *after;
 
         list_for_each (cursor, after, &m->ends) {

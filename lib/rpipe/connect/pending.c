@@ -35,18 +35,18 @@ static bool pending_waits(const struct rendezvous *m)
 static bool pending_describe(const struct rendezvous *m, rpipe_config_t *p)
 {
     struct link *cursor, *after;
-    struct handshake_id id;
 
-    *p = (rpipe_config_t){.role = (rpipe_role_t)m->side, .peer = m->peer, .context = m->ctx};
+    *p = (rpipe_config_t){.role = (rpipe_role_t)m->side, .peer = m->peer, .context = m->context};
     list_for_each (cursor, after, &m->handshakes) {
-        const struct rendezvous_handshake *handshake =
+        const struct rendezvous_handshake *kept =
             container_of(cursor, struct rendezvous_handshake, link);
+        const struct handshake *h = (const struct handshake *)(const void *)kept->blob;
 
-        if (handshake->close_message || !handshake_identify(handshake->blob, handshake->bytes, &id))
+        if (kept->close_message)
             continue;
-        if (id.op >= OP_CELLS)
+        if (h->op >= OP_CELLS)
             return false;
-        p->op = (rpipe_op_t)id.op;
+        p->op = (rpipe_op_t)h->op;
     }
     return true;
 }
@@ -63,10 +63,9 @@ static void pending_store(void *list, int n, size_t size, const rpipe_config_t *
 static int pending_poll(uint64_t context, uint64_t *seen, void *list, int most, size_t size)
 {
     int rc = job_refuses("rpending"), n = 0;
-    struct rendezvous *m;
+    struct rendezvous *m = NULL;
     uint64_t arrivals;
     rpipe_config_t p;
-    size_t at = 0;
 
     if (rc != 0)
         return rc;
@@ -81,8 +80,8 @@ static int pending_poll(uint64_t context, uint64_t *seen, void *list, int most, 
         return 0;
     rendezvous_lock();
     arrivals = rendezvous_arrivals(); /* under the lock: what it counts can be found */
-    while (n < most && (m = rendezvous_next(&at)) != NULL)
-        if (m->ctx == context && pending_waits(m) && pending_describe(m, &p))
+    while (n < most && (m = rendezvous_next(m)) != NULL)
+        if (m->context == context && pending_waits(m) && pending_describe(m, &p))
             pending_store(list, n++, size, &p);
     rendezvous_unlock();
     if (n < most) /* else there may be more: the next call polls again */

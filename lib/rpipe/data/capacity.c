@@ -38,7 +38,7 @@ static int capacity_room_attempt(struct rch *ch, void *arguments)
     int rc = end_check_peer(ch, "rroom", state);
 
     if (rc == 0 && (state & STATE_JOINED) == 0)
-        rc = join_complete(ch, DEADLINE_NOW);
+        rc = end_join_complete(ch, DEADLINE_NOW);
     if (rc == 0 && ch->remote != NULL)
         rc = remote_progress(ch, "rroom");
     if (rc != 0 || capacity_has_room(ch, *size))

@@ -10,9 +10,9 @@
  */
 #include "rpipe/data/path_remote.h"
 
-#include "cells/cells.h"
 #include "rpipe/grow/grow.h"
-#include "rpipe/connect/handshake.h"
+#include "rpipe/end/area.h"
+#include "rpipe/end/feature.h"
 
 #include "control/control.h"
 #include "util/failpoint.h"
@@ -39,7 +39,7 @@ static int remote_mirror(struct rch *ch, size_t bytes, struct btl_memory *memory
 
 static int remote_mirror_heap(struct rch *ch, struct error *err)
 {
-    return ch->ops->alloc(ch->btl, ch->peer, handshake_heap_bytes(&ch->cfg), BTL_LOCAL,
+    return ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg), BTL_LOCAL,
                           ch->cfg.huge_pages, &ch->remote->heap, err);
 }
 
@@ -53,7 +53,7 @@ static int remote_open_writer(struct rch *ch, struct error *err)
     rc = remote_mirror(ch, ring_area_bytes(ch->cfg.slots), &n->ring, err);
 
     if (rc == 0)
-        rc = remote_mirror(ch, handshake_credit_bytes(&ch->cfg), &n->credit, err);
+        rc = remote_mirror(ch, area_credit_bytes(&ch->cfg), &n->credit, err);
     if (rc == 0 && ch->cfg.op == OP_PUT)
         rc = remote_mirror_heap(ch, err);
     return rc;
@@ -66,7 +66,7 @@ static int remote_open_reader(struct rch *ch, struct error *err)
     int rc = 0;
 
     if (ch->cfg.mode == RPIPE_SYNC_CHANNEL)
-        rc = remote_mirror(ch, handshake_reverse_bytes(&ch->cfg), &n->reverse, err);
+        rc = remote_mirror(ch, area_reverse_bytes(&ch->cfg), &n->reverse, err);
     if (rc != 0 || ch->cfg.op != OP_GET)
         return rc;
     n->fetch_most = ahead == 0                 ? FETCH_AHEAD_DEFAULT
@@ -119,10 +119,6 @@ void remote_close(struct rch *ch)
     if (n->connection != NULL)
         ch->ops->connection_close(n->connection);
     n->connection = NULL;
-    region_release(ch); /* nothing reaches for the program's memory any more */
-    key_cache_release(ch);
-    free(n->fetch);
-    n->fetch = NULL;
 }
 
 void remote_free_mirrors(struct rch *ch)
@@ -136,6 +132,7 @@ void remote_free_mirrors(struct rch *ch)
     for (i = 0; i < sizeof(memory) / sizeof(memory[0]); i++)
         if (memory[i]->slab != NULL)
             ch->ops->free(ch->btl, memory[i]);
+    free(n->fetch);
     free(n);
     ch->remote = NULL;
 }
@@ -178,7 +175,7 @@ static bool remote_peer_surely_lives(const struct rch *ch)
 {
     uint32_t word;
 
-    if (ch->peer == rpipe_network_rank())
+    if (ch->peer == job_own_rank())
         return true;
     if (ch->liveness == NULL)
         return false;
@@ -306,7 +303,7 @@ static int remote_check_drained(struct rch *ch, uint64_t *since)
 
     if ((state & STATE_JOINED) == 0 || (state & (STATE_PEER_DIED | STATE_PEER_LEFT)) != 0)
         return 0;
-    rc = cells_settled(ch);
+    rc = features_settled(ch);
     if (rc != 0 || ch->remote == NULL)
         return rc;
     /* never up, so nothing was ever asked for; and a writer that has closed before it was joined will not bring it up */

@@ -15,7 +15,7 @@
 #include "rpipe/data/path_remote.h"
 
 #include "rpipe/grow/grow.h"
-#include "rpipe/connect/handshake.h"
+#include "rpipe/end/area.h"
 #include "sync/seal.h"
 #include "util/failpoint.h"
 
@@ -59,7 +59,7 @@ static int remote_write_get_tags(struct rch *ch)
 
 static int remote_write_post_look(struct rch *ch, enum credit_need need)
 {
-    size_t area = handshake_credit_bytes(&ch->cfg);
+    size_t area = area_credit_bytes(&ch->cfg);
     struct remote_path *n = ch->remote;
     struct btl_transfer t;
     bool whole = area <= WHOLE_AREA_MOST;

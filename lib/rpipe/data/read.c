@@ -9,6 +9,7 @@
 #include "rpipe/data/attempt.h"
 #include "rpipe/grow/grow.h"
 #include "rpipe/data/path_remote.h"
+#include "rpipe/wait/event.h"
 
 #include "control/control.h"
 #include "sync/seal.h"

@@ -76,7 +76,7 @@ static int write_starved(struct rch *ch, struct alloc_arguments *a, uint32_t sta
 
     if (ch->growth != NULL && (state & STATE_JOINED) == 0) {
         if (grow_could(ch, a->size)) /* it is the other end that has to agree */
-            return join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
+            return end_join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
     } else if (ch->growth != NULL) {
         outlook = grow_when_full(ch, a->size, in_vain);
         a->awaited.slice = outlook == GROW_LATER ? grow_after(ch) : 0;
@@ -263,7 +263,8 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
 static NOINLINE void write_signal_if_event(struct rch *ch)
 {
     if (ch->remote != NULL)
-        join_signal(ch, atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
+        (void)message_post_head(ch, MESSAGE_SIGNAL,
+                                atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
     else
         end_signal(ch);
     ch->wakes++;
@@ -368,7 +369,7 @@ int write_attempt(struct rch *ch, void *arguments)
     if (rc != 0)
         return rc;
     if ((state & STATE_JOINED) == 0 &&
-        (rc = join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
+        (rc = end_join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
         return rc;
     if (ch->remote != NULL && (rc = remote_progress(ch, a->call)) != 0)
         return rc;

@@ -8,10 +8,10 @@
  */
 #include "rpipe/end/call.h"
 
-#include "rpipe/connect/join.h"
 #include "rpipe/end/config.h"
+#include "rpipe/end/connector.h"
+#include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
-#include "rpipe/region/region.h"
 
 #include "control/control.h"
 #include "observe/record/trace.h"
@@ -29,6 +29,8 @@
 
 /* After its service thread has died, another thread of a killed process may still store for a moment. */
 #define DEATH_GRACE_NS (10 * NS_PER_MS)
+
+const struct connector *end_connector;
 
 /* ---- entry ---- */
 
@@ -140,7 +142,7 @@ int call_check_peer(struct rch *ch, uint32_t state)
     int rc = call_peer_state(ch, state);
 
     if (rc != 0 && (state & STATE_WRITER) != 0)
-        region_abort(ch, rc); /* the program must not wait for a reader that is gone */
+        features_peer_lost(ch, rc); /* the program must not wait for a reader that is gone */
     return rc;
 }
 
@@ -160,7 +162,7 @@ static int call_timed_out(struct rch *ch, const struct awaited *awaited)
     atomic_fetch_add_explicit(&ch->counts.timeouts, 1, memory_order_relaxed);
     if ((state & (STATE_JOINED | STATE_ATTACHED)) == 0)
         return call_error(ch, -ETIMEDOUT, "no other end within %d ms; %s", ch->timeout_ms,
-                          join_pending(ch));
+                          end_connector->pending(ch));
     return call_error(ch, -ETIMEDOUT,
                       "no %s within %d ms; rank %d is alive and joined, but slow, or waits itself",
                       awaited->what, ch->timeout_ms, ch->peer);
@@ -204,7 +206,7 @@ static void call_unuse(struct rch *ch)
 {
     if (atomic_fetch_sub_explicit(&ch->users, 1, memory_order_seq_cst) == 1 &&
         (atomic_load_explicit(&ch->state, memory_order_seq_cst) & STATE_CLOSED) != 0)
-        join_release_if_done(ch);
+        end_connector->release_if_done(ch);
 }
 
 static int call_closed_meanwhile(void)

@@ -16,7 +16,7 @@
 
 /* The carved block of a message is its .prev, which the reader does not use otherwise. */
 
-int debug_check_open(struct rch *ch)
+static int debug_check_open(struct rch *ch, struct error *err)
 {
     struct heap_config c = {
         .algorithm = RMALLOC_FIRST_FIT,
@@ -25,7 +25,10 @@ int debug_check_open(struct rch *ch)
         .max_descriptors = ch->cfg.max_messages,
     };
 
-    return heap_create(&ch->r.second, &c);
+    if (!ch->checked || config_side(&ch->cfg) != SIDE_READER || ch->cfg.op == OP_CELLS ||
+        heap_create(&ch->r.second, &c) == 0)
+        return 0;
+    return error_set(err, -ENOMEM, "no memory for the second instance of RMALLOC_DEBUG=1");
 }
 
 int debug_check_read(struct rch *ch, struct rdesc *d)
@@ -50,11 +53,16 @@ void debug_check_grow(struct rch *ch, uint64_t bytes)
         log_warn("%s: no memory to check the messages in the new segment", end_name(ch));
 }
 
-void debug_check_release(struct rch *ch)
+static void debug_check_release(struct rch *ch)
 {
+    if (config_side(&ch->cfg) != SIDE_READER)
+        return;
     heap_destroy(ch->r.second);
     ch->r.second = NULL;
 }
+
+const struct end_feature debug_check_feature = {
+    .name = "debug checks", .open = debug_check_open, .release = debug_check_release};
 
 void debug_check_heap(struct rch *ch)
 {

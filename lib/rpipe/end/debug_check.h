@@ -5,15 +5,16 @@
 #ifndef RPIPE_END_DEBUG_CHECK_H
 #define RPIPE_END_DEBUG_CHECK_H
 
+#include "rpipe/end/feature.h"
 #include "rpipe/end/rch.h"
 #include "util/error.h"
 
-int debug_check_open(struct rch *ch); /* reader: 0 or -ENOMEM */
+/* RMALLOC_DEBUG=1: the reader has a second instance of the heap. */
+extern const struct end_feature debug_check_feature;
 /* -EPROTO: the message overlaps one that is held. */
 int debug_check_read(struct rch *ch, struct rdesc *d);
 void debug_check_freed(struct rch *ch, struct rdesc *d);
 void debug_check_grow(struct rch *ch, uint64_t bytes);
-void debug_check_release(struct rch *ch);
 void debug_check_heap(struct rch *ch); /* writer: aborts where the own metadata is corrupt */
 /*
  * For tests that have both ends in one process: what the writer's shadow holds free must be free in the reader's instance;

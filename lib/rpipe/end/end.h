@@ -6,9 +6,9 @@
 #define RPIPE_END_END_H
 
 #include "rpipe/connect/join.h"
-#include "rpipe/connect/open.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
+#include "rpipe/end/connector.h"
 #include "rpipe/end/debug_check.h"
 #include "rpipe/end/end_pool.h"
 #include "rpipe/end/error.h"
@@ -20,11 +20,6 @@
 #include "alloc/heap.h"
 #include "rpipe/end/counters.h"
 #include "util/error.h"
-
-/* ---- event.c ---- */
-void event_watch(
-    int change); /* +1, -1: ends in event mode; while there are any, the service thread ticks */
-bool event_drain(struct rch *ch, bool joined);
 
 /* ---- credit.c: the writer's view of the credit line ---- */
 int credit_open(struct rch *ch); /* the books of blocks that are out; 0 or -ENOMEM */

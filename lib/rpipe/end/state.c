@@ -4,13 +4,14 @@
 
 #include "rpipe/end/error.h"
 #include "util/error.h"
+#include "util/text.h"
 
 #include <pthread.h>
 #include <stdarg.h>
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-
-static void (*state_post_failure)(struct rch *ch, int code, const char *reason);
 
 void end_state_set(struct rch *ch, uint32_t bits)
 {
@@ -40,11 +41,6 @@ void end_signal(struct rch *ch)
 
 /* ---- failures ---- */
 
-void end_fail_reported_by(void (*post)(struct rch *ch, int code, const char *reason))
-{
-    state_post_failure = post;
-}
-
 bool end_set_failed(struct rch *ch, int code, const char *reason)
 {
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
@@ -53,6 +49,15 @@ bool end_set_failed(struct rch *ch, int code, const char *reason)
     ch->reason = strdup(reason);
     end_state_set(ch, STATE_FAILED);
     return true;
+}
+
+static void state_post_failure(struct rch *ch, int code, const char *reason)
+{
+    struct fail_message m = {.head = message_head(ch, sizeof(m), 0), .reason = ""};
+
+    m.head.code = code;
+    snprintf(m.reason, sizeof(m.reason), "%s", reason);
+    (void)message_post(ch->peer, MESSAGE_FAIL, &m.head, NULL); /* a peer that is gone needs none */
 }
 
 /* Reported once: the peer may repeat its violation as often as it likes. */
@@ -86,3 +91,25 @@ int end_fail(struct rch *ch, int code, const char *format, ...)
     rendezvous_unlock();
     return call_error(ch, code, "%s", reason.text);
 }
+
+/* ---- failures of the peer: on the service thread ---- */
+
+/* A failure is an error: codes that mean "call again" would be called again for ever. */
+static int state_failure_code(int32_t code)
+{
+    return code < 0 && code > R_EOF && code != R_PENDING && code != -EINTR ? code : -EPROTO;
+}
+
+static void state_on_failure(struct rch *ch, const struct message *m)
+{
+    const struct fail_message *f = (const struct fail_message *)(const void *)m->head;
+    char reason[MESSAGE_REASON_BYTES + 64];
+
+    snprintf(reason, sizeof(reason), "rank %d has failed this pipe: %.*s", m->from,
+             (int)sizeof(f->reason) - 1, f->reason);
+    text_make_printable(reason);
+    (void)end_set_failed(ch, state_failure_code(m->head->code), reason);
+}
+
+const struct message_handler end_fail_handler = {.known = sizeof(struct fail_message),
+                                                 .of_open = state_on_failure};

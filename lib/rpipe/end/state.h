@@ -8,6 +8,7 @@
 #ifndef RPIPE_END_STATE_H
 #define RPIPE_END_STATE_H
 
+#include "rpipe/end/message.h"
 #include "rpipe/end/rch.h"
 
 /* Sets these bits and wakes the threads that wait at this end. Rendezvous lock held. */
@@ -21,8 +22,8 @@ void end_fail_locked(struct rch *ch, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4))) NOINLINE;
 /* Sets FAILED only. False: the end has failed before, and the first reason stays. Rendezvous lock held. */
 bool end_set_failed(struct rch *ch, int code, const char *reason);
-/* How a failure is reported to the peer; set once, by the layer that sends messages. */
-void end_fail_reported_by(void (*post)(struct rch *ch, int code, const char *reason));
+/* Receives failures of the peer. */
+extern const struct message_handler end_fail_handler;
 
 /* Makes the reader's descriptor readable. */
 void end_signal(struct rch *ch);

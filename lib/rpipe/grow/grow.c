@@ -68,14 +68,13 @@ struct growth {
     uint32_t key_cache;
 };
 
-/* On the wire, in both directions. */
-struct grow_note {
-    uint32_t ctx, incarnation, side; /* of the sender */
-    int32_t code;                    /* of the answer */
-    uint64_t k, bytes;
-    struct btl_key key; /* of the side whose memory it is */
+/* On the wire, in both directions. head.number: k; head.code: of the reply. */
+struct grow_message {
+    struct end_message_head head;
+    uint64_t bytes;
+    struct btl_key key; /* of the end whose memory it is */
 };
-static_assert(sizeof(struct grow_note) == 64, "on the wire");
+static_assert(sizeof(struct grow_message) == 72, "on the wire");
 
 static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit)
 {
@@ -84,7 +83,7 @@ static uint64_t grow_whole_units(uint64_t bytes, uint64_t unit)
 
 static bool grow_heap_is_readers(const struct rch *ch) { return ch->cfg.op == OP_PUT; }
 
-int grow_open(struct rch *ch)
+static int grow_open(struct rch *ch, struct error *err)
 {
     const struct pipe_config *a = &ch->cfg;
     uint32_t after = ch->cfg.grow_after_us;
@@ -94,7 +93,7 @@ int grow_open(struct rch *ch)
         return 0;
     g = calloc(1, sizeof(*g));
     if (g == NULL)
-        return -ENOMEM;
+        return error_set(err, -ENOMEM, "no memory for a heap that grows");
     g->limit = a->max_heap_bytes & ~((uint64_t)a->unit_bytes - 1);
     g->total = grow_whole_units(a->heap_bytes, a->unit_bytes);
     g->after_ns = (int64_t)(after != 0 ? after : GROW_AFTER_DEFAULT_US) * 1000;
@@ -103,7 +102,7 @@ int grow_open(struct rch *ch)
 }
 
 /* Both byes are there, or the peer is gone: nobody uses any of it. */
-void grow_release(struct rch *ch)
+static void grow_release(struct rch *ch)
 {
     struct growth *g = ch->growth;
     int i;
@@ -126,13 +125,10 @@ static size_t grow_chunk_bytes(const struct rch *ch, uint64_t bytes)
                             ch->cfg.unit_bytes < CACHE_LINE ? CACHE_LINE : ch->cfg.unit_bytes);
 }
 
-static struct grow_note grow_note_of(const struct rch *ch, uint64_t k, uint64_t bytes)
+static struct grow_message grow_message_of(const struct rch *ch, uint64_t k, uint64_t bytes)
 {
-    return (struct grow_note){.ctx = (uint32_t)ch->cfg.context,
-                              .incarnation = ch->end.incarnation,
-                              .side = (uint32_t)config_side(&ch->cfg),
-                              .k = k,
-                              .bytes = bytes};
+    return (struct grow_message){.head = message_head(ch, sizeof(struct grow_message), k),
+                                 .bytes = bytes};
 }
 
 /* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
@@ -198,7 +194,7 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
     struct growth *g = ch->growth;
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
     struct grown *s = &g->at[count];
-    struct grow_note n = grow_note_of(ch, count + 1, grow_next_bytes(ch, size));
+    struct grow_message n = grow_message_of(ch, count + 1, grow_next_bytes(ch, size));
     struct error err = {""};
     int rc;
 
@@ -220,7 +216,7 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
     RPIPE_FAILPOINT("grow: before the question");
     /* release: pairs with the acquire in grow_on_reply. Before the post, or the answer could be there first */
     atomic_store_explicit(&g->state, GROW_ASKED, memory_order_release);
-    if (control_post(ch->peer, MESSAGE_GROW, &n, sizeof(n), NULL, 0) == 0)
+    if (message_post(ch->peer, MESSAGE_GROW, &n.head, NULL) == 0)
         return GROW_PENDING;
     atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
     if (s->memory.slab != NULL)
@@ -249,8 +245,7 @@ static int grow_take_up(struct rch *ch)
     if (rc != 0 && control_peer_state(ch->peer) != 0)
         return rc; /* what a peer has passed goes with it, and is no lie: that it is gone the next look will tell */
     if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
-        join_fail(ch, -EPROTO, err.text);
-        return rc;
+        return end_fail(ch, -EPROTO, "%s", err.text);
     }
     if (rc != 0) {
         grow_refused(ch, "this end", err.text);
@@ -358,19 +353,20 @@ uint64_t grow_heap_bytes(struct rch *ch)
 /* ---- the service threads: store lock held ---- */
 
 /* What the writer asks for must be the next segment, and obey the law that bounds their number. */
-static bool grow_is_lawful(const struct growth *g, const struct grow_note *n, uint64_t unit)
+static bool grow_is_lawful(const struct growth *g, const struct grow_message *n, uint64_t unit)
 {
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
 
-    return n->k == (uint64_t)count + 1 && n->k <= GROWTHS_MOST && n->bytes != 0 &&
-           n->bytes % unit == 0 && g->total <= g->limit && n->bytes <= g->limit - g->total &&
+    return n->head.number == (uint64_t)count + 1 && n->head.number <= GROWTHS_MOST &&
+           n->bytes != 0 && n->bytes % unit == 0 && g->total <= g->limit &&
+           n->bytes <= g->limit - g->total &&
            (n->bytes >= g->total || n->bytes == g->limit - g->total);
 }
 
-static int grow_grant(struct rch *ch, const struct grow_note *n, struct error *err)
+static int grow_grant(struct rch *ch, const struct grow_message *n, struct error *err)
 {
     struct growth *g = ch->growth;
-    struct grown *s = &g->at[n->k - 1];
+    struct grown *s = &g->at[n->head.number - 1];
     int rc;
 
     /* it may take long: no other end should have to wait. The end stays: its users are counted */
@@ -393,82 +389,65 @@ static int grow_grant(struct rch *ch, const struct grow_note *n, struct error *e
     s->end = g->total + n->bytes;
     g->total = s->end;
     /* release: the entry is complete. Pairs with the acquire in grow_find */
-    atomic_store_explicit(&g->count, (uint32_t)n->k, memory_order_release);
+    atomic_store_explicit(&g->count, (uint32_t)n->head.number, memory_order_release);
     RPIPE_FAILPOINT("grow: table extended");
     return 0;
 }
 
-void grow_on_request(struct rch *ch, const void *body)
+static void grow_on_request(struct rch *ch, const struct message *m)
 {
-    struct grow_note n, answer;
+    const struct grow_message *n = (const struct grow_message *)(const void *)m->head;
+    struct grow_message answer;
     struct error err = {""};
     uint32_t state;
 
-    memcpy(&n, body, sizeof(n));
     state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     if ((state & (STATE_READER | STATE_JOINED | STATE_FAILED | STATE_CLOSED)) != READER_READY ||
         ch->growth == NULL)
         return; /* bye, or what failed, is on its way to the writer */
-    if (!grow_is_lawful(ch->growth, &n, ch->cfg.unit_bytes)) {
-        error_note(
-            &err,
-            "rank %d asks for segment %llu of %llu bytes, which no heap of this channel can have",
-            ch->peer, (unsigned long long)n.k, (unsigned long long)n.bytes);
-        join_fail_locked(ch, -EPROTO, err.text);
+    if (!grow_is_lawful(ch->growth, n, ch->cfg.unit_bytes)) {
+        end_fail_locked(ch, -EPROTO,
+                        "rank %d requests segment %llu of %llu bytes; the heap has %llu, and at "
+                        "most %llu",
+                        ch->peer, (unsigned long long)n->head.number, (unsigned long long)n->bytes,
+                        (unsigned long long)ch->growth->total,
+                        (unsigned long long)ch->growth->limit);
         return;
     }
-    answer = grow_note_of(ch, n.k, n.bytes);
-    answer.code = grow_grant(ch, &n, &err);
-    if (answer.code == 0)
-        answer.key = ch->growth->at[n.k - 1].memory.key;
+    answer = grow_message_of(ch, n->head.number, n->bytes);
+    answer.head.code = grow_grant(ch, n, &err);
+    if (answer.head.code == 0)
+        answer.key = ch->growth->at[n->head.number - 1].memory.key;
     else
         log_info("%s: the heap does not grow by %llu bytes: %s", end_name(ch),
-                 (unsigned long long)n.bytes, err.text);
-    if (control_post(ch->peer, MESSAGE_GROWN, &answer, sizeof(answer), NULL, 0) != 0 &&
-        answer.code == 0)
-        join_fail_locked(ch, -ENOMEM, "the writer could not be told that the heap has grown");
+                 (unsigned long long)n->bytes, err.text);
+    if (message_post(ch->peer, MESSAGE_GROWN, &answer.head, NULL) != 0 && answer.head.code == 0)
+        end_fail_locked(ch, -ENOMEM, "no memory to send the reply that the heap has grown");
     RPIPE_FAILPOINT("grow: answered");
-    join_release_locked(ch); /* if it was closed, and only waited for this */
+    end_connector->release_locked(ch); /* it may have been closed meanwhile */
 }
 
-void grow_on_reply(struct rch *ch, const void *body)
+static void grow_on_reply(struct rch *ch, const struct message *m)
 {
+    const struct grow_message *n = (const struct grow_message *)(const void *)m->head;
     struct growth *g = ch->growth;
-    struct grow_note n;
-    struct error err = {""};
 
-    memcpy(&n, body, sizeof(n));
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_WRITER | STATE_CLOSED)) !=
         STATE_WRITER)
         return;
     /* acquire: pairs with ask() */
     if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ASKED ||
-        n.k != (uint64_t)atomic_load_explicit(&g->count, memory_order_relaxed) + 1) {
-        error_note(&err, "rank %d says that segment %llu is there, which was not asked for",
-                   ch->peer, (unsigned long long)n.k);
-        join_fail_locked(ch, -EPROTO, err.text);
+        n->head.number != (uint64_t)atomic_load_explicit(&g->count, memory_order_relaxed) + 1) {
+        end_fail_locked(ch, -EPROTO, "rank %d grants segment %llu, which was not requested",
+                        ch->peer, (unsigned long long)n->head.number);
         return;
     }
-    g->answer = n.code;
-    g->key = n.key;
+    g->answer = n->head.code;
+    g->key = n->key;
     /* release: the answer is complete. Pairs with grow_apply */
     atomic_store_explicit(&g->state, GROW_ANSWERED, memory_order_release);
     RPIPE_FAILPOINT("grow: answer heard");
     end_state_set(ch, STATE_GROW_REPLY);
-}
-
-bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
-                   uint32_t *side)
-{
-    struct grow_note n;
-
-    if (bytes != sizeof(n))
-        return false;
-    memcpy(&n, body, sizeof(n));
-    *ctx = n.ctx;
-    *incarnation = n.incarnation;
-    *side = n.side;
-    return n.side == SIDE_WRITER || n.side == SIDE_READER;
 }
 
 /* ---- the reader's thread ---- */
@@ -521,3 +500,14 @@ void *grow_find(struct rch *ch, uint64_t offset, uint64_t size)
 
     return s != NULL && size <= s->end - offset ? s->base + (offset - s->begin) : NULL;
 }
+
+/* ---- the feature ---- */
+
+static const struct feature_message grow_messages[] = {
+    {MESSAGE_GROW, {.known = sizeof(struct grow_message), .of_open = grow_on_request}},
+    {MESSAGE_GROWN, {.known = sizeof(struct grow_message), .of_open = grow_on_reply}},
+    {0},
+};
+
+const struct end_feature growth_feature = {
+    .name = "growth", .messages = grow_messages, .open = grow_open, .release = grow_release};

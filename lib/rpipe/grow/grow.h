@@ -6,12 +6,12 @@
 #define RPIPE_GROW_GROW_H
 
 #include "rpipe/end/end.h"
+#include "rpipe/end/feature.h"
 
 #include <rpipe_transitional.h>
 
-int grow_open(
-    struct rch *ch); /* 0 or -ENOMEM; nothing where max_alloc_size does not allow any growth */
-void grow_release(struct rch *ch);
+/* Only where max_alloc_size allows growth. */
+extern const struct end_feature growth_feature;
 void grow_stats(struct rch *ch, rpipe_stats_t *st);
 uint64_t grow_heap_bytes(struct rch *ch); /* of the heap now, all segments */
 
@@ -42,13 +42,5 @@ void *grow_find(struct rch *ch, uint64_t offset, uint64_t size) NOINLINE;
 /* ---- both, over a network ---- */
 /* Where an offset beyond the first segment lies: fills all of t but its length. False: nowhere. */
 bool grow_locate(struct rch *ch, uint64_t offset, struct btl_transfer *t);
-
-/* ---- service thread: store lock held ---- */
-bool grow_identify(const void *body, size_t bytes, uint32_t *ctx, uint32_t *incarnation,
-                   uint32_t *side);
-void grow_on_request(
-    struct rch *ch,
-    const void *body); /* lets go of the lock meanwhile; the end may be gone after it */
-void grow_on_reply(struct rch *ch, const void *body);
 
 #endif

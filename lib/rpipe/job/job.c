@@ -8,7 +8,8 @@
  * nobody is inside any more is anything closed or given back (call_context.h, thread_quiesce.h).
  */
 #include "rpipe/end/end.h"
-#include "rpipe/connect/handshake.h"
+#include "rpipe/connect/close.h"
+#include "rpipe/connect/ends.h"
 #include "rpipe/end/call_context.h"
 #include "rpipe/data/path_remote.h"
 #include "observe/record/trace_clock.h"
@@ -29,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 static pthread_mutex_t rpipe_job_lock =
     PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
@@ -79,10 +81,11 @@ static void rpipe_job_peer_gone(int rank, enum control_end end, const char *why)
 {
     if (end == PEER_DIED)
         log_info("rank %d is gone: %s", rank, why);
-    join_peer_gone(rank, end == PEER_DIED);
+    ends_peer_gone(rank, end == PEER_DIED);
 }
 
-static const struct control_hooks rpipe_job_hooks = {join_message, rpipe_job_peer_gone, join_tick};
+static const struct control_hooks rpipe_job_hooks = {message_dispatch, rpipe_job_peer_gone,
+                                                     ends_tick};
 
 /* The child of a fork has no service thread and must not touch what the parent goes on with. */
 static void rpipe_job_forked(void)
@@ -102,6 +105,35 @@ static void rpipe_job_forked(void)
     control_forked();
     rendezvous_forked();
     btl_forked();
+}
+
+/* ---- messages that concern no end ---- */
+
+static void rpipe_job_on_btl_message(int from, uint32_t type, const void *body, size_t bytes,
+                                     const int *fds, int nfds)
+{
+    (void)type;
+    RPIPE_FAILPOINT("memory: announced by the peer");
+    btl_message(from, body, bytes, fds, nfds);
+    RPIPE_FAILPOINT("memory: mapped");
+}
+
+static void rpipe_job_on_clock_message(int from, uint32_t type, const void *body, size_t bytes,
+                                       const int *fds, int nfds)
+{
+    trace_clock_message(from, type, body, bytes);
+    for (int i = 0; i < nfds; i++)
+        close(fds[i]);
+}
+
+static void rpipe_job_register_messages(void)
+{
+    static const struct message_handler btl = {.of_none = rpipe_job_on_btl_message},
+                                        clock = {.of_none = rpipe_job_on_clock_message};
+
+    message_register(MESSAGE_BTL, &btl);
+    message_register(MESSAGE_CLOCK, &clock);
+    message_register(MESSAGE_CLOCK_REPLY, &clock);
 }
 
 /* ---- rinit ---- */
@@ -145,7 +177,8 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
         .peer = rpipe_job_peer_facts,
         .connection_failed = path_monitor_failed,
     };
-    end_fail_reported_by(join_post_failure);
+    ends_start();
+    rpipe_job_register_messages();
     rc = btl_start(&rpipe_job_host);
     if (rc == 0)
         rc = control_start(&rpipe_job_hooks, deadline, err);
@@ -211,24 +244,6 @@ static void rpipe_job_close_all(int64_t deadline)
     }
 }
 
-/* The service thread has ended: whatever still waits for a bye will not get one. */
-static void rpipe_job_release_all(void)
-{
-    struct rendezvous *m;
-    size_t cursor = 0;
-
-    while ((m = rendezvous_next(&cursor)) != NULL) {
-        while (!list_empty(&m->ends)) {
-            struct rch *ch = container_of(container_of(m->ends.next, struct rendezvous_end, link),
-                                          struct rch, end);
-
-            rendezvous_unregister(&ch->end);
-            handshake_release(ch);
-        }
-    }
-    rendezvous_clear();
-}
-
 /* Ends the calls of all other threads. They end at once where they are woken, and within a slice where they nap. */
 static int rpipe_job_end_calls(int64_t deadline)
 {
@@ -237,14 +252,14 @@ static int rpipe_job_end_calls(int64_t deadline)
     job_state_set(JOB_LEAVING);
     calls_end();
     collect_abandon(true);
-    join_leave();
+    ends_leave();
     while (calls_any()) {
         if (deadline_passed(deadline))
             return -ETIMEDOUT;
         nanosleep(&backoff, NULL);
-        join_leave(); /* an end that was being opened */
+        ends_leave(); /* an end that was being opened */
     }
-    join_leave();
+    ends_leave();
     if (!thread_quiesce_others(deadline))
         return -ETIMEDOUT;
     collect_abandon(false);
@@ -286,7 +301,7 @@ static int rpipe_job_leave(void)
                      ? deadline_in_ms(1000)
                      : deadline);
     RPIPE_FAILPOINT("rexit: service thread ended");
-    rpipe_job_release_all();
+    end_release_all();
     btl_stop();
     job_close();
     module_unpin();

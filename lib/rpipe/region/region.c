@@ -326,7 +326,7 @@ int region_wait(struct rch *ch, const char *call)
                                                 : region_wait_placements(ch, call);
 }
 
-void region_detach(struct rch *ch)
+static void region_detach(struct rch *ch)
 {
     struct rregion *r, *next;
 
@@ -344,3 +344,27 @@ void region_detach(struct rch *ch)
     }
     ch->w.regions = NULL;
 }
+
+/* ---- the feature ---- */
+
+static int region_quiesce(struct rch *ch)
+{
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+
+    return (state & (STATE_REMOTE | STATE_CELLS)) == STATE_REMOTE ? region_wait(ch, call_name())
+                                                                  : 0;
+}
+
+static void region_feature_release(struct rch *ch)
+{
+    if (ch->remote == NULL)
+        return;
+    region_release(ch);
+    key_cache_release(ch);
+}
+
+const struct end_feature region_feature = {.name = "regions",
+                                           .quiesce = region_quiesce,
+                                           .peer_lost = region_abort,
+                                           .close = region_detach,
+                                           .release = region_feature_release};

@@ -23,6 +23,7 @@
 #define RPIPE_REGION_REGION_H
 
 #include "rpipe/end/end.h"
+#include "rpipe/end/feature.h"
 
 /* What a slot says of a message whose payload is in a region of the writer's, and, in its block, how that is reached. */
 struct region_note {
@@ -90,7 +91,7 @@ int region_memory(struct rch *ch, const char *call, struct rregion *region,
                   const struct btl_memory **memory);
 /* rclose: until no transfer from or to the program's memory is under way; 0, -ETIMEDOUT, or what is wrong */
 int region_wait(struct rch *ch, const char *call);
-void region_detach(struct rch *ch); /* rclose: the blocks go with the heap */
+extern const struct end_feature region_feature;
 static inline void region_hold(struct rregion *r)
 {
     atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);

@@ -6,6 +6,8 @@
  * other end, which the writer has a duplicate of. A socket, and not an eventfd, because send(2) with MSG_DONTWAIT and
  * MSG_NOSIGNAL can neither block nor kill the writer, whatever the peer has really passed.
  */
+#include "rpipe/wait/event.h"
+
 #include "rpipe/end/end.h"
 
 #include "control/control.h"
@@ -23,12 +25,23 @@
 
 static int event_watched; /* ends in event mode; store lock */
 
-/* Under the store's lock: what is said last is what was counted last. */
-void event_watch(int change)
+/* Rendezvous lock held, so that the last setting is that of the last count. */
+static void event_watch(int change)
 {
     event_watched += change;
     control_set_ticking(event_watched >
                         0); /* a dead writer kicks nobody: somebody has to look at its life word */
+}
+
+void event_close(struct rch *ch)
+{
+    if (ch->event_fd >= 0) {
+        close(ch->event_fd);
+        event_watch(-1);
+    }
+    if (ch->signal_fd >= 0)
+        close(ch->signal_fd);
+    ch->event_fd = ch->signal_fd = -1;
 }
 
 /*
@@ -87,7 +100,7 @@ static int event_fd_attempt(struct rch *ch, void *arguments)
     event_watch(+1);
     rendezvous_unlock();
     RPIPE_FAILPOINT("event: descriptor made");
-    (void)join_ask_events(
+    (void)event_post_request(
         ch); /* a peer that is gone: the descriptor is readable, and rread says why */
     RPIPE_FAILPOINT("event: asked for");
     return 0;

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* areas.c: see areas.h. */
+#include "rpipe/connect/areas.h"
+
+#include "alloc/heap.h"
+#include "rpipe/data/path_remote.h"
+#include "rpipe/end/area.h"
+#include "rpipe/end/job_state.h"
+
+#include <rinfo.h>
+#include <string.h>
+
+static bool areas_exist(const struct rch *ch) { return ch->cfg.op != OP_CELLS; }
+
+static int areas_make_heap(struct rch *ch, void *base, struct error *err)
+{
+    struct heap_config c = {
+        .algorithm = ch->cfg.heuristic,
+        .unit_size = ch->cfg.unit_bytes,
+        .bytes = ch->cfg.heap_bytes,
+        .base = base,
+        .max_descriptors = ch->cfg.max_messages,
+        .seed = ch->cfg.seed,
+        .owner = ch->id,
+    };
+    int rc = heap_create(&ch->w.heap, &c);
+
+    if (rc != 0)
+        error_note(err, "cannot create the allocator of the heap: %s", rinfo_strerror(rc));
+    return rc;
+}
+
+/* Memory is used again: an old flag or tag must never be taken for a new one. */
+static int areas_allocate_zero(struct rch *ch, size_t bytes, uint32_t access,
+                               struct btl_memory *memory, struct error *err)
+{
+    int rc = ch->ops->alloc(ch->btl, ch->peer, bytes, access, false, memory, err);
+
+    if (rc == 0)
+        memset(memory->base, 0, bytes);
+    return rc;
+}
+
+static int areas_allocate_writer(struct rch *ch, struct error *err)
+{
+    int rc = 0;
+
+    if (ch->cfg.mode == RPIPE_SYNC_CHANNEL)
+        rc = areas_allocate_zero(ch, area_reverse_bytes(&ch->cfg), BTL_PEER_WRITES,
+                                 &ch->reverse_memory, err);
+    if (rc == 0 && area_heap_is_own(ch))
+        rc = areas_make_heap(ch, ch->heap_memory.base, err);
+    ch->w.reverse = ch->reverse_memory.base;
+    return rc;
+}
+
+static int areas_allocate_reader(struct rch *ch, struct error *err)
+{
+    int rc = areas_allocate_zero(ch, ring_area_bytes(ch->cfg.slots), BTL_PEER_WRITES,
+                                 &ch->ring_memory, err);
+
+    if (rc == 0)
+        rc = areas_allocate_zero(ch, area_credit_bytes(&ch->cfg), BTL_PEER_READS,
+                                 &ch->credit_memory, err);
+    if (rc != 0)
+        return rc;
+    ch->ring = ch->ring_memory.base;
+    ch->credit = ch->credit_memory.base;
+    if (area_heap_is_own(ch))
+        ch->r.heap_base = ch->heap_memory.base;
+    ch->r.heap_bytes = ch->cfg.heap_bytes;
+    ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.unit_bytes);
+    ch->r.sync = ch->cfg.mode;
+    ch->r.most = ch->cfg.mode == RPIPE_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
+    ring_cursor_init(&ch->r.back, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
+    ch->r.nread = job_first();
+    credit_line_init(&ch->credit->line, job_first());
+    return 0;
+}
+
+int areas_allocate(struct rch *ch, struct error *err)
+{
+    bool reader = config_side(&ch->cfg) == SIDE_READER;
+    int rc = 0;
+
+    if (!areas_exist(ch))
+        return 0;
+    if (area_heap_is_own(ch))
+        rc = ch->ops->alloc(ch->btl, ch->peer, area_heap_bytes(&ch->cfg),
+                            reader ? BTL_PEER_WRITES : BTL_PEER_READS, ch->cfg.huge_pages,
+                            &ch->heap_memory, err);
+    if (rc != 0)
+        return rc;
+    return reader ? areas_allocate_reader(ch, err) : areas_allocate_writer(ch, err);
+}
+
+void areas_offer(const struct rch *ch, struct handshake *h)
+{
+    h->ring = ch->ring_memory.key;
+    h->credit = ch->credit_memory.key;
+    h->heap = ch->heap_memory.key;
+    h->reverse = ch->reverse_memory.key;
+}
+
+int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+    int rc = 0;
+
+    if (!areas_exist(ch))
+        return 0;
+    if (!area_heap_is_own(ch))
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->heap, area_heap_bytes(&ch->cfg),
+                             writer ? BTL_PEER_WRITES : BTL_PEER_READS, &ch->heap_remote, err);
+    if (rc == 0 && !writer && ch->cfg.mode == RPIPE_SYNC_CHANNEL)
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->reverse, area_reverse_bytes(&ch->cfg),
+                             BTL_PEER_WRITES, &ch->reverse_remote, err);
+    if (rc != 0 || !writer)
+        return rc;
+    rc = ch->ops->attach(ch->btl, ch->peer, &h->ring, ring_area_bytes(ch->cfg.slots),
+                         BTL_PEER_WRITES, &ch->ring_remote, err);
+    if (rc == 0)
+        rc = ch->ops->attach(ch->btl, ch->peer, &h->credit, area_credit_bytes(&ch->cfg),
+                             BTL_PEER_READS, &ch->credit_remote, err);
+    return rc;
+}
+
+static int areas_attached_writer(struct rch *ch, struct error *err)
+{
+    struct remote_path *path = ch->remote;
+    int rc = 0;
+
+    if (!area_heap_is_own(ch))
+        rc = areas_make_heap(ch, path != NULL ? path->heap.base : ch->heap_remote.base, err);
+    if (rc != 0)
+        return rc;
+    ch->ring = path != NULL ? path->ring.base : ch->ring_remote.base;
+    ch->credit = path != NULL ? path->credit.base : ch->credit_remote.base;
+    if (path != NULL) { /* the copy here, until the first one is fetched */
+        credit_line_init(&ch->credit->line, job_first());
+        path->fetched = job_first();
+    }
+    return 0;
+}
+
+int areas_attached(struct rch *ch, struct error *err)
+{
+    struct remote_path *path = ch->remote;
+
+    if (!areas_exist(ch))
+        return 0;
+    if (config_side(&ch->cfg) == SIDE_WRITER)
+        return areas_attached_writer(ch, err);
+    ch->r.reverse = path != NULL ? path->reverse.base : ch->reverse_remote.base;
+    if (!area_heap_is_own(ch))
+        ch->r.heap_base = path != NULL ? path->heap.base : ch->heap_remote.base;
+    return 0;
+}
+
+static void areas_detach(struct rch *ch, struct btl_remote *remote)
+{
+    if (remote->mapping != NULL)
+        ch->ops->detach(ch->btl, remote);
+}
+
+static void areas_free(struct rch *ch, struct btl_memory *memory)
+{
+    if (memory->slab != NULL)
+        ch->ops->free(ch->btl, memory);
+}
+
+void areas_release(struct rch *ch)
+{
+    areas_detach(ch, &ch->heap_remote);
+    areas_detach(ch, &ch->credit_remote);
+    areas_detach(ch, &ch->ring_remote);
+    areas_detach(ch, &ch->reverse_remote);
+    areas_free(ch, &ch->heap_memory);
+    areas_free(ch, &ch->credit_memory);
+    areas_free(ch, &ch->ring_memory);
+    areas_free(ch, &ch->reverse_memory);
+}

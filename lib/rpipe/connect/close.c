@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * close.c: closing an end, its close message, and the release of its memory (doc/protocol.md, model/join.pml).
+ *
+ * rclose posts the close message behind everything that the end has sent. The memory of an end is released when both ends are
+ * closed, or the peer is gone, and no thread is in a call on it: until then the peer may access it.
+ */
+#include "rpipe/connect/close.h"
+
+#include "rpipe/connect/areas.h"
+#include "rpipe/data/path_remote.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/end.h"
+#include "rpipe/end/feature.h"
+#include "rpipe/end/state.h"
+#include "rpipe/wait/event.h"
+
+#include "control/control.h"
+#include "observe/record/trace.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* ---- release: rendezvous lock held ---- */
+
+static void close_release(struct rch *ch)
+{
+    bool writer = config_side(&ch->cfg) == SIDE_WRITER;
+
+    if (writer && ch->w.heap != NULL)
+        heap_destroy(ch->w.heap);
+    if (writer)
+        credit_close(ch);
+    desc_pool_destroy(&ch->pool);
+    if (ch->ops != NULL) {
+        remote_close(ch);
+        features_release(ch);
+        areas_release(ch);
+        remote_free_mirrors(ch);
+    }
+    if (ch->cfg.threads)
+        pthread_mutex_destroy(&ch->mutex);
+    control_message_free(ch->close_message);
+    ch->close_message = NULL;
+    free(ch->reason);
+    free(ch->why);
+    ch->reason = ch->why = NULL;
+}
+
+void end_release_unopened(struct rch *ch)
+{
+    rendezvous_lock();
+    close_release(ch);
+    rendezvous_unlock();
+}
+
+void end_release_locked(struct rch *ch)
+{
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_relaxed);
+
+    if (ch->end.rendezvous == NULL || (state & STATE_CLOSED) == 0 ||
+        (state & (STATE_PEER_CLOSED | STATE_PEER_DIED | STATE_PEER_LEFT)) == 0 ||
+        atomic_load_explicit(&ch->users, memory_order_seq_cst) > 0)
+        return;
+    rendezvous_unregister(&ch->end);
+    close_release(ch);
+    end_pool_put(ch);
+}
+
+void end_release_if_done(struct rch *ch)
+{
+    rendezvous_lock();
+    end_release_locked(ch);
+    rendezvous_unlock();
+}
+
+/* No close message will arrive any more. */
+void end_release_all(void)
+{
+    struct rendezvous *m = NULL;
+
+    while ((m = rendezvous_next(m)) != NULL)
+        while (!list_empty(&m->ends)) {
+            struct rch *ch = container_of(container_of(m->ends.next, struct rendezvous_end, link),
+                                          struct rch, end);
+
+            rendezvous_unregister(&ch->end);
+            close_release(ch);
+        }
+    rendezvous_clear();
+}
+
+/* ---- the close message ---- */
+
+int close_prepare(struct rch *ch)
+{
+    ch->close_message = control_message_alloc(MESSAGE_CLOSE, sizeof(struct end_message_head));
+    return ch->close_message != NULL ? 0 : -ENOMEM;
+}
+
+/* It is queued before the end can be taken for another incarnation. */
+void close_post_locked(struct rch *ch, uint64_t final)
+{
+    struct end_message_head head = message_head(ch, sizeof(head), final);
+    struct control_message *message = ch->close_message;
+
+    if (ch->late)
+        return;
+    ch->close_message = NULL;
+    if (control_post_message(ch->peer, message, &head) != 0)
+        atomic_fetch_or_explicit(&ch->state, STATE_PEER_LEFT,
+                                 memory_order_relaxed); /* it is gone */
+}
+
+void close_set_closed_locked(struct rch *ch)
+{
+    event_close(ch);
+    counter_retire(ch);
+    atomic_fetch_or_explicit(&ch->state, STATE_CLOSED, memory_order_acq_rel);
+    if (ch->end.rendezvous != NULL && !list_empty(&ch->end.rendezvous->handshakes))
+        rendezvous_arrived(); /* rpipe_pending: the next incarnation can be opened now */
+}
+
+/* The peer closes an end that is not open here yet: it is answered at once, so that the peer can release its memory. */
+static void close_keep_message(const struct message *m)
+{
+    const struct end_message_head *head = m->head;
+    enum side side = side_other((enum side)head->role);
+    struct rendezvous *r =
+        rendezvous_find_for_peer(m->from, side, head->context, head->incarnation);
+    struct end_message_head answer = *head;
+    struct rendezvous_handshake *kept;
+
+    if (r == NULL || !rendezvous_is_ahead(r, head->incarnation))
+        return;
+    kept = rendezvous_find_handshake(r, head->incarnation);
+    if (kept == NULL && rendezvous_keep(r, head->incarnation, NULL, 0, &kept) != 0)
+        return;
+    if (kept->close_message)
+        return; /* it has been answered */
+    kept->close_message = true;
+    kept->final = head->number;
+    RPIPE_FAILPOINT("close message: before the answer to an early one");
+    answer.bytes = sizeof(answer);
+    answer.role = (uint8_t)side;
+    answer.number = 0;
+    (void)message_post(m->from, MESSAGE_CLOSE, &answer, NULL);
+}
+
+static void close_on_message(struct rch *ch, struct message *m)
+{
+    RPIPE_FAILPOINT("close message: received");
+    if (ch == NULL) {
+        close_keep_message(m);
+        return;
+    }
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
+        return; /* a second one: the user may be reading the number of the first */
+    ch->peer_final = m->head->number;
+    end_state_set(ch, STATE_PEER_CLOSED);
+    end_release_locked(ch);
+}
+
+const struct message_handler close_message_handler = {.known = sizeof(struct end_message_head),
+                                                      .of_any = close_on_message};
+
+/* ---- rclose ---- */
+
+static void close_now(struct rch *ch, uint64_t final)
+{
+    rendezvous_lock();
+    RPIPE_FAILPOINT("rclose: lock held");
+    close_set_closed_locked(ch);
+    close_post_locked(ch, final);
+    RPIPE_FAILPOINT("rclose: close message posted");
+    end_release_locked(ch);
+    rendezvous_unlock();
+    RPIPE_FAILPOINT("rclose: done");
+}
+
+/* The number of the last message, for the reader, in the ring. */
+static void close_store_final(struct rch *ch, uint64_t final)
+{
+    RPIPE_FAILPOINT("rclose: before the final number");
+    /* release: every slot is visible to a reader that sees the final number. Pairs with the acquire in read.c */
+    atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
+    RPIPE_FAILPOINT("rclose: final number written");
+    wake_reader(ch);
+    /* `sent` needs no update for the event protocol: the close message makes the descriptor readable too */
+    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
+        end_signal(ch);
+}
+
+/* `deferred`: operations are in flight; the service thread posts the close message when they are complete. */
+static int close_attempt(struct rch *ch, void *deferred)
+{
+    uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
+    uint64_t final = 0;
+
+    if ((state & STATE_WRITER) != 0) {
+        final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+        if ((state & (STATE_JOINED | STATE_REMOTE | STATE_CELLS)) == STATE_JOINED)
+            close_store_final(ch, final);
+    } else if ((state & STATE_CELLS) == 0) {
+        final = reader_delivered(ch); /* the writer need not keep what was not read */
+    }
+    features_close(ch);
+    RPIPE_FAILPOINT("rclose: before the close message");
+    if (*(const bool *)deferred)
+        deferred_close_begin(ch, final);
+    else
+        close_now(ch, final);
+    return 0;
+}
+
+static int close_drain_attempt(struct rch *ch, void *arguments)
+{
+    int rc = remote_drain(ch, call_name(), arguments);
+
+    /* the user does not wait for what a failed pipe has requested; the close message comes behind it all the same */
+    if (rc == R_PENDING &&
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_FAILED) != 0)
+        return -ETIMEDOUT;
+    return rc;
+}
+
+static int close_checked(struct rch *ch, bool force)
+{
+    static const struct awaited awaited = {"proof that everything has arrived", 0};
+    const uint32_t remote = STATE_REMOTE | STATE_CELLS;
+    bool deferred = false;
+    uint64_t since = 0;
+    uint32_t row;
+    int rc;
+
+    /* the library can keep its own memory until all transfers are complete, but not the program's */
+    if (features_quiesce(ch) == -ETIMEDOUT && !force)
+        return -ETIMEDOUT;
+    row = trace_begin(ch, TRACE_CLOSE);
+    /*
+     * Over a network the close message comes behind the last operation: what it promises has arrived, and no operation
+     * accesses what is released. Where the deadline is too short for that the service thread waits for it.
+     */
+    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & remote) != 0)
+        deferred = call_await(ch, &awaited, close_drain_attempt, &since) == -ETIMEDOUT;
+    rc = call_once(ch, close_attempt, &deferred);
+    trace_end(row, 0, 0, rc);
+    return rc;
+}
+
+int end_close(struct rch *ch, bool force)
+{
+    struct call call;
+    int rc = call_begin(&call, "rclose", ch, 0);
+
+    return call_end(&call, rc == 0 ? close_checked(ch, force) : rc);
+}
+
+int rpipe_close(rch_t ch)
+{
+    if (ch != NULL && ch->cells != NULL &&
+        (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
+        return end_error(ch, -EBADF, "rclose: this end has cells; close it by rcells_close");
+    return end_close(ch, false);
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* ends.c: see ends.h. */
+#include "rpipe/connect/ends.h"
+
+#include "rpipe/connect/close.h"
+#include "rpipe/connect/join.h"
+#include "rpipe/end/connector.h"
+#include "rpipe/end/feature.h"
+#include "rpipe/end/state.h"
+#include "rpipe/wait/event.h"
+
+#include "control/control.h"
+
+#include <unistd.h>
+
+static bool ends_is_closed(const struct rch *ch)
+{
+    return (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) != 0;
+}
+
+static struct rch *ends_end_of(struct link *link)
+{
+    return container_of(container_of(link, struct rendezvous_end, link), struct rch, end);
+}
+
+static const struct connector ends_connector = {
+    .release_if_done = end_release_if_done,
+    .release_locked = end_release_locked,
+    .pending = join_pending,
+    .complete = join_complete,
+};
+
+void ends_start(void)
+{
+    end_connector = &ends_connector;
+    message_register(MESSAGE_HANDSHAKE, &join_handshake_handler);
+    message_register(MESSAGE_CLOSE, &close_message_handler);
+    message_register(MESSAGE_FAIL, &end_fail_handler);
+    event_register_messages();
+    features_register_messages();
+}
+
+/* ---- the end of a peer: on the service thread ---- */
+
+void ends_peer_gone(int rank, bool died)
+{
+    struct link *cursor, *after;
+    struct rendezvous *m = NULL;
+
+    rendezvous_lock();
+    while ((m = rendezvous_next(m)) != NULL) {
+        if (m->peer != rank)
+            continue;
+        list_for_each (cursor, after, &m->ends) {
+            struct rch *ch = ends_end_of(cursor);
+
+            end_state_set(ch, died ? STATE_PEER_DIED : STATE_PEER_LEFT);
+            end_release_locked(ch);
+        }
+        list_for_each (cursor, after, &m->handshakes) { /* its reader cannot be signaled any more */
+            int fd = rendezvous_take_fd(container_of(cursor, struct rendezvous_handshake, link));
+
+            if (fd >= 0)
+                close(fd);
+        }
+    }
+    rendezvous_unlock();
+    btl_peer_gone(rank);
+}
+
+/* A dead writer signals no reader: ends in event mode poll its liveness word. */
+void ends_tick(void)
+{
+    struct link *cursor, *after;
+    struct rendezvous *m = NULL;
+
+    rendezvous_lock();
+    while ((m = rendezvous_next(m)) != NULL)
+        list_for_each (cursor, after, &m->ends) {
+            struct rch *ch = ends_end_of(cursor);
+
+            if (!ends_is_closed(ch) && ch->event_fd >= 0 && liveness_died(ch->liveness))
+                end_signal(ch);
+        }
+    rendezvous_unlock();
+}
+
+void ends_leave(void)
+{
+    struct link *cursor, *after;
+    struct rendezvous *m = NULL;
+
+    rendezvous_lock();
+    while ((m = rendezvous_next(m)) != NULL)
+        list_for_each (cursor, after, &m->ends) {
+            struct rch *ch = ends_end_of(cursor);
+
+            if (!ends_is_closed(ch))
+                end_state_set(ch, STATE_EXITING);
+        }
+    rendezvous_unlock();
+}

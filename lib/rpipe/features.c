@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* features.c: the table of feature.h: which features ends have. Only this file knows all of them. */
+#include "rpipe/end/feature.h"
+
+#include "cells/cells.h"
+#include "rpipe/end/debug_check.h"
+#include "rpipe/grow/grow.h"
+#include "rpipe/region/region.h"
+
+const struct end_feature *const end_features[] = {
+    &debug_check_feature, &cells_feature, &growth_feature, &region_feature, NULL,
+};
