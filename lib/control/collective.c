@@ -105,8 +105,11 @@ static void collective_give_up(const struct operation *c, uint32_t round, int co
                              .lane = LANE_COLLECTIVE};
         struct pair *pair = transfer_pair(t.peer);
 
-        t.head = (struct chunk){
-            .kind = c->kind, .code = code, .epoch = c->epoch, .round = round, .culprit = culprit};
+        t.head = (struct chunk){.kind = (uint16_t)c->kind,
+                                .code = code,
+                                .epoch = c->epoch,
+                                .round = round,
+                                .culprit = culprit};
         if (pair != NULL)
             /* the dead need none; where the window is full, the deadline ends the call */
             lane_push(pair, &t);
@@ -146,7 +149,8 @@ static int collective_round_run(const struct operation *c, uint32_t round, const
                                .to = to,
                                .bytes = to_bytes};
 
-    send.head = (struct chunk){.kind = c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
+    send.head =
+        (struct chunk){.kind = (uint16_t)c->kind, .epoch = c->epoch, .round = round, .culprit = -1};
     if (transfer_pair(send.peer) != NULL && transfer_pair(receive.peer) != NULL)
         result = transfer_run(&send, &receive, c->ends, c->deadline, &culprit, c->err);
     if (result == -EPROTO)
