@@ -48,9 +48,10 @@ static void run_traffic(enum pair_mode mode, uint32_t queue, uint32_t first_lap,
     int i;
 
     open_pair(mode, queue, first_lap);
-    if (mode == PAIR_PREFIX)
-        p.w.sent = p.w.returned = p.r.taken = p.r.freed = p.area->line.heap_freed =
-            UINT64_MAX - 1000;
+    if (mode == PAIR_PREFIX) {
+        p.w.sent = p.w.returned = p.r.taken = p.r.freed = UINT64_MAX - 1000;
+        p.area->line.heap_freed = UINT64_MAX - 1000;
+    }
     for (i = 0; i < 5000; i++) {
         if (dice(&random) % 2 == 0)
             (void)pair_send(&p, 1 + (uint32_t)(dice(&random) % 9), NULL);
