@@ -349,13 +349,21 @@ if HAVE_VERBS
 pkglib_LTLIBRARIES += lib/btl_verbs.la
 endif
 lib_btl_verbs_la_SOURCES = \
+	lib/btl/verbs/backend.c \
 	lib/btl/verbs/connect.c \
-	lib/btl/verbs/device.c \
-	lib/btl/verbs/greet.c \
+	lib/btl/verbs/connect.h \
 	lib/btl/verbs/connection.c \
+	lib/btl/verbs/connection.h \
+	lib/btl/verbs/device.c \
+	lib/btl/verbs/device.h \
+	lib/btl/verbs/greet.c \
+	lib/btl/verbs/greet.h \
 	lib/btl/verbs/memory.c \
+	lib/btl/verbs/memory.h \
 	lib/btl/verbs/post.c \
-	lib/btl/verbs/verbs.c \
+	lib/btl/verbs/post.h \
+	lib/btl/verbs/state.c \
+	lib/btl/verbs/state.h \
 	lib/btl/verbs/verbs.h
 lib_btl_verbs_la_CFLAGS = $(AM_CFLAGS) $(IBVERBS_CFLAGS) $(RDMACM_CFLAGS)
 lib_btl_verbs_la_LIBADD = lib/libslab.la lib/libutil.la $(RDMACM_LIBS) $(IBVERBS_LIBS)

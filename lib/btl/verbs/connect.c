@@ -1,21 +1,26 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connect.c: brings the queue pairs of two ends together, by librdmacm, on the service thread.
+ * connect.c: connects the queue pairs of two ends, by librdmacm, on the service thread.
  *
- * One listener and one event channel per process. The dialing end resolves address and route, makes its queue pair, and connects;
- * with the request travel the token of the line that it wants and its own. The accepting end finds the line by the token, which
- * only who has got its address over the control network can know, and accepts; a token that nobody has is refused with a reason.
+ * A process has one listener and one event channel. The connecting end resolves address and route, creates its queue pair and
+ * connects; the request contains the token of the connection that it addresses and its own. The accepting end finds the
+ * connection by the token, which only a process that has received its address over the control network can have, and accepts; a
+ * request with an unknown token is refused with a reason.
  *
- *   dialing:    IDLE -> RESOLVING -> ROUTING -> CONNECTING (-> GREETING, on iWARP) -> CONNECTED,
- *               with a pause and a new attempt where one comes to nothing
- *   accepting:  IDLE -> GREETING -> CONNECTED, and back to IDLE where the dialing end begins anew
+ *   connecting:  IDLE -> RESOLVING -> ROUTING -> CONNECTING (-> GREETING, on iWARP) -> CONNECTED,
+ *                with a pause and a new attempt after one that failed
+ *   accepting:   IDLE -> GREETING -> CONNECTED, and back to IDLE if the connecting end starts again
  *
- * What is said between CONNECTING and CONNECTED is in greet.c.
+ * The messages between CONNECTING and CONNECTED are in greet.c.
  *
- * An attempt that fails for a reason that may pass is made again, with a new identifier and a new queue pair, until the deadline.
- * Everything here runs under btl.lock, also the calls of librdmacm. A connection that was up and ends fails the line.
+ * An attempt that fails for a reason that may be temporary is repeated, with a new identifier and a new queue pair, until the
+ * deadline. Everything runs under btl.lock, calls of librdmacm included. If an established connection ends, it has failed.
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/connect.h"
+
+#include "btl/verbs/device.h"
+#include "btl/verbs/greet.h"
+#include "btl/verbs/state.h"
 
 #include "util/clock.h"
 #include "util/log.h"
@@ -33,34 +38,19 @@
 #define PAUSE_MOST (500 * NS_PER_MS)
 #define LISTEN_TRIES 16
 
-/* What travels with a request, an acceptance (here and there exchanged), a refusal. At most 56 bytes on InfiniBand. */
+/* Private data of a request, an acceptance (with the tokens exchanged) and a refusal. At most 56 bytes on InfiniBand. */
 struct wire_hello {
     uint32_t magic;
     uint32_t refusal; /* enum refusal */
-    uint64_t wanted;  /* token of the accepting line */
-    uint64_t own;     /* and of the dialing one */
+    uint64_t wanted;  /* token of the accepting end */
+    uint64_t own;     /* token of the connecting end */
 };
 #define HELLO_MAGIC 0x76626833u /* "vbh3" */
 static_assert(sizeof(struct wire_hello) == 24, "on the wire");
 
-enum refusal { ACCEPTED, NO_SUCH_LINE, NOT_YOURS, BUSY, NO_RESOURCES };
+enum refusal { ACCEPTED, NO_SUCH_CONNECTION, NOT_YOURS, BUSY, NO_RESOURCES };
 
 /* ---- attempts ---- */
-
-void verbs_connect_drop(struct btl_connection *connection)
-{
-    if (connection->id != NULL) {
-        if (connection->id->qp != NULL)
-            rdma_destroy_qp(connection->id);
-        (void)rdma_destroy_id(
-            connection
-                ->id); /* tells the other end, if it is connected; no event of it comes any more */
-    }
-    connection->id = NULL;
-    connection->qp = NULL;
-    connection->posted = connection->completed = 0;
-    connection->unsignaled = 0;
-}
 
 static void verbs_connect_timer(void *arg);
 
@@ -71,7 +61,7 @@ static void verbs_connect_set_timer(struct btl *btl)
     struct btl_connection *connection;
     size_t cursor = 0;
 
-    while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
+    while ((connection = hash_next(&btl->connections, &cursor)) != NULL) {
         if (connection->role != BTL_CONNECTS || connection->stage == IDLE ||
             connection->stage == CONNECTED)
             continue;
@@ -86,23 +76,23 @@ static void verbs_connect_set_timer(struct btl *btl)
                               btl);
 }
 
-/* This line will never be connected. */
+/* The connection fails: there is no further attempt. */
 static void verbs_connect_give_up(struct btl_connection *connection, int error, const char *why)
 {
     char there[80];
 
-    verbs_connection_fail(
+    verbs_state_fail(
         connection, error, "%s cannot be connected with %s, rank %d: %s", connection->btl->device,
         verbs_address_text(&connection->there, there, sizeof(there)), connection->peer, why);
-    verbs_connect_drop(connection);
+    verbs_state_drop(connection);
     connection->stage = IDLE;
 }
 
-/* This attempt has come to nothing; there will be another one. */
+/* This attempt has failed; another one follows. */
 static void verbs_connect_try_again(struct btl_connection *connection, const char *why)
 {
     snprintf(connection->obstacle, sizeof(connection->obstacle), "%s", why);
-    verbs_connect_drop(connection);
+    verbs_state_drop(connection);
     if (deadline_passed(connection->deadline)) {
         verbs_connect_give_up(connection, -ETIMEDOUT, connection->obstacle);
         return;
@@ -124,7 +114,7 @@ static void verbs_connect_try_again_after(struct btl_connection *connection, con
     verbs_connect_try_again(connection, err.text);
 }
 
-/* A queue pair on line->id. 0 or -errno. */
+/* Creates a queue pair on connection->id. 0 or -errno. */
 static int verbs_connect_make_queue_pair(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
@@ -142,16 +132,16 @@ static int verbs_connect_make_queue_pair(struct btl_connection *connection)
     struct ibv_wc wc;
 
     while (ibv_poll_cq(connection->cq, 1, &wc) > 0)
-        ; /* what the last attempt has left there */
+        ; /* completions of the last attempt */
     if (connection->id->verbs != btl->context)
-        return -EXDEV; /* the way to the other end leads through another device */
+        return -EXDEV; /* the route to the other end uses another device */
     if (rdma_create_qp(connection->id, btl->pd, &init) != 0)
         return -errno;
     connection->qp = connection->id->qp;
     return 0;
 }
 
-void verbs_connect_dial(struct btl_connection *connection)
+void verbs_connect_begin(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
     union verbs_sockaddr from = btl->here, to = connection->there;
@@ -171,8 +161,8 @@ void verbs_connect_dial(struct btl_connection *connection)
     }
 }
 
-/* What the dialing end has said after the handshake, or could not. */
-static void verbs_connect_said(struct btl_connection *connection, const char *what, int rc)
+/* Result of posting a message at the connecting end. */
+static void verbs_connect_check_sent(struct btl_connection *connection, const char *what, int rc)
 {
     struct error err = {""};
 
@@ -191,7 +181,7 @@ static void verbs_connect_timer(void *arg)
 
     pthread_mutex_lock(&btl->lock);
     now = clock_now();
-    while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
+    while ((connection = hash_next(&btl->connections, &cursor)) != NULL) {
         if (connection->role != BTL_CONNECTS || connection->stage == IDLE ||
             connection->stage == CONNECTED)
             continue;
@@ -200,17 +190,17 @@ static void verbs_connect_timer(void *arg)
                                   *connection->obstacle != '\0' ? connection->obstacle
                                                                 : "no answer");
         else if (connection->stage == PAUSING && connection->retry_at <= now)
-            verbs_connect_dial(connection);
+            verbs_connect_begin(connection);
         else if (connection->stage == GREETING && connection->retry_at <= now)
-            verbs_connect_said(connection, "a nudge", verbs_greet_nudge(connection));
+            verbs_connect_check_sent(connection, "a nudge", verbs_greet_nudge(connection));
     }
     verbs_connect_set_timer(btl);
     pthread_mutex_unlock(&btl->lock);
 }
 
-/* ---- the dialing end ---- */
+/* ---- the connecting end ---- */
 
-static void verbs_connect_connect_now(struct btl_connection *connection)
+static void verbs_connect_now(struct btl_connection *connection)
 {
     struct wire_hello hello = {HELLO_MAGIC, ACCEPTED, connection->peer_token, connection->token};
     struct rdma_conn_param param = {
@@ -228,8 +218,7 @@ static void verbs_connect_connect_now(struct btl_connection *connection)
         rc = verbs_greet_expect(connection);
     if (rc == -EXDEV) {
         verbs_connect_give_up(
-            connection, rc,
-            "the way there leads through another device; RPIPE_VERBS_DEVICE chooses one");
+            connection, rc, "the route there uses another device; RPIPE_VERBS_DEVICE selects one");
     } else if (rc == -ENOMEM || rc == -EAGAIN) {
         error_note(&err, "rdma_create_qp with a queue of %u: %s", connection->depth, strerror(-rc));
         verbs_connect_try_again(connection, err.text);
@@ -248,7 +237,7 @@ struct event {
     struct rdma_cm_id *id, *listener;
     enum rdma_cm_event_type type;
     int status;
-    uint8_t reads_in, reads_out; /* of CONNECT_REQUEST: what the dialing end allows */
+    uint8_t reads_in, reads_out; /* of CONNECT_REQUEST: limits of the connecting end */
     bool has_hello;
     struct wire_hello hello;
 };
@@ -257,21 +246,21 @@ static void verbs_connect_refused(struct btl_connection *connection, const struc
 {
     struct error err = {""};
 
-    if (e->has_hello && e->hello.refusal == NO_SUCH_LINE) {
+    if (e->has_hello && e->hello.refusal == NO_SUCH_CONNECTION) {
         verbs_connect_give_up(
             connection, -ECONNREFUSED,
-            "the other end has closed this line, or its process is another one now");
+            "the other end has closed this connection, or its process has been replaced");
     } else if (e->has_hello && e->hello.refusal == NOT_YOURS) {
-        verbs_connect_give_up(connection, -EPROTO, "the other end expects somebody else");
+        verbs_connect_give_up(connection, -EPROTO, "the other end expects another peer");
     } else if (e->status == ECONNREFUSED || e->status == -ECONNREFUSED ||
                (!connection->btl->limits.iwarp && e->status == 8)) {
         verbs_connect_give_up(connection, -ECONNREFUSED,
-                              "nobody listens there: has the process ended?");
+                              "no process listens there; it may have ended");
     } else {
         error_note(&err, "refused, %s, reason %d",
                    e->has_hello && e->hello.refusal == BUSY ? "connected already"
                    : e->has_hello && e->hello.refusal == NO_RESOURCES
-                       ? "no queue pair to be had there"
+                       ? "no queue pair available there"
                        : "by its connection manager",
                    e->status);
         verbs_connect_try_again(connection, err.text);
@@ -318,12 +307,12 @@ static int verbs_connect_accept_request(struct btl_connection *connection, const
 static void verbs_connect_requested(struct btl *btl, const struct event *e)
 {
     struct btl_connection *connection =
-        e->has_hello ? hash_get(&btl->lines, e->hello.wanted) : NULL;
+        e->has_hello ? hash_get(&btl->connections, e->hello.wanted) : NULL;
     const char *call;
     int rc;
 
     if (connection == NULL || connection->role != BTL_ACCEPTS) {
-        verbs_connect_refuse(e->id, NO_SUCH_LINE);
+        verbs_connect_refuse(e->id, NO_SUCH_CONNECTION);
         return;
     }
     if (connection->peer_token != 0 && connection->peer_token != e->hello.own) {
@@ -334,7 +323,7 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
         verbs_connect_refuse(e->id, BUSY);
         return;
     }
-    verbs_connect_drop(connection); /* an attempt that the dialing end has given up */
+    verbs_state_drop(connection); /* an attempt that the connecting end has given up */
     connection->peer_token = e->hello.own;
     connection->id = e->id;
     connection->id->context = connection;
@@ -342,7 +331,7 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
     rc = verbs_connect_accept_request(connection, e, &call);
     if (rc == 0)
         return;
-    /* perhaps the dialing end has withdrawn it meanwhile */
+    /* the connecting end may have cancelled it meanwhile */
     log_info("verbs: a connection of rank %d cannot be accepted: %s: %s", connection->peer, call,
              strerror(-rc));
     snprintf(connection->obstacle, sizeof(connection->obstacle), "%s: %s", call, strerror(-rc));
@@ -356,19 +345,18 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
 
 /* ---- events ---- */
 
-/* The connection is no more. What is under way is flushed, so that no memory is reached for. */
+/* The connection has ended. Its outstanding work requests are flushed, so that no memory is accessed. */
 static void verbs_connect_ended(struct btl_connection *connection, const char *why)
 {
     if (connection->stage == CONNECTED) {
-        (void)rdma_disconnect(
-            connection->id); /* first: who sees the failure may reuse where something was to land */
-        verbs_connection_fail(connection, -ECONNRESET,
-                              "the connection of %s with rank %d has ended: %s",
-                              connection->btl->device, connection->peer, why);
+        /* first: the failure allows the caller to reuse the memory that transfers would still write */
+        (void)rdma_disconnect(connection->id);
+        verbs_state_fail(connection, -ECONNRESET, "the connection of %s with rank %d has ended: %s",
+                         connection->btl->device, connection->peer, why);
     } else if (connection->role == BTL_CONNECTS) {
         verbs_connect_try_again(connection, why);
     } else {
-        verbs_connect_drop(connection);
+        verbs_state_drop(connection);
         connection->stage = IDLE;
     }
 }
@@ -384,7 +372,7 @@ static void verbs_connect_handle(struct btl *btl, const struct event *e)
     }
     if (connection == NULL || connection->id != e->id) { /* of the listener */
         if (e->type == RDMA_CM_EVENT_DEVICE_REMOVAL)
-            log_error("verbs: %s has been removed; nobody can connect any more", btl->device);
+            log_error("verbs: %s has been removed; no further connection is possible", btl->device);
         return;
     }
     switch (e->type) {
@@ -394,11 +382,11 @@ static void verbs_connect_handle(struct btl *btl, const struct event *e)
             verbs_connect_try_again_after(connection, "rdma_resolve_route", errno);
         break;
     case RDMA_CM_EVENT_ROUTE_RESOLVED:
-        verbs_connect_connect_now(connection);
+        verbs_connect_now(connection);
         break;
     case RDMA_CM_EVENT_ESTABLISHED:
         if (connection->role == BTL_CONNECTS && connection->stage == CONNECTING) {
-            verbs_connect_said(connection, "the greeting", verbs_greet(connection));
+            verbs_connect_check_sent(connection, "the greeting", verbs_greet(connection));
             verbs_connect_set_timer(btl);
         }
         break;
@@ -409,7 +397,7 @@ static void verbs_connect_handle(struct btl *btl, const struct event *e)
             verbs_connect_ended(connection, "refused");
         break;
     case RDMA_CM_EVENT_DISCONNECTED:
-        verbs_connect_ended(connection, "the other end has closed it, or died");
+        verbs_connect_ended(connection, "the other end has closed it, or its process has ended");
         break;
     case RDMA_CM_EVENT_DEVICE_REMOVAL:
         verbs_connect_ended(connection, "the device has been removed");
@@ -444,7 +432,7 @@ static void verbs_connect_ready(void *arg)
             .reads_out = got->param.conn.initiator_depth,
         };
 
-        /* InfiniBand pads what is private with zeros */
+        /* InfiniBand pads private data with zeros */
         if (got->param.conn.private_data != NULL &&
             got->param.conn.private_data_len >= sizeof(e.hello)) {
             memcpy(&e.hello, got->param.conn.private_data, sizeof(e.hello));
@@ -460,13 +448,6 @@ static void verbs_connect_ready(void *arg)
 }
 
 /* ---- opening and closing ---- */
-
-int verbs_no_waiting(int fd)
-{
-    int flags = fcntl(fd, F_GETFL);
-
-    return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
-}
 
 /* On iWARP a port is one of TCP's, and the one that librdmacm has chosen may be in use. */
 static int verbs_connect_listen_somewhere(struct btl *btl, struct error *err)
@@ -504,7 +485,7 @@ static int verbs_connect_listen_somewhere(struct btl *btl, struct error *err)
 
 int verbs_connect_open(struct btl *btl, struct error *err)
 {
-    int rc = verbs_no_waiting(btl->channel->fd);
+    int rc = verbs_state_set_nonblocking(btl->channel->fd);
 
     if (rc != 0)
         return error_set(err, rc, "fcntl of the event channel: %s", strerror(-rc));
@@ -542,8 +523,8 @@ void verbs_connect_close(struct btl *btl)
 }
 
 /*
- * In a child: the descriptors lead to the parent's queue pairs, which would live on in the child after the parent's end. They are
- * made to lead nowhere; their numbers stay taken, because the libraries still hold them.
+ * In a child the descriptors refer to the parent's queue pairs, which would then exist until the child ends. They are
+ * redirected to /dev/null; their numbers stay in use, because the libraries still hold them.
  */
 void verbs_connect_forked(struct btl *btl)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * connection.c: a line from its opening to its end: its completion queue, its address, its state.
+ * connection.c: opening, addresses and closing of connections.
  *
- * What connects it is in connect.c, what it transfers in post.c. Invariants: `state` goes DOWN, UP, FAILING, FAILED, and leaves out
- * what it likes, but never goes back; queue pair and limits are written before UP (release), the sentence before FAILED (release).
- * A line is in btl.lines, by its token, until it is closed. The queue pair is destroyed before connection_close returns, so nothing
- * reaches for memory after it.
+ * It is connected by connect.c and transfers by post.c. Invariants: a connection is in btl.connections, under its token, until
+ * it is closed; the queue pair is destroyed before connection_close returns, so that nothing accesses memory after it.
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/connection.h"
+
+#include "btl/verbs/connect.h"
+#include "btl/verbs/device.h"
+#include "btl/verbs/state.h"
 
 #include "util/clock.h"
 
@@ -20,8 +22,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-#define DEADLINE_LEAST_MS                                                                          \
-    30000 /* of connecting, however short RPIPE_TIMEOUT_MS is: that of the calls is looked at above */
+/* Least time for connecting, however short RPIPE_TIMEOUT_MS is: the deadline of a call is enforced above. */
+#define DEADLINE_LEAST_MS 30000
+/* Work requests that a connection may have outstanding, unless it requests more. */
+#define SEND_DEPTH 256u
 
 /* In struct btl_address. */
 struct wire_address {
@@ -31,7 +35,7 @@ struct wire_address {
     uint16_t port;
     uint64_t token;
     uint8_t ip[16];
-    char device[16]; /* for sentences */
+    char device[16]; /* for error messages */
 };
 #define WIRE_MAGIC 0x76627333u /* "vbs3" */
 static_assert(sizeof(struct wire_address) == 48 &&
@@ -68,14 +72,14 @@ static int verbs_connection_unpack_address(struct btl_connection *connection,
         memcpy(w, address->byte, sizeof(*w));
     if (address->bytes != sizeof(*w) || w->magic != WIRE_MAGIC ||
         (w->family != 4 && w->family != 6) || w->token == 0)
-        return error_set(err, -EPROTO, "rank %d sends what is no address of a verbs line",
-                         connection->peer);
+        return error_set(err, -EPROTO, "rank %d sent a malformed address (%u bytes, expected %zu)",
+                         connection->peer, address->bytes, sizeof(*w));
     w->device[sizeof(w->device) - 1] = '\0';
     if ((w->iwarp != 0) != connection->btl->limits.iwarp)
-        return error_set(
-            err, -ENOTSUP, "%s here is %s, %s of rank %d is not: the two cannot be connected",
-            connection->btl->device, connection->btl->limits.iwarp ? "iWARP" : "InfiniBand or RoCE",
-            w->device, connection->peer);
+        return error_set(err, -ENOTSUP, "%s here is %s, %s of rank %d is not; both must be",
+                         connection->btl->device,
+                         connection->btl->limits.iwarp ? "iWARP" : "InfiniBand or RoCE", w->device,
+                         connection->peer);
     memset(&connection->there, 0, sizeof(connection->there));
     if (w->family == 6) {
         connection->there.in6.sin6_family = AF_INET6;
@@ -89,74 +93,9 @@ static int verbs_connection_unpack_address(struct btl_connection *connection,
     return 0;
 }
 
-/* ---- state ---- */
-
-void verbs_connection_up(struct btl_connection *connection)
-{
-    int down = LINE_DOWN;
-
-    /* release: the queue pair, for whoever transfers; acquire in post.c */
-    (void)atomic_compare_exchange_strong_explicit(&connection->state, &down, LINE_UP,
-                                                  memory_order_release, memory_order_relaxed);
-}
-
-void verbs_connection_fail(struct btl_connection *connection, int error, const char *format, ...)
-{
-    int state = atomic_load_explicit(&connection->state, memory_order_relaxed);
-    va_list args;
-
-    do {
-        if (state >= LINE_FAILING)
-            return;
-    } while (!atomic_compare_exchange_weak_explicit(&connection->state, &state, LINE_FAILING,
-                                                    memory_order_relaxed, memory_order_relaxed));
-    va_start(args, format);
-    vsnprintf(connection->failure, sizeof(connection->failure), format, args);
-    va_end(args);
-    connection->error = error;
-    /* release: the sentence; acquire in verbs_connection_state and post.c */
-    atomic_store_explicit(&connection->state, LINE_FAILED, memory_order_release);
-    if (connection->btl->host.connection_failed != NULL)
-        connection->btl->host.connection_failed();
-}
-
-int verbs_connection_state(struct btl_connection *connection, struct error *err)
-{
-    /* acquire: what was written before it went up, or failed */
-    int state = atomic_load_explicit(&connection->state, memory_order_acquire);
-    char there[80];
-
-    /* another thread writes the sentence, and waits for nothing meanwhile */
-    while (state == LINE_FAILING) {
-        (void)sched_yield();
-        state = atomic_load_explicit(&connection->state, memory_order_acquire);
-    }
-    if (state == LINE_UP)
-        return 0;
-    if (state == LINE_FAILED) {
-        error_note(err, "%s", connection->failure);
-        return connection->error;
-    }
-    pthread_mutex_lock(&connection->btl->lock);
-    if (connection->role == BTL_ACCEPTS)
-        error_note(err, "rank %d has not connected its queue pair yet%s%s", connection->peer,
-                   *connection->obstacle != '\0' ? "; the last attempt: " : "",
-                   connection->obstacle);
-    else if (connection->there.any.sa_family == AF_UNSPEC)
-        error_note(err, "the address of the queue pair of rank %d is not known yet",
-                   connection->peer);
-    else
-        error_note(err, "%s is being connected with %s, rank %d%s%s", connection->btl->device,
-                   verbs_address_text(&connection->there, there, sizeof(there)), connection->peer,
-                   *connection->obstacle != '\0' ? "; the last attempt: " : "",
-                   connection->obstacle);
-    pthread_mutex_unlock(&connection->btl->lock);
-    return -EAGAIN;
-}
-
 /* ---- opening and closing ---- */
 
-/* A transfer takes two work requests mostly, and a quarter of the queue may wait for its signal. */
+/* Most transfers take two work requests, and a quarter of the queue may wait for its signal. */
 static uint32_t verbs_connection_choose_depth(const struct btl *btl, uint32_t depth)
 {
     uint32_t wanted = depth > DEPTH_MOST ? DEPTH_MOST : 2 * depth + SIGNAL_EVERY;
@@ -182,9 +121,8 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     uint32_t entries = 1;
     int rc = -ENOMEM;
 
-    if (btl->forked)
-        return error_set(err, -ENOTCONN,
-                         "the RDMA device belongs to the process that this one was forked from");
+    if (verbs_check_fork(btl, err) != 0)
+        return -ENOTCONN;
     connection = calloc(1, sizeof(*connection));
     if (connection == NULL)
         goto no_memory;
@@ -211,7 +149,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
             (ssize_t)sizeof(connection->token))
             connection->token = 0;
     pthread_mutex_lock(&btl->lock);
-    rc = hash_put(&btl->lines, connection->token, connection);
+    rc = hash_put(&btl->connections, connection->token, connection);
     pthread_mutex_unlock(&btl->lock);
     if (rc != 0)
         goto no_memory;
@@ -219,7 +157,7 @@ int verbs_connection_open(struct btl *btl, int peer, enum btl_role role, uint32_
     *out = connection;
     return 0;
 no_memory:
-    error_note(err, "no memory for the books of a line");
+    error_note(err, "there is no memory for another connection");
 fail:
     if (connection != NULL)
         verbs_connection_free(connection);
@@ -243,16 +181,15 @@ int verbs_connection_connect(struct btl_connection *connection, const struct btl
     struct wire_address w;
     int rc;
 
-    if (btl->forked)
-        return error_set(err, -ENOTCONN,
-                         "the RDMA device belongs to the process that this one was forked from");
+    if (verbs_check_fork(btl, err) != 0)
+        return -ENOTCONN;
     pthread_mutex_lock(&btl->lock);
     rc = verbs_connection_unpack_address(connection, address, &w, err);
     if (rc != 0)
         goto out;
     if (connection->peer_token != 0 && connection->peer_token != w.token) {
-        /* the other end has dialed already, and it was somebody else */
-        error_note(err, "rank %d names another line than the one that was connected",
+        /* the queue pair is connected already, but not with this end */
+        error_note(err, "the address of rank %d is not that of the connected queue pair",
                    connection->peer);
         rc = -EPROTO;
         goto out;
@@ -260,7 +197,7 @@ int verbs_connection_connect(struct btl_connection *connection, const struct btl
     connection->peer_token = w.token;
     if (connection->role == BTL_CONNECTS && connection->stage == IDLE) {
         connection->deadline = verbs_connection_connect_deadline(btl);
-        verbs_connect_dial(connection);
+        verbs_connect_begin(connection);
     }
 out:
     pthread_mutex_unlock(&btl->lock);
@@ -277,18 +214,18 @@ void verbs_connection_close(struct btl_connection *connection)
         return;
     }
     pthread_mutex_lock(&btl->lock);
-    (void)hash_remove(&btl->lines, connection->token);
-    verbs_connect_drop(connection);
+    (void)hash_remove(&btl->connections, connection->token);
+    verbs_state_drop(connection);
     pthread_mutex_unlock(&btl->lock);
     verbs_connection_free(connection);
 }
 
-/* ---- about it ---- */
+/* ---- properties ---- */
 
 void verbs_connection_describe(struct btl_connection *connection, char *text, size_t text_bytes)
 {
     struct btl *btl = connection->btl;
-    char here[80], there[80] = "nobody yet";
+    char here[80], there[80] = "an address not received yet";
 
     pthread_mutex_lock(&btl->lock);
     if (connection->there.any.sa_family != AF_UNSPEC)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * device.c: which RDMA device, and what it can do.
+ * device.c: selects the RDMA device and reads its limits.
  *
- * librdmacm knows a device by the addresses of its network interface. So the device is found from the addresses of this machine: each
- * is tried, until one belongs to a device that is wanted and whose port is up. Without a wish the address under which
- * other ranks reach this one comes first.
+ * librdmacm finds a device by the addresses of its network interface. The device is therefore selected from the addresses of
+ * this machine: each is tried, until one belongs to a matching device whose port is active. Without a setting the address at
+ * which other ranks reach this one is tried first.
  *
- * RPIPE_VERBS_DEVICE names a device, RPIPE_VERBS_PORT one of its ports, RPIPE_VERBS_GID the entry of the port's table whose address
- * is to be used: the same interface may have several.
+ * RPIPE_VERBS_DEVICE names a device, RPIPE_VERBS_PORT one of its ports, RPIPE_VERBS_GID the entry of the port's table whose
+ * address is used: one interface may have several.
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/device.h"
 
 #include "util/log.h"
 
@@ -24,6 +24,10 @@
 #include <unistd.h>
 
 #define CM_DEVICE "/dev/infiniband/rdma_cm"
+
+/* Preferred bytes of inline data; more would make every entry of the send queue longer. */
+#define INLINE_WANTED 128
+#define READS_MOST 16 /* outstanding READs and atomics in each direction */
 
 #define SIW_VENDOR 0x626d74u /* struct ibv_device_attr.vendor_id of soft-iWARP */
 
@@ -48,9 +52,9 @@ uint16_t verbs_address_port(const union verbs_sockaddr *a)
     return ntohs(a->any.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port);
 }
 
-/* ---- is there one? ---- */
+/* ---- availability ---- */
 
-/* The connection manager: without its device nothing can be connected, and librdmacm complains on standard error. */
+/* The connection manager: without its device no connection is possible, and librdmacm prints to standard error. */
 static int verbs_device_manager_query(struct error *err)
 {
     if (access(CM_DEVICE, R_OK | W_OK) == 0)
@@ -71,7 +75,7 @@ static const char *verbs_device_link_text(const struct ibv_device *device,
 }
 
 /* 0: one of its ports is up. `why`: which, or why none is. */
-static int verbs_device_device_query(struct ibv_device *device, struct error *err)
+static int verbs_device_query_one(struct ibv_device *device, struct error *err)
 {
     const char *name = ibv_get_device_name(device);
     struct ibv_context *context;
@@ -112,7 +116,7 @@ int verbs_device_query(struct error *err)
     else
         rc = verbs_device_manager_query(err);
     for (i = 0; rc == 0 && i < count; i++)
-        if (verbs_device_device_query(list[i], err) == 0)
+        if (verbs_device_query_one(list[i], err) == 0)
             break;
     if (rc == 0 && i == count)
         rc = -ENOTSUP;
@@ -121,9 +125,9 @@ int verbs_device_query(struct error *err)
     return rc;
 }
 
-/* ---- the one that is used ---- */
+/* ---- selection ---- */
 
-struct wish {
+struct device_choice {
     const char *device; /* "": any */
     long port, gid;     /* -1: any */
 };
@@ -173,8 +177,8 @@ static bool verbs_device_is_gid(struct ibv_context *context, uint8_t port, long 
     return memcmp(&gid, &wanted, sizeof(wanted)) == 0;
 }
 
-/* 0: this address belongs to a device that is wanted, and the port is up; the listener is bound to it. */
-static int verbs_device_try_address(struct btl *btl, const struct wish *wish,
+/* 0: this address belongs to a matching device, and the port is up; the listener is bound to it. */
+static int verbs_device_try_address(struct btl *btl, const struct device_choice *choice,
                                     const union verbs_sockaddr *a, struct error *err)
 {
     struct ibv_port_attr port;
@@ -185,13 +189,13 @@ static int verbs_device_try_address(struct btl *btl, const struct wish *wish,
     if (rdma_create_id(btl->channel, &id, NULL, RDMA_PS_TCP) != 0)
         return error_set(err, -ENOTSUP, "rdma_create_id: %s", strerror(errno));
     if (rdma_bind_addr(id, &copy.any) != 0 || id->verbs == NULL)
-        goto no; /* not the address of a device: no word, there may be many */
+        goto no; /* not the address of a device; not reported, since most are not */
     name = ibv_get_device_name(id->verbs->device);
-    if (*wish->device != '\0' && strcmp(name, wish->device) != 0)
+    if (*choice->device != '\0' && strcmp(name, choice->device) != 0)
         goto no;
-    if (wish->port >= 0 && id->port_num != wish->port)
+    if (choice->port >= 0 && id->port_num != choice->port)
         goto no;
-    if (wish->gid >= 0 && !verbs_device_is_gid(id->verbs, id->port_num, wish->gid, a))
+    if (choice->gid >= 0 && !verbs_device_is_gid(id->verbs, id->port_num, choice->gid, a))
         goto no;
     if (ibv_query_port(id->verbs, id->port_num, &port) != 0 || port.state != IBV_PORT_ACTIVE) {
         error_note(err, "port %u of %s is not up", id->port_num, name);
@@ -212,7 +216,7 @@ no:
     return -ENODEV;
 }
 
-/* An address of an interface that is up; not of the loopback, which has no device, nor one that needs its interface named. */
+/* An address of an interface that is up; not of the loopback, which has no device, nor a link-local one. */
 static bool verbs_device_usable(const struct ifaddrs *i, union verbs_sockaddr *a)
 {
     if (i->ifa_addr == NULL || (i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_LOOPBACK) != 0)
@@ -228,7 +232,7 @@ static bool verbs_device_usable(const struct ifaddrs *i, union verbs_sockaddr *a
     return !IN6_IS_ADDR_LINKLOCAL(&a->in6.sin6_addr);
 }
 
-static int verbs_device_find(struct btl *btl, const struct wish *wish, struct error *err)
+static int verbs_device_find(struct btl *btl, const struct device_choice *choice, struct error *err)
 {
     struct ifaddrs *list, *i;
     union verbs_sockaddr a, preferred = {.any.sa_family = AF_UNSPEC};
@@ -238,8 +242,8 @@ static int verbs_device_find(struct btl *btl, const struct wish *wish, struct er
         err,
         "no%s%s device with an address: librdmacm finds a device by the address of its interface "
         "(ip addr add)%s",
-        *wish->device != '\0' ? " such RDMA device: " : " RDMA", wish->device,
-        wish->port >= 0 || wish->gid >= 0
+        *choice->device != '\0' ? " such RDMA device: " : " RDMA", choice->device,
+        choice->port >= 0 || choice->gid >= 0
             ? "; RPIPE_VERBS_PORT or RPIPE_VERBS_GID narrow the search"
             : "");
     if (inet_pton(AF_INET, btl->host.address, &preferred.in.sin_addr) == 1)
@@ -254,17 +258,17 @@ static int verbs_device_find(struct btl *btl, const struct wish *wish, struct er
         for (i = list; i != NULL && rc != 0; i = i->ifa_next)
             if (verbs_device_usable(i, &a) &&
                 (pass == 0 ? verbs_device_same_ip(&a, &preferred) : a.any.sa_family == family))
-                rc = verbs_device_try_address(btl, wish, &a, err);
+                rc = verbs_device_try_address(btl, choice, &a, err);
     }
     freeifaddrs(list);
     return rc;
 }
 
-/* ---- what it can do ---- */
+/* ---- limits ---- */
 
 static uint32_t verbs_device_least(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* How much may be inlined is not among a device's attributes: a queue pair has to be asked for. */
+/* The limit of inline data is no attribute of a device: it is found by creating queue pairs. */
 static int verbs_device_probe_inline(struct btl *btl, struct ibv_pd *pd, struct ibv_cq *cq)
 {
     static const uint32_t tries[] = {INLINE_WANTED, 80, 64, 0};
@@ -310,9 +314,12 @@ static int verbs_device_probe(struct btl *btl, struct error *err)
     if (attr.atomic_cap != IBV_ATOMIC_NONE && !l->iwarp)
         l->atomics = 1u << ATOMIC_ADD | 1u << ATOMIC_CAS;
     if (l->reads_out == 0 || l->send_depth < 4 * SIGNAL_EVERY || l->message_most < CACHE_LINE)
-        return error_set(err, -ENOTSUP,
-                         "%s has queues of %u entries and %u READs under way, which is too little",
-                         btl->device, l->send_depth, l->reads_out);
+        return error_set(
+            err, -ENOTSUP,
+            "%s has queues of %u entries, %u outstanding READs and messages of %u bytes; at "
+            "least %u, 1 and %u are needed",
+            btl->device, l->send_depth, l->reads_out, l->message_most, 4 * SIGNAL_EVERY,
+            CACHE_LINE);
     pd = ibv_alloc_pd(btl->context);
     cq = pd != NULL ? ibv_create_cq(btl->context, 16, NULL, NULL, 0) : NULL;
     rc = cq != NULL ? verbs_device_probe_inline(btl, pd, cq) : -errno;
@@ -321,19 +328,19 @@ static int verbs_device_probe(struct btl *btl, struct error *err)
     if (pd != NULL)
         (void)ibv_dealloc_pd(pd);
     if (rc != 0)
-        error_note(err, "%s makes no queue pair: %s", btl->device, strerror(-rc));
+        error_note(err, "%s: ibv_create_qp: %s", btl->device, strerror(-rc));
     return rc;
 }
 
 int verbs_device_open(struct btl *btl, struct error *err)
 {
-    struct wish wish = {.device = btl->host.setting("RPIPE_VERBS_DEVICE")};
-    int rc = verbs_device_number(&btl->host, "RPIPE_VERBS_PORT", &wish.port, err);
+    struct device_choice choice = {.device = btl->host.setting("RPIPE_VERBS_DEVICE")};
+    int rc = verbs_device_number(&btl->host, "RPIPE_VERBS_PORT", &choice.port, err);
 
     if (rc == 0)
-        rc = verbs_device_number(&btl->host, "RPIPE_VERBS_GID", &wish.gid, err);
+        rc = verbs_device_number(&btl->host, "RPIPE_VERBS_GID", &choice.gid, err);
     if (rc == 0)
-        rc = verbs_device_find(btl, &wish, err);
+        rc = verbs_device_find(btl, &choice, err);
     if (rc == 0)
         rc = verbs_device_probe(btl, err);
     return rc;

@@ -2,16 +2,19 @@
 /*
  * greet.c: the first messages of a connection, after which both ends transfer.
  *
- * The dialing end's first message is a SEND, the greeting, and the accepting end transfers nothing before it: on iWARP an
- * answer that overtakes the end of the connecting breaks the connection, and elsewhere nothing else says that the dialing
- * end is ready. On iWARP the accepting end answers with a SEND of its own, and the dialing end transfers nothing before that:
- * soft-iWARP overlooks what arrives at the end of its handshake until something more arrives (doc/verbs.md), and who greets and
- * then only waits would wait for ever. So the dialing end nudges, with WRITEs of no bytes, until it has the answer.
+ * The connecting end's first message is a SEND, the greeting; the accepting end transfers nothing before it has received it. On
+ * iWARP a message that arrives before the connection is established breaks it, and elsewhere nothing else indicates that the
+ * connecting end is ready. On iWARP the accepting end answers with a SEND, and the connecting end transfers nothing before the
+ * answer: soft-iWARP does not process what arrives at the end of its handshake until more data arrives (doc/verbs.md), so an
+ * end that greets and only waits would wait forever. The connecting end therefore sends nudges, WRITEs of 0 bytes, until it has
+ * the answer.
  *
- * All receive queues share one completion queue, which the service thread watches; a receive carries its line's token. Everything
- * here runs under btl.lock; a line that is not up has no other thread on its queues.
+ * All receive queues share one completion queue, which the service thread watches; a receive carries the token of its
+ * connection. Everything runs under btl.lock; no other thread uses the queues of a connection that is not up.
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/greet.h"
+
+#include "btl/verbs/state.h"
 
 #include "util/clock.h"
 #include "util/log.h"
@@ -20,28 +23,30 @@
 #include <stdio.h>
 #include <string.h>
 
-#define GREETINGS 4096 /* of all lines that are being connected, one each */
+#define GREETINGS                                                                                  \
+    4096 /* entries of the completion queue: one for each connection that is being established */
 /*
- * libibverbs takes a queue of soft-iWARP that the kernel has placed at page 144 of the device's file for one that it could not map, and
- * every one after it, for that page stays free. This queue is the first one, and long enough to lie there (doc/verbs.md).
+ * libibverbs takes a queue of soft-iWARP that the kernel has mapped at page 144 of the device's file for one that it could not
+ * map, and every later one too, since that page stays free. This queue is the first one, and long enough to contain that page
+ * (doc/verbs.md).
  */
 #define GREETINGS_SIW 32768
 
 #define NUDGE_FIRST (2 * NS_PER_MS)
-#define NUDGES_MOST 9 /* the last 0.5 s after the one before */
+#define NUDGES_MOST 9 /* the last one 0.5 s after the previous */
 
-/* The contents of a greeting: none that anybody looks at, but there are devices that receive nothing nowhere. */
-static struct ibv_sge verbs_greet_whatever(const struct btl *btl, uint32_t bytes)
+/* The contents of a greeting, which are never read; some devices do not receive empty messages. */
+static struct ibv_sge verbs_greet_contents(const struct btl *btl, uint32_t bytes)
 {
     return (struct ibv_sge){
         .addr = (uintptr_t)btl->scratch, .length = bytes, .lkey = btl->scratch_mr->lkey};
 }
 
-/* Posts one work request; its completion nobody waits for. 0 or -errno. */
+/* Posts one work request, whose completion is ignored. 0 or -errno. */
 static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcode opcode,
                             uint32_t bytes)
 {
-    struct ibv_sge sge = verbs_greet_whatever(connection->btl, bytes);
+    struct ibv_sge sge = verbs_greet_contents(connection->btl, bytes);
     struct ibv_send_wr *bad, wr = {.wr_id = connection->posted,
                                    .opcode = opcode,
                                    .send_flags = IBV_SEND_SIGNALED,
@@ -56,7 +61,7 @@ static int verbs_greet_post(struct btl_connection *connection, enum ibv_wr_opcod
 
 int verbs_greet_expect(struct btl_connection *connection)
 {
-    struct ibv_sge anywhere = verbs_greet_whatever(connection->btl, 8);
+    struct ibv_sge anywhere = verbs_greet_contents(connection->btl, 8);
     struct ibv_recv_wr greeting = {.wr_id = connection->token, .sg_list = &anywhere, .num_sge = 1},
                        *bad;
     int rc = ibv_post_recv(connection->qp, &greeting, &bad);
@@ -67,7 +72,7 @@ int verbs_greet_expect(struct btl_connection *connection)
 static void verbs_greet_connected(struct btl_connection *connection)
 {
     connection->stage = CONNECTED;
-    verbs_connection_up(connection);
+    verbs_state_up(connection);
 }
 
 int verbs_greet(struct btl_connection *connection)
@@ -108,14 +113,14 @@ static void verbs_greet_take(struct btl_connection *connection)
         verbs_greet_connected(connection);
         return;
     }
-    /* the connection has ended meanwhile: the dialing end will begin anew */
+    /* the connection has ended meanwhile: the connecting end starts again */
     snprintf(connection->obstacle, sizeof(connection->obstacle),
              "ibv_post_send of the answer to a greeting: %s", strerror(-rc));
-    verbs_connect_drop(connection);
+    verbs_state_drop(connection);
     connection->stage = IDLE;
 }
 
-static void verbs_greet_greeted(void *arg)
+static void verbs_greet_received(void *arg)
 {
     struct btl *btl = arg;
     struct ibv_cq *cq;
@@ -128,14 +133,14 @@ static void verbs_greet_greeted(void *arg)
         (void)ibv_req_notify_cq(cq, 0);
     }
     while (ibv_poll_cq(btl->greetings, 1, &wc) > 0) {
-        struct btl_connection *connection = hash_get(&btl->lines, wc.wr_id);
+        struct btl_connection *connection = hash_get(&btl->connections, wc.wr_id);
 
         if (connection == NULL || connection->stage != GREETING || wc.status != IBV_WC_SUCCESS ||
             wc.qp_num != connection->qp->qp_num)
-            continue; /* of a line that is no more, or an attempt that came to nothing */
+            continue; /* of a closed connection, or of a failed attempt */
         verbs_greet_take(connection);
     }
-    (void)btl->host.watch(btl->greeted->fd, 0, verbs_greet_greeted, btl);
+    (void)btl->host.watch(btl->greeted->fd, 0, verbs_greet_received, btl);
     pthread_mutex_unlock(&btl->lock);
 }
 
@@ -146,7 +151,7 @@ int verbs_greet_open(struct btl *btl, struct error *err)
     int entries = btl->limits.siw ? GREETINGS_SIW : GREETINGS, rc;
 
     btl->greeted = ibv_create_comp_channel(btl->context);
-    rc = btl->greeted != NULL ? verbs_no_waiting(btl->greeted->fd) : -errno;
+    rc = btl->greeted != NULL ? verbs_state_set_nonblocking(btl->greeted->fd) : -errno;
     if (rc == 0) {
         btl->greetings = ibv_create_cq(btl->context, entries, NULL, btl->greeted, 0);
         rc = btl->greetings == NULL ? -errno : -ibv_req_notify_cq(btl->greetings, 0);
@@ -159,10 +164,10 @@ int verbs_greet_open(struct btl *btl, struct error *err)
 
 int verbs_greet_watch(struct btl *btl)
 {
-    return btl->host.watch(btl->greeted->fd, 0, verbs_greet_greeted, btl);
+    return btl->host.watch(btl->greeted->fd, 0, verbs_greet_received, btl);
 }
 
-void verbs_greet_stop(struct btl *btl) { btl->host.unwatch(verbs_greet_greeted, btl); }
+void verbs_greet_stop(struct btl *btl) { btl->host.unwatch(verbs_greet_received, btl); }
 
 void verbs_greet_close(struct btl *btl)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * memory.c: memory that the device can reach: what is registered, with which rights, and how the peer names it.
+ * memory.c: registration of memory, and the keys by which peers access it.
  *
- * Pieces come from the pool, whose slabs are registered here. Never with relaxed ordering: a flag must not become visible before
- * what it announces. What a peer may write it may read too, because a flush is a READ of what was written last.
+ * Memory comes from slabs (slab.h), which are registered here. Relaxed ordering is never used: a flag must not become visible
+ * before the data that it announces. What a peer may write it may also read, because a flush is a READ of the last write.
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/memory.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* ibv_reg_mr says ENOMEM, sometimes EPERM or EAGAIN, when the limit of locked memory is too small: say which, and the cure. */
+/* Error message of ibv_reg_mr, which fails with ENOMEM, EPERM or EAGAIN if the limit of locked memory is too low. */
 static void verbs_memory_explain(int error, size_t bytes, struct error *err)
 {
     struct rlimit limit;
@@ -50,7 +50,7 @@ static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
     default:
         break;
     }
-    /* On iWARP the answer to a READ is a tagged message like a WRITE: where it lands must be writable from outside. */
+    /* On iWARP the answer to a READ is a tagged message like a WRITE, so its target must be remotely writable. */
     if (btl->limits.iwarp)
         flags |= IBV_ACCESS_REMOTE_WRITE;
     return flags;
@@ -61,9 +61,8 @@ static int verbs_memory_register_range(void *backend, struct slab_range *range, 
     struct btl *btl = backend;
     struct ibv_mr *mr;
 
-    if (btl->forked)
-        return error_set(err, -ENOTCONN,
-                         "the RDMA device belongs to the process that this one was forked from");
+    if (verbs_check_fork(btl, err) != 0)
+        return -ENOTCONN;
     mr = ibv_reg_mr(btl->pd, range->base, range->bytes, verbs_memory_rights(btl, range->access));
     if (mr == NULL) {
         int error = errno;
@@ -108,12 +107,12 @@ int verbs_memory_open(struct btl *btl, struct error *err)
         error_note(err, "ibv_alloc_pd on %s: %s", btl->device, strerror(-rc));
         return rc;
     }
-    /* pages of its own: where ibv_fork_init is needed, a child has none of what is registered */
+    /* a page of its own: with ibv_fork_init a child has none of the registered pages */
     btl->scratch =
         mmap(NULL, CACHE_LINE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (btl->scratch == MAP_FAILED) {
         btl->scratch = NULL;
-        return error_set(err, -ENOMEM, "no memory for a page");
+        return error_set(err, -ENOMEM, "there is no memory for a page");
     }
     btl->scratch_mr =
         ibv_reg_mr(btl->pd, btl->scratch, CACHE_LINE, verbs_memory_rights(btl, BTL_LOCAL));
@@ -147,7 +146,7 @@ int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool h
 
 void verbs_free(struct btl *btl, struct btl_memory *memory) { slab_free(btl->slabs, memory); }
 
-/* Whoever has the key reaches the memory: that the cells are meant for several peers is for the program to say. */
+/* Any process that has the key can access the memory. The program decides which peers share cells. */
 int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
                 struct error *err)
 {
@@ -164,15 +163,16 @@ int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t
     return slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
-/* The key is what a peer says: it can hurt nobody but that peer, whose device checks address, length and rights. */
+/* The peer has sent the key. A wrong one affects only that peer, whose device checks address, length and rights. */
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                  uint32_t access, struct btl_remote *remote, struct error *err)
 {
     (void)access;
     if (key->word[KEY_BYTES] < bytes || key->word[KEY_RKEY] > UINT32_MAX ||
         key->word[KEY_ADDRESS] > UINT64_MAX - key->word[KEY_BYTES])
-        return error_set(err, -EPROTO, "rank %d offers %llu bytes, where %zu are wanted", peer,
-                         (unsigned long long)key->word[KEY_BYTES], bytes);
+        return error_set(err, -EPROTO, "rank %d offers %llu bytes at %llx; %zu are needed", peer,
+                         (unsigned long long)key->word[KEY_BYTES],
+                         (unsigned long long)key->word[KEY_ADDRESS], bytes);
     remote->base = NULL;
     remote->bytes = bytes;
     remote->mapping = btl;

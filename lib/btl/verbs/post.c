@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * post.c: the data path: writes, gets, atomics, flushes, and the completions that tell how far the queue has come.
+ * post.c: the data path: writes, gets, atomics, flushes and their completions.
  *
- * A write is one list of work requests, payload then slot, handed over by one call; a reliable connection carries WRITEs out in
- * the order in which they were posted (doc/verbs.md). They ask for no completion, but for one in SIGNAL_EVERY; that one says
- * that all before it are complete too. What brings something back has a completion of its own.
+ * A write is one list of work requests, payload then slot, posted by one call; a reliable connection executes WRITEs in the order
+ * in which they were posted (doc/verbs.md). One WRITE in SIGNAL_EVERY is signaled; its completion implies those of all before it.
+ * An operation that returns data has a completion of its own.
  *
- * Invariants: work requests are numbered from 0, and a completion carries the number; posted - completed <= depth; fewer than
- * SIGNAL_EVERY of the last ones are without a signal, and no operation takes more than depth - SIGNAL_EVERY, so a full queue
- * always becomes empty enough by itself; done[n & mask] belongs to a work request that is signaled and not complete.
+ * Invariants
+ * 1. Work requests are numbered from 0, and a completion carries the number. posted - completed <= depth.
+ * 2. Fewer than SIGNAL_EVERY of the last work requests are unsignaled, and no operation takes more than depth - SIGNAL_EVERY:
+ *    a full queue always becomes empty enough without a further post.
+ * 3. done[n & mask] belongs to a work request that is signaled and not complete.
  *
- * soft-iWARP completes a WRITE while a READ that was posted before it is still under way. So `completed` only grows, what a READ or an
- * atomic brings is known by its own completion alone, and its place in done[] is not used again before. And it answers a short READ
- * that crosses a page with wrong bytes, so that none is asked for (first_part).
+ * soft-iWARP completes a WRITE while a READ that was posted before it is outstanding. Therefore `completed` only grows, a READ or
+ * an atomic is complete by its own completion alone, and its entry of done[] is not reused before. soft-iWARP also answers a short
+ * READ that crosses a page with wrong bytes, so that none is posted (verbs_post_first_part).
  */
-#include "btl/verbs/verbs.h"
+#include "btl/verbs/post.h"
+
+#include "btl/verbs/state.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -24,9 +28,9 @@
 #define CHAIN 16u /* work requests per call, of a payload that is split */
 #define POLL 16
 
-/* Of soft-iWARP: up to so many bytes an answer to a READ is taken from its page, or pages, by a copy that gets the second one wrong. */
+/* soft-iWARP copies an answer to a READ of up to so many bytes incorrectly if it spans two pages. */
 #define SHORT_READ 32u
-#define PAGE 4096u /* where pages are larger, a READ is cut in vain now and then */
+#define PAGE 4096u /* with larger pages some READs are split needlessly */
 
 enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* BTL_ATOMIC_ADD, BTL_ATOMIC_CAS of rmalloc.h */
 
@@ -39,41 +43,41 @@ static void verbs_post_complete(struct btl_done *done, int error)
     if (error != 0)
         (void)atomic_compare_exchange_strong_explicit(&done->error, &none, error,
                                                       memory_order_relaxed, memory_order_relaxed);
-    /* release: what the device has brought, and the error; pairs with the acquire of whoever waits for 0 */
+    /* release: the data and the error; pairs with the acquire of a caller that reads 0 */
     (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_release);
 }
 
-/* What a status means to whoever has to do something about it. */
+/* The error code of a status, and advice for the user. */
 static int verbs_post_explain(enum ibv_wc_status status, const char **advice)
 {
     switch (status) {
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_RESP_TIMEOUT_ERR:
-        *advice =
-            "the other end does not answer: has it died, or is its port or the way to it down?";
+        *advice = "the other end does not answer: its process may have ended, or its port or the "
+                  "route to it is down";
         return -ECONNRESET;
     case IBV_WC_WR_FLUSH_ERR:
-        *advice = "the connection has ended: the other end has closed it, or died";
+        *advice = "the connection has ended: the other end has closed it, or its process has ended";
         return -ECONNRESET;
     case IBV_WC_REM_ACCESS_ERR:
     case IBV_WC_REM_INV_REQ_ERR:
     case IBV_WC_REM_OP_ERR:
     case IBV_WC_REM_ABORT_ERR:
-        *advice = "the other end's device refuses it: the memory there is not, or no longer, what "
-                  "that end has said";
+        *advice = "the other end's device refuses it: the memory there is not registered, or not "
+                  "any longer, as that end has announced";
         return -EPROTO;
     case IBV_WC_LOC_PROT_ERR:
     case IBV_WC_LOC_ACCESS_ERR:
-        *advice = "memory of this end is not registered as it should be";
+        *advice = "memory of this end is not registered for this operation";
         return -EFAULT;
     default:
-        *advice = "the device's fault: its log is in dmesg";
+        *advice = "the device has failed; see dmesg";
         return -EIO;
     }
 }
 
-/* The queue is at its end: whoever waits for something is told so. */
+/* The queue has failed: every outstanding operation completes with the error. */
 static NOINLINE int verbs_post_fail_all(struct btl_connection *connection)
 {
     uint32_t i;
@@ -90,13 +94,13 @@ static NOINLINE int verbs_post_fail_all(struct btl_connection *connection)
     return connection->error;
 }
 
-/* 0: not up yet; or the error, and nothing is under way any more. */
+/* -EAGAIN: not up yet; or the error, after which nothing is outstanding. */
 static NOINLINE int verbs_post_not_up(struct btl_connection *connection)
 {
     /* acquire: the error, written before FAILED */
     int state = atomic_load_explicit(&connection->state, memory_order_acquire);
 
-    return state == LINE_FAILED ? verbs_post_fail_all(connection) : -EAGAIN;
+    return state == CONNECTION_FAILED ? verbs_post_fail_all(connection) : -EAGAIN;
 }
 
 static NOINLINE int verbs_post_completion_failed(struct btl_connection *connection,
@@ -105,13 +109,13 @@ static NOINLINE int verbs_post_completion_failed(struct btl_connection *connecti
     const char *advice;
     int error = verbs_post_explain(wc->status, &advice);
 
-    verbs_connection_fail(connection, error, "%s to rank %d: %s (vendor 0x%x): %s",
-                          connection->btl->device, connection->peer, ibv_wc_status_str(wc->status),
-                          wc->vendor_err, advice);
+    verbs_state_fail(connection, error, "%s to rank %d: %s (vendor 0x%x): %s",
+                     connection->btl->device, connection->peer, ibv_wc_status_str(wc->status),
+                     wc->vendor_err, advice);
     return verbs_post_not_up(connection);
 }
 
-/* Takes completions, as many as there are. 0, -EAGAIN (another thread is about to fail the line), or its error. */
+/* Takes all completions. 0, -EAGAIN (another thread is failing the connection), or its error. */
 static int verbs_post_take_completions(struct btl_connection *connection)
 {
     struct ibv_wc wc[POLL];
@@ -135,8 +139,8 @@ static int verbs_post_take_completions(struct btl_connection *connection)
         }
     } while (n == POLL);
     if (UNLIKELY(n < 0)) {
-        verbs_connection_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails",
-                              connection->btl->device, connection->peer);
+        verbs_state_fail(connection, -EIO, "%s to rank %d: ibv_poll_cq fails",
+                         connection->btl->device, connection->peer);
         return verbs_post_not_up(connection);
     }
     return 0;
@@ -147,47 +151,48 @@ int verbs_progress(struct btl_connection *connection)
     int rc = 0;
 
     /* acquire: the queue pair, written before UP */
-    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) == LINE_DOWN))
+    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) == CONNECTION_DOWN))
         return 0;
     if (connection->posted != connection->completed || connection->awaited > 0)
         rc = verbs_post_take_completions(connection);
-    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) >= LINE_FAILING))
+    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) >=
+                 CONNECTION_FAILING))
         rc = verbs_post_not_up(connection);
     return rc == -EAGAIN ? 0 : rc;
 }
 
 /* ---- posting ---- */
 
-static inline uint32_t verbs_post_room(const struct btl_connection *connection)
+static inline uint32_t verbs_post_space(const struct btl_connection *connection)
 {
     return connection->depth - (uint32_t)(connection->posted - connection->completed);
 }
 
-/* 0: the line is up, and n work requests fit in its queue. */
+/* 0: the connection is up, and its queue has space for n work requests. */
 static inline int verbs_post_ready(struct btl_connection *connection, uint32_t n)
 {
     int rc;
 
     /* acquire: the queue pair, written before UP */
-    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP)) {
+    if (UNLIKELY(atomic_load_explicit(&connection->state, memory_order_acquire) != CONNECTION_UP)) {
         rc = verbs_post_not_up(connection);
         connection->counts.refused += rc == -EAGAIN;
         return rc;
     }
-    if (LIKELY(verbs_post_room(connection) >= n))
+    if (LIKELY(verbs_post_space(connection) >= n))
         return 0;
     rc = verbs_post_take_completions(connection);
-    if (rc == 0 && verbs_post_room(connection) < n)
+    if (rc == 0 && verbs_post_space(connection) < n)
         rc = -EAGAIN;
     connection->counts.refused += rc == -EAGAIN;
     return rc;
 }
 
 /*
- * Hands over a list of n, the last of which is `last`, with its completion for `done`, or, without, a signal if it is time for one.
- * What is posted in part has broken the line.
+ * Posts a list of n work requests that ends with `last`. `last` is signaled for `done`; without `done`, if SIGNAL_EVERY is reached.
+ * A list that is posted only in part fails the connection.
  */
-static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr *first,
+static int verbs_post_list(struct btl_connection *connection, struct ibv_send_wr *first,
                            struct ibv_send_wr *last, uint32_t n, struct btl_done *done)
 {
     struct ibv_send_wr *refused = NULL;
@@ -201,11 +206,11 @@ static int verbs_post_post(struct btl_connection *connection, struct ibv_send_wr
     }
     last->wr_id = connection->posted + n - 1;
     rc = ibv_post_send(connection->qp, first, &refused);
-    if (UNLIKELY(rc != 0)) { /* an errno value; of some devices a negative one */
+    if (UNLIKELY(rc != 0)) { /* an errno value; some devices return a negative one */
         (void)verbs_post_take_completions(connection);
-        verbs_connection_fail(
-            connection, -EIO, "%s to rank %d: ibv_post_send: %s; the connection may have ended",
-            connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
+        verbs_state_fail(connection, -EIO,
+                         "%s to rank %d: ibv_post_send: %s; the connection may have ended",
+                         connection->btl->device, connection->peer, strerror(rc < 0 ? -rc : rc));
         return verbs_post_not_up(connection);
     }
     if (done != NULL) {
@@ -232,7 +237,7 @@ static inline void verbs_post_aim(struct ibv_send_wr *wr, struct ibv_sge *sge,
     wr->wr.rdma.rkey = (uint32_t)t->remote->key.word[KEY_RKEY];
 }
 
-/* One WRITE, inline where it is short enough. */
+/* One WRITE, inline if it is short enough. */
 static inline void verbs_post_aim_write(struct btl_connection *connection, struct ibv_send_wr *wr,
                                         struct ibv_sge *sge, const struct btl_transfer *t,
                                         uint64_t from, uint32_t bytes)
@@ -247,9 +252,9 @@ static inline void verbs_post_aim_write(struct btl_connection *connection, struc
     verbs_post_aim(wr, sge, t, from, bytes);
 }
 
-/* How many work requests a transfer takes. */
-static inline uint64_t verbs_post_pieces(const struct btl_connection *connection,
-                                         const struct btl_transfer *t)
+/* Number of work requests of a transfer. */
+static inline uint64_t verbs_post_requests(const struct btl_connection *connection,
+                                           const struct btl_transfer *t)
 {
     uint64_t most = connection->btl->limits.message_most;
 
@@ -261,16 +266,15 @@ static bool verbs_post_too_long(const struct btl_connection *connection, uint64_
     return n > connection->depth - SIGNAL_EVERY;
 }
 
-/* Where the last of n pieces begins. */
-static inline uint64_t verbs_post_last_piece(const struct btl_connection *connection, uint64_t n)
+/* Offset of the last of n work requests. */
+static inline uint64_t verbs_post_last_offset(const struct btl_connection *connection, uint64_t n)
 {
     return LIKELY(n <= 1) ? 0 : (n - 1) * connection->btl->limits.message_most;
 }
 
-/* All but the last of the pieces of a long transfer, some at a time; there is room. */
-static NOINLINE int verbs_post_post_long(struct btl_connection *connection,
-                                         const struct btl_transfer *t, enum ibv_wr_opcode opcode,
-                                         uint64_t n)
+/* Posts all but the last work request of a long transfer; the queue has space for them. */
+static NOINLINE int verbs_post_long(struct btl_connection *connection, const struct btl_transfer *t,
+                                    enum ibv_wr_opcode opcode, uint64_t n)
 {
     uint32_t most = connection->btl->limits.message_most, i;
     struct ibv_send_wr wr[CHAIN];
@@ -287,7 +291,7 @@ static NOINLINE int verbs_post_post_long(struct btl_connection *connection,
                 wr[i - 1].next = &wr[i];
             from += most;
         }
-        rc = verbs_post_post(connection, wr, &wr[i - 1], i, NULL);
+        rc = verbs_post_list(connection, wr, &wr[i - 1], i, NULL);
         if (rc != 0)
             return rc;
     }
@@ -299,8 +303,8 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
 {
     struct ibv_send_wr wr[2], *last = NULL;
     struct ibv_sge sge[2];
-    uint64_t n = payload != NULL ? verbs_post_pieces(connection, payload) : 0,
-             from = verbs_post_last_piece(connection, n);
+    uint64_t n = payload != NULL ? verbs_post_requests(connection, payload) : 0,
+             from = verbs_post_last_offset(connection, n);
     uint32_t count = 0;
     int rc;
 
@@ -311,7 +315,7 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = verbs_post_post_long(connection, payload, IBV_WR_RDMA_WRITE, n);
+        rc = verbs_post_long(connection, payload, IBV_WR_RDMA_WRITE, n);
         if (rc != 0)
             return rc;
     }
@@ -330,12 +334,12 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
         return 0;
     connection->last_address = last->wr.rdma.remote_addr;
     connection->last_key = last->wr.rdma.rkey;
-    rc = verbs_post_post(connection, wr, last, count, NULL);
+    rc = verbs_post_list(connection, wr, last, count, NULL);
     connection->written = connection->posted;
     return rc;
 }
 
-/* The place in done[] of the n-th work request from now: one that is long overtaken may still be there. */
+/* Whether the entry in done[] of the n-th next work request is free: one that was overtaken may still use it. */
 static inline int verbs_post_place_is_free(struct btl_connection *connection, uint64_t n)
 {
     if (LIKELY(connection->done[(connection->posted + n - 1) & connection->mask] == NULL))
@@ -345,8 +349,8 @@ static inline int verbs_post_place_is_free(struct btl_connection *connection, ui
 }
 
 /*
- * How many bytes the first of two READs has to bring, where one for all of them would cross a page at the other end and come back wrong
- * (soft-iWARP; which of the iWARP devices the other one is, nobody says); 0: one will do.
+ * Bytes of the first of two READs, if one READ of all of them would cross a page at the other end and return wrong bytes
+ * (soft-iWARP; the kind of iWARP device at the other end is unknown). 0: one READ suffices.
  */
 static inline uint32_t verbs_post_first_part(const struct btl_connection *connection,
                                              const struct btl_transfer *t, uint64_t from)
@@ -366,7 +370,7 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *t,
     struct ibv_send_wr wr[2] = {{.opcode = IBV_WR_RDMA_READ, .next = &wr[1]},
                                 {.opcode = IBV_WR_RDMA_READ}};
     struct ibv_sge sge[2];
-    uint64_t n = verbs_post_pieces(connection, t), from = verbs_post_last_piece(connection, n);
+    uint64_t n = verbs_post_requests(connection, t), from = verbs_post_last_offset(connection, n);
     uint32_t part = verbs_post_first_part(connection, t, from), last = part != 0 ? 2 : 1;
     int rc;
 
@@ -380,7 +384,7 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *t,
     if (UNLIKELY(rc != 0))
         return rc;
     if (UNLIKELY(n > 1)) {
-        rc = verbs_post_post_long(connection, t, IBV_WR_RDMA_READ, n);
+        rc = verbs_post_long(connection, t, IBV_WR_RDMA_READ, n);
         if (rc != 0)
             return rc;
     }
@@ -388,7 +392,7 @@ int verbs_get(struct btl_connection *connection, const struct btl_transfer *t,
         verbs_post_aim(&wr[0], &sge[0], t, from, part);
     verbs_post_aim(&wr[1], &sge[1], t, from + part, (uint32_t)(t->bytes - from - part));
     (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = verbs_post_post(connection, &wr[2 - last], &wr[1], last, done);
+    rc = verbs_post_list(connection, &wr[2 - last], &wr[1], last, done);
     if (UNLIKELY(rc != 0)) {
         (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
         return rc;
@@ -430,7 +434,7 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
     }
     if (done != NULL)
         (void)atomic_fetch_add_explicit(&done->pending, 1, memory_order_relaxed);
-    rc = verbs_post_post(connection, &wr, &wr, 1, done);
+    rc = verbs_post_list(connection, &wr, &wr, 1, done);
     if (UNLIKELY(rc != 0)) {
         if (done != NULL)
             (void)atomic_fetch_sub_explicit(&done->pending, 1, memory_order_relaxed);
@@ -444,10 +448,10 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
 }
 
 /*
- * A READ is carried out after every WRITE and atomic that was posted before it, and its answer passes none of them on the
- * way to the other end's memory: when it is back, they are placed. It reads a byte of what was written last.
+ * A READ is executed after every WRITE and atomic that was posted before it, and its answer overtakes none of them on the way
+ * to the other end's memory: when it has arrived, they are placed. It reads a byte of the last write.
  */
-static int verbs_post_post_flush(struct btl_connection *connection)
+static int verbs_post_flush(struct btl_connection *connection)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)connection->btl->scratch,
                           .length = 1,
@@ -463,7 +467,7 @@ static int verbs_post_post_flush(struct btl_connection *connection)
     wr.wr.rdma.rkey = connection->last_key;
     connection->flushing = connection->written;
     atomic_store_explicit(&connection->flushed.pending, 1, memory_order_relaxed);
-    rc = verbs_post_post(connection, &wr, &wr, 1, &connection->flushed);
+    rc = verbs_post_list(connection, &wr, &wr, 1, &connection->flushed);
     if (rc == 0) {
         connection->flush_end = connection->posted;
         connection->counts.flushes++;
@@ -479,19 +483,19 @@ int verbs_flush(struct btl_connection *connection)
         if (connection->placed == connection->written) {
             rc = verbs_progress(connection);
             /* acquire: the error, written before FAILED */
-            return rc == 0 &&
-                           atomic_load_explicit(&connection->state, memory_order_acquire) != LINE_UP
+            return rc == 0 && atomic_load_explicit(&connection->state, memory_order_acquire) !=
+                                  CONNECTION_UP
                        ? verbs_post_not_up(connection)
                        : rc;
         }
-        rc = verbs_post_post_flush(connection);
+        rc = verbs_post_flush(connection);
         if (rc != 0)
             return rc;
     }
     rc = verbs_progress(connection);
     if (rc != 0)
         return rc;
-    /* acquire: pairs with the release in complete() */
+    /* acquire: pairs with the release in verbs_post_complete */
     if (atomic_load_explicit(&connection->flushed.pending, memory_order_acquire) > 0)
         return -EAGAIN;
     connection->placed = connection->flushing;

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs.c: the backend for InfiniBand, RoCE and iWARP: reliable connections, through libibverbs and librdmacm.
+ * backend.c: the backend for InfiniBand, RoCE and iWARP: reliable connections, through libibverbs and librdmacm.
  *
- * Opened, it holds one device; doc/verbs.md says what it relies on. In the child of a fork nothing goes to the device any more:
- * its objects are the parent's.
+ * An open backend holds one device; doc/verbs.md lists what it relies on. In the child of a fork the device is not used any more,
+ * since its objects are the parent's.
  */
+#include "btl/verbs/connect.h"
+#include "btl/verbs/connection.h"
+#include "btl/verbs/device.h"
+#include "btl/verbs/memory.h"
+#include "btl/verbs/post.h"
+#include "btl/verbs/state.h"
 #include "btl/verbs/verbs.h"
 
 #include "util/log.h"
@@ -20,8 +26,8 @@ static void verbs_close(struct btl *btl)
     struct btl_connection *connection;
     size_t cursor = 0;
 
-    verbs_connect_stop(btl); /* before the lines: nobody connects them any more */
-    while ((connection = hash_next(&btl->lines, &cursor)) != NULL) {
+    verbs_connect_stop(btl); /* first: no event connects one any more */
+    while ((connection = hash_next(&btl->connections, &cursor)) != NULL) {
         verbs_connection_close(connection);
         cursor = 0;
     }
@@ -29,7 +35,7 @@ static void verbs_close(struct btl *btl)
     verbs_memory_close(btl);
     if (btl->channel != NULL && !btl->forked)
         rdma_destroy_event_channel(btl->channel);
-    hash_free(&btl->lines);
+    hash_free(&btl->connections);
     pthread_mutex_destroy(&btl->lock);
     free(btl);
 }
@@ -42,11 +48,11 @@ static int verbs_open(const struct btl_host *host, struct btl **out, struct erro
     log_set_rank(host->rank);
     log_set_level((enum log_level)host->log_level);
     if (btl == NULL)
-        return error_set(err, -ENOMEM, "no memory for the books of the verbs backend");
+        return error_set(err, -ENOMEM, "there is no memory for the backend");
     btl->host = *host;
     pthread_mutex_init(&btl->lock, NULL);
-    hash_init(&btl->lines);
-    /* before anything is registered; does nothing where the kernel copies registered pages at a fork (5.12) */
+    hash_init(&btl->connections);
+    /* before the first registration; without effect if the kernel copies registered pages at a fork (5.12) */
     (void)ibv_fork_init();
     btl->channel = rdma_create_event_channel();
     if (btl->channel == NULL) {
@@ -76,7 +82,7 @@ static void verbs_forked(struct btl *btl)
     verbs_connect_forked(btl);
 }
 
-/* Whether the peer has a device too is known when it sends an address, or none. */
+/* Whether the peer has a device too is found out when its address arrives. */
 static int verbs_reach(struct btl *btl, int peer, struct error *err)
 {
     (void)peer;
@@ -84,7 +90,7 @@ static int verbs_reach(struct btl *btl, int peer, struct error *err)
     return 0;
 }
 
-/* A device needs nobody to drive it, and the completions of a line are taken by whoever uses it. */
+/* A device makes progress by itself, and the completions of a connection are taken by its transfers. */
 static int verbs_progress_all(struct btl *btl)
 {
     (void)btl;
