@@ -73,7 +73,7 @@ lib_liballoc_la_CFLAGS = $(AM_CFLAGS) -fno-tree-slp-vectorize
 lib_libbtl_la_SOURCES = \
 	lib/btl/btl.c \
 	lib/btl/btl.h \
-	lib/btl/likely.c
+	lib/btl/probe.c
 
 # memory of backends that register it with a device: into the modules of those
 noinst_LTLIBRARIES += lib/libslab.la

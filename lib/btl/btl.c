@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * btl.c: the registry of backends: loads their modules when first needed, and chooses one for a peer.
+ * btl.c: the registry of backends: loads their modules when they are first needed, and chooses one for a peer.
  *
- * Invariants: a backend that is open stays open until btl_stop(). The table is in order of preference. Unless somebody names a
- * backend, what is chosen follows from the business cards of the two ranks alone; a network that should be usable and cannot be
- * opened is passed over with a line of log, because the ranks of a cluster are mostly alike, and where they are not, the two
- * halves of the channel disagree in a sentence of their own. shm is not passed over.
+ * Invariants: an open backend stays open until btl_stop(). The table is in order of preference. Unless a backend is named, the
+ * choice follows from the cards of the two ranks alone. A network that should be usable and cannot be opened is skipped with a
+ * warning, because the ranks of a cluster are mostly alike, and where they are not, the handshake of the pipe fails with an error
+ * message that names both backends. shm is never skipped.
  */
 #include "btl/btl.h"
 
@@ -21,15 +21,15 @@
 
 struct entry {
     const char *name;
-    bool asked_for;            /* only by name: a simulation, for tests */
+    bool by_name_only;         /* a simulation, for tests */
     const struct btl_ops *ops; /* once loaded */
     struct btl *btl;           /* once open */
 };
 static struct entry btl_table[] = {
-    {.name = "shm"}, /* BTL_LIKELY_SHM and so on are 1 << index */
+    {.name = "shm"}, /* BTL_USABLE_SHM and so on are 1 << index */
     {.name = "verbs"},
     {.name = "ofi"},
-    {.name = "sim", .asked_for = true},
+    {.name = "sim", .by_name_only = true},
 };
 #define ENTRIES (int)(sizeof(btl_table) / sizeof(btl_table[0]))
 #define REASON 256
@@ -50,8 +50,10 @@ static int btl_load(struct entry *e, struct error *err)
     if (ops == NULL)
         return -ENOTSUP;
     if (ops->version != BTL_OPS_VERSION)
-        return error_set(err, -ENOTSUP, "%s.so has interface version %u, this library has %u",
-                         module, ops->version, BTL_OPS_VERSION);
+        return error_set(
+            err, -ENOTSUP,
+            "%s.so has interface version %u, this library %u; install both from one version",
+            module, ops->version, BTL_OPS_VERSION);
     e->ops = ops;
     return 0;
 }
@@ -69,8 +71,9 @@ static int btl_open_entry(struct entry *e, struct error *err)
     if (rc == 0)
         rc = e->ops->open(btl_host, &opened, err);
     if (rc == 0)
-        __atomic_store_n(&e->btl, opened,
-                         __ATOMIC_RELEASE); /* pairs with btl_progress, which takes no lock */
+        __atomic_store_n(
+            &e->btl, opened,
+            __ATOMIC_RELEASE); /* pairs with the acquire in btl_progress, which takes no lock */
     return rc;
 }
 
@@ -112,7 +115,7 @@ void btl_forked(void)
 
 /* ---- the choice ---- */
 
-/* Adds "name: reason" to what stands in `err`. */
+/* Appends "name: reason" to the message. */
 static void btl_list_reason(struct error *err, const char *name, const char *reason)
 {
     size_t used = strlen(err->text);
@@ -122,42 +125,42 @@ static void btl_list_reason(struct error *err, const char *name, const char *rea
                  reason);
 }
 
-/* Should entry i be it? From what both ends know of each other, so that both say the same. 0, or -ENOTSUP; why or why not. */
+/* Whether entry i is suitable, from the cards of both ends, so that both decide alike. 0 or -ENOTSUP, and why. */
 static int btl_fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other,
                     struct error *err)
 {
-    uint32_t both = own->likely & other->likely, bit = 1u << i;
-    const char *who = (own->likely & bit) == 0 ? "this rank has" : "";
+    uint32_t both = own->usable & other->usable, bit = 1u << i;
+    const char *has = (own->usable & bit) == 0 ? "this rank has" : "";
     char there[32];
 
-    if (*who == '\0') {
+    if (*has == '\0') {
         snprintf(there, sizeof(there), "rank %d has", peer);
-        who = there;
+        has = there;
     }
     if ((both & bit) == 0) {
-        if (bit == BTL_LIKELY_VERBS)
+        if (bit == BTL_USABLE_VERBS)
             return error_set(err, -ENOTSUP, "%s no active RDMA port, or not the module btl_verbs",
-                             who);
-        return error_set(err, -ENOTSUP, "%s not the module btl_%s", who, btl_table[i].name);
+                             has);
+        return error_set(err, -ENOTSUP, "%s not the module btl_%s", has, btl_table[i].name);
     }
-    if (bit == BTL_LIKELY_SHM) {
+    if (bit == BTL_USABLE_SHM) {
         if (btl_host->fd_path(peer, err) != 0)
             return -ENOTSUP;
         error_note(err, "both ranks are on one host, and descriptors can be passed");
-    } else if (bit == BTL_LIKELY_VERBS) {
+    } else if (bit == BTL_USABLE_VERBS) {
         error_note(err, "no memory can be shared, and both ranks have an active RDMA port");
-    } else if ((own->likely & BTL_LIKELY_VERBS) == 0) {
+    } else if ((own->usable & BTL_USABLE_VERBS) == 0) {
         error_note(err, "no memory can be shared, and this rank has no active RDMA port");
     } else {
         error_note(err, "no memory can be shared, and %s",
-                   (other->likely & BTL_LIKELY_VERBS) == 0
+                   (other->usable & BTL_USABLE_VERBS) == 0
                        ? "the other rank has no active RDMA port"
                        : "verbs cannot be opened");
     }
     return 0;
 }
 
-/* Lock held. 0: `why` says why it is this one; else why not. */
+/* Lock held. 0, or -errno and why it cannot be used. */
 static int btl_take(struct entry *e, int peer, struct error *err)
 {
     int rc = btl_open_entry(e, err);
@@ -165,8 +168,8 @@ static int btl_take(struct entry *e, int peer, struct error *err)
     return rc == 0 ? e->ops->reach(e->btl, peer, err) : rc;
 }
 
-/* Lock held. The backend that somebody has named. */
-static int btl_take_named(const char *name, const char *who, int peer, struct entry **taken,
+/* Lock held. The backend that a setting or a configuration names. */
+static int btl_take_named(const char *name, const char *source, int peer, struct entry **taken,
                           struct error *err)
 {
     struct error reason = {""};
@@ -178,16 +181,17 @@ static int btl_take_named(const char *name, const char *who, int peer, struct en
         rc = btl_take(&btl_table[i], peer, &reason);
         if (rc == 0) {
             *taken = &btl_table[i];
-            error_note(err, "it is what %s says", who);
+            error_note(err, "%s names it", source);
         } else {
             error_note(err, "%s: %s", name, reason.text);
         }
         return rc;
     }
-    return error_set(err, -ENOTSUP, "this version has no backend \"%s\"", name);
+    return error_set(err, -ENOTSUP,
+                     "there is no backend \"%s\"; this version has shm, verbs and ofi", name);
 }
 
-/* Once per process, and not for each channel: what is slower than it could be, and why. */
+/* Warns once per process, not for each pipe, of what is slower than it could be. */
 static void btl_warn_once(bool *warned, const char *format, int peer, const char *name,
                           const char *reason) __attribute__((format(printf, 2, 0)));
 static void btl_warn_once(bool *warned, const char *format, int peer, const char *name,
@@ -198,10 +202,10 @@ static void btl_warn_once(bool *warned, const char *format, int peer, const char
     *warned = true;
 }
 
-/* Lock held. The first that fits, and can be opened. */
+/* Lock held. The first backend that is suitable and can be opened. */
 static int btl_take_first(int peer, struct entry **taken, struct error *err)
 {
-    static bool told_near, told_unopened;
+    static bool warned_near, warned_unopened;
     struct btl_peer own, other;
     struct error reason = {""}, near = {""};
     int i, rc;
@@ -216,7 +220,7 @@ static int btl_take_first(int peer, struct entry **taken, struct error *err)
         struct entry *e = &btl_table[i];
         struct error fit = {""};
 
-        if (e->asked_for)
+        if (e->by_name_only)
             continue;
         rc = btl_fits(i, peer, &own, &other, &fit);
         if (rc == 0) {
@@ -225,18 +229,18 @@ static int btl_take_first(int peer, struct entry **taken, struct error *err)
                 *taken = e;
                 if (other.same_kernel && *near.text != '\0')
                     btl_warn_once(
-                        &told_near,
+                        &warned_near,
                         "rank %d is on this host, but pipes to it go through %s, not shm: %s", peer,
                         e->name, near.text);
                 error_note(err, "%s", fit.text);
                 return 0;
             }
             if (i ==
-                0) { /* for want of something, which passes: the other end will not choose another one */
+                0) { /* a shortage, which may pass: the other end does not choose another backend */
                 btl_list_reason(err, e->name, reason.text);
                 return rc;
             }
-            btl_warn_once(&told_unopened,
+            btl_warn_once(&warned_unopened,
                           "rank %d should be reached through %s, which cannot be opened here: %s",
                           peer, e->name, reason.text);
         } else {
@@ -270,7 +274,7 @@ int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct 
     return rc;
 }
 
-/* Only backends that need descriptors passed talk like this: shm, which is the first. */
+/* Only backends that pass descriptors exchange messages: shm, the first entry. */
 void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds)
 {
     struct error err = {""};
@@ -283,7 +287,8 @@ void btl_message(int peer, const void *body, size_t bytes, const int *fds, int n
         btl_table[0].ops->message(btl_table[0].btl, peer, body, bytes, fds, nfds);
         return;
     }
-    log_warn("backend %s: a message of rank %d is dropped: %s", btl_table[0].name, peer, err.text);
+    log_warn("backend %s: a message of rank %d is discarded: %s", btl_table[0].name, peer,
+             err.text);
     for (i = 0; i < nfds; i++)
         close(fds[i]);
 }

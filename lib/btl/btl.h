@@ -2,14 +2,50 @@
 /*
  * btl.h: the byte transfer layer: what a backend implements, and how one is chosen.
  *
- * A backend moves bytes between this process and peers that it can reach. It knows nothing of channels. Above it nobody
- * branches on its name, only on its capabilities: with BTL_LOAD_STORE a remote piece is mapped here, and the layers above
- * store and load it themselves; without, they open a line to the peer and call write, get, atomic, flush on it (doc/network.md).
+ * A backend moves bytes between this process and peers that it can reach. It has no notion of pipes. The layers above do not
+ * ask for its name, only for its capabilities: with BTL_LOAD_STORE the memory of a peer is mapped here, and they store and load
+ * it themselves; otherwise they open a connection to the peer and call write, get, atomic and flush (doc/network.md).
  *
- * Backends are modules (btl_NAME.so) that export `const struct btl_ops btl_NAME_ops`. A piece of memory is shown to one
- * peer only, never to two. alloc, attach, connection_open, and their opposites may come from any thread, and take locks and system
- * calls. The transfers of one line come from one thread at a time, different lines from different threads at once, and they
- * neither allocate nor wait.
+ * A backend is a module btl_NAME.so that exports `const struct btl_ops btl_NAME_ops`. It includes this file, slab.h and
+ * lib/util, and calls nothing else of the library. test/btl/conform tests a backend against the rules below.
+ *
+ * Terms
+ *   memory       memory of this process that one peer can access (struct btl_memory)
+ *   remote       memory of a peer that this process can access (struct btl_remote)
+ *   key          how a peer finds memory; the handshake of a pipe contains it (struct btl_key)
+ *   connection   an ordered channel of transfers to one end at a peer (struct btl_connection)
+ *   address      how the other end of a connection finds this one; the handshake contains it (struct btl_address)
+ *
+ * Rules for all calls
+ *   1. int functions return 0 or -errno. `struct error *err` receives an error message on failure: what happened, the values,
+ *      what to do. Outputs are written on success only.
+ *   2. Threads: open, close, forked and peer_gone are called by one thread at a time. alloc, free, share, register_memory,
+ *      attach, detach, connection_open, connection_connect, connection_state and connection_close may be called by any thread
+ *      at any time; they may take locks and make system calls. The transfers of one connection are called by one thread at a
+ *      time, those of different connections by different threads at the same time; they neither allocate memory nor wait.
+ *   3. No call waits for a peer.
+ *   4. Memory is accessible to one peer only, never to two, except by share. Keys and addresses are received from peers: a
+ *      backend checks each value before it uses it, and checks a descriptor before it maps it.
+ *   5. After peer_gone and the release of the last object that refers to the peer, a backend keeps nothing of the peer.
+ *   6. In the child of a fork (forked was called) no call changes anything that belongs to the parent: devices, endpoints,
+ *      connections. Calls that would are refused with -ENOTCONN; releasing calls free the child's copies only.
+ *
+ * Rules for transfers
+ *   7. A transfer that returns 0 is accepted as a whole and is completed without further calls on its connection, except for
+ *      progress (BTL_TARGET_PROGRESS: also at the target). -EAGAIN: the queues are full or the connection is not up yet; nothing
+ *      has been done, and the call can be repeated after progress. Any other value is the error of the connection.
+ *   8. The writes of one connection are placed in the order of the calls. Within one write, every byte of the payload is
+ *      visible to the target's processor before any change of the last 8 bytes of the slot is. Within the slot nothing else is
+ *      ordered.
+ *   9. get and atomic are not ordered with each other, nor with writes, except by flush and by their own completion.
+ *  10. When flush returns 0, all writes and atomics that were accepted before the first of its calls that returned -EAGAIN are
+ *      placed in the peer's memory.
+ *  11. The local memory of a write must not change until the peer has acknowledged the slot or flush has returned 0. That of a
+ *      get or an atomic belongs to the backend until its btl_done is complete.
+ *  12. A connection that fails stays failed: every call returns its error, connection_state also the reason. The failure
+ *      completes every outstanding btl_done.
+ *  13. connection_close abandons what is outstanding; no btl_done is accessed after it. Memory that a device may still access
+ *      stays mapped, even if its owner frees it.
  */
 #ifndef BTL_BTL_H
 #define BTL_BTL_H
@@ -24,14 +60,16 @@
 #define BTL_OPS_VERSION 2
 #define BTL_NAME_MAX 8
 
-/* capabilities */
-#define BTL_LOAD_STORE                                                                             \
-    0x01u /* remote memory is mapped: direct loads and stores, release orders payload and flag; no lines */
-#define BTL_TARGET_PROGRESS                                                                        \
-    0x02u /* the target has to call progress, or its service thread, for operations to complete */
-#define BTL_ATOMICS_COHERENT 0x04u /* atomics are atomic with those of the target's processor too */
+/* ---- capabilities ---- */
 
-/* Operations of `atomic`; the numbers are those of enum btl_atomic. */
+/* Remote memory is mapped: loads and stores, a release store orders payload and flag. There are no connections. */
+#define BTL_LOAD_STORE 0x01u
+/* Operations complete only if the target calls progress; its service thread does so if no other thread does. */
+#define BTL_TARGET_PROGRESS 0x02u
+/* Atomics of the network are atomic with those of the target's processor. */
+#define BTL_ATOMICS_COHERENT 0x04u
+
+/* Operations of `atomic`. */
 enum btl_atomic {
     BTL_ATOMIC_ADD,
     BTL_ATOMIC_CAS,
@@ -41,219 +79,254 @@ enum btl_atomic {
     BTL_ATOMIC_XOR
 };
 
-/* what the one peer may do with a piece */
+/* ---- access: what the peer may do with memory ---- */
+
 #define BTL_PEER_READS 0u
 #define BTL_PEER_WRITES 1u
-#define BTL_PEER_ATOMICS 2u /* and writes and reads */
-#define BTL_LOCAL 3u        /* nothing: it is the near side of transfers. Not with BTL_LOAD_STORE */
+#define BTL_PEER_ATOMICS 2u /* atomics, writes and reads */
+#define BTL_LOCAL 3u        /* nothing: local memory of transfers. Not with BTL_LOAD_STORE */
 
-struct btl;
-struct btl_connection;
+struct btl;            /* an open backend; its own */
+struct btl_connection; /* a connection; the backend's own */
 
-/* How the other side finds a piece; travels in a channel's half. Opaque above the backend, but for its size. */
+/* ---- memory ---- */
+
+/* How the peer finds memory. Only the backend interprets the words. */
 struct btl_key {
     uint64_t word[4];
 };
 
-/* A piece of this process's memory that one peer can reach. Zero when new; one that is given back keeps what it holds. */
+/* Memory of this process that one peer can access. */
 struct btl_memory {
-    void *base;
-    size_t bytes;
+    void *base;   /* zero when new; memory that is reused keeps its contents */
+    size_t bytes; /* at least what was requested */
     struct btl_key key;
-    void *slab; /* the backend's */
+    void *slab; /* the backend's; NULL after free */
 };
 
-/* A piece of a peer's memory. */
+/* Memory of a peer. */
 struct btl_remote {
-    void *base; /* BTL_LOAD_STORE: where it is mapped here, else NULL */
+    void *base; /* BTL_LOAD_STORE: its address here; otherwise NULL */
     size_t bytes;
-    void *mapping;      /* the backend's; not NULL while it is attached */
-    struct btl_key key; /* without BTL_LOAD_STORE: for the backend's transfers */
+    void *mapping;      /* the backend's; not NULL while attached */
+    struct btl_key key; /* for transfers; not with BTL_LOAD_STORE */
 };
 
-/* ---- lines: without BTL_LOAD_STORE ---- */
+/* ---- connections: without BTL_LOAD_STORE ---- */
 
-/* How the other end of a line finds this one; travels in a channel's half. Opaque above the backend, but for its size. */
 #define BTL_ADDRESS_MAX 112
+
+/* How the other end finds this one. Only the backend interprets the bytes. */
 struct btl_address {
     uint16_t bytes;
     uint8_t byte[BTL_ADDRESS_MAX - 2];
 };
 
-enum btl_role { BTL_CONNECTS, BTL_ACCEPTS }; /* of a line that has to be connected, one end each */
+/* Of the two ends of a connection one connects and one accepts, if the network requires it. */
+enum btl_role { BTL_CONNECTS, BTL_ACCEPTS };
 
-/* From a near piece to a far one, or the other way round. Any length: the backend splits what is beyond its limits. */
+/* A range of local memory and one of remote memory, of any length: the backend splits what exceeds its limits. */
 struct btl_transfer {
     const struct btl_remote *remote;
-    uint64_t remote_offset;
+    uint64_t remote_offset; /* bytes from the beginning of `remote` */
     const struct btl_memory *memory;
-    uint64_t offset;
+    uint64_t offset; /* bytes from the beginning of `memory` */
     size_t bytes;
 };
 
 /*
- * When an operation that brings something back is complete. The caller's, who zeroes it once. An operation that is accepted adds
- * one to `pending`; when it is complete, well or badly, it sets `error` if it failed, then takes one away (release): whoever
- * sees 0 (acquire) sees what was fetched.
+ * Completion of operations that return data. The caller owns it and sets it to zero once. An accepted operation adds 1 to
+ * `pending`; when it completes, it sets `error` if it has failed, then subtracts 1 (release). A caller that reads 0 (acquire)
+ * sees the data.
  */
 struct btl_done {
     _Atomic int32_t pending;
-    _Atomic int32_t error; /* 0 or -errno; of the first that failed */
+    _Atomic int32_t error; /* 0 or -errno of the first operation that failed */
 };
 
-/* What a line has asked of its device, since it was opened. */
+/* What a connection has requested from its device since it was opened. */
 struct btl_counts {
-    uint64_t
-        work_requests; /* that went out: pieces of a payload that was split, slots, reads, atomics */
-    uint64_t doorbells; /* calls that handed over one or more of them */
-    uint64_t signaled;  /* of the work requests: with a completion of their own */
-    uint64_t
-        inlined; /* of the work requests: copied at once, not fetched from memory by the device */
+    uint64_t work_requests; /* posted: parts of split payloads, slots, reads, atomics */
+    uint64_t doorbells;     /* calls that posted one or more of them */
+    uint64_t signaled;      /* work requests with a completion of their own */
+    uint64_t inlined;       /* work requests whose data was copied when they were posted */
     uint64_t gets, atomics, flushes;
-    uint64_t refused; /* calls that said -EAGAIN */
+    uint64_t refused; /* calls that returned -EAGAIN */
 };
 
-/* What is known of a rank before anything is opened, at each of two ranks the same of the other. */
+/* ---- the surroundings of a backend ---- */
+
+/* Properties of a rank that are known before anything is opened; two ranks have the same of each other. */
 struct btl_peer {
-    uint32_t likely;  /* btl_likely() there */
-    bool same_kernel; /* it runs on this host, perhaps in other namespaces */
+    uint32_t usable;  /* btl_probe() at that rank */
+    bool same_kernel; /* it runs on this host, possibly in other namespaces */
 };
 
-/* What a backend, and the choice of one, may ask of its surroundings. */
+/* Services for a backend, and for the choice of one. A module has its own copy of the log and no settings. */
 struct btl_host {
     int rank;
-    int log_level; /* enum log_level: a module has a log of its own */
+    int log_level; /* enum log_level, for the module's log */
     bool debug;
-    /* To the same backend in the peer, by the control network; FIFO with the halves of channels. -ENOTSUP: no way for fds */
+    /*
+     * Sends a message to the same backend at a peer over the control network, in FIFO order with the handshakes of pipes.
+     * -ENOTSUP: descriptors cannot be passed to this peer. The descriptors stay the caller's.
+     */
     int (*send_to_peer)(int peer, const void *body, size_t bytes, const int *fds, int nfds);
-    /* Can descriptors travel to this peer? 0, or -ENOTSUP and why not. */
+    /* Whether descriptors can be passed to this peer: 0, or -ENOTSUP and the reason. */
     int (*fd_path)(int peer, struct error *err);
-    /* The text of a setting (RPIPE_...), "" where it is not set. A module has no settings of its own. */
+    /* The text of a setting (RPIPE_...); "" if it is not set. */
     const char *(*setting)(const char *name);
-    /* The numeric address under which this rank is reached by others, "" if there is none. */
+    /* The numeric address at which other ranks reach this one; "" if there is none. */
     const char *address;
     /*
-     * The service thread calls ready(arg) when fd can be read, `delay_us` after now at the earliest, once; the callback
-     * may watch again. Fds are the backend's; unwatch before closing. fd -1: nothing but the time. After unwatch has returned,
-     * on whatever thread but the service thread, `ready` neither runs nor will. Takes no lock of its callers'.
+     * The service thread calls ready(arg) once: when fd is readable, but not before delay_us have passed; with fd -1 after
+     * delay_us. The callback may watch again. A descriptor must be unwatched before it is closed. After unwatch has returned, on
+     * any thread but the service thread, `ready` neither runs nor will run. Takes no lock of its callers.
      */
     int (*watch)(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
     void (*unwatch)(void (*ready)(void *arg), void *arg);
-    /* for btl_choose; also of this rank itself. 0, or -errno and why not */
+    /* For btl_choose(): the properties of a rank, or of this one. 0, or -errno and the reason. */
     int (*peer)(int peer, struct btl_peer *facts, struct error *err);
-    /* A line has failed: somebody should ask for connection_state, also where nobody calls. From any thread; takes no lock of its callers'. */
+    /* A connection has failed: its owner should call connection_state. Any thread; takes no lock of its callers. */
     void (*connection_failed)(void);
 };
 
 struct btl_attributes {
     uint32_t capabilities;
     uint32_t
-        atomics; /* bit mask of 1 << enum btl_atomic on 64-bit words; what a network has is known once it is open */
-    uint32_t alignment; /* of pieces */
+        atomics; /* bit mask of 1 << enum btl_atomic on 64-bit words; of a network: see connection_atomics */
+    uint32_t alignment; /* of memory, in bytes */
 };
+
+/* ---- the interface ---- */
 
 struct btl_ops {
     uint32_t version; /* BTL_OPS_VERSION */
     const char *name;
     struct btl_attributes attributes;
 
-    int (*query)(struct error *err); /* usable on this machine? either way one line that says why */
+    /* -- the backend -- */
+
+    /* Whether it is usable on this machine: 0 or -errno. Either way err has one line that describes why. */
+    int (*query)(struct error *err);
+    /* Opens the backend. `host` is copied; what it points to is valid until close. */
     int (*open)(const struct btl_host *host, struct btl **btl, struct error *err);
+    /* Closes the backend and all connections that are left. Memory that is left is deregistered and unmapped. */
     void (*close)(struct btl *btl);
-    void (*forked)(struct btl *btl); /* in the child of a fork: locks are as the parent left them */
-    int (*reach)(struct btl *btl, int peer, struct error *err); /* can this peer be reached? */
+    /* In the child of a fork: makes the locks usable (rule 6). */
+    void (*forked)(struct btl *btl);
+    /* Whether this peer can be reached: 0, or -errno and the reason. */
+    int (*reach)(struct btl *btl, int peer, struct error *err);
+    /*
+     * A message of the same backend at a peer (send_to_peer there); the callee closes the descriptors. Called by the service
+     * thread. NULL: this backend receives no messages.
+     */
     void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
-                    int nfds); /* from tell; NULL: this backend does not talk */
+                    int nfds);
+    /* The peer has ended, for ever (rule 5). NULL: nothing is kept of peers. */
     void (*peer_gone)(struct btl *btl, int peer);
 
-    /* own memory */
+    /* -- memory of this process -- */
+
+    /* Allocates memory for a peer with this access (BTL_PEER_..., BTL_LOCAL). huge: huge pages are preferred. */
     int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
                  struct btl_memory *memory, struct error *err);
-    void (*free)(struct btl *btl,
-                 struct btl_memory *memory); /* the peer does not reach for it any more */
-    /* A piece with BTL_PEER_ATOMICS for one more peer, until it is freed: the key for him. */
+    /* Frees memory that the peer does not access any more. Without effect if memory->slab is NULL. */
+    void (*free)(struct btl *btl, struct btl_memory *memory);
+    /* Makes memory with BTL_PEER_ATOMICS accessible to one more peer, until it is freed; stores the key for that peer. */
     int (*share)(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
                  struct error *err);
-    /* The user's own memory as a piece, until free; -ENOTSUP with BTL_LOAD_STORE. */
+    /* Registers memory of the user, until free. NULL with BTL_LOAD_STORE. */
     int (*register_memory)(struct btl *btl, int peer, void *base, size_t bytes, uint32_t access,
                            struct btl_memory *memory, struct error *err);
-    /* the peer's */
+
+    /* -- memory of a peer -- */
+
+    /* Attaches to `bytes` of the memory that the peer's key names; -EPROTO: the key is invalid, or names less. */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                   uint32_t access, struct btl_remote *remote, struct error *err);
+    /* Detaches. Without effect if remote->mapping is NULL. */
     void (*detach)(struct btl *btl, struct btl_remote *remote);
 
-    /*
-     * Lines: NULL with BTL_LOAD_STORE. Two ends of one channel open one each, exchange addresses by other means, and connect.
-     * No call waits. A line that fails stays failed: every call says so, and connection_state why.
-     *   connection_open: depth: operations that may be outstanding at least, 0: a default.
-     *   connection_connect: with the other end's address, also on the service thread. Not before it may anything be transferred.
-     *   connection_state: 0: up; -EAGAIN: not yet; or the error and one sentence (the device's status spelled out). -EIO, and the errors of
-     *     connections (-ECONNRESET, -ETIMEDOUT and their like), may come from the peer's end; any other is known not to. Any thread.
-     *   connection_close: what is under way is given up; no btl_done is touched after it. Memory that a device may still reach for
-     *     is kept by the backend, whatever its caller frees.
-     */
+    /* -- connections: NULL with BTL_LOAD_STORE. Each end of a pipe opens one, the two exchange addresses and connect -- */
+
+    /* Opens an end with at least `depth` outstanding operations (0: a default) and stores its address. */
     int (*connection_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
                            struct btl_connection **connection, struct btl_address *address,
                            struct error *err);
+    /* Connects to the other end's address. Also called by the service thread. Transfers are refused before. */
     int (*connection_connect)(struct btl_connection *connection, const struct btl_address *address,
                               struct error *err);
-    int (*connection_state)(struct btl_connection *connection, struct error *err);
-    void (*connection_close)(struct btl_connection *connection);
-    void (*connection_describe)(struct btl_connection *connection, char *text,
-                                size_t text_bytes); /* "tcp 10.0.0.1:4711 to 10.0.0.2:815" */
-    void (*connection_counts)(struct btl_connection *connection, struct btl_counts *counts);
-    uint32_t (*connection_atomics)(
-        struct btl_connection
-            *connection); /* bit mask of 1 << enum btl_atomic that `atomic` takes */
-
     /*
-     * Transfers: 0: accepted whole, and will be carried out whatever the caller does next; -EAGAIN: queues are full or the line is
-     * not up yet, nothing was done, ask again after progress; or the line has failed.
-     *   write: the payload, then the 64-byte slot (slot->bytes is 64, aligned): the payload is visible before any change of the
-     *     last 8 bytes of the slot is. Within the slot nothing is ordered. Either may be NULL. The near memory must not change
-     *     until the peer has shown that it has the slot, or flush has said 0.
-     *   get, atomic: with completion. atomic: `at->remote` is the cell; `at->piece`, if not NULL, gets the old value (8 bytes).
-     *   flush: 0: what was accepted before the first of these calls that said -EAGAIN is placed in the peer's memory.
-     *   progress: completions, and whatever else has to be driven; 0 or the error of the line.
+     * 0: up. -EAGAIN: not yet. Otherwise the error of the connection and its reason, with the device's status as text. -EIO,
+     * -ECONNRESET, -ETIMEDOUT and the other errors of connections may be caused by the peer's end, all others are not.
      */
+    int (*connection_state)(struct btl_connection *connection, struct error *err);
+    /* Rule 13. */
+    void (*connection_close)(struct btl_connection *connection);
+    /* Describes the connection for people: "tcp 10.0.0.1:4711 to 10.0.0.2:815". */
+    void (*connection_describe)(struct btl_connection *connection, char *text, size_t text_bytes);
+    void (*connection_counts)(struct btl_connection *connection, struct btl_counts *counts);
+    /* Bit mask of 1 << enum btl_atomic that `atomic` supports. */
+    uint32_t (*connection_atomics)(struct btl_connection *connection);
+
+    /* -- transfers: rules 7 to 13 -- */
+
+    /* Writes the payload, then the slot (64 bytes, aligned). Either may be NULL. */
     int (*write)(struct btl_connection *connection, const struct btl_transfer *payload,
                  const struct btl_transfer *slot);
+    /* Reads remote memory into local memory. */
     int (*get)(struct btl_connection *connection, const struct btl_transfer *transfer,
                struct btl_done *done);
+    /* enum btl_atomic `op` on the 8 bytes of at->remote; at->memory, if not NULL, receives the old value. done may be NULL. */
     int (*atomic)(struct btl_connection *connection, int op, const struct btl_transfer *at,
                   uint64_t operand, uint64_t compare, struct btl_done *done);
+    /* Rule 10; -EAGAIN: not yet. */
     int (*flush)(struct btl_connection *connection);
+    /* Handles completions and drives what has to be driven; 0 or the error of the connection. */
     int (*progress)(struct btl_connection *connection);
-    int (*progress_all)(struct btl *btl); /* rprogress, and whoever waits for many */
+    /* The same for all connections of the backend. */
+    int (*progress_all)(struct btl *btl);
 };
 
-/* ---- registry (btl.c) ---- */
+/* ---- the registry (btl.c) ---- */
 
-int btl_start(struct btl_host *host); /* backends are opened when first needed */
-void btl_address_known(
-    const char *address); /* messages of peers may have opened shm before, which needs none */
+/* Sets the surroundings; backends are opened when they are first needed. The structure stays the caller's, until btl_stop(). */
+int btl_start(struct btl_host *host);
+/* Sets host->address. Before it, messages of peers may have opened shm, which needs no address. */
+void btl_address_known(const char *address);
+/* Closes all backends. */
 void btl_stop(void);
+/* In the child of a fork. */
 void btl_forked(void);
-/* Bit mask of backends that probably can be used here, by index: the module is installed and, for verbs, an RDMA port of this
- * host is active. Loads nothing. */
-uint32_t btl_likely(void);
-#define BTL_LIKELY_SHM 1u
-#define BTL_LIKELY_VERBS 2u
-#define BTL_LIKELY_OFI 4u
-/* Is a port of a device below this directory active? That of the kernel is /sys/class/infiniband. */
-bool btl_port_active(const char *devices);
 /*
- * The backend for this peer: `wanted` (a name or NULL), under the setting RPIPE_BTL; else shm where descriptors can be passed,
- * verbs where both ranks are likely to have it, ofi. So both ends choose the same without asking each other. Either way `why`
- * gets a sentence; -ENOTSUP: one reason per backend.
+ * Chooses the backend for a peer and opens it: the setting RPIPE_BTL, otherwise `wanted` (a name or NULL), otherwise shm if
+ * descriptors can be passed, verbs if both ranks can probably use it, ofi. Both ends choose the same without communicating. err
+ * has the reason for the choice, or on -ENOTSUP one reason for each backend.
  */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
                struct error *err);
-void btl_message(int peer, const void *body, size_t bytes, const int *fds,
-                 int nfds); /* owns the descriptors */
+/* A message of a backend at a peer has arrived. Takes over the descriptors. */
+void btl_message(int peer, const void *body, size_t bytes, const int *fds, int nfds);
+/* A peer has ended: calls peer_gone of every open backend. */
 void btl_peer_gone(int peer);
-void btl_progress(void); /* drives what is open */
-/* For rmalloc_info: the index-th backend that this version knows of; -ENOENT after the last. */
+/* Makes progress in every open backend. */
+void btl_progress(void);
+/* For rmalloc_info: the backend with this index. -ENOENT: there is none. err has the result of its query. */
 int btl_describe(int index, const char **name, bool *usable, struct error *err);
+
+/* ---- the probe (probe.c) ---- */
+
+#define BTL_USABLE_SHM 1u
+#define BTL_USABLE_VERBS 2u
+#define BTL_USABLE_OFI 4u
+
+/*
+ * Bit mask of backends that can probably be used by this rank: the module is installed and, for verbs, an RDMA port of this
+ * host is active. Loads no module.
+ */
+uint32_t btl_probe(void);
+/* Whether a port of a device below this directory is active; the kernel's is /sys/class/infiniband. */
+bool btl_port_active(const char *devices);
 
 #endif

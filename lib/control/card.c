@@ -53,7 +53,7 @@ int card_make(struct card *card, int rank, struct error *err)
     card->versions = control_versions();
     card->rank = (uint32_t)rank;
     card->pid = (uint32_t)getpid();
-    card->backends = btl_likely();
+    card->backends = btl_probe();
     if (getrandom(card->cookie, COOKIE_BYTES, 0) != COOKIE_BYTES ||
         getrandom(card->process_id, PROCESS_ID_BYTES, 0) != PROCESS_ID_BYTES)
         return error_set(err, -EIO, "getrandom(2) for the cookie of this rank: %s",

@@ -43,7 +43,7 @@ struct card {
     uint8_t boot_id[16];
     /* inode of the network namespace; 0: not known, never the same as another's */
     uint64_t network;
-    uint32_t backends; /* btl_likely() */
+    uint32_t backends; /* btl_probe() */
     uint32_t pids; /* inode of the namespace of `pid`; 0: not known, never the same as another's */
     uint16_t tcp_port;  /* host byte order; 0: does not listen */
     uint8_t unix_bytes; /* of the name; 0: does not listen */

@@ -17,7 +17,7 @@ int peer_card_path(const struct card *card, struct error *err);
 /* How messages to this peer travel; may wait briefly for its card. CONTROL_TCP where that is not
  * known. */
 enum control_path control_path(int peer);
-/* The backends that the peer's card lists (btl_likely), and whether it runs under this kernel.
+/* The backends that the peer's card lists (btl_probe), and whether it runs under this kernel.
  * 0; -ENOENT: there is no such peer; -ENOTCONN; -EHOSTUNREACH; with a message. */
 int control_peer_backends(int peer, uint32_t *backends, bool *same_kernel, struct error *err);
 

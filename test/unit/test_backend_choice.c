@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which backend a channel gets (lib/btl/btl.c, likely.c): with modules that are fakes, and business cards that say what the
+ * Which backend a channel gets (lib/btl/btl.c, probe.c): with modules that are fakes, and business cards that say what the
  * test wants. What matters most: two ranks that ask about each other choose the same, and nothing is loaded that is not needed.
  */
 #include "btl/btl.h"
@@ -22,9 +22,9 @@
 
 #include <cmocka.h>
 
-#define SHM BTL_LIKELY_SHM
-#define VERBS BTL_LIKELY_VERBS
-#define OFI BTL_LIKELY_OFI
+#define SHM BTL_USABLE_SHM
+#define VERBS BTL_USABLE_VERBS
+#define OFI BTL_USABLE_OFI
 #define ALL (SHM | VERBS | OFI)
 
 static char directory[] = "/tmp/rmalloc-choice-XXXXXX";
@@ -93,13 +93,13 @@ static int reset(void **state)
 }
 
 /* Runs first: no module has been loaded yet. */
-static void test_what_is_likely_is_found_without_loading_anything(void **state)
+static void test_the_probe_loads_nothing(void **state)
 {
     char path[PATH_MAX];
-    uint32_t likely = btl_likely();
+    uint32_t usable = btl_probe();
 
     (void)state;
-    assert_true((likely & SHM) != 0 && (likely & OFI) != 0);
+    assert_true((usable & SHM) != 0 && (usable & OFI) != 0);
     snprintf(path, sizeof(path), "%s/btl_ofi.so", directory);
     assert_null(dlopen(path, RTLD_NOW | RTLD_NOLOAD));
 }
@@ -262,7 +262,7 @@ static int clean(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(test_what_is_likely_is_found_without_loading_anything, reset),
+        cmocka_unit_test_setup(test_the_probe_loads_nothing, reset),
         cmocka_unit_test_setup(test_the_same_host_means_shm_and_loads_only_that, reset),
         cmocka_unit_test_setup(test_both_ends_choose_the_same_whatever_each_has, reset),
         cmocka_unit_test_setup(test_nothing_fits_is_one_reason_per_backend, reset),

@@ -63,7 +63,7 @@ static int rpipe_job_fd_path(int peer, struct error *err)
 
 static int rpipe_job_peer_facts(int peer, struct btl_peer *facts, struct error *err)
 {
-    return control_peer_backends(peer, &facts->likely, &facts->same_kernel, err);
+    return control_peer_backends(peer, &facts->usable, &facts->same_kernel, err);
 }
 
 /* A module has a table of settings of its own, which was never loaded. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * likely.c: which backends this rank could probably use, found without loading any of them.
+ * probe.c: which backends this rank can probably use, found without loading any of them.
  *
- * It goes on the business card, so that two ranks choose the same backend without asking each other, and so that a job on
- * one host loads no network library. Likely is not sure: a backend that then cannot be opened says why.
+ * The result is in the card of the rank, so that two ranks choose the same backend without communicating, and so that a job on
+ * one host loads no network library. A backend of the mask may still fail to open; it then reports why.
  */
 #include "btl/btl.h"
 
@@ -19,7 +19,7 @@
 #define DEVICES "/sys/class/infiniband"
 
 /* The kernel writes "4: ACTIVE". */
-static bool likely_state_is_active(int ports, const char *port)
+static bool probe_state_is_active(int ports, const char *port)
 {
     char path[300], state[32];
     ssize_t n;
@@ -37,7 +37,7 @@ static bool likely_state_is_active(int ports, const char *port)
     return strstr(state, "ACTIVE") != NULL && strstr(state, "DEFER") == NULL;
 }
 
-static bool likely_device_has_active_port(int devices, const char *device)
+static bool probe_device_has_active_port(int devices, const char *device)
 {
     char path[300];
     struct dirent *entry;
@@ -54,7 +54,7 @@ static bool likely_device_has_active_port(int devices, const char *device)
         return false;
     }
     while (!active && (entry = readdir(ports)) != NULL)
-        active = entry->d_name[0] != '.' && likely_state_is_active(dirfd(ports), entry->d_name);
+        active = entry->d_name[0] != '.' && probe_state_is_active(dirfd(ports), entry->d_name);
     closedir(ports);
     return active;
 }
@@ -69,20 +69,20 @@ bool btl_port_active(const char *devices)
         return false;
     while (!active && (entry = readdir(directory)) != NULL)
         active = entry->d_name[0] != '.' &&
-                 likely_device_has_active_port(dirfd(directory), entry->d_name);
+                 probe_device_has_active_port(dirfd(directory), entry->d_name);
     closedir(directory);
     return active;
 }
 
-uint32_t btl_likely(void)
+uint32_t btl_probe(void)
 {
-    uint32_t likely = 0;
+    uint32_t usable = 0;
 
     if (module_installed("btl_shm"))
-        likely |= BTL_LIKELY_SHM;
+        usable |= BTL_USABLE_SHM;
     if (module_installed("btl_verbs") && btl_port_active(DEVICES))
-        likely |= BTL_LIKELY_VERBS;
+        usable |= BTL_USABLE_VERBS;
     if (module_installed("btl_ofi"))
-        likely |= BTL_LIKELY_OFI;
-    return likely;
+        usable |= BTL_USABLE_OFI;
+    return usable;
 }
