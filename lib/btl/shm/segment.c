@@ -23,11 +23,11 @@
 #define MFD_HUGE_2MB (21u << 26) /* linux/memfd.h: log2 of the page size */
 #endif
 #define HUGE_PAGE ((size_t)2 << 20)
-#define LOOK_FROM ((size_t)1 << 20)     /* smaller segments are not worth a look at the memory */
-#define LEAVE_FREE ((uint64_t)32 << 20) /* for the rest of the machine */
-#define POPULATE_TO ((size_t)4 << 20)   /* larger mappings take their page faults at first touch */
+#define CHECK_FROM ((size_t)1 << 20)    /* bytes from which the available memory is checked */
+#define LEAVE_FREE ((uint64_t)32 << 20) /* bytes left to the rest of the machine */
+#define POPULATE_TO ((size_t)4 << 20)   /* bytes up to which a mapping is populated at once */
 
-/* The number behind `key` in a small text file such as /proc/meminfo; UINT64_MAX where there is none ("max"). */
+/* The number after `key` in a small text file such as /proc/meminfo; UINT64_MAX if there is none ("max"). */
 static uint64_t segment_read_number(const char *path, const char *key, uint64_t scale)
 {
     char text[4096], *at;
@@ -48,7 +48,7 @@ static uint64_t segment_read_number(const char *path, const char *key, uint64_t 
     return number * scale;
 }
 
-/* What one control group still allows; UINT64_MAX: it says nothing. Files in memory make room when they have to. */
+/* Bytes that one control group still allows; UINT64_MAX: no limit. Inactive files are evicted if necessary. */
 static uint64_t segment_group_left(const char *directory, bool second)
 {
     char path[640];
@@ -69,7 +69,7 @@ static uint64_t segment_group_left(const char *directory, bool second)
     return most > used ? most - used : 0;
 }
 
-/* From the group of this process up to the root of what is mounted: every level has its limit. */
+/* From the group of this process up to the mounted root: every level has its limit. */
 static uint64_t segment_groups_left(const char *mounted, const char *group, bool second)
 {
     char path[512];
@@ -89,24 +89,24 @@ static uint64_t segment_groups_left(const char *mounted, const char *group, bool
     }
 }
 
-/* What the memory controllers of this process still allow (cgroup version 1 or 2, or both mounted). */
+/* Bytes that the memory controllers of this process still allow (cgroup version 1 or 2, or both). */
 static uint64_t segment_cgroup_left(void)
 {
     uint64_t least = UINT64_MAX, left = UINT64_MAX;
-    char connection[512], *group;
+    char line[512], *group;
     FILE *f = fopen("/proc/self/cgroup", "re");
 
     if (f == NULL)
         return UINT64_MAX;
-    while (fgets(connection, sizeof(connection), f) != NULL) {
-        connection[strcspn(connection, "\n")] = '\0';
-        group = strchr(connection, ':');
+    while (fgets(line, sizeof(line), f) != NULL) {
+        line[strcspn(line, "\n")] = '\0';
+        group = strchr(line, ':');
         group = group != NULL ? strchr(group + 1, ':') : NULL;
         if (group == NULL)
             continue;
-        if (strncmp(connection, "0::", 3) == 0)
+        if (strncmp(line, "0::", 3) == 0)
             left = segment_groups_left("/sys/fs/cgroup", group + 1, true);
-        else if (strstr(connection, ":memory:") != NULL)
+        else if (strstr(line, ":memory:") != NULL)
             left = segment_groups_left("/sys/fs/cgroup/memory", group + 1, false);
         least = left < least ? left : least;
     }
@@ -118,24 +118,25 @@ static int segment_enough_memory(size_t bytes, struct error *err)
 {
     uint64_t there = segment_read_number("/proc/meminfo", "MemAvailable:", 1024),
              allowed = segment_cgroup_left();
-    const char *who = "this machine has";
+    const char *limit = "this machine has";
 
     if (allowed < there) {
         there = allowed;
-        who = "the memory limit of this control group leaves";
+        limit = "the memory limit of this control group leaves";
     }
     if (there == UINT64_MAX || (there > LEAVE_FREE && bytes <= there - LEAVE_FREE))
         return 0;
-    error_note(err,
-               "%zu MiB of shared memory are wanted, %s %llu MiB available: make alloc_size or the "
-               "number of channels smaller",
-               bytes >> 20, who, (unsigned long long)(there >> 20));
+    error_note(
+        err,
+        "%zu MiB of shared memory are needed, %s %llu MiB available: reduce heap_bytes or the "
+        "number of pipes",
+        bytes >> 20, limit, (unsigned long long)(there >> 20));
     return -ENOMEM;
 }
 
 /*
- * The kernel gives back what one call has allocated so far when a signal interrupts it: where signals come fast, a large file
- * would never be finished by one call. So each interruption halves what the next call asks for.
+ * A signal that interrupts a call makes the kernel free what the call has allocated: with frequent signals one call would never
+ * finish a large file. Each interruption therefore halves the size of the next call.
  */
 static int segment_allocate(int fd, size_t bytes, size_t page)
 {
@@ -154,7 +155,7 @@ static int segment_allocate(int fd, size_t bytes, size_t page)
     return 0;
 }
 
-/* A memfd of that size, which is in pages of that size, with its memory allocated; -errno. */
+/* A memfd of `bytes`, in pages of `page`, with its memory allocated; or -errno. */
 static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
 {
     struct rlimit most;
@@ -173,7 +174,7 @@ static int segment_make_fd(size_t bytes, size_t page, unsigned flags)
     return fd;
 }
 
-/* Where both sides map so, a piece is aligned to its unit on both (map.h). */
+/* Aligned (map.h), so that a heap is aligned to its unit at both ends. */
 static void *segment_map_file(size_t bytes, int protection, int fd)
 {
     void *at = map_aligned(bytes, PROT_NONE, MAP_NORESERVE);
@@ -196,7 +197,7 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
                  struct error *err)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    /* the last one too: cells go to several peers, and a seal that one of them adds would keep out the others */
+    /* F_SEAL_SEAL: cells are passed to several peers, and a seal added by one would exclude the others */
     int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
     int file = -1, rc;
     void *base;
@@ -216,12 +217,13 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     if (file < 0) {
         bytes = map_round_up(bytes, page);
-        if (bytes >= LOOK_FROM && (rc = segment_enough_memory(bytes, err)) != 0)
+        if (bytes >= CHECK_FROM && (rc = segment_enough_memory(bytes, err)) != 0)
             return rc;
         file = segment_make_fd(bytes, page, 0);
     }
     if (file < 0) {
-        error_note(err, "shared memory of %zu bytes cannot be made: %s%s", bytes, strerror(-file),
+        error_note(err, "shared memory of %zu bytes cannot be created: %s%s", bytes,
+                   strerror(-file),
                    file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
         return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
     }
@@ -255,34 +257,39 @@ fail_file:
 int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err)
 {
     struct statfs fs;
-    struct stat st;
+    struct stat st = {0};
     int seals = fcntl(fd, F_GET_SEALS), rc;
     void *base;
 
-    /* without these a peer could take the memory away under our feet (SIGBUS) */
+    /* without these a peer could remove the memory while it is used (SIGBUS) */
     if (seals < 0 || (seals & (F_SEAL_SHRINK | F_SEAL_GROW)) != (F_SEAL_SHRINK | F_SEAL_GROW))
-        return error_set(err, -EPROTO,
-                         "the shared memory that the peer passed is not sealed against shrinking");
-    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
-        return error_set(err, -EPROTO,
-                         "the shared memory that the peer passed is smaller than the %zu bytes "
-                         "that it announced",
-                         bytes);
-    if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) {
-        if ((seals & F_SEAL_FUTURE_WRITE) == 0)
-            return error_set(err, -EPROTO,
-                             "the peer passed huge pages in which it could still punch holes");
-    } else if ((uint64_t)st.st_blocks <
-               bytes / 512) { /* it would be allocated here, as much as he likes to announce */
         return error_set(
             err, -EPROTO,
-            "the shared memory that the peer passed has no memory behind it (fallocate)");
+            "the shared memory that the peer passed has seals %#x; F_SEAL_SHRINK and F_SEAL_GROW "
+            "(%#x) are needed",
+            (unsigned)seals, (unsigned)(F_SEAL_SHRINK | F_SEAL_GROW));
+    if (fstat(fd, &st) != 0 || st.st_size < 0 || (uint64_t)st.st_size < bytes || bytes == 0)
+        return error_set(err, -EPROTO,
+                         "the shared memory that the peer passed has %lld bytes; it announced %zu",
+                         (long long)st.st_size, bytes);
+    if (fstatfs(fd, &fs) == 0 && fs.f_type == HUGETLBFS_MAGIC) {
+        if ((seals & F_SEAL_FUTURE_WRITE) == 0)
+            return error_set(
+                err, -EPROTO,
+                "the peer passed huge pages without F_SEAL_FUTURE_WRITE, in which it could "
+                "punch holes");
+    } else if ((uint64_t)st.st_blocks <
+               bytes / 512) { /* reading it would allocate it, at the expense of this process */
+        return error_set(
+            err, -EPROTO,
+            "the shared memory that the peer passed has %lld allocated bytes of %zu (fallocate)",
+            (long long)st.st_blocks * 512, bytes);
     }
     base = segment_map_file(bytes, PROT_READ | (writable ? PROT_WRITE : 0), fd);
     if (base == MAP_FAILED) {
         rc = errno == EPERM || errno == EACCES
                  ? -EPROTO
-                 : -errno; /* he has sealed it against what he offers */
+                 : -errno; /* EPERM: sealed against the announced access */
         error_note(err, "the peer's shared memory of %zu bytes cannot be mapped: %s%s", bytes,
                    strerror(errno),
                    errno == ENOMEM ? " (too many mappings? see /proc/sys/vm/max_map_count)" : "");

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * segment.h: one piece of shared memory without a name: made, sealed and passed on here; or received, checked, mapped.
+ * segment.h: an unnamed shared-memory segment: created, sealed and passed on here; or received, checked and mapped.
  *
- * Made: memfd_create, fallocate (after a look at how much memory there is, so that too little is an error now and not a
- * SIGBUS later), mapped, sealed: F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL always, F_SEAL_FUTURE_WRITE where the peer only reads.
- * Nothing has a name in any file system, so kill -9 leaves nothing behind.
+ * Created: memfd_create, fallocate (after a check of the available memory, so that a lack of it is an error now and no SIGBUS
+ * later), mapped, sealed: F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL always, F_SEAL_FUTURE_WRITE if the peer only reads.
+ * A segment has no name in any file system, so that kill -9 leaves nothing behind.
  */
 #ifndef BTL_SHM_SEGMENT_H
 #define BTL_SHM_SEGMENT_H
@@ -19,13 +19,13 @@ struct segment {
     size_t bytes;
 };
 
-/* bytes: rounded up to whole pages. *fd is the caller's to pass on and close. */
+/* Creates a segment of at least `bytes`, in whole pages. The caller passes *fd on and closes it. */
 int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
                  struct error *err);
-/* Checks seals and size, maps; the descriptor stays the caller's. */
+/* Checks seals, size and memory of a received descriptor, then maps it. The descriptor stays the caller's. */
 int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err);
 void segment_unmap(struct segment *s);
-/* Are memfd and seals to be had here? */
+/* Whether this kernel has memfd and seals: 0, or -errno; either way err describes it. */
 int segment_query(struct error *err);
 
 #endif
