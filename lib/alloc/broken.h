@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * broken.h: how a check says what is wrong.
+ * broken.h: how a check reports a broken invariant.
  */
 #ifndef ALLOC_BROKEN_H
 #define ALLOC_BROKEN_H
@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* Writes the sentence; returns -EUCLEAN. */
+/* Stores the error message and returns -EUCLEAN. */
 static inline int broken(struct error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static inline int broken(struct error *err, const char *format, ...)

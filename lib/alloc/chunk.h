@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * chunk.h: the pieces of memory that pools of descriptors and of nodes are made of.
+ * chunk.h: chunks of memory for pools of descriptors and of nodes.
  *
- * They begin small, since most heaps are, and grow with the pool by a quarter of it, which is all that can be left unused. The
- * largest, CHUNK_HUGE, are asked of the system as huge pages: with a million blocks it is the translation of addresses
- * that takes the time, more than the misses of the cache. Where there are no huge pages they are memory like any other.
+ * The first chunks are small, since most heaps are; each further one is a quarter of its pool, which bounds what is unused. The
+ * largest, CHUNK_HUGE, are requested as huge pages: with a million blocks address translation costs more than cache misses.
+ * Without huge pages they are ordinary memory.
  */
 #ifndef ALLOC_CHUNK_H
 #define ALLOC_CHUNK_H
@@ -18,7 +18,7 @@
 
 #define CHUNK_HUGE ((size_t)2 << 20)
 
-/* How long the next one of a pool is that has `made` bytes: whole cache lines, at least `least`. */
+/* Bytes of the next chunk of a pool that has `made` bytes: whole cache lines, at least `least`. */
 static inline size_t chunk_bytes(size_t made, size_t least)
 {
     size_t bytes = made / 4 < CHUNK_HUGE ? made / 4 : CHUNK_HUGE;
@@ -27,7 +27,7 @@ static inline size_t chunk_bytes(size_t made, size_t least)
     return (bytes + CACHE_LINE - 1) & ~(size_t)(CACHE_LINE - 1);
 }
 
-/* Maps twice as much, and gives back what lies before and behind the aligned half of it. */
+/* Maps twice as much and unmaps what is outside the aligned half. */
 static inline void *chunk_map_huge(void)
 {
     char *map = mmap(NULL, 2 * CHUNK_HUGE, PROT_READ | PROT_WRITE,
@@ -44,7 +44,7 @@ static inline void *chunk_map_huge(void)
     return map + before;
 }
 
-/* NULL: there is no memory. Aligned to a cache line. */
+/* Memory aligned to a cache line; NULL: there is none. */
 static inline void *chunk_alloc(size_t bytes)
 {
     return bytes == CHUNK_HUGE ? chunk_map_huge() : aligned_alloc(CACHE_LINE, bytes);

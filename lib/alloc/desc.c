@@ -2,8 +2,7 @@
 /*
  * desc.c: pools of descriptors, see desc.h.
  *
- * Memory comes in chunks (chunk.h), which are given back with the pool, never before: that is what makes the pool
- * type-stable.
+ * Memory comes in chunks (chunk.h), which are freed with the pool, never before: this makes the pool type-stable.
  */
 #include "alloc/desc.h"
 

@@ -2,12 +2,12 @@
 /*
  * desc.h: the descriptor behind raddr_t, and pools of descriptors.
  *
- * A descriptor stands for one piece of memory that may or may not be mapped here, so nothing about the piece is kept
- * in the piece itself. It is one cache line; that of a message which may ride in a slot has a second one behind it, for
- * the payload (struct rdesc_message).
+ * A descriptor stands for a block of memory that may or may not be mapped here, so that nothing about the block is stored in it.
+ * It is one cache line; the descriptor of a message that may be sent inside a slot is followed by a second line, for the payload
+ * (struct rdesc_message).
  *
- * Pools are type-stable: memory of a descriptor is never anything else while its pool lives, so that a stale raddr_t
- * can be looked at, and be recognized by its state, without touching foreign memory.
+ * Pools are type-stable: the memory of a descriptor is never used for anything else while its pool exists, so that a stale
+ * raddr_t can be inspected and recognized by its state without an access to foreign memory.
  */
 #ifndef ALLOC_DESC_H
 #define ALLOC_DESC_H
@@ -20,24 +20,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define DESC_INLINE_MAX 40 /* bytes of payload that ride in a slot */
+#define DESC_INLINE_MAX 40 /* bytes of payload inside a slot */
 #define DESC_HEADER_BYTES 8
 #define DESC_OWNER_MOST 0xffffffu
-#define DESC_LIMIT_DEFAULT 1000000u /* of a pool, where its user names none */
+#define DESC_LIMIT_DEFAULT 1000000u /* descriptors of a pool without a limit */
 
 enum desc_state {
-    DESC_POOLED, /* in its pool: whoever shows it is mistaken */
-    DESC_OWNED,  /* the user's: allocated and not sent, or read and not freed */
-    DESC_SENT,   /* handed over; its block is in use until the reader has freed it */
-    DESC_FREED,  /* given back, but an older one is not: waits */
+    DESC_POOLED, /* free; any use is a use-after-free */
+    DESC_OWNED,  /* owned by the user: allocated and not sent, or read and not freed */
+    DESC_SENT,   /* sent; its block is in use until the reader has freed it */
+    DESC_FREED,  /* freed before an older one: waiting */
     DESC_GAP,    /* units skipped at the end of a next-fit arena */
     DESC_FREE,   /* a free block, in an index */
-    DESC_LOOSE,  /* and one that is in none at the moment */
+    DESC_LOOSE,  /* a free block that is in no index at the moment */
 };
 
 struct rdesc {
-    void *mem;       /* where the user writes or reads; NULL if the range is not mapped here */
-    size_t size;     /* bytes asked for, or received */
+    void *mem;       /* address of the block; NULL if the range is not mapped here */
+    size_t size;     /* bytes requested, or received */
     uint64_t offset; /* bytes from the beginning of the heap; meaningless for an inline message */
     uint64_t header; /* user header that travels with the message */
     struct rdesc *prev,
@@ -57,10 +57,10 @@ struct rdesc {
     };
 } __attribute__((aligned(CACHE_LINE)));
 
-/* A descriptor with room for a payload. */
+/* A descriptor with space for a payload. */
 struct rdesc_message {
     struct rdesc d;
-    uint8_t payload[DESC_INLINE_MAX]; /* its address is what rmem(3) promises: a multiple of 16 */
+    uint8_t payload[DESC_INLINE_MAX]; /* at a multiple of 16, as rmem(3) specifies */
 } __attribute__((aligned(CACHE_LINE)));
 
 static_assert(offsetof(struct rdesc, state) == offsetof(struct rdesc, whose) + 3,
@@ -83,7 +83,7 @@ static inline uint8_t *desc_payload(struct rdesc *d)
     return ((struct rdesc_message *)(void *)d)->payload;
 }
 
-/* Ids of owners: 1 .. DESC_OWNER_MOST, round and round, so that a descriptor that outlived its owner is not taken for another's. */
+/* The next id of an owner: 1 to DESC_OWNER_MOST, cyclically, so that a stale descriptor is not taken for that of another owner. */
 uint32_t desc_owner_id(void);
 
 struct desc_chunk;
@@ -96,16 +96,19 @@ struct desc_pool {
 
 void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride);
 void desc_pool_destroy(struct desc_pool *pool);
-/* Makes more descriptors: the only malloc, gone after warm-up. 0, -ENOMEM, or -ENOBUFS at the limit. */
+/* Makes more descriptors; after warm-up it is not called any more. 0, -ENOMEM, or -ENOBUFS at the limit. */
 int desc_pool_grow(struct desc_pool *pool) NOINLINE;
-size_t desc_pool_bytes(const struct desc_pool *pool); /* that its chunks take */
-/* Is `d`, which may be any pointer, a descriptor of this pool? Looks at no byte behind it. Walks the chunks. */
+/* Bytes of its chunks. */
+size_t desc_pool_bytes(const struct desc_pool *pool);
+/* Whether `d`, which may be any pointer, is a descriptor of this pool. Does not dereference it. Walks the chunks. */
 bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d);
-/* 0 and how many lie in the pool; or -EUCLEAN and a sentence. Invariants: every descriptor on the free list is of this
- * pool and DESC_POOLED, every other one is not DESC_POOLED, and the chunks hold `made` of them. */
+/*
+ * Verifies the pool: 0 and the number of free descriptors, or -EUCLEAN and an error message. Invariants: every descriptor in
+ * the free list belongs to the pool and is DESC_POOLED, every other one is not, and the chunks have `made` descriptors.
+ */
 int desc_pool_check(const struct desc_pool *pool, struct error *err, uint32_t *pooled);
 
-/* NULL only if the pool cannot grow. The state is the caller's to set, to anything but DESC_POOLED. */
+/* Takes a descriptor; NULL if the pool cannot grow. The caller sets the state, to anything but DESC_POOLED. */
 static inline struct rdesc *desc_take(struct desc_pool *pool)
 {
     struct rdesc *d;

@@ -3,7 +3,7 @@
  * index.c: an ordered set of free blocks, see index.h.
  *
  * What an operation costs, where there are many blocks, is the cache lines that it waits for. So the tree is a B+ tree:
- * wide nodes, of which all but the leaves soon lie in the cache, and within a leaf neighbouring lines, which are
+ * wide nodes, of which all but the leaves are soon in the cache, and leaves of consecutive lines, which are
  * fetched together. A set of up to INDEX_FANOUT blocks, the common case, is one node and no search.
  *
  * Invariants, beyond those of its nodes
@@ -29,7 +29,7 @@ static inline void index_node_set(struct index_node *node, uint32_t slot, uint64
     node->child[slot] = to;
 }
 
-/* Makes room for `n` entries at a slot. */
+/* Inserts `n` empty entries at a slot. */
 static void index_node_open(struct index_node *node, uint32_t slot, uint32_t n, bool weighted)
 {
     for (uint32_t i = node->count; i-- > slot;)
@@ -39,7 +39,7 @@ static void index_node_open(struct index_node *node, uint32_t slot, uint32_t n, 
     node->count += n;
 }
 
-/* Closes the room of `n` entries at a slot. */
+/* Removes `n` entries at a slot. */
 static void index_node_close(struct index_node *node, uint32_t slot, uint32_t n, bool weighted)
 {
     const uint32_t left = node->count - n;
@@ -56,8 +56,8 @@ static void index_node_close(struct index_node *node, uint32_t slot, uint32_t n,
 }
 
 /*
- * The same for one entry of a leaf, without a branch that depends on the slot: it would be missed every other time, and
- * whoever waits for it waits for all that the slot depends on, which may be on its way from memory.
+ * The same for one entry of a leaf, without a branch on the slot: it would be mispredicted every other time, and the
+ * misprediction would be resolved only after everything that the slot depends on has arrived from memory.
  */
 static inline void index_leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key,
                                   struct rdesc *block)
@@ -429,7 +429,7 @@ static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *
     return 0;
 }
 
-/* Moves entries of a full leaf to a neighbour that has room, if there is one: nodes are the fuller for it. */
+/* Moves entries of a full leaf to a neighbor that is not full, if there is one, which keeps nodes fuller. */
 static NOINLINE bool index_share_out(struct index_pool *pool, const struct index_place *place)
 {
     struct index_node *parent = place->node[1];
@@ -518,7 +518,7 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
     }
 }
 
-/* The keys that an entry may have where it is, as far as its leaf and the leaf's parent know: from, and below. */
+/* The range of keys that keep an entry in its place, as its leaf and the leaf's parent define it: from, and below. */
 static void index_bounds(const struct index *ix, const struct index_place *place, uint64_t *low,
                          uint64_t *high)
 {

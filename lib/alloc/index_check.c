@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * index_check.c: every invariant of an index, see index.c and index_node.h.
+ * index_check.c: verifies every invariant of an index, see index.c and index_node.h.
  */
 #include "alloc/index.h"
 
 #include "alloc/broken.h"
 
-struct looking {
+struct index_check {
     const struct index *ix;
     const struct index_pool *pool;
     uint32_t *nodes;
@@ -14,8 +14,8 @@ struct looking {
     struct error *err;
 };
 
-/* Of which all keys must be in [low, high). */
-static int index_check_node(struct looking *at, const struct index_node *node, uint32_t level,
+/* Verifies a node, whose keys must be in [low, high). */
+static int index_check_node(struct index_check *at, const struct index_node *node, uint32_t level,
                             uint64_t low, uint64_t high)
 {
     const bool root = node == at->ix->root, weighted = index_node_weighs(at->pool->kind, level);
@@ -55,7 +55,7 @@ static int index_check_node(struct looking *at, const struct index_node *node, u
 int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2],
                 struct error *err)
 {
-    struct looking at = {.ix = ix, .pool = pool, .nodes = nodes, .err = err};
+    struct index_check at = {.ix = ix, .pool = pool, .nodes = nodes, .err = err};
 
     if ((ix->root == NULL) != (ix->height == 0) || ix->height > INDEX_LEVELS)
         return broken(err, "an index has %s root and %u levels", ix->root == NULL ? "no" : "a",

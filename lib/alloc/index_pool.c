@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * index_pool.c: the nodes that the indices of a heap share, see index_node.h.
- *
- * They are cut from chunks (chunk.h), come back to a free list for each form, and are given back to the system with the pool.
+ * index_pool.c: see index_pool.h.
  */
 #include "alloc/index_pool.h"
 
@@ -87,7 +85,7 @@ static NOINLINE int index_pool_grow(struct index_pool *pool, size_t least)
     if (chunk == NULL)
         return -ENOMEM;
     while ((size_t)(pool->end - pool->fresh) >=
-           pool->bytes[0]) /* what is left of the old one is not lost */
+           pool->bytes[0]) /* the rest of the old chunk becomes leaves */
         index_pool_put(pool, index_pool_take_fresh(pool, 0), 0);
     pool->lost += (size_t)(pool->end - pool->fresh);
     *chunk = (struct index_chunk){.next = pool->chunks, .bytes = bytes};

@@ -31,7 +31,7 @@ struct class_set {
     uint32_t words;
 };
 
-static_assert(CLASS_WORDS <= 32, "one word says which words have a bit");
+static_assert(CLASS_WORDS <= 32, "one word has a bit for each word");
 
 static inline void class_set_add(struct class_set *set, uint32_t c)
 {
