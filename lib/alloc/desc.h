@@ -41,7 +41,7 @@ struct rdesc {
     uint64_t offset; /* bytes from the beginning of the heap; meaningless for an inline message */
     uint64_t header; /* user header that travels with the message */
     struct rdesc *prev,
-        *next; /* neighbours in the order of the owner: of allocation, of address, or of reading */
+        *next; /* neighbors in the order of the owner: of allocation, of address, or of reading */
     union {
         struct rdesc *
             link; /* pool; order of notifications: never the heap's while the block is handed out */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heap.c: what is the same for every heuristic: creation, growth, dispatch, statistics, the common part of the check.
+ * heap.c: what is common to all heuristics: creation, growth, dispatch, statistics, the common part of the check.
  *
- * Invariants beyond those of the fit: used <= peak <= bytes; allocs - frees blocks are handed out; every descriptor
+ * Invariants in addition to those of the heuristic: used <= peak <= bytes; allocs - frees blocks are allocated; every descriptor
  * is either in the pool or in a block; segments follow each other, each at the next whole unit.
  */
 #include "alloc/heap.h"
@@ -42,7 +42,7 @@ int heap_config_check(const struct heap_config *cfg, struct error *err)
     else if (((uintptr_t)cfg->base & (unit - 1)) != 0)
         error_note(err, "the buffer at %p is not aligned to a unit of %u bytes", cfg->base, unit);
     else if ((uintptr_t)cfg->base > UINTPTR_MAX - cfg->bytes)
-        error_note(err, "the buffer at %p of %llu bytes leads beyond the address space", cfg->base,
+        error_note(err, "the buffer at %p of %llu bytes exceeds the address space", cfg->base,
                    (unsigned long long)cfg->bytes);
     else if ((size_t)cfg->algorithm >= sizeof(heap_fits) / sizeof(heap_fits[0]))
         error_note(err, "heuristic is %d; it must be one of RMALLOC_NEXT_FIT to RMALLOC_RANDOM_FIT",
@@ -71,7 +71,7 @@ static void heap_fill_segment(const struct heap *h, struct segment *s, uint64_t 
     s->edge.owner = s->gap.owner = h->owner & DESC_OWNER_MOST;
 }
 
-/* What the sums know of a segment that the fit has taken in. */
+/* Adds a segment to the totals, after the heuristic has added it. */
 static void heap_count_segment(struct heap *h, struct segment *s)
 {
     const uint64_t bytes = s->end - s->begin;
@@ -217,7 +217,7 @@ uint64_t heap_largest_segment(const struct heap *h) { return h->largest; }
 
 /* ---- statistics, check ---- */
 
-/* Is there a descriptor for one more block, or could there be? */
+/* Whether there is a descriptor for one more block, or could be. */
 static bool heap_may_hand_out(const struct heap *h)
 {
     return h->allocs - h->frees < h->most && (h->pool.free != NULL || h->pool.made < h->pool.limit);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heap_dump.c: a heap in print, for people: statistics, a map, every block. All from what anybody may know: the
- * statistics and the walk.
+ * heap_dump.c: prints a heap for people: statistics, a map, every block. Uses only the statistics and the walk.
  */
 #include "alloc/heap.h"
 
@@ -19,22 +18,22 @@ struct print {
     int error; /* the first one; nothing is printed after it */
 };
 
-static void heap_dump_append_text(struct print *p, const char *format, ...)
+static void heap_dump_print(struct print *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-static void heap_dump_append_text(struct print *p, const char *format, ...)
+static void heap_dump_print(struct print *p, const char *format, ...)
 {
     va_list args;
 
     if (p->error != 0)
         return;
     va_start(args, format);
-    errno = EIO; /* of a stream that does not say more */
+    errno = EIO; /* unless the stream sets another */
     if (vfprintf(p->to, format, args) < 0)
         p->error = -errno;
     va_end(args);
 }
 
-/* A map is of cells of the same length, as many whole units, but for the last. */
+/* A map consists of cells of equal length, in whole units, except for the last. */
 struct map {
     uint64_t cell; /* bytes */
     uint64_t used[MAP_COLUMNS * MAP_LINES];
@@ -72,36 +71,36 @@ static char heap_dump_letter(const struct map *map, uint64_t cell)
                                                  : ':';
 }
 
-static void heap_dump_dump_map(const struct heap *h, struct print *p)
+static void heap_dump_map(const struct heap *h, struct print *p)
 {
     struct map map = {.cell = UINT64_C(1) << h->shift};
 
     while ((h->newest->end - 1) / map.cell >= MAP_COLUMNS * MAP_LINES)
         map.cell *= 2;
     heap_walk(h, heap_dump_fill, &map);
-    heap_dump_append_text(
-        p, "map, %" PRIu64 " bytes a letter: # in use, + half, : a little, - stuck, . free\n",
+    heap_dump_print(
+        p, "map, %" PRIu64 " bytes a letter: # used, + half used, : partly used, - stuck, . free\n",
         map.cell);
     for (uint64_t cell = 0; cell <= map.last; cell++) {
         if (cell % MAP_COLUMNS == 0)
-            heap_dump_append_text(p, "%16" PRIu64 " ", cell * map.cell);
-        heap_dump_append_text(p, "%c", heap_dump_letter(&map, cell));
+            heap_dump_print(p, "%16" PRIu64 " ", cell * map.cell);
+        heap_dump_print(p, "%c", heap_dump_letter(&map, cell));
         if (cell % MAP_COLUMNS == MAP_COLUMNS - 1 || cell == map.last)
-            heap_dump_append_text(p, "\n");
+            heap_dump_print(p, "\n");
     }
 }
 
-static int heap_dump_dump_block(const rvmem_block_t *b, void *arg)
+static int heap_dump_block(const rvmem_block_t *b, void *arg)
 {
     static const char *const states[] = {
         [RVMEM_FREE] = "free", [RVMEM_USED] = "used", [RVMEM_STUCK] = "stuck"};
     struct print *p = arg;
 
-    heap_dump_append_text(p, "%7u %16" PRIu64 " %16" PRIu64 " %-5s", b->segment, b->offset,
-                          b->bytes, states[b->state]);
+    heap_dump_print(p, "%7u %16" PRIu64 " %16" PRIu64 " %-5s", b->segment, b->offset, b->bytes,
+                    states[b->state]);
     if (b->state == RVMEM_USED)
-        heap_dump_append_text(p, " %16" PRIu64 " %p", b->size, (void *)b->d);
-    heap_dump_append_text(p, "\n");
+        heap_dump_print(p, " %16" PRIu64 " %p", b->size, (void *)b->d);
+    heap_dump_print(p, "\n");
     return p->error;
 }
 
@@ -111,22 +110,20 @@ int heap_dump(const struct heap *h, FILE *to)
     rvmem_stats_t s;
 
     heap_get_stats(h, &s);
-    heap_dump_append_text(&p,
-                          "%s: %" PRIu64 " bytes in units of %" PRIu64 ", segments: %" PRIu64 "\n",
-                          h->ops->name, s.bytes, h->round_up + 1, s.segments);
-    heap_dump_append_text(&p,
-                          "bytes: %" PRIu64 " used, %" PRIu64 " free, %" PRIu64
-                          " stuck; largest %" PRIu64 ", peak %" PRIu64 "\n",
-                          s.bytes_used, s.bytes_free, s.bytes_stuck, s.largest, s.peak);
-    heap_dump_append_text(
+    heap_dump_print(&p, "%s: %" PRIu64 " bytes in units of %" PRIu64 ", segments: %" PRIu64 "\n",
+                    h->ops->name, s.bytes, h->round_up + 1, s.segments);
+    heap_dump_print(&p,
+                    "bytes: %" PRIu64 " used, %" PRIu64 " free, %" PRIu64 " stuck; largest %" PRIu64
+                    ", peak %" PRIu64 "\n",
+                    s.bytes_used, s.bytes_free, s.bytes_stuck, s.largest, s.peak);
+    heap_dump_print(
         &p, "blocks: %" PRIu64 " used, %" PRIu64 " not; descriptors and index: %" PRIu64 " bytes\n",
         s.blocks_used, s.blocks_free, s.metadata);
-    heap_dump_append_text(
-        &p, "calls: %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures\n", s.allocs,
-        s.frees, s.failures);
-    heap_dump_dump_map(h, &p);
-    heap_dump_append_text(&p, "%7s %16s %16s %-5s %16s %s\n", "segment", "offset", "bytes", "state",
-                          "size", "descriptor");
-    heap_walk(h, heap_dump_dump_block, &p);
+    heap_dump_print(&p, "calls: %" PRIu64 " allocations, %" PRIu64 " frees, %" PRIu64 " failures\n",
+                    s.allocs, s.frees, s.failures);
+    heap_dump_map(h, &p);
+    heap_dump_print(&p, "%7s %16s %16s %-5s %16s %s\n", "segment", "offset", "bytes", "state",
+                    "size", "descriptor");
+    heap_walk(h, heap_dump_block, &p);
     return p.error;
 }

@@ -15,7 +15,7 @@
  *    no node.
  *
  * So an entry costs at most 256 / INDEX_LEAST bytes in a leaf and a seventh of that above it. A leaf that is full gives to its
- * neighbours before it is split, which makes that 20 to 25 bytes where blocks come, and 30 where they come and go.
+ * neighbors before it is split, which makes that 20 to 25 bytes where blocks come, and 30 where they come and go.
  */
 #include "alloc/index.h"
 
@@ -336,7 +336,7 @@ static inline void index_weigh_loss(const struct index *ix, const struct index_p
     }
 }
 
-/* Two neighbours below a parent become one, if they fit into it, or as large as each other. */
+/* Two neighbors below a parent become one, if they fit into it, or as large as each other. */
 static void index_even_out(struct index_pool *pool, struct index_node *parent, uint32_t slot,
                            uint32_t level)
 {

@@ -1,37 +1,35 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * next_fit.c: a circular arena for each segment (thesis §4.1.3, figure 4.6). The short paths are in next_fit.h.
+ * next_fit.c: a circular arena for each segment (thesis §4.1.3, figure 4.6). The fast paths are in next_fit.h.
  *
- * Blocks are taken at the head and come back, mostly, at the tail. They hang in a list in the order of allocation,
- * from the tail (edge.next, the oldest) to the head (last, the newest):
+ * Blocks are allocated at the head and are freed, mostly, at the tail. They form a list in the order of allocation, from the
+ * tail (edge.next, the oldest) to the head (last, the newest):
  *
  *      begin    tail               head      end        begin  head         tail             end
  *      |  free   |A|B|.freed.|C|D|  free  |             |D|E|F|   free      |A|B|.freed.|C|gap|
  *                not wrapped: limit = end                     wrapped: limit = tail
  *
- * A request that does not fit between head and end, but before the tail, goes to the beginning; what it skips becomes a
- * gap, a block that nobody owns. An arena without blocks starts again at its beginning. Where a request does not fit into
- * the arena that was given out from last, the others are tried, in a circle; that one's state is in the heap itself
- * (h->now, h->zero), where the short paths find it, that of the others in their segments.
+ * A request that fits before the tail, but not between head and end, goes to the beginning; what it skips becomes a gap, a
+ * block without an owner. An arena without blocks starts at its beginning again. If a request does not fit into the arena that
+ * was allocated from last, the others are tried cyclically. The state of that arena is in the heap itself (h->now, h->zero),
+ * for the fast paths, that of the others in their segments.
  *
- * Invariants, of each arena
+ * Invariants of each arena
  * 1. From the oldest to the newest, each block begins where the one before it ends, or at the beginning after one that
- *    ends at the end; this happens at most once, and never as far as the oldest. So blocks and the hole from head to
- *    tail tile the segment.
- * 2. head is the end of the newest block; limit is the offset of the oldest if the newest lies before it, else the
- *    end. `head == limit` is a full arena, and `no blocks` an empty one: the two cannot be mistaken.
- * 3. mark - head is peak - used, for the whole heap and the arena it is in: what is handed out grows with the head, so
- *    its peak is passed where the head passes the mark, and the short paths need not count what is in use.
- * 4. First and last block are handed out (DESC_OWNED, DESC_SENT). Those between may wait (DESC_FREED), or be the gap.
- * 5. No two that wait are neighbours by address: they are merged when the second is given back, and the gap takes in
- *    what lies before it. So at most two of them follow each other in the list, on either side of the end;
- *    every operation takes constant time, but for trying the other arenas, and there are at most twice as many
- *    descriptors in use as blocks handed out.
+ *    ends at the end; the latter happens at most once, and never up to the oldest. Blocks and the hole from head to tail
+ *    tile the segment.
+ * 2. head is the end of the newest block; limit is the offset of the oldest if the newest precedes it, else the end.
+ *    `head == limit` is a full arena; an empty arena has no blocks, so that the two differ.
+ * 3. mark - head = peak - used, for the whole heap and the arena it is in: bytes in use grow with the head, so that they
+ *    exceed the peak where the head passes the mark, and the fast paths need not count bytes in use.
+ * 4. The first and the last block are allocated (DESC_OWNED, DESC_SENT). Those between may wait (DESC_FREED), or be the gap.
+ * 5. No two waiting blocks are neighbors by address: they merge when the second is freed, and the gap absorbs the waiting
+ *    block before it. At most two of them follow each other in the list, on either side of the end; every operation takes
+ *    constant time, except for trying other arenas, and at most twice as many descriptors are in use as blocks allocated.
  *
- * Giving back the newest rolls the head back, also over what waits below it and over the gap. That is safe because
- * whatever waits has been given back: nobody holds it, here or at the other end (a writer frees only what it never
- * sent, credits free only what the reader has freed), and the gap was never anybody's. It waited only for the list to
- * become short.
+ * Freeing the newest block rolls the head back, also over waiting blocks below it and over the gap. This is safe because a
+ * waiting block has been freed at both ends (a writer frees only what it has not sent, credits free only what the reader has
+ * freed), and the gap has no owner. It waited only for the list to become short.
  */
 #include "alloc/next_fit.h"
 
@@ -43,7 +41,7 @@ static bool next_fit_waits(const struct rdesc *d) { return d->state >= DESC_FREE
 
 static struct rdesc *next_fit_first(const struct segment *s) { return s->edge.next; }
 
-/* Where the oldest block begins, which is what the head may not reach once it has wrapped. */
+/* Offset of the oldest block, which the head must not pass after it has wrapped. */
 static uint64_t next_fit_tail(const struct segment *s) { return next_fit_first(s)->offset; }
 
 static uint64_t next_fit_used(const struct heap *h) { return h->peak + h->now.head - h->mark; }
@@ -62,7 +60,7 @@ static bool next_fit_wrapped(const struct heap *h, const struct segment *s)
     return next_fit_arena_of(h, s)->limit != s->end;
 }
 
-/* From now on the short paths are about this arena. */
+/* Makes this the arena of the fast paths. */
 static void next_fit_enter(struct heap *h, struct segment *s)
 {
     const uint64_t ahead = h->mark - h->now.head;
@@ -74,7 +72,7 @@ static void next_fit_enter(struct heap *h, struct segment *s)
     h->mark = h->now.head + ahead;
 }
 
-/* Skips what is left before the end. */
+/* Skips the rest before the end. */
 static void next_fit_wrap(struct heap *h)
 {
     struct segment *s = h->at;
@@ -93,14 +91,14 @@ static void next_fit_wrap(struct heap *h)
     h->now.head = s->begin;
 }
 
-/* Is there room for that many bytes where the arena has none at its head? */
+/* Whether so many bytes fit at the beginning, when they do not fit at the head. */
 static bool next_fit_fits_at_the_beginning(const struct heap *h, const struct segment *s,
                                            uint64_t need)
 {
     return !next_fit_wrapped(h, s) && !next_fit_empty(h, s) && need <= next_fit_tail(s) - s->begin;
 }
 
-/* The bytes that a block of `least` takes at the head, which are fewer than whole units at a short end; 0: no room. */
+/* Bytes of a block of `least` at the head, fewer than whole units at a short end; 0: it does not fit. */
 static uint64_t next_fit_need_at_head(const struct heap *h, const struct segment *s, size_t least)
 {
     const uint64_t need = (least + h->round_up) & h->whole,
@@ -109,8 +107,8 @@ static uint64_t next_fit_need_at_head(const struct heap *h, const struct segment
     return need <= room ? need : least <= room ? room : 0; /* only the end is not at a whole unit */
 }
 
-/* The segment from the one that it gave out from last on, in a circle, that has room; or NULL. */
-static struct segment *next_fit_segment_with_room(struct heap *h, size_t least)
+/* The first segment into which it fits, cyclically from the one allocated from last; or NULL. */
+static struct segment *next_fit_find_segment(struct heap *h, size_t least)
 {
     const uint64_t need = (least + h->round_up) & h->whole;
     struct segment *s = h->at;
@@ -123,8 +121,7 @@ static struct segment *next_fit_segment_with_room(struct heap *h, size_t least)
     return NULL;
 }
 
-/* Whatever does not simply fit at the head: size 0, a block that ends in a short last unit, wrapping, another segment, no
- * descriptor. */
+/* What the fast path does not handle: size 0, a short last unit, wrapping, another segment, no descriptor. */
 struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 {
     const size_t least = size == 0 ? 1 : size;
@@ -135,10 +132,10 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 
     if (least > h->largest)
         return heap_refuse(h, -EMSGSIZE);
-    s = next_fit_segment_with_room(h, least); /* no overflow: a segment has at most 2^51 bytes */
+    s = next_fit_find_segment(h, least); /* no overflow: a segment has at most 2^51 bytes */
     if (s == NULL)
         return heap_refuse(h, -EAGAIN);
-    if (h->pool.free == NULL) { /* before anything is changed */
+    if (h->pool.free == NULL) { /* before anything changes */
         error = desc_pool_grow(&h->pool);
         if (error != 0)
             return heap_refuse(h, error);
@@ -155,7 +152,7 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
     return d;
 }
 
-/* Gives back the descriptor of a block that has left the list. The gap keeps its own. */
+/* Returns the descriptor of a block that was removed from the list. The gap keeps its own. */
 static void next_fit_drop(struct heap *h, struct rdesc *d)
 {
     h->waiting--;
@@ -163,11 +160,11 @@ static void next_fit_drop(struct heap *h, struct rdesc *d)
         desc_put(&h->pool, d);
 }
 
-/* Makes one of two that wait and follow each other, in the list and by address. Neither is the last. */
+/* Merges two waiting blocks that are consecutive in the list and by address. Neither is the last. */
 static struct rdesc *next_fit_merge(struct heap *h, struct rdesc *low, struct rdesc *high)
 {
     if (high->state ==
-        DESC_GAP) { /* the gap stays, and low is not the first: something is handed out before it */
+        DESC_GAP) { /* the gap stays; low is not the first, since that is allocated */
         high->offset = low->offset;
         high->units += low->units;
         high->prev = low->prev;
@@ -187,8 +184,8 @@ static bool next_fit_mergeable(const struct rdesc *low, const struct rdesc *high
     return next_fit_waits(low) && next_fit_waits(high) && low->offset < high->offset;
 }
 
-/* Brings head, limit and mark in accord with the list, where `in_use` bytes are handed out in the heap. */
-static void next_fit_settle(struct heap *h, uint64_t in_use)
+/* Sets head, limit and mark from the list; `in_use` bytes of the heap are allocated. */
+static void next_fit_update(struct heap *h, uint64_t in_use)
 {
     const struct segment *s = h->at;
     const struct rdesc *last = h->now.last;
@@ -203,7 +200,7 @@ static void next_fit_settle(struct heap *h, uint64_t in_use)
     h->mark = h->now.head + h->peak - in_use;
 }
 
-/* Takes from the end of the list what waits there. The first block does not. */
+/* Removes waiting blocks from the end of the list. The first block does not wait. */
 static void next_fit_roll_back(struct heap *h)
 {
     while (next_fit_waits(h->now.last)) {
@@ -214,7 +211,7 @@ static void next_fit_roll_back(struct heap *h)
     }
 }
 
-/* Takes from the beginning of the list what waits there. The last block does not. */
+/* Removes waiting blocks from the beginning of the list. The last block does not wait. */
 static void next_fit_move_tail(struct heap *h)
 {
     struct rdesc *edge = &h->at->edge, *d = edge->next, *next;
@@ -227,7 +224,7 @@ static void next_fit_move_tail(struct heap *h)
     edge->next = d;
 }
 
-/* The gap takes in what waits before it. */
+/* The gap absorbs the waiting block before it. */
 static void next_fit_free_before_gap(struct heap *h, struct rdesc *d)
 {
     d->state = DESC_FREED;
@@ -237,7 +234,7 @@ static void next_fit_free_before_gap(struct heap *h, struct rdesc *d)
     next_fit_merge(h, d, d->next);
 }
 
-/* `mask` is 0 or all ones: arithmetic, which no compiler makes a branch of. */
+/* `mask` is 0 or all ones. Arithmetic, which no compiler turns into a branch. */
 static inline struct rdesc *next_fit_choose(uintptr_t mask, const struct rdesc *yes,
                                             const struct rdesc *no)
 {
@@ -245,8 +242,8 @@ static inline struct rdesc *next_fit_choose(uintptr_t mask, const struct rdesc *
 }
 
 /*
- * Between two others: head and limit stay where they are. Which of the two wait is anybody's guess, so nothing branches on
- * it: the lower one of those that become one keeps its descriptor, and of the others those that there are go to the pool.
+ * Frees a block between two others: head and limit stay. Whether its neighbors wait is unpredictable, so there is no branch on
+ * it: the lowest of the merged blocks keeps its descriptor, those of the others return to the pool.
  */
 static void next_fit_free_between(struct heap *h, struct rdesc *d)
 {
@@ -270,7 +267,7 @@ static void next_fit_free_between(struct heap *h, struct rdesc *d)
     h->waiting += 1 + (uint32_t)with_prev + (uint32_t)with_next; /* less one for each */
 }
 
-/* One of the arena that the heap is in. */
+/* Frees a block of the current arena. */
 static void next_fit_free_here(struct heap *h, struct rdesc *d)
 {
     const uint64_t bytes = block_bytes(h, d);
@@ -295,7 +292,7 @@ static void next_fit_free_here(struct heap *h, struct rdesc *d)
         h->now.last = edge;
         next_fit_drop(h, d);
     }
-    next_fit_settle(h, next_fit_used(h) - bytes);
+    next_fit_update(h, next_fit_used(h) - bytes);
 }
 
 /* The segment that a block is in; most often the one that the heap allocates from. */
@@ -351,7 +348,7 @@ static int next_fit_grow(struct heap *h, struct segment *s)
         h->at = s;
         h->now = s->arena;
         h->zero = s->zero;
-        next_fit_settle(h, 0);
+        next_fit_update(h, 0);
     }
     return 0;
 }
@@ -378,7 +375,7 @@ static uint64_t next_fit_largest(const struct heap *h)
     return most;
 }
 
-/* What is left when all that has been sent is back: the arena between the newest and the oldest that has not. */
+/* Free bytes after every sent block has been freed: the arena outside the oldest to the newest unsent block. */
 static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment *s)
 {
     const struct rdesc *prev = &s->edge, *d = next_fit_first(s), *oldest = NULL, *newest = NULL;
@@ -424,7 +421,7 @@ static int next_fit_visit_block(const struct heap *h, const struct segment *s, s
     return visit(&b, arg);
 }
 
-/* From `d` to the newest, as far as addresses ascend. */
+/* From `d` to the newest, while addresses ascend. */
 static int next_fit_walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d,
                                    heap_visit visit, void *arg)
 {
@@ -485,15 +482,15 @@ struct totals {
 };
 
 /* What must hold between a block and the one before it in the list. `laps` counts the ends of the segment passed. */
-static int next_fit_check_neighbours(const struct heap *h, const struct segment *s,
-                                     const struct rdesc *prev, const struct rdesc *d,
-                                     unsigned *laps, struct error *err)
+static int next_fit_check_neighbors(const struct heap *h, const struct segment *s,
+                                    const struct rdesc *prev, const struct rdesc *d, unsigned *laps,
+                                    struct error *err)
 {
     const uint64_t end = prev->offset + block_bytes(h, prev);
 
     if (d->offset == end) {
         if (next_fit_waits(prev) && next_fit_waits(d))
-            return broken(err, "the neighbours at %llu and %llu are both free",
+            return broken(err, "the neighbors at %llu and %llu are both free",
                           (unsigned long long)prev->offset, (unsigned long long)d->offset);
     } else if (end == s->end && d->offset == s->begin) {
         (*laps)++;
@@ -526,7 +523,7 @@ static int next_fit_check_arena(const struct heap *h, const struct segment *s, s
                           d->state);
         error = fit_check_block(h, s, d, err);
         if (error == 0 && prev != edge)
-            error = next_fit_check_neighbours(h, s, prev, d, &laps, err);
+            error = next_fit_check_neighbors(h, s, prev, d, &laps, err);
         if (error != 0)
             return error;
         t->descriptors += d != gap;
@@ -559,7 +556,7 @@ static int next_fit_check(const struct heap *h, struct error *err, uint32_t *des
     int error;
 
     if (h->zero != h->at->zero)
-        return broken(err, "the heap is not in the segment that it says");
+        return broken(err, "the heap is not in its current segment");
     for (const struct segment *s = &h->first; s != NULL; s = s->next) {
         error = next_fit_check_arena(h, s, &t, err);
         if (error != 0)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * next_fit.h: the short paths of next-fit, inline; the rest, and the idea, are in next_fit.c.
+ * next_fit.h: the inline fast paths of next-fit. The rest, and the idea, are in next_fit.c.
  *
- * Short is: a block that fits at the head; and giving back the newest block, or the oldest one, where its neighbour
- * is still handed out and no end of the range lies between. All else is a call.
+ * They handle a block that fits at the head, and freeing the newest block, or the oldest one, if its neighbor is allocated and the
+ * end of the range is not between them. Everything else is a call.
  */
 #ifndef ALLOC_NEXT_FIT_H
 #define ALLOC_NEXT_FIT_H
@@ -13,13 +13,12 @@
 extern const struct fit_ops next_fit_ops;
 
 struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size) NOINLINE;
-/* Not cold: it is the way of every block that is given back out of order. */
+/* Not cold: every block that is freed out of order takes this path. */
 void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline));
 
 /*
- * The order below is made for few taken branches, which cost more than anything else here: the way of the newest
- * block, alone or not, falls through. The newest block is h->now.last, and its next means nothing; the prev of the
- * oldest is the edge of the segment.
+ * The code is ordered for few taken branches, which cost more than anything else here: the path of the newest block, alone or
+ * not, falls through. The newest block is h->now.last, whose next is undefined; the prev of the oldest is the segment's edge.
  */
 
 /* Makes `d`, the first of the pool, the newest block: `need` bytes at the head. */
@@ -49,12 +48,10 @@ static inline struct rdesc *next_fit_place(struct heap *h, struct rdesc *d, uint
 
 static inline struct rdesc *next_fit_alloc(struct heap *h, size_t size)
 {
-    uint64_t need =
-        (size + h->round_up) & h->whole; /* 0 where size is 0, and where the sum overflows */
+    uint64_t need = (size + h->round_up) & h->whole; /* 0 if size is 0, or if the sum overflows */
     struct rdesc *d = h->pool.free;
 
-    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head ||
-                 d == NULL)) /* so a need of 0 goes there too */
+    if (UNLIKELY(need - 1 >= h->now.limit - h->now.head || d == NULL)) /* also if need is 0 */
         return next_fit_alloc_slow(h, size);
     return next_fit_place(h, d, need, size);
 }

@@ -1,33 +1,28 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit.c: first-, best-, worst- and random-fit: the fits that choose among free blocks, exactly.
+ * tree_fit.c: first-, best-, worst- and random-fit: the heuristics that choose among free blocks, exactly.
  *
- * All blocks of a segment, handed out or free, are a chain by address, from its edge to its edge. A block that is split
- * gives its low end and keeps its descriptor for the rest; a block that comes back is merged with free neighbours. Free
- * blocks are found through indices (index.h), whose keys say what each fit prefers, the least being the choice:
+ * All blocks of a segment, allocated or free, form a chain by address, from its edge to its edge (tree_block.h). A block that is
+ * split gives its low end and keeps its descriptor for the rest; a block that is freed merges with free neighbors. Free blocks
+ * are found by indices (index.h); a heuristic prefers the smallest key:
  *
  *   first-fit    offset, units      one index, with the largest units of each subtree
- *   best-fit     units, offset      one for each class of sizes: the first class that has a block large enough
- *   worst-fit    ~units, offset     one for each class: the last class
+ *   best-fit     units, offset      one for each size class: the first class that has a block large enough
+ *   worst-fit    ~units, offset     one for each size class: the last class
  *   random-fit   units, offset      one index, with the number of blocks of each subtree
  *
- * The block that changed last is loose: it is in no index, but looked at beside them. What is allocated from it, given back
- * to it, or taken again, changes no index; when another block becomes loose, it goes into its own. With first-fit a block that
- * loses its low end, or grows, stays where it is in the order: its entry is changed in place.
+ * The block that changed last is loose (free_set.h). With first-fit a block that loses its low end, or grows, keeps its place in
+ * the order: its entry is changed in place.
  *
- * A request may find that a block with exactly enough units is a little too short, because it ends at the short end
- * of a segment; it then goes on to the next best. There is at most one such block to a segment.
+ * A block with exactly enough units may be a little too short for a request, because it ends at the short end of a segment; the
+ * next best one is taken then. There is at most one such block in a segment.
  *
- * Giving back never fails: where there is no memory for a node of an index, blocks are homeless, linked to each other, until
- * there is; nothing is allocated before, since the choice would not be exact.
- *
- * Invariants
- * 1. The chain of a segment tiles it. No two free blocks are neighbours in it.
- * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE is free.loose, or in the
- *    list from free.unindexed. Where there are homeless ones nothing is loose, so that the short paths are closed.
- * 3. `some` has the indices that are not empty, `indexed` is the sum of their counts.
- * 4. There are at most as many free blocks as segments and blocks handed out, so the pool has descriptors for as many
- *    blocks as may be handed out whatever their order.
+ * Invariants, in addition to those of free_set.h
+ * 1. The chain of a segment tiles it. No two free blocks are neighbors in it.
+ * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE is free.loose, or in the list
+ *    free.unindexed.
+ * 3. There are at most as many free blocks as segments and allocated blocks, so that the pool has descriptors for as many blocks
+ *    as may be allocated, in whatever order.
  */
 #include "alloc/tree_fit.h"
 
@@ -41,7 +36,7 @@
 
 /* ---- the choice ---- */
 
-/* A request, and where what was found for it is in an index. */
+/* A request, and the place in an index of the block that was found for it. */
 struct search {
     size_t size;
     uint32_t units;
@@ -98,7 +93,7 @@ static FORCE_INLINE struct rdesc *tree_fit_find_worst(const struct heap *h, stru
     return found && index_block(&s->place)->units >= s->units ? index_block(&s->place) : NULL;
 }
 
-/* The block that the fit prefers, of all that the request fits into; NULL: there is none. */
+/* The block that the heuristic prefers among those large enough; NULL: there is none. */
 static FORCE_INLINE struct rdesc *tree_fit_find(const struct heap *h, struct search *s, fit_t fit)
 {
     struct rdesc *loose = h->free.loose, *d = NULL;
@@ -124,7 +119,7 @@ static uint64_t tree_fit_random_next(struct free_set *f) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-/* 0 .. n - 1, each as likely as any other: the high half of a product, drawn again where the low half would favour some. */
+/* Uniform in 0 .. n - 1: the high half of a product, drawn again where the low half would introduce a bias. */
 static uint32_t tree_fit_random_below(struct free_set *f, uint32_t n)
 {
     uint64_t product = (tree_fit_random_next(f) >> 32) * n;
@@ -135,7 +130,7 @@ static uint32_t tree_fit_random_below(struct free_set *f, uint32_t n)
     return (uint32_t)(product >> 32);
 }
 
-/* Are all of so many blocks that have enough units too short? Those are at the ends of segments, with exactly enough. */
+/* Whether all of so many blocks with enough units are too short: those with exactly enough, at ends of segments. */
 static bool tree_fit_all_too_short(const struct heap *h, const struct search *s,
                                    uint32_t candidates)
 {
@@ -149,7 +144,7 @@ static bool tree_fit_all_too_short(const struct heap *h, const struct search *s,
     return candidates == 0;
 }
 
-/* Any of those that the request fits into, each with the same probability: the loose block is the last of them. */
+/* Any of the blocks large enough, with equal probability; the loose block is the last of them. */
 static struct rdesc *tree_fit_find_random(struct heap *h, struct search *s)
 {
     const struct index *index = &h->free.index[0];
@@ -187,14 +182,14 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
     if (UNLIKELY(d == NULL))
         return heap_refuse(h, -EAGAIN);
     if (UNLIKELY(h->pool.free == NULL ||
-                 h->allocs - h->frees >= h->most)) { /* before anything is changed */
+                 h->allocs - h->frees >= h->most)) { /* before anything changes */
         error = tree_fit_more_descriptors(h);
         if (error != 0)
             return heap_refuse(h, error);
     }
     if (d == h->free.loose) {
         if (d->units != s.units)
-            d = tree_fit_cut(h, d, s.units); /* what is left stays loose */
+            d = tree_fit_cut(h, d, s.units); /* the rest stays loose */
         else
             h->free.loose = tree_fit_none(h);
     } else if (d->units == s.units) {
@@ -213,22 +208,22 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
     return tree_fit_hand_out(h, d, size, block_bytes(h, d));
 }
 
-/* ---- giving back ---- */
+/* ---- freeing ---- */
 
-/* First-fit: a block in the index takes in one that is given back beside it, and stays where it is. False: it is loose. */
+/* First-fit: a freed block merges with an indexed neighbor, which keeps its place. False: the neighbor is not indexed. */
 static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
-                                                struct rdesc *neighbour)
+                                                struct rdesc *neighbor)
 {
     struct index_place place;
 
-    if (neighbour->state != DESC_FREE)
+    if (neighbor->state != DESC_FREE)
         return false;
-    index_from(&h->free.index[0], tree_fit_key(h, neighbour, RMALLOC_FIRST_FIT), &place);
-    if (d->next == link_to_free(neighbour)) {
-        tree_fit_merge(h, d, neighbour);
-        d = neighbour;
+    index_from(&h->free.index[0], tree_fit_key(h, neighbor, RMALLOC_FIRST_FIT), &place);
+    if (d->next == link_to_free(neighbor)) {
+        tree_fit_merge(h, d, neighbor);
+        d = neighbor;
     } else {
-        tree_fit_merge(h, neighbour, d);
+        tree_fit_merge(h, neighbor, d);
         linked(d->next)->prev = link_to_free(d);
         d->state = DESC_FREE;
     }
@@ -246,7 +241,7 @@ static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit
     struct rdesc *prev = linked(d->prev), *next = linked(d->next);
 
     if (links_to_free(d->prev))
-        __builtin_prefetch(prev); /* it is looked at last */
+        __builtin_prefetch(prev); /* it is used last */
     h->frees++;
     h->used -= block_bytes(h, d);
     if (fit == RMALLOC_FIRST_FIT && links_to_free(d->prev) != links_to_free(d->next) &&
@@ -254,7 +249,7 @@ static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit
         return;
     if (h->free.loose != prev && h->free.loose != next)
         free_set_index_loose(
-            h, fit); /* while the descriptors of the neighbours may be on their way from memory */
+            h, fit); /* while the descriptors of the neighbors are being fetched from memory */
     if (links_to_free(d->next)) {
         free_set_remove(h, next, fit);
         tree_fit_merge(h, d, next);
@@ -275,7 +270,7 @@ static FORCE_INLINE void tree_fit_tree_free(struct heap *h, struct rdesc *d, fit
 
 static void tree_fit_tree_open(struct heap *h, uint64_t seed, fit_t fit)
 {
-    const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 4 */
+    const uint64_t blocks = 2 * (uint64_t)h->most; /* invariant 3 */
 
     desc_pool_init(&h->pool, blocks < UINT32_MAX ? (uint32_t)blocks : UINT32_MAX,
                    sizeof(struct rdesc));
@@ -333,7 +328,7 @@ static int tree_fit_tree_grow(struct heap *h, struct segment *s, fit_t fit)
     return 0;
 }
 
-/* ---- what there is ---- */
+/* ---- statistics ---- */
 
 static uint64_t tree_fit_tree_used(const struct heap *h) { return h->used; }
 
@@ -360,7 +355,7 @@ static FORCE_INLINE uint32_t tree_fit_most_units(const struct heap *h, fit_t fit
     return most;
 }
 
-/* In bytes; where all the largest blocks are short, the longest of these. */
+/* In bytes; if all the largest blocks are short, the longest of them. */
 static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
 {
     const uint32_t units = tree_fit_most_units(h, fit);
@@ -379,7 +374,7 @@ static uint64_t tree_fit_tree_largest(const struct heap *h, fit_t fit)
     return most;
 }
 
-/* ---- a table for each fit, which has code of its own for whatever depends on it ---- */
+/* ---- a table for each heuristic, with code of its own for everything that depends on it ---- */
 
 #define FIT_OPS(name_, says_, fit_)                                                                \
     static void name_##_open(struct heap *h, uint64_t seed) { tree_fit_tree_open(h, seed, fit_); } \

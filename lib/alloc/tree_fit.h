@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit.h: first-, best-, worst- and random-fit: their short paths, inline; the rest, and the idea, are in tree_fit.c.
+ * tree_fit.h: first-, best-, worst- and random-fit: the inline fast paths. The rest, and the idea, are in tree_fit.c.
  *
- * Short is what concerns the loose block alone: a block from it, where nothing else is preferred, and one that is given
- * back to it, or beside which nothing is free where nothing is loose. All else is a call.
+ * A fast path involves only the loose block (free_set.h): an allocation from it if the heuristic prefers it, and the free of a
+ * block next to it, or of a block without free neighbors while there is no loose one. Everything else is a call.
  */
 #ifndef ALLOC_TREE_FIT_H
 #define ALLOC_TREE_FIT_H
@@ -12,7 +12,7 @@
 
 extern const struct fit_ops first_fit_ops, best_fit_ops, worst_fit_ops, random_fit_ops;
 
-/* Is the loose block, which is large enough, what the fit prefers? That is, if nothing else can be. */
+/* Whether the heuristic surely prefers the loose block, which is large enough, to all others. */
 static inline bool tree_fit_prefers_loose(const struct heap *h, uint32_t units)
 {
     if (h->free.indexed == 0)

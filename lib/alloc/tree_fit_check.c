@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit_check.c: what is there in a heap of first-, best-, worst- or random-fit, and whether it is as tree_fit.c says.
+ * tree_fit_check.c: see tree_fit_check.h; the invariants are those of tree_fit.c and free_set.h.
  */
 #include "alloc/tree_fit_check.h"
 
@@ -73,18 +73,18 @@ static int tree_fit_check_free(const struct heap *h, const struct rdesc *d, stru
             return broken(err, "the free block at %llu is neither loose nor unindexed", at);
     }
     if (links_to_free(d->prev))
-        return broken(err, "the neighbours at %llu and %llu are both free",
+        return broken(err, "the neighbors at %llu and %llu are both free",
                       (unsigned long long)linked(d->prev)->offset, at);
     return 0;
 }
 
-/* What the neighbours' links to it are. */
+/* The value of the neighbors' links to it. */
 static const struct rdesc *tree_fit_check_link_of(const struct rdesc *d)
 {
     return tree_fit_is_free(d) ? link_to_free(d) : d;
 }
 
-/* The blocks of a segment. */
+/* Verifies the blocks of a segment. */
 static int tree_fit_check_chain(const struct heap *h, const struct segment *s, struct totals *t,
                                 struct error *err)
 {

@@ -2,8 +2,8 @@
 /*
  * vmem.c: the allocator alone: rvmem_create(3), rvmem_alloc(3), rvmem_free(3) ...
  *
- * A rvmem_t is a heap. Misuse that the descriptor itself gives away (foreign, freed already) is always detected;
- * with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is told, and every invariant is
+ * A rvmem_t is a heap. Misuse that the descriptor reveals (foreign, freed already) is always detected;
+ * with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is logged, and every invariant is
  * checked after every operation.
  */
 #include "alloc/fit.h"
@@ -27,7 +27,7 @@ static struct heap *vmem_heap_of(rvmem_t vmem) { return (struct heap *)(void *)v
 
 static int vmem_settings_result;
 
-/* rinit has done it in a program that uses pipes, and its threads read the settings by now. */
+/* In a program that uses pipes rinit has loaded them, and its threads may read them. */
 static void vmem_load_settings(void)
 {
     struct error err = {""};
@@ -100,7 +100,7 @@ int rvmem_destroy(rvmem_t vmem)
     return 0;
 }
 
-/* Every invariant, if that is asked for; 0, or -EUCLEAN and a logged sentence. */
+/* With RMALLOC_DEBUG verifies every invariant: 0, or -EUCLEAN and a logged message. */
 static int vmem_check_after(struct heap *h, const char *call)
 {
     struct error err = {""};
@@ -123,19 +123,19 @@ static inline bool vmem_owned(const struct heap *h, const struct rdesc *d)
 static const char *vmem_misuse(const struct heap *h, const struct rdesc *d)
 {
     if (h == NULL)
-        return "there is no instance";
+        return "the allocator is NULL";
     if (d == NULL)
         return "the descriptor is ADDR_NULL";
     if (vmem_debugging() && !desc_pool_holds(&h->pool, d))
-        return "what is given is no descriptor of this instance";
+        return "the argument is no descriptor of this allocator";
     if (d->state != DESC_OWNED)
         return "the descriptor has been freed";
     if (d->owner != h->owner)
-        return "the descriptor belongs to another instance or to a channel";
+        return "the descriptor belongs to another allocator or to a pipe";
     return NULL;
 }
 
-/* 0, or -EINVAL, told where debugging is on. */
+/* 0 or -EINVAL; logged with RMALLOC_DEBUG. */
 static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const char *call)
 {
     const char *what = vmem_misuse(h, d);

@@ -558,10 +558,10 @@ static void debugging_tells_every_misuse(void **state)
     assert_said("rvmem_free: the descriptor has been freed");
     listen_begin();
     assert_int_equal(rvmem_free(v, foreign), -EINVAL);
-    assert_said("no descriptor of this instance");
+    assert_said("no descriptor of this allocator");
     listen_begin();
     assert_null(rvmem_mem(v, (raddr_t)(void *)nonsense));
-    assert_said("rvmem_mem: what is given is no descriptor");
+    assert_said("rvmem_mem: the argument is no descriptor");
     listen_begin();
     assert_true(rvmem_offset(v, (raddr_t)(void *)8) == UINT64_MAX); /* is not even read */
     assert_said("rvmem_offset: ");

@@ -31,8 +31,6 @@
 
 #define SIW_VENDOR 0x626d74u /* struct ibv_device_attr.vendor_id of soft-iWARP */
 
-enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* BTL_ATOMIC_ADD, BTL_ATOMIC_CAS of rmalloc.h */
-
 const char *verbs_address_text(const union verbs_sockaddr *a, char *text, size_t bytes)
 {
     char ip[INET6_ADDRSTRLEN] = "?";
@@ -312,7 +310,7 @@ static int verbs_device_probe(struct btl *btl, struct error *err)
     l->reads_out = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_init_rd_atom, READS_MOST);
     l->reads_in = (uint8_t)verbs_device_least((uint32_t)attr.max_qp_rd_atom, READS_MOST);
     if (attr.atomic_cap != IBV_ATOMIC_NONE && !l->iwarp)
-        l->atomics = 1u << ATOMIC_ADD | 1u << ATOMIC_CAS;
+        l->atomics = 1u << BTL_ATOMIC_ADD | 1u << BTL_ATOMIC_CAS;
     if (l->reads_out == 0 || l->send_depth < 4 * SIGNAL_EVERY || l->message_most < CACHE_LINE)
         return error_set(
             err, -ENOTSUP,

@@ -32,8 +32,6 @@
 #define SHORT_READ 32u
 #define PAGE 4096u /* with larger pages some READs are split needlessly */
 
-enum { ATOMIC_ADD = 0, ATOMIC_CAS = 1 }; /* BTL_ATOMIC_ADD, BTL_ATOMIC_CAS of rmalloc.h */
-
 /* ---- completions ---- */
 
 static void verbs_post_complete(struct btl_done *done, int error)
@@ -424,7 +422,7 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
     wr.sg_list = &sge;
     wr.wr.atomic.remote_addr = at->remote->key.word[KEY_ADDRESS] + at->remote_offset;
     wr.wr.atomic.rkey = (uint32_t)at->remote->key.word[KEY_RKEY];
-    if (op == ATOMIC_CAS) {
+    if (op == BTL_ATOMIC_CAS) {
         wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
         wr.wr.atomic.compare_add = compare;
         wr.wr.atomic.swap = operand;
