@@ -43,7 +43,7 @@ static void must_am(int code, const char *call)
     if (code >= 0)
         return;
     fprintf(stderr, "rank %u: %s: %s: %s\n", (unsigned)network_rank(), call, rinfo_strerror(code),
-            ram_error(am));
+            rerror(NULL));
     network_abort(1);
 }
 
@@ -63,8 +63,8 @@ static void ping_am(char *payload)
         ram_message_t reply;
         ram_request_t r;
 
-        MUST_AM(ram_request(am, 1, 0, &number, 1, payload, options.size, &r));
-        MUST_AM(ram_wait(am, r, &reply));
+        MUST_AM(ram_request(am, 1, 0, &number, 1, payload, options.size, &r, 0));
+        MUST_AM(ram_wait(am, r, &reply, 0));
         MUST_HOLD(reply.args[0] == number && reply.bytes == options.size);
         MUST_AM(ram_free(am, &reply));
     }
@@ -74,7 +74,7 @@ static void pong_am(void)
 {
     answered = 0;
     while (answered < options.trips)
-        MUST_AM(ram_serve(am, 1, -1));
+        MUST_AM(ram_serve(am, 1, R_FOREVER));
 }
 
 /* ---- bare channels: the same bytes, an 8-byte number included ---- */
@@ -202,7 +202,7 @@ static void measure(int rank)
 int main(int argc, char **argv)
 {
     const ram_handler_t handler = {"echo", echo, NULL};
-    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    ram_config_t cfg = {0};
     int rank, nranks;
 
     app_parse(doc, option_table, argc, argv);

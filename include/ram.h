@@ -1,163 +1,132 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ram.h: active messages: a request names a handler that runs at another rank, and is answered.
+ * ram.h: active messages: a request runs a handler at a peer, and is answered.
  *
- * Made of channels (rpipe.h), whose public interface is all that it uses. A context is one process's part; it opens
- * channels to whom it talks to, when it does, and closes them when they are idle. Handlers run inside ram_poll() and the
- * calls that wait, never by themselves. A payload lies in memory of a channel: a handler reads it where it arrived.
+ * They are built on the public interface of rpipe.h alone. A context is the part of one process. It opens pipes to a
+ * peer at the first request and closes them when they are idle. Handlers run inside ram_serve() and the calls that
+ * wait, at no other time. A handler reads a payload where it arrived, without a copy.
  *
- * A context belongs to one thread at a time; different contexts may be used by different threads at the same time.
- * ram(7) is the overview; every function has a page in section 3 of the manual.
+ * A context belongs to one thread at a time; different threads may use different contexts at the same time.
+ * rerror(NULL) explains a failure; ram(7) is the overview.
  */
 #ifndef RAM_H
 #define RAM_H
 
 #include <rmalloc.h>
-#include <stdbool.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#pragma GCC visibility push(default) /* what is declared here is exported; all else is hidden */
+#pragma GCC visibility push(default) /* the declarations of this header are exported, all others are hidden */
 
-typedef struct ram *ram_t;      /* a context: one process's part */
-typedef uint64_t ram_request_t; /* a request that will be waited for; 0 is none */
+typedef struct ram *ram_t;      /* a context */
+typedef uint64_t ram_request_t; /* a request that ram_wait waits for; 0 is none */
 
 #define RAM_ARGS_MAX 8   /* arguments of a message, 64 bits each */
-#define RAM_HANDLERS 255 /* that a context may have, from 0 */
-#define RAM_RESULT 255u  /* instead of a handler: the reply goes to whoever waits for it */
+#define RAM_HANDLERS 255 /* handlers of a context at most */
+#define RAM_RESULT 255u  /* ram_reply: instead of a handler; ram_wait returns the reply */
 
-struct ram_internal { /* the library's own */
+struct ram_internal { /* reserved for the library */
     void *link;
     raddr_t d;
     uint32_t token, flags;
-    uint64_t reserved;
+    uint64_t reserved[5];
 };
 
-/* A message as its handler sees it. Good until the handler returns, unless it is kept (ram_keep). */
+/* A message: as a handler gets it, as ram_wait returns it, or one that is being built. The layout is final. */
 typedef struct ram_message {
-    int peer; /* who has sent it */
-    uint32_t handler;
-    uint32_t nargs;
-    uint32_t zero;
-    uint64_t args[RAM_ARGS_MAX];
-    void *
-        data; /* the payload, in memory of the channel; aligned to 64 bytes if it does not ride in its slot */
-    size_t bytes; /* of the payload */
+    int peer;                    /* rank or peer number of the other process */
+    uint32_t handler;            /* index into the handlers of the process that runs it */
+    uint32_t nargs;              /* arguments in use */
+    uint32_t zero;               /* 0 */
+    uint64_t args[RAM_ARGS_MAX]; /* the arguments */
+    void *data;                  /* the payload, in memory of a pipe; aligned to 64 bytes unless it is in its slot */
+    size_t bytes;                /* bytes of payload */
     struct ram_internal internal;
 } ram_message_t;
 
-typedef void (*ram_function_t)(ram_t am, ram_message_t *message, void *arg);
+/* A handler. message is valid until it returns, unless ram_keep keeps it. */
+typedef void (*ram_function_t)(ram_t am, ram_message_t *message, void *argument);
 
 typedef struct ram_handler {
-    const char *name; /* at most 31 bytes; compared with the peer's at first contact */
-    ram_function_t run;
-    void *arg;
+    const char *name;   /* at most 31 bytes; compared with the name at the peer at first contact */
+    ram_function_t run; /* the function */
+    void *argument;     /* its last parameter */
 } ram_handler_t;
 
+/* "Same": the same value at every peer, verified at first contact. Zero is the default of every member. */
 typedef struct ram_config {
-    uint32_t version;              /* RAM_CONFIG_VERSION, from RAM_CONFIG_DEFAULT */
-    uint32_t ctx;                  /* which of the contexts of these processes, 0..4095 */
-    const ram_handler_t *handlers; /* the same names in the same order at every rank; copied */
-    uint32_t nhandlers;
-    uint32_t
-        credits; /* requests to one peer that may be unanswered, 1..250; 0: 32. The same everywhere */
-    uint64_t request_bytes; /* memory for requests from one peer; 0: 256 KiB. The same everywhere */
-    uint32_t
-        reply_bytes; /* largest reply, arguments included, up to 1 MiB; 0: 4096. The same everywhere */
-    int timeout_ms; /* deadline of calls that wait; -1 none, RPIPE_TIMEOUT_AUTO the setting. Here */
-    uint32_t
-        max_links; /* idle ones are closed when there are more to others than this; 0: no limit. Here */
-    int idle_ms; /* links are closed when they have been idle for so long; -1: never, 0: 10000. Here */
-    const char *btl; /* as in rmalloc_config_t */
-    uint64_t reserved[8];
+    uint64_t context;              /* same; which of the contexts of these processes; rcontext(name) or below 2^20 */
+    const ram_handler_t *handlers; /* same names in the same order; the table is copied */
+    uint32_t nhandlers;            /* same; number of handlers, to RAM_HANDLERS */
+    uint32_t credits;              /* same; unanswered requests to one peer, 1 to 250; default 32 */
+    uint64_t request_bytes;        /* same; memory for requests from one peer, from 16 KiB; default 256 KiB */
+    uint32_t reply_bytes;          /* same; largest reply with its arguments, 256 bytes to 1 MiB; default 4096 */
+    int timeout_ms;                /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
+    uint32_t max_links;            /* links to peers above which idle ones are closed; default: no limit */
+    int idle_ms;                   /* ms after which an idle link is closed; R_FOREVER; default 10,000 */
+    const char *backend;           /* as in rpipe_config_t */
 } ram_config_t;
-
-#define RAM_CONFIG_VERSION 1u
-#define RPIPE_TIMEOUT_AUTO (-2)
-/* clang-format off */
-#define RAM_CONFIG_DEFAULT                                                                                             \
-    { RAM_CONFIG_VERSION, 0, NULL, 0, 0, 0, 0, RPIPE_TIMEOUT_AUTO, 0, 0, NULL, { 0, 0, 0, 0, 0, 0, 0, 0 } }
-/* clang-format on */
 
 /* ---- context ---- */
 
-int ram_init(ram_t *am, const ram_config_t *cfg); /* after rinit; not collective, does not wait */
-int ram_exit(ram_t am);                           /* does not wait; before it: ram_barrier */
+/* Creates a context, after rinit. Not collective; does not wait. */
+int ram_init(ram_t *am, const ram_config_t *cfg, size_t size);
+
+/* Ends a context; does not wait. An orderly end calls ram_barrier first. */
+int ram_exit(ram_t am);
 
 /* ---- requests ---- */
 
-/* data is copied into memory of the peer. r: for ram_wait; NULL: nobody will ask */
-int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                const void *data, size_t bytes, ram_request_t *r);
-/* R_PENDING: no credit, no memory, or no link yet. Handlers may call it */
-int ram_request_nb(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
-                   const void *data, size_t bytes, ram_request_t *r);
-/* Runs handlers until the answer is there. reply: yours until ram_free; NULL: of no interest */
-int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply);
-int ram_test(ram_t am, ram_request_t r,
-             ram_message_t *reply); /* the same, without waiting or running anything */
-int ram_flush(ram_t am);            /* until every request of this context is answered */
+/* Sends a request with a copy of bytes at data. r: for ram_wait; NULL: no reply. R_NOWAIT: also in a handler. */
+int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
+                size_t bytes, ram_request_t *r, int flags);
+
+/* Runs handlers until r is answered. reply: owned by the caller until ram_free; or NULL. R_NOWAIT: runs none. */
+int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply, int flags);
+
+/* Runs handlers until every request of this context is answered. Reports lost requests that have no r. */
+int ram_flush(ram_t am);
 
 /* ---- in a handler, or later for a message that was kept ---- */
 
-/* handler: one of the requester's, or RAM_RESULT. Never waits for the program of the peer */
-int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs,
-              const void *data, size_t bytes);
-int ram_keep(ram_t am, ram_message_t *message,
-             ram_message_t *kept);           /* the message outlives its handler */
-int ram_free(ram_t am, ram_message_t *kept); /* answers it, if nobody has */
+/* Answers a request once. handler: one of the requester, or RAM_RESULT. Never waits for the program of the peer. */
+int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
+              size_t bytes);
 
-/* ---- payload without a copy: memory first, then the message ---- */
+/* Keeps the message of a handler after it returns; from then on it is *kept. */
+int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept);
 
-typedef struct ram_buffer {
-    void *data; /* to be filled */
-    size_t bytes;
-    struct ram_internal internal;
-} ram_buffer_t;
+/* Frees a message that was kept, a reply, or one that was allocated and not sent. Answers an unanswered request. */
+int ram_free(ram_t am, ram_message_t *message);
 
-int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_buffer_t *b);
-int ram_request_send(ram_t am, ram_buffer_t *b, size_t bytes, uint32_t handler,
-                     const uint64_t *args, uint32_t nargs, ram_request_t *r);
-int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_buffer_t *b);
-int ram_reply_send(ram_t am, ram_message_t *to, ram_buffer_t *b, size_t bytes, uint32_t handler,
-                   const uint64_t *args, uint32_t nargs);
-int ram_buffer_free(ram_t am, ram_buffer_t *b); /* one that was not sent */
+/* ---- payload without a copy: allocate, fill in data, handler, nargs and args, send ---- */
+
+/* Allocates a request of bytes to a peer in its memory; runs handlers while it waits. R_NOWAIT: also in a handler. */
+int ram_request_alloc(ram_t am, int peer, size_t bytes, ram_message_t *message, int flags);
+
+/* Allocates the reply to a request; one for each request. */
+int ram_reply_alloc(ram_t am, ram_message_t *to, size_t bytes, ram_message_t *message);
+
+/* Sends the first message->bytes of what was allocated. r: as ram_request. On failure the caller still owns it. */
+int ram_send(ram_t am, ram_message_t *message, ram_request_t *r, int flags);
 
 /* ---- running handlers ---- */
 
-int ram_poll(ram_t am, int most); /* runs at most so many; how many, or an error. Does not wait */
-int ram_serve(ram_t am, int most,
-              int timeout_ms); /* waits for the first; 0 after timeout_ms, -1: for ever */
-int ram_barrier(ram_t am);     /* collective: flush, then wait for all, running handlers */
+/* Runs at most `most` handlers; waits for the first: 0 not at all, ms, R_FOREVER. Returns how many, or an error. */
+int ram_serve(ram_t am, int most, int timeout_ms);
 
-/* ---- what happened ---- */
+/* Flushes, then waits for all ranks, and runs handlers; collective. */
+int ram_barrier(ram_t am);
 
-typedef struct ram_stats {
-    uint64_t requests;      /* sent */
-    uint64_t replies;       /* received, acknowledgements not counted */
-    uint64_t handled;       /* handlers run */
-    uint64_t answered;      /* replies sent */
-    uint64_t bytes_out;     /* of payload, in requests and replies */
-    uint64_t bytes_in;      /* the same, received */
-    uint64_t stalls_credit; /* calls that found every credit of the peer in use */
-    uint64_t stalls_memory; /* calls that found no memory for a request */
-    uint64_t opened;        /* links to others, each time */
-    uint64_t accepted;      /* links from others, each time */
-    uint64_t retired;       /* links to others that were closed because they were idle */
-    uint64_t failed;        /* links that ended with an error */
-    uint32_t links_out;     /* to others, now; two channels each */
-    uint32_t links_in;      /* from others, now; two channels each */
-    uint32_t outstanding;   /* requests that are not answered */
-    uint32_t kept;          /* messages and buffers that the user holds */
-    uint64_t reserved[8];
-} ram_stats_t;
-
-int ram_stats(ram_t am, ram_stats_t *st);
-const char *ram_error(ram_t am); /* the last failure as a sentence; NULL: of ram_init. Never NULL */
+/* Value of a counter, such as "requests"; rinfo_counter() lists them with scope "ram". -ENOENT: unknown. */
+int ram_count(ram_t am, const char *name, uint64_t *value);
 
 #pragma GCC visibility pop
+
+/* A macro adds the size that a structure has in this header; see "Sizes" in rmalloc.h. */
+#define ram_init(...) ram_init(__VA_ARGS__, sizeof(ram_config_t))
 
 #ifdef __cplusplus
 }

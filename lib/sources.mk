@@ -278,12 +278,31 @@ lib_librpipe_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)
 lib_libam_la_SOURCES = \
 	lib/am/am.h \
 	lib/am/barrier.c \
+	lib/am/buffer.c \
+	lib/am/connect.c \
+	lib/am/connect.h \
 	lib/am/context.c \
-	lib/am/in.c \
+	lib/am/fail.c \
+	lib/am/fail.h \
+	lib/am/link_in.c \
+	lib/am/link_in.h \
+	lib/am/link_out.c \
+	lib/am/link_out.h \
 	lib/am/message.c \
-	lib/am/out.c \
+	lib/am/message.h \
 	lib/am/progress.c \
+	lib/am/progress.h \
+	lib/am/readers.c \
+	lib/am/readers.h \
+	lib/am/receive_in.c \
+	lib/am/receive_in.h \
+	lib/am/receive_out.c \
+	lib/am/receive_out.h \
+	lib/am/reply.c \
+	lib/am/reply.h \
 	lib/am/request.c \
+	lib/am/request.h \
+	lib/am/wait.c \
 	lib/am/wire.c \
 	lib/am/wire.h
 lib_libam_la_CPPFLAGS = $(AM_CPPFLAGS) $(long_names)

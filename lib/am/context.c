@@ -1,61 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context.c: ram_init and ram_exit: a context, its configuration, and what it says of itself.
+ * context.c: ram_init, ram_exit, ram_count: a context, its configuration, and its counters.
  */
-#include "am/am.h"
+#include "am/fail.h"
+#include "am/link_in.h"
+#include "am/link_out.h"
+
+#include "util/sized.h"
 
 #include <errno.h>
 #include <rinfo.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define CTX_FIRST                                                                                  \
-    0xAD000000u /* channels of context c: this + 2c for requests, and the next for replies */
-#define CTX_MOST 4095u
-#define CREDITS_DEFAULT 32u
-#define REQUEST_DEFAULT (256u << 10)
-#define REQUEST_LEAST (16u << 10) /* the greeting of 255 handlers fits */
-#define REPLY_DEFAULT 4096u
-#define REPLY_LEAST 256u
-#define REPLY_MOST (1u << 20) /* a unit of a heap */
-#define IDLE_DEFAULT_MS 10000
+/* Contexts of the pipes of a link: AM_CONTEXT_FIRST + 2 * context for requests, and the next one for replies. */
+#define AM_CONTEXT_FIRST 0xAD000000u
+#define AM_CONTEXT_MOST 4096u
 
-static _Thread_local char am_context_error_text[AM_SENTENCE_BYTES] =
-    "no error"; /* of calls without a context */
-
-int am_fail(struct ram *am, int code, const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    vsnprintf(am != NULL ? am->error_text : am_context_error_text, AM_SENTENCE_BYTES, format,
-              arguments);
-    va_end(arguments);
-    return code;
-}
-
-const char *ram_error(ram_t am) { return am != NULL ? am->error_text : am_context_error_text; }
-
-int am_may_not_wait(struct ram *am, const char *call)
-{
-    if (am == NULL)
-        return am_fail(NULL, -EINVAL, "%s: the context is NULL", call);
-    return am_fail(am, -EDEADLK,
-                   "%s: may not be called in a handler; ram_request_nb, ram_reply and ram_keep may",
-                   call);
-}
+#define AM_CREDITS_DEFAULT 32u
+#define AM_REQUEST_DEFAULT (256u << 10)
+#define AM_REQUEST_LEAST (16u << 10) /* the greeting with 255 handlers fits */
+#define AM_REPLY_DEFAULT 4096u
+#define AM_REPLY_LEAST 256u
+#define AM_REPLY_MOST (1u << 20) /* largest unit of a heap */
+#define AM_IDLE_DEFAULT_MS 10000
+#define AM_TIMEOUT_DEFAULT_MS 60000
 
 /* ---- configuration ---- */
 
-static int am_context_setting_timeout(void)
+static int am_context_default_timeout(void)
 {
     const rinfo_setting_t *s;
 
     for (int i = 0; (s = rinfo_setting(i)) != NULL; i++)
         if (strcmp(s->name, "RPIPE_TIMEOUT_MS") == 0)
             return (int)strtol(s->value, NULL, 10);
-    return 60000;
+    return AM_TIMEOUT_DEFAULT_MS;
 }
 
 static uint32_t am_context_power_of_two(uint32_t least)
@@ -67,97 +47,91 @@ static uint32_t am_context_power_of_two(uint32_t least)
     return power;
 }
 
-static int am_context_refuse_handlers(const ram_config_t *c)
+static int am_context_check_handlers(const ram_config_t *c)
 {
     if (c->nhandlers > RAM_HANDLERS || (c->nhandlers > 0 && c->handlers == NULL))
-        return am_fail(NULL, -EINVAL,
-                       "ram_init: nhandlers is %u; it must be at most %d, and handlers not NULL",
-                       c->nhandlers, RAM_HANDLERS);
+        return am_fail(-EINVAL,
+                       "ram_init: nhandlers is %u and handlers is %s; at most %d, not NULL",
+                       c->nhandlers, c->handlers == NULL ? "NULL" : "given", RAM_HANDLERS);
     for (uint32_t i = 0; i < c->nhandlers; i++)
         if (c->handlers[i].run == NULL || c->handlers[i].name == NULL ||
             strlen(c->handlers[i].name) >= WIRE_NAME_BYTES)
-            return am_fail(NULL, -EINVAL,
+            return am_fail(-EINVAL,
                            "ram_init: handler %u needs a function, and a name of at most %d bytes",
                            i, WIRE_NAME_BYTES - 1);
     return 0;
 }
 
-/* Defaults in their places; or -EINVAL. */
-static int am_context_settle(ram_config_t *c)
+/* Replaces 0 by the defaults; or -EINVAL. */
+static int am_context_resolve(ram_config_t *c)
 {
-    if (c->version != RAM_CONFIG_VERSION)
-        return am_fail(
-            NULL, -EINVAL,
-            "ram_init: the configuration has version %u, this library knows %u: start from "
-            "RAM_CONFIG_DEFAULT",
-            c->version, RAM_CONFIG_VERSION);
     if (c->credits == 0)
-        c->credits = CREDITS_DEFAULT;
+        c->credits = AM_CREDITS_DEFAULT;
     if (c->request_bytes == 0)
-        c->request_bytes = REQUEST_DEFAULT;
+        c->request_bytes = AM_REQUEST_DEFAULT;
     if (c->reply_bytes == 0)
-        c->reply_bytes = REPLY_DEFAULT;
+        c->reply_bytes = AM_REPLY_DEFAULT;
     if (c->idle_ms == 0)
-        c->idle_ms = IDLE_DEFAULT_MS;
-    if (c->timeout_ms == RPIPE_TIMEOUT_AUTO)
-        c->timeout_ms = am_context_setting_timeout();
-    if (c->ctx > CTX_MOST)
-        return am_fail(NULL, -EINVAL, "ram_init: ctx is %u; it must be at most %u", c->ctx,
-                       CTX_MOST);
+        c->idle_ms = AM_IDLE_DEFAULT_MS;
+    if (c->context >= AM_CONTEXT_MOST)
+        return am_fail(-EINVAL,
+                       "ram_init: context is 0x%llx; it must be below %u",
+                       (unsigned long long)c->context, AM_CONTEXT_MOST);
     if (c->credits > AM_CREDITS_MAX)
-        return am_fail(NULL, -EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits,
+        return am_fail(-EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits,
                        AM_CREDITS_MAX);
-    if (c->request_bytes < REQUEST_LEAST)
-        return am_fail(NULL, -EINVAL, "ram_init: request_bytes is %llu; it must be at least %u",
-                       (unsigned long long)c->request_bytes, REQUEST_LEAST);
-    if (c->reply_bytes < REPLY_LEAST || c->reply_bytes > REPLY_MOST)
-        return am_fail(NULL, -EINVAL, "ram_init: reply_bytes is %u; it must be from %u to %u",
-                       c->reply_bytes, REPLY_LEAST, REPLY_MOST);
-    if (c->timeout_ms < -1 || c->idle_ms < -1)
-        return am_fail(NULL, -EINVAL,
-                       "ram_init: timeout_ms is %d, idle_ms %d; each must be -1 or more",
+    if (c->request_bytes < AM_REQUEST_LEAST)
+        return am_fail(-EINVAL, "ram_init: request_bytes is %llu; it must be at least %u",
+                       (unsigned long long)c->request_bytes, AM_REQUEST_LEAST);
+    if (c->reply_bytes < AM_REPLY_LEAST || c->reply_bytes > AM_REPLY_MOST)
+        return am_fail(-EINVAL, "ram_init: reply_bytes is %u; it must be from %u to %u",
+                       c->reply_bytes, AM_REPLY_LEAST, AM_REPLY_MOST);
+    if (c->timeout_ms < R_AT_ONCE || c->idle_ms < R_FOREVER)
+        return am_fail(-EINVAL,
+                       "ram_init: timeout_ms is %d, idle_ms is %d; they may be R_FOREVER, 0 or ms, "
+                       "timeout_ms also "
+                       "R_AT_ONCE",
                        c->timeout_ms, c->idle_ms);
-    return am_context_refuse_handlers(c);
+    return am_context_check_handlers(c);
 }
 
-/* The two channels of a link. In the ring of either lie at most `credits` messages, a greeting, and a word about retiring. */
-static void am_context_configure_channels(struct ram *am, const ram_config_t *c)
+/* The pipes of a link. Each ring has at most `credits` messages, a greeting, and a message about retiring. */
+static void am_context_configure_pipes(struct ram *am, const ram_config_t *c)
 {
-    rpipe_config_t r = {
-        .context = CTX_FIRST + 2 * c->ctx,
-        .timeout_ms = c->timeout_ms == 0 ? R_AT_ONCE : c->timeout_ms,
-        .backend = c->btl,
+    am->request_cfg = (rpipe_config_t){
+        .context = AM_CONTEXT_FIRST + 2 * c->context,
+        .timeout_ms = c->timeout_ms,
+        .backend = c->backend,
         .slots = am_context_power_of_two(c->credits + 4),
         .heuristic = RMALLOC_BEST_FIT, /* requests are freed in any order */
         .mode = RPIPE_SYNC_TAGS,
         .heap_bytes = c->request_bytes,
+        .heap_bytes_at_most = c->request_bytes,
     };
-
-    am->request_cfg = r;
-    r.context++;
-    r.unit_bytes = am_context_power_of_two(c->reply_bytes);
-    r.heap_bytes = (uint64_t)r.unit_bytes * c->credits;
-    am->reply_cfg = r;
+    am->reply_cfg = am->request_cfg;
+    am->reply_cfg.context++;
+    am->reply_cfg.unit_bytes = am_context_power_of_two(c->reply_bytes);
+    am->reply_cfg.heap_bytes = (uint64_t)am->reply_cfg.unit_bytes * c->credits;
+    am->reply_cfg.heap_bytes_at_most = am->reply_cfg.heap_bytes;
 }
 
-static int am_context_make_hello(struct ram *am, const ram_config_t *c)
+static bool am_context_make_hello(struct ram *am, const ram_config_t *c)
 {
     am->hello = calloc(1, wire_hello_bytes(c->nhandlers));
     if (am->hello == NULL)
-        return -ENOMEM;
-    am->hello->magic = WIRE_MAGIC;
-    am->hello->version = WIRE_VERSION;
-    am->hello->credits = c->credits;
-    am->hello->nhandlers = c->nhandlers;
-    am->hello->request_bytes = c->request_bytes;
-    am->hello->reply_bytes = c->reply_bytes;
+        return false;
+    wire_hello_init(am->hello, c->credits, c->request_bytes, c->reply_bytes, c->nhandlers);
     for (uint32_t i = 0; i < c->nhandlers; i++) {
+        char *name = wire_hello_name(am->hello, i);
+
+        memcpy(name, c->handlers[i].name, strlen(c->handlers[i].name));
         am->handler[i] = c->handlers[i];
-        am->handler[i].name = am->hello->name[i]; /* a copy that lives as long as the context */
-        memcpy(am->hello->name[i], c->handlers[i].name, strlen(c->handlers[i].name));
+        am->handler[i].name = name; /* a copy that exists as long as the context */
     }
-    return 0;
+    return true;
 }
+
+/* ---- a context ---- */
 
 static void am_context_destroy(struct ram *am)
 {
@@ -175,44 +149,55 @@ static void am_context_destroy(struct ram *am)
     free(am);
 }
 
-int ram_init(ram_t *am, const ram_config_t *cfg)
+static struct ram *am_context_make(const ram_config_t *c)
 {
+    struct ram *am = calloc(1, sizeof(*am));
+
+    if (am == NULL)
+        return NULL;
+    am->rank = rpipe_network_rank();
+    am->ranks = rpipe_network_ranks();
+    am->credits = c->credits;
+    am->nhandlers = c->nhandlers;
+    am->reply_max = c->reply_bytes;
+    am->timeout_ms = c->timeout_ms == 0           ? am_context_default_timeout()
+                     : c->timeout_ms == R_AT_ONCE ? 0
+                                                  : c->timeout_ms;
+    am->max_links = c->max_links;
+    am->idle_ms = c->idle_ms;
+    am->checked = am_now_ms();
+    am->out = calloc((size_t)am->ranks, sizeof(struct am_out *));
+    am->in = calloc((size_t)am->ranks, sizeof(struct am_in *));
+    am->handler = calloc((size_t)c->nhandlers + 1, sizeof(*am->handler));
+    if (am->out == NULL || am->in == NULL || am->handler == NULL || !am_context_make_hello(am, c)) {
+        am_context_destroy(am);
+        return NULL;
+    }
+    am_context_configure_pipes(am, c);
+    return am;
+}
+
+int(ram_init)(ram_t *am, const ram_config_t *cfg, size_t size)
+{
+    struct error err = {""};
     ram_config_t c;
     struct ram *made;
     int rc;
 
     if (am == NULL || cfg == NULL)
-        return am_fail(NULL, -EINVAL,
-                       "ram_init: needs a place for the context and a configuration (NULL)");
-    c = *cfg;
-    rc = am_context_settle(&c);
+        return am_fail(-EINVAL, "ram_init: %s is NULL", am == NULL ? "am" : "cfg");
+    rc = sized_copy(&c, sizeof(c), cfg, size, &err);
+    if (rc != 0)
+        return am_fail(rc, "ram_init: %s", err.text);
+    rc = am_context_resolve(&c);
     if (rc != 0)
         return rc;
-    if (rpipe_network_ranks() < 0)
-        return am_fail(NULL, -ENOTCONN, "ram_init: this process is not in a job: call rinit first");
-    made = calloc(1, sizeof(*made));
+    if (rpipe_network_ranks() < 1)
+        return am_fail(-ENOTCONN, "ram_init: this process is in no job; call rinit first");
+    made = am_context_make(&c);
     if (made == NULL)
-        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context");
-    made->rank = rpipe_network_rank();
-    made->ranks = rpipe_network_ranks();
-    made->credits = c.credits;
-    made->nhandlers = c.nhandlers;
-    made->reply_max = c.reply_bytes;
-    made->timeout_ms = c.timeout_ms;
-    made->max_links = c.max_links;
-    made->idle_ms = c.idle_ms;
-    made->looked = am_now_ms();
-    memcpy(made->error_text, "no error", sizeof("no error"));
-    made->out = calloc((size_t)made->ranks, sizeof(struct am_out *));
-    made->in = calloc((size_t)made->ranks, sizeof(struct am_in *));
-    made->handler = calloc((size_t)c.nhandlers + 1, sizeof(*made->handler));
-    if (made->out == NULL || made->in == NULL || made->handler == NULL ||
-        am_context_make_hello(made, &c) != 0) {
-        am_context_destroy(made);
-        return am_fail(NULL, -ENOMEM, "ram_init: no memory for a context of %d ranks",
-                       rpipe_network_ranks());
-    }
-    am_context_configure_channels(made, &c);
+        return am_fail(-ENOMEM, "ram_init: no memory for a context of %d ranks",
+                       (int)rpipe_network_ranks());
     *am = made;
     return 0;
 }
@@ -235,11 +220,36 @@ int ram_exit(ram_t am)
     return 0;
 }
 
-int ram_stats(ram_t am, ram_stats_t *st)
+/* ---- counters ---- */
+
+int ram_count(ram_t am, const char *name, uint64_t *value)
 {
-    if (am == NULL || st == NULL)
-        return am_fail(am, -EINVAL,
-                       "ram_stats: needs a context and a place for the numbers (NULL)");
-    *st = am->stats;
-    return 0;
+#define COUNT(member)                                                                              \
+    {                                                                                              \
+#member, offsetof(struct am_counts, member)                                                \
+    }
+    static const struct {
+        const char *name;
+        size_t at;
+    } table[] = {COUNT(requests),  COUNT(replies),  COUNT(handled),       COUNT(answered),
+                 COUNT(bytes_out), COUNT(bytes_in), COUNT(stalls_credit), COUNT(stalls_memory),
+                 COUNT(opened),    COUNT(accepted), COUNT(retired),       COUNT(failed),
+                 COUNT(links_out), COUNT(links_in), COUNT(outstanding),   COUNT(kept)};
+#undef COUNT
+
+    if (am == NULL || name == NULL || value == NULL)
+        return am_fail(-EINVAL, "ram_count: %s is NULL",
+                       am == NULL     ? "the context"
+                       : name == NULL ? "name"
+                                      : "value");
+    for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+        if (strcmp(table[i].name, name) == 0) {
+            memcpy(value, (const char *)&am->counts + table[i].at, sizeof(*value));
+            return 0;
+        }
+    }
+    return am_fail(
+        -ENOENT,
+        "ram_count: no counter has the name \"%.40s\"; rinfo_counter lists them with scope \"ram\"",
+        name);
 }

@@ -1,73 +1,32 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * progress.c: what is read, in which order, and what is looked after beside it: ram_poll, ram_serve, and how calls wait.
+ * progress.c: see progress.h; and ram_serve.
  *
- * All channels that are read stand in one array; it is passed through from where the last turn ended,
- * a few messages of each, so that no peer can starve another. What is rare (links that open, acknowledgements that are
- * due, links that idle) is looked after in turns that find nothing to read, and in every 64th.
+ * All pipes that are read are in one array. A turn continues where the last one has ended and takes a few messages of each, so
+ * no peer can starve another. What is rare (links that open, acknowledgements that are due, idle links) is checked in turns
+ * that find nothing to read, and in every 64th.
  */
-#include "am/am.h"
+#include "am/progress.h"
+
+#include "am/connect.h"
+#include "am/fail.h"
+#include "am/link_in.h"
+#include "am/link_out.h"
+#include "am/receive_in.h"
+#include "am/receive_out.h"
 
 #include <errno.h>
-#include <stdlib.h>
+#include <stdio.h>
 
-#define BURST 16 /* messages of one link in a row */
-#define TEND_EVERY 64
-#define TEND_LOOKS 8 /* of those in a row that find nothing */
-#define LOOKS                                                                                      \
-    40 /* in a row, before a call that waits does anything else: some 2 us, in which most answers come */
-#define SLICE_MS 1 /* of waiting, between two looks at what rpipe_poll does not see */
-
-/* ---- the array ---- */
-
-static bool am_progress_make_room(struct ram *am)
-{
-    int room = am->readers_room == 0 ? 16 : am->readers_room * 2;
-    struct am_reader *reader = realloc(am->reader, (size_t)room * sizeof(*reader));
-    rch_t *reading;
-    int *ready;
-
-    if (reader != NULL)
-        am->reader = reader;
-    reading = realloc(am->reading, (size_t)room * sizeof(*reading));
-    if (reading != NULL)
-        am->reading = reading;
-    ready = realloc(am->ready, (size_t)room * sizeof(*ready));
-    if (ready != NULL)
-        am->ready = ready;
-    if (reader == NULL || reading == NULL || ready == NULL)
-        return false;
-    am->readers_room = room;
-    return true;
-}
-
-int am_reader_add(struct ram *am, rch_t ch, struct am_out *out, struct am_in *in)
-{
-    if (am->readers == am->readers_room && !am_progress_make_room(am))
-        return -ENOMEM;
-    am->reading[am->readers] = ch;
-    am->reader[am->readers] = (struct am_reader){out, in};
-    am->ready[am->readers] = 0;
-    am->readers++;
-    return 0;
-}
-
-void am_reader_remove(struct ram *am, rch_t ch)
-{
-    for (int i = 0; i < am->readers; i++) {
-        if (am->reading[i] != ch)
-            continue;
-        am->readers--;
-        am->reading[i] = am->reading[am->readers];
-        am->reader[i] = am->reader[am->readers];
-        am->ready[i] = am->ready[am->readers];
-        return;
-    }
-}
+#define AM_BURST 16      /* messages of one link in a row */
+#define AM_TEND_EVERY 64 /* turns */
+#define AM_TEND_POLLS 8  /* turns of am_progress_some that find nothing */
+#define AM_POLLS 40      /* turns of am_progress_some: some 2 us, in which most answers arrive */
+#define AM_SLICE_MS 1    /* of waiting, between two checks of what rpoll does not see */
 
 /* ---- reading ---- */
 
-/* Most looks find nothing, so a look at a channel is no more than one call. */
+/* Most polls find nothing, so a poll of a pipe is one call. */
 static inline int am_progress_read_one(struct ram *am, int i)
 {
     const struct am_reader from = am->reader[i];
@@ -77,17 +36,17 @@ static inline int am_progress_read_one(struct ram *am, int i)
 
     if (rc == R_PENDING)
         return rc;
-    return from.in != NULL ? am_in_on_message(am, from.in, rc, d, size)
-                           : am_out_on_message(am, from.out, rc, d, size);
+    return from.in != NULL ? am_in_receive(am, from.in, rc, d, size)
+                           : am_out_receive(am, from.out, rc, d, size);
 }
 
-/* The array changes while handlers run: what stands at a place is looked at anew each time. */
+/* The array changes while handlers run: each element is read anew. */
 static int am_progress_scan(struct ram *am, int most)
 {
     int ran = 0;
 
     for (int left = am->readers; left > 0 && ran < most && am->readers > 0; left--) {
-        int i = am->cursor < am->readers ? am->cursor : 0, burst = BURST, rc;
+        int i = am->cursor < am->readers ? am->cursor : 0, burst = AM_BURST, rc;
         rch_t ch = am->reading[i];
 
         am->cursor = i + 1;
@@ -111,22 +70,23 @@ static void am_progress_tend(struct ram *am)
 {
     int i;
 
-    am_in_look(am);
+    am_in_accept(am);
     for (i = 0; i < am->ranks && am->opening > 0; i++) {
         if (am->out[i] != NULL && am->out[i]->state == OUT_OPENING)
-            (void)am_out_tend(am, am->out[i]); /* whoever sent a request on it will hear of it */
+            (void)am_out_proceed(am,
+                                 am->out[i]); /* an error ends the link, and with it its calls */
         if (am->in[i] != NULL)
-            (void)am_in_tend(am, am->in[i]);
+            (void)am_in_proceed(am, am->in[i]);
     }
     am_send_all_due(am);
-    if (am->polls % TEND_EVERY == 0 && (am->idle_ms >= 0 || am->max_links > 0))
-        am_out_look_idle(am, am_now_ms());
+    if (am->polls % AM_TEND_EVERY == 0 && (am->idle_ms >= 0 || am->max_links > 0))
+        am_out_retire_idle(am, am_now_ms());
 }
 
 /* After a turn in which so many handlers have run. */
 static inline void am_progress_tend_if_due(struct ram *am, int ran)
 {
-    if (++am->polls % TEND_EVERY == 0 || ran == 0)
+    if (++am->polls % AM_TEND_EVERY == 0 || ran == 0)
         am_progress_tend(am);
 }
 
@@ -146,29 +106,12 @@ void am_progress_others(struct ram *am, bool all)
         am_progress_tend_if_due(am, ran);
 }
 
-/* ---- waiting ---- */
-
-int am_pass_time(struct ram *am)
-{
-    const struct timespec backoff = {0, 50000};
-    int rc = 0;
-
-    if (am->readers > 0)
-        rc = rpipe_poll(am->reading, am->readers, am->ready, SLICE_MS);
-    else
-        nanosleep(&backoff, NULL);
-    if (AM_UNLIKELY(rc != 0 && rc != -ETIMEDOUT))
-        return am_fail(am, rc, "the channels of this context cannot be read: %s",
-                       rpipe_error(NULL));
-    return 0;
-}
-
 int am_progress_some(struct ram *am, int most)
 {
     int ran = am_progress_scan(am, most);
 
-    for (int looks = 1; looks < LOOKS && ran == 0; looks++) {
-        if (looks % TEND_LOOKS == 0)
+    for (int polls = 1; polls < AM_POLLS && ran == 0; polls++) {
+        if (polls % AM_TEND_POLLS == 0)
             am_progress_tend_if_due(am, 0);
         am_pause();
         ran = am_progress_scan(am, most);
@@ -177,17 +120,46 @@ int am_progress_some(struct ram *am, int most)
     return ran;
 }
 
-/* ---- calls ---- */
+/* ---- waiting ---- */
 
-int ram_poll(ram_t am, int most)
+int am_wait_readers(struct ram *am)
 {
-    int rc;
+    const struct timespec backoff = {0, 50000};
+    int rc = 0;
 
-    if (!am_may_wait(am, "ram_poll", &rc))
-        return rc;
-    if (most < 1)
-        return am_fail(am, -EINVAL, "ram_poll: at most %d handlers; it must be 1 or more", most);
-    return am_progress(am, most);
+    if (am->readers > 0)
+        rc = rpipe_poll(am->reading, am->readers, am->ready, AM_SLICE_MS);
+    else
+        nanosleep(&backoff, NULL);
+    if (AM_UNLIKELY(rc != 0 && rc != -ETIMEDOUT)) {
+        char why[WIRE_TEXT_BYTES];
+
+        snprintf(why, sizeof(why), "%s", rpipe_error(NULL));
+        return am_fail(rc, "the pipes of this context cannot be read: %s", why);
+    }
+    return 0;
+}
+
+int64_t am_deadline(const struct ram *am)
+{
+    return am->timeout_ms < 0 ? INT64_MAX : am_now_ms() + am->timeout_ms;
+}
+
+bool am_progress_until(struct ram *am, const char *call, int64_t *deadline, int *rc)
+{
+    *rc = 0;
+    if (*deadline == 0) {
+        *deadline = am_deadline(am);
+    } else if (am_now_ms() >= *deadline) {
+        char why[WIRE_TEXT_BYTES];
+
+        snprintf(why, sizeof(why), "%.200s", rpipe_error(NULL));
+        *rc = am_fail(-ETIMEDOUT, "%s: not done within %d ms: %s", call, am->timeout_ms, why);
+        return false;
+    }
+    if (am_progress_some(am, INT32_MAX) == 0)
+        *rc = am_wait_readers(am);
+    return *rc == 0;
 }
 
 int ram_serve(ram_t am, int most, int timeout_ms)
@@ -197,9 +169,10 @@ int ram_serve(ram_t am, int most, int timeout_ms)
 
     if (!am_may_wait(am, "ram_serve", &rc))
         return rc;
-    if (most < 1 || timeout_ms < -1)
-        return am_fail(am, -EINVAL,
-                       "ram_serve: at most %d handlers within %d ms; 1 or more, and -1 or more",
+    if (most < 1 || timeout_ms < R_FOREVER)
+        return am_fail(-EINVAL,
+                       "ram_serve: most is %d, timeout_ms is %d; most must be 1 or more, "
+                       "timeout_ms 0, a number of ms, or R_FOREVER",
                        most, timeout_ms);
     if (timeout_ms == 0)
         return am_progress(am, most);
@@ -208,7 +181,7 @@ int ram_serve(ram_t am, int most, int timeout_ms)
             end = am_now_ms() + timeout_ms;
         else if (timeout_ms > 0 && am_now_ms() >= end)
             break;
-        rc = am_pass_time(am);
+        rc = am_wait_readers(am);
         if (rc != 0)
             return rc;
     }

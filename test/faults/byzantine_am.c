@@ -35,7 +35,7 @@ static void on_keep(ram_t context, ram_message_t *m, void *arg)
 {
     (void)arg;
     if (keeps < KEPT)
-        EXPECT(ram_keep(context, m, &kept[keeps++]) == 0, "ram_keep: %s", ram_error(context));
+        EXPECT(ram_keep(context, m, &kept[keeps++]) == 0, "ram_keep: %s", rerror(NULL));
 }
 
 static void on_silent(ram_t context, ram_message_t *m, void *arg)
@@ -48,7 +48,7 @@ static const ram_handler_t handlers[HANDLERS] = {
 
 static void context_open(int timeout_ms)
 {
-    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    ram_config_t cfg = {0};
 
     cfg.handlers = handlers;
     cfg.nhandlers = HANDLERS;
@@ -70,36 +70,36 @@ static void ask_hostile(uint64_t *random)
     char payload[300] = {1};
     int rc;
 
-    if (*r != 0 && ram_test(am, *r, NULL) == R_PENDING)
+    if (*r != 0 && ram_wait(am, *r, NULL, R_NOWAIT) == R_PENDING)
         return;
     *r = 0;
-    rc = ram_request_nb(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
-                        (x >> 24) % sizeof(payload), (x & 1) != 0 ? r : NULL);
-    EXPECT(victim_may_get(rc), "ram_request_nb gave %d (%s)", rc, ram_error(am));
-    EXPECT(strpbrk(ram_error(am), "\033\n\r") == NULL, "ram_request_nb: the sentence is \"%s\"",
-           ram_error(am));
+    rc = ram_request(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
+                     (x >> 24) % sizeof(payload), (x & 1) != 0 ? r : NULL, R_NOWAIT);
+    EXPECT(victim_may_get(rc), "ram_request gave %d (%s)", rc, rerror(NULL));
+    EXPECT(strpbrk(rerror(NULL), "\033\n\r") == NULL, "ram_request: the sentence is \"%s\"",
+           rerror(NULL));
 }
 
 void victim_am_serve(uint64_t *random)
 {
     uint64_t x = draw(random);
-    int rc = ram_poll(am, 16);
+    int rc = ram_serve(am, 16, 0);
 
-    EXPECT(rc >= 0, "ram_poll gave %d (%s)", rc, ram_error(am));
+    EXPECT(rc >= 0, "ram_serve gave %d (%s)", rc, rerror(NULL));
     if ((x & 3) == 0)
         ask_hostile(random);
     if ((x >> 8 & 7) == 0 && keeps > 0)
-        EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", ram_error(am));
+        EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", rerror(NULL));
 }
 
 void victim_am_close(struct board *board)
 {
-    ram_stats_t st;
+    uint64_t failed;
 
-    MUST(ram_stats(am, &st) == 0, NULL);
-    atomic_store(BOARD_ENDED(board), st.failed);
+    MUST(ram_count(am, "failed", &failed) == 0, NULL);
+    atomic_store(BOARD_ENDED(board), failed);
     while (keeps > 0)
-        EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", ram_error(am));
+        EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", rerror(NULL));
     MUST(ram_exit(am) == 0, NULL);
 }
 
@@ -116,9 +116,9 @@ void friend_am_ask(uint64_t *random)
     ram_request_t r;
 
     fill(payload, bytes, key);
-    if (ram_request(am, VICTIM, ECHO, &key, 1, payload, bytes, &r) != 0 ||
-        ram_wait(am, r, &reply) != 0) {
-        printf("the friend asks: %s\n", ram_error(am));
+    if (ram_request(am, VICTIM, ECHO, &key, 1, payload, bytes, &r, 0) != 0 ||
+        ram_wait(am, r, &reply, 0) != 0) {
+        printf("the friend asks: %s\n", rerror(NULL));
         fflush(stdout);
         _exit(3);
     }
@@ -157,10 +157,10 @@ void hostile_am_attack(uint64_t *random)
     struct am_in *in;
     rch_t w, r;
 
-    (void)ram_poll(am, 4);
+    (void)ram_serve(am, 4, 0);
     while (keeps > 4)
         (void)ram_free(am, &kept[--keeps]);
-    (void)ram_request_nb(am, VICTIM, (uint32_t)(x >> 8) % HANDLERS, NULL, 0, NULL, 0, NULL);
+    (void)ram_request(am, VICTIM, (uint32_t)(x >> 8) % HANDLERS, NULL, 0, NULL, 0, NULL, R_NOWAIT);
     out = am->out[VICTIM] != NULL && am->out[VICTIM]->state == OUT_OPEN ? am->out[VICTIM] : NULL;
     in = am->in[VICTIM] != NULL && am->in[VICTIM]->state == IN_OPEN ? am->in[VICTIM] : NULL;
     w = (x & 1) != 0 ? (out != NULL ? out->requests : NULL) : (in != NULL ? in->replies : NULL);

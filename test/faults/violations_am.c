@@ -3,7 +3,7 @@
  * violations_am.c: lies in active messages, see liar.h: a requester, and a target, that are played by hand, with the channels of a link.
  *
  * Each lie ends its link, and that alone: after each the same context has a link to itself that does what it should. A context
- * is asked for nothing by a program that calls ram_poll: so no lie may make that wait.
+ * is asked for nothing by a program that calls ram_serve: so no lie may make that wait.
  */
 #include "violations.h"
 #include "random_am.h"
@@ -54,8 +54,8 @@ static void on_break(ram_t am, ram_message_t *m, void *arg)
     join_fail(broken.r, -EPROTO, "as the test wants it");
     while (rwait(am->out[0]->requests) == 0)
         backoff_us(100);
-    rc = ram_request_nb(am, 0, ECHO, NULL, 0, NULL, 0, NULL);
-    EXPECT(rc == -EPROTO, "a request on a link that is broken: %d (%s)", rc, ram_error(am));
+    rc = ram_request(am, 0, ECHO, NULL, 0, NULL, 0, NULL, R_NOWAIT);
+    EXPECT(rc == -EPROTO, "a request on a link that is broken: %d (%s)", rc, rerror(NULL));
     EXPECT(memcmp(copy, m->data, sizeof(copy)) == 0, "the message has changed under its handler");
 }
 
@@ -68,18 +68,18 @@ static const ram_handler_t handlers[HANDLERS] = {{"echo", on_echo, NULL},
 
 static ram_t context(int timeout_ms)
 {
-    static uint32_t ctx;
-    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    static uint64_t next;
+    ram_config_t cfg = {0};
     ram_t am;
 
-    cfg.ctx = ctx++ % 4096;
+    cfg.context = next++ % 4096;
     cfg.handlers = handlers;
     cfg.nhandlers = HANDLERS;
     cfg.credits = CREDITS;
     cfg.request_bytes = REQUEST_BYTES;
     cfg.reply_bytes = REPLY_BYTES;
     cfg.timeout_ms = timeout_ms;
-    cfg.idle_ms = -1;
+    cfg.idle_ms = R_FOREVER;
     MUST(ram_init(&am, &cfg) == 0, NULL);
     return am;
 }
@@ -115,9 +115,9 @@ static void links_close(struct link_ends l)
 
 static void look(ram_t am)
 {
-    int rc = ram_poll(am, 8);
+    int rc = ram_serve(am, 8, 0);
 
-    EXPECT(rc >= 0, "ram_poll gave %d (%s)", rc, ram_error(am));
+    EXPECT(rc >= 0, "ram_serve gave %d (%s)", rc, rerror(NULL));
 }
 
 /* 0; or the victim has closed; or, after so many looks, it holds all memory. `size` bytes of `mem`; the header says what it likes. */
@@ -152,13 +152,7 @@ static void greet(ram_t am, rch_t w)
     MUST(say(am, w, wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0), am->hello, bytes) == 0, w);
 }
 
-static uint64_t failed_of(ram_t am)
-{
-    ram_stats_t st;
-
-    MUST(ram_stats(am, &st) == 0, NULL);
-    return st.failed;
-}
+static uint64_t failed_of(ram_t am) { return am->counts.failed; }
 
 static void until_failed(ram_t am)
 {
@@ -172,27 +166,27 @@ static void honest(ram_t am, const char *after)
     static const uint64_t args[2] = {7, 8};
     ram_message_t reply;
     ram_request_t r;
-    ram_stats_t st;
     int rc;
 
     while (keeps > 0)
         MUST(ram_free(am, &kept[--keeps]) == 0, NULL);
     am->timeout_ms = PATIENCE_MS;
     am->request_cfg.timeout_ms = am->reply_cfg.timeout_ms = PATIENCE_MS;
-    rc = ram_request(am, 0, ECHO, args, 2, "twelve bytes", 12, &r);
-    EXPECT(rc == 0, "after %s: ram_request: %d (%s)", after, rc, ram_error(am));
-    rc = rc == 0 ? ram_wait(am, r, &reply) : rc;
-    EXPECT(rc == 0, "after %s: ram_wait: %d (%s)", after, rc, ram_error(am));
+    rc = ram_request(am, 0, ECHO, args, 2, "twelve bytes", 12, &r, 0);
+    EXPECT(rc == 0, "after %s: ram_request: %d (%s)", after, rc, rerror(NULL));
+    rc = rc == 0 ? ram_wait(am, r, &reply, 0) : rc;
+    EXPECT(rc == 0, "after %s: ram_wait: %d (%s)", after, rc, rerror(NULL));
     if (rc == 0) {
         EXPECT(reply.nargs == 2 && reply.args[1] == 8 && reply.bytes == 12 &&
                    memcmp(reply.data, "twelve bytes", 12) == 0,
                "after %s: another answer", after);
         MUST(ram_free(am, &reply) == 0, NULL);
     }
-    MUST(ram_stats(am, &st) == 0, NULL);
-    EXPECT(st.outstanding == 0 && st.kept == 0 && st.links_out == 1 && st.links_in == 1,
-           "after %s: %u requests outstanding, %u messages kept, links %u %u", after,
-           st.outstanding, st.kept, st.links_out, st.links_in);
+    EXPECT(am->counts.outstanding == 0 && am->counts.kept == 0 && am->counts.links_out == 1 &&
+               am->counts.links_in == 1,
+           "after %s: %llu requests outstanding, %llu messages kept, links %llu %llu", after,
+           (unsigned long long)am->counts.outstanding, (unsigned long long)am->counts.kept,
+           (unsigned long long)am->counts.links_out, (unsigned long long)am->counts.links_in);
     MUST(ram_exit(am) == 0, NULL);
 }
 
@@ -246,7 +240,6 @@ static void lie_in_request(const struct request_lie *lie)
 {
     ram_t am = context(PATIENCE_MS);
     struct link_ends l = requester(am);
-    ram_stats_t st;
     int i, rc;
 
     if (lie->greets)
@@ -256,9 +249,9 @@ static void lie_in_request(const struct request_lie *lie)
         EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rerror(l.w));
     }
     until_failed(am);
-    MUST(ram_stats(am, &st) == 0, NULL);
-    EXPECT(st.failed == 1 && st.links_in == 0, "%s: %llu failed, %u links", lie->name,
-           (unsigned long long)st.failed, st.links_in);
+    EXPECT(am->counts.failed == 1 && am->counts.links_in == 0, "%s: %llu failed, %llu links",
+           lie->name, (unsigned long long)am->counts.failed,
+           (unsigned long long)am->counts.links_in);
     links_close(l);
     honest(am, lie->name);
 }
@@ -268,7 +261,6 @@ static void ask_from_nowhere(void)
 {
     ram_t am = context(-1); /* whoever waited would do so for ever */
     struct link_ends l = {link_end_open(am, true, true), NULL};
-    ram_stats_t st;
     size_t size;
     raddr_t d;
     int i, rc;
@@ -277,9 +269,8 @@ static void ask_from_nowhere(void)
     MUST(say(am, l.w, REQUEST(ECHO, 0, 0x100), NULL, 0) == 0, l.w);
     for (i = 0; i < 300; i++)
         look(am);
-    MUST(ram_stats(am, &st) == 0, NULL);
-    EXPECT(st.handled == 0, "%llu requests of nobody have been handled",
-           (unsigned long long)st.handled);
+    EXPECT(am->counts.handled == 0, "%llu requests of nobody have been handled",
+           (unsigned long long)am->counts.handled);
     l.r = link_end_open(am, false, false);
     while ((rc = rread_nb(l.r, &d, &size)) == R_PENDING)
         look(am);
@@ -354,7 +345,7 @@ static uint32_t target(ram_t am, struct link_ends *l, ram_request_t *r)
 
     l->r = link_end_open(am, true, false);
     l->w = link_end_open(am, false, true);
-    MUST(ram_request(am, 0, ECHO, &arg, 1, NULL, 0, r) == 0, NULL);
+    MUST(ram_request(am, 0, ECHO, &arg, 1, NULL, 0, r, 0) == 0, NULL);
     for (i = 0; i < 2; i++) { /* the greeting, and the request */
         MUST(rread(l->r, &d, NULL) == 0, l->r);
         header = rtag(l->r, d);
@@ -376,10 +367,10 @@ static void lie_in_reply(const struct reply_lie *lie)
     rc = say(am, l.w, lie->header ^ (lie->token ? (uint64_t)token << 32 : 0),
              lie->mem != NULL ? lie->mem : zeros, lie->size);
     EXPECT(rc == 0, "%s: %d (%s)", lie->name, rc, rerror(l.w));
-    rc = ram_wait(am, r, NULL);
-    EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, ram_error(am));
-    EXPECT(strpbrk(ram_error(am), "\033\n") == NULL && strlen(ram_error(am)) > 20,
-           "%s: the sentence is \"%s\"", lie->name, ram_error(am));
+    rc = ram_wait(am, r, NULL, 0);
+    EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, rerror(NULL));
+    EXPECT(strpbrk(rerror(NULL), "\033\n") == NULL && strlen(rerror(NULL)) > 20,
+           "%s: the sentence is \"%s\"", lie->name, rerror(NULL));
     EXPECT(failed_of(am) == 1, "%s: %llu links have failed", lie->name,
            (unsigned long long)failed_of(am));
     links_close(l);
@@ -396,8 +387,8 @@ static void answer_twice(void)
     int rc;
 
     MUST(say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0, l.w);
-    rc = ram_wait(am, r, NULL);
-    EXPECT(rc == 0, "an answer: %d (%s)", rc, ram_error(am));
+    rc = ram_wait(am, r, NULL, 0);
+    EXPECT(rc == 0, "an answer: %d (%s)", rc, rerror(NULL));
     MUST(say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0, l.w);
     until_failed(am);
     links_close(l);
@@ -416,8 +407,8 @@ static void break_under_handler(void)
     MUST(say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload,
              sizeof(payload)) == 0,
          broken.w);
-    rc = ram_wait(am, r, NULL);
-    EXPECT(rc == 0, "a request whose reply was handled: %d (%s)", rc, ram_error(am));
+    rc = ram_wait(am, r, NULL, 0);
+    EXPECT(rc == 0, "a request whose reply was handled: %d (%s)", rc, rerror(NULL));
     EXPECT(failed_of(am) == 1, "%llu links have failed", (unsigned long long)failed_of(am));
     links_close(broken);
     broken.r = NULL;
@@ -464,19 +455,19 @@ static void random_round(uint64_t *random)
         (void)say_within(am, l.w, header, junk, size, 100);
         look(am);
         if (!request && failed_of(am) == 0 && draw(random) % 2 == 0 &&
-            ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, draw(random) % 2 == 0 ? &r[n] : NULL) ==
-                0)
+            ram_request(am, 0, KEEP, NULL, 0, NULL, 0, draw(random) % 2 == 0 ? &r[n] : NULL,
+                        R_NOWAIT) == 0)
             n += r[n] != 0;
         if (listens)
             take_all(l.r, &token);
         if (n > 0)
-            (void)ram_test(am, r[draw(random) % (uint64_t)n], NULL);
+            (void)ram_wait(am, r[draw(random) % (uint64_t)n], NULL, R_NOWAIT);
     }
     links_close(l);
-    while (am->stats.links_in + am->stats.links_out > 0)
+    while (am->counts.links_in + am->counts.links_out > 0)
         look(am);
     while (n > 0)
-        (void)ram_test(am, r[--n], NULL); /* what came before the end can be asked for */
+        (void)ram_wait(am, r[--n], NULL, R_NOWAIT); /* what came before the end can be asked for */
     honest(am, "random messages");
 }
 

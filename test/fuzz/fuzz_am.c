@@ -2,8 +2,8 @@
 /*
  * fuzz_am.c: what a peer may write into a message of the active messages: header and size, and the greeting.
  *
- * The first byte says which. What is understood must be what wire_header() writes for it, and lie within the message; a
- * greeting agrees only if it is, byte for byte, one's own; and every refusal is a sentence that is ended and printable.
+ * The first byte says which. What is accepted must be what wire_header() writes for it, and be within the message; a greeting
+ * that agrees has the own handlers, each once; and every refusal has a printable message.
  */
 #include "input.h"
 
@@ -47,34 +47,46 @@ static void header(struct input *in)
     EXPECT(wire_header(w.kind, w.bytes, w.handler, w.nargs, w.acks, w.token) == h);
 }
 
+/* Handlers are matched one to one, by names that are equal. */
+static void check_numbers(struct wire_hello *own, const char *names,
+                          const struct wire_numbers *numbers)
+{
+    for (uint32_t i = 0; i < own->nhandlers; i++) {
+        const uint32_t here = numbers->here[i];
+
+        EXPECT(here < own->nhandlers && numbers->there[here] == i);
+        EXPECT(memcmp(names + (size_t)i * WIRE_NAME_BYTES, wire_hello_name(own, here),
+                      WIRE_NAME_BYTES) == 0);
+    }
+}
+
 static void greeting(struct input *in)
 {
     const uint32_t nhandlers = input_byte(in) % 5;
     const size_t bytes = (size_t)(in->end - in->at), own_bytes = wire_hello_bytes(nhandlers);
     struct wire_hello *own = calloc(1, own_bytes);
-    void *theirs = malloc(bytes + (bytes == 0)); /* exactly: a sanitizer sees who reads beyond */
-    char why[200];
-    bool agrees;
+    void *theirs = malloc(bytes + (bytes == 0)); /* exactly: a sanitizer finds a read beyond it */
+    struct wire_numbers numbers;
+    struct error err = {""};
 
     EXPECT(own != NULL && theirs != NULL);
-    own->magic = WIRE_MAGIC;
-    own->version = WIRE_VERSION;
-    own->credits = 32;
-    own->nhandlers = nhandlers;
-    own->request_bytes = 1 << 18;
-    own->reply_bytes = 4096;
+    wire_hello_init(own, 32, 1 << 18, 4096, nhandlers);
     for (uint32_t i = 0; i < nhandlers; i++)
-        snprintf(own->name[i], WIRE_NAME_BYTES, "handler %u", i);
+        snprintf(wire_hello_name(own, i), WIRE_NAME_BYTES, "handler %u", i);
     memcpy(theirs, in->at, bytes);
-    memset(why, 0, sizeof(why));
-    agrees = wire_hello_agrees(own, theirs, bytes, 3, why, sizeof(why));
-    EXPECT(agrees == (bytes == own_bytes && memcmp(own, theirs, bytes) == 0));
-    if (!agrees) {
-        EXPECT(why[0] != '\0' && memchr(why, '\0', sizeof(why)) != NULL);
-        for (const char *c = why; *c != '\0'; c++)
+    if (wire_hello_match(own, theirs, bytes, 3, &numbers, &err) == 0) {
+        uint32_t length;
+
+        memcpy(&length, theirs, sizeof(length));
+        EXPECT(length + (size_t)nhandlers * WIRE_NAME_BYTES == bytes);
+        check_numbers(own, (const char *)theirs + length, &numbers);
+    } else {
+        EXPECT(err.text[0] != '\0' && memchr(err.text, '\0', sizeof(err.text)) != NULL);
+        for (const char *c = err.text; *c != '\0'; c++)
             EXPECT(isprint((unsigned char)*c));
     }
-    EXPECT(wire_hello_agrees(own, own, own_bytes, 3, why, sizeof(why)));
+    EXPECT(wire_hello_match(own, own, own_bytes, 3, &numbers, &err) == 0);
+    check_numbers(own, wire_hello_name(own, 0), &numbers);
     free(theirs);
     free(own);
 }

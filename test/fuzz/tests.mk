@@ -12,7 +12,7 @@ check_PROGRAMS += \
 	test/fuzz/fuzz_vmem \
 	test/fuzz/fuzz_wire
 test_fuzz_fuzz_am_SOURCES = test/fuzz/fuzz_am.c test/fuzz/input.h test/fuzz/driver.c
-test_fuzz_fuzz_am_LDADD = lib/libam.la $(public)
+test_fuzz_fuzz_am_LDADD = lib/libam.la lib/libutil.la $(public)
 test_fuzz_fuzz_control_SOURCES = test/fuzz/fuzz_control.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h
 test_fuzz_fuzz_heap_SOURCES = test/fuzz/fuzz_heap.c test/fuzz/input.h test/fuzz/driver.c $(heap_model)
 test_fuzz_fuzz_pipe_SOURCES = test/fuzz/fuzz_pipe.c test/fuzz/input.h test/fuzz/driver.c test/fuzz/victim.h

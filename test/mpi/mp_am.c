@@ -15,7 +15,7 @@
 #define AM_RC(expected, call) am_result((expected), (call), #call, __LINE__)
 #define AM_SAYS(words)                                                                             \
     do {                                                                                           \
-        if (strstr(ram_error(am), (words)) == NULL)                                                \
+        if (strstr(rerror(NULL), (words)) == NULL)                                                 \
             am_failed("the sentence does not say", (words), __LINE__);                             \
     } while (0)
 enum { CREDITS = 8, REQUEST_BYTES = 1 << 18, REPLY_BYTES = 2000, KEPT = CREDITS };
@@ -26,7 +26,7 @@ static __attribute__((noreturn)) void am_failed(const char *what, const char *mo
 {
     fflush(stdout);
     fprintf(stderr, "rank %d: mp_am.c:%d: %s %s; \"%s\"\n", mp_rank, line, what, more,
-            ram_error(am));
+            rerror(NULL));
     fflush(stderr);
     network_abort(1);
 }
@@ -49,6 +49,7 @@ enum handler { ECHO, NOTE, NOTED, KEEP, COUNT, SPACE, HANDLERS };
 static uint64_t notes, noted, counted;
 static ram_message_t kept[KEPT];
 static int keeps;
+static uint32_t noted_number = NOTED; /* in the table of this rank */
 
 static size_t reply_size(uint64_t key)
 {
@@ -76,7 +77,7 @@ static void on_note(ram_t a, ram_message_t *m, void *arg)
           m->nargs == 3 && m->args[2] == ~m->args[1] && mp_same(m->data, m->bytes, m->args[0]));
     notes++;
     if (m->args[1] % 2 == 0)
-        AM_OK(ram_reply(a, m, NOTED, m->args, 2, NULL, 0));
+        AM_OK(ram_reply(a, m, noted_number, m->args, 2, NULL, 0));
 }
 
 static void on_noted(ram_t a, ram_message_t *m, void *arg)
@@ -96,7 +97,7 @@ static void on_keep(ram_t a, ram_message_t *m, void *arg)
 static void on_count(ram_t a, ram_message_t *m, void *arg)
 {
     (void)arg;
-    AM_RC(-EDEADLK, ram_poll(a, 1));
+    AM_RC(-EDEADLK, ram_serve(a, 1, 0));
     CHECK(NULL, m->nargs == 1 && m->args[0] == counted); /* in the order in which they were sent */
     counted++;
 }
@@ -108,23 +109,23 @@ static const ram_handler_t handlers[HANDLERS] = {
 
 static ram_config_t configuration(void)
 {
-    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    ram_config_t cfg = {0};
 
     cfg.handlers = handlers;
     cfg.nhandlers = HANDLERS;
     cfg.credits = CREDITS;
     cfg.request_bytes = REQUEST_BYTES;
     cfg.reply_bytes = REPLY_BYTES;
-    cfg.idle_ms = -1;
+    cfg.idle_ms = R_FOREVER;
     return cfg;
 }
 
-static ram_stats_t statistics(void)
+static uint64_t count(const char *name)
 {
-    ram_stats_t st;
+    uint64_t value = UINT64_MAX;
 
-    AM_OK(ram_stats(am, &st));
-    return st;
+    AM_OK(ram_count(am, name, &value));
+    return value;
 }
 
 /* until a byte of another rank is here: without running handlers */
@@ -148,12 +149,12 @@ static void collect(const struct asked *a)
 {
     ram_message_t reply;
 
-    AM_OK(ram_wait(am, a->r, &reply));
+    AM_OK(ram_wait(am, a->r, &reply, 0));
     CHECK(NULL,
           reply.nargs == 1 && reply.args[0] == a->key + 1 && reply.bytes == reply_size(a->key));
     CHECK(NULL, mp_same(reply.data, reply.bytes, a->key + 1));
     AM_OK(ram_free(am, &reply));
-    AM_RC(-EINVAL, ram_wait(am, a->r, NULL));
+    AM_RC(-EINVAL, ram_wait(am, a->r, NULL, 0));
 }
 
 static size_t request_size(uint64_t key)
@@ -188,12 +189,12 @@ static void all_with_all(uint64_t messages)
                 collect(&window[asked % (CREDITS / 2)]);
             window[asked % (CREDITS / 2)].key = key;
             AM_OK(ram_request(am, peer, ECHO, &key, 1, payload, bytes,
-                              &window[asked % (CREDITS / 2)].r));
+                              &window[asked % (CREDITS / 2)].r, 0));
             asked++;
         } else {
             const uint64_t args[3] = {key, i / 2, ~(i / 2)};
 
-            AM_OK(ram_request(am, peer, NOTE, args, 3, payload, bytes, NULL));
+            AM_OK(ram_request(am, peer, NOTE, args, 3, payload, bytes, NULL, 0));
             expected += i / 2 % 2 == 0;
         }
     }
@@ -201,7 +202,7 @@ static void all_with_all(uint64_t messages)
         collect(&window[i % (CREDITS / 2)]);
     AM_OK(ram_flush(am));
     CHECK(NULL, noted == expected); /* whose requests are answered has all answers */
-    CHECK(NULL, statistics().outstanding == 0 && statistics().kept == 0);
+    CHECK(NULL, count("outstanding") == 0 && count("kept") == 0);
     AM_OK(ram_barrier(am));
 }
 
@@ -225,18 +226,18 @@ static void flood(void)
     uint64_t i = 0;
     ram_request_t first;
 
-    AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first)); /* the link is open */
-    AM_OK(ram_wait(am, first, NULL));
+    AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first, 0)); /* the link is open */
+    AM_OK(ram_wait(am, first, NULL, 0));
     hear(1); /* it does not poll any more */
     for (i = 1; i <= CREDITS; i++)
-        AM_OK(ram_request_nb(am, 1, COUNT, &i, 1, NULL, 0, NULL));
-    AM_RC(R_PENDING, ram_request_nb(am, 1, COUNT, &i, 1, NULL, 0, NULL));
+        AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, R_NOWAIT));
+    AM_RC(R_PENDING, ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, R_NOWAIT));
     AM_SAYS("credits");
-    AM_RC(R_PENDING, ram_request_nb(am, 1, COUNT, &i, 1, NULL, 0, &first));
-    CHECK(NULL, statistics().stalls_credit >= 2 && statistics().outstanding >= CREDITS);
+    AM_RC(R_PENDING, ram_request(am, 1, COUNT, &i, 1, NULL, 0, &first, R_NOWAIT));
+    CHECK(NULL, count("stalls_credit") >= 2 && count("outstanding") >= CREDITS);
     tell(1);
     for (; i <= 100; i++)
-        AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL));
+        AM_OK(ram_request(am, 1, COUNT, &i, 1, NULL, 0, NULL, 0));
     AM_OK(ram_flush(am));
 }
 
@@ -245,13 +246,13 @@ static void be_flooded(void)
     int ran;
 
     while (counted < 1)
-        CHECK(NULL, ram_serve(am, 1, -1) == 1);
+        CHECK(NULL, ram_serve(am, 1, R_FOREVER) == 1);
     tell(0);
     hear(0);
-    CHECK(NULL, ram_poll(am, 3) == 3 && counted == 4);
-    CHECK(NULL, ram_poll(am, 1) == 1 && counted == 5);
+    CHECK(NULL, ram_serve(am, 3, 0) == 3 && counted == 4);
+    CHECK(NULL, ram_serve(am, 1, 0) == 1 && counted == 5);
     while (counted < 101) {
-        ran = ram_serve(am, 2, -1);
+        ran = ram_serve(am, 2, R_FOREVER);
         CHECK(NULL, ran >= 0 && ran <= 2);
     }
 }
@@ -266,11 +267,11 @@ static void ask_and_wait(void)
 
     for (uint64_t i = 0; i < KEPT; i++) {
         mp_fill(payload, 100 + i * 500, i);
-        AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, 100 + i * 500, &r[i]));
-        AM_RC(R_PENDING, ram_test(am, r[i], NULL));
+        AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, 100 + i * 500, &r[i], 0));
+        AM_RC(R_PENDING, ram_wait(am, r[i], NULL, R_NOWAIT));
     }
     for (int i = 0; i < KEPT; i++) {
-        AM_OK(ram_wait(am, r[i], &reply));
+        AM_OK(ram_wait(am, r[i], &reply, 0));
         CHECK(NULL, reply.nargs == 2 && reply.args[0] == (uint64_t)i &&
                         reply.args[1] == KEPT - 1 - (uint64_t)i);
         CHECK(NULL, reply.bytes == (i % 2 == 0 ? REPLY_BYTES - 16 : 0));
@@ -288,17 +289,19 @@ static void ask_and_wait(void)
 static void keep_and_answer(void)
 {
     while (keeps < KEPT)
-        CHECK(NULL, ram_serve(am, 100, -1) >= 0);
+        CHECK(NULL, ram_serve(am, 100, R_FOREVER) >= 0);
     for (int i = KEPT;
          i-- > 0;) { /* the last first; all of their replies fit, whoever holds what */
         const uint64_t args[2] = {(uint64_t)i, KEPT - 1 - (uint64_t)i};
-        ram_buffer_t b;
+        ram_message_t b;
 
         CHECK(NULL, kept[i].args[0] == args[0] && mp_same(kept[i].data, kept[i].bytes, args[0]));
         if (i % 2 == 0) {
             AM_OK(ram_reply_alloc(am, &kept[i], REPLY_BYTES - 16, &b));
             mp_fill(b.data, b.bytes, args[0]);
-            AM_OK(ram_reply_send(am, &kept[i], &b, b.bytes, RAM_RESULT, args, 2));
+            b.nargs = 2;
+            memcpy(b.args, args, sizeof(args));
+            AM_OK(ram_send(am, &b, NULL, 0));
         } else {
             AM_OK(ram_reply(am, &kept[i], RAM_RESULT, args, 2, NULL, 0));
         }
@@ -314,7 +317,7 @@ static void keep_and_answer(void)
 static void large(int peer)
 {
     struct asked a[2] = {{0, 0}};
-    ram_buffer_t b;
+    ram_message_t b;
 
     for (uint64_t i = 0; i < 6; i++) {
         struct asked *at = &a[i % 2];
@@ -322,15 +325,19 @@ static void large(int peer)
         if (i >= 2)
             collect(at);
         at->key = mp_key(mp_rank, peer, 9, i);
-        AM_OK(ram_request_alloc(am, peer, REQUEST_BYTES * 2 / 3, &b));
+        AM_OK(ram_request_alloc(am, peer, REQUEST_BYTES * 2 / 3, &b, 0));
         mp_fill(b.data, b.bytes, at->key);
-        AM_OK(ram_request_send(am, &b, b.bytes - i, SPACE, &at->key, 1, &at->r));
+        b.handler = SPACE;
+        b.bytes -= i;
+        b.nargs = 1;
+        b.args[0] = at->key;
+        AM_OK(ram_send(am, &b, &at->r, 0));
     }
     collect(&a[0]);
     collect(&a[1]);
-    AM_OK(ram_request_alloc(am, peer, 1000, &b));
-    AM_OK(ram_buffer_free(am, &b));
-    AM_RC(-EMSGSIZE, ram_request_alloc(am, peer, REQUEST_BYTES, &b));
+    AM_OK(ram_request_alloc(am, peer, 1000, &b, 0));
+    AM_OK(ram_free(am, &b));
+    AM_RC(-EMSGSIZE, ram_request_alloc(am, peer, REQUEST_BYTES, &b, 0));
     AM_OK(ram_barrier(am));
 }
 
@@ -340,9 +347,8 @@ static void retire_and_return(void)
 {
     ram_config_t cfg = configuration();
     uint64_t key = 1;
-    ram_stats_t st;
 
-    cfg.ctx = 1;
+    cfg.context = 1;
     cfg.idle_ms = 1;
     AM_OK(ram_init(&am, &cfg));
     for (uint64_t life = 1; life <= 3; life++) {
@@ -350,16 +356,15 @@ static void retire_and_return(void)
 
         for (int peer = 0; peer < mp_ranks; peer++) {
             a.key = key++;
-            AM_OK(ram_request(am, peer, ECHO, &a.key, 1, NULL, 0, &a.r));
+            AM_OK(ram_request(am, peer, ECHO, &a.key, 1, NULL, 0, &a.r, 0));
             collect(&a);
         }
         AM_OK(ram_barrier(am));
         do { /* mine are retired, and so are all that lead here */
             CHECK(NULL, ram_serve(am, 100, 1) >= 0);
-            st = statistics();
-        } while (st.links_out > 0 || st.links_in > 0);
-        CHECK(NULL,
-              st.retired == st.opened && st.opened >= life * (uint64_t)mp_ranks && st.failed == 0);
+        } while (count("links_out") > 0 || count("links_in") > 0);
+        CHECK(NULL, count("retired") == count("opened") &&
+                        count("opened") >= life * (uint64_t)mp_ranks && count("failed") == 0);
         CHECK_OK(NULL, network_barrier());
     }
     AM_OK(ram_exit(am));
@@ -372,7 +377,7 @@ static void kept_while_idle(void)
     uint64_t i = 3;
     char payload[300];
 
-    cfg.ctx = 2;
+    cfg.context = 2;
     cfg.idle_ms = 1;
     cfg.max_links = 1;
     AM_OK(ram_init(&am, &cfg));
@@ -381,17 +386,17 @@ static void kept_while_idle(void)
     if (mp_rank == 0) {
         ram_request_t r;
 
-        AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, sizeof(payload), &r));
-        AM_OK(ram_wait(am, r, NULL));
+        AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, sizeof(payload), &r, 0));
+        AM_OK(ram_wait(am, r, NULL, 0));
         for (int turn = 0; turn < 30; turn++)
             AM_RC(0, ram_serve(am, 1, 2));
         tell(1);
     } else if (mp_rank == 1) {
         while (keeps == 0)
-            CHECK(NULL, ram_serve(am, 1, -1) >= 0);
+            CHECK(NULL, ram_serve(am, 1, R_FOREVER) >= 0);
         AM_OK(ram_reply(am, &kept[0], RAM_RESULT, NULL, 0, NULL, 0));
         hear(0);
-        AM_RC(0, ram_poll(am, 1));
+        AM_RC(0, ram_serve(am, 1, 0));
         CHECK(NULL, mp_same(kept[0].data, kept[0].bytes, i));
         AM_OK(ram_free(am, &kept[0]));
     }
@@ -410,26 +415,58 @@ static void differ(void)
 
     memcpy(other, handlers, sizeof(other));
     other[NOTE].name = "another";
-    cfg.ctx = 3;
+    cfg.context = 3;
     if (mp_rank == 0)
         cfg.handlers = other;
     AM_OK(ram_init(&am, &cfg));
     if (mp_rank == 0) {
         uint64_t key = 1;
 
-        rc = ram_request(am, 1, ECHO, &key, 1, NULL, 0, &r);
+        rc = ram_request(am, 1, ECHO, &key, 1, NULL, 0, &r, 0);
         if (rc == 0) /* it was on its way before the other one had heard the greeting */
-            rc = ram_wait(am, r, NULL);
+            rc = ram_wait(am, r, NULL, 0);
         AM_RC(-EPROTO, rc);
-        CHECK(NULL, statistics().failed == 1 && statistics().links_out == 0);
+        CHECK(NULL, count("failed") == 1 && count("links_out") == 0);
         tell(1);
     } else if (mp_rank == 1) {
-        while (statistics().failed == 0)
+        while (count("failed") == 0)
             AM_RC(0, ram_serve(am, 1, 10));
         AM_SAYS("another");
-        CHECK(NULL, statistics().links_in == 0);
+        CHECK(NULL, count("links_in") == 0);
         hear(0);
     }
+    AM_OK(ram_exit(am));
+}
+
+/* The same handlers in another order: they are matched by name, in requests and in replies. */
+static void reorder(void)
+{
+    ram_handler_t other[HANDLERS];
+    ram_config_t cfg = configuration();
+    bool reversed = mp_rank % 2 == 0;
+
+    for (int i = 0; i < HANDLERS; i++)
+        other[i] = handlers[reversed ? HANDLERS - 1 - i : i];
+    noted_number = reversed ? HANDLERS - 1 - NOTED : NOTED;
+    cfg.context = 4;
+    cfg.handlers = other;
+    noted = 0;
+    AM_OK(ram_init(&am, &cfg));
+    for (int peer = 0; peer < mp_ranks; peer++) {
+        const uint64_t args[3] = {7, 2, ~UINT64_C(2)};
+        struct asked a = {0, 12345};
+        char payload[64];
+
+        AM_OK(ram_request(am, peer, reversed ? HANDLERS - 1 - ECHO : ECHO, &a.key, 1, payload, 0,
+                          &a.r, 0));
+        collect(&a);
+        mp_fill(payload, sizeof(payload), args[0]);
+        AM_OK(ram_request(am, peer, reversed ? HANDLERS - 1 - NOTE : NOTE, args, 3, payload,
+                          sizeof(payload), NULL, 0));
+    }
+    AM_OK(ram_flush(am));
+    CHECK(NULL, noted == (uint64_t)mp_ranks && count("failed") == 0);
+    AM_OK(ram_barrier(am));
     AM_OK(ram_exit(am));
 }
 
@@ -459,5 +496,6 @@ int main(int argc, char **argv)
     retire_and_return();
     kept_while_idle();
     differ();
+    reorder();
     return mp_end();
 }

@@ -26,7 +26,7 @@ static void am_result(int expected, int or_this, int code, const char *call, int
     if (code == expected || code == or_this)
         return;
     fprintf(stderr, "rank %d: mp_am_recovery.c:%d: %s gave %d (%s), not %d; \"%s\"\n", mp_rank,
-            line, call, code, rstrerror(code), expected, ram_error(am));
+            line, call, code, rstrerror(code), expected, rerror(NULL));
     network_abort(1);
 }
 
@@ -56,9 +56,9 @@ static void all_are_done(void)
 {
     for (int peer = 0; peer < mp_ranks; peer++)
         if (peer != VICTIM)
-            AM_OK(ram_request(am, peer, 2, NULL, 0, NULL, 0, NULL));
+            AM_OK(ram_request(am, peer, 2, NULL, 0, NULL, 0, NULL, 0));
     while (done < mp_ranks - 1)
-        CHECK(NULL, ram_serve(am, 100, -1) >= 0);
+        CHECK(NULL, ram_serve(am, 100, R_FOREVER) >= 0);
     done -= mp_ranks - 1;
 }
 
@@ -73,8 +73,8 @@ static void echo_among_the_living(void)
             if (peer == VICTIM)
                 continue;
             mp_fill(payload, sizeof(payload), i);
-            AM_OK(ram_request(am, peer, 0, &i, 1, payload, sizeof(payload), &r));
-            AM_OK(ram_wait(am, r, &reply));
+            AM_OK(ram_request(am, peer, 0, &i, 1, payload, sizeof(payload), &r, 0));
+            AM_OK(ram_wait(am, r, &reply, 0));
             CHECK(NULL, reply.args[0] == i && reply.bytes == sizeof(payload));
             CHECK(NULL, mp_same(reply.data, reply.bytes, i));
             AM_OK(ram_free(am, &reply));
@@ -84,7 +84,7 @@ static void echo_among_the_living(void)
 static void victim(void)
 {
     while (keeps < KEPT * (mp_ranks - 1))
-        CHECK(NULL, ram_serve(am, 1, -1) >= 0);
+        CHECK(NULL, ram_serve(am, 1, R_FOREVER) >= 0);
     raise(SIGKILL);
 }
 
@@ -96,16 +96,16 @@ static void ask_the_victim(void)
     int rc;
 
     for (i = 0; i < KEPT; i++)
-        AM_OK(ram_request(am, VICTIM, 1, &i, 1, NULL, 0, &r[i]));
+        AM_OK(ram_request(am, VICTIM, 1, &i, 1, NULL, 0, &r[i], 0));
     echo_among_the_living();
     for (i = 0; i < KEPT; i++) {
-        rc = ram_wait(am, r[i], &reply);
-        CHECK(NULL, rc == -ECONNRESET && strstr(ram_error(am), "rank 1") != NULL);
+        rc = ram_wait(am, r[i], &reply, 0);
+        CHECK(NULL, rc == -ECONNRESET && strstr(rerror(NULL), "rank 1") != NULL);
     }
-    rc = ram_request(am, VICTIM, 1, &i, 1, NULL, 0,
-                     &late); /* a new link to it may be opened, and has the same end */
+    rc = ram_request(am, VICTIM, 1, &i, 1, NULL, 0, &late,
+                     0); /* a new link to it may be opened, and has the same end */
     if (rc == 0)
-        rc = ram_wait(am, late, &reply);
+        rc = ram_wait(am, late, &reply, 0);
     AM_GONE(rc);
 }
 
@@ -117,11 +117,11 @@ static void never_talked_to_it(const ram_config_t *cfg)
     uint64_t i = 0;
     int rc;
 
-    c.ctx = 1;
+    c.context = 1;
     AM_OK(ram_init(&am, &c));
-    rc = ram_request(am, VICTIM, 1, &i, 1, NULL, 0, &late);
+    rc = ram_request(am, VICTIM, 1, &i, 1, NULL, 0, &late, 0);
     if (rc == 0)
-        rc = ram_wait(am, late, NULL);
+        rc = ram_wait(am, late, NULL, 0);
     AM_GONE(rc);
     AM_GONE(ram_barrier(am));
     echo_among_the_living();
@@ -132,7 +132,7 @@ int main(int argc, char **argv)
 {
     const ram_handler_t handlers[] = {
         {"echo", on_echo, NULL}, {"keep", on_keep, NULL}, {"done", on_done, NULL}};
-    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    ram_config_t cfg = {0};
 
     mp_begin(argc, argv, 3);
     cfg.handlers = handlers;

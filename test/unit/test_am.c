@@ -20,7 +20,7 @@ static void am_expect(int expected, int code, const char *call, const char *file
     if (code == expected)
         return;
     print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code, rstrerror(code),
-                expected, ram_error(am));
+                expected, rerror(NULL));
     _fail(file, line);
 }
 
@@ -44,7 +44,8 @@ static void on_sum(ram_t a, ram_message_t *m, void *arg)
 
 static void on_copy(ram_t a, ram_message_t *m, void *arg)
 {
-    ram_buffer_t b;
+    ram_message_t b, other;
+    ram_request_t r;
 
     (void)arg;
     if (m->nargs == 1) {
@@ -52,10 +53,14 @@ static void on_copy(ram_t a, ram_message_t *m, void *arg)
         return;
     }
     AM_OK(ram_reply_alloc(a, m, m->bytes, &b));
-    AM_RC(-EALREADY, ram_reply_alloc(a, m, m->bytes, &b));
+    assert_int_equal(b.handler, RAM_RESULT);
+    AM_RC(-EALREADY, ram_reply_alloc(a, m, m->bytes, &other));
+    AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0));
     memcpy(b.data, m->data, m->bytes);
-    AM_OK(ram_reply_send(a, m, &b, m->bytes, RAM_RESULT, NULL, 0));
-    AM_RC(-EINVAL, ram_buffer_free(a, &b));
+    AM_RC(-EINVAL, ram_send(a, &b, &r, 0));
+    AM_OK(ram_send(a, &b, NULL, 0));
+    AM_RC(-EINVAL, ram_send(a, &b, NULL, 0));
+    AM_RC(-EINVAL, ram_free(a, &b));
 }
 
 static void on_keep(ram_t a, ram_message_t *m, void *arg)
@@ -80,24 +85,23 @@ static void on_wrong(ram_t a, ram_message_t *m, void *arg)
 {
     static char large[REPLY_BYTES + 1];
     ram_request_t r;
-    ram_buffer_t b;
+    ram_message_t b;
 
     (void)arg;
-    AM_RC(-EDEADLK, ram_poll(a, 1));
     AM_RC(-EDEADLK, ram_serve(a, 1, 0));
-    AM_RC(-EDEADLK, ram_wait(a, 1, NULL));
+    AM_RC(-EDEADLK, ram_wait(a, 1, NULL, 0));
     AM_RC(-EDEADLK, ram_flush(a));
     AM_RC(-EDEADLK, ram_barrier(a));
     AM_RC(-EDEADLK, ram_exit(a));
-    AM_RC(-EDEADLK, ram_request(a, 0, SILENT, NULL, 0, NULL, 0, &r));
-    AM_RC(-EDEADLK, ram_request_alloc(a, 0, 1, &b));
+    AM_RC(-EDEADLK, ram_request(a, 0, SILENT, NULL, 0, NULL, 0, &r, 0));
+    AM_RC(-EDEADLK, ram_request_alloc(a, 0, 1, &b, 0));
     AM_RC(-EMSGSIZE, ram_reply(a, m, RAM_RESULT, NULL, 0, large, REPLY_BYTES + 1));
     AM_RC(-EMSGSIZE, ram_reply(a, m, RAM_RESULT, m->args, 1, large, REPLY_BYTES - 4));
     AM_RC(-EMSGSIZE, ram_reply_alloc(a, m, REPLY_BYTES + 1, &b));
     AM_RC(-EINVAL, ram_reply(a, m, HANDLERS, NULL, 0, NULL, 0));
     AM_RC(-EINVAL, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 1));
     AM_RC(-EINVAL, ram_free(a, m));
-    AM_OK(ram_request_nb(a, 0, SILENT, NULL, 0, NULL, 0, NULL)); /* this it may */
+    AM_OK(ram_request(a, 0, SILENT, NULL, 0, NULL, 0, NULL, R_NOWAIT)); /* this it may */
     AM_OK(ram_reply(a, m, RAM_RESULT, NULL, 0, large, REPLY_BYTES));
     AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0));
 }
@@ -125,7 +129,7 @@ static void on_ends(ram_t a, ram_message_t *m, void *arg)
     assert_true(child >= 0);
     if (child > 0)
         return;
-    AM_RC(-ENOTCONN, ram_request_nb(a, 0, SILENT, NULL, 0, NULL, 0, NULL));
+    AM_RC(-ENOTCONN, ram_request(a, 0, SILENT, NULL, 0, NULL, 0, NULL, R_NOWAIT));
     assert_string_equal(m->data, "still here");
 }
 
@@ -138,7 +142,7 @@ static const ram_handler_t handlers[HANDLERS] = {
 
 static ram_config_t configuration(void)
 {
-    ram_config_t cfg = RAM_CONFIG_DEFAULT;
+    ram_config_t cfg = {0};
 
     cfg.handlers = handlers;
     cfg.nhandlers = HANDLERS;
@@ -163,12 +167,12 @@ static int close_context(void **state)
     return ram_exit(am);
 }
 
-static ram_stats_t statistics(void)
+static uint64_t count(const char *name)
 {
-    ram_stats_t st;
+    uint64_t value = UINT64_MAX;
 
-    AM_OK(ram_stats(am, &st));
-    return st;
+    AM_OK(ram_count(am, name, &value));
+    return value;
 }
 
 /* ---- tests ---- */
@@ -183,8 +187,8 @@ static void test_arguments(void **state)
         ram_request_t r;
 
         sum += n;
-        AM_OK(ram_request(am, 0, SUM, args, n, NULL, 0, &r));
-        AM_OK(ram_wait(am, r, &reply));
+        AM_OK(ram_request(am, 0, SUM, args, n, NULL, 0, &r, 0));
+        AM_OK(ram_wait(am, r, &reply, 0));
         assert_int_equal(reply.nargs, 1);
         assert_int_equal(reply.args[0], sum);
         assert_int_equal(reply.bytes, 0);
@@ -192,9 +196,9 @@ static void test_arguments(void **state)
         assert_int_equal(reply.peer, 0);
         AM_OK(ram_free(am, &reply));
     }
-    assert_int_equal(statistics().requests, RAM_ARGS_MAX + 1);
-    assert_int_equal(statistics().opened, 1);
-    assert_int_equal(statistics().accepted, 1);
+    assert_int_equal(count("requests"), RAM_ARGS_MAX + 1);
+    assert_int_equal(count("opened"), 1);
+    assert_int_equal(count("accepted"), 1);
 }
 
 /* Payload and arguments of every length around the slot, the padding and the unit. */
@@ -210,14 +214,14 @@ static void test_payloads(void **state)
         ram_message_t reply;
         ram_request_t r;
 
-        AM_OK(ram_request(am, 0, COPY, &result, 1, payload, bytes, &r));
-        AM_OK(ram_wait(am, r, &reply));
+        AM_OK(ram_request(am, 0, COPY, &result, 1, payload, bytes, &r, 0));
+        AM_OK(ram_wait(am, r, &reply, 0));
         assert_int_equal(reply.bytes, bytes);
         assert_memory_equal(reply.data, payload, bytes);
         assert_int_equal(reply.args[0], RAM_RESULT);
         AM_OK(ram_free(am, &reply));
-        AM_OK(ram_request(am, 0, COPY, NULL, 0, payload, bytes, &r));
-        AM_OK(ram_wait(am, r, &reply));
+        AM_OK(ram_request(am, 0, COPY, NULL, 0, payload, bytes, &r, 0));
+        AM_OK(ram_wait(am, r, &reply, 0));
         assert_int_equal(reply.bytes, bytes);
         if (bytes > 0)
             assert_memory_equal(reply.data, payload, bytes);
@@ -229,27 +233,39 @@ static void test_own_memory(void **state)
 {
     ram_message_t reply;
     ram_request_t r;
-    ram_buffer_t b, other;
+    ram_message_t b, other;
 
     (void)state;
-    AM_OK(ram_request_alloc(am, 0, 500, &b));
-    AM_OK(ram_request_alloc(am, 0, 40000, &other));
-    assert_int_equal(statistics().kept, 2);
+    AM_RC(-EINVAL, ram_request_alloc(am, 0, 500, &b, 2));
+    AM_OK(ram_request_alloc(am, 0, 500, &b, 0));
+    AM_OK(ram_request_alloc(am, 0, 40000, &other, 0));
+    assert_int_equal(count("kept"), 2);
     assert_int_equal((uintptr_t)b.data % 64, 0);
     memset(b.data, 0x3c, 500);
-    AM_RC(-EINVAL, ram_request_send(am, &b, 501, COPY, NULL, 0, &r));
-    AM_OK(ram_request_send(am, &b, 400, COPY, NULL, 0, &r)); /* fewer are allowed */
-    AM_RC(-EINVAL, ram_request_send(am, &b, 400, COPY, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_buffer_free(am, &b));
-    AM_OK(ram_buffer_free(am, &other));
-    AM_RC(-EINVAL, ram_buffer_free(am, &other));
-    AM_OK(ram_wait(am, r, &reply));
+    assert_int_equal(b.peer, 0);
+    assert_int_equal(b.bytes, 500);
+    assert_int_equal(b.nargs, 0);
+    b.handler = COPY;
+    b.bytes = 501;
+    AM_RC(-EINVAL, ram_send(am, &b, &r, 0));
+    b.bytes = 400; /* fewer are allowed */
+    b.handler = RAM_RESULT;
+    AM_RC(-EINVAL, ram_send(am, &b, &r, 0));
+    b.handler = COPY;
+    AM_RC(-EINVAL, ram_send(am, &b, &r, 4));
+    AM_OK(ram_send(am, &b, &r, R_NOWAIT));
+    assert_true(b.data == NULL && b.bytes == 0);
+    AM_RC(-EINVAL, ram_send(am, &b, &r, 0));
+    AM_RC(-EINVAL, ram_free(am, &b));
+    AM_OK(ram_free(am, &other));
+    AM_RC(-EINVAL, ram_free(am, &other));
+    AM_OK(ram_wait(am, r, &reply, 0));
     assert_int_equal(reply.bytes, 400);
     assert_int_equal(((unsigned char *)reply.data)[399], 0x3c);
     AM_OK(ram_free(am, &reply));
-    AM_RC(-EMSGSIZE, ram_request_alloc(am, 0, REQUEST_BYTES, &b));
-    AM_RC(-EMSGSIZE, ram_request_alloc(am, 0, SIZE_MAX, &b));
-    assert_int_equal(statistics().kept, 0);
+    AM_RC(-EMSGSIZE, ram_request_alloc(am, 0, REQUEST_BYTES, &b, 0));
+    AM_RC(-EMSGSIZE, ram_request_alloc(am, 0, SIZE_MAX, &b, 0));
+    assert_int_equal(count("kept"), 0);
 }
 
 /* All credits in requests that are kept; replies come back in any order; the last thing given back ends each. */
@@ -260,36 +276,36 @@ static void test_kept(void **state)
 
     (void)state;
     for (uint64_t i = 0; i < CREDITS; i++) {
-        AM_OK(ram_request(am, 0, KEEP, &i, 1, "payload", 8, &r[i]));
-        AM_RC(R_PENDING, ram_test(am, r[i], &reply));
+        AM_OK(ram_request(am, 0, KEEP, &i, 1, "payload", 8, &r[i], 0));
+        AM_RC(R_PENDING, ram_wait(am, r[i], &reply, R_NOWAIT));
     }
-    AM_RC(R_PENDING, ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more));
+    AM_RC(R_PENDING, ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &more, R_NOWAIT));
     while (keeps < CREDITS)
-        assert_true(ram_serve(am, 1, -1) == 1);
-    AM_RC(R_PENDING, ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more));
-    assert_int_equal(statistics().outstanding, CREDITS);
-    assert_int_equal(statistics().stalls_credit, 2);
+        assert_true(ram_serve(am, 1, R_FOREVER) == 1);
+    AM_RC(R_PENDING, ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &more, R_NOWAIT));
+    assert_int_equal(count("outstanding"), CREDITS);
+    assert_int_equal(count("stalls_credit"), 2);
     AM_OK(ram_reply(am, &kept[2], RAM_RESULT, kept[2].args, 1, kept[2].data, 8));
-    AM_OK(ram_wait(am, r[2], &reply));
+    AM_OK(ram_wait(am, r[2], &reply, 0));
     assert_int_equal(reply.args[0], 2);
     assert_string_equal(reply.data, "payload");
-    AM_RC(R_PENDING,
-          ram_request_nb(am, 0, KEEP, NULL, 0, NULL, 0, &more)); /* the reply has the credit */
+    AM_RC(R_PENDING, ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &more,
+                                 R_NOWAIT)); /* the reply has the credit */
     AM_OK(ram_free(am, &reply));
-    AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, &more)); /* and now it is back */
-    AM_OK(ram_wait(am, more, NULL));
+    AM_OK(ram_request(am, 0, SILENT, NULL, 0, NULL, 0, &more, R_NOWAIT)); /* and now it is back */
+    AM_OK(ram_wait(am, more, NULL, 0));
     assert_string_equal(kept[2].data, "payload"); /* answered, and still here */
     for (int i = 0; i < CREDITS; i++)
         AM_OK(ram_free(am, &kept[i])); /* answers the others without a word */
     AM_RC(-EINVAL, ram_free(am, &kept[0]));
     for (int i = 0; i < CREDITS; i++)
         if (i != 2) {
-            AM_OK(ram_wait(am, r[i], &reply));
+            AM_OK(ram_wait(am, r[i], &reply, 0));
             assert_int_equal(reply.nargs + reply.bytes, 0);
             AM_OK(ram_free(am, &reply));
             AM_RC(-EINVAL, ram_free(am, &reply));
         }
-    assert_int_equal(statistics().kept, 0);
+    assert_int_equal(count("kept"), 0);
 }
 
 /* A reply may name a handler of the requester's, with or without somebody who waits. */
@@ -301,30 +317,31 @@ static void test_reply_handlers(void **state)
     char payload[77] = "seventy-seven";
 
     (void)state;
-    AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, 20, &r));
-    AM_OK(ram_wait(am, r, &reply));
+    AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, 20, &r, 0));
+    AM_OK(ram_wait(am, r, &reply, 0));
     assert_int_equal(got, 1);
     assert_int_equal(reply.bytes + reply.nargs, 0);
-    AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, 20, NULL));
+    AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, 20, NULL, 0));
     AM_OK(ram_flush(am));
     assert_int_equal(got, 2);
     for (int waited = 0; waited < 2; waited++) {
         keeps = 0;
-        AM_OK(ram_request(am, 0, COPY, &handler, 1, payload, sizeof(payload), waited ? &r : NULL));
-        AM_OK(waited ? ram_wait(am, r, NULL) : ram_flush(am));
+        AM_OK(
+            ram_request(am, 0, COPY, &handler, 1, payload, sizeof(payload), waited ? &r : NULL, 0));
+        AM_OK(waited ? ram_wait(am, r, NULL, 0) : ram_flush(am));
         assert_int_equal(keeps, 1);
         assert_ptr_equal(kept[0].data, kept_reply_data);
         for (int i = 0; i < CREDITS - 1; i++)
-            AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
-        AM_RC(R_PENDING, ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+            AM_OK(ram_request(am, 0, SILENT, NULL, 0, NULL, 0, NULL, R_NOWAIT));
+        AM_RC(R_PENDING, ram_request(am, 0, SILENT, NULL, 0, NULL, 0, NULL, R_NOWAIT));
         AM_OK(ram_flush(am));
         assert_string_equal(kept[0].data, "seventy-seven");
         AM_OK(ram_free(am, &kept[0]));
         for (int i = 0; i < CREDITS; i++)
-            AM_OK(ram_request_nb(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+            AM_OK(ram_request(am, 0, SILENT, NULL, 0, NULL, 0, NULL, R_NOWAIT));
         AM_OK(ram_flush(am));
     }
-    assert_int_equal(statistics().outstanding, 0);
+    assert_int_equal(count("outstanding"), 0);
 }
 
 static void test_link_ends_in_a_reply_handler(void **state)
@@ -334,13 +351,13 @@ static void test_link_ends_in_a_reply_handler(void **state)
     int status = -1;
 
     (void)state;
-    AM_OK(ram_request(am, 0, COPY, &handler, 1, "still here", 11, &r));
-    AM_OK(ram_wait(am, r, NULL)); /* also in the child: it has been answered */
-    assert_int_equal(statistics().outstanding, 0);
+    AM_OK(ram_request(am, 0, COPY, &handler, 1, "still here", 11, &r, 0));
+    AM_OK(ram_wait(am, r, NULL, 0)); /* also in the child: it has been answered */
+    assert_int_equal(count("outstanding"), 0);
     if (child == 0)
-        _exit(statistics().links_out == 0 && statistics().failed == 1 ? 0 : 1);
+        _exit(count("links_out") == 0 && count("failed") == 1 ? 0 : 1);
     assert_true(waitpid(child, &status, 0) == child && status == 0);
-    assert_int_equal(statistics().failed, 0);
+    assert_int_equal(count("failed"), 0);
 }
 
 /* Buffers that are kept and not sent stand in the way of a request: that one fails, and the link goes on. */
@@ -349,31 +366,33 @@ static void test_own_buffers_in_the_way(void **state)
     static char payload[20000];
     ram_request_t r, waits;
     ram_message_t reply;
-    ram_buffer_t b[3];
+    ram_message_t b[3];
 
     (void)state;
-    AM_OK(ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &waits));
-    AM_OK(ram_request_alloc(am, 0, 30000, &b[0]));
-    AM_OK(ram_request_alloc(am, 0, 20000, &b[1]));
-    AM_RC(-ENOBUFS, ram_request(am, 0, COPY, NULL, 0, payload, sizeof(payload), &r));
-    assert_non_null(strstr(ram_error(am), "buffers"));
-    AM_RC(-ENOBUFS, ram_request_nb(am, 0, COPY, NULL, 0, payload, sizeof(payload), &r));
-    AM_RC(-ENOBUFS, ram_request_alloc(am, 0, sizeof(payload), &b[2]));
-    assert_int_equal(statistics().failed, 0);
-    AM_OK(ram_request(am, 0, SUM, NULL, 0, NULL, 0, &r));
-    AM_OK(ram_wait(am, r, NULL));
-    AM_OK(ram_buffer_free(am, &b[1]));
-    AM_OK(ram_request(am, 0, SILENT, NULL, 0, payload, sizeof(payload), NULL));
+    AM_OK(ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &waits, 0));
+    AM_OK(ram_request_alloc(am, 0, 30000, &b[0], 0));
+    AM_OK(ram_request_alloc(am, 0, 20000, &b[1], 0));
+    AM_RC(-ENOBUFS, ram_request(am, 0, COPY, NULL, 0, payload, sizeof(payload), &r, 0));
+    assert_non_null(strstr(rerror(NULL), "buffers"));
+    AM_RC(-ENOBUFS, ram_request(am, 0, COPY, NULL, 0, payload, sizeof(payload), &r, R_NOWAIT));
+    AM_RC(-ENOBUFS, ram_request_alloc(am, 0, sizeof(payload), &b[2], 0));
+    assert_int_equal(count("failed"), 0);
+    AM_OK(ram_request(am, 0, SUM, NULL, 0, NULL, 0, &r, 0));
+    AM_OK(ram_wait(am, r, NULL, 0));
+    AM_OK(ram_free(am, &b[1]));
+    AM_OK(ram_request(am, 0, SILENT, NULL, 0, payload, sizeof(payload), NULL, 0));
     memset(b[0].data, 0x5a, 500);
-    AM_OK(ram_request_send(am, &b[0], 500, COPY, NULL, 0, &r));
-    AM_OK(ram_wait(am, r, &reply));
+    b[0].handler = COPY;
+    b[0].bytes = 500;
+    AM_OK(ram_send(am, &b[0], &r, 0));
+    AM_OK(ram_wait(am, r, &reply, 0));
     assert_int_equal(((unsigned char *)reply.data)[499], 0x5a);
     AM_OK(ram_free(am, &reply));
     assert_int_equal(keeps, 1);
     AM_OK(ram_free(am, &kept[0]));
-    AM_OK(ram_wait(am, waits, NULL));
+    AM_OK(ram_wait(am, waits, NULL, 0));
     AM_OK(ram_flush(am));
-    assert_int_equal(statistics().opened, 1);
+    assert_int_equal(count("opened"), 1);
 }
 
 static void test_in_a_handler(void **state)
@@ -383,8 +402,8 @@ static void test_in_a_handler(void **state)
     ram_request_t r;
 
     (void)state;
-    AM_OK(ram_request(am, 0, WRONG, &arg, 1, NULL, 0, &r));
-    AM_OK(ram_wait(am, r, &reply));
+    AM_OK(ram_request(am, 0, WRONG, &arg, 1, NULL, 0, &r, 0));
+    AM_OK(ram_wait(am, r, &reply, 0));
     assert_int_equal(reply.bytes, REPLY_BYTES);
     AM_OK(ram_free(am, &reply));
     AM_OK(ram_flush(am));
@@ -396,7 +415,7 @@ static void test_one_way(void **state)
 {
     (void)state;
     for (int i = 0; i < 1000; i++)
-        AM_OK(ram_request(am, 0, SILENT, NULL, 0, "x", i % 60 == 0 ? 0 : 1, NULL));
+        AM_OK(ram_request(am, 0, SILENT, NULL, 0, "x", i % 60 == 0 ? 0 : 1, NULL, 0));
     AM_OK(ram_flush(am));
     assert_int_equal(silent, 1000);
     AM_OK(ram_barrier(am));
@@ -408,33 +427,38 @@ static void test_refused(void **state)
     uint64_t args[9] = {0};
     ram_message_t reply;
     ram_request_t r;
-    ram_stats_t st;
+    uint64_t value = 4711;
 
     (void)state;
-    AM_RC(-EINVAL, ram_request(am, 1, SUM, NULL, 0, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_request(am, -1, SUM, NULL, 0, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_request(am, 0, HANDLERS, NULL, 0, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_request(am, 0, RAM_RESULT, NULL, 0, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_request(am, 0, SUM, args, 9, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 1, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 0, NULL, 1, &r));
-    AM_RC(-EMSGSIZE, ram_request(am, 0, SUM, NULL, 0, args, REQUEST_BYTES + 1, &r));
-    AM_RC(-EMSGSIZE, ram_request(am, 0, SUM, NULL, 0, args, SIZE_MAX, &r));
-    AM_RC(-EINVAL, ram_request(NULL, 0, SUM, NULL, 0, NULL, 0, &r));
-    AM_RC(-EINVAL, ram_wait(am, 0, &reply));
-    AM_RC(-EINVAL, ram_wait(am, UINT64_MAX, &reply));
-    AM_RC(-EINVAL, ram_test(am, 1, &reply));
-    AM_RC(-EINVAL, ram_test(NULL, 1, &reply));
-    AM_RC(-EINVAL, ram_poll(am, 0));
-    AM_RC(-EINVAL, ram_poll(NULL, 1));
+    AM_RC(-ENOENT, ram_request(am, 1, SUM, NULL, 0, NULL, 0, &r, 0));
+    AM_RC(-ENOENT, ram_request(am, -1, SUM, NULL, 0, NULL, 0, &r, 0));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 0, NULL, 0, &r, 2));
+    AM_RC(-EINVAL, ram_wait(am, 1, &reply, 2));
+    AM_RC(-EINVAL, ram_request(am, 0, HANDLERS, NULL, 0, NULL, 0, &r, 0));
+    AM_RC(-EINVAL, ram_request(am, 0, RAM_RESULT, NULL, 0, NULL, 0, &r, 0));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, args, 9, NULL, 0, &r, 0));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 1, NULL, 0, &r, 0));
+    AM_RC(-EINVAL, ram_request(am, 0, SUM, NULL, 0, NULL, 1, &r, 0));
+    AM_RC(-EMSGSIZE, ram_request(am, 0, SUM, NULL, 0, args, REQUEST_BYTES + 1, &r, 0));
+    AM_RC(-EMSGSIZE, ram_request(am, 0, SUM, NULL, 0, args, SIZE_MAX, &r, 0));
+    AM_RC(-EINVAL, ram_request(NULL, 0, SUM, NULL, 0, NULL, 0, &r, 0));
+    AM_RC(-EINVAL, ram_wait(am, 0, &reply, 0));
+    AM_RC(-EINVAL, ram_wait(am, UINT64_MAX, &reply, 0));
+    AM_RC(-EINVAL, ram_wait(am, 1, &reply, R_NOWAIT));
+    AM_RC(-EINVAL, ram_wait(NULL, 1, &reply, R_NOWAIT));
+    AM_RC(-EINVAL, ram_serve(am, 0, 0));
+    AM_RC(-EINVAL, ram_serve(NULL, 1, 0));
     AM_RC(-EINVAL, ram_serve(am, 1, -2));
     AM_RC(0, ram_serve(am, 1, 1));
-    AM_RC(0, ram_poll(am, 1));
-    AM_RC(-EINVAL, ram_stats(am, NULL));
-    AM_RC(-EINVAL, ram_stats(NULL, &st));
+    AM_RC(0, ram_serve(am, 1, 0));
+    AM_RC(-EINVAL, ram_count(am, "requests", NULL));
+    AM_RC(-EINVAL, ram_count(am, NULL, &value));
+    AM_RC(-EINVAL, ram_count(NULL, "requests", &value));
+    AM_RC(-ENOENT, ram_count(am, "request", &value));
+    assert_int_equal(value, 4711);
     AM_RC(-EINVAL, ram_reply(am, NULL, RAM_RESULT, NULL, 0, NULL, 0));
     AM_RC(-EINVAL, ram_exit(NULL));
-    assert_int_equal(statistics().opened, 0); /* nothing of all that has opened a link */
+    assert_int_equal(count("opened"), 0); /* nothing of all that has opened a link */
 }
 
 static void refuse(ram_config_t cfg, const char *words)
@@ -443,7 +467,7 @@ static void refuse(ram_config_t cfg, const char *words)
 
     AM_RC(-EINVAL, ram_init(&none, &cfg));
     assert_null(none);
-    assert_non_null(strstr(ram_error(NULL), words));
+    assert_non_null(strstr(rerror(NULL), words));
 }
 
 static void test_configuration(void **state)
@@ -456,8 +480,7 @@ static void test_configuration(void **state)
     cfg = configuration();                                                                         \
     cfg.field = (value);                                                                           \
     refuse(cfg, words)
-    REFUSE(version, 7, "version");
-    REFUSE(ctx, 4096, "ctx");
+    REFUSE(context, UINT64_C(1) << 61, "context");
     REFUSE(credits, 251, "credits");
     REFUSE(request_bytes, 16383, "request_bytes");
     REFUSE(reply_bytes, 255, "reply_bytes");
@@ -472,8 +495,72 @@ static void test_configuration(void **state)
     refuse(cfg, "handler 0");
     bad[0] = (ram_handler_t){"a name that has more than 31 bytes", on_silent, NULL};
     refuse(cfg, "31 bytes");
+    AM_RC(-EINVAL, (ram_init)(&am, &cfg, 0));
+    AM_RC(-EINVAL, (ram_init)(&am, &cfg, sizeof(cfg) - 8));
     AM_RC(-EINVAL, ram_init(NULL, &cfg));
     AM_RC(-EINVAL, ram_init(&am, NULL));
+}
+
+/* A structure of a later version is refused only if it asks for what this one does not have. */
+static void test_larger_configuration(void **state)
+{
+    struct {
+        ram_config_t known;
+        uint64_t later;
+    } cfg = {configuration(), 1};
+    ram_t other = NULL;
+
+    (void)state;
+    AM_RC(-E2BIG, (ram_init)(&other, &cfg.known, sizeof(cfg)));
+    assert_null(other);
+    cfg.later = 0;
+    AM_OK((ram_init)(&other, &cfg.known, sizeof(cfg)));
+    AM_OK(ram_exit(other));
+}
+
+/* Every counter of the table has a value, and there are no others. */
+static void test_counters(void **state)
+{
+    const rinfo_counter_t *c;
+    uint64_t value;
+    int n = 0;
+
+    (void)state;
+    for (int i = 0; (c = rinfo_counter(i)) != NULL; i++) {
+        if (strcmp(c->scope, "ram") != 0)
+            continue;
+        AM_OK(ram_count(am, c->name, &value));
+        assert_int_equal(value, 0);
+        n++;
+    }
+    assert_int_equal(n, 16);
+}
+
+/* A reply that was allocated and is freed instead of sent: the request is answered without contents. */
+static void test_reply_freed(void **state)
+{
+    ram_message_t reply, b;
+    ram_request_t r;
+
+    (void)state;
+    AM_OK(ram_request(am, 0, KEEP, NULL, 0, NULL, 0, &r, 0));
+    AM_OK(ram_request(am, 0, KEEP, NULL, 0, NULL, 0, NULL, 0));
+    while (keeps < 2)
+        assert_true(ram_serve(am, 1, R_FOREVER) == 1);
+    for (int i = 0; i < 2; i++) {
+        AM_OK(ram_reply_alloc(am, &kept[i], 100, &b));
+        AM_OK(ram_free(am, &kept[i])); /* the reply that was allocated is the answer */
+        if (i == 0)
+            AM_RC(R_PENDING, ram_wait(am, r, &reply, R_NOWAIT));
+        AM_OK(ram_free(am, &b));
+        if (i == 0) {
+            AM_OK(ram_wait(am, r, &reply, 0));
+            assert_int_equal(reply.nargs + reply.bytes, 0);
+            AM_OK(ram_free(am, &reply));
+        }
+    }
+    AM_OK(ram_flush(am));
+    assert_int_equal(count("kept") + count("outstanding"), 0);
 }
 
 /* Links that are idle are closed, and opened again. */
@@ -483,16 +570,16 @@ static void test_retire(void **state)
     ram_request_t r;
 
     (void)state;
-    cfg.ctx = 9;
+    cfg.context = 9;
     cfg.idle_ms = 1;
     AM_OK(ram_init(&am, &cfg));
     for (uint64_t life = 1; life <= 3; life++) {
-        AM_OK(ram_request(am, 0, SUM, &life, 1, NULL, 0, &r));
-        AM_OK(ram_wait(am, r, NULL));
-        while (statistics().links_out > 0 || statistics().links_in > 0)
+        AM_OK(ram_request(am, 0, SUM, &life, 1, NULL, 0, &r, 0));
+        AM_OK(ram_wait(am, r, NULL, 0));
+        while (count("links_out") > 0 || count("links_in") > 0)
             AM_RC(0, ram_serve(am, 1, 1));
-        assert_int_equal(statistics().retired, life);
-        assert_int_equal(statistics().failed, 0);
+        assert_int_equal(count("retired"), life);
+        assert_int_equal(count("failed"), 0);
     }
     AM_OK(ram_exit(am));
 }
@@ -502,19 +589,19 @@ static void test_abandoned(void **state)
 {
     ram_config_t cfg = configuration();
     ram_request_t r;
-    ram_buffer_t b;
+    ram_message_t b;
 
-    cfg.ctx = 10;
+    cfg.context = 10;
     for (int life = 0; life < 3; life++) {
         AM_OK(open_context(state));
         AM_OK(ram_exit(am));
         keeps = 0;
         AM_OK(ram_init(&am, &cfg));
-        AM_OK(ram_request(am, 0, KEEP, NULL, 0, "kept", 5, &r));
+        AM_OK(ram_request(am, 0, KEEP, NULL, 0, "kept", 5, &r, 0));
         while (keeps == 0)
-            assert_true(ram_serve(am, 1, -1) >= 0);
-        AM_OK(ram_request_alloc(am, 0, 3000, &b));
-        AM_OK(ram_request(am, 0, SILENT, NULL, 0, NULL, 0, NULL));
+            assert_true(ram_serve(am, 1, R_FOREVER) >= 0);
+        AM_OK(ram_request_alloc(am, 0, 3000, &b, 0));
+        AM_OK(ram_request(am, 0, SILENT, NULL, 0, NULL, 0, NULL, 0));
         AM_OK(ram_exit(am));
     }
 }
@@ -533,7 +620,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_in_a_handler, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_one_way, open_context, close_context),
         cmocka_unit_test_setup_teardown(test_refused, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_counters, open_context, close_context),
+        cmocka_unit_test_setup_teardown(test_reply_freed, open_context, close_context),
         cmocka_unit_test(test_configuration),
+        cmocka_unit_test(test_larger_configuration),
         cmocka_unit_test(test_retire),
         cmocka_unit_test(test_abandoned),
     };

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* fail.c: see fail.h. */
+#include "am/fail.h"
+
+#include "util/last_error.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+int am_fail(int code, const char *format, ...)
+{
+    char text[LAST_ERROR_BYTES];
+    va_list arguments;
+
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    last_error_set("%s", text);
+    return code;
+}
+
+int am_may_not_wait(const struct ram *am, const char *call)
+{
+    if (am == NULL)
+        return am_fail(-EINVAL, "%s: the context is NULL", call);
+    return am_fail(-EDEADLK,
+                   "%s: a handler must not wait; it may call ram_request with R_NOWAIT, ram_reply "
+                   "and ram_keep",
+                   call);
+}
+
+int am_check_flags(const char *call, int flags)
+{
+    if (AM_LIKELY((flags & ~R_NOWAIT) == 0))
+        return 0;
+    return am_fail(-EINVAL, "%s: flags is 0x%x; it may be 0 or R_NOWAIT", call, (unsigned)flags);
+}
+
+int am_message_unfit(const struct ram *am, const char *call, size_t bytes, uint32_t handler,
+                     const uint64_t *args, uint32_t nargs)
+{
+    if (am == NULL)
+        return am_fail(-EINVAL, "%s: the context is NULL", call);
+    if (handler >= am->nhandlers && handler != WIRE_RESULT)
+        return am_fail(-EINVAL, "%s: handler is %u; this context has handlers 0 to %d", call,
+                       handler, (int)am->nhandlers - 1);
+    if (nargs > WIRE_ARGS_MAX || (nargs > 0 && args == NULL))
+        return am_fail(-EINVAL, "%s: nargs is %u and args is %s; at most %d arguments, not NULL",
+                       call, nargs, args == NULL ? "NULL" : "given", WIRE_ARGS_MAX);
+    return am_fail(-EINVAL, "%s: data is NULL for %zu bytes", call, bytes);
+}
