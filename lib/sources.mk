@@ -58,6 +58,9 @@ lib_liballoc_la_SOURCES = \
 	lib/alloc/index_pool.h \
 	lib/alloc/next_fit.c \
 	lib/alloc/next_fit.h \
+	lib/alloc/next_fit_arena.h \
+	lib/alloc/next_fit_check.c \
+	lib/alloc/next_fit_check.h \
 	lib/alloc/size_class.h \
 	lib/alloc/tree_block.h \
 	lib/alloc/tree_fit.c \

@@ -2,9 +2,10 @@
 /*
  * chunk.h: chunks of memory for pools of descriptors and of nodes.
  *
- * The first chunks are small, since most heaps are; each further one is a quarter of its pool, which bounds what is unused. The
- * largest, CHUNK_HUGE, are requested as huge pages: with a million blocks address translation costs more than cache misses.
- * Without huge pages they are ordinary memory.
+ * The first chunks are small, since most heaps are; each further one is a quarter of its pool,
+ * which bounds what is unused. The largest, CHUNK_HUGE, are requested as huge pages: with a million
+ * blocks address translation costs more than cache misses. Without huge pages they are ordinary
+ * memory.
  */
 #ifndef ALLOC_CHUNK_H
 #define ALLOC_CHUNK_H

@@ -2,7 +2,8 @@
 /*
  * desc.c: pools of descriptors, see desc.h.
  *
- * Memory comes in chunks (chunk.h), which are freed with the pool, never before: this makes the pool type-stable.
+ * Memory comes in chunks (chunk.h), which are freed with the pool, never before: this makes the
+ * pool type-stable.
  */
 #include "alloc/desc.h"
 

@@ -2,12 +2,13 @@
 /*
  * desc.h: the descriptor behind raddr_t, and pools of descriptors.
  *
- * A descriptor stands for a block of memory that may or may not be mapped here, so that nothing about the block is stored in it.
- * It is one cache line; the descriptor of a message that may be sent inside a slot is followed by a second line, for the payload
- * (struct rdesc_message).
+ * A descriptor stands for a block of memory that may or may not be mapped here, so that nothing
+ * about the block is stored in it. It is one cache line; the descriptor of a message that may be
+ * sent inside a slot is followed by a second line, for the payload (struct rdesc_message).
  *
- * Pools are type-stable: the memory of a descriptor is never used for anything else while its pool exists, so that a stale
- * raddr_t can be inspected and recognized by its state without an access to foreign memory.
+ * Pools are type-stable: the memory of a descriptor is never used for anything else while its pool
+ * exists, so that a stale raddr_t can be inspected and recognized by its state without an access to
+ * foreign memory.
  */
 #ifndef ALLOC_DESC_H
 #define ALLOC_DESC_H
@@ -83,7 +84,10 @@ static inline uint8_t *desc_payload(struct rdesc *d)
     return ((struct rdesc_message *)(void *)d)->payload;
 }
 
-/* The next id of an owner: 1 to DESC_OWNER_MOST, cyclically, so that a stale descriptor is not taken for that of another owner. */
+/*
+ * The next id of an owner: 1 to DESC_OWNER_MOST, cyclically, so that a stale descriptor is not
+ * taken for that of another owner.
+ */
 uint32_t desc_owner_id(void);
 
 struct desc_chunk;
@@ -96,19 +100,29 @@ struct desc_pool {
 
 void desc_pool_init(struct desc_pool *pool, uint32_t limit, uint32_t stride);
 void desc_pool_destroy(struct desc_pool *pool);
-/* Makes more descriptors; after warm-up it is not called any more. 0, -ENOMEM, or -ENOBUFS at the limit. */
+/*
+ * Makes more descriptors; after warm-up it is not called any more. 0, -ENOMEM, or -ENOBUFS at the
+ * limit.
+ */
 int desc_pool_grow(struct desc_pool *pool) NOINLINE;
 /* Bytes of its chunks. */
 size_t desc_pool_bytes(const struct desc_pool *pool);
-/* Whether `d`, which may be any pointer, is a descriptor of this pool. Does not dereference it. Walks the chunks. */
+/*
+ * Whether `d`, which may be any pointer, is a descriptor of this pool. Does not dereference it.
+ * Walks the chunks.
+ */
 bool desc_pool_holds(const struct desc_pool *pool, const struct rdesc *d);
 /*
- * Verifies the pool: 0 and the number of free descriptors, or -EUCLEAN and an error message. Invariants: every descriptor in
- * the free list belongs to the pool and is DESC_POOLED, every other one is not, and the chunks have `made` descriptors.
+ * Verifies the pool: 0 and the number of free descriptors, or -EUCLEAN and an error message.
+ * Invariants: every descriptor in the free list belongs to the pool and is DESC_POOLED, every other
+ * one is not, and the chunks have `made` descriptors.
  */
 int desc_pool_check(const struct desc_pool *pool, struct error *err, uint32_t *pooled);
 
-/* Takes a descriptor; NULL if the pool cannot grow. The caller sets the state, to anything but DESC_POOLED. */
+/*
+ * Takes a descriptor; NULL if the pool cannot grow. The caller sets the state, to anything but
+ * DESC_POOLED.
+ */
 static inline struct rdesc *desc_take(struct desc_pool *pool)
 {
     struct rdesc *d;

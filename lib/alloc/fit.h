@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fit.h: the structure of a heap, and the interface that a heuristic implements. For lib/alloc only; others include heap.h.
+ * fit.h: the structure of a heap, and the interface that a heuristic implements. For lib/alloc
+ * only; others include heap.h.
  *
- * A heuristic ("fit") decides where a block is placed and keeps the order of its blocks; heap.c keeps what is common:
- * segments, units, descriptors, counters. heap.c alone names the heuristics. Next-fit, the default, is called directly
- * (next_fit.h), the others, which share tree_fit.c, through their table.
+ * A heuristic ("fit") decides where a block is placed and keeps the order of its blocks; heap.c
+ * keeps what is common: segments, units, descriptors, counters. heap.c alone names the heuristics.
+ * Next-fit, the default, is called directly (next_fit.h), the others, which share tree_fit.c,
+ * through their table.
  *
  *   range      all memory that a heap manages: one or more segments, whose offsets are consecutive
- *   segment    a contiguous part of the range: whole units, except for the last one, which may be short
- *   block      consecutive units with one descriptor: allocated, free, or waiting (freed, not usable yet)
+ *   segment    a contiguous part of the range: whole units; the last one may be short
+ *   block      consecutive units with one descriptor: allocated, free, or waiting (freed, not
+ *              usable yet)
  *   ragged     a heap in which some segment has a short last unit
  */
 #ifndef ALLOC_FIT_H
@@ -31,13 +34,19 @@ struct fit_ops {
     const char *name;
     void (*open)(struct heap *h, uint64_t seed); /* allocates no memory */
     void (*close)(struct heap *h);
-    /* Adds an empty segment, before it is linked behind the last. 0, or -ENOMEM and nothing has changed. */
+    /*
+     * Adds an empty segment, before it is linked behind the last. 0, or -ENOMEM and nothing has
+     * changed.
+     */
     int (*grow)(struct heap *h, struct segment *s);
     /* As heap_alloc(). Sets all members of the descriptor; counts allocs, or failures and error. */
     struct rdesc *(*alloc)(struct heap *h, size_t size);
     /* As heap_free(). Counts frees. */
     void (*free)(struct heap *h, struct rdesc *d);
-    /* Reduces an allocated block to `units`, which are fewer than it has, or leaves it as it is; never fails. */
+    /*
+     * Reduces an allocated block to `units`, which are fewer than it has, or leaves it as it is;
+     * never fails.
+     */
     void (*shrink)(struct heap *h, struct rdesc *d, uint32_t units);
     /* Bytes allocated, in whole units. */
     uint64_t (*used)(const struct heap *h);
@@ -49,16 +58,18 @@ struct fit_ops {
     int (*walk)(const struct heap *h, const struct segment *s, heap_visit visit, void *arg);
     /* Sets bytes_stuck and blocks_free, adds the memory of the heuristic to metadata. */
     void (*stats)(const struct heap *h, rvmem_stats_t *stats);
-    /* As heap_check(). Stores how many descriptors of the pool are in blocks, and how many blocks are allocated. */
+    /*
+     * As heap_check(). Stores how many descriptors of the pool are in blocks, and how many blocks
+     * are allocated.
+     */
     int (*check)(const struct heap *h, struct error *err, uint32_t *descriptors,
                  uint32_t *handed_out);
 };
 
 /* State of next-fit in a segment: see next_fit.c. */
 struct arena {
-    uint64_t head; /* offset at which the next block begins */
-    uint64_t
-        limit; /* first offset behind it that is not free: end of the segment, or the oldest block */
+    uint64_t head;      /* offset at which the next block begins */
+    uint64_t limit;     /* first offset behind it in use: the oldest block, or the end */
     struct rdesc *last; /* the newest block, or the segment's edge */
 };
 
@@ -98,9 +109,8 @@ struct heap {
     /* Members that every alloc and free uses come first. */
     struct arena now;   /* next-fit: arena of the segment `at` */
     struct segment *at; /* next-fit: the segment that it allocated from last */
-    uint64_t
-        mark; /* next-fit: value of now.head at which bytes in use exceed the peak: see next_fit.c */
-    uint64_t used; /* other fits: bytes allocated, in whole units */
+    uint64_t mark;      /* next-fit: now.head at which the peak is exceeded: see next_fit.c */
+    uint64_t used;      /* other fits: bytes allocated, in whole units */
     uint64_t allocs, frees;
     struct desc_pool pool;
     uint64_t round_up; /* bytes of a unit - 1: added to round up, */
@@ -162,7 +172,10 @@ static inline struct rdesc *heap_refuse(struct heap *h, int error)
     return NULL;
 }
 
-/* Verifies what must hold for a block of any heuristic in any state: 0, or -EUCLEAN and an error message. */
+/*
+ * Verifies what must hold for a block of any heuristic in any state: 0, or -EUCLEAN and an error
+ * message.
+ */
 int fit_check_block(const struct heap *h, const struct segment *s, const struct rdesc *d,
                     struct error *err);
 

@@ -4,15 +4,16 @@
  *
  * A free block is in one of three places:
  *   indexed    in the index of its size class, under its key (state DESC_FREE)
- *   loose      the block that changed last (state DESC_LOOSE). It is in no index and is compared with the best indexed
- *              block by every search. Allocating from it and freeing next to it changes no index; it is inserted into
- *              its index when another block becomes loose.
- *   unindexed  in the list free.unindexed (state DESC_LOOSE): there was no memory for a node of its index. Freeing a
- *              block never fails for this reason. Nothing is allocated until all unindexed blocks are in an index,
- *              since the choice would not be exact.
+ *   loose      the block that changed last (state DESC_LOOSE). It is in no index and is compared
+ *              with the best indexed block by every search. Allocating from it and freeing next to
+ *              it changes no index; it is inserted into its index when another block becomes loose.
+ *   unindexed  in the list free.unindexed (state DESC_LOOSE): there was no memory for a node of its
+ *              index. Freeing a block never fails for this reason. Nothing is allocated until all
+ *              unindexed blocks are in an index, since the choice would not be exact.
  *
  * Invariants
- * 1. While there are unindexed blocks there is no loose one, so that the fast paths of tree_fit.h are closed.
+ * 1. While there are unindexed blocks there is no loose one, so that the fast paths of tree_fit.h
+ *    are closed.
  * 2. `some` has a bit for each index that is not empty, `indexed` is the sum of their counts.
  */
 #ifndef ALLOC_FREE_SET_H

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heap.c: what is common to all heuristics: creation, growth, dispatch, statistics, the common part of the check.
+ * heap.c: what is common to all heuristics: creation, growth, dispatch, statistics, the common part
+ * of the check.
  *
- * Invariants in addition to those of the heuristic: used <= peak <= bytes; allocs - frees blocks are allocated; every descriptor
- * is either in the pool or in a block; segments follow each other, each at the next whole unit.
+ * Invariants in addition to those of the heuristic: used <= peak <= bytes; allocs - frees blocks
+ * are allocated; every descriptor is either in the pool or in a block; segments follow each other,
+ * each at the next whole unit.
  */
 #include "alloc/heap.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * heap_dump.c: prints a heap for people: statistics, a map, every block. Uses only the statistics and the walk.
+ * heap_dump.c: prints a heap for people: statistics, a map, every block. Uses only the statistics
+ * and the walk.
  */
 #include "alloc/heap.h"
 

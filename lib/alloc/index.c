@@ -2,20 +2,22 @@
 /*
  * index.c: an ordered set of free blocks, see index.h.
  *
- * What an operation costs, where there are many blocks, is the cache lines that it waits for. So the tree is a B+ tree:
- * wide nodes, of which all but the leaves are soon in the cache, and leaves of consecutive lines, which are
- * fetched together. A set of up to INDEX_FANOUT blocks, the common case, is one node and no search.
+ * What an operation costs, where there are many blocks, is the cache lines that it waits for. So
+ * the tree is a B+ tree: wide nodes, of which all but the leaves are soon in the cache, and leaves
+ * of consecutive lines, which are fetched together. A set of up to INDEX_FANOUT blocks, the common
+ * case, is one node and no search.
  *
  * Invariants, beyond those of its nodes
  * 1. Blocks are in the leaves, all of which are on level 0. Keys ascend from left to right.
- * 2. An inner node has with every child a key that no key below the child is less than, and that every key to the left
- *    is less than. It need not be there any more. That of the leftmost child of all is 0; an inner node's first one
- *    is that which its parent has for it.
- * 3. Every node but the root has at least INDEX_LEAST entries, an inner root 2, and there is no empty leaf: an empty index has
- *    no node.
+ * 2. An inner node has with every child a key that no key below the child is less than, and that
+ *    every key to the left is less than. It need not be there any more. That of the leftmost child
+ *    of all is 0; an inner node's first one is that which its parent has for it.
+ * 3. Every node but the root has at least INDEX_LEAST entries, an inner root 2, and there is no
+ *    empty leaf: an empty index has no node.
  *
- * So an entry costs at most 256 / INDEX_LEAST bytes in a leaf and a seventh of that above it. A leaf that is full gives to its
- * neighbors before it is split, which makes that 20 to 25 bytes where blocks come, and 30 where they come and go.
+ * So an entry costs at most 256 / INDEX_LEAST bytes in a leaf and a seventh of that above it. A
+ * leaf that is full gives to its neighbors before it is split, which makes that 20 to 25 bytes
+ * where blocks come, and 30 where they come and go.
  */
 #include "alloc/index.h"
 
@@ -56,8 +58,9 @@ static void index_node_close(struct index_node *node, uint32_t slot, uint32_t n,
 }
 
 /*
- * The same for one entry of a leaf, without a branch on the slot: it would be mispredicted every other time, and the
- * misprediction would be resolved only after everything that the slot depends on has arrived from memory.
+ * The same for one entry of a leaf, without a branch on the slot: it would be mispredicted every
+ * other time, and the misprediction would be resolved only after everything that the slot depends
+ * on has arrived from memory.
  */
 static inline void index_leaf_put(struct index_node *leaf, uint32_t slot, uint64_t key,
                                   struct rdesc *block)
@@ -116,7 +119,10 @@ static void index_move_right(struct index_node *left, struct index_node *right, 
 
 /* ---- finding ---- */
 
-/* The nodes on the way to a key, and the leaf's first slot that is not below it: there may be nothing there. */
+/*
+ * The nodes on the way to a key, and the leaf's first slot that is not below it: there may be
+ * nothing there.
+ */
 static inline void index_descend(const struct index *ix, uint64_t key, struct index_place *place)
 {
     struct index_node *node = ix->root;
@@ -361,7 +367,10 @@ static void index_even_out(struct index_pool *pool, struct index_node *parent, u
         parent->weight[slot] = index_node_weight(pool->kind, left, level);
 }
 
-/* Puts an entry into a node that is full: moves its upper half, or what is to be it, to a new one, which is returned. */
+/*
+ * Puts an entry into a node that is full: moves its upper half, or what is to be it, to a new one,
+ * which is returned.
+ */
 static struct index_node *index_split(struct index_pool *pool, struct index_node *node,
                                       uint32_t level, uint32_t slot, uint64_t key, void *to,
                                       uint32_t weight)
@@ -429,7 +438,10 @@ static NOINLINE int index_insert_splitting(struct index *ix, struct index_pool *
     return 0;
 }
 
-/* Moves entries of a full leaf to a neighbor that is not full, if there is one, which keeps nodes fuller. */
+/*
+ * Moves entries of a full leaf to a neighbor that is not full, if there is one, which keeps nodes
+ * fuller.
+ */
 static NOINLINE bool index_share_out(struct index_pool *pool, const struct index_place *place)
 {
     struct index_node *parent = place->node[1];
@@ -518,7 +530,10 @@ void index_take(struct index *ix, struct index_pool *pool, const struct index_pl
     }
 }
 
-/* The range of keys that keep an entry in its place, as its leaf and the leaf's parent define it: from, and below. */
+/*
+ * The range of keys that keep an entry in its place, as its leaf and the leaf's parent define it:
+ * from, and below.
+ */
 static void index_bounds(const struct index *ix, const struct index_place *place, uint64_t *low,
                          uint64_t *high)
 {

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * index.h: an ordered set of free blocks: a B+ tree with 64-bit keys. The idea and the invariants are in index.c.
+ * index.h: an ordered set of free blocks: a B+ tree with 64-bit keys. The idea and the invariants
+ * are in index.c.
  *
- * A key is what the set is searched by. It is unique, since it contains the offset of its block. In addition to the order
- * each subtree can have a weight, of one kind for all indices of a pool: the number of its blocks, or the largest value of
- * the low 32 bits of its keys.
+ * A key is what the set is searched by. It is unique, since it contains the offset of its block. In
+ * addition to the order each subtree can have a weight, of one kind for all indices of a pool: the
+ * number of its blocks, or the largest value of the low 32 bits of its keys.
  *
- * Nodes come from a pool that many indices share (index_pool.h). Only index_insert() may need memory; it reports the lack
- * of it before it has changed anything.
+ * Nodes come from a pool that many indices share (index_pool.h). Only index_insert() may need
+ * memory; it reports the lack of it before it has changed anything.
  */
 #ifndef ALLOC_INDEX_H
 #define ALLOC_INDEX_H
@@ -24,7 +25,10 @@ struct index {
     uint32_t height;         /* levels; the leaves are level 0 */
 };
 
-/* Position of an entry, or where it would be inserted: the node and the slot on each level. Valid until the index changes. */
+/*
+ * Position of an entry, or where it would be inserted: the node and the slot on each level. Valid
+ * until the index changes.
+ */
 struct index_place {
     struct index_node *node[INDEX_LEVELS];
     uint32_t slot[INDEX_LEVELS];
@@ -32,7 +36,10 @@ struct index_place {
 
 /* Inserts a block under a key that is not in the index: 0 or -ENOMEM. */
 int index_insert(struct index *ix, struct index_pool *pool, uint64_t key, struct rdesc *block);
-/* Replaces key and block of the entry at `place` if the order stays the same; otherwise returns false, nothing changed. */
+/*
+ * Replaces key and block of the entry at `place` if the order stays the same; otherwise returns
+ * false, nothing changed.
+ */
 bool index_replace(struct index *ix, const struct index_pool *pool, const struct index_place *place,
                    uint64_t key, struct rdesc *block);
 /* Removes the entry at `place`. */
@@ -60,7 +67,10 @@ uint32_t index_rank(const struct index *ix, uint64_t key);
 /* INDEX_LARGEST: the largest weight, 0 if the index is empty. */
 uint32_t index_largest(const struct index *ix, const struct index_pool *pool);
 
-/* Verifies every invariant of index.c: 0, or -EUCLEAN and an error message. Adds the nodes to nodes[leaves, inner]. */
+/*
+ * Verifies every invariant of index.c: 0, or -EUCLEAN and an error message. Adds the nodes to
+ * nodes[leaves, inner].
+ */
 int index_check(const struct index *ix, const struct index_pool *pool, uint32_t nodes[2],
                 struct error *err);
 

@@ -3,8 +3,8 @@
  * index_node.h: a node of an index (index.h).
  *
  * Invariants
- * 1. The keys ascend. Keys at or beyond `count` are INDEX_UNUSED, which is greater than any key: a search compares all
- *    of them and has no branch that could be mispredicted.
+ * 1. The keys ascend. Keys at or beyond `count` are INDEX_UNUSED, which is greater than any key: a
+ *    search compares all of them and has no branch that could be mispredicted.
  * 2. An inner node of a kind with weights has the weight of each child, and 0 at or beyond `count`.
  * 3. A node in the pool has a count of 0, and therefore no key and no weight.
  */
@@ -18,11 +18,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Entries of a node: 15 keys and a count are two cache lines, 15 pointers two more. Tests compile other values. */
+/*
+ * Entries of a node: 15 keys and a count are two cache lines, 15 pointers two more. Tests compile
+ * other values.
+ */
 #ifndef INDEX_FANOUT
 #define INDEX_FANOUT 15
 #endif
-/* Least entries of a node: fewer than half of a full node, so that no node is split and merged alternately. */
+/*
+ * Least entries of a node: fewer than half of a full node, so that no node is split and merged
+ * alternately.
+ */
 #define INDEX_LEAST (INDEX_FANOUT / 2u)
 #define INDEX_UNUSED UINT64_MAX
 #define INDEX_KEY_MOST (INDEX_UNUSED - 1) /* the largest key */

@@ -2,8 +2,9 @@
 /*
  * index_pool.h: the nodes that all indices of a heap share.
  *
- * The pool only grows. Nodes are cut from chunks (chunk.h), return to a free list for each form, and go back to the
- * system with the pool. There are two forms: leaves, and inner nodes, which are longer if the kind has weights.
+ * The pool only grows. Nodes are cut from chunks (chunk.h), return to a free list for each form,
+ * and go back to the system with the pool. There are two forms: leaves, and inner nodes, which are
+ * longer if the kind has weights.
  */
 #ifndef ALLOC_INDEX_POOL_H
 #define ALLOC_INDEX_POOL_H
@@ -33,7 +34,10 @@ struct index_node *index_pool_take(struct index_pool *pool, uint32_t level);
 /* Returns a node whose count is 0. */
 void index_pool_put(struct index_pool *pool, struct index_node *node, uint32_t level);
 
-/* Verifies the pool, of which nodes[leaves, inner] are in indices: 0, or -EUCLEAN and an error message. */
+/*
+ * Verifies the pool, of which nodes[leaves, inner] are in indices: 0, or -EUCLEAN and an error
+ * message.
+ */
 int index_pool_check(const struct index_pool *pool, const uint32_t nodes[2], struct error *err);
 
 #endif

@@ -1,64 +1,49 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * next_fit.c: a circular arena for each segment (thesis §4.1.3, figure 4.6). The fast paths are in next_fit.h.
+ * next_fit.c: a circular arena for each segment (thesis §4.1.3, figure 4.6). The fast paths are in
+ * next_fit.h.
  *
- * Blocks are allocated at the head and are freed, mostly, at the tail. They form a list in the order of allocation, from the
- * tail (edge.next, the oldest) to the head (last, the newest):
+ * Blocks are allocated at the head and are freed, mostly, at the tail. They form a list in the
+ * order of allocation, from the tail (edge.next, the oldest) to the head (last, the newest):
  *
  *      begin    tail               head      end        begin  head         tail             end
  *      |  free   |A|B|.freed.|C|D|  free  |             |D|E|F|   free      |A|B|.freed.|C|gap|
  *                not wrapped: limit = end                     wrapped: limit = tail
  *
- * A request that fits before the tail, but not between head and end, goes to the beginning; what it skips becomes a gap, a
- * block without an owner. An arena without blocks starts at its beginning again. If a request does not fit into the arena that
- * was allocated from last, the others are tried cyclically. The state of that arena is in the heap itself (h->now, h->zero),
- * for the fast paths, that of the others in their segments.
+ * A request that fits before the tail, but not between head and end, goes to the beginning; what it
+ * skips becomes a gap, a block without an owner. An arena without blocks starts at its beginning
+ * again. If a request does not fit into the arena that was allocated from last, the others are
+ * tried cyclically. The state of that arena is in the heap itself (h->now, h->zero), for the fast
+ * paths, that of the others in their segments.
  *
  * Invariants of each arena
- * 1. From the oldest to the newest, each block begins where the one before it ends, or at the beginning after one that
- *    ends at the end; the latter happens at most once, and never up to the oldest. Blocks and the hole from head to tail
- *    tile the segment.
- * 2. head is the end of the newest block; limit is the offset of the oldest if the newest precedes it, else the end.
- *    `head == limit` is a full arena; an empty arena has no blocks, so that the two differ.
- * 3. mark - head = peak - used, for the whole heap and the arena it is in: bytes in use grow with the head, so that they
- *    exceed the peak where the head passes the mark, and the fast paths need not count bytes in use.
- * 4. The first and the last block are allocated (DESC_OWNED, DESC_SENT). Those between may wait (DESC_FREED), or be the gap.
- * 5. No two waiting blocks are neighbors by address: they merge when the second is freed, and the gap absorbs the waiting
- *    block before it. At most two of them follow each other in the list, on either side of the end; every operation takes
- *    constant time, except for trying other arenas, and at most twice as many descriptors are in use as blocks allocated.
+ * 1. From the oldest to the newest, each block begins where the one before it ends, or at the
+ *    beginning after one that ends at the end; the latter happens at most once, and never up to the
+ *    oldest. Blocks and the hole from head to tail tile the segment.
+ * 2. head is the end of the newest block; limit is the offset of the oldest if the newest precedes
+ *    it, else the end. `head == limit` is a full arena; an empty arena has no blocks, so that the
+ *    two differ.
+ * 3. mark - head = peak - used, for the whole heap and the arena it is in: bytes in use grow with
+ *    the head, so that they exceed the peak where the head passes the mark, and the fast paths need
+ *    not count bytes in use.
+ * 4. The first and the last block are allocated (DESC_OWNED, DESC_SENT). Those between may wait
+ *    (DESC_FREED), or be the gap.
+ * 5. No two waiting blocks are neighbors by address: they merge when the second is freed, and the
+ *    gap absorbs the waiting block before it. At most two of them follow each other in the list, on
+ *    either side of the end; every operation takes constant time, except for trying other arenas,
+ *    and at most twice as many descriptors are in use as blocks allocated.
  *
- * Freeing the newest block rolls the head back, also over waiting blocks below it and over the gap. This is safe because a
- * waiting block has been freed at both ends (a writer frees only what it has not sent, credits free only what the reader has
- * freed), and the gap has no owner. It waited only for the list to become short.
+ * Freeing the newest block rolls the head back, also over waiting blocks below it and over the gap.
+ * This is safe because a waiting block has been freed at both ends (a writer frees only what it has
+ * not sent, credits free only what the reader has freed), and the gap has no owner. It waited only
+ * for the list to become short.
  */
 #include "alloc/next_fit.h"
 
-#include "alloc/broken.h"
+#include "alloc/next_fit_arena.h"
+#include "alloc/next_fit_check.h"
 
 #include <errno.h>
-
-static bool next_fit_waits(const struct rdesc *d) { return d->state >= DESC_FREED; }
-
-static struct rdesc *next_fit_first(const struct segment *s) { return s->edge.next; }
-
-/* Offset of the oldest block, which the head must not pass after it has wrapped. */
-static uint64_t next_fit_tail(const struct segment *s) { return next_fit_first(s)->offset; }
-
-static uint64_t next_fit_used(const struct heap *h) { return h->peak + h->now.head - h->mark; }
-
-static const struct arena *next_fit_arena_of(const struct heap *h, const struct segment *s)
-{
-    return s == h->at ? &h->now : &s->arena;
-}
-
-static bool next_fit_empty(const struct heap *h, const struct segment *s)
-{
-    return next_fit_arena_of(h, s)->last == &s->edge;
-}
-static bool next_fit_wrapped(const struct heap *h, const struct segment *s)
-{
-    return next_fit_arena_of(h, s)->limit != s->end;
-}
 
 /* Makes this the arena of the fast paths. */
 static void next_fit_enter(struct heap *h, struct segment *s)
@@ -98,7 +83,10 @@ static bool next_fit_fits_at_the_beginning(const struct heap *h, const struct se
     return !next_fit_wrapped(h, s) && !next_fit_empty(h, s) && need <= next_fit_tail(s) - s->begin;
 }
 
-/* Bytes of a block of `least` at the head, fewer than whole units at a short end; 0: it does not fit. */
+/*
+ * Bytes of a block of `least` at the head, fewer than whole units at a short end; 0: it does not
+ * fit.
+ */
 static uint64_t next_fit_need_at_head(const struct heap *h, const struct segment *s, size_t least)
 {
     const uint64_t need = (least + h->round_up) & h->whole,
@@ -121,7 +109,10 @@ static struct segment *next_fit_find_segment(struct heap *h, size_t least)
     return NULL;
 }
 
-/* What the fast path does not handle: size 0, a short last unit, wrapping, another segment, no descriptor. */
+/*
+ * What the fast path does not handle: size 0, a short last unit, wrapping, another segment, no
+ * descriptor.
+ */
 struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size)
 {
     const size_t least = size == 0 ? 1 : size;
@@ -160,7 +151,9 @@ static void next_fit_drop(struct heap *h, struct rdesc *d)
         desc_put(&h->pool, d);
 }
 
-/* Merges two waiting blocks that are consecutive in the list and by address. Neither is the last. */
+/*
+ * Merges two waiting blocks that are consecutive in the list and by address. Neither is the last.
+ */
 static struct rdesc *next_fit_merge(struct heap *h, struct rdesc *low, struct rdesc *high)
 {
     if (high->state ==
@@ -242,8 +235,9 @@ static inline struct rdesc *next_fit_choose(uintptr_t mask, const struct rdesc *
 }
 
 /*
- * Frees a block between two others: head and limit stay. Whether its neighbors wait is unpredictable, so there is no branch on
- * it: the lowest of the merged blocks keeps its descriptor, those of the others return to the pool.
+ * Frees a block between two others: head and limit stay. Whether its neighbors wait is
+ * unpredictable, so there is no branch on it: the lowest of the merged blocks keeps its descriptor,
+ * those of the others return to the pool.
  */
 static void next_fit_free_between(struct heap *h, struct rdesc *d)
 {
@@ -318,7 +312,10 @@ void next_fit_free_slow(struct heap *h, struct rdesc *d)
     next_fit_enter(h, at);
 }
 
-/* Only the newest block of an arena has its tail beside free memory. mark - head = peak - used stays true (invariant 3). */
+/*
+ * Only the newest block of an arena has its tail beside free memory. mark - head = peak - used
+ * stays true (invariant 3).
+ */
 static void next_fit_shrink(struct heap *h, struct rdesc *d, uint32_t units)
 {
     struct segment *at = h->at, *s = next_fit_segment_of(h, d);
@@ -375,7 +372,10 @@ static uint64_t next_fit_largest(const struct heap *h)
     return most;
 }
 
-/* Free bytes after every sent block has been freed: the arena outside the oldest to the newest unsent block. */
+/*
+ * Free bytes after every sent block has been freed: the arena outside the oldest to the newest
+ * unsent block.
+ */
 static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment *s)
 {
     const struct rdesc *prev = &s->edge, *d = next_fit_first(s), *oldest = NULL, *newest = NULL;
@@ -392,184 +392,6 @@ static uint64_t next_fit_unsent_room(const struct heap *h, const struct segment 
     return newest->offset < oldest->offset
                ? oldest->offset - head
                : next_fit_larger(s->end - head, oldest->offset - s->begin);
-}
-
-/* ---- walk, statistics ---- */
-
-static int next_fit_visit_hole(const struct segment *s, uint64_t begin, uint64_t end,
-                               heap_visit visit, void *arg)
-{
-    const rvmem_block_t b = {
-        .offset = begin, .bytes = end - begin, .state = RVMEM_FREE, .segment = s->number};
-
-    return begin < end ? visit(&b, arg) : 0;
-}
-
-static int next_fit_visit_block(const struct heap *h, const struct segment *s, struct rdesc *d,
-                                heap_visit visit, void *arg)
-{
-    rvmem_block_t b = {.offset = d->offset,
-                       .bytes = block_bytes(h, d),
-                       .state = RVMEM_STUCK,
-                       .segment = s->number};
-
-    if (!next_fit_waits(d)) {
-        b.state = RVMEM_USED;
-        b.size = d->size;
-        b.d = d;
-    }
-    return visit(&b, arg);
-}
-
-/* From `d` to the newest, while addresses ascend. */
-static int next_fit_walk_ascending(const struct heap *h, const struct segment *s, struct rdesc *d,
-                                   heap_visit visit, void *arg)
-{
-    const struct rdesc *last = next_fit_arena_of(h, s)->last;
-    int result = next_fit_visit_block(h, s, d, visit, arg);
-
-    for (; result == 0 && d != last && d->next->offset > d->offset; d = d->next)
-        result = next_fit_visit_block(h, s, d->next, visit, arg);
-    return result;
-}
-
-static int next_fit_walk(const struct heap *h, const struct segment *s, heap_visit visit, void *arg)
-{
-    const struct arena *a = next_fit_arena_of(h, s);
-    struct rdesc *d = next_fit_first(s);
-    int result = 0;
-
-    if (next_fit_empty(h, s))
-        return next_fit_visit_hole(s, s->begin, s->end, visit, arg);
-    if (a->last->offset >= d->offset) { /* not wrapped: hole, blocks, hole */
-        result = next_fit_visit_hole(s, s->begin, d->offset, visit, arg);
-        if (result == 0)
-            result = next_fit_walk_ascending(h, s, d, visit, arg);
-        return result != 0 ? result : next_fit_visit_hole(s, a->head, s->end, visit, arg);
-    }
-    while (d->next->offset >
-           d->offset) /* wrapped: from the first one behind the end; the hole; from the oldest */
-        d = d->next;
-    result = next_fit_walk_ascending(h, s, d->next, visit, arg);
-    if (result == 0)
-        result = next_fit_visit_hole(s, a->head, next_fit_tail(s), visit, arg);
-    return result != 0 ? result : next_fit_walk_ascending(h, s, next_fit_first(s), visit, arg);
-}
-
-static void next_fit_stats(const struct heap *h, rvmem_stats_t *stats)
-{
-    stats->blocks_free = h->waiting;
-    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        const struct arena *a = next_fit_arena_of(h, s);
-        const bool in_two = !next_fit_wrapped(h, s) &&
-                            !next_fit_empty(h, s); /* the hole is on both sides of the end */
-
-        stats->blocks_free += a->limit > a->head;
-        if (in_two)
-            stats->blocks_free += next_fit_tail(s) > s->begin;
-        if (!next_fit_empty(h, s))
-            stats->bytes_stuck += in_two ? a->head - next_fit_tail(s)
-                                         : s->end - next_fit_tail(s) + a->head - s->begin;
-    }
-    stats->bytes_stuck -= stats->bytes_used;
-}
-
-/* ---- check ---- */
-
-struct totals {
-    uint64_t in_use;
-    uint32_t descriptors, handed_out, waiting;
-};
-
-/* What must hold between a block and the one before it in the list. `laps` counts the ends of the segment passed. */
-static int next_fit_check_neighbors(const struct heap *h, const struct segment *s,
-                                    const struct rdesc *prev, const struct rdesc *d, unsigned *laps,
-                                    struct error *err)
-{
-    const uint64_t end = prev->offset + block_bytes(h, prev);
-
-    if (d->offset == end) {
-        if (next_fit_waits(prev) && next_fit_waits(d))
-            return broken(err, "the neighbors at %llu and %llu are both free",
-                          (unsigned long long)prev->offset, (unsigned long long)d->offset);
-    } else if (end == s->end && d->offset == s->begin) {
-        (*laps)++;
-    } else {
-        return broken(err, "after the block that ends at %llu comes one that begins at %llu",
-                      (unsigned long long)end, (unsigned long long)d->offset);
-    }
-    if (*laps > 1 || (*laps == 1 && d->offset + block_bytes(h, d) > next_fit_tail(s)))
-        return broken(err, "the block at %llu has overrun the oldest one, at %llu",
-                      (unsigned long long)d->offset, (unsigned long long)next_fit_tail(s));
-    return 0;
-}
-
-static int next_fit_check_arena(const struct heap *h, const struct segment *s, struct totals *t,
-                                struct error *err)
-{
-    const struct rdesc *edge = &s->edge, *gap = &s->gap, *d, *prev = edge,
-                       *last = next_fit_arena_of(h, s)->last;
-    uint64_t head = s->begin, limit = s->end;
-    unsigned laps = 0;
-    int error;
-
-    for (d = next_fit_first(s); prev != last; prev = d, d = d->next) {
-        if ((d != gap && !desc_pool_holds(&h->pool, d)) || d->prev != prev ||
-            t->descriptors > h->pool.made)
-            return broken(err, "the list of blocks is torn after the block at %llu",
-                          (unsigned long long)prev->offset);
-        if ((d->state == DESC_GAP) != (d == gap) || d->state == DESC_POOLED || d->state > DESC_GAP)
-            return broken(err, "the block at %llu is in state %u", (unsigned long long)d->offset,
-                          d->state);
-        error = fit_check_block(h, s, d, err);
-        if (error == 0 && prev != edge)
-            error = next_fit_check_neighbors(h, s, prev, d, &laps, err);
-        if (error != 0)
-            return error;
-        t->descriptors += d != gap;
-        t->handed_out += !next_fit_waits(d);
-        t->waiting += next_fit_waits(d);
-        t->in_use += next_fit_waits(d) ? 0 : block_bytes(h, d);
-        if (d == gap &&
-            (d->offset + block_bytes(h, d) != s->end || d == last || d->next->offset != s->begin))
-            return broken(err, "the gap at %llu is not at the end of the segment",
-                          (unsigned long long)d->offset);
-    }
-    if (prev != edge) {
-        if (next_fit_waits(next_fit_first(s)) || next_fit_waits(prev))
-            return broken(err, "the oldest or the newest block is free");
-        head = prev->offset + block_bytes(h, prev);
-        limit = laps > 0 ? next_fit_tail(s) : s->end;
-    }
-    if (head != next_fit_arena_of(h, s)->head || limit != next_fit_arena_of(h, s)->limit)
-        return broken(err, "head %llu and limit %llu should be %llu and %llu",
-                      (unsigned long long)next_fit_arena_of(h, s)->head,
-                      (unsigned long long)next_fit_arena_of(h, s)->limit, (unsigned long long)head,
-                      (unsigned long long)limit);
-    return 0;
-}
-
-static int next_fit_check(const struct heap *h, struct error *err, uint32_t *descriptors,
-                          uint32_t *handed_out)
-{
-    struct totals t = {.in_use = 0};
-    int error;
-
-    if (h->zero != h->at->zero)
-        return broken(err, "the heap is not in its current segment");
-    for (const struct segment *s = &h->first; s != NULL; s = s->next) {
-        error = next_fit_check_arena(h, s, &t, err);
-        if (error != 0)
-            return error;
-    }
-    if (t.in_use != next_fit_used(h))
-        return broken(err, "%llu bytes are handed out, %llu are counted",
-                      (unsigned long long)t.in_use, (unsigned long long)next_fit_used(h));
-    if (t.waiting != h->waiting)
-        return broken(err, "%u blocks wait, %u are counted", t.waiting, h->waiting);
-    *descriptors = t.descriptors;
-    *handed_out = t.handed_out;
-    return 0;
 }
 
 const struct fit_ops next_fit_ops = {

@@ -2,8 +2,9 @@
 /*
  * next_fit.h: the inline fast paths of next-fit. The rest, and the idea, are in next_fit.c.
  *
- * They handle a block that fits at the head, and freeing the newest block, or the oldest one, if its neighbor is allocated and the
- * end of the range is not between them. Everything else is a call.
+ * They handle a block that fits at the head, and freeing the newest block, or the oldest one, if
+ * its neighbor is allocated and the end of the range is not between them. Everything else is a
+ * call.
  */
 #ifndef ALLOC_NEXT_FIT_H
 #define ALLOC_NEXT_FIT_H
@@ -17,8 +18,9 @@ struct rdesc *next_fit_alloc_slow(struct heap *h, size_t size) NOINLINE;
 void next_fit_free_slow(struct heap *h, struct rdesc *d) __attribute__((noinline));
 
 /*
- * The code is ordered for few taken branches, which cost more than anything else here: the path of the newest block, alone or
- * not, falls through. The newest block is h->now.last, whose next is undefined; the prev of the oldest is the segment's edge.
+ * The code is ordered for few taken branches, which cost more than anything else here: the path of
+ * the newest block, alone or not, falls through. The newest block is h->now.last, whose next is
+ * undefined; the prev of the oldest is the segment's edge.
  */
 
 /* Makes `d`, the first of the pool, the newest block: `need` bytes at the head. */

@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_block.h: blocks of first-, best-, worst- and random-fit: the chain by address, keys, splitting and merging.
+ * tree_block.h: blocks of first-, best-, worst- and random-fit: the chain by address, keys,
+ * splitting and merging.
  *
- * All blocks of a segment, allocated or free, form a chain by address. The links to the neighbors, prev and next, have
- * bit 0 set if that neighbor is free. A block that is freed therefore reads no other descriptor unless it merges with
- * it; it writes to its neighbors' descriptors, but no instruction waits for a write.
+ * All blocks of a segment, allocated or free, form a chain by address. The links to the neighbors,
+ * prev and next, have bit 0 set if that neighbor is free. A block that is freed therefore reads no
+ * other descriptor unless it merges with it; it writes to its neighbors' descriptors, but no
+ * instruction waits for a write.
  */
 #ifndef ALLOC_TREE_BLOCK_H
 #define ALLOC_TREE_BLOCK_H
 
 #include "alloc/fit.h"
 
-/* A constant wherever it is a parameter of an inline function on the fast path: each heuristic has code of its own. */
+/*
+ * A constant wherever it is a parameter of an inline function on the fast path: each heuristic has
+ * code of its own.
+ */
 typedef const rmalloc_fit_t fit_t;
 
 static inline bool tree_fit_is_free(const struct rdesc *d) { return d->state >= DESC_FREE; }
@@ -59,10 +64,16 @@ static inline uint64_t tree_fit_units(const struct heap *h, size_t size)
     return ((size - (size != 0)) >> h->shift) + 1;
 }
 
-/* Value of free.loose if there is no loose block (free_set.h). It has no units, so that no request fits. */
+/*
+ * Value of free.loose if there is no loose block (free_set.h). It has no units, so that no request
+ * fits.
+ */
 static inline struct rdesc *tree_fit_none(struct heap *h) { return &h->first.edge; }
 
-/* Splits a free block whose neighbors are allocated: returns its low end, an allocated block with a new descriptor. */
+/*
+ * Splits a free block whose neighbors are allocated: returns its low end, an allocated block with a
+ * new descriptor.
+ */
 static inline struct rdesc *tree_fit_cut(struct heap *h, struct rdesc *rest, uint32_t units)
 {
     const uint64_t bytes = (uint64_t)units << h->shift;

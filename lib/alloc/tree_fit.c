@@ -1,28 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit.c: first-, best-, worst- and random-fit: the heuristics that choose among free blocks, exactly.
+ * tree_fit.c: first-, best-, worst- and random-fit: the heuristics that choose among free blocks,
+ * exactly.
  *
- * All blocks of a segment, allocated or free, form a chain by address, from its edge to its edge (tree_block.h). A block that is
- * split gives its low end and keeps its descriptor for the rest; a block that is freed merges with free neighbors. Free blocks
- * are found by indices (index.h); a heuristic prefers the smallest key:
+ * All blocks of a segment, allocated or free, form a chain by address, from its edge to its edge
+ * (tree_block.h). A block that is split gives its low end and keeps its descriptor for the rest; a
+ * block that is freed merges with free neighbors. Free blocks are found by indices (index.h); a
+ * heuristic prefers the smallest key:
  *
  *   first-fit    offset, units      one index, with the largest units of each subtree
- *   best-fit     units, offset      one for each size class: the first class that has a block large enough
+ *   best-fit     units, offset      one for each size class: the first with a block large enough
  *   worst-fit    ~units, offset     one for each size class: the last class
  *   random-fit   units, offset      one index, with the number of blocks of each subtree
  *
- * The block that changed last is loose (free_set.h). With first-fit a block that loses its low end, or grows, keeps its place in
- * the order: its entry is changed in place.
+ * The block that changed last is loose (free_set.h). With first-fit a block that loses its low end,
+ * or grows, keeps its place in the order: its entry is changed in place.
  *
- * A block with exactly enough units may be a little too short for a request, because it ends at the short end of a segment; the
- * next best one is taken then. There is at most one such block in a segment.
+ * A block with exactly enough units may be a little too short for a request, because it ends at the
+ * short end of a segment; the next best one is taken then. There is at most one such block in a
+ * segment.
  *
  * Invariants, in addition to those of free_set.h
  * 1. The chain of a segment tiles it. No two free blocks are neighbors in it.
- * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE is free.loose, or in the list
- *    free.unindexed.
- * 3. There are at most as many free blocks as segments and allocated blocks, so that the pool has descriptors for as many blocks
- *    as may be allocated, in whatever order.
+ * 2. A block that is DESC_FREE is in the index of its class under its key; one that is DESC_LOOSE
+ *    is free.loose, or in the list free.unindexed.
+ * 3. There are at most as many free blocks as segments and allocated blocks, so that the pool has
+ *    descriptors for as many blocks as may be allocated, in whatever order.
  */
 #include "alloc/tree_fit.h"
 
@@ -119,7 +122,10 @@ static uint64_t tree_fit_random_next(struct free_set *f) /* splitmix64 */
     return z ^ z >> 31;
 }
 
-/* Uniform in 0 .. n - 1: the high half of a product, drawn again where the low half would introduce a bias. */
+/*
+ * Uniform in 0 .. n - 1: the high half of a product, drawn again where the low half would introduce
+ * a bias.
+ */
 static uint32_t tree_fit_random_below(struct free_set *f, uint32_t n)
 {
     uint64_t product = (tree_fit_random_next(f) >> 32) * n;
@@ -130,7 +136,10 @@ static uint32_t tree_fit_random_below(struct free_set *f, uint32_t n)
     return (uint32_t)(product >> 32);
 }
 
-/* Whether all of so many blocks with enough units are too short: those with exactly enough, at ends of segments. */
+/*
+ * Whether all of so many blocks with enough units are too short: those with exactly enough, at ends
+ * of segments.
+ */
 static bool tree_fit_all_too_short(const struct heap *h, const struct search *s,
                                    uint32_t candidates)
 {
@@ -210,7 +219,10 @@ static FORCE_INLINE struct rdesc *tree_fit_tree_alloc(struct heap *h, size_t siz
 
 /* ---- freeing ---- */
 
-/* First-fit: a freed block merges with an indexed neighbor, which keeps its place. False: the neighbor is not indexed. */
+/*
+ * First-fit: a freed block merges with an indexed neighbor, which keeps its place. False: the
+ * neighbor is not indexed.
+ */
 static FORCE_INLINE bool tree_fit_grow_in_place(struct heap *h, struct rdesc *d,
                                                 struct rdesc *neighbor)
 {

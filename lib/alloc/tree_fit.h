@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit.h: first-, best-, worst- and random-fit: the inline fast paths. The rest, and the idea, are in tree_fit.c.
+ * tree_fit.h: first-, best-, worst- and random-fit: the inline fast paths. The rest, and the idea,
+ * are in tree_fit.c.
  *
- * A fast path involves only the loose block (free_set.h): an allocation from it if the heuristic prefers it, and the free of a
- * block next to it, or of a block without free neighbors while there is no loose one. Everything else is a call.
+ * A fast path involves only the loose block (free_set.h): an allocation from it if the heuristic
+ * prefers it, and the free of a block next to it, or of a block without free neighbors while there
+ * is no loose one. Everything else is a call.
  */
 #ifndef ALLOC_TREE_FIT_H
 #define ALLOC_TREE_FIT_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit_check.h: what first-, best-, worst- and random-fit report of a heap; entries of their struct fit_ops.
+ * tree_fit_check.h: what first-, best-, worst- and random-fit report of a heap; entries of their
+ * struct fit_ops.
  */
 #ifndef ALLOC_TREE_FIT_CHECK_H
 #define ALLOC_TREE_FIT_CHECK_H

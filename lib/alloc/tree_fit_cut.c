@@ -82,7 +82,10 @@ struct rdesc *tree_fit_carve(struct heap *h, uint64_t offset, size_t size)
 
 /* ---- the tail of a block ---- */
 
-/* A descriptor for the tail of `d`, linked behind it as an allocated block; NULL: there is no memory. */
+/*
+ * A descriptor for the tail of `d`, linked behind it as an allocated block; NULL: there is no
+ * memory.
+ */
 static struct rdesc *tree_fit_split_tail(struct heap *h, struct rdesc *d)
 {
     struct rdesc *tail = desc_take(&h->pool);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tree_fit_cut.h: blocks that are cut at a given position: heap_carve() and heap_shrink() for first-, best-, worst- and
- * random-fit. Neither is on a fast path, so there is one function for all heuristics.
+ * tree_fit_cut.h: blocks that are cut at a given position: heap_carve() and heap_shrink() for
+ * first-, best-, worst- and random-fit. Neither is on a fast path, so there is one function for all
+ * heuristics.
  */
 #ifndef ALLOC_TREE_FIT_CUT_H
 #define ALLOC_TREE_FIT_CUT_H

@@ -2,9 +2,9 @@
 /*
  * vmem.c: the allocator alone: rvmem_create(3), rvmem_alloc(3), rvmem_free(3) ...
  *
- * A rvmem_t is a heap. Misuse that the descriptor reveals (foreign, freed already) is always detected;
- * with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is logged, and every invariant is
- * checked after every operation.
+ * A rvmem_t is a heap. Misuse that the descriptor reveals (foreign, freed already) is always
+ * detected; with RMALLOC_DEBUG=1 a pointer that is no descriptor is as well, every misuse is
+ * logged, and every invariant is checked after every operation.
  */
 #include "alloc/fit.h"
 #include "alloc/heap.h"
@@ -147,7 +147,9 @@ static int vmem_refuse_misuse(const struct heap *h, const struct rdesc *d, const
     return -EINVAL;
 }
 
-/* Why there is no block. A heap reports -EAGAIN where a request fits later, since its users wait. */
+/*
+ * Why there is no block. A heap reports -EAGAIN where a request fits later, since its users wait.
+ */
 static NOINLINE int vmem_no_block(const struct heap *h)
 {
     return h->error == -EAGAIN ? -ENOMEM : h->error;

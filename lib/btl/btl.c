@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * btl.c: the registry of backends: loads their modules when they are first needed, and chooses one for a peer.
+ * btl.c: the registry of backends: loads their modules when they are first needed, and chooses one
+ * for a peer.
  *
- * Invariants: an open backend stays open until btl_stop(). The table is in order of preference. Unless a backend is named, the
- * choice follows from the cards of the two ranks alone. A network that should be usable and cannot be opened is skipped with a
- * warning, because the ranks of a cluster are mostly alike, and where they are not, the handshake of the pipe fails with an error
+ * Invariants: an open backend stays open until btl_stop(). The table is in order of preference.
+ * Unless a backend is named, the choice follows from the cards of the two ranks alone. A network
+ * that should be usable and cannot be opened is skipped with a warning, because the ranks of a
+ * cluster are mostly alike, and where they are not, the handshake of the pipe fails with an error
  * message that names both backends. shm is never skipped.
  */
 #include "btl/btl.h"
@@ -125,7 +127,10 @@ static void btl_list_reason(struct error *err, const char *name, const char *rea
                  reason);
 }
 
-/* Whether entry i is suitable, from the cards of both ends, so that both decide alike. 0 or -ENOTSUP, and why. */
+/*
+ * Whether entry i is suitable, from the cards of both ends, so that both decide alike. 0 or
+ * -ENOTSUP, and why.
+ */
 static int btl_fits(int i, int peer, const struct btl_peer *own, const struct btl_peer *other,
                     struct error *err)
 {

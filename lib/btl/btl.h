@@ -2,50 +2,61 @@
 /*
  * btl.h: the byte transfer layer: what a backend implements, and how one is chosen.
  *
- * A backend moves bytes between this process and peers that it can reach. It has no notion of pipes. The layers above do not
- * ask for its name, only for its capabilities: with BTL_LOAD_STORE the memory of a peer is mapped here, and they store and load
- * it themselves; otherwise they open a connection to the peer and call write, get, atomic and flush (doc/network.md).
+ * A backend moves bytes between this process and peers that it can reach. It has no notion of
+ * pipes. The layers above do not ask for its name, only for its capabilities: with BTL_LOAD_STORE
+ * the memory of a peer is mapped here, and they store and load it themselves; otherwise they open a
+ * connection to the peer and call write, get, atomic and flush (doc/network.md).
  *
- * A backend is a module btl_NAME.so that exports `const struct btl_ops btl_NAME_ops`. It includes this file, slab.h and
- * lib/util, and calls nothing else of the library. test/btl/conform tests a backend against the rules below.
+ * A backend is a module btl_NAME.so that exports `const struct btl_ops btl_NAME_ops`. It includes
+ * this file, slab.h and lib/util, and calls nothing else of the library. test/btl/conform tests a
+ * backend against the rules below.
  *
  * Terms
  *   memory       memory of this process that one peer can access (struct btl_memory)
  *   remote       memory of a peer that this process can access (struct btl_remote)
  *   key          how a peer finds memory; the handshake of a pipe contains it (struct btl_key)
  *   connection   an ordered channel of transfers to one end at a peer (struct btl_connection)
- *   address      how the other end of a connection finds this one; the handshake contains it (struct btl_address)
+ *   address      how the other end of a connection finds this one; the handshake contains it
+ *                (struct btl_address)
  *
  * Rules for all calls
- *   1. int functions return 0 or -errno. `struct error *err` receives an error message on failure: what happened, the values,
- *      what to do. Outputs are written on success only.
- *   2. Threads: open, close, forked and peer_gone are called by one thread at a time. alloc, free, share, register_memory,
- *      attach, detach, connection_open, connection_connect, connection_state and connection_close may be called by any thread
- *      at any time; they may take locks and make system calls. The transfers of one connection are called by one thread at a
- *      time, those of different connections by different threads at the same time; they neither allocate memory nor wait.
+ *   1. int functions return 0 or -errno. `struct error *err` receives an error message on failure:
+ *      what happened, the values, what to do. Outputs are written on success only.
+ *   2. Threads: open, close, forked and peer_gone are called by one thread at a time. alloc, free,
+ *      share, register_memory, attach, detach, connection_open, connection_connect,
+ *      connection_state and connection_close may be called by any thread at any time; they may take
+ *      locks and make system calls. The transfers of one connection are called by one thread at a
+ *      time, those of different connections by different threads at the same time; they neither
+ *      allocate memory nor wait.
  *   3. No call waits for a peer.
- *   4. Memory is accessible to one peer only, never to two, except by share. Keys and addresses are received from peers: a
- *      backend checks each value before it uses it, and checks a descriptor before it maps it.
- *   5. After peer_gone and the release of the last object that refers to the peer, a backend keeps nothing of the peer.
- *   6. In the child of a fork (forked was called) no call changes anything that belongs to the parent: devices, endpoints,
- *      connections. Calls that would are refused with -ENOTCONN; releasing calls free the child's copies only.
+ *   4. Memory is accessible to one peer only, never to two, except by share. Keys and addresses are
+ *      received from peers: a backend checks each value before it uses it, and checks a descriptor
+ *      before it maps it.
+ *   5. After peer_gone and the release of the last object that refers to the peer, a backend keeps
+ *      nothing of the peer.
+ *   6. In the child of a fork (forked was called) no call changes anything that belongs to the
+ *      parent: devices, endpoints, connections. Calls that would are refused with -ENOTCONN;
+ *      releasing calls free the child's copies only.
  *
  * Rules for transfers
- *   7. A transfer that returns 0 is accepted as a whole and is completed without further calls on its connection, except for
- *      progress (BTL_TARGET_PROGRESS: also at the target). -EAGAIN: the queues are full or the connection is not up yet; nothing
- *      has been done, and the call can be repeated after progress. Any other value is the error of the connection.
- *   8. The writes of one connection are placed in the order of the calls. Within one write, every byte of the payload is
- *      visible to the target's processor before any change of the last 8 bytes of the slot is. Within the slot nothing else is
- *      ordered.
- *   9. get and atomic are not ordered with each other, nor with writes, except by flush and by their own completion.
- *  10. When flush returns 0, all writes and atomics that were accepted before the first of its calls that returned -EAGAIN are
- *      placed in the peer's memory.
- *  11. The local memory of a write must not change until the peer has acknowledged the slot or flush has returned 0. That of a
- *      get or an atomic belongs to the backend until its btl_done is complete.
- *  12. A connection that fails stays failed: every call returns its error, connection_state also the reason. The failure
- *      completes every outstanding btl_done.
- *  13. connection_close abandons what is outstanding; no btl_done is accessed after it. Memory that a device may still access
- *      stays mapped, even if its owner frees it.
+ *   7. A transfer that returns 0 is accepted as a whole and is completed without further calls on
+ *      its connection, except for progress (BTL_TARGET_PROGRESS: also at the target). -EAGAIN: the
+ *      queues are full or the connection is not up yet; nothing has been done, and the call can be
+ *      repeated after progress. Any other value is the error of the connection.
+ *   8. The writes of one connection are placed in the order of the calls. Within one write, every
+ *      byte of the payload is visible to the target's processor before any change of the last 8
+ *      bytes of the slot is. Within the slot nothing else is ordered.
+ *   9. get and atomic are not ordered with each other, nor with writes, except by flush and by
+ *      their own completion.
+ *  10. When flush returns 0, all writes and atomics that were accepted before the first of its
+ *      calls that returned -EAGAIN are placed in the peer's memory.
+ *  11. The local memory of a write must not change until the peer has acknowledged the slot or
+ *      flush has returned 0. That of a get or an atomic belongs to the backend until its btl_done
+ *      is complete.
+ *  12. A connection that fails stays failed: every call returns its error, connection_state also
+ *      the reason. The failure completes every outstanding btl_done.
+ *  13. connection_close abandons what is outstanding; no btl_done is accessed after it. Memory that
+ *      a device may still access stays mapped, even if its owner frees it.
  */
 #ifndef BTL_BTL_H
 #define BTL_BTL_H
@@ -62,9 +73,15 @@
 
 /* ---- capabilities ---- */
 
-/* Remote memory is mapped: loads and stores, a release store orders payload and flag. There are no connections. */
+/*
+ * Remote memory is mapped: loads and stores, a release store orders payload and flag. There are no
+ * connections.
+ */
 #define BTL_LOAD_STORE 0x01u
-/* Operations complete only if the target calls progress; its service thread does so if no other thread does. */
+/*
+ * Operations complete only if the target calls progress; its service thread does so if no other
+ * thread does.
+ */
 #define BTL_TARGET_PROGRESS 0x02u
 /* Atomics of the network are atomic with those of the target's processor. */
 #define BTL_ATOMICS_COHERENT 0x04u
@@ -125,7 +142,10 @@ struct btl_address {
 /* Of the two ends of a connection one connects and one accepts, if the network requires it. */
 enum btl_role { BTL_CONNECTS, BTL_ACCEPTS };
 
-/* A range of local memory and one of remote memory, of any length: the backend splits what exceeds its limits. */
+/*
+ * A range of local memory and one of remote memory, of any length: the backend splits what exceeds
+ * its limits.
+ */
 struct btl_transfer {
     const struct btl_remote *remote;
     uint64_t remote_offset; /* bytes from the beginning of `remote` */
@@ -135,9 +155,9 @@ struct btl_transfer {
 };
 
 /*
- * Completion of operations that return data. The caller owns it and sets it to zero once. An accepted operation adds 1 to
- * `pending`; when it completes, it sets `error` if it has failed, then subtracts 1 (release). A caller that reads 0 (acquire)
- * sees the data.
+ * Completion of operations that return data. The caller owns it and sets it to zero once. An
+ * accepted operation adds 1 to `pending`; when it completes, it sets `error` if it has failed, then
+ * subtracts 1 (release). A caller that reads 0 (acquire) sees the data.
  */
 struct btl_done {
     _Atomic int32_t pending;
@@ -156,20 +176,27 @@ struct btl_counts {
 
 /* ---- the surroundings of a backend ---- */
 
-/* Properties of a rank that are known before anything is opened; two ranks have the same of each other. */
+/*
+ * Properties of a rank that are known before anything is opened; two ranks have the same of each
+ * other.
+ */
 struct btl_peer {
     uint32_t usable;  /* btl_probe() at that rank */
     bool same_kernel; /* it runs on this host, possibly in other namespaces */
 };
 
-/* Services for a backend, and for the choice of one. A module has its own copy of the log and no settings. */
+/*
+ * Services for a backend, and for the choice of one. A module has its own copy of the log and no
+ * settings.
+ */
 struct btl_host {
     int rank;
     int log_level; /* enum log_level, for the module's log */
     bool debug;
     /*
-     * Sends a message to the same backend at a peer over the control network, in FIFO order with the handshakes of pipes.
-     * -ENOTSUP: descriptors cannot be passed to this peer. The descriptors stay the caller's.
+     * Sends a message to the same backend at a peer over the control network, in FIFO order with
+     * the handshakes of pipes. -ENOTSUP: descriptors cannot be passed to this peer. The descriptors
+     * stay the caller's.
      */
     int (*send_to_peer)(int peer, const void *body, size_t bytes, const int *fds, int nfds);
     /* Whether descriptors can be passed to this peer: 0, or -ENOTSUP and the reason. */
@@ -179,22 +206,25 @@ struct btl_host {
     /* The numeric address at which other ranks reach this one; "" if there is none. */
     const char *address;
     /*
-     * The service thread calls ready(arg) once: when fd is readable, but not before delay_us have passed; with fd -1 after
-     * delay_us. The callback may watch again. A descriptor must be unwatched before it is closed. After unwatch has returned, on
-     * any thread but the service thread, `ready` neither runs nor will run. Takes no lock of its callers.
+     * The service thread calls ready(arg) once: when fd is readable, but not before delay_us have
+     * passed; with fd -1 after delay_us. The callback may watch again. A descriptor must be
+     * unwatched before it is closed. After unwatch has returned, on any thread but the service
+     * thread, `ready` neither runs nor will run. Takes no lock of its callers.
      */
     int (*watch)(int fd, int64_t delay_us, void (*ready)(void *arg), void *arg);
     void (*unwatch)(void (*ready)(void *arg), void *arg);
     /* For btl_choose(): the properties of a rank, or of this one. 0, or -errno and the reason. */
     int (*peer)(int peer, struct btl_peer *facts, struct error *err);
-    /* A connection has failed: its owner should call connection_state. Any thread; takes no lock of its callers. */
+    /*
+     * A connection has failed: its owner should call connection_state. Any thread; takes no lock of
+     * its callers.
+     */
     void (*connection_failed)(void);
 };
 
 struct btl_attributes {
     uint32_t capabilities;
-    uint32_t
-        atomics; /* bit mask of 1 << enum btl_atomic on 64-bit words; of a network: see connection_atomics */
+    uint32_t atomics;   /* bit mask of 1 << enum btl_atomic; a network: connection_atomics */
     uint32_t alignment; /* of memory, in bytes */
 };
 
@@ -207,19 +237,25 @@ struct btl_ops {
 
     /* -- the backend -- */
 
-    /* Whether it is usable on this machine: 0 or -errno. Either way err has one line that describes why. */
+    /*
+     * Whether it is usable on this machine: 0 or -errno. Either way err has one line that describes
+     * why.
+     */
     int (*query)(struct error *err);
     /* Opens the backend. `host` is copied; what it points to is valid until close. */
     int (*open)(const struct btl_host *host, struct btl **btl, struct error *err);
-    /* Closes the backend and all connections that are left. Memory that is left is deregistered and unmapped. */
+    /*
+     * Closes the backend and all connections that are left. Memory that is left is deregistered and
+     * unmapped.
+     */
     void (*close)(struct btl *btl);
     /* In the child of a fork: makes the locks usable (rule 6). */
     void (*forked)(struct btl *btl);
     /* Whether this peer can be reached: 0, or -errno and the reason. */
     int (*reach)(struct btl *btl, int peer, struct error *err);
     /*
-     * A message of the same backend at a peer (send_to_peer there); the callee closes the descriptors. Called by the service
-     * thread. NULL: this backend receives no messages.
+     * A message of the same backend at a peer (send_to_peer there); the callee closes the
+     * descriptors. Called by the service thread. NULL: this backend receives no messages.
      */
     void (*message)(struct btl *btl, int peer, const void *body, size_t bytes, const int *fds,
                     int nfds);
@@ -228,12 +264,20 @@ struct btl_ops {
 
     /* -- memory of this process -- */
 
-    /* Allocates memory for a peer with this access (BTL_PEER_..., BTL_LOCAL). huge: huge pages are preferred. */
+    /*
+     * Allocates memory for a peer with this access (BTL_PEER_..., BTL_LOCAL). huge: huge pages are
+     * preferred.
+     */
     int (*alloc)(struct btl *btl, int peer, size_t bytes, uint32_t access, bool huge,
                  struct btl_memory *memory, struct error *err);
-    /* Frees memory that the peer does not access any more. Without effect if memory->slab is NULL. */
+    /*
+     * Frees memory that the peer does not access any more. Without effect if memory->slab is NULL.
+     */
     void (*free)(struct btl *btl, struct btl_memory *memory);
-    /* Makes memory with BTL_PEER_ATOMICS accessible to one more peer, until it is freed; stores the key for that peer. */
+    /*
+     * Makes memory with BTL_PEER_ATOMICS accessible to one more peer, until it is freed; stores the
+     * key for that peer.
+     */
     int (*share)(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
                  struct error *err);
     /* Registers memory of the user, until free. NULL with BTL_LOAD_STORE. */
@@ -242,24 +286,37 @@ struct btl_ops {
 
     /* -- memory of a peer -- */
 
-    /* Attaches to `bytes` of the memory that the peer's key names; -EPROTO: the key is invalid, or names less. */
+    /*
+     * Attaches to `bytes` of the memory that the peer's key names; -EPROTO: the key is invalid, or
+     * names less.
+     */
     int (*attach)(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                   uint32_t access, struct btl_remote *remote, struct error *err);
     /* Detaches. Without effect if remote->mapping is NULL. */
     void (*detach)(struct btl *btl, struct btl_remote *remote);
 
-    /* -- connections: NULL with BTL_LOAD_STORE. Each end of a pipe opens one, the two exchange addresses and connect -- */
+    /*
+     * -- connections: NULL with BTL_LOAD_STORE. Each end of a pipe opens one, the two exchange
+     * addresses and connect --
+     */
 
-    /* Opens an end with at least `depth` outstanding operations (0: a default) and stores its address. */
+    /*
+     * Opens an end with at least `depth` outstanding operations (0: a default) and stores its
+     * address.
+     */
     int (*connection_open)(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
                            struct btl_connection **connection, struct btl_address *address,
                            struct error *err);
-    /* Connects to the other end's address. Also called by the service thread. Transfers are refused before. */
+    /*
+     * Connects to the other end's address. Also called by the service thread. Transfers are refused
+     * before.
+     */
     int (*connection_connect)(struct btl_connection *connection, const struct btl_address *address,
                               struct error *err);
     /*
-     * 0: up. -EAGAIN: not yet. Otherwise the error of the connection and its reason, with the device's status as text. -EIO,
-     * -ECONNRESET, -ETIMEDOUT and the other errors of connections may be caused by the peer's end, all others are not.
+     * 0: up. -EAGAIN: not yet. Otherwise the error of the connection and its reason, with the
+     * device's status as text. -EIO, -ECONNRESET, -ETIMEDOUT and the other errors of connections
+     * may be caused by the peer's end, all others are not.
      */
     int (*connection_state)(struct btl_connection *connection, struct error *err);
     /* Rule 13. */
@@ -278,7 +335,10 @@ struct btl_ops {
     /* Reads remote memory into local memory. */
     int (*get)(struct btl_connection *connection, const struct btl_transfer *transfer,
                struct btl_done *done);
-    /* enum btl_atomic `op` on the 8 bytes of at->remote; at->memory, if not NULL, receives the old value. done may be NULL. */
+    /*
+     * enum btl_atomic `op` on the 8 bytes of at->remote; at->memory, if not NULL, receives the old
+     * value. done may be NULL.
+     */
     int (*atomic)(struct btl_connection *connection, int op, const struct btl_transfer *at,
                   uint64_t operand, uint64_t compare, struct btl_done *done);
     /* Rule 10; -EAGAIN: not yet. */
@@ -291,7 +351,10 @@ struct btl_ops {
 
 /* ---- the registry (btl.c) ---- */
 
-/* Sets the surroundings; backends are opened when they are first needed. The structure stays the caller's, until btl_stop(). */
+/*
+ * Sets the surroundings; backends are opened when they are first needed. The structure stays the
+ * caller's, until btl_stop().
+ */
 int btl_start(struct btl_host *host);
 /* Sets host->address. Before it, messages of peers may have opened shm, which needs no address. */
 void btl_address_known(const char *address);
@@ -300,9 +363,10 @@ void btl_stop(void);
 /* In the child of a fork. */
 void btl_forked(void);
 /*
- * Chooses the backend for a peer and opens it: the setting RPIPE_BTL, otherwise `wanted` (a name or NULL), otherwise shm if
- * descriptors can be passed, verbs if both ranks can probably use it, ofi. Both ends choose the same without communicating. err
- * has the reason for the choice, or on -ENOTSUP one reason for each backend.
+ * Chooses the backend for a peer and opens it: the setting RPIPE_BTL, otherwise `wanted` (a name or
+ * NULL), otherwise shm if descriptors can be passed, verbs if both ranks can probably use it, ofi.
+ * Both ends choose the same without communicating. err has the reason for the choice, or on
+ * -ENOTSUP one reason for each backend.
  */
 int btl_choose(int peer, const char *wanted, const struct btl_ops **ops, struct btl **btl,
                struct error *err);
@@ -312,7 +376,10 @@ void btl_message(int peer, const void *body, size_t bytes, const int *fds, int n
 void btl_peer_gone(int peer);
 /* Makes progress in every open backend. */
 void btl_progress(void);
-/* For rmalloc_info: the backend with this index. -ENOENT: there is none. err has the result of its query. */
+/*
+ * For rmalloc_info: the backend with this index. -ENOENT: there is none. err has the result of its
+ * query.
+ */
 int btl_describe(int index, const char **name, bool *usable, struct error *err);
 
 /* ---- the probe (probe.c) ---- */
@@ -322,11 +389,13 @@ int btl_describe(int index, const char **name, bool *usable, struct error *err);
 #define BTL_USABLE_OFI 4u
 
 /*
- * Bit mask of backends that can probably be used by this rank: the module is installed and, for verbs, an RDMA port of this
- * host is active. Loads no module.
+ * Bit mask of backends that can probably be used by this rank: the module is installed and, for
+ * verbs, an RDMA port of this host is active. Loads no module.
  */
 uint32_t btl_probe(void);
-/* Whether a port of a device below this directory is active; the kernel's is /sys/class/infiniband. */
+/*
+ * Whether a port of a device below this directory is active; the kernel's is /sys/class/infiniband.
+ */
 bool btl_port_active(const char *devices);
 
 #endif

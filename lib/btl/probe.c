@@ -2,8 +2,9 @@
 /*
  * probe.c: which backends this rank can probably use, found without loading any of them.
  *
- * The result is in the card of the rank, so that two ranks choose the same backend without communicating, and so that a job on
- * one host loads no network library. A backend of the mask may still fail to open; it then reports why.
+ * The result is in the card of the rank, so that two ranks choose the same backend without
+ * communicating, and so that a job on one host loads no network library. A backend of the mask may
+ * still fail to open; it then reports why.
  */
 #include "btl/btl.h"
 

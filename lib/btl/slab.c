@@ -4,8 +4,10 @@
  *
  * Invariants, under `lock`
  * 1. slab.used is the number of its blocks in use.
- * 2. Every slab is in the list `slabs` of its kind, and in `open` too if it has a free block and is not quarantined.
- * 3. A kind exists as long as it has a slab, so that nothing is left of a peer whose blocks are freed.
+ * 2. Every slab is in the list `slabs` of its kind, and in `open` too if it has a free block and is
+ *    not quarantined.
+ * 3. A kind exists as long as it has a slab, so that nothing is left of a peer whose blocks are
+ *    freed.
  */
 #include "btl/slab.h"
 

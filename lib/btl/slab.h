@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slab.h: blocks of this process's memory for backends, in slabs that are made accessible to one peer once.
+ * slab.h: blocks of this process's memory for backends, in slabs that are made accessible to one
+ * peer once.
  *
- * Registering memory with a device, or passing a segment to a peer, is slow, and both are limited in number. Blocks of one
- * size, for one peer, with one kind of access therefore share slabs. Each further slab of a kind holds a quarter more blocks,
- * up to SLAB_MOST bytes: one pipe costs little, and many pipes cost at most a quarter more than what they use. An empty slab
- * is freed at once.
+ * Registering memory with a device, or passing a segment to a peer, is slow, and both are limited
+ * in number. Blocks of one size, for one peer, with one kind of access therefore share slabs. Each
+ * further slab of a kind holds a quarter more blocks, up to SLAB_MOST bytes: one pipe costs little,
+ * and many pipes cost at most a quarter more than what they use. An empty slab is freed at once.
  *
  * Rules
- * 1. A slab is accessible to one peer: memory of two peers is never in one slab. A block with BTL_PEER_ATOMICS is alone in
- *    its slab, since the share call of a backend makes it accessible to further peers.
- * 2. A slab is mapped and registered before the first of its blocks is returned, and deregistered before it is unmapped.
- * 3. Blocks are zero when their slab is new; a block that is reused keeps its contents. They are aligned to cache lines,
- *    and to the largest power of two, up to 2 MiB, that their length is a multiple of: a heap's length is a multiple of its
- *    unit.
+ * 1. A slab is accessible to one peer: memory of two peers is never in one slab. A block with
+ *    BTL_PEER_ATOMICS is alone in its slab, since the share call of a backend makes it accessible
+ *    to further peers.
+ * 2. A slab is mapped and registered before the first of its blocks is returned, and deregistered
+ *    before it is unmapped.
+ * 3. Blocks are zero when their slab is new; a block that is reused keeps its contents. They are
+ *    aligned to cache lines, and to the largest power of two, up to 2 MiB, that their length is a
+ *    multiple of: a heap's length is a multiple of its unit.
  * 4. All functions may be called by any thread. The callbacks run with the pool's lock held.
  */
 #ifndef BTL_SLAB_H
@@ -32,11 +35,14 @@ struct slab_range {
     size_t bytes;
 };
 
-/* Where memory comes from, and how it becomes accessible. int: 0, or -errno and an error message. */
+/*
+ * Where memory comes from, and how it becomes accessible. int: 0, or -errno and an error message.
+ */
 struct slab_source {
     /*
-     * Maps at least range->bytes of memory for a slab; sets base and bytes, and registration if it needs a state. NULL:
-     * private anonymous memory, so that what the child of a fork writes never reaches a peer.
+     * Maps at least range->bytes of memory for a slab; sets base and bytes, and registration if it
+     * needs a state. NULL: private anonymous memory, so that what the child of a fork writes never
+     * reaches a peer.
      */
     int (*map)(void *backend, struct slab_range *range, struct error *err);
     void (*unmap)(void *backend, struct slab_range *range);
@@ -53,8 +59,8 @@ struct slab_pool;
 /* 0 or -ENOMEM. */
 int slab_pool_create(const struct slab_source *source, void *backend, struct slab_pool **out);
 /*
- * Deregisters and unmaps all that is left; memory of the user is only deregistered. To be called after the queues of a
- * device are closed, and before its domain is.
+ * Deregisters and unmaps all that is left; memory of the user is only deregistered. To be called
+ * after the queues of a device are closed, and before its domain is.
  */
 void slab_pool_destroy(struct slab_pool *pool);
 /* In the child of a fork: makes the lock usable. Nothing is deregistered in a child. */
@@ -68,9 +74,9 @@ int slab_register(struct slab_pool *pool, int peer, void *base, size_t bytes, ui
 void slab_free(struct slab_pool *pool, struct btl_memory *memory);
 
 /*
- * A device may still access memory of this peer (a connection failed with operations outstanding): the peer's slabs are
- * neither used again nor unmapped before slab_pool_destroy(), even if all their blocks are freed. New blocks come from new
- * slabs.
+ * A device may still access memory of this peer (a connection failed with operations outstanding):
+ * the peer's slabs are neither used again nor unmapped before slab_pool_destroy(), even if all
+ * their blocks are freed. New blocks come from new slabs.
  */
 void slab_quarantine(struct slab_pool *pool, int peer);
 

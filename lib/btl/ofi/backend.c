@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * backend.c: the libfabric backend as struct btl_ops: memory, opening, closing, fork. Connections are in connection.c.
+ * backend.c: the libfabric backend as struct btl_ops: memory, opening, closing, fork. Connections
+ * are in connection.c.
  */
 #include "btl/ofi/connection.h"
 #include "btl/ofi/deferred.h"
@@ -29,7 +30,9 @@ static int ofi_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, b
     return rc != 0 ? rc : slab_alloc(btl->slabs, peer, bytes, access, huge, memory, err);
 }
 
-/* Any process that has the key can access the memory. The program decides which peers share cells. */
+/*
+ * Any process that has the key can access the memory. The program decides which peers share cells.
+ */
 static int ofi_share(struct btl *btl, int peer, const struct btl_memory *memory,
                      struct btl_key *key, struct error *err)
 {

@@ -2,8 +2,9 @@
 /*
  * connection.h: connections and their transfers, as struct btl_ops.
  *
- * A connection is the address of a peer and counters: all share one endpoint. It is up when it has the other end's address;
- * the provider connects, if it connects at all, with the first transfer, and refuses transfers until then.
+ * A connection is the address of a peer and counters: all share one endpoint. It is up when it has
+ * the other end's address; the provider connects, if it connects at all, with the first transfer,
+ * and refuses transfers until then.
  */
 #ifndef BTL_OFI_CONNECTION_H
 #define BTL_OFI_CONNECTION_H

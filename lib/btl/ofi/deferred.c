@@ -67,8 +67,9 @@ static bool deferred_has_orphans(const struct btl *btl, int peer)
 }
 
 /*
- * An operation that was not posted stays an orphan, since the provider may still access memory because of what was posted
- * before it. The connections fail because some providers would try to connect with every call and return -FI_EAGAIN for ever.
+ * An operation that was not posted stays an orphan, since the provider may still access memory
+ * because of what was posted before it. The connections fail because some providers would try to
+ * connect with every call and return -FI_EAGAIN for ever.
  */
 void deferred_peer_gone(struct btl *btl, int peer)
 {

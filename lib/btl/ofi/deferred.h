@@ -2,9 +2,10 @@
 /*
  * deferred.h: what could not be posted at once, and what outlives a connection.
  *
- * Operations of a closed connection are orphans until they complete. Memory for their peer that is freed meanwhile is freed
- * when the peer has no orphans left. After a failure of a connection the state of its transfers is unknown: the memory of
- * its peer then stays mapped until the backend is closed (slab_quarantine).
+ * Operations of a closed connection are orphans until they complete. Memory for their peer that is
+ * freed meanwhile is freed when the peer has no orphans left. After a failure of a connection the
+ * state of its transfers is unknown: the memory of its peer then stays mapped until the backend is
+ * closed (slab_quarantine).
  */
 #ifndef BTL_OFI_DEFERRED_H
 #define BTL_OFI_DEFERRED_H
@@ -15,7 +16,10 @@
 
 /* Posts the steps and writes that the provider did not accept before. */
 void deferred_continue(struct btl *btl);
-/* A connection is closed: its operations become orphans; STREAM: a flush among them covers what is not flushed. */
+/*
+ * A connection is closed: its operations become orphans; STREAM: a flush among them covers what is
+ * not flushed.
+ */
 void deferred_abandon(struct btl_connection *connection);
 /* Connections to the peer fail; what was not posted to it is not posted any more. */
 void deferred_peer_gone(struct btl *btl, int peer);

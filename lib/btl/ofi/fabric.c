@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fabric.c: finds a provider and opens one reliable-datagram endpoint of it; answers, from its attributes, what it can do.
+ * fabric.c: finds a provider and opens one reliable-datagram endpoint of it; answers, from its
+ * attributes, what it can do.
  *
- * The provider is the first that libfabric offers for one-sided transfers between hosts, or RPIPE_OFI_PROVIDER. It is bound
- * to the address at which the control network is reached, so that the two use the same network; RPIPE_OFI_DOMAIN names a
- * device instead.
+ * The provider is the first that libfabric offers for one-sided transfers between hosts, or
+ * RPIPE_OFI_PROVIDER. It is bound to the address at which the control network is reached, so that
+ * the two use the same network; RPIPE_OFI_DOMAIN names a device instead.
  *
- * An address on the wire is the format and protocol of the provider, so that incompatible ones are detected, followed by the
- * name of the endpoint.
+ * An address on the wire is the format and protocol of the provider, so that incompatible ones are
+ * detected, followed by the name of the endpoint.
  */
 #include "btl/ofi/fabric.h"
 
@@ -31,7 +32,9 @@ static_assert(offsetof(struct name, zero) <= BTL_ADDRESS_MAX - 2, "travels in an
 
 /* ---- choice ---- */
 
-/* What is requested. `order`: a provider that can keep writes in order reports it only on request. */
+/*
+ * What is requested. `order`: a provider that can keep writes in order reports it only on request.
+ */
 static struct fi_info *fabric_hints(const char *provider, const char *domain, bool order)
 {
     struct fi_info *h = fi_allocinfo();
@@ -402,8 +405,8 @@ int fabric_peer_get(struct ofi_endpoint *e, int rank, const struct btl_address *
 }
 
 /*
- * The probes of fabric_find_peer() end at a free key, so an entry that was found behind a removed one is not found again: it
- * would be inserted once more, which does no harm.
+ * The probes of fabric_find_peer() end at a free key, so an entry that was found behind a removed
+ * one is not found again: it would be inserted once more, which does no harm.
  */
 static void fabric_remove(struct ofi_endpoint *e, struct ofi_peer *p)
 {

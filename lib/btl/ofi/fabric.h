@@ -24,7 +24,10 @@ void fabric_close(struct ofi_endpoint *e);
 /* ... and, after they are gone, the domain. */
 void fabric_close_domain(struct ofi_endpoint *e);
 
-/* With the lock held: a use of the peer's entry of the address vector. 0, or -errno and an error message. */
+/*
+ * With the lock held: a use of the peer's entry of the address vector. 0, or -errno and an error
+ * message.
+ */
 int fabric_peer_get(struct ofi_endpoint *e, int rank, const struct btl_address *address,
                     struct ofi_peer **out, struct error *err);
 /* Ends a use that has nothing outstanding. */

@@ -2,10 +2,12 @@
 /*
  * memory.c: see memory.h.
  *
- * What a provider may require (FI_MR_...): LOCAL: local memory has to be registered too, and its descriptor given; otherwise
- * local memory is not registered at all. VIRT_ADDR: the peer names memory by its address here; otherwise by its offset in the
- * registration. PROV_KEY: the provider chooses the key; otherwise it is chosen here, at random, so that other processes cannot
- * guess it. ENDPOINT: a registration is valid after it is bound to the endpoint. ALLOCATED: pages must exist, which they do.
+ * What a provider may require (FI_MR_...): LOCAL: local memory has to be registered too, and its
+ * descriptor given; otherwise local memory is not registered at all. VIRT_ADDR: the peer names
+ * memory by its address here; otherwise by its offset in the registration. PROV_KEY: the provider
+ * chooses the key; otherwise it is chosen here, at random, so that other processes cannot guess it.
+ * ENDPOINT: a registration is valid after it is bound to the endpoint. ALLOCATED: pages must exist,
+ * which they do.
  */
 #include "btl/ofi/memory.h"
 

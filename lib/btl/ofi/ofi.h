@@ -3,7 +3,7 @@
  * ofi.h: the structures of the libfabric backend.
  *
  *   backend.c     the table of struct btl_ops: opening, closing, fork, memory of peers
- *   fabric.c      finds a provider, opens an endpoint with its address vector and completion queue, reads its attributes
+ *   fabric.c      finds a provider, opens an endpoint, reads its attributes
  *   memory.c      registration, in every mode that a provider may require
  *   operation.c   the pool of operations, and the failure of a connection
  *   post.c        posts the steps of an operation and handles their completions
@@ -13,14 +13,17 @@
  *   progress.c    reads the completion queue, on threads of the user and on the service thread
  *   connection.c  connections
  *
- * One lock guards the endpoint and all connections; registration takes it too, because domains are opened for callers that
- * are serialized (FI_THREAD_DOMAIN). Nothing waits with it held. Lock order: that of the slab pool, this one, that of the
- * service thread's watches. Functions of the files from operation.c to deferred.c run with it held, unless noted.
+ * One lock guards the endpoint and all connections; registration takes it too, because domains are
+ * opened for callers that are serialized (FI_THREAD_DOMAIN). Nothing waits with it held. Lock
+ * order: that of the slab pool, this one, that of the service thread's watches. Functions of the
+ * files from operation.c to deferred.c run with it held, unless noted.
  *
  * There are two ways to write. The provider's attributes decide, never its name:
- *   STREAM  writes are placed in the order in which they are posted (FI_ORDER_RMA_WAW), and a read behind them returns what
- *           they have placed (FI_ORDER_RMA_RAW): payload and slot are posted without completions, and a flush is such a read.
- *   STEP    otherwise: the payload, with a completion after delivery (FI_DELIVERY_COMPLETE), then the slot, likewise.
+ *   STREAM  writes are placed in the order in which they are posted (FI_ORDER_RMA_WAW), and a read
+ *           behind them returns what they have placed (FI_ORDER_RMA_RAW): payload and slot are
+ *           posted without completions, and a flush is such a read.
+ *   STEP    otherwise: the payload, with a completion after delivery (FI_DELIVERY_COMPLETE), then
+ *           the slot, likewise.
  * A STREAM payload longer than what is ordered (max_order_waw_size) is written in steps.
  */
 #ifndef BTL_OFI_OFI_H

@@ -2,11 +2,13 @@
 /*
  * operation.c: see operation.h.
  *
- * Operations are allocated when connections are opened, in chunks whose scratch memory is registered.
+ * Operations are allocated when connections are opened, in chunks whose scratch memory is
+ * registered.
  *
- * Invariants: an outstanding operation is in the list of its connection or in btl.orphans; it has one step posted, or is in
- * btl.stuck. connection.pending is the number of operations in its list, connection.placing the number of those that place
- * something in the peer's memory, flushes included.
+ * Invariants: an outstanding operation is in the list of its connection or in btl.orphans; it has
+ * one step posted, or is in btl.stuck. connection.pending is the number of operations in its list,
+ * connection.placing the number of those that place something in the peer's memory, flushes
+ * included.
  */
 #include "btl/ofi/operation.h"
 

@@ -13,7 +13,9 @@
 int operation_reserve(struct btl *btl, struct error *err);
 void operation_release_all(struct btl *btl);
 
-/* A free operation for a connection; NULL: the connection has `depth` outstanding, or none is free. */
+/*
+ * A free operation for a connection; NULL: the connection has `depth` outstanding, or none is free.
+ */
 struct ofi_op *operation_take(struct btl_connection *connection, enum ofi_kind kind,
                               struct btl_done *done);
 /* Returns an operation that the provider no longer refers to. */
@@ -21,7 +23,10 @@ void operation_put(struct btl *btl, struct ofi_op *op);
 /* Completes the caller's btl_done, once. */
 void operation_complete(struct ofi_op *op, int error);
 
-/* Fails a connection: the first failure stays, its outstanding operations complete with it. Returns the error. */
+/*
+ * Fails a connection: the first failure stays, its outstanding operations complete with it. Returns
+ * the error.
+ */
 int operation_fail_connection(struct btl_connection *connection, int error, const char *call,
                               const char *message);
 

@@ -53,7 +53,10 @@ static enum fi_op post_atomic_code(int op)
     return code[op];
 }
 
-/* Always a fetching atomic: its completion then means that it has been carried out, and most providers have them. */
+/*
+ * Always a fetching atomic: its completion then means that it has been carried out, and most
+ * providers have them.
+ */
 static ssize_t post_atomic(struct ofi_op *op)
 {
     struct ofi_scratch *s = op->scratch;

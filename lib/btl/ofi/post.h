@@ -2,8 +2,9 @@
 /*
  * post.h: posting the steps of operations, and their completions. Lock held for all.
  *
- * What STREAM posts has no completion and no struct ofi_op: its context is a number that identifies the connection, so that
- * an error is attributed to it; the number of a closed connection identifies none. Everything else has a struct ofi_op.
+ * What STREAM posts has no completion and no struct ofi_op: its context is a number that identifies
+ * the connection, so that an error is attributed to it; the number of a closed connection
+ * identifies none. Everything else has a struct ofi_op.
  */
 #ifndef BTL_OFI_POST_H
 #define BTL_OFI_POST_H
@@ -49,13 +50,22 @@ static inline void post_count(struct btl_connection *connection, bool signaled, 
     connection->counts.inlined += inlined;
 }
 
-/* Result of a call of the provider: 0, -EAGAIN, or the connection's error, after a permanent failure. */
+/*
+ * Result of a call of the provider: 0, -EAGAIN, or the connection's error, after a permanent
+ * failure.
+ */
 int post_check(struct btl_connection *connection, ssize_t rc, const char *call);
 
-/* Posts a write, or a read if `fetch`, of the first bytes of a part. Returns the result of the provider. */
+/*
+ * Posts a write, or a read if `fetch`, of the first bytes of a part. Returns the result of the
+ * provider.
+ */
 ssize_t post_move(struct ofi_endpoint *e, fi_addr_t to, const struct ofi_part *part, size_t bytes,
                   uint64_t flags, bool fetch, void *context);
-/* Posts the first step. On an error nothing has been posted, and the operation is returned to the pool. */
+/*
+ * Posts the first step. On an error nothing has been posted, and the operation is returned to the
+ * pool.
+ */
 int post_start(struct btl_connection *connection, struct ofi_op *op, const char *call);
 /* Posts the next step of an operation whose last step is complete, or finishes it. */
 void post_continue(struct btl *btl, struct ofi_op *op);

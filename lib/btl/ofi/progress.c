@@ -2,13 +2,16 @@
 /*
  * progress.c: see progress.h.
  *
- * Many providers move bytes, at the target too, only while a thread calls them. A thread that waits does. When none does, the
- * service thread takes over: it sleeps until the completion queue's descriptor is readable, or polls every millisecond if there
- * is no descriptor. It leaves the endpoint to a thread of the user that has driven it within the last millisecond, since a
- * thread that is woken by each packet takes time from one that polls; it then polls again a millisecond later.
+ * Many providers move bytes, at the target too, only while a thread calls them. A thread that waits
+ * does. When none does, the service thread takes over: it sleeps until the completion queue's
+ * descriptor is readable, or polls every millisecond if there is no descriptor. It leaves the
+ * endpoint to a thread of the user that has driven it within the last millisecond, since a thread
+ * that is woken by each packet takes time from one that polls; it then polls again a millisecond
+ * later.
  *
- * Invariant: `asleep` is set while the service thread waits for the descriptor alone. A thread that posts something then makes
- * it poll by time: what a provider retains (because a socket was full) must not depend on the descriptor.
+ * Invariant: `asleep` is set while the service thread waits for the descriptor alone. A thread that
+ * posts something then makes it poll by time: what a provider retains (because a socket was full)
+ * must not depend on the descriptor.
  */
 #include "btl/ofi/progress.h"
 
@@ -29,7 +32,10 @@
 #define OFI_QUIET_US 1000
 #define ROUNDS 64 /* in one call, before other threads get the lock */
 
-/* Some descriptors are readable without a completion: after so many consecutive times they are polled less often. */
+/*
+ * Some descriptors are readable without a completion: after so many consecutive times they are
+ * polled less often.
+ */
 #define FALSE_ALARMS 256
 #define FALSE_ALARM_US 200
 
@@ -139,7 +145,7 @@ static void progress_serve(void *arg)
             ofi_lock(btl);
             btl->asleep = false;
             ofi_unlock(btl);
-        } /* else without the lock, which a polling thread would have to yield a thousand times a second */
+        } /* else without the lock, which a polling thread would have to yield each time */
         (void)btl->host.watch(-1, OFI_QUIET_US, progress_serve, btl);
         deferred_free_ready(btl);
         return;

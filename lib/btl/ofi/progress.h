@@ -14,7 +14,10 @@ void progress_stop(struct btl *btl);
 void progress_drive(struct btl *btl);
 /* The same on a thread of the user, unless another thread does it at this moment. */
 void progress_by_user(struct btl *btl);
-/* Lock held: something was posted that must be completed even if no thread of the user calls any more. */
+/*
+ * Lock held: something was posted that must be completed even if no thread of the user calls any
+ * more.
+ */
 void progress_posted(struct btl *btl);
 
 #endif

@@ -5,8 +5,9 @@
  * Invariants, under `lock`
  * 1. A mapping exists while its segment is announced or a block in it is attached.
  * 2. A key of the table contains the peer, so that a peer finds only mappings of its own segments.
- * 3. Every mapping is in the list of its peer; peer.mappings is the length of the list, peer.waiting the number of
- *    mappings that keep a descriptor. A peer without a mapping is not in the table.
+ * 3. Every mapping is in the list of its peer; peer.mappings is the length of the list,
+ *    peer.waiting the number of mappings that keep a descriptor. A peer without a mapping is not in
+ *    the table.
  */
 #include "btl/shm/mapping.h"
 
@@ -21,7 +22,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Mappings of one peer. A process has 65,530 (vm.max_map_count); a peer that announces more than this violates the protocol. */
+/*
+ * Mappings of one peer. A process has 65,530 (vm.max_map_count); a peer that announces more than
+ * this violates the protocol.
+ */
 #define MAPPING_MOST 16384
 /* Descriptors of one peer that are kept because their segment could not be mapped yet. */
 #define WAITING_MOST 64
@@ -224,7 +228,9 @@ static void mapping_retry(struct mapping *m, struct error *err)
     m->of->waiting--;
 }
 
-/* Whether a key that the peer sent names a block of the mapping: 0, or -errno and an error message. */
+/*
+ * Whether a key that the peer sent names a block of the mapping: 0, or -errno and an error message.
+ */
 static int mapping_check_key(const struct mapping_table *table, const struct mapping *m, int peer,
                              const struct btl_key *key, size_t bytes, uint32_t access,
                              struct error *err)

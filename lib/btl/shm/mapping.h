@@ -2,9 +2,10 @@
 /*
  * mapping.h: mappings of the segments that peers have passed to this process.
  *
- * A segment is announced with its descriptor, attached to by the keys of its blocks, and revoked. Nothing that a peer sends
- * is trusted: an id belongs to its sender alone, a descriptor is checked before it is mapped (segment.h), a key must be
- * within its segment, and a peer has at most MAPPING_MOST mappings and WAITING_MOST descriptors here.
+ * A segment is announced with its descriptor, attached to by the keys of its blocks, and revoked.
+ * Nothing that a peer sends is trusted: an id belongs to its sender alone, a descriptor is checked
+ * before it is mapped (segment.h), a key must be within its segment, and a peer has at most
+ * MAPPING_MOST mappings and WAITING_MOST descriptors here.
  *
  * All functions may be called by any thread.
  */
@@ -35,8 +36,9 @@ void mapping_table_destroy(struct mapping_table *table);
 void mapping_table_forked(struct mapping_table *table);
 
 /*
- * A peer announces a segment. The descriptor stays the caller's. A segment that cannot be mapped is recorded too, so that
- * mapping_attach() can report why; where memory or mappings were short, it tries again.
+ * A peer announces a segment. The descriptor stays the caller's. A segment that cannot be mapped is
+ * recorded too, so that mapping_attach() can report why; where memory or mappings were short, it
+ * tries again.
  */
 void mapping_announced(struct mapping_table *table, int peer, uint64_t id, uint32_t access,
                        uint64_t bytes, int fd);

@@ -27,7 +27,10 @@
 #define LEAVE_FREE ((uint64_t)32 << 20) /* bytes left to the rest of the machine */
 #define POPULATE_TO ((size_t)4 << 20)   /* bytes up to which a mapping is populated at once */
 
-/* The number after `key` in a small text file such as /proc/meminfo; UINT64_MAX if there is none ("max"). */
+/*
+ * The number after `key` in a small text file such as /proc/meminfo; UINT64_MAX if there is none
+ * ("max").
+ */
 static uint64_t segment_read_number(const char *path, const char *key, uint64_t scale)
 {
     char text[4096], *at;
@@ -48,7 +51,10 @@ static uint64_t segment_read_number(const char *path, const char *key, uint64_t 
     return number * scale;
 }
 
-/* Bytes that one control group still allows; UINT64_MAX: no limit. Inactive files are evicted if necessary. */
+/*
+ * Bytes that one control group still allows; UINT64_MAX: no limit. Inactive files are evicted if
+ * necessary.
+ */
 static uint64_t segment_group_left(const char *directory, bool second)
 {
     char path[640];
@@ -89,7 +95,9 @@ static uint64_t segment_groups_left(const char *mounted, const char *group, bool
     }
 }
 
-/* Bytes that the memory controllers of this process still allow (cgroup version 1 or 2, or both). */
+/*
+ * Bytes that the memory controllers of this process still allow (cgroup version 1 or 2, or both).
+ */
 static uint64_t segment_cgroup_left(void)
 {
     uint64_t least = UINT64_MAX, left = UINT64_MAX;
@@ -135,8 +143,9 @@ static int segment_enough_memory(size_t bytes, struct error *err)
 }
 
 /*
- * A signal that interrupts a call makes the kernel free what the call has allocated: with frequent signals one call would never
- * finish a large file. Each interruption therefore halves the size of the next call.
+ * A signal that interrupts a call makes the kernel free what the call has allocated: with frequent
+ * signals one call would never finish a large file. Each interruption therefore halves the size of
+ * the next call.
  */
 static int segment_allocate(int fd, size_t bytes, size_t page)
 {
@@ -193,40 +202,54 @@ static void *segment_map_file(size_t bytes, int protection, int fd)
     return at;
 }
 
-int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
-                 struct error *err)
+/*
+ * A file for a segment; *bytes is rounded up to its pages. Huge pages are used only if the peer does
+ * not write: a peer that may write may also punch holes, and a hole in a hugetlb file may be
+ * refilled by a SIGBUS only. Returns the descriptor, or -errno and an error message.
+ */
+static int segment_make_file(size_t *bytes, bool peer_writes, bool huge, struct error *err)
 {
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    /* F_SEAL_SEAL: cells are passed to several peers, and a seal added by one would exclude the others */
-    int seals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     int file = -1, rc;
-    void *base;
 
-    if (bytes > SIZE_MAX / 2)
-        return error_set(err, -ENOMEM, "%zu bytes of shared memory cannot be addressed", bytes);
-    /* a peer that may write may also punch holes, and a hole in a hugetlb file may be refilled by a SIGBUS only */
-    if (huge && !peer_writes && bytes >= HUGE_PAGE) {
-        file =
-            segment_make_fd(map_round_up(bytes, HUGE_PAGE), HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
+    if (*bytes > SIZE_MAX / 2)
+        return error_set(err, -ENOMEM, "%zu bytes of shared memory cannot be addressed", *bytes);
+    if (huge && !peer_writes && *bytes >= HUGE_PAGE) {
+        const size_t whole = map_round_up(*bytes, HUGE_PAGE);
+
+        file = segment_make_fd(whole, HUGE_PAGE, MFD_HUGETLB | MFD_HUGE_2MB);
         if (file >= 0)
-            bytes = map_round_up(bytes, HUGE_PAGE);
+            *bytes = whole;
         else
             log_info("no huge pages for %zu MiB (%s): ordinary pages are used; see "
                      "/proc/sys/vm/nr_hugepages",
-                     bytes >> 20, strerror(-file));
+                     *bytes >> 20, strerror(-file));
     }
     if (file < 0) {
-        bytes = map_round_up(bytes, page);
-        if (bytes >= CHECK_FROM && (rc = segment_enough_memory(bytes, err)) != 0)
+        *bytes = map_round_up(*bytes, page);
+        if (*bytes >= CHECK_FROM && (rc = segment_enough_memory(*bytes, err)) != 0)
             return rc;
-        file = segment_make_fd(bytes, page, 0);
+        file = segment_make_fd(*bytes, page, 0);
     }
-    if (file < 0) {
-        error_note(err, "shared memory of %zu bytes cannot be created: %s%s", bytes,
-                   strerror(-file),
-                   file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
-        return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
-    }
+    if (file >= 0)
+        return file;
+    error_note(err, "shared memory of %zu bytes cannot be created: %s%s", *bytes, strerror(-file),
+               file == -EFBIG ? " (it counts as a file: see ulimit -f)" : limit_of(-file));
+    return file == -ENOSPC || file == -EFBIG ? -ENOMEM : file;
+}
+
+int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
+                 struct error *err)
+{
+    /* F_SEAL_SEAL: cells go to several peers; a seal added by one would exclude the others */
+    const int seals =
+        F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL | (peer_writes ? 0 : F_SEAL_FUTURE_WRITE);
+    const int file = segment_make_file(&bytes, peer_writes, huge, err);
+    void *base;
+    int rc;
+
+    if (file < 0)
+        return file;
     base = segment_map_file(bytes, PROT_READ | PROT_WRITE, file);
     if (base == MAP_FAILED) {
         rc = -errno;
@@ -236,12 +259,11 @@ int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, i
     }
     if (fcntl(file, F_ADD_SEALS, seals) != 0) {
         rc = -errno;
-        error_note(err, "shared memory cannot be sealed (F_ADD_SEALS): %s", strerror(errno));
+        error_note(err, "shared memory cannot be sealed (F_ADD_SEALS): %s", strerror(-rc));
         goto fail_map;
     }
-    if (huge && bytes >= HUGE_PAGE)
-        (void)madvise(base, bytes,
-                      MADV_HUGEPAGE); /* for ordinary files where the kernel is set so; a hint */
+    if (huge && bytes >= HUGE_PAGE) /* a hint, for ordinary files if the kernel is set so */
+        (void)madvise(base, bytes, MADV_HUGEPAGE);
     s->base = base;
     s->bytes = bytes;
     *fd = file;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * segment.h: an unnamed shared-memory segment: created, sealed and passed on here; or received, checked and mapped.
+ * segment.h: an unnamed shared-memory segment: created, sealed and passed on here; or received,
+ * checked and mapped.
  *
- * Created: memfd_create, fallocate (after a check of the available memory, so that a lack of it is an error now and no SIGBUS
- * later), mapped, sealed: F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL always, F_SEAL_FUTURE_WRITE if the peer only reads.
- * A segment has no name in any file system, so that kill -9 leaves nothing behind.
+ * Created: memfd_create, fallocate (after a check of the available memory, so that a lack of it is
+ * an error now and no SIGBUS later), mapped, sealed: F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_SEAL
+ * always, F_SEAL_FUTURE_WRITE if the peer only reads. A segment has no name in any file system, so
+ * that kill -9 leaves nothing behind.
  */
 #ifndef BTL_SHM_SEGMENT_H
 #define BTL_SHM_SEGMENT_H
@@ -22,7 +24,10 @@ struct segment {
 /* Creates a segment of at least `bytes`, in whole pages. The caller passes *fd on and closes it. */
 int segment_make(size_t bytes, bool peer_writes, bool huge, struct segment *s, int *fd,
                  struct error *err);
-/* Checks seals, size and memory of a received descriptor, then maps it. The descriptor stays the caller's. */
+/*
+ * Checks seals, size and memory of a received descriptor, then maps it. The descriptor stays the
+ * caller's.
+ */
 int segment_map(int fd, size_t bytes, bool writable, struct segment *s, struct error *err);
 void segment_unmap(struct segment *s);
 /* Whether this kernel has memfd and seals: 0, or -errno; either way err describes it. */

@@ -2,12 +2,13 @@
 /*
  * shm.c: the shared-memory backend.
  *
- * Own memory comes from slabs (slab.h). A slab is one segment (segment.h), which is passed to its peer, with its descriptor,
- * when it is created: before the key of any of its blocks can arrive there, since both travel the same FIFO. When the slab
- * is freed, the peer is notified. The segments of peers are in mapping.c.
+ * Own memory comes from slabs (slab.h). A slab is one segment (segment.h), which is passed to its
+ * peer, with its descriptor, when it is created: before the key of any of its blocks can arrive
+ * there, since both travel the same FIFO. When the slab is freed, the peer is notified. The
+ * segments of peers are in mapping.c.
  *
- * Locks: that of the slab pool, which serializes the callbacks below; that of the mappings. Neither is taken with the other
- * held.
+ * Locks: that of the slab pool, which serializes the callbacks below; that of the mappings. Neither
+ * is taken with the other held.
  */
 #include "btl/btl.h"
 #include "btl/shm/mapping.h"
@@ -176,7 +177,10 @@ static bool shm_has_segment(const struct shm_segment *s, int owner, int peer)
     return has;
 }
 
-/* Passes the segment of a block to one more peer, before the key can arrive there, like that of any slab. */
+/*
+ * Passes the segment of a block to one more peer, before the key can arrive there, like that of any
+ * slab.
+ */
 static int shm_share(struct btl *btl, int peer, const struct btl_memory *memory,
                      struct btl_key *key, struct error *err)
 {

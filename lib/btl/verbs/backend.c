@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * backend.c: the backend for InfiniBand, RoCE and iWARP: reliable connections, through libibverbs and librdmacm.
+ * backend.c: the backend for InfiniBand, RoCE and iWARP: reliable connections, through libibverbs
+ * and librdmacm.
  *
- * An open backend holds one device; doc/verbs.md lists what it relies on. In the child of a fork the device is not used any more,
- * since its objects are the parent's.
+ * An open backend holds one device; doc/verbs.md lists what it relies on. In the child of a fork
+ * the device is not used any more, since its objects are the parent's.
  */
 #include "btl/verbs/connect.h"
 #include "btl/verbs/connection.h"
@@ -52,7 +53,10 @@ static int verbs_open(const struct btl_host *host, struct btl **out, struct erro
     btl->host = *host;
     pthread_mutex_init(&btl->lock, NULL);
     hash_init(&btl->connections);
-    /* before the first registration; without effect if the kernel copies registered pages at a fork (5.12) */
+    /*
+     * before the first registration; without effect if the kernel copies registered pages at a fork
+     * (5.12)
+     */
     (void)ibv_fork_init();
     btl->channel = rdma_create_event_channel();
     if (btl->channel == NULL) {
@@ -90,7 +94,10 @@ static int verbs_reach(struct btl *btl, int peer, struct error *err)
     return 0;
 }
 
-/* A device makes progress by itself, and the completions of a connection are taken by its transfers. */
+/*
+ * A device makes progress by itself, and the completions of a connection are taken by its
+ * transfers.
+ */
 static int verbs_progress_all(struct btl *btl)
 {
     (void)btl;

@@ -2,10 +2,11 @@
 /*
  * connect.c: connects the queue pairs of two ends, by librdmacm, on the service thread.
  *
- * A process has one listener and one event channel. The connecting end resolves address and route, creates its queue pair and
- * connects; the request contains the token of the connection that it addresses and its own. The accepting end finds the
- * connection by the token, which only a process that has received its address over the control network can have, and accepts; a
- * request with an unknown token is refused with a reason.
+ * A process has one listener and one event channel. The connecting end resolves address and route,
+ * creates its queue pair and connects; the request contains the token of the connection that it
+ * addresses and its own. The accepting end finds the connection by the token, which only a process
+ * that has received its address over the control network can have, and accepts; a request with an
+ * unknown token is refused with a reason.
  *
  *   connecting:  IDLE -> RESOLVING -> ROUTING -> CONNECTING (-> GREETING, on iWARP) -> CONNECTED,
  *                with a pause and a new attempt after one that failed
@@ -13,8 +14,9 @@
  *
  * The messages between CONNECTING and CONNECTED are in greet.c.
  *
- * An attempt that fails for a reason that may be temporary is repeated, with a new identifier and a new queue pair, until the
- * deadline. Everything runs under btl.lock, calls of librdmacm included. If an established connection ends, it has failed.
+ * An attempt that fails for a reason that may be temporary is repeated, with a new identifier and a
+ * new queue pair, until the deadline. Everything runs under btl.lock, calls of librdmacm included.
+ * If an established connection ends, it has failed.
  */
 #include "btl/verbs/connect.h"
 
@@ -38,7 +40,10 @@
 #define PAUSE_MOST (500 * NS_PER_MS)
 #define LISTEN_TRIES 16
 
-/* Private data of a request, an acceptance (with the tokens exchanged) and a refusal. At most 56 bytes on InfiniBand. */
+/*
+ * Private data of a request, an acceptance (with the tokens exchanged) and a refusal. At most 56
+ * bytes on InfiniBand.
+ */
 struct wire_hello {
     uint32_t magic;
     uint32_t refusal; /* enum refusal */
@@ -345,11 +350,16 @@ static void verbs_connect_requested(struct btl *btl, const struct event *e)
 
 /* ---- events ---- */
 
-/* The connection has ended. Its outstanding work requests are flushed, so that no memory is accessed. */
+/*
+ * The connection has ended. Its outstanding work requests are flushed, so that no memory is
+ * accessed.
+ */
 static void verbs_connect_ended(struct btl_connection *connection, const char *why)
 {
     if (connection->stage == CONNECTED) {
-        /* first: the failure allows the caller to reuse the memory that transfers would still write */
+        /*
+         * first: the failure allows the caller to reuse the memory that transfers would still write
+         */
         (void)rdma_disconnect(connection->id);
         verbs_state_fail(connection, -ECONNRESET, "the connection of %s with rank %d has ended: %s",
                          connection->btl->device, connection->peer, why);
@@ -523,8 +533,9 @@ void verbs_connect_close(struct btl *btl)
 }
 
 /*
- * In a child the descriptors refer to the parent's queue pairs, which would then exist until the child ends. They are
- * redirected to /dev/null; their numbers stay in use, because the libraries still hold them.
+ * In a child the descriptors refer to the parent's queue pairs, which would then exist until the
+ * child ends. They are redirected to /dev/null; their numbers stay in use, because the libraries
+ * still hold them.
  */
 void verbs_connect_forked(struct btl *btl)
 {

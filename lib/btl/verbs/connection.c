@@ -2,8 +2,9 @@
 /*
  * connection.c: opening, addresses and closing of connections.
  *
- * It is connected by connect.c and transfers by post.c. Invariants: a connection is in btl.connections, under its token, until
- * it is closed; the queue pair is destroyed before connection_close returns, so that nothing accesses memory after it.
+ * It is connected by connect.c and transfers by post.c. Invariants: a connection is in
+ * btl.connections, under its token, until it is closed; the queue pair is destroyed before
+ * connection_close returns, so that nothing accesses memory after it.
  */
 #include "btl/verbs/connection.h"
 
@@ -22,7 +23,10 @@
 #include <string.h>
 #include <sys/random.h>
 
-/* Least time for connecting, however short RPIPE_TIMEOUT_MS is: the deadline of a call is enforced above. */
+/*
+ * Least time for connecting, however short RPIPE_TIMEOUT_MS is: the deadline of a call is enforced
+ * above.
+ */
 #define DEADLINE_LEAST_MS 30000
 /* Work requests that a connection may have outstanding, unless it requests more. */
 #define SEND_DEPTH 256u

@@ -2,12 +2,13 @@
 /*
  * device.c: selects the RDMA device and reads its limits.
  *
- * librdmacm finds a device by the addresses of its network interface. The device is therefore selected from the addresses of
- * this machine: each is tried, until one belongs to a matching device whose port is active. Without a setting the address at
- * which other ranks reach this one is tried first.
+ * librdmacm finds a device by the addresses of its network interface. The device is therefore
+ * selected from the addresses of this machine: each is tried, until one belongs to a matching
+ * device whose port is active. Without a setting the address at which other ranks reach this one is
+ * tried first.
  *
- * RPIPE_VERBS_DEVICE names a device, RPIPE_VERBS_PORT one of its ports, RPIPE_VERBS_GID the entry of the port's table whose
- * address is used: one interface may have several.
+ * RPIPE_VERBS_DEVICE names a device, RPIPE_VERBS_PORT one of its ports, RPIPE_VERBS_GID the entry
+ * of the port's table whose address is used: one interface may have several.
  */
 #include "btl/verbs/device.h"
 
@@ -52,7 +53,10 @@ uint16_t verbs_address_port(const union verbs_sockaddr *a)
 
 /* ---- availability ---- */
 
-/* The connection manager: without its device no connection is possible, and librdmacm prints to standard error. */
+/*
+ * The connection manager: without its device no connection is possible, and librdmacm prints to
+ * standard error.
+ */
 static int verbs_device_manager_query(struct error *err)
 {
     if (access(CM_DEVICE, R_OK | W_OK) == 0)
@@ -214,7 +218,10 @@ no:
     return -ENODEV;
 }
 
-/* An address of an interface that is up; not of the loopback, which has no device, nor a link-local one. */
+/*
+ * An address of an interface that is up; not of the loopback, which has no device, nor a link-local
+ * one.
+ */
 static bool verbs_device_usable(const struct ifaddrs *i, union verbs_sockaddr *a)
 {
     if (i->ifa_addr == NULL || (i->ifa_flags & IFF_UP) == 0 || (i->ifa_flags & IFF_LOOPBACK) != 0)

@@ -8,7 +8,10 @@
 #include "btl/verbs/verbs.h"
 
 int verbs_device_query(struct error *err);
-/* Finds the device, binds `listener` to it; sets context, port and limits. 0, or -errno and an error message. */
+/*
+ * Finds the device, binds `listener` to it; sets context, port and limits. 0, or -errno and an
+ * error message.
+ */
 int verbs_device_open(struct btl *btl, struct error *err);
 
 /* "10.0.0.1:4711"; returns text. */

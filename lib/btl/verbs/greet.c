@@ -2,15 +2,17 @@
 /*
  * greet.c: the first messages of a connection, after which both ends transfer.
  *
- * The connecting end's first message is a SEND, the greeting; the accepting end transfers nothing before it has received it. On
- * iWARP a message that arrives before the connection is established breaks it, and elsewhere nothing else indicates that the
- * connecting end is ready. On iWARP the accepting end answers with a SEND, and the connecting end transfers nothing before the
- * answer: soft-iWARP does not process what arrives at the end of its handshake until more data arrives (doc/verbs.md), so an
- * end that greets and only waits would wait forever. The connecting end therefore sends nudges, WRITEs of 0 bytes, until it has
- * the answer.
+ * The connecting end's first message is a SEND, the greeting; the accepting end transfers nothing
+ * before it has received it. On iWARP a message that arrives before the connection is established
+ * breaks it, and elsewhere nothing else indicates that the connecting end is ready. On iWARP the
+ * accepting end answers with a SEND, and the connecting end transfers nothing before the answer:
+ * soft-iWARP does not process what arrives at the end of its handshake until more data arrives
+ * (doc/verbs.md), so an end that greets and only waits would wait forever. The connecting end
+ * therefore sends nudges, WRITEs of 0 bytes, until it has the answer.
  *
- * All receive queues share one completion queue, which the service thread watches; a receive carries the token of its
- * connection. Everything runs under btl.lock; no other thread uses the queues of a connection that is not up.
+ * All receive queues share one completion queue, which the service thread watches; a receive
+ * carries the token of its connection. Everything runs under btl.lock; no other thread uses the
+ * queues of a connection that is not up.
  */
 #include "btl/verbs/greet.h"
 
@@ -26,9 +28,9 @@
 #define GREETINGS                                                                                  \
     4096 /* entries of the completion queue: one for each connection that is being established */
 /*
- * libibverbs takes a queue of soft-iWARP that the kernel has mapped at page 144 of the device's file for one that it could not
- * map, and every later one too, since that page stays free. This queue is the first one, and long enough to contain that page
- * (doc/verbs.md).
+ * libibverbs takes a queue of soft-iWARP that the kernel has mapped at page 144 of the device's
+ * file for one that it could not map, and every later one too, since that page stays free. This
+ * queue is the first one, and long enough to contain that page (doc/verbs.md).
  */
 #define GREETINGS_SIW 32768
 

@@ -11,7 +11,10 @@ int verbs_greet_open(struct btl *btl, struct error *err);
 int verbs_greet_watch(struct btl *btl);
 void verbs_greet_stop(struct btl *btl);
 void verbs_greet_close(struct btl *btl);
-/* Posts the receive for the other end's first message, before the connection is established. 0 or -errno. */
+/*
+ * Posts the receive for the other end's first message, before the connection is established. 0 or
+ * -errno.
+ */
 int verbs_greet_expect(struct btl_connection *connection);
 /* Sends the greeting. 0: the connection is up, or will be when the answer arrives; or -errno. */
 int verbs_greet(struct btl_connection *connection);

@@ -2,8 +2,9 @@
 /*
  * memory.c: registration of memory, and the keys by which peers access it.
  *
- * Memory comes from slabs (slab.h), which are registered here. Relaxed ordering is never used: a flag must not become visible
- * before the data that it announces. What a peer may write it may also read, because a flush is a READ of the last write.
+ * Memory comes from slabs (slab.h), which are registered here. Relaxed ordering is never used: a
+ * flag must not become visible before the data that it announces. What a peer may write it may also
+ * read, because a flush is a READ of the last write.
  */
 #include "btl/verbs/memory.h"
 
@@ -13,7 +14,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
-/* Error message of ibv_reg_mr, which fails with ENOMEM, EPERM or EAGAIN if the limit of locked memory is too low. */
+/*
+ * Error message of ibv_reg_mr, which fails with ENOMEM, EPERM or EAGAIN if the limit of locked
+ * memory is too low.
+ */
 static void verbs_memory_explain(int error, size_t bytes, struct error *err)
 {
     struct rlimit limit;
@@ -50,7 +54,10 @@ static unsigned verbs_memory_rights(const struct btl *btl, uint32_t access)
     default:
         break;
     }
-    /* On iWARP the answer to a READ is a tagged message like a WRITE, so its target must be remotely writable. */
+    /*
+     * On iWARP the answer to a READ is a tagged message like a WRITE, so its target must be
+     * remotely writable.
+     */
     if (btl->limits.iwarp)
         flags |= IBV_ACCESS_REMOTE_WRITE;
     return flags;
@@ -146,7 +153,9 @@ int verbs_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool h
 
 void verbs_free(struct btl *btl, struct btl_memory *memory) { slab_free(btl->slabs, memory); }
 
-/* Any process that has the key can access the memory. The program decides which peers share cells. */
+/*
+ * Any process that has the key can access the memory. The program decides which peers share cells.
+ */
 int verbs_share(struct btl *btl, int peer, const struct btl_memory *memory, struct btl_key *key,
                 struct error *err)
 {
@@ -163,7 +172,10 @@ int verbs_register(struct btl *btl, int peer, void *base, size_t bytes, uint32_t
     return slab_register(btl->slabs, peer, base, bytes, access, memory, err);
 }
 
-/* The peer has sent the key. A wrong one affects only that peer, whose device checks address, length and rights. */
+/*
+ * The peer has sent the key. A wrong one affects only that peer, whose device checks address,
+ * length and rights.
+ */
 int verbs_attach(struct btl *btl, int peer, const struct btl_key *key, size_t bytes,
                  uint32_t access, struct btl_remote *remote, struct error *err)
 {

@@ -2,19 +2,22 @@
 /*
  * post.c: the data path: writes, gets, atomics, flushes and their completions.
  *
- * A write is one list of work requests, payload then slot, posted by one call; a reliable connection executes WRITEs in the order
- * in which they were posted (doc/verbs.md). One WRITE in SIGNAL_EVERY is signaled; its completion implies those of all before it.
- * An operation that returns data has a completion of its own.
+ * A write is one list of work requests, payload then slot, posted by one call; a reliable
+ * connection executes WRITEs in the order in which they were posted (doc/verbs.md). One WRITE in
+ * SIGNAL_EVERY is signaled; its completion implies those of all before it. An operation that
+ * returns data has a completion of its own.
  *
  * Invariants
- * 1. Work requests are numbered from 0, and a completion carries the number. posted - completed <= depth.
- * 2. Fewer than SIGNAL_EVERY of the last work requests are unsignaled, and no operation takes more than depth - SIGNAL_EVERY:
- *    a full queue always becomes empty enough without a further post.
+ * 1. Work requests are numbered from 0, and a completion carries the number. posted - completed <=
+ *    depth.
+ * 2. Fewer than SIGNAL_EVERY of the last work requests are unsignaled, and no operation takes more
+ *    than depth - SIGNAL_EVERY: a full queue always becomes empty enough without a further post.
  * 3. done[n & mask] belongs to a work request that is signaled and not complete.
  *
- * soft-iWARP completes a WRITE while a READ that was posted before it is outstanding. Therefore `completed` only grows, a READ or
- * an atomic is complete by its own completion alone, and its entry of done[] is not reused before. soft-iWARP also answers a short
- * READ that crosses a page with wrong bytes, so that none is posted (verbs_post_first_part).
+ * soft-iWARP completes a WRITE while a READ that was posted before it is outstanding. Therefore
+ * `completed` only grows, a READ or an atomic is complete by its own completion alone, and its
+ * entry of done[] is not reused before. soft-iWARP also answers a short READ that crosses a page
+ * with wrong bytes, so that none is posted (verbs_post_first_part).
  */
 #include "btl/verbs/post.h"
 
@@ -28,7 +31,9 @@
 #define CHAIN 16u /* work requests per call, of a payload that is split */
 #define POLL 16
 
-/* soft-iWARP copies an answer to a READ of up to so many bytes incorrectly if it spans two pages. */
+/*
+ * soft-iWARP copies an answer to a READ of up to so many bytes incorrectly if it spans two pages.
+ */
 #define SHORT_READ 32u
 #define PAGE 4096u /* with larger pages some READs are split needlessly */
 
@@ -187,8 +192,8 @@ static inline int verbs_post_ready(struct btl_connection *connection, uint32_t n
 }
 
 /*
- * Posts a list of n work requests that ends with `last`. `last` is signaled for `done`; without `done`, if SIGNAL_EVERY is reached.
- * A list that is posted only in part fails the connection.
+ * Posts a list of n work requests that ends with `last`. `last` is signaled for `done`; without
+ * `done`, if SIGNAL_EVERY is reached. A list that is posted only in part fails the connection.
  */
 static int verbs_post_list(struct btl_connection *connection, struct ibv_send_wr *first,
                            struct ibv_send_wr *last, uint32_t n, struct btl_done *done)
@@ -337,7 +342,10 @@ int verbs_write(struct btl_connection *connection, const struct btl_transfer *pa
     return rc;
 }
 
-/* Whether the entry in done[] of the n-th next work request is free: one that was overtaken may still use it. */
+/*
+ * Whether the entry in done[] of the n-th next work request is free: one that was overtaken may
+ * still use it.
+ */
 static inline int verbs_post_place_is_free(struct btl_connection *connection, uint64_t n)
 {
     if (LIKELY(connection->done[(connection->posted + n - 1) & connection->mask] == NULL))
@@ -347,8 +355,9 @@ static inline int verbs_post_place_is_free(struct btl_connection *connection, ui
 }
 
 /*
- * Bytes of the first of two READs, if one READ of all of them would cross a page at the other end and return wrong bytes
- * (soft-iWARP; the kind of iWARP device at the other end is unknown). 0: one READ suffices.
+ * Bytes of the first of two READs, if one READ of all of them would cross a page at the other end
+ * and return wrong bytes (soft-iWARP; the kind of iWARP device at the other end is unknown). 0: one
+ * READ suffices.
  */
 static inline uint32_t verbs_post_first_part(const struct btl_connection *connection,
                                              const struct btl_transfer *t, uint64_t from)
@@ -446,8 +455,9 @@ int verbs_atomic(struct btl_connection *connection, int op, const struct btl_tra
 }
 
 /*
- * A READ is executed after every WRITE and atomic that was posted before it, and its answer overtakes none of them on the way
- * to the other end's memory: when it has arrived, they are placed. It reads a byte of the last write.
+ * A READ is executed after every WRITE and atomic that was posted before it, and its answer
+ * overtakes none of them on the way to the other end's memory: when it has arrived, they are
+ * placed. It reads a byte of the last write.
  */
 static int verbs_post_flush(struct btl_connection *connection)
 {

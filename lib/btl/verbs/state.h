@@ -2,8 +2,8 @@
 /*
  * state.h: the state of a connection, and its queue pair.
  *
- * The state goes DOWN, UP, FAILING, FAILED; it may skip some, but never goes back. The queue pair and the limits are written
- * before UP (release), the error message before FAILED (release).
+ * The state goes DOWN, UP, FAILING, FAILED; it may skip some, but never goes back. The queue pair
+ * and the limits are written before UP (release), the error message before FAILED (release).
  */
 #ifndef BTL_VERBS_STATE_H
 #define BTL_VERBS_STATE_H
@@ -18,7 +18,10 @@ void verbs_state_fail(struct btl_connection *connection, int error, const char *
 /* btl_ops.connection_state */
 int verbs_connection_state(struct btl_connection *connection, struct error *err);
 
-/* Destroys identifier and queue pair; lock held. The other end is notified if it is connected; no event follows. */
+/*
+ * Destroys identifier and queue pair; lock held. The other end is notified if it is connected; no
+ * event follows.
+ */
 void verbs_state_drop(struct btl_connection *connection);
 /* Makes a descriptor non-blocking: 0 or -errno. */
 int verbs_state_set_nonblocking(int fd);

@@ -11,11 +11,12 @@
  *   device.c       finds the device and its limits
  *   state.c        the state of a connection, and its queue pair
  *
- * The device, its protection domain and its registrations belong to the process; a completion queue and a queue pair belong
- * to one connection.
+ * The device, its protection domain and its registrations belong to the process; a completion queue
+ * and a queue pair belong to one connection.
  *
- * Locks: `btl.lock` guards everything about connecting. It is held around every call of librdmacm, so that no event is being
- * handled by that library while its identifier is destroyed. The data path takes no lock: it reads btl_connection.state.
+ * Locks: `btl.lock` guards everything about connecting. It is held around every call of librdmacm,
+ * so that no event is being handled by that library while its identifier is destroyed. The data
+ * path takes no lock: it reads btl_connection.state.
  */
 #ifndef BTL_VERBS_VERBS_H
 #define BTL_VERBS_VERBS_H
@@ -77,7 +78,10 @@ struct btl {
     struct hash connections; /* token → struct btl_connection */
 };
 
-/* State of a connection for the data path, which loads it (acquire); pairs with the releases of state.c. */
+/*
+ * State of a connection for the data path, which loads it (acquire); pairs with the releases of
+ * state.c.
+ */
 enum verbs_state { CONNECTION_DOWN, CONNECTION_UP, CONNECTION_FAILING, CONNECTION_FAILED };
 
 enum verbs_stage { IDLE, RESOLVING, ROUTING, CONNECTING, GREETING, CONNECTED, PAUSING };
