@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * block_table.h: which block an index stands for: how a writer names its blocks to the reader (tag and channel mode).
+ * block_table.h: the block of an index, by which a writer names its blocks to the reader (tag and channel mode).
  *
- * An entry is a block that is out, or free, and then it tells the next free entry. The index that came back last is given
- * out first, so that few of them are in the cache. As many entries as sync_queue: no index is free when so many heap messages are
- * outstanding, which is what bounds the tag queue and the reverse ring (doc/protocol.md).
+ * An entry is a block in flight, or it is free and holds the index of the next free entry. The index that came back last is used
+ * first, so that few entries are in the cache. There are sync_queue entries: no index is free while as many heap messages are in flight.
+ * This bounds the tag queue and the reverse ring (doc/protocol.md).
  *
- * What the reader names is not to be believed: block_table_take() refuses an index that is not out.
+ * Indexes from the reader are validated: block_table_take() rejects one that is not in flight.
  */
 #ifndef SYNC_BLOCK_TABLE_H
 #define SYNC_BLOCK_TABLE_H
@@ -20,14 +20,14 @@
 struct block_table {
     uintptr_t *entry; /* the address of a descriptor, which is even; or 2 * next free + 1 */
     uint32_t size;
-    uint32_t free; /* BLOCK_TABLE_NONE: all are out */
+    uint32_t free; /* BLOCK_TABLE_NONE: all are in flight */
 };
 static_assert(sizeof(uintptr_t) >= 8, "an entry holds twice an index");
 
 int block_table_create(struct block_table *t, uint32_t size); /* 0 or -ENOMEM */
 void block_table_destroy(struct block_table *t);
 
-/* There is a free entry: the caller has counted. */
+/* There is a free entry: the caller counts. */
 static inline uint32_t block_table_put(struct block_table *t, struct rdesc *d)
 {
     uint32_t index = t->free;
@@ -37,7 +37,7 @@ static inline uint32_t block_table_put(struct block_table *t, struct rdesc *d)
     return index;
 }
 
-/* The block that is out as `index`, which is free from now on; or NULL. */
+/* The block in flight with this index, which is free from now on; NULL: there is none. */
 static inline struct rdesc *block_table_take(struct block_table *t, uint32_t index)
 {
     uintptr_t entry;

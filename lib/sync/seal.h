@@ -3,8 +3,8 @@
  * seal.h: the flag of a slot that a network writes (doc/network.md "Sealed slots").
  *
  * A network orders neither the words of a slot nor the bytes of its flag: TCP was seen to deliver slots whose first bytes were
- * visible without the rest. So the flag is the low half of the sequence number, and a CRC-32C of the other 56 bytes and the whole
- * number. What does not fit is "not yet". The reader works on a copy: what he has checked does not change afterwards.
+ * visible without the rest. So the flag consists of the low 32 bits of the sequence number and a CRC-32C of the other 56 bytes and the
+ * whole number. A flag that does not match is "not yet". The reader works on a copy, which does not change after it was checked.
  */
 #ifndef SYNC_SEAL_H
 #define SYNC_SEAL_H
@@ -23,7 +23,7 @@ static inline uint64_t seal_of(const uint64_t word[SEAL_WORDS], uint64_t sequenc
     return (uint64_t)crc32c_words(crc, &sequence, 1) << 32 | (uint32_t)sequence;
 }
 
-/* The slot is complete but for its flag. It lies in memory that only this side stores to. */
+/* The slot is complete but for its flag, in memory that only this side stores to. */
 static inline void seal_slot(struct slot *s, uint64_t sequence)
 {
     uint64_t word[SEAL_WORDS];
@@ -33,13 +33,13 @@ static inline void seal_slot(struct slot *s, uint64_t sequence)
                           memory_order_relaxed); /* the backend orders what it posts */
 }
 
-/* Might it be there? One load, for loops that wait. */
+/* May it be complete? One load, for loops that wait. */
 static inline bool seal_promises(const struct slot *s, uint64_t sequence)
 {
     return (uint32_t)atomic_load_explicit(&s->flag, memory_order_relaxed) == (uint32_t)sequence;
 }
 
-/* True, and the slot in `copy`, if the one with this number is there, whole. Acquire: the payload was visible before the flag. */
+/* True, and the slot in `copy`, if the one with this number is complete. Acquire: the payload was visible before the flag. */
 static inline bool seal_open(const struct slot *s, uint64_t sequence, struct slot *copy)
 {
     uint64_t word[SEAL_WORDS], flag = atomic_load_explicit(&s->flag, memory_order_acquire);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * slot.h: what lies in the shared memory of a channel: slots, control line, credit line (doc/protocol.md).
+ * slot.h: the contents of the shared memory of a pipe: slots, control line, credit line (doc/protocol.md).
  *
- * Everything here is read by a process that does not trust the one that wrote it, and may be of another build of this
- * library: fixed-width types, sizes and offsets frozen by static_assert, one version number for all of it.
+ * Each structure is read by a process that does not trust the one that wrote it and may have another build of this library:
+ * fixed-width types, sizes and offsets frozen by static_assert, one version number for all.
  */
 #ifndef SYNC_SLOT_H
 #define SYNC_SLOT_H
@@ -35,7 +35,7 @@ struct slot {
             uint64_t at;     /* in bytes from the beginning of the region */
         } heap;
     };
-    uint64_t header; /* the user's */
+    uint64_t header; /* of the user */
     uint8_t kind;    /* enum slot_kind */
     uint8_t bytes;   /* SLOT_INLINE: length of the payload */
     uint8_t zero[2];
@@ -47,10 +47,10 @@ static_assert(offsetof(struct slot, header) == 40 && offsetof(struct slot, kind)
               "layout of a slot");
 static_assert(offsetof(struct slot, flag) == 56, "the flag is the last word of a slot");
 
-/* One line beside the ring; all of it is zero while the channel is open and nobody sleeps. */
+/* One line beside the ring; all of it is zero while the pipe is open and no end sleeps. */
 struct ring_control {
     _Atomic uint64_t final;       /* writer: number of messages written, + 1; 0: open */
-    uint64_t final_crc;           /* for backends whose words land in any order */
+    uint64_t final_crc;           /* for backends that write words in any order */
     _Atomic uint32_t reader_wake; /* 1: the reader sleeps, or is about to */
     _Atomic uint32_t writer_wake; /* 1: the writer */
     uint64_t reserved[5];
@@ -99,7 +99,7 @@ static inline bool ring_slot_ready(const struct slot *s, uint64_t sequence)
     return atomic_load_explicit(&s->flag, memory_order_acquire) == sequence;
 }
 
-/* Everything in the slot, and the payload in the heap, is visible to whoever sees the flag (acquire in ring_slot_ready). */
+/* Release: a reader that sees the flag (acquire in ring_slot_ready) sees the slot, and the payload in the heap. */
 static inline void ring_slot_publish(struct slot *s, uint64_t sequence)
 {
     atomic_store_explicit(&s->flag, sequence, memory_order_release);

@@ -2,11 +2,11 @@
 /*
  * tag.h: how the reader names the blocks that it has freed: tags in its own memory, or slots in the writer's.
  *
- * Both are rings of sync_queue entries, any number from 1. The reader fills them in the order in which it frees, without a
- * look at the other end: the writer has never more messages outstanding than there are entries (block_table.h).
+ * Both are rings of sync_queue entries, any number from 1. The reader fills them in the order in which it frees, without reading the
+ * writer's position: the writer never has more messages in flight than there are entries (block_table.h).
  *
- * A tag is 8 bytes: the lap of the ring, from 1, above the index of the block. It validates itself: at a position lies the lap
- * that the writer expects, or the one before it, so 32 bits may wrap. A ring begins with zeroes.
+ * A tag is 8 bytes: the lap of the ring, from 1, above the index of the block. It validates itself: a position has the lap that
+ * the writer expects, or the one before it, so that 32 bits may wrap. A ring begins with zeroes.
  */
 #ifndef SYNC_TAG_H
 #define SYNC_TAG_H
@@ -20,7 +20,7 @@ struct ring_cursor {
     uint32_t lap; /* from 1, unless a test begins elsewhere */
 };
 
-/* The first lap is not 0: that is what a ring begins with. */
+/* The first lap is not 0, which a new ring contains. */
 static inline void ring_cursor_init(struct ring_cursor *c, uint32_t size, uint32_t first_lap)
 {
     *c = (struct ring_cursor){.size = size, .lap = first_lap != 0 ? first_lap : 1};
@@ -39,7 +39,7 @@ static inline size_t credit_area_bytes(uint32_t tags)
     return sizeof(struct credit_area) + (size_t)tags * sizeof(uint64_t);
 }
 
-/* Reader: the block is free. The writer's next store there comes after our last look at it: pairs with tag_next. */
+/* Reader: the block is free. Release: its last access precedes the writer's next store. Pairs with tag_next. */
 static inline void tag_append(struct credit_area *area, struct ring_cursor *c, uint32_t block)
 {
     RPIPE_FAILPOINT("rfree: before the tag");
@@ -49,8 +49,8 @@ static inline void tag_append(struct credit_area *area, struct ring_cursor *c, u
 }
 
 /*
- * Writer: has the reader left the line of the next tag? As long as he writes there, a look takes the line away from him, which
- * costs more than the tags are worth, unless they are needed now. He writes in order: pairs with tag_append.
+ * Writer: has the reader filled the cache line of the next tag? Polling a line that the reader still writes causes coherence misses;
+ * it is skipped unless memory is needed. Tags are written in order. Pairs with tag_append.
  */
 static inline bool tag_line_is_full(const struct credit_area *area, const struct ring_cursor *c)
 {
@@ -73,7 +73,7 @@ static inline bool tag_next(const struct credit_area *area, struct ring_cursor *
     return true;
 }
 
-/* Reader: the same at once, in the writer's memory: `freed` counts from 1. Pairs with reverse_next. */
+/* Reader: names a block in the writer's memory: `freed` counts from 1. Pairs with reverse_next. */
 static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint64_t freed,
                                   uint32_t block)
 {
@@ -85,10 +85,10 @@ static inline void reverse_append(struct slot *ring, struct ring_cursor *c, uint
     ring_slot_publish(s, freed);
     RPIPE_FAILPOINT("rfree: after the flag of a reverse slot");
     ring_cursor_advance(c);
-    cpu_prefetch_write(&ring[c->at]); /* the writer has had it, a lap ago */
+    cpu_prefetch_write(&ring[c->at]); /* the writer read it a lap ago */
 }
 
-/* Writer: `freed` is the one that is expected. Pairs with reverse_append. */
+/* Writer: `freed` is the expected number. Pairs with reverse_append. */
 static inline bool reverse_next(const struct slot *ring, struct ring_cursor *c, uint64_t freed,
                                 uint32_t *block)
 {
@@ -96,8 +96,8 @@ static inline bool reverse_next(const struct slot *ring, struct ring_cursor *c, 
 
     if (!ring_slot_ready(s, freed))
         return false;
-    *block = __atomic_load_n(&s->block,
-                             __ATOMIC_RELAXED); /* once: the peer may change it under our feet */
+    *block =
+        __atomic_load_n(&s->block, __ATOMIC_RELAXED); /* once: the peer may change it at any time */
     ring_cursor_advance(c);
     return true;
 }

@@ -2,12 +2,11 @@
 /*
  * wait.c: see wait.h.
  *
- * Adaptive waiting: where every rank has a core, spinning catches the common case and costs nobody anything; where ranks
- * share cores, every microsecond of spinning is taken from the rank that is waited for, so it is short, and the core is given
- * away. For a millisecond by yields, and not at once by sleep: a sleeper has to be woken, by a system call of whom it waits for, is
- * woken for each single message, and stays on the core of its waker while others idle. Yielding for 20 us instead, streams of
- * four ranks on two cores took twice as long, exchanges of neighbours 1.5 times. With looks for 2 us before the first yield instead of
- * a few, exchanges of neighbours took 1.2 to 1.3 times as long.
+ * Adaptive waiting: where every rank has a core, spinning catches the common case at no cost. Where ranks share cores, every
+ * microsecond of spinning is taken from the awaited rank: it is short, and then the core is given away. For a millisecond by yields and
+ * not at once by sleep: a sleeper has to be woken by a system call of the other end, is woken for each single message, and stays on
+ * the core of its waker while others are idle. With 20 us of yields instead, streams of four ranks on two cores took twice as long,
+ * exchanges of neighbours 1.5 times; with 2 us of polls before the first yield instead of a few, exchanges took 1.2 to 1.3 times as long.
  */
 #include "sync/wait.h"
 
@@ -22,31 +21,31 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SPINS_PER_LOOK 32 /* pauses between looks at the clock */
-#define LOOKS_PER_YIELD                                                                            \
-    8 /* of two that wait on one core for a third on another each would only see the other yield */
-#define ROOMY_LOOKS 40
-#define CROWDED_LOOKS 8
+#define SPINS_PER_CLOCK 32 /* pauses between readings of the clock */
+/* Of two ranks that wait on one core for a third, each would otherwise only see the other one yield. */
+#define POLLS_PER_YIELD 8
+#define ROOMY_POLLS 40
+#define CROWDED_POLLS 8
 #define ROOMY_SPIN_US                                                                              \
-    5 /* not more: nothing forbids two ranks on one core, and then all of it is in vain */
+    5 /* no more: two ranks may share a core even here, and then spinning is useless */
 #define ROOMY_YIELD_US 200
 #define CROWDED_SPIN_US 0
 #define CROWDED_YIELD_US 1000
-#define YIELD_DEAR_US                                                                              \
-    500 /* a yield that took so long gave its time slice to somebody else's work */
-#define CROWDED_DEAR_US                                                                            \
-    4000 /* where ranks share cores it may have gone to one of them, which is what a yield is for */
-#define YIELD_NOT_FOR_MS                                                                           \
-    100 /* after one such: who sleeps is woken before that work, who yields waits behind it */
-#define NAP_FIRST_US 50
-#define NETWORK_YIELD_US                                                                           \
-    5000 /* a nap may last a millisecond, longer than most of what is awaited from a network */
-#define NAP_MOST_US 1000
+#define YIELD_EXPENSIVE_US                                                                         \
+    500 /* a yield that took so long gave its time slice to another program */
+/* Where ranks share cores it may have gone to one of them, which is the purpose of a yield. */
+#define CROWDED_EXPENSIVE_US 4000
+/* After an expensive yield: a sleeper is woken before that other work, a thread that yields waits behind it. */
+#define NO_YIELD_MS 100
+#define BACKOFF_FIRST_US 50
+/* A back-off sleep may last a millisecond, longer than most of what is awaited from a network. */
+#define NETWORK_YIELD_US 5000
+#define BACKOFF_MOST_US 1000
 
-static _Atomic int64_t
-    wait_no_yield_before;      /* adaptive waiting of this process sleeps at once until then */
+/* adaptive waiting of this process does not yield until then */
+static _Atomic int64_t wait_no_yield_before;
 static bool wait_roomy = true; /* a core for every rank */
-_Atomic int wait_first_polls = ROOMY_LOOKS;
+_Atomic int wait_first_polls = ROOMY_POLLS;
 static int64_t wait_spin_ns = ROOMY_SPIN_US * 1000, wait_yield_ns = ROOMY_YIELD_US * 1000;
 
 void wait_configure(int local_ranks)
@@ -55,7 +54,7 @@ void wait_configure(int local_ranks)
     bool crowded = local_ranks > cores;
 
     wait_roomy = !crowded;
-    atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_LOOKS : ROOMY_LOOKS,
+    atomic_store_explicit(&wait_first_polls, crowded ? CROWDED_POLLS : ROOMY_POLLS,
                           memory_order_relaxed);
     wait_spin_ns = (crowded ? CROWDED_SPIN_US : ROOMY_SPIN_US) * 1000;
     wait_yield_ns = (crowded ? CROWDED_YIELD_US : ROOMY_YIELD_US) * 1000;
@@ -67,7 +66,7 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
 {
     int64_t now = clock_now();
 
-    w->word = word; /* one by one: `many` is large, and needs nothing */
+    w->word = word; /* one by one: `many` is large and needs no value */
     w->words = NULL;
     w->many_words = 0;
     w->deadline = deadline;
@@ -76,8 +75,8 @@ void wait_begin(struct waiter *w, _Atomic uint32_t *word, int64_t deadline, bool
     w->phase = WAIT_SPINNING;
     w->fences = fences;
     w->keep = w->armed = false;
-    w->backoff_us = NAP_FIRST_US;
-    w->backoff_most_us = NAP_MOST_US;
+    w->backoff_us = BACKOFF_FIRST_US;
+    w->backoff_most_us = BACKOFF_MOST_US;
     w->spins = w->sleeps = 0;
     w->pauses = 1;
     w->slice = WAIT_SLICE_MS * NS_PER_MS;
@@ -109,8 +108,8 @@ void wait_remote(struct waiter *w)
 }
 
 /*
- * The wake word is visible to every processor before the condition is looked at again. Pairs with wake_if_waiting. Where there are
- * many words, some of those who look at them may fence, and others not.
+ * The wake word is visible to every processor before the next attempt. Pairs with wake_if_waiting. With many words, the processes that
+ * load them may use either fences or membarrier.
  */
 static void wait_make_seen(const struct waiter *w)
 {
@@ -145,8 +144,7 @@ static void wait_sleep_on(const struct waiter *w, int64_t now)
 
 /* ---- many words: futex_waitv(2), from Linux 5.16 on ---- */
 
-#define CALL_FUTEX_WAITV                                                                           \
-    449 /* the same on every architecture; headers may be older than the kernel */
+#define CALL_FUTEX_WAITV 449 /* on every architecture; the headers may be older than the kernel */
 
 struct waitv {
     uint64_t value, address;
@@ -170,7 +168,7 @@ static void wait_sleep_on_many(const struct waiter *w, int64_t now)
         atomic_store_explicit(&wait_no_waitv, true, memory_order_relaxed);
 }
 
-/* False: there is nothing to sleep on. */
+/* False: there is no word to sleep on. */
 static bool wait_find_words(struct waiter *w)
 {
     if (w->word != NULL)
@@ -194,7 +192,7 @@ int wait_step(struct waiter *w)
 {
     int64_t now;
 
-    if (w->phase == WAIT_SPINNING && ++w->spins % SPINS_PER_LOOK != 0) {
+    if (w->phase == WAIT_SPINNING && ++w->spins % SPINS_PER_CLOCK != 0) {
         for (uint32_t i = 0; i < w->pauses; i++)
             cpu_pause();
         return 0;
@@ -209,21 +207,21 @@ int wait_step(struct waiter *w)
             wait_sleep_on_many(w, now);
         w->slept = true;
         w->sleeps++;
-        w->phase = WAIT_YIELDING; /* arm again: the waker has cleared the word */
+        w->phase = WAIT_YIELDING; /* to be armed again: the waker has cleared the word */
         return 0;
     }
     if (now < w->yield_from) {
         cpu_pause();
     } else if (now < w->sleep_from) {
         w->phase = WAIT_SPINNING;
-        w->spins = SPINS_PER_LOOK - LOOKS_PER_YIELD;
+        w->spins = SPINS_PER_CLOCK - POLLS_PER_YIELD;
         sched_yield();
-        if (clock_now() - now > (wait_roomy ? YIELD_DEAR_US : CROWDED_DEAR_US) * 1000)
-            atomic_store_explicit(&wait_no_yield_before, now + YIELD_NOT_FOR_MS * NS_PER_MS,
+        if (clock_now() - now > (wait_roomy ? YIELD_EXPENSIVE_US : CROWDED_EXPENSIVE_US) * 1000)
+            atomic_store_explicit(&wait_no_yield_before, now + NO_YIELD_MS * NS_PER_MS,
                                   memory_order_relaxed);
     } else if (!wait_find_words(w)) {
         wait_backoff(w->backoff_us);
-        w->phase = WAIT_YIELDING; /* no more spinning: one look, then the next nap */
+        w->phase = WAIT_YIELDING; /* no more spinning: one attempt, then the next back-off */
         w->slept = true;
         w->sleeps++;
         w->backoff_us =
@@ -244,9 +242,22 @@ void wait_end(struct waiter *w)
         wait_set_words(w, 0); /* a stale 1 would only cost a needless wake-up */
 }
 
+int wait_until(struct waiter *w, int (*attempt)(void *of), void *of)
+{
+    int rc;
+
+    while ((rc = attempt(of)) == -EAGAIN)
+        if (wait_step(w) != 0) {
+            rc = -ETIMEDOUT;
+            break;
+        }
+    wait_end(w);
+    return rc;
+}
+
 void wake_up(_Atomic uint32_t *word)
 {
-    /* first the word, then the wake-up: a sleeper that sets it in between is woken at once, one that sets it later sees why */
+    /* first the word, then the wake-up: a thread that sets it in between is woken; one that sets it later sees the awaited store */
     atomic_store_explicit(word, 0, memory_order_seq_cst);
     RPIPE_FAILPOINT("wake: word cleared");
     syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
