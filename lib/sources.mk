@@ -209,11 +209,30 @@ rpipe_sources = \
 	lib/rpipe/data/attempt.h \
 	lib/rpipe/data/capacity.c \
 	lib/rpipe/data/credit.c \
+	lib/rpipe/data/credit.h \
+	lib/rpipe/data/path.c \
+	lib/rpipe/data/path.h \
+	lib/rpipe/data/path_mapped.c \
 	lib/rpipe/data/path_remote.c \
 	lib/rpipe/data/path_remote.h \
+	lib/rpipe/data/path_remote_credit.c \
+	lib/rpipe/data/path_remote_credit.h \
+	lib/rpipe/data/path_remote_drain.c \
+	lib/rpipe/data/path_remote_drain.h \
+	lib/rpipe/data/path_remote_fetch.c \
+	lib/rpipe/data/path_remote_fetch.h \
+	lib/rpipe/data/path_remote_ops.c \
 	lib/rpipe/data/path_remote_read.c \
+	lib/rpipe/data/path_remote_read.h \
+	lib/rpipe/data/path_remote_transfer.c \
+	lib/rpipe/data/path_remote_transfer.h \
 	lib/rpipe/data/path_remote_write.c \
+	lib/rpipe/data/path_remote_write.h \
+	lib/rpipe/data/publish.h \
 	lib/rpipe/data/read.c \
+	lib/rpipe/data/take.h \
+	lib/rpipe/data/violation.c \
+	lib/rpipe/data/violation.h \
 	lib/rpipe/data/write.c \
 	lib/rpipe/end/area.h \
 	lib/rpipe/end/call.c \
@@ -238,6 +257,7 @@ rpipe_sources = \
 	lib/rpipe/end/job_state.h \
 	lib/rpipe/end/message.c \
 	lib/rpipe/end/message.h \
+	lib/rpipe/end/path.h \
 	lib/rpipe/end/rch.h \
 	lib/rpipe/end/state.c \
 	lib/rpipe/end/state.h \
@@ -250,10 +270,14 @@ rpipe_sources = \
 	lib/rpipe/region/region.h \
 	lib/rpipe/region/region_read.c \
 	lib/rpipe/region/region_write.c \
+	lib/rpipe/region/registration.c \
+	lib/rpipe/region/registration.h \
 	lib/rpipe/region/remote_key_cache.c \
 	lib/rpipe/wait/event.c \
 	lib/rpipe/wait/event.h \
 	lib/rpipe/wait/event_message.c \
+	lib/rpipe/wait/many.c \
+	lib/rpipe/wait/many.h \
 	lib/rpipe/wait/poll.c
 
 cells_sources = \

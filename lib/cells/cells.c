@@ -81,7 +81,7 @@ static void cells_choose_way(struct rch *ch)
         return;
     }
     cells_set_way(ch, CELLS_SERVICE);
-    if (service || (ch->ops->connection_atomics(ch->remote->connection) & 1u << RCELLS_CAS) == 0)
+    if (service || (ch->ops->connection_atomics(remote_connection(ch)) & 1u << RCELLS_CAS) == 0)
         return;
     cells_set_way(ch, CELLS_DEVICE);
     c->processors = (capabilities & BTL_ATOMICS_COHERENT) != 0;
@@ -180,7 +180,7 @@ static int cells_attached(struct rch *ch, uint32_t way, struct error *err)
 
     if ((way == CELLS_CPU && mapped) || way == CELLS_SERVICE ||
         (way == CELLS_DEVICE && !mapped &&
-         (ch->ops->connection_atomics(ch->remote->connection) & 1u << RCELLS_CAS) != 0)) {
+         (ch->ops->connection_atomics(remote_connection(ch)) & 1u << RCELLS_CAS) != 0)) {
         cells_set_way(ch, (enum cells_way)way);
         ch->cells->cell = ch->heap_remote.base;
         return 0;
@@ -256,12 +256,12 @@ static bool cells_pending(struct cells *c)
 static struct btl_transfer cells_transfer_of(struct rch *ch, size_t cell, bool result)
 {
     return (struct btl_transfer){&ch->heap_remote, cell * sizeof(uint64_t),
-                                 result ? &ch->remote->credit : NULL, 0, sizeof(uint64_t)};
+                                 result ? remote_result(ch) : NULL, 0, sizeof(uint64_t)};
 }
 
 static uint64_t cells_result_here(struct rch *ch)
 {
-    return __atomic_load_n((uint64_t *)ch->remote->credit.base, __ATOMIC_RELAXED);
+    return __atomic_load_n((uint64_t *)remote_result(ch)->base, __ATOMIC_RELAXED);
 }
 
 static int cells_posted(struct rch *ch, struct atomic_arguments *a, int rc)
@@ -270,7 +270,7 @@ static int cells_posted(struct rch *ch, struct atomic_arguments *a, int rc)
         a->under_way = true;
         return R_PENDING;
     }
-    return rc == -EAGAIN ? R_PENDING : remote_failed(ch, "rcells_atomic");
+    return rc == -EAGAIN ? R_PENDING : remote_failed(ch);
 }
 
 /* The device lacks the operation: read, then swap if it is still the same, until it is. */
@@ -289,21 +289,21 @@ static int cells_swap_attempt(struct rch *ch, struct atomic_arguments *a)
         a->seen = found;
         a->reading = false;
         return cells_posted(ch, a,
-                            ch->ops->atomic(ch->remote->connection, RCELLS_CAS, &t,
+                            ch->ops->atomic(remote_connection(ch), RCELLS_CAS, &t,
                                             cells_result_of(a->op, a->seen, a->operand), a->seen,
                                             &ch->cells->done));
     }
     a->reading = true;
-    return cells_posted(ch, a, ch->ops->get(ch->remote->connection, &t, &ch->cells->done));
+    return cells_posted(ch, a, ch->ops->get(remote_connection(ch), &t, &ch->cells->done));
 }
 
 static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
 {
     struct cells *c = ch->cells;
-    bool has = (ch->ops->connection_atomics(ch->remote->connection) & 1u << a->op) != 0,
+    bool has = (ch->ops->connection_atomics(remote_connection(ch)) & 1u << a->op) != 0,
          fetch = a->fetch || !has;
     struct btl_transfer t = cells_transfer_of(ch, a->cell, fetch);
-    int rc = remote_progress(ch, "rcells_atomic");
+    int rc = remote_progress(ch);
 
     if (rc != 0)
         return rc;
@@ -314,7 +314,7 @@ static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
     if (fetch && cells_pending(c))
         return R_PENDING; /* this one, or one before it */
     if (!cells_pending(c) && atomic_load_explicit(&c->done.error, memory_order_relaxed) != 0)
-        return remote_failed(ch, "rcells_atomic");
+        return remote_failed(ch);
     if (!has)
         return cells_swap_attempt(ch, a);
     if (a->under_way) {
@@ -323,10 +323,10 @@ static int cells_device_attempt(struct rch *ch, struct atomic_arguments *a)
     }
     rc = cells_posted(
         ch, a,
-        ch->ops->atomic(ch->remote->connection, (int)a->op, &t, a->operand, a->compare, &c->done));
+        ch->ops->atomic(remote_connection(ch), (int)a->op, &t, a->operand, a->compare, &c->done));
     if (rc == R_PENDING && a->under_way && !fetch)
         return 0;
-    if (a->under_way && ch->ops->progress(ch->remote->connection) == 0 && !cells_pending(c)) {
+    if (a->under_way && ch->ops->progress(remote_connection(ch)) == 0 && !cells_pending(c)) {
         a->old = cells_result_here(ch);
         return 0;
     }
@@ -478,7 +478,7 @@ static int cells_settled(struct rch *ch)
                    : R_PENDING;
     if (c->way != CELLS_DEVICE || !cells_pending(c))
         return 0;
-    return ch->ops->progress(ch->remote->connection) != 0 ? -EIO : cells_pending(c) ? R_PENDING : 0;
+    return ch->ops->progress(remote_connection(ch)) != 0 ? -EIO : cells_pending(c) ? R_PENDING : 0;
 }
 
 const struct end_feature cells_feature = {.name = "cells",

@@ -7,6 +7,8 @@
  */
 #include "cells/cells.h"
 
+#include "rpipe/data/attempt.h"
+
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/open.h"
 #include "rpipe/end/call.h"

@@ -114,9 +114,9 @@ static void attack_credits(struct rch *ch, uint64_t *random)
                               (x >> 1 & 1) != 0 ? draw_number(random)
                                                 : (1 + (x >> 2 & 1)) << 32 | (x >> 3) % queue,
                               memory_order_relaxed);
-    if (ch->cfg.mode == RPIPE_SYNC_CHANNEL && ch->r.reverse != NULL) {
-        struct slot *s = &ch->r.reverse[(x >> 20) % queue];
-        uint64_t number = (x >> 4 & 1) != 0 ? draw_number(random) : ch->r.heap_freed + (x >> 5 & 3);
+    if (ch->cfg.mode == RPIPE_SYNC_CHANNEL && ch->r.blocks.reverse != NULL) {
+        struct slot *s = &ch->r.blocks.reverse[(x >> 20) % queue];
+        uint64_t number = (x >> 4 & 1) != 0 ? draw_number(random) : ch->r.blocks.freed + (x >> 5 & 3);
 
         nonsense_slot(s, random);
         if ((x >> 7 & 1) != 0)

@@ -4,6 +4,7 @@
 #include "test/lib/cells.h"
 #include "test/lib/v01.h"
 
+#include "rpipe/end/path.h"
 #include "sync/seal.h"
 
 #include <pthread.h>
@@ -196,13 +197,13 @@ static const struct {
 
 static void name_blocks(const struct pair *p, int i, uint32_t block, int64_t lap)
 {
-    if (p->r->r.reverse == NULL) {
+    if (p->r->r.blocks.reverse == NULL) {
         atomic_store(&p->r->credit->tag[i], (uint64_t)(1 + lap) << 32 | block);
         return;
     }
-    p->r->r.reverse[i].block = block;
-    p->r->r.reverse[i].kind = (uint8_t)(i * 77);
-    ring_slot_publish(&p->r->r.reverse[i], (uint64_t)(1 + i + lap * QUEUE));
+    p->r->r.blocks.reverse[i].block = block;
+    p->r->r.blocks.reverse[i].kind = (uint8_t)(i * 77);
+    ring_slot_publish(&p->r->r.blocks.reverse[i], (uint64_t)(1 + i + lap * QUEUE));
 }
 
 static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
@@ -269,7 +270,7 @@ static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
         receive_one(p.r, i % 2 == 0 ? 24 : 200, (uint64_t)i);
     for (i = 0; i < 4; i++)
         send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
-    MUST(credit_fetch(p.w, NEED_SLOT) == 0, p.w);
+    MUST(p.w->path->fetch_credits(p.w, NEED_SLOT) == 0, p.w);
     atomic_store(&p.r->credit->line.slots_read, lie->read);
     atomic_store(&p.r->credit->line.heap_freed, lie->freed);
     MUST(rset_timeout(p.w, SHORT_MS) == 0, p.w);
@@ -297,7 +298,7 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
     struct rch *r = s->p.r;
     struct slot *reverse =
-        r->remote != NULL ? s->p.w->w.reverse : r->r.reverse; /* over a network: where it lands */
+        r->remote != NULL ? s->p.w->w.blocks.reverse : r->r.blocks.reverse; /* over a network: where it lands */
     uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
 
     if (s->queue == 0)

@@ -41,7 +41,7 @@ static void store_credit(struct victim *v, struct input *in)
                      (how & 2) != 0 ? input_number(in) : v->w->w.sent);
     else
         atomic_store(&v->r->credit->line.heap_freed,
-                     (how & 2) != 0 ? input_number(in) : v->w->w.heap_sent);
+                     (how & 2) != 0 ? input_number(in) : v->w->w.blocks.sent);
 }
 
 static void store_block(struct victim *v, struct input *in)
@@ -50,10 +50,10 @@ static void store_block(struct victim *v, struct input *in)
              at = (how >> 2) % (queue != 0 ? queue : 1);
     uint64_t lap = 1 + (how & 1);
 
-    if (v->r->r.reverse != NULL) {
-        v->r->r.reverse[at].block = (uint32_t)input_number(in);
-        ring_slot_publish(&v->r->r.reverse[at],
-                          (how & 2) != 0 ? input_number(in) : v->w->w.heap_applied + lap);
+    if (v->r->r.blocks.reverse != NULL) {
+        v->r->r.blocks.reverse[at].block = (uint32_t)input_number(in);
+        ring_slot_publish(&v->r->r.blocks.reverse[at],
+                          (how & 2) != 0 ? input_number(in) : v->w->w.blocks.returned + lap);
     } else if (v->r->r.sync == RPIPE_SYNC_TAGS) {
         atomic_store(&v->r->credit->tag[at],
                      (how & 2) != 0 ? input_number(in) : lap << 32 | (uint32_t)input_number(in));

@@ -171,7 +171,7 @@ static void busy(rpipe_op_t op)
         assert_rc(R_PENDING, p.w, rdone(p.w, &word, R_NOWAIT));
         assert_rc(R_PENDING, p.w, rdone(p.w, NULL, R_NOWAIT));
         assert_rc(-EBUSY, NULL, rregion_close(region));
-        assert_non_null(strstr(rerror(NULL), "under way"));
+        assert_non_null(strstr(rerror(NULL), "in flight"));
         assert_ok(p.w, rset_timeout(p.w, 1));
         assert_rc(-ETIMEDOUT, p.w, rdone(p.w, &word, 0));
         assert_rc(-ETIMEDOUT, p.w, rclose(p.w)); /* and the channel stays open */

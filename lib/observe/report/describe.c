@@ -3,7 +3,7 @@
  * describe.c: rinfo_describe: one pipe: its configuration in force, its state, and how its bytes travel.
  */
 #include "observe/report/observe_file.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
 #include "rpipe/grow/grow.h"
@@ -35,10 +35,7 @@ static void describe_configuration(struct rch *ch, rinfo_pipe_t *p)
 static void describe_path(struct rch *ch, rinfo_pipe_t *p)
 {
     snprintf(p->backend, sizeof(p->backend), "%s", ch->ops->name);
-    if (ch->remote == NULL)
-        snprintf(p->path, sizeof(p->path), "memory that both processes have mapped");
-    else if (ch->remote->connection != NULL)
-        ch->ops->connection_describe(ch->remote->connection, p->path, sizeof(p->path));
+    ch->path->describe(ch, p->path, sizeof(p->path));
 }
 
 static int describe_attempt(struct rch *ch, void *arguments)

@@ -4,7 +4,7 @@
  */
 #include "rpipe/end/end.h"
 #include "rpipe/grow/grow.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/path.h"
 
 #include <errno.h>
 #include <rpipe_transitional.h>
@@ -40,16 +40,16 @@ static int statistics_stats_attempt(struct rch *ch, void *arguments)
         struct heap *heap = writer_heap(ch, atomic_load_explicit(&ch->state, memory_order_acquire));
 
         st->messages = atomic_load_explicit(&ch->w.sent, memory_order_relaxed) - job_first();
-        st->inline_messages = st->messages - ch->w.heap_sent;
+        st->inline_messages = st->messages - ch->w.blocks.sent;
         st->held = ch->w.allocated;
-        st->returned = ch->w.heap_applied;
+        st->returned = ch->w.blocks.returned;
         st->heap_used = heap != NULL ? heap_bytes_used(heap) : 0;
     } else {
-        st->messages = reader_delivered(ch) - job_first();
-        st->inline_messages = ch->r.nread - job_first() - ch->r.heap_read;
-        st->held = ch->r.held - (ch->r.nread - reader_delivered(ch));
+        st->messages = ch->path->delivered(ch) - job_first();
+        st->inline_messages = ch->r.nread - job_first() - ch->r.blocks.taken;
+        st->held = ch->r.held - (ch->r.nread - ch->path->delivered(ch));
         st->heap_used = ch->r.units_held * unit;
-        st->returned = ch->r.heap_freed;
+        st->returned = ch->r.blocks.freed;
     }
     grow_stats(ch, st);
     return 0;
@@ -67,18 +67,15 @@ int rpipe_stats(rch_t ch, rpipe_stats_t *st)
 static int statistics_transport_attempt(struct rch *ch, void *arguments)
 {
     rpipe_transport_t *t = arguments;
-    struct btl_counts counts = {0};
+    struct btl_counts counts;
 
     *t = (rpipe_transport_t){.backend = ""};
     snprintf(t->backend, sizeof(t->backend), "%s", ch->ops->name);
     snprintf(t->why, sizeof(t->why), "%s", ch->why != NULL ? ch->why : "");
     snprintf(t->cells, sizeof(t->cells), "%s", ch->cells_way != NULL ? ch->cells_way : "");
-    if (ch->remote == NULL) {
-        snprintf(t->path, sizeof(t->path), "memory that both processes have mapped");
-        return 0;
-    }
-    ch->ops->connection_describe(ch->remote->connection, t->path, sizeof(t->path));
-    ch->ops->connection_counts(ch->remote->connection, &counts);
+    ch->path->describe(ch, t->path, sizeof(t->path));
+    ch->path->count(ch);
+    counts = ch->counts.remote;
     t->work_requests = counts.work_requests;
     t->doorbells = counts.doorbells;
     t->signaled = counts.signaled;
@@ -87,8 +84,8 @@ static int statistics_transport_attempt(struct rch *ch, void *arguments)
     t->atomics = counts.atomics;
     t->flushes = counts.flushes;
     t->refused = counts.refused;
-    t->credit_reads = ch->remote->credit_reads;
-    t->direct = ch->remote->direct;
+    t->credit_reads = ch->counts.credit_reads;
+    t->direct = ch->counts.direct;
     return 0;
 }
 

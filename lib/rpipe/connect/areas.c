@@ -3,7 +3,7 @@
 #include "rpipe/connect/areas.h"
 
 #include "alloc/heap.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/area.h"
 #include "rpipe/end/job_state.h"
 
@@ -23,7 +23,7 @@ static int areas_make_heap(struct rch *ch, void *base, struct error *err)
         .seed = ch->cfg.seed,
         .owner = ch->id,
     };
-    int rc = heap_create(&ch->w.heap, &c);
+    int rc = heap_create(&ch->w.blocks.heap, &c);
 
     if (rc != 0)
         error_note(err, "cannot create the allocator of the heap: %s", rinfo_strerror(rc));
@@ -50,7 +50,7 @@ static int areas_allocate_writer(struct rch *ch, struct error *err)
                                  &ch->reverse_memory, err);
     if (rc == 0 && area_heap_is_own(ch))
         rc = areas_make_heap(ch, ch->heap_memory.base, err);
-    ch->w.reverse = ch->reverse_memory.base;
+    ch->w.blocks.reverse = ch->reverse_memory.base;
     return rc;
 }
 
@@ -72,7 +72,7 @@ static int areas_allocate_reader(struct rch *ch, struct error *err)
     ch->r.shift = (uint32_t)__builtin_ctz(ch->cfg.unit_bytes);
     ch->r.sync = ch->cfg.mode;
     ch->r.most = ch->cfg.mode == RPIPE_SYNC_BLOCKS ? ch->units : ch->cfg.sync_queue;
-    ring_cursor_init(&ch->r.back, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
+    ring_cursor_init(&ch->r.blocks.next, ch->cfg.sync_queue, (uint32_t)job_first() + 1);
     ch->r.nread = job_first();
     credit_line_init(&ch->credit->line, job_first());
     return 0;
@@ -125,35 +125,18 @@ int areas_attach(struct rch *ch, const struct handshake *h, struct error *err)
     return rc;
 }
 
-static int areas_attached_writer(struct rch *ch, struct error *err)
-{
-    struct remote_path *path = ch->remote;
-    int rc = 0;
-
-    if (!area_heap_is_own(ch))
-        rc = areas_make_heap(ch, path != NULL ? path->heap.base : ch->heap_remote.base, err);
-    if (rc != 0)
-        return rc;
-    ch->ring = path != NULL ? path->ring.base : ch->ring_remote.base;
-    ch->credit = path != NULL ? path->credit.base : ch->credit_remote.base;
-    if (path != NULL) { /* the copy here, until the first one is fetched */
-        credit_line_init(&ch->credit->line, job_first());
-        path->fetched = job_first();
-    }
-    return 0;
-}
-
 int areas_attached(struct rch *ch, struct error *err)
 {
-    struct remote_path *path = ch->remote;
+    void *heap = NULL;
 
     if (!areas_exist(ch))
         return 0;
+    ch->path->attached(ch, &heap);
+    if (area_heap_is_own(ch))
+        return 0;
     if (config_side(&ch->cfg) == SIDE_WRITER)
-        return areas_attached_writer(ch, err);
-    ch->r.reverse = path != NULL ? path->reverse.base : ch->reverse_remote.base;
-    if (!area_heap_is_own(ch))
-        ch->r.heap_base = path != NULL ? path->heap.base : ch->heap_remote.base;
+        return areas_make_heap(ch, heap, err);
+    ch->r.heap_base = heap;
     return 0;
 }
 

@@ -8,7 +8,8 @@
 #include "rpipe/connect/close.h"
 
 #include "rpipe/connect/areas.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/data/credit.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/end.h"
@@ -30,16 +31,16 @@ static void close_release(struct rch *ch)
 {
     bool writer = config_side(&ch->cfg) == SIDE_WRITER;
 
-    if (writer && ch->w.heap != NULL)
-        heap_destroy(ch->w.heap);
+    if (writer && ch->w.blocks.heap != NULL)
+        heap_destroy(ch->w.blocks.heap);
     if (writer)
         credit_close(ch);
     desc_pool_destroy(&ch->pool);
-    if (ch->ops != NULL) {
-        remote_close(ch);
+    if (ch->path != NULL) {
+        ch->path->close(ch);
         features_release(ch);
         areas_release(ch);
-        remote_free_mirrors(ch);
+        ch->path->release(ch);
     }
     if (ch->cfg.threads)
         pthread_mutex_destroy(&ch->mutex);
@@ -181,19 +182,6 @@ static void close_now(struct rch *ch, uint64_t final)
     RPIPE_FAILPOINT("rclose: done");
 }
 
-/* The number of the last message, for the reader, in the ring. */
-static void close_store_final(struct rch *ch, uint64_t final)
-{
-    RPIPE_FAILPOINT("rclose: before the final number");
-    /* release: every slot is visible to a reader that sees the final number. Pairs with the acquire in read.c */
-    atomic_store_explicit(&ch->ring->control.final, final + 1, memory_order_release);
-    RPIPE_FAILPOINT("rclose: final number written");
-    wake_reader(ch);
-    /* `sent` needs no update for the event protocol: the close message makes the descriptor readable too */
-    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
-        end_signal(ch);
-}
-
 /* `deferred`: operations are in flight; the service thread posts the close message when they are complete. */
 static int close_attempt(struct rch *ch, void *deferred)
 {
@@ -202,10 +190,10 @@ static int close_attempt(struct rch *ch, void *deferred)
 
     if ((state & STATE_WRITER) != 0) {
         final = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-        if ((state & (STATE_JOINED | STATE_REMOTE | STATE_CELLS)) == STATE_JOINED)
-            close_store_final(ch, final);
+        if ((state & (STATE_JOINED | STATE_CELLS)) == STATE_JOINED)
+            ch->path->announce_final(ch, final);
     } else if ((state & STATE_CELLS) == 0) {
-        final = reader_delivered(ch); /* the writer need not keep what was not read */
+        final = ch->path->delivered(ch); /* the writer need not keep what was not read */
     }
     features_close(ch);
     RPIPE_FAILPOINT("rclose: before the close message");
@@ -218,7 +206,7 @@ static int close_attempt(struct rch *ch, void *deferred)
 
 static int close_drain_attempt(struct rch *ch, void *arguments)
 {
-    int rc = remote_drain(ch, call_name(), arguments);
+    int rc = ch->path->drain(ch, arguments);
 
     /* the user does not wait for what a failed pipe has requested; the close message comes behind it all the same */
     if (rc == R_PENDING &&
@@ -230,7 +218,6 @@ static int close_drain_attempt(struct rch *ch, void *arguments)
 static int close_checked(struct rch *ch, bool force)
 {
     static const struct awaited awaited = {"proof that everything has arrived", 0};
-    const uint32_t remote = STATE_REMOTE | STATE_CELLS;
     bool deferred = false;
     uint64_t since = 0;
     uint32_t row;
@@ -244,8 +231,7 @@ static int close_checked(struct rch *ch, bool force)
      * Over a network the close message comes behind the last operation: what it promises has arrived, and no operation
      * accesses what is released. Where the deadline is too short for that the service thread waits for it.
      */
-    if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & remote) != 0)
-        deferred = call_await(ch, &awaited, close_drain_attempt, &since) == -ETIMEDOUT;
+    deferred = call_await(ch, &awaited, close_drain_attempt, &since) == -ETIMEDOUT;
     rc = call_once(ch, close_attempt, &deferred);
     trace_end(row, 0, 0, rc);
     return rc;

@@ -8,7 +8,7 @@
  */
 #include "rpipe/connect/close.h"
 
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/state.h"
 
 #include "control/control.h"
@@ -23,7 +23,7 @@ static struct link deferred_close_lingering = {&deferred_close_lingering,
                                                &deferred_close_lingering}; /* store lock */
 
 /*
- * Store lock held. `proven`: what remote_drained says. Where a line has failed the other end must not wait for what bye promises: it is
+ * Store lock held. `proven`: the result of path_ops.drained. Where a line has failed the other end must not wait for what bye promises: it is
  * told first (M_DEFER_MUTE in model/net.pml). Where only time has passed the line goes on until the other end has closed.
  */
 static void deferred_close_member(struct rch *ch, int proven)
@@ -32,8 +32,7 @@ static void deferred_close_member(struct rch *ch, int proven)
 
     list_remove(&ch->deferred);
     if (proven != 0 && proven != R_PENDING) {
-        if (ch->remote != NULL)
-            proven = remote_reason(ch, &err);
+        proven = ch->path->failure(ch, proven, &err);
         end_fail_locked(ch, proven, "%s", err.text);
     }
     close_post_locked(ch, ch->own_final);
@@ -48,7 +47,7 @@ static void deferred_close_poll(void *unused)
     rendezvous_lock();
     list_for_each (at, after, &deferred_close_lingering) {
         struct rch *ch = container_of(at, struct rch, deferred);
-        int proven = remote_drained(ch);
+        int proven = ch->path->drained(ch);
 
         if (proven != R_PENDING || deadline_passed(ch->deferred_deadline))
             deferred_close_member(ch, proven);

@@ -3,7 +3,7 @@
 #include "rpipe/connect/handshake.h"
 
 #include "rpipe/connect/areas.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/feature.h"
 #include "util/text.h"
@@ -32,8 +32,8 @@ void handshake_make(const struct rch *ch, struct handshake *h)
         .sync_queue = ch->cfg.sync_queue,
     };
     areas_offer(ch, h);
-    if (ch->remote != NULL)
-        h->address = ch->remote->address;
+    if (ch->path->address(ch) != NULL)
+        h->address = *ch->path->address(ch);
     features_offer(ch, h);
     memcpy(h->btl, ch->ops->name, strnlen(ch->ops->name, sizeof(h->btl)));
 }
@@ -116,7 +116,7 @@ int handshake_attach(struct rch *ch, const struct handshake *h, struct error *er
         rc = areas_attach(ch, h, err);
     if (rc == 0)
         rc = features_attach(ch, h, err);
-    if (rc == 0 && ch->remote != NULL)
-        rc = ch->ops->connection_connect(ch->remote->connection, &h->address, err);
+    if (rc == 0)
+        rc = ch->path->connect(ch, &h->address, err);
     return rc == 0 ? areas_attached(ch, err) : rc;
 }

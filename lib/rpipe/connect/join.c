@@ -15,7 +15,7 @@
 
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/state.h"
@@ -78,7 +78,7 @@ int join_complete(struct rch *ch, int64_t deadline)
     if (control_flush(ch->peer, slice < deadline ? slice : deadline) != 0)
         return R_PENDING;
     RPIPE_FAILPOINT("join: own handshake in the kernel");
-    rc = remote_state(ch);
+    rc = ch->path->connected(ch);
     if (rc != 0)
         return rc;
     /* release: pairs with the loads of `state`; at no time neither of the two bits is set */
@@ -94,7 +94,7 @@ static uint32_t join_first_state(const struct rch *ch)
 {
     return (uint32_t)config_side(&ch->cfg) | (ch->cfg.threads ? STATE_LOCKED : 0u) |
            (ch->checked ? STATE_DEBUG : 0u) | (ch->trace != 0 ? STATE_TRACED : 0u) |
-           (ch->remote != NULL ? STATE_REMOTE : 0u) | (ch->cfg.op == OP_CELLS ? STATE_CELLS : 0u);
+           ch->path->state | (ch->cfg.op == OP_CELLS ? STATE_CELLS : 0u);
 }
 
 static bool join_is_open_already(const struct rendezvous *m)

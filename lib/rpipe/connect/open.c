@@ -7,7 +7,8 @@
 #include "rpipe/connect/areas.h"
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/join.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/data/credit.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/end.h"
 #include "rpipe/end/feature.h"
@@ -48,7 +49,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message));
     ch->units = (cfg->heap_bytes - 1) / cfg->unit_bytes + 1;
     if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0)
-        return error_set(err, -ENOMEM, "no memory for the books of %u blocks (sync_queue)",
+        return error_set(err, -ENOMEM, "no memory for the table of %u blocks (sync_queue)",
                          cfg->sync_queue);
     if (close_prepare(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for another pipe");
@@ -58,7 +59,7 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     ch->why = strdup(err->text);
     counter_describe(ch);
     RPIPE_FAILPOINT("rpipe: backend chosen");
-    rc = remote_open(ch, err);
+    rc = path_open(ch, err);
     if (rc == 0)
         rc = areas_allocate(ch, err);
     if (rc == 0)

@@ -10,6 +10,9 @@
  */
 #include "rpipe/data/path_remote.h"
 
+#include "rpipe/end/job_state.h"
+#include "rpipe/end/state.h"
+
 #include "control/control.h"
 
 #include <errno.h>

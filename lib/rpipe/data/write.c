@@ -2,17 +2,18 @@
 /*
  * write.c: the writer: memory, messages, flush.
  *
- * The fast paths need an end whose notice is exactly WRITER_READY. Everything else makes an attempt under call_once or
- * call_wait. A descriptor is the user's (DESC_OWNED, owner == the end) until its slot is published.
- *
- * Order of the stores of a message (doc/protocol.md): payload, by the user or by us; `sent`, for the event protocol; slot;
- * flag (release); looks at the wake word and at STATE_EVENT; and at the credit line when the watermark is reached.
+ * The fast paths require an end whose state is exactly WRITER_READY, which is on the mapped path. All other calls make an attempt
+ * by call_once or call_await. A descriptor belongs to the user (DESC_OWNED, owner == the end) until its slot is published.
  */
 #include "rpipe/data/attempt.h"
+#include "rpipe/data/path.h"
+#include "rpipe/data/publish.h"
+#include "rpipe/end/connector.h"
+#include "rpipe/end/debug_check.h"
 #include "rpipe/grow/grow.h"
-#include "rpipe/data/path_remote.h"
 
 #include "control/control.h"
+#include "observe/record/trace.h"
 #include "util/failpoint.h"
 
 #include <errno.h>
@@ -38,7 +39,7 @@ static inline struct rdesc *write_give_inline(struct rch *ch, size_t size)
 
 static inline struct rdesc *write_give_block(struct rch *ch, size_t size)
 {
-    struct rdesc *d = heap_alloc(ch->w.heap, size);
+    struct rdesc *d = heap_alloc(ch->w.blocks.heap, size);
 
     if (d == NULL)
         return NULL;
@@ -48,7 +49,7 @@ static inline struct rdesc *write_give_block(struct rch *ch, size_t size)
     return d;
 }
 
-/* A message lies in one segment. */
+/* A message is in one segment. */
 static uint64_t write_largest_segment(const struct rch *ch)
 {
     const struct heap *heap =
@@ -58,27 +59,27 @@ static uint64_t write_largest_segment(const struct rch *ch)
 }
 
 /*
- * Only this end's own unsent memory stands in the way: the reader has nothing to give back. Where several threads share this
- * end (thread_sync) nobody can say: another one may send, or free.
+ * Only this end's own unsent memory fills the heap: the reader has nothing to give back. With thread_sync the answer is unknown,
+ * because another thread may send or free.
  */
-static bool write_only_unsent_stands_in_the_way(const struct rch *ch, uint32_t state)
+static bool write_is_full_of_unsent(const struct rch *ch, uint32_t state)
 {
-    return ch->w.heap_sent == ch->w.heap_applied && (state & STATE_LOCKED) == 0;
+    return ch->w.blocks.sent == ch->w.blocks.returned && (state & STATE_LOCKED) == 0;
 }
 
-/* There is no room, also after a look at what has come back. 0: try again. */
+/* The heap has no free block, also after taking up credits. 0: try again. */
 static int write_starved(struct rch *ch, struct alloc_arguments *a, uint32_t state)
 {
-    unsigned long long size = a->size, bytes = heap_bytes(ch->w.heap);
-    bool too_large = a->size > heap_largest_segment(ch->w.heap);
-    bool in_vain = too_large || write_only_unsent_stands_in_the_way(ch, state);
+    unsigned long long size = a->size, bytes = heap_bytes(ch->w.blocks.heap);
+    bool too_large = a->size > heap_largest_segment(ch->w.blocks.heap);
+    bool hopeless = too_large || write_is_full_of_unsent(ch, state);
     enum grow_outlook outlook = GROW_NEVER;
 
     if (ch->growth != NULL && (state & STATE_JOINED) == 0) {
-        if (grow_could(ch, a->size)) /* it is the other end that has to agree */
+        if (grow_could(ch, a->size)) /* the other end has to agree */
             return end_join_complete(ch, DEADLINE_NOW) == 0 ? 0 : R_PENDING;
     } else if (ch->growth != NULL) {
-        outlook = grow_when_full(ch, a->size, in_vain);
+        outlook = grow_when_full(ch, a->size, hopeless);
         a->awaited.slice = outlook == GROW_LATER ? grow_after(ch) : 0;
         if (outlook == GROW_AGAIN)
             return 0;
@@ -86,47 +87,69 @@ static int write_starved(struct rch *ch, struct alloc_arguments *a, uint32_t sta
             return R_PENDING;
     }
     if (too_large && outlook == GROW_REFUSED)
-        return end_error(ch, -ENOMEM,
-                         "%s: %llu bytes need a larger segment than the heap of %llu has, and "
-                         "there was no memory to grow it at "
-                         "one of its ends (see RPIPE_LOG=info)",
-                         a->call, size, bytes);
-    if (in_vain)
-        return end_error(ch, -ENOBUFS,
-                         "%s: no %llu bytes in a heap of %llu, and this end's own unsent memory "
-                         "stands in the way: send it, free "
-                         "it, or make heap_bytes larger",
-                         a->call, size, bytes);
+        return call_error(
+            ch, -ENOMEM,
+            "%llu bytes need a larger segment than any of the heap of %llu bytes, and one "
+            "end has no memory for it; RPIPE_LOG=info prints the reason",
+            size, bytes);
+    if (hopeless)
+        return call_error(
+            ch, -ENOBUFS,
+            "no %llu bytes are free in a heap of %llu, which is full of this end's unsent "
+            "messages; send or free them, or increase heap_bytes",
+            size, bytes);
     return R_PENDING;
 }
 
-/* What is missing is not room, so no growth helps. */
-static int write_no_block_descriptor(struct rch *ch, const struct alloc_arguments *a,
-                                     uint32_t state)
+/* A descriptor is missing, not memory of the heap, so that growth does not help. */
+static int write_no_block_descriptor(struct rch *ch, uint32_t state)
 {
-    if (heap_alloc_error(ch->w.heap) == -ENOMEM)
-        return end_error(ch, -ENOMEM, "%s: no memory for another descriptor", a->call);
-    if (!write_only_unsent_stands_in_the_way(ch, state))
+    if (heap_alloc_error(ch->w.blocks.heap) == -ENOBUFS && !write_is_full_of_unsent(ch, state))
         return R_PENDING;
-    return end_error(
+    if (heap_alloc_error(ch->w.blocks.heap) == -ENOMEM)
+        return call_error(ch, -ENOMEM, "no memory for another descriptor");
+    return call_error(
         ch, -ENOBUFS,
-        "%s: this end holds %llu messages: give some back, or make max_messages (%u) larger",
-        a->call, (unsigned long long)ch->w.allocated, ch->cfg.max_messages);
+        "this end holds %llu messages; send or free some, or increase max_messages (%u)",
+        (unsigned long long)ch->w.allocated, ch->cfg.max_messages);
 }
 
-static int write_too_large(struct rch *ch, const struct alloc_arguments *a)
+static int write_too_large(struct rch *ch, size_t size)
 {
     const struct pipe_config *c = &ch->cfg;
 
     if (c->max_heap_bytes > c->heap_bytes)
-        return end_error(ch, -EMSGSIZE,
-                         "%s: %zu bytes can never fit: the largest segment of the heap has %llu, "
-                         "and to max_heap_bytes (%llu) "
-                         "there are %llu left",
-                         a->call, a->size, (unsigned long long)write_largest_segment(ch),
-                         (unsigned long long)c->max_heap_bytes, (unsigned long long)grow_left(ch));
-    return end_error(ch, -EMSGSIZE, "%s: %zu bytes can never fit into a heap of %llu (heap_bytes)",
-                     a->call, a->size, (unsigned long long)c->heap_bytes);
+        return call_error(
+            ch, -EMSGSIZE,
+            "%zu bytes can never fit: the largest segment of the heap has %llu bytes, and "
+            "%llu are left up to max_heap_bytes (%llu)",
+            size, (unsigned long long)write_largest_segment(ch), (unsigned long long)grow_left(ch),
+            (unsigned long long)c->max_heap_bytes);
+    return call_error(ch, -EMSGSIZE,
+                      "%zu bytes can never fit into a heap of %llu; increase heap_bytes", size,
+                      (unsigned long long)c->heap_bytes);
+}
+
+/* There is no block at once: waits for the reader, or grows the heap. 0 with a block, R_PENDING, or the error. */
+static int write_alloc_again(struct rch *ch, struct alloc_arguments *a, uint32_t state)
+{
+    int rc = (state & STATE_JOINED) != 0 ? ch->path->fetch_credits(ch, NEED_MEMORY) : 0;
+
+    while (rc == 0 && (a->d = write_give_block(ch, a->size)) == NULL) {
+        /* it may have been joined in this loop; pairs with end_state_set */
+        state = atomic_load_explicit(&ch->state, memory_order_acquire);
+        /* free memory is given also when the reader has closed: only waiting is useless then */
+        rc = call_check_peer(ch, state);
+        if (rc != 0)
+            return rc;
+        RPIPE_FAILPOINT("rmalloc: waits for memory");
+        ch->stalls_heap += !a->stalled;
+        a->stalled = true;
+        rc = heap_alloc_error(ch->w.blocks.heap);
+        rc = rc == -ENOMEM || rc == -ENOBUFS ? write_no_block_descriptor(ch, state)
+                                             : write_starved(ch, a, state);
+    }
+    return rc;
 }
 
 int write_alloc_attempt(struct rch *ch, void *arguments)
@@ -137,49 +160,33 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
     int rc = 0;
 
     if ((state & STATE_FAILED) != 0)
-        return end_check_peer(ch, a->call, state);
+        return call_check_peer(ch, state);
     if ((state & STATE_GROW_REPLY) != 0)
         grow_apply(ch);
     if (a->size > write_largest_segment(ch) && !grow_could(ch, a->size))
-        return write_too_large(ch, a);
+        return write_too_large(ch, a->size);
     if (a->size <= ch->inline_max) {
         a->d = write_give_inline(ch, a->size);
-        return a->d != NULL ? 0 : end_no_descriptor(ch, a->call, ch->w.allocated);
+        return a->d != NULL ? 0 : call_no_descriptor(ch, ch->w.allocated);
     }
-    if (writer_heap(ch, state) ==
-        NULL) { /* PUT: the heap is the reader's, and he is not there yet */
-        rc = end_check_peer(ch, a->call, state);
+    if (writer_heap(ch, state) == NULL) { /* PUT: the heap is the reader's, which has not joined */
+        rc = call_check_peer(ch, state);
         return rc != 0 ? rc : R_PENDING;
     }
-    a->d = ch->w.reverse != NULL
-               ? NULL
-               : write_give_block(ch, a->size); /* channel mode: first what has come back */
-    if (a->d == NULL && (state & STATE_JOINED) != 0 && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
+    /* channel mode: blocks that have come back are taken up before each allocation */
+    a->d = ch->w.blocks.reverse != NULL ? NULL : write_give_block(ch, a->size);
+    if (a->d == NULL)
+        rc = write_alloc_again(ch, a, state);
+    if (rc != 0)
         return rc;
-    while (a->d == NULL && (a->d = write_give_block(ch, a->size)) == NULL) {
-        state = atomic_load_explicit(&ch->state,
-                                     memory_order_acquire); /* it may have been joined in here */
-        /* memory that is there is given also when the reader has closed: only waiting is in vain */
-        rc = end_check_peer(ch, a->call, state);
-        if (rc != 0)
-            return rc;
-        RPIPE_FAILPOINT("rmalloc: waits for memory");
-        ch->stalls_heap += !a->stalled;
-        a->stalled = true;
-        rc = heap_alloc_error(ch->w.heap);
-        rc = rc == -ENOMEM || rc == -ENOBUFS ? write_no_block_descriptor(ch, a, state)
-                                             : write_starved(ch, a, state);
-        if (rc != 0)
-            return rc;
-    }
     if (ch->growth != NULL)
         grow_not_needed(ch, a->size);
-    if ((state & STATE_DEBUG) != 0)
+    if (ch->checked)
         debug_check_heap(ch);
     return 0;
 }
 
-/* The deadline has passed: would it ever have been of use to wait? */
+/* After the deadline: could waiting have helped? */
 int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
 {
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
@@ -188,30 +195,33 @@ int write_explain_timeout(struct rch *ch, const struct alloc_arguments *a)
         heap != NULL && (state & STATE_LOCKED) == 0 ? heap_unsent_room(heap) : UINT64_MAX;
 
     if (a->size <= room)
-        return -ETIMEDOUT; /* there is a sentence */
-    return end_error(ch, -ETIMEDOUT,
-                     "%s: no %zu bytes within %d ms, and the reader cannot help: if it gave "
-                     "everything back, what this end has "
-                     "allocated and not sent would leave %llu at most: send it, or free it",
-                     a->call, a->size, ch->timeout_ms, (unsigned long long)room);
+        return -ETIMEDOUT; /* its message is set */
+    return call_error(
+        ch, -ETIMEDOUT,
+        "no %zu bytes within %d ms; with everything that the reader can give back, this end's "
+        "unsent messages leave %llu bytes at most; send or free them",
+        a->size, ch->timeout_ms, (unsigned long long)room);
 }
 
-static NOINLINE int write_alloc_slow(struct rch *ch, const char *call, size_t size, raddr_t *d,
+static NOINLINE int write_alloc_slow(struct rch *ch, const char *name, size_t size, raddr_t *d,
                                      bool wait)
 {
-    struct alloc_arguments a = {call, size, NULL, false, {"memory given back by the reader", 0}};
-    int rc = end_check_call(ch, call, SIDE_WRITER);
-    uint32_t row = rc == 0 ? trace_begin(ch, TRACE_ALLOC) : 0;
+    struct alloc_arguments a = {size, NULL, false, {"memory given back by the reader", 0}};
+    struct call call;
+    int rc = call_begin(&call, name, ch, SIDE_WRITER);
+    uint32_t row;
 
-    if (rc == 0)
-        rc = wait ? call_wait(ch, call, &a.awaited, write_alloc_attempt, &a)
-                  : call_once(ch, write_alloc_attempt, &a);
+    if (rc != 0)
+        return call_end(&call, rc);
+    row = trace_begin(ch, TRACE_ALLOC);
+    rc = wait ? call_await(ch, &a.awaited, write_alloc_attempt, &a)
+              : call_once(ch, write_alloc_attempt, &a);
     if (rc == -ETIMEDOUT)
         rc = write_explain_timeout(ch, &a);
     trace_end(row, 0, size, rc);
     if (rc == 0)
         *d = a.d;
-    return rc;
+    return call_end(&call, rc);
 }
 
 static inline struct rdesc *write_alloc_fast(struct rch *ch, size_t size)
@@ -221,8 +231,8 @@ static inline struct rdesc *write_alloc_fast(struct rch *ch, size_t size)
         return NULL;
     if (size <= ch->inline_max)
         return write_give_inline(ch, size);
-    if (UNLIKELY(ch->w.reverse != NULL) &&
-        credit_fetch(ch, NEED_MEMORY) != 0) /* channel mode: what has been freed is back at once */
+    if (UNLIKELY(ch->w.blocks.reverse != NULL) && /* channel mode: as in write_alloc_attempt */
+        mapped_fetch_credits(ch, NEED_MEMORY) != 0)
         return NULL;
     return write_give_block(ch, size);
 }
@@ -260,75 +270,17 @@ int rmalloc_nb(rch_t ch, size_t size, raddr_t *d)
 
 /* ---- messages ---- */
 
-static NOINLINE void write_signal_if_event(struct rch *ch)
+static NOINLINE void write_signal(struct rch *ch)
 {
-    if (ch->remote != NULL)
-        (void)message_post_head(ch, MESSAGE_SIGNAL,
-                                atomic_load_explicit(&ch->w.sent, memory_order_relaxed));
-    else
-        end_signal(ch);
+    ch->path->signal(ch);
     ch->wakes++;
-    RPIPE_FAILPOINT("rwrite: reader kicked");
+    RPIPE_FAILPOINT("rwrite: reader signaled");
 }
 
-/* A slot so far ahead is fetched for writing: the reader had it a lap ago, and taking it back takes as long as several messages. */
-#define SLOTS_AHEAD 8
-
-/* A heap message needs a free index too, where blocks have one. */
+/* A heap message needs a free index too, in the modes that have one. */
 static inline bool write_queue_is_full(const struct writer *w, const struct rdesc *d)
 {
-    return d->units != 0 && w->heap_sent == w->heap_limit;
-}
-
-/* A block is handed over. Inline: in a stream the writer must stay ahead of the reader, or each slot is fought for. */
-static FORCE_INLINE void write_publish_block(struct writer *w, struct slot *s, struct rdesc *d,
-                                             size_t bytes, uint64_t sent)
-{
-    RPIPE_FAILPOINT("rwrite: before the slot of a block");
-    s->heap.offset = d->offset;
-    s->heap.size = bytes;
-    s->kind = SLOT_HEAP;
-    if (w->table.entry != NULL)
-        s->block = block_table_put(&w->table, d);
-    RPIPE_FAILPOINT("rwrite: before the flag of a block");
-    ring_slot_publish(s, sent + 1);
-    writer_count_block(w, d);
-    RPIPE_FAILPOINT("rwrite: after the flag of a block");
-}
-
-/* There is a free slot, an index where one is needed, and d is the user's: hands it over. */
-static FORCE_INLINE void write_publish(struct rch *ch, struct rdesc *d, size_t bytes, uint64_t sent)
-{
-    struct slot *s = &ch->ring->slot[sent & ch->mask];
-    struct writer *w = &ch->w;
-
-    atomic_store_explicit(
-        &w->sent, sent + 1,
-        memory_order_relaxed); /* "begun": before the slot, by the release below */
-    s->header = d->header;
-    if (d->units == 0) {
-        const uint8_t *payload = desc_payload(d);
-
-        RPIPE_FAILPOINT("rwrite: before the slot of a small message");
-        /* a word that the user has just stored is read as a word: a wider load would have to wait for the store to drain */
-        if (bytes <= sizeof(uint64_t))
-            memcpy(s->payload, payload, sizeof(uint64_t));
-        else
-            memcpy(s->payload, payload, DESC_INLINE_MAX);
-        s->kind = SLOT_INLINE;
-        s->bytes = (uint8_t)bytes;
-        RPIPE_FAILPOINT("rwrite: before the flag of a small message");
-        ring_slot_publish(s, sent + 1);
-        desc_put(&ch->pool, d);
-        RPIPE_FAILPOINT("rwrite: after the flag of a small message");
-    } else {
-        write_publish_block(w, s, d, bytes, sent);
-    }
-    wake_reader(ch);
-    RPIPE_FAILPOINT("rwrite: reader woken");
-    cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
-    w->allocated--;
-    ch->bytes += bytes;
+    return d->units != 0 && reclaim_is_full(&w->blocks);
 }
 
 static inline bool write_is_users(const struct rch *ch, const struct rdesc *d)
@@ -336,16 +288,55 @@ static inline bool write_is_users(const struct rch *ch, const struct rdesc *d)
     return LIKELY(d != NULL && d->whose == ch->whose);
 }
 
-static NOINLINE int write_not_users(struct rch *ch, const char *call, const struct rdesc *d)
+static NOINLINE int write_not_users(struct rch *ch, const struct rdesc *d)
 {
-    static const char *const state[] = {"was given back, or handed over, already",
-                                        "belongs to another channel", "was handed over already",
-                                        "was given back already", "is not a message"};
+    static const char *const state[] = {"has been freed or sent already", "belongs to another pipe",
+                                        "has been sent already", "has been freed already",
+                                        "is not a message"};
 
     if (d == NULL)
-        return end_error(ch, -EINVAL, "%s: the descriptor is ADDR_NULL", call);
-    return end_error(ch, -EINVAL, "%s: the descriptor %s", call,
-                     d->state <= DESC_GAP ? state[d->state] : "is no descriptor");
+        return call_error(ch, -EINVAL, "the descriptor is ADDR_NULL");
+    return call_error(ch, -EINVAL, "the descriptor %s",
+                      d->state <= DESC_GAP ? state[d->state] : "is invalid");
+}
+
+/* The peer can be reached and `a` is a message of the user's: 0, R_PENDING, or the error. */
+static int write_prepare(struct rch *ch, const struct write_arguments *a, uint32_t state)
+{
+    int rc;
+
+    if ((state & STATE_GROW_REPLY) != 0)
+        grow_apply(ch);
+    if (!write_is_users(ch, a->d))
+        return write_not_users(ch, a->d);
+    if (a->bytes != WHOLE && a->bytes > a->d->size)
+        return call_error(ch, -EINVAL, "%zu bytes of a message of %zu", a->bytes, a->d->size);
+    rc = call_check_peer(ch, state);
+    if (rc == 0 && (state & STATE_JOINED) == 0)
+        rc = end_join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW);
+    return rc == 0 ? ch->path->progress(ch) : rc;
+}
+
+/* There is a free slot, and an index where one is needed: 0, R_PENDING, or the error. */
+static int write_take_slot(struct rch *ch, struct write_arguments *a, uint64_t sent)
+{
+    int rc = 0;
+    bool ring;
+
+    if (sent == ch->w.slots.limit)
+        rc = ch->path->fetch_credits(ch, NEED_SLOT);
+    if (rc == 0 && write_queue_is_full(&ch->w, a->d))
+        rc = ch->path->fetch_credits(ch, NEED_MEMORY);
+    ring = sent == ch->w.slots.limit;
+    if (rc != 0 || (!ring && !write_queue_is_full(&ch->w, a->d)))
+        return rc;
+    RPIPE_FAILPOINT("rwrite: waits for a slot");
+    ch->stalls_ring += !a->stalled && ring;
+    ch->stalls_queue += !a->stalled && !ring;
+    a->stalled = true;
+    a->awaited.what = ring ? "free slot in the ring"
+                           : "message given back by the reader, which holds sync_queue messages,";
+    return R_PENDING;
 }
 
 int write_attempt(struct rch *ch, void *arguments)
@@ -353,103 +344,70 @@ int write_attempt(struct rch *ch, void *arguments)
     struct write_arguments *a = arguments;
     uint32_t state =
         atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
-    size_t bytes;
-    uint64_t sent;
-    int rc;
+    uint64_t sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    int rc = write_prepare(ch, a, state);
 
-    if ((state & STATE_GROW_REPLY) != 0)
-        grow_apply(ch);
-    if (!write_is_users(ch, a->d))
-        return write_not_users(ch, a->call, a->d);
-    bytes = a->bytes == WHOLE ? a->d->size : a->bytes;
-    if (bytes > a->d->size)
-        return end_error(ch, -EINVAL, "%s: %zu bytes of a message of %zu", a->call, bytes,
-                         a->d->size);
-    rc = end_check_peer(ch, a->call, state);
+    if (rc == 0)
+        rc = write_take_slot(ch, a, sent);
     if (rc != 0)
         return rc;
-    if ((state & STATE_JOINED) == 0 &&
-        (rc = end_join_complete(ch, a->wait ? deadline_in_ms(ch->timeout_ms) : DEADLINE_NOW)) != 0)
+    a->written = a->bytes == WHOLE ? a->d->size : a->bytes;
+    rc = ch->path->publish(ch, a, a->written, sent);
+    if (rc != 0)
         return rc;
-    if (ch->remote != NULL && (rc = remote_progress(ch, a->call)) != 0)
-        return rc;
-    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (sent == ch->w.limit && (rc = credit_fetch(ch, NEED_SLOT)) != 0)
-        return rc;
-    if (write_queue_is_full(&ch->w, a->d) && (rc = credit_fetch(ch, NEED_MEMORY)) != 0)
-        return rc;
-    if (sent == ch->w.limit || write_queue_is_full(&ch->w, a->d)) {
-        bool ring = sent == ch->w.limit;
-
-        RPIPE_FAILPOINT("rwrite: waits for room");
-        ch->stalls_ring += !a->stalled && ring;
-        ch->stalls_queue += !a->stalled && !ring;
-        a->stalled = true;
-        a->awaited.what =
-            ring ? "free slot in the ring"
-                 : "message given back by the reader, who holds as many as sync_queue allows,";
-        return R_PENDING;
-    }
-    if (ch->remote == NULL)
-        write_publish(ch, a->d, bytes, sent);
-    else if ((rc = remote_publish(ch, a->call, a->d, bytes, sent, a->from)) != 0) {
-        a->awaited.what = "room in the queues of the network";
-        return rc;
-    }
     a->number = sent + 1;
-    a->written = bytes;
-    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) !=
-        0) /* pairs with events_on */
-        write_signal_if_event(ch);
-    if (sent + 1 >= ch->w.look_at)
-        (void)credit_fetch(ch, NEED_SOON); /* what is wrong with the line, the next call will say */
-    if ((state & STATE_DEBUG) != 0)
+    /* acquire: pairs with event_request */
+    if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
+        write_signal(ch);
+    if (sent + 1 >= ch->w.slots.refresh_at)
+        (void)ch->path->fetch_credits(ch, NEED_SOON); /* an error is reported by the next call */
+    if (ch->checked)
         debug_check_heap(ch);
     return 0;
 }
 
-static NOINLINE int write_slow(struct rch *ch, const char *call, struct rdesc *d, size_t bytes,
+static NOINLINE int write_slow(struct rch *ch, const char *name, struct rdesc *d, size_t bytes,
                                bool wait)
 {
-    struct write_arguments a = {call, d, bytes, wait, false, {"free slot in the ring", 0},
-                                NULL, 0, 0};
-    int rc = end_check_call(ch, call, SIDE_WRITER);
+    struct write_arguments a = {d, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0};
+    struct call call;
+    int rc = call_begin(&call, name, ch, SIDE_WRITER);
     uint32_t row;
 
     if (rc != 0)
-        return rc;
+        return call_end(&call, rc);
     row = trace_begin(ch, TRACE_WRITE);
-    rc = wait ? call_wait(ch, call, &a.awaited, write_attempt, &a)
-              : call_once(ch, write_attempt, &a);
+    rc = wait ? call_await(ch, &a.awaited, write_attempt, &a) : call_once(ch, write_attempt, &a);
     trace_end(row, a.number, a.written, rc);
-    return rc;
+    return call_end(&call, rc);
 }
 
-static NOINLINE void write_behind(struct rch *ch, uint64_t sent)
+/* After a message of the fast path: event mode, or a watermark. */
+static NOINLINE void write_after(struct rch *ch, uint64_t sent)
 {
     if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
-        write_signal_if_event(ch);
-    if (sent + 1 >= ch->w.look_at)
-        (void)credit_fetch(ch, NEED_SOON);
+        write_signal(ch);
+    if (sent + 1 >= ch->w.slots.refresh_at)
+        (void)mapped_fetch_credits(ch, NEED_SOON);
 }
 
-static FORCE_INLINE int write_message(struct rch *ch, const char *call, struct rdesc *d,
+static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct rdesc *d,
                                       size_t bytes, bool wait)
 {
     uint64_t sent;
 
     if (UNLIKELY(ch == NULL ||
                  atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY))
-        return write_slow(ch, call, d, bytes, wait);
+        return write_slow(ch, name, d, bytes, wait);
     sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    if (UNLIKELY(sent == ch->w.limit || !write_is_users(ch, d) || write_queue_is_full(&ch->w, d) ||
-                 (bytes != WHOLE && bytes > d->size)))
-        return write_slow(ch, call, d, bytes, wait);
-    write_publish(ch, d, bytes == WHOLE ? d->size : bytes, sent);
-    /* the look at STATE_EVENT comes after the slot; the service thread's membarrier orders the two for us */
+    if (UNLIKELY(sent == ch->w.slots.limit || !write_is_users(ch, d) ||
+                 write_queue_is_full(&ch->w, d) || (bytes != WHOLE && bytes > d->size)))
+        return write_slow(ch, name, d, bytes, wait);
+    publish_message(ch, d, bytes == WHOLE ? d->size : bytes, sent);
+    /* STATE_EVENT is loaded after the slot is stored; the membarrier of the service thread orders the two */
     if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY ||
-                 sent + 1 >= ch->w.look_at))
-        write_behind(ch, sent);
+                 sent + 1 >= ch->w.slots.refresh_at))
+        write_after(ch, sent);
     return 0;
 }
 
@@ -458,25 +416,25 @@ int rpipe_write(rch_t ch, raddr_t d) { return write_message(ch, "rwrite", d, WHO
 int rpipe_write_n(rch_t ch, raddr_t d, size_t bytes)
 {
     if (UNLIKELY(bytes == WHOLE))
-        bytes--; /* no message is that long: refused as any other length beyond it */
+        bytes--; /* no message is that long: an error, as any length beyond the message */
     return write_message(ch, "rwrite_n", d, bytes, true);
 }
 
 int rpipe_write_nb(rch_t ch, raddr_t d) { return write_message(ch, "rwrite_nb", d, WHOLE, false); }
 
-/* ---- giving back what was not sent ---- */
+/* ---- freeing what was not sent ---- */
 
 int write_unalloc_attempt(struct rch *ch, void *arguments)
 {
     struct rdesc *d = arguments;
 
     if (!write_is_users(ch, d))
-        return write_not_users(ch, "rfree", d);
+        return write_not_users(ch, d);
     ch->w.allocated--;
     if (d->units == 0)
         desc_put(&ch->pool, d);
     else
-        heap_free(ch->w.heap, d);
+        heap_free(ch->w.blocks.heap, d);
     if (ch->checked)
         debug_check_heap(ch);
     if (ch->cfg.threads) /* another thread of this end may wait in rmalloc */
@@ -492,37 +450,30 @@ int write_unalloc(struct rch *ch, struct rdesc *d)
 
 /* ---- flush ---- */
 
-struct flush_arguments {
-    const char *call;
-    uint64_t since; /* of remote_drain */
-};
-
 static int write_flush_attempt(struct rch *ch, void *arguments)
 {
-    struct flush_arguments *a = arguments;
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
-    int rc = end_check_peer(ch, a->call, state);
+    int rc = call_check_peer(ch, state);
 
     if (rc != 0 || (state & STATE_JOINED) == 0)
         return rc; /* not joined: nothing has been written */
-    if ((state & (STATE_REMOTE | STATE_CELLS)) != 0)
-        return remote_drain(ch, a->call, &a->since);
-    return 0; /* a store is placed when it is visible, and visible in order */
+    return ch->path->drain(ch, arguments);
 }
 
-int end_flush(struct rch *ch, const char *call, enum side side)
+int end_flush(struct rch *ch, const char *name, enum side side)
 {
     static const struct awaited awaited = {"completion", 0};
-    int rc = end_check_call(ch, call, side);
-    struct flush_arguments a = {call, 0};
+    uint64_t since = 0;
+    struct call call;
+    int rc = call_begin(&call, name, ch, side);
     uint32_t row;
 
     if (rc != 0)
-        return rc;
+        return call_end(&call, rc);
     row = trace_begin(ch, TRACE_FLUSH);
-    rc = call_wait(ch, call, &awaited, write_flush_attempt, &a);
+    rc = call_await(ch, &awaited, write_flush_attempt, &since);
     trace_end(row, 0, 0, rc);
-    return rc;
+    return call_end(&call, rc);
 }
 
 int rpipe_flush(rch_t ch) { return end_flush(ch, "rflush", SIDE_WRITER); }

@@ -12,6 +12,7 @@
 #include "rpipe/end/connector.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
+#include "rpipe/end/path.h"
 
 #include "control/control.h"
 #include "observe/record/trace.h"
@@ -255,7 +256,7 @@ static void call_aim(struct rch *ch, struct waiter *w)
     uint32_t state = atomic_load_explicit(&ch->state, memory_order_acquire);
     _Atomic uint32_t *word = end_wake_word(ch, state);
 
-    if (ch->remote != NULL && (state & (STATE_JOINED | STATE_ATTACHED)) != 0)
+    if (!ch->path->wakes && (state & (STATE_JOINED | STATE_ATTACHED)) != 0)
         word = NULL; /* a network wakes no thread: back-off sleeps with a poll after each */
     if (word != w->word && w->phase == WAIT_ARMED)
         w->phase = WAIT_YIELDING; /* joined meanwhile: no peer wakes the old word */
@@ -283,7 +284,7 @@ static int call_await_locked(struct rch *ch, const struct awaited *awaited, atte
     w.keep = locked;
     if (config_side(&ch->cfg) == SIDE_WRITER)
         w.pauses = CREDIT_PAUSES;
-    if (ch->remote != NULL)
+    if (!ch->path->wakes)
         wait_remote(&w);
     call_aim(ch, &w);
     do {

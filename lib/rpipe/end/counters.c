@@ -8,6 +8,7 @@
 #include "rpipe/end/counters.h"
 
 #include "rpipe/end/end.h"
+#include "rpipe/end/path.h"
 
 #include <string.h>
 
@@ -47,15 +48,15 @@ static const struct counter_row counter_table[] = {
      NUMBER(w.sent), NUMBER(r.nread)},
     {"bytes", "bytes", "of payload of these messages", SUM, BOTH(bytes)},
     {"inline_messages", "messages", "whose payload was in their slot", SUM,
-     NUMBER_LESS(w.sent, w.heap_sent), NUMBER_LESS(r.nread, r.heap_read)},
+     NUMBER_LESS(w.sent, w.blocks.sent), NUMBER_LESS(r.nread, r.blocks.taken)},
     {"heap_messages", "messages", "whose payload was in the heap", SUM,
-     WORD(w.heap_sent), WORD(r.heap_read)},
+     WORD(w.blocks.sent), WORD(r.blocks.taken)},
     {"returned", "messages", "of the heap whose memory has returned to the writer, or was freed by the reader", SUM,
-     WORD(w.heap_applied), WORD(r.heap_freed)},
+     WORD(w.blocks.returned), WORD(r.blocks.freed)},
     {"outstanding", "messages", "of the heap whose memory has not returned: now", NOW,
-     LESS(w.heap_sent, w.heap_applied), LESS(r.heap_read, r.heap_freed)},
+     LESS(w.blocks.sent, w.blocks.returned), LESS(r.blocks.taken, r.blocks.freed)},
     {"outstanding_bytes", "bytes", "of the heap in these messages, in whole units: now", NOW,
-     TIMES(w.units_out, published_end.unit_bytes), TIMES(r.units_held, published_end.unit_bytes)},
+     TIMES(w.blocks.units, published_end.unit_bytes), TIMES(r.units_held, published_end.unit_bytes)},
     {"held", "messages", "owned by the program: allocated and not sent, or read and not freed: now", NOW,
      WORD(w.allocated), WORD(r.held)},
     {"credit_fetches", "operations", "credit refreshes: polls for memory that the reader has freed", SUM,
@@ -158,8 +159,8 @@ void counter_retire(struct rch *ch)
 
 void counter_refresh(struct rch *ch)
 {
-    if (ch->count != NULL)
-        ch->count(ch);
+    if (ch->path != NULL)
+        ch->path->count(ch);
 }
 
 void counter_waited(struct rch *ch, const struct waiter *w)

@@ -7,6 +7,7 @@
  * the two instances (debug_check_compare).
  */
 #include "rpipe/end/end.h"
+#include "rpipe/end/path.h"
 
 #include "util/log.h"
 
@@ -138,7 +139,7 @@ int debug_check_compare(struct rch *writer, struct rch *reader, bool at_rest, st
         return error_set(err, -EINVAL,
                          "there are no two instances: not joined, or without RMALLOC_DEBUG=1");
     if (at_rest)
-        rc = credit_fetch(writer, NEED_MEMORY);
+        rc = writer->path->fetch_credits(writer, NEED_MEMORY);
     if (rc == 0)
         rc = heap_check(heap, err);
     if (rc == 0)

@@ -19,9 +19,10 @@
 #include "control/rendezvous.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/counters.h"
-#include "sync/block_table.h"
+#include "sync/reclaim.h"
+#include "sync/release.h"
 #include "sync/slot.h"
-#include "sync/tag.h"
+#include "sync/slot_credit.h"
 #include "sync/wait.h"
 
 #include <pthread.h>
@@ -31,6 +32,7 @@ struct heap;
 struct rregion;
 struct growth;
 struct cells;
+struct path_ops;
 struct remote_path;
 struct control_message;
 
@@ -62,24 +64,11 @@ enum state {
 #define READER_READY (STATE_READER | STATE_JOINED)
 
 struct writer {
-    _Atomic uint64_t sent; /* messages; stored before the slot ("begun" of the event protocol) */
-    uint64_t limit;        /* highest allowed value of `sent`: slots known to be read + slots */
-    uint64_t look_at;      /* refresh credits when `sent` reaches this value (watermark) */
-    struct heap *heap;     /* PUT: the shadow of the reader's heap; GET: the own heap */
-    /* block mode: blocks sent and not known to be freed, in the order of their slots, by .link */
-    struct rdesc *oldest, *newest;
-    uint64_t heap_sent, heap_applied; /* heap messages: sent; known to be freed */
-    /* highest allowed value of `heap_sent`: heap_applied + sync_queue; block mode: no bound */
-    uint64_t heap_limit;
-    uint64_t units_out;              /* units of blocks sent and not known to be freed */
-    uint64_t units_look;             /* refresh credits when units_out reaches this (watermark) */
-    struct block_table table;        /* tag and channel mode: the blocks sent, by index */
-    struct ring_cursor back;         /* tag and channel mode: where the next freed block is named */
-    struct slot *reverse;            /* channel mode: this end's ring of freed blocks */
-    uint64_t look_slots, look_units; /* watermark in slots, in units */
-    uint64_t allocated;              /* descriptors that the user owns */
-    struct rregion *regions;         /* regions in this heap (region.h), by .next */
-    uint32_t parts_out;              /* messages sent that are parts of regions: no heap blocks */
+    _Atomic uint64_t sent;    /* messages; stored before the slot ("begun" of the event protocol) */
+    uint64_t allocated;       /* descriptors that the user owns */
+    struct slot_credit slots; /* how many messages may be sent */
+    struct reclaim blocks;    /* the heap, and blocks in flight. PUT: shadow of the reader's heap */
+    struct rregion *regions;  /* regions in this heap (region.h), by .next */
     bool lost; /* messages from regions were lost: the reader did not and will not get them */
 };
 
@@ -87,17 +76,13 @@ struct reader {
     uint64_t nread;      /* messages */
     char *heap_base;     /* where the heap is mapped in this process */
     uint64_t heap_bytes; /* of the first segment */
-    uint64_t most;       /* most heap messages outstanding: units of the heap, or sync_queue */
+    uint64_t most;       /* most heap messages in flight: units of the heap, or sync_queue */
     uint32_t shift;      /* log2 of the bytes of a unit */
     rpipe_sync_t sync;
-    /* block mode: heap messages read and not yet in the credit line, in order, by .next */
-    struct rdesc *oldest, *newest;
-    uint64_t heap_read, heap_freed; /* heap messages: read; reported to the writer as freed */
-    struct ring_cursor back;        /* tag and channel mode: where the next freed block is named */
-    struct slot *reverse;           /* channel mode: the writer's ring of freed blocks */
-    uint64_t held;                  /* messages that the user owns */
-    uint64_t units_held;            /* units of the heap in those messages */
-    struct heap *second;            /* RMALLOC_DEBUG: second instance of the heap (debug_check.h) */
+    struct release blocks; /* heap messages that were read, and how they are given back */
+    uint64_t held;         /* messages that the user owns */
+    uint64_t units_held;   /* units of the heap in those messages */
+    struct heap *second;   /* RMALLOC_DEBUG: second instance of the heap (debug_check.h) */
     /* event mode */
     _Atomic uint64_t want; /* messages known to be in flight; set by the service thread */
     _Atomic bool acked;    /* the writer has acknowledged event mode */
@@ -126,7 +111,6 @@ struct rch {
         wakes __attribute__((aligned(CACHE_LINE)));
     _Atomic uint64_t sleeps; /* added by threads that hold no lock */
     struct counts counts;
-    void (*count)(struct rch *ch); /* fetches the backend's counters; NULL: memory is mapped */
     struct published_end published_end;
     uint32_t trace; /* row of the trace (trace.h); 0: not traced */
     int timeout_ms;
@@ -141,10 +125,11 @@ struct rch {
     _Atomic uint32_t users;    /* threads in a slow path of an end with thread_sync */
     pthread_mutex_t mutex;     /* thread_sync */
 
-    struct growth *growth;      /* grow.c; NULL: the heap does not grow */
-    struct cells *cells;        /* cells.h; NULL: a pipe of messages */
-    const char *cells_way;      /* how operations on cells are done, for rinfo_describe; or NULL */
-    struct remote_path *remote; /* path_remote.h; NULL: the peer's memory is mapped */
+    struct growth *growth;       /* grow.c; NULL: the heap does not grow */
+    struct cells *cells;         /* cells.h; NULL: a pipe of messages */
+    const char *cells_way;       /* how operations on cells are done, for rinfo_describe; or NULL */
+    const struct path_ops *path; /* how messages travel (path.h) */
+    struct remote_path *remote;  /* of the remote path (path_remote.h) */
 
     struct rendezvous_end end;
     /* allocated when the end is opened, so that closing never fails for lack of memory */
@@ -186,7 +171,7 @@ static inline struct heap *writer_heap(const struct rch *ch, uint32_t state)
 {
     bool made = ch->cfg.op == OP_GET || (state & (STATE_ATTACHED | STATE_JOINED)) != 0;
 
-    return made ? ch->w.heap : NULL;
+    return made ? ch->w.blocks.heap : NULL;
 }
 
 /* After a store that may end the peer's wait. */

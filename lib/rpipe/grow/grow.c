@@ -2,70 +2,76 @@
 /*
  * grow.c: a heap that stays full grows by a segment (doc/protocol.md "Growth", model/grow.pml; thesis chapter 7).
  *
- * The writer asks, in rmalloc; the reader's service thread grants or refuses; the writer takes the segment up in a later
- * call. Segment k (from 1; 0 is the heap that the channel was opened with) is entry k - 1 of a table that both ends have,
- * each its own, of fixed size: the total at least doubles, or reaches the limit.
+ * The writer requests a segment in rmalloc; the reader's service thread grants or refuses it; the writer takes it up in a later
+ * call. Segment k (from 1; 0 is the heap that the pipe was opened with) is entry k - 1 of a table that each end has, of fixed
+ * size: the total at least doubles, or reaches the limit.
  *
  * Invariants
- * 1. `state` goes NONE → ASKED (user's thread, before the question is posted) → ANSWERED (service thread, when the answer is
- *    complete) → NONE (user's thread). The answer is the service thread's in ASKED alone, so one growth is under way at a time.
- * 2. The reader's table has an entry before the answer is posted, and an entry never changes. So a message in a segment
- *    is behind the release of `count` that its reader acquires.
- * 3. What a table names, and what is asked for and not answered, lives until handshake_release.
- * 4. A segment that was granted is never asked for again: if it cannot be taken up now, that is tried again.
+ * 1. `state` goes NONE, REQUESTED (user's thread, before the request is posted), REPLIED (service thread, when the reply is
+ *    complete), NONE (user's thread). The service thread writes the reply in REQUESTED only, so one growth is in flight at a time.
+ * 2. The reader's table has an entry before the reply is posted, and an entry never changes. So a message in a segment follows
+ *    the release of `count` that its reader acquires.
+ * 3. What a table names, and what is requested and not replied to, lives until grow_release.
+ * 4. A segment that was granted is not requested again: if it cannot be taken up now, that is tried again.
  */
 #include "rpipe/grow/grow.h"
 
-#include "rpipe/data/path_remote.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/config.h"
+#include "rpipe/end/connector.h"
+#include "rpipe/end/debug_check.h"
+#include "rpipe/end/message.h"
+#include "rpipe/end/path.h"
+#include "rpipe/end/state.h"
 
 #include "control/control.h"
-#include "util/log.h"
+#include "observe/record/trace.h"
 #include "util/failpoint.h"
+#include "util/log.h"
 
 #include <errno.h>
 #include <rinfo.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GROWTHS_MOST 33             /* 2^31 units are reached from one by doubling in 31 */
 #define RETRY_NS (1000 * NS_PER_MS) /* after a refusal */
 #define GROW_AFTER_DEFAULT_US 1000
-/* failing calls further apart, between which others have succeeded, are not one time of being full */
+/* failing calls that are further apart, with successful ones between them, are separate times of being full */
 #define FORGET_NS (100 * NS_PER_MS)
 
-enum grow_state { GROW_NONE, GROW_ASKED, GROW_ANSWERED };
+enum grow_state { GROW_NONE, GROW_REQUESTED, GROW_REPLIED };
 
 struct grown {
     uint64_t begin, end; /* offsets in the heap, bytes */
     char *base;
-    struct btl_memory memory; /* of the end whose memory it is, */
-    struct btl_remote remote; /* or of the other, */
-    struct btl_memory mirror; /* and over a network what stands for it here */
+    struct btl_memory memory; /* at the end whose memory it is */
+    struct btl_remote remote; /* at the other end */
+    struct btl_memory mirror; /* at the other end, over a network */
 };
 
 struct growth {
     uint64_t limit; /* bytes, whole units */
-    uint64_t
-        total; /* where the next segment begins: user's thread of the writer, service thread of the reader */
+    /* where the next segment begins; used by the writer's user thread and the reader's service thread */
+    uint64_t total;
     _Atomic uint32_t count; /* entries of the table */
     struct grown at[GROWTHS_MOST];
 
     /* writer */
     _Atomic uint32_t state;
-    int answer; /* 0 or -errno */
+    int reply; /* 0 or -errno */
     struct btl_key key;
     int64_t after_ns;
     int64_t full_since, last_failed; /* 0: not */
     int64_t not_before;              /* after a refusal */
     size_t full_size;
-    uint64_t allocs;    /* of the heap, when that began */
-    size_t request;     /* of the growth that is under way, */
-    uint64_t waited_us; /* and how long the heap had been full */
+    uint64_t allocs;    /* of the heap, at full_since */
+    size_t request;     /* bytes of the request that the growth in flight is for */
+    uint64_t waited_us; /* how long the heap had been full then */
     uint64_t refused;
     rpipe_stats_t last; /* its grow_... fields */
     /* reader's thread */
-    uint32_t key_cache;
+    uint32_t noted; /* entries that this thread has taken note of */
 };
 
 /* On the wire, in both directions. head.number: k; head.code: of the reply. */
@@ -101,7 +107,7 @@ static int grow_open(struct rch *ch, struct error *err)
     return 0;
 }
 
-/* Both byes are there, or the peer is gone: nobody uses any of it. */
+/* Both close messages are there, or the peer is gone: the memory is not used any more. */
 static void grow_release(struct rch *ch)
 {
     struct growth *g = ch->growth;
@@ -131,21 +137,21 @@ static struct grow_message grow_message_of(const struct rch *ch, uint64_t k, uin
                                  .bytes = bytes};
 }
 
-/* The other side's segment; over a network, with a mirror of it. What was done stays done, if the rest fails. */
+/* The other end's segment becomes usable here. What has succeeded stays, if the rest fails, for the next attempt. */
 static int grow_reach_segment(struct rch *ch, struct grown *s, const struct btl_key *key,
                               uint64_t bytes, struct error *err)
 {
     uint32_t access = grow_heap_is_readers(ch) ? BTL_PEER_WRITES : BTL_PEER_READS;
+    void *base = NULL;
     int rc = 0;
 
     if (s->remote.mapping == NULL)
         rc = ch->ops->attach(ch->btl, ch->peer, key, grow_chunk_bytes(ch, bytes), access,
                              &s->remote, err);
-    if (rc == 0 && ch->remote != NULL && s->mirror.slab == NULL)
-        rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, bytes), BTL_LOCAL,
-                            ch->cfg.huge_pages, &s->mirror, err);
     if (rc == 0)
-        s->base = ch->remote != NULL ? s->mirror.base : s->remote.base;
+        rc = ch->path->reach(ch, &s->remote, grow_chunk_bytes(ch, bytes), &s->mirror, &base, err);
+    if (rc == 0)
+        s->base = base;
     return rc;
 }
 
@@ -177,7 +183,8 @@ uint64_t grow_left(const struct rch *ch)
     return g != NULL && g->limit > g->total ? g->limit - g->total : 0;
 }
 
-static void grow_refused(struct rch *ch, const char *who, const char *why)
+/* `end`: the one that has refused. */
+static void grow_refused(struct rch *ch, const char *end, const char *reason)
 {
     struct growth *g = ch->growth;
 
@@ -185,11 +192,11 @@ static void grow_refused(struct rch *ch, const char *who, const char *why)
     ch->counts.grow_refused++;
     g->not_before = clock_now() + RETRY_NS;
     log_info("%s: the heap of %llu bytes cannot grow at %s: %s", end_name(ch),
-             (unsigned long long)g->total, who, why);
+             (unsigned long long)g->total, end, reason);
 }
 
 /* The state is NONE. */
-static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
+static enum grow_outlook grow_request(struct rch *ch, size_t size, int64_t now)
 {
     struct growth *g = ch->growth;
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
@@ -206,16 +213,16 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
         rc = ch->ops->alloc(ch->btl, ch->peer, grow_chunk_bytes(ch, n.bytes), BTL_PEER_READS,
                             ch->cfg.huge_pages, &s->memory, &err);
         if (rc != 0 && control_peer_state(ch->peer) != 0)
-            return GROW_LATER; /* nothing can be passed to a peer that is gone, which the next look will tell */
+            return GROW_LATER; /* the peer is gone, which call_check_peer reports */
         if (rc != 0) {
             grow_refused(ch, "this end", err.text);
             return GROW_REFUSED;
         }
         n.key = s->memory.key;
     }
-    RPIPE_FAILPOINT("grow: before the question");
-    /* release: pairs with the acquire in grow_on_reply. Before the post, or the answer could be there first */
-    atomic_store_explicit(&g->state, GROW_ASKED, memory_order_release);
+    RPIPE_FAILPOINT("grow: before the request");
+    /* release: pairs with the acquire in grow_on_reply. Before the post, so that no reply can precede it */
+    atomic_store_explicit(&g->state, GROW_REQUESTED, memory_order_release);
     if (message_post(ch->peer, MESSAGE_GROW, &n.head, NULL) == 0)
         return GROW_PENDING;
     atomic_store_explicit(&g->state, GROW_NONE, memory_order_relaxed);
@@ -224,7 +231,7 @@ static enum grow_outlook grow_ask(struct rch *ch, size_t size, int64_t now)
     return GROW_LATER;
 }
 
-/* The answer is a grant. 0, or -errno and the segment is still to be taken up. */
+/* The reply is a grant. 0, or -errno and the segment is still to be taken up. */
 static int grow_take_up(struct rch *ch)
 {
     struct growth *g = ch->growth;
@@ -239,20 +246,18 @@ static int grow_take_up(struct rch *ch)
         rc = grow_reach_segment(ch, s, &g->key, bytes, &err);
     else
         s->base = s->memory.base;
-    if (rc == 0) {
-        rc = heap_grow(ch->w.heap, s->base, bytes);
-    }
+    if (rc == 0)
+        rc = heap_grow(ch->w.blocks.heap, s->base, bytes);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
-        return rc; /* what a peer has passed goes with it, and is no lie: that it is gone the next look will tell */
-    if (rc == -EPROTO || rc == -EINVAL) { /* what was granted cannot be */
-        return end_fail(ch, -EPROTO, "%s", err.text);
-    }
+        return rc; /* a segment ends with its peer: no violation; call_check_peer reports it */
+    if (rc == -EPROTO || rc == -EINVAL) /* the grant is invalid */
+        return end_fail(ch, -EPROTO, "rank %d grants segment %u, which is unusable: %s", ch->peer,
+                        count + 1, err.text);
     if (rc != 0) {
         grow_refused(ch, "this end", err.text);
         return rc;
     }
-    log_info("%s: the heap grows from %llu to %llu bytes: for %zu bytes there has been no room for "
-             "%llu us",
+    log_info("%s: the heap grows from %llu to %llu bytes: it had no %zu bytes free for %llu us",
              end_name(ch), (unsigned long long)g->total, (unsigned long long)s->end, g->request,
              (unsigned long long)g->waited_us);
     RPIPE_FAILPOINT("grow: segment taken up");
@@ -266,7 +271,7 @@ static int grow_take_up(struct rch *ch)
     g->full_since = 0;
     atomic_store_explicit(&g->count, count + 1, memory_order_relaxed);
     ch->units = g->total / ch->cfg.unit_bytes;
-    credit_rescale(ch);
+    reclaim_set_watermark(&ch->w.blocks, ch->cfg.watermark, ch->units);
     return 0;
 }
 
@@ -274,17 +279,17 @@ void grow_apply(struct rch *ch)
 {
     struct growth *g = ch->growth;
 
-    /* first the notice: what the service thread answers later sets it again */
+    /* first the bit: a later reply sets it again */
     atomic_fetch_and_explicit(&ch->state, ~(uint32_t)STATE_GROW_REPLY, memory_order_acquire);
     if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) !=
-                         GROW_ANSWERED) /* pairs with grow_on_reply */
+                         GROW_REPLIED) /* pairs with grow_on_reply */
         return;
-    if (g->answer != 0) {
+    if (g->reply != 0) {
         struct grown *s = &g->at[atomic_load_explicit(&g->count, memory_order_relaxed)];
 
         if (s->memory.slab != NULL)
             ch->ops->free(ch->btl, &s->memory);
-        grow_refused(ch, "the other end", rinfo_strerror(g->answer));
+        grow_refused(ch, "the other end", rinfo_strerror(g->reply));
     } else if (grow_take_up(ch) != 0) {
         return;
     }
@@ -304,27 +309,27 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
     uint32_t state;
 
     if (g->full_since == 0 ||
-        (now - g->last_failed > FORGET_NS && heap_allocs(ch->w.heap) != g->allocs)) {
+        (now - g->last_failed > FORGET_NS && heap_allocs(ch->w.blocks.heap) != g->allocs)) {
         g->full_since = now;
         g->full_size = size;
-        g->allocs = heap_allocs(ch->w.heap);
+        g->allocs = heap_allocs(ch->w.blocks.heap);
     }
     g->last_failed = now;
     state = atomic_load_explicit(&g->state, memory_order_relaxed);
-    if (state == GROW_ANSWERED && now >= g->not_before) { /* granted, and could not be taken up */
+    if (state == GROW_REPLIED && now >= g->not_before) { /* granted, and not taken up yet */
         grow_apply(ch);
         state = atomic_load_explicit(&g->state, memory_order_relaxed);
         if (state != GROW_NONE && control_peer_state(ch->peer) != 0)
             return GROW_LATER;
         return state == GROW_NONE ? GROW_AGAIN : GROW_REFUSED;
     }
-    if (state == GROW_ASKED)
+    if (state == GROW_REQUESTED)
         return GROW_PENDING;
     if (now < g->not_before)
         return GROW_REFUSED;
     if (grow_next_bytes(ch, size) == 0)
         return GROW_NEVER;
-    return urgent || now - g->full_since >= g->after_ns ? grow_ask(ch, size, now) : GROW_LATER;
+    return urgent || now - g->full_since >= g->after_ns ? grow_request(ch, size, now) : GROW_LATER;
 }
 
 int64_t grow_after(const struct rch *ch) { return ch->growth->after_ns; }
@@ -350,10 +355,10 @@ uint64_t grow_heap_bytes(struct rch *ch)
     return ch->units * ch->cfg.unit_bytes;
 }
 
-/* ---- the service threads: store lock held ---- */
+/* ---- the service threads: rendezvous lock held ---- */
 
-/* What the writer asks for must be the next segment, and obey the law that bounds their number. */
-static bool grow_is_lawful(const struct growth *g, const struct grow_message *n, uint64_t unit)
+/* A valid request is for the next segment and follows the rule that bounds their number. */
+static bool grow_is_valid(const struct growth *g, const struct grow_message *n, uint64_t unit)
 {
     uint32_t count = atomic_load_explicit(&g->count, memory_order_relaxed);
 
@@ -369,8 +374,8 @@ static int grow_grant(struct rch *ch, const struct grow_message *n, struct error
     struct grown *s = &g->at[n->head.number - 1];
     int rc;
 
-    /* it may take long: no other end should have to wait. The end stays: its users are counted */
-    RPIPE_FAILPOINT("grow: question heard");
+    /* it may take long: without the lock, so that no other end waits. The end stays: its users are counted */
+    RPIPE_FAILPOINT("grow: request received");
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     rendezvous_unlock();
     if (grow_heap_is_readers(ch)) {
@@ -397,15 +402,15 @@ static int grow_grant(struct rch *ch, const struct grow_message *n, struct error
 static void grow_on_request(struct rch *ch, const struct message *m)
 {
     const struct grow_message *n = (const struct grow_message *)(const void *)m->head;
-    struct grow_message answer;
+    struct grow_message reply;
     struct error err = {""};
     uint32_t state;
 
     state = atomic_load_explicit(&ch->state, memory_order_relaxed);
     if ((state & (STATE_READER | STATE_JOINED | STATE_FAILED | STATE_CLOSED)) != READER_READY ||
         ch->growth == NULL)
-        return; /* bye, or what failed, is on its way to the writer */
-    if (!grow_is_lawful(ch->growth, n, ch->cfg.unit_bytes)) {
+        return; /* the close message, or the failure, is on its way to the writer */
+    if (!grow_is_valid(ch->growth, n, ch->cfg.unit_bytes)) {
         end_fail_locked(ch, -EPROTO,
                         "rank %d requests segment %llu of %llu bytes; the heap has %llu, and at "
                         "most %llu",
@@ -414,16 +419,16 @@ static void grow_on_request(struct rch *ch, const struct message *m)
                         (unsigned long long)ch->growth->limit);
         return;
     }
-    answer = grow_message_of(ch, n->head.number, n->bytes);
-    answer.head.code = grow_grant(ch, n, &err);
-    if (answer.head.code == 0)
-        answer.key = ch->growth->at[n->head.number - 1].memory.key;
+    reply = grow_message_of(ch, n->head.number, n->bytes);
+    reply.head.code = grow_grant(ch, n, &err);
+    if (reply.head.code == 0)
+        reply.key = ch->growth->at[n->head.number - 1].memory.key;
     else
         log_info("%s: the heap does not grow by %llu bytes: %s", end_name(ch),
                  (unsigned long long)n->bytes, err.text);
-    if (message_post(ch->peer, MESSAGE_GROWN, &answer.head, NULL) != 0 && answer.head.code == 0)
+    if (message_post(ch->peer, MESSAGE_GROWN, &reply.head, NULL) != 0 && reply.head.code == 0)
         end_fail_locked(ch, -ENOMEM, "no memory to send the reply that the heap has grown");
-    RPIPE_FAILPOINT("grow: answered");
+    RPIPE_FAILPOINT("grow: reply posted");
     end_connector->release_locked(ch); /* it may have been closed meanwhile */
 }
 
@@ -435,18 +440,18 @@ static void grow_on_reply(struct rch *ch, const struct message *m)
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & (STATE_WRITER | STATE_CLOSED)) !=
         STATE_WRITER)
         return;
-    /* acquire: pairs with ask() */
-    if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_ASKED ||
+    /* acquire: pairs with grow_request */
+    if (g == NULL || atomic_load_explicit(&g->state, memory_order_acquire) != GROW_REQUESTED ||
         n->head.number != (uint64_t)atomic_load_explicit(&g->count, memory_order_relaxed) + 1) {
         end_fail_locked(ch, -EPROTO, "rank %d grants segment %llu, which was not requested",
                         ch->peer, (unsigned long long)n->head.number);
         return;
     }
-    g->answer = n->head.code;
+    g->reply = n->head.code;
     g->key = n->key;
-    /* release: the answer is complete. Pairs with grow_apply */
-    atomic_store_explicit(&g->state, GROW_ANSWERED, memory_order_release);
-    RPIPE_FAILPOINT("grow: answer heard");
+    /* release: the reply is complete. Pairs with grow_apply */
+    atomic_store_explicit(&g->state, GROW_REPLIED, memory_order_release);
+    RPIPE_FAILPOINT("grow: reply received");
     end_state_set(ch, STATE_GROW_REPLY);
 }
 
@@ -455,20 +460,20 @@ static void grow_on_reply(struct rch *ch, const struct message *m)
 uint32_t grow_refresh(struct rch *ch)
 {
     struct growth *g = ch->growth;
-    /* acquire: pairs with the release in grant(); whoever has seen a message in a segment sees its entry */
+    /* acquire: pairs with the release in grow_grant; a thread that has seen a message in a segment sees its entry */
     uint32_t count = atomic_load_explicit(&g->count, memory_order_acquire);
 
-    for (; g->key_cache < count; g->key_cache++) {
-        ch->units = g->at[g->key_cache].end / ch->cfg.unit_bytes;
-        ch->counts.grows = g->key_cache + 1;
+    for (; g->noted < count; g->noted++) {
+        ch->units = g->at[g->noted].end / ch->cfg.unit_bytes;
+        ch->counts.grows = g->noted + 1;
         if (ch->r.sync == RPIPE_SYNC_BLOCKS)
             ch->r.most = ch->units;
-        debug_check_grow(ch, g->at[g->key_cache].end - g->at[g->key_cache].begin);
+        debug_check_grow(ch, g->at[g->noted].end - g->at[g->noted].begin);
     }
     return count;
 }
 
-/* The segment of an offset that lies in one; `count` of them are known. */
+/* The segment that contains an offset; NULL: none of the first `count`. */
 static struct grown *grow_segment_of(struct growth *g, uint32_t count, uint64_t offset)
 {
     while (g != NULL && count-- > 0)

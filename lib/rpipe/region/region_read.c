@@ -2,13 +2,17 @@
 /*
  * region_read.c: rread_into: the next message into a region (region.h, doc/regions.md).
  *
- * On a GET pipe over a network it is fetched to where it is wanted, unless it has been fetched ahead already; everywhere else it lies in
- * the heap, and is copied. Either way its block goes back to the writer at once. A fetch that is under way when the call returns
- * without a message goes on, and holds the region; whatever reads next waits for it, and copies where it wants it elsewhere.
+ * On a GET pipe over a network the payload is fetched to where it is requested, unless it has been fetched ahead already; everywhere
+ * else it is in the heap and is copied. Either way its block goes back to the writer at once. A fetch in flight when the call returns
+ * without a message goes on and holds the region; the next read waits for it, and copies the payload if it requests it elsewhere.
  */
-#include "rpipe/data/attempt.h"
-#include "rpipe/data/path_remote.h"
+#include "rpipe/region/region.h"
 
+#include "rpipe/data/attempt.h"
+#include "rpipe/data/path.h"
+#include "rpipe/data/violation.h"
+
+#include "observe/record/trace.h"
 #include "util/failpoint.h"
 
 #include <errno.h>
@@ -22,26 +26,18 @@ struct into_arguments {
     struct awaited awaited;
 };
 
-static int region_read_too_large(struct rch *ch, const struct into_arguments *a, size_t size)
-{
-    return end_error(ch, -EMSGSIZE,
-                     "%s: the next message has %zu bytes, and there is room for %zu: read it with "
-                     "rread, or with more room",
-                     a->read.call, size, a->place.room);
-}
-
 static int region_read_take(struct rch *ch, struct into_arguments *a)
 {
     struct rdesc *d = a->read.d;
 
-    if (d->size > a->place.room) { /* it had another size a moment ago */
+    if (d->size > a->place.room) { /* it had another size when it was peeked at */
         size_t size = d->size;
 
         read_release(ch, d);
-        return read_violation(ch, "has changed its size (bytes, room)", size, a->place.room);
+        return violation_of_message(ch, "has changed its size (bytes, most)", size, a->place.room);
     }
     RPIPE_FAILPOINT("rread_into: before the copy");
-    if (d->size > 0 && (ch->remote == NULL || !ch->remote->placed))
+    if (d->size > 0 && !ch->path->placed(ch))
         memcpy(a->place.region->base + a->place.offset, d->mem, d->size);
     a->size = d->size;
     a->tag = d->header;
@@ -65,70 +61,62 @@ static int region_read_into_attempt(struct rch *ch, void *arguments)
     size_t size = 0;
     int rc = 0;
 
-    if (ch->remote != NULL) {
-        ch->remote->placed = false;
-        if (a->place.memory != NULL)
-            ch->remote->want = a->place;
-    }
-    a->read.unseen = !was_joined || !read_next_size(ch, &size);
-    if (!a->read.unseen && size > a->place.room)
-        rc = region_read_too_large(ch, a, size);
+    ch->path->want(ch, &a->place);
+    a->read.peeked = was_joined && ch->path->next_size(ch, &size);
+    if (a->read.peeked && size > a->place.room)
+        rc = call_error(ch, -EMSGSIZE,
+                        "the next message has %zu bytes and the region has %zu; use rread or "
+                        "a larger part of the region",
+                        size, a->place.room);
     if (rc == 0)
         rc = read_attempt(ch, &a->read);
-    if (ch->remote != NULL)
-        ch->remote->want.region = NULL;
+    if (rc == 0)
+        rc = region_read_take(ch, a);
+    ch->path->want(ch, NULL);
     if (rc == R_PENDING && !was_joined && region_read_is_joined(ch))
-        return region_read_into_attempt(ch, arguments); /* a message has waited for that */
-    return rc == 0 ? region_read_take(ch, a) : rc;
+        return region_read_into_attempt(ch, arguments); /* a message has waited for the join */
+    return rc;
 }
 
-/* What the place needs of the network. */
+/* Registers the region if the path fetches into it. */
 static int region_read_begin_attempt(struct rch *ch, void *arguments)
 {
     struct into_arguments *a = arguments;
 
-    if (ch->remote == NULL || ch->cfg.op != OP_GET)
-        return 0;
-    return region_memory(ch, a->read.call, a->place.region, &a->place.memory);
+    return ch->path->places(ch) ? registration_memory(ch, a->place.region, &a->place.memory) : 0;
 }
 
-static int region_read_read_into(rch_t ch, const char *call, rregion_t region, size_t offset,
-                                 size_t room, size_t *size, uint64_t *tag, bool wait)
+static int region_read_message(struct rch *ch, struct into_arguments *a, bool wait)
 {
-    struct into_arguments a = {.read = {call, NULL, 0, false, false, 0},
-                               .place = {region, NULL, offset, room},
-                               .awaited = {"message", 0}};
-    int rc = end_check_call(ch, call, SIDE_READER);
+    int rc = call_once(ch, region_read_begin_attempt, a);
     uint32_t row;
 
-    if (rc == 0)
-        rc = region_check(ch, call, region, offset, room);
-    if (rc == 0)
-        rc = call_once(ch, region_read_begin_attempt, &a);
     if (rc != 0)
         return rc;
     row = trace_begin(ch, TRACE_READ);
-    rc = wait ? call_wait(ch, call, &a.awaited, region_read_into_attempt, &a)
-              : call_once(ch, region_read_into_attempt, &a);
-    trace_end(row, a.read.number, a.size, rc);
-    if (rc == 0 && size != NULL)
-        *size = a.size;
-    if (rc == 0 && tag != NULL)
-        *tag = a.tag;
+    rc = wait ? call_await(ch, &a->awaited, region_read_into_attempt, a)
+              : call_once(ch, region_read_into_attempt, a);
+    trace_end(row, a->read.number, a->size, rc);
     return rc;
 }
 
 int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size_t *size,
                     uint64_t *tag, int flags)
 {
+    struct into_arguments a = {.place = {region, NULL, offset, room}, .awaited = {"message", 0}};
     struct call call;
     int rc = call_begin(&call, "rread_into", ch, SIDE_READER);
 
     if (rc == 0)
         rc = call_check_flags(ch, flags);
     if (rc == 0)
-        rc = region_read_read_into(ch, "rread_into", region, offset, room, size, tag,
-                                   (flags & R_NOWAIT) == 0);
+        rc = region_check(ch, region, offset, room);
+    if (rc == 0)
+        rc = region_read_message(ch, &a, (flags & R_NOWAIT) == 0);
+    if (rc == 0 && size != NULL)
+        *size = a.size;
+    if (rc == 0 && tag != NULL)
+        *tag = a.tag;
     return call_end(&call, rc);
 }
 
@@ -137,13 +125,13 @@ int rpipe_read_into(rch_t ch, rregion_t region, size_t offset, size_t room, size
 static int region_read_placements_attempt(struct rch *ch, void *arguments)
 {
     (void)arguments;
-    return remote_placements_drain(ch);
+    return ch->path->placements_drain(ch);
 }
 
-int region_wait_placements(struct rch *ch, const char *call)
+int region_wait_placements(struct rch *ch)
 {
     static const struct awaited awaited = {
-        "end of a transfer into the program's memory (the channel is still open)", 0};
+        "end of a transfer into the program's memory (the pipe is still open)", 0};
 
-    return call_wait(ch, call, &awaited, region_read_placements_attempt, NULL);
+    return call_await(ch, &awaited, region_read_placements_attempt, NULL);
 }

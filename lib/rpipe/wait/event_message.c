@@ -4,6 +4,7 @@
 
 #include "rpipe/end/config.h"
 #include "rpipe/end/message.h"
+#include "rpipe/end/path.h"
 #include "rpipe/end/state.h"
 #include "util/failpoint.h"
 
@@ -17,15 +18,14 @@ int event_post_request(struct rch *ch)
 
     if (ch->late)
         return 0;
-    return message_post(ch->peer, MESSAGE_EVENT_ON, &head,
-                        ch->remote == NULL ? &ch->signal_fd : NULL);
+    return message_post(ch->peer, MESSAGE_EVENT_ON, &head, ch->path->wakes ? &ch->signal_fd : NULL);
 }
 
 /* ---- the writer ---- */
 
 void event_request(struct rch *ch, int fd)
 {
-    if (fd < 0 && ch->remote == NULL)
+    if (fd < 0 && ch->path->wakes)
         return; /* the reader's descriptor stays readable, which is allowed */
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_EVENT) != 0) {
         if (fd >= 0) /* a second request */
@@ -52,7 +52,7 @@ static void event_on_request(struct rch *ch, struct message *m)
         return;
     if (ch != NULL) {
         if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0 &&
-            (m->fd >= 0 || ch->remote != NULL)) {
+            (m->fd >= 0 || !ch->path->wakes)) {
             event_request(ch, m->fd);
             m->fd = -1;
         }

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * registration.h: registered memory of the program, as the paths use it (doc/regions.md).
+ *
+ * A region is memory of the program, or one block of a pipe's heap (`own`), whose parts are messages that are never copied. The calls
+ * of the program are in region.h.
+ *
+ * Invariants
+ * 1. region.busy counts what may still access the region: transfers, parts that the reader has, fetches into it. It is 0 before a
+ *    registration ends or the block is freed.
+ * 2. Registrations are appended and not removed before the region ends: they are searched without a lock. The list of a pipe's own
+ *    regions and their parts are used under the lock of that end, where it has one (thread_sync).
+ */
+#ifndef RPIPE_REGION_REGISTRATION_H
+#define RPIPE_REGION_REGISTRATION_H
+
+#include "rpipe/end/rch.h"
+
+/* On the wire: the block of a SLOT_REGION message: how the writer's region, which has its payload, is accessed. */
+struct region_note {
+    uint32_t magic, zero;
+    uint64_t region; /* its number, never used for another region by this process */
+    uint64_t bytes;  /* of the region */
+    struct btl_key key;
+    uint64_t reserved;
+};
+#define REGION_NOTE_BYTES 64
+#define REGION_MAGIC 0x67657272u /* "rreg" */
+static_assert(sizeof(struct region_note) == REGION_NOTE_BYTES, "on the wire");
+
+/* With one backend, for one peer: what was made accessible to a peer is recorded for that peer. */
+struct registration {
+    struct registration *next;
+    const struct btl_ops *ops;
+    struct btl *btl;
+    int peer;
+    uint32_t access;
+    struct btl_memory memory;
+};
+
+struct rregion {
+    _Atomic uint32_t open; /* 1 until rregion_close */
+    _Atomic uint32_t busy;
+    char *base;
+    size_t bytes;
+    uint64_t number;
+    struct registration *_Atomic registrations;
+    /* a block of a pipe's heap */
+    struct rch *own;     /* that pipe; NULL: memory of the program */
+    _Atomic bool orphan; /* that pipe has been closed and does not use this structure any more */
+    struct rdesc *block; /* the user's, as after rmalloc */
+    struct rdesc *parts; /* messages that the reader has, by .next */
+    struct rregion *next;
+};
+
+/* Where the payload of a message is. */
+struct region_source {
+    struct rregion *region;
+    const struct btl_memory *memory;
+    size_t offset;
+    int *done;
+};
+
+/* Where the reader of a GET pipe requests a payload. */
+struct placement {
+    struct rregion *region; /* NULL: in the mirror */
+    const struct btl_memory *memory;
+    size_t offset, room;
+};
+
+/* The word *done of a message: 0 in flight, 1 complete, or the error. Written by calls of its end only, once. */
+static inline void region_notify_done(int *done, int value)
+{
+    /* release: a thread of the program that loads the word (acquire) may access the memory */
+    if (done != NULL)
+        __atomic_store_n(done, value, __ATOMIC_RELEASE);
+}
+
+static inline void region_hold(struct rregion *r)
+{
+    atomic_fetch_add_explicit(&r->busy, 1, memory_order_relaxed);
+}
+
+/* release: the transfer's last access precedes the reuse of the memory. Pairs with region_check_busy */
+static inline void region_unhold(struct rregion *r)
+{
+    atomic_fetch_sub_explicit(&r->busy, 1, memory_order_release);
+}
+
+static inline bool region_is_orphan(const struct rregion *r)
+{
+    return atomic_load_explicit(&r->orphan, memory_order_acquire); /* pairs with region_detach */
+}
+
+/* A region structure, open; NULL: no memory. They are type-stable: a closed region is recognized for a while. */
+struct rregion *registration_take(void);
+void registration_put(struct rregion *r);
+/* As memory that this end's transfers can use, registered if it is not yet. 0, or the backend's error. */
+int registration_memory(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
+void registration_end(struct rregion *r); /* ends all registrations of the region */
+
+/* ---- remote_key_cache.c ---- */
+
+struct key_cache; /* of a GET reader: regions of the writer, by number */
+struct cached_key {
+    uint64_t number;
+    struct btl_remote remote;
+    uint32_t users; /* fetches that have not been taken */
+};
+/* NULL: not in the cache. */
+struct cached_key *key_cache_find(struct key_cache *cache, uint64_t number);
+/* From a note that has been fetched. NULL: no room now; or *error is set, and the pipe has failed. */
+struct cached_key *key_cache_add(struct rch *ch, struct key_cache **cache, uint64_t number,
+                                 const void *note, int *error);
+void key_cache_release(struct rch *ch, struct key_cache *cache); /* the connection is closed */
+
+#endif
