@@ -21,6 +21,7 @@ whole_scripts = \
 	test/fuzz/replay \
 	test/install \
 	test/layers \
+	test/manual \
 	test/second_try \
 	test/observe \
 	test/spack \
