@@ -5,7 +5,7 @@
  * A backend moves bytes between this process and peers that it can reach. It has no notion of
  * pipes. The layers above do not ask for its name, only for its capabilities: with BTL_LOAD_STORE
  * the memory of a peer is mapped here, and they store and load it themselves; otherwise they open a
- * connection to the peer and call write, get, atomic and flush (doc/network.md).
+ * connection to the peer and call write, get, atomic and flush (doc/protocol.md).
  *
  * A backend is a module btl_NAME.so that exports `const struct btl_ops btl_NAME_ops`. It includes
  * this file, slab.h and lib/util, and calls nothing else of the library. test/btl/conform tests a

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * seal.h: the flag of a slot that a network writes (doc/network.md "Sealed slots").
+ * seal.h: the flag of a slot that a network writes (doc/protocol.md "Sealed slots").
  *
  * A network orders neither the words of a slot nor the bytes of its flag: TCP was seen to deliver slots whose first bytes were
  * visible without the rest. So the flag consists of the low 32 bits of the sequence number and a CRC-32C of the other 56 bytes and the

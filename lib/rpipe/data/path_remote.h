@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path_remote.h: the path of an end whose backend does not map the other end's memory (doc/network.md).
+ * path_remote.h: the path of an end whose backend does not map the other end's memory (doc/protocol.md).
  *
  * Such an end has a connection, and a mirror of every memory region of the other end that it uses: the same bytes at the same offsets.
  *
