@@ -121,11 +121,9 @@ static void begin(struct worker *w, struct end *e)
     if (cfg.watermark < 0)
         cfg.watermark = RPIPE_WATERMARK_ALWAYS;
     cfg.seed = mine(w);
-    if (now_and_then(w, 8)) {
-        int ms = (int)(mine(w) % 3);
-
-        cfg.timeout_ms = ms == 0 ? R_AT_ONCE : ms;
-    }
+    cfg.timeout_ms = R_AT_ONCE;
+    if (now_and_then(w, 8) && mine(w) % 3 != 0)
+        cfg.timeout_ms = 1 + (int)(mine(w) % 2);
     CHECK_OK(NULL, rpipe(&e->ch, &cfg));
     e->open = true;
     w->incarnations++;
