@@ -243,6 +243,7 @@ rpipe_sources = \
 	lib/rpipe/end/config.h \
 	lib/rpipe/end/counters.c \
 	lib/rpipe/end/counters.h \
+	lib/rpipe/end/counts.h \
 	lib/rpipe/end/connector.h \
 	lib/rpipe/end/debug_check.c \
 	lib/rpipe/end/debug_check.h \
@@ -269,13 +270,16 @@ rpipe_sources = \
 	lib/rpipe/region/region.c \
 	lib/rpipe/region/region.h \
 	lib/rpipe/region/region_read.c \
+	lib/rpipe/region/region_read.h \
 	lib/rpipe/region/region_write.c \
+	lib/rpipe/region/region_write.h \
 	lib/rpipe/region/registration.c \
 	lib/rpipe/region/registration.h \
 	lib/rpipe/region/remote_key_cache.c \
 	lib/rpipe/wait/event.c \
 	lib/rpipe/wait/event.h \
 	lib/rpipe/wait/event_message.c \
+	lib/rpipe/wait/event_message.h \
 	lib/rpipe/wait/many.c \
 	lib/rpipe/wait/many.h \
 	lib/rpipe/wait/poll.c

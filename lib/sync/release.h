@@ -3,8 +3,8 @@
  * release.h: how the reader gives the blocks of messages back: the counterpart of reclaim.h.
  *
  * Prefix: messages wait in a list, in the order of their slots, until every older one is freed too; the credit line carries a
- * count without gaps. Tags and channel: each freed block is named at once, in any order; the writer never has more messages in
- * flight than the queue has entries, so that the reader neither waits nor reads the writer's position.
+ * count without gaps. Tags and channel: each freed block is named at once, in any order; the number of messages in flight
+ * never exceeds the entries of the queue, so that the reader neither waits nor reads the writer's position.
  *
  * Invariant: freed <= taken, modulo 2^64.
  */

@@ -51,7 +51,7 @@ static void on_break(ram_t am, ram_message_t *m, void *arg)
     if (broken.r == NULL || m->bytes != sizeof(copy))
         return; /* somebody has drawn its number */
     memcpy(copy, m->data, sizeof(copy));
-    join_fail(broken.r, -EPROTO, "as the test wants it");
+    (void)end_fail(broken.r, -EPROTO, "%s", "as the test wants it");
     while (rwait(am->out[0]->requests) == 0)
         backoff_us(100);
     rc = ram_request(am, 0, ECHO, NULL, 0, NULL, 0, NULL, R_NOWAIT);

@@ -4,6 +4,7 @@
  */
 #include "observe/record/published.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/counters.h"
 #include "rpipe/end/job_state.h"
 
 #include <errno.h>

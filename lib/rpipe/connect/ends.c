@@ -7,7 +7,7 @@
 #include "rpipe/end/connector.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/state.h"
-#include "rpipe/wait/event.h"
+#include "rpipe/wait/event_message.h"
 
 #include "control/control.h"
 

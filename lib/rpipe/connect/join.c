@@ -19,7 +19,7 @@
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
 #include "rpipe/end/state.h"
-#include "rpipe/wait/event.h"
+#include "rpipe/wait/event_message.h"
 
 #include "control/control.h"
 #include "observe/record/trace.h"

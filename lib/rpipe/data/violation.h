@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violation.h: the peer has written what cannot be valid: fails the pipe with both values.
+ * violation.h: the peer has written an invalid value: fails the pipe, with both values.
  */
 #ifndef RPIPE_DATA_VIOLATION_H
 #define RPIPE_DATA_VIOLATION_H

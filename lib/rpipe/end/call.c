@@ -9,6 +9,7 @@
 #include "rpipe/end/call.h"
 
 #include "rpipe/end/config.h"
+#include "rpipe/end/counters.h"
 #include "rpipe/end/connector.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"

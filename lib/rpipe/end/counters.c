@@ -7,7 +7,9 @@
  */
 #include "rpipe/end/counters.h"
 
-#include "rpipe/end/end.h"
+#include "rpipe/end/end_pool.h"
+#include "rpipe/end/job_state.h"
+#include "rpipe/end/rch.h"
 #include "rpipe/end/path.h"
 
 #include <string.h>

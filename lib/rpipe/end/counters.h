@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counters.h: what an end counts on its slow paths, beside the words of its fast paths, and what it records and publishes.
+ * counters.h: what an end records and publishes: its counters, and its description.
  *
  * The one table of counters (counters.c) has names and offsets within struct rch. observe/record publishes it;
  * rinfo_count(3), the report at exit and rmalloc_stat(1) are made from it.
@@ -8,26 +8,14 @@
 #ifndef RPIPE_END_COUNTERS_H
 #define RPIPE_END_COUNTERS_H
 
-#include "btl/btl.h"
-#include "observe/record/published.h"
 #include "observe/record/publish.h"
-#include "observe/record/trace.h"
+#include "observe/record/published.h"
+#include "rpipe/end/counts.h"
 
 #include <stdint.h>
 
 struct rch;
 struct waiter;
-
-#define COUNTER_EVERY                                                                              \
-    64 /* messages over a network between two refreshes of the backend's counters */
-
-struct counts {
-    /* of waits; atomic, since threads of an end with thread_sync wait without its lock */
-    _Atomic uint64_t waits_spin, waits_yield, waits_sleep, waited_ns, timeouts, errors;
-    uint64_t grows, grow_refused;
-    struct btl_counts remote; /* of the connection, at the last refresh */
-    uint64_t credit_reads, direct;
-};
 
 /* Table of counters and layout of an end. */
 const struct published_layout *counter_layout(void);
@@ -44,8 +32,5 @@ void counter_retire(struct rch *ch);
 
 void counter_refresh(struct rch *ch);                        /* fetches the backend's counters */
 void counter_waited(struct rch *ch, const struct waiter *w); /* counts a wait that has ended */
-
-/* Records the begin of a call on an end; see observe/record/trace.h. */
-#define trace_begin(ch, kind) trace_begin_row((ch)->trace, (kind))
 
 #endif

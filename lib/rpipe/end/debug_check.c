@@ -6,7 +6,10 @@
  * carved, and to which they go back before the writer can know: so messages that overlap are found, and a test can compare
  * the two instances (debug_check_compare).
  */
-#include "rpipe/end/end.h"
+#include "rpipe/end/debug_check.h"
+
+#include "alloc/heap.h"
+#include "rpipe/end/error.h"
 #include "rpipe/end/path.h"
 
 #include "util/log.h"

@@ -5,7 +5,6 @@
 #ifndef RPIPE_END_END_H
 #define RPIPE_END_END_H
 
-#include "rpipe/connect/join.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/connector.h"

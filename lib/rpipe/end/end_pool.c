@@ -6,7 +6,9 @@
  * longer a use after rclose is recognized. Locked by itself: rpipe() may be called by many threads. The memory is shown to
  * rmalloc_stat(1), where that can be had (publish.h).
  */
-#include "rpipe/end/end.h"
+#include "rpipe/end/end_pool.h"
+
+#include "rpipe/end/rch.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include "btl/btl.h"
 #include "control/rendezvous.h"
 #include "rpipe/end/config.h"
-#include "rpipe/end/counters.h"
+#include "rpipe/end/counts.h"
 #include "sync/reclaim.h"
 #include "sync/release.h"
 #include "sync/slot.h"

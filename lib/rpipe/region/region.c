@@ -4,6 +4,8 @@
  */
 #include "rpipe/region/region.h"
 
+#include "rpipe/region/region_read.h"
+#include "rpipe/region/region_write.h"
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/path.h"
 #include "rpipe/end/config.h"
@@ -11,23 +13,6 @@
 #include "util/failpoint.h"
 
 #include <errno.h>
-
-int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes)
-{
-    if (region == NULL)
-        return call_error(ch, -EINVAL, "the region is NULL");
-    if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
-        return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
-    if (offset > region->bytes || bytes > region->bytes - offset)
-        return call_error(ch, -EINVAL, "%zu bytes at %zu are outside a region of %zu bytes", bytes,
-                          offset, region->bytes);
-    if (region_is_orphan(region))
-        return call_error(ch, -EINVAL, "the region is memory of a pipe that has been closed");
-    if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
-        return call_error(ch, -EINVAL,
-                          "the region is memory of another pipe and can be sent on that one only");
-    return 0;
-}
 
 /* ---- rregion_open ---- */
 

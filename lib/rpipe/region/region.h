@@ -14,19 +14,7 @@
 #define RPIPE_REGION_REGION_H
 
 #include "rpipe/end/feature.h"
-#include "rpipe/region/registration.h"
 
-/* ---- region.c ---- */
-/* `offset` and `bytes` are inside this region, which is open and may be used with `ch`: 0, or the code and its message. */
-int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes);
 extern const struct end_feature region_feature;
-
-/* ---- region_write.c ---- */
-void region_abort(struct rch *ch,
-                  int code); /* the peer is lost: every word in flight gets the code */
-int region_wait_transfers(struct rch *ch); /* 0, -ETIMEDOUT, or the error */
-
-/* ---- region_read.c ---- */
-int region_wait_placements(struct rch *ch);
 
 #endif

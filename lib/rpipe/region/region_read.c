@@ -6,7 +6,7 @@
  * else it is in the heap and is copied. Either way its block goes back to the writer at once. A fetch in flight when the call returns
  * without a message goes on and holds the region; the next read waits for it, and copies the payload if it requests it elsewhere.
  */
-#include "rpipe/region/region.h"
+#include "rpipe/region/region_read.h"
 
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/path.h"

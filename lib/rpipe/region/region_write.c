@@ -7,7 +7,7 @@
  * recorded by the path (path_remote_transfer.c). Lent: a part of a block of the heap itself; it is complete when the reader has freed
  * it. A descriptor of the pool, whose mem is NULL, represents it among the blocks in flight.
  */
-#include "rpipe/region/region.h"
+#include "rpipe/region/region_write.h"
 
 #include "rpipe/data/attempt.h"
 #include "rpipe/data/path.h"

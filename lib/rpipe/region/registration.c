@@ -125,3 +125,22 @@ void registration_end(struct rregion *r)
     }
     atomic_store_explicit(&r->registrations, NULL, memory_order_relaxed);
 }
+
+/* ---- checks ---- */
+
+int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes)
+{
+    if (region == NULL)
+        return call_error(ch, -EINVAL, "the region is NULL");
+    if (atomic_load_explicit(&region->open, memory_order_relaxed) == 0)
+        return call_error(ch, -EINVAL, "the region has been closed already (rregion_close)");
+    if (offset > region->bytes || bytes > region->bytes - offset)
+        return call_error(ch, -EINVAL, "%zu bytes at %zu are outside a region of %zu bytes", bytes,
+                          offset, region->bytes);
+    if (region_is_orphan(region))
+        return call_error(ch, -EINVAL, "the region is memory of a pipe that has been closed");
+    if (region->own != NULL && (region->own != ch || config_side(&ch->cfg) != SIDE_WRITER))
+        return call_error(ch, -EINVAL,
+                          "the region is memory of another pipe and can be sent on that one only");
+    return 0;
+}

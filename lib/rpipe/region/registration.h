@@ -99,6 +99,9 @@ void registration_put(struct rregion *r);
 int registration_memory(struct rch *ch, struct rregion *region, const struct btl_memory **memory);
 void registration_end(struct rregion *r); /* ends all registrations of the region */
 
+/* `offset` and `bytes` are inside this region, which is open and may be used with `ch`: 0, or the code and its message. */
+int region_check(struct rch *ch, rregion_t region, size_t offset, size_t bytes);
+
 /* ---- remote_key_cache.c ---- */
 
 struct key_cache; /* of a GET reader: regions of the writer, by number */
@@ -109,7 +112,7 @@ struct cached_key {
 };
 /* NULL: not in the cache. */
 struct cached_key *key_cache_find(struct key_cache *cache, uint64_t number);
-/* From a note that has been fetched. NULL: no room now; or *error is set, and the pipe has failed. */
+/* From a note that has been fetched. NULL: no free entry now; or *error is set, and the pipe has failed. */
 struct cached_key *key_cache_add(struct rch *ch, struct key_cache **cache, uint64_t number,
                                  const void *note, int *error);
 void key_cache_release(struct rch *ch, struct key_cache *cache); /* the connection is closed */

@@ -11,6 +11,7 @@
 #include "rpipe/end/call.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/state.h"
+#include "rpipe/wait/event_message.h"
 
 #include "control/control.h"
 #include "util/failpoint.h"

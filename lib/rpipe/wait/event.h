@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * event.h: event mode: a descriptor that is readable when rread would not wait (event.c), and the messages that it needs
- * (event_message.c). doc/protocol.md, model/event.pml.
+ * event.h: event mode: a descriptor that is readable when rread would not wait (event.c).
+ * doc/protocol.md, model/event.pml. Its messages are in event_message.h.
  */
 #ifndef RPIPE_WAIT_EVENT_H
 #define RPIPE_WAIT_EVENT_H
@@ -15,12 +15,5 @@
 bool event_drain(struct rch *ch, bool joined);
 /* The end is being closed: closes its descriptors. Rendezvous lock held. */
 void event_close(struct rch *ch);
-
-/* ---- event_message.c ---- */
-
-void event_register_messages(void);     /* before the service thread starts */
-int event_post_request(struct rch *ch); /* reader: passes ch->signal_fd to the writer */
-/* Writer, rendezvous lock held: the reader has requested event mode; takes the descriptor over. */
-void event_request(struct rch *ch, int fd);
 
 #endif

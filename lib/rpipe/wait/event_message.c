@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* event_message.c: the messages of event mode; see event.h. The handlers run on the service thread, under the rendezvous lock. */
-#include "rpipe/wait/event.h"
+/* event_message.c: the messages of event mode; see event_message.h. The handlers run on the service thread, under the rendezvous lock. */
+#include "rpipe/wait/event_message.h"
 
 #include "rpipe/end/config.h"
 #include "rpipe/end/message.h"
