@@ -132,30 +132,46 @@ static void test_agreement(const char *control)
         }
 }
 
-/* The ranges that the message has to name: those of the other rank, and of this one. */
-static void test_disjoint(const char *protocol, const char *name, int version, bool both_name_it)
+/* A protocol whose newest version is the only one of the newer build. */
+struct protocol {
+    const char *name;
+    int version;                  /* of the older build */
+    const char *before, *between; /* of the message: before a range, and before the other one */
+    bool own_first;               /* the first range is that of the rank that has the message */
+    bool one_checks;              /* a rank may have the message of the other one */
+};
+
+static const struct protocol protocols[] = {
+    {"control", 2, "has versions ", " of the control network, and this process has ", false, false},
+    {"bootstrap", 2, "has versions ", " of the bootstrap tcp, and this process has ", false, true},
+    {"pipe", 4, "the versions of the protocol are ", " here and ", true, true},
+};
+
+static void print_ranges(char *text, size_t bytes, const struct protocol *p, int first, int second)
+{
+    snprintf(text, bytes, "%s%d to %d%s%d to %d", p->before, first, first, p->between, second,
+             second);
+}
+
+static void test_disjoint(const struct protocol *p)
 {
     struct rank r[2];
-    char ranges[2][96];
+    char here[160], there[160];
     int newer, rank;
 
     for (newer = 0; newer < 2; newer++) {
-        run(r, newer == 0, newer == 1, "unix", protocol);
+        run(r, newer == 0, newer == 1, "unix", p->name);
         for (rank = 0; rank < 2; rank++) {
-            int other = rank == newer ? version : version + 1,
-                own = rank == newer ? version + 1 : version;
+            int own = p->version + (rank == newer), other = p->version + (rank != newer),
+                first = p->own_first ? own : other, second = p->own_first ? other : own;
 
-            snprintf(ranges[0], sizeof(ranges[0]),
-                     "has versions %d to %d of %s, and this process has %d to %d", other, other,
-                     name, own, own);
-            snprintf(ranges[1], sizeof(ranges[1]),
-                     "has versions %d to %d of %s, and this process has %d to %d", own, own, name,
-                     other, other); /* as the other rank reports it */
+            print_ranges(here, sizeof(here), p, first, second);
+            print_ranges(there, sizeof(there), p, second, first);
             CHECK(WIFEXITED(r[rank].status) && WEXITSTATUS(r[rank].status) == 1,
                   "rank %d: status 0x%x: %s", rank, r[rank].status, r[rank].text);
-            CHECK(strstr(r[rank].text, ranges[0]) != NULL ||
-                      (!both_name_it && strstr(r[rank].text, ranges[1]) != NULL),
-                  "rank %d: no \"%s\" in: %s", rank, ranges[0], r[rank].text);
+            CHECK(strstr(r[rank].text, here) != NULL ||
+                      (p->one_checks && strstr(r[rank].text, there) != NULL),
+                  "rank %d: no \"%s\" in: %s", rank, here, r[rank].text);
         }
     }
 }
@@ -170,9 +186,8 @@ int main(int argc, char **argv)
     snprintf(directory, sizeof(directory), "%s", dirname(self));
     test_agreement("unix");
     test_agreement("tcp");
-    test_disjoint("control", "the control network", 2, true);
-    test_disjoint("bootstrap", "the bootstrap tcp", 2,
-                  false); /* rank 0 checks, and sends the message */
+    for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
+        test_disjoint(&protocols[i]);
     printf("%d failures\n", failures);
     return failures != 0;
 }

@@ -13,13 +13,20 @@
 
 #define HANDSHAKE_MAGIC 0x65706972u /* "ripe" */
 
+static struct version_range handshake_versions(void)
+{
+    return version_range_of("pipe", PROTOCOL_OLDEST, PROTOCOL_NEWEST);
+}
+
 void handshake_make(const struct rch *ch, struct handshake *h)
 {
+    const struct version_range own = handshake_versions();
+
     *h = (struct handshake){
         .head = message_head(ch, sizeof(*h), 0),
         .magic = HANDSHAKE_MAGIC,
-        .oldest = PROTOCOL_OLDEST,
-        .newest = PROTOCOL_NEWEST,
+        .oldest = own.oldest,
+        .newest = own.newest,
         .layout_oldest = SYNC_LAYOUT_VERSION,
         .layout_newest = SYNC_LAYOUT_VERSION,
         .slots = ch->cfg.slots,
@@ -104,8 +111,8 @@ static int handshake_compare(const struct rch *ch, const struct handshake *h, st
 
 int handshake_attach(struct rch *ch, const struct handshake *h, struct error *err)
 {
-    int rc = handshake_overlap(ch, "protocol", PROTOCOL_OLDEST, PROTOCOL_NEWEST, h->oldest,
-                               h->newest, err);
+    const struct version_range own = handshake_versions();
+    int rc = handshake_overlap(ch, "protocol", own.oldest, own.newest, h->oldest, h->newest, err);
 
     if (rc == 0)
         rc = handshake_overlap(ch, "layout of shared memory", SYNC_LAYOUT_VERSION,

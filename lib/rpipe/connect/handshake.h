@@ -11,6 +11,7 @@
 #include "rpipe/end/message.h"
 #include "rpipe/end/rch.h"
 #include "util/error.h"
+#include "util/layout.h"
 
 struct handshake {
     struct end_message_head head;
@@ -28,10 +29,11 @@ struct handshake {
     uint64_t cells;             /* enum cells_way of the passive end; 0: a pipe of messages */
     struct btl_address address; /* of the connection, where the backend has connections */
     uint64_t spare[8];
+    LAYOUT_APPENDED
 };
 #define HANDSHAKE_BYTES 408
-static_assert(sizeof(struct handshake) == HANDSHAKE_BYTES, "on the wire");
-static_assert(HANDSHAKE_BYTES <= RENDEZVOUS_BLOB_MAX, "can be kept");
+static_assert(sizeof(struct handshake) == HANDSHAKE_BYTES + LAYOUT_APPENDED_BYTES, "on the wire");
+static_assert(sizeof(struct handshake) <= RENDEZVOUS_BLOB_MAX, "can be kept");
 /* A record that is shorter names no versions. */
 #define HANDSHAKE_LEAST offsetof(struct handshake, layout_oldest)
 
