@@ -17,7 +17,9 @@ static pthread_mutex_t rendezvous_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct hash
     rendezvous_entries; /* rendezvous_key() -> the first struct rendezvous of that key */
 static struct link rendezvous_all = {&rendezvous_all, &rendezvous_all};
-/* rendezvous_handshake_key() -> struct rendezvous_handshake: a peer chooses how many an entry has */
+/*
+ * rendezvous_handshake_key() -> struct rendezvous_handshake: a peer chooses how many an entry has
+ */
 static struct hash rendezvous_handshakes;
 static struct hash rendezvous_kept; /* peer -> handshakes kept, a pointer-sized count */
 static uint32_t rendezvous_numbers; /* of entries */
@@ -25,7 +27,9 @@ static uint64_t rendezvous_kept_fds;
 
 static _Atomic uint64_t rendezvous_arrival_count = 1; /* never 0, which is "nothing seen yet" */
 
-/* acquire, release: a thread that sees the number finds what it counts; under the lock in any case */
+/*
+ * acquire, release: a thread that sees the number finds what it counts; under the lock in any case
+ */
 uint64_t rendezvous_arrivals(void)
 {
     return atomic_load_explicit(&rendezvous_arrival_count, memory_order_acquire);
@@ -41,8 +45,8 @@ void rendezvous_unlock(void) { pthread_mutex_unlock(&rendezvous_mutex); }
 void rendezvous_forked(void) { pthread_mutex_init(&rendezvous_mutex, NULL); }
 
 /*
- * Two contexts of one peer and side never have the same key, since both steps are reversible: so a peer cannot choose
- * contexts that make a chain (next_of_key) long.
+ * Two contexts of one peer and side never have the same key, since both steps are reversible: so a
+ * peer cannot choose contexts that make a chain (next_of_key) long.
  */
 static uint64_t rendezvous_key(int peer, uint32_t side, uint64_t context)
 {

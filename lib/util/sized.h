@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sized.h: structures of the public interface that travel with their size, so that they can grow at their end.
+ * sized.h: structures of the public interface that travel with their size, so that they can grow at
+ * their end.
  */
 #ifndef UTIL_SIZED_H
 #define UTIL_SIZED_H
@@ -12,8 +13,9 @@
 #include <string.h>
 
 /*
- * Copies a structure of a caller, which has `size` bytes there, to `to`, which has `known` bytes here. 0.2.0 is the first
- * version, so nothing shorter than `known` exists: -EINVAL. Longer: -E2BIG unless what this library does not know is 0.
+ * Copies a structure of a caller, which has `size` bytes there, to `to`, which has `known` bytes
+ * here. 0.2.0 is the first version, so nothing shorter than `known` exists: -EINVAL. Longer: -E2BIG
+ * unless the rest is 0.
  */
 static inline int sized_copy(void *to, size_t known, const void *from, size_t size,
                              struct error *err)
@@ -25,14 +27,14 @@ static inline int sized_copy(void *to, size_t known, const void *from, size_t si
     for (size_t i = known; i < size; i++)
         if (bytes[i] != 0)
             return error_set(err, -E2BIG,
-                             "size is %zu, this library knows %zu bytes, and byte %zu is not 0; "
+                             "size is %zu, this library has %zu bytes, and byte %zu is not 0; "
                              "use a newer library",
                              size, known, i);
     memcpy(to, from, known);
     return 0;
 }
 
-/* Stores a structure into that of a caller, which has `size` bytes; what this library does not know becomes 0. */
+/* Stores a structure into that of a caller, which has `size` bytes; the rest of it becomes 0. */
 static inline void sized_store(void *to, size_t size, const void *from, size_t known)
 {
     memset(to, 0, size);
