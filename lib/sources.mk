@@ -265,6 +265,7 @@ rpipe_sources = \
 	lib/rpipe/features.c \
 	lib/rpipe/grow/grow.c \
 	lib/rpipe/grow/grow.h \
+	lib/rpipe/job/context.c \
 	lib/rpipe/job/job.c \
 	lib/rpipe/job/network.c \
 	lib/rpipe/region/region.c \

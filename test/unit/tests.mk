@@ -27,6 +27,7 @@ unit_tests = \
 	test/unit/test_heap_walk \
 	test/unit/test_index \
 	test/unit/test_index_deep \
+	test/unit/test_init \
 	test/unit/test_job \
 	test/unit/test_path_failure \
 	test/unit/test_modes \
@@ -75,6 +76,7 @@ test_unit_test_config_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_cells_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_path_failure_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_modes_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_init_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pending_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_growth_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_misuse_LDADD = $(public) $(CMOCKA_LIBS)

@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * job.c: rinit and rexit: brings the layers up in order and takes them down in reverse; and what a fork means.
+ * job.c: rinit and rexit: start the layers in order and stop them in reverse; and the child of a fork.
  *
- * A process joins a job once. The states only go forward: NEW, OPEN, LEAVING, LEFT; in the child of a fork FORKED.
+ * A process joins a job once. Its states only advance: NEW, OPEN, LEAVING, LEFT; FORKED in the child of a fork. rinit and
+ * rexit are counted: the first rinit joins the job, the last rexit leaves it.
  *
- * rexit first ends the calls of all other threads: they see LEAVING, in whatever they wait for, and return -ENOTCONN. Only when
- * nobody is inside any more is anything closed or given back (call_context.h, thread_quiesce.h).
+ * rexit first ends the calls of all other threads: they see LEAVING in every wait and return -ENOTCONN. Only when no thread
+ * is in a call any more is anything closed or released (call_context.h, thread_quiesce.h).
  */
-#include "rpipe/end/end.h"
-#include "rpipe/connect/close.h"
-#include "rpipe/connect/ends.h"
-#include "rpipe/end/call_context.h"
-#include "rpipe/data/path_remote.h"
 #include "observe/record/trace_clock.h"
 #include "observe/report/report.h"
+#include "rpipe/connect/close.h"
+#include "rpipe/connect/ends.h"
+#include "rpipe/data/path_remote.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/end_pool.h"
+#include "rpipe/end/job_state.h"
+#include "rpipe/end/message.h"
 
 #include "control/collective.h"
 #include "control/control.h"
@@ -33,7 +36,8 @@
 #include <unistd.h>
 
 static pthread_mutex_t rpipe_job_lock =
-    PTHREAD_MUTEX_INITIALIZER; /* one rinit or rexit at a time */
+    PTHREAD_MUTEX_INITIALIZER;   /* one rinit or rexit at a time */
+static unsigned rpipe_job_count; /* calls of rinit without their rexit; under the lock */
 static struct btl_host rpipe_job_host;
 
 /* ---- hooks ---- */
@@ -138,16 +142,16 @@ static void rpipe_job_register_messages(void)
 
 /* ---- rinit ---- */
 
-/* A setting that is misspelt would be obeyed by nobody, and missed by whoever has set it. */
+/* A misspelt variable would have no effect without notice. */
 static void rpipe_job_warn_unknown_settings(void)
 {
-    const char *name, *meant;
+    const char *name, *similar;
     int at = 0;
 
-    while ((name = settings_unknown(&at, &meant)) != NULL)
+    while ((name = settings_unknown(&at, &similar)) != NULL)
         log_warn("%s is set, and is no setting of this version%s%s%s (rmalloc_info lists them)",
-                 name, meant != NULL ? "; is " : "", meant != NULL ? meant : "",
-                 meant != NULL ? " meant?" : "");
+                 name, similar != NULL ? "; is " : "", similar != NULL ? similar : "",
+                 similar != NULL ? " meant?" : "");
 }
 
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
@@ -198,36 +202,48 @@ static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
     return 0;
 }
 
-int rpipe_init(int *rank, int *nranks)
+static int rpipe_job_join(void)
 {
     static bool registered;
     struct error err = {""};
     int own, size, rc;
 
+    if (job_was_opened())
+        return call_error(NULL, -EALREADY, "a process can join a job once, and this one %s",
+                          job_is_open() ? "is leaving it"
+                                        : "has left it or is the child of a fork");
+    rc = rpipe_job_open_layers(&own, &size, &err);
+    if (rc != 0)
+        return call_error(NULL, rc, "%s", err.text);
+    if (!registered && pthread_atfork(NULL, NULL, rpipe_job_forked) == 0)
+        registered = true;
+    module_pin();
+    job_state_set_ranks(own, size);
+    job_state_set(JOB_OPEN);
+    return 0;
+}
+
+int rpipe_init(int *rank, int *nranks)
+{
+    const char *outer = call_rename("rinit");
+    int rc = 0;
+
     pthread_mutex_lock(&rpipe_job_lock);
-    rc = job_was_opened() ? -EALREADY : 0;
-    if (rc != 0) {
-        last_error_set("rinit: a process joins a job once, and this one %s",
-                       job_is_open() ? "has" : "has already, or is the child of one that has");
-    } else {
-        rc = rpipe_job_open_layers(&own, &size, &err);
-        if (rc != 0)
-            last_error_set("rinit: %s", err.text);
-    }
+    if (rpipe_job_count == 0 || !job_is_open() || calls_ended())
+        rc = rpipe_job_join();
     if (rc == 0) {
-        if (!registered && pthread_atfork(NULL, NULL, rpipe_job_forked) == 0)
-            registered = true;
-        module_pin();
-        job_state_set_ranks(own, size);
-        job_state_set(JOB_OPEN);
+        rpipe_job_count++;
         if (rank != NULL)
-            *rank = own;
+            *rank = job_own_rank();
         if (nranks != NULL)
-            *nranks = size;
+            *nranks = job_ranks();
     }
     pthread_mutex_unlock(&rpipe_job_lock);
+    (void)call_rename(outer);
     return rc;
 }
+
+int rpipe_initialized(void) { return job_is_open() && !calls_ended(); }
 
 /* ---- rexit ---- */
 
@@ -244,7 +260,7 @@ static void rpipe_job_close_all(int64_t deadline)
     }
 }
 
-/* Ends the calls of all other threads. They end at once where they are woken, and within a slice where they nap. */
+/* Ends the calls of all other threads: at once where they are woken, else after their back-off sleep. */
 static int rpipe_job_end_calls(int64_t deadline)
 {
     const struct timespec backoff = {0, NS_PER_MS / 4};
@@ -271,16 +287,13 @@ static int rpipe_job_leave(void)
     int64_t deadline = deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
     int rc;
 
-    if (!job_is_open())
-        return job_refuses("rexit");
     rc = rpipe_job_end_calls(deadline);
-    if (rc != 0) {
-        last_error_set("rexit: calls of other threads have not ended within %ld ms "
-                       "(RPIPE_TIMEOUT_MS): nothing has been given "
-                       "back; call it again when those threads have returned",
-                       setting_number(SET_TIMEOUT_MS));
-        return rc;
-    }
+    if (rc != 0)
+        return call_error(NULL, rc,
+                          "calls of other threads have not ended within %ld ms (RPIPE_TIMEOUT_MS); "
+                          "nothing has been released: call rexit again when they have returned",
+                          setting_number(SET_TIMEOUT_MS));
+    rpipe_job_count = 0;
     RPIPE_FAILPOINT("rexit: begun");
     rpipe_job_close_all(deadline);
     deferred_close_finish(deadline);
@@ -289,11 +302,12 @@ static int rpipe_job_leave(void)
         trace_clock_end(deadline);
     RPIPE_FAILPOINT("rexit: pipes closed");
     rc = collect_leave(deadline);
-    RPIPE_FAILPOINT("rexit: all have come");
+    RPIPE_FAILPOINT("rexit: barrier complete");
     if (rc != 0)
-        last_error_set("rexit: not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); "
-                       "this one has left all the same",
-                       setting_number(SET_TIMEOUT_MS));
+        (void)call_error(NULL, rc,
+                         "not every rank has called rexit within %ld ms (RPIPE_TIMEOUT_MS); this "
+                         "one has left the job",
+                         setting_number(SET_TIMEOUT_MS));
     job_state_set(JOB_LEFT);
     report_finish((int)job_rank(), (int)job_size());
     publish_stop();
@@ -308,17 +322,35 @@ static int rpipe_job_leave(void)
     return rc;
 }
 
-int rpipe_exit(void)
+static int rpipe_job_exit(void)
 {
-    int rc, cancel;
+    int rc;
 
-    if (!job_is_open())
-        return job_refuses("rexit");
-    (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
-    pthread_mutex_lock(&rpipe_job_lock);
+    if (!job_is_open()) /* another thread was faster */
+        return job_check();
+    if (rpipe_job_count > 1) { /* an earlier rinit needs the job */
+        rpipe_job_count--;
+        return 0;
+    }
     rc = rpipe_job_leave();
     calls_done();
-    pthread_mutex_unlock(&rpipe_job_lock);
-    (void)pthread_setcancelstate(cancel, NULL);
+    return rc;
+}
+
+int rpipe_exit(void)
+{
+    const char *outer = call_rename("rexit");
+    int rc = 0, cancel;
+
+    if (!job_is_open()) {
+        rc = job_check();
+    } else {
+        (void)pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+        pthread_mutex_lock(&rpipe_job_lock);
+        rc = rpipe_job_exit();
+        pthread_mutex_unlock(&rpipe_job_lock);
+        (void)pthread_setcancelstate(cancel, NULL);
+    }
+    (void)call_rename(outer);
     return rc;
 }

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * network.c: the control network as users see it: small, slow and reliable. The work is done in lib/control.
+ * network.c: the public calls of the control network: small, slow and reliable. lib/control does the work.
  */
-#include "rpipe/end/end.h"
-#include "rpipe/end/call_context.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/job_state.h"
 
-#include "control/collective.h"
 #include "bootstrap/job.h"
+#include "btl/btl.h"
+#include "control/collective.h"
+#include "observe/record/publish.h"
+#include "observe/record/trace.h"
 #include "util/settings.h"
 
 #include <errno.h>
@@ -18,11 +21,37 @@ static int64_t network_deadline(void)
     return deadline_in_ms((int)setting_number(SET_TIMEOUT_MS));
 }
 
-static int network_said(const char *call, int rc, const char *why)
+/* A call of the control network: its name, what an observer sees while it waits, and its row of the trace. */
+struct network_call {
+    struct call call;
+    const char *kind; /* for the trace */
+    uint32_t row;
+};
+
+static int network_begin(struct network_call *c, const char *name)
 {
-    if (rc != 0)
-        last_error_set("%s: %s", call, why);
-    return rc;
+    call_enter(&c->call, name);
+    c->kind = NULL;
+    return job_check();
+}
+
+static void network_waits(struct network_call *c, const char *kind, const char *awaited)
+{
+    publish_process_wait(awaited);
+    c->kind = kind;
+    c->row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
+}
+
+static int network_end(struct network_call *c, int rc, const struct error *err)
+{
+    if (c->kind != NULL) {
+        if (rc != 0)
+            (void)call_error(NULL, rc, "%s", err->text);
+        publish_process_wait(NULL);
+        if (c->row != 0)
+            trace_end_text(c->kind, rc);
+    }
+    return call_end(&c->call, rc);
 }
 
 int rpipe_network_rank(void) { return job_is_open() ? job_rank() : -ENOTCONN; }
@@ -37,115 +66,81 @@ void rpipe_network_abort(int code)
 
 int rpipe_network_barrier(void)
 {
-    struct active_call in;
+    struct network_call c;
     struct error err = {""};
-    uint32_t row;
-    int rc;
+    int rc = network_begin(&c, "network_barrier");
 
-    active_call_enter(&in);
-    rc = job_refuses("network_barrier");
     if (rc == 0) {
-        publish_process_wait("the other ranks in network_barrier");
-        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_barrier", collect_barrier(network_deadline(), &err), err.text);
-        publish_process_wait(NULL);
-        if (row != 0)
-            trace_end_text("barrier", rc);
+        network_waits(&c, "barrier", "the other ranks in network_barrier");
+        rc = collect_barrier(network_deadline(), &err);
     }
-    active_call_leave(&in);
-    return rc;
+    return network_end(&c, rc, &err);
 }
 
 int rpipe_network_allgather(const void *mine, size_t bytes, void *all)
 {
-    struct active_call in;
+    struct network_call c;
     struct error err = {""};
-    uint32_t row;
-    int rc;
+    int rc = network_begin(&c, "network_allgather");
 
-    active_call_enter(&in);
-    rc = job_refuses("network_allgather");
-    if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL)) {
-        last_error_set("network_allgather: a buffer is NULL");
-        rc = -EINVAL;
-    }
+    if (rc == 0 && bytes > 0 && (mine == NULL || all == NULL))
+        rc = call_error(NULL, -EINVAL, "%s is NULL", mine == NULL ? "mine" : "all");
     if (rc == 0) {
-        publish_process_wait("the other ranks in network_allgather");
-        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_allgather",
-                          collect_allgather(mine, bytes, all, network_deadline(), &err), err.text);
-        publish_process_wait(NULL);
-        if (row != 0)
-            trace_end_text("allgather", rc);
+        network_waits(&c, "allgather", "the other ranks in network_allgather");
+        rc = collect_allgather(mine, bytes, all, network_deadline(), &err);
     }
-    active_call_leave(&in);
-    return rc;
+    return network_end(&c, rc, &err);
 }
 
-static int network_refuses_rank(const char *call, int rank, const void *buf, size_t bytes)
+static int network_check_rank(int rank, const void *buf, size_t bytes)
 {
-    int rc = job_refuses(call);
-
-    if (rc != 0)
-        return rc;
-    if (rank < 0 || rank >= job_size()) {
-        last_error_set("%s: rank %d; the ranks of this job are 0 to %d", call, rank,
-                       job_size() - 1);
-        return -ENOENT;
-    }
-    if (bytes > 0 && buf == NULL) {
-        last_error_set("%s: the buffer is NULL", call);
-        return -EINVAL;
-    }
+    if (rank < 0 || rank >= job_ranks())
+        return call_error(NULL, -ENOENT, "rank is %d; the ranks of this job are 0 to %d", rank,
+                          job_ranks() - 1);
+    if (bytes > 0 && buf == NULL)
+        return call_error(NULL, -EINVAL, "buf is NULL");
     return 0;
 }
 
 int rpipe_network_send(int to, const void *buf, size_t bytes)
 {
-    struct active_call in;
+    struct network_call c;
     struct error err = {""};
-    int rc;
+    int rc = network_begin(&c, "network_send");
 
-    active_call_enter(&in);
-    rc = network_refuses_rank("network_send", to, buf, bytes);
     if (rc == 0)
-        rc = network_said("network_send", collect_send(to, buf, bytes, network_deadline(), &err),
-                          err.text);
-    active_call_leave(&in);
-    return rc;
+        rc = network_check_rank(to, buf, bytes);
+    if (rc == 0) {
+        rc = collect_send(to, buf, bytes, network_deadline(), &err);
+        if (rc != 0)
+            (void)call_error(NULL, rc, "%s", err.text);
+    }
+    return network_end(&c, rc, &err);
 }
 
 int rpipe_network_recv(int from, void *buf, size_t bytes)
 {
-    struct active_call in;
+    struct network_call c;
     struct error err = {""};
-    char what[64];
-    uint32_t row;
-    int rc;
+    char awaited[64];
+    int rc = network_begin(&c, "network_recv");
 
-    active_call_enter(&in);
-    rc = network_refuses_rank("network_recv", from, buf, bytes);
+    if (rc == 0)
+        rc = network_check_rank(from, buf, bytes);
     if (rc == 0) {
-        snprintf(what, sizeof(what), "a message of rank %d in network_recv", from);
-        publish_process_wait(what);
-        row = trace_begin_row(trace_on ? TRACE_ROW_NETWORK : 0, TRACE_NETWORK);
-        rc = network_said("network_recv", collect_recv(from, buf, bytes, network_deadline(), &err),
-                          err.text);
-        publish_process_wait(NULL);
-        if (row != 0)
-            trace_end_text("recv", rc);
+        snprintf(awaited, sizeof(awaited), "a message of rank %d in network_recv", from);
+        network_waits(&c, "recv", awaited);
+        rc = collect_recv(from, buf, bytes, network_deadline(), &err);
     }
-    active_call_leave(&in);
-    return rc;
+    return network_end(&c, rc, &err);
 }
 
 int rpipe_progress(void)
 {
-    struct active_call in;
+    struct call call;
 
-    active_call_enter(&in);
-    if (!active_calls_ended())
-        btl_progress(); /* a help: whatever has to be driven the service thread drives too */
-    active_call_leave(&in);
-    return 0;
+    call_enter(&call, "rprogress");
+    if (!calls_ended())
+        btl_progress(); /* optional: the service thread drives every backend, too */
+    return call_end(&call, 0);
 }
