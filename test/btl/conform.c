@@ -28,16 +28,16 @@ static int passed;
 
 void ask_begin(struct side *s, const struct ask *what)
 {
-    HOLDS(send(s->socket, what, sizeof(*what), MSG_NOSIGNAL) == (ssize_t)sizeof(*what),
-          "the target is gone: %s", strerror(errno));
+    REQUIRE(send(s->socket, what, sizeof(*what), MSG_NOSIGNAL) == (ssize_t)sizeof(*what),
+            "the target is gone: %s", strerror(errno));
 }
 
 struct answer ask_end(struct side *s)
 {
     struct answer answer;
 
-    HOLDS(recv(s->socket, &answer, sizeof(answer), 0) == (ssize_t)sizeof(answer),
-          "the target is gone");
+    REQUIRE(recv(s->socket, &answer, sizeof(answer), 0) == (ssize_t)sizeof(answer),
+            "the target is gone");
     return answer;
 }
 
@@ -51,14 +51,14 @@ struct answer ask(struct side *s, struct ask what)
 {
     struct answer answer = ask_any(s, what);
 
-    HOLDS(answer.rc == 0, "request %u of the target: %s (%d)", what.what, answer.err.text,
-          answer.rc);
+    REQUIRE(answer.rc == 0, "request %u of the target: %s (%d)", what.what, answer.err.text,
+            answer.rc);
     return answer;
 }
 
 uint64_t draw(struct side *s, uint64_t below)
 {
-    s->seed = mix(s->seed);
+    s->seed = random_mix(s->seed);
     return s->seed % below;
 }
 
@@ -70,12 +70,12 @@ void drive(struct side *s, struct btl_connection *connection)
 
     if (draw(s, 4) == 0) {
         rc = ops->progress_all(s->backend->btl);
-        HOLDS(rc == 0, "progress_all: %d", rc);
+        REQUIRE(rc == 0, "progress_all: %d", rc);
     } else {
         rc = ops->progress(connection);
         if (rc != 0)
             (void)ops->connection_state(connection, &err);
-        HOLDS(rc == 0, "progress: %d: %s", rc, err.text);
+        REQUIRE(rc == 0, "progress: %d: %s", rc, err.text);
     }
     if (draw(s, 64) == 0)
         sched_yield();
@@ -94,26 +94,26 @@ struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth)
     int rc;
 
     rc = ops->connection_open(s->backend->btl, s->peer, role, depth, &connection, &address, &err);
-    HOLDS(rc == 0, "connection_open: %d: %s", rc, err.text);
-    HOLDS(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes",
-          address.bytes);
+    REQUIRE(rc == 0, "connection_open: %d: %s", rc, err.text);
+    REQUIRE(address.bytes > 0 && address.bytes <= sizeof(address.byte), "an address of %u bytes",
+            address.bytes);
     other = ask(s, (struct ask){.what = ASK_LINE,
                                 .id = id,
                                 .a = role == BTL_CONNECTS ? BTL_ACCEPTS : BTL_CONNECTS,
                                 .b = depth});
     rc = ops->connection_state(connection, &err);
-    HOLDS(rc == -EAGAIN, "connection_state before connection_connect: %d", rc);
+    REQUIRE(rc == -EAGAIN, "connection_state before connection_connect: %d", rc);
     if (!first)
         ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
     rc = ops->connection_connect(connection, &other.address, &err);
-    HOLDS(rc == 0, "connection_connect: %d: %s", rc, err.text);
+    REQUIRE(rc == 0, "connection_connect: %d: %s", rc, err.text);
     if (first)
         ask(s, (struct ask){.what = ASK_CONNECT, .id = id, .address = address});
     while ((rc = ops->connection_state(connection, &err)) == -EAGAIN) {
-        HOLDS(!deadline_passed(deadline), "the line does not come up: %s", err.text);
+        REQUIRE(!deadline_passed(deadline), "the line does not come up: %s", err.text);
         drive(s, connection);
     }
-    HOLDS(rc == 0, "connection_state: %d: %s", rc, err.text);
+    REQUIRE(rc == 0, "connection_state: %d: %s", rc, err.text);
     return connection;
 }
 
@@ -131,15 +131,15 @@ struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
     int rc =
         s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err);
 
-    HOLDS(rc == 0, "attach: %d: %s", rc, err.text);
-    HOLDS(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach says nothing");
+    REQUIRE(rc == 0, "attach: %d: %s", rc, err.text);
+    REQUIRE(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach says nothing");
     return far;
 }
 
 void far_free(struct side *s, struct far *far)
 {
     s->backend->ops->detach(s->backend->btl, &far->remote);
-    HOLDS(far->remote.mapping == NULL, "detach leaves something attached");
+    REQUIRE(far->remote.mapping == NULL, "detach leaves something attached");
     ask(s, (struct ask){.what = ASK_FREE, .id = far->id});
 }
 
@@ -150,11 +150,11 @@ struct btl_memory near_alloc(struct side *s, size_t bytes)
     int rc =
         s->backend->ops->alloc(s->backend->btl, s->peer, bytes, BTL_LOCAL, false, &piece, &err);
 
-    HOLDS(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, err.text);
-    HOLDS(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes,
-          piece.bytes);
-    HOLDS((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p",
-          piece.base);
+    REQUIRE(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, err.text);
+    REQUIRE(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes,
+            piece.bytes);
+    REQUIRE((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p",
+            piece.base);
     return piece;
 }
 
@@ -172,10 +172,10 @@ uint64_t write_must(struct side *s, struct btl_connection *connection,
 
     while ((rc = s->backend->ops->write(connection, payload, slot)) == -EAGAIN) {
         refused++;
-        HOLDS(!deadline_passed(deadline), "a write is refused for ever");
+        REQUIRE(!deadline_passed(deadline), "a write is refused for ever");
         drive(s, connection);
     }
-    HOLDS(rc == 0, "write: %d", rc);
+    REQUIRE(rc == 0, "write: %d", rc);
     return refused;
 }
 
@@ -186,10 +186,10 @@ void get_must(struct side *s, struct btl_connection *connection, const struct bt
     int rc;
 
     while ((rc = s->backend->ops->get(connection, t, done)) == -EAGAIN) {
-        HOLDS(!deadline_passed(deadline), "a get is refused for ever");
+        REQUIRE(!deadline_passed(deadline), "a get is refused for ever");
         drive(s, connection);
     }
-    HOLDS(rc == 0, "get: %d", rc);
+    REQUIRE(rc == 0, "get: %d", rc);
 }
 
 void done_must(struct side *s, struct btl_connection *connection, struct btl_done *done)
@@ -198,11 +198,11 @@ void done_must(struct side *s, struct btl_connection *connection, struct btl_don
     int pending;
 
     while ((pending = atomic_load_explicit(&done->pending, memory_order_acquire)) != 0) {
-        HOLDS(pending > 0, "completed more often than accepted (%d)", pending);
-        HOLDS(!deadline_passed(deadline), "%d operations do not complete", pending);
+        REQUIRE(pending > 0, "completed more often than accepted (%d)", pending);
+        REQUIRE(!deadline_passed(deadline), "%d operations do not complete", pending);
         drive(s, connection);
     }
-    HOLDS(atomic_load(&done->error) == 0, "an operation failed: %d", atomic_load(&done->error));
+    REQUIRE(atomic_load(&done->error) == 0, "an operation failed: %d", atomic_load(&done->error));
 }
 
 void flush_must(struct side *s, struct btl_connection *connection)
@@ -211,10 +211,10 @@ void flush_must(struct side *s, struct btl_connection *connection)
     int rc;
 
     while ((rc = s->backend->ops->flush(connection)) == -EAGAIN) {
-        HOLDS(!deadline_passed(deadline), "flush does not end");
+        REQUIRE(!deadline_passed(deadline), "flush does not end");
         drive(s, connection);
     }
-    HOLDS(rc == 0, "flush: %d", rc);
+    REQUIRE(rc == 0, "flush: %d", rc);
 }
 
 /* ---- the program ---- */
@@ -245,7 +245,7 @@ static void run_together(struct side side[AGENTS], const char *where)
 
     printf("%s: two threads\n", where);
     for (int i = 0; i < AGENTS; i++)
-        HOLDS(pthread_create(&thread[i], NULL, stream_main, &side[i]) == 0, "pthread_create");
+        REQUIRE(pthread_create(&thread[i], NULL, stream_main, &side[i]) == 0, "pthread_create");
     for (int i = 0; i < AGENTS; i++)
         pthread_join(thread[i], NULL);
     passed++;
@@ -275,7 +275,7 @@ static void run_killed(struct side *s, pid_t target)
     kill(target, SIGKILL);
     waitpid(target, NULL, 0);
     while (rc == 0 || rc == -EAGAIN) {
-        HOLDS(!deadline_passed(deadline), "a line to a process that is dead does not fail");
+        REQUIRE(!deadline_passed(deadline), "a line to a process that is dead does not fail");
         if (atomic_load(&done.pending) < 4)
             (void)ops->get(connection, &t, &done);
         (void)ops->progress(connection);
@@ -284,7 +284,7 @@ static void run_killed(struct side *s, pid_t target)
         usleep(1000);
     }
     (void)ops->connection_state(connection, &err);
-    HOLDS(*err.text != '\0', "a line that failed says nothing");
+    REQUIRE(*err.text != '\0', "a line that failed says nothing");
     printf("    %s\n", err.text);
     if (ops->peer_gone != NULL)
         ops->peer_gone(s->backend->btl, s->peer);
@@ -307,7 +307,7 @@ static void run_target(char *argv[])
         exit(0);
     backend_open(&backend, argv[2], 1);
     for (int i = 0; i < AGENTS; i++)
-        HOLDS(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
+        REQUIRE(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
     for (int i = 0; i < AGENTS; i++)
         pthread_join(thread[i], NULL);
     backend_close(&backend);
@@ -340,11 +340,11 @@ static void one_process(struct backend *b, uint64_t seed)
     int pair[2];
 
     for (int i = 0; i < AGENTS; i++) {
-        HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
+        REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0, "socketpair");
         agent[i] = (struct agent){b, pair[1], b->rank};
-        side[i] =
-            (struct side){b, pair[0], b->rank, mix(seed + (uint64_t)i), strcmp(name, "sim") == 0};
-        HOLDS(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
+        side[i] = (struct side){b, pair[0], b->rank, random_mix(seed + (uint64_t)i),
+                                strcmp(name, "sim") == 0};
+        REQUIRE(pthread_create(&thread[i], NULL, agent_main, &agent[i]) == 0, "pthread_create");
     }
     run_all(side, "one process");
     for (int i = 0; i < AGENTS; i++) {
@@ -362,13 +362,13 @@ static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], 
 
     if (b->ops->reach(b->btl, 1, &err) != 0) {
         /* a simulated network is one process; anybody else has to reach the other one, or has not been tested */
-        HOLDS(strcmp(name, "sim") == 0, "two processes: %s", err.text);
+        REQUIRE(strcmp(name, "sim") == 0, "two processes: %s", err.text);
         printf("two processes: skipped: %s\n", err.text);
         return;
     }
-    HOLDS(send(socket[0], "", 1, MSG_NOSIGNAL) == 1, "the target is gone");
+    REQUIRE(send(socket[0], "", 1, MSG_NOSIGNAL) == 1, "the target is gone");
     for (int i = 0; i < AGENTS; i++)
-        side[i] = (struct side){b, socket[i], 1, mix(seed + 100 + (uint64_t)i), false};
+        side[i] = (struct side){b, socket[i], 1, random_mix(seed + 100 + (uint64_t)i), false};
     run_all(side, "two processes");
     if (kills == NULL || strcmp(kills, "0") != 0)
         run_killed(&side[0], target);
@@ -390,19 +390,19 @@ int main(int argc, char *argv[])
     }
     name = argv[1];
     for (int i = 0; i < AGENTS; i++) {
-        HOLDS(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0, "socketpair");
+        REQUIRE(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair) == 0, "socketpair");
         near_socket[i] = pair[0];
         far_socket[i] = pair[1];
     }
     target = start_target(argv[0], far_socket, near_socket);
     backend_open(&backend, name, 0);
-    HOLDS(backend.ops->reach(backend.btl, 0, &err) == 0, "one process: %s", err.text);
+    REQUIRE(backend.ops->reach(backend.btl, 0, &err) == 0, "one process: %s", err.text);
     one_process(&backend, seed);
     two_processes(&backend, seed, near_socket, target);
     for (int i = 0; i < AGENTS; i++)
         close(near_socket[i]);
     if (waitpid(target, &status, 0) == target)
-        HOLDS(status == 0, "the target ended with status 0x%x", (unsigned)status);
+        REQUIRE(status == 0, "the target ended with status 0x%x", (unsigned)status);
     backend_close(&backend);
     printf("%d passed: backend %s, seed %llu\n", passed, name, (unsigned long long)seed);
     return 0;

@@ -15,9 +15,10 @@
 
 #include "btl/btl.h"
 
-#include "util/clock.h"
+#include "test/lib/check.h"
+#include "test/lib/pattern.h"
 
-#include <stdio.h>
+#include "util/clock.h"
 
 #define AGENTS 2 /* so that two threads can transfer at once */
 #define LINES_MOST 8
@@ -37,19 +38,7 @@ struct backend {
 void backend_open(struct backend *b, const char *name, int rank);
 void backend_close(struct backend *b);
 
-void broken(const char *file, int connection, const char *format, ...)
-    __attribute__((noreturn, format(printf, 3, 4)));
-#define HOLDS(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            broken(__FILE__, __LINE__, __VA_ARGS__);                                               \
-    } while (0)
-
 int64_t patience(void); /* a deadline; CONFORM_SECONDS, 60 */
-uint64_t mix(uint64_t x);
-void fill(void *memory, size_t bytes, uint64_t key);
-bool same(const void *memory, size_t bytes, uint64_t key);
-
 /* What a slot says. It is sealed: words may land in any order, so the flag is number and hash of the rest. */
 struct note {
     uint64_t number; /* from 1 */

@@ -55,7 +55,7 @@ static int host_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *
     for (int i = 0; w == NULL && i < WATCHES_MOST; i++)
         if (!watches[i].used)
             w = &watches[i];
-    HOLDS(w != NULL, "a backend watches more than %d things", WATCHES_MOST);
+    REQUIRE(w != NULL, "a backend watches more than %d things", WATCHES_MOST);
     *w = (struct watch){true,  true, fd, clock_now() + (delay_us > 0 ? delay_us : 0) * 1000,
                         ready, arg};
     pthread_mutex_unlock(&lock);
@@ -176,7 +176,7 @@ void backend_open(struct backend *b, const char *name, int rank)
     char module[32], symbol[32];
     struct error err = {""};
 
-    HOLDS(settings_load(&err) == 0, "%s", err.text);
+    REQUIRE(settings_load(&err) == 0, "%s", err.text);
     snprintf(module, sizeof(module), "btl_%s", name);
     snprintf(symbol, sizeof(symbol), "btl_%s_ops", name);
     b->rank = host.rank = rank;
@@ -188,20 +188,20 @@ void backend_open(struct backend *b, const char *name, int rank)
         fflush(NULL);
         _exit(2);
     }
-    HOLDS(b->ops->version == BTL_OPS_VERSION, "backend %s has interface version %u", name,
-          b->ops->version);
+    REQUIRE(b->ops->version == BTL_OPS_VERSION, "backend %s has interface version %u", name,
+            b->ops->version);
     if (b->ops->query(&err) != 0) {
         printf("conform: skipped: backend %s: %s\n", name, err.text);
         fflush(NULL);
         _exit(77);
     }
-    HOLDS((b->ops->attributes.capabilities & BTL_LOAD_STORE) == 0,
-          "backend %s maps memory: it has no lines", name);
-    HOLDS(pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) == 0, "pipe2");
-    HOLDS(pthread_create(&watcher, NULL, watch_main, NULL) == 0, "pthread_create");
+    REQUIRE((b->ops->attributes.capabilities & BTL_LOAD_STORE) == 0,
+            "backend %s maps memory: it has no lines", name);
+    REQUIRE(pipe2(wake_pipe, O_NONBLOCK | O_CLOEXEC) == 0, "pipe2");
+    REQUIRE(pthread_create(&watcher, NULL, watch_main, NULL) == 0, "pthread_create");
     started = true;
-    HOLDS(b->ops->open(&host, &b->btl, &err) == 0, "backend %s cannot be opened: %s", name,
-          err.text);
+    REQUIRE(b->ops->open(&host, &b->btl, &err) == 0, "backend %s cannot be opened: %s", name,
+            err.text);
 }
 
 void backend_close(struct backend *b)
@@ -210,7 +210,7 @@ void backend_close(struct backend *b)
         return;
     b->ops->close(b->btl);
     for (int i = 0; i < WATCHES_MOST; i++)
-        HOLDS(!watches[i].used, "close leaves a watch behind");
+        REQUIRE(!watches[i].used, "close leaves a watch behind");
     pthread_mutex_lock(&lock);
     stopping = true;
     pthread_mutex_unlock(&lock);
@@ -222,19 +222,6 @@ void backend_close(struct backend *b)
 
 /* ---- shared ---- */
 
-void broken(const char *file, int connection, const char *format, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "%s:%d: ", file, connection);
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fputc('\n', stderr);
-    fflush(NULL);
-    _exit(1);
-}
-
 int64_t patience(void)
 {
     const char *seconds = getenv("CONFORM_SECONDS");
@@ -242,45 +229,13 @@ int64_t patience(void)
     return clock_now() + (seconds != NULL ? atoi(seconds) : 60) * NS_PER_S;
 }
 
-uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-void fill(void *memory, size_t bytes, uint64_t key)
-{
-    uint8_t *p = memory;
-
-    for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = mix(key + i);
-
-        memcpy(p + i, &word, bytes - i < 8 ? bytes - i : 8);
-    }
-}
-
-bool same(const void *memory, size_t bytes, uint64_t key)
-{
-    const uint8_t *p = memory;
-
-    for (size_t i = 0; i < bytes; i += 8) {
-        uint64_t word = mix(key + i);
-
-        if (memcmp(p + i, &word, bytes - i < 8 ? bytes - i : 8) != 0)
-            return false;
-    }
-    return true;
-}
-
 /* words 0 to 3: the note; 4 to 6: noise; 7: the flag */
 static uint64_t slot_flag(const uint64_t *word, uint64_t number)
 {
-    uint64_t hash = mix(number);
+    uint64_t hash = random_mix(number);
 
     for (int i = 0; i < 7; i++)
-        hash = mix(hash ^ word[i]);
+        hash = random_mix(hash ^ word[i]);
     return (hash & 0xffffffff00000000u) | (number & 0xffffffffu);
 }
 
@@ -289,7 +244,7 @@ void slot_seal(void *slot, const struct note *note)
     uint64_t word[8] = {note->number, note->offset, note->bytes, note->key};
 
     for (unsigned i = 4; i < 7; i++)
-        word[i] = mix(note->number * 8 + i);
+        word[i] = random_mix(note->number * 8 + i);
     word[7] = slot_flag(word, note->number);
     memcpy(slot, word, sizeof(word));
 }

@@ -20,7 +20,7 @@ static void pieces(struct side *s)
 
         memset(near.base, 1, sizes[i]);
         far[i] = far_alloc(s, (uint32_t)i, sizes[i], access[i % 3]);
-        HOLDS(far[i].remote.base == NULL, "a piece of a peer that is mapped here");
+        REQUIRE(far[i].remote.base == NULL, "a piece of a peer that is mapped here");
         near_free(s, &near);
     }
     for (size_t i = 0; i < 6; i++)
@@ -38,19 +38,19 @@ static void before_it_is_up(struct side *s)
     struct btl_connection *connection;
     struct error err = {""};
 
-    HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
-                               &err) == 0,
-          "connection_open: %s", err.text);
-    HOLDS(ops->connection_state(connection, &err) == -EAGAIN,
-          "connection_state of a line that is not connected");
-    HOLDS(ops->write(connection, &t, NULL) == -EAGAIN, "a write on a line that is not up");
-    HOLDS(ops->progress(connection) == 0, "progress on a line that is not up");
+    REQUIRE(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
+                                 &err) == 0,
+            "connection_open: %s", err.text);
+    REQUIRE(ops->connection_state(connection, &err) == -EAGAIN,
+            "connection_state of a line that is not connected");
+    REQUIRE(ops->write(connection, &t, NULL) == -EAGAIN, "a write on a line that is not up");
+    REQUIRE(ops->progress(connection) == 0, "progress on a line that is not up");
     ops->connection_counts(connection, &counts);
-    HOLDS(counts.work_requests == 0 && counts.refused == 1, "counts of a line that is not up");
+    REQUIRE(counts.work_requests == 0 && counts.refused == 1, "counts of a line that is not up");
     ops->connection_close(connection);
     connection = line_up(s, 0, 0);
     ops->connection_describe(connection, err.text, sizeof(err.text));
-    HOLDS(*err.text != '\0', "connection_describe says nothing");
+    REQUIRE(*err.text != '\0', "connection_describe says nothing");
     printf("    %s\n", err.text);
     line_down(s, 0, connection);
     far_free(s, &far);
@@ -71,25 +71,26 @@ static void adopted(struct side *s)
     struct answer a;
     struct error err = {""};
 
-    HOLDS(own != NULL, "no memory");
-    HOLDS(ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, &err) ==
-              0,
-          "adopt: %s", err.text);
-    HOLDS(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
+    REQUIRE(own != NULL, "no memory");
+    REQUIRE(
+        ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, &err) == 0,
+        "adopt: %s", err.text);
+    REQUIRE(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
     t.memory = &near;
     for (int back = 0; back < 2; back++) { /* there and back */
         uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
 
         a = ask(s, (struct ask){.what = ASK_ALLOC, .id = 0, .a = bytes, .b = access, .c = 1});
-        HOLDS(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err) == 0,
-              "attach: %s", err.text);
+        REQUIRE(ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err) ==
+                    0,
+                "attach: %s", err.text);
         if (back) {
             ask(s, (struct ask){.what = ASK_FILL, .id = 0, .a = 5, .b = bytes - 10, .c = 78});
             get_must(s, connection, &t, &done);
             done_must(s, connection, &done);
-            HOLDS(same(own + 6, bytes - 10, 78), "a get into memory that was adopted");
+            REQUIRE(pattern_same(own + 6, bytes - 10, 78), "a get into memory that was adopted");
         } else {
-            fill(own + 6, bytes - 10, 77);
+            pattern_fill(own + 6, bytes - 10, 77);
             write_must(s, connection, &t, NULL);
             flush_must(s, connection);
             ask(s, (struct ask){.what = ASK_CHECK, .id = 0, .a = 5, .b = bytes - 10, .c = 77});
@@ -140,8 +141,9 @@ static void close_under_way(struct side *s)
             done_must(s, other, &again);
         }
         for (int i = 0; i < UNDER_WAY; i++)
-            HOLDS(pending[i] == atomic_load(&done[i].pending) * 1000 + atomic_load(&done[i].error),
-                  "a btl_done is touched after connection_close");
+            REQUIRE(pending[i] ==
+                        atomic_load(&done[i].pending) * 1000 + atomic_load(&done[i].error),
+                    "a btl_done is touched after connection_close");
         line_down(s, 1, other);
         near_free(s, &near);
         far_free(s, &source);
@@ -168,12 +170,12 @@ static void connect_to_nobody(struct side *s)
         int rc = ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection,
                                       &address, &err);
 
-        HOLDS(rc == 0, "connection_open: %d: %s", rc, err.text);
+        REQUIRE(rc == 0, "connection_open: %d: %s", rc, err.text);
         ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
         rc = ops->connection_connect(connection, &other.address, &err);
-        HOLDS(rc == 0 || *err.text != '\0', "connection_connect fails without a sentence");
+        REQUIRE(rc == 0 || *err.text != '\0', "connection_connect fails without a sentence");
         while (rc == 0 || rc == -EAGAIN) {
-            HOLDS(!deadline_passed(deadline), "a line to nobody neither fails nor comes up");
+            REQUIRE(!deadline_passed(deadline), "a line to nobody neither fails nor comes up");
             (void)ops->progress(connection);
             rc = ops->connection_state(connection, &err);
             if (rc ==
@@ -189,9 +191,9 @@ static void connect_to_nobody(struct side *s)
             }
             sched_yield();
         }
-        HOLDS(!s->strict || rc < 0, "a line to nobody comes up");
+        REQUIRE(!s->strict || rc < 0, "a line to nobody comes up");
         if (rc != 0 && ops->connection_state(connection, &err) != 0)
-            HOLDS(*err.text != '\0', "a line that failed says nothing");
+            REQUIRE(*err.text != '\0', "a line that failed says nothing");
         if (round == 0)
             printf("    %s\n", rc == 0 ? "it works without the other end" : err.text);
         ops->connection_close(connection);
@@ -212,12 +214,12 @@ static void lines_come_and_go(struct side *s)
         struct answer other =
             ask(s, (struct ask){.what = ASK_LINE, .id = 0, .a = BTL_ACCEPTS, .b = 0});
 
-        HOLDS(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection, &address,
-                                   &err) == 0,
-              "connection_open: %s", err.text);
+        REQUIRE(ops->connection_open(s->backend->btl, s->peer, BTL_CONNECTS, 0, &connection,
+                                     &address, &err) == 0,
+                "connection_open: %s", err.text);
         if (round & 1)
-            HOLDS(ops->connection_connect(connection, &other.address, &err) == 0,
-                  "connection_connect: %s", err.text);
+            REQUIRE(ops->connection_connect(connection, &other.address, &err) == 0,
+                    "connection_connect: %s", err.text);
         if (round & 2)
             ask(s, (struct ask){.what = ASK_CONNECT, .id = 0, .address = address});
         if (round & 4)

@@ -29,8 +29,8 @@ static uint8_t *at(struct state *st, uint32_t id, uint64_t offset, uint64_t byte
 {
     struct btl_memory *p = &st->place[id % PIECES_MOST].memory;
 
-    HOLDS(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset,
-          "asked for what is not in piece %u", id);
+    REQUIRE(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset,
+            "asked for what is not in piece %u", id);
     return (uint8_t *)p->base + offset;
 }
 
@@ -61,7 +61,7 @@ static int await(struct state *st, const void *slot, uint64_t number, uint32_t h
         }
         look_around(st, idle);
     }
-    if (!same(at(st, heap, note->offset, note->bytes), note->bytes, note->key)) {
+    if (!pattern_same(at(st, heap, note->offset, note->bytes), note->bytes, note->key)) {
         error_note(&answer->err, "slot %llu is there, but not its payload of %llu bytes",
                    (unsigned long long)number, (unsigned long long)note->bytes);
         return -EIO;
@@ -90,10 +90,10 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     struct place *p = &st->place[q->id % PIECES_MOST];
     int rc;
 
-    HOLDS(p->memory.base == NULL, "piece %u is in use", q->id);
+    REQUIRE(p->memory.base == NULL, "piece %u is in use", q->id);
     if (q->c != 0) {
         p->own = malloc(q->a + 64);
-        HOLDS(p->own != NULL, "no memory");
+        REQUIRE(p->own != NULL, "no memory");
         rc = b->ops->register_memory(b->btl, st->a->peer, (uint8_t *)p->own + 8, q->a,
                                      (uint32_t)q->b, &p->memory, &answer->err);
     } else {
@@ -102,8 +102,8 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     }
     if (rc != 0)
         return rc;
-    HOLDS(p->memory.bytes >= q->a && p->memory.base != NULL, "a piece of %zu bytes",
-          p->memory.bytes);
+    REQUIRE(p->memory.bytes >= q->a && p->memory.base != NULL, "a piece of %zu bytes",
+            p->memory.bytes);
     if (q->c == 0)
         memset(p->memory.base, 0, q->a);
     answer->key = p->memory.key;
@@ -138,7 +138,7 @@ static int serve(struct state *st, const struct ask *q, struct answer *answer)
     case ASK_REACH:
         return b->ops->reach(b->btl, (int)q->a, &answer->err);
     case ASK_LINE:
-        HOLDS(*connection == NULL, "line %u is in use", q->id);
+        REQUIRE(*connection == NULL, "line %u is in use", q->id);
         return b->ops->connection_open(b->btl, st->a->peer, (enum btl_role)q->a, (uint32_t)q->b,
                                        connection, &answer->address, &answer->err);
     case ASK_CONNECT:
@@ -152,10 +152,10 @@ static int serve(struct state *st, const struct ask *q, struct answer *answer)
         free_memory(st, q->id);
         return 0;
     case ASK_FILL:
-        fill(at(st, q->id, q->a, q->b), q->b, q->c);
+        pattern_fill(at(st, q->id, q->a, q->b), q->b, q->c);
         return 0;
     case ASK_CHECK:
-        return same(at(st, q->id, q->a, q->b), q->b, q->c) ? 0 : -EIO;
+        return pattern_same(at(st, q->id, q->a, q->b), q->b, q->c) ? 0 : -EIO;
     case ASK_SET:
         __atomic_store_n((uint64_t *)(void *)at(st, q->id, q->a, 8), q->b, __ATOMIC_RELEASE);
         return 0;

@@ -73,30 +73,30 @@ static void writes(struct side *s)
                                 .a = note.offset - GUARD,
                                 .b = note.bytes + 2 * GUARD,
                                 .c = before});
-            fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
+            pattern_fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
             seal(&f.near_ring, 0, &note);
             write_must(s, f.connection, note.bytes == 0 && draw(s, 2) == 0 ? NULL : &payload,
                        &slot);
             ask_begin(s, &(struct ask){.what = ASK_AWAIT, .id = 0, .a = 0, .b = number, .c = 1});
             flush_must(s, f.connection);
             there = ask_end(s);
-            HOLDS(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.err.text);
+            REQUIRE(there.rc == 0, "a write of %zu bytes: %s", note.bytes, there.err.text);
             /* behind it: the bytes that belong to the second guard, as the fill has left them */
-            HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK,
-                                          .id = 1,
-                                          .a = note.offset - GUARD,
-                                          .b = GUARD,
-                                          .c = before})
-                          .rc == 0,
-                  "a write of %zu bytes has changed what lies before it", note.bytes);
+            REQUIRE(ask_any(s, (struct ask){.what = ASK_CHECK,
+                                            .id = 1,
+                                            .a = note.offset - GUARD,
+                                            .b = GUARD,
+                                            .c = before})
+                            .rc == 0,
+                    "a write of %zu bytes has changed what lies before it", note.bytes);
             if (note.bytes % 8 == 0)
-                HOLDS(ask_any(s, (struct ask){.what = ASK_CHECK,
-                                              .id = 1,
-                                              .a = note.offset + note.bytes,
-                                              .b = GUARD,
-                                              .c = before + GUARD + note.bytes})
-                              .rc == 0,
-                      "a write of %zu bytes has changed what lies behind it", note.bytes);
+                REQUIRE(ask_any(s, (struct ask){.what = ASK_CHECK,
+                                                .id = 1,
+                                                .a = note.offset + note.bytes,
+                                                .b = GUARD,
+                                                .c = before + GUARD + note.bytes})
+                                .rc == 0,
+                        "a write of %zu bytes has changed what lies behind it", note.bytes);
         }
     }
     field_close(s, &f);
@@ -115,15 +115,15 @@ static void gets(struct side *s)
             struct btl_done done = {0};
 
             ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = there, .b = sizes[i], .c = key});
-            fill(near + offset - GUARD, GUARD, around);
-            fill(near + offset + sizes[i], GUARD, around + 1);
+            pattern_fill(near + offset - GUARD, GUARD, around);
+            pattern_fill(near + offset + sizes[i], GUARD, around + 1);
             get_must(s, f.connection, &t, &done);
             done_must(s, f.connection, &done);
-            HOLDS(same(near + offset, sizes[i], key),
-                  "a get of %zu bytes is complete, but not here", sizes[i]);
-            HOLDS(same(near + offset - GUARD, GUARD, around) &&
-                      same(near + offset + sizes[i], GUARD, around + 1),
-                  "a get of %zu bytes has changed what lies around it", sizes[i]);
+            REQUIRE(pattern_same(near + offset, sizes[i], key),
+                    "a get of %zu bytes is complete, but not here", sizes[i]);
+            REQUIRE(pattern_same(near + offset - GUARD, GUARD, around) &&
+                        pattern_same(near + offset + sizes[i], GUARD, around + 1),
+                    "a get of %zu bytes has changed what lies around it", sizes[i]);
         }
     }
     field_close(s, &f);
@@ -149,14 +149,14 @@ static void gets_around_pages(struct side *s)
     struct field f = field_open(s, 1, PAGES * PAGE, BTL_PEER_READS, 0);
     uint8_t *near = f.near_heap.base, *expected = malloc(PAGES * PAGE);
 
-    HOLDS(expected != NULL, "no memory");
+    REQUIRE(expected != NULL, "no memory");
     for (size_t bytes = 1; bytes <= SHORT; bytes++) {
         uint64_t key = draw(s, UINT64_MAX);
         struct btl_done done = {0};
         size_t changed = 0;
 
         ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key});
-        fill(expected, PAGES * PAGE, key);
+        pattern_fill(expected, PAGES * PAGE, key);
         memset(near, 0x5a, PAGES * PAGE);
         for (size_t before = 0; before <= bytes; before++) {
             struct btl_transfer t = around(&f, bytes, before);
@@ -167,14 +167,15 @@ static void gets_around_pages(struct side *s)
         for (size_t before = 0; before <= bytes; before++) {
             struct btl_transfer t = around(&f, bytes, before);
 
-            HOLDS(memcmp(near + t.offset, expected + t.remote_offset, bytes) == 0,
-                  "a get of %zu bytes, %zu of them before the end of a page, brought others", bytes,
-                  before);
+            REQUIRE(memcmp(near + t.offset, expected + t.remote_offset, bytes) == 0,
+                    "a get of %zu bytes, %zu of them before the end of a page, brought others",
+                    bytes, before);
             memset(near + t.offset, 0x5a, bytes);
         }
         for (size_t i = 0; i < PAGES * PAGE; i++)
             changed += near[i] != 0x5a;
-        HOLDS(changed == 0, "gets of %zu bytes have changed %zu bytes around them", bytes, changed);
+        REQUIRE(changed == 0, "gets of %zu bytes have changed %zu bytes around them", bytes,
+                changed);
     }
     free(expected);
     field_close(s, &f);
@@ -185,12 +186,12 @@ static void writes_around_pages(struct side *s)
     struct field f = field_open(s, 1, PAGES * PAGE, BTL_PEER_WRITES, 0);
     uint8_t *near = f.near_heap.base, *there = malloc(PAGES * PAGE);
 
-    HOLDS(there != NULL, "no memory");
+    REQUIRE(there != NULL, "no memory");
     for (size_t bytes = 1; bytes <= SHORT; bytes++) {
         uint64_t key = draw(s, UINT64_MAX);
         size_t end = 0;
 
-        fill(there, PAGES * PAGE, key); /* what it shall be there in the end */
+        pattern_fill(there, PAGES * PAGE, key); /* what it shall be there in the end */
         ask(s, (struct ask){.what = ASK_FILL, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key});
         for (size_t before = 0; before <= bytes;
              before++) { /* holes, where what is written belongs */
@@ -200,26 +201,28 @@ static void writes_around_pages(struct side *s)
             write_must(s, f.connection, &t, NULL);
         }
         flush_must(s, f.connection);
-        HOLDS(ask_any(s,
-                      (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
-                      .rc != 0,
-              "writes of %zu bytes are nowhere", bytes);
+        REQUIRE(
+            ask_any(s,
+                    (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
+                    .rc != 0,
+            "writes of %zu bytes are nowhere", bytes);
         for (size_t before = 0; before <= bytes; before++) {
             struct btl_transfer t = around(&f, bytes, before);
 
-            HOLDS(t.remote_offset >= end && t.remote_offset + bytes <= PAGES * PAGE,
-                  "the test is wrong");
+            REQUIRE(t.remote_offset >= end && t.remote_offset + bytes <= PAGES * PAGE,
+                    "the test is wrong");
             end = t.remote_offset + bytes;
             memcpy(near + t.offset, there + t.remote_offset, bytes);
             write_must(s, f.connection, &t, NULL);
         }
         flush_must(s, f.connection);
-        HOLDS(ask_any(s,
-                      (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
-                      .rc == 0,
-              "writes of %zu bytes around the ends of pages are not there, or have changed what "
-              "lies around",
-              bytes);
+        REQUIRE(
+            ask_any(s,
+                    (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
+                    .rc == 0,
+            "writes of %zu bytes around the ends of pages are not there, or have changed what "
+            "lies around",
+            bytes);
     }
     free(there);
     field_close(s, &f);
@@ -239,8 +242,8 @@ static void gets_are_fresh(struct side *s)
         get_must(s, f.connection, &t, &done);
         done_must(s, f.connection, &done);
         memcpy(&word, (uint8_t *)f.near_heap.base + 8 * (n % 8), 8);
-        HOLDS(word == n, "a get brought %llu, which was there before %llu",
-              (unsigned long long)word, (unsigned long long)n);
+        REQUIRE(word == n, "a get brought %llu, which was there before %llu",
+                (unsigned long long)word, (unsigned long long)n);
     }
     field_close(s, &f);
 }
@@ -262,23 +265,23 @@ static void many_gets(struct side *s)
 
         while ((rc = s->backend->ops->get(f.connection, &t, &done)) == -EAGAIN) {
             refused++;
-            HOLDS(!deadline_passed(deadline), "get %d is refused for ever", i);
+            REQUIRE(!deadline_passed(deadline), "get %d is refused for ever", i);
             drive(s, f.connection);
         }
-        HOLDS(rc == 0, "get: %d", rc);
+        REQUIRE(rc == 0, "get: %d", rc);
     }
     done_must(s, f.connection, &done);
-    HOLDS(same(f.near_heap.base, (size_t)MANY * EACH, 7),
-          "%d gets are complete, but not all are here", MANY);
+    REQUIRE(pattern_same(f.near_heap.base, (size_t)MANY * EACH, 7),
+            "%d gets are complete, but not all are here", MANY);
     s->backend->ops->connection_counts(f.connection, &counts);
-    HOLDS(counts.gets == MANY && counts.refused >= refused && counts.work_requests >= MANY,
-          "counts: %llu gets, %llu refused; it was %d and %llu", (unsigned long long)counts.gets,
-          (unsigned long long)counts.refused, MANY, (unsigned long long)refused);
-    HOLDS(counts.signaled <= counts.work_requests && counts.inlined <= counts.work_requests &&
-              counts.doorbells <= counts.work_requests && counts.doorbells > 0,
-          "counts: %llu work requests, %llu doorbells, %llu signaled",
-          (unsigned long long)counts.work_requests, (unsigned long long)counts.doorbells,
-          (unsigned long long)counts.signaled);
+    REQUIRE(counts.gets == MANY && counts.refused >= refused && counts.work_requests >= MANY,
+            "counts: %llu gets, %llu refused; it was %d and %llu", (unsigned long long)counts.gets,
+            (unsigned long long)counts.refused, MANY, (unsigned long long)refused);
+    REQUIRE(counts.signaled <= counts.work_requests && counts.inlined <= counts.work_requests &&
+                counts.doorbells <= counts.work_requests && counts.doorbells > 0,
+            "counts: %llu work requests, %llu doorbells, %llu signaled",
+            (unsigned long long)counts.work_requests, (unsigned long long)counts.doorbells,
+            (unsigned long long)counts.signaled);
     field_close(s, &f);
 }
 
@@ -294,7 +297,7 @@ static void many_writes(struct side *s)
         struct btl_transfer payload = to(&f.heap, &f.near_heap, note.offset, note.bytes);
         struct btl_transfer slot = to(&f.ring, &f.near_ring, i * SLOT_BYTES, SLOT_BYTES);
 
-        fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
+        pattern_fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
         seal(&f.near_ring, i, &note);
         refused += write_must(s, f.connection, &payload, &slot);
     }
@@ -302,9 +305,9 @@ static void many_writes(struct side *s)
     for (size_t i = 0; i < MANY; i += 37)
         ask(s, (struct ask){.what = ASK_AWAIT, .id = 0, .a = i * SLOT_BYTES, .b = i + 1, .c = 1});
     s->backend->ops->connection_counts(f.connection, &counts);
-    HOLDS(counts.refused >= refused && counts.work_requests >= 2 * MANY,
-          "counts: %llu work requests, %llu refused", (unsigned long long)counts.work_requests,
-          (unsigned long long)counts.refused);
+    REQUIRE(counts.refused >= refused && counts.work_requests >= 2 * MANY,
+            "counts: %llu work requests, %llu refused", (unsigned long long)counts.work_requests,
+            (unsigned long long)counts.refused);
     field_close(s, &f);
 }
 
@@ -321,18 +324,19 @@ static void flush_places(struct side *s)
         for (size_t i = 0; i < n; i++) {
             struct btl_transfer t = to(&f.heap, &f.near_heap, i * (part | 7), part);
 
-            fill((uint8_t *)f.near_heap.base + t.offset, part, key + i);
+            pattern_fill((uint8_t *)f.near_heap.base + t.offset, part, key + i);
             write_must(s, f.connection, &t, NULL);
         }
         flush_must(s, f.connection);
         memset(f.near_heap.base, 0x5a, n * (part | 7)); /* it may change now */
         for (size_t i = 0; i < n; i++)
-            HOLDS(ask_any(
-                      s,
-                      (struct ask){
-                          .what = ASK_CHECK, .id = 1, .a = i * (part | 7), .b = part, .c = key + i})
-                          .rc == 0,
-                  "after flush, a write of %zu bytes is not there", part);
+            REQUIRE(ask_any(s, (struct ask){.what = ASK_CHECK,
+                                            .id = 1,
+                                            .a = i * (part | 7),
+                                            .b = part,
+                                            .c = key + i})
+                            .rc == 0,
+                    "after flush, a write of %zu bytes is not there", part);
     }
     field_close(s, &f);
 }
@@ -348,7 +352,7 @@ static void nobody_calls(struct side *s)
         struct note note = {n, 0, n % 3 == 0 ? MIB + 1 : n * 1000, n};
         struct btl_transfer payload = to(&f.heap, &f.near_heap, 0, note.bytes);
 
-        fill(f.near_heap.base, note.bytes, note.key);
+        pattern_fill(f.near_heap.base, note.bytes, note.key);
         seal(&f.near_ring, 0, &note);
         write_must(s, f.connection, &payload, &slot);
         ask(s, (struct ask){.what = ASK_AWAIT | ASK_IDLE, .id = 0, .a = 0, .b = n, .c = 1});
@@ -362,12 +366,12 @@ static void nobody_calls(struct side *s)
         get_must(s, f.connection, &t, &done);
         /* it is carried out; that it is complete may take a look, which is what progress is for */
         while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 &&
-               !same(f.near_heap.base, t.bytes, n)) {
-            HOLDS(!deadline_passed(deadline), "a get is not carried out where nobody calls");
+               !pattern_same(f.near_heap.base, t.bytes, n)) {
+            REQUIRE(!deadline_passed(deadline), "a get is not carried out where nobody calls");
             sched_yield();
         }
         done_must(s, f.connection, &done);
-        HOLDS(same(f.near_heap.base, t.bytes, n), "a get that nobody drove");
+        REQUIRE(pattern_same(f.near_heap.base, t.bytes, n), "a get that nobody drove");
     }
     field_close(s, &f);
     far_free(s, &source);
@@ -382,7 +386,7 @@ static void target_silent(struct side *s)
     if (poll(&poll_for, 1, 0) != 1)
         return;
     a = ask_end(s);
-    HOLDS(a.rc == 0, "%s", a.err.text);
+    REQUIRE(a.rc == 0, "%s", a.err.text);
 }
 
 void stream(struct side *s, uint64_t messages)
@@ -410,12 +414,13 @@ void stream(struct side *s, uint64_t messages)
             get_must(s, f.connection, &fetch, &done);
             done_must(s, f.connection, &done);
             memcpy(&taken, near_credit.base, 8);
-            HOLDS(!deadline_passed(deadline), "the stream stands at %llu, of which %llu were taken",
-                  (unsigned long long)n, (unsigned long long)taken);
+            REQUIRE(!deadline_passed(deadline),
+                    "the stream stands at %llu, of which %llu were taken", (unsigned long long)n,
+                    (unsigned long long)taken);
         }
         note.bytes = draw(s, 4) == 0 ? draw(s, REGION - 100) : draw(s, 300);
         payload = to(&f.heap, &f.near_heap, note.offset, note.bytes);
-        fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
+        pattern_fill((uint8_t *)f.near_heap.base + note.offset, note.bytes, note.key);
         seal(&f.near_ring, index, &note);
         write_must(s, f.connection, note.bytes == 0 ? NULL : &payload, &slot);
     }
@@ -423,10 +428,10 @@ void stream(struct side *s, uint64_t messages)
         get_must(s, f.connection, &fetch, &done);
         done_must(s, f.connection, &done);
         memcpy(&taken, near_credit.base, 8);
-        HOLDS(!deadline_passed(deadline), "%llu of %llu messages were taken",
-              (unsigned long long)taken, (unsigned long long)messages);
+        REQUIRE(!deadline_passed(deadline), "%llu of %llu messages were taken",
+                (unsigned long long)taken, (unsigned long long)messages);
     }
-    HOLDS(ask_end(s).rc == 0, "a stream of %llu messages", (unsigned long long)messages);
+    REQUIRE(ask_end(s).rc == 0, "a stream of %llu messages", (unsigned long long)messages);
     field_close(s, &f);
     far_free(s, &far_credit);
     near_free(s, &near_credit);
@@ -444,7 +449,7 @@ static int atomic_call(struct side *s, struct btl_connection *connection, int op
     int rc;
 
     while ((rc = s->backend->ops->atomic(connection, op, at, operand, compare, done)) == -EAGAIN) {
-        HOLDS(!deadline_passed(deadline), "an atomic is refused for ever");
+        REQUIRE(!deadline_passed(deadline), "an atomic is refused for ever");
         drive(s, connection);
     }
     return rc;
@@ -475,8 +480,8 @@ static void atomics(struct side *s)
         if ((mask & 1u << op) == 0) {
             int rc = s->backend->ops->atomic(connection, op, &at, 1, 1, &done);
 
-            HOLDS(rc != 0 && rc != -EAGAIN && atomic_load(&done.pending) == 0,
-                  "atomic %d, which is not offered: %d", op, rc);
+            REQUIRE(rc != 0 && rc != -EAGAIN && atomic_load(&done.pending) == 0,
+                    "atomic %d, which is not offered: %d", op, rc);
             continue;
         }
         for (int n = 0; n < 12; n++) {
@@ -486,19 +491,19 @@ static void atomics(struct side *s)
             bool fetch = draw(s, 2) == 0;
 
             at = (struct btl_transfer){&cells.remote, cell * 8, fetch ? &near : NULL, 8, 8};
-            HOLDS(atomic_call(s, connection, op, &at, operand, compare, &done) == 0, "atomic %d",
-                  op);
+            REQUIRE(atomic_call(s, connection, op, &at, operand, compare, &done) == 0, "atomic %d",
+                    op);
             done_must(s, connection, &done);
             memcpy(&old, (uint8_t *)near.base + 8, 8);
-            HOLDS(!fetch || old == model[cell], "atomic %d brought %llx; it was %llx", op,
-                  (unsigned long long)old, (unsigned long long)model[cell]);
+            REQUIRE(!fetch || old == model[cell], "atomic %d brought %llx; it was %llx", op,
+                    (unsigned long long)old, (unsigned long long)model[cell]);
             model[cell] = expected(op, model[cell], operand, compare);
         }
     }
     flush_must(s, connection);
     for (size_t i = 0; i < CELLS && mask != 0; i++)
-        HOLDS(ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = i * 8}).value == model[i],
-              "cell %zu after atomics", i);
+        REQUIRE(ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = i * 8}).value == model[i],
+                "cell %zu after atomics", i);
     printf("    atomics offered: 0x%x\n", mask);
     line_down(s, 0, connection);
     far_free(s, &cells);
@@ -524,19 +529,19 @@ void count_together(struct side *s)
         for (size_t i = 0; i < EACH; i++) {
             at.memory = &near;
             at.offset = 8 * i;
-            HOLDS(atomic_call(s, connection, 0, &at, 1, 0, &done) == 0, "atomic add");
+            REQUIRE(atomic_call(s, connection, 0, &at, 1, 0, &done) == 0, "atomic add");
         }
         done_must(s, connection, &done);
-        HOLDS(ask_end(s).rc == 0, "the target counts");
+        REQUIRE(ask_end(s).rc == 0, "the target counts");
         want += coherent ? EACH : 0;
         for (size_t i = 0; i < EACH; i++) {
-            HOLDS(old[i] < want && !seen[old[i]], "two additions found %llu",
-                  (unsigned long long)old[i]);
+            REQUIRE(old[i] < want && !seen[old[i]], "two additions found %llu",
+                    (unsigned long long)old[i]);
             seen[old[i]] = true;
         }
         count = ask(s, (struct ask){.what = ASK_WORD, .id = 0, .a = 8}).value;
-        HOLDS(count == want, "%llu additions gave %llu", (unsigned long long)want,
-              (unsigned long long)count);
+        REQUIRE(count == want, "%llu additions gave %llu", (unsigned long long)want,
+                (unsigned long long)count);
     }
     line_down(s, 0, connection);
     far_free(s, &cells);

@@ -6,6 +6,8 @@
  * a message that is inline is one work request, a larger one two, each one doorbell, and one in 64 work requests asks for a
  * completion. With a number as argument: so many pairs of lines at once, besides.
  */
+#include "test/lib/check.h"
+
 #include "btl/btl.h"
 #include "util/clock.h"
 #include "util/log.h"
@@ -19,16 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s: ", __FILE__, __LINE__, #condition);                        \
-            fprintf(stderr, __VA_ARGS__);                                                          \
-            fprintf(stderr, "\n");                                                                 \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
 
 /* ---- the surroundings: a thread that watches ---- */
 
@@ -51,7 +43,7 @@ static int host_watch(int fd, int64_t delay_us, void (*ready)(void *arg), void *
     for (i = 0; i < WATCHES && watches[i].ready != NULL; i++)
         if (watches[i].ready == ready && watches[i].arg == arg)
             break;
-    CHECK(i < WATCHES, "too many watches");
+    REQUIRE(i < WATCHES, "too many watches");
     watches[i] = (struct watch){ready, arg, fd, true, clock_now() + delay_us * 1000};
     pthread_mutex_unlock(&lock);
     return 0;
@@ -113,10 +105,10 @@ static void connect_lines(struct btl_connection **a, struct btl_connection **b, 
 {
     struct btl_address from, to;
 
-    CHECK(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, &err) == 0, "%s", err.text);
-    CHECK(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, &err) == 0, "%s", err.text);
-    CHECK(ops->connection_connect(*a, &to, &err) == 0, "%s", err.text);
-    CHECK(ops->connection_connect(*b, &from, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_open(btl, 0, BTL_CONNECTS, depth, a, &from, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_open(btl, 0, BTL_ACCEPTS, depth, b, &to, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_connect(*a, &to, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_connect(*b, &from, &err) == 0, "%s", err.text);
 }
 
 static void await_up(struct btl_connection *connection)
@@ -126,7 +118,7 @@ static void await_up(struct btl_connection *connection)
 
     while ((rc = ops->connection_state(connection, &err)) == -EAGAIN && !deadline_passed(deadline))
         usleep(500);
-    CHECK(rc == 0, "%s", err.text);
+    REQUIRE(rc == 0, "%s", err.text);
 }
 
 static struct btl_memory near_piece, far_piece;
@@ -135,8 +127,8 @@ static struct btl_connection *a, *b;
 
 static int until_room(int rc)
 {
-    CHECK(rc == 0 || rc == -EAGAIN, "%d", rc);
-    CHECK(rc == 0 || ops->progress(a) == 0, "progress");
+    REQUIRE(rc == 0 || rc == -EAGAIN, "%d", rc);
+    REQUIRE(rc == 0 || ops->progress(a) == 0, "progress");
     return rc;
 }
 
@@ -146,7 +138,7 @@ static void flush(void)
 
     while ((rc = ops->flush(a)) == -EAGAIN)
         ;
-    CHECK(rc == 0, "%d", rc);
+    REQUIRE(rc == 0, "%d", rc);
 }
 
 static struct btl_counts counts(void)
@@ -175,10 +167,10 @@ static void count_messages(const char *what, size_t payload, unsigned requests, 
            (double)(c.work_requests - c0.work_requests) / n,
            (double)(c.doorbells - c0.doorbells) / n, (double)(c.signaled - c0.signaled) / n,
            (double)(c.inlined - c0.inlined) / n);
-    CHECK(c.work_requests - c0.work_requests == (uint64_t)requests * n, "work requests");
-    CHECK(c.doorbells - c0.doorbells == n, "doorbells");
-    CHECK(c.signaled - c0.signaled == (uint64_t)requests * n / 64, "signals");
-    CHECK(c.inlined - c0.inlined == (uint64_t)inlined * n, "inlined");
+    REQUIRE(c.work_requests - c0.work_requests == (uint64_t)requests * n, "work requests");
+    REQUIRE(c.doorbells - c0.doorbells == n, "doorbells");
+    REQUIRE(c.signaled - c0.signaled == (uint64_t)requests * n / 64, "signals");
+    REQUIRE(c.inlined - c0.inlined == (uint64_t)inlined * n, "inlined");
 }
 
 static void test_transfers(void)
@@ -192,31 +184,31 @@ static void test_transfers(void)
 
     for (size_t i = 0; i < bytes / 8; i++)
         near_words[i] = i * 0x9e3779b97f4a7c15u;
-    CHECK((rc = ops->write(a, &t, NULL)) == 0, "%d", rc);
+    REQUIRE((rc = ops->write(a, &t, NULL)) == 0, "%d", rc);
     flush();
-    CHECK(memcmp(near_words, far_words, bytes) == 0, "what was written is not there");
+    REQUIRE(memcmp(near_words, far_words, bytes) == 0, "what was written is not there");
     memset(near_words, 0, bytes);
-    CHECK((rc = ops->get(a, &t, &done)) == 0, "%d", rc);
+    REQUIRE((rc = ops->get(a, &t, &done)) == 0, "%d", rc);
     while (atomic_load(&done.pending) != 0)
-        CHECK((rc = ops->progress(a)) == 0, "%d", rc);
-    CHECK(atomic_load(&done.error) == 0 && memcmp(near_words, far_words, bytes) == 0,
-          "what was fetched is not right");
+        REQUIRE((rc = ops->progress(a)) == 0, "%d", rc);
+    REQUIRE(atomic_load(&done.error) == 0 && memcmp(near_words, far_words, bytes) == 0,
+            "what was fetched is not right");
     printf("20 MiB written and fetched: %llu work requests\n",
            (unsigned long long)(counts().work_requests - c.work_requests));
     if (ops->connection_atomics(a) == 0) {
-        CHECK(ops->atomic(a, 0, &t, 1, 0, &done) == -ENOTSUP, "an atomic that it does not have");
+        REQUIRE(ops->atomic(a, 0, &t, 1, 0, &done) == -ENOTSUP, "an atomic that it does not have");
         return;
     }
     far_words[0] = 40;
     t.bytes = 8;
-    CHECK((rc = ops->atomic(a, 0, &t, 2, 0, &done)) == 0, "%d", rc);
+    REQUIRE((rc = ops->atomic(a, 0, &t, 2, 0, &done)) == 0, "%d", rc);
     while (atomic_load(&done.pending) != 0)
-        CHECK((rc = ops->progress(a)) == 0, "%d", rc);
-    CHECK(near_words[0] == 40 && far_words[0] == 42, "%llu %llu", (unsigned long long)near_words[0],
-          (unsigned long long)far_words[0]);
-    CHECK((rc = ops->atomic(a, 1, &t, 7, 42, NULL)) == 0, "%d", rc);
+        REQUIRE((rc = ops->progress(a)) == 0, "%d", rc);
+    REQUIRE(near_words[0] == 40 && far_words[0] == 42, "%llu %llu",
+            (unsigned long long)near_words[0], (unsigned long long)far_words[0]);
+    REQUIRE((rc = ops->atomic(a, 1, &t, 7, 42, NULL)) == 0, "%d", rc);
     flush();
-    CHECK(far_words[0] == 7, "compare and swap");
+    REQUIRE(far_words[0] == 7, "compare and swap");
 }
 
 static void many(unsigned n)
@@ -224,7 +216,7 @@ static void many(unsigned n)
     struct btl_connection **connection = calloc(2 * (size_t)n, sizeof(*connection));
     unsigned i;
 
-    CHECK(connection != NULL, "no memory");
+    REQUIRE(connection != NULL, "no memory");
     for (i = 0; i < n; i++)
         connect_lines(&connection[2 * i], &connection[2 * i + 1], 0);
     for (i = 0; i < 2 * n; i++)
@@ -233,7 +225,7 @@ static void many(unsigned n)
         struct btl_transfer slot = {&remote, 64 * (uint64_t)(i % 64), &near_piece,
                                     64 * (uint64_t)(i % 64), 64};
 
-        CHECK(ops->write(connection[2 * i], NULL, &slot) == 0, "line %u", i);
+        REQUIRE(ops->write(connection[2 * i], NULL, &slot) == 0, "line %u", i);
     }
     for (i = 0; i < n; i++)
         while (ops->flush(connection[2 * i]) == -EAGAIN)
@@ -258,7 +250,7 @@ int main(int argc, char **argv)
     int rc;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
-    CHECK(settings_load(&err) == 0, "%s", err.text);
+    REQUIRE(settings_load(&err) == 0, "%s", err.text);
     ops = module_symbol("btl_verbs", "btl_verbs_ops", &err);
     rc = ops == NULL ? -ENOTSUP : ops->query(&err);
     if (rc == 0)
@@ -268,19 +260,19 @@ int main(int argc, char **argv)
         return 77;
     }
     printf("%s\n", err.text);
-    CHECK(pthread_create(&thread, NULL, watcher, NULL) == 0, "no thread");
+    REQUIRE(pthread_create(&thread, NULL, watcher, NULL) == 0, "no thread");
     connect_lines(&a, &b, 0);
     await_up(a);
     await_up(b);
     ops->connection_describe(a, err.text, sizeof(err.text));
     printf("%s\n", err.text);
-    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, &err) == 0, "%s",
-          err.text);
-    CHECK(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, &err) == 0,
-          "%s", err.text);
-    CHECK(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, &err) ==
-              0,
-          "%s", err.text);
+    REQUIRE(ops->alloc(btl, 0, (size_t)20 << 20, BTL_LOCAL, false, &near_piece, &err) == 0, "%s",
+            err.text);
+    REQUIRE(ops->alloc(btl, 0, (size_t)20 << 20, BTL_PEER_ATOMICS, false, &far_piece, &err) == 0,
+            "%s", err.text);
+    REQUIRE(ops->attach(btl, 0, &far_piece.key, far_piece.bytes, BTL_PEER_ATOMICS, &remote, &err) ==
+                0,
+            "%s", err.text);
     count_messages("slot alone", 0, 1, 1);
     count_messages("64 bytes and slot", 64, 2, 2);
     count_messages("4096 bytes and slot", 4096, 2, 1);
@@ -291,7 +283,7 @@ int main(int argc, char **argv)
     while ((rc = ops->connection_state(a, &err)) == 0)
         usleep(500);
     printf("after the other end has closed: %d, %s\n", rc, err.text);
-    CHECK(ops->flush(a) == rc, "flush of a line that has failed");
+    REQUIRE(ops->flush(a) == rc, "flush of a line that has failed");
     ops->connection_close(a);
     ops->detach(btl, &remote);
     ops->free(btl, &near_piece);

@@ -40,25 +40,26 @@ static void open_pair(struct pair *p)
     int64_t deadline = patience();
     int rc;
 
-    HOLDS(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, &err) == 0, "%s",
-          err.text);
-    HOLDS(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, &err) == 0, "%s",
-          err.text);
-    HOLDS(ops->connection_connect(p->dials, &to, &err) == 0, "%s", err.text);
-    HOLDS(ops->connection_connect(p->accepts, &from, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_open(backend.btl, 0, BTL_CONNECTS, 0, &p->dials, &from, &err) == 0,
+            "%s", err.text);
+    REQUIRE(ops->connection_open(backend.btl, 0, BTL_ACCEPTS, 0, &p->accepts, &to, &err) == 0, "%s",
+            err.text);
+    REQUIRE(ops->connection_connect(p->dials, &to, &err) == 0, "%s", err.text);
+    REQUIRE(ops->connection_connect(p->accepts, &from, &err) == 0, "%s", err.text);
     end[0] = p->dials, end[1] = p->accepts;
     for (int i = 0; i < 2; i++) {
         while ((rc = ops->connection_state(end[i], &err)) == -EAGAIN) {
-            HOLDS(!deadline_passed(deadline), "%s", err.text);
+            REQUIRE(!deadline_passed(deadline), "%s", err.text);
             usleep(500);
         }
-        HOLDS(rc == 0, "%s", err.text);
+        REQUIRE(rc == 0, "%s", err.text);
     }
-    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, &err) == 0, "%s", err.text);
-    HOLDS(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, &err) == 0, "%s",
-          err.text);
-    HOLDS(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, &err) == 0,
-          "%s", err.text);
+    REQUIRE(ops->alloc(backend.btl, 0, BYTES, BTL_LOCAL, false, &p->near, &err) == 0, "%s",
+            err.text);
+    REQUIRE(ops->alloc(backend.btl, 0, BYTES, BTL_PEER_WRITES, false, &p->far, &err) == 0, "%s",
+            err.text);
+    REQUIRE(ops->attach(backend.btl, 0, &p->far.key, BYTES, BTL_PEER_WRITES, &p->remote, &err) == 0,
+            "%s", err.text);
 }
 
 static void close_pair(struct pair *p)
@@ -80,22 +81,22 @@ static void works(struct pair *p, uint64_t key)
     int64_t deadline = patience();
     int rc;
 
-    fill(p->near.base, BYTES, key);
+    pattern_fill(p->near.base, BYTES, key);
     rc = ops->write(p->dials, &t, NULL);
-    HOLDS(rc == 0, "a write on a line that has nothing to do with it: %d", rc);
+    REQUIRE(rc == 0, "a write on a line that has nothing to do with it: %d", rc);
     while ((rc = ops->flush(p->dials)) == -EAGAIN)
-        HOLDS(!deadline_passed(deadline), "flush");
-    HOLDS(rc == 0 && same(p->far.base, BYTES, key), "flush: %d, or what was written is not there",
-          rc);
-    fill(p->far.base, BYTES, ~key);
+        REQUIRE(!deadline_passed(deadline), "flush");
+    REQUIRE(rc == 0 && pattern_same(p->far.base, BYTES, key),
+            "flush: %d, or what was written is not there", rc);
+    pattern_fill(p->far.base, BYTES, ~key);
     rc = ops->get(p->dials, &t, &done);
-    HOLDS(rc == 0, "get: %d", rc);
+    REQUIRE(rc == 0, "get: %d", rc);
     while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
-        HOLDS(!deadline_passed(deadline), "get");
-        HOLDS(ops->progress(p->dials) == 0, "progress");
+        REQUIRE(!deadline_passed(deadline), "get");
+        REQUIRE(ops->progress(p->dials) == 0, "progress");
     }
-    HOLDS(atomic_load(&done.error) == 0 && same(p->near.base, BYTES, ~key),
-          "what was fetched is not right");
+    REQUIRE(atomic_load(&done.error) == 0 && pattern_same(p->near.base, BYTES, ~key),
+            "what was fetched is not right");
 }
 
 static void others_work(uint64_t key)
@@ -115,24 +116,24 @@ static int fails(struct btl_connection *connection, const struct btl_transfer *t
     int rc, again;
 
     while ((rc = ops->connection_state(connection, &err)) == 0) {
-        HOLDS(!deadline_passed(deadline), "%s: the line does not fail", what);
+        REQUIRE(!deadline_passed(deadline), "%s: the line does not fail", what);
         if (atomic_load(&done.pending) < 4)
             (void)ops->get(connection, t, &done);
         (void)ops->progress(connection);
     }
     printf("%s: %s (%d)\n", what, err.text, rc);
-    HOLDS(rc < 0 && *err.text != '\0', "%s: no sentence", what);
+    REQUIRE(rc < 0 && *err.text != '\0', "%s: no sentence", what);
     while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
-        HOLDS(!deadline_passed(deadline), "%s: %d operations never end", what,
-              atomic_load(&done.pending));
+        REQUIRE(!deadline_passed(deadline), "%s: %d operations never end", what,
+                atomic_load(&done.pending));
         (void)ops->progress(connection);
     }
     again = ops->write(connection, t, NULL);
-    HOLDS(again == rc, "%s: a write says %d, the line %d", what, again, rc);
-    HOLDS(ops->get(connection, t, &done) == rc && ops->flush(connection) == rc &&
-              ops->progress(connection) == rc,
-          "%s: some call does not fail", what);
-    HOLDS(atomic_load(&done.pending) == 0, "%s: what was refused is pending", what);
+    REQUIRE(again == rc, "%s: a write says %d, the line %d", what, again, rc);
+    REQUIRE(ops->get(connection, t, &done) == rc && ops->flush(connection) == rc &&
+                ops->progress(connection) == rc,
+            "%s: some call does not fail", what);
+    REQUIRE(atomic_load(&done.pending) == 0, "%s: what was refused is pending", what);
     return rc;
 }
 
@@ -148,10 +149,10 @@ static bool says(struct btl_connection *connection, enum ibv_wc_status status)
 static void check_status(struct pair *p, int rc, enum ibv_wc_status status, int expected)
 {
     if (p->dials->btl->limits.iwarp)
-        HOLDS(rc == expected || rc == -ECONNRESET, "%d", rc);
+        REQUIRE(rc == expected || rc == -ECONNRESET, "%d", rc);
     else
-        HOLDS(rc == expected && says(p->dials, status), "%d, not %d with \"%s\"", rc, expected,
-              ibv_wc_status_str(status));
+        REQUIRE(rc == expected && says(p->dials, status), "%d, not %d with \"%s\"", rc, expected,
+                ibv_wc_status_str(status));
 }
 
 static void state_err(struct pair *p)
@@ -160,7 +161,7 @@ static void state_err(struct pair *p)
     struct btl_transfer t = whole(p);
 
     p->broken = true;
-    HOLDS(ibv_modify_qp(p->dials->qp, &attr, IBV_QP_STATE) == 0, "ibv_modify_qp");
+    REQUIRE(ibv_modify_qp(p->dials->qp, &attr, IBV_QP_STATE) == 0, "ibv_modify_qp");
     check_status(p, fails(p->dials, &t, "a queue pair in state ERR"), IBV_WC_WR_FLUSH_ERR,
                  -ECONNRESET);
     others_work(100);

@@ -25,7 +25,7 @@ static const uint64_t heaps[] = {4096, 65536, 300000};
 
 uint64_t draw_number(uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     switch (x & 7) {
     case 0:
@@ -42,13 +42,13 @@ uint64_t draw_number(uint64_t *random)
     case 6:
         return (x >> 8 & 127) * 64;
     default:
-        return draw(random);
+        return random_draw(random);
     }
 }
 
 struct plan plan_of(const struct round *round, uint64_t k)
 {
-    uint64_t random = round->seed ^ k * UINT64_C(0xd1342543de82ef95), x = draw(&random);
+    uint64_t random = round->seed ^ k * UINT64_C(0xd1342543de82ef95), x = random_draw(&random);
     rpipe_op_t op = (x & 1) != 0 ? RPIPE_PUT : RPIPE_GET;
     struct plan p = {.victim_writes = (x >> 3 & 1) != 0, .cells = (x & 7) == 7};
     uint64_t heap = heaps[(x >> 4) % 3];
@@ -104,10 +104,10 @@ static void behave(rch_t ch, uint64_t *random)
     raddr_t d;
 
     if (ch->cells != NULL) {
-        (void)rcells_atomic(cells_at(ch), RCELLS_ADD, draw(random) % 64, 1, 0,
-                            draw(random) % 2 == 0 ? &old : NULL);
+        (void)rcells_atomic(cells_at(ch), RCELLS_ADD, random_draw(random) % 64, 1, 0,
+                            random_draw(random) % 2 == 0 ? &old : NULL);
     } else if (config_side(&ch->cfg) == SIDE_WRITER) {
-        if (rmalloc_nb(ch, draw(random) % 300, &d) == 0 && rwrite_nb(ch, d) != 0)
+        if (rmalloc_nb(ch, random_draw(random) % 300, &d) == 0 && rwrite_nb(ch, d) != 0)
             (void)rfree(ch, d);
     } else if (rread_nb(ch, &d, NULL) == 0) {
         (void)rfree(ch, d);
@@ -121,7 +121,7 @@ static void behave(rch_t ch, uint64_t *random)
 static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good,
                    uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     if ((x >> 50 & 15) == 0)
         hostile_am_attack(random);
@@ -144,8 +144,8 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
 {
     struct plan p = plan_of(round, k);
     rch_t ch[SHAPE_ENDS];
-    unsigned good = 63 & (unsigned)draw(random);
-    bool speaks = draw(random) % 2 == 0;
+    unsigned good = 63 & (unsigned)random_draw(random);
+    bool speaks = random_draw(random) % 2 == 0;
     int n = 0, i, joined = 0;
 
     for (i = 0; i < plan_ends(&p); i++) {
@@ -155,17 +155,17 @@ static void attack_all(struct board *board, const struct round *round, uint64_t 
             (p.cells ? cells_open(&ch[n], &cfg, !p.victim_writes, NULL) : rpipe(&ch[n], &cfg)) == 0;
     }
     for (i = 0; i < n; i++) {
-        if (speaks && draw(random) % 4 == 0)
+        if (speaks && random_draw(random) % 4 == 0)
             message_attack(ch[i], random);
         (void)rset_timeout(ch[i], 50);
         joined += rwait(ch[i]) == 0;
     }
     while (n > 0 && joined == n && atomic_load(&board->rank[VICTIM].number) == k &&
            atomic_load(&board->go) == GO_ON)
-        attack(ch[draw(random) % (uint64_t)n], round, speaks, good, random);
+        attack(ch[random_draw(random) % (uint64_t)n], round, speaks, good, random);
     for (i = 0; i < n; i++) {
         (void)(p.cells ? rcells_close(cells_at(ch[i])) : rclose(ch[i]));
-        if (speaks && draw(random) % 4 == 0)
+        if (speaks && random_draw(random) % 4 == 0)
             message_attack(ch[i], random);
     }
 }
@@ -177,7 +177,7 @@ int hostile_main(struct board *board, const struct round *round)
     setenv("RPIPE_LOG", "error", 1);
     setenv("RPIPE_TIMEOUT_MS", "2000", 1);
     unsetenv("RMALLOC_DEBUG");
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     if (freopen("/dev/null", "w", stderr) == NULL)
         return 99;
     rank_reached(board, HOSTILE, 1);
@@ -237,7 +237,7 @@ static void run_round(const struct round *round, struct sums *sums)
 {
     uint64_t random = round->seed;
     struct job job;
-    int before = job_failures;
+    int before = check_failures;
 
     job_prepare(&job, RANKS);
     job_start(&job, rank_main, round);
@@ -248,7 +248,7 @@ static void run_round(const struct round *round, struct sums *sums)
         while ((!deadline_passed(until) || (!has_begun(&job) && !deadline_passed(patience))) &&
                kill(job.pid[VICTIM], 0) == 0)
             backoff_us(1000);
-        if (draw(&random) % 4 == 0 && !round->network)
+        if (random_draw(&random) % 4 == 0 && !round->network)
             job_kill(&job, HOSTILE, SIGKILL);
         atomic_store(&job.board->go, GO_STOP);
         if (!round->network)
@@ -262,9 +262,9 @@ static void run_round(const struct round *round, struct sums *sums)
     EXPECT(atomic_load(&job.board->rank[VICTIM].done) > 0, "the good pipe has carried nothing");
     EXPECT(atomic_load(&job.board->rank[FRIEND].done) > 0,
            "the friend's requests have not been answered");
-    if (job_failures > before)
+    if (check_failures > before)
         show_log(round->log);
-    if (job_failures > before)
+    if (check_failures > before)
         printf("in the round with seed %llu%s%s\n", (unsigned long long)round->seed,
                round->checked ? ", checked" : "", round->breach ? ", with a breach" : "");
     sums->channels += atomic_load(&job.board->rank[VICTIM].number);
@@ -291,16 +291,17 @@ int main(int argc, char **argv)
     random = seed_of(argc, argv);
     until = deadline_in_ms(seconds * 1000);
     do {
-        struct round r = {.seed = draw(&random), .log = memfd_create("hostile", MFD_CLOEXEC)};
+        struct round r = {.seed = random_draw(&random),
+                          .log = memfd_create("hostile", MFD_CLOEXEC)};
 
         r.network = network;
-        r.wild = network && getenv("HOSTILE_WILD") != NULL && draw(&random) % 2 == 0;
-        r.checked = draw(&random) % 4 == 0;
-        r.breach = draw(&random) % 2 == 0;
+        r.wild = network && getenv("HOSTILE_WILD") != NULL && random_draw(&random) % 2 == 0;
+        r.checked = random_draw(&random) % 4 == 0;
+        r.breach = random_draw(&random) % 2 == 0;
         run_round(&r, &sums);
         close(r.log);
         rounds++;
-    } while (!deadline_passed(until) && job_failures == 0);
+    } while (!deadline_passed(until) && check_failures == 0);
     printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu "
            "times -EPROTO; "
            "%llu messages beside them; %llu links of active messages ended, %llu requests beside "
@@ -309,6 +310,5 @@ int main(int argc, char **argv)
            (unsigned long long)sums.read, (unsigned long long)sums.refused,
            (unsigned long long)sums.good, (unsigned long long)sums.ended,
            (unsigned long long)sums.served);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

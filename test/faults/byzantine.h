@@ -19,7 +19,7 @@
 #ifndef TEST_FAULTS_BYZANTINE_H
 #define TEST_FAULTS_BYZANTINE_H
 
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 enum { VICTIM, HOSTILE, FRIEND, RANKS };
 enum {

@@ -56,7 +56,7 @@ static void context_open(int timeout_ms)
     cfg.request_bytes = REQUEST_BYTES;
     cfg.reply_bytes = REPLY_BYTES;
     cfg.timeout_ms = timeout_ms;
-    MUST(ram_init(&am, &cfg) == 0, NULL);
+    CHECK(NULL, ram_init(&am, &cfg) == 0);
 }
 
 /* ---- the victim ---- */
@@ -65,7 +65,7 @@ void victim_am_open(void) { context_open(ANSWER_MS); }
 
 static void ask_hostile(uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     ram_request_t *r = &asked[(x >> 8) % ASKED];
     char payload[300] = {1};
     int rc;
@@ -82,7 +82,7 @@ static void ask_hostile(uint64_t *random)
 
 void victim_am_serve(uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     int rc = ram_serve(am, 16, 0);
 
     EXPECT(rc >= 0, "ram_serve gave %d (%s)", rc, rerror(NULL));
@@ -96,11 +96,11 @@ void victim_am_close(struct board *board)
 {
     uint64_t failed;
 
-    MUST(ram_count(am, "failed", &failed) == 0, NULL);
+    CHECK(NULL, ram_count(am, "failed", &failed) == 0);
     atomic_store(BOARD_ENDED(board), failed);
     while (keeps > 0)
         EXPECT(ram_free(am, &kept[--keeps]) == 0, "ram_free: %s", rerror(NULL));
-    MUST(ram_exit(am) == 0, NULL);
+    CHECK(NULL, ram_exit(am) == 0);
 }
 
 /* ---- the friend ---- */
@@ -110,25 +110,24 @@ void friend_am_open(void) { context_open(PATIENCE_MS); }
 void friend_am_ask(uint64_t *random)
 {
     static uint8_t payload[900];
-    size_t bytes = draw(random) % sizeof(payload);
-    uint64_t key = draw(random);
+    size_t bytes = random_draw(random) % sizeof(payload);
+    uint64_t key = random_draw(random);
     ram_message_t reply;
     ram_request_t r;
 
-    fill(payload, bytes, key);
+    pattern_fill(payload, bytes, key);
     if (ram_request(am, VICTIM, ECHO, &key, 1, payload, bytes, &r, 0) != 0 ||
         ram_wait(am, r, &reply, 0) != 0) {
         printf("the friend asks: %s\n", rerror(NULL));
         fflush(stdout);
         _exit(3);
     }
-    MUST(reply.nargs == 1 && reply.args[0] == key && reply.bytes == bytes &&
-             filled(reply.data, bytes, key),
-         NULL);
-    MUST(ram_free(am, &reply) == 0, NULL);
+    CHECK(NULL, reply.nargs == 1 && reply.args[0] == key && reply.bytes == bytes &&
+                    pattern_same(reply.data, bytes, key));
+    CHECK(NULL, ram_free(am, &reply) == 0);
 }
 
-void friend_am_close(void) { MUST(ram_exit(am) == 0, NULL); }
+void friend_am_close(void) { CHECK(NULL, ram_exit(am) == 0); }
 
 /* ---- the hostile rank ---- */
 
@@ -138,7 +137,7 @@ static void say_nonsense(rch_t w, uint32_t kind, uint64_t *random)
 {
     size_t size;
     uint64_t header =
-        nonsense_am(random, kind, HANDLERS, 0x100 | (uint32_t)draw(random) % 8, &size);
+        nonsense_am(random, kind, HANDLERS, 0x100 | (uint32_t)random_draw(random) % 8, &size);
     raddr_t d;
 
     if (w == NULL || rmalloc_nb(w, size, &d) != 0)
@@ -152,7 +151,7 @@ static void say_nonsense(rch_t w, uint32_t kind, uint64_t *random)
 
 void hostile_am_attack(uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     struct am_out *out;
     struct am_in *in;
     rch_t w, r;

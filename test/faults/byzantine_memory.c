@@ -21,7 +21,7 @@ static bool writes(const struct rch *ch) { return config_side(&ch->cfg) == SIDE_
 /* The numbers that come next, mostly. */
 static uint64_t sequence(const struct rch *ch, uint64_t *random)
 {
-    uint64_t x = draw(random), next = writes(ch) ? ch->w.sent + 1 : ch->r.nread + 1;
+    uint64_t x = random_draw(random), next = writes(ch) ? ch->w.sent + 1 : ch->r.nread + 1;
 
     return (x & 3) == 0 ? draw_number(random) : next + (x >> 8 & 3) - (x >> 16 & 1);
 }
@@ -29,7 +29,7 @@ static uint64_t sequence(const struct rch *ch, uint64_t *random)
 static void nonsense_slot(struct slot *s, uint64_t *random)
 {
     static const uint8_t kinds[] = {SLOT_INLINE, SLOT_HEAP, SLOT_HEAP, SLOT_FREED, 0, 255};
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     __atomic_store_n(&s->heap.offset, draw_number(random), __ATOMIC_RELAXED);
     __atomic_store_n(&s->heap.size, draw_number(random), __ATOMIC_RELAXED);
@@ -54,7 +54,7 @@ static void post_slot(struct rch *ch, const struct btl_remote *remote,
 
 static void attack_ring(struct rch *ch, uint64_t *random)
 {
-    uint64_t x = draw(random), number = sequence(ch, random);
+    uint64_t x = random_draw(random), number = sequence(ch, random);
     struct slot *s = &ch->ring->slot[(x & 3) == 0 ? x >> 8 & ch->mask : (number - 1) & ch->mask];
 
     if (ch->remote != NULL && !writes(ch))
@@ -75,7 +75,7 @@ static void attack_ring(struct rch *ch, uint64_t *random)
 
 static void attack_control_line(struct rch *ch, uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     switch (x & 3) {
     case 0:
@@ -99,7 +99,7 @@ static void attack_control_line(struct rch *ch, uint64_t *random)
 
 static void attack_credits(struct rch *ch, uint64_t *random)
 {
-    uint64_t x = draw(random),
+    uint64_t x = random_draw(random),
              value = (x & 1) != 0 ? draw_number(random) : ch->r.nread + (x >> 8 & 3);
     uint32_t queue = ch->cfg.sync_queue;
 
@@ -140,8 +140,9 @@ static void attack_payload(struct rch *ch, uint64_t *random)
     if (base == NULL)
         return;
     for (int i = 0; i < 16; i++)
-        __atomic_store_n((uint64_t *)(void *)(base + draw(random) % (ch->cfg.heap_bytes / 8) * 8),
-                         draw(random), __ATOMIC_RELAXED);
+        __atomic_store_n(
+            (uint64_t *)(void *)(base + random_draw(random) % (ch->cfg.heap_bytes / 8) * 8),
+            random_draw(random), __ATOMIC_RELAXED);
 }
 
 /* In whatever page something of this channel lies; of memory that only this rank writes, the kernel allows none. */
@@ -149,7 +150,7 @@ static void punch_hole(struct rch *ch, uint64_t *random)
 {
     void *const at[] = {ch->ring, ch->credit, ch->heap_memory.base, ch->heap_remote.base,
                         ch->reverse_memory.base};
-    uintptr_t page = (uintptr_t)at[draw(random) % 5] & ~(uintptr_t)4095;
+    uintptr_t page = (uintptr_t)at[random_draw(random) % 5] & ~(uintptr_t)4095;
 
     if (page != 0)
         (void)madvise((void *)page, 4096, MADV_REMOVE); /* NOLINT(performance-no-int-to-ptr) */
@@ -158,13 +159,13 @@ static void punch_hole(struct rch *ch, uint64_t *random)
 static void attack_cells(struct rch *ch, uint64_t *random)
 {
     if (ch->cells->cell != NULL)
-        __atomic_store_n(&ch->cells->cell[draw(random) % ch->cells->count], draw_number(random),
-                         __ATOMIC_RELAXED);
+        __atomic_store_n(&ch->cells->cell[random_draw(random) % ch->cells->count],
+                         draw_number(random), __ATOMIC_RELAXED);
 }
 
 void memory_attack(rch_t ch, uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     if (ch->cells != NULL) {
         attack_cells(ch, random);

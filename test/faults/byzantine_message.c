@@ -43,8 +43,9 @@ int nonsense_memory(uint64_t *random)
     static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
                                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE};
     int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING),
-        how = (int)(draw(random) % 4);
-    off_t bytes = draw(random) % 4 == 0 ? (off_t)1 << 40 : (off_t)(draw(random) % 64) << 12;
+        how = (int)(random_draw(random) % 4);
+    off_t bytes =
+        random_draw(random) % 4 == 0 ? (off_t)1 << 40 : (off_t)(random_draw(random) % 64) << 12;
 
     if (fd < 0)
         return -1;
@@ -59,7 +60,7 @@ static int nonsense_fd(uint64_t *random)
 {
     int pair[2];
 
-    switch (draw(random) % 4) {
+    switch (random_draw(random) % 4) {
     case 0:
         return open("/dev/null", O_RDWR | O_CLOEXEC);
     case 1:
@@ -83,10 +84,12 @@ static struct end_message_head *head_of(struct lie *m)
 static void name_channel(struct lie *m, const struct rch *ch, uint64_t *random)
 {
     struct end_message_head *head = head_of(m);
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     *head = message_head(ch, m->bytes, draw_number(random));
-    head->context = (x & 3) != 0 ? ch->cfg.context : (x & 4) != 0 ? x >> 8 & 15 : draw_number(random);
+    head->context = (x & 3) != 0   ? ch->cfg.context
+                    : (x & 4) != 0 ? x >> 8 & 15
+                                   : draw_number(random);
     head->incarnation = (x & 24) != 0 ? ch->end.incarnation + (uint32_t)((x >> 5 & 7) == 0)
                                       : (uint32_t)draw_number(random);
     if ((x >> 16 & 7) == 0)
@@ -98,19 +101,19 @@ static void name_channel(struct lie *m, const struct rch *ch, uint64_t *random)
 static void make_half(struct lie *m, const struct rch *ch, uint64_t *random)
 {
     const size_t keys = offsetof(struct handshake, ring);
-    int n = (int)(draw(random) % 4);
+    int n = (int)(random_draw(random) % 4);
 
     handshake_make(ch, (struct handshake *)(void *)m->body);
     m->bytes = HANDSHAKE_BYTES;
     name_channel(m, ch, random);
     while (n-- > 0) /* words: keys, sizes, roles, the address */
-        put32(m, draw(random) % (HANDSHAKE_BYTES / 4) * 4, (uint32_t)draw_number(random));
-    if (draw(random) % 4 == 0)
-        put64(m, keys + draw(random) % 16 * 8, draw_number(random));
+        put32(m, random_draw(random) % (HANDSHAKE_BYTES / 4) * 4, (uint32_t)draw_number(random));
+    if (random_draw(random) % 4 == 0)
+        put64(m, keys + random_draw(random) % 16 * 8, draw_number(random));
     /* the friend's shared memory, by its id there */
-    if (draw(random) % 4 == 0)
-        put64(m, keys + draw(random) % 4 * 32,
-              ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + draw(random) % 32));
+    if (random_draw(random) % 4 == 0)
+        put64(m, keys + random_draw(random) % 4 * 32,
+              ((uint64_t)(HOSTILE ^ FRIEND) << 40) ^ (1 + random_draw(random) % 32));
 }
 
 static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
@@ -121,10 +124,10 @@ static void make_note(struct lie *m, const struct rch *ch, uint64_t *random)
     m->bytes = m->type == MESSAGE_FAIL ? FAIL_BYTES : HEAD_BYTES;
     name_channel(m, ch, random);
     head_of(m)->role =
-        (uint8_t)(draw(random) % 8 == 0 ? draw_number(random) : 1 + draw(random) % 2);
-    head_of(m)->code = codes[draw(random) % 7];
+        (uint8_t)(random_draw(random) % 8 == 0 ? draw_number(random) : 1 + random_draw(random) % 2);
+    head_of(m)->code = codes[random_draw(random) % 7];
     for (i = HEAD_BYTES; i < m->bytes; i++)
-        m->body[i] = (unsigned char)draw(random);
+        m->body[i] = (unsigned char)random_draw(random);
 }
 
 static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random)
@@ -136,19 +139,19 @@ static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random
     for (size_t at = HEAD_BYTES; at < LONG_NOTE_BYTES; at += 8)
         put64(m, at, draw_number(random));
     if (m->type == MESSAGE_GROW || m->type == MESSAGE_GROWN) {
-        head_of(m)->number = 1 + draw(random) % 3;
-        put64(m, HEAD_BYTES, ch->cfg.heap_bytes << draw(random) % 4);
+        head_of(m)->number = 1 + random_draw(random) % 3;
+        put64(m, HEAD_BYTES, ch->cfg.heap_bytes << random_draw(random) % 4);
     } else {
-        head_of(m)->number = draw(random) % 64; /* of a reply */
-        put64(m, HEAD_BYTES, draw(random) % 7); /* operation, cell */
-        put64(m, HEAD_BYTES + 8, draw(random) % 66);
+        head_of(m)->number = random_draw(random) % 64; /* of a reply */
+        put64(m, HEAD_BYTES, random_draw(random) % 7); /* operation, cell */
+        put64(m, HEAD_BYTES + 8, random_draw(random) % 66);
     }
 }
 
 /* Told to the shared-memory backend: slabs, and that they are withdrawn; of others too. */
 static void make_tell(struct lie *m, uint64_t *random)
 {
-    uint64_t x = draw(random), id = (x & 1) != 0 ? draw_number(random) : 1 + (x >> 8) % 32;
+    uint64_t x = random_draw(random), id = (x & 1) != 0 ? draw_number(random) : 1 + (x >> 8) % 32;
 
     put32(m, 0, (uint32_t)((x & 6) == 0 ? draw_number(random) : 1 + (x >> 1 & 1)));
     put32(m, 4, (uint32_t)((x & 8) != 0 ? x >> 4 & 3 : draw_number(random)));
@@ -167,7 +170,7 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
         MESSAGE_ATOMIC,      MESSAGE_EVENT_ACK, MESSAGE_BTL,         MESSAGE_BTL,
         MESSAGE_ATOMIC_DONE, MESSAGE_CLOCK,     MESSAGE_CLOCK_REPLY, 64 + 30};
 
-    m->type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
+    m->type = types[random_draw(random) % (sizeof(types) / sizeof(types[0]))];
     m->fd = -1;
     switch (m->type) {
     case MESSAGE_HANDSHAKE:
@@ -185,11 +188,11 @@ static void make(struct lie *m, const struct rch *ch, uint64_t *random)
     default:
         make_note(m, ch, random);
     }
-    if (m->fd < 0 && draw(random) % 6 == 0)
+    if (m->fd < 0 && random_draw(random) % 6 == 0)
         m->fd = nonsense_fd(random);
-    if (draw(random) % 8 == 0) {
-        m->bytes = draw(random) % (draw(random) % 4 == 0 ? BODY_MOST : m->bytes + 8);
-        if (m->type != MESSAGE_BTL && draw(random) % 2 == 0)
+    if (random_draw(random) % 8 == 0) {
+        m->bytes = random_draw(random) % (random_draw(random) % 4 == 0 ? BODY_MOST : m->bytes + 8);
+        if (m->type != MESSAGE_BTL && random_draw(random) % 2 == 0)
             head_of(m)->bytes = (uint32_t)m->bytes;
     }
 }
@@ -203,7 +206,7 @@ static void post(const struct lie *m)
 void message_attack(rch_t ch, uint64_t *random)
 {
     static struct lie m;
-    int times = draw(random) % 4 == 0 ? 2 : 1;
+    int times = random_draw(random) % 4 == 0 ? 2 : 1;
 
     make(&m, ch, random);
     while (times-- > 0)
@@ -216,7 +219,7 @@ void message_attack(rch_t ch, uint64_t *random)
 void message_flood(rch_t ch, uint64_t *random)
 {
     static struct lie m;
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     make(&m, ch, random);
     for (uint32_t i = 0; i < 1000; i++) {

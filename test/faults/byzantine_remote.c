@@ -15,7 +15,7 @@ static const struct btl_memory *near_piece(const struct remote_path *n, uint64_t
 {
     const struct btl_memory *piece[] = {&n->ring, &n->heap, &n->credit, &n->reverse};
 
-    for (uint64_t i = draw(random), tries = 0; tries < 4; tries++)
+    for (uint64_t i = random_draw(random), tries = 0; tries < 4; tries++)
         if (piece[(i + tries) % 4]->slab != NULL)
             return piece[(i + tries) % 4];
     return NULL;
@@ -27,7 +27,7 @@ static const struct btl_remote *far_piece(const struct rch *ch, bool reads, uint
                                          &ch->credit_remote};
     bool get = ch->cfg.op == OP_GET;
 
-    for (uint64_t i = draw(random), tries = 0; tries < 4; tries++) {
+    for (uint64_t i = random_draw(random), tries = 0; tries < 4; tries++) {
         const struct btl_remote *r = remote[(i + tries) % 4];
 
         if (r->mapping != NULL &&
@@ -39,7 +39,7 @@ static const struct btl_remote *far_piece(const struct rch *ch, bool reads, uint
 
 static void spoil(struct btl_transfer *t, struct btl_remote *remote, uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     *remote = *t->remote;
     t->remote = remote;
@@ -61,7 +61,7 @@ static void spoil(struct btl_transfer *t, struct btl_remote *remote, uint64_t *r
 void remote_attack(rch_t ch, bool wild, uint64_t *random)
 {
     static struct btl_done done; /* counts what came back, of which nobody wants anything */
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     bool fetch = (x & 3) == 0;
     const struct btl_memory *near = near_piece(ch->remote, random);
     const struct btl_remote *far = far_piece(ch, fetch, random);
@@ -82,7 +82,7 @@ void remote_attack(rch_t ch, bool wild, uint64_t *random)
     if ((x >> 60 & 1) != 0)
         t.remote_offset &= ~(uint64_t)7;
     for (i = 0; !fetch && i < t.bytes; i++)
-        __atomic_store_n((uint8_t *)near->base + t.offset + i, (uint8_t)draw(random),
+        __atomic_store_n((uint8_t *)near->base + t.offset + i, (uint8_t)random_draw(random),
                          __ATOMIC_RELAXED);
     if (wild && (x >> 52 & 31) == 0)
         spoil(&t, &other, random);

@@ -69,7 +69,7 @@ static uint8_t own[OWN]; /* one region at a time; what is in it does not matter 
 
 static void use_region(rch_t ch, rregion_t region, bool writes, uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     size_t at = (x >> 8) % OWN, bytes = (x >> 24) % ((x & 1) != 0 ? 200 : OWN), size;
     static int word;
     int rc;
@@ -95,7 +95,7 @@ static void use_region(rch_t ch, rregion_t region, bool writes, uint64_t *random
 
 static void use_writer(rch_t ch, uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     size_t size = (x & 7) == 0 ? (x >> 8) % 400000 : (x & 7) < 4 ? (x >> 8) % 41 : (x >> 8) % 3000;
     raddr_t d = ADDR_NULL;
     int rc = 0;
@@ -128,7 +128,7 @@ static void use_writer(rch_t ch, uint64_t *random)
 
 static void use_reader(rch_t ch, raddr_t held[HELD], uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
     raddr_t *place = &held[(x >> 8) % HELD];
     size_t size;
     int rc;
@@ -158,7 +158,7 @@ static void use_reader(rch_t ch, raddr_t held[HELD], uint64_t *random)
 
 static void use_cells(rch_t ch, uint64_t *random)
 {
-    uint64_t x = draw(random), old;
+    uint64_t x = random_draw(random), old;
 
     judge(ch, "rcells_atomic",
           rcells_atomic(cells_at(ch), (rcells_op_t)(x % (RCELLS_XOR + 1)), (x >> 8) % 64, x >> 16,
@@ -183,7 +183,7 @@ void victim_regions_end(void)
 static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
 {
     raddr_t held[HELD] = {ADDR_NULL};
-    int calls = (int)(draw(random) % 60), rc;
+    int calls = (int)(random_draw(random) % 60), rc;
     rregion_t region = NULL;
     rpipe_stats_t stats;
 
@@ -193,12 +193,12 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
     judge(ch, "rwait", rc, true);
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), 1);
-    if (!p->cells && busies < 64 && draw(random) % 2 == 0)
+    if (!p->cells && busies < 64 && random_draw(random) % 2 == 0)
         judge(ch, "rregion_open", rregion_open(&region, ch, own, OWN), true);
-    while (calls-- > 0 && job_failures == 0 && refused < 3) {
+    while (calls-- > 0 && check_failures == 0 && refused < 3) {
         if (p->cells)
             use_cells(ch, random);
-        else if (region != NULL && draw(random) % 4 == 0)
+        else if (region != NULL && random_draw(random) % 4 == 0)
             use_region(ch, region, p->victim_writes, random);
         else if (p->victim_writes)
             use_writer(ch, random);
@@ -228,7 +228,7 @@ static void judge_made(const char *call, int rc, int who, bool waits)
 
 static void use_redux(const struct plan *p, uint64_t *random)
 {
-    int calls = (int)(draw(random) % 60), rc, place, combined;
+    int calls = (int)(random_draw(random) % 60), rc, place, combined;
     uint64_t result[8];
     rredux_t rx;
     size_t size;
@@ -244,8 +244,8 @@ static void use_redux(const struct plan *p, uint64_t *random)
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), SHAPE_ENDS);
     (void)rredux_set_timeout(rx, p->cfg.timeout_ms);
-    while (calls-- > 0 && job_failures == 0) {
-        uint64_t x = draw(random);
+    while (calls-- > 0 && check_failures == 0) {
+        uint64_t x = random_draw(random);
 
         victim_am_serve(random);
         if ((x & 7) == 0) {
@@ -274,7 +274,7 @@ static void use_redux(const struct plan *p, uint64_t *random)
 
 static void use_scatter(const struct plan *p, uint64_t *random)
 {
-    int calls = (int)(draw(random) % 60), rc, place;
+    int calls = (int)(random_draw(random) % 60), rc, place;
     rscatter_t sc;
     raddr_t d;
 
@@ -288,8 +288,8 @@ static void use_scatter(const struct plan *p, uint64_t *random)
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), SHAPE_ENDS);
     (void)rscatter_set_timeout(sc, p->cfg.timeout_ms);
-    while (calls-- > 0 && job_failures == 0) {
-        uint64_t x = draw(random);
+    while (calls-- > 0 && check_failures == 0) {
+        uint64_t x = random_draw(random);
         int to = (int)(x % (SHAPE_ENDS + 2)) - 2;
         size_t size = (x >> 8) % 3000;
 
@@ -311,7 +311,7 @@ static void use_scatter(const struct plan *p, uint64_t *random)
 static void use_duplex(const struct plan *p, uint64_t *random)
 {
     raddr_t held[HELD] = {ADDR_NULL};
-    int calls = (int)(draw(random) % 60), rc;
+    int calls = (int)(random_draw(random) % 60), rc;
     rduplex_t dx;
 
     rc = rduplex(&dx, &p->cfg);
@@ -324,8 +324,8 @@ static void use_duplex(const struct plan *p, uint64_t *random)
     judge(rduplex_out(dx), "rwait", rwait(rduplex_out(dx)), true);
     (void)rset_timeout(rduplex_in(dx), p->cfg.timeout_ms);
     (void)rset_timeout(rduplex_out(dx), p->cfg.timeout_ms);
-    while (calls-- > 0 && job_failures == 0 && refused < 6) {
-        if (draw(random) % 2 == 0)
+    while (calls-- > 0 && check_failures == 0 && refused < 6) {
+        if (random_draw(random) % 2 == 0)
             use_writer(rduplex_out(dx), random);
         else
             use_reader(rduplex_in(dx), held, random);

@@ -27,7 +27,7 @@ static rch_t good_open(rpipe_op_t op, int peer, bool writer, uint32_t ctx)
     rch_t ch;
 
     cfg.context = ctx;
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
@@ -35,10 +35,10 @@ static void good_write(rch_t ch, size_t bytes, uint64_t key, uint64_t tag)
 {
     raddr_t d = rmalloc(ch, bytes);
 
-    MUST(d != ADDR_NULL, ch);
-    fill(rmem(ch, d), bytes, key);
-    MUST(rset_tag(ch, d, tag) == 0, ch);
-    MUST(rwrite(ch, d) == 0, ch);
+    CHECK(ch, d != ADDR_NULL);
+    pattern_fill(rmem(ch, d), bytes, key);
+    CHECK(ch, rset_tag(ch, d, tag) == 0);
+    CHECK(ch, rwrite(ch, d) == 0);
 }
 
 static uint64_t good_read(rch_t ch, size_t bytes, uint64_t key)
@@ -47,10 +47,10 @@ static uint64_t good_read(rch_t ch, size_t bytes, uint64_t key)
     raddr_t d;
     size_t size;
 
-    MUST(rread(ch, &d, &size) == 0, ch);
-    MUST(size == bytes && filled(rmem(ch, d), size, key), ch);
+    CHECK(ch, rread(ch, &d, &size) == 0);
+    CHECK(ch, size == bytes && pattern_same(rmem(ch, d), size, key));
     tag = rtag(ch, d);
-    MUST(rfree(ch, d) == 0, ch);
+    CHECK(ch, rfree(ch, d) == 0);
     return tag;
 }
 
@@ -65,8 +65,8 @@ static bool good_pair(struct board *board, bool victim, uint64_t *random, uint64
     size_t bytes;
 
     for (i = 0; i < GOOD_MESSAGES; i++) {
-        bytes = draw(random) % GOOD_MOST;
-        key = draw(random);
+        bytes = random_draw(random) % GOOD_MOST;
+        key = random_draw(random);
         if (victim && i == 0)
             tag = atomic_load(&board->go) == GO_LEAVE ? LAST : 0;
         if (victim)
@@ -76,11 +76,11 @@ static bool good_pair(struct board *board, bool victim, uint64_t *random, uint64
         if (!victim)
             good_write(back, bytes, key, tag);
         else
-            MUST(good_read(back, bytes, key) == tag, back);
+            CHECK(back, good_read(back, bytes, key) == tag);
         if (victim)
             atomic_fetch_add(&board->rank[VICTIM].done, 1);
     }
-    MUST(rclose(there) == 0 && rclose(back) == 0, there);
+    CHECK(there, rclose(there) == 0 && rclose(back) == 0);
     return tag != LAST;
 }
 
@@ -106,7 +106,7 @@ int friend_main(struct board *board, const struct round *round)
     uint64_t random = round->seed, asks = random + 2, n = 0;
 
     setenv("RPIPE_TIMEOUT_MS", "60000", 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     friend_am_open();
     rank_reached(board, FRIEND, 1);
     while (good_pair(board, false, &random,
@@ -116,7 +116,7 @@ int friend_main(struct board *board, const struct round *round)
         n++;
     }
     friend_am_close();
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -161,19 +161,19 @@ int victim_main(struct board *board, const struct round *round)
         setenv("RMALLOC_DEBUG", "1", 1);
     if ((round->seed & 4) != 0)
         setenv("RPIPE_ATOMICS", "service", 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     victim_am_open();
     (void)dup2(round->log,
                STDERR_FILENO); /* "cannot be joined", hundreds of times, is what is wanted here */
-    MUST(pthread_create(&thread, NULL, good_thread, &good) == 0, NULL);
+    CHECK(NULL, pthread_create(&thread, NULL, good_thread, &good) == 0);
     before = open_fds();
     rank_reached(board, VICTIM, 1);
-    for (k = 0; atomic_load(&board->go) == GO_ON && job_failures == 0; k++) {
+    for (k = 0; atomic_load(&board->go) == GO_ON && check_failures == 0; k++) {
         struct plan p = plan_of(round, k);
 
         atomic_store(&board->rank[VICTIM].number, k);
         victim_use(&p, &random);
-        MUST(resident_mb() < RSS_MOST_MB, NULL);
+        CHECK(NULL, resident_mb() < RSS_MOST_MB);
     }
     while (!atomic_load(&good.over)) { /* which it is some time after GO_LEAVE */
         victim_am_serve(&random);
@@ -184,9 +184,9 @@ int victim_main(struct board *board, const struct round *round)
     for (patience = 0; (after = open_fds()) > before + 12 && patience < 3000; patience++)
         backoff_us(10000);
     EXPECT(after <= before + 12, "%d descriptors, and before the round %d", after, before);
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     victim_regions_end();
     if (victim_sum() == 1)
         printf("\n"); /* it is used */
-    return job_failures == 0 ? 0 : 3;
+    return check_failures == 0 ? 0 : 3;
 }

@@ -41,34 +41,35 @@ static void send_raw(const void *bytes, size_t n, const int *fds, int nfds)
 
 static void breach_frame(uint64_t *random)
 {
-    struct wire_frame frame = {
-        .bytes = sizeof(frame), .magic = WIRE_FRAME_MAGIC, .type = (uint16_t)(draw(random) % 100)};
+    struct wire_frame frame = {.bytes = sizeof(frame),
+                               .magic = WIRE_FRAME_MAGIC,
+                               .type = (uint16_t)(random_draw(random) % 100)};
     unsigned char junk[4000];
     int fds[16];
     size_t i;
 
     for (i = 0; i < sizeof(junk); i++)
-        junk[i] = (unsigned char)draw(random);
+        junk[i] = (unsigned char)random_draw(random);
     for (i = 0; i < 16; i++)
         fds[i] = STDIN_FILENO;
-    switch (draw(random) % 7) {
+    switch (random_draw(random) % 7) {
     case 6: /* a header of an impossible length */
         frame.bytes = (uint32_t)draw_number(random);
         send_raw(&frame, sizeof(frame), NULL, 0);
         break;
     case 0: /* no frame */
-        send_raw(junk, 1 + draw(random) % sizeof(junk), NULL, 0);
+        send_raw(junk, 1 + random_draw(random) % sizeof(junk), NULL, 0);
         break;
     case 1: /* longer than any */
-        frame.body_bytes = draw(random) % 2 == 0 ? CONTROL_BODY_MAX + 1 : UINT32_MAX;
+        frame.body_bytes = random_draw(random) % 2 == 0 ? CONTROL_BODY_MAX + 1 : UINT32_MAX;
         send_raw(&frame, sizeof(frame), NULL, 0);
         break;
     case 2: /* descriptors that did not come */
-        frame.nfds = (uint16_t)(draw(random) % 20);
+        frame.nfds = (uint16_t)(random_draw(random) % 20);
         send_raw(&frame, sizeof(frame), NULL, 0);
         break;
     case 3: /* descriptors without a message */
-        send_raw(&frame, sizeof(frame), fds, 1 + (int)(draw(random) % 8));
+        send_raw(&frame, sizeof(frame), fds, 1 + (int)(random_draw(random) % 8));
         break;
     case 4: /* more than may come */
         send_raw(&frame, sizeof(frame), fds, 16);
@@ -84,29 +85,30 @@ static void breach_frame(uint64_t *random)
 static void breach_piece(uint64_t *random)
 {
     unsigned char body[200] = {0};
-    struct chunk chunk = {.bytes = draw(random) % 8 == 0 ? (uint32_t)draw_number(random)
-                                                         : (uint32_t)sizeof(chunk),
-                          .lane = (uint16_t)(draw(random) % 3),
-                          .kind = (uint16_t)(draw(random) % 5),
-                          .flags = (uint32_t)(draw(random) % 3),
-                          .code = (int32_t)(draw(random) % 3) - 1,
+    struct chunk chunk = {.bytes = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random)
+                                                                : (uint32_t)sizeof(chunk),
+                          .lane = (uint16_t)(random_draw(random) % 3),
+                          .kind = (uint16_t)(random_draw(random) % 5),
+                          .flags = (uint32_t)(random_draw(random) % 3),
+                          .code = (int32_t)(random_draw(random) % 3) - 1,
                           .total = draw_number(random),
-                          .offset = draw(random) % 2 == 0 ? 0 : draw_number(random)};
-    struct ack ack = {sizeof(ack), (uint32_t)(draw(random) % 3), draw_number(random)};
-    size_t bytes = sizeof(chunk) + draw(random) % 100;
+                          .offset = random_draw(random) % 2 == 0 ? 0 : draw_number(random)};
+    struct ack ack = {sizeof(ack), (uint32_t)(random_draw(random) % 3), draw_number(random)};
+    size_t bytes = sizeof(chunk) + random_draw(random) % 100;
 
     memcpy(body, &chunk, sizeof(chunk));
-    if (draw(random) % 2 == 0)
+    if (random_draw(random) % 2 == 0)
         (void)control_post(VICTIM, WIRE_CHUNK, body,
-                           draw(random) % 4 == 0 ? draw(random) % 60 : bytes, NULL, 0);
-    else
-        (void)control_post(VICTIM, WIRE_ACK, &ack, draw(random) % 4 == 0 ? 3 : sizeof(ack), NULL,
+                           random_draw(random) % 4 == 0 ? random_draw(random) % 60 : bytes, NULL,
                            0);
+    else
+        (void)control_post(VICTIM, WIRE_ACK, &ack, random_draw(random) % 4 == 0 ? 3 : sizeof(ack),
+                           NULL, 0);
 }
 
 void wire_breach(uint64_t *random)
 {
-    uint64_t x = draw(random);
+    uint64_t x = random_draw(random);
 
     if ((x & 7) == 0) { /* "I am dead", says who goes on talking */
         atomic_store((_Atomic uint32_t *)(uintptr_t)liveness_word(), (uint32_t)draw_number(random));
@@ -158,15 +160,15 @@ void wire_impostor(uint64_t *random)
 
     for (i = 0; card != NULL && i < 8; i++) {
         struct wire_hello hello = {
-            .bytes =
-                draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : (uint32_t)sizeof(hello),
+            .bytes = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random)
+                                                  : (uint32_t)sizeof(hello),
             .versions = {CONTROL_VERSION_OLDEST,
-                         (uint16_t)(CONTROL_VERSION_NEWEST + (draw(random) % 8 == 0))},
+                         (uint16_t)(CONTROL_VERSION_NEWEST + (random_draw(random) % 8 == 0))},
             .magic = WIRE_HELLO_MAGIC,
             .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES},
-            .from = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
-            .to = draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
-            .flags = (uint32_t)draw(random)};
+            .from = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : FRIEND,
+            .to = random_draw(random) % 8 == 0 ? (uint32_t)draw_number(random) : VICTIM,
+            .flags = (uint32_t)random_draw(random)};
         int life = nonsense_memory(random), fd;
         bool done;
 
@@ -175,7 +177,7 @@ void wire_impostor(uint64_t *random)
             memcpy(hello.process_id, friend_card->process_id, PROCESS_ID_BYTES);
         fd = endpoint_dial_unix(card, &done);
         if (fd >= 0 && life >= 0)
-            greet(fd, &hello, draw(random) % 8 == 0 ? WIRE_WELCOME : WIRE_HELLO, life);
+            greet(fd, &hello, random_draw(random) % 8 == 0 ? WIRE_WELCOME : WIRE_HELLO, life);
         if (life >= 0)
             close(life);
         /* the connections stay, as long as this process */

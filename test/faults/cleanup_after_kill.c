@@ -132,14 +132,14 @@ static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE
 
 static int64_t drawn_ns(uint64_t *random, int64_t most)
 {
-    return 1000 + (int64_t)(draw(random) % (uint64_t)most);
+    return 1000 + (int64_t)(random_draw(random) % (uint64_t)most);
 }
 
 static void kill_end(const struct scenario *s, uint64_t *random, bool early)
 {
     struct plan plan = {.s = s, .sig = SIGKILL, .timeout_ms = 20000, .early = early};
 
-    plan.victim = (int)(draw(random) % 2);
+    plan.victim = (int)(random_draw(random) % 2);
     plan.kill_ns = drawn_ns(random, early                ? LATEST_EARLY_NS
                                     : s->network != NULL ? LATEST_NETWORK_NS
                                                          : LATEST_NS);
@@ -162,7 +162,7 @@ static void kill_all(const struct scenario *s, uint64_t *random, bool early)
 {
     struct plan plan = {.s = s, .victim = -1, .timeout_ms = 20000};
     int64_t after = drawn_ns(random, s->network != NULL ? LATEST_NETWORK_NS : LATEST_NS);
-    int sig = signals[draw(random) % SIGNALS], rank;
+    int sig = signals[random_draw(random) % SIGNALS], rank;
     struct job job;
 
     job_prepare(&job, SCENARIO_RANKS);
@@ -192,7 +192,7 @@ static const struct scenario *drawn_scenario(uint64_t *random, bool network)
     const struct scenario *s;
 
     do
-        s = &scenarios[draw(random) % (uint64_t)scenario_count];
+        s = &scenarios[random_draw(random) % (uint64_t)scenario_count];
     while ((s->network != NULL) != network);
     return s;
 }
@@ -225,6 +225,6 @@ int main(int argc, char **argv)
     }
     seed = seed_of(argc, argv);
     in_island(seed, rounds);
-    printf("%s\n", job_failures == 0 ? "nothing was left" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "nothing was left" : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

@@ -9,7 +9,7 @@
  *
  *     exit_threads [ROUNDS]
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "test/lib/v01.h"
 
 #include <dirent.h>
@@ -186,8 +186,8 @@ static rch_t open_end(int rank, bool at_zero_writer, rpipe_op_t op, uint32_t ctx
     cfg.context = ctx;
     cfg.slots = 2;
     cfg.flags = shared && rank == 0 ? RPIPE_THREADS : 0;
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
-    MUST(rwait(ch) == 0, ch);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
+    CHECK(ch, rwait(ch) == 0);
     return ch;
 }
 
@@ -198,7 +198,7 @@ static rch_t open_own(bool writer, uint32_t ctx)
 
     cfg.timeout_ms = -1;
     cfg.context = ctx;
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
@@ -211,9 +211,9 @@ static void open_redux(int rank)
     cfg.context = 300;
     cfg.timeout_ms = -1;
     if (rank == 0)
-        MUST(rredux(&redux, &cfg, &writer, 1) == 0, NULL);
+        CHECK(NULL, rredux(&redux, &cfg, &writer, 1) == 0);
     else
-        MUST(rpipe(&ch, &cfg) == 0, NULL);
+        CHECK(NULL, rpipe(&ch, &cfg) == 0);
 }
 
 static int threads_now(void)
@@ -257,7 +257,7 @@ static void open_all(int rank)
         if (rank == 0) { /* the heap is full, and nobody reads */
             raddr_t d = rmalloc(t->ch[0], HEAP);
 
-            MUST(d != ADDR_NULL && rwrite(t->ch[0], d) == 0, t->ch[0]);
+            CHECK(t->ch[0], d != ADDR_NULL && rwrite(t->ch[0], d) == 0);
         }
     }
     for (i = 0; i < 2; i++)
@@ -277,7 +277,7 @@ static void open_all(int rank)
     alone.context = 80;
     alone.timeout_ms = -1;
     if (rank == 0)
-        MUST(rpipe(&t->ch[0], &alone) == 0, NULL);
+        CHECK(NULL, rpipe(&t->ch[0], &alone) == 0);
     (void)add("network_recv", receives);
     (void)add("network_barrier", meets);
     (void)add("", reduces);
@@ -295,17 +295,17 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     int64_t patience;
     int i, before = threads_now();
 
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     open_all(0);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     for (i = 0; i < n_tasks; i++)
-        MUST(pthread_create(&tasks[i].thread, NULL, runs, &tasks[i]) == 0, NULL);
+        CHECK(NULL, pthread_create(&tasks[i].thread, NULL, runs, &tasks[i]) == 0);
     for (i = 0; i < n_tasks; i++)
         while (!atomic_load(&tasks[i].begun))
             sched_yield();
     backoff_us((long)delay_us); /* some are asleep by then, some are not: any moment must do */
     rank_reached(board, 0, INSIDE);
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     for (i = 0; i < n_tasks; i++)
         pthread_join(tasks[i].thread, NULL);
     patience =
@@ -324,17 +324,17 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit",
            before, threads_now());
     EXPECT(rexit() == -ENOTCONN && network_barrier() == -ENOTCONN, "%s", rerror(NULL));
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 /* Opens the other ends, serves none of them, and leaves when the threads of rank 0 are about to be told. */
 static int rank_one(struct board *board)
 {
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     open_all(1);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     rank_wait_go(board, 1);
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -371,13 +371,12 @@ int main(int argc, char **argv)
 
     setenv("RPIPE_LOG", "error", 0);
     for (round = 0; round < rounds; round++)
-        one_job(round % 4 == 0 ? 0 : draw(&seed) % (round % 4 == 1 ? 500 : 20000));
+        one_job(round % 4 == 0 ? 0 : random_draw(&seed) % (round % 4 == 1 ? 500 : 20000));
     snprintf(path, sizeof(path), "%s/btl_ofi.so", modules != NULL ? modules : "");
     if (SEES_ORDER && getenv("RPIPE_BTL") == NULL && access(path, R_OK) == 0) {
         setenv("RPIPE_BTL", "ofi", 1);
         setenv("RPIPE_OFI_PROVIDER", "tcp", 1);
-        one_job(draw(&seed) % 20000);
+        one_job(random_draw(&seed) % 20000);
     }
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

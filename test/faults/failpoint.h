@@ -8,7 +8,7 @@
 #ifndef TEST_FAULTS_FAILPOINT_H
 #define TEST_FAULTS_FAILPOINT_H
 
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #define STEPS_MOST 256
 

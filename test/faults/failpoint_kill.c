@@ -124,11 +124,11 @@ int main(int argc, char **argv)
         times = atoi(argv[1]);
     setenv("RPIPE_LOG", "error", 0);
     survey_all(false);
-    if (job_failures == 0) /* else all of them would fail in the same way */
+    if (check_failures == 0) /* else all of them would fail in the same way */
         survey_share(die_at, argc > 2 ? argv[2] : NULL, seed, &sum);
     printf("%d deaths at %d of %u steps\n", sum.done, sum.steps, step_count());
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");
-    printf("%s\n", job_failures == 0 ? "every death was noticed" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "every death was noticed" : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

@@ -63,7 +63,7 @@ static bool is_alone(unsigned step)
 
 static void at(unsigned step, uint64_t random, struct findings *f)
 {
-    int from = (int)(draw(&random) % 2), deaths = 0, stops;
+    int from = (int)(random_draw(&random) % 2), deaths = 0, stops;
 
     if (wanted == NULL && !survey_needs_network(step))
         return;
@@ -92,7 +92,7 @@ static void outlast_keepalive(uint64_t *random)
     setenv("RPIPE_CONTROL", "tcp", 1);
     EXPECT(step < step_count() && survey_plan(&plan, step, 0, true, random),
            "no writer passes \"%s\"", where);
-    if (job_failures > 0)
+    if (check_failures > 0)
         return;
     plan.sig = SIGSTOP;
     plan.timeout_ms = STOP_DEADLINE_MS;
@@ -151,16 +151,16 @@ int main(int argc, char **argv)
     wanted = argc > 2 ? argv[2] : NULL;
     setenv("RPIPE_LOG", "error", 0);
     survey_all(true);
-    if (job_failures == 0) /* else all of them would fail in the same way */
+    if (check_failures == 0) /* else all of them would fail in the same way */
         survey_share(at, wanted, seed, &sum);
-    if (job_failures == 0 && wanted == NULL)
+    if (check_failures == 0 && wanted == NULL)
         outlast_keepalive(&seed);
     EXPECT(sum.warned > 0, "nobody was told by a deadline");
     printf("%d deaths and stops at %d of %u steps; %d were told by a deadline\n", sum.done,
            sum.steps, step_count(), sum.warned);
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");
-    printf("%s\n", job_failures == 0 ? "every death was noticed, and all who were stopped went on"
-                                     : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "every death was noticed, and all who were stopped went on"
+                                       : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

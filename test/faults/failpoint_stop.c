@@ -27,7 +27,7 @@ static bool stop_once(unsigned step, int end, bool first, uint64_t *random, stru
 /* Ends in turn, from one that is drawn; once only: that one, or the other if it never comes there. */
 static void stop_at(unsigned step, uint64_t random, struct findings *f)
 {
-    int from = (int)(draw(&random) % 2), i, tries, before = f->done;
+    int from = (int)(random_draw(&random) % 2), i, tries, before = f->done;
 
     for (i = 0, tries = 0; i < times && tries < TRIES + 2 * times; tries++)
         i += stop_once(step, (from + tries) % 2, i == 0, &random, f);
@@ -43,10 +43,10 @@ int main(int argc, char **argv)
         times = atoi(argv[1]);
     setenv("RPIPE_LOG", "error", 0);
     survey_all(false);
-    if (job_failures == 0) /* else all of them would fail in the same way */
+    if (check_failures == 0) /* else all of them would fail in the same way */
         survey_share(stop_at, argc > 2 ? argv[2] : NULL, seed, &sum);
     printf("%d stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps,
            step_count(), sum.warned);
-    printf("%s\n", job_failures == 0 ? "all went on" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "all went on" : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

@@ -92,13 +92,13 @@ bool survey_plan(struct plan *plan, unsigned step, int end, bool first, uint64_t
 
     for (which = 0; which < scenario_count; which++)
         if (occurs[which][end][step] > 0 && (!survey_is_early(step) || which == 0 || network) &&
-            draw(random) % (uint64_t)++n == 0)
+            random_draw(random) % (uint64_t)++n == 0)
             chosen = which;
     if (chosen < 0)
         return false;
     *plan = (struct plan){
         .s = &scenarios[chosen], .victim = end, .table = table, .step = step, .arm = arm};
-    plan->nth = first ? 1 : 1 + (uint32_t)(draw(random) % occurs[chosen][end][step]);
+    plan->nth = first ? 1 : 1 + (uint32_t)(random_draw(random) % occurs[chosen][end][step]);
     step_clear(table);
     return true;
 }
@@ -121,7 +121,7 @@ static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings
             (network || !survey_needs_network(step)))
             work(step, seed + step,
                  &mine->found); /* a step has its own draws, whoever else is worked on */
-    mine->failures = job_failures;
+    mine->failures = check_failures;
 }
 
 static void add_spread(struct spread *sum, const struct spread *s)
@@ -151,7 +151,7 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
             prctl(PR_SET_PDEATHSIG, SIGKILL);
             if (getppid() != parent)
                 _exit(99);
-            job_failures = 0;
+            check_failures = 0;
             work_on(w, work, name, seed, &share[w]);
             exit(0);
         }
@@ -159,7 +159,7 @@ void survey_share(void (*work)(unsigned, uint64_t, struct findings *), const cha
     for (w = 0; w < WORKERS; w++) {
         EXPECT(pid[w] > 0 && waitpid(pid[w], &status, 0) == pid[w] && status == 0,
                "a part of the test did not end");
-        job_failures += share[w].failures;
+        check_failures += share[w].failures;
         add_spread(&sum->calls, &share[w].found.calls);
         add_spread(&sum->exits, &share[w].found.exits);
         sum->done += share[w].found.done;

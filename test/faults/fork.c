@@ -7,7 +7,7 @@
  * itself, and ends in every way. The traffic goes on, every byte is checked at its end, and a child's end looks like
  * nobody's death. A child that outlives its parent does not hide that the parent has died.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "test/lib/v01.h"
 
 #include <pthread.h>
@@ -36,11 +36,11 @@ static void *writes(void *unused)
 
     for (i = 0; !atomic_load(&enough); i++) {
         mem = (d = rmalloc(out, message_bytes(i))) != ADDR_NULL ? rmem(out, d) : NULL;
-        MUST(mem != NULL, out);
-        fill(mem, message_bytes(i), i);
-        MUST(rwrite(out, d) == 0, out);
+        CHECK(out, mem != NULL);
+        pattern_fill(mem, message_bytes(i), i);
+        CHECK(out, rwrite(out, d) == 0);
     }
-    MUST(rclose(out) == 0, NULL);
+    CHECK(NULL, rclose(out) == 0);
     return unused;
 }
 
@@ -52,10 +52,10 @@ static void *reads(void *unused)
     int rc;
 
     for (i = 0; (rc = rread(in, &d, &size)) == 0; i++) {
-        MUST(size == message_bytes(i) && filled(rmem(in, d), size, i), in);
-        MUST(rfree(in, d) == 0, in);
+        CHECK(in, size == message_bytes(i) && pattern_same(rmem(in, d), size, i));
+        CHECK(in, rfree(in, d) == 0);
     }
-    MUST(rc == R_EOF, in);
+    CHECK(in, rc == R_EOF);
     return unused;
 }
 
@@ -130,17 +130,17 @@ static void fork_a_lot(void)
     for (i = 0; i < FORKS; i++) {
         fflush(NULL);
         pid = fork();
-        MUST(pid >= 0, NULL);
+        CHECK(NULL, pid >= 0);
         if (pid == 0)
             child(i);
-        MUST(waitpid(pid, &status, 0) == pid, NULL);
+        CHECK(NULL, waitpid(pid, &status, 0) == pid);
         good += (i % 3 == 1) ? WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL
                              : WIFEXITED(status) && WEXITSTATUS(status) == 0;
         backoff_us(WINDOW_US);
     }
     if (good != FORKS)
         printf("FAILED: %d of %d children ended well\n", good, FORKS);
-    MUST(good == FORKS, NULL);
+    CHECK(NULL, good == FORKS);
 }
 
 static int traffic(int rank, struct board *board, const void *arguments)
@@ -152,27 +152,27 @@ static int traffic(int rank, struct board *board, const void *arguments)
 
     (void)arguments;
     (void)board;
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     if (rank == 0)
-        MUST(rpipe(&out, &to) == 0 && rpipe(&in, &from) == 0, NULL);
+        CHECK(NULL, rpipe(&out, &to) == 0 && rpipe(&in, &from) == 0);
     else
-        MUST(rpipe(&in, &to) == 0 && rpipe(&out, &from) == 0, NULL);
-    MUST(pthread_create(&writer, NULL, writes, NULL) == 0, NULL);
-    MUST(pthread_create(&reader, NULL, reads, NULL) == 0, NULL);
+        CHECK(NULL, rpipe(&in, &to) == 0 && rpipe(&out, &from) == 0);
+    CHECK(NULL, pthread_create(&writer, NULL, writes, NULL) == 0);
+    CHECK(NULL, pthread_create(&reader, NULL, reads, NULL) == 0);
     if (rank == 0) {
         fork_a_lot();
-        MUST(network_send(1, &rank, sizeof(rank)) == 0, NULL);
+        CHECK(NULL, network_send(1, &rank, sizeof(rank)) == 0);
     } else {
-        MUST(network_recv(0, &rank, sizeof(rank)) == 0, NULL);
+        CHECK(NULL, network_recv(0, &rank, sizeof(rank)) == 0);
     }
     atomic_store(&enough, true);
     pthread_join(writer, NULL);
     pthread_join(reader, NULL);
-    MUST(rpipe_stats(in, &stats) == 0 && stats.messages > 0, in);
+    CHECK(in, rpipe_stats(in, &stats) == 0 && stats.messages > 0);
     printf("rank %u read %llu messages during the forks of rank 0\n", network_rank(),
            (unsigned long long)stats.messages);
-    MUST(rclose(in) == 0, in);
-    MUST(rexit() == 0, NULL);
+    CHECK(in, rclose(in) == 0);
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -186,17 +186,17 @@ static int leaves_a_child(int rank, struct board *board, const void *arguments)
     rch_t ch = NULL;
     int rc;
 
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     if (rank == 0 || joined) {
-        MUST(rpipe(&ch, &cfg) == 0, NULL);
+        CHECK(NULL, rpipe(&ch, &cfg) == 0);
     }
     if (joined)
-        MUST(rwait(ch) == 0, ch);
-    MUST(network_barrier() == 0, NULL);
+        CHECK(ch, rwait(ch) == 0);
+    CHECK(NULL, network_barrier() == 0);
     if (rank == 1) {
         pid_t pid = fork();
 
-        MUST(pid >= 0, NULL);
+        CHECK(NULL, pid >= 0);
         if (pid == 0) {
             alarm(3);
             for (;;)
@@ -211,8 +211,8 @@ static int leaves_a_child(int rank, struct board *board, const void *arguments)
         1); /* rank 1 is not killed while this one is still on its way out of the barrier */
     rc = rread(ch, &d, NULL);
     rank_returned(board, rank, rc, ch);
-    MUST(rc == -ECONNRESET, ch);
-    MUST(rexit() == 0, NULL);
+    CHECK(ch, rc == -ECONNRESET);
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -252,6 +252,5 @@ int main(int argc, char **argv)
         test_orphan(true);
         test_orphan(false);
     }
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

@@ -8,7 +8,7 @@
  *
  *     signals [ROUNDS]
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -41,7 +41,8 @@ static void start_timer(long us)
     const struct itimerval every = {{0, us}, {0, us}};
 
     main_thread = gettid();
-    MUST(sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0, NULL);
+    CHECK(NULL,
+          sigaction(SIGALRM, &action, NULL) == 0 && setitimer(ITIMER_REAL, &every, NULL) == 0);
 }
 
 static size_t message_bytes(uint64_t i) { return i % 3 == 0 ? 24 : 100 + i * 131 % (HEAP / 2); }
@@ -54,12 +55,12 @@ static void write_all(rch_t ch)
 
     for (i = 0; i < MESSAGES; i++) {
         d = rmalloc(ch, message_bytes(i));
-        MUST(d != ADDR_NULL, ch);
-        fill(rmem(ch, d), message_bytes(i), i);
-        MUST(rwrite(ch, d) == 0, ch);
+        CHECK(ch, d != ADDR_NULL);
+        pattern_fill(rmem(ch, d), message_bytes(i), i);
+        CHECK(ch, rwrite(ch, d) == 0);
     }
     rc = rflush(ch);
-    MUST(rc == 0 || rc == -EPIPE, ch); /* who has read everything may have closed */
+    CHECK(ch, rc == 0 || rc == -EPIPE); /* who has read everything may have closed */
 }
 
 static void read_all(rch_t ch)
@@ -70,20 +71,20 @@ static void read_all(rch_t ch)
     raddr_t d;
     int ready, rc;
 
-    MUST(p.fd >= 0, ch);
+    CHECK(ch, p.fd >= 0);
     for (i = 0; i < MESSAGES; i++) {
         if (i % 8 == 1)
-            MUST(rpoll(&ch, 1, &ready, PATIENCE_MS) == 0, ch);
+            CHECK(ch, rpoll(&ch, 1, &ready, PATIENCE_MS) == 0);
         do {
             if (i % 8 == 2)
                 (void)poll(&p, 1, PATIENCE_MS); /* ends with EINTR: that is not our call */
             rc = i % 8 == 2 ? rread_nb(ch, &d, &size) : rread(ch, &d, &size);
         } while (rc == R_PENDING);
-        MUST(rc == 0, ch);
-        MUST(size == message_bytes(i) && filled(rmem(ch, d), size, i), ch);
+        CHECK(ch, rc == 0);
+        CHECK(ch, size == message_bytes(i) && pattern_same(rmem(ch, d), size, i));
         if (i % 16 == 0)
             backoff_us(2000); /* the other side has to wait now and then */
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, rfree(ch, d) == 0);
     }
 }
 
@@ -98,18 +99,18 @@ static void traffic(int rank, rpipe_op_t op, bool grows)
     cfg.context = (uint32_t)op * 2 + grows;
     if (grows)
         cfg.max_heap_bytes = 64 * HEAP;
-    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, ch);
+    CHECK(ch, rpipe(&ch, &cfg) == 0 && rwait(ch) == 0);
     if (writer)
         write_all(ch);
     else
         read_all(ch);
     if (writer && grows) { /* larger than any segment */
-        MUST((d = rmalloc(ch, 32 * HEAP)) != ADDR_NULL, ch);
-        MUST(rwrite(ch, d) == 0, ch);
+        CHECK(ch, (d = rmalloc(ch, 32 * HEAP)) != ADDR_NULL);
+        CHECK(ch, rwrite(ch, d) == 0);
     } else if (grows) {
-        MUST(rread(ch, &d, NULL) == 0 && rsize(ch, d) == 32 * HEAP, ch);
+        CHECK(ch, rread(ch, &d, NULL) == 0 && rsize(ch, d) == 32 * HEAP);
     }
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rclose(ch) == 0);
 }
 
 static void large_heap(int rank)
@@ -120,17 +121,17 @@ static void large_heap(int rank)
     rch_t ch;
 
     cfg.context = 10;
-    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, ch);
+    CHECK(ch, rpipe(&ch, &cfg) == 0 && rwait(ch) == 0);
     if (rank == 0) {
-        MUST((d = rmalloc(ch, LARGE)) != ADDR_NULL, ch);
+        CHECK(ch, (d = rmalloc(ch, LARGE)) != ADDR_NULL);
         memset(rmem(ch, d), 1, LARGE);
-        MUST(rwrite(ch, d) == 0, ch);
-        MUST(network_send(1, &(uint64_t){7}, sizeof(number)) == 0, NULL);
+        CHECK(ch, rwrite(ch, d) == 0);
+        CHECK(NULL, network_send(1, &(uint64_t){7}, sizeof(number)) == 0);
     } else {
-        MUST(rread(ch, &d, NULL) == 0 && rfree(ch, d) == 0, ch);
-        MUST(network_recv(0, &number, sizeof(number)) == 0 && number == 7, NULL);
+        CHECK(ch, rread(ch, &d, NULL) == 0 && rfree(ch, d) == 0);
+        CHECK(NULL, network_recv(0, &number, sizeof(number)) == 0 && number == 7);
     }
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rclose(ch) == 0);
 }
 
 struct case_of {
@@ -147,15 +148,15 @@ static int interrupted_all_the_time(int rank, struct board *board, const void *a
     if (c->name != NULL)
         setenv(c->name, c->value, 1);
     start_timer(c->every_us * SLOWER);
-    MUST(rinit(NULL, NULL) == 0, NULL);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
+    CHECK(NULL, network_barrier() == 0);
     for (int i = 0; i < 4; i++)
         traffic(rank, i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, i >= 2);
     if (c->large)
         large_heap(rank);
-    MUST(network_allgather(&mine, sizeof(mine), all) == 0 && all[0] == 5 && all[1] == 6, NULL);
-    MUST(rexit() == 0, NULL);
-    MUST(elsewhere == 0, NULL);
+    CHECK(NULL, network_allgather(&mine, sizeof(mine), all) == 0 && all[0] == 5 && all[1] == 6);
+    CHECK(NULL, rexit() == 0);
+    CHECK(NULL, elsewhere == 0);
     atomic_store(&board->rank[rank].number, (uint64_t)interruptions);
     return 0;
 }
@@ -199,6 +200,5 @@ int main(int argc, char **argv)
     while (rounds-- > 0)
         for (size_t i = 0; i < sizeof(cases) / sizeof(*cases) - (ofi ? 0 : 2); i++)
             run(&cases[i]);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

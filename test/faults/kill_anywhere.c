@@ -20,9 +20,9 @@ static int64_t moment(uint64_t *random, int64_t most)
 {
     int64_t ns = SHORTEST_NS;
 
-    while (ns < most && draw(random) % 14 != 0)
+    while (ns < most && random_draw(random) % 14 != 0)
         ns *= 2;
-    ns += (int64_t)(draw(random) % (uint64_t)ns);
+    ns += (int64_t)(random_draw(random) % (uint64_t)ns);
     return ns < most ? ns : most;
 }
 
@@ -32,7 +32,7 @@ static const struct scenario *one_of(uint64_t *random, const char *name)
     uint64_t n = 0;
 
     for (s = scenarios; s < scenarios + scenario_count; s++)
-        if (!s->network && strstr(s->name, name) != NULL && draw(random) % ++n == 0)
+        if (!s->network && strstr(s->name, name) != NULL && random_draw(random) % ++n == 0)
             chosen = s;
     if (chosen == NULL) {
         printf("no scenario is called like \"%s\"\n", name);
@@ -55,8 +55,8 @@ int main(int argc, char **argv)
         char what[64];
 
         plan.s = one_of(&random, argc > 2 ? argv[2] : "");
-        plan.victim = (int)(draw(&random) % 2);
-        plan.early = draw(&random) % 8 == 0;
+        plan.victim = (int)(random_draw(&random) % 2);
+        plan.early = random_draw(&random) % 8 == 0;
         plan.kill_ns = moment(&random, plan.early ? EARLY_NS : 12 * NS_PER_MS);
         snprintf(what, sizeof(what), "after %lld ns%s", (long long)plan.kill_ns,
                  plan.early ? ", in rinit" : "");
@@ -65,6 +65,6 @@ int main(int argc, char **argv)
     printf("%d deaths in %d rounds\n", deaths, rounds);
     spread_show(&calls, "the call that a death ends");
     spread_show(&exits, "rexit, after new pipes to another rank");
-    printf("%s\n", job_failures == 0 ? "no instruction was bad" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "no instruction was bad" : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

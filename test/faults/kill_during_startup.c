@@ -9,7 +9,7 @@
  *
  *     handshake [ROUNDS]
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #include <signal.h>
 
@@ -35,7 +35,7 @@ static int write_some(rch_t ch, uint64_t k)
         mem = (d = rmalloc(ch, message_bytes(i))) != ADDR_NULL ? rmem(ch, d) : NULL;
         if (mem == NULL)
             return -errno;
-        fill(mem, message_bytes(i), k * 64 + i);
+        pattern_fill(mem, message_bytes(i), k * 64 + i);
         rc = rwrite(ch, d);
         if (rc != 0)
             return rc;
@@ -51,11 +51,11 @@ static int read_some(rch_t ch, uint64_t k)
     int rc;
 
     for (i = 0; (rc = rread(ch, &d, &size)) == 0; i++) {
-        MUST(i < MESSAGES && size == message_bytes(i), ch);
-        MUST(filled(rmem(ch, d), size, k * 64 + i), ch);
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, i < MESSAGES && size == message_bytes(i));
+        CHECK(ch, pattern_same(rmem(ch, d), size, k * 64 + i));
+        CHECK(ch, rfree(ch, d) == 0);
     }
-    MUST(rc != R_EOF || i == MESSAGES, ch);
+    CHECK(ch, rc != R_EOF || i == MESSAGES);
     return rc == R_EOF ? 0 : rc;
 }
 
@@ -75,8 +75,8 @@ static int channel(int rank, uint64_t k)
         rc = rwait(ch);
     if (rc == 0)
         rc = writer ? write_some(ch, k) : read_some(ch, k);
-    MUST(rc == 0 || rc == (writer ? -EPIPE : -ECONNRESET), ch);
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rc == 0 || rc == (writer ? -EPIPE : -ECONNRESET));
+    CHECK(ch, rclose(ch) == 0);
     return rc;
 }
 
@@ -93,13 +93,13 @@ static int either(int rank, struct board *board, const void *arguments)
         rank_returned(board, rank, rc, NULL);
         return 0;
     }
-    MUST(rc == 0, NULL);
+    CHECK(NULL, rc == 0);
     rank_reached(board, rank, 1);
     for (k = 0; rc == 0; k++)
         rc = channel(rank, k);
     atomic_store(&board->rank[rank].number, k);
-    MUST(rc == -EPIPE || rc == -ECONNRESET, NULL);
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rc == -EPIPE || rc == -ECONNRESET);
+    CHECK(NULL, rexit() == 0);
     rank_returned(board, rank, rc, NULL);
     return 0;
 }
@@ -140,13 +140,13 @@ int main(int argc, char **argv)
 
     setenv("RPIPE_LOG", "error", 0);
     for (i = 0; i < rounds; i++) {
-        plan.victim = (int)(draw(&random) % 2);
+        plan.victim = (int)(random_draw(&random) % 2);
         plan.early = i % 8 == 7;
-        plan.kill_us = (long)(draw(&random) % (plan.early ? 8000 : 4000));
+        plan.kill_us = (long)(random_draw(&random) % (plan.early ? 8000 : 4000));
         round_of(&plan, &spread, &channels);
     }
     printf("%llu channels in %d rounds\n", (unsigned long long)channels, rounds);
     spread_print(&spread, "handshake: kill to the end of rexit");
-    printf("%s\n", job_failures == 0 ? "no moment was bad" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "no moment was bad" : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

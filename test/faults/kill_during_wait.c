@@ -9,7 +9,7 @@
  *
  *     death [ROUNDS [NAME]]
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "test/lib/v01.h"
 
 #include <poll.h>
@@ -133,9 +133,9 @@ static void victim_writes(rch_t ch, struct board *board, int rank, uint64_t coun
 
     for (i = 0; i < count; i++) {
         mem = (d = rmalloc(ch, message_bytes(i))) != ADDR_NULL ? rmem(ch, d) : NULL;
-        MUST(mem != NULL, ch);
-        fill(mem, message_bytes(i), i);
-        MUST(rwrite(ch, d) == 0, ch);
+        CHECK(ch, mem != NULL);
+        pattern_fill(mem, message_bytes(i), i);
+        CHECK(ch, rwrite(ch, d) == 0);
         atomic_store_explicit(&board->rank[rank].done, i + 1,
                               memory_order_release); /* complete: must arrive */
     }
@@ -151,7 +151,7 @@ static int victim(int rank, struct board *board, const struct scenario *s)
             mmap(NULL, s->ballast, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         size_t i;
 
-        MUST(p != MAP_FAILED, NULL);
+        CHECK(NULL, p != MAP_FAILED);
         (void)madvise(p, s->ballast, MADV_NOHUGEPAGE); /* small pages take the kernel longer */
         for (i = 0; i < s->ballast; i += 4096)
             p[i] = 1;
@@ -159,8 +159,8 @@ static int victim(int rank, struct board *board, const struct scenario *s)
     if (joins(s->kind)) {
         rpipe_config_t cfg = config_of(s, peer, !survivor_writes(s->kind));
 
-        MUST(rpipe(&ch, &cfg) == 0, NULL);
-        MUST(rwait(ch) == 0, ch);
+        CHECK(NULL, rpipe(&ch, &cfg) == 0);
+        CHECK(ch, rwait(ch) == 0);
     }
     if (s->kind == READ_LATER)
         victim_writes(ch, board, rank, MESSAGES);
@@ -183,9 +183,9 @@ static uint64_t read_all(rch_t ch, int *code)
     size_t size;
 
     for (i = 0; (*code = rread(ch, &d, &size)) == 0; i++) {
-        MUST(size == message_bytes(i), ch);
-        MUST(filled(rmem(ch, d), size, i), ch);
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, size == message_bytes(i));
+        CHECK(ch, pattern_same(rmem(ch, d), size, i));
+        CHECK(ch, rfree(ch, d) == 0);
     }
     return i;
 }
@@ -210,11 +210,11 @@ static int watch_fd(rch_t ch, bool with_epoll)
     struct pollfd p = {.fd = fd, .events = POLLIN};
     raddr_t d;
 
-    MUST(fd >= 0 && set >= 0, ch);
-    MUST(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0, ch);
+    CHECK(ch, fd >= 0 && set >= 0);
+    CHECK(ch, epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
     do { /* readable without a reason is allowed, until the writer has heard of the descriptor */
         rc = with_epoll ? epoll_wait(set, &event, 1, PATIENCE_MS) : poll(&p, 1, PATIENCE_MS);
-        MUST(rc == 1, ch);
+        CHECK(ch, rc == 1);
         rc = rread_nb(ch, &d, NULL);
     } while (rc == R_PENDING && !deadline_passed(patience));
     close(set);
@@ -249,7 +249,7 @@ static int call(const struct scenario *s, rch_t ch, int peer, struct board *boar
     case POLL_EMPTY:
     case POLL_UNJOINED:
         rc = rpoll(&ch, 1, &ready, PATIENCE_MS);
-        MUST(rc == 0 && ready == 1, ch);
+        CHECK(ch, rc == 0 && ready == 1);
         return rread_nb(ch, &d, NULL);
     case FD_EMPTY:
     case FD_UNJOINED:
@@ -290,9 +290,9 @@ static int survivor(int rank, struct board *board, const struct scenario *s)
     if (channel) {
         rpipe_config_t cfg = config_of(s, peer, survivor_writes(s->kind));
 
-        MUST(rpipe(&ch, &cfg) == 0, NULL);
+        CHECK(NULL, rpipe(&ch, &cfg) == 0);
         if (joins(s->kind))
-            MUST(rwait(ch) == 0, ch);
+            CHECK(ch, rwait(ch) == 0);
     }
     rank_reached(board, rank, 2);
     if (s->kind == READ_LATER)
@@ -300,12 +300,12 @@ static int survivor(int rank, struct board *board, const struct scenario *s)
     rc = call(s, ch, peer, board, rank);
     rank_returned(board, rank, rc, ch);
     if (channel) {
-        MUST(s->kind != READ_EMPTY || rread(ch, &(raddr_t){NULL}, NULL) == rc,
-             ch); /* again and again */
-        MUST(rclose(ch) == 0, ch);
+        CHECK(ch, s->kind != READ_EMPTY ||
+                      rread(ch, &(raddr_t){NULL}, NULL) == rc); /* again and again */
+        CHECK(ch, rclose(ch) == 0);
     }
     rc = s->kind == EXIT ? rc : rexit();
-    MUST(rc == 0, NULL);
+    CHECK(NULL, rc == 0);
     return 0;
 }
 
@@ -315,7 +315,7 @@ static int any_rank(int rank, struct board *board, const void *arguments)
 
     setenv("RPIPE_TIMEOUT_MS", "20000", 1);
     setenv("RPIPE_WAIT", s->wait, 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     return rank == victim_of(s) ? victim(rank, board, s) : survivor(rank, board, s);
 }
 
@@ -354,12 +354,12 @@ static void round_of(const struct scenario *s, uint64_t *random, struct spread *
     for (rank = 0; rank < s->ranks && ok; rank++)
         ok = job_reached(&job, rank, 2);
     if (ok) {
-        backoff_us((long)(draw(random) % 30000) +
+        backoff_us((long)(random_draw(random) % 30000) +
                    (survivor_writes(s->kind) || s->kind == NETWORK_SEND ? 10000 : 0));
         if (s->kind == READ_LATER) { /* dead and gone before the first look */
             job_kill(&job, dead, SIGKILL);
             job_ended(&job, dead);
-            backoff_us((long)(draw(random) % 60000));
+            backoff_us((long)(random_draw(random) % 60000));
             atomic_store(&job.board->killed, clock_now());
             atomic_store(&job.board->go, 1);
         } else {
@@ -460,6 +460,6 @@ int main(int argc, char **argv)
         spread_print(&spread, s.name);
         fflush(stdout);
     }
-    printf("%s\n", job_failures == 0 ? "every death was noticed" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    printf("%s\n", check_failures == 0 ? "every death was noticed" : "FAILED");
+    return check_failures == 0 ? 0 : 1;
 }

@@ -55,7 +55,7 @@ bool scenario_kill(const struct plan *plan, const char *what, struct spread *cal
                    struct spread *exits)
 {
     struct job job;
-    int rank, failures = job_failures;
+    int rank, failures = check_failures;
     bool killed = false;
 
     job_prepare(&job, SCENARIO_RANKS);
@@ -69,9 +69,9 @@ bool scenario_kill(const struct plan *plan, const char *what, struct spread *cal
         EXPECT(job_status_is(&job, rank, 0) || (killed && rank == plan->victim),
                "%s, %s: rank %d%s: status 0x%x", what, plan->s->name, rank,
                rank == plan->victim ? ", the victim" : "", job.status[rank]);
-    if (killed && failures == job_failures)
+    if (killed && failures == check_failures)
         judge(plan, &job, what, calls, exits);
-    if (failures != job_failures)
+    if (failures != check_failures)
         printf("    that was: %s, victim %d, %s, time %u\n", plan->s->name, plan->victim, what,
                plan->nth);
     job_finish(&job);

@@ -10,7 +10,7 @@
  *
  *     leaks [CHANNELS]
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "test/lib/v01.h"
 
 #ifdef HAVE_MALLINFO2
@@ -77,18 +77,18 @@ static void some_messages(rch_t ch, bool writer, uint64_t k, size_t heap)
         size = i % 2 == 0 ? 8 : heap / 8;
         if (writer) {
             d = rmalloc(ch, size);
-            MUST(d != ADDR_NULL, ch);
-            fill(rmem(ch, d), size, k + i);
-            MUST(rwrite(ch, d) == 0, ch);
+            CHECK(ch, d != ADDR_NULL);
+            pattern_fill(rmem(ch, d), size, k + i);
+            CHECK(ch, rwrite(ch, d) == 0);
         } else {
-            MUST(rread(ch, &d, &size) == 0, ch);
-            MUST(filled(rmem(ch, d), size, k + i), ch);
+            CHECK(ch, rread(ch, &d, &size) == 0);
+            CHECK(ch, pattern_same(rmem(ch, d), size, k + i));
             if (i != 2) /* one is still held when the channel is closed */
-                MUST(rfree(ch, d) == 0, ch);
+                CHECK(ch, rfree(ch, d) == 0);
         }
     }
     if (writer && k % 3 == 0)
-        MUST(rmalloc(ch, 8) != ADDR_NULL, ch); /* and one allocated, and not sent */
+        CHECK(ch, rmalloc(ch, 8) != ADDR_NULL); /* and one allocated, and not sent */
 }
 
 static void mode_of(rpipe_config_t *cfg, uint64_t k)
@@ -112,13 +112,13 @@ static void some_growth(rch_t ch, uint64_t k, size_t heap)
     int rc;
 
     rc = rmalloc_nb(ch, 2 * heap, &d);
-    MUST(rc == 0 || rc == R_PENDING || rc == -EPIPE, ch);
+    CHECK(ch, rc == 0 || rc == R_PENDING || rc == -EPIPE);
     if (rc != R_PENDING || k % 8 == 3)
         return;
     d = rmalloc(ch, 2 * heap);
-    MUST(d != ADDR_NULL || errno == EPIPE, ch); /* the reader does not wait for us */
+    CHECK(ch, d != ADDR_NULL || errno == EPIPE); /* the reader does not wait for us */
     if (d != ADDR_NULL && k % 16 == 7)
-        MUST((rc = rwrite(ch, d)) == 0 || rc == -EPIPE, ch);
+        CHECK(ch, (rc = rwrite(ch, d)) == 0 || rc == -EPIPE);
 }
 
 static void one_channel(int rank, uint64_t k)
@@ -135,17 +135,17 @@ static void one_channel(int rank, uint64_t k)
     mode_of(&cfg, k / 4);
     if (k % 11 == 10)
         cfg.heap_bytes += (uint64_t)rank; /* the ends do not agree */
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     if (k % 11 == 10) {
-        MUST((rc = rwait(ch)) == -EPROTO || rc == 0, ch); /* 0: the other one has closed before */
-    } else if (k % 13 != 12) {                            /* else closed at once, joined or not */
+        CHECK(ch, (rc = rwait(ch)) == -EPROTO || rc == 0); /* 0: the other one has closed before */
+    } else if (k % 13 != 12) {                             /* else closed at once, joined or not */
         if (!writer && k % 17 == 0)
-            MUST(rfd(ch) >= 0, ch);
+            CHECK(ch, rfd(ch) >= 0);
         some_messages(ch, writer, k, heaps[k / 4 % 4]);
         if (writer && cfg.max_heap_bytes != 0)
             some_growth(ch, k, heaps[k / 4 % 4]);
     }
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rclose(ch) == 0);
 }
 
 static void to_oneself(int rank, uint64_t k)
@@ -156,12 +156,12 @@ static void to_oneself(int rank, uint64_t k)
     mode_of(&w, k / 8);
     r = w;
     r.role = w.role == RPIPE_WRITER ? RPIPE_READER : RPIPE_WRITER;
-    MUST(rpipe(&writer, &w) == 0 && rpipe(&reader, &r) == 0, NULL);
+    CHECK(NULL, rpipe(&writer, &w) == 0 && rpipe(&reader, &r) == 0);
     some_messages(writer, true, k, 4000);
     some_messages(reader, false, k, 4000);
     if (w.max_heap_bytes != 0)
         some_growth(writer, k / 8, 4000);
-    MUST(rclose(k & 1 ? writer : reader) == 0 && rclose(k & 1 ? reader : writer) == 0, NULL);
+    CHECK(NULL, rclose(k & 1 ? writer : reader) == 0 && rclose(k & 1 ? reader : writer) == 0);
 }
 
 static int opens_and_closes(int rank, struct board *board, const void *arguments)
@@ -171,18 +171,18 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
     uint64_t k;
 
     (void)board;
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     for (k = 0; k < channels; k++) {
         one_channel(rank, k);
         if (k % 8 == 0)
             to_oneself(rank, k);
         if (k % 64 ==
             0) /* neither is thousands of channels ahead: what is under way is memory too */
-            MUST(network_barrier() == 0, NULL);
+            CHECK(NULL, network_barrier() == 0);
         if (k == channels / 10 / 64 * 64)
             before = usage_now();
     }
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     backoff_us(100000); /* the last byes arrive; nothing depends on it but the numbers below */
     after = usage_now();
     printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld "
@@ -190,11 +190,12 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
            "%zu bytes\n",
            rank, (unsigned long long)channels, before.fds, after.fds, before.maps, after.maps,
            before.resident_kib, after.resident_kib, before.heap_bytes, after.heap_bytes);
-    MUST(after.fds <= before.fds + 4, NULL);
-    MUST(after.maps <= before.maps + 16, NULL);
-    MUST(after.heap_bytes <= before.heap_bytes + (256u << 10),
-         NULL); /* less than 32 bytes per channel of the default */
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, after.fds <= before.fds + 4);
+    CHECK(NULL, after.maps <= before.maps + 16);
+    CHECK(NULL,
+          after.heap_bytes <=
+              before.heap_bytes + (256u << 10)); /* less than 32 bytes per channel of the default */
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -208,7 +209,7 @@ static size_t address_space(void)
     FILE *f = fopen("/proc/self/statm", "re");
     long pages = 0;
 
-    MUST(f != NULL && fscanf(f, "%ld", &pages) == 1, NULL);
+    CHECK(NULL, f != NULL && fscanf(f, "%ld", &pages) == 1);
     fclose(f);
     return (size_t)pages * (size_t)sysconf(_SC_PAGESIZE);
 }
@@ -217,9 +218,9 @@ static void limit_address_space(rlim_t bytes)
 {
     struct rlimit l;
 
-    MUST(getrlimit(RLIMIT_AS, &l) == 0, NULL);
+    CHECK(NULL, getrlimit(RLIMIT_AS, &l) == 0);
     l.rlim_cur = bytes;
-    MUST(setrlimit(RLIMIT_AS, &l) == 0, NULL);
+    CHECK(NULL, setrlimit(RLIMIT_AS, &l) == 0);
 }
 
 static void writer_grows(rch_t ch)
@@ -231,20 +232,20 @@ static void writer_grows(rch_t ch)
 
     for (i = 0; i < 2; i++) { /* refused, and not tried again at once */
         errno = 0;
-        MUST(rmalloc(ch, SEGMENT) == ADDR_NULL && errno == ENOMEM, ch);
+        CHECK(ch, rmalloc(ch, SEGMENT) == ADDR_NULL && errno == ENOMEM);
     }
-    MUST(rpipe_stats(ch, &st) == 0 && st.grow_refused >= 1 && st.grows == 0, ch);
+    CHECK(ch, rpipe_stats(ch, &st) == 0 && st.grow_refused >= 1 && st.grows == 0);
     some_messages(ch, true, 4, 4096); /* it goes on with what it has */
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     limit_address_space(RLIM_INFINITY);
-    MUST(network_barrier() == 0, NULL); /* there is address space, at both */
+    CHECK(NULL, network_barrier() == 0); /* there is address space, at both */
     do
         d = rmalloc(ch, SEGMENT);
     while (d == ADDR_NULL && errno == ENOMEM && !deadline_passed(patience));
-    MUST(d != ADDR_NULL, ch);
-    fill(rmem(ch, d), SEGMENT, 7);
-    MUST(rwrite(ch, d) == 0, ch);
-    MUST(rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT, ch);
+    CHECK(ch, d != ADDR_NULL);
+    pattern_fill(rmem(ch, d), SEGMENT, 7);
+    CHECK(ch, rwrite(ch, d) == 0);
+    CHECK(ch, rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT);
 }
 
 static void reader_grows(rch_t ch)
@@ -254,13 +255,13 @@ static void reader_grows(rch_t ch)
     raddr_t d;
 
     some_messages(ch, false, 4, 4096);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     limit_address_space(RLIM_INFINITY);
-    MUST(network_barrier() == 0, NULL);
-    MUST(rread(ch, &d, &size) == 0, ch);
-    MUST(size == SEGMENT && filled(rmem(ch, d), size, 7), ch);
-    MUST(rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT, ch);
-    MUST(rfree(ch, d) == 0, ch);
+    CHECK(NULL, network_barrier() == 0);
+    CHECK(ch, rread(ch, &d, &size) == 0);
+    CHECK(ch, size == SEGMENT && pattern_same(rmem(ch, d), size, 7));
+    CHECK(ch, rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT);
+    CHECK(ch, rfree(ch, d) == 0);
 }
 
 /* Rank 0 reads, rank 1 writes; the one whose memory it is not has no address space for more. */
@@ -273,17 +274,17 @@ static int cannot_map(int rank, struct board *board, const void *arguments)
 
     (void)board;
     cfg.max_heap_bytes = 4096 + SEGMENT;
-    MUST(rinit(NULL, NULL) == 0, NULL);
-    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, NULL);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0 && rwait(ch) == 0);
+    CHECK(NULL, network_barrier() == 0);
     if (poor)
         limit_address_space(address_space() + SPARE);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     if (rank == 1)
         writer_grows(ch);
     else
         reader_grows(ch);
-    MUST(rclose(ch) == 0 && rexit() == 0, NULL);
+    CHECK(NULL, rclose(ch) == 0 && rexit() == 0);
     return 0;
 }
 
@@ -321,6 +322,5 @@ int main(int argc, char **argv)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x", rank,
                job.status[rank]);
     job_finish(&job);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

@@ -6,7 +6,7 @@
  * Abstract Unix sockets do not reach from one namespace to another, so no descriptor can be passed: a channel that wants
  * shm is refused with -ENOTSUP and a sentence that says why, at once, at both ends. The control network works, over TCP.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #define LARGE ((size_t)3 << 20)
 
@@ -19,24 +19,24 @@ int main(void)
     rch_t ch;
     int rc;
 
-    MUST(rinit(&rank, &nranks) == 0 && nranks <= RANKS_MOST, NULL);
+    CHECK(NULL, rinit(&rank, &nranks) == 0 && nranks <= RANKS_MOST);
     to = (rank + 1) % nranks;
     from = (rank + nranks - 1) % nranks;
     for (i = 0; i < 100; i++)
-        MUST(network_barrier() == 0, NULL);
-    MUST(network_allgather(&rank, sizeof(rank), all) == 0, NULL);
+        CHECK(NULL, network_barrier() == 0);
+    CHECK(NULL, network_allgather(&rank, sizeof(rank), all) == 0);
     for (i = 0; i < nranks; i++)
-        MUST(all[i] == i, NULL);
+        CHECK(NULL, all[i] == i);
     mine = malloc(LARGE);
     theirs = malloc(LARGE);
-    MUST(mine != NULL && theirs != NULL, NULL);
-    fill(mine, LARGE, (uint64_t)rank);
+    CHECK(NULL, mine != NULL && theirs != NULL);
+    pattern_fill(mine, LARGE, (uint64_t)rank);
     for (i = 0; i < 2; i++) { /* longer than the window: one sends while the other receives */
         if (i == rank % 2)
-            MUST(network_send(to, mine, LARGE) == 0, NULL);
+            CHECK(NULL, network_send(to, mine, LARGE) == 0);
         else
-            MUST(network_recv(from, theirs, LARGE) == 0 && filled(theirs, LARGE, (uint64_t)from),
-                 NULL);
+            CHECK(NULL, network_recv(from, theirs, LARGE) == 0 &&
+                            pattern_same(theirs, LARGE, (uint64_t)from));
     }
     cfg = channel_config(RPIPE_PUT, 1 - rank, rank == 0, 1 << 16);
     cfg.backend = "shm";
@@ -44,16 +44,16 @@ int main(void)
     rc = rpipe(&ch, &cfg);
     if (rc == 0)
         rc = rwait(ch);
-    MUST(rc == -ENOTSUP, NULL);
-    MUST(clock_now() - begin < 3000 * NS_PER_MS, NULL);
-    MUST(strstr(rerror(NULL), "namespace") != NULL, NULL);
+    CHECK(NULL, rc == -ENOTSUP);
+    CHECK(NULL, clock_now() - begin < 3000 * NS_PER_MS);
+    CHECK(NULL, strstr(rerror(NULL), "namespace") != NULL);
     printf("rank %d: %s\n", rank, rerror(NULL));
     /* to oneself it works all the same */
     cfg = channel_config(RPIPE_PUT, rank, true, 1 << 16);
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     cfg = channel_config(RPIPE_PUT, rank, false, 1 << 16);
-    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, NULL);
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0 && rwait(ch) == 0);
+    CHECK(NULL, rexit() == 0);
     free(mine);
     free(theirs);
     return 0;

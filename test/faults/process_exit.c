@@ -7,7 +7,7 @@
  * waiting longer than the deadline. A peer that is stopped is not dead: the deadline decides, and afterwards
  * everything goes on.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -43,9 +43,9 @@ static void write_messages(rch_t ch, uint64_t from, uint64_t to)
 
     for (i = from; i < to; i++) {
         mem = (d = rmalloc(ch, message_bytes(i))) != ADDR_NULL ? rmem(ch, d) : NULL;
-        MUST(mem != NULL, ch);
-        fill(mem, message_bytes(i), i);
-        MUST(rwrite(ch, d) == 0, ch);
+        CHECK(ch, mem != NULL);
+        pattern_fill(mem, message_bytes(i), i);
+        CHECK(ch, rwrite(ch, d) == 0);
     }
 }
 
@@ -57,8 +57,8 @@ static int read_messages(rch_t ch, uint64_t from, uint64_t to)
     int rc = 0;
 
     for (i = from; i < to && (rc = rread(ch, &d, &size)) == 0; i++) {
-        MUST(size == message_bytes(i) && filled(rmem(ch, d), size, i), ch);
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, size == message_bytes(i) && pattern_same(rmem(ch, d), size, i));
+        CHECK(ch, rfree(ch, d) == 0);
     }
     return rc;
 }
@@ -69,7 +69,7 @@ static rch_t open_channel(rpipe_op_t op, int rank, bool writer, uint32_t ctx)
     rch_t ch = NULL;
 
     cfg.context = ctx;
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
@@ -96,7 +96,7 @@ static void leave(enum way way, rch_t ch)
         execv("/bin/sleep", nothing);
         break;
     case BY_CLOSE_AND_EXIT:
-        MUST(rclose(ch) == 0, ch);
+        CHECK(ch, rclose(ch) == 0);
         _exit(0);
     case BY_RETURN:
     case WAYS:
@@ -110,9 +110,9 @@ static int leaves_or_stays(int rank, struct board *board, const void *arguments)
     rch_t ch;
     int rc;
 
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     ch = open_channel(l->op, rank, rank == 1, 0);
-    MUST(rwait(ch) == 0, ch);
+    CHECK(ch, rwait(ch) == 0);
     if (rank == 1) {
         write_messages(ch, 0, MESSAGES);
         rank_wait_go(board, 1);
@@ -120,18 +120,18 @@ static int leaves_or_stays(int rank, struct board *board, const void *arguments)
         leave(l->way, ch);
         return 0; /* BY_RETURN */
     }
-    MUST(read_messages(ch, 0, MESSAGES / 2) == 0, ch);
+    CHECK(ch, read_messages(ch, 0, MESSAGES / 2) == 0);
     atomic_store(&board->go, 1);
     rc = read_messages(ch, MESSAGES / 2, MESSAGES + 1);
     rank_returned(board, rank, rc, ch);
-    MUST(rc == (l->way == BY_CLOSE_AND_EXIT ? R_EOF : -ECONNRESET), ch);
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rc == (l->way == BY_CLOSE_AND_EXIT ? R_EOF : -ECONNRESET));
+    CHECK(ch, rclose(ch) == 0);
     if (l->way == BY_CLOSE_AND_EXIT) { /* the channel has ended well; the process has not */
         char byte;
 
-        MUST(network_recv(1, &byte, 1) == -ECONNRESET, NULL);
+        CHECK(NULL, network_recv(1, &byte, 1) == -ECONNRESET);
     }
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -172,32 +172,33 @@ static int early(int rank, struct board *board, const void *arguments)
 
     (void)arguments;
     setenv("RPIPE_TIMEOUT_MS", rank == 1 ? "400" : "20000", 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     in = open_channel(RPIPE_GET, rank, rank == 1, 0);
     out = open_channel(RPIPE_PUT, rank, rank == 0, 0);
     if (rank == 1) {
         write_messages(in, 0, MESSAGES);
         begin = clock_now();
         rc = rexit();
-        MUST(rc == -ETIMEDOUT, NULL);
-        MUST(clock_now() - begin > 390 * NS_PER_MS && clock_now() - begin < 5000 * NS_PER_MS, NULL);
+        CHECK(NULL, rc == -ETIMEDOUT);
+        CHECK(NULL,
+              clock_now() - begin > 390 * NS_PER_MS && clock_now() - begin < 5000 * NS_PER_MS);
         rank_reached(board, rank, 1);
         return 0;
     }
-    MUST(read_messages(in, 0, MESSAGES + 1) == R_EOF, in);
+    CHECK(in, read_messages(in, 0, MESSAGES + 1) == R_EOF);
     while (atomic_load(&board->rank[1].phase) == 0)
         backoff_us(1000);
-    MUST(network_recv(1, &byte, 1) == -EPIPE, NULL);
-    MUST(network_send(1, &byte, 1) == -EPIPE, NULL);
-    MUST(network_barrier() == -EPIPE, NULL);
+    CHECK(NULL, network_recv(1, &byte, 1) == -EPIPE);
+    CHECK(NULL, network_send(1, &byte, 1) == -EPIPE);
+    CHECK(NULL, network_barrier() == -EPIPE);
     while ((rc = rwrite(out, rmalloc(out, 8))) == 0)
         ;
-    MUST(rc == -EPIPE, out);
+    CHECK(out, rc == -EPIPE);
     cfg = channel_config(RPIPE_PUT, 1, true, 4096);
-    MUST(rpipe(&out, &cfg) == -EEXIST || rpipe(&out, &cfg) == -EPIPE, NULL);
+    CHECK(NULL, rpipe(&out, &cfg) == -EEXIST || rpipe(&out, &cfg) == -EPIPE);
     begin = clock_now();
-    MUST(rexit() == 0, NULL);
-    MUST(clock_now() - begin < 2000 * NS_PER_MS, NULL);
+    CHECK(NULL, rexit() == 0);
+    CHECK(NULL, clock_now() - begin < 2000 * NS_PER_MS);
     return 0;
 }
 
@@ -211,48 +212,47 @@ static int half_open(int rank, struct board *board, const void *arguments)
     int i, rc;
 
     (void)arguments;
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     /* opened and closed before anybody joined: 0 and 1 by the writer, 2 and 3 by the reader, each PUT and GET */
     for (i = 0; rank == 1 && i < 4; i++)
-        MUST(rclose(open_channel(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, rank, i < 2, (uint32_t)i)) ==
-                 0,
-             NULL);
-    MUST(network_barrier() == 0, NULL);
+        CHECK(NULL, rclose(open_channel(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, rank, i < 2,
+                                        (uint32_t)i)) == 0);
+    CHECK(NULL, network_barrier() == 0);
     for (i = 0; rank == 0 && i < 4; i++) {
         ch = open_channel(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, rank, i >= 2, (uint32_t)i);
-        MUST(rwait(ch) == 0, ch);
+        CHECK(ch, rwait(ch) == 0);
         if (i < 2)
-            MUST(rread(ch, &d, NULL) == R_EOF, ch);
+            CHECK(ch, rread(ch, &d, NULL) == R_EOF);
         else
-            MUST(rwrite(ch, rmalloc(ch, 8)) == -EPIPE, ch);
-        MUST(rclose(ch) == 0, ch);
+            CHECK(ch, rwrite(ch, rmalloc(ch, 8)) == -EPIPE);
+        CHECK(ch, rclose(ch) == 0);
     }
     /* never opened, then opened after all: by the second incarnation of 0 */
     ch = NULL;
     if (rank == 0) {
         ch = open_channel(RPIPE_PUT, rank, true, 0);
-        MUST(rset_timeout(ch, SHORT_MS) == 0, ch);
+        CHECK(ch, rset_timeout(ch, SHORT_MS) == 0);
         begin = clock_now();
         rc = rwait(ch);
-        MUST(rc == -ETIMEDOUT && clock_now() - begin >= (SHORT_MS - 1) * NS_PER_MS, ch);
-        MUST(strstr(rerror(ch), "rank 1") != NULL, ch);
+        CHECK(ch, rc == -ETIMEDOUT && clock_now() - begin >= (SHORT_MS - 1) * NS_PER_MS);
+        CHECK(ch, strstr(rerror(ch), "rank 1") != NULL);
         d = rmalloc(ch, 8);
-        MUST(d != ADDR_NULL && rwrite(ch, d) == -ETIMEDOUT && rfree(ch, d) == 0, ch);
+        CHECK(ch, d != ADDR_NULL && rwrite(ch, d) == -ETIMEDOUT && rfree(ch, d) == 0);
         errno = 0;
-        MUST(rmalloc(ch, 4000) == ADDR_NULL && errno == ETIMEDOUT, ch);
+        CHECK(ch, rmalloc(ch, 4000) == ADDR_NULL && errno == ETIMEDOUT);
     }
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     if (rank == 1)
         ch = open_channel(RPIPE_PUT, rank, false, 0);
-    MUST(rset_timeout(ch, PATIENCE_MS) == 0, ch);
+    CHECK(ch, rset_timeout(ch, PATIENCE_MS) == 0);
     if (rank == 0)
         write_messages(ch, 0, MESSAGES);
     else
-        MUST(read_messages(ch, 0, MESSAGES) == 0, ch);
+        CHECK(ch, read_messages(ch, 0, MESSAGES) == 0);
     /* a reader that nobody will ever join does not keep rexit waiting */
     open_channel(RPIPE_PUT, rank, false, 99);
     begin = clock_now();
-    MUST(rexit() == 0 && clock_now() - begin < 2000 * NS_PER_MS, NULL);
+    CHECK(NULL, rexit() == 0 && clock_now() - begin < 2000 * NS_PER_MS);
     rank_returned(board, rank, 0, NULL);
     return 0;
 }
@@ -277,10 +277,10 @@ static int stopped(int rank, struct board *board, const void *arguments)
     (void)arguments;
     setenv("RPIPE_TIMEOUT_MS", rank == 0 ? "250" : "20000",
            1); /* SHORT_MS, for what has no channel */
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     in = open_channel(RPIPE_PUT, rank, rank == 1, 0);
     out = open_channel(RPIPE_GET, rank, rank == 0, 0);
-    MUST(rwait(in) == 0 && rwait(out) == 0, in);
+    CHECK(in, rwait(in) == 0 && rwait(out) == 0);
     rank_reached(board, rank, 1);
     if (rank == 1) {
         while (atomic_load(&board->go) < 2) /* stopped somewhere here */
@@ -289,41 +289,39 @@ static int stopped(int rank, struct board *board, const void *arguments)
         late = open_channel(RPIPE_PUT, rank, true, 5);
         write_messages(late, 0, MESSAGES);
         while ((rc = rread(out, &d, NULL)) == 0)
-            MUST(rfree(out, d) == 0, out);
-        MUST(rc == R_EOF, out);
-        MUST(rexit() == 0, NULL);
+            CHECK(out, rfree(out, d) == 0);
+        CHECK(out, rc == R_EOF);
+        CHECK(NULL, rexit() == 0);
         return 0;
     }
     rank_wait_go(board, 1);
     late = open_channel(RPIPE_PUT, rank, false, 5);
-    MUST(rset_timeout(in, SHORT_MS) == 0 && rset_timeout(out, SHORT_MS) == 0 &&
-             rset_timeout(late, SHORT_MS) == 0,
-         in);
+    CHECK(in, rset_timeout(in, SHORT_MS) == 0 && rset_timeout(out, SHORT_MS) == 0 &&
+                  rset_timeout(late, SHORT_MS) == 0);
     begin = clock_now();
-    MUST(rread(in, &d, NULL) == -ETIMEDOUT && in_time(begin, SHORT_MS), in);
+    CHECK(in, rread(in, &d, NULL) == -ETIMEDOUT && in_time(begin, SHORT_MS));
     begin = clock_now();
-    MUST(rwait(late) == -ETIMEDOUT && in_time(begin, SHORT_MS), late);
+    CHECK(late, rwait(late) == -ETIMEDOUT && in_time(begin, SHORT_MS));
     begin = clock_now();
-    MUST(rpoll(&in, 1, &ready, SHORT_MS) == -ETIMEDOUT && in_time(begin, SHORT_MS), in);
+    CHECK(in, rpoll(&in, 1, &ready, SHORT_MS) == -ETIMEDOUT && in_time(begin, SHORT_MS));
     begin = clock_now();
-    MUST(network_recv(1, &byte, 1) == -ETIMEDOUT && in_time(begin, SHORT_MS), NULL);
+    CHECK(NULL, network_recv(1, &byte, 1) == -ETIMEDOUT && in_time(begin, SHORT_MS));
     do {
         d = rmalloc(out, 8);
-        MUST(d != ADDR_NULL, out);
+        CHECK(out, d != ADDR_NULL);
         begin = clock_now();
     } while ((rc = rwrite(out, d)) == 0);
-    MUST(rc == -ETIMEDOUT && in_time(begin, SHORT_MS), out);
-    MUST(rfd(in) >= 0, in);
+    CHECK(out, rc == -ETIMEDOUT && in_time(begin, SHORT_MS));
+    CHECK(in, rfd(in) >= 0);
     rank_reached(board, rank, 2); /* now it is continued, and everything goes on */
-    MUST(rset_timeout(in, PATIENCE_MS) == 0 && rset_timeout(out, PATIENCE_MS) == 0 &&
-             rset_timeout(late, PATIENCE_MS) == 0,
-         in);
-    MUST(read_messages(in, 0, MESSAGES) == 0, in);
-    MUST(read_messages(late, 0, MESSAGES) == 0, late);
-    MUST(rwrite(out, d) == 0 && rclose(out) == 0, out);
-    MUST(rread(in, &d, NULL) == R_EOF, in);
+    CHECK(in, rset_timeout(in, PATIENCE_MS) == 0 && rset_timeout(out, PATIENCE_MS) == 0 &&
+                  rset_timeout(late, PATIENCE_MS) == 0);
+    CHECK(in, read_messages(in, 0, MESSAGES) == 0);
+    CHECK(late, read_messages(late, 0, MESSAGES) == 0);
+    CHECK(out, rwrite(out, d) == 0 && rclose(out) == 0);
+    CHECK(in, rread(in, &d, NULL) == R_EOF);
     rc = rexit(); /* 250 ms may be too short on a busy machine */
-    MUST(rc == 0 || rc == -ETIMEDOUT, NULL);
+    CHECK(NULL, rc == 0 || rc == -ETIMEDOUT);
     return 0;
 }
 
@@ -335,17 +333,17 @@ static int exits_alone(int rank, struct board *board, const void *arguments)
 
     (void)arguments;
     setenv("RPIPE_TIMEOUT_MS", rank == 0 ? "500" : "20000", 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     ch = open_channel(RPIPE_PUT, rank, rank == 0, 0);
-    MUST(rwait(ch) == 0, ch);
+    CHECK(ch, rwait(ch) == 0);
     rank_reached(board, rank, 1);
     if (rank == 1)
         for (;;)
             pause();
     rank_wait_go(board, 1);
     begin = clock_now();
-    MUST(rexit() == -ETIMEDOUT, NULL);
-    MUST(in_time(begin, 500), NULL);
+    CHECK(NULL, rexit() == -ETIMEDOUT);
+    CHECK(NULL, in_time(begin, 500));
     return 0;
 }
 
@@ -391,6 +389,5 @@ int main(int argc, char **argv)
     test_both(half_open, "half open");
     test_stopped(stopped, true);
     test_stopped(exits_alone, false);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

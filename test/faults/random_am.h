@@ -6,7 +6,7 @@
 #define TEST_FAULTS_RANDOM_AM_H
 
 #include "am/wire.h"
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #define NONSENSE_AM_MOST 600 /* bytes of a message */
 
@@ -14,7 +14,7 @@
 static inline uint64_t nonsense_am(uint64_t *random, uint32_t kind, uint32_t handlers,
                                    uint32_t token, size_t *size)
 {
-    uint64_t x = draw(random), y = draw(random), header;
+    uint64_t x = random_draw(random), y = random_draw(random), header;
     uint32_t handler = (x & 7) != 0 ? (uint32_t)(x >> 8) % handlers : (uint32_t)(x >> 8) & 255;
     uint32_t nargs = (x >> 16 & 7) != 0 ? (uint32_t)(x >> 20) % 4 : (uint32_t)(x >> 20) & 15;
     uint32_t acks = (x >> 24 & 15) == 0 ? (uint32_t)(x >> 28) & 3 : 0;

@@ -8,7 +8,7 @@
  *
  * Over libfabric's provider tcp, where a READ takes the processor of the one that is read from. Skipped where that backend was not built.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -29,8 +29,8 @@ static rch_t open_end(const struct round *round, int rank)
     rpipe_config_t cfg = channel_config(round->op, 1 - rank, rank == 0, 2 * BYTES);
     rch_t ch;
 
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
-    MUST(rwait(ch) == 0, ch);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
+    CHECK(ch, rwait(ch) == 0);
     return ch;
 }
 
@@ -40,12 +40,12 @@ static void end(rch_t ch, rregion_t region, bool aborted)
     int64_t patience = deadline_in_ms(PATIENCE_MS);
     int rc;
 
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rclose(ch) == 0);
     while ((rc = rregion_close(region)) == -EBUSY && aborted && !deadline_passed(patience))
         backoff_us(100);
-    MUST(rc == 0, NULL);
+    CHECK(NULL, rc == 0);
     memset(memory, 0xa5, sizeof(memory));
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
 }
 
 static int writer(const struct round *round, struct board *board)
@@ -54,26 +54,26 @@ static int writer(const struct round *round, struct board *board)
     int word = 4711, rc;
     rch_t ch = open_end(round, 0);
 
-    MUST(rregion_open(&region, ch, memory, BYTES) == 0, ch);
-    fill(memory, FIRST, 5);
-    MUST(rwrite_from(ch, region, 0, FIRST, 0, NULL, 0) == 0 && rdone(ch, NULL, 0) == 0, ch);
-    fill(memory, BYTES, 1);
+    CHECK(ch, rregion_open(&region, ch, memory, BYTES) == 0);
+    pattern_fill(memory, FIRST, 5);
+    CHECK(ch, rwrite_from(ch, region, 0, FIRST, 0, NULL, 0) == 0 && rdone(ch, NULL, 0) == 0);
+    pattern_fill(memory, BYTES, 1);
     rank_reached(board, 0, 1);
     if (round->op == RPIPE_PUT)
         rank_wait_go(board, 1); /* the reader is stopped */
-    MUST(rwrite_from(ch, region, 0, BYTES, 77, &word, 0) == 0 && word == 0, ch);
+    CHECK(ch, rwrite_from(ch, region, 0, BYTES, 77, &word, 0) == 0 && word == 0);
     if (round->op == RPIPE_PUT) {
-        MUST(rset_timeout(ch, SHORT_MS) == 0, ch);
-        MUST(rdone(ch, &word, 0) == -ETIMEDOUT && rflush(ch) == -ETIMEDOUT && word == 0, ch);
-        MUST(rregion_close(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
-        MUST(filled(memory, BYTES, 1) && rset_timeout(ch, PATIENCE_MS) == 0, ch);
+        CHECK(ch, rset_timeout(ch, SHORT_MS) == 0);
+        CHECK(ch, rdone(ch, &word, 0) == -ETIMEDOUT && rflush(ch) == -ETIMEDOUT && word == 0);
+        CHECK(ch, rregion_close(region) == -EBUSY && rclose(ch) == -ETIMEDOUT);
+        CHECK(ch, pattern_same(memory, BYTES, 1) && rset_timeout(ch, PATIENCE_MS) == 0);
     } else {
-        MUST(rflush(ch) == 0, ch);
+        CHECK(ch, rflush(ch) == 0);
     }
     rank_reached(board, 0, 2);
     rc = rdone(ch, &word, 0);
-    MUST(rc == 0 || (rc == -EPIPE && !round->reads), ch);
-    MUST(word == (rc == 0 ? 1 : rc), ch);
+    CHECK(ch, rc == 0 || (rc == -EPIPE && !round->reads));
+    CHECK(ch, word == (rc == 0 ? 1 : rc));
     end(ch, region, rc != 0);
     return 0;
 }
@@ -83,9 +83,9 @@ static void take(rch_t ch, rregion_t region, size_t at)
     size_t size = 0;
     uint64_t tag = 0;
 
-    MUST(rread_into(ch, region, at, BYTES, &size, &tag, 0) == 0, ch);
-    MUST(size == BYTES && tag == 77 && filled(memory + at, BYTES, 1), ch);
-    MUST(rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == R_EOF, ch);
+    CHECK(ch, rread_into(ch, region, at, BYTES, &size, &tag, 0) == 0);
+    CHECK(ch, size == BYTES && tag == 77 && pattern_same(memory + at, BYTES, 1));
+    CHECK(ch, rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == R_EOF);
 }
 
 static int reader(const struct round *round, struct board *board)
@@ -93,15 +93,16 @@ static int reader(const struct round *round, struct board *board)
     rch_t ch = open_end(round, 1);
     rregion_t region = NULL;
 
-    MUST(rregion_open(&region, ch, memory, sizeof(memory)) == 0, ch);
-    MUST(rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == 0 && filled(memory, FIRST, 5), ch);
+    CHECK(ch, rregion_open(&region, ch, memory, sizeof(memory)) == 0);
+    CHECK(ch,
+          rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == 0 && pattern_same(memory, FIRST, 5));
     rank_reached(board, 1, 1);
     if (round->op == RPIPE_GET) {
         rank_wait_go(board, 1); /* the writer is stopped */
-        MUST(rset_timeout(ch, SHORT_MS) == 0, ch);
-        MUST(rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == -ETIMEDOUT, ch);
-        MUST(rregion_close(region) == -EBUSY && rclose(ch) == -ETIMEDOUT, ch);
-        MUST(rset_timeout(ch, PATIENCE_MS) == 0, ch);
+        CHECK(ch, rset_timeout(ch, SHORT_MS) == 0);
+        CHECK(ch, rread_into(ch, region, 0, BYTES, NULL, NULL, 0) == -ETIMEDOUT);
+        CHECK(ch, rregion_close(region) == -EBUSY && rclose(ch) == -ETIMEDOUT);
+        CHECK(ch, rset_timeout(ch, PATIENCE_MS) == 0);
         rank_reached(board, 1, 2);
         rank_wait_go(board, 2); /* it goes on */
     }
@@ -115,7 +116,7 @@ static int be(int rank, struct board *board, const void *arguments)
 {
     setenv("RPIPE_BTL", "ofi", 1);
     setenv("RPIPE_OFI_PROVIDER", "tcp", 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     return rank == 0 ? writer(arguments, board) : reader(arguments, board);
 }
 
@@ -170,6 +171,5 @@ int main(int argc, char **argv)
     setenv("RPIPE_LOG", "error", 0);
     for (i = 0; i < sizeof(rounds) / sizeof(rounds[0]); i++)
         play(&rounds[i]);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

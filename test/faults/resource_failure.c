@@ -8,7 +8,7 @@
  *
  *     scarce [PLACES | all]          so many of the places, evenly; 60 unless said otherwise
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "failing_calls.h"
 #include "test/lib/v01.h"
 
@@ -36,12 +36,12 @@ static int one_message(rch_t w, rch_t r, size_t size)
     d = rmalloc(w, size);
     if (d == ADDR_NULL)
         return note("rmalloc", w, errno != 0 ? -errno : -1);
-    fill(rmem(w, d), size, size);
+    pattern_fill(rmem(w, d), size, size);
     if ((rc = note("rwrite", w, rwrite(w, d))) != 0)
         return rc;
     if ((rc = note("rread", r, rread(r, &d, &got))) != 0)
         return rc;
-    MUST(got == size && filled(rmem(r, d), size, size), r);
+    CHECK(r, got == size && pattern_same(rmem(r, d), size, size));
     return note("rfree", r, rfree(r, d));
 }
 
@@ -60,7 +60,7 @@ static int one_pair(rpipe_op_t op, uint32_t ctx)
         return rc;
     cfg.role = cfg.role == RPIPE_WRITER ? RPIPE_READER : RPIPE_WRITER;
     if ((rc = note("rpipe", NULL, rpipe(&r, &cfg))) != 0) {
-        MUST(rclose(w) == 0, w);
+        CHECK(w, rclose(w) == 0);
         return rc;
     }
     rc = one_message(w, r, 20);
@@ -79,7 +79,7 @@ static int one_pair(rpipe_op_t op, uint32_t ctx)
         EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s gave %d and no sentence: %s",
                failed_call, rc, said);
     }
-    MUST(rclose(w) == 0 && rclose(r) == 0, w);
+    CHECK(w, rclose(w) == 0 && rclose(r) == 0);
     return rc;
 }
 
@@ -127,7 +127,7 @@ static int poor(int rank, struct board *board, const void *arguments)
         EXPECT(rexit() == 0, "rexit: %s", rerror(NULL));
     }
     fflush(stdout);
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 static int64_t try_place(int64_t first, int64_t last)
@@ -166,6 +166,5 @@ int main(int argc, char **argv)
         if (n / step % 4 == 0)
             (void)try_place(n, INT64_MAX);
     }
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

@@ -12,7 +12,7 @@
  *
  * Under a launcher, calls of threads that are not the library's do not fail: those of PMIx are not ours to test.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "failing_calls.h"
 #include "test/lib/v01.h"
 
@@ -60,7 +60,7 @@ static int send_one(rch_t w, size_t size)
     d = rmalloc(w, size);
     if (d == ADDR_NULL)
         return note("rmalloc", w, errno != 0 ? -errno : -1);
-    fill(rmem(w, d), size, size + (size_t)own_rank);
+    pattern_fill(rmem(w, d), size, size + (size_t)own_rank);
     return note("rwrite", w, rwrite(w, d));
 }
 
@@ -72,7 +72,7 @@ static int receive_one(rch_t r, size_t size)
 
     if (rc != 0)
         return rc;
-    MUST(got == size && filled(rmem(r, d), size, size + (size_t)(1 - own_rank)), r);
+    CHECK(r, got == size && pattern_same(rmem(r, d), size, size + (size_t)(1 - own_rank)));
     return note("rfree", r, rfree(r, d));
 }
 
@@ -100,9 +100,9 @@ static int pipes(rpipe_op_t op, uint32_t ctx, int ms)
     if (rc == 0 && (rc = open_end(&r, false, op, ctx, ms)) == 0)
         rc = exchange(w, r);
     if (r != NULL)
-        MUST(rclose(r) == 0, r);
+        CHECK(r, rclose(r) == 0);
     if (w != NULL)
-        MUST(rclose(w) == 0, w);
+        CHECK(w, rclose(w) == 0);
     return rc;
 }
 
@@ -115,7 +115,7 @@ static int network(void)
         rc = note("network_recv", NULL, network_recv(1 - own_rank, &theirs, sizeof(theirs)));
     if (rc == 0)
         rc = note("network_allgather", NULL, network_allgather(&mine, sizeof(mine), all));
-    MUST(rc != 0 || (theirs == 1 - own_rank && all[0] == 0 && all[1] == 1), NULL);
+    CHECK(NULL, rc != 0 || (theirs == 1 - own_rank && all[0] == 0 && all[1] == 1));
     return rc;
 }
 
@@ -200,7 +200,7 @@ static int forked(int rank, struct board *board, const void *arguments)
         EXPECT(rc == 0 || rc == -ETIMEDOUT, "rank %d: rexit: %d: %s", rank, rc, rerror(NULL));
     }
     fflush(stdout);
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 static int64_t try_place(struct place place, int poor)
@@ -240,13 +240,13 @@ static void by_fork(const char *program, int64_t places, bool every)
     printf("%s: %lld calls of rank 0, %lld of rank 1; %lld places\n", program, (long long)all[0],
            (long long)all[1], (long long)places);
     fflush(stdout);
-    for (k = 0; k < places && job_failures < 20; k++)
+    for (k = 0; k < places && check_failures < 20; k++)
         (void)try_place(place_of(k / 2, (places + 1) / 2, all[1 - k % 2]), 1 - (int)(k % 2));
 }
 
 /* ---- launched: one job, from its first pipe on ---- */
 
-static void together(void) { MUST(network_barrier() == 0, NULL); }
+static void together(void) { CHECK(NULL, network_barrier() == 0); }
 
 /* One round: place, then whether all works again. How many calls there were. */
 static int64_t try_here(struct place place, int poor)
@@ -281,8 +281,8 @@ static int launched(const char *program, int64_t places, bool every)
     int size, fds;
 
     scarce_of_library();
-    MUST(rinit(&own_rank, &size) == 0, NULL);
-    MUST(size == 2, NULL);
+    CHECK(NULL, rinit(&own_rank, &size) == 0);
+    CHECK(NULL, size == 2);
     for (int rank = 0; rank < 2; rank++) {
         (void)try_here(NO_PLACE, rank); /* what is done once is done */
         mine = try_here(NO_PLACE, rank);
@@ -290,7 +290,7 @@ static int launched(const char *program, int64_t places, bool every)
             all[rank] = mine;
     }
     mine = all[own_rank];
-    MUST(network_allgather(&mine, sizeof(mine), all) == 0, NULL);
+    CHECK(NULL, network_allgather(&mine, sizeof(mine), all) == 0);
     if (every)
         places = 2 * (all[0] > all[1] ? all[0] : all[1]);
     if (own_rank == 0)
@@ -304,8 +304,8 @@ static int launched(const char *program, int64_t places, bool every)
            entries_of("/proc/self/fd"));
     EXPECT(entries_of("/proc/self/fd") <= fds + 4, "rank %d has %d descriptors, and had %d",
            own_rank, entries_of("/proc/self/fd"), fds);
-    MUST(rexit() == 0, NULL);
-    return job_failures > 0 ? 1 : 0;
+    CHECK(NULL, rexit() == 0);
+    return check_failures > 0 ? 1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -321,6 +321,5 @@ int main(int argc, char **argv)
     if (getenv("PMIX_RANK") != NULL)
         return launched(argv[0], places, every);
     by_fork(argv[0], places, every);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

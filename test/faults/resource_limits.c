@@ -9,7 +9,7 @@
  * threads, of a user or of a control group. A small /dev/shm, a memlock of nothing and a disk that is full of logs, counters
  * and traces limit nothing.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 #include "test/lib/v01.h"
 
 #include "test/lib/descriptor_limit.h"
@@ -47,9 +47,9 @@ static void set_limit(__rlimit_resource_t resource, rlim_t value)
 {
     struct rlimit l;
 
-    MUST(getrlimit(resource, &l) == 0, NULL);
+    CHECK(NULL, getrlimit(resource, &l) == 0);
     l.rlim_cur = value < l.rlim_max ? value : l.rlim_max;
-    MUST(setrlimit(resource, &l) == 0, NULL);
+    CHECK(NULL, setrlimit(resource, &l) == 0);
 }
 
 static uint64_t memory_available(void)
@@ -93,7 +93,7 @@ static int one_message(rpipe_op_t op, uint64_t heap, size_t bytes, const char **
         return rc;
     rc = rpipe(&reader, &r);
     if (rc != 0) {
-        MUST(rclose(writer) == 0, writer);
+        CHECK(writer, rclose(writer) == 0);
         return rc;
     }
     *call = "rwait";
@@ -104,7 +104,7 @@ static int one_message(rpipe_op_t op, uint64_t heap, size_t bytes, const char **
     if (rc == 0 && (d = rmalloc(*of = writer, bytes)) == ADDR_NULL)
         rc = -errno;
     if (rc == 0) {
-        fill(rmem(writer, d), bytes, 7);
+        pattern_fill(rmem(writer, d), bytes, 7);
         *call = "rwrite";
         rc = rwrite(*of = writer, d);
     }
@@ -112,13 +112,13 @@ static int one_message(rpipe_op_t op, uint64_t heap, size_t bytes, const char **
     if (rc == 0)
         rc = rread(*of = reader, &d, NULL);
     if (rc == 0)
-        MUST(filled(rmem(reader, d), bytes, 7), reader);
+        CHECK(reader, pattern_same(rmem(reader, d), bytes, 7));
     *call = "rfd";
     if (rc == 0) {
         rc = rfd(*of = reader);
         rc = rc >= 0 ? 0 : rc;
     }
-    MUST(rclose(writer) == 0 && rclose(reader) == 0, writer);
+    CHECK(writer, rclose(writer) == 0 && rclose(reader) == 0);
     return rc;
 }
 
@@ -143,7 +143,7 @@ static int too_large(int rank, struct board *board, const void *arguments)
     (void)rank;
     (void)board;
     (void)arguments;
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     for (op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
             rpipe_config_t cfg =
@@ -158,8 +158,8 @@ static int too_large(int rank, struct board *board, const void *arguments)
         }
     }
     printf("%s\n", rerror(NULL));
-    MUST(rexit() == 0, NULL);
-    return job_failures;
+    CHECK(NULL, rexit() == 0);
+    return check_failures;
 }
 
 /* ---- the memory of a control group: the kernel kills who exceeds it ---- */
@@ -235,15 +235,15 @@ static int in_group(int rank, struct board *board, const void *arguments)
     snprintf(text, sizeof(text), "%d", (int)getpid());
     if (!write_file(arguments, "cgroup.procs", text))
         return 77;
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     rc = one_message(RPIPE_PUT, (uint64_t)4 * GROUP_MIB << 20, 5000, &call, &of);
     rank_returned(board, rank, rc, of);
     EXPECT(rc == -ENOMEM && strstr(rerror(NULL), "control group") != NULL, "%s: %d: %s", call, rc,
            rerror(NULL));
     rc = one_message(RPIPE_GET, 16 << 20, 12 << 20, &call, &of);
     EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
-    MUST(rexit() == 0, NULL);
-    return job_failures > 0 ? 1 : 0;
+    CHECK(NULL, rexit() == 0);
+    return check_failures > 0 ? 1 : 0;
 }
 
 static void test_group(void)
@@ -283,15 +283,15 @@ static int small_places(int rank, struct board *board, const void *arguments)
         mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=64m") != 0)
         printf("/dev/shm of %d MiB: left out, nothing can be mounted here\n", SHM_MOUNT_MIB);
     set_limit(RLIMIT_MEMLOCK, 0);
-    MUST(full >= 0 && dup2(full, 2) == 2, NULL);
+    CHECK(NULL, full >= 0 && dup2(full, 2) == 2);
     setenv("RPIPE_LOG", "debug", 1);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     rc = one_message(RPIPE_PUT, 4 * (uint64_t)SHM_MOUNT_MIB << 20, 2 * (size_t)SHM_MOUNT_MIB << 20,
                      &call, &of);
     EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
     rank_returned(board, rank, rc, of);
-    MUST(rexit() == 0, NULL);
-    return job_failures > 0 ? 1 : 0;
+    CHECK(NULL, rexit() == 0);
+    return check_failures > 0 ? 1 : 0;
 }
 
 static void test_small_places(void)
@@ -325,12 +325,12 @@ static void join_twice(struct board *board, bool (*lift)(void *), void *argument
     EXPECT(rc == -ENOMEM && strstr(rerror(NULL), "ulimit -u") != NULL &&
                strstr(rerror(NULL), "pids.max") != NULL,
            "rinit without a thread: %d (%s): %s", rc, rstrerror(rc), rerror(NULL));
-    MUST(lift(argument), NULL);
+    CHECK(NULL, lift(argument));
     if (rc != 0)
-        MUST(rinit(NULL, NULL) == 0, NULL);
+        CHECK(NULL, rinit(NULL, NULL) == 0);
     rc = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
     EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
 }
 
 static bool lift_nproc(void *unused)
@@ -354,7 +354,7 @@ static int few_of_user(int rank, struct board *board, const void *arguments)
     (void)prctl(PR_SET_DUMPABLE, 1); /* the leak checker looks into its own process */
     set_limit(RLIMIT_NPROC, 1);
     join_twice(board, lift_nproc, NULL);
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 static bool lift_pids(void *group) { return write_file(group, "pids.max", "max"); }
@@ -369,7 +369,7 @@ static int few_in_group(int rank, struct board *board, const void *arguments)
     if (!write_file(group, "cgroup.procs", text) || !write_file(group, "pids.max", "1"))
         return 77;
     join_twice(board, lift_pids, group);
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 static void test_threads(void)
@@ -413,11 +413,11 @@ static void fill_disk(void)
 
     snprintf(name, sizeof(name), "%s/full", disk);
     fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    MUST(fd >= 0, NULL);
+    CHECK(NULL, fd >= 0);
     for (bytes = sizeof(block); bytes > 0;) /* the last byte, too */
         if (write(fd, block, bytes) < 0)
             bytes /= 2;
-    MUST(errno == ENOSPC, NULL);
+    CHECK(NULL, errno == ENOSPC);
     close(fd);
 }
 
@@ -426,7 +426,7 @@ static bool is_said(int fd, const char *what, const char *error)
     char text[8192], *line;
     ssize_t n = pread(fd, text, sizeof(text) - 1, 0);
 
-    MUST(n >= 0, NULL);
+    CHECK(NULL, n >= 0);
     text[n] = '\0';
     line = strstr(text, what);
     if (line != NULL)
@@ -449,7 +449,7 @@ static int full_disk(int rank, struct board *board, const void *arguments)
     if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
         mount("tmpfs", disk, "tmpfs", 0, "size=512k") != 0)
         return 77;
-    MUST(said >= 0 && dup2(said, 2) == 2, NULL);
+    CHECK(NULL, said >= 0 && dup2(said, 2) == 2);
     setenv("RPIPE_LOG", "warn", 1);
     snprintf(name, sizeof(name), "%s/stats", disk);
     setenv("RPIPE_STATS", name, 1);
@@ -458,13 +458,13 @@ static int full_disk(int rank, struct board *board, const void *arguments)
     setenv("RPIPE_TRACE_EVENTS", "64", 1);
     if (early)
         fill_disk();
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     rc = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
     EXPECT(rc == 0, "%s: %d: %s", call, rc, rerror(of));
     rank_returned(board, rank, rc, of);
     if (!early)
         fill_disk();
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     EXPECT(is_said(said, "RPIPE_TRACE: ", strerror(ENOSPC)),
            "the trace: not said that the disk is full");
     EXPECT(is_said(said, "RPIPE_STATS: ", strerror(ENOSPC)),
@@ -477,7 +477,7 @@ static int full_disk(int rank, struct board *board, const void *arguments)
         EXPECT(fd >= 0 && nowhere != NULL && rinfo_trace_json(fd, nowhere) == 0, "the records: %s",
                rerror(NULL));
     }
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 static void test_disk(void)
@@ -485,7 +485,7 @@ static void test_disk(void)
     bool early = true;
     struct job job;
 
-    MUST(mkdtemp(disk) != NULL, NULL);
+    CHECK(NULL, mkdtemp(disk) != NULL);
     for (int i = 0; i < 2; i++, early = !early) {
         job_prepare(&job, 1);
         job_start(&job, full_disk, &early);
@@ -516,7 +516,7 @@ static int under_limit(int rank, struct board *board, const void *arguments)
         set_limit(l->resource, value);
     rc = rinit(NULL, NULL);
     if (l->late) {
-        MUST(rc == 0, NULL);
+        CHECK(NULL, rc == 0);
         set_limit(l->resource,
                   l->resource == RLIMIT_NOFILE ? l->value + (rlim_t)open_fds() : l->value);
     }
@@ -540,7 +540,7 @@ static int under_limit(int rank, struct board *board, const void *arguments)
                open_fds() - before); /* +1: syslog and the like */
     }
     fflush(stdout);
-    return job_failures > 0 ? 1 : 0;
+    return check_failures > 0 ? 1 : 0;
 }
 
 static int try_limit(const struct limit *l, const char *what)
@@ -593,16 +593,16 @@ static int poor_and_rich(int rank, struct board *board, const void *arguments)
 
     setenv("RPIPE_TIMEOUT_MS", "3000", 1);
     cfg.timeout_ms = 3000;
-    MUST(rinit(NULL, NULL) == 0, NULL);
-    MUST(network_barrier() == 0 && network_barrier() == 0,
-         NULL); /* after two, both connections stand */
+    CHECK(NULL, rinit(NULL, NULL) == 0);
+    CHECK(NULL,
+          network_barrier() == 0 && network_barrier() == 0); /* after two, both connections stand */
     cfg.context = 1;
-    MUST(rpipe(&ch, &cfg) == 0 && rwait(ch) == 0, ch); /* and the backend is loaded */
+    CHECK(ch, rpipe(&ch, &cfg) == 0 && rwait(ch) == 0); /* and the backend is loaded */
     cfg.context = 0;
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     if (rank == 1)
-        MUST(descriptors_leave(spare), NULL);
-    MUST(network_barrier() == 0, NULL);
+        CHECK(NULL, descriptors_leave(spare));
+    CHECK(NULL, network_barrier() == 0);
     rc = rpipe(&ch, &cfg);
     if (rc == 0) {
         rc = rwait(ch);
@@ -611,7 +611,7 @@ static int poor_and_rich(int rank, struct board *board, const void *arguments)
         else if (rc == 0)
             rc = rread(ch, &d, NULL);
         rank_returned(board, rank, rc, ch);
-        MUST(rclose(ch) == 0, ch);
+        CHECK(ch, rclose(ch) == 0);
     } else {
         rank_returned(board, rank, rc, NULL);
     }
@@ -667,6 +667,5 @@ int main(int argc, char **argv)
         sweep(RLIMIT_AS, "RLIMIT_AS", 4 << 20, 64 << 20, 1 << 20, false);
         sweep(RLIMIT_AS, "RLIMIT_AS", 4 << 20, 64 << 20, 4 << 20, true);
     }
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

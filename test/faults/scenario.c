@@ -36,7 +36,7 @@ static rch_t open_new(int peer, uint32_t ctx, bool writer)
     rch_t ch;
 
     cfg.context = ctx;
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
@@ -52,12 +52,12 @@ static void write_new(rch_t ch, bool to_victim)
         mem = (d = rmalloc(ch, 300)) != ADDR_NULL ? rmem(ch, d) : NULL;
         rc = mem != NULL ? 0 : -errno;
         if (rc == 0) {
-            fill(mem, 300, i);
+            pattern_fill(mem, 300, i);
             rc = rwrite(ch, d);
         }
-        MUST(rc == 0 || (rc == -EPIPE && to_victim), ch);
+        CHECK(ch, rc == 0 || (rc == -EPIPE && to_victim));
     }
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rclose(ch) == 0);
 }
 
 /* R_EOF, and all were there; or how it ended. */
@@ -69,18 +69,18 @@ static int read_new(rch_t ch)
     int rc;
 
     for (i = 0; (rc = rread(ch, &d, &size)) == 0; i++) {
-        MUST(size == 300 && filled(rmem(ch, d), size, i), ch);
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, size == 300 && pattern_same(rmem(ch, d), size, i));
+        CHECK(ch, rfree(ch, d) == 0);
     }
-    MUST(rc != R_EOF || i == NEW_MESSAGES, ch);
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, rc != R_EOF || i == NEW_MESSAGES);
+    CHECK(ch, rclose(ch) == 0);
     return rc;
 }
 
 static void talk_to_bystander(void)
 {
     write_new(open_new(BYSTANDER, CTX_NEW, true), false);
-    MUST(read_new(open_new(BYSTANDER, CTX_NEW + 1, false)) == R_EOF, NULL);
+    CHECK(NULL, read_new(open_new(BYSTANDER, CTX_NEW + 1, false)) == R_EOF);
 }
 
 static void be_bystander(const struct plan *plan)
@@ -89,7 +89,7 @@ static void be_bystander(const struct plan *plan)
 
     for (rank = 0; rank < BYSTANDER; rank++) {
         rc = read_new(open_new(rank, CTX_NEW, false));
-        MUST(rc == R_EOF || (rc == -ECONNRESET && rank == plan->victim), NULL);
+        CHECK(NULL, rc == R_EOF || (rc == -ECONNRESET && rank == plan->victim));
         if (rc == R_EOF)
             write_new(open_new(rank, CTX_NEW + 1, true), rank == plan->victim);
     }
@@ -129,9 +129,9 @@ static void kill_after(struct board *board, int64_t ns)
     struct itimerspec when = {.it_value = {ns / NS_PER_S, ns % NS_PER_S}};
     timer_t timer;
 
-    MUST(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0, NULL);
+    CHECK(NULL, timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
     atomic_store(&board->killed, clock_now() + ns);
-    MUST(timer_settime(timer, 0, &when, NULL) == 0, NULL);
+    CHECK(NULL, timer_settime(timer, 0, &when, NULL) == 0);
 }
 
 static int play(struct player *p)
@@ -158,10 +158,10 @@ int scenario_rank(int rank, struct board *board, const void *arguments)
         kill_after(board, plan->kill_ns);
     rc = rinit(NULL, NULL);
     if (rc != 0 && plan->early) {
-        MUST(rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ECONNREFUSED, NULL);
+        CHECK(NULL, rc == -ETIMEDOUT || rc == -ECONNRESET || rc == -ECONNREFUSED);
         return 0;
     }
-    MUST(rc == 0, NULL);
+    CHECK(NULL, rc == 0);
     rank_reached(board, rank, 1);
     wait_for_all(board);
     if (!plan->early && plan->kill_ns > 0 && rank == plan->victim)
@@ -178,11 +178,11 @@ int scenario_rank(int rank, struct board *board, const void *arguments)
         talk_to_bystander();
     rc = rexit();
     atomic_store(&board->rank[rank].left, clock_now());
-    MUST(rc == 0, NULL);
-    MUST(plan->s->network != NULL || entries_of("/proc/self/fd") == fds, NULL);
-    MUST(count_shared() == 0, NULL);
-    MUST(plan->s->network != NULL || entries_of("/proc/self/task") == 3,
-         NULL); /* ".", "..", this one */
+    CHECK(NULL, rc == 0);
+    CHECK(NULL, plan->s->network != NULL || entries_of("/proc/self/fd") == fds);
+    CHECK(NULL, count_shared() == 0);
+    CHECK(NULL,
+          plan->s->network != NULL || entries_of("/proc/self/task") == 3); /* ".", "..", this one */
     rank_reached(board, rank, 3);
     return 0;
 }

@@ -12,7 +12,7 @@
 #ifndef TEST_FAULTS_SCENARIO_H
 #define TEST_FAULTS_SCENARIO_H
 
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #define SCENARIO_RANKS 3
 #define BYSTANDER 2

@@ -50,7 +50,7 @@ rch_t scene_open(struct player *p, const rpipe_config_t *cfg)
 {
     rch_t ch;
 
-    MUST(rpipe(&ch, cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, cfg) == 0);
     p->end[p->ends++] = ch;
     return ch;
 }
@@ -64,7 +64,7 @@ static void close_last(struct player *p)
         rc = cells_or_pipe_close(ch);
     while (scene_once_more(
         p, rc)); /* over a network, as long as transfers from the program's memory are under way */
-    MUST(rc == 0, ch);
+    CHECK(ch, rc == 0);
 }
 
 /* What a line that is broken may still reach for is let go when both ends have closed it, or one is gone. */
@@ -75,7 +75,7 @@ static void give_back(const struct player *p, rregion_t region)
 
     while ((rc = rregion_close(region)) == -EBUSY && p->s->network && !deadline_passed(patience))
         backoff_us(100);
-    MUST(rc == 0, NULL);
+    CHECK(NULL, rc == 0);
 }
 
 void scene_close_all(struct player *p)
@@ -93,7 +93,7 @@ int scene_wait_joined(struct player *p, rch_t ch)
     do
         rc = rwait(ch);
     while (scene_once_more(p, rc));
-    MUST(rc == 0 || is_end(rc), ch);
+    CHECK(ch, rc == 0 || is_end(rc));
     return rc;
 }
 
@@ -116,17 +116,17 @@ static int put(struct player *p, rch_t ch, size_t bytes, uint64_t key)
         mem = (d = rmalloc(ch, bytes)) != ADDR_NULL ? rmem(ch, d) : NULL;
         rc = mem != NULL ? 0 : -errno;
     } while (scene_once_more(p, rc));
-    MUST(rc == 0 || rc == -EPIPE, ch);
+    CHECK(ch, rc == 0 || rc == -EPIPE);
     if (rc != 0)
         return rc;
-    fill(mem, bytes, key);
-    MUST(rset_tag(ch, d, key) == 0, ch);
+    pattern_fill(mem, bytes, key);
+    CHECK(ch, rset_tag(ch, d, key) == 0);
     do
         rc = rwrite(ch, d);
     while (scene_once_more(p, rc));
-    MUST(rc == 0 || rc == -EPIPE, ch);
+    CHECK(ch, rc == 0 || rc == -EPIPE);
     if (rc != 0) {
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, rfree(ch, d) == 0);
         return rc;
     }
     atomic_fetch_add(&mine(p)->done, 1); /* complete: it must arrive */
@@ -155,15 +155,15 @@ struct reading {
 
 static void take(struct player *p, rch_t ch, struct reading *r, raddr_t d, size_t size)
 {
-    MUST(size == r->bytes(r->i), ch);
-    MUST(filled(rmem(ch, d), size, r->key + r->i) && rtag(ch, d) == r->key + r->i, ch);
+    CHECK(ch, size == r->bytes(r->i));
+    CHECK(ch, pattern_same(rmem(ch, d), size, r->key + r->i) && rtag(ch, d) == r->key + r->i);
     r->i++;
     atomic_fetch_add(&mine(p)->number, 1);
     if (r->held == ADDR_NULL) {
         r->held = d;
         return;
     }
-    MUST(rfree(ch, d) == 0 && rfree(ch, r->held) == 0, ch);
+    CHECK(ch, rfree(ch, d) == 0 && rfree(ch, r->held) == 0);
     r->held = ADDR_NULL;
 }
 
@@ -172,9 +172,9 @@ static int ended(rch_t ch, const struct reading *r, uint64_t count, int rc)
 {
     raddr_t d;
 
-    MUST(rc == R_EOF || rc == -ECONNRESET, ch);
-    MUST(rc != R_EOF || r->i == count, ch);
-    MUST(rread(ch, &d, NULL) == rc, ch); /* again and again */
+    CHECK(ch, rc == R_EOF || rc == -ECONNRESET);
+    CHECK(ch, rc != R_EOF || r->i == count);
+    CHECK(ch, rread(ch, &d, NULL) == rc); /* again and again */
     return rc == R_EOF ? 0 : rc;
 }
 
@@ -263,7 +263,7 @@ static int send_word(struct player *p, int to)
     do
         rc = network_send(to, &p->rank, sizeof(p->rank));
     while (scene_once_more(p, rc));
-    MUST(rc == 0 || is_end(rc), NULL);
+    CHECK(NULL, rc == 0 || is_end(rc));
     return rc;
 }
 
@@ -274,7 +274,7 @@ static int hear_word(struct player *p, int from)
     do
         rc = network_recv(from, &word, sizeof(word));
     while (scene_once_more(p, rc));
-    MUST(rc == 0 ? word == from : is_end(rc), NULL);
+    CHECK(NULL, rc == 0 ? word == from : is_end(rc));
     return rc;
 }
 
@@ -298,7 +298,7 @@ int scene_late(struct player *p)
             do
                 rc = p->rank == 0 ? scene_wait_joined(p, ch) : rread(ch, &d, NULL);
             while (scene_once_more(p, rc));
-            MUST(p->rank == 0 ? rc == 0 || rc == -EPIPE : rc == R_EOF || rc == -ECONNRESET, ch);
+            CHECK(ch, p->rank == 0 ? rc == 0 || rc == -EPIPE : rc == R_EOF || rc == -ECONNRESET);
             rc = rc == R_EOF ? 0 : rc;
         }
         if (rc == 0)
@@ -320,15 +320,15 @@ static int read_by_fd(struct player *p, rch_t ch)
     raddr_t d;
     int rc;
 
-    MUST(watched.fd >= 0, ch);
+    CHECK(ch, watched.fd >= 0);
     do { /* it may be readable without a reason, above all until the writer has heard of the descriptor */
-        MUST(poll(&watched, 1, p->timeout_ms) >= 0 && !deadline_passed(patience), ch);
+        CHECK(ch, poll(&watched, 1, p->timeout_ms) >= 0 && !deadline_passed(patience));
         while ((rc = rread_nb(ch, &d, &size)) == 0) {
             take(p, ch, &r, d, size);
             until = deadline_in_ms(p->timeout_ms);
         }
         if (rc == R_PENDING && deadline_passed(until)) {
-            MUST(scene_once_more(p, -ETIMEDOUT), ch);
+            CHECK(ch, scene_once_more(p, -ETIMEDOUT));
             until = deadline_in_ms(p->timeout_ms);
         }
     } while (rc == R_PENDING);
@@ -362,7 +362,7 @@ int scene_atomic(struct player *p)
     rch_t ch;
     int rc;
 
-    MUST(cells_open(&ch, &cfg, p->rank == 0, NULL) == 0, NULL);
+    CHECK(NULL, cells_open(&ch, &cfg, p->rank == 0, NULL) == 0);
     p->end[p->ends++] = ch;
     rc = scene_wait_joined(p, ch);
     for (i = 0; i < CELL_ADDS && rc == 0 && p->rank == 0; i++) {
@@ -370,17 +370,17 @@ int scene_atomic(struct player *p)
         if (scene_once_more(p, rc))
             rc = 0;
         else
-            MUST(rc == 0 ? old <= i / 3 : rc == -EPIPE, ch);
+            CHECK(ch, rc == 0 ? old <= i / 3 : rc == -EPIPE);
     }
     if (rc != 0)
         return rc;
     rc = p->rank == 0 ? send_word(p, p->peer) : hear_word(p, p->peer);
     for (i = 0; i < 3 && p->rank == 1; i++) {
-        MUST(rcells_atomic(cells_at(ch), RCELLS_ADD, i, 0, 0, &old) == 0, ch);
+        CHECK(ch, rcells_atomic(cells_at(ch), RCELLS_ADD, i, 0, 0, &old) == 0);
         sum += old;
     }
-    MUST(p->rank == 0 || rc != 0 || sum == CELL_ADDS || p->again, ch);
-    MUST(sum <= CELL_ADDS, ch);
+    CHECK(ch, p->rank == 0 || rc != 0 || sum == CELL_ADDS || p->again);
+    CHECK(ch, sum <= CELL_ADDS);
     return rc;
 }
 
@@ -395,11 +395,11 @@ static int exchange(struct player *p, bool sends)
     for (i = 0; i < 3 && rc == 0; i++) {
         if (sends) {
             backoff_us(300);
-            fill(much, sizeof(much), i);
+            pattern_fill(much, sizeof(much), i);
         }
         rc = sends ? network_send(p->peer, much, sizeof(much))
                    : network_recv(p->peer, much, sizeof(much));
-        MUST(rc == 0 ? filled(much, sizeof(much), i) : is_end(rc), NULL);
+        CHECK(NULL, rc == 0 ? pattern_same(much, sizeof(much), i) : is_end(rc));
     }
     return rc;
 }
@@ -412,12 +412,12 @@ int scene_control(struct player *p)
 
     for (turn = 0; turn < 3; turn++) {
         rc = network_barrier();
-        MUST(rc == 0 || is_end(rc), NULL);
+        CHECK(NULL, rc == 0 || is_end(rc));
         if (rc == 0 && p->rank != BYSTANDER)
             rc = exchange(p, (p->rank == 0) == (turn % 2 == 0));
         first = first != 0 ? first : rc;
         rc = network_allgather(&own, sizeof(own), all);
-        MUST(rc == 0 ? all[0] == 7 && all[1] == 8 && all[2] == 9 : is_end(rc), NULL);
+        CHECK(NULL, rc == 0 ? all[0] == 7 && all[1] == 8 && all[2] == 9 : is_end(rc));
         first = first != 0 ? first : rc;
     }
     return first;
@@ -446,13 +446,13 @@ static int deal(struct player *p, rscatter_t sc)
             rc = rscatter_alloc(sc, to, dealt_bytes(count[to]), &place, &d);
         while (scene_once_more(p, rc));
         if (rc == 0) {
-            fill(rmem(rscatter_pipe(sc, place), d), dealt_bytes(count[to]), count[to]);
-            MUST(rset_tag(rscatter_pipe(sc, place), d, count[to]) == 0, NULL);
+            pattern_fill(rmem(rscatter_pipe(sc, place), d), dealt_bytes(count[to]), count[to]);
+            CHECK(NULL, rset_tag(rscatter_pipe(sc, place), d, count[to]) == 0);
             do
                 rc = rscatter_write(sc, place, d);
             while (scene_once_more(p, rc));
         }
-        MUST(rc == 0 || (rc == -EPIPE && to == 0), NULL); /* the bystander lives */
+        CHECK(NULL, rc == 0 || (rc == -EPIPE && to == 0)); /* the bystander lives */
         count[to] += rc == 0;
         if (rc == 0 && to == 0)
             atomic_fetch_add(&mine(p)->done, 1);
@@ -474,18 +474,19 @@ static int collect(struct player *p, rredux_t rx)
         if (rc == 0) {
             rch_t ch = rredux_pipe(rx, place);
 
-            MUST(size == dealt_bytes(count[place]) && filled(rmem(ch, d), size, count[place]), ch);
+            CHECK(ch, size == dealt_bytes(count[place]) &&
+                          pattern_same(rmem(ch, d), size, count[place]));
             count[place]++;
             if (place == 0)
                 atomic_fetch_add(&mine(p)->number, 1);
-            MUST(rfree(ch, d) == 0, ch);
+            CHECK(ch, rfree(ch, d) == 0);
         } else if (rc == -ECONNRESET) {
-            MUST(rredux_who(rx) == 0, NULL);
+            CHECK(NULL, rredux_who(rx) == 0);
             first = rc;
             rc = 0;
         }
     } while (rc == 0 || scene_once_more(p, rc));
-    MUST(rc == R_EOF && count[1] == FEW && (first != 0 || count[0] == FEW), NULL);
+    CHECK(NULL, rc == R_EOF && count[1] == FEW && (first != 0 || count[0] == FEW));
     return first;
 }
 
@@ -504,15 +505,15 @@ int scene_compose(struct player *p)
         p->ends = 1;
         p->end[0] = from;
         dealt = write_all(p, to, 0, FEW, dealt_bytes);
-        MUST(rclose(to) == 0, NULL);
+        CHECK(NULL, rclose(to) == 0);
         rc = read_all(p, from, 0, FEW, dealt_bytes); /* also what the dead one has still dealt */
         return dealt != 0 ? dealt : rc;
     }
-    MUST(rredux(&rx, &in, partners, 2) == 0 && rscatter(&sc, &out, partners, 2) == 0, NULL);
+    CHECK(NULL, rredux(&rx, &in, partners, 2) == 0 && rscatter(&sc, &out, partners, 2) == 0);
     dealt = deal(p, sc);
-    MUST(rscatter_close(sc) == 0, NULL);
+    CHECK(NULL, rscatter_close(sc) == 0);
     rc = collect(p, rx);
-    MUST(rredux_close(rx) == 0, NULL);
+    CHECK(NULL, rredux_close(rx) == 0);
     return dealt != 0 ? dealt : rc;
 }
 

@@ -36,7 +36,7 @@ static rregion_t region_of(struct player *p, rch_t ch, void *base, size_t bytes)
     do
         rc = rregion_open(&region, ch, base, bytes);
     while (scene_once_more(p, rc));
-    MUST(rc == 0 || rc == -EPIPE, ch);
+    CHECK(ch, rc == 0 || rc == -EPIPE);
     if (rc == 0)
         p->region[p->regions++] = region;
     return region;
@@ -70,10 +70,9 @@ static int await(struct player *p, rch_t ch, int *word)
 
     while (*word == 0) {
         rc = rdone(ch, word, 0);
-        MUST(rc == 0            ? *word == 1
-             : rc == -ETIMEDOUT ? *word == 0
-                                : rc == -EPIPE && *word == -EPIPE,
-             ch);
+        CHECK(ch, rc == 0            ? *word == 1
+                  : rc == -ETIMEDOUT ? *word == 0
+                                     : rc == -EPIPE && *word == -EPIPE);
         if (rc != 0 && !scene_once_more(p, rc))
             return rc;
     }
@@ -89,13 +88,13 @@ static int send_one(struct player *p, rch_t ch, struct sending *s, uint64_t i)
     if (rc != 0)
         return rc;
     memset(address_of(s, piece), 0x5a, piece < PIECES ? PIECE : PART);
-    fill(address_of(s, piece), bytes, i);
+    pattern_fill(address_of(s, piece), bytes, i);
     s->word[piece] = 4711;
     do
         rc = rwrite_from(ch, piece < PIECES ? s->region : s->own, offset, bytes, tag_of(i),
                          &s->word[piece], 0);
     while (scene_once_more(p, rc));
-    MUST(rc == 0 ? s->word[piece] != 4711 : rc == -EPIPE && s->word[piece] == 4711, ch);
+    CHECK(ch, rc == 0 ? s->word[piece] != 4711 : rc == -EPIPE && s->word[piece] == 4711);
     if (rc == 0)
         atomic_fetch_add(&mine(p)->done, 1); /* complete: it must arrive */
     return rc;
@@ -108,14 +107,14 @@ static void all_are_told(rch_t ch, struct sending *s)
     int rc;
 
     for (piece = 0; piece < PIECES + PARTS; piece++) {
-        MUST(s->word[piece] != 0, ch);
+        CHECK(ch, s->word[piece] != 0);
         rc = rdone(ch, &s->word[piece], 0);
-        MUST(s->word[piece] > 0 ? rc == 0 : rc == s->word[piece], ch);
+        CHECK(ch, s->word[piece] > 0 ? rc == 0 : rc == s->word[piece]);
         if (piece < PIECES || s->own != NULL)
             memset(address_of(s, piece), 0xa5, PART);
     }
     rc = rdone(ch, NULL, 0);
-    MUST(rc == 0 || rc == -EPIPE, ch);
+    CHECK(ch, rc == 0 || rc == -EPIPE);
 }
 
 static int send_all(struct player *p, rch_t ch)
@@ -140,7 +139,7 @@ static int send_all(struct player *p, rch_t ch)
         do
             rc = rdone(ch, NULL, 0);
         while (scene_once_more(p, rc));
-    MUST(rc == 0 || rc == -EPIPE, ch);
+    CHECK(ch, rc == 0 || rc == -EPIPE);
     if (rc != 0)
         all_are_told(ch, &s);
     return rc;
@@ -159,10 +158,10 @@ static int take_into(struct player *p, rch_t ch, rregion_t region, uint64_t i)
     memset(in, 0x5a, sizeof(in));
     do {
         rc = rread_into(ch, region, at, PIECE, &size, &tag, 0);
-        MUST(rc == 0 || (size == 4711 && tag == 4711), ch);
+        CHECK(ch, rc == 0 || (size == 4711 && tag == 4711));
     } while (scene_once_more(p, rc));
     if (rc == 0)
-        MUST(size == message_bytes(i) && filled(in + at, size, i) && tag == tag_of(i), ch);
+        CHECK(ch, size == message_bytes(i) && pattern_same(in + at, size, i) && tag == tag_of(i));
     return rc;
 }
 
@@ -177,10 +176,11 @@ static int take_there(struct player *p, rch_t ch, uint64_t i)
     while (scene_once_more(p, rc));
     if (rc != 0)
         return rc;
-    MUST(size == message_bytes(i) && filled(rmem(ch, d), size, i) && rtag(ch, d) == tag_of(i), ch);
+    CHECK(ch, size == message_bytes(i) && pattern_same(rmem(ch, d), size, i) &&
+                  rtag(ch, d) == tag_of(i));
     if (i % 4 == 3)
         backoff_us(300); /* the writer waits for its part */
-    MUST(rfree(ch, d) == 0, ch);
+    CHECK(ch, rfree(ch, d) == 0);
     return 0;
 }
 
@@ -200,9 +200,9 @@ static int receive_all(struct player *p, rch_t ch)
         if (i == 20)
             backoff_us(1500); /* the writer has no memory */
     } while (rc == 0);
-    MUST(rc == R_EOF || rc == -ECONNRESET, ch);
-    MUST(rc != R_EOF || i == MESSAGES, ch);
-    MUST(rread_into(ch, region, 0, PIECE, NULL, NULL, 0) == rc, ch); /* again and again */
+    CHECK(ch, rc == R_EOF || rc == -ECONNRESET);
+    CHECK(ch, rc != R_EOF || i == MESSAGES);
+    CHECK(ch, rread_into(ch, region, 0, PIECE, NULL, NULL, 0) == rc); /* again and again */
     return rc == R_EOF ? 0 : rc;
 }
 

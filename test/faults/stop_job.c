@@ -63,7 +63,7 @@ static bool wait_told(struct job *job, const struct plan *plan, const char *what
 
 bool scenario_stop(const struct plan *plan, const char *what, int *told)
 {
-    int rank, failures = job_failures;
+    int rank, failures = check_failures;
     struct job job;
     bool happened;
 
@@ -82,7 +82,7 @@ bool scenario_stop(const struct plan *plan, const char *what, int *told)
         EXPECT(atomic_load(&job.board->rank[rank].code) == 0, "%s: rank %d: %s", what, rank,
                job.board->rank[rank].sentence);
     }
-    if (failures != job_failures)
+    if (failures != check_failures)
         printf("    that was: %s, victim %d, %s, time %u\n", plan->s->name, plan->victim, what,
                plan->nth);
     job_finish(&job);

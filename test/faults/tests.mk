@@ -42,15 +42,15 @@ test_faults_btl_ofi_la_CPPFLAGS = $(lib_libsteps_la_CPPFLAGS)
 test_faults_btl_ofi_la_CFLAGS = $(lib_btl_ofi_la_CFLAGS)
 test_faults_btl_ofi_la_LIBADD = $(lib_btl_ofi_la_LIBADD)
 test_faults_btl_ofi_la_LDFLAGS = $(lib_btl_ofi_la_LDFLAGS) -rpath /nowhere
-played = test/lib/fault_job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
+played = test/lib/job.c test/faults/kill_job.c test/faults/scenario.c test/faults/scenario_ends.c \
 	test/faults/scenario_regions.c
 stepped = test/faults/stop_job.c test/faults/failpoint.c test/faults/failpoint_survey.c $(played)
 test_faults_kill_anywhere_SOURCES = test/faults/kill_anywhere.c $(played)
-test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/fault_job.c
-test_faults_kill_during_wait_SOURCES = test/faults/kill_during_wait.c test/lib/fault_job.c
-test_faults_exit_during_calls_SOURCES = test/faults/exit_during_calls.c test/lib/fault_job.c
-test_faults_fork_SOURCES = test/faults/fork.c test/lib/fault_job.c
-test_faults_kill_during_startup_SOURCES = test/faults/kill_during_startup.c test/lib/fault_job.c
+test_faults_namespace_rank_SOURCES = test/faults/namespace_rank.c test/lib/job.c
+test_faults_kill_during_wait_SOURCES = test/faults/kill_during_wait.c test/lib/job.c
+test_faults_exit_during_calls_SOURCES = test/faults/exit_during_calls.c test/lib/job.c
+test_faults_fork_SOURCES = test/faults/fork.c test/lib/job.c
+test_faults_kill_during_startup_SOURCES = test/faults/kill_during_startup.c test/lib/job.c
 test_faults_byzantine_SOURCES = \
 	test/faults/byzantine.c \
 	test/faults/byzantine.h \
@@ -61,13 +61,13 @@ test_faults_byzantine_SOURCES = \
 	test/faults/byzantine_use.c \
 	test/faults/byzantine_victim.c \
 	test/faults/byzantine_wire.c \
-	test/lib/fault_job.c \
+	test/lib/job.c \
 	test/faults/random_am.h
-test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/fault_job.c
-test_faults_process_exit_SOURCES = test/faults/process_exit.c test/lib/fault_job.c
+test_faults_leaks_SOURCES = test/faults/leaks.c test/lib/job.c
+test_faults_process_exit_SOURCES = test/faults/process_exit.c test/lib/job.c
 test_faults_cleanup_after_kill_SOURCES = test/faults/sandbox.c test/faults/cleanup_after_kill.c $(played)
 test_faults_violations_SOURCES = \
-	test/lib/fault_job.c \
+	test/lib/job.c \
 	test/faults/violations.c \
 	test/faults/violations.h \
 	test/faults/violations_control.c \
@@ -75,7 +75,7 @@ test_faults_violations_SOURCES = \
 	test/faults/violations_memory.c \
 	test/faults/violations_pair.c
 test_faults_violations_above_SOURCES = \
-	test/lib/fault_job.c \
+	test/lib/job.c \
 	test/faults/violations.h \
 	test/faults/violations_above.c \
 	test/faults/violations_am.c \
@@ -84,7 +84,7 @@ test_faults_violations_above_SOURCES = \
 	test/faults/violations_pair.c \
 	test/faults/violations_region.c \
 	test/faults/random_am.h
-test_faults_resource_limits_SOURCES = test/faults/resource_limits.c test/lib/fault_job.c
+test_faults_resource_limits_SOURCES = test/faults/resource_limits.c test/lib/job.c
 test_faults_failpoint_remote_SOURCES = test/faults/failpoint_remote.c $(stepped)
 test_faults_failpoint_remote_LDADD = $(with_steps)
 test_faults_failpoint_remote_LDFLAGS = -rdynamic
@@ -95,14 +95,14 @@ test_faults_plugin_la_LDFLAGS = $(module_flags) -rpath /nowhere
 test_faults_plugin_la_LIBADD = $(public)
 test_faults_plugins_LDADD =
 EXTRA_test_faults_plugins_DEPENDENCIES = test/faults/plugin.la
-test_faults_region_peer_stopped_SOURCES = test/faults/region_peer_stopped.c test/lib/fault_job.c
-test_faults_resource_failure_SOURCES = test/faults/resource_failure.c test/faults/failing_calls.c test/lib/fault_job.c
+test_faults_region_peer_stopped_SOURCES = test/faults/region_peer_stopped.c test/lib/job.c
+test_faults_resource_failure_SOURCES = test/faults/resource_failure.c test/faults/failing_calls.c test/lib/job.c
 test_faults_resource_failure_LDFLAGS = -rdynamic
-test_faults_resource_failure_pair_SOURCES = test/faults/resource_failure_pair.c test/faults/failing_calls.c test/lib/fault_job.c
+test_faults_resource_failure_pair_SOURCES = test/faults/resource_failure_pair.c test/faults/failing_calls.c test/lib/job.c
 test_faults_resource_failure_pair_LDFLAGS = -rdynamic
-test_faults_interrupted_calls_SOURCES = test/faults/interrupted_calls.c test/lib/fault_job.c
+test_faults_interrupted_calls_SOURCES = test/faults/interrupted_calls.c test/lib/job.c
 test_faults_failpoint_kill_SOURCES = test/faults/failpoint_kill.c $(stepped)
 test_faults_failpoint_kill_LDADD = $(with_steps)
 test_faults_failpoint_stop_SOURCES = test/faults/failpoint_stop.c $(stepped)
 test_faults_failpoint_stop_LDADD = $(with_steps)
-test_faults_unauthenticated_clients_SOURCES = test/faults/unauthenticated_clients.c test/lib/fault_job.c
+test_faults_unauthenticated_clients_SOURCES = test/faults/unauthenticated_clients.c test/lib/job.c

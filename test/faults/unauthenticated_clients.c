@@ -11,7 +11,7 @@
  * And what lets one in, each by itself: the cookie over TCP, the process over a Unix socket, the user (as root: what a process of
  * nobody's gets, who knows the cookie); and that nothing of a job has a name in /dev/shm or /tmp, or can be opened by others.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #include "control/lane.h"
 #include "control/state.h"
@@ -60,19 +60,19 @@ static void one_channel(int rank, uint64_t k, uint64_t key)
     int rc;
 
     cfg.context = (uint32_t)(k % 3);
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     for (i = 0; writer && i < 20; i++) {
         d = rmalloc(ch, i * 100);
-        MUST(d != ADDR_NULL, ch);
-        fill(rmem(ch, d), i * 100, key + k * 32 + i);
-        MUST(rwrite(ch, d) == 0, ch);
+        CHECK(ch, d != ADDR_NULL);
+        pattern_fill(rmem(ch, d), i * 100, key + k * 32 + i);
+        CHECK(ch, rwrite(ch, d) == 0);
     }
     for (i = 0; !writer && (rc = rread(ch, &d, &size)) == 0; i++) {
-        MUST(size == i * 100 && filled(rmem(ch, d), size, key + k * 32 + i), ch);
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK(ch, size == i * 100 && pattern_same(rmem(ch, d), size, key + k * 32 + i));
+        CHECK(ch, rfree(ch, d) == 0);
     }
-    MUST(writer || (rc == R_EOF && i == 20), ch);
-    MUST(rclose(ch) == 0, ch);
+    CHECK(ch, writer || (rc == R_EOF && i == 20));
+    CHECK(ch, rclose(ch) == 0);
 }
 
 static int run_traffic(int rank, struct board *board, const void *arguments)
@@ -81,10 +81,10 @@ static int run_traffic(int rank, struct board *board, const void *arguments)
     uint64_t k;
     int before, go = 0;
 
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     for (k = 0; k < 10; k++)
         one_channel(rank, k, t->key);
-    MUST(network_barrier() == 0, NULL);
+    CHECK(NULL, network_barrier() == 0);
     before = open_fds();
     rank_reached(board, rank, 1);
     do { /* both make the same number: rank 0 decides */
@@ -92,9 +92,9 @@ static int run_traffic(int rank, struct board *board, const void *arguments)
         k++;
         if (rank == 0) {
             go = t->until_go ? atomic_load(&board->go) : k >= t->least;
-            MUST(network_send(1, &go, sizeof(go)) == 0, NULL);
+            CHECK(NULL, network_send(1, &go, sizeof(go)) == 0);
         } else {
-            MUST(network_recv(0, &go, sizeof(go)) == 0, NULL);
+            CHECK(NULL, network_recv(0, &go, sizeof(go)) == 0);
         }
         if (go == 0 || !t->until_go)
             continue;
@@ -103,10 +103,10 @@ static int run_traffic(int rank, struct board *board, const void *arguments)
             backoff_us(10000);
         if (open_fds() > before + 2)
             printf("rank %d has %d descriptors, and had %d\n", rank, open_fds(), before);
-        MUST(open_fds() <= before + 2, NULL);
+        CHECK(NULL, open_fds() <= before + 2);
     } while (go == 0);
     atomic_store(&board->rank[rank].number, k);
-    MUST(rexit() == 0, NULL);
+    CHECK(NULL, rexit() == 0);
     return 0;
 }
 
@@ -268,12 +268,12 @@ static void greet_wrongly(int fd, uint64_t *random)
                      .versions = control_versions(),
                      .magic = WIRE_HELLO_MAGIC,
                      .window = {LANE_WINDOW_BYTES, LANE_WINDOW_BYTES},
-                     .from = (uint32_t)(draw(random) % 3),
-                     .to = (uint32_t)(draw(random) % 3)}};
+                     .from = (uint32_t)(random_draw(random) % 3),
+                     .to = (uint32_t)(random_draw(random) % 3)}};
     uint8_t *bytes = (uint8_t *)&g;
     size_t i;
 
-    switch (draw(random) % 6) {
+    switch (random_draw(random) % 6) {
     case 0: /* all but the cookie */
         break;
     case 1:
@@ -283,18 +283,18 @@ static void greet_wrongly(int fd, uint64_t *random)
         g.frame.nfds = 200;
         break;
     case 3:
-        g.frame.type = (uint16_t)(draw(random) % 80);
+        g.frame.type = (uint16_t)(random_draw(random) % 80);
         break;
     case 4:
         g.hello.from = 0xffffffffu;
         break;
     default:
         for (i = 0; i < 4; i++)
-            bytes[draw(random) % sizeof(g)] = (uint8_t)draw(random);
+            bytes[random_draw(random) % sizeof(g)] = (uint8_t)random_draw(random);
     }
     for (i = 0; i < COOKIE_BYTES; i++)
-        g.hello.cookie[i] = (uint8_t)draw(random);
-    say(fd, &g, draw(random) % 3 == 0 ? 1 + draw(random) % sizeof(g) : sizeof(g), 0);
+        g.hello.cookie[i] = (uint8_t)random_draw(random);
+    say(fd, &g, random_draw(random) % 3 == 0 ? 1 + random_draw(random) % sizeof(g) : sizeof(g), 0);
 }
 
 /* One call; true if the stranger stays on the line. */
@@ -303,24 +303,24 @@ static bool call(int fd, bool is_unix, uint64_t *random)
     uint8_t noise[3000];
     size_t i;
 
-    switch (draw(random) % 5) {
+    switch (random_draw(random) % 5) {
     case 0:
         break; /* says nothing */
     case 1:
         for (i = 0; i < sizeof(noise); i++)
-            noise[i] = (uint8_t)draw(random);
-        say(fd, noise, 1 + draw(random) % sizeof(noise), 0);
+            noise[i] = (uint8_t)random_draw(random);
+        say(fd, noise, 1 + random_draw(random) % sizeof(noise), 0);
         break;
     case 2:
         if (is_unix)
-            say(fd, noise, 1, (int)(1 + draw(random) % 60));
+            say(fd, noise, 1, (int)(1 + random_draw(random) % 60));
         else
             say(fd, "GET / HTTP/1.0\r\n\r\n", 18, 0);
         break;
     default:
         greet_wrongly(fd, random);
     }
-    return draw(random) % 4 == 0;
+    return random_draw(random) % 4 == 0;
 }
 
 static void test_strangers(uint64_t *random, int calls)
@@ -348,7 +348,7 @@ static void test_strangers(uint64_t *random, int calls)
                 close(n);
         }
         EXPECT(reached > calls / 2, "only %d of %d strangers reached a door", reached, calls);
-        while (stay > 0 && draw(random) % 100 != 0)
+        while (stay > 0 && random_draw(random) % 100 != 0)
             close(staying[--stay]);
         atomic_store(&job.board->go, 1);
         for (rank = 0; rank < 2; rank++)
@@ -369,7 +369,7 @@ static int sit(int rank, struct board *board, const void *arguments)
 {
     setenv("RPIPE_LOG", "warn", 1);
     (void)dup2(*(const int *)arguments, STDERR_FILENO);
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     memcpy(board->rank[rank].sentence, control.card.cookie, COOKIE_BYTES);
     memcpy(board->rank[rank].sentence + COOKIE_BYTES, control.card.process_id, PROCESS_ID_BYTES);
     if (rank < 2)
@@ -556,6 +556,5 @@ int main(int argc, char **argv)
     test_jobs();
     test_admission();
     test_strangers(&random, argc > 1 ? atoi(argv[1]) : 1500);
-    printf("%s: %s\n", argv[0], job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    return check_report(argv[0]);
 }

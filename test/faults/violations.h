@@ -19,7 +19,7 @@
 #ifndef TEST_FAULTS_VIOLATIONS_H
 #define TEST_FAULTS_VIOLATIONS_H
 
-#include "test/lib/fault_job.h"
+#include "test/lib/job.h"
 
 #include "control/control.h"
 #include "rpipe/connect/handshake.h"

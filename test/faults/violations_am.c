@@ -38,7 +38,7 @@ static void on_keep(ram_t am, ram_message_t *m, void *arg)
 {
     (void)arg;
     if (keeps < (int)(sizeof(kept) / sizeof(kept[0])))
-        MUST(ram_keep(am, m, &kept[keeps++]) == 0, NULL);
+        CHECK(NULL, ram_keep(am, m, &kept[keeps++]) == 0);
 }
 
 /* A reply's: while it runs, the link that the reply has come by ends. The message is there until this returns. */
@@ -80,7 +80,7 @@ static ram_t context(int timeout_ms)
     cfg.reply_bytes = REPLY_BYTES;
     cfg.timeout_ms = timeout_ms;
     cfg.idle_ms = R_FOREVER;
-    MUST(ram_init(&am, &cfg) == 0, NULL);
+    CHECK(NULL, ram_init(&am, &cfg) == 0);
     return am;
 }
 
@@ -101,16 +101,16 @@ static rch_t link_end_open(ram_t am, bool requests, bool writer)
     cfg.peer = 0;
     cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
     cfg.timeout_ms = PATIENCE_MS;
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK(NULL, rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
 static void links_close(struct link_ends l)
 {
     if (l.w != NULL)
-        MUST(rclose(l.w) == 0, l.w);
+        CHECK(l.w, rclose(l.w) == 0);
     if (l.r != NULL)
-        MUST(rclose(l.r) == 0, l.r);
+        CHECK(l.r, rclose(l.r) == 0);
 }
 
 static void look(ram_t am)
@@ -149,7 +149,7 @@ static void greet(ram_t am, rch_t w)
 {
     size_t bytes = wire_hello_bytes(HANDLERS);
 
-    MUST(say(am, w, wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0), am->hello, bytes) == 0, w);
+    CHECK(w, say(am, w, wire_header(WIRE_HELLO, bytes, 0, 0, 0, 0), am->hello, bytes) == 0);
 }
 
 static uint64_t failed_of(ram_t am) { return am->counts.failed; }
@@ -169,7 +169,7 @@ static void honest(ram_t am, const char *after)
     int rc;
 
     while (keeps > 0)
-        MUST(ram_free(am, &kept[--keeps]) == 0, NULL);
+        CHECK(NULL, ram_free(am, &kept[--keeps]) == 0);
     am->timeout_ms = PATIENCE_MS;
     am->request_cfg.timeout_ms = am->reply_cfg.timeout_ms = PATIENCE_MS;
     rc = ram_request(am, 0, ECHO, args, 2, "twelve bytes", 12, &r, 0);
@@ -180,14 +180,14 @@ static void honest(ram_t am, const char *after)
         EXPECT(reply.nargs == 2 && reply.args[1] == 8 && reply.bytes == 12 &&
                    memcmp(reply.data, "twelve bytes", 12) == 0,
                "after %s: another answer", after);
-        MUST(ram_free(am, &reply) == 0, NULL);
+        CHECK(NULL, ram_free(am, &reply) == 0);
     }
     EXPECT(am->counts.outstanding == 0 && am->counts.kept == 0 && am->counts.links_out == 1 &&
                am->counts.links_in == 1,
            "after %s: %llu requests outstanding, %llu messages kept, links %llu %llu", after,
            (unsigned long long)am->counts.outstanding, (unsigned long long)am->counts.kept,
            (unsigned long long)am->counts.links_out, (unsigned long long)am->counts.links_in);
-    MUST(ram_exit(am) == 0, NULL);
+    CHECK(NULL, ram_exit(am) == 0);
 }
 
 /* ---- a requester ---- */
@@ -266,7 +266,7 @@ static void ask_from_nowhere(void)
     int i, rc;
 
     greet(am, l.w);
-    MUST(say(am, l.w, REQUEST(ECHO, 0, 0x100), NULL, 0) == 0, l.w);
+    CHECK(l.w, say(am, l.w, REQUEST(ECHO, 0, 0x100), NULL, 0) == 0);
     for (i = 0; i < 300; i++)
         look(am);
     EXPECT(am->counts.handled == 0, "%llu requests of nobody have been handled",
@@ -345,13 +345,13 @@ static uint32_t target(ram_t am, struct link_ends *l, ram_request_t *r)
 
     l->r = link_end_open(am, true, false);
     l->w = link_end_open(am, false, true);
-    MUST(ram_request(am, 0, ECHO, &arg, 1, NULL, 0, r, 0) == 0, NULL);
+    CHECK(NULL, ram_request(am, 0, ECHO, &arg, 1, NULL, 0, r, 0) == 0);
     for (i = 0; i < 2; i++) { /* the greeting, and the request */
-        MUST(rread(l->r, &d, NULL) == 0, l->r);
+        CHECK(l->r, rread(l->r, &d, NULL) == 0);
         header = rtag(l->r, d);
-        MUST(rfree(l->r, d) == 0, l->r);
+        CHECK(l->r, rfree(l->r, d) == 0);
     }
-    MUST(rwait(l->w) == 0, l->w);
+    CHECK(l->w, rwait(l->w) == 0);
     return (uint32_t)(header >> 32);
 }
 
@@ -386,10 +386,10 @@ static void answer_twice(void)
     uint32_t token = target(am, &l, &r);
     int rc;
 
-    MUST(say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0, l.w);
+    CHECK(l.w, say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0);
     rc = ram_wait(am, r, NULL, 0);
     EXPECT(rc == 0, "an answer: %d (%s)", rc, rerror(NULL));
-    MUST(say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0, l.w);
+    CHECK(l.w, say(am, l.w, wire_header(WIRE_REPLY, 0, WIRE_RESULT, 0, 0, token), NULL, 0) == 0);
     until_failed(am);
     links_close(l);
     honest(am, "two answers");
@@ -404,9 +404,8 @@ static void break_under_handler(void)
     uint32_t token = target(am, &broken, &r);
     int rc;
 
-    MUST(say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload,
-             sizeof(payload)) == 0,
-         broken.w);
+    CHECK(broken.w, say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload,
+             sizeof(payload)) == 0);
     rc = ram_wait(am, r, NULL, 0);
     EXPECT(rc == 0, "a request whose reply was handled: %d (%s)", rc, rerror(NULL));
     EXPECT(failed_of(am) == 1, "%llu links have failed", (unsigned long long)failed_of(am));
@@ -431,7 +430,7 @@ static void take_all(rch_t r, uint32_t *token)
 
 static void random_round(uint64_t *random)
 {
-    bool request = draw(random) % 2 == 0, listens = draw(random) % 4 != 0;
+    bool request = random_draw(random) % 2 == 0, listens = random_draw(random) % 4 != 0;
     ram_t am = context(request ? SHORT_MS : PATIENCE_MS);
     uint32_t token = 0x100;
     struct link_ends l;
@@ -440,7 +439,7 @@ static void random_round(uint64_t *random)
     int i, n = 0;
 
     for (i = 0; i < (int)sizeof(junk); i++)
-        junk[i] = (char)draw(random);
+        junk[i] = (char)random_draw(random);
     if (request) {
         l = requester(am);
         greet(am, l.w);
@@ -454,14 +453,14 @@ static void random_round(uint64_t *random)
 
         (void)say_within(am, l.w, header, junk, size, 100);
         look(am);
-        if (!request && failed_of(am) == 0 && draw(random) % 2 == 0 &&
-            ram_request(am, 0, KEEP, NULL, 0, NULL, 0, draw(random) % 2 == 0 ? &r[n] : NULL,
+        if (!request && failed_of(am) == 0 && random_draw(random) % 2 == 0 &&
+            ram_request(am, 0, KEEP, NULL, 0, NULL, 0, random_draw(random) % 2 == 0 ? &r[n] : NULL,
                         R_NOWAIT) == 0)
             n += r[n] != 0;
         if (listens)
             take_all(l.r, &token);
         if (n > 0)
-            (void)ram_wait(am, r[draw(random) % (uint64_t)n], NULL, R_NOWAIT);
+            (void)ram_wait(am, r[random_draw(random) % (uint64_t)n], NULL, R_NOWAIT);
     }
     links_close(l);
     while (am->counts.links_in + am->counts.links_out > 0)

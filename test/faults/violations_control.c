@@ -33,10 +33,10 @@ static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
     int rc;
 
     cfg.timeout_ms = SHORT_MS;
-    MUST(rpipe(&w, &cfg) == 0, NULL);
-    MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
+    CHECK(NULL, rpipe(&w, &cfg) == 0);
+    CHECK(NULL, control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0);
     rc = rwait(w);
-    MUST(rclose(w) == 0, w);
+    CHECK(w, rclose(w) == 0);
     return rc;
 }
 
@@ -84,19 +84,20 @@ static void lie_in_halves(uint64_t *random, int rounds)
     }
     for (round = 0; round < rounds; round++) {
         uint32_t ctx = liar_ctx();
-        size_t bytes = draw(random) % 4 == 0 ? draw(random) % (sizeof(blob) + 1) : sizeof(blob);
-        int n = 1 + (int)(draw(random) % 6);
+        size_t bytes =
+            random_draw(random) % 4 == 0 ? random_draw(random) % (sizeof(blob) + 1) : sizeof(blob);
+        int n = 1 + (int)(random_draw(random) % 6);
 
         memcpy(blob, good, sizeof(blob));
         handshake_of(blob)->head.context = ctx;
         handshake_of(blob)->head.bytes = (uint32_t)bytes;
         while (n-- > 0)
-            blob[draw(random) % sizeof(blob)] = (unsigned char)draw(random);
-        if (draw(random) % 8 == 0)
+            blob[random_draw(random) % sizeof(blob)] = (unsigned char)random_draw(random);
+        if (random_draw(random) % 8 == 0)
             for (i = 0; i < sizeof(blob); i++)
-                blob[i] = (unsigned char)draw(random);
+                blob[i] = (unsigned char)random_draw(random);
         if (round % 16 != 0) { /* most need not be waited for */
-            MUST(control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0, NULL);
+            CHECK(NULL, control_post(0, MESSAGE_HANDSHAKE, blob, bytes, NULL, 0) == 0);
             continue;
         }
         rc = join_with(blob, bytes, ctx);
@@ -155,36 +156,36 @@ static void lie_in_notes(uint64_t *random, int rounds)
     size_t i, bytes;
 
     for (round = 0; round < rounds; round++) {
-        uint32_t type = types[draw(random) % (sizeof(types) / sizeof(types[0]))];
+        uint32_t type = types[random_draw(random) % (sizeof(types) / sizeof(types[0]))];
 
         for (i = 0; i < sizeof(body); i++)
-            body[i] = (unsigned char)draw(random);
-        head->context = 1000000 + draw(random) % 4; /* not the bystander's */
-        head->incarnation = (uint32_t)(draw(random) % 4);
-        head->role = (uint8_t)(draw(random) % 4);
+            body[i] = (unsigned char)random_draw(random);
+        head->context = 1000000 + random_draw(random) % 4; /* not the bystander's */
+        head->incarnation = (uint32_t)(random_draw(random) % 4);
+        head->role = (uint8_t)(random_draw(random) % 4);
         if (type == MESSAGE_BTL)
-            put32(body, 0, (uint32_t)(draw(random) % 4)),
-                put32(body, 4, (uint32_t)(draw(random) % 3));
+            put32(body, 0, (uint32_t)(random_draw(random) % 4)),
+                put32(body, 4, (uint32_t)(random_draw(random) % 3));
         bytes = type == MESSAGE_FAIL ? sizeof(body)
                 : type == MESSAGE_GROW || type == MESSAGE_GROWN || type == MESSAGE_ATOMIC ||
                         type == MESSAGE_ATOMIC_DONE
                     ? 72
                     : sizeof(*head);
-        if (draw(random) % 8 == 0)
-            bytes = draw(random) % sizeof(body);
-        if (type != MESSAGE_BTL && draw(random) % 8 != 0)
+        if (random_draw(random) % 8 == 0)
+            bytes = random_draw(random) % sizeof(body);
+        if (type != MESSAGE_BTL && random_draw(random) % 8 != 0)
             head->bytes = (uint32_t)bytes;
-        n = (int)(draw(random) % 2);
-        fd = n == 0                  ? -1
-             : draw(random) % 2 == 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
-                                     : memfd_create("liar", MFD_CLOEXEC);
-        MUST(control_post(0, type, body, bytes, &fd, n) == 0, NULL);
+        n = (int)(random_draw(random) % 2);
+        fd = n == 0                         ? -1
+             : random_draw(random) % 2 == 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
+                                            : memfd_create("liar", MFD_CLOEXEC);
+        CHECK(NULL, control_post(0, type, body, bytes, &fd, n) == 0);
         if (fd >= 0)
             close(fd);
         if (round % 64 == 0)
-            MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+            CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
     }
-    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
 }
 
 /* Shared memory that could be taken away again is refused, and a channel that names it fails. */
@@ -214,9 +215,9 @@ static void lie_about_memory(void)
         int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         uint32_t ctx = liar_ctx();
 
-        MUST(fd >= 0 && ftruncate(fd, (off_t)tells[i].bytes) == 0, NULL);
-        MUST(tells[i].seals == 0 || fcntl(fd, F_ADD_SEALS, tells[i].seals) == 0, NULL);
-        MUST(control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0, NULL);
+        CHECK(NULL, fd >= 0 && ftruncate(fd, (off_t)tells[i].bytes) == 0);
+        CHECK(NULL, tells[i].seals == 0 || fcntl(fd, F_ADD_SEALS, tells[i].seals) == 0);
+        CHECK(NULL, control_post(0, MESSAGE_BTL, tell, sizeof(tell), &fd, 1) == 0);
         close(fd);
         handshake_make(p.r, handshake_of(blob));
         handshake_of(blob)->head.incarnation = 1;
@@ -241,8 +242,8 @@ static void say_note(rch_t ch, uint32_t type, int code, uint64_t number, const c
 
     m.head.code = code;
     snprintf(m.reason, sizeof(m.reason), "%s", reason != NULL ? reason : "");
-    MUST(message_post(0, (enum message_type)type, &m.head, NULL) == 0, NULL);
-    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    CHECK(NULL, message_post(0, (enum message_type)type, &m.head, NULL) == 0);
+    CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
 }
 
 /* A failure that is none, or that would have a call ask again for ever. */
@@ -282,7 +283,7 @@ static void lie_about_events(void)
             struct pair p = pair_open(RPIPE_PUT);
             int64_t patience = deadline_in_ms(PATIENCE_MS);
 
-            MUST(rfd(p.r) >= 0, p.r);
+            CHECK(p.r, rfd(p.r) >= 0);
             while (!atomic_load(&p.r->r.acked) &&
                    !deadline_passed(patience)) /* by the true writer */
                 backoff_us(100);
@@ -319,13 +320,13 @@ static void lie_in_crowds(void)
     for (i = 0; i < 2000; i++) {
         bye.context = 2000000 + i;
         bye.incarnation = i % 2 == 0 ? 0 : 0x90000000u; /* none, and an old one */
-        MUST(message_post(0, MESSAGE_CLOSE, &bye, NULL) == 0, NULL);
+        CHECK(NULL, message_post(0, MESSAGE_CLOSE, &bye, NULL) == 0);
         head->context = 3000000 + i;
         head->incarnation = i % 2 == 0 ? 0 : 0x90000000u;
         if (i < 100)
-            MUST(message_post(0, MESSAGE_HANDSHAKE, head, NULL) == 0, NULL);
+            CHECK(NULL, message_post(0, MESSAGE_HANDSHAKE, head, NULL) == 0);
     }
-    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
     rendezvous_lock();
     for (m = NULL; (m = rendezvous_next(m)) != NULL;)
         after++;
@@ -347,8 +348,8 @@ static void say_cells(rch_t ch, uint32_t type, uint64_t op, uint64_t cell, uint6
     *(struct end_message_head *)(void *)body = message_head(ch, sizeof(body), number);
     put64(body, CELLS_OP, op);
     put64(body, CELLS_CELL, cell);
-    MUST(control_post(0, type, body, sizeof(body), NULL, 0) == 0, NULL);
-    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    CHECK(NULL, control_post(0, type, body, sizeof(body), NULL, 0) == 0);
+    CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
 }
 
 static struct pair open_cells(void)
@@ -358,8 +359,9 @@ static struct pair open_cells(void)
     struct pair p = {NULL, NULL};
 
     cfg.heap_bytes = CELLS * sizeof(uint64_t);
-    MUST(cells_open(&p.w, &cfg, true, NULL) == 0 && cells_open(&p.r, &cfg, false, NULL) == 0, NULL);
-    MUST(rwait(p.w) == 0 && rwait(p.r) == 0, p.w);
+    CHECK(NULL,
+          cells_open(&p.w, &cfg, true, NULL) == 0 && cells_open(&p.r, &cfg, false, NULL) == 0);
+    CHECK(p.w, rwait(p.w) == 0 && rwait(p.r) == 0);
     return p;
 }
 
@@ -387,7 +389,7 @@ static void lie_about_cells(void)
     for (i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
         struct pair p = open_cells();
 
-        MUST(rcells_atomic(cells_at(p.w), RCELLS_ADD, 3, 5, 0, &old) == 0 && old == 0, p.w);
+        CHECK(p.w, rcells_atomic(cells_at(p.w), RCELLS_ADD, 3, 5, 0, &old) == 0 && old == 0);
         say_cells(notes[i].request ? p.w : p.r,
                   notes[i].request ? MESSAGE_ATOMIC : MESSAGE_ATOMIC_DONE, notes[i].op,
                   notes[i].cell, notes[i].number);
@@ -396,10 +398,10 @@ static void lie_about_cells(void)
         while (rc == 0);
         EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc), rerror(p.w));
         say_cells(p.w, MESSAGE_ATOMIC, RCELLS_ADD, 3, 2); /* what has failed does nothing more */
-        MUST(rcells_atomic(cells_at(p.r), RCELLS_ADD, 3, 0, 0, &old) == 0, p.r);
+        CHECK(p.r, rcells_atomic(cells_at(p.r), RCELLS_ADD, 3, 0, 0, &old) == 0);
         EXPECT(!notes[i].request || old == 5, "%s: the cell is %llu", notes[i].name,
                (unsigned long long)old);
-        MUST(rcells_close(cells_at(p.w)) == 0 && rcells_close(cells_at(p.r)) == 0, NULL);
+        CHECK(NULL, rcells_close(cells_at(p.w)) == 0 && rcells_close(cells_at(p.r)) == 0);
     }
 }
 

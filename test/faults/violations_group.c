@@ -31,15 +31,15 @@ static struct crowd crowd_open(rpipe_op_t op, bool redux)
     for (i = 1; i < PARTS; i++)
         (void)liar_ctx();
     rc = redux ? rredux(&c.redux, &cfg, self, PARTS) : rscatter(&c.scatter, &cfg, self, PARTS);
-    MUST(rc == 0, NULL);
+    CHECK(NULL, rc == 0);
     for (i = 0; i < PARTS; i++) {
         rpipe_config_t own = liar_config(redux, op, (uint32_t)cfg.context + (uint32_t)i);
 
-        MUST(rpipe(&c.end[i], &own) == 0, NULL);
+        CHECK(NULL, rpipe(&c.end[i], &own) == 0);
     }
-    MUST((redux ? rredux_wait(c.redux) : rscatter_wait(c.scatter)) == 0, NULL);
+    CHECK(NULL, (redux ? rredux_wait(c.redux) : rscatter_wait(c.scatter)) == 0);
     for (i = 0; i < PARTS; i++)
-        MUST(rwait(c.end[i]) == 0, c.end[i]);
+        CHECK(c.end[i], rwait(c.end[i]) == 0);
     return c;
 }
 
@@ -48,7 +48,7 @@ static void crowd_close(struct crowd *c)
     int i, rc;
 
     for (i = 0; i < PARTS; i++)
-        MUST(rclose(c->end[i]) == 0, c->end[i]);
+        CHECK(c->end[i], rclose(c->end[i]) == 0);
     rc = c->redux != NULL ? rredux_close(c->redux) : rscatter_close(c->scatter);
     EXPECT(rc == 0, "closing the object: %d (%s)", rc, rerror(NULL));
     pair_close(pair_open(RPIPE_PUT));
@@ -73,11 +73,12 @@ static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint6
         for (size_t i = 0; i < size; i++)
             *sum += mem[i];
     } else {
-        EXPECT(size == size_of(c->got[place]) && filled(mem, size, key_of(place, c->got[place])),
+        EXPECT(size == size_of(c->got[place]) &&
+                   pattern_same(mem, size, key_of(place, c->got[place])),
                "message %llu of place %d is another one", (unsigned long long)c->got[place], place);
         c->got[place]++;
     }
-    MUST(rfree(part, d) == 0, part);
+    CHECK(part, rfree(part, d) == 0);
 }
 
 /* As the next message of the one who lies. */
@@ -126,7 +127,7 @@ static void lie_to_redux(rpipe_op_t op)
             errors++;
             EXPECT(rc == -EPROTO && rredux_who(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
                    rc, rstrerror(rc), rredux_who(c.redux), rerror(NULL));
-            MUST(errors == 1, NULL);
+            CHECK(NULL, errors == 1);
         }
     }
     EXPECT(rredux_live(c.redux) == PARTS - 1, "redux: %d writers are there", rredux_live(c.redux));
@@ -148,11 +149,11 @@ static void lie_to_reduction(rpipe_op_t op, int flags, bool nonsense)
             if (place == BAD && nonsense && round > 1)
                 continue;
             d = rmalloc(c.end[place], place == BAD && round == 2 ? 8 : sizeof(mine));
-            MUST(d != ADDR_NULL, c.end[place]);
+            CHECK(c.end[place], d != ADDR_NULL);
             for (int i = 0; i < 4; i++)
                 mine[i] = (uint64_t)round * 100 + (uint64_t)place;
             memcpy(rmem(c.end[place], d), mine, rsize(c.end[place], d));
-            MUST(rwrite(c.end[place], d) == 0, c.end[place]);
+            CHECK(c.end[place], rwrite(c.end[place], d) == 0);
         }
         if (nonsense && round == 2)
             put_nonsense(rredux_pipe(c.redux, BAD));
@@ -185,7 +186,7 @@ static void lie_to_scatter(rpipe_op_t op, int to)
 
         rc = rscatter_alloc(c.scatter, to == BAD && errors > 0 ? i % 2 * 2 : to, 24, &place, &d);
         if (rc == 0) {
-            fill(rmem(rscatter_pipe(c.scatter, place), d), 24, (uint64_t)i);
+            pattern_fill(rmem(rscatter_pipe(c.scatter, place), d), 24, (uint64_t)i);
             rc = rscatter_write(c.scatter, place, d);
         }
         if (rc == 0) {
@@ -223,16 +224,17 @@ static void take_one(struct crowd *c, uint64_t *sum, bool wait)
 
 static void crowd_round(uint64_t *random)
 {
-    struct crowd c = crowd_open(draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, true);
-    struct scribble s = {.p = {c.end[BAD], rredux_pipe(c.redux, BAD)}, .random = draw(random)};
+    struct crowd c = crowd_open(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, true);
+    struct scribble s = {.p = {c.end[BAD], rredux_pipe(c.redux, BAD)},
+                         .random = random_draw(random)};
     pthread_t thread;
     uint64_t sum = 0;
     int i, place, rc;
 
-    MUST(rset_timeout(c.end[BAD], 1) == 0, NULL);
-    MUST(pthread_create(&thread, NULL, scribbles, &s) == 0, NULL);
+    CHECK(NULL, rset_timeout(c.end[BAD], 1) == 0);
+    CHECK(NULL, pthread_create(&thread, NULL, scribbles, &s) == 0);
     for (i = 0; i < MANY; i++) {
-        raddr_t d = rmalloc(c.end[BAD], draw(random) % 100);
+        raddr_t d = rmalloc(c.end[BAD], random_draw(random) % 100);
 
         rc = d != ADDR_NULL ? rwrite(c.end[BAD], d) : -errno;
         EXPECT(allowed(rc), "redux, in use: the liar's own call gave %d (%s)", rc, rstrerror(rc));
@@ -246,7 +248,7 @@ static void crowd_round(uint64_t *random)
     }
     atomic_store(&s.stop, true);
     pthread_join(thread, NULL);
-    while (job_failures == 0 && (c.got[0] < c.sent[0] || c.got[2] < c.sent[2]))
+    while (check_failures == 0 && (c.got[0] < c.sent[0] || c.got[2] < c.sent[2]))
         take_one(&c, &sum, true);
     crowd_close(&c);
     if (sum == 1)

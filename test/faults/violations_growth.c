@@ -43,9 +43,9 @@ static void lie_about_segments(rpipe_op_t op, const struct kind *k)
 
         first = rmalloc(p.w, HEAP); /* and then only unsent memory stands in the way */
         second = rmalloc(p.w, HEAP);
-        MUST(first != ADDR_NULL && second != ADDR_NULL, p.w);
-        fill(rmem(p.w, second), HEAP, 9);
-        MUST(rfree(p.w, first) == 0 && rwrite(p.w, second) == 0, p.w);
+        CHECK(p.w, first != ADDR_NULL && second != ADDR_NULL);
+        pattern_fill(rmem(p.w, second), HEAP, 9);
+        CHECK(p.w, rfree(p.w, first) == 0 && rwrite(p.w, second) == 0);
         receive_one(p.r, HEAP, 9);
         memset(slot, 0, offsetof(struct slot, flag));
         slot->kind = SLOT_HEAP;
@@ -59,7 +59,7 @@ static void lie_about_segments(rpipe_op_t op, const struct kind *k)
             mem = rmem(p.r, d);
             for (n = 0; n < rsize(p.r, d); n++)
                 sum += mem[n];
-            MUST(rsize(p.r, d) == places[i].size && sum != 1, p.r);
+            CHECK(p.r, rsize(p.r, d) == places[i].size && sum != 1);
         }
         pair_close(p);
     }
@@ -77,8 +77,8 @@ static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int 
     put64(body, GROW_LENGTH, bytes);
     if (key != NULL)
         memcpy(body + GROW_KEY, key, sizeof(*key));
-    MUST(control_post(0, type, body, sizeof(body), NULL, 0) == 0, NULL);
-    MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+    CHECK(NULL, control_post(0, type, body, sizeof(body), NULL, 0) == 0);
+    CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
 }
 
 /* What a writer asks for. */
@@ -109,7 +109,7 @@ static void lie_in_questions(rpipe_op_t op, const struct kind *kind)
         send_one(p.w, 700, 1);
         receive_one(p.r, 700, 1);
         say_growth(p.w, MESSAGE_GROW, asks[i].k, asks[i].bytes, 0, NULL);
-        MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
+        CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == -EPROTO, "growth by %s: the reader got %d (%s)", asks[i].name, rc,
                rstrerror(rc));
@@ -136,7 +136,7 @@ static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
                    op == RPIPE_GET ? &p.w->heap_memory.key : NULL);
         total += bytes;
     }
-    MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
+    CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
     do
         rc = rread(p.r, &d, NULL);
     while (rc == 0);
@@ -155,9 +155,9 @@ static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
     say_growth(p.w, MESSAGE_GROWN, 1, HEAP, 0, NULL);
     send_one(p.w, HEAP, 1);
     receive_one(p.r, HEAP, 1);
-    MUST(rclose(p.r) == 0, p.r);
+    CHECK(p.r, rclose(p.r) == 0);
     say_growth(p.w, MESSAGE_GROW, 1, HEAP, 0, NULL);
-    MUST(rclose(p.w) == 0, p.w);
+    CHECK(p.w, rclose(p.w) == 0);
 }
 
 /* What a reader answers: to nothing, and to the question of a writer whose real reader is kept from answering. */
@@ -188,17 +188,17 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
 
         kept = p.r->growth;
         p.r->growth = NULL;
-        MUST(rmalloc_nb(p.w, 2 * HEAP, &d) == R_PENDING, p.w); /* asks */
-        MUST(control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0, NULL);
+        CHECK(p.w, rmalloc_nb(p.w, 2 * HEAP, &d) == R_PENDING); /* asks */
+        CHECK(NULL, control_flush(0, deadline_in_ms(PATIENCE_MS)) == 0);
         say_growth(p.r, MESSAGE_GROWN, answers[i].k, 2 * HEAP, answers[i].code, &nonsense);
-        MUST(rset_timeout(p.w, PATIENCE_MS) == 0, p.w);
+        CHECK(p.w, rset_timeout(p.w, PATIENCE_MS) == 0);
         d = rmalloc(p.w, 2 * HEAP);
         rc = d != ADDR_NULL ? 0 : -errno;
         EXPECT(rc == expected, "op %d, the answer is %s: %d (%s): %s", (int)op, answers[i].name, rc,
                rstrerror(rc), rerror(p.w));
         if (rc ==
             0) /* on a GET channel the memory is the writer's own, and the answer is only a yes */
-            fill(rmem(p.w, d), 2 * HEAP, 3);
+            pattern_fill(rmem(p.w, d), 2 * HEAP, 3);
         p.r->growth = kept;
         pair_close(p);
     }
@@ -206,7 +206,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
         struct pair p = pair_open_as(op, kind);
 
         if (i == 1)
-            MUST(rmalloc(p.w, 2 * HEAP) != ADDR_NULL, p.w);
+            CHECK(p.w, rmalloc(p.w, 2 * HEAP) != ADDR_NULL);
         say_growth(p.r, MESSAGE_GROWN, 1 + i, 2 * HEAP, 0, &nonsense);
         while ((rc = rwait(p.w)) == 0)
             backoff_us(100);
@@ -227,11 +227,12 @@ static void *storms(void *argument)
     struct storm *s = argument;
 
     while (!atomic_load(&s->stop)) {
-        uint64_t x = draw(&s->random);
+        uint64_t x = random_draw(&s->random);
         struct btl_key key = x & 1 ? s->p.w->heap_memory.key : s->p.r->ring_memory.key;
 
         if (x >> 1 & 1)
-            key.word[x >> 2 & 3] = x >> 4 & 1 ? draw(&s->random) : draw(&s->random) % 10000;
+            key.word[x >> 2 & 3] =
+                x >> 4 & 1 ? random_draw(&s->random) : random_draw(&s->random) % 10000;
         say_growth(x >> 5 & 1 ? s->p.w : s->p.r, x >> 6 & 1 ? MESSAGE_GROW : MESSAGE_GROWN,
                    x >> 7 & 7 ? 1 + (x >> 10 & 1) : x,
                    x >> 11 & 3 ? (uint64_t)HEAP << (x >> 13 & 3) : x >> 16,
@@ -242,19 +243,19 @@ static void *storms(void *argument)
 
 static void storm_round(uint64_t *random)
 {
-    const struct kind *k = draw(random) % 2 == 0 ? &growing : &growing_tags;
-    struct storm s = {.p = pair_open_as(draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, k),
-                      .random = draw(random)};
+    const struct kind *k = random_draw(random) % 2 == 0 ? &growing : &growing_tags;
+    struct storm s = {.p = pair_open_as(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, k),
+                      .random = random_draw(random)};
     uint64_t sum = 0;
     pthread_t thread;
     size_t size, at;
     raddr_t d;
     int i, rc = 0;
 
-    MUST(rset_timeout(s.p.w, 1) == 0 && rset_timeout(s.p.r, 1) == 0, NULL);
-    MUST(pthread_create(&thread, NULL, storms, &s) == 0, NULL);
+    CHECK(NULL, rset_timeout(s.p.w, 1) == 0 && rset_timeout(s.p.r, 1) == 0);
+    CHECK(NULL, pthread_create(&thread, NULL, storms, &s) == 0);
     for (i = 0; i < 10 && rc != -EPROTO; i++) {
-        size = draw(random) % (3 * HEAP);
+        size = random_draw(random) % (3 * HEAP);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? 0 : -errno;
         EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
@@ -268,7 +269,7 @@ static void storm_round(uint64_t *random)
         for (at = 0; rc == 0 && at < size; at++)
             sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* and read */
         if (rc == 0)
-            MUST(rfree(s.p.r, d) == 0, s.p.r);
+            CHECK(s.p.r, rfree(s.p.r, d) == 0);
     }
     atomic_store(&s.stop, true);
     pthread_join(thread, NULL);

@@ -85,7 +85,7 @@ static void lie_with_flags(void)
         send_one(p.w, 24, i);
         receive_one(p.r, 24, i);
     }
-    MUST(rset_timeout(p.r, SHORT_MS) == 0, p.r);
+    CHECK(p.r, rset_timeout(p.r, SHORT_MS) == 0);
     for (i = 0; i < sizeof(flags) / sizeof(flags[0]); i++) {
         atomic_store(&p.w->ring->slot[3].flag, flags[i]);
         rc = rread(p.r, &d, NULL);
@@ -132,7 +132,7 @@ static void lie_twice(void)
     int rc;
 
     send_one(p.w, 500, 1);
-    MUST(rread(p.r, &d, NULL) == 0, p.r);
+    CHECK(p.r, rread(p.r, &d, NULL) == 0);
     p.w->ring->slot[1] = p.w->ring->slot[0];
     p.w->ring->slot[1].heap.offset += 64;
     ring_slot_publish(&p.w->ring->slot[1], 2);
@@ -160,7 +160,7 @@ static void lie_with_queue(rpipe_op_t op, const struct kind *k)
         ring_slot_publish(slot, (uint64_t)i + 1);
         rc = rread(p.r, &d, NULL);
         if (rc == 0 && i == 0)
-            MUST(rfree(p.r, d) == 0, p.r);
+            CHECK(p.r, rfree(p.r, d) == 0);
     }
     EXPECT(rc == 0 && i == QUEUE + 1, "%d messages in a queue of %d, one freed: %d", i, QUEUE, rc);
     slot = &p.w->ring->slot[i % SLOTS];
@@ -217,7 +217,7 @@ static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
 
         for (i = 0; i < 2; i++) {
             send_one(p.w, 1000, (uint64_t)i);
-            MUST(rread(p.r, &held[i], NULL) == 0, p.r);
+            CHECK(p.r, rread(p.r, &held[i], NULL) == 0);
         }
         for (i = 0; i < names[n].n; i++)
             name_blocks(&p, i, names[n].block[i], names[n].lap);
@@ -225,12 +225,12 @@ static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
         EXPECT(rc == names[n].expected, "%s, sync %d: the writer got %d (%s): %s", names[n].name,
                (int)k->sync, rc, rstrerror(rc), rerror(p.w));
         if (rc == -EAGAIN) { /* not yet: what is true comes later */
-            MUST(rfree(p.r, held[1]) == 0 && rfree(p.r, held[0]) == 0, p.r);
+            CHECK(p.r, rfree(p.r, held[1]) == 0 && rfree(p.r, held[0]) == 0);
             rc = rmalloc_nb(p.w, HEAP, &d);
             EXPECT(rc == 0, "%s, sync %d, and then the truth: %d: %s", names[n].name, (int)k->sync,
                    rc, rerror(p.w));
         } else if (rc == -EPROTO) {
-            MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
+            CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
             rc = rread(p.r, &d, NULL);
             EXPECT(rc == -EPROTO, "%s, sync %d: the reader got %d (%s)", names[n].name,
                    (int)k->sync, rc, rstrerror(rc));
@@ -270,10 +270,10 @@ static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
         receive_one(p.r, i % 2 == 0 ? 24 : 200, (uint64_t)i);
     for (i = 0; i < 4; i++)
         send_one(p.w, i % 2 == 0 ? 24 : 200, (uint64_t)i);
-    MUST(p.w->path->fetch_credits(p.w, NEED_SLOT) == 0, p.w);
+    CHECK(p.w, p.w->path->fetch_credits(p.w, NEED_SLOT) == 0);
     atomic_store(&p.r->credit->line.slots_read, lie->read);
     atomic_store(&p.r->credit->line.heap_freed, lie->freed);
-    MUST(rset_timeout(p.w, SHORT_MS) == 0, p.w);
+    CHECK(p.w, rset_timeout(p.w, SHORT_MS) == 0);
     for (i = 0; rc == 0 && i < 3 * SLOTS; i++) {
         errno = 0;
         d = rmalloc(p.w, i % 2 == 0 ? 24 : 200);
@@ -282,7 +282,7 @@ static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
     EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rstrerror(rc),
            rerror(p.w));
     if (lie->expected == -EPROTO) {
-        MUST(rset_timeout(p.r, PATIENCE_MS) == 0, p.r);
+        CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
         do
             rc = rread(p.r, &d, NULL);
         while (rc == 0);
@@ -303,7 +303,7 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 
     if (s->queue == 0)
         return;
-    i = x >> 32 & 3 ? 0 : draw(&s->random) % s->queue;
+    i = x >> 32 & 3 ? 0 : random_draw(&s->random) % s->queue;
     if (r->r.sync == RPIPE_SYNC_TAGS) {
         atomic_store_explicit(&r->credit->tag[(i + (x >> 40)) % s->queue],
                               x >> 39 & 1 ? likely : value, memory_order_relaxed);
@@ -325,10 +325,11 @@ void *scribbles(void *argument)
     struct scribble *s = argument;
 
     while (!atomic_load_explicit(&s->stop, memory_order_relaxed)) {
-        uint64_t x = draw(&s->random);
+        uint64_t x = random_draw(&s->random);
         struct slot *slot = &s->p.r->ring->slot[x >> 8 & (SLOTS - 1)];
         volatile uint64_t *word = (volatile uint64_t *)(void *)slot + (x >> 16 & 7);
-        uint64_t value = x >> 24 & 1 ? draw(&s->random) : draw(&s->random) % (2 * HEAP);
+        uint64_t value =
+            x >> 24 & 1 ? random_draw(&s->random) : random_draw(&s->random) % (2 * HEAP);
 
         if (x >> 25 & 1)
             value %= 64;
@@ -366,37 +367,37 @@ static void fuzz_round(uint64_t *random)
 {
     static const uint32_t queues[] = {1, 3, 8, 100};
     struct kind k = *(const struct kind *const[]){&plain, &tags, &channel, &growing,
-                                                  &growing_tags}[draw(random) % 5];
-    struct scribble s = {.random = draw(random)};
+                                                  &growing_tags}[random_draw(random) % 5];
+    struct scribble s = {.random = random_draw(random)};
     raddr_t d, held[4] = {NULL};
     pthread_t thread;
     int i, rc;
     size_t size, sum = 0, at;
 
     if (k.sync != RPIPE_SYNC_BLOCKS) {
-        k.queue = queues[draw(random) % 4];
-        k.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + draw(random) % 5);
+        k.queue = queues[random_draw(random) % 4];
+        k.algorithm = (rmalloc_fit_t)(RMALLOC_NEXT_FIT + random_draw(random) % 5);
     }
     s.queue = k.queue;
-    s.p = pair_open_as(draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, &k);
-    MUST(rset_timeout(s.p.w, 1) == 0 && rset_timeout(s.p.r, 1) == 0, NULL);
-    MUST(pthread_create(&thread, NULL, scribbles, &s) == 0, NULL);
+    s.p = pair_open_as(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, &k);
+    CHECK(NULL, rset_timeout(s.p.w, 1) == 0 && rset_timeout(s.p.r, 1) == 0);
+    CHECK(NULL, pthread_create(&thread, NULL, scribbles, &s) == 0);
     for (i = 0; i < 40; i++) {
-        size = draw(random) % (draw(random) % 8 == 0 ? 2 * HEAP : 300);
+        size = random_draw(random) % (random_draw(random) % 8 == 0 ? 2 * HEAP : 300);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? rwrite(s.p.w, d) : -errno;
         EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
         if (d != ADDR_NULL && rc != 0)
-            MUST(rfree(s.p.w, d) == 0, s.p.w);
+            CHECK(s.p.w, rfree(s.p.w, d) == 0);
         rc = rread(s.p.r, &d, &size);
         EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.r));
         if (rc != 0)
             continue;
-        MUST(size <= (k.most != 0 ? k.most : HEAP), s.p.r);
+        CHECK(s.p.r, size <= (k.most != 0 ? k.most : HEAP));
         for (at = 0; at < size; at++)
             sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* every byte can be looked at */
         if (held[i % 4] != NULL)
-            MUST(rfree(s.p.r, held[i % 4]) == 0, s.p.r);
+            CHECK(s.p.r, rfree(s.p.r, held[i % 4]) == 0);
         held[i % 4] = d;
     }
     atomic_store(&s.stop, true);

@@ -21,21 +21,20 @@ void liar_begin(uint64_t *random)
     setenv("RPIPE_LOG", "error", 0);
     setenv("RPIPE_ATOMICS", "service", 1); /* so that there are messages about cells */
     if (getenv("PAIR_NET") != NULL) {
-        snprintf(seed, sizeof(seed), "%llu", (unsigned long long)draw(random) >> 1);
+        snprintf(seed, sizeof(seed), "%llu", (unsigned long long)random_draw(random) >> 1);
         setenv("RPIPE_BTL", "sim", 1);
         setenv("RPIPE_SIM_SEED", seed, 1);
     }
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK(NULL, rinit(NULL, NULL) == 0);
     bystander = pair_open(RPIPE_PUT);
 }
 
 int liar_end(const char *program)
 {
     pair_close(pair_open(RPIPE_GET));
-    MUST(rclose(bystander.w) == 0 && rclose(bystander.r) == 0, NULL);
-    MUST(rexit() == 0, NULL);
-    printf("%s: %s\n", program, job_failures == 0 ? "good" : "FAILED");
-    return job_failures == 0 ? 0 : 1;
+    CHECK(NULL, rclose(bystander.w) == 0 && rclose(bystander.r) == 0);
+    CHECK(NULL, rexit() == 0);
+    return check_report(program);
 }
 
 rpipe_config_t liar_config(bool writer, rpipe_op_t op, uint32_t ctx)
@@ -57,8 +56,8 @@ struct pair pair_open_as(rpipe_op_t op, const struct kind *k)
     w.heuristic = r.heuristic = k->algorithm;
     w.sync_queue = r.sync_queue = k->queue;
     w.max_heap_bytes = r.max_heap_bytes = k->most;
-    MUST(rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0, NULL);
-    MUST(rwait(p.w) == 0 && rwait(p.r) == 0, p.w);
+    CHECK(NULL, rpipe(&p.w, &w) == 0 && rpipe(&p.r, &r) == 0);
+    CHECK(p.w, rwait(p.w) == 0 && rwait(p.r) == 0);
     return p;
 }
 
@@ -68,9 +67,9 @@ void send_one(rch_t w, size_t bytes, uint64_t key)
 {
     raddr_t d = rmalloc(w, bytes);
 
-    MUST(d != ADDR_NULL, w);
-    fill(rmem(w, d), bytes, key);
-    MUST(rwrite(w, d) == 0, w);
+    CHECK(w, d != ADDR_NULL);
+    pattern_fill(rmem(w, d), bytes, key);
+    CHECK(w, rwrite(w, d) == 0);
 }
 
 void receive_one(rch_t r, size_t bytes, uint64_t key)
@@ -78,9 +77,9 @@ void receive_one(rch_t r, size_t bytes, uint64_t key)
     raddr_t d;
     size_t size;
 
-    MUST(rread(r, &d, &size) == 0, r);
-    MUST(size == bytes && filled(rmem(r, d), size, key), r);
-    MUST(rfree(r, d) == 0, r);
+    CHECK(r, rread(r, &d, &size) == 0);
+    CHECK(r, size == bytes && pattern_same(rmem(r, d), size, key));
+    CHECK(r, rfree(r, d) == 0);
 }
 
 /* The other channel does not notice; the one that was lied to can be closed. */
@@ -93,8 +92,8 @@ void pair_close(struct pair p)
     send_one(bystander.w, 700, key);
     receive_one(bystander.r, 16, key);
     receive_one(bystander.r, 700, key);
-    MUST(rclose(p.w) == 0, p.w);
-    MUST(rclose(p.r) == 0, p.r);
+    CHECK(p.w, rclose(p.w) == 0);
+    CHECK(p.r, rclose(p.r) == 0);
 }
 
 bool allowed(int rc)

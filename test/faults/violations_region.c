@@ -79,13 +79,13 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     size_t size;
     int word, rc, i;
 
-    MUST(rregion_open(&region, p.w, memory, BYTES) == 0, p.w);
+    CHECK(p.w, rregion_open(&region, p.w, memory, BYTES) == 0);
     if (elsewhere)
-        MUST(rregion_open(&into, p.r, room, BYTES) == 0, p.r);
-    MUST(rwrite_from(p.w, region, 0, 600, 0, &word, 0) == 0, p.w);
+        CHECK(p.r, rregion_open(&into, p.r, room, BYTES) == 0);
+    CHECK(p.w, rwrite_from(p.w, region, 0, 600, 0, &word, 0) == 0);
     memcpy(&note, (char *)p.w->heap_memory.base + p.w->ring->slot[0].heap.offset, sizeof(note));
     receive_one(p.r, 600, 5);
-    MUST(rdone(p.w, &word, 0) == 0, p.w);
+    CHECK(p.w, rdone(p.w, &word, 0) == 0);
     note.magic += lie->magic;
     note.region = UNKNOWN + lie->number;
     note.bytes = lie->bytes;
@@ -130,11 +130,11 @@ static void lie_about_fetches(void)
         rregion_t region;
         int word[2];
 
-        MUST(rregion_open(&region, p.w, memory, BYTES) == 0, p.w);
-        MUST(rwrite_from(p.w, region, 0, 600, 0, &word[0], 0) == 0, p.w);
+        CHECK(p.w, rregion_open(&region, p.w, memory, BYTES) == 0);
+        CHECK(p.w, rwrite_from(p.w, region, 0, 600, 0, &word[0], 0) == 0);
         receive_one(p.r, 600, 5);
-        MUST(rdone(p.w, &word[0], 0) == 0, p.w);
-        MUST(rwrite_from(p.w, region, 0, 600, 0, &word[1], 0) == 0, p.w);
+        CHECK(p.w, rdone(p.w, &word[0], 0) == 0);
+        CHECK(p.w, rwrite_from(p.w, region, 0, 600, 0, &word[1], 0) == 0);
         atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)lies[i].beyond);
         rc = rdone(p.w, &word[1], 0);
         EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc),
@@ -157,7 +157,7 @@ void lie_about_regions(void)
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == -EPROTO, "a region, and the memory is the reader's: %d (%s)", rc, rstrerror(rc));
     pair_close(p);
-    fill(memory, BYTES, 5);
+    pattern_fill(memory, BYTES, 5);
     p = pair_open(RPIPE_GET);
     if (p.r->remote != NULL) {
         for (i = 0; i < 2 * sizeof(region_lies) / sizeof(region_lies[0]); i++)

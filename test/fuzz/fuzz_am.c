@@ -10,17 +10,6 @@
 #include "am/wire.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static uint64_t input_long(struct input *in)
 {
@@ -40,11 +29,11 @@ static void header(struct input *in)
     memset(&w, 0xee, sizeof(w));
     if (!wire_parse(h, size, &w))
         return;
-    EXPECT(w.nargs <= WIRE_ARGS_MAX && w.handler <= WIRE_RESULT && w.acks <= 255);
-    EXPECT(w.kind > 0 && w.kind < WIRE_KINDS_END);
-    EXPECT(w.bytes <= size && wire_size(w.bytes, w.nargs) == size);
+    REQUIRE(w.nargs <= WIRE_ARGS_MAX && w.handler <= WIRE_RESULT && w.acks <= 255);
+    REQUIRE(w.kind > 0 && w.kind < WIRE_KINDS_END);
+    REQUIRE(w.bytes <= size && wire_size(w.bytes, w.nargs) == size);
     /* bits 20 to 23 are of no meaning, and 0: nargs has 8 bits, and is at most 8 */
-    EXPECT(wire_header(w.kind, w.bytes, w.handler, w.nargs, w.acks, w.token) == h);
+    REQUIRE(wire_header(w.kind, w.bytes, w.handler, w.nargs, w.acks, w.token) == h);
 }
 
 /* Handlers are matched one to one, by names that are equal. */
@@ -54,8 +43,8 @@ static void check_numbers(struct wire_hello *own, const char *names,
     for (uint32_t i = 0; i < own->nhandlers; i++) {
         const uint32_t here = numbers->here[i];
 
-        EXPECT(here < own->nhandlers && numbers->there[here] == i);
-        EXPECT(memcmp(names + (size_t)i * WIRE_NAME_BYTES, wire_hello_name(own, here),
+        REQUIRE(here < own->nhandlers && numbers->there[here] == i);
+        REQUIRE(memcmp(names + (size_t)i * WIRE_NAME_BYTES, wire_hello_name(own, here),
                       WIRE_NAME_BYTES) == 0);
     }
 }
@@ -69,7 +58,7 @@ static void greeting(struct input *in)
     struct wire_numbers numbers;
     struct error err = {""};
 
-    EXPECT(own != NULL && theirs != NULL);
+    REQUIRE(own != NULL && theirs != NULL);
     wire_hello_init(own, 32, 1 << 18, 4096, nhandlers);
     for (uint32_t i = 0; i < nhandlers; i++)
         snprintf(wire_hello_name(own, i), WIRE_NAME_BYTES, "handler %u", i);
@@ -78,14 +67,14 @@ static void greeting(struct input *in)
         uint32_t length;
 
         memcpy(&length, theirs, sizeof(length));
-        EXPECT(length + (size_t)nhandlers * WIRE_NAME_BYTES == bytes);
+        REQUIRE(length + (size_t)nhandlers * WIRE_NAME_BYTES == bytes);
         check_numbers(own, (const char *)theirs + length, &numbers);
     } else {
-        EXPECT(err.text[0] != '\0' && memchr(err.text, '\0', sizeof(err.text)) != NULL);
+        REQUIRE(err.text[0] != '\0' && memchr(err.text, '\0', sizeof(err.text)) != NULL);
         for (const char *c = err.text; *c != '\0'; c++)
-            EXPECT(isprint((unsigned char)*c));
+            REQUIRE(isprint((unsigned char)*c));
     }
-    EXPECT(wire_hello_match(own, own, own_bytes, 3, &numbers, &err) == 0);
+    REQUIRE(wire_hello_match(own, own, own_bytes, 3, &numbers, &err) == 0);
     check_numbers(own, wire_hello_name(own, 0), &numbers);
     free(theirs);
     free(own);

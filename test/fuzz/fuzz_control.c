@@ -138,14 +138,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if ((what & 3) != 0) {
             say(&f, &in);
         } else {
-            EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
+            REQUIRE(control_flush(0, deadline_in_ms(20000)) == 0);
             use(&f, what >> 2);
         }
     }
-    EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
+    REQUIRE(control_flush(0, deadline_in_ms(20000)) == 0);
     victim_close(&f.pipe);
     victim_close_cells(&f.cells);
-    EXPECT(control_flush(0, deadline_in_ms(20000)) == 0);
+    REQUIRE(control_flush(0, deadline_in_ms(20000)) == 0);
     forget();
     return 0;
 }

@@ -10,16 +10,6 @@
 #include "../unit/reclaim_pair.h"
 #include "input.h"
 
-#include <stdio.h>
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
-
 static uint64_t draw_number(struct input *in, uint64_t near)
 {
     uint32_t how = input_byte(in);
@@ -78,10 +68,10 @@ static void check(const struct pair *p)
 {
     struct error err = {""};
 
-    EXPECT(p->w.sent - p->w.returned == blocks_in_flight(p));
-    EXPECT(p->mode == PAIR_PREFIX || p->w.sent - p->w.returned <= p->queue);
-    EXPECT(heap_check(p->w.heap, &err) == 0);
-    EXPECT(p->w.units == 0 || p->w.sent != p->w.returned);
+    REQUIRE(p->w.sent - p->w.returned == blocks_in_flight(p));
+    REQUIRE(p->mode == PAIR_PREFIX || p->w.sent - p->w.returned <= p->queue);
+    REQUIRE(heap_check(p->w.heap, &err) == 0);
+    REQUIRE(p->w.units == 0 || p->w.sent != p->w.returned);
 }
 
 /* False: the writer has found a violation. */
@@ -91,17 +81,17 @@ static bool fetch(struct pair *p, bool all, bool honest)
     uint64_t before = p->w.returned;
     int rc = pair_fetch(p, all, &v);
 
-    EXPECT(p->w.returned - before <= p->w.sent - before);
-    EXPECT(rc == 0 || (rc == -EPROTO && !honest && v.what != NULL));
+    REQUIRE(p->w.returned - before <= p->w.sent - before);
+    REQUIRE(rc == 0 || (rc == -EPROTO && !honest && v.what != NULL));
     if (rc == 0 && honest && all && p->mode != PAIR_PREFIX)
-        EXPECT(p->w.sent - p->w.returned == p->in_flight &&
-               !reclaim_is_full(&p->w) == (p->in_flight < p->queue));
+        REQUIRE(p->w.sent - p->w.returned == p->in_flight &&
+                !reclaim_is_full(&p->w) == (p->in_flight < p->queue));
     if (rc == 0 && honest && p->mode == PAIR_PREFIX)
-        EXPECT(p->w.returned == p->r.freed);
+        REQUIRE(p->w.returned == p->r.freed);
     if (rc != 0 && p->mode == PAIR_PREFIX)
-        EXPECT(v.value - v.least > v.most - v.least && p->w.returned == before);
+        REQUIRE(v.value - v.least > v.most - v.least && p->w.returned == before);
     if (rc != 0 && p->mode != PAIR_PREFIX)
-        EXPECT(v.value > v.most || (p->w.table.entry[v.value] & 1) != 0);
+        REQUIRE(v.value > v.most || (p->w.table.entry[v.value] & 1) != 0);
     return rc == 0;
 }
 
@@ -141,7 +131,7 @@ static void run(struct pair *p, struct input *in)
     while (good && honest && p->in_flight > 0)
         pair_free(p, p->in_flight - 1);
     if (good && honest)
-        EXPECT(fetch(p, true, true) && p->w.units == 0 && heap_bytes_used(p->w.heap) == 0);
+        REQUIRE(fetch(p, true, true) && p->w.units == 0 && heap_bytes_used(p->w.heap) == 0);
 }
 
 /* The counts of slots and of fetched payloads: a violation exactly if the reader's count is not from the known one to the one sent. */
@@ -162,14 +152,14 @@ static void counts(struct input *in)
         line.slots_read = draw_number(in, known + input_byte(in));
         line.fetched = draw_number(in, fetched + input_byte(in));
         valid = line.slots_read - known <= sent - known;
-        EXPECT((slot_credit_refresh(&c, &line, sent, &v) == 0) == valid);
-        EXPECT(slot_credit_read(&c) == (valid ? line.slots_read : known));
-        EXPECT(sent - slot_credit_read(&c) <= c.slots);
+        REQUIRE((slot_credit_refresh(&c, &line, sent, &v) == 0) == valid);
+        REQUIRE(slot_credit_read(&c) == (valid ? line.slots_read : known));
+        REQUIRE(sent - slot_credit_read(&c) <= c.slots);
         slot_credit_schedule(&c, sent);
-        EXPECT(c.watermark != 0 || c.refresh_at == 0);
+        REQUIRE(c.watermark != 0 || c.refresh_at == 0);
         valid = line.fetched - had <= sent - had;
-        EXPECT((fetch_credit_refresh(&fetched, &line, sent, &v) == 0) == valid);
-        EXPECT(fetched == (valid ? line.fetched : had));
+        REQUIRE((fetch_credit_refresh(&fetched, &line, sent, &v) == 0) == valid);
+        REQUIRE(fetched == (valid ? line.fetched : had));
     }
 }
 
@@ -186,7 +176,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     queue = 1 + input_byte(&in) % 32;
     lap = (uint32_t)draw_number(&in, 1);
-    EXPECT(pair_open(&p, (enum pair_mode)mode, queue, lap));
+    REQUIRE(pair_open(&p, (enum pair_mode)mode, queue, lap));
     run(&p, &in);
     pair_close(&p);
     return 0;

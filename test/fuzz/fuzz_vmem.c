@@ -28,7 +28,7 @@ struct instance {
 
 static struct instance instances[INSTANCES];
 
-#define EXPECT(i, condition)                                                                       \
+#define MODEL_CHECK(i, condition)                                                                  \
     do {                                                                                           \
         if (!(condition))                                                                          \
             model_fail(&(i)->m, "line %d: not so: %s", __LINE__, #condition);                      \
@@ -116,7 +116,7 @@ static void create(struct instance *i, struct input *in)
         spoil(&cfg, &given, in);
     cfg.buffer = (void *)given;
     if (!is_valid(&cfg, (void *)given)) {
-        EXPECT(i, rvmem_create(&i->vmem, &cfg) == -EINVAL);
+        MODEL_CHECK(i, rvmem_create(&i->vmem, &cfg) == -EINVAL);
         free(buffer);
         return;
     }
@@ -125,7 +125,7 @@ static void create(struct instance *i, struct input *in)
         buffer = NULL;
     }
     cfg.buffer = buffer;
-    EXPECT(i, rvmem_create(&i->vmem, &cfg) == R_SUCCESS);
+    MODEL_CHECK(i, rvmem_create(&i->vmem, &cfg) == R_SUCCESS);
     geometry = (struct heap_config){.algorithm = cfg.heuristic,
                                     .unit_size = cfg.unit_bytes,
                                     .bytes = cfg.bytes,
@@ -139,7 +139,7 @@ static void create(struct instance *i, struct input *in)
 
 static void destroy(struct instance *i)
 {
-    EXPECT(i, rvmem_destroy(i->vmem) == 0);
+    MODEL_CHECK(i, rvmem_destroy(i->vmem) == 0);
     model_close(&i->m);
     for (unsigned s = 0; s < MODEL_SEGMENTS; s++)
         free(i->buffer[s]);
@@ -163,13 +163,13 @@ static void grow(struct instance *i, struct input *in)
         bytes = (uint64_t)0 - (how - 32);
     expected = model_can_grow(m, (void *)given, bytes) ? 0 : -EINVAL;
     if (m->segments < MODEL_SEGMENTS && expected == 0 && given == (uintptr_t)buffer) {
-        EXPECT(i, rvmem_grow(i->vmem, buffer, bytes) == 0);
+        MODEL_CHECK(i, rvmem_grow(i->vmem, buffer, bytes) == 0);
         i->buffer[m->segments] = buffer;
         model_grow(m, buffer, bytes);
         return;
     }
     if (expected != 0)
-        EXPECT(i, rvmem_grow(i->vmem, (void *)given, bytes) == expected);
+        MODEL_CHECK(i, rvmem_grow(i->vmem, (void *)given, bytes) == expected);
     free(buffer);
 }
 
@@ -185,16 +185,16 @@ static void compare_memory(struct instance *i, const struct model_block *b)
 {
     static unsigned char pattern[BUFFER_MAX + 1];
 
-    EXPECT(i, rvmem_offset(i->vmem, b->d) == b->at * i->m.unit);
+    MODEL_CHECK(i, rvmem_offset(i->vmem, b->d) == b->at * i->m.unit);
     errno = 0;
-    EXPECT(i, rvmem_size(i->vmem, b->d) == b->size && errno == 0);
+    MODEL_CHECK(i, rvmem_size(i->vmem, b->d) == b->size && errno == 0);
     if (i->m.segment[0].base == NULL) {
-        EXPECT(i, rvmem_mem(i->vmem, b->d) == NULL && errno == ENOTSUP);
+        MODEL_CHECK(i, rvmem_mem(i->vmem, b->d) == NULL && errno == ENOTSUP);
         return;
     }
-    EXPECT(i, rvmem_mem(i->vmem, b->d) == model_memory(&i->m, b));
+    MODEL_CHECK(i, rvmem_mem(i->vmem, b->d) == model_memory(&i->m, b));
     fill(pattern, b);
-    EXPECT(i, memcmp(model_memory(&i->m, b), pattern, b->size) == 0);
+    MODEL_CHECK(i, memcmp(model_memory(&i->m, b), pattern, b->size) == 0);
 }
 
 static void alloc(struct instance *i, size_t size)
@@ -212,19 +212,19 @@ static void alloc(struct instance *i, size_t size)
     errno = 0;
     d = rdmalloc(i->vmem, size);
     if (d == ADDR_NULL) {
-        EXPECT(i, errno == -error || (either && errno == ENOBUFS));
+        MODEL_CHECK(i, errno == -error || (either && errno == ENOBUFS));
         m->failures++;
         return;
     }
-    EXPECT(i, error == 0);
+    MODEL_CHECK(i, error == 0);
     while (k < m->candidates && m->piece[m->candidate[k]].at * m->unit != rvmem_offset(i->vmem, d))
         k++;
-    EXPECT(i, k < m->candidates);
+    MODEL_CHECK(i, k < m->candidates);
     index = model_add(m, d, size, m->piece[m->candidate[k]].at);
     b = &m->block[index];
     i->stales = 0; /* any of them may be used again */
     if (m->segment[0].base == NULL) {
-        EXPECT(i, rvmem_mem(i->vmem, d) == NULL && errno == ENOTSUP);
+        MODEL_CHECK(i, rvmem_mem(i->vmem, d) == NULL && errno == ENOTSUP);
     } else {
         fill(pattern, b);
         memcpy(rvmem_mem(i->vmem, d), pattern, size);
@@ -237,20 +237,20 @@ static void give_back(struct instance *i, unsigned index)
 
     compare_memory(i, &i->m.block[index]);
     model_remove(&i->m, index);
-    EXPECT(i, rvmem_free(i->vmem, d) == 0);
+    MODEL_CHECK(i, rvmem_free(i->vmem, d) == 0);
     i->stale[i->stales++ % STALES] = d;
 }
 
 /* `d` is no block that the user of `v` has: every call says so, and does nothing. */
 static void misuse(struct instance *i, rvmem_t v, raddr_t d)
 {
-    EXPECT(i, rvmem_free(v, d) == -EINVAL);
+    MODEL_CHECK(i, rvmem_free(v, d) == -EINVAL);
     errno = 0;
-    EXPECT(i, rvmem_mem(v, d) == NULL && errno == EINVAL);
+    MODEL_CHECK(i, rvmem_mem(v, d) == NULL && errno == EINVAL);
     errno = 0;
-    EXPECT(i, rvmem_offset(v, d) == UINT64_MAX && errno == EINVAL);
+    MODEL_CHECK(i, rvmem_offset(v, d) == UINT64_MAX && errno == EINVAL);
     errno = 0;
-    EXPECT(i, rvmem_size(v, d) == 0 && errno == EINVAL);
+    MODEL_CHECK(i, rvmem_size(v, d) == 0 && errno == EINVAL);
 }
 
 static void misuse_somehow(struct instance *i, struct input *in)
@@ -297,15 +297,15 @@ static void call_wrongly(struct instance *i)
     rvmem_stats_t stats;
     struct model_walk walk;
 
-    EXPECT(i, rvmem_create(NULL, NULL) == -EINVAL);
-    EXPECT(i, rvmem_destroy(NULL) == -EINVAL);
-    EXPECT(i, rdmalloc(NULL, 1) == ADDR_NULL && errno == EINVAL);
-    EXPECT(i, rvmem_stats(NULL, &stats) == -EINVAL && rvmem_stats(i->vmem, NULL) == -EINVAL);
-    EXPECT(i, rvmem_check(NULL) == -EINVAL);
-    EXPECT(i, rvmem_grow(NULL, NULL, 1) == -EINVAL);
-    EXPECT(i, rvmem_walk(NULL, model_visit, &walk) == -EINVAL &&
-                  rvmem_walk(i->vmem, NULL, NULL) == -EINVAL);
-    EXPECT(i, rvmem_dump(NULL, stderr) == -EINVAL && rvmem_dump(i->vmem, NULL) == -EINVAL);
+    MODEL_CHECK(i, rvmem_create(NULL, NULL) == -EINVAL);
+    MODEL_CHECK(i, rvmem_destroy(NULL) == -EINVAL);
+    MODEL_CHECK(i, rdmalloc(NULL, 1) == ADDR_NULL && errno == EINVAL);
+    MODEL_CHECK(i, rvmem_stats(NULL, &stats) == -EINVAL && rvmem_stats(i->vmem, NULL) == -EINVAL);
+    MODEL_CHECK(i, rvmem_check(NULL) == -EINVAL);
+    MODEL_CHECK(i, rvmem_grow(NULL, NULL, 1) == -EINVAL);
+    MODEL_CHECK(i, rvmem_walk(NULL, model_visit, &walk) == -EINVAL &&
+                       rvmem_walk(i->vmem, NULL, NULL) == -EINVAL);
+    MODEL_CHECK(i, rvmem_dump(NULL, stderr) == -EINVAL && rvmem_dump(i->vmem, NULL) == -EINVAL);
 }
 
 static void dump(struct instance *i)
@@ -316,9 +316,9 @@ static void dump(struct instance *i)
 
     if (to == NULL)
         abort();
-    EXPECT(i, rvmem_dump(i->vmem, to) == 0);
+    MODEL_CHECK(i, rvmem_dump(i->vmem, to) == 0);
     fclose(to);
-    EXPECT(i, bytes > 0);
+    MODEL_CHECK(i, bytes > 0);
     free(text);
 }
 
@@ -327,8 +327,8 @@ static void compare(struct instance *i)
     rvmem_stats_t stats;
     struct model_walk walk;
 
-    EXPECT(i, rvmem_check(i->vmem) == 0);
-    EXPECT(i, rvmem_stats(i->vmem, &stats) == 0);
+    MODEL_CHECK(i, rvmem_check(i->vmem) == 0);
+    MODEL_CHECK(i, rvmem_stats(i->vmem, &stats) == 0);
     model_compare_stats(&i->m, &stats);
     model_walk_begin(&walk, &i->m, 0);
     model_walk_end(&walk, rvmem_walk(i->vmem, model_visit, &walk));

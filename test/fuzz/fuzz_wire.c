@@ -14,21 +14,8 @@
 #include "util/log.h"
 #include "util/settings.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 static size_t left(const struct input *in) { return (size_t)(in->end - in->at); }
 
@@ -64,9 +51,9 @@ static void connection(struct input *in)
     struct error err = {""};
     int pair[2], whole = 0;
 
-    EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
+    REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0);
     c = connection_new(pair[0], true, false);
-    EXPECT(c != NULL);
+    REQUIRE(c != NULL);
     if ((how & 1) != 0) {
         c->state = CONNECTION_OPEN;
         c->body_max = CONTROL_BODY_MAX;
@@ -75,13 +62,13 @@ static void connection(struct input *in)
     close(pair[1]);
     while (whole >= 0 && connection_receive(c, &err) > 0)
         while ((whole = connection_frame(c, &frame, &body, &err)) == 1) {
-            EXPECT(frame->body_bytes <= c->body_max && frame->nfds <= c->nfds);
+            REQUIRE(frame->body_bytes <= c->body_max && frame->nfds <= c->nfds);
             for (uint32_t i = 0; i < frame->body_bytes; i++)
                 sum += ((const uint8_t *)body)[i];
             connection_consume(c, frame);
         }
-    EXPECT(whole >= 0 || *err.text != '\0');
-    EXPECT(sum < UINT32_MAX);
+    REQUIRE(whole >= 0 || *err.text != '\0');
+    REQUIRE(sum < UINT32_MAX);
     connection_close(c);
     connection_free(c);
 }
@@ -104,10 +91,10 @@ static void pull(struct pair *pair, struct input *in)
     int rc;
 
     t.to = malloc(t.bytes + (t.bytes == 0)); /* exactly */
-    EXPECT(t.to != NULL);
+    REQUIRE(t.to != NULL);
     rc = lane_pull(pair, &t);
-    EXPECT(rc == 0 || rc == -EPROTO || rc == -EMSGSIZE);
-    EXPECT(rc != 0 || !t.finished || t.head.code != 0 || t.done == t.bytes);
+    REQUIRE(rc == 0 || rc == -EPROTO || rc == -EMSGSIZE);
+    REQUIRE(rc != 0 || !t.finished || t.head.code != 0 || t.done == t.bytes);
     lane_giveback(pair, &t);
     free(t.to);
 }
@@ -118,7 +105,7 @@ static void lanes(struct input *in)
     const char *wrong;
     bool broken = false;
 
-    EXPECT(pair != NULL);
+    REQUIRE(pair != NULL);
     lane_init(pair, no_post);
     while (!input_is_empty(in) && !broken) {
         uint32_t how = input_byte(in);
@@ -164,7 +151,7 @@ static void card(struct input *in)
     if (bytes < sizeof(own)) { /* a right one, with bytes of the fuzzer's in it */
         bytes = sizeof(own);
         blob = malloc(bytes);
-        EXPECT(blob != NULL);
+        REQUIRE(blob != NULL);
         memcpy(blob, &own, sizeof(own));
         while (!input_is_empty(in)) {
             size_t at = input_word(in) % sizeof(own);
@@ -173,16 +160,16 @@ static void card(struct input *in)
         }
     } else {
         blob = malloc(bytes);
-        EXPECT(blob != NULL);
+        REQUIRE(blob != NULL);
         memcpy(blob, in->at, bytes);
     }
     if (card_check(&c, blob, bytes, 0, &err) == 0) {
-        EXPECT(c.addresses <= CARD_ADDRESSES && c.unix_bytes <= sizeof(c.unix_name));
+        REQUIRE(c.addresses <= CARD_ADDRESSES && c.unix_bytes <= sizeof(c.unix_name));
         for (unsigned i = 0; i < c.addresses; i++)
             endpoint_print(&c, i, text, sizeof(text));
         (void)card_same_host(&c, &own);
     } else {
-        EXPECT(*err.text != '\0');
+        REQUIRE(*err.text != '\0');
     }
     free(blob);
 }
@@ -207,11 +194,11 @@ static void guest(struct input *in)
     struct error err = {""};
     int rc;
 
-    EXPECT(listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof(sa_family_t)) == 0 &&
-           listen(listener, 8) == 0);
-    EXPECT(getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
+    REQUIRE(listener >= 0 && bind(listener, (struct sockaddr *)&at, sizeof(sa_family_t)) == 0 &&
+            listen(listener, 8) == 0);
+    REQUIRE(getsockname(listener, (struct sockaddr *)&at, &bytes) == 0);
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT(fd >= 0 && connect(fd, (struct sockaddr *)&at, bytes) == 0);
+    REQUIRE(fd >= 0 && connect(fd, (struct sockaddr *)&at, bytes) == 0);
     if ((how & 1) != 0) { /* a right beginning */
         struct tcp_join join = {.bytes = sizeof(join) + (how >> 5 & 1),
                                 .versions = {(uint16_t)(TCP_VERSION_OLDEST + (how >> 1 & 1)),
@@ -227,8 +214,8 @@ static void guest(struct input *in)
     (void)send(fd, in->at, left(in), MSG_NOSIGNAL);
     (void)shutdown(fd, SHUT_WR);
     rc = tcp_root_gather(&job, listener, deadline_in_ms(1), &err);
-    EXPECT(rc == 0 || *err.text != '\0');
-    EXPECT(rc != 0 || (table[1].bytes > 0 && table[1].bytes <= JOB_CARD_MAX));
+    REQUIRE(rc == 0 || *err.text != '\0');
+    REQUIRE(rc != 0 || (table[1].bytes > 0 && table[1].bytes <= JOB_CARD_MAX));
     if (links[1] >= 0)
         close(links[1]);
     close(fd);
@@ -253,12 +240,12 @@ static void settings(struct input *in)
         setenv("RPIPE_SECRET", "s", 1);
     }
     if (settings_load(&err) == 0)
-        EXPECT(strcmp(setting_text(s), text) == 0);
+        REQUIRE(strcmp(setting_text(s), text) == 0);
     else
-        EXPECT(strstr(err.text, setting_name(s)) != NULL);
-    EXPECT(setting_found(s) != NULL);
+        REQUIRE(strstr(err.text, setting_name(s)) != NULL);
+    REQUIRE(setting_found(s) != NULL);
     if (s == SET_ROOT)
-        EXPECT(job_tcp_ops.query(&err) <= 0 && *err.text != '\0');
+        REQUIRE(job_tcp_ops.query(&err) <= 0 && *err.text != '\0');
     unsetenv(setting_name(s));
     unsetenv("RPIPE_RANK");
     unsetenv("RPIPE_SIZE");

@@ -5,11 +5,21 @@
 #ifndef TEST_FUZZ_INPUT_H
 #define TEST_FUZZ_INPUT_H
 
-#include <stdbool.h>
+#include "test/lib/check.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size); /* the name that libFuzzer calls */
+
+/* libFuzzer keeps the input of a process that is aborted. */
+static inline void input_check_end(const char *file, int line)
+{
+    (void)file, (void)line;
+    abort();
+}
+
+static __attribute__((constructor)) void input_check_begin(void) { check_end = input_check_end; }
 
 struct input {
     const uint8_t *at, *end;

@@ -12,23 +12,10 @@
 #include "rpipe/end/end.h"
 #include "test/lib/cells.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define VICTIM_HEAP 4096
 #define VICTIM_MOST (8 * VICTIM_HEAP)
 #define VICTIM_SLOTS 8
 #define VICTIM_HELD 4
-
-#define EXPECT(condition)                                                                          \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: not true: %s\n", __FILE__, __LINE__, #condition);              \
-            abort();                                                                               \
-        }                                                                                          \
-    } while (0)
 
 struct victim {
     rch_t w, r;
@@ -76,7 +63,7 @@ static inline void victim_start(void)
     setenv("RPIPE_BOOTSTRAP", "single", 1);
     setenv("RPIPE_LOG", "error", 1);
     setenv("RPIPE_ATOMICS", "service", 1);
-    EXPECT(rinit(NULL, NULL) == 0);
+    REQUIRE(rinit(NULL, NULL) == 0);
 }
 
 static inline rch_t victim_end(rpipe_op_t op, bool writer, uint32_t how, uint32_t ctx)
@@ -97,14 +84,14 @@ static inline rch_t victim_end(rpipe_op_t op, bool writer, uint32_t how, uint32_
                         : (rmalloc_fit_t)(RMALLOC_NEXT_FIT + (how >> 2 & 7) % 5);
     cfg.sync_queue = cfg.mode == RPIPE_SYNC_BLOCKS ? 0 : 1 + (how >> 5 & 3) * 2;
     cfg.max_heap_bytes = (how >> 7 & 1) != 0 ? VICTIM_MOST : 0;
-    EXPECT(rpipe(&ch, &cfg) == 0);
+    REQUIRE(rpipe(&ch, &cfg) == 0);
     return ch;
 }
 
 static inline void victim_open(struct victim *v, rpipe_op_t op, uint32_t how, uint32_t ctx)
 {
     *v = (struct victim){.w = victim_end(op, true, how, ctx), .r = victim_end(op, false, how, ctx)};
-    EXPECT(rwait(v->w) == 0 && rwait(v->r) == 0);
+    REQUIRE(rwait(v->w) == 0 && rwait(v->r) == 0);
 }
 
 static inline void victim_open_cells(struct victim *v, uint32_t context)
@@ -112,18 +99,18 @@ static inline void victim_open_cells(struct victim *v, uint32_t context)
     rpipe_config_t cfg = {.context = context, .heap_bytes = 64, .timeout_ms = 20000};
 
     *v = (struct victim){0};
-    EXPECT(cells_open(&v->w, &cfg, true, NULL) == 0 && cells_open(&v->r, &cfg, false, NULL) == 0);
-    EXPECT(rwait(v->w) == 0 && rwait(v->r) == 0);
+    REQUIRE(cells_open(&v->w, &cfg, true, NULL) == 0 && cells_open(&v->r, &cfg, false, NULL) == 0);
+    REQUIRE(rwait(v->w) == 0 && rwait(v->r) == 0);
 }
 
 static inline void victim_close_cells(struct victim *v)
 {
-    EXPECT(rcells_close(cells_at(v->w)) == 0 && rcells_close(cells_at(v->r)) == 0);
+    REQUIRE(rcells_close(cells_at(v->w)) == 0 && rcells_close(cells_at(v->r)) == 0);
 }
 
 static inline void victim_close(struct victim *v)
 {
-    EXPECT(rclose(v->w) == 0 && rclose(v->r) == 0);
+    REQUIRE(rclose(v->w) == 0 && rclose(v->r) == 0);
 }
 
 static inline void victim_judge(rch_t ch, int rc)
@@ -134,8 +121,8 @@ static inline void victim_judge(rch_t ch, int rc)
 
     while (i < sizeof(codes) / sizeof(codes[0]) && codes[i] != rc)
         i++;
-    EXPECT(i < sizeof(codes) / sizeof(codes[0]));
-    EXPECT(rc != -EPROTO || strlen(rerror(ch)) > 20);
+    REQUIRE(i < sizeof(codes) / sizeof(codes[0]));
+    REQUIRE(rc != -EPROTO || strlen(rerror(ch)) > 20);
 }
 
 static inline void victim_write(struct victim *v, size_t size)
@@ -150,7 +137,7 @@ static inline void victim_write(struct victim *v, size_t size)
     rc = rwrite_nb(v->w, d);
     victim_judge(v->w, rc);
     if (rc != 0)
-        EXPECT(rfree(v->w, d) == 0);
+        REQUIRE(rfree(v->w, d) == 0);
 }
 
 static inline void victim_read(struct victim *v)
@@ -163,13 +150,13 @@ static inline void victim_read(struct victim *v)
     victim_judge(v->r, rc);
     if (rc != 0)
         return;
-    EXPECT(size == rsize(v->r, d));
-    EXPECT(d->units == 0 ? size <= DESC_INLINE_MAX
-                         : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
+    REQUIRE(size == rsize(v->r, d));
+    REQUIRE(d->units == 0 ? size <= DESC_INLINE_MAX
+                          : d->offset < VICTIM_MOST && size <= VICTIM_MOST - d->offset);
     for (size_t i = 0; i < size; i++)
         byte = ((const uint8_t *)rmem(v->r, d))[i];
     if (v->held[v->held_next] != NULL)
-        EXPECT(rfree(v->r, v->held[v->held_next]) == 0);
+        REQUIRE(rfree(v->r, v->held[v->held_next]) == 0);
     v->held[v->held_next] = d;
     v->held_next = (v->held_next + 1) % VICTIM_HELD;
     (void)byte;
@@ -180,7 +167,7 @@ static inline void victim_give_back(struct victim *v, uint32_t which)
     raddr_t *d = &v->held[which % VICTIM_HELD];
 
     if (*d != NULL)
-        EXPECT(rfree(v->r, *d) == 0);
+        REQUIRE(rfree(v->r, *d) == 0);
     *d = NULL;
 }
 

@@ -57,7 +57,7 @@ static int write_one(rch_t ch, uint64_t number)
 
     if (d == ADDR_NULL)
         return -errno;
-    mp_fill(rmem(ch, d), BYTES, number);
+    pattern_fill(rmem(ch, d), BYTES, number);
     return rwrite(ch, d);
 }
 
@@ -69,7 +69,7 @@ static int read_one(rch_t ch, uint64_t number)
 
     if (rc != 0)
         return rc;
-    CHECK(ch, bytes == BYTES && mp_same(rmem(ch, d), BYTES, number));
+    CHECK(ch, bytes == BYTES && pattern_same(rmem(ch, d), BYTES, number));
     return rfree(ch, d);
 }
 

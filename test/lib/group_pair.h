@@ -12,11 +12,6 @@
 
 static const int fan_self[FAN_MOST]; /* all of them rank 0 */
 
-static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
-#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
-
-static inline rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
-
 /* of n pipes, with as many ctx */
 static inline rpipe_config_t fan_config(rpipe_op_t op, uint64_t alloc_size, int n)
 {
@@ -35,26 +30,26 @@ static inline void fan_partners(rch_t *ch, const rpipe_config_t *cfg, int n, boo
         rpipe_config_t own = writers ? pair_writer(*cfg) : pair_reader(*cfg);
 
         own.context += (uint32_t)i;
-        assert_ok(NULL, rpipe(&ch[i], &own));
+        CHECK_OK(NULL, rpipe(&ch[i], &own));
     }
 }
 
 static inline void fan_close(rch_t *ch, int n)
 {
     for (int i = 0; i < n; i++)
-        assert_ok(ch[i], rclose(ch[i]));
+        CHECK_OK(ch[i], rclose(ch[i]));
 }
 
 /* the news that the reader has closed comes by the service thread; what is written before it comes is lost with the pipe */
 static inline void fan_await_bye(rch_t w)
 {
-    double end = pair_now_ms() + FAN_LIMIT_MS;
+    double end = now_ms() + FAN_LIMIT_MS;
 
     while (rflush(w) == 0) {
-        assert_true(pair_now_ms() < end);
+        assert_true(now_ms() < end);
         usleep(200);
     }
-    assert_rc(-EPIPE, w, rflush(w));
+    CHECK_RC(-EPIPE, w, rflush(w));
 }
 
 /* a partner sends: its number, the number of the message, and a pattern that both decide */
@@ -63,8 +58,8 @@ static inline void fan_send(rch_t w, uint64_t who, uint64_t number, size_t size)
     struct pair p = {w, NULL};
     raddr_t d = pair_alloc(&p, size, who << 32 | number);
 
-    assert_ok(w, rset_tag(w, d, who << 32 | number));
-    assert_ok(w, rwrite(w, d));
+    CHECK_OK(w, rset_tag(w, d, who << 32 | number));
+    CHECK_OK(w, rwrite(w, d));
 }
 
 /* what lies in a reading end: the pattern of its tag; gives it back */
@@ -73,8 +68,8 @@ static inline uint64_t fan_check(rch_t r, raddr_t d, size_t size)
     uint64_t tag = rtag(r, d);
 
     assert_int_equal(rsize(r, d), size);
-    assert_true(pair_same(rmem(r, d), size, tag));
-    assert_ok(r, rfree(r, d));
+    assert_true(pattern_same(rmem(r, d), size, tag));
+    CHECK_OK(r, rfree(r, d));
     return tag;
 }
 

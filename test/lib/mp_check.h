@@ -9,95 +9,30 @@
 #ifndef TEST_LIB_MP_CHECK_H
 #define TEST_LIB_MP_CHECK_H
 
+#include "test/lib/check.h"
+#include "test/lib/pattern.h"
 #include "test/lib/v01.h"
-#include <rpipe.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <time.h>
-#include <unistd.h>
-
-/* ch: whose sentence explains it, or NULL */
-#define CHECK(ch, condition)                                                                       \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            mp_failed((ch), #condition, NULL, __FILE__, __LINE__);                                 \
-    } while (0)
-#define CHECK_RC(expected, ch, call) mp_result((expected), (call), (ch), #call, __FILE__, __LINE__)
-#define CHECK_OK(ch, call) CHECK_RC(R_SUCCESS, ch, call)
-/* the sentence about the last failure contains this */
-#define CHECK_SAYS(ch, words)                                                                      \
-    do {                                                                                           \
-        if (strstr(rerror(ch), (words)) == NULL)                                                   \
-            mp_failed((ch), "the sentence does not say", (words), __FILE__, __LINE__);             \
-    } while (0)
 
 static int mp_rank, mp_ranks;
 static uint64_t mp_seed;
 
-static inline __attribute__((noreturn)) void mp_failed(rch_t ch, const char *what, const char *more,
-                                                       const char *file, int line)
+/* The end of a failed check: the whole job. */
+static inline void mp_check_end(const char *file, int line)
 {
-    fflush(stdout);
-    fprintf(stderr, "rank %d: %s:%d: %s%s%s; errno %d; \"%s\"\n", mp_rank, file, line, what,
-            more != NULL ? " " : "", more != NULL ? more : "", errno, rerror(ch));
-    fflush(stderr);
+    (void)file, (void)line;
     network_abort(1);
-}
-
-static inline void mp_result(int expected, int code, rch_t ch, const char *call, const char *file,
-                             int line)
-{
-    char what[160];
-
-    if (code == expected)
-        return;
-    snprintf(what, sizeof(what), "gave %d (%s), not %d (%s)", code, rstrerror(code), expected,
-             rstrerror(expected));
-    mp_failed(ch, call, what, file, line);
 }
 
 /* ---- numbers that all ranks draw alike ---- */
 
-static inline uint64_t mp_mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-static inline uint64_t mp_draw(uint64_t *state) { return mp_mix((*state)++ ^ mp_seed); }
+static inline uint64_t mp_draw(uint64_t *state) { return random_mix((*state)++ ^ mp_seed); }
 
 /* which message it is: every byte of it depends on that */
 static inline uint64_t mp_key(int writer, int reader, uint32_t ctx, uint64_t number)
 {
-    return mp_mix(mp_seed ^ mp_mix(number ^ mp_mix((uint64_t)ctx << 32 ^ (uint64_t)writer << 16 ^
-                                                   (uint64_t)reader)));
-}
-
-static inline void mp_fill(void *memory, size_t size, uint64_t key)
-{
-    uint8_t *p = memory;
-
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = mp_mix(key + i);
-
-        memcpy(p + i, &word, size - i < 8 ? size - i : 8);
-    }
-}
-
-static inline bool mp_same(const void *memory, size_t size, uint64_t key)
-{
-    const uint8_t *p = memory;
-
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = mp_mix(key + i);
-
-        if (memcmp(p + i, &word, size - i < 8 ? size - i : 8) != 0)
-            return false;
-    }
-    return true;
+    return random_mix(mp_seed ^
+                      random_mix(number ^ random_mix((uint64_t)ctx << 32 ^ (uint64_t)writer << 16 ^
+                                                     (uint64_t)reader)));
 }
 
 static inline void mp_shuffle(size_t *order, size_t n, uint64_t *state)
@@ -143,7 +78,7 @@ static inline void mp_send(rch_t ch, size_t size, uint64_t key)
 
     CHECK(ch, d != ADDR_NULL);
     CHECK(ch, rmem(ch, d) != NULL);
-    mp_fill(rmem(ch, d), size, key);
+    pattern_fill(rmem(ch, d), size, key);
     CHECK_OK(ch, rwrite(ch, d));
 }
 
@@ -154,31 +89,13 @@ static inline raddr_t mp_receive(rch_t ch, size_t size, uint64_t key)
 
     CHECK_OK(ch, rread(ch, &d, &got));
     CHECK(ch, got == size);
-    CHECK(ch, mp_same(rmem(ch, d), size, key));
+    CHECK(ch, pattern_same(rmem(ch, d), size, key));
     return d;
 }
 
 static inline void mp_read_free(rch_t ch, size_t size, uint64_t key)
 {
     CHECK_OK(ch, rfree(ch, mp_receive(ch, size, key)));
-}
-
-/* ---- time: for bounds of deadlines, and to be late on purpose ---- */
-
-static inline double mp_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-static inline void mp_compute(double ms)
-{
-    double end = mp_now_ms() + ms;
-
-    while (mp_now_ms() < end)
-        ;
 }
 
 /* ---- the program ---- */
@@ -212,6 +129,8 @@ static inline void mp_begin(int argc, char **argv, int least)
         fprintf(stderr, "rinit: %s\n", rerror(NULL));
         exit(1);
     }
+    check_rank = mp_rank;
+    check_end = mp_check_end;
     if (mp_ranks < least) {
         fprintf(stderr, "%s: wants %d processes, not %d\n", argv[0], least, mp_ranks);
         exit(1);

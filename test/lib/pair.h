@@ -9,71 +9,43 @@
 #ifndef TEST_LIB_PAIR_H
 #define TEST_LIB_PAIR_H
 
+#include "test/lib/check.h"
+#include "test/lib/pattern.h"
 #include "test/lib/v01.h"
-#include <rpipe.h>
+
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
 #include <cmocka.h>
 
 struct pair {
     rch_t w, r;
 };
 
-/* the sentence of ch belongs to a wrong result. Over a network "not yet" may be said where memory that is mapped would do at once */
-#define assert_rc(expected, ch, call)                                                              \
-    do {                                                                                           \
-        double pair_since = pair_now_ms();                                                         \
-        int pair_code;                                                                             \
-        do                                                                                         \
-            pair_code = (call);                                                                    \
-        while (pair_later(pair_code, (expected)) && pair_patience(pair_since));                    \
-        pair_expect((expected), pair_code, (ch), #call, __FILE__, __LINE__);                       \
-    } while (0)
-#define assert_ok(ch, call) assert_rc(R_SUCCESS, ch, call)
-/* calls that return a pointer, a descriptor or a size */
-#define assert_errno(expected, call)                                                               \
-    do {                                                                                           \
-        errno = 0;                                                                                 \
-        assert_true((call) == 0);                                                                  \
-        assert_int_equal(errno, (expected));                                                       \
-    } while (0)
 #define ANY_RADDR ((raddr_t)(uintptr_t)0x51) /* what an output holds that must not be touched */
 
-static inline double pair_now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
-}
-
-/* the deadlines of these tests are short; a machine that is busy may pass them by far */
-#define PAIR_LATE_MS 20000.0
-
-/* what is under way in a network arrives without a further call, but not at once */
 static inline bool pair_over_network(void) { return getenv("PAIR_NET") != NULL; }
-static inline bool pair_later(int code, int expected)
-{
-    return code != expected && (code == R_PENDING || code == -ETIMEDOUT);
-}
+
+/* Over a network, what is in flight arrives without a further call, but not at once. */
 static inline bool pair_patience(double since)
 {
-    return pair_over_network() && pair_now_ms() - since < PAIR_LATE_MS;
+    return pair_over_network() && now_ms() - since < CHECK_LATE_MS;
 }
 
-static inline void pair_expect(int expected, int code, rch_t ch, const char *call, const char *file,
-                               int line)
+/* What a check ends: in a child its process, in a thread the thread, which counts it, else the test. */
+static pid_t pair_process;
+
+static inline void pair_check_end(const char *file, int line)
 {
-    if (code == expected)
-        return;
-    print_error("%s:%d: %s gave %d (%s), not %d (%s); %s\n", file, line, call, code,
-                rstrerror(code), expected, rstrerror(expected), rerror(ch));
+    if (getpid() != pair_process)
+        _exit(1);
+    if (gettid() != pair_process) {
+        atomic_fetch_add(&check_failures, 1);
+        pthread_exit(NULL);
+    }
     _fail(file, line);
 }
 
@@ -128,10 +100,10 @@ static inline void pair_open_with(struct pair *p, const rpipe_config_t *cfg)
 {
     rpipe_config_t w = pair_writer(*cfg), r = pair_reader(*cfg);
 
-    assert_ok(NULL, rpipe(&p->w, &w));
-    assert_ok(NULL, rpipe(&p->r, &r));
-    assert_ok(p->w, rwait(p->w));
-    assert_ok(p->r, rwait(p->r));
+    CHECK_OK(NULL, rpipe(&p->w, &w));
+    CHECK_OK(NULL, rpipe(&p->r, &r));
+    CHECK_OK(p->w, rwait(p->w));
+    CHECK_OK(p->r, rwait(p->r));
 }
 
 static inline void pair_open(struct pair *p, rpipe_op_t op, uint64_t alloc_size)
@@ -144,45 +116,11 @@ static inline void pair_open(struct pair *p, rpipe_op_t op, uint64_t alloc_size)
 static inline void pair_close(struct pair *p)
 {
     if (pair_over_network()) { /* what is under way takes time to arrive, whatever the test has set */
-        assert_ok(p->w, rset_timeout(p->w, (int)PAIR_LATE_MS));
-        assert_ok(p->r, rset_timeout(p->r, (int)PAIR_LATE_MS));
+        CHECK_OK(p->w, rset_timeout(p->w, (int)CHECK_LATE_MS));
+        CHECK_OK(p->r, rset_timeout(p->r, (int)CHECK_LATE_MS));
     }
-    assert_ok(p->w, rclose(p->w));
-    assert_ok(p->r, rclose(p->r));
-}
-
-/* ---- patterns ---- */
-
-static inline uint64_t pair_mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
-static inline void pair_fill(void *memory, size_t size, uint64_t key)
-{
-    uint8_t *p = memory;
-
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = pair_mix(key + i);
-
-        memcpy(p + i, &word, size - i < 8 ? size - i : 8);
-    }
-}
-
-static inline bool pair_same(const void *memory, size_t size, uint64_t key)
-{
-    const uint8_t *p = memory;
-
-    for (size_t i = 0; i < size; i += 8) {
-        uint64_t word = pair_mix(key + i);
-
-        if (memcmp(p + i, &word, size - i < 8 ? size - i : 8) != 0)
-            return false;
-    }
-    return true;
+    CHECK_OK(p->w, rclose(p->w));
+    CHECK_OK(p->r, rclose(p->r));
 }
 
 /* ---- one message ---- */
@@ -195,7 +133,7 @@ static inline raddr_t pair_alloc(const struct pair *p, size_t size, uint64_t key
         fail_msg("rmalloc of %zu: %s", size, rerror(p->w));
     assert_int_equal(rsize(p->w, d), size);
     assert_non_null(rmem(p->w, d));
-    pair_fill(rmem(p->w, d), size, key);
+    pattern_fill(rmem(p->w, d), size, key);
     return d;
 }
 
@@ -203,7 +141,7 @@ static inline void pair_send(const struct pair *p, size_t size, uint64_t key)
 {
     raddr_t d = pair_alloc(p, size, key);
 
-    assert_ok(p->w, rwrite(p->w, d));
+    CHECK_OK(p->w, rwrite(p->w, d));
 }
 
 static inline raddr_t pair_receive(const struct pair *p, size_t size, uint64_t key)
@@ -211,18 +149,18 @@ static inline raddr_t pair_receive(const struct pair *p, size_t size, uint64_t k
     raddr_t d = ADDR_NULL;
     size_t got = SIZE_MAX;
 
-    assert_ok(p->r, rread(p->r, &d, &got));
+    CHECK_OK(p->r, rread(p->r, &d, &got));
     assert_true(d != ADDR_NULL);
     assert_int_equal(got, size);
     assert_int_equal(rsize(p->r, d), size);
     assert_non_null(rmem(p->r, d));
-    assert_true(pair_same(rmem(p->r, d), size, key));
+    assert_true(pattern_same(rmem(p->r, d), size, key));
     return d;
 }
 
 static inline void pair_read_free(const struct pair *p, size_t size, uint64_t key)
 {
-    assert_ok(p->r, rfree(p->r, pair_receive(p, size, key)));
+    CHECK_OK(p->r, rfree(p->r, pair_receive(p, size, key)));
 }
 
 /* ---- the program ---- */
@@ -232,6 +170,8 @@ static inline int pair_setup(void **state)
     int rank = -1, nranks = -1;
 
     (void)state;
+    pair_process = getpid();
+    check_end = pair_check_end;
     if (rinit(&rank, &nranks) != R_SUCCESS) {
         print_error("rinit: %s\n", rerror(NULL));
         return -1;
@@ -342,6 +282,14 @@ static inline int pair_main(int (*group)(void))
 
     return pair_children(child, asked ? 2 : sizeof(child) / sizeof(*child), group);
 }
+
+/* A test of cmocka that runs with both; in it op_of(state). */
+static rpipe_op_t pair_put __attribute__((unused)) = RPIPE_PUT;
+static rpipe_op_t pair_get __attribute__((unused)) = RPIPE_GET;
+#define PUT_AND_GET(f)                                                                             \
+    cmocka_unit_test_prestate(f, &pair_put), cmocka_unit_test_prestate(f, &pair_get)
+
+static inline rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
 
 /* test_NAME(void **), which runs NAME(op) with both. */
 #define BOTH(name)                                                                                 \

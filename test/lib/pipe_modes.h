@@ -7,9 +7,6 @@
 #define TEST_LIB_PIPE_MODES_H
 
 #include "test/lib/pair.h"
-#include <pthread.h>
-#include <stdatomic.h>
-#include "test/lib/v01.h"
 
 struct mode {
     rpipe_op_t op;
@@ -46,7 +43,7 @@ static const struct mode modes[] = {
 static const struct mode *now; /* which one a test that fails was in */
 static uint64_t seed, state;
 
-static inline uint64_t draw(void) { return pair_mix(seed ^ state++); }
+static inline uint64_t draw(void) { return random_mix(seed ^ state++); }
 
 /* every test is a function of a mode; the tests of cmocka run it in all of them */
 typedef void (*in_mode)(const struct mode *m);
@@ -93,29 +90,8 @@ static inline rpipe_stats_t stats(rch_t ch)
 {
     rpipe_stats_t st;
 
-    assert_ok(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, rpipe_stats(ch, &st));
     return st;
-}
-
-/* ---- threads ---- */
-
-static atomic_int faults __attribute__((unused));
-
-#define HOLDS(ch, condition)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rerror(ch));        \
-            atomic_fetch_add(&faults, 1);                                                          \
-            return NULL;                                                                           \
-        }                                                                                          \
-    } while (0)
-
-static inline void spin(uint64_t microseconds)
-{
-    double end = pair_now_ms() + (double)microseconds / 1e3;
-
-    while (pair_now_ms() < end)
-        ;
 }
 
 #endif

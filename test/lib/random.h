@@ -5,13 +5,22 @@
 
 #include <stdint.h>
 
-static inline uint64_t dice(uint64_t *state)
+/* A number that depends on every bit of x. */
+static inline uint64_t random_mix(uint64_t x)
 {
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
 
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
+/* The next number of a sequence. */
+static inline uint64_t random_draw(uint64_t *state)
+{
+    uint64_t x = *state;
+
+    *state += UINT64_C(0x9e3779b97f4a7c15);
+    return random_mix(x);
 }
 
 #endif

@@ -1,125 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * ranks.h: jobs of several processes inside one test program: forked, before anything is started, and brought together by
- * the tcp bootstrap over loopback. A rank that fails a CHECK says where and ends with 1, and the test fails.
+ * ranks.h: jobs of job.h for the tests of the control network: each rank runs a function, below the pipes. All have to end with
+ * status 0, but for one that is to be killed.
  */
 #ifndef TEST_LIB_RANKS_H
 #define TEST_LIB_RANKS_H
 
-#include "control/control.h"
+#include "test/lib/job.h"
+
 #include "bootstrap/job.h"
-#include "util/clock.h"
+#include "control/control.h"
 #include "util/log.h"
 #include "util/settings.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
-#define RANKS_MAX 8
-#define LIMIT_MS 60000 /* of every wait in a test: reached only by what hangs */
-
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "[rank %d] %s:%d: not true: %s\n", job_rank(), __FILE__, __LINE__,     \
-                    #condition);                                                                   \
-            _exit(1);                                                                              \
-        }                                                                                          \
-    } while (0)
+#define LIMIT_MS 60000 /* of every wait in a test: reached only if something hangs */
 
 /* Until the condition holds. */
 #define AWAIT(condition)                                                                           \
     do {                                                                                           \
         int64_t limit_ = deadline_in_ms(LIMIT_MS);                                                 \
         while (!(condition)) {                                                                     \
-            CHECK(!deadline_passed(limit_) && #condition);                                         \
+            REQUIRE(!deadline_passed(limit_) && #condition);                                       \
             usleep(500);                                                                           \
         }                                                                                          \
     } while (0)
 
 typedef void (*rank_main)(int rank, int size);
 
-static inline int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+struct ranks {
+    int size;
+    rank_main body;
+};
 
-    assert_return_code(bind(fd, (struct sockaddr *)&a, bytes), errno);
-    assert_return_code(getsockname(fd, (struct sockaddr *)&a, &bytes), errno);
-    close(fd);
-    return ntohs(a.sin_port);
+static inline int ranks_body(int rank, struct board *board, const void *arguments)
+{
+    const struct ranks *r = arguments;
+
+    (void)board;
+    alarm(120);
+    log_set_rank(rank);
+    r->body(rank, r->size);
+    _exit(0);
 }
 
-static inline void set_number(const char *name, int value)
+/* The rank `killed` has to end by the signal (-1: none), all others with status 0. */
+static inline void run_ranks_but(int killed, int signal_, int size, rank_main body)
 {
-    char text[16];
+    struct ranks r = {size, body};
+    struct job job;
 
-    snprintf(text, sizeof(text), "%d", value);
-    setenv(name, text, 1);
-}
-
-/* Starts `size` ranks in the environment of the caller. */
-static inline void ranks_start(int size, rank_main body, pid_t *pids)
-{
-    char text[64];
-    int rank;
-
-    snprintf(text, sizeof(text), "127.0.0.1:%d", free_port());
-    setenv("RPIPE_ROOT", text, 1);
-    snprintf(text, sizeof(text), "secret-%d-%lld", (int)getpid(), (long long)clock_now());
-    setenv("RPIPE_SECRET", text, 1);
-    setenv("RPIPE_BOOTSTRAP", "tcp", 1);
-    fflush(NULL);
-    for (rank = 0; rank < size; rank++) {
-        pids[rank] = fork();
-        assert_return_code(pids[rank], errno);
-        if (pids[rank] == 0) {
-            alarm(120);
-            set_number("RPIPE_RANK", rank);
-            set_number("RPIPE_SIZE", size);
-            log_set_rank(rank);
-            body(rank, size);
-            _exit(0);
-        }
+    job_prepare(&job, size);
+    job_start(&job, ranks_body, &r);
+    for (int rank = 0; rank < size; rank++) {
+        (void)job_ended(&job, rank);
+        EXPECT(rank == killed
+                   ? WIFSIGNALED(job.status[rank]) && WTERMSIG(job.status[rank]) == signal_
+                   : job_status_is(&job, rank, 0),
+               "rank %d ended with status 0x%x", rank, job.status[rank]);
     }
+    job_finish(&job);
+    assert_int_equal(atomic_exchange(&check_failures, 0), 0);
 }
 
-/* Each rank has to end with 0, but for the one that has to end by `signal_` (rank -1: none). */
-static inline void ranks_wait(int size, const pid_t *pids, int killed, int signal_)
-{
-    int rank, status, bad = 0;
-
-    for (rank = 0; rank < size; rank++) {
-        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-        if (rank == killed ? !(WIFSIGNALED(status) && WTERMSIG(status) == signal_)
-                           : !(WIFEXITED(status) && WEXITSTATUS(status) == 0)) {
-            fprintf(stderr, "rank %d ended with status 0x%x\n", rank, status);
-            bad++;
-        }
-    }
-    assert_int_equal(bad, 0);
-}
-
-static inline void run_ranks(int size, rank_main body)
-{
-    pid_t pids[RANKS_MAX];
-
-    ranks_start(size, body, pids);
-    ranks_wait(size, pids, -1, 0);
-}
+static inline void run_ranks(int size, rank_main body) { run_ranks_but(-1, 0, size, body); }
 
 /* In a rank: opens the job and starts the control network. */
 static inline void rank_start(const struct control_hooks *hooks)

@@ -6,32 +6,19 @@
  * processes exchange are longer. Both agree on the version of both and work. Where the newer build has its newest version of one
  * protocol alone, the job fails with a message that has both ranges, at both ranks.
  */
-#include "test/lib/fault_job.h"
+#include "test/lib/check.h"
+#include "test/lib/port.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define BUILDS 2
 
 static const char *const build_names[BUILDS] = {"mixed_old", "mixed_new"};
 static char directory[PATH_MAX];
-static int failures;
-
-#define CHECK(condition, ...)                                                                      \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("FAILED %s:%d: %s: ", __FILE__, __LINE__, #condition);                          \
-            printf(__VA_ARGS__);                                                                   \
-            printf("\n");                                                                          \
-            failures++;                                                                            \
-        }                                                                                          \
-    } while (0)
 
 struct rank {
     pid_t pid;
@@ -39,19 +26,6 @@ struct rank {
     char text[65536];
     int status;
 };
-
-static int free_port(void)
-{
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(a);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), port = -1;
-
-    if (fd >= 0 && bind(fd, (struct sockaddr *)&a, sizeof(a)) == 0 &&
-        getsockname(fd, (struct sockaddr *)&a, &bytes) == 0)
-        port = ntohs(a.sin_port);
-    close(fd);
-    return port;
-}
 
 static void start(struct rank *r, int rank, const char *program, int port, const char *control)
 {
@@ -85,7 +59,7 @@ static void finish(struct rank *r)
 {
     ssize_t n;
 
-    CHECK(waitpid(r->pid, &r->status, 0) == r->pid, "waitpid");
+    EXPECT(waitpid(r->pid, &r->status, 0) == r->pid, "waitpid");
     n = pread(r->log, r->text, sizeof(r->text) - 1, 0);
     r->text[n > 0 ? n : 0] = '\0';
     close(r->log);
@@ -120,14 +94,14 @@ static void test_agreement(const char *control)
             for (rank = 0; rank < 2; rank++) {
                 int other = rank == 0 ? second : first;
 
-                CHECK(r[rank].status == 0, "rank %d: status 0x%x: %s", rank, r[rank].status,
-                      r[rank].text);
+                EXPECT(r[rank].status == 0, "rank %d: status 0x%x: %s", rank, r[rank].status,
+                       r[rank].text);
                 /* versions 2 to 2, and 2 to 3: they use 3 only where both have it */
                 snprintf(expected, sizeof(expected),
                          "version %d of the control network (it has 2 to %d)",
                          first == 1 && second == 1 ? 3 : 2, 2 + other);
-                CHECK(strstr(r[rank].text, expected) != NULL, "rank %d: no \"%s\" in: %s", rank,
-                      expected, r[rank].text);
+                EXPECT(strstr(r[rank].text, expected) != NULL, "rank %d: no \"%s\" in: %s", rank,
+                       expected, r[rank].text);
             }
         }
 }
@@ -167,9 +141,9 @@ static void test_disjoint(const struct protocol *p)
 
             print_ranges(here, sizeof(here), p, first, second);
             print_ranges(there, sizeof(there), p, second, first);
-            CHECK(WIFEXITED(r[rank].status) && WEXITSTATUS(r[rank].status) == 1,
+            EXPECT(WIFEXITED(r[rank].status) && WEXITSTATUS(r[rank].status) == 1,
                   "rank %d: status 0x%x: %s", rank, r[rank].status, r[rank].text);
-            CHECK(strstr(r[rank].text, here) != NULL ||
+            EXPECT(strstr(r[rank].text, here) != NULL ||
                       (p->one_checks && strstr(r[rank].text, there) != NULL),
                   "rank %d: no \"%s\" in: %s", rank, here, r[rank].text);
         }
@@ -188,6 +162,5 @@ int main(int argc, char **argv)
     test_agreement("tcp");
     for (size_t i = 0; i < sizeof(protocols) / sizeof(protocols[0]); i++)
         test_disjoint(&protocols[i]);
-    printf("%d failures\n", failures);
-    return failures != 0;
+    return check_report("mixed");
 }

@@ -3,41 +3,15 @@
  * mixed_rank.c: one rank of a job of two, in which test/mixed/mixed has the two linked with different builds of the library.
  *
  * It sends and receives, takes part in collectives, and passes messages through pipes. Exit 0; 1, with the message of the
- * library on standard output, after the first call that fails.
+ * library, after the first call that fails.
  */
-#include <rpipe.h>
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "test/lib/check.h"
+#include "test/lib/pattern.h"
 
 #define LARGE (1u << 20) /* more than a lane takes before its window is announced */
 #define MESSAGES 200
 
 static uint8_t large[LARGE];
-
-#define MUST(condition, ch)                                                                        \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            printf("%s: %s\n", #condition, rerror(ch));                                            \
-            exit(1);                                                                               \
-        }                                                                                          \
-    } while (0)
-
-static void pattern(uint8_t *at, size_t bytes, unsigned seed)
-{
-    for (size_t i = 0; i < bytes; i++)
-        at[i] = (uint8_t)(i * 7 + seed + i / 253);
-}
-
-static bool is_pattern(const uint8_t *at, size_t bytes, unsigned seed)
-{
-    for (size_t i = 0; i < bytes; i++)
-        if (at[i] != (uint8_t)(i * 7 + seed + i / 253))
-            return false;
-    return true;
-}
 
 static void network(unsigned rank)
 {
@@ -45,19 +19,19 @@ static void network(unsigned rank)
     int peer = (int)(1 - rank);
 
     if (rank == 0) {
-        pattern(large, LARGE, 3);
-        MUST(network_send(peer, large, LARGE) == 0, NULL);
-        MUST(network_recv(peer, large, 1000) == 0, NULL);
-        MUST(is_pattern(large, 1000, 4), NULL);
+        pattern_fill(large, LARGE, 3);
+        CHECK_OK(NULL, network_send(peer, large, LARGE));
+        CHECK_OK(NULL, network_recv(peer, large, 1000));
+        CHECK(NULL, pattern_same(large, 1000, 4));
     } else {
-        MUST(network_recv(peer, large, LARGE) == 0, NULL);
-        MUST(is_pattern(large, LARGE, 3), NULL);
-        pattern(large, 1000, 4);
-        MUST(network_send(peer, large, 1000) == 0, NULL);
+        CHECK_OK(NULL, network_recv(peer, large, LARGE));
+        CHECK(NULL, pattern_same(large, LARGE, 3));
+        pattern_fill(large, 1000, 4);
+        CHECK_OK(NULL, network_send(peer, large, 1000));
     }
-    MUST(network_allgather(&mine, sizeof(mine), all) == 0, NULL);
-    MUST(all[0] == 100 && all[1] == 101, NULL);
-    MUST(network_barrier() == 0, NULL);
+    CHECK_OK(NULL, network_allgather(&mine, sizeof(mine), all));
+    CHECK(NULL, all[0] == 100 && all[1] == 101);
+    CHECK_OK(NULL, network_barrier());
 }
 
 static void pipe_to(unsigned rank, unsigned writer)
@@ -70,30 +44,30 @@ static void pipe_to(unsigned rank, unsigned writer)
     raddr_t d;
     rch_t ch;
 
-    MUST(rpipe(&ch, &cfg) == 0, NULL);
+    CHECK_OK(NULL, rpipe(&ch, &cfg));
     for (unsigned i = 0; rank == writer && i < MESSAGES; i++) {
         d = rmalloc(ch, i * 50);
-        MUST(d != ADDR_NULL, ch);
-        pattern(rmem(ch, d), i * 50, i);
-        MUST(rwrite(ch, d) == 0, ch);
+        CHECK(ch, d != ADDR_NULL);
+        pattern_fill(rmem(ch, d), i * 50, i);
+        CHECK_OK(ch, rwrite(ch, d));
     }
     for (unsigned i = 0; rank != writer && i < MESSAGES; i++) {
-        MUST(rread(ch, &d, &bytes) == 0, ch);
-        MUST(bytes == i * 50 && is_pattern(rmem(ch, d), bytes, i), ch);
-        MUST(rfree(ch, d) == 0, ch);
+        CHECK_OK(ch, rread(ch, &d, &bytes));
+        CHECK(ch, bytes == i * 50 && pattern_same(rmem(ch, d), bytes, i));
+        CHECK_OK(ch, rfree(ch, d));
     }
-    MUST(rclose(ch) == 0, ch);
+    CHECK_OK(ch, rclose(ch));
 }
 
 int main(void)
 {
     unsigned rank;
 
-    MUST(rinit(NULL, NULL) == 0, NULL);
+    CHECK_OK(NULL, rinit(NULL, NULL));
     rank = (unsigned)network_rank();
     network(rank);
     pipe_to(rank, 0);
     pipe_to(rank, 1);
-    MUST(rexit() == 0, NULL);
+    CHECK_OK(NULL, rexit());
     return 0;
 }

@@ -53,7 +53,7 @@ static uint32_t noted_number = NOTED; /* in the table of this rank */
 
 static size_t reply_size(uint64_t key)
 {
-    return mp_mix(key) % 4 == 0 ? 0 : mp_mix(key ^ 5) % (REPLY_BYTES - 16);
+    return random_mix(key) % 4 == 0 ? 0 : random_mix(key ^ 5) % (REPLY_BYTES - 16);
 }
 
 /* args: key. Replies with as many bytes as the key says, and key + 1 */
@@ -63,8 +63,8 @@ static void on_echo(ram_t a, ram_message_t *m, void *arg)
     uint64_t key = m->args[0], back = key + 1;
 
     CHECK(NULL, arg == &counted && m->nargs == 1);
-    CHECK(NULL, mp_same(m->data, m->bytes, key));
-    mp_fill(answer, reply_size(key), back);
+    CHECK(NULL, pattern_same(m->data, m->bytes, key));
+    pattern_fill(answer, reply_size(key), back);
     AM_OK(ram_reply(a, m, RAM_RESULT, &back, 1, answer, reply_size(key)));
     AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0));
 }
@@ -73,8 +73,8 @@ static void on_echo(ram_t a, ram_message_t *m, void *arg)
 static void on_note(ram_t a, ram_message_t *m, void *arg)
 {
     (void)arg;
-    CHECK(NULL,
-          m->nargs == 3 && m->args[2] == ~m->args[1] && mp_same(m->data, m->bytes, m->args[0]));
+    CHECK(NULL, m->nargs == 3 && m->args[2] == ~m->args[1] &&
+                    pattern_same(m->data, m->bytes, m->args[0]));
     notes++;
     if (m->args[1] % 2 == 0)
         AM_OK(ram_reply(a, m, noted_number, m->args, 2, NULL, 0));
@@ -152,7 +152,7 @@ static void collect(const struct asked *a)
     AM_OK(ram_wait(am, a->r, &reply, 0));
     CHECK(NULL,
           reply.nargs == 1 && reply.args[0] == a->key + 1 && reply.bytes == reply_size(a->key));
-    CHECK(NULL, mp_same(reply.data, reply.bytes, a->key + 1));
+    CHECK(NULL, pattern_same(reply.data, reply.bytes, a->key + 1));
     AM_OK(ram_free(am, &reply));
     AM_RC(-EINVAL, ram_wait(am, a->r, NULL, 0));
 }
@@ -163,11 +163,11 @@ static size_t request_size(uint64_t key)
     case 0:
         return 0;
     case 1:
-        return mp_mix(key) % 41;
+        return random_mix(key) % 41;
     case 2:
-        return mp_mix(key) % (REQUEST_BYTES / 3);
+        return random_mix(key) % (REQUEST_BYTES / 3);
     default:
-        return mp_mix(key) % 5000;
+        return random_mix(key) % 5000;
     }
 }
 
@@ -175,7 +175,7 @@ static void all_with_all(uint64_t messages)
 {
     static char payload[REQUEST_BYTES];
     struct asked window[CREDITS / 2] = {{0, 0}};
-    uint64_t state = mp_mix((uint64_t)mp_rank + 17), expected = 0;
+    uint64_t state = random_mix((uint64_t)mp_rank + 17), expected = 0;
     unsigned asked = 0;
 
     for (uint64_t i = 0; i < messages; i++) {
@@ -183,7 +183,7 @@ static void all_with_all(uint64_t messages)
         size_t bytes = request_size(key);
         int peer = (int)(mp_draw(&state) % (uint64_t)mp_ranks);
 
-        mp_fill(payload, bytes, key);
+        pattern_fill(payload, bytes, key);
         if (i % 2 == 0) {
             if (asked >= CREDITS / 2)
                 collect(&window[asked % (CREDITS / 2)]);
@@ -266,7 +266,7 @@ static void ask_and_wait(void)
     ram_message_t reply, held = {0};
 
     for (uint64_t i = 0; i < KEPT; i++) {
-        mp_fill(payload, 100 + i * 500, i);
+        pattern_fill(payload, 100 + i * 500, i);
         AM_OK(ram_request(am, 1, KEEP, &i, 1, payload, 100 + i * 500, &r[i], 0));
         AM_RC(R_PENDING, ram_wait(am, r[i], NULL, R_NOWAIT));
     }
@@ -275,13 +275,13 @@ static void ask_and_wait(void)
         CHECK(NULL, reply.nargs == 2 && reply.args[0] == (uint64_t)i &&
                         reply.args[1] == KEPT - 1 - (uint64_t)i);
         CHECK(NULL, reply.bytes == (i % 2 == 0 ? REPLY_BYTES - 16 : 0));
-        CHECK(NULL, mp_same(reply.data, reply.bytes, (uint64_t)i));
+        CHECK(NULL, pattern_same(reply.data, reply.bytes, (uint64_t)i));
         if (i == 0)
             held = reply; /* its credit is in use for so long */
         else
             AM_OK(ram_free(am, &reply));
     }
-    CHECK(NULL, mp_same(held.data, held.bytes, 0));
+    CHECK(NULL, pattern_same(held.data, held.bytes, 0));
     AM_OK(ram_free(am, &held));
     AM_RC(-EINVAL, ram_free(am, &held));
 }
@@ -295,10 +295,11 @@ static void keep_and_answer(void)
         const uint64_t args[2] = {(uint64_t)i, KEPT - 1 - (uint64_t)i};
         ram_message_t b;
 
-        CHECK(NULL, kept[i].args[0] == args[0] && mp_same(kept[i].data, kept[i].bytes, args[0]));
+        CHECK(NULL,
+              kept[i].args[0] == args[0] && pattern_same(kept[i].data, kept[i].bytes, args[0]));
         if (i % 2 == 0) {
             AM_OK(ram_reply_alloc(am, &kept[i], REPLY_BYTES - 16, &b));
-            mp_fill(b.data, b.bytes, args[0]);
+            pattern_fill(b.data, b.bytes, args[0]);
             b.nargs = 2;
             memcpy(b.args, args, sizeof(args));
             AM_OK(ram_send(am, &b, NULL, 0));
@@ -307,7 +308,7 @@ static void keep_and_answer(void)
         }
     }
     for (int i = 0; i < KEPT; i++) { /* answered, and still ours */
-        CHECK(NULL, mp_same(kept[i].data, kept[i].bytes, (uint64_t)i));
+        CHECK(NULL, pattern_same(kept[i].data, kept[i].bytes, (uint64_t)i));
         AM_OK(ram_free(am, &kept[i]));
     }
 }
@@ -326,7 +327,7 @@ static void large(int peer)
             collect(at);
         at->key = mp_key(mp_rank, peer, 9, i);
         AM_OK(ram_request_alloc(am, peer, REQUEST_BYTES * 2 / 3, &b, 0));
-        mp_fill(b.data, b.bytes, at->key);
+        pattern_fill(b.data, b.bytes, at->key);
         b.handler = SPACE;
         b.bytes -= i;
         b.nargs = 1;
@@ -382,7 +383,7 @@ static void kept_while_idle(void)
     cfg.max_links = 1;
     AM_OK(ram_init(&am, &cfg));
     keeps = 0;
-    mp_fill(payload, sizeof(payload), i);
+    pattern_fill(payload, sizeof(payload), i);
     if (mp_rank == 0) {
         ram_request_t r;
 
@@ -397,7 +398,7 @@ static void kept_while_idle(void)
         AM_OK(ram_reply(am, &kept[0], RAM_RESULT, NULL, 0, NULL, 0));
         hear(0);
         AM_RC(0, ram_serve(am, 1, 0));
-        CHECK(NULL, mp_same(kept[0].data, kept[0].bytes, i));
+        CHECK(NULL, pattern_same(kept[0].data, kept[0].bytes, i));
         AM_OK(ram_free(am, &kept[0]));
     }
     AM_OK(ram_barrier(am));
@@ -460,7 +461,7 @@ static void reorder(void)
         AM_OK(ram_request(am, peer, reversed ? HANDLERS - 1 - ECHO : ECHO, &a.key, 1, payload, 0,
                           &a.r, 0));
         collect(&a);
-        mp_fill(payload, sizeof(payload), args[0]);
+        pattern_fill(payload, sizeof(payload), args[0]);
         AM_OK(ram_request(am, peer, reversed ? HANDLERS - 1 - NOTE : NOTE, args, 3, payload,
                           sizeof(payload), NULL, 0));
     }

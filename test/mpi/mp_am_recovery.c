@@ -72,11 +72,11 @@ static void echo_among_the_living(void)
 
             if (peer == VICTIM)
                 continue;
-            mp_fill(payload, sizeof(payload), i);
+            pattern_fill(payload, sizeof(payload), i);
             AM_OK(ram_request(am, peer, 0, &i, 1, payload, sizeof(payload), &r, 0));
             AM_OK(ram_wait(am, r, &reply, 0));
             CHECK(NULL, reply.args[0] == i && reply.bytes == sizeof(payload));
-            CHECK(NULL, mp_same(reply.data, reply.bytes, i));
+            CHECK(NULL, pattern_same(reply.data, reply.bytes, i));
             AM_OK(ram_free(am, &reply));
         }
 }

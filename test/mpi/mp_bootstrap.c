@@ -6,6 +6,8 @@
  * came, in order, whole. Then point to point, barrier, allgather, and an orderly end, which must look like one to all. Ends
  * with 0, or with 1 and a sentence. With --time it prints what the start cost.
  */
+#include "test/lib/check.h"
+
 #include "control/collective.h"
 #include "control/control.h"
 #include "bootstrap/job.h"
@@ -29,17 +31,18 @@ struct text {
     uint8_t filling[600];
 };
 
+static struct error err;
 static int rank, size;
 static _Atomic int arrived, wrong, left, died;
 static uint32_t *expected; /* by sender; service thread */
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            log_error("%s:%d: %s; %s", __FILE__, __LINE__, #condition, err.text);                  \
-            job_abort(1);                                                                          \
-        }                                                                                          \
-    } while (0)
+static void explain(void) { log_error("%s", err.text); }
+
+static void check_failed(const char *file, int line)
+{
+    (void)file, (void)line;
+    job_abort(1);
+}
 
 static size_t text_bytes(uint32_t number) { return 8 + (number * 37) % 600; }
 
@@ -76,7 +79,6 @@ static void on_gone(int peer, enum control_end end, const char *why)
 
 static void post_all(void)
 {
-    struct error err = {""};
     struct text t = {.from = (uint32_t)rank};
     int to, fd;
 
@@ -87,9 +89,10 @@ static void post_all(void)
             bool with_fd = t.number % 100 == 0 && control_path(to) != CONTROL_TCP;
 
             fd = with_fd ? memfd_create("test", MFD_CLOEXEC) : -1;
-            CHECK(!with_fd || write(fd, &t.number, sizeof(t.number)) == (ssize_t)sizeof(t.number));
-            CHECK(control_post(to, CONTROL_TYPE_USER + 1, &t, text_bytes(t.number), &fd,
-                               with_fd ? 1 : 0) == 0);
+            REQUIRE(!with_fd ||
+                    write(fd, &t.number, sizeof(t.number)) == (ssize_t)sizeof(t.number));
+            REQUIRE(control_post(to, CONTROL_TYPE_USER + 1, &t, text_bytes(t.number), &fd,
+                                 with_fd ? 1 : 0) == 0);
             if (with_fd)
                 close(fd);
         }
@@ -101,26 +104,25 @@ static void point_to_point(void)
     const size_t bytes = 3u << 20; /* three windows */
     uint8_t *mine = malloc(bytes), *theirs = malloc(bytes);
     int to = (rank + 1) % size, from = (rank + size - 1) % size;
-    struct error err = {""};
     size_t i;
 
     for (i = 0; i < bytes; i++)
         mine[i] = (uint8_t)(i * 7 + (size_t)rank);
-    CHECK(collect_send(to, mine, 100000, deadline_in_ms(LIMIT_MS), &err) == 0);
-    CHECK(collect_recv(from, theirs, 99999, deadline_in_ms(LIMIT_MS), &err) == -EMSGSIZE);
-    CHECK(collect_recv(from, theirs, 100000, deadline_in_ms(LIMIT_MS), &err) == 0);
+    REQUIRE(collect_send(to, mine, 100000, deadline_in_ms(LIMIT_MS), &err) == 0);
+    REQUIRE(collect_recv(from, theirs, 99999, deadline_in_ms(LIMIT_MS), &err) == -EMSGSIZE);
+    REQUIRE(collect_recv(from, theirs, 100000, deadline_in_ms(LIMIT_MS), &err) == 0);
     for (i = 0; i < 100000; i++)
-        CHECK(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
+        REQUIRE(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
     if (rank == 0 && size > 1) {
-        CHECK(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
-        CHECK(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
     } else if (size > 1) {
-        CHECK(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
-        CHECK(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(collect_recv(from, theirs, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(collect_send(to, mine, bytes, deadline_in_ms(LIMIT_MS), &err) == 0);
     }
     for (i = 0; size > 1 && i < bytes; i++)
-        CHECK(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
-    CHECK(collect_recv(from, theirs, 8, deadline_in_ms(20), &err) == -ETIMEDOUT);
+        REQUIRE(theirs[i] == (uint8_t)(i * 7 + (size_t)from));
+    REQUIRE(collect_recv(from, theirs, 8, deadline_in_ms(20), &err) == -ETIMEDOUT);
     free(mine);
     free(theirs);
 }
@@ -128,21 +130,20 @@ static void point_to_point(void)
 static void together(void)
 {
     static const size_t sizes[] = {0, 1, 8, 4096, 700000};
-    struct error err = {""};
     size_t s, i;
     int n, r;
 
     for (n = 0; n < 50; n++)
-        CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(collect_barrier(deadline_in_ms(LIMIT_MS), &err) == 0);
     for (s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
         uint8_t *mine = malloc(sizes[s] + 1), *all = malloc(sizes[s] * (size_t)size + 1);
 
         for (i = 0; i < sizes[s]; i++)
             mine[i] = (uint8_t)((size_t)rank * 31 + i);
-        CHECK(collect_allgather(mine, sizes[s], all, deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(collect_allgather(mine, sizes[s], all, deadline_in_ms(LIMIT_MS), &err) == 0);
         for (r = 0; r < size; r++) {
             for (i = 0; i < sizes[s]; i++)
-                CHECK(all[(size_t)r * sizes[s] + i] == (uint8_t)((size_t)r * 31 + i));
+                REQUIRE(all[(size_t)r * sizes[s] + i] == (uint8_t)((size_t)r * 31 + i));
         }
         free(mine);
         free(all);
@@ -153,20 +154,22 @@ int main(int argc, char **argv)
 {
     const struct control_hooks hooks = {on_message, on_gone, NULL};
     const struct timespec nap = {0, NS_PER_MS};
-    struct error err = {""};
     int64_t begin, opened, started, limit;
 
+    check_context = explain;
+    check_end = check_failed;
     if (settings_load(&err) != 0) {
         log_error("%s", err.text);
         return 1;
     }
     log_set_level((enum log_level)setting_number(SET_LOG));
     begin = clock_now();
-    CHECK(job_open(&rank, &size, deadline_in_ms(LIMIT_MS), &err) == 0);
+    REQUIRE(job_open(&rank, &size, deadline_in_ms(LIMIT_MS), &err) == 0);
     opened = clock_now();
     log_set_rank(rank);
+    check_rank = rank;
     expected = calloc((size_t)size, sizeof(*expected));
-    CHECK(control_start(&hooks, deadline_in_ms(LIMIT_MS), &err) == 0);
+    REQUIRE(control_start(&hooks, deadline_in_ms(LIMIT_MS), &err) == 0);
     started = clock_now();
     if (argc > 1 && strcmp(argv[1], "--time") == 0)
         printf("rank %d of %d (%s): job_open %.3f ms, control_start %.3f ms, %d on this host\n",
@@ -176,14 +179,14 @@ int main(int argc, char **argv)
     limit = deadline_in_ms(LIMIT_MS);
     while (atomic_load(&arrived) < MESSAGES * size && !deadline_passed(limit))
         nanosleep(&nap, NULL);
-    CHECK(atomic_load(&arrived) == MESSAGES * size && atomic_load(&wrong) == 0);
+    REQUIRE(atomic_load(&arrived) == MESSAGES * size && atomic_load(&wrong) == 0);
     point_to_point();
     together();
-    CHECK(atomic_load(&died) == 0);
-    CHECK(collect_leave(deadline_in_ms(LIMIT_MS)) == 0);
+    REQUIRE(atomic_load(&died) == 0);
+    REQUIRE(collect_leave(deadline_in_ms(LIMIT_MS)) == 0);
     control_stop(deadline_in_ms(LIMIT_MS));
-    CHECK(atomic_load(&died) == 0 && atomic_load(&left) <= size - 1 &&
-          atomic_load(&arrived) == MESSAGES * size);
+    REQUIRE(atomic_load(&died) == 0 && atomic_load(&left) <= size - 1 &&
+            atomic_load(&arrived) == MESSAGES * size);
     job_close();
     free(expected);
     return 0;

@@ -93,13 +93,13 @@ struct account {
 
 static size_t dealt_size(uint64_t number)
 {
-    return 8 + mp_mix(number ^ mp_seed) % (number % 3 == 0 ? 32 : 900);
+    return 8 + random_mix(number ^ mp_seed) % (number % 3 == 0 ? 32 : 900);
 }
 
 static void add(struct account *a, uint64_t number)
 {
     a->messages++;
-    a->sum += mp_mix(number);
+    a->sum += random_mix(number);
 }
 
 static void dealer(rpipe_op_t op, uint32_t ctx, struct account *account)
@@ -125,7 +125,7 @@ static void dealer(rpipe_op_t op, uint32_t ctx, struct account *account)
         }
         ch = rscatter_pipe(sc, place);
         CHECK(NULL, rscatter_rank(sc, place) == place + 1);
-        mp_fill(rmem(ch, d), dealt_size(number), mp_key(0, 0, ctx, number));
+        pattern_fill(rmem(ch, d), dealt_size(number), mp_key(0, 0, ctx, number));
         CHECK_OK(ch, rset_tag(ch, d, number));
         CHECK_OK(NULL, rscatter_write(sc, place, d));
         add(&account[place + 1], number);
@@ -146,13 +146,13 @@ static void served(rpipe_op_t op, uint32_t ctx, struct account *account)
         uint64_t number = rtag(ch, d);
 
         CHECK(ch, account->messages == 0 || number > before);
-        CHECK(ch,
-              size == dealt_size(number) && mp_same(rmem(ch, d), size, mp_key(0, 0, ctx, number)));
+        CHECK(ch, size == dealt_size(number) &&
+                      pattern_same(rmem(ch, d), size, mp_key(0, 0, ctx, number)));
         CHECK_OK(ch, rfree(ch, d));
         add(account, number);
         before = number;
         if (mp_rank == 1 && number % 128 == 0)
-            mp_compute(0.2); /* one is slower than the others */
+            compute_ms(0.2); /* one is slower than the others */
     }
     CHECK_RC(R_EOF, ch, rc);
     CHECK_OK(ch, rclose(ch));
@@ -208,7 +208,7 @@ static void fan_in(rpipe_op_t op, uint32_t ctx)
 
             CHECK(ch, rredux_rank(rx, place) == place + 1);
             CHECK(ch, size == dealt_size(i) &&
-                          mp_same(rmem(ch, d), size, mp_key(place + 1, 0, ctx, i)));
+                          pattern_same(rmem(ch, d), size, mp_key(place + 1, 0, ctx, i)));
             CHECK_OK(ch, rfree(ch, d));
         }
         CHECK_RC(R_EOF, NULL, rc);
@@ -223,7 +223,7 @@ static void fan_in(rpipe_op_t op, uint32_t ctx)
 /* of very different sizes, so that the order of a sum shows */
 static double element(int rank, uint64_t round, size_t k)
 {
-    uint64_t r = mp_mix(mp_seed ^ round << 20 ^ (uint64_t)rank << 40 ^ k);
+    uint64_t r = random_mix(mp_seed ^ round << 20 ^ (uint64_t)rank << 40 ^ k);
 
     return (double)(int64_t)r * (double)(UINT64_C(1) << r % 60);
 }

@@ -60,7 +60,7 @@ static int take_dealt(rch_t ch, uint64_t number)
         return rc;
     CHECK(ch, rtag(ch, d) == number);
     CHECK(ch, size == message_bytes(number) &&
-                  mp_same(rmem(ch, d), size, mp_key(0, mp_rank, SCATTER, number)));
+                  pattern_same(rmem(ch, d), size, mp_key(0, mp_rank, SCATTER, number)));
     return rfree(ch, d);
 }
 
@@ -99,7 +99,7 @@ static void deal(rscatter_t sc, int n, uint64_t *dealt)
         if (rc == 0) {
             CHECK(NULL, place == turn);
             ch = rscatter_pipe(sc, place);
-            mp_fill(rmem(ch, d), message_bytes(number), mp_key(0, place + 1, SCATTER, number));
+            pattern_fill(rmem(ch, d), message_bytes(number), mp_key(0, place + 1, SCATTER, number));
             CHECK_OK(ch, rset_tag(ch, d, number));
             rc = rscatter_write(sc, place, d);
             if (rc != 0)
@@ -108,7 +108,7 @@ static void deal(rscatter_t sc, int n, uint64_t *dealt)
         if (rc != 0) {
             CHECK_RC(-EPIPE, NULL, rc);
             CHECK(NULL, rscatter_who(sc) == 0 && told == 0);
-            CHECK_SAYS(NULL, "rank 1");
+            CHECK_ERROR(NULL, "rank 1");
             told = 1;
         } else {
             dealt[turn]++;
@@ -142,13 +142,13 @@ static void collect(rredux_t rx, int n, uint64_t written)
         if (rc != 0) {
             CHECK_RC(-ECONNRESET, NULL, rc);
             CHECK(NULL, rredux_who(rx) == 0 && told++ == 0);
-            CHECK_SAYS(NULL, "rank 1");
+            CHECK_ERROR(NULL, "rank 1");
             CHECK(NULL, count[0] == written); /* all that was complete has come before */
             continue;
         }
         CHECK(NULL, size == message_bytes(count[place]));
-        CHECK(NULL, mp_same(rmem(rredux_pipe(rx, place), d), size,
-                            mp_key(place + 1, 0, REDUX, count[place])));
+        CHECK(NULL, pattern_same(rmem(rredux_pipe(rx, place), d), size,
+                                 mp_key(place + 1, 0, REDUX, count[place])));
         CHECK_OK(NULL, rfree(rredux_pipe(rx, place), d));
         count[place]++;
     }
@@ -204,7 +204,7 @@ static void survivor(rch_t in, rch_t out)
         if (size == 0)
             break;
         CHECK(in, rtag(in, d) == number && size == message_bytes(number));
-        CHECK(in, mp_same(rmem(in, d), size, mp_key(0, mp_rank, SCATTER, number)));
+        CHECK(in, pattern_same(rmem(in, d), size, mp_key(0, mp_rank, SCATTER, number)));
         CHECK_OK(in, rfree(in, d));
     }
     CHECK(in, rtag(in, d) == number);
@@ -220,8 +220,8 @@ int main(int argc, char **argv)
     uint64_t written, read;
 
     mp_begin(argc, argv, 3);
-    written = 5 + mp_mix(mp_seed) % 50;
-    read = mp_mix(mp_seed + 1) % 40;
+    written = 5 + random_mix(mp_seed) % 50;
+    read = random_mix(mp_seed + 1) % 40;
     if (mp_rank == 0) {
         center(written);
     } else {

@@ -65,7 +65,7 @@ static void exchange(int pipe, uint64_t salt)
 static void break_it(void)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
-    double end = mp_now_ms() + 60000;
+    double end = now_ms() + 60000;
     int rc = 0;
 
     CHECK(NULL, atomic_load(&n_made) == PIPES);
@@ -73,7 +73,7 @@ static void break_it(void)
     while (rc == 0 || rc == R_PENDING || rc == -ETIMEDOUT) {
         raddr_t d = ADDR_NULL;
 
-        CHECK(ch[BROKEN], mp_now_ms() < end);
+        CHECK(ch[BROKEN], now_ms() < end);
         rc = rmalloc_nb(ch[BROKEN], 100, &d);
         if (rc == 0)
             rc = rwrite(ch[BROKEN], d);
@@ -82,7 +82,7 @@ static void break_it(void)
     CHECK(ch[BROKEN], rc == -ECONNRESET || rc == -EIO);
     if (strstr(rerror(ch[BROKEN]), "has ended") ==
         NULL) /* what iWARP says of it, where that was first */
-        CHECK_SAYS(ch[BROKEN], ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR));
+        CHECK_ERROR(ch[BROKEN], ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR));
 }
 
 /* What was written before it broke is there; then an error, or the end, and no waiting for ever. */

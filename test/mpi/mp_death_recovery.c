@@ -72,7 +72,7 @@ int main(int argc, char **argv)
     if (mp_rank == 1 || mp_rank == last)
         CHECK_OK(NULL, mp_open(&out, mp_rank == last, mp_rank == last ? 1 : last, 2, RPIPE_PUT,
                                HEAP, SLOTS));
-    sent = 50 + mp_mix(mp_seed) % 500;
+    sent = 50 + random_mix(mp_seed) % 500;
     if (mp_rank == 1)
         victim(put, get, out, sent);
     if (mp_rank == 0) {

@@ -20,7 +20,7 @@ struct source {
 
 static rpipe_op_t op_of(uint32_t ctx) { return ctx % 2 == 0 ? RPIPE_PUT : RPIPE_GET; }
 
-static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 2 == 0 ? 41 : 800); }
+static size_t size_of(uint64_t key) { return random_mix(~key) % (key % 2 == 0 ? 41 : 800); }
 
 /* bursts, with pauses in which the reader empties the channels and falls asleep */
 static void writer(uint32_t base)
@@ -43,7 +43,7 @@ static void writer(uint32_t base)
             mp_send(ch[k], size_of(key), key);
         }
         if (mp_draw(&state) % 8 == 0)
-            mp_compute(1);
+            compute_ms(1);
         if (sent[k] == MESSAGES) {
             sent[k]++;
             left--;
@@ -81,14 +81,14 @@ static void reader(uint32_t base, bool until_pending, bool fd_first)
         size_t size;
 
         if (k != 1)
-            mp_failed(NULL, "no descriptor became readable in 30 s", NULL, __FILE__, __LINE__);
+            REQUIRE(false, "no descriptor became readable in 30 s");
         wakes++;
         rc = rread_nb(me->ch, &d, &size);
         empty += rc == R_PENDING;
         for (; rc == R_SUCCESS; rc = rread_nb(me->ch, &d, &size)) {
             uint64_t key = mp_key(me->peer, 0, me->ctx, me->got++);
 
-            CHECK(me->ch, size == size_of(key) && mp_same(rmem(me->ch, d), size, key));
+            CHECK(me->ch, size == size_of(key) && pattern_same(rmem(me->ch, d), size, key));
             CHECK_OK(me->ch, rfree(me->ch, d));
             if (me->got == MESSAGES && me->ctx == base)
                 quiet++;
@@ -123,7 +123,7 @@ static void reader(uint32_t base, bool until_pending, bool fd_first)
 static void rest(uint32_t ctx)
 {
     struct epoll_event event = {.events = EPOLLIN};
-    double end = mp_now_ms() + 20000;
+    double end = now_ms() + 20000;
     int set = epoll_create1(EPOLL_CLOEXEC);
     char word = 0;
     raddr_t d;
@@ -135,7 +135,7 @@ static void rest(uint32_t ctx)
         mp_read_free(ch, 100, mp_key(1, 0, ctx, 0));
         while (epoll_wait(set, &event, 1, 2) == 1) {
             CHECK_RC(R_PENDING, ch, rread_nb(ch, &d, NULL));
-            CHECK(ch, mp_now_ms() < end);
+            CHECK(ch, now_ms() < end);
         }
         CHECK_OK(NULL, network_send(1, &word, 1));
         CHECK(ch, epoll_wait(set, &event, 1, 30000) == 1); /* from sleep */

@@ -34,7 +34,7 @@ struct loop {
 
 static rpipe_op_t op_of(uint32_t ctx) { return ctx % 3 == 0 ? RPIPE_GET : RPIPE_PUT; }
 
-static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 2 == 0 ? 41 : 600); }
+static size_t size_of(uint64_t key) { return random_mix(~key) % (key % 2 == 0 ? 41 : 600); }
 
 static double cpu_ms(void)
 {
@@ -101,7 +101,7 @@ static void writer(uint32_t base, size_t pipes)
         }
     }
     hear(0); /* all of it has come, and rank 0 waits in vain */
-    wall = mp_now_ms();
+    wall = now_ms();
     cpu = cpu_ms();
     if (mp_rank == 1) {
         uint64_t key = mp_key(1, 0, base + (uint32_t)pipes / 2, MESSAGES);
@@ -110,7 +110,7 @@ static void writer(uint32_t base, size_t pipes)
         mp_send(ch[pipes / 2], size_of(key), key);
     }
     hear(0);
-    idle("a writer", mp_now_ms() - wall, cpu_ms() - cpu);
+    idle("a writer", now_ms() - wall, cpu_ms() - cpu);
     for (size_t i = 0; i < pipes; i++)
         CHECK_OK(ch[i], rclose(ch[i]));
     free(ch);
@@ -166,7 +166,7 @@ static void drain(struct loop *l, size_t at)
     while ((rc = rread_nb(s->ch, &d, &size)) == R_SUCCESS) {
         uint64_t key = mp_key(s->peer, 0, s->ctx, s->got++);
 
-        CHECK(s->ch, size == size_of(key) && mp_same(rmem(s->ch, d), size, key));
+        CHECK(s->ch, size == size_of(key) && pattern_same(rmem(s->ch, d), size, key));
         CHECK_OK(s->ch, rfree(s->ch, d));
         taken++;
     }
@@ -227,7 +227,7 @@ static int wait_some(struct loop *l, int ms)
 
 static void reader(uint32_t base, size_t pipes, bool epoll)
 {
-    double limit = mp_now_ms() + WAIT_MS, wall, cpu;
+    double limit = now_ms() + WAIT_MS, wall, cpu;
     uint64_t total;
     struct loop l;
 
@@ -236,15 +236,15 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
     while (l.messages < total)
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     while (wait_some(&l, 10) > 0) /* descriptors come to rest; there is no news */
-        CHECK(NULL, l.messages == total && l.ends == 0 && mp_now_ms() < limit);
+        CHECK(NULL, l.messages == total && l.ends == 0 && now_ms() < limit);
     for (int i = 1; i < mp_ranks; i++)
         tell(i);
-    wall = mp_now_ms();
+    wall = now_ms();
     cpu = cpu_ms();
     while (l.messages == total) /* who hears late of a descriptor may still wake it for nothing */
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     CHECK(NULL, l.messages == total + 1 && l.source[pipes / 2].got == MESSAGES + 1 && l.ends == 0);
-    idle(epoll ? "epoll_wait" : "rpoll", mp_now_ms() - wall, cpu_ms() - cpu);
+    idle(epoll ? "epoll_wait" : "rpoll", now_ms() - wall, cpu_ms() - cpu);
     for (int i = 1; i < mp_ranks; i++)
         tell(i);
     while (l.ends < l.n)

@@ -62,7 +62,7 @@ static uint64_t key_of(const struct end *e)
                      : mp_key(e->peer, mp_rank, e->ctx, e->done);
 }
 
-static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 3 == 0 ? 41 : 900); }
+static size_t size_of(uint64_t key) { return random_mix(~key) % (key % 3 == 0 ? 41 : 900); }
 
 /* what this end can do now without waiting; whether it did anything */
 static bool step(struct end *e)
@@ -84,7 +84,7 @@ static bool step(struct end *e)
         if (rc == R_PENDING)
             return false;
         CHECK_OK(e->ch, rc);
-        mp_fill(rmem(e->ch, d), size, key);
+        pattern_fill(rmem(e->ch, d), size, key);
         rc = rwrite_nb(e->ch, d);
         if (rc == R_PENDING) {
             CHECK_OK(e->ch, rfree(e->ch, d));
@@ -102,7 +102,7 @@ static bool step(struct end *e)
             return true;
         }
         CHECK_OK(e->ch, rc);
-        CHECK(e->ch, e->done < MESSAGES && got == size && mp_same(rmem(e->ch, d), size, key));
+        CHECK(e->ch, e->done < MESSAGES && got == size && pattern_same(rmem(e->ch, d), size, key));
         CHECK_OK(e->ch, rfree(e->ch, d));
     }
     e->done++;
@@ -111,7 +111,7 @@ static bool step(struct end *e)
 
 static void open_all(struct end *ends, size_t n, uint64_t salt)
 {
-    uint64_t state = mp_mix(salt) + (uint64_t)mp_rank * 1000;
+    uint64_t state = random_mix(salt) + (uint64_t)mp_rank * 1000;
     size_t *order = calloc(n + 1, sizeof(*order));
 
     CHECK(NULL, order != NULL);
@@ -165,7 +165,7 @@ static void graph(enum shape shape, uint32_t base, int late)
     CHECK(NULL, ends != NULL);
     collect(shape, base, ends);
     if (mp_rank == late)
-        mp_compute(100);
+        compute_ms(100);
     open_all(ends, n, base);
     run(ends, n);
     free(ends);
@@ -178,7 +178,7 @@ static void blocking_ring(uint32_t base)
     rch_t w, r;
     raddr_t d;
 
-    if (mp_mix(mp_seed ^ (uint64_t)mp_rank) % 2 == 0) {
+    if (random_mix(mp_seed ^ (uint64_t)mp_rank) % 2 == 0) {
         CHECK_OK(NULL, mp_open(&w, true, next, base, RPIPE_PUT, HEAP, 2));
         CHECK_OK(NULL, mp_open(&r, false, previous, base, RPIPE_PUT, HEAP, 2));
     } else {
@@ -238,11 +238,10 @@ static void joins_while_computing(uint32_t base)
             CHECK_OK(NULL,
                      mp_open(&w[i], true, i, base, i % 2 == 0 ? RPIPE_GET : RPIPE_PUT, HEAP, 8));
         }
-        end = mp_now_ms() + 30000;
+        end = now_ms() + 30000;
         while (heard < near_peers)
-            if (mp_now_ms() > end)
-                mp_failed(NULL, "peers do not join while this rank computes", NULL, __FILE__,
-                          __LINE__);
+            if (now_ms() > end)
+                REQUIRE(false, "peers do not join while this rank computes");
         for (int i = 1; i < mp_ranks; i++) {
             raddr_t d;
             size_t size;
@@ -251,7 +250,7 @@ static void joins_while_computing(uint32_t base)
                 continue;
             CHECK_OK(r[i], mp_at_once(r[i]) ? rread_nb(r[i], &d, &size)
                                             : rread(r[i], &d, &size)); /* is there without a wait */
-            CHECK(r[i], size == 1000 && mp_same(rmem(r[i], d), size, mp_key(i, 0, base, 0)));
+            CHECK(r[i], size == 1000 && pattern_same(rmem(r[i], d), size, mp_key(i, 0, base, 0)));
             mp_send(w[i], 1000, mp_key(0, i, base, 0));
             CHECK_OK(r[i], rclose(r[i]));
             CHECK_OK(w[i], rclose(w[i]));
@@ -280,16 +279,15 @@ int main(int argc, char **argv)
 
     mp_begin(argc, argv, 1);
     for (int shape = RING; shape < SHAPES; shape++) {
-        int late = (int)(mp_mix(mp_seed + (uint64_t)shape) % (uint64_t)mp_ranks);
-        double begun = mp_now_ms();
+        int late = (int)(random_mix(mp_seed + (uint64_t)shape) % (uint64_t)mp_ranks);
+        double begun = now_ms();
 
         graph((enum shape)shape, base, -1);
         base += 10;
         graph((enum shape)shape, base, late);
         base += 10;
         if (mp_rank == 0)
-            printf("%s, then with rank %d late: %.0f ms\n", names[shape], late,
-                   mp_now_ms() - begun);
+            printf("%s, then with rank %d late: %.0f ms\n", names[shape], late, now_ms() - begun);
     }
     blocking_ring(base);
     base += 10;

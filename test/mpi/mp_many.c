@@ -11,20 +11,20 @@ enum { HEAP = 256, ROUNDS = 3 };
 
 static size_t size_of(uint32_t ctx, uint64_t round)
 {
-    return mp_mix(ctx ^ round << 32) % (round % 2 == 0 ? 41 : HEAP + 1);
+    return random_mix(ctx ^ round << 32) % (round % 2 == 0 ? 41 : HEAP + 1);
 }
 
 /* On a network the last of them are still under way. */
 static void all_are_ready(const rch_t *r, int *ready, uint32_t n)
 {
-    double end = mp_now_ms() + (mp_at_once(r[0]) ? 0 : 30000);
+    double end = now_ms() + (mp_at_once(r[0]) ? 0 : 30000);
     uint32_t found;
 
     do {
         CHECK_OK(NULL, rpoll(r, (int)n, ready, mp_at_once(r[0]) ? 0 : 1000));
         for (found = 0; found < n && ready[found] == 1; found++)
             ;
-    } while (found < n && mp_now_ms() < end);
+    } while (found < n && now_ms() < end);
     CHECK(r[found < n ? found : 0], found == n);
 }
 
@@ -48,7 +48,7 @@ int main(int argc, char **argv)
     r = calloc(n, sizeof(*r));
     ready = calloc(n, sizeof(*ready));
     CHECK(NULL, w != NULL && r != NULL && ready != NULL);
-    begun = mp_now_ms();
+    begun = now_ms();
     /* with 65,536 of them the channels of a pair go one way only, as the promise says */
     for (uint32_t i = 0; i < n; i++) {
         rpipe_op_t op = i % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
@@ -84,7 +84,7 @@ int main(int argc, char **argv)
         } /* the others are left to rexit() */
     }
     if (mp_rank == 0)
-        printf("%.0f ms\n", mp_now_ms() - begun);
+        printf("%.0f ms\n", now_ms() - begun);
     free(w);
     free(r);
     free(ready);

@@ -42,7 +42,7 @@ static rpipe_config_t config(bool writer, int peer, uint32_t number)
 
 static size_t size_of(uint64_t key, uint32_t number)
 {
-    return mp_mix(~key) % (number % 2 == 1 ? HEAP_MOST / 4 : 700);
+    return random_mix(~key) % (number % 2 == 1 ? HEAP_MOST / 4 : 700);
 }
 
 /* ---- a writer: opens, writes, closes, in a thread of its own ---- */
@@ -92,7 +92,7 @@ static bool drain(struct source *s)
     for (int i = 0; i < 16 && (rc = rread_nb(s->ch, &d, &size)) == R_SUCCESS; i++) {
         uint64_t key = mp_key(s->rank, 0, s->number, s->read++);
 
-        CHECK(s->ch, size == size_of(key, s->number) && mp_same(rmem(s->ch, d), size, key));
+        CHECK(s->ch, size == size_of(key, s->number) && pattern_same(rmem(s->ch, d), size, key));
         CHECK_OK(s->ch, rfree(s->ch, d));
     }
     CHECK(s->ch, rc == R_SUCCESS || rc == R_PENDING || rc == R_EOF);

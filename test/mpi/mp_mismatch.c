@@ -32,7 +32,7 @@ static void says_number(rch_t ch, const char *number)
             return;
         at += n;
     }
-    mp_failed(ch, "the sentence does not name", number, __FILE__, __LINE__);
+    REQUIRE(false, "%s is not in the error message \"%s\"", number, rerror(ch));
 }
 
 static void refused(rch_t ch, bool writer, const char *mine, const char *his, const char *field)
@@ -44,13 +44,13 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
 
     for (int again = 0; again < 2; again++) {
         CHECK_RC(-EPROTO, ch, rwait(ch));
-        CHECK_SAYS(ch, field);
+        CHECK_ERROR(ch, field);
         if (mine[0] >= '0' && mine[0] <= '9') {
             says_number(ch, mine);
             says_number(ch, his);
         } else {
-            CHECK_SAYS(ch, mine);
-            CHECK_SAYS(ch, his);
+            CHECK_ERROR(ch, mine);
+            CHECK_ERROR(ch, his);
         }
         if (writer) {
             errno = 0;
@@ -67,7 +67,7 @@ static void refused(rch_t ch, bool writer, const char *mine, const char *his, co
             CHECK(ch, ready == 1);
         }
         CHECK(ch, d == ADDR_NULL && size == 77);
-        CHECK_SAYS(ch, his);
+        CHECK_ERROR(ch, his);
         CHECK_OK(ch, rpipe_stats(ch, &st));
     }
 }
@@ -132,10 +132,10 @@ static void same_role(bool writer, uint32_t ctx, rpipe_op_t op)
     cfg.timeout_ms = 50;
     CHECK_OK(NULL, rpipe(&ch, &cfg));
     CHECK_OK(NULL, network_barrier());
-    begun = mp_now_ms();
+    begun = now_ms();
     CHECK_RC(-ETIMEDOUT, ch, rwait(ch));
-    CHECK(ch, mp_now_ms() - begun > 48 && mp_now_ms() - begun < 20000);
-    CHECK_SAYS(ch, writer ? "writ" : "read");
+    CHECK(ch, now_ms() - begun > 48 && now_ms() - begun < 20000);
+    CHECK_ERROR(ch, writer ? "writ" : "read");
     snprintf(nothing, sizeof(nothing), "%s", rerror(ch));
     if (writer) {
         CHECK(ch, (d = rmalloc(ch, 10)) != ADDR_NULL);
@@ -212,7 +212,7 @@ int main(int argc, char **argv)
     setenv("RPIPE_SLOTS", "64", 1);
     mp_begin(argc, argv, 2);
     if (mp_ranks != 2)
-        mp_failed(NULL, "2 ranks, please", NULL, __FILE__, __LINE__);
+        REQUIRE(false, "2 ranks are needed");
     for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         for (int writer = 0; writer < 2; writer++)
             for (int field = 0; field < FIELDS; field++)

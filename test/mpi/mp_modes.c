@@ -76,7 +76,7 @@ static struct reader reader;
 static uint64_t timing; /* of this rank alone: when, not what */
 static uint64_t messages, bytes, pendings, nobufs, grows;
 
-static uint64_t mine(void) { return mp_mix(timing++); }
+static uint64_t mine(void) { return random_mix(timing++); }
 static bool now_and_then(unsigned one_in) { return mine() % one_in == 0; }
 static uint64_t common(const struct stream *s, uint64_t what)
 {
@@ -125,28 +125,11 @@ static void tell(void)
     fprintf(stderr, "    %zu held, at most %zu\n", reader.n, reader.most);
 }
 
-#define HOLDS(ch, condition)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            tell();                                                                                \
-            mp_failed((ch), #condition, NULL, __FILE__, __LINE__);                                 \
-        }                                                                                          \
-    } while (0)
-#define WORKS(ch, call) result((call), (ch), #call, __LINE__)
-
-static void result(int code, rch_t ch, const char *call, int line)
-{
-    if (code == R_SUCCESS)
-        return;
-    tell();
-    mp_result(R_SUCCESS, code, ch, call, __FILE__, line);
-}
-
 /* ---- a run ---- */
 
 static void draw_stream(struct stream *s, uint64_t run, int from)
 {
-    uint64_t mode = run % MODES, shape = (run / MODES + mp_mix(mp_seed ^ mode)) % SHAPES, unit,
+    uint64_t mode = run % MODES, shape = (run / MODES + random_mix(mp_seed ^ mode)) % SHAPES, unit,
              heap;
     rpipe_config_t *c = &s->cfg;
 
@@ -182,7 +165,7 @@ static rch_t open_end(const struct stream *s, bool writes)
     c.peer = writes ? s->to : s->from;
     c.role = writes ? RPIPE_WRITER : RPIPE_READER;
     c.timeout_ms = now_and_then(4) ? 1 : R_AT_ONCE;
-    WORKS(NULL, rpipe(&ch, &c));
+    CHECK_OK(NULL, rpipe(&ch, &c));
     return ch;
 }
 
@@ -225,11 +208,11 @@ static void give_back_one_ahead(struct writer *w)
 
         if (*d == ADDR_NULL)
             continue;
-        WORKS(w->ch, rfree(w->ch, *d));
+        CHECK_OK(w->ch, rfree(w->ch, *d));
         *d = ADDR_NULL;
         return;
     }
-    HOLDS(w->ch, false && "the writer is told that its own blocks stand in the way, and has none");
+    CHECK(w->ch, false && "the writer is told that its own blocks stand in the way, and has none");
 }
 
 static bool allocate(struct writer *w)
@@ -256,7 +239,7 @@ static bool allocate(struct writer *w)
         any = any || w->block[i] != ADDR_NULL;
     if (rc == -ENOBUFS) {
         nobufs++;
-        HOLDS(w->ch, any && w->s->cfg.flags == 0);
+        CHECK(w->ch, any && w->s->cfg.flags == 0);
         if (number == w->next)
             give_back_one_ahead(w);
         return number == w->next;
@@ -268,9 +251,9 @@ static bool allocate(struct writer *w)
             give_back_one_ahead(w);
         return false;
     }
-    WORKS(w->ch, rc);
-    HOLDS(w->ch, rsize(w->ch, got) == size + more);
-    mp_fill(rmem(w->ch, got), size, key_of(w->s, number));
+    CHECK_OK(w->ch, rc);
+    CHECK(w->ch, rsize(w->ch, got) == size + more);
+    pattern_fill(rmem(w->ch, got), size, key_of(w->s, number));
     (void)rset_tag(w->ch, got, number);
     *d = got;
     return true;
@@ -285,15 +268,15 @@ static bool write_next(struct writer *w)
     if (w->next == w->until || *d == ADDR_NULL)
         return false;
     size = size_of(w->s, w->next);
-    HOLDS(w->ch, mp_same(rmem(w->ch, *d), size,
-                         key_of(w->s, w->next))); /* what is unsent is nobody else's */
+    CHECK(w->ch, pattern_same(rmem(w->ch, *d), size,
+                              key_of(w->s, w->next))); /* what is unsent is nobody else's */
     if (rsize(w->ch, *d) != size)
         rc = rwrite_n(w->ch, *d, size);
     else
         rc = now_and_then(64) ? rwrite(w->ch, *d) : rwrite_nb(w->ch, *d);
     if (rc == R_PENDING || rc == -ETIMEDOUT)
         return false;
-    WORKS(w->ch, rc);
+    CHECK_OK(w->ch, rc);
     *d = ADDR_NULL;
     w->next++;
     messages++;
@@ -308,9 +291,9 @@ static void free_one(struct reader *r)
     size_t i = mine() % r->n;
     struct held h = r->held[i];
 
-    HOLDS(r->ch, mp_same(rmem(r->ch, h.d), h.size,
-                         key_of(r->s, h.number))); /* nobody has written there since */
-    WORKS(r->ch, rfree(r->ch, h.d));
+    CHECK(r->ch, pattern_same(rmem(r->ch, h.d), h.size,
+                              key_of(r->s, h.number))); /* nobody has written there since */
+    CHECK_OK(r->ch, rfree(r->ch, h.d));
     r->held[i] = r->held[--r->n];
 }
 
@@ -326,12 +309,12 @@ static bool read_next(struct reader *r)
     rc = now_and_then(64) ? rread(r->ch, &d, &size) : rread_nb(r->ch, &d, &size);
     if (rc == R_PENDING || rc == -ETIMEDOUT)
         return false;
-    WORKS(r->ch, rc);
+    CHECK_OK(r->ch, rc);
     header = rtag(r->ch, d);
-    HOLDS(r->ch, header == r->next);
-    HOLDS(r->ch, size == size_of(r->s, r->next) && rsize(r->ch, d) == size);
-    HOLDS(r->ch, mp_same(rmem(r->ch, d), size, key_of(r->s, r->next)));
-    HOLDS(r->ch, r->n < HELD);
+    CHECK(r->ch, header == r->next);
+    CHECK(r->ch, size == size_of(r->s, r->next) && rsize(r->ch, d) == size);
+    CHECK(r->ch, pattern_same(rmem(r->ch, d), size, key_of(r->s, r->next)));
+    CHECK(r->ch, r->n < HELD);
     r->held[r->n++] = (struct held){d, size, r->next++};
     return true;
 }
@@ -355,12 +338,12 @@ static void stuck(void)
 {
     tell();
     usleep(1000000);
-    mp_failed(writer.ch, "nothing has moved for a long time", NULL, __FILE__, __LINE__);
+    CHECK(writer.ch, !"no progress for a long time");
 }
 
 static void exchange(void)
 {
-    double moved = mp_now_ms();
+    double moved = now_ms();
     unsigned idle = 0;
 
     while (writer.next < writer.until || reader.next < reader.until || reader.n > 0) {
@@ -373,9 +356,9 @@ static void exchange(void)
             continue;
         }
         if (idle++ == 0)
-            moved = mp_now_ms();
+            moved = now_ms();
         sched_yield();
-        if (mp_now_ms() - moved > STUCK_MS)
+        if (now_ms() - moved > STUCK_MS)
             stuck();
     }
 }
@@ -391,43 +374,43 @@ static void fill_and_empty(void)
     int n = 1, rc = 0;
 
     whole[0] = rmalloc(writer.ch, s->most);
-    HOLDS(writer.ch, whole[0] != ADDR_NULL);
+    CHECK(writer.ch, whole[0] != ADDR_NULL);
     if (s->cfg.inline_max < 0 || s->most > (uint64_t)s->cfg.inline_max) {
         while (n < (int)COUNT(whole) && (rc = rmalloc_nb(writer.ch, s->most, &whole[n])) == 0)
             n++;
         /* only unsent blocks stand in the way; but the heap may be about to grow, or another thread could send them */
-        HOLDS(writer.ch,
+        CHECK(writer.ch,
               rc == -ENOBUFS ||
                   (rc == -EPIPE && writer.next == s->number) || /* it may have closed by now */
                   (rc == R_PENDING && (s->cfg.flags != 0 || s->cfg.max_heap_bytes != 0)));
     }
     while (n > 0)
-        WORKS(writer.ch, rfree(writer.ch, whole[--n]));
+        CHECK_OK(writer.ch, rfree(writer.ch, whole[--n]));
 }
 
 static void at_rest(void)
 {
     const struct stream *s = writer.s;
     rpipe_stats_t w, r;
-    double began = mp_now_ms();
+    double began = now_ms();
 
-    WORKS(NULL, network_barrier());
-    WORKS(writer.ch, rset_timeout(writer.ch, STUCK_MS));
+    CHECK_OK(NULL, network_barrier());
+    CHECK_OK(writer.ch, rset_timeout(writer.ch, STUCK_MS));
     do { /* what the look has found is there at once, or, on a network, soon */
         fill_and_empty();
-        WORKS(writer.ch, rpipe_stats(writer.ch, &w));
+        CHECK_OK(writer.ch, rpipe_stats(writer.ch, &w));
     } while (w.returned != w.messages - w.inline_messages && !mp_at_once(writer.ch) &&
-             mp_now_ms() - began < STUCK_MS);
-    HOLDS(writer.ch, w.held == 0 && w.heap_used == 0 && w.messages == writer.next);
-    HOLDS(writer.ch, w.returned == w.messages - w.inline_messages);
-    HOLDS(writer.ch, w.heap_bytes >= s->cfg.heap_bytes && w.grow_refused == 0);
-    HOLDS(writer.ch, s->cfg.max_heap_bytes != 0 || w.grows == 0);
-    WORKS(reader.ch, rpipe_stats(reader.ch, &r));
-    HOLDS(reader.ch, r.held == 0 && r.heap_used == 0 && r.messages == reader.next);
-    HOLDS(reader.ch, r.returned == r.messages - r.inline_messages);
-    WORKS(writer.ch, rset_timeout(writer.ch, now_and_then(4) ? 1 : R_AT_ONCE));
+             now_ms() - began < STUCK_MS);
+    CHECK(writer.ch, w.held == 0 && w.heap_used == 0 && w.messages == writer.next);
+    CHECK(writer.ch, w.returned == w.messages - w.inline_messages);
+    CHECK(writer.ch, w.heap_bytes >= s->cfg.heap_bytes && w.grow_refused == 0);
+    CHECK(writer.ch, s->cfg.max_heap_bytes != 0 || w.grows == 0);
+    CHECK_OK(reader.ch, rpipe_stats(reader.ch, &r));
+    CHECK(reader.ch, r.held == 0 && r.heap_used == 0 && r.messages == reader.next);
+    CHECK(reader.ch, r.returned == r.messages - r.inline_messages);
+    CHECK_OK(writer.ch, rset_timeout(writer.ch, now_and_then(4) ? 1 : R_AT_ONCE));
     if (!mp_at_once(writer.ch)) /* nobody closes before the other's loop has ended */
-        WORKS(NULL, network_barrier());
+        CHECK_OK(NULL, network_barrier());
 }
 
 static void run(uint64_t number)
@@ -454,20 +437,20 @@ static void run(uint64_t number)
         exchange();
         at_rest();
     }
-    WORKS(writer.ch, rpipe_stats(writer.ch, &st));
+    CHECK_OK(writer.ch, rpipe_stats(writer.ch, &st));
     grows += st.grows;
     /* of rclose, which on a network waits for what is under way */
-    WORKS(writer.ch, rset_timeout(writer.ch, STUCK_MS));
-    WORKS(reader.ch, rset_timeout(reader.ch, STUCK_MS));
+    CHECK_OK(writer.ch, rset_timeout(writer.ch, STUCK_MS));
+    CHECK_OK(reader.ch, rset_timeout(reader.ch, STUCK_MS));
     if (now_and_then(2)) {
-        WORKS(writer.ch, rclose(writer.ch));
+        CHECK_OK(writer.ch, rclose(writer.ch));
         writer.ch = NULL;
-        HOLDS(reader.ch, rread(reader.ch, &d, NULL) == R_EOF);
+        CHECK(reader.ch, rread(reader.ch, &d, NULL) == R_EOF);
     }
-    WORKS(reader.ch, rclose(reader.ch));
+    CHECK_OK(reader.ch, rclose(reader.ch));
     reader.ch = NULL;
     if (writer.ch != NULL)
-        WORKS(writer.ch, rclose(writer.ch));
+        CHECK_OK(writer.ch, rclose(writer.ch));
     writer.s = NULL;
 }
 
@@ -490,15 +473,16 @@ int main(int argc, char **argv)
     if (mp_asked(argc, argv, "-sleep"))
         setenv("RPIPE_WAIT", "sleep", 1);
     mp_begin(argc, argv, 2);
+    check_context = tell;
     if (mp_ranks != 2)
         return 1;
-    begun = mp_now_ms();
+    begun = now_ms();
     for (i = sample ? mp_seed % (MODES * SHAPES) : 0; go != 0; i++) {
-        timing = mp_mix(mp_seed ^ mp_mix(i * 2 + (uint64_t)mp_rank));
+        timing = random_mix(mp_seed ^ random_mix(i * 2 + (uint64_t)mp_rank));
         run(only != UINT64_MAX ? only % (MODES * SHAPES) : i);
         if (i + 1 < MODES && only == UINT64_MAX && !sample)
             continue; /* at least one lap, however long it takes */
-        go = mp_now_ms() - begun < 1e3 * seconds;
+        go = now_ms() - begun < 1e3 * seconds;
         CHECK_OK(NULL, network_allgather(&go, 1, all));
         go = all[0];
     }

@@ -42,11 +42,11 @@ static void allgathers(void)
         uint8_t *mine = malloc(n + 1), *all = malloc(n * (size_t)mp_ranks + 1);
 
         CHECK(NULL, mine != NULL && all != NULL);
-        mp_fill(mine, n, mp_key(mp_rank, 0, 0, i));
+        pattern_fill(mine, n, mp_key(mp_rank, 0, 0, i));
         all[n * (size_t)mp_ranks] = 0x5a;
         CHECK_OK(NULL, network_allgather(n == 0 ? NULL : mine, n, n == 0 ? NULL : all));
         for (int r = 0; r < mp_ranks; r++)
-            CHECK(NULL, mp_same(all + (size_t)r * n, n, mp_key(r, 0, 0, i)));
+            CHECK(NULL, pattern_same(all + (size_t)r * n, n, mp_key(r, 0, 0, i)));
         CHECK(NULL, all[n * (size_t)mp_ranks] == 0x5a);
         free(mine);
         free(all);
@@ -73,7 +73,7 @@ static void all_to_all(void)
         for (int k = 0; k < mp_ranks; k++) {
             int to = (mp_rank + k) % mp_ranks;
 
-            mp_fill(buf, size_of(mp_rank, to, i), mp_key(mp_rank, to, 0, i));
+            pattern_fill(buf, size_of(mp_rank, to, i), mp_key(mp_rank, to, 0, i));
             CHECK_OK(NULL, network_send(to, buf, size_of(mp_rank, to, i)));
         }
     for (uint64_t i = 0; i < MESSAGES; i++)
@@ -83,7 +83,7 @@ static void all_to_all(void)
 
             buf[n] = 0x5a;
             CHECK_OK(NULL, network_recv(from, buf, n));
-            CHECK(NULL, mp_same(buf, n, mp_key(from, mp_rank, 0, i)) && buf[n] == 0x5a);
+            CHECK(NULL, pattern_same(buf, n, mp_key(from, mp_rank, 0, i)) && buf[n] == 0x5a);
         }
     free(buf);
 }
@@ -102,26 +102,26 @@ static void large(void)
         for (int half = 0; half < 2; half++) {
             if ((half == 0) == first || mp_ranks == 1) {
                 if (mp_ranks > 1 || half == 0) {
-                    mp_fill(buf, n, mp_key(mp_rank, next, 1, i));
+                    pattern_fill(buf, n, mp_key(mp_rank, next, 1, i));
                     CHECK_OK(NULL, network_send(next, buf, n));
                     continue;
                 }
             }
             memset(buf, 0, n);
             CHECK_OK(NULL, network_recv(previous, buf, n));
-            CHECK(NULL, mp_same(buf, n, mp_key(previous, mp_rank, 1, i)));
+            CHECK(NULL, pattern_same(buf, n, mp_key(previous, mp_rank, 1, i)));
         }
     }
     /* one way: the receiver begins when the sender has long been waiting, or not */
     if (mp_ranks > 1 && mp_rank == 0) {
         for (uint64_t i = 0; i < 8; i++) {
-            mp_fill(buf, MOST / 2, mp_key(0, 1, 2, i));
+            pattern_fill(buf, MOST / 2, mp_key(0, 1, 2, i));
             CHECK_OK(NULL, network_send(1, buf, MOST / 2));
         }
     } else if (mp_rank == 1) {
         for (uint64_t i = 0; i < 8; i++) {
             CHECK_OK(NULL, network_recv(0, buf, MOST / 2));
-            CHECK(NULL, mp_same(buf, MOST / 2, mp_key(0, 1, 2, i)));
+            CHECK(NULL, pattern_same(buf, MOST / 2, mp_key(0, 1, 2, i)));
         }
     }
     free(buf);
@@ -137,7 +137,7 @@ static void errors(void)
     CHECK_OK(NULL, network_send(next, word, 20));
     CHECK_OK(NULL, network_send(next, NULL, 0));
     CHECK_RC(-EMSGSIZE, NULL, network_recv(previous, buf, 19));
-    CHECK_SAYS(NULL, "20");
+    CHECK_ERROR(NULL, "20");
     CHECK_RC(-EMSGSIZE, NULL, network_recv(previous, buf, 21));
     CHECK_RC(-EMSGSIZE, NULL, network_recv(previous, NULL, 0));
     CHECK(NULL, buf[0] == 0x5a && buf[20] == 0x5a);

@@ -53,7 +53,7 @@ static int look(const rinfo_row_t *row, void *argument)
 static void observe(int pid, bool process, bool writer, const char *wait)
 {
     const rinfo_row_t what = {.process = process, .writer = writer};
-    double until = mp_now_ms() + PATIENCE_MS;
+    double until = now_ms() + PATIENCE_MS;
 
     sought = &what;
     sought_wait = wait;
@@ -64,7 +64,7 @@ static void observe(int pid, bool process, bool writer, const char *wait)
         CHECK(NULL, rc >= 0);
         if (!found)
             nanosleep(&(struct timespec){0, 1000000}, NULL);
-    } while (!found && wait != NULL && mp_now_ms() < until);
+    } while (!found && wait != NULL && now_ms() < until);
     CHECK(NULL, found);
 }
 

@@ -11,13 +11,13 @@ enum { HEAP = 4096 };
 /* until the news has come here */
 static void wait_until_left(void)
 {
-    double end = mp_now_ms() + 20000;
+    double end = now_ms() + 20000;
     int rc;
 
     do {
-        mp_compute(5);
+        compute_ms(5);
         rc = network_send(0, NULL, 0);
-    } while (rc == R_SUCCESS && mp_now_ms() < end);
+    } while (rc == R_SUCCESS && now_ms() < end);
     CHECK_RC(-EPIPE, NULL, rc);
 }
 
@@ -92,15 +92,15 @@ int main(int argc, char **argv)
             !mp_at_once(r[i])) { /* GET: the memory of a writer that did not wait is gone with it */
             int rc = rread(r[i], &d, NULL); /* unless it was fetched ahead */
 
-            CHECK(r[i], rc == -ECONNRESET ||
-                            (rc == 0 && mp_same(rmem(r[i], d), 3000, mp_key(0, mp_rank, i, 1))));
+            CHECK(r[i], rc == -ECONNRESET || (rc == 0 && pattern_same(rmem(r[i], d), 3000,
+                                                                      mp_key(0, mp_rank, i, 1))));
             CHECK_OK(r[i], rclose(r[i]));
             CHECK_OK(w[i], rclose(w[i]));
             continue;
         }
         held = mp_receive(r[i], 3000, mp_key(0, mp_rank, i, 1));
         CHECK_RC(R_EOF, r[i], rread(r[i], &d, NULL));
-        CHECK(r[i], mp_same(rmem(r[i], held), 3000, mp_key(0, mp_rank, i, 1)));
+        CHECK(r[i], pattern_same(rmem(r[i], held), 3000, mp_key(0, mp_rank, i, 1)));
         CHECK_OK(r[i], rwait(r[i]));
         CHECK(w[i], (d = rmalloc(w[i], 20)) != ADDR_NULL);
         CHECK_RC(-EPIPE, w[i], rwrite(w[i], d));

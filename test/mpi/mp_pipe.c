@@ -16,7 +16,7 @@ static size_t draw_size(uint64_t key, size_t heap)
     static const size_t borders[] = {0,  1,   8,   39,  40,   41,   63,  64,
                                      65, 127, 128, 129, 4095, 4096, 4097};
     const size_t n = sizeof(borders) / sizeof(*borders);
-    uint64_t x = mp_mix(~key);
+    uint64_t x = random_mix(~key);
 
     switch (x % 8) {
     case 0:
@@ -59,7 +59,7 @@ static void stream(int writer, uint32_t ctx, rpipe_op_t op, uint64_t heap, uint3
 
             if (mp_draw(&state) % 4 == 0) { /* more memory than is needed in the end */
                 CHECK(ch, (d = rmalloc(ch, size + (heap - size) / 4)) != ADDR_NULL);
-                mp_fill(rmem(ch, d), size, key);
+                pattern_fill(rmem(ch, d), size, key);
                 CHECK_OK(ch, rwrite_n(ch, d, size));
             } else {
                 mp_send(ch, size, key);
@@ -130,7 +130,7 @@ static void frees_out_of_order(int writer, uint32_t ctx, rpipe_op_t op)
         } else if (n > 0) {
             size_t k = mp_draw(&state) % n;
 
-            CHECK(ch, mp_same(rmem(ch, held[k]), draw_size(key[k], HEAP), key[k]));
+            CHECK(ch, pattern_same(rmem(ch, held[k]), draw_size(key[k], HEAP), key[k]));
             CHECK_OK(ch, rfree(ch, held[k]));
             held[k] = held[--n];
             key[k] = key[n];
@@ -150,19 +150,19 @@ static void late_reader(int writer, uint32_t ctx, rpipe_op_t op)
     if (mp_rank == writer) {
         ch = open_end(true, ctx, op, HEAP, 2);
         CHECK(ch, (small = rmalloc(ch, 40)) != ADDR_NULL);
-        mp_fill(rmem(ch, small), 40, key_of(writer, ctx, 0));
+        pattern_fill(rmem(ch, small), 40, key_of(writer, ctx, 0));
         CHECK_RC(R_PENDING, ch, rwrite_nb(ch, small));
         CHECK_RC(op == RPIPE_PUT ? R_PENDING : R_SUCCESS, ch, rmalloc_nb(ch, 1000, &d));
         CHECK_OK(NULL, network_send(1 - mp_rank, &word, 1));
         CHECK_OK(ch, rwrite(ch, small)); /* waits for the join */
         if (op == RPIPE_PUT)
             CHECK(ch, (d = rmalloc(ch, 1000)) != ADDR_NULL);
-        mp_fill(rmem(ch, d), 1000, key_of(writer, ctx, 1));
+        pattern_fill(rmem(ch, d), 1000, key_of(writer, ctx, 1));
         CHECK_OK(ch, rwrite(ch, d));
         mp_send(ch, HEAP, key_of(writer, ctx, 2)); /* waits for both slot and memory */
     } else {
         CHECK_OK(NULL, network_recv(1 - mp_rank, &word, 1));
-        mp_compute((double)(mp_seed % 50));
+        compute_ms((double)(mp_seed % 50));
         ch = open_end(false, ctx, op, HEAP, 2);
         mp_read_free(ch, 40, key_of(writer, ctx, 0));
         mp_read_free(ch, 1000, key_of(writer, ctx, 1));
@@ -202,8 +202,8 @@ static void writer_closes_first(int writer, uint32_t ctx, rpipe_op_t op)
         held[1] = mp_receive(ch, 2000, key_of(writer, ctx, 62));
         CHECK_RC(R_EOF, ch, rread(ch, &d, NULL));
         CHECK_RC(R_EOF, ch, rread_nb(ch, &d, NULL));
-        CHECK(ch, mp_same(rmem(ch, held[0]), 2048, key_of(writer, ctx, 0)));
-        CHECK(ch, mp_same(rmem(ch, held[1]), 2000, key_of(writer, ctx, 62)));
+        CHECK(ch, pattern_same(rmem(ch, held[0]), 2048, key_of(writer, ctx, 0)));
+        CHECK(ch, pattern_same(rmem(ch, held[1]), 2000, key_of(writer, ctx, 62)));
         CHECK_OK(ch, rfree(ch, held[1]));
         CHECK_OK(ch, rclose(ch));
         ch = open_end(false, ctx, op, 4096, 64);
@@ -259,7 +259,7 @@ static void both_fill(uint32_t ctx, rpipe_op_t op)
     CHECK_OK(w, rwait(w));
     while ((rc = rmalloc_nb(w, draw_size(key_of(mp_rank, ctx, sent), HEAP), &d)) == R_SUCCESS) {
         size = draw_size(key_of(mp_rank, ctx, sent), HEAP);
-        mp_fill(rmem(w, d), size, key_of(mp_rank, ctx, sent));
+        pattern_fill(rmem(w, d), size, key_of(mp_rank, ctx, sent));
         if (rwrite_nb(w, d) != R_SUCCESS) {
             CHECK_OK(w, rfree(w, d));
             break;
@@ -273,7 +273,7 @@ static void both_fill(uint32_t ctx, rpipe_op_t op)
     while (got < more) { /* rwrite had returned there: so it is visible here, at once */
         CHECK_OK(r, mp_at_once(r) ? rread_nb(r, &d, &size) : rread(r, &d, &size));
         CHECK(r, size == draw_size(key_of(1 - mp_rank, ctx, got), HEAP));
-        CHECK(r, mp_same(rmem(r, d), size, key_of(1 - mp_rank, ctx, got)));
+        CHECK(r, pattern_same(rmem(r, d), size, key_of(1 - mp_rank, ctx, got)));
         CHECK_OK(r, rfree(r, d));
         got++;
     }

@@ -5,6 +5,8 @@
  * The last rank dies in the middle of a job in which all have met. The others notice, their barrier fails and names the
  * dead, they pass over it when they leave, and neither that nor the end of the launcher's client hangs.
  */
+#include "test/lib/check.h"
+
 #include "control/collective.h"
 #include "control/control.h"
 #include "bootstrap/job.h"
@@ -25,13 +27,13 @@ static struct error err;
 static int rank, size;
 static _Atomic int died;
 
-#define CHECK(condition)                                                                           \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            log_error("%s:%d: not true: %s; %s", __FILE__, __LINE__, #condition, err.text);        \
-            job_abort(1);                                                                          \
-        }                                                                                          \
-    } while (0)
+static void explain(void) { log_error("%s", err.text); }
+
+static void check_failed(const char *file, int line)
+{
+    (void)file, (void)line;
+    job_abort(1);
+}
 
 static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,
                        int nfds)
@@ -52,28 +54,31 @@ int main(void)
     const int number = 4711;
     int result, received = 0;
 
-    CHECK(settings_load(&err) == 0);
-    CHECK(job_open(&rank, &size, limit, &err) == 0);
+    check_context = explain;
+    check_end = check_failed;
+    REQUIRE(settings_load(&err) == 0);
+    REQUIRE(job_open(&rank, &size, limit, &err) == 0);
     log_set_rank(rank);
-    CHECK(size >= 3);
-    CHECK(control_start(&hooks, limit, &err) == 0);
-    CHECK(collect_barrier(limit, &err) == 0);
+    check_rank = rank;
+    REQUIRE(size >= 3);
+    REQUIRE(control_start(&hooks, limit, &err) == 0);
+    REQUIRE(collect_barrier(limit, &err) == 0);
     if (rank == size - 1) { /* last words to rank 0, then dead */
-        CHECK(collect_send(0, &number, sizeof(number), limit, &err) == 0);
-        CHECK(control_flush(-1, limit) == 0);
+        REQUIRE(collect_send(0, &number, sizeof(number), limit, &err) == 0);
+        REQUIRE(control_flush(-1, limit) == 0);
         kill(getpid(), SIGKILL);
     }
     result = collect_barrier(limit, &err);
-    CHECK(result == -ECONNRESET && strstr(err.text, "rank") != NULL);
+    REQUIRE(result == -ECONNRESET && strstr(err.text, "rank") != NULL);
     if (rank == 0) {
-        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, &err) == 0 &&
-              received == number);
-        CHECK(collect_recv(size - 1, &received, sizeof(received), limit, &err) == -ECONNRESET);
+        REQUIRE(collect_recv(size - 1, &received, sizeof(received), limit, &err) == 0 &&
+                received == number);
+        REQUIRE(collect_recv(size - 1, &received, sizeof(received), limit, &err) == -ECONNRESET);
     }
-    CHECK(collect_leave(limit) == 0);
-    CHECK(control_peer_state(size - 1) == -ECONNRESET);
+    REQUIRE(collect_leave(limit) == 0);
+    REQUIRE(control_peer_state(size - 1) == -ECONNRESET);
     control_stop(limit); /* after which no hook runs */
-    CHECK(atomic_load(&died) == 1);
+    REQUIRE(atomic_load(&died) == 1);
     job_close();
     if (rank == 0)
         printf("%d ranks went on without rank %d\n", size - 1, size - 1);

@@ -29,7 +29,7 @@ static uint64_t key_from(const struct ends *e, uint64_t i)
 
 static size_t size_of(uint64_t key)
 {
-    return mp_mix(key) % 4 == 0 ? mp_mix(key) % 200 : mp_mix(key) % (HALF + 1);
+    return random_mix(key) % 4 == 0 ? random_mix(key) % 200 : random_mix(key) % (HALF + 1);
 }
 
 static rregion_t region_of(rch_t ch, void *base, size_t bytes)
@@ -57,7 +57,7 @@ static void halves(struct ends *e)
             if (word[half] == 0)
                 CHECK_OK(e->w, rdone(e->w, &word[half], 0));
             CHECK(e->w, word[half] == 1);
-            mp_fill(out + half * HALF, size, key);
+            pattern_fill(out + half * HALF, size, key);
             CHECK_OK(e->w, rwrite_from(e->w, from, half * HALF, size, 0, &word[half], 0));
             direct += size >= 64;
         }
@@ -67,7 +67,7 @@ static void halves(struct ends *e)
             uint64_t key = key_from(e, i - 1);
 
             CHECK_OK(e->r, rread_into(e->r, into, i % 64, sizeof(in) - 64, &got, NULL, 0));
-            CHECK(e->r, got == size_of(key) && mp_same(in + i % 64, got, key));
+            CHECK(e->r, got == size_of(key) && pattern_same(in + i % 64, got, key));
         } else {
             mp_read_free(e->r, size_of(key_from(e, i - 1)), key_from(e, i - 1));
         }
@@ -94,7 +94,7 @@ static void parts(struct ends *e)
         if (word[part] == 0)
             CHECK_OK(e->w, rdone(e->w, &word[part], 0));
         CHECK(e->w, word[part] == 1);
-        mp_fill(memory + part * PART, PART, key_to(e, i));
+        pattern_fill(memory + part * PART, PART, key_to(e, i));
         CHECK_OK(e->w, rwrite_from(e->w, region, part * PART, PART, 0, &word[part], 0));
         mp_read_free(e->r, PART, key_from(e, i));
     }
@@ -109,10 +109,10 @@ static void largest(struct ends *e)
     size_t got = 0;
     int word = 0;
 
-    mp_fill(large, sizeof(large), key_to(e, 1));
+    pattern_fill(large, sizeof(large), key_to(e, 1));
     CHECK_OK(e->w, rwrite_from(e->w, from, 0, sizeof(large), 0, &word, 0));
     CHECK_OK(e->r, rread_into(e->r, into, 0, sizeof(in), &got, NULL, 0));
-    CHECK(e->r, got == sizeof(in) && mp_same(in, got, key_from(e, 1)));
+    CHECK(e->r, got == sizeof(in) && pattern_same(in, got, key_from(e, 1)));
     CHECK_OK(e->w, rdone(e->w, &word, 0));
     CHECK_OK(NULL, rregion_close(from));
     CHECK_OK(NULL, rregion_close(into));

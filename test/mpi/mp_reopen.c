@@ -31,7 +31,7 @@ static struct liveness draw(int writer, uint32_t ctx, uint32_t number)
     return l;
 }
 
-static size_t size_of(uint64_t key) { return mp_mix(~key) % (key % 3 == 0 ? HEAP + 1 : 41); }
+static size_t size_of(uint64_t key) { return random_mix(~key) % (key % 3 == 0 ? HEAP + 1 : 41); }
 
 static uint64_t key_of(int writer, uint32_t ctx, uint32_t number, uint64_t i)
 {
@@ -56,7 +56,7 @@ static void write_life(int to, uint32_t ctx, uint32_t number)
             CHECK(ch, errno == EPIPE);
             break;
         }
-        mp_fill(rmem(ch, d), size_of(key), key);
+        pattern_fill(rmem(ch, d), size_of(key), key);
         int rc = rwrite(ch, d);
 
         if (rc == -EPIPE) {
@@ -115,7 +115,7 @@ static void lives(void)
         uint32_t id;
 
         /* the same order of ids everywhere, or writer and reader would wait for each other in different lives */
-        for (id = (uint32_t)(mp_mix(mp_seed + i) % IDS); w[id] == LIVES; id = (id + 1) % IDS)
+        for (id = (uint32_t)(random_mix(mp_seed + i) % IDS); w[id] == LIVES; id = (id + 1) % IDS)
             ;
         w[id]++;
         if (mp_ranks == 1)
@@ -184,7 +184,7 @@ static void unjoined(uint32_t ctx)
 
         CHECK_OK(NULL, mp_open(&w, true, next, ctx, op, HEAP, SLOTS));
         CHECK_OK(NULL, mp_open(&r, false, previous, ctx, op, HEAP, SLOTS));
-        if (mp_mix(mp_seed ^ i ^ (uint64_t)mp_rank << 32) % 2 == 0) {
+        if (random_mix(mp_seed ^ i ^ (uint64_t)mp_rank << 32) % 2 == 0) {
             CHECK_OK(w, rclose(w));
             CHECK_OK(r, rclose(r));
         } else {

@@ -68,14 +68,14 @@ static int n_ends;
 static double stop_at;
 static bool thread_sync;
 
-static uint64_t mine(struct worker *w) { return mp_mix(w->random++); }
+static uint64_t mine(struct worker *w) { return random_mix(w->random++); }
 static bool now_and_then(struct worker *w, unsigned one_in) { return mine(w) % one_in == 0; }
 
 /* ---- what both ends know ---- */
 
 static uint64_t common(const struct end *e, uint64_t what)
 {
-    return mp_mix(mp_key(e->from, e->to, e->ctx, e->incarnation) ^ mp_mix(what));
+    return random_mix(mp_key(e->from, e->to, e->ctx, e->incarnation) ^ random_mix(what));
 }
 
 static void configure(const struct end *e, rpipe_config_t *cfg)
@@ -234,7 +234,7 @@ static int write_next(struct worker *w, struct end *e)
     if (at < 0)
         return R_PENDING;
     d = e->ahead[at];
-    mp_fill(rmem(e->ch, d), size, common(e, 1000 + e->number));
+    pattern_fill(rmem(e->ch, d), size, common(e, 1000 + e->number));
     if (e->number + 1 == e->messages)
         flags = LAST | (e->announced_final ? FINAL : 0);
     header = e->number << 2 | flags;
@@ -254,7 +254,7 @@ static bool serve_writer(struct worker *w, struct end *e)
 {
     int allocated = allocate(w, e), rc;
 
-    if (e->number == 0 && mp_now_ms() >= stop_at && e->quit == 0)
+    if (e->number == 0 && now_ms() >= stop_at && e->quit == 0)
         e->announced_final = true; /* before the first message: settled for this incarnation */
     rc = write_next(w, e);
     if (rc == -EPIPE || allocated == -EPIPE) {
@@ -278,7 +278,8 @@ static void free_one(struct worker *w, struct end *e)
     int i = (int)(mine(w) % (uint64_t)e->n_held);
     struct held *h = &e->held[i];
 
-    CHECK(e->ch, mp_same(rmem(e->ch, h->d), h->size, h->key)); /* nobody has written there since */
+    CHECK(e->ch,
+          pattern_same(rmem(e->ch, h->d), h->size, h->key)); /* nobody has written there since */
     CHECK_OK(e->ch, rfree(e->ch, h->d));
     *h = e->held[--e->n_held];
 }
@@ -296,7 +297,7 @@ static int read_next(struct worker *w, struct end *e)
     header = rtag(e->ch, d);
     CHECK(e->ch, header >> 2 == e->number);
     CHECK(e->ch, size == size_of(e, e->number) && rsize(e->ch, d) == size);
-    CHECK(e->ch, mp_same(rmem(e->ch, d), size, key));
+    CHECK(e->ch, pattern_same(rmem(e->ch, d), size, key));
     CHECK(e->ch, ((header & LAST) != 0) == (e->number + 1 == e->messages));
     e->saw_last = (header & LAST) != 0;
     e->saw_final = (header & FINAL) != 0;
@@ -382,13 +383,13 @@ static void stuck(const struct worker *w)
                 (int)cfg.heuristic, (int)cfg.mode, cfg.sync_queue, (unsigned long long)st.grows,
                 e->open ? rerror(e->ch) : "");
     }
-    mp_failed(NULL, "nothing has moved for a long time", NULL, __FILE__, __LINE__);
+    REQUIRE(false, "no progress for a long time");
 }
 
 static void *serve(void *argument)
 {
     struct worker *w = argument;
-    double moved = mp_now_ms();
+    double moved = now_ms();
     int i, live;
 
     do {
@@ -409,10 +410,10 @@ static void *serve(void *argument)
                 did = true;
         }
         if (did)
-            moved = mp_now_ms();
+            moved = now_ms();
         else if (live > 0)
             idle(w);
-        if (live > 0 && mp_now_ms() - moved > STUCK_MS)
+        if (live > 0 && now_ms() - moved > STUCK_MS)
             stuck(w);
     } while (live > 0);
     return NULL;
@@ -472,7 +473,7 @@ int main(int argc, char **argv)
     if (mp_asked(argc, argv, "-signals"))
         start_signals();
     before = resident_kib();
-    stop_at = mp_now_ms() + 1e3 * (double)seconds;
+    stop_at = now_ms() + 1e3 * (double)seconds;
     for (i = 0; i < n_ends; i++)
         workers[i % threads].end[workers[i % threads].ends++] = &ends[i];
     for (i = 0; i < threads; i++) {

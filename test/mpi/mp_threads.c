@@ -13,7 +13,7 @@ enum { THREADS = 4, MESSAGES = 600, HEAP = 4096 };
 
 static int next, previous;
 
-static size_t size_of(uint64_t key) { return mp_mix(~key) % 700; }
+static size_t size_of(uint64_t key) { return random_mix(~key) % 700; }
 
 /* one thread that writes to the next rank and reads from the previous one, several lives long */
 static void *own_channels(void *argument)
@@ -34,7 +34,7 @@ static void *own_channels(void *argument)
             bool moved = false;
 
             if (sent < MESSAGES && rmalloc_nb(w, size_of(key), &d) == R_SUCCESS) {
-                mp_fill(rmem(w, d), size_of(key), key);
+                pattern_fill(rmem(w, d), size_of(key), key);
                 if (rwrite_nb(w, d) == R_SUCCESS) {
                     sent++;
                     moved = true;
@@ -48,7 +48,7 @@ static void *own_channels(void *argument)
                 CHECK(r, rc == R_SUCCESS || (rc == R_PENDING && sent < MESSAGES));
                 if (rc == R_SUCCESS) {
                     key = mp_key(previous, mp_rank, ctx, life << 32 | got++);
-                    CHECK(r, size == size_of(key) && mp_same(rmem(r, d), size, key));
+                    CHECK(r, size == size_of(key) && pattern_same(rmem(r, d), size, key));
                     CHECK_OK(r, rfree(r, d));
                     moved = true;
                 }
@@ -83,7 +83,7 @@ static void *shared_writing(void *argument)
             sched_yield();
         }
         (void)rset_tag(shared_w, d, tag);
-        mp_fill(rmem(shared_w, d), size_of(key), key);
+        pattern_fill(rmem(shared_w, d), size_of(key), key);
         CHECK_OK(shared_w, rwrite(shared_w, d));
     }
     if (atomic_fetch_sub(&writers_left, 1) == 1)
@@ -110,7 +110,7 @@ static void *shared_reading(void *argument)
         who %= THREADS; /* for analyzers that do not know CHECK */
         CHECK(shared_r, (int64_t)i > last[who]);
         last[who] = (int64_t)i;
-        CHECK(shared_r, size == size_of(key) && mp_same(rmem(shared_r, d), size, key));
+        CHECK(shared_r, size == size_of(key) && pattern_same(rmem(shared_r, d), size, key));
         CHECK(shared_r, atomic_fetch_add(&seen[who][i], 1) == 0);
         CHECK_OK(shared_r, rfree(shared_r, d));
     }

@@ -60,7 +60,7 @@ static void bounded(uint32_t ctx, rpipe_op_t op, bool memory, int late_writer)
             uint64_t number = (uint64_t)turn * 1000 + i;
 
             if (i % 100 == 0 && (mp_rank + turn + late_writer) % 2 == 0)
-                mp_compute(5); /* so that the other one really goes to sleep */
+                compute_ms(5); /* so that the other one really goes to sleep */
             if (mp_ranks == 1 || (mp_rank + turn) % 2 == 0)
                 mp_send(w, size, mp_key(mp_rank, next, ctx, number));
             if (mp_ranks == 1 || (mp_rank + turn) % 2 != 0)
@@ -81,11 +81,11 @@ static void late_peer(uint32_t ctx, rpipe_op_t op, bool late_writer)
         return;
     if (mp_rank == 0 &&
         late_writer) { /* 1 waits for the join, then for a message, then for the end */
-        mp_compute(30);
+        compute_ms(30);
         CHECK_OK(NULL, mp_open(&w, true, 1, ctx, op, HEAP, 2));
-        mp_compute(30);
+        compute_ms(30);
         mp_send(w, 500, mp_key(0, 1, ctx, 0));
-        mp_compute(30);
+        compute_ms(30);
         CHECK_OK(w, rclose(w));
     } else if (mp_rank == 1 && late_writer) {
         CHECK_OK(NULL, mp_open(&r, false, 0, ctx, op, HEAP, 2));
@@ -95,12 +95,12 @@ static void late_peer(uint32_t ctx, rpipe_op_t op, bool late_writer)
         CHECK_RC(R_EOF, r, rread(r, &d, NULL));
         CHECK_OK(r, rclose(r));
     } else if (mp_rank == 0) { /* 1 waits for the join, for memory, and for -EPIPE */
-        mp_compute(30);
+        compute_ms(30);
         CHECK_OK(NULL, mp_open(&r, false, 1, ctx, op, HEAP, 2));
-        mp_compute(30);
+        compute_ms(30);
         mp_read_free(r, HEAP, mp_key(1, 0, ctx, 0));
         CHECK_OK(r, rpoll(&r, 1, &ready, -1)); /* the second one is there, and stays unread */
-        mp_compute(30);
+        compute_ms(30);
         CHECK_OK(r, rclose(r));
     } else if (mp_rank == 1) {
         CHECK_OK(NULL, mp_open(&w, true, 0, ctx, op, HEAP, 2));
@@ -122,7 +122,7 @@ static void polled(uint32_t ctx, uint64_t rounds)
     open_ring(&w[0], &r[0], ctx, RPIPE_PUT, 4);
     open_ring(&w[1], &r[1], ctx + 1, RPIPE_GET, 4);
     for (uint64_t i = 0; i < rounds; i++) {
-        int which = (int)(mp_mix(mp_seed + i) % 2);
+        int which = (int)(random_mix(mp_seed + i) % 2);
 
         if (mp_rank == 0)
             mp_send(w[which], 100, mp_key(mp_rank, next, ctx, i));
@@ -147,9 +147,9 @@ static void deadline(uint32_t ctx)
     open_ring(&w, &r, ctx, RPIPE_PUT, 2);
     CHECK_OK(r, rwait(r));
     CHECK_OK(r, rset_timeout(r, 60));
-    begun = mp_now_ms();
+    begun = now_ms();
     CHECK_RC(-ETIMEDOUT, r, rread(r, &d, NULL));
-    CHECK(r, mp_now_ms() - begun >= 59 && mp_now_ms() - begun < 20000);
+    CHECK(r, now_ms() - begun >= 59 && now_ms() - begun < 20000);
     CHECK_OK(NULL, network_barrier()); /* before anybody closes */
     CHECK_OK(r, rset_timeout(r, -1));
     close_ring(w, r);
@@ -175,7 +175,7 @@ int main(int argc, char **argv)
     rounds = (uint64_t)mp_number(argc, argv, mp_ranks <= 3 ? 300 : 100);
     next = (mp_rank + 1) % mp_ranks;
     previous = (mp_rank + mp_ranks - 1) % mp_ranks;
-    begun = mp_now_ms();
+    begun = now_ms();
     for (int op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         token(ctx++, (rpipe_op_t)op, rounds);
         bounded(ctx++, (rpipe_op_t)op, false, 0);
@@ -188,6 +188,6 @@ int main(int argc, char **argv)
     polled(ctx, rounds);
     deadline(ctx + 2);
     if (mp_rank == 0)
-        printf("%s, %llu rounds: %.0f ms\n", mode, (unsigned long long)rounds, mp_now_ms() - begun);
+        printf("%s, %llu rounds: %.0f ms\n", mode, (unsigned long long)rounds, now_ms() - begun);
     return mp_end();
 }

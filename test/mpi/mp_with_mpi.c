@@ -53,7 +53,7 @@ int main(int argc, char **argv)
     CHECK_OK(NULL, rpipe(&in, &cfg));
 
     for (int i = 0; i < ROUNDS; i++) {
-        uint64_t sent = mp_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)rank), near, far, sum,
+        uint64_t sent = random_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)rank), near, far, sum,
                  expected = 0;
         uint64_t *memory;
         size_t size;
@@ -67,14 +67,14 @@ int main(int argc, char **argv)
         CHECK(in, memory != NULL && size == 512);
         near = *memory;
         CHECK_OK(in, rfree(in, d));
-        CHECK(in, near == mp_mix((uint64_t)(i * ranks + before)));
+        CHECK(in, near == random_mix((uint64_t)(i * ranks + before)));
 
         MPI_Sendrecv(&near, 1, MPI_UINT64_T, next, 7, &far, 1, MPI_UINT64_T, before, 7,
                      MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-        CHECK(NULL, far == mp_mix((uint64_t)(i * ranks + (before + ranks - 1) % ranks)));
+        CHECK(NULL, far == random_mix((uint64_t)(i * ranks + (before + ranks - 1) % ranks)));
         MPI_Allreduce(&far, &sum, 1, MPI_UINT64_T, MPI_SUM, MPI_COMM_WORLD);
         for (int other = 0; other < ranks; other++)
-            expected += mp_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)other);
+            expected += random_mix((uint64_t)i * (uint64_t)ranks + (uint64_t)other);
         CHECK(NULL, sum == expected);
         if (i % 50 == 0)
             CHECK_OK(NULL, network_barrier());

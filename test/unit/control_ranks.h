@@ -13,7 +13,7 @@
 #define NOTE (CONTROL_TYPE_USER + 7)
 
 static _Atomic int arrived, wrong, left, died, ticks;
-static _Atomic int last_number[RANKS_MAX];
+static _Atomic int last_number[RANKS_MOST];
 
 struct note {
     uint32_t number, bytes;
@@ -46,8 +46,8 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
 
 static void on_gone(int rank, enum control_end end, const char *why)
 {
-    CHECK(strstr(why, "rank") != NULL &&
-          control_peer_state(rank) == (end == PEER_LEFT ? -EPIPE : -ECONNRESET));
+    REQUIRE(strstr(why, "rank") != NULL &&
+            control_peer_state(rank) == (end == PEER_LEFT ? -EPIPE : -ECONNRESET));
     atomic_fetch_add(end == PEER_LEFT ? &left : &died, 1);
 }
 

@@ -26,8 +26,8 @@ static rcells_config_t cells_config(rcells_role_t role, uint64_t context)
 
 static void open_both(struct cells *p, const rcells_config_t *user, const rcells_config_t *owner)
 {
-    assert_ok(NULL, rcells_open(&p->owner, owner));
-    assert_ok(NULL, rcells_open(&p->user, user));
+    CHECK_OK(NULL, rcells_open(&p->owner, owner));
+    CHECK_OK(NULL, rcells_open(&p->user, user));
     p->w = rcells_pipe(p->user);
     p->r = rcells_pipe(p->owner);
 }
@@ -39,21 +39,21 @@ static void open_cells(struct cells *p, uint64_t context, rcells_t shared)
 
     owner.shared = shared;
     open_both(p, &user, &owner);
-    assert_ok(p->w, rwait(p->w));
-    assert_ok(p->r, rwait(p->r));
+    CHECK_OK(p->w, rwait(p->w));
+    CHECK_OK(p->r, rwait(p->r));
 }
 
 static void close_cells(struct cells *p)
 {
-    assert_ok(p->w, rcells_close(p->user));
-    assert_ok(p->r, rcells_close(p->owner));
+    CHECK_OK(p->w, rcells_close(p->user));
+    CHECK_OK(p->r, rcells_close(p->owner));
 }
 
 static uint64_t fetched(rcells_t c, rcells_op_t op, size_t cell, uint64_t operand, uint64_t compare)
 {
     uint64_t old = ~UINT64_C(0);
 
-    assert_ok(rcells_pipe(c), rcells_atomic(c, op, cell, operand, compare, &old));
+    CHECK_OK(rcells_pipe(c), rcells_atomic(c, op, cell, operand, compare, &old));
     return old;
 }
 
@@ -91,9 +91,9 @@ static void test_fire_and_forget(void **state)
     (void)state;
     open_cells(&p, 2, NULL);
     for (i = 0; i < 1000; i++)
-        assert_ok(p.w, rcells_atomic(p.user, RCELLS_ADD, (size_t)i % CELLS, 1, 0, NULL));
-    assert_ok(p.w, rcells_atomic(p.user, RCELLS_CAS, 5, 1, 12345, NULL));
-    assert_ok(p.w, rcells_flush(p.user));
+        CHECK_OK(p.w, rcells_atomic(p.user, RCELLS_ADD, (size_t)i % CELLS, 1, 0, NULL));
+    CHECK_OK(p.w, rcells_atomic(p.user, RCELLS_CAS, 5, 1, 12345, NULL));
+    CHECK_OK(p.w, rcells_flush(p.user));
     for (i = 0; i < CELLS; i++)
         assert_int_equal(value(p.user, (size_t)i), 1000 / CELLS + (i < 1000 % CELLS));
     close_cells(&p);
@@ -109,14 +109,14 @@ static void test_passive_end(void **state)
 
     (void)state;
     open_cells(&p, 3, NULL);
-    assert_ok(p.w, rcells_atomic(p.user, RCELLS_ADD, 1, 40, 0, &old));
+    CHECK_OK(p.w, rcells_atomic(p.user, RCELLS_ADD, 1, 40, 0, &old));
     rc = rcells_atomic(p.owner, RCELLS_ADD, 1, 2, 0, &old);
-    assert_ok(p.r, rpipe_transport(p.r, &t));
+    CHECK_OK(p.r, rpipe_transport(p.r, &t));
     if (rc == -ENOTSUP) {
         assert_string_equal(t.cells, "device");
         assert_non_null(strstr(rerror(p.r), "RPIPE_ATOMICS"));
     } else {
-        assert_ok(p.r, rc);
+        CHECK_OK(p.r, rc);
         assert_int_equal(old, 40);
         assert_int_equal(value(p.user, 1), 42);
     }
@@ -136,8 +136,8 @@ static void test_shared_cells(void **state)
         assert_int_equal(fetched(q.user, RCELLS_ADD, 9, 1, 0), (uint64_t)(2 * i + 1));
     }
     /* whose they are goes first: the others keep them */
-    assert_ok(p.w, rcells_close(p.user));
-    assert_ok(p.r, rcells_close(p.owner));
+    CHECK_OK(p.w, rcells_close(p.user));
+    CHECK_OK(p.r, rcells_close(p.owner));
     assert_int_equal(value(q.user, 9), 200);
     close_cells(&q);
 }
@@ -155,36 +155,36 @@ static void test_misuse(void **state)
 
     (void)state;
     cfg.role = 0;
-    assert_rc(-EINVAL, NULL, rcells_open(&none, &cfg));
+    CHECK_RC(-EINVAL, NULL, rcells_open(&none, &cfg));
     cfg.role = RCELLS_OWNER;
     cfg.cells = (UINT64_C(1) << 31) + 1;
-    assert_rc(-EINVAL, NULL, rcells_open(&none, &cfg));
-    assert_rc(-EINVAL, NULL, rcells_open(NULL, &cfg));
-    assert_rc(-EINVAL, NULL, rcells_open(&none, NULL));
+    CHECK_RC(-EINVAL, NULL, rcells_open(&none, &cfg));
+    CHECK_RC(-EINVAL, NULL, rcells_open(NULL, &cfg));
+    CHECK_RC(-EINVAL, NULL, rcells_open(&none, NULL));
     open_cells(&p, 6, NULL);
     cfg = cells_config(RCELLS_USER, 77);
     cfg.shared = p.owner;
-    assert_rc(-EINVAL, NULL, rcells_open(&none, &cfg));
+    CHECK_RC(-EINVAL, NULL, rcells_open(&none, &cfg));
     assert_null(none);
-    assert_rc(-EINVAL, p.w, rcells_atomic(p.user, RCELLS_ADD, CELLS, 1, 0, &old));
-    assert_rc(-EINVAL, p.w, rcells_atomic(p.user, (rcells_op_t)6, 0, 1, 0, &old));
+    CHECK_RC(-EINVAL, p.w, rcells_atomic(p.user, RCELLS_ADD, CELLS, 1, 0, &old));
+    CHECK_RC(-EINVAL, p.w, rcells_atomic(p.user, (rcells_op_t)6, 0, 1, 0, &old));
     assert_int_equal(old, 9);
-    assert_rc(-EBADF, p.w, rmalloc_nb(p.w, 8, &d));
-    assert_rc(-EBADF, p.r, rread_nb(p.r, &d, NULL));
-    assert_rc(-EBADF, p.w, rflush(p.w));
-    assert_rc(-EBADF, p.w, rclose(p.w));
+    CHECK_RC(-EBADF, p.w, rmalloc_nb(p.w, 8, &d));
+    CHECK_RC(-EBADF, p.r, rread_nb(p.r, &d, NULL));
+    CHECK_RC(-EBADF, p.w, rflush(p.w));
+    CHECK_RC(-EBADF, p.w, rclose(p.w));
     assert_non_null(strstr(rerror(p.w), "rcells_close"));
-    assert_rc(-EBADF, p.w, rregion_open(&region, p.w, &old, sizeof(old)));
-    assert_rc(-EINVAL, NULL, rcells_atomic(NULL, RCELLS_ADD, 0, 1, 0, NULL));
+    CHECK_RC(-EBADF, p.w, rregion_open(&region, p.w, &old, sizeof(old)));
+    CHECK_RC(-EINVAL, NULL, rcells_atomic(NULL, RCELLS_ADD, 0, 1, 0, NULL));
     assert_null(rcells_pipe(NULL));
     close_cells(&p);
-    assert_rc(-ENOTCONN, p.w, rcells_atomic(p.user, RCELLS_ADD, 0, 1, 0, NULL));
-    assert_rc(-ENOTCONN, p.w, rcells_close(p.user));
-    assert_ok(NULL, rpipe(&m.w, &pipe));
-    assert_rc(-EBADF, m.w, rcells_atomic(cells_at(m.w), RCELLS_ADD, 0, 1, 0, NULL));
-    assert_rc(-EBADF, m.w, rcells_flush(cells_at(m.w)));
-    assert_rc(-EBADF, m.w, rcells_close(cells_at(m.w)));
-    assert_ok(m.w, rclose(m.w));
+    CHECK_RC(-ENOTCONN, p.w, rcells_atomic(p.user, RCELLS_ADD, 0, 1, 0, NULL));
+    CHECK_RC(-ENOTCONN, p.w, rcells_close(p.user));
+    CHECK_OK(NULL, rpipe(&m.w, &pipe));
+    CHECK_RC(-EBADF, m.w, rcells_atomic(cells_at(m.w), RCELLS_ADD, 0, 1, 0, NULL));
+    CHECK_RC(-EBADF, m.w, rcells_flush(cells_at(m.w)));
+    CHECK_RC(-EBADF, m.w, rcells_close(cells_at(m.w)));
+    CHECK_OK(m.w, rclose(m.w));
 }
 
 /* RPIPE_THREADS: every fetch gets the value that its own operation has found, whatever the other threads ask for meanwhile */
@@ -224,7 +224,7 @@ static void test_threads(void **state)
     assert_non_null(seen);
     user.flags |= RPIPE_THREADS;
     open_both(&p, &user, &owner);
-    assert_ok(p.w, rwait(p.w));
+    CHECK_OK(p.w, rwait(p.w));
     for (int i = 0; i < SHARERS; i++) {
         sharer[i] = (struct sharer){p.user, seen, 0};
         assert_int_equal(pthread_create(&thread[i], NULL, draws, &sharer[i]), 0);
@@ -232,10 +232,10 @@ static void test_threads(void **state)
     for (int i = 0; i < SHARERS; i++)
         pthread_join(thread[i], NULL);
     for (int i = 0; i < SHARERS; i++)
-        assert_ok(p.w, sharer[i].rc);
+        CHECK_OK(p.w, sharer[i].rc);
     for (int i = 0; i < SHARERS * TICKETS; i++)
         assert_int_equal(atomic_load(&seen[i]), 1);
-    assert_ok(p.w, rcells_flush(p.user));
+    CHECK_OK(p.w, rcells_flush(p.user));
     assert_int_equal(value(p.user, 1), SHARERS * TICKETS / 3);
     close_cells(&p);
     free(seen);
@@ -248,7 +248,7 @@ static void not_shared(int expected, rch_t ch, size_t cells)
 
     cfg.cells = cells;
     cfg.shared = cells_at(ch);
-    assert_rc(expected, NULL, rcells_open(&none, &cfg));
+    CHECK_RC(expected, NULL, rcells_open(&none, &cfg));
     if (expected == -EINVAL)
         assert_non_null(strstr(rerror(NULL), "shared must be an open owner end"));
     assert_null(none);
@@ -285,7 +285,7 @@ static void test_not_waited_for(void **state)
     open_both(&p, &user, &owner);
     assert_int_equal(fetched(p.user, RCELLS_ADD, 1, 5, 0), 0);
     assert_int_equal(value(p.user, 1), 5);
-    assert_ok(p.w, rinfo_count(p.w, "messages", &messages));
+    CHECK_OK(p.w, rinfo_count(p.w, "messages", &messages));
     assert_int_equal(messages, 0);
     close_cells(&p);
 }
@@ -297,12 +297,12 @@ static void test_reader_closes(void **state)
 
     (void)state;
     open_cells(&p, 7, NULL);
-    assert_ok(p.r, rcells_close(p.owner));
+    CHECK_OK(p.r, rcells_close(p.owner));
     do
         rc = rcells_atomic(p.user, RCELLS_ADD, 0, 1, 0, NULL);
     while (rc == 0); /* until the bye has come */
-    assert_rc(-EPIPE, p.w, rc);
-    assert_ok(p.w, rcells_close(p.user));
+    CHECK_RC(-EPIPE, p.w, rc);
+    CHECK_OK(p.w, rcells_close(p.user));
 }
 
 static int join_job(void **state)

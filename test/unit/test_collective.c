@@ -64,7 +64,7 @@ static void rank_sizes(int rank, int size)
         if (rank != 0)
             OK(put(to, mine, sizes[s], LIMIT_MS));
         for (i = 0; i < sizes[s]; i++)
-            CHECK(theirs[i] == (uint8_t)(i / 3 + s + (size_t)from));
+            REQUIRE(theirs[i] == (uint8_t)(i / 3 + s + (size_t)from));
     }
     BARRIER();
     rank_stop();
@@ -87,16 +87,16 @@ static void rank_wrong_size(int rank, int size)
     if (rank == 0) {
         OK(put(1, &value, sizeof(value), LIMIT_MS));
     } else {
-        CHECK(get(0, more, sizeof(more), LIMIT_MS) == -EMSGSIZE &&
-              strstr(err.text, "8 bytes") != NULL);
-        CHECK(get(0, more, 4, LIMIT_MS) == -EMSGSIZE);
+        REQUIRE(get(0, more, sizeof(more), LIMIT_MS) == -EMSGSIZE &&
+                strstr(err.text, "8 bytes") != NULL);
+        REQUIRE(get(0, more, 4, LIMIT_MS) == -EMSGSIZE);
         OK(get(0, more, 8, LIMIT_MS));
-        CHECK(more[0] == 17);
+        REQUIRE(more[0] == 17);
     }
-    CHECK(put(size, &value, 8, LIMIT_MS) == -ENOENT && get(-1, &value, 8, LIMIT_MS) == -ENOENT);
+    REQUIRE(put(size, &value, 8, LIMIT_MS) == -ENOENT && get(-1, &value, 8, LIMIT_MS) == -ENOENT);
     BARRIER();
     rank_stop();
-    CHECK(put(0, &value, 8, LIMIT_MS) == -ENOTCONN);
+    REQUIRE(put(0, &value, 8, LIMIT_MS) == -ENOTCONN);
 }
 
 static void test_a_message_of_another_size_stays(void **state)
@@ -118,11 +118,11 @@ static void rank_window(int rank, int size)
     if (rank == 0) {
         while (put(1, &sent, sizeof(sent), 50) == 0)
             sent++;
-        CHECK(sent * (8 + CHUNK_CHARGE) <= LANE_WINDOW_BYTES &&
-              (sent + 1) * (8 + CHUNK_CHARGE) > LANE_WINDOW_BYTES);
+        REQUIRE(sent * (8 + CHUNK_CHARGE) <= LANE_WINDOW_BYTES &&
+                (sent + 1) * (8 + CHUNK_CHARGE) > LANE_WINDOW_BYTES);
         OK(collect_send(0, &sent, sizeof(sent), limit(), &err)); /* others are not concerned */
         OK(get(0, &value, sizeof(value), LIMIT_MS));
-        CHECK(value == sent);
+        REQUIRE(value == sent);
     }
     BARRIER();
     OK(collect_allgather(&sent, sizeof(sent), buf, limit(), &err));
@@ -130,15 +130,15 @@ static void rank_window(int rank, int size)
     if (rank == 1) {
         for (i = 0; i < sent; i++) {
             OK(get(0, &value, sizeof(value), LIMIT_MS));
-            CHECK(value == i);
+            REQUIRE(value == i);
         }
-        CHECK(get(0, &value, sizeof(value), 30) == -ETIMEDOUT &&
-              strstr(err.text, "rank 0") != NULL);
+        REQUIRE(get(0, &value, sizeof(value), 30) == -ETIMEDOUT &&
+                strstr(err.text, "rank 0") != NULL);
     }
     BARRIER();
     if (rank == 0) {
-        CHECK(put(1, buf, large, 50) == -ETIMEDOUT &&
-              strstr(err.text, "rank 1") != NULL); /* begun, then cancelled */
+        REQUIRE(put(1, buf, large, 50) == -ETIMEDOUT &&
+                strstr(err.text, "rank 1") != NULL); /* begun, then cancelled */
         memset(buf, 0x5a, large);
         BARRIER();
         OK(put(1, buf, large, LIMIT_MS));
@@ -147,9 +147,9 @@ static void rank_window(int rank, int size)
         BARRIER();
         OK(get(0, buf, large, LIMIT_MS));
         for (i = 0; i < large; i++)
-            CHECK(buf[i] == 0x5a);
+            REQUIRE(buf[i] == 0x5a);
         OK(get(0, &value, sizeof(value), LIMIT_MS));
-        CHECK(value == sent);
+        REQUIRE(value == sent);
     }
     BARRIER();
     rank_stop();
@@ -181,10 +181,10 @@ static void rank_interrupted(int rank, int size)
         /* deadlines that have passed already: each takes what is there at that moment */
         while ((result = collect_recv(0, tries++ % 2 == 0 ? scrap : buf, large, DEADLINE_NOW,
                                       &err)) == -ETIMEDOUT)
-            CHECK(get(0, scrap, 11, 0) < 0);
-        CHECK(result == 0 && tries > 1);
+            REQUIRE(get(0, scrap, 11, 0) < 0);
+        REQUIRE(result == 0 && tries > 1);
         for (i = 0; i < large; i++)
-            CHECK((tries % 2 == 1 ? scrap : buf)[i] == (uint8_t)(i * 5 + i / 1000));
+            REQUIRE((tries % 2 == 1 ? scrap : buf)[i] == (uint8_t)(i * 5 + i / 1000));
         OK(get(0, buf, 10, LIMIT_MS));
     }
     BARRIER();
@@ -209,7 +209,7 @@ static void *sends_many(void *unused)
         struct error said = {""};
 
         memset(buf, i, sizeof(buf));
-        CHECK(collect_send(1, buf, sizeof(buf), limit(), &said) == 0);
+        REQUIRE(collect_send(1, buf, sizeof(buf), limit(), &said) == 0);
     }
     return NULL;
 }
@@ -224,14 +224,14 @@ static void rank_threads(int rank, int size)
     rank_start(&hooks);
     if (rank == 0) {
         for (i = 0; i < 3; i++)
-            CHECK(pthread_create(&t[i], NULL, sends_many, NULL) == 0);
+            REQUIRE(pthread_create(&t[i], NULL, sends_many, NULL) == 0);
         for (i = 0; i < 3; i++)
             pthread_join(t[i], NULL);
     } else {
         for (i = 0; i < 1500; i++) {
             OK(get(0, buf, sizeof(buf), LIMIT_MS));
             for (k = 1; k < 3000; k++)
-                CHECK(buf[k] == buf[0]);
+                REQUIRE(buf[k] == buf[0]);
         }
     }
     BARRIER();
@@ -255,36 +255,33 @@ static void rank_last_words(int rank, int size)
     if (rank == 1) {
         OK(put(0, &value, 8, LIMIT_MS));
         if (getenv("DIES") != NULL) {
-            CHECK(control_flush(-1, limit()) == 0);
+            REQUIRE(control_flush(-1, limit()) == 0);
             kill(getpid(), SIGKILL);
         }
     } else {
         AWAIT(atomic_load(&died) + atomic_load(&left) == 1);
         OK(get(1, &value, 8, LIMIT_MS));
-        CHECK(get(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE) &&
-              strstr(err.text, "rank 1") != NULL);
-        CHECK(put(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE));
+        REQUIRE(get(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE) &&
+                strstr(err.text, "rank 1") != NULL);
+        REQUIRE(put(1, &value, 8, LIMIT_MS) == (getenv("DIES") != NULL ? -ECONNRESET : -EPIPE));
     }
     rank_stop();
 }
 
 static void test_what_was_sent_before_the_end_can_be_received(void **state)
 {
-    pid_t pids[RANKS_MAX];
-
     setenv("RPIPE_CONTROL", *state, 1);
     unsetenv("DIES");
     run_ranks(2, rank_last_words);
     setenv("DIES", "1", 1);
-    ranks_start(2, rank_last_words, pids);
-    ranks_wait(2, pids, 1, SIGKILL);
+    run_ranks_but(1, SIGKILL, 2, rank_last_words);
 }
 
 /* ---- collectives ---- */
 
 static void rank_collectives(int rank, int size)
 {
-    uint8_t *mine = malloc(300000), *all = malloc(300000u * RANKS_MAX);
+    uint8_t *mine = malloc(300000), *all = malloc(300000u * RANKS_MOST);
     size_t bytes, i;
     int n, r;
 
@@ -296,12 +293,12 @@ static void rank_collectives(int rank, int size)
         OK(collect_allgather(mine, bytes, all, limit(), &err));
         for (r = 0; r < size; r++) {
             for (i = 0; i < bytes; i++)
-                CHECK(all[(size_t)r * bytes + i] == (uint8_t)(i + (size_t)(r * 50 + n)));
+                REQUIRE(all[(size_t)r * bytes + i] == (uint8_t)(i + (size_t)(r * 50 + n)));
         }
         if (n % 3 == 0)
             BARRIER();
     }
-    CHECK(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit()) == 0);
     rank_stop();
     free(mine);
     free(all);
@@ -324,38 +321,34 @@ static void rank_barrier_dies(int rank, int size)
     if (getenv("EARLY") == NULL)
         BARRIER();
     if (rank == 2) {
-        CHECK(control_flush(-1, limit()) == 0); /* its part in the barrier that is over */
+        REQUIRE(control_flush(-1, limit()) == 0); /* its part in the barrier that is over */
         kill(getpid(), SIGKILL);
     }
-    CHECK(collect_barrier(limit(), &err) == -ECONNRESET);
-    CHECK(strstr(err.text, "rank 2") != NULL);
-    CHECK(collect_leave(limit()) == 0);
+    REQUIRE(collect_barrier(limit(), &err) == -ECONNRESET);
+    REQUIRE(strstr(err.text, "rank 2") != NULL);
+    REQUIRE(collect_leave(limit()) == 0);
     rank_stop();
 }
 
 static void test_a_death_ends_the_collective_of_all(void **state)
 {
-    pid_t pids[RANKS_MAX];
-
     setenv("RPIPE_CONTROL", *state, 1);
     unsetenv("EARLY");
-    ranks_start(5, rank_barrier_dies, pids);
-    ranks_wait(5, pids, 2, SIGKILL);
+    run_ranks_but(2, SIGKILL, 5, rank_barrier_dies);
     setenv("EARLY", "1", 1);
-    ranks_start(5, rank_barrier_dies, pids);
-    ranks_wait(5, pids, 2, SIGKILL);
+    run_ranks_but(2, SIGKILL, 5, rank_barrier_dies);
     unsetenv("EARLY");
 }
 
 /* Rank 0 does not come. The others time out, say so, and can go on together afterwards. */
 static void rank_late(int rank, int size)
 {
-    uint64_t value = (uint64_t)rank, all[RANKS_MAX];
+    uint64_t value = (uint64_t)rank, all[RANKS_MOST];
 
     rank_start(&hooks);
     if (rank != 0) {
-        CHECK(collect_barrier(deadline_in_ms(100), &err) == -ETIMEDOUT &&
-              strstr(err.text, "rank") != NULL);
+        REQUIRE(collect_barrier(deadline_in_ms(100), &err) == -ETIMEDOUT &&
+                strstr(err.text, "rank") != NULL);
         OK(put(0, &value, 8, LIMIT_MS));
     } else {
         int r;
@@ -363,12 +356,12 @@ static void rank_late(int rank, int size)
         for (r = 1; r < size; r++)
             OK(get(r, &value, 8, LIMIT_MS));
         /* it comes last: all it waits for is here, be it that all came, or that somebody gave up */
-        CHECK(collect_barrier(deadline_in_ms(20), &err) != -EPROTO);
+        REQUIRE(collect_barrier(deadline_in_ms(20), &err) != -EPROTO);
         value = 0;
     }
     OK(collect_allgather(&value, 8, all, limit(), &err));
-    CHECK(all[0] == 0 && all[size - 1] == (uint64_t)size - 1);
-    CHECK(collect_leave(limit()) == 0);
+    REQUIRE(all[0] == 0 && all[size - 1] == (uint64_t)size - 1);
+    REQUIRE(collect_leave(limit()) == 0);
     rank_stop();
 }
 
@@ -381,18 +374,18 @@ static void test_a_deadline_ends_the_collective_of_all(void **state)
 
 static void rank_different(int rank, int size)
 {
-    uint64_t value[2] = {0, 0}, all[2 * RANKS_MAX];
+    uint64_t value[2] = {0, 0}, all[2 * RANKS_MOST];
 
     (void)size;
     rank_start(&hooks);
     if (rank == 0)
-        CHECK(collect_barrier(limit(), &err) == -EPROTO &&
-              strstr(err.text, "network_allgather") != NULL);
+        REQUIRE(collect_barrier(limit(), &err) == -EPROTO &&
+                strstr(err.text, "network_allgather") != NULL);
     else
-        CHECK(collect_allgather(value, 8, all, limit(), &err) == -EPROTO &&
-              strstr(err.text, "network_barrier") != NULL);
-    CHECK(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), &err) == -EMSGSIZE);
-    CHECK(collect_leave(limit()) == 0);
+        REQUIRE(collect_allgather(value, 8, all, limit(), &err) == -EPROTO &&
+                strstr(err.text, "network_barrier") != NULL);
+    REQUIRE(collect_allgather(value, rank == 0 ? 8 : 16, all, limit(), &err) == -EMSGSIZE);
+    REQUIRE(collect_leave(limit()) == 0);
     rank_stop();
 }
 
@@ -417,15 +410,13 @@ static void rank_leave(int rank, int size)
     if (rank == size - 1)
         usleep(100000); /* so that a leave that does not wait is caught */
     atomic_fetch_add(arrivals, 1);
-    CHECK(collect_leave(limit()) == 0);
-    CHECK(atomic_load(arrivals) == size - dead);
+    REQUIRE(collect_leave(limit()) == 0);
+    REQUIRE(atomic_load(arrivals) == size - dead);
     rank_stop();
 }
 
 static void test_leaving_waits_for_the_living(void **state)
 {
-    pid_t pids[RANKS_MAX];
-
     setenv("RPIPE_CONTROL", *state, 1);
     arrivals = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_ptr_not_equal(arrivals, MAP_FAILED);
@@ -433,8 +424,7 @@ static void test_leaving_waits_for_the_living(void **state)
     run_ranks(6, rank_leave);
     atomic_store(arrivals, 0);
     setenv("DIES", "1", 1);
-    ranks_start(6, rank_leave, pids);
-    ranks_wait(6, pids, 3, SIGKILL);
+    run_ranks_but(3, SIGKILL, 6, rank_leave);
     unsetenv("DIES");
     munmap(arrivals, 4096);
 }
@@ -449,7 +439,7 @@ static void rank_gone_early(int rank, int size)
         return;
     }
     BARRIER();
-    CHECK(collect_leave(limit()) == 0);
+    REQUIRE(collect_leave(limit()) == 0);
     rank_stop();
 }
 
@@ -466,7 +456,7 @@ static void rank_leave_late(int rank, int size)
     rank_start(&hooks);
     BARRIER();
     if (rank == 0) {
-        CHECK(collect_leave(deadline_in_ms(50)) == -ETIMEDOUT);
+        REQUIRE(collect_leave(deadline_in_ms(50)) == -ETIMEDOUT);
         OK(put(1, &rank, sizeof(rank), LIMIT_MS));
     } else {
         OK(get(0, &rank, sizeof(rank), LIMIT_MS));

@@ -39,7 +39,7 @@ static void accepted(const rpipe_config_t *cfg, const char *what)
 
     if (rc != R_SUCCESS)
         fail_msg("%s: %d (%s); %s", what, rc, rstrerror(rc), rerror(NULL));
-    assert_ok(ch, rclose(ch));
+    CHECK_OK(ch, rclose(ch));
 }
 
 static void test_before_rinit(void **state)
@@ -49,7 +49,7 @@ static void test_before_rinit(void **state)
     (void)state;
     refused(-ENOTCONN, &cfg, "before rinit");
     refused(-ENOTCONN, NULL, "before rinit, cfg NULL: whatever the arguments are");
-    assert_rc(-ENOTCONN, NULL, rpipe(NULL, NULL));
+    CHECK_RC(-ENOTCONN, NULL, rpipe(NULL, NULL));
     assert_int_equal(pair_setup(state), 0);
 }
 
@@ -73,7 +73,7 @@ static void test_null(void **state)
 
     (void)state;
     refused(-EINVAL, NULL, "cfg NULL");
-    assert_rc(-EINVAL, NULL, rpipe(NULL, &cfg));
+    CHECK_RC(-EINVAL, NULL, rpipe(NULL, &cfg));
 }
 
 /* The size travels with the call: a shorter structure than that of 0.2.0 does not exist, a longer one ends in zeros. */
@@ -88,13 +88,13 @@ static void test_size(void **state)
 
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
-        assert_rc(-EINVAL, NULL, (rpipe)(&ch, &longer.cfg, bad[i]));
+        CHECK_RC(-EINVAL, NULL, (rpipe)(&ch, &longer.cfg, bad[i]));
     longer.more[1] = 1;
-    assert_rc(-E2BIG, NULL, (rpipe)(&ch, &longer.cfg, sizeof(longer)));
+    CHECK_RC(-E2BIG, NULL, (rpipe)(&ch, &longer.cfg, sizeof(longer)));
     assert_true(ch == UNTOUCHED);
     longer.more[1] = 0;
-    assert_ok(NULL, (rpipe)(&ch, &longer.cfg, sizeof(longer)));
-    assert_ok(ch, rclose(ch));
+    CHECK_OK(NULL, (rpipe)(&ch, &longer.cfg, sizeof(longer)));
+    CHECK_OK(ch, rclose(ch));
 }
 
 static void test_role(void **state)
@@ -343,16 +343,16 @@ static void test_exists(void **state)
     rch_t writer, reader;
 
     (void)state;
-    assert_ok(NULL, rpipe(&writer, &w));
+    CHECK_OK(NULL, rpipe(&writer, &w));
     refused(-EEXIST, &w, "the writer twice");
     w.op = RPIPE_GET; /* the same end, opened otherwise */
     refused(-EEXIST, &w, "the writer twice, PUT and GET");
-    assert_ok(NULL, rpipe(&reader, &r));
+    CHECK_OK(NULL, rpipe(&reader, &r));
     refused(-EEXIST, &r, "the reader twice");
-    assert_ok(reader, rwait(reader));
-    assert_ok(writer, rclose(writer));
+    CHECK_OK(reader, rwait(reader));
+    CHECK_OK(writer, rclose(writer));
     refused(-EEXIST, &r, "the reader twice, when the writer has closed");
-    assert_ok(reader, rclose(reader));
+    CHECK_OK(reader, rclose(reader));
     accepted(&r, "the reader again, after rclose");
 }
 
@@ -360,7 +360,7 @@ static void test_exists(void **state)
 static void test_memory(void **state)
 {
     rpipe_config_t cfg = pair_reader(pair_config(RPIPE_PUT, 1ull << 50));
-    double begun = pair_now_ms();
+    double begun = now_ms();
 
     (void)state;
     cfg.unit_bytes = 1u << 20;
@@ -368,7 +368,7 @@ static void test_memory(void **state)
     cfg = pair_writer(pair_config(RPIPE_GET, 1ull << 50));
     cfg.unit_bytes = 1u << 20;
     refused(-ENOMEM, &cfg, "a heap of 1 PiB, GET");
-    assert_true(pair_now_ms() - begun < PAIR_LATE_MS);
+    assert_true(now_ms() - begun < CHECK_LATE_MS);
     /* the heap is at the other end */
     cfg = pair_writer(pair_config(RPIPE_PUT, 1ull << 50));
     cfg.unit_bytes = 1u << 20;
@@ -385,14 +385,14 @@ static void test_copied(void **state)
 
     (void)state;
     w.backend = name;
-    assert_ok(NULL, rpipe(&p.w, &w));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
     memset(name, 'x', sizeof(name) - 1);
     memset(&w, 0xff, sizeof(w));
-    assert_ok(NULL, rpipe(&p.r, &r));
+    CHECK_OK(NULL, rpipe(&p.r, &r));
     memset(&r, 0xff, sizeof(r));
     pair_send(&p, 4096, 1);
     d = pair_receive(&p, 4096, 1);
-    assert_ok(p.r, rfree(p.r, d));
+    CHECK_OK(p.r, rfree(p.r, d));
     pair_close(&p);
 }
 

@@ -28,7 +28,7 @@
 static unsigned seed;
 static struct error err;
 
-static unsigned dice(unsigned sides) { return (unsigned)rand_r(&seed) % sides; }
+static unsigned random_below(unsigned sides) { return (unsigned)rand_r(&seed) % sides; }
 
 static void make_pair(struct connection **from, struct connection **to)
 {
@@ -63,8 +63,12 @@ static int open_descriptors(void)
 static struct message *make_message(uint32_t number)
 {
     static uint8_t body[CONTROL_BODY_MAX];
-    int fds[CONTROL_FDS_MAX], nfds = dice(3) == 0 ? (int)dice(CONTROL_FDS_MAX + 1) : 0, i;
-    size_t bytes = dice(20) == 0 ? CONTROL_BODY_MAX : dice(4) == 0 ? dice(5000) : dice(100), k;
+    int fds[CONTROL_FDS_MAX],
+        nfds = random_below(3) == 0 ? (int)random_below(CONTROL_FDS_MAX + 1) : 0, i;
+    size_t bytes = random_below(20) == 0  ? CONTROL_BODY_MAX
+                   : random_below(4) == 0 ? random_below(5000)
+                                          : random_below(100),
+           k;
     struct message *m;
 
     for (k = 0; k < bytes; k++)
@@ -114,11 +118,11 @@ static void test_frames_and_descriptors_in_any_portion(void **state)
         for (sent = got = 0; got < 400;) {
             int result;
 
-            while (sent < 400 && dice(3) != 0)
+            while (sent < 400 && random_below(3) != 0)
                 connection_queue(from, make_message(++sent));
             result = connection_send(from, &gone);
             assert_true(result == 0 || result == -EAGAIN);
-            while (dice(4) != 0) {
+            while (random_below(4) != 0) {
                 ssize_t n = connection_receive(to, &err);
 
                 assert_true(n > 0 || n == -EAGAIN);
@@ -193,14 +197,15 @@ static void test_damaged_streams(void **state)
 
         make_pair(&from, &to);
         for (i = 0; i < 3; i++) { /* with more, or fewer, descriptors than it says */
-            m = message_new(100, bytes, sizeof(bytes), fds, (int)dice(3));
+            m = message_new(100, bytes, sizeof(bytes), fds, (int)random_below(3));
             assert_non_null(m);
-            m->frame.body_bytes = dice(150);
-            if (dice(4) == 0)
-                m->frame.nfds = (uint16_t)dice(12);
-            if (dice(6) == 0)
-                ((uint8_t *)&m->frame)[dice(sizeof(m->frame))] ^= (uint8_t)(1u << dice(8));
-            if (dice(6) == 0)
+            m->frame.body_bytes = random_below(150);
+            if (random_below(4) == 0)
+                m->frame.nfds = (uint16_t)random_below(12);
+            if (random_below(6) == 0)
+                ((uint8_t *)&m->frame)[random_below(sizeof(m->frame))] ^=
+                    (uint8_t)(1u << random_below(8));
+            if (random_below(6) == 0)
                 m->frame.body_bytes = m->frame.body_bytes > 8
                                           ? m->frame.body_bytes - 8
                                           : 0; /* the rest is taken for a header */

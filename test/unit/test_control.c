@@ -21,13 +21,13 @@ static void rank_fifo(int rank, int size)
     rank_start(&hooks);
     for (i = 1; i <= count; i++) {
         for (to = 0; to < size; to++)
-            CHECK(post_note(to, i, sizes[i % 8], NULL, 0) == 0);
+            REQUIRE(post_note(to, i, sizes[i % 8], NULL, 0) == 0);
     }
-    CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0);
+    REQUIRE(control_flush(-1, deadline_in_ms(LIMIT_MS)) == 0);
     AWAIT(atomic_load(&arrived) == (int)count * size);
-    CHECK(atomic_load(&wrong) == 0);
+    REQUIRE(atomic_load(&wrong) == 0);
     barrier();
-    CHECK(atomic_load(&died) == 0);
+    REQUIRE(atomic_load(&died) == 0);
     rank_stop();
 }
 
@@ -42,20 +42,20 @@ static void rank_bad_arguments(int rank, int size)
     static uint8_t body[CONTROL_BODY_MAX + 1];
     int fd = 0;
 
-    CHECK(control_post(0, NOTE, body, 8, NULL, 0) == -ENOTCONN);
+    REQUIRE(control_post(0, NOTE, body, 8, NULL, 0) == -ENOTCONN);
     rank_start(&hooks);
-    CHECK(control_post(size, NOTE, body, 8, NULL, 0) == -ENOENT);
-    CHECK(control_post(-1, NOTE, body, 8, NULL, 0) == -ENOENT);
-    CHECK(control_post(0, WIRE_HELLO, body, 8, NULL, 0) == -EINVAL);
-    CHECK(control_post(0, NOTE, body, sizeof(body), NULL, 0) == -EINVAL);
-    CHECK(control_post(0, NOTE, body, 8, &fd, CONTROL_FDS_MAX + 1) == -EINVAL);
+    REQUIRE(control_post(size, NOTE, body, 8, NULL, 0) == -ENOENT);
+    REQUIRE(control_post(-1, NOTE, body, 8, NULL, 0) == -ENOENT);
+    REQUIRE(control_post(0, WIRE_HELLO, body, 8, NULL, 0) == -EINVAL);
+    REQUIRE(control_post(0, NOTE, body, sizeof(body), NULL, 0) == -EINVAL);
+    REQUIRE(control_post(0, NOTE, body, 8, &fd, CONTROL_FDS_MAX + 1) == -EINVAL);
     fd = -1;
-    CHECK(control_post(rank, NOTE, body, 8, &fd, 1) == -EBADF);
-    CHECK(control_flush(size, DEADLINE_NOW) == -ENOENT);
+    REQUIRE(control_post(rank, NOTE, body, 8, &fd, 1) == -EBADF);
+    REQUIRE(control_flush(size, DEADLINE_NOW) == -ENOENT);
     barrier();
     rank_stop();
-    CHECK(control_post(0, NOTE, body, 8, NULL, 0) == -ENOTCONN);
-    CHECK(control_flush(-1, DEADLINE_NOW) == -ENOTCONN);
+    REQUIRE(control_post(0, NOTE, body, 8, NULL, 0) == -ENOTCONN);
+    REQUIRE(control_flush(-1, DEADLINE_NOW) == -ENOTCONN);
 }
 
 static void test_bad_arguments_are_refused(void **state)
@@ -75,15 +75,15 @@ static void rank_descriptors(int rank, int size)
         for (n = 0; n < (int)(i % (CONTROL_FDS_MAX + 1)); n++) {
             value = i + (uint32_t)n;
             fds[n] = memfd_create("test", MFD_CLOEXEC);
-            CHECK(write(fds[n], &value, sizeof(value)) == (ssize_t)sizeof(value));
+            REQUIRE(write(fds[n], &value, sizeof(value)) == (ssize_t)sizeof(value));
         }
-        CHECK(post_note(to, i, 8 + i * 131 % 65000, fds, n) == 0);
-        CHECK(post_note(rank, i, 8, fds, n) == 0);
+        REQUIRE(post_note(to, i, 8 + i * 131 % 65000, fds, n) == 0);
+        REQUIRE(post_note(rank, i, 8, fds, n) == 0);
         while (n > 0)
             close(fds[--n]);
     }
     AWAIT(atomic_load(&arrived) == 1000);
-    CHECK(atomic_load(&wrong) == 0);
+    REQUIRE(atomic_load(&wrong) == 0);
     barrier();
     rank_stop();
 }
@@ -100,11 +100,11 @@ static void rank_no_descriptors(int rank, int size)
     int fd = 0;
 
     rank_start(&hooks);
-    CHECK(control_path((rank + 1) % size) == CONTROL_TCP && control_path(rank) == CONTROL_SELF);
-    CHECK(post_note((rank + 1) % size, 1, 8, &fd, 1) == -ENOTSUP);
-    CHECK(control_liveness((rank + 1) % size) == NULL);
+    REQUIRE(control_path((rank + 1) % size) == CONTROL_TCP && control_path(rank) == CONTROL_SELF);
+    REQUIRE(post_note((rank + 1) % size, 1, 8, &fd, 1) == -ENOTSUP);
+    REQUIRE(control_liveness((rank + 1) % size) == NULL);
     barrier();
-    CHECK(control_liveness((rank + 1) % size) == NULL);
+    REQUIRE(control_liveness((rank + 1) % size) == NULL);
     rank_stop();
 }
 
@@ -124,15 +124,15 @@ static void rank_flood(int rank, int size)
     barrier();
     begin = clock_now();
     for (i = 1; rank == 0 && i <= 65536; i++)
-        CHECK(post_note(1, i, 300, NULL, 0) == 0);
+        REQUIRE(post_note(1, i, 300, NULL, 0) == 0);
     if (rank == 0)
-        CHECK(control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
     if (rank == 1)
         AWAIT(atomic_load(&arrived) == 65536);
     if (rank == size - 1)
         printf("    65,536 messages of 300 bytes: %.0f ms\n", (double)(clock_now() - begin) / 1e6),
             fflush(stdout);
-    CHECK(atomic_load(&wrong) == 0);
+    REQUIRE(atomic_load(&wrong) == 0);
     barrier();
     rank_stop();
 }
@@ -152,7 +152,7 @@ static void *poster(void *to)
 
     for (i = 0; i < 2000; i++) {
         pthread_mutex_lock(&numbering);
-        CHECK(post_note(*(int *)to, ++next_number, 8 + (size_t)i % 500, NULL, 0) == 0);
+        REQUIRE(post_note(*(int *)to, ++next_number, 8 + (size_t)i % 500, NULL, 0) == 0);
         pthread_mutex_unlock(&numbering);
     }
     return NULL;
@@ -165,11 +165,11 @@ static void rank_threads(int rank, int size)
 
     rank_start(&hooks);
     for (i = 0; i < 4; i++)
-        CHECK(pthread_create(&threads[i], NULL, poster, &to) == 0);
+        REQUIRE(pthread_create(&threads[i], NULL, poster, &to) == 0);
     for (i = 0; i < 4; i++)
         pthread_join(threads[i], NULL);
     AWAIT(atomic_load(&arrived) == 8000);
-    CHECK(atomic_load(&wrong) == 0);
+    REQUIRE(atomic_load(&wrong) == 0);
     barrier();
     rank_stop();
 }

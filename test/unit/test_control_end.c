@@ -12,16 +12,16 @@ static void rank_leaves(int rank, int size)
     rank_start(&hooks);
     barrier();
     if (rank == 1) {
-        CHECK(post_note(0, 1, 60000, NULL, 0) == 0);
+        REQUIRE(post_note(0, 1, 60000, NULL, 0) == 0);
         rank_stop();
         return;
     }
     if (rank == 0)
         AWAIT(atomic_load(&arrived) == 1);
     AWAIT(atomic_load(&left) == 1);
-    CHECK(atomic_load(&died) == 0 && atomic_load(&wrong) == 0);
-    CHECK(post_note(1, 1, 8, NULL, 0) == -EPIPE && control_flush(1, DEADLINE_NOW) == 0);
-    CHECK(control_liveness(1) == NULL || !liveness_died(control_liveness(1)));
+    REQUIRE(atomic_load(&died) == 0 && atomic_load(&wrong) == 0);
+    REQUIRE(post_note(1, 1, 8, NULL, 0) == -EPIPE && control_flush(1, DEADLINE_NOW) == 0);
+    REQUIRE(control_liveness(1) == NULL || !liveness_died(control_liveness(1)));
     (void)size;
     rank_stop();
 }
@@ -38,9 +38,9 @@ static void rank_leaves_silently(int rank, int size)
     (void)size;
     rank_start(&hooks);
     if (rank == 0) {
-        CHECK(post_note(1, 1, 8, NULL, 0) == 0);
+        REQUIRE(post_note(1, 1, 8, NULL, 0) == 0);
         AWAIT(atomic_load(&left) == 1);
-        CHECK(atomic_load(&died) == 0);
+        REQUIRE(atomic_load(&died) == 0);
     } else {
         AWAIT(atomic_load(&arrived) == 1);
     }
@@ -64,8 +64,8 @@ static void rank_dies(int rank, int size)
         uint32_t i;
 
         for (i = 1; i <= 300; i++)
-            CHECK(post_note(0, i, 600, NULL, 0) == 0);
-        CHECK(control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+            REQUIRE(post_note(0, i, 600, NULL, 0) == 0);
+        REQUIRE(control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
         switch (way_to_die) {
         case 0:
             kill(getpid(), SIGKILL);
@@ -82,21 +82,18 @@ static void rank_dies(int rank, int size)
     }
     AWAIT(atomic_load(&died) == 1);
     /* everything that it said is here, and was before its end */
-    CHECK(atomic_load(&arrived) == 300 && atomic_load(&wrong) == 0 && atomic_load(&left) == 0);
-    CHECK(control_liveness(1) == NULL || liveness_died(control_liveness(1)));
-    CHECK(post_note(1, 1, 8, NULL, 0) == -ECONNRESET);
+    REQUIRE(atomic_load(&arrived) == 300 && atomic_load(&wrong) == 0 && atomic_load(&left) == 0);
+    REQUIRE(control_liveness(1) == NULL || liveness_died(control_liveness(1)));
+    REQUIRE(post_note(1, 1, 8, NULL, 0) == -ECONNRESET);
     rank_stop();
 }
 
 static void test_who_dies_is_missed(void **state)
 {
-    pid_t pids[RANKS_MAX];
-
     setenv("RPIPE_CONTROL", *state, 1);
     for (way_to_die = 0; way_to_die < 4; way_to_die++) {
-        ranks_start(2, rank_dies, pids);
-        ranks_wait(2, pids, way_to_die == 0 || way_to_die == 3 ? 1 : -1,
-                   way_to_die == 0 ? SIGKILL : SIGABRT);
+        run_ranks_but(way_to_die == 0 || way_to_die == 3 ? 1 : -1,
+                      way_to_die == 0 ? SIGKILL : SIGABRT, 2, rank_dies);
     }
 }
 
@@ -123,7 +120,8 @@ static void rank_dies_held(int rank, int size)
                 usleep(1000);
             _exit(0);
         }
-        CHECK(post_note(0, 1, 8, NULL, 0) == 0 && control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(post_note(0, 1, 8, NULL, 0) == 0 &&
+                control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
         kill(getpid(), SIGKILL);
     }
     AWAIT(atomic_load(&arrived) == 1);
@@ -138,13 +136,10 @@ static void rank_dies_held(int rank, int size)
 
 static void test_life_word_tells_before_sockets(void **state)
 {
-    pid_t pids[RANKS_MAX];
-
     (void)state;
     setenv("RPIPE_CONTROL", "unix", 1);
     share_pids();
-    ranks_start(2, rank_dies_held, pids);
-    ranks_wait(2, pids, 1, SIGKILL);
+    run_ranks_but(1, SIGKILL, 2, rank_dies_held);
     munmap(shared_pids, 4096);
 }
 
@@ -156,20 +151,17 @@ static void rank_never_met(int rank, int size)
         kill(getpid(), SIGKILL);
     while (control_post(1, NOTE, "12345678", 8, NULL, 0) == 0)
         usleep(1000);
-    CHECK(atomic_load(&died) <= 1);
+    REQUIRE(atomic_load(&died) <= 1);
     AWAIT(atomic_load(&died) == 1);
-    CHECK(control_post(1, NOTE, "12345678", 8, NULL, 0) == -ECONNRESET);
-    CHECK(control_flush(-1, DEADLINE_NOW) == 0);
+    REQUIRE(control_post(1, NOTE, "12345678", 8, NULL, 0) == -ECONNRESET);
+    REQUIRE(control_flush(-1, DEADLINE_NOW) == 0);
     rank_stop();
 }
 
 static void test_who_cannot_be_reached_is_lost(void **state)
 {
-    pid_t pids[RANKS_MAX];
-
     setenv("RPIPE_CONTROL", *state, 1);
-    ranks_start(2, rank_never_met, pids);
-    ranks_wait(2, pids, 1, SIGKILL);
+    run_ranks_but(1, SIGKILL, 2, rank_never_met);
 }
 
 static void rank_stopped(int rank, int size)
@@ -180,21 +172,21 @@ static void rank_stopped(int rank, int size)
     rank_start(&hooks);
     barrier();
     if (rank == 1) {
-        CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) ==
-              0); /* what rank 0 needs for the barrier */
+        REQUIRE(control_flush(-1, deadline_in_ms(LIMIT_MS)) ==
+                0); /* what rank 0 needs for the barrier */
         shared_pids[1] = getpid();
         raise(SIGSTOP);
         AWAIT(atomic_load(&arrived) == 3000);
-        CHECK(atomic_load(&wrong) == 0);
+        REQUIRE(atomic_load(&wrong) == 0);
     } else {
         AWAIT(*(volatile pid_t *)&shared_pids[1] != 0);
         control_set_ticking(true);
         for (i = 1; i <= 3000; i++)
-            CHECK(post_note(1, i, 8000, NULL, 0) == 0);
-        CHECK(control_flush(1, deadline_in_ms(300)) == -ETIMEDOUT);
-        CHECK(atomic_load(&died) == 0 && atomic_load(&left) == 0);
+            REQUIRE(post_note(1, i, 8000, NULL, 0) == 0);
+        REQUIRE(control_flush(1, deadline_in_ms(300)) == -ETIMEDOUT);
+        REQUIRE(atomic_load(&died) == 0 && atomic_load(&left) == 0);
         kill(shared_pids[1], SIGCONT);
-        CHECK(control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
     }
     barrier();
     rank_stop();
@@ -215,7 +207,7 @@ static int count_sockets(void)
     struct dirent *e;
     int count = 0;
 
-    CHECK(d != NULL);
+    REQUIRE(d != NULL);
     while ((e = readdir(d)) != NULL) {
         ssize_t n;
 
@@ -238,22 +230,22 @@ static void rank_forks(int rank, int size)
     before = count_sockets();
     rank_start(&hooks);
     barrier();
-    CHECK(control_flush(-1, deadline_in_ms(LIMIT_MS)) ==
-          0); /* our connection stands: no socket is being made now */
-    CHECK(count_sockets() > before);
+    REQUIRE(control_flush(-1, deadline_in_ms(LIMIT_MS)) ==
+            0); /* our connection stands: no socket is being made now */
+    REQUIRE(count_sockets() > before);
     child = fork();
-    CHECK(child >= 0);
+    REQUIRE(child >= 0);
     if (child == 0) {
         control_forked();
-        CHECK(control_post((rank + 1) % size, NOTE, "12345678", 8, NULL, 0) == -ENOTCONN);
-        CHECK(count_sockets() == before && control_liveness(rank) == NULL);
+        REQUIRE(control_post((rank + 1) % size, NOTE, "12345678", 8, NULL, 0) == -ENOTCONN);
+        REQUIRE(count_sockets() == before && control_liveness(rank) == NULL);
         _exit(0);
     }
-    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    REQUIRE(waitpid(child, &status, 0) == child && status == 0);
     barrier();
-    CHECK(post_note((rank + 1) % size, 1, 8, NULL, 0) == 0);
+    REQUIRE(post_note((rank + 1) % size, 1, 8, NULL, 0) == 0);
     AWAIT(atomic_load(&arrived) == 1);
-    CHECK(atomic_load(&died) == 0);
+    REQUIRE(atomic_load(&died) == 0);
     barrier();
     rank_stop();
 }

@@ -4,6 +4,10 @@
  */
 #include "control_ranks.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
 #include "control/card.h"
 #include "control/lane.h"
 #include "control/wire.h"
@@ -16,7 +20,7 @@ static void own_card(int rank, struct card *card)
     struct error err = {""};
     size_t bytes;
 
-    CHECK(job_card(rank, blob, &bytes, DEADLINE_NOW, &err) == 0 && bytes == sizeof(*card));
+    REQUIRE(job_card(rank, blob, &bytes, DEADLINE_NOW, &err) == 0 && bytes == sizeof(*card));
     memcpy(card, blob, sizeof(*card));
 }
 
@@ -29,12 +33,13 @@ static int stranger(const struct card *card, bool tcp)
     int fd = socket(tcp ? AF_INET : AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
     memcpy(u.sun_path, card->unix_name, card->unix_bytes);
-    CHECK(fd >= 0);
+    REQUIRE(fd >= 0);
     if (tcp)
-        CHECK(connect(fd, (struct sockaddr *)&i, sizeof(i)) == 0);
+        REQUIRE(connect(fd, (struct sockaddr *)&i, sizeof(i)) == 0);
     else
-        CHECK(connect(fd, (struct sockaddr *)&u,
-                      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->unix_bytes)) == 0);
+        REQUIRE(connect(fd, (struct sockaddr *)&u,
+                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + card->unix_bytes)) ==
+                0);
     return fd;
 }
 
@@ -45,7 +50,7 @@ static void expect_hangup(int fd)
 
     while ((n = recv(fd, &c, 1, 0)) > 0)
         ;
-    CHECK(n == 0 || errno == ECONNRESET);
+    REQUIRE(n == 0 || errno == ECONNRESET);
     close(fd);
 }
 
@@ -144,11 +149,11 @@ static void rank_strangers(int rank, int size)
         }
         expect_hangup(fd);
     }
-    CHECK(atomic_load(&arrived) == 0);
+    REQUIRE(atomic_load(&arrived) == 0);
     barrier();
-    CHECK(post_note((rank + 1) % size, 1, 1000, NULL, 0) == 0);
+    REQUIRE(post_note((rank + 1) % size, 1, 1000, NULL, 0) == 0);
     AWAIT(atomic_load(&arrived) == 1);
-    CHECK(atomic_load(&wrong) == 0 && atomic_load(&died) == 0 && atomic_load(&left) == 0);
+    REQUIRE(atomic_load(&wrong) == 0 && atomic_load(&died) == 0 && atomic_load(&left) == 0);
     barrier();
     for (i = 0; i < 40; i++)
         close(idle[i]);
@@ -179,8 +184,8 @@ static void rank_rogue(int rank, int size)
         fd = stranger(&card, true);
         g = good_greeting(&card, 2);
         send_bytes(fd, &g, sizeof(g));
-        CHECK(recv(fd, &g, sizeof(g), MSG_WAITALL) == (ssize_t)sizeof(g) &&
-              g.frame.type == WIRE_WELCOME);
+        REQUIRE(recv(fd, &g, sizeof(g), MSG_WAITALL) == (ssize_t)sizeof(g) &&
+                g.frame.type == WIRE_WELCOME);
         for (i = 0; i < sizeof(noise); i++)
             noise[i] = (uint8_t)rand_r(&seed);
         g.frame = (struct wire_frame){.bytes = sizeof(g.frame),
@@ -192,12 +197,13 @@ static void rank_rogue(int rank, int size)
         else
             send_bytes(fd, noise, sizeof(noise));
         expect_hangup(fd);
-        CHECK(post_note(0, 1, 8, NULL, 0) == 0);
+        REQUIRE(post_note(0, 1, 8, NULL, 0) == 0);
     }
     if (rank == 0) {
         AWAIT(atomic_load(&died) == 1 && atomic_load(&arrived) == 1);
-        CHECK(control_peer_state(2) == -ECONNRESET && control_peer_state(1) == 0);
-        CHECK(post_note(1, 1, 8, NULL, 0) == 0 && control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(control_peer_state(2) == -ECONNRESET && control_peer_state(1) == 0);
+        REQUIRE(post_note(1, 1, 8, NULL, 0) == 0 &&
+                control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
     }
     if (rank == 1)
         AWAIT(atomic_load(&arrived) == 1);

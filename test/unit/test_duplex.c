@@ -12,9 +12,9 @@ static void test_loop(void **state)
     rduplex_t dx = NULL;
     struct pair p;
 
-    assert_ok(NULL, rduplex(&dx, &cfg));
+    CHECK_OK(NULL, rduplex(&dx, &cfg));
     assert_non_null(dx);
-    assert_ok(NULL, rduplex_wait(dx));
+    CHECK_OK(NULL, rduplex_wait(dx));
     p.w = rduplex_out(dx);
     p.r = rduplex_in(dx);
     assert_true(p.w != NULL && p.r != NULL && p.w != p.r);
@@ -23,10 +23,9 @@ static void test_loop(void **state)
         pair_send(&p, i % 3 == 0 ? 20 : 700, i);
         pair_read_free(&p, i % 3 == 0 ? 20 : 700, i);
     }
-    assert_rc(-EBADF, p.w,
-              rread_nb(p.w, &(raddr_t){NULL}, NULL)); /* plain ends, each of one side */
-    assert_errno(EBADF, rmalloc(p.r, 8));
-    assert_ok(NULL, rduplex_close(dx));
+    CHECK_RC(-EBADF, p.w, rread_nb(p.w, &(raddr_t){NULL}, NULL)); /* plain ends, each of one side */
+    CHECK_ERRNO(EBADF, rmalloc(p.r, 8));
+    CHECK_OK(NULL, rduplex_close(dx));
 }
 
 /* the configuration says who is RDMA-active: it does not matter */
@@ -38,12 +37,12 @@ static void test_active(void **state)
         struct pair p;
 
         cfg.role = active == 1 ? RPIPE_WRITER : RPIPE_READER;
-        assert_ok(NULL, rduplex(&dx, &cfg));
+        CHECK_OK(NULL, rduplex(&dx, &cfg));
         p.w = rduplex_out(dx);
         p.r = rduplex_in(dx);
         pair_send(&p, 500, 1);
         pair_read_free(&p, 500, 1);
-        assert_ok(NULL, rduplex_close(dx));
+        CHECK_OK(NULL, rduplex_close(dx));
     }
 }
 
@@ -55,23 +54,23 @@ static void test_half_close(void **state)
     struct pair p, other;
     rduplex_t dx;
 
-    assert_ok(NULL, rduplex(&dx, &cfg));
+    CHECK_OK(NULL, rduplex(&dx, &cfg));
     p.w = rduplex_out(dx);
     p.r = rduplex_in(dx);
     pair_send(&p, 100, 1);
-    assert_ok(p.w, rclose(p.w));
-    assert_errno(ENOTCONN, rduplex_out(dx));
+    CHECK_OK(p.w, rclose(p.w));
+    CHECK_ERRNO(ENOTCONN, rduplex_out(dx));
     assert_true(rduplex_in(dx) == p.r);
     pair_read_free(&p, 100, 1);
-    assert_rc(R_EOF, p.r, rread(p.r, &d, NULL));
+    CHECK_RC(R_EOF, p.r, rread(p.r, &d, NULL));
     /* ends are used again: the object must not take others' for its own */
     for (int i = 0; i < 40; i++) {
         pair_open(&other, op_of(state), 1024);
-        assert_errno(ENOTCONN, rduplex_out(dx));
+        CHECK_ERRNO(ENOTCONN, rduplex_out(dx));
         if (i < 39)
             pair_close(&other);
     }
-    assert_ok(NULL, rduplex_close(dx));
+    CHECK_OK(NULL, rduplex_close(dx));
     pair_send(&other, 100, 2);
     pair_read_free(&other, 100, 2);
     pair_close(&other);
@@ -85,13 +84,13 @@ static void test_again(void **state)
         rduplex_t dx;
         struct pair p;
 
-        assert_ok(NULL, rduplex(&dx, &cfg));
-        assert_rc(-EEXIST, NULL, rduplex(&(rduplex_t){NULL}, &cfg));
+        CHECK_OK(NULL, rduplex(&dx, &cfg));
+        CHECK_RC(-EEXIST, NULL, rduplex(&(rduplex_t){NULL}, &cfg));
         p.w = rduplex_out(dx);
         p.r = rduplex_in(dx);
         pair_send(&p, 100, i);
         pair_read_free(&p, 100, i);
-        assert_ok(NULL, rduplex_close(dx));
+        CHECK_OK(NULL, rduplex_close(dx));
     }
 }
 
@@ -101,30 +100,30 @@ static void test_refused(void **state)
     rduplex_t dx = (rduplex_t)(uintptr_t)0x51, open;
     rscatter_t other;
 
-    assert_rc(-EINVAL, NULL, rduplex(NULL, &cfg));
-    assert_rc(-EINVAL, NULL, rduplex(&dx, NULL));
+    CHECK_RC(-EINVAL, NULL, rduplex(NULL, &cfg));
+    CHECK_RC(-EINVAL, NULL, rduplex(&dx, NULL));
     cfg.peer = 1;
-    assert_rc(-ENOENT, NULL, rduplex(&dx, &cfg));
+    CHECK_RC(-ENOENT, NULL, rduplex(&dx, &cfg));
     assert_non_null(strstr(rerror(NULL), "rduplex"));
     assert_true(dx == (rduplex_t)(uintptr_t)0x51);
-    assert_rc(-EINVAL, NULL, rduplex_wait(NULL));
-    assert_rc(-EINVAL, NULL, rduplex_close(NULL));
-    assert_errno(EINVAL, rduplex_out(NULL));
-    assert_errno(EINVAL, rduplex_in(NULL));
+    CHECK_RC(-EINVAL, NULL, rduplex_wait(NULL));
+    CHECK_RC(-EINVAL, NULL, rduplex_close(NULL));
+    CHECK_ERRNO(EINVAL, rduplex_out(NULL));
+    CHECK_ERRNO(EINVAL, rduplex_in(NULL));
     cfg.peer = 0;
     cfg.op = (rpipe_op_t)2;
-    assert_rc(-EINVAL, NULL, rduplex(&dx, &cfg));
+    CHECK_RC(-EINVAL, NULL, rduplex(&dx, &cfg));
     assert_non_null(strstr(rerror(NULL), "RPIPE_PUT"));
     cfg.op = op_of(state);
-    assert_ok(NULL, rduplex(&open, &cfg));
-    assert_ok(NULL, rduplex_close(open));
-    assert_rc(-ENOTCONN, NULL, rduplex_close(open));
-    assert_rc(-ENOTCONN, NULL, rduplex_wait(open));
-    assert_errno(ENOTCONN, rduplex_in(open));
+    CHECK_OK(NULL, rduplex(&open, &cfg));
+    CHECK_OK(NULL, rduplex_close(open));
+    CHECK_RC(-ENOTCONN, NULL, rduplex_close(open));
+    CHECK_RC(-ENOTCONN, NULL, rduplex_wait(open));
+    CHECK_ERRNO(ENOTCONN, rduplex_in(open));
     cfg = fan_config(op_of(state), 4096, 1);
-    assert_ok(NULL, rscatter(&other, &cfg, fan_self, 1));
-    assert_rc(-ENOTCONN, NULL, rduplex_close((rduplex_t)(void *)other)); /* of another kind */
-    assert_ok(NULL, rscatter_close(other));
+    CHECK_OK(NULL, rscatter(&other, &cfg, fan_self, 1));
+    CHECK_RC(-ENOTCONN, NULL, rduplex_close((rduplex_t)(void *)other)); /* of another kind */
+    CHECK_OK(NULL, rscatter_close(other));
 }
 
 /* nobody comes */
@@ -134,11 +133,11 @@ static void test_deadline(void **state)
     rscatter_t sc;
 
     cfg.timeout_ms = 20;
-    assert_ok(NULL, rscatter(&sc, &cfg, fan_self, 1));
-    assert_rc(-ETIMEDOUT, NULL, rscatter_wait(sc));
+    CHECK_OK(NULL, rscatter(&sc, &cfg, fan_self, 1));
+    CHECK_RC(-ETIMEDOUT, NULL, rscatter_wait(sc));
     assert_int_equal(rscatter_who(sc), 0);
     assert_int_equal(rscatter_live(sc), 1);
-    assert_ok(NULL, rscatter_close(sc));
+    CHECK_OK(NULL, rscatter_close(sc));
 }
 
 static int group(void)

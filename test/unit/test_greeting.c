@@ -23,7 +23,7 @@ static void on_message(int from, uint32_t type, const void *body, size_t bytes, 
                        int nfds)
 {
     (void)from, (void)body, (void)fds;
-    CHECK(type == NOTE && bytes == 0 && nfds == 0);
+    REQUIRE(type == NOTE && bytes == 0 && nfds == 0);
     atomic_fetch_add(&arrived, 1);
 }
 
@@ -42,26 +42,26 @@ static void rank_meets(int rank, int size)
 
     (void)size;
     rank_start(&hooks); /* ends when both have published; no connection is there yet */
-    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    REQUIRE(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     if (rank == poor) {
-        CHECK(descriptors_leave(spare));
+        REQUIRE(descriptors_leave(spare));
         atomic_store(&shared->ready, true);
     }
     AWAIT(atomic_load(&shared->ready));
     if (rank == 0) /* calls; rank 1 is called */
-        CHECK(control_post(1, NOTE, NULL, 0, NULL, 0) == 0 &&
-              control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(control_post(1, NOTE, NULL, 0, NULL, 0) == 0 &&
+                control_flush(1, deadline_in_ms(LIMIT_MS)) == 0);
     else
         AWAIT(atomic_load(&arrived) == 1);
-    CHECK(atomic_load(&gone) == 0);
-    CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+    REQUIRE(atomic_load(&gone) == 0);
+    REQUIRE(setrlimit(RLIMIT_NOFILE, &limit) == 0);
     if (rank == 1) /* and the other way round */
-        CHECK(control_post(0, NOTE, NULL, 0, NULL, 0) == 0 &&
-              control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
+        REQUIRE(control_post(0, NOTE, NULL, 0, NULL, 0) == 0 &&
+                control_flush(0, deadline_in_ms(LIMIT_MS)) == 0);
     else
         AWAIT(atomic_load(&arrived) == 1);
-    CHECK(collect_barrier(deadline_in_ms(LIMIT_MS), &err) == 0);
-    CHECK(atomic_load(&gone) == 0);
+    REQUIRE(collect_barrier(deadline_in_ms(LIMIT_MS), &err) == 0);
+    REQUIRE(atomic_load(&gone) == 0);
     rank_stop();
 }
 

@@ -25,11 +25,11 @@ static void open_growing(struct pair *p, const struct mode *m, uint64_t alloc, u
 /* rmalloc_nb until it gives something else than R_PENDING */
 static int insist(rch_t w, size_t size, raddr_t *d)
 {
-    double end = pair_now_ms() + PAIR_LATE_MS;
+    double end = now_ms() + CHECK_LATE_MS;
     int rc;
 
     while ((rc = rmalloc_nb(w, size, d)) == R_PENDING)
-        if (pair_now_ms() > end)
+        if (now_ms() > end)
             break;
     return rc;
 }
@@ -66,11 +66,11 @@ static void to_the_limit(const struct mode *m)
     assert_int_equal(st.heap_used, 8192);
     assert_int_equal(st.grow_refused + st.grow_at + st.grow_request + st.grow_waited_us, 0);
 
-    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d));
-    assert_ok(p.w, rset_timeout(p.w, 5));
-    assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
-    assert_errno(EMSGSIZE, rmalloc(p.w, 4097)); /* no message lies in two segments */
-    assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8192, &d));
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d));
+    CHECK_OK(p.w, rset_timeout(p.w, 5));
+    CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 64));
+    CHECK_ERRNO(EMSGSIZE, rmalloc(p.w, 4097)); /* no message lies in two segments */
+    CHECK_RC(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8192, &d));
     assert_true(d == ANY_RADDR);
     assert_int_equal(stats(p.w).grows, 3);
 
@@ -81,19 +81,19 @@ static void to_the_limit(const struct mode *m)
         uint64_t x = order[k];
 
         order[k] = order[i - 1];
-        assert_true(pair_same(rmem(p.r, held[x]), 64, x));
-        assert_ok(p.r, rfree(p.r, held[x]));
+        assert_true(pattern_same(rmem(p.r, held[x]), 64, x));
+        CHECK_OK(p.r, rfree(p.r, held[x]));
     }
     for (size_t i = 0; i < 4; i++) { /* every segment whole */
-        assert_ok(p.w, rmalloc_nb(p.w, segments[i], &whole[i]));
-        pair_fill(rmem(p.w, whole[i]), segments[i], i);
+        CHECK_OK(p.w, rmalloc_nb(p.w, segments[i], &whole[i]));
+        pattern_fill(rmem(p.w, whole[i]), segments[i], i);
     }
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 41, &d));
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 41, &d));
     st = stats(p.w);
     assert_true(st.heap_used == 8192 && st.returned == N);
     for (size_t i = 4; i > 0; i--) {
-        assert_true(pair_same(rmem(p.w, whole[i - 1]), segments[i - 1], i - 1));
-        assert_ok(p.w, rwrite(p.w, whole[i - 1]));
+        assert_true(pattern_same(rmem(p.w, whole[i - 1]), segments[i - 1], i - 1));
+        CHECK_OK(p.w, rwrite(p.w, whole[i - 1]));
     }
     for (size_t i = 4; i > 0; i--)
         pair_read_free(&p, segments[i - 1], i - 1);
@@ -127,17 +127,17 @@ static void asked_again_and_again(const struct mode *m)
     open_growing(&p, m, 1024, 3000, 3000);
     pair_send(&p, 1024, 1);
     held = pair_receive(&p, 1024, 1);
-    start = pair_now_ms();
-    assert_ok(p.w, insist(p.w, 500, &d));
-    assert_true(pair_now_ms() - start >= 3.0);
+    start = now_ms();
+    CHECK_OK(p.w, insist(p.w, 500, &d));
+    assert_true(now_ms() - start >= 3.0);
     assert_int_equal(stats(p.w).grows, 1);
     assert_true(stats(p.w).grow_waited_us >= 3000);
     assert_int_equal(stats(p.w).stalls_heap >= 1, 1);
-    assert_true(pair_same(rmem(p.r, held), 1024, 1));
-    pair_fill(rmem(p.w, d), 500, 2);
-    assert_ok(p.w, rwrite(p.w, d));
+    assert_true(pattern_same(rmem(p.r, held), 1024, 1));
+    pattern_fill(rmem(p.w, d), 500, 2);
+    CHECK_OK(p.w, rwrite(p.w, d));
     pair_read_free(&p, 500, 2);
-    assert_ok(p.r, rfree(p.r, held));
+    CHECK_OK(p.r, rfree(p.r, held));
     pair_close(&p);
 }
 
@@ -155,10 +155,10 @@ static void test_slow_loop(void **unused)
         pair_send(&p, 1024, 1);
         for (calls = 0; rc == R_PENDING && calls < 20; calls++) {
             if (calls > 0)
-                spin(110000);
+                compute_ms(110);
             rc = rmalloc_nb(p.w, 500, &d);
         }
-        assert_ok(p.w, rc);
+        CHECK_OK(p.w, rc);
         assert_true(calls > 1);
         pair_close(&p);
     }
@@ -176,18 +176,18 @@ static void descriptors(const struct mode *m)
     cfg.grow_after_us = 1;
     cfg.max_messages = 5;
     pair_open_with(&p, &cfg);
-    assert_ok(p.w, rset_timeout(p.w, 3));
+    CHECK_OK(p.w, rset_timeout(p.w, 3));
     for (uint64_t i = 0; i < 5; i++)
         mine[i] = pair_alloc(&p, 100, i);
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 100, &d));
-    assert_errno(ENOBUFS, rmalloc(p.w, 100));
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 100, &d));
+    CHECK_ERRNO(ENOBUFS, rmalloc(p.w, 100));
     for (uint64_t i = 0; i < 5; i++)
-        assert_ok(p.w, rwrite(p.w, mine[i]));
-    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 100, &d)); /* the reader can help */
-    assert_errno(ETIMEDOUT, rmalloc(p.w, 100));
+        CHECK_OK(p.w, rwrite(p.w, mine[i]));
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 100, &d)); /* the reader can help */
+    CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 100));
     for (uint64_t i = 0; i < 5; i++)
         pair_read_free(&p, 100, i);
-    assert_ok(p.w, rmalloc_nb(p.w, 100, &d));
+    CHECK_OK(p.w, rmalloc_nb(p.w, 100, &d));
     assert_int_equal(stats(p.w).grows, 0);
     pair_close(&p);
 }
@@ -203,13 +203,13 @@ static void larger_than_any_segment(const struct mode *m)
 
     for (int nb = 0; nb < 2; nb++) {
         open_growing(&p, m, 1024, 10000, NEVER_US);
-        assert_errno(EMSGSIZE, rmalloc(p.w, 8961));
-        assert_errno(EMSGSIZE, rmalloc(p.w, 10000));
-        assert_errno(EMSGSIZE, rmalloc(p.w, SIZE_MAX));
-        assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8961, &d));
+        CHECK_ERRNO(EMSGSIZE, rmalloc(p.w, 8961));
+        CHECK_ERRNO(EMSGSIZE, rmalloc(p.w, 10000));
+        CHECK_ERRNO(EMSGSIZE, rmalloc(p.w, SIZE_MAX));
+        CHECK_RC(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8961, &d));
         assert_int_equal(stats(p.w).grows, 0);
         if (nb != 0)
-            assert_ok(p.w, insist(p.w, 5000, &a));
+            CHECK_OK(p.w, insist(p.w, 5000, &a));
         else
             assert_non_null(a = rmalloc(p.w, 5000));
         st = stats(p.w);
@@ -217,20 +217,20 @@ static void larger_than_any_segment(const struct mode *m)
         assert_int_equal(st.grow_request, 5000);
         assert_int_equal(st.grow_at, 0);
         assert_int_equal(st.heap_bytes, 1024 + 5056);
-        assert_rc(
+        CHECK_RC(
             -EMSGSIZE, p.w,
             rmalloc_nb(p.w, 5057, &d)); /* more than the segment, and than the 3904 that are left */
-        pair_fill(rmem(p.w, a), 5000, 1);
+        pattern_fill(rmem(p.w, a), 5000, 1);
         assert_non_null(b = rmalloc(p.w, 1024)); /* the first segment is free */
         assert_int_equal(stats(p.w).grows, 1);
-        pair_fill(rmem(p.w, b), 1024, 2);
-        assert_ok(p.w, rwrite(p.w, b));
-        assert_ok(p.w, rwrite(p.w, a));
+        pattern_fill(rmem(p.w, b), 1024, 2);
+        CHECK_OK(p.w, rwrite(p.w, b));
+        CHECK_OK(p.w, rwrite(p.w, a));
         pair_read_free(&p, 1024, 2);
         a = pair_receive(&p, 5000, 1);
-        assert_ok(p.r, rfree(p.r, a));
-        assert_ok(p.w, rmalloc_nb(p.w, 5056, &a)); /* in the segment that is there */
-        assert_ok(p.w, rfree(p.w, a));
+        CHECK_OK(p.r, rfree(p.r, a));
+        CHECK_OK(p.w, rmalloc_nb(p.w, 5056, &a)); /* in the segment that is there */
+        CHECK_OK(p.w, rfree(p.w, a));
         assert_int_equal(stats(p.w).grows, 1);
         assert_true(d == ANY_RADDR);
         pair_close(&p);
@@ -238,8 +238,8 @@ static void larger_than_any_segment(const struct mode *m)
     open_growing(&p, m, 1024, 10000, NEVER_US); /* all that the limit leaves, in one piece */
     assert_non_null(a = rmalloc(p.w, 8960));
     assert_int_equal(stats(p.w).heap_bytes, 9984);
-    pair_fill(rmem(p.w, a), 8960, 3);
-    assert_ok(p.w, rwrite(p.w, a));
+    pattern_fill(rmem(p.w, a), 8960, 3);
+    CHECK_OK(p.w, rwrite(p.w, a));
     pair_read_free(&p, 8960, 3);
     pair_close(&p);
 }
@@ -260,27 +260,27 @@ static void instead_of_enobufs(const struct mode *m)
     for (int late = 0; late < 2; late++) {
         uint64_t n = 0;
 
-        assert_ok(NULL, rpipe(&p.w, &w));
+        CHECK_OK(NULL, rpipe(&p.w, &w));
         if (late != 0 &&
             m->op ==
                 RPIPE_GET) { /* the heap is here; before the join it does not grow, and that is a wait */
             for (; n < 2; n++)
                 mine[n] = pair_alloc(&p, 512, n);
-            assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+            CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
             assert_int_equal(stats(p.w).grows, 0);
         }
-        assert_ok(NULL, rpipe(&p.r, &r));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
         for (; n < N; n++)
             mine[n] = pair_alloc(&p, 512, n);
         assert_int_equal(stats(p.w).grows, 2);
         assert_int_equal(stats(p.w).messages, 0);
-        assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 512, &d));
-        assert_errno(ENOBUFS, rmalloc(p.w, 2048));
+        CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 512, &d));
+        CHECK_ERRNO(ENOBUFS, rmalloc(p.w, 2048));
         for (uint64_t i = 0; i < N; i++) {
             uint64_t k = i * 3 % N;
 
-            assert_true(pair_same(rmem(p.w, mine[k]), 512, k));
-            assert_ok(p.w, rwrite(p.w, mine[k]));
+            assert_true(pattern_same(rmem(p.w, mine[k]), 512, k));
+            CHECK_OK(p.w, rwrite(p.w, mine[k]));
         }
         for (uint64_t i = 0; i < N; i++)
             pair_read_free(&p, 512, i * 3 % N);
@@ -319,10 +319,10 @@ static void all_sizes(const struct mode *m)
             if (rc == -EMSGSIZE)
                 assert_true(size > cfg.heap_bytes);
             else if (rc != R_SUCCESS)
-                assert_rc(R_PENDING, p.w, rc);
+                CHECK_RC(R_PENDING, p.w, rc);
             if (rc == R_SUCCESS) {
-                pair_fill(rmem(p.w, d), size, i);
-                assert_ok(p.w, rwrite(p.w, d));
+                pattern_fill(rmem(p.w, d), size, i);
+                CHECK_OK(p.w, rwrite(p.w, d));
                 held[n].d = pair_receive(&p, size, i);
                 held[n].size = size;
                 held[n++].key = i;
@@ -330,19 +330,19 @@ static void all_sizes(const struct mode *m)
             while (n > 0 && (n == HELD || draw() % 4 == 0)) {
                 size_t at = draw() % n;
 
-                assert_true(pair_same(rmem(p.r, held[at].d), held[at].size, held[at].key));
-                assert_ok(p.r, rfree(p.r, held[at].d));
+                assert_true(pattern_same(rmem(p.r, held[at].d), held[at].size, held[at].key));
+                CHECK_OK(p.r, rfree(p.r, held[at].d));
                 held[at] = held[--n];
             }
         }
         while (n > 0) {
             n--;
-            assert_true(pair_same(rmem(p.r, held[n].d), held[n].size, held[n].key));
-            assert_ok(p.r, rfree(p.r, held[n].d));
+            assert_true(pattern_same(rmem(p.r, held[n].d), held[n].size, held[n].key));
+            CHECK_OK(p.r, rfree(p.r, held[n].d));
         }
         assert_int_equal(stats(p.r).heap_used, 0);
         assert_true(stats(p.w).heap_bytes <= cfg.max_heap_bytes + units[k]);
-        assert_ok(p.w, rmalloc_nb(p.w, cfg.heap_bytes, &held[0].d));
+        CHECK_OK(p.w, rmalloc_nb(p.w, cfg.heap_bytes, &held[0].d));
         pair_close(&p);
     }
 }
@@ -355,7 +355,7 @@ struct crowd {
 };
 enum { CROWD = 3, CROWD_MESSAGES = 240, CROWD_HOLDS = 8 };
 
-static size_t crowd_size(uint64_t i) { return 41 + pair_mix(i) % 900; }
+static size_t crowd_size(uint64_t i) { return 41 + random_mix(i) % 900; }
 
 static void *crowd_writes(void *argument)
 {
@@ -365,10 +365,10 @@ static void *crowd_writes(void *argument)
     while ((i = atomic_fetch_add(&c->next, 1)) < CROWD_MESSAGES) {
         raddr_t d = rmalloc(c->p.w, crowd_size(i));
 
-        HOLDS(c->p.w, d != ADDR_NULL);
-        pair_fill(rmem(c->p.w, d), crowd_size(i), i);
+        CHECK(c->p.w, d != ADDR_NULL);
+        pattern_fill(rmem(c->p.w, d), crowd_size(i), i);
         (void)rset_tag(c->p.w, d, i);
-        HOLDS(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
+        CHECK(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
     }
     return NULL;
 }
@@ -381,18 +381,19 @@ static void *crowd_reads(void *argument)
     size_t size;
 
     while (atomic_fetch_add(&c->got, 1) < CROWD_MESSAGES) {
-        HOLDS(c->p.r, rread(c->p.r, &held[n], &size) == R_SUCCESS);
+        CHECK(c->p.r, rread(c->p.r, &held[n], &size) == R_SUCCESS);
         key[n] = rtag(c->p.r, held[n]);
-        HOLDS(c->p.r, size == crowd_size(key[n]));
+        CHECK(c->p.r, size == crowd_size(key[n]));
         if (++n < CROWD_HOLDS)
             continue;
         for (; n > 0; n--) {
-            HOLDS(c->p.r, pair_same(rmem(c->p.r, held[n - 1]), crowd_size(key[n - 1]), key[n - 1]));
-            HOLDS(c->p.r, rfree(c->p.r, held[n - 1]) == R_SUCCESS);
+            CHECK(c->p.r,
+                  pattern_same(rmem(c->p.r, held[n - 1]), crowd_size(key[n - 1]), key[n - 1]));
+            CHECK(c->p.r, rfree(c->p.r, held[n - 1]) == R_SUCCESS);
         }
     }
     while (n-- > 0)
-        HOLDS(c->p.r, rfree(c->p.r, held[n]) == R_SUCCESS);
+        CHECK(c->p.r, rfree(c->p.r, held[n]) == R_SUCCESS);
     return NULL;
 }
 
@@ -413,7 +414,7 @@ static void crowd(const struct mode *m)
             pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
     for (int i = 0; i < 2 * CROWD; i++)
         pthread_join(thread[i], NULL);
-    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(atomic_load(&check_failures), 0);
     assert_true(stats(c.p.w).grows >= 1);
     assert_int_equal(stats(c.p.r).heap_used, 0);
     pair_close(&c.p);
@@ -441,14 +442,14 @@ static void *grows_and_closes(void *argument)
     } else {
         rc = rmalloc_nb(c->p.w, 5000, &d);
     }
-    HOLDS(c->p.w, rc == R_SUCCESS || rc == R_PENDING || rc == -EPIPE);
+    CHECK(c->p.w, rc == R_SUCCESS || rc == R_PENDING || rc == -EPIPE);
     if (rc == R_SUCCESS) {
-        pair_fill(rmem(c->p.w, d), 5000, 5);
+        pattern_fill(rmem(c->p.w, d), 5000, 5);
         rc = rwrite(c->p.w, d);
-        HOLDS(c->p.w, rc == R_SUCCESS || rc == -EPIPE);
+        CHECK(c->p.w, rc == R_SUCCESS || rc == -EPIPE);
     }
-    spin(c->before_close);
-    HOLDS(c->p.w, rclose(c->p.w) == R_SUCCESS);
+    compute_us(c->before_close);
+    CHECK(c->p.w, rclose(c->p.w) == R_SUCCESS);
     return NULL;
 }
 
@@ -494,16 +495,16 @@ static void close_while_it_grows(const struct mode *m)
         if (draw() % 3 == 0) { /* what was written is read to the end */
             rc = rread(c.p.r, &d, NULL);
             if (rc == R_SUCCESS) {
-                assert_true(pair_same(rmem(c.p.r, d), 5000, 5));
+                assert_true(pattern_same(rmem(c.p.r, d), 5000, 5));
                 rc = rread(c.p.r, &d, NULL);
             }
-            assert_rc(R_EOF, c.p.r, rc);
+            CHECK_RC(R_EOF, c.p.r, rc);
         } else {
-            spin(draw() % 150);
+            compute_us(draw() % 150);
         }
-        assert_ok(c.p.r, rclose(c.p.r));
+        CHECK_OK(c.p.r, rclose(c.p.r));
         pthread_join(thread, NULL);
-        assert_int_equal(atomic_load(&faults), 0);
+        assert_int_equal(atomic_load(&check_failures), 0);
         if (round == ROUNDS / 3)
             before = usage_now();
     }
@@ -550,7 +551,7 @@ static void test_refused(void **unused)
     for (size_t i = 0; i < MODES; i++)
         open_growing(&p[i], &modes[i], 1 << 16, 64 << 20, 100);
     limit_files(1 << 18);
-    start = pair_now_ms();
+    start = now_ms();
     for (size_t i = 0; i < MODES; i++) {
         rpipe_stats_t st;
         int rc;
@@ -558,26 +559,26 @@ static void test_refused(void **unused)
         now = &modes[i];
         rc =
             insist(p[i].w, 5 << 20, &d); /* larger than any segment: no wait for the reader helps */
-        assert_rc(-ENOMEM, p[i].w, rc);
+        CHECK_RC(-ENOMEM, p[i].w, rc);
         assert_true(strlen(rerror(p[i].w)) > 20);
-        assert_errno(ENOMEM, rmalloc(p[i].w, 5 << 20));
+        CHECK_ERRNO(ENOMEM, rmalloc(p[i].w, 5 << 20));
         st = stats(p[i].w);
         assert_true(st.grow_refused >= 1);
         assert_int_equal(st.grows, 0);
         assert_int_equal(st.heap_bytes, 1 << 16);
         pair_send(&p[i], 1 << 16, i); /* it goes on with what it has */
         held[i] = pair_receive(&p[i], 1 << 16, i);
-        assert_rc(R_PENDING, p[i].w, rmalloc_nb(p[i].w, 100, &d)); /* the reader can help */
-        assert_ok(p[i].r, rfree(p[i].r, held[i]));
+        CHECK_RC(R_PENDING, p[i].w, rmalloc_nb(p[i].w, 100, &d)); /* the reader can help */
+        CHECK_OK(p[i].r, rfree(p[i].r, held[i]));
         pair_send(&p[i], 1 << 15, i);
         pair_read_free(&p[i], 1 << 15, i);
         d = pair_alloc(&p[i], 1 << 16, i);
-        assert_rc(-ENOBUFS, p[i].w,
-                  rmalloc_nb(p[i].w, 100, &(raddr_t){NULL})); /* as without growth */
-        assert_ok(p[i].w, rfree(p[i].w, d));
+        CHECK_RC(-ENOBUFS, p[i].w,
+                 rmalloc_nb(p[i].w, 100, &(raddr_t){NULL})); /* as without growth */
+        CHECK_OK(p[i].w, rfree(p[i].w, d));
         d = ANY_RADDR;
     }
-    if (pair_now_ms() - start < 900) /* not again for a second */
+    if (now_ms() - start < 900) /* not again for a second */
         for (size_t i = 0; i < MODES; i++)
             assert_int_equal(stats(p[i].w).grow_refused, 1);
     limit_files(RLIM_INFINITY);
@@ -585,14 +586,13 @@ static void test_refused(void **unused)
         int rc;
 
         now = &modes[i];
-        start = pair_now_ms();
-        while ((rc = insist(p[i].w, 5 << 20, &d)) == -ENOMEM &&
-               pair_now_ms() - start < PAIR_LATE_MS)
+        start = now_ms();
+        while ((rc = insist(p[i].w, 5 << 20, &d)) == -ENOMEM && now_ms() - start < CHECK_LATE_MS)
             ;
-        assert_ok(p[i].w, rc);
+        CHECK_OK(p[i].w, rc);
         assert_int_equal(stats(p[i].w).grows, 1);
-        pair_fill(rmem(p[i].w, d), 5 << 20, i);
-        assert_ok(p[i].w, rwrite(p[i].w, d));
+        pattern_fill(rmem(p[i].w, d), 5 << 20, i);
+        CHECK_OK(p[i].w, rwrite(p[i].w, d));
         pair_read_free(&p[i], 5 << 20, i);
         pair_close(&p[i]);
     }

@@ -24,7 +24,7 @@
 
 static uint64_t random_state;
 
-static uint64_t random_next(void) { return dice(&random_state); }
+static uint64_t random_next(void) { return random_draw(&random_state); }
 
 static uint64_t random_below(uint64_t n) { return random_next() % n; }
 

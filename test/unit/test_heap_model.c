@@ -28,7 +28,7 @@
 static uint64_t seed, operations = 5000;
 static uint64_t random_state;
 
-static uint64_t random_next(void) { return dice(&random_state); }
+static uint64_t random_next(void) { return random_draw(&random_state); }
 
 static uint64_t random_below(uint64_t n) { return random_next() % n; }
 static bool one_in(unsigned n) { return random_below(n) == 0; }

@@ -24,7 +24,7 @@
 static uint64_t seed, operations = 60000;
 static uint64_t random_state;
 
-static uint64_t random_next(void) { return dice(&random_state); }
+static uint64_t random_next(void) { return random_draw(&random_state); }
 
 static uint32_t random_below(uint32_t n) { return (uint32_t)(random_next() % n); }
 

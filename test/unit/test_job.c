@@ -4,7 +4,12 @@
  * that come late, come twice, know another secret or size, and with strangers at its port.
  */
 #include "test/lib/descriptor_limit.h"
+#include "test/lib/port.h"
 #include "test/lib/ranks.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include "control/card.h"
 
@@ -141,13 +146,13 @@ static int join(int rank, int size, int ms)
     result = job_open(&r, &s, deadline_in_ms(ms), &err);
     if (result != 0)
         return result;
-    CHECK(r == rank && s == size);
+    REQUIRE(r == rank && s == size);
     snprintf(card, sizeof(card), "card of rank %d", rank);
     result = job_publish(card, strlen(card) + 1 + (size_t)rank, deadline_in_ms(ms), &err);
     for (k = 0; k < size && result == 0; k++) {
-        CHECK(job_card(k, seen, &bytes, DEADLINE_NOW, &err) == 0);
+        REQUIRE(job_card(k, seen, &bytes, DEADLINE_NOW, &err) == 0);
         snprintf(card, sizeof(card), "card of rank %d", k);
-        CHECK(bytes == strlen(card) + 1 + (size_t)k && strcmp(seen, card) == 0);
+        REQUIRE(bytes == strlen(card) + 1 + (size_t)k && strcmp(seen, card) == 0);
     }
     return result;
 }
@@ -218,20 +223,20 @@ static void rank_mistaken(int rank, int size)
     if (rank == 2) {
         int r, s;
 
-        CHECK(settings_load(&err) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), &err) == 0);
+        REQUIRE(settings_load(&err) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), &err) == 0);
         result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), &err);
-        CHECK(result == (strcmp(mistake, "secret") == 0  ? -EACCES
-                         : strcmp(mistake, "twice") == 0 ? -EEXIST
-                                                         : -EINVAL));
-        CHECK(strstr(err.text, "refused") != NULL);
+        REQUIRE(result == (strcmp(mistake, "secret") == 0  ? -EACCES
+                           : strcmp(mistake, "twice") == 0 ? -EEXIST
+                                                           : -EINVAL));
+        REQUIRE(strstr(err.text, "refused") != NULL);
         return;
     }
     result =
         join(rank, size, rank == 0 ? 1500 : 3000); /* rank 1 is still there when rank 0 gives up */
-    CHECK(result == -ETIMEDOUT);
+    REQUIRE(result == -ETIMEDOUT);
     if (rank == 0)
-        CHECK(strstr(err.text, "2 of 3") != NULL &&
-              strstr(err.text, "rank 2 is the first") != NULL);
+        REQUIRE(strstr(err.text, "2 of 3") != NULL &&
+                strstr(err.text, "rank 2 is the first") != NULL);
 }
 
 static void test_who_does_not_belong_is_told_why(void **state)
@@ -262,7 +267,7 @@ static void rank_among_strangers(int rank, int size)
 
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         while (connect(fds[i], (struct sockaddr *)&a, sizeof(a)) != 0) {
-            CHECK(!deadline_passed(patience));
+            REQUIRE(!deadline_passed(patience));
             usleep(1000);
         }
         for (k = 0; k < sizeof(noise); k++)
@@ -290,15 +295,15 @@ static void rank_without_a_place(int rank, int size)
     log_set_level(LOG_ERROR);
     if (rank != 0) {
         result = join(rank, size, LIMIT_MS);
-        CHECK(result == -ETIMEDOUT ||
-              (result == -EMFILE && strstr(err.text, "no place for all 5 ranks") != NULL));
+        REQUIRE(result == -ETIMEDOUT ||
+                (result == -EMFILE && strstr(err.text, "no place for all 5 ranks") != NULL));
         return;
     }
-    CHECK(settings_load(&err) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), &err) == 0);
-    CHECK(descriptors_leave(2));
+    REQUIRE(settings_load(&err) == 0 && job_open(&r, &s, deadline_in_ms(LIMIT_MS), &err) == 0);
+    REQUIRE(descriptors_leave(2));
     result = job_publish("x", 1, deadline_in_ms(LIMIT_MS), &err);
-    CHECK(result == -EMFILE && strstr(err.text, "no place for all 5 ranks") != NULL &&
-          strstr(err.text, "ulimit -n") != NULL);
+    REQUIRE(result == -EMFILE && strstr(err.text, "no place for all 5 ranks") != NULL &&
+            strstr(err.text, "ulimit -n") != NULL);
     job_close();
 }
 
@@ -320,7 +325,7 @@ static void rank_killed_while_joining(int rank, int size)
         }
         usleep(200000);
         kill(first, SIGKILL);
-        CHECK(waitpid(first, NULL, 0) == first);
+        REQUIRE(waitpid(first, NULL, 0) == first);
     }
     if (rank == 2)
         usleep(500000);
@@ -338,7 +343,7 @@ static void rank_alone(int rank, int size)
 {
     int result = join(rank, size, 200);
 
-    CHECK(result == -ETIMEDOUT && strstr(err.text, "RPIPE_ROOT") != NULL);
+    REQUIRE(result == -ETIMEDOUT && strstr(err.text, "RPIPE_ROOT") != NULL);
 }
 
 static void rank_aborts(int rank, int size)
@@ -351,20 +356,20 @@ static void rank_aborts(int rank, int size)
     if (rank == 2)
         job_abort(7);
     for (;;)
-        pause(); /* alarm(2), set by ranks_start(), ends a rank that nobody tells */
+        pause(); /* alarm(2), set by ranks_body(), ends a rank that does not receive the abort */
 }
 
 static void test_abort_ends_all(void **state)
 {
-    pid_t pids[RANKS_MAX];
-    int rank, status;
+    struct ranks r = {4, rank_aborts};
+    struct job job;
 
     (void)state;
-    ranks_start(4, rank_aborts, pids);
-    for (rank = 0; rank < 4; rank++) {
-        assert_int_equal(waitpid(pids[rank], &status, 0), pids[rank]);
-        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
-    }
+    job_prepare(&job, r.size);
+    job_start(&job, ranks_body, &r);
+    for (int rank = 0; rank < r.size; rank++)
+        assert_true(job_ended(&job, rank) && job_status_is(&job, rank, 7));
+    job_finish(&job);
 }
 
 static void test_nobody_listens(void **state)

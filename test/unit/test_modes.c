@@ -13,8 +13,8 @@ static void whole_heap(const struct pair *p, size_t bytes)
     rpipe_stats_t w, r;
     raddr_t d = ANY_RADDR;
 
-    assert_ok(p->w, rmalloc_nb(p->w, bytes, &d));
-    assert_ok(p->w, rfree(p->w, d));
+    CHECK_OK(p->w, rmalloc_nb(p->w, bytes, &d));
+    CHECK_OK(p->w, rfree(p->w, d));
     w = stats(p->w);
     r = stats(p->r);
     assert_int_equal(w.heap_used, 0);
@@ -33,7 +33,7 @@ static void full_heap(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 1024, 0);
-    assert_rc(-EINVAL, p.w, rset_timeout(p.w, -3)); /* makes a sentence */
+    CHECK_RC(-EINVAL, p.w, rset_timeout(p.w, -3)); /* makes a sentence */
     for (uint64_t round = 0; round < 3; round++) {
         char before[512];
 
@@ -41,24 +41,24 @@ static void full_heap(const struct mode *m)
             pair_send(&p, 64, i);
         snprintf(before, sizeof(before), "%s", rerror(p.w));
         stalls = stats(p.w).stalls_heap;
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 41, &d));
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
+        CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 41, &d));
+        CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
         assert_string_equal(rerror(p.w), before); /* a full heap is no failure */
         assert_int_equal(stats(p.w).stalls_heap, stalls + 2);
-        assert_ok(p.w, rset_timeout(p.w, -1));
-        assert_errno(EMSGSIZE,
-                     rmalloc(p.w, 1025)); /* at once, full or not, though the deadline is never */
-        assert_rc(-EMSGSIZE, p.w, rmalloc_nb(p.w, 1025, &d));
-        assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
-        assert_errno(ETIMEDOUT, rmalloc(p.w, 64));
-        assert_ok(p.w, rset_timeout(p.w, 20000));
+        CHECK_OK(p.w, rset_timeout(p.w, -1));
+        CHECK_ERRNO(EMSGSIZE,
+                    rmalloc(p.w, 1025)); /* at once, full or not, though the deadline is never */
+        CHECK_RC(-EMSGSIZE, p.w, rmalloc_nb(p.w, 1025, &d));
+        CHECK_OK(p.w, rset_timeout(p.w, R_AT_ONCE));
+        CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 64));
+        CHECK_OK(p.w, rset_timeout(p.w, 20000));
         pair_send(&p, 40, 99); /* takes no heap */
         for (uint64_t i = 0; i < 16; i++)
             held[i] = pair_receive(&p, 64, i);
         pair_read_free(&p, 40, 99);
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d)); /* read is not freed */
+        CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d)); /* read is not freed */
         for (size_t i = 16; i > 0; i--)
-            assert_ok(p.r, rfree(p.r, held[i - 1]));
+            CHECK_OK(p.r, rfree(p.r, held[i - 1]));
         assert_true(d == ANY_RADDR);
         whole_heap(&p, 1024);
     }
@@ -74,7 +74,7 @@ static void *waits_for_itself(void *argument)
     const struct pair *p = argument;
 
     errno = 0;
-    HOLDS(p->w, rmalloc(p->w, 513) == ADDR_NULL && errno == ENOBUFS);
+    CHECK(p->w, rmalloc(p->w, 513) == ADDR_NULL && errno == ENOBUFS);
     return NULL;
 }
 
@@ -85,35 +85,35 @@ static void unsent_in_the_middle(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 1024, 0);
-    assert_ok(p.w, rset_timeout(p.w, -1));
+    CHECK_OK(p.w, rset_timeout(p.w, -1));
     a = pair_alloc(&p, 256, 1);
     b = pair_alloc(&p, 256, 2);
     c = pair_alloc(&p, 512, 3);
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d)); /* nothing is sent */
-    assert_errno(ENOBUFS, rmalloc(p.w, 64));           /* at once, though the deadline is never */
-    assert_ok(p.w, rwrite(p.w, c));
-    assert_ok(p.w, rwrite(p.w, a));
-    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d)); /* nothing is sent */
+    CHECK_ERRNO(ENOBUFS, rmalloc(p.w, 64));           /* at once, though the deadline is never */
+    CHECK_OK(p.w, rwrite(p.w, c));
+    CHECK_OK(p.w, rwrite(p.w, a));
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 1024, &d));
     c = pair_receive(&p, 512, 3);
     a = pair_receive(&p, 256, 1);
-    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
-    assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 513, &d));
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 513, &d));
     assert_int_equal(pthread_create(&thread, NULL, waits_for_itself, &p), 0);
-    spin(draw() % 500);
-    assert_ok(p.r, rfree(p.r, a));
-    spin(draw() % 200);
-    assert_ok(p.r, rfree(p.r, c));
+    compute_us(draw() % 500);
+    CHECK_OK(p.r, rfree(p.r, a));
+    compute_us(draw() % 200);
+    CHECK_OK(p.r, rfree(p.r, c));
     pthread_join(thread, NULL);
-    assert_int_equal(atomic_load(&faults), 0);
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 1024, &d));
-    assert_errno(ENOBUFS, rmalloc(p.w, 1024));
+    assert_int_equal(atomic_load(&check_failures), 0);
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 1024, &d));
+    CHECK_ERRNO(ENOBUFS, rmalloc(p.w, 1024));
     assert_true(d == ANY_RADDR);
-    assert_ok(p.w, rmalloc_nb(p.w, 512, &c)); /* what it leaves */
-    assert_true(pair_same(rmem(p.w, b), 256, 2));
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
-    assert_ok(p.w, rfree(p.w, c));
-    assert_ok(p.w, rfree(p.w, b));
+    CHECK_OK(p.w, rmalloc_nb(p.w, 512, &c)); /* what it leaves */
+    assert_true(pattern_same(rmem(p.w, b), 256, 2));
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 513, &d));
+    CHECK_OK(p.w, rfree(p.w, c));
+    CHECK_OK(p.w, rfree(p.w, b));
     whole_heap(&p, 1024);
     pair_close(&p);
 }
@@ -125,7 +125,7 @@ static void frees_in_any_order(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 64 * 64, 0);
-    assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
+    CHECK_OK(p.w, rset_timeout(p.w, R_AT_ONCE));
     for (int round = 0; round < 40; round++) {
         raddr_t held[N];
         uint64_t key[N];
@@ -139,18 +139,18 @@ static void frees_in_any_order(const struct mode *m)
             size[n] = draw() % 500;
             rc = rmalloc_nb(p.w, size[n], &d);
             if (rc != R_SUCCESS) {
-                assert_rc(R_PENDING, p.w, rc);
+                CHECK_RC(R_PENDING, p.w, rc);
                 break;
             }
-            pair_fill(rmem(p.w, d), size[n], key[n]);
-            assert_ok(p.w, rwrite(p.w, d));
+            pattern_fill(rmem(p.w, d), size[n], key[n]);
+            CHECK_OK(p.w, rwrite(p.w, d));
             held[n] = pair_receive(&p, size[n], key[n]);
         }
         assert_true(n >= 8);
         while (n > 0) {
             k = draw() % n;
-            assert_true(pair_same(rmem(p.r, held[k]), size[k], key[k]));
-            assert_ok(p.r, rfree(p.r, held[k]));
+            assert_true(pattern_same(rmem(p.r, held[k]), size[k], key[k]));
+            CHECK_OK(p.r, rfree(p.r, held[k]));
             held[k] = held[--n];
             size[k] = size[n];
             key[k] = key[n];
@@ -172,18 +172,18 @@ static void frees_after_the_end(const struct mode *m)
             pair_send(&p, 64, i);
         for (uint64_t i = 0; i < 8; i++)
             held[i] = pair_receive(&p, 64, i);
-        assert_ok(p.w, rclose(p.w));
+        CHECK_OK(p.w, rclose(p.w));
         for (uint64_t i = 8; i < 16; i++)
             held[i] = pair_receive(&p, 64, i);
-        assert_rc(R_EOF, p.r, rread(p.r, &held[0], NULL));
+        CHECK_RC(R_EOF, p.r, rread(p.r, &held[0], NULL));
         for (size_t i = 16; i > 0; i -= 2) {
-            assert_true(pair_same(rmem(p.r, held[i - 1]), 64, i - 1));
-            assert_ok(p.r, rfree(p.r, held[i - 1]));
+            assert_true(pattern_same(rmem(p.r, held[i - 1]), 64, i - 1));
+            CHECK_OK(p.r, rfree(p.r, held[i - 1]));
         }
         if (round == 0)
             for (size_t i = 0; i < 16; i += 2)
-                assert_ok(p.r, rfree(p.r, held[i]));
-        assert_ok(p.r, rclose(p.r));
+                CHECK_OK(p.r, rfree(p.r, held[i]));
+        CHECK_OK(p.r, rclose(p.r));
     }
 }
 
@@ -194,22 +194,22 @@ static void before_the_join(const struct mode *m)
     raddr_t a, b, d = ANY_RADDR;
     struct pair p;
 
-    assert_ok(NULL, rpipe(&p.w, &w));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
     if (m->op == RPIPE_PUT) {
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
-        assert_ok(NULL, rpipe(&p.r, &r));
+        CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 512, &d));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
     }
     a = pair_alloc(&p, 512, 1);
     b = pair_alloc(&p, 512, 2);
-    assert_rc(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d));
-    assert_ok(p.w, rfree(p.w, b));
+    CHECK_RC(-ENOBUFS, p.w, rmalloc_nb(p.w, 64, &d));
+    CHECK_OK(p.w, rfree(p.w, b));
     b = pair_alloc(&p, 512, 3);
     if (m->op == RPIPE_GET) {
-        assert_rc(R_PENDING, p.w, rwrite_nb(p.w, a));
-        assert_ok(NULL, rpipe(&p.r, &r));
+        CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, a));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
     }
-    assert_ok(p.w, rwrite(p.w, b));
-    assert_ok(p.w, rwrite(p.w, a));
+    CHECK_OK(p.w, rwrite(p.w, b));
+    CHECK_OK(p.w, rwrite(p.w, a));
     pair_read_free(&p, 512, 3);
     pair_read_free(&p, 512, 1);
     whole_heap(&p, 1024);
@@ -227,9 +227,9 @@ static void incarnations(const struct mode *m)
         pair_open_with(&p, &cfg);
         pair_send(&p, 600, round);
         held = pair_receive(&p, 600, round);
-        assert_rc(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
-        assert_true(pair_same(rmem(p.r, held), 600, round));
-        assert_ok(p.r, rfree(p.r, held));
+        CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 600, &d));
+        assert_true(pattern_same(rmem(p.r, held), 600, round));
+        CHECK_OK(p.r, rfree(p.r, held));
         for (uint64_t i = 0; i < round; i++) { /* leaves the queue at every position */
             pair_send(&p, 100, i);
             pair_read_free(&p, 100, i);
@@ -258,17 +258,17 @@ static void queue_full(const struct mode *m)
                 pair_send(&p, 50, i);
             d = pair_alloc(&p, 60, 7);
             if (m->sync == RPIPE_SYNC_BLOCKS) { /* there is none */
-                assert_ok(p.w, rwrite_nb(p.w, d));
+                CHECK_OK(p.w, rwrite_nb(p.w, d));
             } else {
                 stalls = stats(p.w).stalls_queue;
-                assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
-                assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
-                assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, d));
-                assert_rc(-ETIMEDOUT, p.w,
-                          rwrite_n(p.w, d, 50)); /* not even what would fit into a slot */
+                CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, d));
+                CHECK_OK(p.w, rset_timeout(p.w, R_AT_ONCE));
+                CHECK_RC(-ETIMEDOUT, p.w, rwrite(p.w, d));
+                CHECK_RC(-ETIMEDOUT, p.w,
+                         rwrite_n(p.w, d, 50)); /* not even what would fit into a slot */
                 assert_int_equal(stats(p.w).stalls_queue, stalls + 3);
                 assert_int_equal(rsize(p.w, d), 60);
-                assert_true(pair_same(rmem(p.w, d), 60, 7)); /* it is still the caller's */
+                assert_true(pattern_same(rmem(p.w, d), 60, 7)); /* it is still the caller's */
             }
             for (uint64_t i = 0; i < 5; i++)
                 pair_send(&p, 40, 100 + i); /* what rides in its slot is not held up */
@@ -280,21 +280,21 @@ static void queue_full(const struct mode *m)
                 pair_read_free(&p, 40, 100 + i);
             last = held[draw() % q];
             if (m->sync != RPIPE_SYNC_BLOCKS) {
-                assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d)); /* read is not freed */
-                assert_ok(p.r, rfree(p.r, last));             /* any one is room for one */
-                assert_ok(p.w, rwrite_nb(p.w, d));
+                CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, d)); /* read is not freed */
+                CHECK_OK(p.r, rfree(p.r, last));             /* any one is room for one */
+                CHECK_OK(p.w, rwrite_nb(p.w, d));
                 d = pair_alloc(&p, 60, 8);
-                assert_rc(R_PENDING, p.w, rwrite_nb(p.w, d));
-                assert_ok(p.w, rfree(p.w, d));
+                CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, d));
+                CHECK_OK(p.w, rfree(p.w, d));
                 pair_read_free(&p, 60, 7);
                 for (uint64_t i = 0; i < q; i++)
                     if (held[i] != last)
-                        assert_ok(p.r, rfree(p.r, held[i]));
+                        CHECK_OK(p.r, rfree(p.r, held[i]));
             } else {
                 for (uint64_t i = 0; i < q; i++)
-                    assert_ok(p.r, rfree(p.r, held[i]));
+                    CHECK_OK(p.r, rfree(p.r, held[i]));
             }
-            assert_ok(p.w, rset_timeout(p.w, 20000));
+            CHECK_OK(p.w, rset_timeout(p.w, 20000));
             whole_heap(&p, 4096);
         }
         pair_close(&p);
@@ -317,11 +317,11 @@ static void *waits_in_vain(void *argument)
 
     pthread_barrier_wait(s->begin);
     if (s->in_rwrite) {
-        HOLDS(s->out.w, rwrite(s->out.w, s->unsent) == -ETIMEDOUT);
-        HOLDS(s->out.w, rfree(s->out.w, s->unsent) == R_SUCCESS);
+        CHECK(s->out.w, rwrite(s->out.w, s->unsent) == -ETIMEDOUT);
+        CHECK(s->out.w, rfree(s->out.w, s->unsent) == R_SUCCESS);
     } else {
         errno = 0;
-        HOLDS(s->out.w, rmalloc(s->out.w, 1024) == ADDR_NULL && errno == ETIMEDOUT);
+        CHECK(s->out.w, rmalloc(s->out.w, 1024) == ADDR_NULL && errno == ETIMEDOUT);
     }
     return NULL;
 }
@@ -333,13 +333,13 @@ static void both_wait(const struct mode *m)
     pthread_t thread[2];
 
     for (int in_rwrite = 0; in_rwrite < (m->sync == RPIPE_SYNC_BLOCKS ? 1 : 2); in_rwrite++) {
-        double start = pair_now_ms();
+        double start = now_ms();
 
         pthread_barrier_init(&begin, NULL, 2);
         for (int i = 0; i < 2; i++) {
             side[i] = (struct side){.in_rwrite = in_rwrite != 0, .begin = &begin};
             mode_open(&side[i].out, m, 1024, 2);
-            assert_ok(side[i].out.w, rset_timeout(side[i].out.w, 15));
+            CHECK_OK(side[i].out.w, rset_timeout(side[i].out.w, 15));
             pair_send(&side[i].out, 100, 1);
             pair_send(&side[i].out, 100, 2);
             if (in_rwrite != 0)
@@ -349,8 +349,8 @@ static void both_wait(const struct mode *m)
             assert_int_equal(pthread_create(&thread[i], NULL, waits_in_vain, &side[i]), 0);
         for (int i = 0; i < 2; i++)
             pthread_join(thread[i], NULL);
-        assert_int_equal(atomic_load(&faults), 0);
-        assert_true(pair_now_ms() - start >= 14);
+        assert_int_equal(atomic_load(&check_failures), 0);
+        assert_true(now_ms() - start >= 14);
         for (int i = 0; i < 2; i++) { /* and all is as it was */
             pair_read_free(&side[i].out, 100, 1);
             pair_read_free(&side[i].out, 100, 2);
@@ -372,9 +372,9 @@ static void *writes_many(void *argument)
     for (uint64_t i = 0; i < WAKES; i++) {
         raddr_t d = rmalloc(p->w, 100);
 
-        HOLDS(p->w, d != ADDR_NULL);
-        pair_fill(rmem(p->w, d), 100, i);
-        HOLDS(p->w, rwrite(p->w, d) == R_SUCCESS);
+        CHECK(p->w, d != ADDR_NULL);
+        pattern_fill(rmem(p->w, d), 100, i);
+        CHECK(p->w, rwrite(p->w, d) == R_SUCCESS);
     }
     return NULL;
 }
@@ -386,7 +386,7 @@ static void wakes(const struct mode *m)
         raddr_t held[4];
         pthread_t thread;
         uint64_t got = 0, first = 0, before;
-        double start = pair_now_ms();
+        double start = now_ms();
 
         /* 4 messages of 128 fit into the heap, or into the queue */
         mode_open(&p, m, by_queue != 0 ? 65536 : 512, by_queue != 0 ? 4 : 0);
@@ -397,20 +397,20 @@ static void wakes(const struct mode *m)
             for (; got < WAKES && got - first < 4; got++)
                 held[got % 4] = pair_receive(&p, 100, got);
             if (fits)
-                spin(draw() % 300); /* the writer is in some stage of its wait */
+                compute_us(draw() % 300); /* the writer is in some stage of its wait */
             before = stats(p.r).wakes;
             for (; first < got;
                  first++) { /* in the order in which any one of them helps: the oldest first */
-                assert_true(pair_same(rmem(p.r, held[first % 4]), 100, first));
-                assert_ok(p.r, rfree(p.r, held[first % 4]));
+                assert_true(pattern_same(rmem(p.r, held[first % 4]), 100, first));
+                CHECK_OK(p.r, rfree(p.r, held[first % 4]));
                 if (fits && draw() % 2 == 0)
-                    spin(draw() % 100);
+                    compute_us(draw() % 100);
             }
             woken[m->sync] += stats(p.r).wakes - before;
         }
         pthread_join(thread, NULL);
-        assert_int_equal(atomic_load(&faults), 0);
-        assert_true(pair_now_ms() - start < PAIR_LATE_MS);
+        assert_int_equal(atomic_load(&check_failures), 0);
+        assert_true(now_ms() - start < CHECK_LATE_MS);
         whole_heap(&p, by_queue != 0 ? 65536 : 512);
         pair_close(&p);
     }
@@ -428,7 +428,7 @@ enum { CROWD = 3, CROWD_MESSAGES = 300 };
 
 static size_t crowd_size(uint64_t i)
 {
-    return pair_mix(i) % 5 == 0 ? pair_mix(i) % 41 : 41 + pair_mix(i) % 400;
+    return random_mix(i) % 5 == 0 ? random_mix(i) % 41 : 41 + random_mix(i) % 400;
 }
 
 static void *crowd_writes(void *argument)
@@ -439,10 +439,10 @@ static void *crowd_writes(void *argument)
     while ((i = atomic_fetch_add(&c->next, 1)) < CROWD_MESSAGES) {
         raddr_t d = rmalloc(c->p.w, crowd_size(i));
 
-        HOLDS(c->p.w, d != ADDR_NULL);
-        pair_fill(rmem(c->p.w, d), crowd_size(i), i);
+        CHECK(c->p.w, d != ADDR_NULL);
+        pattern_fill(rmem(c->p.w, d), crowd_size(i), i);
         (void)rset_tag(c->p.w, d, i);
-        HOLDS(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
+        CHECK(c->p.w, rwrite(c->p.w, d) == R_SUCCESS);
     }
     return NULL;
 }
@@ -456,10 +456,10 @@ static void *crowd_reads(void *argument)
         size_t size;
         uint64_t i;
 
-        HOLDS(c->p.r, rread(c->p.r, &d, &size) == R_SUCCESS);
+        CHECK(c->p.r, rread(c->p.r, &d, &size) == R_SUCCESS);
         i = rtag(c->p.r, d);
-        HOLDS(c->p.r, size == crowd_size(i) && pair_same(rmem(c->p.r, d), size, i));
-        HOLDS(c->p.r, rfree(c->p.r, d) == R_SUCCESS);
+        CHECK(c->p.r, size == crowd_size(i) && pattern_same(rmem(c->p.r, d), size, i));
+        CHECK(c->p.r, rfree(c->p.r, d) == R_SUCCESS);
     }
     return NULL;
 }
@@ -478,7 +478,7 @@ static void crowd(const struct mode *m)
             pthread_create(&thread[i], NULL, i % 2 == 0 ? crowd_writes : crowd_reads, &c), 0);
     for (int i = 0; i < 2 * CROWD; i++)
         pthread_join(thread[i], NULL);
-    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(atomic_load(&check_failures), 0);
     assert_int_equal(stats(c.p.w).messages, CROWD_MESSAGES);
     whole_heap(&c.p, 4096);
     pair_close(&c.p);
@@ -492,8 +492,8 @@ static void *waits_for_a_friend(void *argument)
 
     atomic_store(&c->holds, true);
     d = rmalloc(c->p.w, 1024);
-    HOLDS(c->p.w, d != ADDR_NULL);
-    HOLDS(c->p.w, rfree(c->p.w, d) == R_SUCCESS);
+    CHECK(c->p.w, d != ADDR_NULL);
+    CHECK(c->p.w, rfree(c->p.w, d) == R_SUCCESS);
     return NULL;
 }
 
@@ -509,19 +509,19 @@ static void friends(const struct mode *m)
     for (int round = 0; round < 4; round++) {
         atomic_store(&c.holds, false);
         unsent = pair_alloc(&c.p, 200, 1);
-        assert_rc(R_PENDING, c.p.w, rmalloc_nb(c.p.w, 1024, &d));
+        CHECK_RC(R_PENDING, c.p.w, rmalloc_nb(c.p.w, 1024, &d));
         assert_int_equal(pthread_create(&thread, NULL, waits_for_a_friend, &c), 0);
         while (!atomic_load(&c.holds))
             ;
-        spin(draw() % 500);
+        compute_us(draw() % 500);
         if (round % 2 == 0) {
-            assert_ok(c.p.w, rfree(c.p.w, unsent));
+            CHECK_OK(c.p.w, rfree(c.p.w, unsent));
         } else {
-            assert_ok(c.p.w, rwrite(c.p.w, unsent));
+            CHECK_OK(c.p.w, rwrite(c.p.w, unsent));
             pair_read_free(&c.p, 200, 1);
         }
         pthread_join(thread, NULL);
-        assert_int_equal(atomic_load(&faults), 0);
+        assert_int_equal(atomic_load(&check_failures), 0);
     }
     whole_heap(&c.p, 1024);
     pair_close(&c.p);
@@ -542,12 +542,12 @@ static void test_table(void **unused)
             cfg.heuristic = (rmalloc_fit_t)algorithm;
             rc = rpipe(&ch, &cfg);
             if (sync == RPIPE_SYNC_BLOCKS && algorithm != RMALLOC_NEXT_FIT) {
-                assert_rc(-EINVAL, NULL, rc);
+                CHECK_RC(-EINVAL, NULL, rc);
                 assert_non_null(strstr(rerror(NULL), "RPIPE_SYNC_TAGS"));
                 assert_non_null(strstr(rerror(NULL), "RPIPE_SYNC_CHANNEL"));
             } else {
-                assert_ok(NULL, rc);
-                assert_ok(ch, rclose(ch));
+                CHECK_OK(NULL, rc);
+                CHECK_OK(ch, rclose(ch));
             }
         }
     }

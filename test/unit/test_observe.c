@@ -4,6 +4,7 @@
  * replaced by others, cut, and made of noise. Nothing of that may crash the reader, or keep it busy for longer than a file of
  * that length deserves. The seed is printed; an argument that is a number is the seed.
  */
+#include "test/lib/check.h"
 #include "test/lib/random.h"
 #include "observe/record/publish.h"
 #include "observe/report/observe_file.h"
@@ -28,7 +29,7 @@
 enum { ROUNDS = 3000, MESSAGES = 10 };
 static uint64_t seed;
 
-static uint64_t draw(void) { return dice(&seed); }
+static uint64_t draw(void) { return random_draw(&seed); }
 
 static rch_t open_end(bool writer)
 {

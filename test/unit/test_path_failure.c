@@ -40,7 +40,7 @@ static void write_all(struct pair *p, int n)
             assert_int_equal(errno, EIO);
             break;
         }
-        pair_fill(rmem(p->w, d), BYTES, (uint64_t)i);
+        pattern_fill(rmem(p->w, d), BYTES, (uint64_t)i);
         if (rwrite(p->w, d) != 0)
             break;
     }
@@ -53,8 +53,8 @@ static int read_all(struct pair *p, int (*next)(struct pair *p, raddr_t *d), int
     int rc;
 
     for (*read = 0; (rc = next(p, &d)) == 0; (*read)++) {
-        assert_true(pair_same(rmem(p->r, d), BYTES, (uint64_t)*read));
-        assert_ok(p->r, rfree(p->r, d));
+        assert_true(pattern_same(rmem(p->r, d), BYTES, (uint64_t)*read));
+        CHECK_OK(p->r, rfree(p->r, d));
     }
     return rc;
 }
@@ -64,11 +64,11 @@ static int by_waiting(struct pair *p, raddr_t *d) { return rread(p->r, d, NULL);
 static int by_descriptor(struct pair *p, raddr_t *d)
 {
     struct pollfd fd = {.fd = rfd(p->r), .events = POLLIN};
-    double since = pair_now_ms();
+    double since = now_ms();
     int rc;
 
     while ((rc = rread_nb(p->r, d, NULL)) == R_PENDING)
-        if (poll(&fd, 1, MANY_MS) != 1 || pair_now_ms() - since > MANY_MS)
+        if (poll(&fd, 1, MANY_MS) != 1 || now_ms() - since > MANY_MS)
             return -ETIMEDOUT;
     return rc;
 }
@@ -127,7 +127,7 @@ static void test_lingering(void **state)
     (void)state;
     open_pair(&p, RPIPE_SYNC_BLOCKS);
     write_all(&p, MESSAGES);
-    assert_ok(p.w, rset_timeout(p.w, R_AT_ONCE));
+    CHECK_OK(p.w, rset_timeout(p.w, R_AT_ONCE));
     (void)rclose(p.w);
     rc = read_all(&p, by_waiting, &read);
     told(&p, rc, read);
@@ -179,10 +179,10 @@ static void test_flush(void **state)
         size_t size = i % 2 == 0 ? 8 : BYTES;
 
         pair_send(&p, size, i);
-        assert_ok(p.w, rflush(p.w));
-        assert_int_equal(rread_nb(p.r, &d, NULL), 0); /* at once: no assert_ok, which asks again */
-        assert_true(pair_same(rmem(p.r, d), size, i));
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.w, rflush(p.w));
+        assert_int_equal(rread_nb(p.r, &d, NULL), 0); /* at once: not CHECK_OK, which calls again */
+        assert_true(pattern_same(rmem(p.r, d), size, i));
+        CHECK_OK(p.r, rfree(p.r, d));
     }
     pair_close(&p);
 }

@@ -30,7 +30,7 @@ static rch_t open_end(const rpipe_config_t *cfg, bool writer)
     rch_t ch;
 
     c.role = writer ? RPIPE_WRITER : RPIPE_READER;
-    assert_ok(NULL, rpipe(&ch, &c));
+    CHECK_OK(NULL, rpipe(&ch, &c));
     return ch;
 }
 
@@ -40,17 +40,17 @@ static void pass_message(rch_t w, rch_t r)
     size_t size;
 
     assert_true(d != ADDR_NULL);
-    assert_ok(w, rwrite(w, d));
-    assert_ok(r, rread(r, &d, &size));
+    CHECK_OK(w, rwrite(w, d));
+    CHECK_OK(r, rread(r, &d, &size));
     assert_int_equal(size, 100);
-    assert_ok(r, rfree(r, d));
+    CHECK_OK(r, rfree(r, d));
 }
 
 static void nothing_from(uint64_t ctx, uint64_t seen)
 {
     rpipe_config_t p;
 
-    assert_rc(0, NULL, rpending(ctx, &seen, &p, 1));
+    CHECK_RC(0, NULL, rpending(ctx, &seen, &p, 1));
 }
 
 static void of_one_side(rpipe_op_t op, bool writer_first)
@@ -75,8 +75,8 @@ static void of_one_side(rpipe_op_t op, bool writer_first)
     second = open_end(&cfg, p.role == RPIPE_WRITER);
     nothing_from(cfg.context, 0);
     pass_message(writer_first ? first : second, writer_first ? second : first);
-    assert_ok(first, rclose(first));
-    assert_ok(second, rclose(second));
+    CHECK_OK(first, rclose(first));
+    CHECK_OK(second, rclose(second));
     nothing_from(cfg.context, 0);
 }
 
@@ -100,19 +100,19 @@ static void test_incarnations(void **state)
     (void)state;
     w = open_end(&cfg, true);
     await_pending(cfg.context, &seen);
-    assert_ok(w, rclose(w));
+    CHECK_OK(w, rclose(w));
     w = open_end(&cfg, true); /* the second: by now, or soon, the first is known to be closed */
     assert_int_equal(await_pending(cfg.context, &seen).role, RPIPE_READER);
     late = open_end(&cfg, false);
-    assert_rc(R_EOF, late, rread(late, &d, NULL));
+    CHECK_RC(R_EOF, late, rread(late, &d, NULL));
     nothing_from(cfg.context, 0);
-    assert_ok(late, rclose(late));
+    CHECK_OK(late, rclose(late));
     assert_int_equal(await_pending(cfg.context, &seen).role,
                      RPIPE_READER); /* seen is not 0: rclose has made it worth another look */
     r = open_end(&cfg, false);
     pass_message(w, r);
-    assert_ok(w, rclose(w));
-    assert_ok(r, rclose(r));
+    CHECK_OK(w, rclose(w));
+    CHECK_OK(r, rclose(r));
 }
 
 static void test_refused(void **state)
@@ -121,9 +121,9 @@ static void test_refused(void **state)
     uint64_t seen = 0;
 
     (void)state;
-    assert_rc(-EINVAL, NULL, rpending(0, NULL, &p, 1));
-    assert_rc(-EINVAL, NULL, rpending(0, &seen, NULL, 1));
-    assert_rc(-EINVAL, NULL, rpending(0, &seen, &p, 0));
+    CHECK_RC(-EINVAL, NULL, rpending(0, NULL, &p, 1));
+    CHECK_RC(-EINVAL, NULL, rpending(0, &seen, NULL, 1));
+    CHECK_RC(-EINVAL, NULL, rpending(0, &seen, &p, 0));
     assert_true(seen == 0);
 }
 

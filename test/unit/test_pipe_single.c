@@ -7,12 +7,6 @@
 #include "test/lib/pair.h"
 #include "test/lib/v01.h"
 
-#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
-
-static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
-
-static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
-
 /* sizes around every border that a message can meet */
 static void test_sizes(void **state)
 {
@@ -40,16 +34,16 @@ static void test_units(void **state)
         for (uint64_t key = 0; key < 40; key++) {
             size_t size = key % 2 == 0
                               ? key
-                              : pair_mix(key) % (5 * (size_t)unit + 100) % (cfg.heap_bytes + 1);
+                              : random_mix(key) % (5 * (size_t)unit + 100) % (cfg.heap_bytes + 1);
             size_t align = size > 40 ? unit : 16;
             raddr_t d = pair_alloc(&p, size, key);
 
             assert_int_equal((uintptr_t)rmem(p.w, d) % align, 0);
-            assert_ok(p.w, rwrite(p.w, d));
+            CHECK_OK(p.w, rwrite(p.w, d));
             d = pair_receive(&p, size, key);
             assert_int_equal((uintptr_t)rmem(p.r, d) % align, 0);
             assert_ptr_equal(rmem(p.r, d), rmem(p.r, d));
-            assert_ok(p.r, rfree(p.r, d));
+            CHECK_OK(p.r, rfree(p.r, d));
         }
         /* the largest message, after whatever was before */
         pair_send(&p, cfg.heap_bytes, unit);
@@ -87,27 +81,27 @@ static void test_orders(void **state)
         size_t order[N], size[N];
 
         for (size_t i = 0; i < N; i++) {
-            size[i] = pair_mix(round * N + i) % (i % 2 == 0 ? 42 : 256);
+            size[i] = random_mix(round * N + i) % (i % 2 == 0 ? 42 : 256);
             mine[i] = pair_alloc(&p, size[i], round + i);
             order[i] = i;
         }
         for (size_t i = N - 1; i > 0; i--) {
-            size_t j = pair_mix(round + i) % (i + 1), t = order[i];
+            size_t j = random_mix(round + i) % (i + 1), t = order[i];
 
             order[i] = order[j];
             order[j] = t;
         }
         for (size_t i = 0; i < N; i++)
-            assert_ok(p.w, rwrite(p.w, mine[order[i]]));
+            CHECK_OK(p.w, rwrite(p.w, mine[order[i]]));
         for (size_t i = 0; i < N; i++)
             his[i] = pair_receive(&p, size[order[i]], round + order[i]);
         for (size_t i = 0; i < N; i++) /* what is held stays as it is, while others are freed */
-            assert_true(pair_same(rmem(p.r, his[i]), size[order[i]], round + order[i]));
+            assert_true(pattern_same(rmem(p.r, his[i]), size[order[i]], round + order[i]));
         for (size_t i = 0; i < N; i++) {
             size_t k = order[(i + round) % N];
 
-            assert_true(pair_same(rmem(p.r, his[k]), size[order[k]], round + order[k]));
-            assert_ok(p.r, rfree(p.r, his[k]));
+            assert_true(pattern_same(rmem(p.r, his[k]), size[order[k]], round + order[k]));
+            CHECK_OK(p.r, rfree(p.r, his[k]));
         }
     }
     pair_close(&p);
@@ -125,20 +119,20 @@ static void test_whole_heap(void **state)
 
     pair_open(&p, op_of(state), heap);
     for (uint64_t i = 0; i < 2000; i++) {
-        size_t size = pair_mix(i) % (heap + 1);
+        size_t size = random_mix(i) % (heap + 1);
         raddr_t unsent = ADDR_NULL;
 
         if (size < heap / 2 && i % 3 == 0)
-            assert_ok(p.w, rmalloc_nb(p.w, pair_mix(~i) % (heap / 4), &unsent));
+            CHECK_OK(p.w, rmalloc_nb(p.w, random_mix(~i) % (heap / 4), &unsent));
         if (rmalloc_nb(p.w, size, &d) == R_SUCCESS) {
-            pair_fill(rmem(p.w, d), size, i);
-            assert_ok(p.w, rwrite(p.w, d));
+            pattern_fill(rmem(p.w, d), size, i);
+            CHECK_OK(p.w, rwrite(p.w, d));
             pair_read_free(&p, size, i);
         }
         if (unsent != ADDR_NULL)
-            assert_ok(p.w, rfree(p.w, unsent));
-        assert_ok(p.w, rmalloc_nb(p.w, heap, &d));
-        assert_ok(p.w, rfree(p.w, d));
+            CHECK_OK(p.w, rfree(p.w, unsent));
+        CHECK_OK(p.w, rmalloc_nb(p.w, heap, &d));
+        CHECK_OK(p.w, rfree(p.w, d));
     }
     pair_close(&p);
 }
@@ -155,36 +149,36 @@ static void test_stream(void **state)
     cfg.slots = 4;
     pair_open_with(&p, &cfg);
     for (uint64_t i = 0; i < MESSAGES; i++) {
-        size_t k = i % WINDOW, victim = pair_mix(i) % WINDOW;
+        size_t k = i % WINDOW, victim = random_mix(i) % WINDOW;
         double since;
 
         if (held[victim] != ADDR_NULL) { /* out of order */
-            assert_ok(p.r, rfree(p.r, held[victim]));
+            CHECK_OK(p.r, rfree(p.r, held[victim]));
             held[victim] = ADDR_NULL;
         }
         if (held[k] != ADDR_NULL) {
-            assert_true(pair_same(rmem(p.r, held[k]), size[k], i - WINDOW));
-            assert_ok(p.r, rfree(p.r, held[k]));
+            assert_true(pattern_same(rmem(p.r, held[k]), size[k], i - WINDOW));
+            CHECK_OK(p.r, rfree(p.r, held[k]));
         }
-        size[k] = pair_mix(i) % 600;
-        since = pair_now_ms();
+        size[k] = random_mix(i) % 600;
+        since = now_ms();
         while (true) { /* an old message that is held can keep the heap: let go of the oldest */
             raddr_t d;
             int rc = rmalloc_nb(p.w, size[k], &d);
             size_t oldest;
 
             if (rc == R_SUCCESS) {
-                pair_fill(rmem(p.w, d), size[k], i);
-                assert_ok(p.w, rwrite(p.w, d));
+                pattern_fill(rmem(p.w, d), size[k], i);
+                CHECK_OK(p.w, rwrite(p.w, d));
                 break;
             }
-            assert_rc(R_PENDING, p.w, rc);
+            CHECK_RC(R_PENDING, p.w, rc);
             for (oldest = 1; oldest < WINDOW && held[(k + oldest) % WINDOW] == ADDR_NULL; oldest++)
                 ;
             if (oldest == WINDOW && pair_patience(since)) /* what has been freed is on its way */
                 continue;
             assert_true(oldest < WINDOW); /* else nothing is in the way */
-            assert_ok(p.r, rfree(p.r, held[(k + oldest) % WINDOW]));
+            CHECK_OK(p.r, rfree(p.r, held[(k + oldest) % WINDOW]));
             held[(k + oldest) % WINDOW] = ADDR_NULL;
         }
         held[k] = pair_receive(&p, size[k], i);
@@ -205,14 +199,14 @@ static void test_zero_size(void **state)
         assert_int_equal(rsize(p.w, d), 0);
         assert_int_equal(errno, 0);
         (void)rset_tag(p.w, d, i);
-        assert_ok(p.w, rwrite(p.w, d));
+        CHECK_OK(p.w, rwrite(p.w, d));
         assert_non_null((rread(p.r, &d, &size) == R_SUCCESS ? rmem(p.r, d) : NULL));
         assert_int_equal(size, 0);
         errno = 0;
         assert_int_equal(rsize(p.r, d), 0);
         assert_int_equal(errno, 0);
         assert_int_equal(rtag(p.r, d), i);
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rfree(p.r, d));
     }
     pair_close(&p);
 }
@@ -227,7 +221,7 @@ static void test_header(void **state)
     for (uint64_t i = 0; i < 700; i++) {
         size_t size = sizes[i % 7];
         raddr_t d = pair_alloc(&p, size, i);
-        uint64_t header, key = pair_mix(i);
+        uint64_t header, key = random_mix(i);
 
         header = rtag(p.w, d);
         assert_true(header == 0);
@@ -235,12 +229,12 @@ static void test_header(void **state)
             (void)rset_tag(p.w, d, key);
         else
             key = 0;
-        assert_true(pair_same(rmem(p.w, d), size, i));
-        assert_ok(p.w, rwrite(p.w, d));
+        assert_true(pattern_same(rmem(p.w, d), size, i));
+        CHECK_OK(p.w, rwrite(p.w, d));
         d = pair_receive(&p, size, i);
         header = rtag(p.r, d);
         assert_true(header == key);
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rfree(p.r, d));
     }
     pair_close(&p);
 }
@@ -254,22 +248,22 @@ static void test_write_n(void **state)
 
     pair_open(&p, op_of(state), 4096);
     for (uint64_t i = 0; i < 2000; i++) {
-        size_t size = asked[i % 8], bytes = pair_mix(i) % (size + 1);
+        size_t size = asked[i % 8], bytes = random_mix(i) % (size + 1);
         uint64_t key = ~i;
 
         d = pair_alloc(&p, size, i);
         (void)rset_tag(p.w, d, key);
-        assert_rc(-EINVAL, p.w, rwrite_n(p.w, d, size + 1));
-        assert_rc(-EINVAL, p.w, rwrite_n(p.w, d, SIZE_MAX));
+        CHECK_RC(-EINVAL, p.w, rwrite_n(p.w, d, size + 1));
+        CHECK_RC(-EINVAL, p.w, rwrite_n(p.w, d, SIZE_MAX));
         assert_int_equal(rsize(p.w, d), size);
-        assert_ok(p.w, rwrite_n(p.w, d, bytes));
-        assert_rc(-EINVAL, p.w, rwrite(p.w, d));
+        CHECK_OK(p.w, rwrite_n(p.w, d, bytes));
+        CHECK_RC(-EINVAL, p.w, rwrite(p.w, d));
         d = pair_receive(&p, bytes, i);
         assert_int_equal(rtag(p.r, d), key);
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rfree(p.r, d));
     }
-    assert_ok(p.w, rmalloc_nb(p.w, 4096, &d));
-    assert_ok(p.w, rfree(p.w, d));
+    CHECK_OK(p.w, rmalloc_nb(p.w, 4096, &d));
+    CHECK_OK(p.w, rfree(p.w, d));
     pair_close(&p);
 }
 
@@ -287,7 +281,7 @@ static void test_scribble(void **state)
         pair_send(&p, size, i);
         d = pair_receive(&p, size, i);
         memset(rmem(p.r, d), 0xff, size);
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rfree(p.r, d));
     }
     pair_close(&p);
 }
@@ -309,8 +303,8 @@ static void test_inline_max(void **state)
             pair_send(&p, size, size);
             pair_read_free(&p, size, size);
         }
-        assert_ok(p.w, rpipe_stats(p.w, &w));
-        assert_ok(p.r, rpipe_stats(p.r, &r));
+        CHECK_OK(p.w, rpipe_stats(p.w, &w));
+        CHECK_OK(p.r, rpipe_stats(p.r, &r));
         assert_int_equal(w.inline_messages, limit + 1);
         assert_int_equal(r.inline_messages, limit + 1);
         pair_close(&p);
@@ -328,8 +322,8 @@ static void test_stats(void **state)
     cfg.slots = 4;
     pair_open_with(&p, &cfg);
     memset(&w, 0xff, sizeof(w));
-    assert_ok(p.w, rpipe_stats(p.w, &w));
-    assert_ok(p.r, rpipe_stats(p.r, &r));
+    CHECK_OK(p.w, rpipe_stats(p.w, &w));
+    CHECK_OK(p.r, rpipe_stats(p.r, &r));
     assert_int_equal(
         w.messages + w.bytes + w.inline_messages + w.held + w.stalls_heap + w.heap_used, 0);
     assert_int_equal(
@@ -347,9 +341,9 @@ static void test_stats(void **state)
     pair_send(&p, 1000, 2);
     a = pair_receive(&p, 10, 1);
     b = pair_receive(&p, 1000, 2);
-    assert_rc(R_PENDING, p.r, rread_nb(p.r, &none, NULL));
-    assert_ok(p.w, rpipe_stats(p.w, &w));
-    assert_ok(p.r, rpipe_stats(p.r, &r));
+    CHECK_RC(R_PENDING, p.r, rread_nb(p.r, &none, NULL));
+    CHECK_OK(p.w, rpipe_stats(p.w, &w));
+    CHECK_OK(p.r, rpipe_stats(p.r, &r));
     assert_int_equal(w.messages, 2);
     assert_int_equal(w.bytes, 1010);
     assert_int_equal(w.inline_messages, 1);
@@ -365,17 +359,16 @@ static void test_stats(void **state)
     assert_true(r.stalls_ring >= 1);
 
     assert_int_equal(w.stalls_heap, 0);
-    assert_rc(R_PENDING, p.w,
-              rmalloc_nb(p.w, 3000, &none)); /* there would be room if b came back */
-    assert_ok(p.w, rpipe_stats(p.w, &w));
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 3000, &none)); /* there would be room if b came back */
+    CHECK_OK(p.w, rpipe_stats(p.w, &w));
     assert_int_equal(w.stalls_heap, 1);
     assert_true(w.credit_fetches >= 1 || pair_over_network()); /* full queues: no look */
 
-    assert_ok(p.r, rfree(p.r, a));
-    assert_ok(p.r, rfree(p.r, b));
-    assert_ok(p.w, rfree(p.w, unsent));
-    assert_ok(p.w, rpipe_stats(p.w, &w));
-    assert_ok(p.r, rpipe_stats(p.r, &r));
+    CHECK_OK(p.r, rfree(p.r, a));
+    CHECK_OK(p.r, rfree(p.r, b));
+    CHECK_OK(p.w, rfree(p.w, unsent));
+    CHECK_OK(p.w, rpipe_stats(p.w, &w));
+    CHECK_OK(p.r, rpipe_stats(p.r, &r));
     assert_int_equal(w.held, 0);
     assert_int_equal(r.held, 0);
     assert_int_equal(r.heap_used, 0);
@@ -398,28 +391,28 @@ static void test_eof(void **state)
     pair_send(&p, 0, 3);
     assert_non_null(rmalloc(p.w, 100)); /* allocated and not written: dropped */
     first = pair_receive(&p, 30, 1);
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.w, rclose(p.w));
     d = pair_receive(&p, 2000, 2);
-    assert_ok(p.r, rwait(p.r));
+    CHECK_OK(p.r, rwait(p.r));
     pair_read_free(&p, 0, 3);
     for (int i = 0; i < 3; i++) {
         raddr_t none = ANY_RADDR;
 
-        assert_rc(R_EOF, p.r, rread(p.r, &none, &size));
-        assert_rc(R_EOF, p.r, rread_nb(p.r, &none, &size));
+        CHECK_RC(R_EOF, p.r, rread(p.r, &none, &size));
+        CHECK_RC(R_EOF, p.r, rread_nb(p.r, &none, &size));
         assert_true(none == ANY_RADDR && size == 77);
         assert_string_not_equal(rerror(p.r), "no error");
     }
-    assert_ok(p.r, rpoll(&p.r, 1, &fd_ready, 0));
+    CHECK_OK(p.r, rpoll(&p.r, 1, &fd_ready, 0));
     assert_int_equal(fd_ready, 1);
     /* what is held stays */
-    assert_true(pair_same(rmem(p.r, first), 30, 1));
-    assert_true(pair_same(rmem(p.r, d), 2000, 2));
-    assert_ok(p.r, rpipe_stats(p.r, &st));
+    assert_true(pattern_same(rmem(p.r, first), 30, 1));
+    assert_true(pattern_same(rmem(p.r, d), 2000, 2));
+    CHECK_OK(p.r, rpipe_stats(p.r, &st));
     assert_int_equal(st.held, 2);
-    assert_ok(p.r, rfree(p.r, d));
-    assert_ok(p.r, rfree(p.r, first));
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.r, rfree(p.r, d));
+    CHECK_OK(p.r, rfree(p.r, first));
+    CHECK_OK(p.r, rclose(p.r));
 }
 
 /* -EPIPE is certain where a call would have to wait: at the latest when so many slots are full */
@@ -432,9 +425,9 @@ static void assert_write_fails(rch_t w, int slots)
 
         rc = d != ADDR_NULL ? rwrite(w, d) : -errno;
         if (d != ADDR_NULL && rc != R_SUCCESS)
-            assert_ok(w, rfree(w, d)); /* it stayed ours */
+            CHECK_OK(w, rfree(w, d)); /* it stayed ours */
     }
-    assert_rc(-EPIPE, w, rc);
+    CHECK_RC(-EPIPE, w, rc);
 }
 
 /* what was not sent stays the writer's */
@@ -451,21 +444,21 @@ static void test_reader_closes(void **state)
     pair_send(&p, 300, 1);
     pair_send(&p, 10, 1);
     (void)pair_receive(&p, 300, 1);
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.r, rclose(p.r));
     assert_write_fails(p.w, 8);
-    assert_rc(-EPIPE, p.w, rwrite(p.w, held));
-    assert_rc(-EPIPE, p.w, rwrite_nb(p.w, held));
-    assert_rc(-EPIPE, p.w, rwrite_n(p.w, held, 1));
-    assert_rc(-EPIPE, p.w, rflush(p.w));
-    assert_rc(-EPIPE, p.w, rmalloc_nb(p.w, 65536, &d)); /* it could only wait */
-    assert_errno(EPIPE, rmalloc(p.w, 65536));
-    assert_ok(p.w, rwait(p.w)); /* closed in order */
-    assert_true(pair_same(rmem(p.w, held), 300, 5));
+    CHECK_RC(-EPIPE, p.w, rwrite(p.w, held));
+    CHECK_RC(-EPIPE, p.w, rwrite_nb(p.w, held));
+    CHECK_RC(-EPIPE, p.w, rwrite_n(p.w, held, 1));
+    CHECK_RC(-EPIPE, p.w, rflush(p.w));
+    CHECK_RC(-EPIPE, p.w, rmalloc_nb(p.w, 65536, &d)); /* it could only wait */
+    CHECK_ERRNO(EPIPE, rmalloc(p.w, 65536));
+    CHECK_OK(p.w, rwait(p.w)); /* closed in order */
+    assert_true(pattern_same(rmem(p.w, held), 300, 5));
     assert_int_equal(rsize(p.w, held), 300);
-    assert_ok(p.w, rpipe_stats(p.w, &st));
+    CHECK_OK(p.w, rpipe_stats(p.w, &st));
     assert_int_equal(st.held, 1);
-    assert_ok(p.w, rfree(p.w, held));
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.w, rfree(p.w, held));
+    CHECK_OK(p.w, rclose(p.w));
 }
 
 /* ---- incarnations ---- */
@@ -483,13 +476,13 @@ static void test_reopen(void **state)
         pair_read_free(&p, 30, i);
         if (i % 2 == 0)
             pair_read_free(&p, 3000, ~i);
-        assert_ok(p.w, rpipe_stats(p.w, &st));
+        CHECK_OK(p.w, rpipe_stats(p.w, &st));
         assert_int_equal(st.incarnation, i);
-        assert_ok(p.r, rpipe_stats(p.r, &st));
+        CHECK_OK(p.r, rpipe_stats(p.r, &st));
         assert_int_equal(st.incarnation, i);
         if (i % 3 == 0) {
-            assert_ok(p.r, rclose(p.r));
-            assert_ok(p.w, rclose(p.w));
+            CHECK_OK(p.r, rclose(p.r));
+            CHECK_OK(p.w, rclose(p.w));
         } else {
             pair_close(&p);
         }
@@ -506,35 +499,35 @@ static void test_ahead(void **state)
     raddr_t d;
 
     for (int i = 0; i < AHEAD; i++) { /* the writer comes and goes */
-        assert_ok(NULL, rpipe(&p.w, &w));
-        assert_ok(p.w, rclose(p.w));
+        CHECK_OK(NULL, rpipe(&p.w, &w));
+        CHECK_OK(p.w, rclose(p.w));
     }
-    assert_ok(NULL, rpipe(&p.w, &w));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
     for (int i = 0; i < AHEAD; i++) {
-        assert_ok(NULL, rpipe(&p.r, &r));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
         if (i % 2 == 0)
-            assert_ok(p.r, rwait(p.r)); /* joins nevertheless */
-        assert_rc(R_EOF, p.r, rread(p.r, &d, NULL));
-        assert_ok(p.r, rclose(p.r));
+            CHECK_OK(p.r, rwait(p.r)); /* joins nevertheless */
+        CHECK_RC(R_EOF, p.r, rread(p.r, &d, NULL));
+        CHECK_OK(p.r, rclose(p.r));
     }
-    assert_ok(NULL, rpipe(&p.r, &r));
+    CHECK_OK(NULL, rpipe(&p.r, &r));
     pair_send(&p, 1000, 1);
     pair_read_free(&p, 1000, 1);
     pair_close(&p);
 
     for (int i = 0; i < AHEAD; i++) { /* the reader comes and goes */
-        assert_ok(NULL, rpipe(&p.r, &r));
-        assert_ok(p.r, rclose(p.r));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
+        CHECK_OK(p.r, rclose(p.r));
     }
-    assert_ok(NULL, rpipe(&p.r, &r));
+    CHECK_OK(NULL, rpipe(&p.r, &r));
     for (int i = 0; i < AHEAD; i++) {
-        assert_ok(NULL, rpipe(&p.w, &w));
+        CHECK_OK(NULL, rpipe(&p.w, &w));
         if (i % 2 == 0)
-            assert_ok(p.w, rwait(p.w));
+            CHECK_OK(p.w, rwait(p.w));
         assert_write_fails(p.w, 64);
-        assert_ok(p.w, rclose(p.w));
+        CHECK_OK(p.w, rclose(p.w));
     }
-    assert_ok(NULL, rpipe(&p.w, &w));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
     pair_send(&p, 1000, 1);
     pair_read_free(&p, 1000, 1);
     pair_close(&p);
@@ -552,23 +545,23 @@ static void test_overlapping_lives(void **state)
     pair_send(&p, 3000, 1);
     pair_send(&p, 20, 2);
     held = pair_receive(&p, 3000, 1);
-    assert_ok(p.w, rclose(p.w));
-    assert_ok(NULL, rpipe(&next.w, &w));
+    CHECK_OK(p.w, rclose(p.w));
+    CHECK_OK(NULL, rpipe(&next.w, &w));
     if (cfg.op == RPIPE_GET) { /* its heap is its own: it may be filled before the join */
-        assert_ok(next.w, rmalloc_nb(next.w, 4096, &d));
+        CHECK_OK(next.w, rmalloc_nb(next.w, 4096, &d));
         memset(rmem(next.w, d), 0xff, 4096);
-        assert_ok(next.w, rfree(next.w, d));
+        CHECK_OK(next.w, rfree(next.w, d));
     }
-    assert_ok(next.w, rset_timeout(next.w, 20));
-    assert_rc(-ETIMEDOUT, next.w, rwait(next.w)); /* not joined to the old reader */
-    assert_ok(next.w, rset_timeout(next.w, 60000));
-    assert_true(pair_same(rmem(p.r, held), 3000, 1));
+    CHECK_OK(next.w, rset_timeout(next.w, 20));
+    CHECK_RC(-ETIMEDOUT, next.w, rwait(next.w)); /* not joined to the old reader */
+    CHECK_OK(next.w, rset_timeout(next.w, 60000));
+    assert_true(pattern_same(rmem(p.r, held), 3000, 1));
     pair_read_free(&p, 20, 2);
-    assert_rc(R_EOF, p.r, rread(p.r, &d, NULL));
-    assert_true(pair_same(rmem(p.r, held), 3000, 1));
-    assert_ok(p.r, rclose(p.r));
-    assert_ok(NULL, rpipe(&next.r, &r));
-    assert_ok(next.w, rwait(next.w));
+    CHECK_RC(R_EOF, p.r, rread(p.r, &d, NULL));
+    assert_true(pattern_same(rmem(p.r, held), 3000, 1));
+    CHECK_OK(p.r, rclose(p.r));
+    CHECK_OK(NULL, rpipe(&next.r, &r));
+    CHECK_OK(next.w, rwait(next.w));
     pair_send(&next, 3000, 3);
     pair_read_free(&next, 3000, 3);
     pair_close(&next);

@@ -10,26 +10,9 @@
 #include <stdatomic.h>
 #include "test/lib/v01.h"
 
-#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
-
-static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
-
-static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
-
-static atomic_int faults;
-
-#define HOLDS(ch, condition)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s; %s\n", __FILE__, __LINE__, #condition, rerror(ch));        \
-            atomic_fetch_add(&faults, 1);                                                          \
-            return NULL;                                                                           \
-        }                                                                                          \
-    } while (0)
-
 enum { THREAD_MESSAGES = 5000 };
 
-static size_t thread_size(uint64_t i) { return pair_mix(i) % 700; }
+static size_t thread_size(uint64_t i) { return random_mix(i) % 700; }
 
 static void *writing(void *argument)
 {
@@ -38,11 +21,11 @@ static void *writing(void *argument)
     for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
         raddr_t d = rmalloc(p->w, thread_size(i));
 
-        HOLDS(p->w, d != ADDR_NULL);
-        pair_fill(rmem(p->w, d), thread_size(i), i);
-        HOLDS(p->w, rwrite(p->w, d) == R_SUCCESS);
+        CHECK(p->w, d != ADDR_NULL);
+        pattern_fill(rmem(p->w, d), thread_size(i), i);
+        CHECK(p->w, rwrite(p->w, d) == R_SUCCESS);
     }
-    HOLDS(p->w, rclose(p->w) == R_SUCCESS);
+    CHECK(p->w, rclose(p->w) == R_SUCCESS);
     return NULL;
 }
 
@@ -53,12 +36,12 @@ static void *reading(void *argument)
     size_t size;
 
     for (uint64_t i = 0; i < THREAD_MESSAGES; i++) {
-        HOLDS(p->r, rread(p->r, &d, &size) == R_SUCCESS);
-        HOLDS(p->r, size == thread_size(i) && pair_same(rmem(p->r, d), size, i));
-        HOLDS(p->r, rfree(p->r, d) == R_SUCCESS);
+        CHECK(p->r, rread(p->r, &d, &size) == R_SUCCESS);
+        CHECK(p->r, size == thread_size(i) && pattern_same(rmem(p->r, d), size, i));
+        CHECK(p->r, rfree(p->r, d) == R_SUCCESS);
     }
-    HOLDS(p->r, rread(p->r, &d, &size) == R_EOF);
-    HOLDS(p->r, rclose(p->r) == R_SUCCESS);
+    CHECK(p->r, rread(p->r, &d, &size) == R_EOF);
+    CHECK(p->r, rclose(p->r) == R_SUCCESS);
     return NULL;
 }
 
@@ -69,7 +52,7 @@ static void test_two_threads(void **state)
     pthread_t w[N], r[N];
     struct pair p[N];
 
-    atomic_store(&faults, 0);
+    atomic_store(&check_failures, 0);
     for (int i = 0; i < N; i++) {
         rpipe_config_t cfg = pair_config(op_of(state), i == 0 ? 700 : 4096);
 
@@ -82,7 +65,7 @@ static void test_two_threads(void **state)
         pthread_join(w[i], NULL);
         pthread_join(r[i], NULL);
     }
-    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(atomic_load(&check_failures), 0);
 }
 
 /* thread_sync: many writers and many readers of the same two ends */
@@ -101,7 +84,7 @@ struct member {
 
 static uint64_t crowd_key(uint64_t who, uint64_t i) { return who << 32 | i; }
 
-static size_t crowd_size(uint64_t key) { return pair_mix(~key) % 300; }
+static size_t crowd_size(uint64_t key) { return random_mix(~key) % 300; }
 
 static void *crowd_writes(const struct member *me, rch_t w)
 {
@@ -111,12 +94,12 @@ static void *crowd_writes(const struct member *me, rch_t w)
 
         /* the unsent blocks of other threads are this end's own, too: they will be sent */
         while ((d = rmalloc(w, crowd_size(key))) == ADDR_NULL) {
-            HOLDS(w, errno == ENOBUFS);
+            CHECK(w, errno == ENOBUFS);
             sched_yield();
         }
         (void)rset_tag(w, d, key);
-        pair_fill(rmem(w, d), crowd_size(key), key);
-        HOLDS(w, rwrite(w, d) == R_SUCCESS);
+        pattern_fill(rmem(w, d), crowd_size(key), key);
+        CHECK(w, rwrite(w, d) == R_SUCCESS);
     }
     return NULL;
 }
@@ -129,7 +112,7 @@ static void *crowd_writing(void *argument)
     (void)crowd_writes(me, w);
     if (atomic_fetch_sub(&me->crowd->writers_left, 1) ==
         1) /* also after a fault: the readers wait for the end */
-        HOLDS(w, rclose(w) == R_SUCCESS);
+        CHECK(w, rclose(w) == R_SUCCESS);
     return NULL;
 }
 
@@ -149,13 +132,13 @@ static void *crowd_reading(void *argument)
         key = rtag(r, d);
         who = key >> 32;
         i = key & 0xffffffff;
-        HOLDS(r, who < CROWD && i < CROWD_MESSAGES && (int64_t)i > last[who]);
+        CHECK(r, who < CROWD && i < CROWD_MESSAGES && (int64_t)i > last[who]);
         last[who] = (int64_t)i;
-        HOLDS(r, size == crowd_size(key) && pair_same(rmem(r, d), size, key));
-        HOLDS(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
-        HOLDS(r, rfree(r, d) == R_SUCCESS);
+        CHECK(r, size == crowd_size(key) && pattern_same(rmem(r, d), size, key));
+        CHECK(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
+        CHECK(r, rfree(r, d) == R_SUCCESS);
     }
-    HOLDS(r, rc == R_EOF);
+    CHECK(r, rc == R_EOF);
     return NULL;
 }
 
@@ -167,7 +150,7 @@ static void test_crowd(void **state)
     pthread_t w[CROWD], r[CROWD];
 
     assert_non_null(crowd);
-    atomic_store(&faults, 0);
+    atomic_store(&check_failures, 0);
     atomic_store(&crowd->writers_left, CROWD);
     cfg.flags |= RPIPE_THREADS;
     cfg.slots = 16;
@@ -181,11 +164,11 @@ static void test_crowd(void **state)
         pthread_join(w[i], NULL);
         pthread_join(r[i], NULL);
     }
-    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(atomic_load(&check_failures), 0);
     for (size_t k = 0; k < CROWD; k++)
         for (size_t i = 0; i < CROWD_MESSAGES; i++)
             assert_int_equal(atomic_load(&crowd->seen[k][i]), 1);
-    assert_ok(crowd->p.r, rclose(crowd->p.r));
+    CHECK_OK(crowd->p.r, rclose(crowd->p.r));
     free(crowd);
 }
 
@@ -214,7 +197,7 @@ static uint64_t sleeps(rch_t ch)
 {
     rpipe_stats_t st;
 
-    assert_ok(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, rpipe_stats(ch, &st));
     return st.sleeps;
 }
 
@@ -246,12 +229,12 @@ static void test_waiting_holds_no_lock(void **state)
     /* one thread waits for a message, and this one frees what it holds */
     reader = (struct waiter){&p, 1, false};
     start_waiting(&t, &reader, true);
-    assert_true(pair_same(rmem(p.r, held), 1000, 1));
+    assert_true(pattern_same(rmem(p.r, held), 1000, 1));
     assert_int_equal(rsize(p.r, held), 1000);
-    assert_ok(p.r, rfree(p.r, held));
+    CHECK_OK(p.r, rfree(p.r, held));
     pair_send(&p, 30, 2);
     pthread_join(t, NULL);
-    assert_rc(R_SUCCESS, p.r, reader.rc);
+    CHECK_RC(R_SUCCESS, p.r, reader.rc);
 
     /* one thread waits for memory, and this one writes */
     pair_send(&p, 1000, 3);
@@ -260,7 +243,7 @@ static void test_waiting_holds_no_lock(void **state)
     pair_send(&p, 30, 4);
     pair_read_free(&p, 1000, 3);
     pthread_join(t, NULL);
-    assert_rc(R_SUCCESS, p.w, writer.rc);
+    CHECK_RC(R_SUCCESS, p.w, writer.rc);
     pair_read_free(&p, 30, 4);
     pair_close(&p);
 }
@@ -279,19 +262,19 @@ static void test_close_ends_waits(void **state)
         pair_send(&p, 1000, 1);
         writer = (struct waiter){&p, 1, true};
         start_waiting(&t, &writer, round % 2 == 0);
-        assert_ok(p.w, rclose(p.w));
+        CHECK_OK(p.w, rclose(p.w));
         pthread_join(t, NULL);
-        assert_rc(-ENOTCONN, p.w, writer.rc);
+        CHECK_RC(-ENOTCONN, p.w, writer.rc);
         pair_read_free(&p, 1000, 1);
-        assert_ok(p.r, rclose(p.r));
+        CHECK_OK(p.r, rclose(p.r));
 
         pair_open_with(&p, &cfg);
         reader = (struct waiter){&p, 1, false};
         start_waiting(&t, &reader, round % 2 == 0);
-        assert_ok(p.r, rclose(p.r));
+        CHECK_OK(p.r, rclose(p.r));
         pthread_join(t, NULL);
-        assert_rc(-ENOTCONN, p.r, reader.rc);
-        assert_ok(p.w, rclose(p.w));
+        CHECK_RC(-ENOTCONN, p.r, reader.rc);
+        CHECK_OK(p.w, rclose(p.w));
     }
 }
 
@@ -308,19 +291,19 @@ static void test_peer_close_wakes(void **state)
     pair_open_with(&p, &cfg);
     reader = (struct waiter){&p, 1, false};
     start_waiting(&t, &reader, true);
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.w, rclose(p.w));
     pthread_join(t, NULL);
-    assert_rc(R_EOF, p.r, reader.rc);
-    assert_ok(p.r, rclose(p.r));
+    CHECK_RC(R_EOF, p.r, reader.rc);
+    CHECK_OK(p.r, rclose(p.r));
 
     pair_open_with(&p, &cfg);
     pair_send(&p, 1000, 1);
     writer = (struct waiter){&p, 1, true};
     start_waiting(&t, &writer, true);
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.r, rclose(p.r));
     pthread_join(t, NULL);
-    assert_rc(-EPIPE, p.w, writer.rc);
-    assert_ok(p.w, rclose(p.w));
+    CHECK_RC(-EPIPE, p.w, writer.rc);
+    CHECK_OK(p.w, rclose(p.w));
 }
 
 /* rpipe() and rclose() by many threads at the same time */
@@ -340,16 +323,16 @@ static void *opening(void *argument)
         cfg.context = base + i % 3;
         w = pair_writer(cfg);
         r = pair_reader(cfg);
-        HOLDS(NULL, rpipe(&p.w, &w) == R_SUCCESS);
-        HOLDS(NULL, rpipe(&p.r, &r) == R_SUCCESS);
+        CHECK(NULL, rpipe(&p.w, &w) == R_SUCCESS);
+        CHECK(NULL, rpipe(&p.r, &r) == R_SUCCESS);
         d = rmalloc(p.w, 1000);
-        HOLDS(p.w, d != ADDR_NULL);
-        pair_fill(rmem(p.w, d), 1000, base + i);
-        HOLDS(p.w, rwrite(p.w, d) == R_SUCCESS);
-        HOLDS(p.r, rread(p.r, &d, &size) == R_SUCCESS);
-        HOLDS(p.r, size == 1000 && pair_same(rmem(p.r, d), size, base + i));
-        HOLDS(p.r, rclose(p.r) == R_SUCCESS);
-        HOLDS(p.w, rclose(p.w) == R_SUCCESS);
+        CHECK(p.w, d != ADDR_NULL);
+        pattern_fill(rmem(p.w, d), 1000, base + i);
+        CHECK(p.w, rwrite(p.w, d) == R_SUCCESS);
+        CHECK(p.r, rread(p.r, &d, &size) == R_SUCCESS);
+        CHECK(p.r, size == 1000 && pattern_same(rmem(p.r, d), size, base + i));
+        CHECK(p.r, rclose(p.r) == R_SUCCESS);
+        CHECK(p.w, rclose(p.w) == R_SUCCESS);
     }
     return NULL;
 }
@@ -361,14 +344,14 @@ static void test_open_in_threads(void **state)
     pthread_t t[N];
 
     (void)state;
-    atomic_store(&faults, 0);
+    atomic_store(&check_failures, 0);
     for (uint32_t i = 0; i < N; i++) {
         base[i] = 0x10000000u * (i + 1);
         assert_int_equal(pthread_create(&t[i], NULL, opening, &base[i]), 0);
     }
     for (uint32_t i = 0; i < N; i++)
         pthread_join(t[i], NULL);
-    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(atomic_load(&check_failures), 0);
 }
 
 /*

@@ -12,23 +12,17 @@
 #include <sys/time.h>
 #include "test/lib/v01.h"
 
-#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
-
-static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
-
-static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
-
 /* ---- deadlines ---- */
 
 static double begun;
 
-static void begin(void) { begun = pair_now_ms(); }
+static void begin(void) { begun = now_ms(); }
 
 static void passed(double least)
 {
-    double ms = pair_now_ms() - begun;
+    double ms = now_ms() - begun;
 
-    if (ms < least - 1.0 || ms > least + PAIR_LATE_MS)
+    if (ms < least - 1.0 || ms > least + CHECK_LATE_MS)
         fail_msg("a deadline of %.0f ms took %.1f ms", least, ms);
 }
 
@@ -37,11 +31,11 @@ static void test_set_timeout(void **state)
     struct pair p;
 
     pair_open(&p, op_of(state), 4096);
-    assert_ok(p.r, rset_timeout(p.r, -1));
-    assert_ok(p.r, rset_timeout(p.r, R_AT_ONCE));
-    assert_ok(p.r, rset_timeout(p.r, INT32_MAX));
-    assert_rc(-EINVAL, p.r, rset_timeout(p.r, -3));
-    assert_rc(-EINVAL, p.r, rset_timeout(p.r, INT32_MIN));
+    CHECK_OK(p.r, rset_timeout(p.r, -1));
+    CHECK_OK(p.r, rset_timeout(p.r, R_AT_ONCE));
+    CHECK_OK(p.r, rset_timeout(p.r, INT32_MAX));
+    CHECK_RC(-EINVAL, p.r, rset_timeout(p.r, -3));
+    CHECK_RC(-EINVAL, p.r, rset_timeout(p.r, INT32_MIN));
     pair_close(&p);
 }
 
@@ -61,50 +55,50 @@ static void test_deadlines(void **state)
     for (size_t i = 0; i < sizeof(deadlines) / sizeof(*deadlines); i++) {
         int ms = deadlines[i];
 
-        assert_ok(p.r, rset_timeout(p.r, ms == 0 ? R_AT_ONCE : ms));
-        assert_ok(p.w, rset_timeout(p.w, ms == 0 ? R_AT_ONCE : ms));
-        assert_ok(p.r, rpipe_stats(p.r, &before));
+        CHECK_OK(p.r, rset_timeout(p.r, ms == 0 ? R_AT_ONCE : ms));
+        CHECK_OK(p.w, rset_timeout(p.w, ms == 0 ? R_AT_ONCE : ms));
+        CHECK_OK(p.r, rpipe_stats(p.r, &before));
         begin();
-        assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
+        CHECK_RC(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
         passed(ms);
-        assert_ok(p.r, rpipe_stats(p.r, &st));
+        CHECK_OK(p.r, rpipe_stats(p.r, &st));
         assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
         begin();
-        assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
+        CHECK_RC(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
         passed(ms);
         if (ms > 0) {
             begin();
-            assert_rc(-ETIMEDOUT, p.r, rpoll(&p.r, 1, &ready, ms));
+            CHECK_RC(-ETIMEDOUT, p.r, rpoll(&p.r, 1, &ready, ms));
             passed(ms);
         }
 
         pair_send(&p, 500, 1);
         pair_send(&p, 500, 2);
         begin();
-        assert_ok(p.w, rpipe_stats(p.w, &before));
-        assert_errno(ETIMEDOUT, rmalloc(p.w, 500)); /* the heap is full */
+        CHECK_OK(p.w, rpipe_stats(p.w, &before));
+        CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 500)); /* the heap is full */
         passed(ms);
-        assert_ok(p.w, rpipe_stats(p.w, &st));
+        CHECK_OK(p.w, rpipe_stats(p.w, &st));
         assert_int_equal(st.stalls_heap, before.stalls_heap + 1); /* calls, not looks */
         begin();
-        assert_errno(ETIMEDOUT, rmalloc(p.w, 500));
+        CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 500));
         passed(ms);
         third = pair_alloc(&p, 10, 3);
         begin();
-        assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, third)); /* the ring is full */
+        CHECK_RC(-ETIMEDOUT, p.w, rwrite(p.w, third)); /* the ring is full */
         passed(ms);
-        assert_ok(p.w, rpipe_stats(p.w, &st));
+        CHECK_OK(p.w, rpipe_stats(p.w, &st));
         assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
         begin();
-        assert_rc(-ETIMEDOUT, p.w, rwrite_n(p.w, third, 5));
+        CHECK_RC(-ETIMEDOUT, p.w, rwrite_n(p.w, third, 5));
         passed(ms);
         assert_int_equal(rsize(p.w, third), 10);
-        assert_ok(p.w, rflush(p.w));
+        CHECK_OK(p.w, rflush(p.w));
         assert_string_not_equal(rerror(p.w), "no error");
 
         pair_read_free(&p, 500, 1);
         pair_read_free(&p, 500, 2);
-        assert_ok(p.w, rwrite(p.w, third));
+        CHECK_OK(p.w, rwrite(p.w, third));
         pair_read_free(&p, 10, 3);
         assert_true(d == ANY_RADDR && size == 77 && ready == 7);
     }
@@ -119,11 +113,11 @@ static void test_configured_deadline(void **state)
     rch_t r;
 
     cfg.timeout_ms = 30;
-    assert_ok(NULL, rpipe(&r, &cfg));
+    CHECK_OK(NULL, rpipe(&r, &cfg));
     begin();
-    assert_rc(-ETIMEDOUT, r, rread(r, &d, NULL));
+    CHECK_RC(-ETIMEDOUT, r, rread(r, &d, NULL));
     passed(30);
-    assert_ok(r, rclose(r));
+    CHECK_OK(r, rclose(r));
 }
 
 /* a channel whose other end is not there */
@@ -136,40 +130,40 @@ static void test_unjoined(void **state)
     int rc;
 
     w.timeout_ms = 20;
-    assert_ok(NULL, rpipe(&p.w, &w));
-    assert_ok(p.w, rflush(p.w)); /* nothing has been written */
+    CHECK_OK(NULL, rpipe(&p.w, &w));
+    CHECK_OK(p.w, rflush(p.w)); /* nothing has been written */
     begin();
-    assert_rc(-ETIMEDOUT, p.w, rwait(p.w));
+    CHECK_RC(-ETIMEDOUT, p.w, rwait(p.w));
     passed(20);
     assert_non_null(small = rmalloc(p.w, 40)); /* rides in a slot */
-    pair_fill(rmem(p.w, small), 40, 1);
-    assert_rc(R_PENDING, p.w, rwrite_nb(p.w, small));
+    pattern_fill(rmem(p.w, small), 40, 1);
+    CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, small));
     begin();
-    assert_rc(-ETIMEDOUT, p.w, rwrite(p.w, small));
+    CHECK_RC(-ETIMEDOUT, p.w, rwrite(p.w, small));
     passed(20);
     rc = rmalloc_nb(p.w, 1024, &d);
     if (op_of(state) == RPIPE_PUT) { /* the heap is not here */
-        assert_rc(R_PENDING, p.w, rc);
-        assert_errno(ETIMEDOUT, rmalloc(p.w, 1024));
+        CHECK_RC(R_PENDING, p.w, rc);
+        CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 1024));
     } else {
-        assert_rc(R_SUCCESS, p.w, rc);
-        assert_ok(p.w, rfree(p.w, d));
+        CHECK_RC(R_SUCCESS, p.w, rc);
+        CHECK_OK(p.w, rfree(p.w, d));
     }
-    assert_ok(p.w, rset_timeout(p.w, 60000));
-    assert_ok(NULL, rpipe(&p.r, &r));
-    assert_ok(p.w, rwrite(p.w, small)); /* waits for the join */
+    CHECK_OK(p.w, rset_timeout(p.w, 60000));
+    CHECK_OK(NULL, rpipe(&p.r, &r));
+    CHECK_OK(p.w, rwrite(p.w, small)); /* waits for the join */
     pair_read_free(&p, 40, 1);
     pair_close(&p);
 
     r.timeout_ms = 20;
-    assert_ok(NULL, rpipe(&p.r, &r));
+    CHECK_OK(NULL, rpipe(&p.r, &r));
     begin();
-    assert_rc(-ETIMEDOUT, p.r, rwait(p.r));
+    CHECK_RC(-ETIMEDOUT, p.r, rwait(p.r));
     passed(20);
-    assert_rc(R_PENDING, p.r, rread_nb(p.r, &d, NULL));
-    assert_rc(-ETIMEDOUT, p.r, rread(p.r, &d, NULL));
-    assert_ok(NULL, rpipe(&p.w, &w));
-    assert_ok(p.w, rwait(p.w));
+    CHECK_RC(R_PENDING, p.r, rread_nb(p.r, &d, NULL));
+    CHECK_RC(-ETIMEDOUT, p.r, rread(p.r, &d, NULL));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
+    CHECK_OK(p.w, rwait(p.w));
     pair_close(&p);
 }
 
@@ -186,11 +180,11 @@ static void test_other_ctx(void **state)
     r.context = 7654321;
     snprintf(mine, sizeof(mine), "%llu", (unsigned long long)w.context);
     snprintf(his, sizeof(his), "%llu", (unsigned long long)r.context);
-    assert_ok(NULL, rpipe(&p.w, &w));
-    assert_ok(NULL, rpipe(&p.r, &r));
-    assert_rc(-ETIMEDOUT, p.w, rwait(p.w));
+    CHECK_OK(NULL, rpipe(&p.w, &w));
+    CHECK_OK(NULL, rpipe(&p.r, &r));
+    CHECK_RC(-ETIMEDOUT, p.w, rwait(p.w));
     assert_non_null(strstr(rerror(p.w), his));
-    assert_rc(-ETIMEDOUT, p.r, rwait(p.r));
+    CHECK_RC(-ETIMEDOUT, p.r, rwait(p.r));
     assert_non_null(strstr(rerror(p.r), mine));
     pair_close(&p);
 }
@@ -213,7 +207,7 @@ static void test_signals(void **state)
     int ready;
 
     pair_open(&p, op_of(state), 1024);
-    assert_ok(p.r, rset_timeout(p.r, 100));
+    CHECK_OK(p.r, rset_timeout(p.r, 100));
     signals = 0;
     sigaction(SIGALRM, &act, &before);
     setitimer(ITIMER_REAL, &every_ms, NULL);
@@ -223,8 +217,8 @@ static void test_signals(void **state)
     setitimer(ITIMER_REAL, &never, NULL);
     sigaction(SIGALRM, &before, NULL);
     passed(200);
-    assert_rc(-ETIMEDOUT, p.r, rc);
-    assert_rc(-ETIMEDOUT, p.r, polled);
+    CHECK_RC(-ETIMEDOUT, p.r, rc);
+    CHECK_RC(-ETIMEDOUT, p.r, polled);
     assert_true(signals > 0);
     pair_close(&p);
 }
@@ -245,12 +239,12 @@ static int poll_fd(int fd, int ms)
 /* it may be readable for nothing for a while, but not for ever: who waits with it must come to sleep */
 static void quiet(rch_t r, int fd)
 {
-    double start = pair_now_ms();
+    double start = now_ms();
     raddr_t d;
 
     while (poll_fd(fd, 1) == 1) {
-        assert_rc(R_PENDING, r, rread_nb(r, &d, NULL));
-        if (pair_now_ms() - start > PAIR_LATE_MS)
+        CHECK_RC(R_PENDING, r, rread_nb(r, &d, NULL));
+        if (now_ms() - start > CHECK_LATE_MS)
             fail_msg("the descriptor of an empty channel stays readable");
     }
 }
@@ -275,27 +269,27 @@ static void test_fd(void **state)
         pair_send(&p, size, ~i);
         assert_int_equal(poll_fd(fd, 10000), 1);
         assert_int_equal(poll_fd(fd, 10000), 1); /* level-triggered: looking changes nothing */
-        assert_ok(p.r, rread_nb(p.r, &d, NULL)); /* one per wake-up */
-        assert_true(pair_same(rmem(p.r, d), size, i));
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rread_nb(p.r, &d, NULL));  /* one per wake-up */
+        assert_true(pattern_same(rmem(p.r, d), size, i));
+        CHECK_OK(p.r, rfree(p.r, d));
         assert_int_equal(poll_fd(fd, 10000), 1); /* there is one more */
-        assert_ok(p.r, rread_nb(p.r, &d, NULL));
-        assert_true(pair_same(rmem(p.r, d), size, ~i));
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rread_nb(p.r, &d, NULL));
+        assert_true(pattern_same(rmem(p.r, d), size, ~i));
+        CHECK_OK(p.r, rfree(p.r, d));
         if (i % 3 == 0)
-            assert_rc(R_PENDING, p.r, rread_nb(p.r, &d, NULL)); /* until R_PENDING */
+            CHECK_RC(R_PENDING, p.r, rread_nb(p.r, &d, NULL)); /* until R_PENDING */
     }
     quiet(p.r, fd);
     pair_send(&p, 10, 1);
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.w, rclose(p.w));
     assert_int_equal(poll_fd(fd, 10000), 1);
     pair_read_free(&p, 10, 1);
     for (int i = 0; i < 5; i++) { /* the end: for ever */
         assert_int_equal(poll_fd(fd, 10000), 1);
-        assert_rc(R_EOF, p.r, rread_nb(p.r, &d, NULL));
+        CHECK_RC(R_EOF, p.r, rread_nb(p.r, &d, NULL));
     }
     assert_int_equal(rfd(p.r), fd);
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.r, rclose(p.r));
 }
 
 /* the descriptor is older than the join; the close of an empty channel wakes, too */
@@ -309,30 +303,30 @@ static void test_fd_before_join(void **state)
         raddr_t d;
         int fd, rc;
 
-        assert_ok(NULL, rpipe(&p.r, &r));
+        CHECK_OK(NULL, rpipe(&p.r, &r));
         fd = rfd(p.r);
         assert_true(fd >= 0);
-        assert_ok(NULL, rpipe(&p.w, &w));
+        CHECK_OK(NULL, rpipe(&p.w, &w));
         if (i % 3 != 0) {
             pair_send(&p, 200, i);
             do { /* readable for nothing is allowed */
                 assert_int_equal(poll_fd(fd, 10000), 1);
                 rc = rread_nb(p.r, &d, NULL);
             } while (rc == R_PENDING);
-            assert_ok(p.r, rc);
-            assert_true(pair_same(rmem(p.r, d), 200, i));
-            assert_ok(p.r, rfree(p.r, d));
+            CHECK_OK(p.r, rc);
+            assert_true(pattern_same(rmem(p.r, d), 200, i));
+            CHECK_OK(p.r, rfree(p.r, d));
             if (i % 3 == 1)
                 quiet(p.r, fd);
         }
-        assert_ok(p.w, rclose(p.w));
+        CHECK_OK(p.w, rclose(p.w));
         do {
             assert_int_equal(poll_fd(fd, 10000), 1);
             rc = rread_nb(p.r, &d, NULL);
         } while (rc == R_PENDING);
-        assert_rc(R_EOF, p.r, rc);
+        CHECK_RC(R_EOF, p.r, rc);
         assert_int_equal(poll_fd(fd, 10000), 1);
-        assert_ok(p.r, rclose(p.r));
+        CHECK_OK(p.r, rclose(p.r));
     }
 }
 
@@ -352,7 +346,7 @@ static void test_epoll(void **state)
         assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, rfd(p[i].r), &event), 0);
     }
     for (uint64_t round = 0; ended < N; round++) {
-        size_t k = pair_mix(round) % N;
+        size_t k = random_mix(round) % N;
 
         if (round < 3000 && sent[k] - got[k] < 8) {
             pair_send(&p[k], 10 + k * 20, sent[k]);
@@ -360,7 +354,7 @@ static void test_epoll(void **state)
         }
         for (size_t i = 0; round >= 3000 && i < N; i++)
             if (p[i].w != NULL) {
-                assert_ok(p[i].w, rclose(p[i].w));
+                CHECK_OK(p[i].w, rclose(p[i].w));
                 p[i].w = NULL;
             }
         if (round % 3 != 0 && round < 3000)
@@ -371,16 +365,16 @@ static void test_epoll(void **state)
         int rc = rread_nb(p[k].r, &d, NULL);
 
         if (rc == R_SUCCESS) {
-            assert_true(pair_same(rmem(p[k].r, d), 10 + k * 20, got[k]));
-            assert_ok(p[k].r, rfree(p[k].r, d));
+            assert_true(pattern_same(rmem(p[k].r, d), 10 + k * 20, got[k]));
+            CHECK_OK(p[k].r, rfree(p[k].r, d));
             got[k]++;
         } else if (rc == R_EOF) {
             assert_true(got[k] == sent[k]);
             assert_int_equal(epoll_ctl(set, EPOLL_CTL_DEL, rfd(p[k].r), NULL), 0);
-            assert_ok(p[k].r, rclose(p[k].r));
+            CHECK_OK(p[k].r, rclose(p[k].r));
             ended++;
         } else {
-            assert_rc(R_PENDING, p[k].r, rc);
+            CHECK_RC(R_PENDING, p[k].r, rc);
         }
     }
     close(set);
@@ -410,14 +404,14 @@ static void test_poll(void **state)
         r[i] = p[i].r;
     }
     memset(ready, 7, sizeof(ready));
-    assert_rc(R_PENDING, NULL, rpoll(r, N, ready, 0));
+    CHECK_RC(R_PENDING, NULL, rpoll(r, N, ready, 0));
     begin();
-    assert_rc(-ETIMEDOUT, NULL, rpoll(r, N, ready, 20));
+    CHECK_RC(-ETIMEDOUT, NULL, rpoll(r, N, ready, 20));
     passed(20);
     for (i = 0; i < N; i++)
         assert_int_equal(ready[i], 0x07070707); /* written on success only */
     for (int round = 0; round < 100; round++) {
-        unsigned mask = (unsigned)pair_mix((uint64_t)round) & 0xffff;
+        unsigned mask = (unsigned)random_mix((uint64_t)round) & 0xffff;
 
         for (i = 0; i < N; i++)
             if (mask >> i & 1)
@@ -426,9 +420,9 @@ static void test_poll(void **state)
             continue;
         r[N] = r[3]; /* the same end twice */
         r[N + 1] = r[0];
-        since = pair_now_ms();
+        since = now_ms();
         do
-            assert_ok(NULL, rpoll(r, N + 2, ready, round % 2 == 0 ? 0 : -1));
+            CHECK_OK(NULL, rpoll(r, N + 2, ready, round % 2 == 0 ? 0 : -1));
         while (ready_mask(ready, N) != mask && pair_patience(since));
         assert_int_equal(ready_mask(ready, N), mask);
         assert_int_equal(ready[N], mask >> 3 & 1);
@@ -437,36 +431,36 @@ static void test_poll(void **state)
             if (mask >> i & 1)
                 pair_read_free(&p[i], 100, (uint64_t)round);
     }
-    assert_ok(p[5].w, rclose(p[5].w)); /* R_EOF is ready, and stays so */
+    CHECK_OK(p[5].w, rclose(p[5].w)); /* R_EOF is ready, and stays so */
     for (int round = 0; round < 3; round++) {
         raddr_t d;
 
-        assert_ok(NULL, rpoll(r, N, ready, 10000));
+        CHECK_OK(NULL, rpoll(r, N, ready, 10000));
         for (i = 0; i < N; i++)
             assert_int_equal(ready[i], i == 5);
-        assert_rc(R_EOF, r[5], rread(r[5], &d, NULL));
+        CHECK_RC(R_EOF, r[5], rread(r[5], &d, NULL));
     }
 
     memset(ready, 7, sizeof(ready));
-    assert_rc(-EINVAL, NULL, rpoll(NULL, 1, ready, 0));
-    assert_rc(-EINVAL, NULL, rpoll(r, 1, NULL, 0));
-    assert_rc(-EINVAL, NULL, rpoll(r, 0, ready, 0));
-    assert_rc(-EINVAL, NULL, rpoll(r, -1, ready, 0));
-    assert_rc(-EINVAL, NULL, rpoll(r, 65537, ready, 0));
-    assert_rc(-EINVAL, NULL, rpoll(r, 1, ready, -2));
+    CHECK_RC(-EINVAL, NULL, rpoll(NULL, 1, ready, 0));
+    CHECK_RC(-EINVAL, NULL, rpoll(r, 1, NULL, 0));
+    CHECK_RC(-EINVAL, NULL, rpoll(r, 0, ready, 0));
+    CHECK_RC(-EINVAL, NULL, rpoll(r, -1, ready, 0));
+    CHECK_RC(-EINVAL, NULL, rpoll(r, 65537, ready, 0));
+    CHECK_RC(-EINVAL, NULL, rpoll(r, 1, ready, -2));
     r[N] = NULL;
-    assert_rc(-EINVAL, NULL, rpoll(r, N + 1, ready, 0));
+    CHECK_RC(-EINVAL, NULL, rpoll(r, N + 1, ready, 0));
     r[N] = p[2].w;
-    assert_rc(-EBADF, p[2].w, rpoll(r, N + 1, ready, 0));
-    assert_ok(r[7], rclose(r[7]));
-    assert_rc(-ENOTCONN, r[7], rpoll(r, N, ready, 0));
+    CHECK_RC(-EBADF, p[2].w, rpoll(r, N + 1, ready, 0));
+    CHECK_OK(r[7], rclose(r[7]));
+    CHECK_RC(-ENOTCONN, r[7], rpoll(r, N, ready, 0));
     for (i = 0; i < N + 2; i++)
         assert_int_equal(ready[i], 0x07070707);
     for (i = 0; i < N; i++) {
         if (i != 5)
-            assert_ok(p[i].w, rclose(p[i].w));
+            CHECK_OK(p[i].w, rclose(p[i].w));
         if (i != 7)
-            assert_ok(p[i].r, rclose(p[i].r));
+            CHECK_OK(p[i].r, rclose(p[i].r));
     }
 }
 
@@ -480,18 +474,18 @@ static void test_poll_unjoined(void **state)
     int ready[2];
 
     pair_open(&p, op_of(state), 4096);
-    assert_ok(NULL, rpipe(&q.r, &r));
+    CHECK_OK(NULL, rpipe(&q.r, &r));
     both[0] = q.r;
     both[1] = p.r;
-    assert_rc(R_PENDING, NULL, rpoll(both, 2, ready, 0));
-    assert_rc(-ETIMEDOUT, NULL, rpoll(both, 2, ready, 10));
+    CHECK_RC(R_PENDING, NULL, rpoll(both, 2, ready, 0));
+    CHECK_RC(-ETIMEDOUT, NULL, rpoll(both, 2, ready, 10));
     pair_send(&p, 10, 1);
-    assert_ok(NULL, rpoll(both, 2, ready, -1));
+    CHECK_OK(NULL, rpoll(both, 2, ready, -1));
     assert_true(ready[0] == 0 && ready[1] == 1);
     pair_read_free(&p, 10, 1);
-    assert_ok(NULL, rpipe(&q.w, &w));
+    CHECK_OK(NULL, rpipe(&q.w, &w));
     pair_send(&q, 10, 2); /* waits for the join of the writer; the reader may join later */
-    assert_ok(NULL, rpoll(both, 2, ready, -1));
+    CHECK_OK(NULL, rpoll(both, 2, ready, -1));
     assert_true(ready[0] == 1 && ready[1] == 0);
     pair_read_free(&q, 10, 2);
     pair_close(&p);

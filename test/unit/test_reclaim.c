@@ -53,11 +53,11 @@ static void run_traffic(enum pair_mode mode, uint32_t queue, uint32_t first_lap,
         p.area->line.heap_freed = UINT64_MAX - 1000;
     }
     for (i = 0; i < 5000; i++) {
-        if (dice(&random) % 2 == 0)
-            (void)pair_send(&p, 1 + (uint32_t)(dice(&random) % 9), NULL);
+        if (random_draw(&random) % 2 == 0)
+            (void)pair_send(&p, 1 + (uint32_t)(random_draw(&random) % 9), NULL);
         else if (p.in_flight > 0)
-            pair_free(&p, (uint32_t)(dice(&random) % p.in_flight));
-        if (dice(&random) % 4 != 0)
+            pair_free(&p, (uint32_t)(random_draw(&random) % p.in_flight));
+        if (random_draw(&random) % 4 != 0)
             continue;
         assert_int_equal(pair_fetch(&p, true, &v), 0);
         if (mode != PAIR_PREFIX)
@@ -66,7 +66,7 @@ static void run_traffic(enum pair_mode mode, uint32_t queue, uint32_t first_lap,
             assert_int_equal(p.w.oldest->offset, p.flight[0]->offset);
     }
     while (p.in_flight > 0)
-        pair_free(&p, (uint32_t)(dice(&random) % p.in_flight));
+        pair_free(&p, (uint32_t)(random_draw(&random) % p.in_flight));
     assert_int_equal(pair_fetch(&p, true, &v), 0);
     is_empty();
     pair_close(&p);

@@ -18,11 +18,11 @@ static void fan_open(struct fan *f, rpipe_op_t op, int n)
 {
     rpipe_config_t cfg = fan_config(op, 8192, n);
 
-    assert_ok(NULL, rredux(&f->rx, &cfg, fan_self, n));
+    CHECK_OK(NULL, rredux(&f->rx, &cfg, fan_self, n));
     fan_partners(f->writer, &cfg, n, true);
-    assert_ok(NULL, rredux_wait(f->rx));
+    CHECK_OK(NULL, rredux_wait(f->rx));
     for (int i = 0; i < n; i++)
-        assert_ok(f->writer[i], rwait(f->writer[i]));
+        CHECK_OK(f->writer[i], rwait(f->writer[i]));
 }
 
 static void give(const struct fan *f, int place, const void *data, size_t size)
@@ -31,7 +31,7 @@ static void give(const struct fan *f, int place, const void *data, size_t size)
 
     assert_true(d != ADDR_NULL);
     memcpy(rmem(f->writer[place], d), data, size);
-    assert_ok(f->writer[place], rwrite(f->writer[place], d));
+    CHECK_OK(f->writer[place], rwrite(f->writer[place], d));
 }
 
 static void give_double(const struct fan *f, int place, double value)
@@ -41,11 +41,11 @@ static void give_double(const struct fan *f, int place, double value)
 
 /* ---- operators ---- */
 
-#define EXPECT(type, kind, op, expression)                                                         \
+#define EXPECTED(type, kind, op, expression)                                                       \
     do {                                                                                           \
         type into[7], from[7], want[7];                                                            \
         for (size_t i = 0; i < 7; i++) {                                                           \
-            type a = (type)(int64_t)pair_mix(i), b = (type)(int64_t)pair_mix(i + 77);              \
+            type a = (type)(int64_t)random_mix(i), b = (type)(int64_t)random_mix(i + 77);          \
             if (i == 3)                                                                            \
                 a = 0;                                                                             \
             if (i == 4)                                                                            \
@@ -56,37 +56,37 @@ static void give_double(const struct fan *f, int place, double value)
             from[i] = b;                                                                           \
             want[i] = (type)(expression);                                                          \
         }                                                                                          \
-        assert_ok(NULL, rredux_combine(into, from, 7, kind, op));                                  \
+        CHECK_OK(NULL, rredux_combine(into, from, 7, kind, op));                                   \
         assert_memory_equal(into, want, sizeof(into));                                             \
     } while (0)
 
-#define EXPECT_COMMON(type, wide, kind)                                                            \
+#define EXPECTED_COMMON(type, wide, kind)                                                          \
     do {                                                                                           \
-        EXPECT(type, kind, RREDUX_SUM, (wide)a + (wide)b);                                         \
-        EXPECT(type, kind, RREDUX_PROD, (wide)a *(wide)b);                                         \
-        EXPECT(type, kind, RREDUX_MIN, a < b ? a : b);                                             \
-        EXPECT(type, kind, RREDUX_MAX, a > b ? a : b);                                             \
+        EXPECTED(type, kind, RREDUX_SUM, (wide)a + (wide)b);                                       \
+        EXPECTED(type, kind, RREDUX_PROD, (wide)a *(wide)b);                                       \
+        EXPECTED(type, kind, RREDUX_MIN, a < b ? a : b);                                           \
+        EXPECTED(type, kind, RREDUX_MAX, a > b ? a : b);                                           \
     } while (0)
 
-#define EXPECT_INTEGER(type, wide, kind)                                                           \
+#define EXPECTED_INTEGER(type, wide, kind)                                                         \
     do {                                                                                           \
-        EXPECT_COMMON(type, wide, kind);                                                           \
-        EXPECT(type, kind, RREDUX_BAND, (wide)a &(wide)b);                                         \
-        EXPECT(type, kind, RREDUX_BOR, (wide)a | (wide)b);                                         \
-        EXPECT(type, kind, RREDUX_BXOR, (wide)a ^ (wide)b);                                        \
-        EXPECT(type, kind, RREDUX_LAND, a != 0 && b != 0);                                         \
-        EXPECT(type, kind, RREDUX_LOR, a != 0 || b != 0);                                          \
+        EXPECTED_COMMON(type, wide, kind);                                                         \
+        EXPECTED(type, kind, RREDUX_BAND, (wide)a &(wide)b);                                       \
+        EXPECTED(type, kind, RREDUX_BOR, (wide)a | (wide)b);                                       \
+        EXPECTED(type, kind, RREDUX_BXOR, (wide)a ^ (wide)b);                                      \
+        EXPECTED(type, kind, RREDUX_LAND, a != 0 && b != 0);                                       \
+        EXPECTED(type, kind, RREDUX_LOR, a != 0 || b != 0);                                        \
     } while (0)
 
 static void test_operators(void **state)
 {
     (void)state;
-    EXPECT_INTEGER(int32_t, uint32_t, RREDUX_INT32);
-    EXPECT_INTEGER(uint32_t, uint32_t, RREDUX_UINT32);
-    EXPECT_INTEGER(int64_t, uint64_t, RREDUX_INT64);
-    EXPECT_INTEGER(uint64_t, uint64_t, RREDUX_UINT64);
-    EXPECT_COMMON(float, float, RREDUX_FLOAT);
-    EXPECT_COMMON(double, double, RREDUX_DOUBLE);
+    EXPECTED_INTEGER(int32_t, uint32_t, RREDUX_INT32);
+    EXPECTED_INTEGER(uint32_t, uint32_t, RREDUX_UINT32);
+    EXPECTED_INTEGER(int64_t, uint64_t, RREDUX_INT64);
+    EXPECTED_INTEGER(uint64_t, uint64_t, RREDUX_UINT64);
+    EXPECTED_COMMON(float, float, RREDUX_FLOAT);
+    EXPECTED_COMMON(double, double, RREDUX_DOUBLE);
 }
 
 /* a value that is none loses; what there is no operator for */
@@ -96,20 +96,20 @@ static void test_no_numbers(void **state)
     uint64_t word = 1;
 
     (void)state;
-    assert_ok(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MIN));
+    CHECK_OK(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MIN));
     assert_true(into[0] == 1.0 && into[1] == 1.0 && isnan(into[2]));
     into[0] = NAN;
-    assert_ok(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MAX));
+    CHECK_OK(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MAX));
     assert_true(into[0] == 1.0 && into[1] == 1.0 && isnan(into[2]));
     for (rredux_op_t op = RREDUX_BAND; op <= RREDUX_LOR; op++) {
-        assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_DOUBLE, op));
-        assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_FLOAT, op));
+        CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_DOUBLE, op));
+        CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_FLOAT, op));
     }
-    assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, (rredux_type_t)6, RREDUX_SUM));
-    assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_INT64, (rredux_op_t)9));
-    assert_rc(-EINVAL, NULL, rredux_combine(NULL, &word, 1, RREDUX_INT64, RREDUX_SUM));
-    assert_rc(-EINVAL, NULL, rredux_combine(&word, &word, SIZE_MAX / 4, RREDUX_INT64, RREDUX_SUM));
-    assert_ok(NULL, rredux_combine(NULL, NULL, 0, RREDUX_INT64, RREDUX_SUM));
+    CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, (rredux_type_t)6, RREDUX_SUM));
+    CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_INT64, (rredux_op_t)9));
+    CHECK_RC(-EINVAL, NULL, rredux_combine(NULL, &word, 1, RREDUX_INT64, RREDUX_SUM));
+    CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, SIZE_MAX / 4, RREDUX_INT64, RREDUX_SUM));
+    CHECK_OK(NULL, rredux_combine(NULL, NULL, 0, RREDUX_INT64, RREDUX_SUM));
     assert_int_equal(word, 1);
 }
 
@@ -136,14 +136,14 @@ static void test_rounds(void **state)
 
             for (size_t k = 0; k < count; k++)
                 into[k] = 7;
-            assert_ok(NULL, rredux_reduce(f.rx, into, count, RREDUX_INT64, RREDUX_SUM,
-                                          own ? RREDUX_OWN : 0, &combined));
+            CHECK_OK(NULL, rredux_reduce(f.rx, into, count, RREDUX_INT64, RREDUX_SUM,
+                                         own ? RREDUX_OWN : 0, &combined));
             assert_int_equal(combined, N);
             for (size_t k = 0; k < count; k++)
                 assert_int_equal(into[k], (round + 1) * 10000 + 4 * (int64_t)k + (own ? 7 : 0));
         }
     }
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -160,17 +160,17 @@ static void test_ordered(void **state)
 
         for (int i = 0; i < N; i++)
             give_double(&f, arrival[k][i], value[arrival[k][i]]);
-        assert_ok(NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED, NULL));
+        CHECK_OK(NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED, NULL));
         assert_true(sum == ((value[0] + value[1]) + value[2]) + value[3]);
         sum = 0.5;
         for (int i = 0; i < N; i++)
             give_double(&f, arrival[k][i], value[arrival[k][i]]);
-        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM,
-                                      RREDUX_ORDERED | RREDUX_OWN, NULL));
+        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM,
+                                     RREDUX_ORDERED | RREDUX_OWN, NULL));
         assert_true(sum == (((0.5 + value[0]) + value[1]) + value[2]) + value[3]);
     }
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -202,14 +202,14 @@ static void test_function(void **state)
         strcpy(result.text, "x");
         for (int i = N - 1; i >= 0; i--)
             give(&f, i, &word[i], sizeof(word[i]));
-        assert_ok(NULL,
-                  rredux_apply(f.rx, &result, sizeof(result), append, &calls, flags, &combined));
+        CHECK_OK(NULL,
+                 rredux_apply(f.rx, &result, sizeof(result), append, &calls, flags, &combined));
         assert_string_equal(result.text,
                             own ? "xabcd" : "abcd"); /* all were there: in the order of places */
         assert_int_equal(calls, own ? 4 : 3);
         assert_int_equal(combined, 4);
     }
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -225,40 +225,40 @@ static void test_goes_on(void **state)
         int flags = ordered ? RREDUX_ORDERED : 0;
         double sum = 0.5, other;
 
-        assert_ok(NULL, rredux_set_timeout(f.rx, 5));
-        assert_rc(-ETIMEDOUT, NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rredux_set_timeout(f.rx, 5));
+        CHECK_RC(-ETIMEDOUT, NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 0.5); /* nothing has come */
         give_double(&f, 1, 1.0);
         give_double(&f, 1, 100.0); /* is ahead */
-        assert_rc(-ETIMEDOUT, NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_RC(-ETIMEDOUT, NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_int_equal(rredux_who(f.rx), 0);
         assert_true(sum == (ordered ? 0.5 : 1.0));
         give_double(&f, 3, 2.0);
         give_double(&f, 0, 3.0);
-        assert_rc(-ETIMEDOUT, NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_RC(-ETIMEDOUT, NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_int_equal(rredux_who(f.rx), 2);
         /* nothing else meanwhile */
-        assert_rc(-EBUSY, NULL,
-                  rredux_reduce(f.rx, &other, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
-        assert_rc(-EBUSY, NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_MAX, flags, &combined));
-        assert_rc(-EBUSY, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
+        CHECK_RC(-EBUSY, NULL,
+                 rredux_reduce(f.rx, &other, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_RC(-EBUSY, NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_MAX, flags, &combined));
+        CHECK_RC(-EBUSY, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
         assert_int_equal(combined, 99);
         give_double(&f, 2, 4.0);
-        assert_ok(NULL, rredux_set_timeout(f.rx, FAN_LIMIT_MS));
-        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rredux_set_timeout(f.rx, FAN_LIMIT_MS));
+        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 10.0);
         assert_int_equal(combined, 4);
         combined = 99;
-        assert_ok(NULL, rredux_read(f.rx, &place, &d, NULL));
+        CHECK_OK(NULL, rredux_read(f.rx, &place, &d, NULL));
         assert_int_equal(place, 1);
         assert_true(*(double *)rmem(rredux_pipe(f.rx, 1), d) == 100.0);
-        assert_ok(NULL, rfree(rredux_pipe(f.rx, 1), d));
+        CHECK_OK(NULL, rfree(rredux_pipe(f.rx, 1), d));
     }
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -274,29 +274,29 @@ static void test_writers_close(void **state)
 
         fan_open(&f, op_of(state), N);
         give_double(&f, 0, 1.0);
-        assert_ok(f.writer[0], rclose(f.writer[0])); /* after its contribution */
-        assert_ok(f.writer[1], rclose(f.writer[1])); /* before it */
+        CHECK_OK(f.writer[0], rclose(f.writer[0])); /* after its contribution */
+        CHECK_OK(f.writer[1], rclose(f.writer[1])); /* before it */
         give_double(&f, 2, 2.0);
         give_double(&f, 3, 4.0);
         give_double(&f, 3, 8.0);
         sum = 1000.0;
-        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 7.0 + own);
         assert_int_equal(combined, 3);
-        assert_ok(f.writer[2], rclose(f.writer[2]));
+        CHECK_OK(f.writer[2], rclose(f.writer[2]));
         sum = 1000.0;
-        assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 8.0 + own);
         assert_int_equal(combined, 1);
-        assert_ok(f.writer[3], rclose(f.writer[3]));
+        CHECK_OK(f.writer[3], rclose(f.writer[3]));
         sum = 1000.0;
-        assert_rc(R_EOF, NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_RC(R_EOF, NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
         assert_true(sum == 1000.0);
         assert_int_equal(combined, 1);
-        assert_rc(R_EOF, NULL,
-                  rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
-        assert_ok(NULL, rredux_close(f.rx));
+        CHECK_RC(R_EOF, NULL,
+                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rredux_close(f.rx));
     }
 }
 
@@ -312,19 +312,19 @@ static void test_wrong_size(void **state)
     give(&f, 1, "abcd", 4);
     give_double(&f, 2, 2.0);
     give_double(&f, 3, 4.0);
-    assert_rc(-EMSGSIZE, NULL,
-              rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_RC(-EMSGSIZE, NULL,
+             rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
     assert_int_equal(rredux_who(f.rx), 1);
     assert_int_equal(combined, 99);
-    assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
     assert_true(sum == 7.0);
     assert_int_equal(combined, 3);
     assert_int_equal(rredux_live(f.rx), N);
     for (int i = 0; i < N; i++)
         give_double(&f, i, 1.0);
-    assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
     assert_true(sum == 4.0);
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -335,17 +335,16 @@ static void test_refused(void **state)
     double sum;
 
     fan_open(&f, op_of(state), 1);
-    assert_rc(-EINVAL, NULL, rredux_reduce(NULL, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
-    assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, NULL, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
-    assert_rc(-EINVAL, NULL,
-              rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_BAND, 0, &combined));
-    assert_rc(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 4, &combined));
-    assert_rc(-EINVAL, NULL, rredux_apply(f.rx, &sum, 8, NULL, NULL, 0, &combined));
+    CHECK_RC(-EINVAL, NULL, rredux_reduce(NULL, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_RC(-EINVAL, NULL, rredux_reduce(f.rx, NULL, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_RC(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_BAND, 0, &combined));
+    CHECK_RC(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 4, &combined));
+    CHECK_RC(-EINVAL, NULL, rredux_apply(f.rx, &sum, 8, NULL, NULL, 0, &combined));
     give_double(&f, 0, 1.0);
-    assert_ok(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+    CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
     assert_true(sum == 1.0);
-    assert_ok(NULL, rredux_close(f.rx));
-    assert_rc(-ENOTCONN, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_RC(-ENOTCONN, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
     fan_close(f.writer, 1);
 }
 

@@ -21,11 +21,11 @@ static void fan_open(struct fan *f, rpipe_op_t op, int n)
 
     *f = (struct fan){.n = n};
     cfg.slots = SLOTS;
-    assert_ok(NULL, rredux(&f->rx, &cfg, fan_self, n));
+    CHECK_OK(NULL, rredux(&f->rx, &cfg, fan_self, n));
     fan_partners(f->writer, &cfg, n, true);
-    assert_ok(NULL, rredux_wait(f->rx));
+    CHECK_OK(NULL, rredux_wait(f->rx));
     for (int i = 0; i < n; i++)
-        assert_ok(f->writer[i], rwait(f->writer[i]));
+        CHECK_OK(f->writer[i], rwait(f->writer[i]));
     assert_int_equal(rredux_live(f->rx), n);
     assert_int_equal(rredux_who(f->rx), -1);
 }
@@ -58,7 +58,7 @@ static int receive(struct fan *f)
     raddr_t d = ANY_RADDR;
     size_t size = 77;
 
-    assert_ok(NULL, rredux_read(f->rx, &place, &d, &size));
+    CHECK_OK(NULL, rredux_read(f->rx, &place, &d, &size));
     checked(f, place, d, size);
     return place;
 }
@@ -69,7 +69,7 @@ static void nothing(struct fan *f)
     raddr_t d = ANY_RADDR;
     size_t size = 77;
 
-    assert_rc(R_PENDING, NULL, rredux_read_nb(f->rx, &place, &d, &size));
+    CHECK_RC(R_PENDING, NULL, rredux_read_nb(f->rx, &place, &d, &size));
     assert_true(place == 9 && d == ANY_RADDR && size == 77);
 }
 
@@ -97,7 +97,7 @@ static void test_in_turn(void **state)
         }
     }
     nothing(&f);
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -111,12 +111,13 @@ static void test_nobody_starves(void **state)
         fan_open(&f, op_of(state), n);
         for (int step = 0; step < 1500; step++) {
             /* a few send much, the others a little now and then; who is busy changes */
-            int busy = 1 + (int)(pair_mix(s + (unsigned)step / 100) % (unsigned)n), place, left = 0;
+            int busy = 1 + (int)(random_mix(s + (unsigned)step / 100) % (unsigned)n), place,
+                left = 0;
 
             for (int i = 0; i < n; i++) {
                 bool much = (i + step / 200) % n < busy;
 
-                if (f.sent[i] - f.got[i] < 6 && (much || pair_mix(s++) % 50 == 0))
+                if (f.sent[i] - f.got[i] < 6 && (much || random_mix(s++) % 50 == 0))
                     send(&f, i);
                 left += f.sent[i] > f.got[i];
             }
@@ -133,7 +134,7 @@ static void test_nobody_starves(void **state)
             }
         }
         assert_true(n == 1 || most > 0);
-        assert_ok(NULL, rredux_close(f.rx));
+        CHECK_OK(NULL, rredux_close(f.rx));
         fan_close(f.writer, n);
     }
 }
@@ -158,7 +159,7 @@ static void test_idle_one(void **state)
         while (f.got[0] < f.sent[0])
             (void)receive(&f);
     }
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, 3);
 }
 
@@ -170,17 +171,17 @@ static void test_deadline(void **state)
 
     fan_open(&f, op_of(state), 2);
     for (int ms = 0; ms < 30; ms += 15) {
-        double begun = pair_now_ms();
+        double begun = now_ms();
 
-        assert_ok(NULL, rredux_set_timeout(f.rx, ms));
-        assert_rc(-ETIMEDOUT, NULL, rredux_read(f.rx, &place, &d, NULL));
-        assert_true(pair_now_ms() - begun > ms - 1.0);
+        CHECK_OK(NULL, rredux_set_timeout(f.rx, ms));
+        CHECK_RC(-ETIMEDOUT, NULL, rredux_read(f.rx, &place, &d, NULL));
+        assert_true(now_ms() - begun > ms - 1.0);
         assert_true(place == 9 && d == ANY_RADDR);
         assert_int_equal(rredux_who(f.rx), -1);
     }
     send(&f, 1);
     assert_int_equal(receive(&f), 1); /* what is there is there at any deadline */
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, 2);
 }
 
@@ -196,7 +197,7 @@ static void test_ends(void **state)
         for (int k = 0; k < 3 + i; k++)
             send(&f, i);
         if (i != 2)
-            assert_ok(f.writer[i], rclose(f.writer[i]));
+            CHECK_OK(f.writer[i], rclose(f.writer[i]));
     }
     for (int k = 0; k < 3 + 4 + 5 + 6 + 7; k++)
         (void)receive(&f);
@@ -204,13 +205,13 @@ static void test_ends(void **state)
     assert_int_equal(rredux_live(f.rx), 1);
     send(&f, 2);
     assert_int_equal(receive(&f), 2);
-    assert_ok(f.writer[2], rclose(f.writer[2]));
-    assert_rc(R_EOF, NULL, rredux_read(f.rx, &place, &d, NULL));
-    assert_rc(R_EOF, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
+    CHECK_OK(f.writer[2], rclose(f.writer[2]));
+    CHECK_RC(R_EOF, NULL, rredux_read(f.rx, &place, &d, NULL));
+    CHECK_RC(R_EOF, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
     assert_int_equal(rredux_who(f.rx), -1);
     assert_int_equal(rredux_live(f.rx), 0);
     assert_true(place == 9 && d == ANY_RADDR);
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
 }
 
 /* what the reader still holds can be given back after its writer's end */
@@ -224,12 +225,12 @@ static void test_held(void **state)
     for (int i = 0; i < 8; i++)
         send(&f, i % 2);
     for (int i = 0; i < 8; i++)
-        assert_ok(NULL, rredux_read(f.rx, &place[i], &d[i], NULL));
+        CHECK_OK(NULL, rredux_read(f.rx, &place[i], &d[i], NULL));
     fan_close(f.writer, 2);
-    assert_rc(R_EOF, NULL, rredux_read(f.rx, &place[0], &(raddr_t){NULL}, NULL));
+    CHECK_RC(R_EOF, NULL, rredux_read(f.rx, &place[0], &(raddr_t){NULL}, NULL));
     for (int i = 0; i < 8; i++)
         checked(&f, place[i], d[i], rsize(rredux_pipe(f.rx, place[i]), d[i]));
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
 }
 
 /* a part that the user closes has no part any more */
@@ -245,10 +246,10 @@ static void test_part_closed(void **state)
     for (int i = 0; i < 3; i++)
         (void)receive(&f);
     part = rredux_pipe(f.rx, 1);
-    assert_ok(part, rclose(part));
+    CHECK_OK(part, rclose(part));
     assert_true(rredux_pipe(f.rx, 1) == NULL);
     /* ends are used again: others' messages are not ours */
-    assert_ok(f.writer[1], rclose(f.writer[1]));
+    CHECK_OK(f.writer[1], rclose(f.writer[1]));
     for (int i = 0; i < 40; i++) {
         pair_open(&other, op_of(state), 1024);
         pair_send(&other, 8, 1);
@@ -259,10 +260,10 @@ static void test_part_closed(void **state)
         pair_close(&other);
     }
     assert_int_equal(rredux_live(f.rx), 2);
-    assert_ok(f.writer[0], rclose(f.writer[0]));
-    assert_ok(f.writer[2], rclose(f.writer[2]));
-    assert_rc(R_EOF, NULL, rredux_read(f.rx, &(int){0}, &(raddr_t){NULL}, NULL));
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(f.writer[0], rclose(f.writer[0]));
+    CHECK_OK(f.writer[2], rclose(f.writer[2]));
+    CHECK_RC(R_EOF, NULL, rredux_read(f.rx, &(int){0}, &(raddr_t){NULL}, NULL));
+    CHECK_OK(NULL, rredux_close(f.rx));
 }
 
 /* its own limits are the caller's business, and no writer is lost for them */
@@ -275,23 +276,23 @@ static void test_max_descriptors(void **state)
     rredux_t rx;
 
     cfg.max_messages = 2;
-    assert_ok(NULL, rredux(&rx, &cfg, fan_self, 1));
+    CHECK_OK(NULL, rredux(&rx, &cfg, fan_self, 1));
     cfg.max_messages = 0;
     fan_partners(&w, &cfg, 1, true);
     for (uint64_t i = 0; i < 3; i++)
         fan_send(w, 0, i, 8);
-    assert_ok(NULL, rredux_read(rx, &place, &d[0], NULL));
-    assert_ok(NULL, rredux_read(rx, &place, &d[1], NULL));
-    assert_rc(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
-    assert_rc(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
+    CHECK_OK(NULL, rredux_read(rx, &place, &d[0], NULL));
+    CHECK_OK(NULL, rredux_read(rx, &place, &d[1], NULL));
+    CHECK_RC(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
+    CHECK_RC(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
     assert_int_equal(rredux_who(rx), 0);
     assert_int_equal(rredux_live(rx), 1);
-    assert_ok(NULL, rfree(rredux_pipe(rx, 0), d[0]));
-    assert_ok(NULL, rredux_read(rx, &place, &d[2], NULL));
+    CHECK_OK(NULL, rfree(rredux_pipe(rx, 0), d[0]));
+    CHECK_OK(NULL, rredux_read(rx, &place, &d[2], NULL));
     assert_true(fan_check(rredux_pipe(rx, 0), d[1], 8) == 1 &&
                 fan_check(rredux_pipe(rx, 0), d[2], 8) == 2);
-    assert_ok(NULL, rredux_close(rx));
-    assert_ok(w, rclose(w));
+    CHECK_OK(NULL, rredux_close(rx));
+    CHECK_OK(w, rclose(w));
 }
 
 /* the descriptors of the parts: all readable ones are drained, then R_PENDING */
@@ -309,7 +310,7 @@ static void test_descriptors(void **state)
         (void)receive(&f);
         nothing(&f);
     }
-    assert_ok(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rredux_close(f.rx));
     fan_close(f.writer, 3);
 }
 
@@ -321,29 +322,29 @@ static void test_refused(void **state)
     raddr_t d;
     int place;
 
-    assert_rc(-EINVAL, NULL, rredux(NULL, &cfg, fan_self, 1));
-    assert_rc(-EINVAL, NULL, rredux(&rx, NULL, fan_self, 1));
-    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 0));
-    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 65537));
-    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, NULL, 2));
+    CHECK_RC(-EINVAL, NULL, rredux(NULL, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rredux(&rx, NULL, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 0));
+    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 65537));
+    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, NULL, 2));
     cfg.mode = 7;
-    assert_rc(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 1));
     assert_true(rx == (rredux_t)(uintptr_t)0x51);
     fan_open(&f, op_of(state), 2);
-    assert_rc(-EINVAL, NULL, rredux_read(f.rx, NULL, &d, NULL));
-    assert_rc(-EINVAL, NULL, rredux_read(f.rx, &place, NULL, NULL));
-    assert_rc(-EINVAL, NULL, rredux_read_nb(NULL, &place, &d, NULL));
-    assert_rc(-EINVAL, NULL, rredux_set_timeout(f.rx, -3));
+    CHECK_RC(-EINVAL, NULL, rredux_read(f.rx, NULL, &d, NULL));
+    CHECK_RC(-EINVAL, NULL, rredux_read(f.rx, &place, NULL, NULL));
+    CHECK_RC(-EINVAL, NULL, rredux_read_nb(NULL, &place, &d, NULL));
+    CHECK_RC(-EINVAL, NULL, rredux_set_timeout(f.rx, -3));
     assert_true(rredux_pipe(f.rx, -1) == NULL && rredux_pipe(f.rx, 2) == NULL &&
                 rredux_pipe(NULL, 0) == NULL);
     assert_int_equal(rredux_rank(f.rx, 1), 0);
     assert_int_equal(rredux_rank(f.rx, -1), -EINVAL);
     assert_int_equal(rredux_place(f.rx, 0), 0);
     assert_int_equal(rredux_place(f.rx, 3), -ENOENT);
-    assert_ok(NULL, rredux_close(f.rx));
-    assert_rc(-ENOTCONN, NULL, rredux_close(f.rx));
-    assert_rc(-ENOTCONN, NULL, rredux_read(f.rx, &place, &d, NULL));
-    assert_rc(-EINVAL, NULL, rredux_close(NULL));
+    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_RC(-ENOTCONN, NULL, rredux_close(f.rx));
+    CHECK_RC(-ENOTCONN, NULL, rredux_read(f.rx, &place, &d, NULL));
+    CHECK_RC(-EINVAL, NULL, rredux_close(NULL));
     fan_close(f.writer, 2);
 }
 

@@ -18,7 +18,7 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;
 
-    assert_ok(ch, rregion_open(&region, ch, base, bytes));
+    CHECK_OK(ch, rregion_open(&region, ch, base, bytes));
     assert_non_null(region);
     return region;
 }
@@ -27,27 +27,27 @@ static rpipe_transport_t transport(rch_t ch)
 {
     rpipe_transport_t t;
 
-    assert_ok(ch, rpipe_transport(ch, &t));
+    CHECK_OK(ch, rpipe_transport(ch, &t));
     return t;
 }
 
 /* a message that the next one does not follow before it may */
 static void await(rch_t ch, int *word)
 {
-    assert_ok(ch, rdone(ch, word, 0));
+    CHECK_OK(ch, rdone(ch, word, 0));
     assert_int_equal(*word, 1);
 }
 
 /* what a pipe that broke over a network still holds it lets go when it is closed, a moment later */
 static void end_of(rregion_t region)
 {
-    double since = pair_now_ms();
+    double since = now_ms();
     int rc;
 
     do
         rc = rregion_close(region);
     while (rc == -EBUSY && pair_patience(since));
-    pair_expect(R_SUCCESS, rc, NULL, "rregion_close", __FILE__, __LINE__);
+    check_code(__FILE__, __LINE__, "rregion_close", R_SUCCESS, rc, NULL);
 }
 
 static size_t size_of(uint64_t i)
@@ -69,8 +69,8 @@ static void every_size(rpipe_op_t op)
         size_t size = size_of(i), offset = i * 7 % 100;
         int word = 4711;
 
-        pair_fill(buffer[0] + offset, size, i);
-        assert_ok(p.w, rwrite_from(p.w, region, offset, size, 0, &word, 0));
+        pattern_fill(buffer[0] + offset, size, i);
+        CHECK_OK(p.w, rwrite_from(p.w, region, offset, size, 0, &word, 0));
         if (i % 2 == 0 &&
             (op == RPIPE_PUT || !pair_over_network())) { /* it does not take a reader who reads */
             await(p.w, &word);
@@ -109,14 +109,14 @@ static void many(rpipe_op_t op)
 
             if (word[i] == 0)
                 await(p.w, &word[i]);
-            pair_fill(memory[i], size, sent);
-            assert_ok(p.w, rwrite_from(p.w, region[i], 0, size, 0, &word[i], 0));
+            pattern_fill(memory[i], size, sent);
+            CHECK_OK(p.w, rwrite_from(p.w, region[i], 0, size, 0, &word[i], 0));
             sent++;
         }
         for (int n = 0; n < 7 && got < sent; n++, got++)
             pair_read_free(&p, 80 + got % 120, got);
     }
-    assert_ok(p.w, rdone(p.w, NULL, 0));
+    CHECK_OK(p.w, rdone(p.w, NULL, 0));
     for (size_t i = 0; i < REGIONS; i++) {
         assert_int_equal(word[i], 1);
         end_of(region[i]);
@@ -136,13 +136,13 @@ static void copies(rpipe_op_t op)
     pair_open(&p, op, HEAP);
     from = region_of(p.w, buffer[0], ROOM);
     into = region_of(p.r, buffer[1], ROOM);
-    pair_fill(buffer[0], 5000, 1);
-    assert_ok(p.w, rwrite_from(p.w, from, 0, 5000, 0, &word, 0));
+    pattern_fill(buffer[0], 5000, 1);
+    CHECK_OK(p.w, rwrite_from(p.w, from, 0, 5000, 0, &word, 0));
     if (!pair_over_network())
         assert_int_equal(word, 1);
-    assert_ok(p.r, rread_into(p.r, into, 100, ROOM - 100, &got, NULL, 0));
+    CHECK_OK(p.r, rread_into(p.r, into, 100, ROOM - 100, &got, NULL, 0));
     assert_int_equal(got, 5000);
-    assert_true(pair_same(buffer[1] + 100, 5000, 1));
+    assert_true(pattern_same(buffer[1] + 100, 5000, 1));
     direct = transport(p.w).direct;
     assert_int_equal(direct, pair_over_network() ? 1 : 0);
     direct = transport(p.r).direct;
@@ -162,35 +162,35 @@ static void busy(rpipe_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_rc(-EINVAL, p.w, rdone(p.w, &other, R_NOWAIT)); /* nothing is under way */
-    pair_fill(buffer[0], 3000, 3);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
-    assert_ok(p.w, rwrite_from(p.w, region, 1000, 2000, 0, NULL, 0));
+    CHECK_RC(-EINVAL, p.w, rdone(p.w, &other, R_NOWAIT)); /* nothing is under way */
+    pattern_fill(buffer[0], 3000, 3);
+    CHECK_OK(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
+    CHECK_OK(p.w, rwrite_from(p.w, region, 1000, 2000, 0, NULL, 0));
     if (pair_over_network() && op == RPIPE_GET) { /* nobody has fetched it */
         assert_int_equal(word, 0);
-        assert_rc(R_PENDING, p.w, rdone(p.w, &word, R_NOWAIT));
-        assert_rc(R_PENDING, p.w, rdone(p.w, NULL, R_NOWAIT));
-        assert_rc(-EBUSY, NULL, rregion_close(region));
+        CHECK_RC(R_PENDING, p.w, rdone(p.w, &word, R_NOWAIT));
+        CHECK_RC(R_PENDING, p.w, rdone(p.w, NULL, R_NOWAIT));
+        CHECK_RC(-EBUSY, NULL, rregion_close(region));
         assert_non_null(strstr(rerror(NULL), "in flight"));
-        assert_ok(p.w, rset_timeout(p.w, 1));
-        assert_rc(-ETIMEDOUT, p.w, rdone(p.w, &word, 0));
-        assert_rc(-ETIMEDOUT, p.w, rclose(p.w)); /* and the channel stays open */
-        assert_ok(p.w, rset_timeout(p.w, (int)PAIR_LATE_MS));
+        CHECK_OK(p.w, rset_timeout(p.w, 1));
+        CHECK_RC(-ETIMEDOUT, p.w, rdone(p.w, &word, 0));
+        CHECK_RC(-ETIMEDOUT, p.w, rclose(p.w)); /* and the channel stays open */
+        CHECK_OK(p.w, rset_timeout(p.w, (int)CHECK_LATE_MS));
     }
     for (int i = 0; i < 2; i++) {
         size_t size = i == 0 ? 1000 : 2000;
         raddr_t d = ADDR_NULL;
         size_t got = 0;
 
-        assert_ok(p.r, rread(p.r, &d, &got));
+        CHECK_OK(p.r, rread(p.r, &d, &got));
         assert_int_equal(got, size);
         assert_memory_equal(rmem(p.r, d), buffer[0] + 1000 * i, size);
-        assert_ok(p.r, rfree(p.r, d));
+        CHECK_OK(p.r, rfree(p.r, d));
     }
-    assert_ok(p.w, rdone(p.w, NULL, 0));
+    CHECK_OK(p.w, rdone(p.w, NULL, 0));
     assert_int_equal(word, 1);
     end_of(region);
-    assert_rc(-EINVAL, NULL, rregion_close(region));
+    CHECK_RC(-EINVAL, NULL, rregion_close(region));
     pair_close(&p);
 }
 
@@ -205,39 +205,39 @@ static void own_memory(rpipe_op_t op)
     uint8_t *memory;
 
     pair_open(&p, op, HEAP);
-    assert_ok(p.w, rregion_open(&region, p.w, NULL, BYTES));
+    CHECK_OK(p.w, rregion_open(&region, p.w, NULL, BYTES));
     memory = rregion_mem(region);
     assert_non_null(memory);
     for (uint64_t lap = 0; lap < 30; lap++) {
         for (size_t i = 0; i < 4; i++) {
-            pair_fill(memory + i * PART, PART, lap * 4 + i);
-            assert_ok(p.w, rwrite_from(p.w, region, i * PART, PART - i * 8, 0, &word[i], 0));
+            pattern_fill(memory + i * PART, PART, lap * 4 + i);
+            CHECK_OK(p.w, rwrite_from(p.w, region, i * PART, PART - i * 8, 0, &word[i], 0));
             assert_int_equal(word[i], 0);
         }
-        assert_rc(-EBUSY, p.w, rwrite_from(p.w, region, PART - UNIT, 2 * UNIT, 0, &word[0], 0));
-        assert_rc(-EBUSY, NULL, rregion_close(region));
+        CHECK_RC(-EBUSY, p.w, rwrite_from(p.w, region, PART - UNIT, 2 * UNIT, 0, &word[0], 0));
+        CHECK_RC(-EBUSY, NULL, rregion_close(region));
         for (size_t i = 0; i < 4; i++)
             d[i] = pair_receive(&p, PART - i * 8, lap * 4 + i);
-        assert_rc(R_PENDING, p.w, rdone(p.w, &word[0], R_NOWAIT));
+        CHECK_RC(R_PENDING, p.w, rdone(p.w, &word[0], R_NOWAIT));
         if (!pair_over_network()) {
             memory[5] ^=
                 0xff; /* not allowed: how else should one see that it is the same memory? */
             assert_int_equal(((uint8_t *)rmem(p.r, d[0]))[5], memory[5]);
         }
         for (size_t i = 0; i < 4; i++)
-            assert_ok(p.r, rfree(p.r, d[lap % 2 == 0 ? i : 3 - i]));
+            CHECK_OK(p.r, rfree(p.r, d[lap % 2 == 0 ? i : 3 - i]));
         for (size_t i = 0; i < 4; i++)
             await(p.w, &word[i]);
         memset(memory, 0x5a, BYTES);
-        assert_ok(p.w, rwrite_from(p.w, region, 3, 20, 0, &word[0],
-                                   0)); /* small ones are copied, from anywhere */
+        CHECK_OK(p.w, rwrite_from(p.w, region, 3, 20, 0, &word[0],
+                                  0)); /* small ones are copied, from anywhere */
         assert_int_equal(word[0], 1);
         d[0] = ADDR_NULL;
-        assert_ok(p.r, rread(p.r, &d[0], NULL));
+        CHECK_OK(p.r, rread(p.r, &d[0], NULL));
         assert_int_equal(rsize(p.r, d[0]), 20);
-        assert_ok(p.r, rfree(p.r, d[0]));
+        CHECK_OK(p.r, rfree(p.r, d[0]));
     }
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 3, 1000, 0, NULL, 0)); /* not at a unit */
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, region, 3, 1000, 0, NULL, 0)); /* not at a unit */
     end_of(region);
     pair_send(&p, HEAP / 2, 9); /* its memory is the heap's again */
     pair_read_free(&p, HEAP / 2, 9);
@@ -254,7 +254,7 @@ static void into(rpipe_op_t op)
     pair_open(&p, op, HEAP);
     region = region_of(p.r, buffer[1], ROOM);
     got = 4711;
-    assert_rc(R_PENDING, p.r, rread_into(p.r, region, 0, ROOM, &got, NULL, R_NOWAIT));
+    CHECK_RC(R_PENDING, p.r, rread_into(p.r, region, 0, ROOM, &got, NULL, R_NOWAIT));
     assert_int_equal(got, 4711);
     for (uint64_t i = 0; i < 120; i++) {
         size_t size = size_of(i), offset = i * 13 % 300;
@@ -264,22 +264,22 @@ static void into(rpipe_op_t op)
             pair_send(&p, 500, i + 1000); /* read ahead, or not */
         if (size > 0) {
             got = 4711;
-            assert_rc(-EMSGSIZE, p.r, rread_into(p.r, region, offset, size - 1, &got, NULL, 0));
+            CHECK_RC(-EMSGSIZE, p.r, rread_into(p.r, region, offset, size - 1, &got, NULL, 0));
             assert_int_equal(got, 4711);
         }
         memset(buffer[1], 0x5a, ROOM);
-        assert_ok(p.r,
-                  rread_into(p.r, region, offset, i % 4 == 0 ? size : size + 10, &got, NULL, 0));
+        CHECK_OK(p.r,
+                 rread_into(p.r, region, offset, i % 4 == 0 ? size : size + 10, &got, NULL, 0));
         assert_int_equal(got, size);
-        assert_true(pair_same(buffer[1] + offset, size, i));
+        assert_true(pattern_same(buffer[1] + offset, size, i));
         assert_int_equal(buffer[1][offset + size], 0x5a);
         if (i % 2 == 0)
             pair_read_free(&p, 500, i + 1000);
     }
-    assert_ok(p.w, rclose(p.w));
-    assert_rc(R_EOF, p.r, rread_into(p.r, region, 0, ROOM, &got, NULL, 0));
+    CHECK_OK(p.w, rclose(p.w));
+    CHECK_RC(R_EOF, p.r, rread_into(p.r, region, 0, ROOM, &got, NULL, 0));
     end_of(region);
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.r, rclose(p.r));
 }
 
 /* a call that did not wait leaves a fetch behind: whatever reads next gets the message, wherever it wants it */
@@ -297,18 +297,18 @@ static void into_later(rpipe_op_t op)
 
         pair_send(&p, size, i);
         if (i % 2 == 0)
-            assert_ok(p.w, rflush(p.w)); /* it is there: what is not waited for is begun */
+            CHECK_OK(p.w, rflush(p.w)); /* it is there: what is not waited for is begun */
         rc = rread_into(p.r, region, 0, ROOM / 2, &got, NULL, R_NOWAIT);
         assert_true(rc == 0 || rc == R_PENDING);
         if (rc == 0)
-            assert_true(got == size && pair_same(buffer[1], size, i));
+            assert_true(got == size && pattern_same(buffer[1], size, i));
         else if (i % 3 == 0)
             pair_read_free(&p, size, i);
         else {
             size_t offset = i % 3 == 1 ? 0 : ROOM / 2;
 
-            assert_ok(p.r, rread_into(p.r, region, offset, ROOM / 2, &got, NULL, 0));
-            assert_true(got == size && pair_same(buffer[1] + offset, size, i));
+            CHECK_OK(p.r, rread_into(p.r, region, offset, ROOM / 2, &got, NULL, 0));
+            assert_true(got == size && pattern_same(buffer[1] + offset, size, i));
         }
     }
     end_of(region);
@@ -328,11 +328,11 @@ static void from_into(rpipe_op_t op)
         size_t size = 1000 + i * 100, got = 0;
         int word = 0;
 
-        pair_fill(buffer[0], size, i);
-        assert_ok(p.w, rwrite_from(p.w, from, 0, size, 0, &word, 0));
-        assert_ok(p.r, rread_into(p.r, to, i, ROOM - i, &got, NULL, 0));
+        pattern_fill(buffer[0], size, i);
+        CHECK_OK(p.w, rwrite_from(p.w, from, 0, size, 0, &word, 0));
+        CHECK_OK(p.r, rread_into(p.r, to, i, ROOM - i, &got, NULL, 0));
         assert_int_equal(got, size);
-        assert_true(pair_same(buffer[1] + i, size, i));
+        assert_true(pattern_same(buffer[1] + i, size, i));
         await(p.w, &word);
         memset(buffer[0], 0xa5, ROOM);
         memset(buffer[1], 0x5a, ROOM);
@@ -353,22 +353,22 @@ static void deadline(rpipe_op_t op)
     cfg.slots = 64;
     pair_open_with(&p, &cfg);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_rc(-EMSGSIZE, p.w, rwrite_from(p.w, region, 0, 8193, 0, &word, 0));
+    CHECK_RC(-EMSGSIZE, p.w, rwrite_from(p.w, region, 0, 8193, 0, &word, 0));
     assert_int_equal(word, 4711);
-    pair_fill(buffer[0], 1024, 0);
-    assert_ok(p.w, rset_timeout(p.w, 20));
+    pattern_fill(buffer[0], 1024, 0);
+    CHECK_OK(p.w, rset_timeout(p.w, 20));
     for (int i = 0; i < 8; i++) /* all the same: they are in flight */
-        assert_ok(p.w, rwrite_from(p.w, region, 0, 1024, 0, NULL, 0));
-    assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, 1024, 0, &word, 0));
-    assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, 1024, 0, &word, R_NOWAIT));
+        CHECK_OK(p.w, rwrite_from(p.w, region, 0, 1024, 0, NULL, 0));
+    CHECK_RC(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, 1024, 0, &word, 0));
+    CHECK_RC(R_PENDING, p.w, rwrite_from(p.w, region, 0, 1024, 0, &word, R_NOWAIT));
     assert_int_equal(word, 4711);
-    assert_ok(p.w, rset_timeout(p.w, (int)PAIR_LATE_MS));
+    CHECK_OK(p.w, rset_timeout(p.w, (int)CHECK_LATE_MS));
     for (int i = 0; i < 8; i++)
         pair_read_free(&p, 1024, 0);
-    pair_fill(buffer[1], 64, 1);
-    assert_ok(p.w, rdone(p.w, NULL, 0));
-    pair_fill(buffer[0], 8192, 7);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, 8192, 0, &word, 0));
+    pattern_fill(buffer[1], 64, 1);
+    CHECK_OK(p.w, rdone(p.w, NULL, 0));
+    pattern_fill(buffer[0], 8192, 7);
+    CHECK_OK(p.w, rwrite_from(p.w, region, 0, 8192, 0, &word, 0));
     pair_read_free(&p, 8192, 7);
     await(p.w, &word);
     end_of(region);
@@ -389,12 +389,12 @@ static void ring_full(rpipe_op_t op)
     for (i = 0; i < 4; i++)
         pair_send(&p, 10, (uint64_t)i);
     for (i = 0; i < 50; i++)
-        assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, ROOM / 2, 0, &word, R_NOWAIT));
+        CHECK_RC(R_PENDING, p.w, rwrite_from(p.w, region, 0, ROOM / 2, 0, &word, R_NOWAIT));
     assert_int_equal(word, 4711);
     for (i = 0; i < 4; i++)
         pair_read_free(&p, 10, (uint64_t)i);
-    pair_fill(buffer[0], ROOM, 2);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, ROOM, 0, &word, 0));
+    pattern_fill(buffer[0], ROOM, 2);
+    CHECK_OK(p.w, rwrite_from(p.w, region, 0, ROOM, 0, &word, 0));
     pair_read_free(&p, ROOM, 2);
     await(p.w, &word);
     end_of(region);
@@ -410,21 +410,21 @@ static void reader_goes(rpipe_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_ok(p.w, rregion_open(&own, p.w, NULL, 4096));
-    pair_fill(buffer[0], 1000, 1);
-    assert_ok(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
-    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, 0, &part, 0));
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 4096));
+    pattern_fill(buffer[0], 1000, 1);
+    CHECK_OK(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
+    CHECK_OK(p.w, rwrite_from(p.w, own, 0, 4096, 0, &part, 0));
+    CHECK_OK(p.r, rclose(p.r));
     rc = rdone(p.w, &part, 0);
     assert_int_equal(rc, -EPIPE);
     assert_int_equal(part, -EPIPE);
     rc = rdone(p.w, &word, 0); /* PUT: it may have been placed */
     assert_true((rc == 0 && word == 1) || (rc == -EPIPE && word == -EPIPE));
-    assert_rc(-EPIPE, p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
-    assert_ok(p.w, rclose(p.w));
+    CHECK_RC(-EPIPE, p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
+    CHECK_OK(p.w, rclose(p.w));
     end_of(region); /* the line is closed */
     end_of(own);
-    assert_errno(EINVAL, (uintptr_t)rregion_mem(own));
+    CHECK_ERRNO(EINVAL, (uintptr_t)rregion_mem(own));
 }
 
 /* what the reader has read before it closes, it has got: the word is 1 */
@@ -437,21 +437,21 @@ static void reader_has_read(rpipe_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_ok(p.w, rregion_open(&own, p.w, NULL, 2 * BYTES));
-    pair_fill(buffer[0], BYTES, 1);
-    pair_fill(rregion_mem(own), BYTES, 2);
+    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 2 * BYTES));
+    pattern_fill(buffer[0], BYTES, 1);
+    pattern_fill(rregion_mem(own), BYTES, 2);
     for (int i = 0; i < 2; i++) {
-        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word[i], 0));
-        assert_ok(p.w, rwrite_from(p.w, own, (size_t)i * BYTES, BYTES, 0, &part[i], 0));
+        CHECK_OK(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word[i], 0));
+        CHECK_OK(p.w, rwrite_from(p.w, own, (size_t)i * BYTES, BYTES, 0, &part[i], 0));
     }
     pair_read_free(&p, BYTES, 1);
     (void)pair_receive(&p, BYTES, 2);
-    assert_ok(p.r, rclose(p.r));
-    assert_ok(p.w, rdone(p.w, &word[0], 0));
-    assert_ok(p.w, rdone(p.w, &part[0], 0));
-    assert_rc(-EPIPE, p.w, rdone(p.w, &part[1], 0));
-    assert_rc(-EPIPE, p.w, rdone(p.w, NULL, 0));
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.r, rclose(p.r));
+    CHECK_OK(p.w, rdone(p.w, &word[0], 0));
+    CHECK_OK(p.w, rdone(p.w, &part[0], 0));
+    CHECK_RC(-EPIPE, p.w, rdone(p.w, &part[1], 0));
+    CHECK_RC(-EPIPE, p.w, rdone(p.w, NULL, 0));
+    CHECK_OK(p.w, rclose(p.w));
     end_of(region);
     end_of(own);
 }
@@ -459,25 +459,25 @@ static void reader_has_read(rpipe_op_t op)
 /* what was refused is not lost: nothing was sent */
 static void refused_is_not_lost(rpipe_op_t op)
 {
-    double since = pair_now_ms();
+    double since = now_ms();
     rregion_t own = NULL;
     struct pair p;
     int word = 4711;
 
     pair_open(&p, op, HEAP);
-    assert_ok(p.w, rregion_open(&own, p.w, NULL, 4096));
-    pair_fill(rregion_mem(own), 4096, 1);
-    assert_ok(p.w, rwrite_from(p.w, own, 0, 4096, 0, NULL, 0));
+    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 4096));
+    pattern_fill(rregion_mem(own), 4096, 1);
+    CHECK_OK(p.w, rwrite_from(p.w, own, 0, 4096, 0, NULL, 0));
     pair_read_free(&p, 4096, 1);
-    assert_ok(p.w, rdone(p.w, NULL, 0));
-    assert_ok(p.r, rclose(p.r));
-    while (rflush(p.w) == 0 && pair_now_ms() - since < PAIR_LATE_MS) /* the bye is on its way */
+    CHECK_OK(p.w, rdone(p.w, NULL, 0));
+    CHECK_OK(p.r, rclose(p.r));
+    while (rflush(p.w) == 0 && now_ms() - since < CHECK_LATE_MS) /* the bye is on its way */
         sched_yield();
-    assert_rc(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, 0, &word, 0));
+    CHECK_RC(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, 0, &word, 0));
     assert_int_equal(word, 4711);
-    assert_ok(p.w, rdone(p.w, NULL, 0));
-    assert_ok(NULL, rregion_close(own));
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.w, rdone(p.w, NULL, 0));
+    CHECK_OK(NULL, rregion_close(own));
+    CHECK_OK(p.w, rclose(p.w));
 }
 
 /* rflush proves what it is asked for, also where rdone_nb has left a proof of less under way */
@@ -490,23 +490,24 @@ static void flush_after_a_look(rpipe_op_t op)
         return;
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    pair_fill(buffer[0], 2000, 6);
+    pattern_fill(buffer[0], 2000, 6);
     for (uint64_t i = 0; i < 100; i++) {
         raddr_t d = ADDR_NULL;
         int word = 0, rc;
 
-        assert_ok(p.w, rwrite_from(p.w, region, 0, 2000, 0, &word, 0));
+        CHECK_OK(p.w, rwrite_from(p.w, region, 0, 2000, 0, &word, 0));
         if (word == 0) {
             rc = rdone(p.w, &word, R_NOWAIT);
             assert_true(rc == 0 || rc == R_PENDING);
         }
         pair_send(&p, 8, i);
-        assert_ok(p.w, rflush(p.w));
+        CHECK_OK(p.w, rflush(p.w));
         for (size_t n = 0; n < 2; n++) {
             assert_int_equal(rread_nb(p.r, &d, NULL),
                              0); /* "not yet" is wrong, over a network too */
-            assert_true(n == 0 ? pair_same(rmem(p.r, d), 2000, 6) : pair_same(rmem(p.r, d), 8, i));
-            assert_ok(p.r, rfree(p.r, d));
+            assert_true(n == 0 ? pattern_same(rmem(p.r, d), 2000, 6)
+                               : pattern_same(rmem(p.r, d), 8, i));
+            CHECK_OK(p.r, rfree(p.r, d));
         }
         if (word == 0)
             await(p.w, &word);
@@ -525,15 +526,15 @@ static void writer_goes(rpipe_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_ok(p.w, rregion_open(&own, p.w, NULL, BYTES));
-    pair_fill(rregion_mem(own), BYTES, 5);
-    assert_ok(p.w, rwrite_from(p.w, own, 0, BYTES, 0, &word, 0));
-    assert_ok(p.w, rclose(p.w));
+    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, BYTES));
+    pattern_fill(rregion_mem(own), BYTES, 5);
+    CHECK_OK(p.w, rwrite_from(p.w, own, 0, BYTES, 0, &word, 0));
+    CHECK_OK(p.w, rclose(p.w));
     assert_int_equal(word, -ENOTCONN);
     end_of(region); /* it outlives the pipe that it was registered with */
     end_of(own);
     pair_read_free(&p, BYTES, 5);
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(p.r, rclose(p.r));
 }
 
 /* one region, many pipes */
@@ -546,15 +547,15 @@ static void shared(rpipe_op_t op)
     for (int i = 0; i < 3; i++)
         pair_open(&p[i], i == 1 ? RPIPE_PUT : op, HEAP);
     region = region_of(p[0].w, buffer[0], ROOM);
-    pair_fill(buffer[0], 4000, 8);
+    pattern_fill(buffer[0], 4000, 8);
     for (int i = 0; i < 3; i++)
-        assert_ok(p[i].w, rwrite_from(p[i].w, region, 0, 4000, 0, &word[i], 0));
+        CHECK_OK(p[i].w, rwrite_from(p[i].w, region, 0, 4000, 0, &word[i], 0));
     for (int i = 0; i < 3; i++)
         pair_read_free(&p[i], 4000, 8);
     for (int i = 0; i < 3; i++)
         await(p[i].w, &word[i]);
     pair_close(&p[0]);
-    assert_ok(p[1].w, rwrite_from(p[1].w, region, 0, 4000, 0, &word[1], 0));
+    CHECK_OK(p[1].w, rwrite_from(p[1].w, region, 0, 4000, 0, &word[1], 0));
     pair_read_free(&p[1], 4000, 8);
     await(p[1].w, &word[1]);
     end_of(region);
@@ -580,8 +581,8 @@ static void wrong_note(rpipe_op_t op)
         region = region_of(p.w, buffer[0], ROOM);
         d = pair_alloc(&p, 500, 0);
         block = rmem(p.w, d);
-        assert_ok(p.w, rfree(p.w, d));
-        assert_ok(p.w, rwrite_from(p.w, region, 0, 500, 0, &word, 0));
+        CHECK_OK(p.w, rfree(p.w, d));
+        CHECK_OK(p.w, rwrite_from(p.w, region, 0, 500, 0, &word, 0));
         assert_memory_equal(block, "rreg", 4); /* there it is */
         if (lie == 0)
             memset(block, 0xff, 64);
@@ -589,8 +590,8 @@ static void wrong_note(rpipe_op_t op)
             memcpy(block + 16, &few, sizeof(few)); /* bytes of the region */
         else
             memset(block + 24, 0x11, 32); /* the key */
-        assert_rc(-EPROTO, p.r, rread(p.r, &d, NULL));
-        assert_rc(-EPROTO, p.w, rdone(p.w, &word, 0));
+        CHECK_RC(-EPROTO, p.r, rread(p.r, &d, NULL));
+        CHECK_RC(-EPROTO, p.w, rdone(p.w, &word, 0));
         assert_int_equal(word, -EPROTO);
         pair_close(&p);
         end_of(region);
@@ -608,31 +609,31 @@ static void part_and_full_ring(rpipe_op_t op)
 
     cfg.slots = 2;
     pair_open_with(&p, &cfg);
-    assert_ok(p.w, rregion_open(&region, p.w, NULL, BYTES));
+    CHECK_OK(p.w, rregion_open(&region, p.w, NULL, BYTES));
     for (uint64_t lap = 0; lap < 5; lap++) {
-        pair_fill(rregion_mem(region), BYTES, lap);
+        pattern_fill(rregion_mem(region), BYTES, lap);
         pair_send(&p, 10, 1);
         pair_send(&p, 10, 2);
         word = 4711;
-        assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, R_NOWAIT));
-        assert_rc(R_PENDING, p.w,
-                  rwrite_from(p.w, region, 0, BYTES / 2, 0, &word,
-                              R_NOWAIT)); /* it is not with the reader */
+        CHECK_RC(R_PENDING, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, R_NOWAIT));
+        CHECK_RC(R_PENDING, p.w,
+                 rwrite_from(p.w, region, 0, BYTES / 2, 0, &word,
+                             R_NOWAIT)); /* it is not with the reader */
         assert_int_equal(word, 4711);
-        assert_rc(-EINVAL, p.w, rdone(p.w, &idle, R_NOWAIT)); /* nothing is under way */
-        assert_ok(p.w, rset_timeout(p.w, 1));
-        assert_rc(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
-        assert_ok(p.w, rset_timeout(p.w, (int)PAIR_LATE_MS));
+        CHECK_RC(-EINVAL, p.w, rdone(p.w, &idle, R_NOWAIT)); /* nothing is under way */
+        CHECK_OK(p.w, rset_timeout(p.w, 1));
+        CHECK_RC(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
+        CHECK_OK(p.w, rset_timeout(p.w, (int)CHECK_LATE_MS));
         assert_int_equal(word, 4711);
         pair_read_free(&p, 10, 1);
-        assert_ok(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
+        CHECK_OK(p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
         pair_read_free(&p, 10, 2);
         pair_read_free(&p, BYTES, lap);
         await(p.w, &word);
     }
     pair_send(&p, 10, 1);
     pair_send(&p, 10, 2);
-    assert_rc(R_PENDING, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, R_NOWAIT));
+    CHECK_RC(R_PENDING, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, R_NOWAIT));
     end_of(region);
     pair_read_free(&p, 10, 1);
     pair_read_free(&p, 10, 2);
@@ -648,45 +649,43 @@ static void refused(rpipe_op_t op)
     int word = 4711;
     size_t got = 4711;
 
-    assert_rc(-EINVAL, NULL, rregion_open(&region, NULL, buffer[0], ROOM));
-    assert_rc(-EINVAL, NULL, rregion_close(NULL));
-    assert_errno(EINVAL, (uintptr_t)rregion_mem(NULL));
+    CHECK_RC(-EINVAL, NULL, rregion_open(&region, NULL, buffer[0], ROOM));
+    CHECK_RC(-EINVAL, NULL, rregion_close(NULL));
+    CHECK_ERRNO(EINVAL, (uintptr_t)rregion_mem(NULL));
     pair_open(&p, op, HEAP);
     pair_open(&q, op, HEAP);
-    assert_rc(-EINVAL, p.w, rregion_open(&region, p.w, buffer[0], 0));
-    assert_rc(-EINVAL, p.w, rregion_open(&region, p.w, buffer[0], SIZE_MAX));
-    assert_rc(-EINVAL, p.w, rregion_open(NULL, p.w, buffer[0], ROOM));
-    assert_rc(
-        -EBADF, p.r,
-        rregion_open(&region, p.r, NULL, 100)); /* the pipe's memory is the writer's to give */
-    assert_rc(-EMSGSIZE, p.w, rregion_open(&region, p.w, NULL, HEAP + 1));
+    CHECK_RC(-EINVAL, p.w, rregion_open(&region, p.w, buffer[0], 0));
+    CHECK_RC(-EINVAL, p.w, rregion_open(&region, p.w, buffer[0], SIZE_MAX));
+    CHECK_RC(-EINVAL, p.w, rregion_open(NULL, p.w, buffer[0], ROOM));
+    CHECK_RC(-EBADF, p.r,
+             rregion_open(&region, p.r, NULL, 100)); /* the pipe's memory is the writer's to give */
+    CHECK_RC(-EMSGSIZE, p.w, rregion_open(&region, p.w, NULL, HEAP + 1));
     assert_true(region == none);
     region = region_of(p.w, buffer[0], ROOM);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, NULL, 0, 1, 0, &word, 0));
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, ROOM, 1, 0, &word, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, NULL, 0, 1, 0, &word, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, region, ROOM, 1, 0, &word, 0));
     assert_non_null(strstr(rerror(p.w), "outside"));
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, SIZE_MAX, 2, 0, &word, 0));
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 2, SIZE_MAX, 0, &word, 0));
-    assert_rc(-EBADF, p.r, rwrite_from(p.r, region, 0, 1, 0, &word, 0));
-    assert_rc(-EBADF, p.w, rread_into(p.w, region, 0, 1, &got, NULL, 0));
-    assert_rc(-EINVAL, p.r, rread_into(p.r, region, 1, ROOM, &got, NULL, 0));
-    assert_rc(-EINVAL, p.r, rread_into(p.r, NULL, 0, 1, &got, NULL, 0));
-    assert_rc(-EBADF, p.r, rdone(p.r, NULL, 0));
-    assert_ok(p.w, rregion_open(&own, p.w, NULL, 1000));
-    assert_rc(-EINVAL, q.w,
-              rwrite_from(q.w, own, 0, 100, 0, &word, 0)); /* memory of another pipe */
-    assert_rc(-EINVAL, p.r, rread_into(p.r, own, 0, 1, &got, NULL, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, region, SIZE_MAX, 2, 0, &word, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, region, 2, SIZE_MAX, 0, &word, 0));
+    CHECK_RC(-EBADF, p.r, rwrite_from(p.r, region, 0, 1, 0, &word, 0));
+    CHECK_RC(-EBADF, p.w, rread_into(p.w, region, 0, 1, &got, NULL, 0));
+    CHECK_RC(-EINVAL, p.r, rread_into(p.r, region, 1, ROOM, &got, NULL, 0));
+    CHECK_RC(-EINVAL, p.r, rread_into(p.r, NULL, 0, 1, &got, NULL, 0));
+    CHECK_RC(-EBADF, p.r, rdone(p.r, NULL, 0));
+    CHECK_OK(p.w, rregion_open(&own, p.w, NULL, 1000));
+    CHECK_RC(-EINVAL, q.w, rwrite_from(q.w, own, 0, 100, 0, &word, 0)); /* memory of another pipe */
+    CHECK_RC(-EINVAL, p.r, rread_into(p.r, own, 0, 1, &got, NULL, 0));
     end_of(own);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, own, 0, 1, 0, &word, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, own, 0, 1, 0, &word, 0));
     end_of(region);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, region, 0, 1, 0, &word, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, region, 0, 1, 0, &word, 0));
     assert_non_null(strstr(rerror(p.w), "closed already"));
     assert_int_equal(word, 4711);
     assert_int_equal(got, 4711);
     pair_close(&p);
     pair_close(&q);
-    assert_rc(-ENOTCONN, NULL, rregion_open(&region, p.w, buffer[0], ROOM));
-    assert_rc(-ENOTCONN, NULL, rdone(p.w, NULL, 0));
+    CHECK_RC(-ENOTCONN, NULL, rregion_open(&region, p.w, buffer[0], ROOM));
+    CHECK_RC(-ENOTCONN, NULL, rdone(p.w, NULL, 0));
 }
 
 BOTH(every_size)

@@ -18,13 +18,13 @@ static size_t size_of(uint64_t i)
     return size[i % (sizeof(size) / sizeof(*size))];
 }
 
-static uint64_t tag_of(uint64_t i) { return i == 0 ? UINT64_MAX : pair_mix(i); }
+static uint64_t tag_of(uint64_t i) { return i == 0 ? UINT64_MAX : random_mix(i); }
 
 static rregion_t region_of(rch_t ch, void *base, size_t bytes)
 {
     rregion_t region = NULL;
 
-    assert_ok(ch, rregion_open(&region, ch, base, bytes));
+    CHECK_OK(ch, rregion_open(&region, ch, base, bytes));
     return region;
 }
 
@@ -38,25 +38,25 @@ static uint64_t send(const struct pair *p, rregion_t from, rregion_t own, uint64
     *word = 1;
     switch (i % 5) {
     case 0:
-        pair_fill(out, size, i);
-        assert_ok(p->w, rwrite_from(p->w, from, 0, size, tag, word, 0));
+        pattern_fill(out, size, i);
+        CHECK_OK(p->w, rwrite_from(p->w, from, 0, size, tag, word, 0));
         return tag;
     case 1:
-        pair_fill(out, size, i);
-        assert_ok(p->w, rwrite_from(p->w, from, 0, size, tag, word, R_NOWAIT));
+        pattern_fill(out, size, i);
+        CHECK_OK(p->w, rwrite_from(p->w, from, 0, size, tag, word, R_NOWAIT));
         return tag;
     case 2:
-        pair_fill(rregion_mem(own), size, i);
-        assert_ok(p->w, rwrite_from(p->w, own, 0, size, tag, word, 0));
+        pattern_fill(rregion_mem(own), size, i);
+        CHECK_OK(p->w, rwrite_from(p->w, own, 0, size, tag, word, 0));
         return tag;
     case 3: /* a message without one that follows one with it */
-        pair_fill(out, size, i);
-        assert_ok(p->w, rwrite_from(p->w, from, 0, size, 0, word, 0));
+        pattern_fill(out, size, i);
+        CHECK_OK(p->w, rwrite_from(p->w, from, 0, size, 0, word, 0));
         return 0;
     default:
         d = pair_alloc(p, size, i);
-        assert_ok(p->w, rset_tag(p->w, d, tag));
-        assert_ok(p->w, rwrite(p->w, d));
+        CHECK_OK(p->w, rset_tag(p->w, d, tag));
+        CHECK_OK(p->w, rwrite(p->w, d));
         return tag;
     }
 }
@@ -69,24 +69,24 @@ static void receive(const struct pair *p, rregion_t into, uint64_t i, uint64_t t
 
     switch (i % 4) {
     case 0:
-        assert_ok(p->r, rread_into(p->r, into, 0, ROOM, &got, &got_tag, 0));
+        CHECK_OK(p->r, rread_into(p->r, into, 0, ROOM, &got, &got_tag, 0));
         break;
     case 1:
-        assert_ok(p->r, rread_into(p->r, into, 0, ROOM, &got, &got_tag, R_NOWAIT));
+        CHECK_OK(p->r, rread_into(p->r, into, 0, ROOM, &got, &got_tag, R_NOWAIT));
         break;
     case 2: /* neither is asked for */
-        assert_ok(p->r, rread_into(p->r, into, 0, ROOM, NULL, NULL, 0));
-        assert_true(pair_same(in, size_of(i), i));
+        CHECK_OK(p->r, rread_into(p->r, into, 0, ROOM, NULL, NULL, 0));
+        assert_true(pattern_same(in, size_of(i), i));
         return;
     default:
         d = pair_receive(p, size_of(i), i);
         assert_int_equal(rtag(p->r, d), tag);
-        assert_ok(p->r, rfree(p->r, d));
+        CHECK_OK(p->r, rfree(p->r, d));
         return;
     }
     assert_int_equal(got, size_of(i));
     assert_int_equal(got_tag, tag);
-    assert_true(pair_same(in, got, i));
+    assert_true(pattern_same(in, got, i));
 }
 
 static void tags(rpipe_op_t op)
@@ -106,12 +106,12 @@ static void tags(rpipe_op_t op)
         tag = send(&p, from, own, i, &word);
         receive(&p, into, i, tag);
         if (word != 1)
-            assert_ok(p.w, rdone(p.w, &word, 0));
+            CHECK_OK(p.w, rdone(p.w, &word, 0));
         if (i % 20 == 19)
-            assert_ok(NULL, rregion_close(own));
+            CHECK_OK(NULL, rregion_close(own));
     }
-    assert_ok(NULL, rregion_close(from));
-    assert_ok(NULL, rregion_close(into));
+    CHECK_OK(NULL, rregion_close(from));
+    CHECK_OK(NULL, rregion_close(into));
     pair_close(&p);
 }
 
@@ -127,25 +127,25 @@ static void nothing_stored(rpipe_op_t op)
     pair_open(&p, op, HEAP);
     from = region_of(p.w, out, ROOM);
     into = region_of(p.r, in, ROOM);
-    assert_rc(-EINVAL, p.w, rwrite_from(p.w, from, ROOM, 1, 7, &word, 0));
+    CHECK_RC(-EINVAL, p.w, rwrite_from(p.w, from, ROOM, 1, 7, &word, 0));
     assert_non_null(strstr(rerror(p.w), "rwrite_from"));
-    assert_rc(-EBADF, p.r, rwrite_from(p.r, from, 0, 1, 7, &word, R_NOWAIT));
+    CHECK_RC(-EBADF, p.r, rwrite_from(p.r, from, 0, 1, 7, &word, R_NOWAIT));
     assert_int_equal(word, 4711);
-    assert_rc(R_PENDING, p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, R_NOWAIT));
-    pair_fill(out, 500, 3);
-    assert_ok(p.w, rwrite_from(p.w, from, 0, 500, 99, &word, 0));
-    assert_rc(-EMSGSIZE, p.r, rread_into(p.r, into, 0, 499, &got, &tag, 0));
+    CHECK_RC(R_PENDING, p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, R_NOWAIT));
+    pattern_fill(out, 500, 3);
+    CHECK_OK(p.w, rwrite_from(p.w, from, 0, 500, 99, &word, 0));
+    CHECK_RC(-EMSGSIZE, p.r, rread_into(p.r, into, 0, 499, &got, &tag, 0));
     assert_true(got == 4711 && tag == 4711);
-    assert_ok(p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, 0));
-    assert_true(got == 500 && tag == 99 && pair_same(in, 500, 3));
-    assert_ok(p.w, rdone(p.w, NULL, 0));
-    assert_ok(NULL, rregion_close(from));
+    CHECK_OK(p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, 0));
+    assert_true(got == 500 && tag == 99 && pattern_same(in, 500, 3));
+    CHECK_OK(p.w, rdone(p.w, NULL, 0));
+    CHECK_OK(NULL, rregion_close(from));
     tag = got = 4711;
-    assert_ok(p.w, rclose(p.w));
-    assert_rc(R_EOF, p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, 0));
+    CHECK_OK(p.w, rclose(p.w));
+    CHECK_RC(R_EOF, p.r, rread_into(p.r, into, 0, ROOM, &got, &tag, 0));
     assert_true(got == 4711 && tag == 4711);
-    assert_ok(NULL, rregion_close(into));
-    assert_ok(p.r, rclose(p.r));
+    CHECK_OK(NULL, rregion_close(into));
+    CHECK_OK(p.r, rclose(p.r));
 }
 
 BOTH(tags)

@@ -14,24 +14,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 
-#define PUT_AND_GET(f) cmocka_unit_test_prestate(f, &put), cmocka_unit_test_prestate(f, &get)
-
-static rpipe_op_t put = RPIPE_PUT, get = RPIPE_GET;
-
-static rpipe_op_t op_of(void **state) { return *(rpipe_op_t *)*state; }
-
-static atomic_int faults;
-
-#define HOLDS(ch, condition)                                                                       \
-    do {                                                                                           \
-        if (!(condition)) {                                                                        \
-            fprintf(stderr, "%s:%d: %s; %s; %s\n", __FILE__, __LINE__, #condition, rerror(ch),     \
-                    rerror(NULL));                                                                 \
-            atomic_fetch_add(&faults, 1);                                                          \
-            return NULL;                                                                           \
-        }                                                                                          \
-    } while (0)
-
 enum {
     SENDERS = 3,
     READERS = 2,
@@ -47,7 +29,7 @@ static uint64_t messages(void) { return pair_over_network() ? 60 : MOST; }
 
 static uint64_t key_of(uint64_t who, uint64_t i) { return who << 32 | i; }
 
-static size_t size_of(uint64_t key) { return pair_mix(~key) % PIECE; }
+static size_t size_of(uint64_t key) { return random_mix(~key) % PIECE; }
 
 struct crowd {
     struct pair p;
@@ -102,27 +84,27 @@ static void *send_program(struct member *me, rch_t w)
 {
     rregion_t region = NULL, once = NULL;
 
-    HOLDS(w, rregion_open(&region, w, me->memory, sizeof(me->memory)) == 0);
+    CHECK(w, rregion_open(&region, w, me->memory, sizeof(me->memory)) == 0);
     for (uint64_t i = 0; i < messages(); i++) {
         uint64_t key = key_of(me->number, i);
         size_t at = i % PIECES, size = size_of(key);
 
-        HOLDS(w, i < PIECES || await(w, &me->word[at], i) == 0);
-        HOLDS(w, me->word[at] == 1);
+        CHECK(w, i < PIECES || await(w, &me->word[at], i) == 0);
+        CHECK(w, me->word[at] == 1);
         memset(me->memory[at], 0x5a, PIECE);
-        pair_fill(me->memory[at], size, key);
+        pattern_fill(me->memory[at], size, key);
         if (i % 5 == 4) {
-            HOLDS(w, rregion_open(&once, w, me->memory[at], PIECE) == 0);
-            HOLDS(w, rwrite_from(w, once, 0, size, key, &me->word[at], 0) == 0);
-            HOLDS(w, rdone(w, &me->word[at], 0) == 0);
-            HOLDS(w, rregion_close(once) == 0);
+            CHECK(w, rregion_open(&once, w, me->memory[at], PIECE) == 0);
+            CHECK(w, rwrite_from(w, once, 0, size, key, &me->word[at], 0) == 0);
+            CHECK(w, rdone(w, &me->word[at], 0) == 0);
+            CHECK(w, rregion_close(once) == 0);
         } else {
-            HOLDS(w, rwrite_from(w, region, at * PIECE, size, key, &me->word[at], 0) == 0);
+            CHECK(w, rwrite_from(w, region, at * PIECE, size, key, &me->word[at], 0) == 0);
         }
     }
     for (size_t at = 0; at < PIECES; at++)
-        HOLDS(w, await(w, &me->word[at], at) == 0 && me->word[at] == 1);
-    HOLDS(w, rregion_close(region) == 0);
+        CHECK(w, await(w, &me->word[at], at) == 0 && me->word[at] == 1);
+    CHECK(w, rregion_close(region) == 0);
     return NULL;
 }
 
@@ -140,20 +122,20 @@ static void *send_pipes(struct member *me, rch_t w)
         rregion_t region = me->crowd->shared;
         uint8_t *memory = (uint8_t *)rregion_mem(region) + part;
 
-        HOLDS(w, await(w, &word, i) == 0); /* whoever writes it: no plain look at it before */
+        CHECK(w, await(w, &word, i) == 0); /* whoever writes it: no plain look at it before */
         if (comes) {
-            HOLDS(w, rregion_open(&own, w, NULL, OWN) == 0);
+            CHECK(w, rregion_open(&own, w, NULL, OWN) == 0);
             region = own;
             memory = rregion_mem(own);
         }
         memset(memory, 0x5a, OWN);
-        pair_fill(memory, size, key);
-        HOLDS(w, rwrite_from(w, region, comes ? 0 : part, size, key, &word, 0) == 0);
+        pattern_fill(memory, size, key);
+        CHECK(w, rwrite_from(w, region, comes ? 0 : part, size, key, &word, 0) == 0);
         if (comes) {
-            HOLDS(w, rdone(w, &word, 0) == 0 && rregion_close(own) == 0);
+            CHECK(w, rdone(w, &word, 0) == 0 && rregion_close(own) == 0);
         }
     }
-    HOLDS(w, rdone(w, &word, 0) == 0);
+    CHECK(w, rdone(w, &word, 0) == 0);
     return NULL;
 }
 
@@ -168,8 +150,8 @@ static void *sending(void *argument)
         (void)send_pipes(me, w);
     if (atomic_fetch_sub(&me->crowd->senders_left, 1) ==
         1) { /* also after a fault: the readers wait for the end */
-        HOLDS(w, me->crowd->shared == NULL || rregion_close(me->crowd->shared) == 0);
-        HOLDS(w, rclose(w) == 0);
+        CHECK(w, me->crowd->shared == NULL || rregion_close(me->crowd->shared) == 0);
+        CHECK(w, rclose(w) == 0);
     }
     return NULL;
 }
@@ -191,14 +173,14 @@ static int read_one(struct member *me, rregion_t into, uint64_t turn, size_t *si
             rc = rread_into(r, into, PIECE, PIECE, size, tag, R_NOWAIT);
             sched_yield();
         }
-        *same = rc == 0 && pair_same(me->memory[1], *size, *tag);
+        *same = rc == 0 && pattern_same(me->memory[1], *size, *tag);
         return rc;
     }
     rc = rread(r, &d, size);
     if (rc != 0)
         return rc;
     *tag = rtag(r, d);
-    *same = pair_same(rmem(r, d), *size, *tag);
+    *same = pattern_same(rmem(r, d), *size, *tag);
     return rfree(r, d);
 }
 
@@ -213,18 +195,18 @@ static void *reading(void *argument)
     bool same;
     int rc;
 
-    HOLDS(r, rregion_open(&into, r, me->memory, sizeof(me->memory)) == 0);
+    CHECK(r, rregion_open(&into, r, me->memory, sizeof(me->memory)) == 0);
     for (turn = 0; (rc = read_one(me, into, turn, &size, &tag, &same)) == 0; turn++) {
         uint64_t who = tag >> 32, i = tag & 0xffffffff;
 
-        HOLDS(r, who < SENDERS && i < messages() && (int64_t)i > last[who]);
+        CHECK(r, who < SENDERS && i < messages() && (int64_t)i > last[who]);
         last[who] = (int64_t)i;
-        HOLDS(r, size == (me->crowd->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) &&
+        CHECK(r, size == (me->crowd->shared == NULL ? size_of(tag) : size_of(tag) % (OWN + 1)) &&
                      same);
-        HOLDS(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
+        CHECK(r, atomic_fetch_add(&me->crowd->seen[who][i], 1) == 0);
     }
-    HOLDS(r, rc == R_EOF);
-    HOLDS(r, rregion_close(into) == 0);
+    CHECK(r, rc == R_EOF);
+    CHECK(r, rregion_close(into) == 0);
     return NULL;
 }
 
@@ -235,11 +217,11 @@ static void crowd(rpipe_op_t op, bool pipes)
     pthread_t thread[SENDERS + READERS];
 
     assert_true(all != NULL && member != NULL);
-    atomic_store(&faults, 0);
+    atomic_store(&check_failures, 0);
     atomic_store(&all->senders_left, SENDERS);
     all->comes = open_locked(&all->p, op);
     if (pipes)
-        assert_ok(all->p.w, rregion_open(&all->shared, all->p.w, NULL, SENDERS * OWN));
+        CHECK_OK(all->p.w, rregion_open(&all->shared, all->p.w, NULL, SENDERS * OWN));
     for (size_t i = 0; i < SENDERS + READERS; i++) {
         member[i].crowd = all;
         member[i].number = i < SENDERS ? i : i - SENDERS;
@@ -250,11 +232,11 @@ static void crowd(rpipe_op_t op, bool pipes)
     }
     for (size_t i = 0; i < SENDERS + READERS; i++)
         pthread_join(thread[i], NULL);
-    assert_int_equal(atomic_load(&faults), 0);
+    assert_int_equal(atomic_load(&check_failures), 0);
     for (size_t k = 0; k < SENDERS; k++)
         for (uint64_t i = 0; i < messages(); i++)
             assert_int_equal(atomic_load(&all->seen[k][i]), 1);
-    assert_ok(all->p.r, rclose(all->p.r));
+    CHECK_OK(all->p.r, rclose(all->p.r));
     free(member);
     free(all);
 }
@@ -281,7 +263,7 @@ static void *give_back(void *argument)
     atomic_fetch_add(&c->begun, 1);
     while ((rc = rregion_close(c->own)) == -EBUSY)
         sched_yield();
-    HOLDS(NULL, rc == 0);
+    CHECK(NULL, rc == 0);
     return NULL;
 }
 
@@ -290,8 +272,8 @@ static void *wait_for_word(void *argument)
     struct closing *c = argument;
 
     atomic_fetch_add(&c->begun, 1);
-    HOLDS(c->p.w, rdone(c->p.w, &c->word, 0) == -ENOTCONN);
-    HOLDS(c->p.w, __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) == -ENOTCONN);
+    CHECK(c->p.w, rdone(c->p.w, &c->word, 0) == -ENOTCONN);
+    CHECK(c->p.w, __atomic_load_n(&c->word, __ATOMIC_ACQUIRE) == -ENOTCONN);
     return NULL;
 }
 
@@ -307,9 +289,9 @@ static void *register_on(void *argument)
         rc = rregion_open(&region[n], c->p.w, NULL, 500);
         n += rc == 0;
     }
-    HOLDS(c->p.w, rc == 0 || rc == -ENOTCONN);
+    CHECK(c->p.w, rc == 0 || rc == -ENOTCONN);
     while (n > 0)
-        HOLDS(NULL, rregion_close(region[--n]) == 0);
+        CHECK(NULL, rregion_close(region[--n]) == 0);
     return NULL;
 }
 
@@ -324,18 +306,18 @@ static void *send_on(void *argument)
     rc = rregion_open(&own, c->p.w, NULL, 40 * UNIT);
     if (rc == -ENOTCONN)
         return NULL;
-    HOLDS(c->p.w, rc == 0);
+    CHECK(c->p.w, rc == 0);
     for (size_t i = 0; i < 40; i++) {
         word[i] = 4711;
         rc = rwrite_from(c->p.w, own, i * UNIT, UNIT, 0, &word[i], 0);
         if (rc == -EINVAL) /* it has gone already */
             rc = -ENOTCONN;
-        HOLDS(c->p.w, rc == 0 || (rc == -ENOTCONN && word[i] == 4711));
+        CHECK(c->p.w, rc == 0 || (rc == -ENOTCONN && word[i] == 4711));
         if (rc != 0)
             break;
     }
-    HOLDS(c->p.w, rc == -ENOTCONN); /* nobody reads */
-    HOLDS(NULL, rregion_close(own) == 0);
+    CHECK(c->p.w, rc == -ENOTCONN); /* nobody reads */
+    CHECK(NULL, rregion_close(own) == 0);
     return NULL;
 }
 
@@ -345,25 +327,25 @@ static void test_close(void **state)
     enum { N = 4 };
     pthread_t thread[N];
 
-    atomic_store(&faults, 0);
+    atomic_store(&check_failures, 0);
     for (int round = 0; round < 12; round++) {
         struct closing *c = calloc(1, sizeof(*c));
 
         assert_non_null(c);
         (void)open_locked(&c->p, op_of(state));
-        assert_ok(c->p.w, rregion_open(&c->own, c->p.w, NULL, UNIT));
-        assert_ok(c->p.w, rwrite_from(c->p.w, c->own, 0, UNIT, 0, &c->word, 0));
+        CHECK_OK(c->p.w, rregion_open(&c->own, c->p.w, NULL, UNIT));
+        CHECK_OK(c->p.w, rwrite_from(c->p.w, c->own, 0, UNIT, 0, &c->word, 0));
         for (size_t i = 0; i < N; i++)
             assert_int_equal(pthread_create(&thread[i], NULL, calls[i], c), 0);
         while (atomic_load(&c->begun) < N)
             sched_yield();
         for (int turns = round % 4 * 30; turns > 0; turns--)
             sched_yield();
-        assert_ok(c->p.w, rclose(c->p.w));
+        CHECK_OK(c->p.w, rclose(c->p.w));
         for (size_t i = 0; i < N; i++)
             pthread_join(thread[i], NULL);
-        assert_int_equal(atomic_load(&faults), 0);
-        assert_ok(c->p.r, rclose(c->p.r));
+        assert_int_equal(atomic_load(&check_failures), 0);
+        CHECK_OK(c->p.r, rclose(c->p.r));
         free(c);
     }
 }

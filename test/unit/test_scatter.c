@@ -18,11 +18,11 @@ static void fan_open(struct fan *f, rpipe_op_t op, uint64_t heap, uint32_t slots
 {
     f->cfg = fan_config(op, heap, n);
     f->cfg.slots = slots;
-    assert_ok(NULL, rscatter(&f->sc, &f->cfg, fan_self, n));
+    CHECK_OK(NULL, rscatter(&f->sc, &f->cfg, fan_self, n));
     fan_partners(f->reader, &f->cfg, n, false);
-    assert_ok(NULL, rscatter_wait(f->sc));
+    CHECK_OK(NULL, rscatter_wait(f->sc));
     for (int i = 0; i < n; i++)
-        assert_ok(f->reader[i], rwait(f->reader[i]));
+        CHECK_OK(f->reader[i], rwait(f->reader[i]));
     assert_int_equal(rscatter_live(f->sc), n);
     assert_int_equal(rscatter_who(f->sc), -1);
 }
@@ -34,12 +34,12 @@ static int deal(const struct fan *f, int to, uint64_t number, size_t size)
     raddr_t d = ANY_RADDR;
     rch_t ch;
 
-    assert_ok(NULL, rscatter_alloc(f->sc, to, size, &place, &d));
+    CHECK_OK(NULL, rscatter_alloc(f->sc, to, size, &place, &d));
     ch = rscatter_pipe(f->sc, place);
     assert_non_null(ch);
-    pair_fill(rmem(ch, d), size, number);
-    assert_ok(ch, rset_tag(ch, d, number));
-    assert_ok(NULL, rscatter_write(f->sc, place, d));
+    pattern_fill(rmem(ch, d), size, number);
+    CHECK_OK(ch, rset_tag(ch, d, number));
+    CHECK_OK(NULL, rscatter_write(f->sc, place, d));
     return place;
 }
 
@@ -48,14 +48,14 @@ static void receive(const struct fan *f, int place, uint64_t number, size_t size
     raddr_t d;
     size_t got;
 
-    assert_ok(f->reader[place], rread(f->reader[place], &d, &got));
+    CHECK_OK(f->reader[place], rread(f->reader[place], &d, &got));
     assert_int_equal(got, size);
     assert_true(fan_check(f->reader[place], d, size) == number);
 }
 
 static void nothing(const struct fan *f, int place)
 {
-    assert_rc(R_PENDING, f->reader[place], rread_nb(f->reader[place], &(raddr_t){NULL}, NULL));
+    CHECK_RC(R_PENDING, f->reader[place], rread_nb(f->reader[place], &(raddr_t){NULL}, NULL));
 }
 
 static size_t size_of(uint64_t i) { return i % 3 == 0 ? i % 41 : 50 + i * 61 % 900; }
@@ -66,15 +66,15 @@ static void test_by_place(void **state)
 
     fan_open(&f, op_of(state), 8192, 16, N);
     for (uint64_t i = 0; i < 400; i++) {
-        int to = (int)(pair_mix(i) % N);
+        int to = (int)(random_mix(i) % N);
 
         assert_int_equal(deal(&f, to, i, size_of(i)), to);
         receive(&f, to, i, size_of(i));
         nothing(&f, (to + 1) % N);
     }
-    assert_ok(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rscatter_close(f.sc));
     for (int i = 0; i < N; i++)
-        assert_rc(R_EOF, f.reader[i], rread(f.reader[i], &(raddr_t){NULL}, NULL));
+        CHECK_RC(R_EOF, f.reader[i], rread(f.reader[i], &(raddr_t){NULL}, NULL));
     fan_close(f.reader, N);
 }
 
@@ -93,7 +93,7 @@ static void test_in_turn(void **state)
             receive(&f, (int)(i % N), i, size_of(i));
         }
     }
-    assert_ok(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rscatter_close(f.sc));
     fan_close(f.reader, N);
 }
 
@@ -106,18 +106,18 @@ static void test_turn_waits(void **state)
 
     fan_open(&f, op_of(state), 1024, 16, 2);
     assert_int_equal(deal(&f, 0, 1, 1000), 0); /* its heap is full */
-    assert_rc(R_PENDING, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 1000, &place, &d));
-    assert_ok(NULL, rscatter_set_timeout(f.sc, 20));
-    assert_rc(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 1000, &place, &d));
+    CHECK_RC(R_PENDING, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 1000, &place, &d));
+    CHECK_OK(NULL, rscatter_set_timeout(f.sc, 20));
+    CHECK_RC(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 1000, &place, &d));
     assert_true(place == 9 && d == ANY_RADDR);
     assert_int_equal(rscatter_who(f.sc), 0);
-    assert_ok(NULL, rscatter_set_timeout(f.sc, FAN_LIMIT_MS));
+    CHECK_OK(NULL, rscatter_set_timeout(f.sc, FAN_LIMIT_MS));
     receive(&f, 0, 1, 1000);
     assert_int_equal(deal(&f, RSCATTER_NEXT, 2, 1000), 0);
     assert_int_equal(deal(&f, RSCATTER_NEXT, 3, 1000), 1);
     receive(&f, 0, 2, 1000);
     receive(&f, 1, 3, 1000);
-    assert_ok(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rscatter_close(f.sc));
     fan_close(f.reader, 2);
 }
 
@@ -150,20 +150,20 @@ static void test_who_has_room(void **state)
         assert_true(count[0] <= 2 && count[2] <= 2);
         assert_true(count[1] >= 48 && count[3] >= 48);
         while (rscatter_alloc_nb(f.sc, RSCATTER_ANY, size, &place, &d) == 0)
-            assert_ok(NULL, rscatter_write(f.sc, place, d));
+            CHECK_OK(NULL, rscatter_write(f.sc, place, d));
         /* nobody has any */
         place = 9;
         d = ANY_RADDR;
-        assert_ok(NULL, rscatter_set_timeout(f.sc, 20));
-        assert_rc(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
+        CHECK_OK(NULL, rscatter_set_timeout(f.sc, 20));
+        CHECK_RC(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
         assert_true(place == 9 && d == ANY_RADDR);
         assert_int_equal(rscatter_who(f.sc), -1);
-        assert_ok(f.reader[2], rread(f.reader[2], &d, NULL));
-        assert_ok(f.reader[2], rfree(f.reader[2], d));
-        assert_ok(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
+        CHECK_OK(f.reader[2], rread(f.reader[2], &d, NULL));
+        CHECK_OK(f.reader[2], rfree(f.reader[2], d));
+        CHECK_OK(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
         assert_int_equal(place, 2);
-        assert_ok(rscatter_pipe(f.sc, place), rfree(rscatter_pipe(f.sc, place), d));
-        assert_ok(NULL, rscatter_close(f.sc));
+        CHECK_OK(rscatter_pipe(f.sc, place), rfree(rscatter_pipe(f.sc, place), d));
+        CHECK_OK(NULL, rscatter_close(f.sc));
         fan_close(f.reader, N);
     }
 }
@@ -177,13 +177,13 @@ static void test_unsent(void **state)
 
     fan_open(&f, op_of(state), 4096, 4, 2);
     for (int i = 0; i < 8; i++)
-        assert_ok(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place[i], &d[i]));
-    assert_rc(-ENOBUFS, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
+        CHECK_OK(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place[i], &d[i]));
+    CHECK_RC(-ENOBUFS, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
     for (int i = 0; i < 8; i++)
-        assert_ok(NULL, rwrite(rscatter_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
-    assert_rc(R_PENDING, NULL,
-              rscatter_alloc_nb(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
-    assert_ok(NULL, rscatter_close(f.sc));
+        CHECK_OK(NULL, rwrite(rscatter_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
+    CHECK_RC(R_PENDING, NULL,
+             rscatter_alloc_nb(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
+    CHECK_OK(NULL, rscatter_close(f.sc));
     fan_close(f.reader, 2);
 }
 
@@ -195,21 +195,21 @@ static void test_reader_closes(void **state)
     int place = 9;
 
     fan_open(&f, op_of(state), 8192, 16, 3);
-    assert_ok(f.reader[1], rclose(f.reader[1]));
+    CHECK_OK(f.reader[1], rclose(f.reader[1]));
     assert_int_equal(deal(&f, RSCATTER_NEXT, 0, 100), 0);
     /* memory that is there is given also when the reader has closed: then the write tells */
     place = deal(&f, 0, 1, 100);
     assert_int_equal(place, 0);
     fan_await_bye(rscatter_pipe(f.sc, 1));
-    assert_ok(NULL, rscatter_alloc(f.sc, 1, 8, &place, &d));
-    assert_rc(-EPIPE, NULL, rscatter_write(f.sc, 1, d));
+    CHECK_OK(NULL, rscatter_alloc(f.sc, 1, 8, &place, &d));
+    CHECK_RC(-EPIPE, NULL, rscatter_write(f.sc, 1, d));
     assert_int_equal(rscatter_who(f.sc), 1);
     assert_non_null(strstr(rerror(NULL), "place 1, rank 0"));
-    assert_ok(NULL, rfree(rscatter_pipe(f.sc, 1), d)); /* it has stayed ours */
+    CHECK_OK(NULL, rfree(rscatter_pipe(f.sc, 1), d)); /* it has stayed ours */
     for (int i = 0; i < 3; i++) {
         /* by its place, each time */
-        assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, 1, i == 0 ? 0 : 100, &place, &d));
-        assert_rc(-EPIPE, NULL, rscatter_alloc_nb(f.sc, 1, 8, &place, &d));
+        CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, 1, i == 0 ? 0 : 100, &place, &d));
+        CHECK_RC(-EPIPE, NULL, rscatter_alloc_nb(f.sc, 1, 8, &place, &d));
         assert_int_equal(rscatter_who(f.sc), 1);
     }
     assert_int_equal(rscatter_live(f.sc), 2);
@@ -218,18 +218,18 @@ static void test_reader_closes(void **state)
         assert_int_equal(deal(&f, RSCATTER_ANY, 200 + i, 8) % 2, 0);
         receive(&f, 2, i % 2 == 0 ? 100 + i : 200 + i, 8);
     }
-    assert_ok(f.reader[0], rclose(f.reader[0]));
-    assert_ok(f.reader[2], rclose(f.reader[2]));
+    CHECK_OK(f.reader[0], rclose(f.reader[0]));
+    CHECK_OK(f.reader[2], rclose(f.reader[2]));
     fan_await_bye(rscatter_pipe(f.sc, 0));
     fan_await_bye(rscatter_pipe(f.sc, 2));
     /* in ANY the closed are found before memory is */
-    assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
-    assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
+    CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
+    CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
     assert_int_equal(rscatter_live(f.sc), 0);
-    assert_rc(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
+    CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
     assert_int_equal(rscatter_who(f.sc), -1);
-    assert_rc(-EPIPE, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 8, &place, &d));
-    assert_ok(NULL, rscatter_close(f.sc));
+    CHECK_RC(-EPIPE, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 8, &place, &d));
+    CHECK_OK(NULL, rscatter_close(f.sc));
 }
 
 /* a part that the user closes has no part any more; it is no failure */
@@ -240,7 +240,7 @@ static void test_part_closed(void **state)
 
     fan_open(&f, op_of(state), 8192, 16, 3);
     part = rscatter_pipe(f.sc, 0);
-    assert_ok(part, rclose(part));
+    CHECK_OK(part, rclose(part));
     assert_true(rscatter_pipe(f.sc, 0) == NULL);
     for (uint64_t i = 0; i < 10; i++) {
         assert_int_equal(deal(&f, RSCATTER_NEXT, i, 8), 1 + (int)(i % 2));
@@ -249,9 +249,9 @@ static void test_part_closed(void **state)
         receive(&f, 1 + (int)(i % 2), i, 8);
     }
     assert_int_equal(rscatter_live(f.sc), 2);
-    assert_rc(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, NULL, &(raddr_t){NULL}));
-    assert_rc(R_EOF, f.reader[0], rread(f.reader[0], &(raddr_t){NULL}, NULL));
-    assert_ok(NULL, rscatter_close(f.sc));
+    CHECK_RC(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, NULL, &(raddr_t){NULL}));
+    CHECK_RC(R_EOF, f.reader[0], rread(f.reader[0], &(raddr_t){NULL}, NULL));
+    CHECK_OK(NULL, rscatter_close(f.sc));
     fan_close(f.reader, 3);
 }
 
@@ -263,28 +263,28 @@ static void test_refused(void **state)
     raddr_t d;
     int place;
 
-    assert_rc(-EINVAL, NULL, rscatter(NULL, &cfg, fan_self, 1));
-    assert_rc(-EINVAL, NULL, rscatter(&sc, NULL, fan_self, 1));
-    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, 0));
-    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, -1));
-    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, NULL, 2)); /* ranks 0 and 1: there is one rank */
-    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){1}, 1));
-    assert_rc(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){-1}, 1));
+    CHECK_RC(-EINVAL, NULL, rscatter(NULL, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rscatter(&sc, NULL, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, 0));
+    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, -1));
+    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, NULL, 2)); /* ranks 0 and 1: there is one rank */
+    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){1}, 1));
+    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){-1}, 1));
     assert_true(sc == (rscatter_t)(uintptr_t)0x51);
     /* all or none */
     fan_open(&f, op_of(state), 4096, 8, 2);
     cfg = f.cfg;
     cfg.context++;
-    assert_rc(-EEXIST, NULL, rscatter(&sc, &cfg, fan_self, 1));
-    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, 2, 8, &place, &d));
-    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, -3, 8, &place, &d));
-    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 8, NULL, &d));
-    assert_rc(-EINVAL, NULL, rscatter_alloc(f.sc, 0, 8, &place, NULL));
-    assert_rc(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 100000, &place, &d));
-    assert_rc(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 100000, &place, &d));
-    assert_rc(-EINVAL, NULL, rscatter_write(f.sc, 2, ANY_RADDR));
-    assert_rc(-EINVAL, NULL, rscatter_write(f.sc, 0, ADDR_NULL));
-    assert_rc(-EINVAL, NULL, rscatter_set_timeout(f.sc, -2));
+    CHECK_RC(-EEXIST, NULL, rscatter(&sc, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, 2, 8, &place, &d));
+    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, -3, 8, &place, &d));
+    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 8, NULL, &d));
+    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, 0, 8, &place, NULL));
+    CHECK_RC(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 100000, &place, &d));
+    CHECK_RC(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 100000, &place, &d));
+    CHECK_RC(-EINVAL, NULL, rscatter_write(f.sc, 2, ANY_RADDR));
+    CHECK_RC(-EINVAL, NULL, rscatter_write(f.sc, 0, ADDR_NULL));
+    CHECK_RC(-EINVAL, NULL, rscatter_set_timeout(f.sc, -2));
     assert_int_equal(rscatter_live(f.sc), 2);
     assert_true(rscatter_pipe(f.sc, -1) == NULL && rscatter_pipe(f.sc, 2) == NULL &&
                 rscatter_pipe(NULL, 0) == NULL);
@@ -292,10 +292,10 @@ static void test_refused(void **state)
     assert_int_equal(rscatter_rank(f.sc, 2), -EINVAL);
     assert_int_equal(rscatter_place(f.sc, 0), 0);
     assert_int_equal(rscatter_place(f.sc, 1), -ENOENT);
-    assert_ok(NULL, rscatter_close(f.sc));
-    assert_rc(-ENOTCONN, NULL, rscatter_close(f.sc));
-    assert_rc(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, &place, &d));
-    assert_rc(-EINVAL, NULL, rscatter_close(NULL));
+    CHECK_OK(NULL, rscatter_close(f.sc));
+    CHECK_RC(-ENOTCONN, NULL, rscatter_close(f.sc));
+    CHECK_RC(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, &place, &d));
+    CHECK_RC(-EINVAL, NULL, rscatter_close(NULL));
     fan_close(f.reader, 2);
 }
 
@@ -307,30 +307,30 @@ static void test_room(void **state)
     struct pair p;
 
     cfg.slots = w.slots = 4;
-    assert_ok(NULL, rpipe(&p.w, &w));
-    assert_rc(R_PENDING, p.w, rroom(p.w, 8)); /* not joined */
+    CHECK_OK(NULL, rpipe(&p.w, &w));
+    CHECK_RC(R_PENDING, p.w, rroom(p.w, 8)); /* not joined */
     w = pair_reader(cfg);
-    assert_ok(NULL, rpipe(&p.r, &w));
-    assert_ok(p.w, rwait(p.w));
-    assert_rc(-EBADF, p.r, rroom(p.r, 8));
-    assert_rc(-EINVAL, NULL, rroom(NULL, 8));
+    CHECK_OK(NULL, rpipe(&p.r, &w));
+    CHECK_OK(p.w, rwait(p.w));
+    CHECK_RC(-EBADF, p.r, rroom(p.r, 8));
+    CHECK_RC(-EINVAL, NULL, rroom(NULL, 8));
     for (int i = 0; i < 4; i++) {
-        assert_ok(p.w, rroom(p.w, 8));
+        CHECK_OK(p.w, rroom(p.w, 8));
         d[i] = pair_alloc(&p, 8, (uint64_t)i);
     }
-    assert_rc(-ENOBUFS, p.w, rroom(p.w, 8));
+    CHECK_RC(-ENOBUFS, p.w, rroom(p.w, 8));
     for (int i = 0; i < 4; i++)
-        assert_ok(p.w, rwrite_nb(p.w, d[i])); /* as it has promised */
-    assert_rc(R_PENDING, p.w, rroom(p.w, 8));
-    assert_rc(R_PENDING, p.w, rroom(p.w, 100));
-    assert_ok(p.r, rread(p.r, &one, NULL));
-    assert_ok(p.w, rroom(p.w, 8));
-    assert_ok(p.r, rfree(p.r, one));
-    assert_ok(p.r, rclose(p.r));
+        CHECK_OK(p.w, rwrite_nb(p.w, d[i])); /* as it has promised */
+    CHECK_RC(R_PENDING, p.w, rroom(p.w, 8));
+    CHECK_RC(R_PENDING, p.w, rroom(p.w, 100));
+    CHECK_OK(p.r, rread(p.r, &one, NULL));
+    CHECK_OK(p.w, rroom(p.w, 8));
+    CHECK_OK(p.r, rfree(p.r, one));
+    CHECK_OK(p.r, rclose(p.r));
     fan_await_bye(p.w);
-    assert_rc(-EPIPE, p.w, rroom(p.w, 8));
-    assert_ok(p.w, rclose(p.w));
-    assert_rc(-ENOTCONN, p.w, rroom(p.w, 8));
+    CHECK_RC(-EPIPE, p.w, rroom(p.w, 8));
+    CHECK_OK(p.w, rclose(p.w));
+    CHECK_RC(-ENOTCONN, p.w, rroom(p.w, 8));
 }
 
 static int group(void)

@@ -30,7 +30,7 @@ static uint64_t compared, total;
 static uint64_t draw(struct world *w, uint64_t below)
 {
     w->random++;
-    return pair_mix(w->random) % below;
+    return random_mix(w->random) % below;
 }
 
 static void compare(struct world *w, bool at_rest)
@@ -112,7 +112,7 @@ static bool read_one(struct world *w)
 static void free_one(struct world *w)
 {
     if (w->n_theirs > 0)
-        assert_ok(w->p.r, rfree(w->p.r, take_any(w, w->theirs, &w->n_theirs)));
+        CHECK_OK(w->p.r, rfree(w->p.r, take_any(w, w->theirs, &w->n_theirs)));
 }
 
 static void rest(struct world *w)
@@ -131,12 +131,12 @@ static void the_whole_heap_is_to_be_had(struct world *w)
     raddr_t d;
 
     while (w->n_mine > 0)
-        assert_ok(w->p.w, rfree(w->p.w, take_any(w, w->mine, &w->n_mine)));
+        CHECK_OK(w->p.w, rfree(w->p.w, take_any(w, w->mine, &w->n_mine)));
     rest(w);
     if (rmalloc_nb(w->p.w, w->heap, &d) != 0)
         fail_msg("%s: all is read and freed, and the whole heap is not to be had: %s", w->name,
                  rerror(w->p.w));
-    assert_ok(w->p.w, rfree(w->p.w, d));
+    CHECK_OK(w->p.w, rfree(w->p.w, d));
 }
 
 static void run(const rpipe_config_t *cfg, uint64_t seed)
@@ -171,7 +171,7 @@ static void run(const rpipe_config_t *cfg, uint64_t seed)
             break;
         default:
             if (draw(&w, 8) == 0 && w.n_mine > 0)
-                assert_ok(w.p.w, rfree(w.p.w, take_any(&w, w.mine, &w.n_mine)));
+                CHECK_OK(w.p.w, rfree(w.p.w, take_any(&w, w.mine, &w.n_mine)));
         }
         if (i % 64 == 0)
             compare(&w, false);

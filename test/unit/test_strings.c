@@ -144,12 +144,12 @@ static void test_before_rinit(void **state)
     assert_int_equal(rfree(ch, d), -ENOTCONN);
     assert_int_equal(rmalloc_nb(ch, 1, &d), -ENOTCONN);
     assert_int_equal(rpoll(&ch, 1, &ready, 0), -ENOTCONN);
-    assert_errno(ENOTCONN, rmalloc(ch, 1));
-    assert_errno(ENOTCONN, rmalloc(ch, 1));
-    assert_rc(-ENOTCONN, ch, rread(ch, &d, &size));
-    assert_errno(ENOTCONN, rmem(ch, d));
-    assert_errno(ENOTCONN, rsize(ch, d));
-    assert_errno(ENOTCONN, rtag(ch, d));
+    CHECK_ERRNO(ENOTCONN, rmalloc(ch, 1));
+    CHECK_ERRNO(ENOTCONN, rmalloc(ch, 1));
+    CHECK_RC(-ENOTCONN, ch, rread(ch, &d, &size));
+    CHECK_ERRNO(ENOTCONN, rmem(ch, d));
+    CHECK_ERRNO(ENOTCONN, rsize(ch, d));
+    CHECK_ERRNO(ENOTCONN, rtag(ch, d));
     assert_int_equal(network_barrier(), -ENOTCONN);
     assert_int_equal(network_allgather(&byte, 1, all), -ENOTCONN);
     assert_int_equal(network_send(0, &byte, 1), -ENOTCONN);
@@ -395,11 +395,11 @@ static int in_force(const char *name, const char *value)
         rpipe_stats(ch, &st) != R_SUCCESS)
         return 1;
     setenv("RPIPE_SLOTS", "32", 1); /* has no effect any more */
-    begun = pair_now_ms();
+    begun = now_ms();
     if (rread(ch, &d, NULL) != -ETIMEDOUT)
         return 2;
-    passed = pair_now_ms() - begun;
-    if (passed < 39.0 || passed > PAIR_LATE_MS)
+    passed = now_ms() - begun;
+    if (passed < 39.0 || passed > CHECK_LATE_MS)
         return 3;
     return st.slots == 16 && rexit() == R_SUCCESS ? 0 : 4;
 }

@@ -13,7 +13,7 @@ static uint64_t tag_of(uint64_t i)
     static const uint64_t edge[] = {
         0, 1, UINT64_MAX, UINT64_C(1) << 63, UINT64_C(0x0123456789abcdef), 0xff};
 
-    return i < sizeof(edge) / sizeof(*edge) ? edge[i] : pair_mix(i);
+    return i < sizeof(edge) / sizeof(*edge) ? edge[i] : random_mix(i);
 }
 
 static raddr_t alloc_tagged(const struct pair *p, size_t size, uint64_t i)
@@ -21,10 +21,10 @@ static raddr_t alloc_tagged(const struct pair *p, size_t size, uint64_t i)
     raddr_t d = pair_alloc(p, size, i);
 
     assert_int_equal(rtag(p->w, d), 0);
-    assert_ok(p->w, rset_tag(p->w, d, ~tag_of(i))); /* the last one counts */
-    assert_ok(p->w, rset_tag(p->w, d, tag_of(i)));
+    CHECK_OK(p->w, rset_tag(p->w, d, ~tag_of(i))); /* the last one counts */
+    CHECK_OK(p->w, rset_tag(p->w, d, tag_of(i)));
     assert_true(rtag(p->w, d) == tag_of(i));
-    assert_true(pair_same(rmem(p->w, d), size, i)); /* it lies elsewhere */
+    assert_true(pattern_same(rmem(p->w, d), size, i)); /* it lies elsewhere */
     return d;
 }
 
@@ -36,9 +36,9 @@ static void receive_tagged(const struct pair *p, size_t size, uint64_t i)
     assert_true(rtag(p->r, d) == tag_of(i));
     header = rtag(p->r, d);
     assert_true(header == tag_of(i));
-    assert_ok(p->r, rset_tag(p->r, d, 4711)); /* nobody's business but the reader's */
+    CHECK_OK(p->r, rset_tag(p->r, d, 4711)); /* nobody's business but the reader's */
     assert_int_equal(rtag(p->r, d), 4711);
-    assert_ok(p->r, rfree(p->r, d));
+    CHECK_OK(p->r, rfree(p->r, d));
 }
 
 static size_t size_of(uint64_t i)
@@ -62,14 +62,14 @@ static void kinds(const struct mode *m)
 
         switch (i / 9 % 3) {
         case 0:
-            assert_ok(p.w, rwrite(p.w, d));
+            CHECK_OK(p.w, rwrite(p.w, d));
             break;
         case 1:
-            assert_ok(p.w, rwrite_nb(p.w, d));
+            CHECK_OK(p.w, rwrite_nb(p.w, d));
             break;
         default:
             sent = size - size / 8 * 4 - size % 8; /* whole words of the pattern */
-            assert_ok(p.w, rwrite_n(p.w, d, sent));
+            CHECK_OK(p.w, rwrite_n(p.w, d, sent));
         }
         receive_tagged(&p, sent, i);
         bytes += sent;
@@ -98,7 +98,7 @@ static void ring_full(const struct mode *m)
     for (size_t i = 0; i < 64; i++)
         d[i] = alloc_tagged(&p, i % 2 * 100, i);
     for (size_t i = 0; i < 64; i++)
-        assert_ok(
+        CHECK_OK(
             p.w,
             rwrite_nb(p.w,
                       d[i ^ 1])); /* the ring has 64 slots: that all go in shows one slot each */
@@ -121,16 +121,16 @@ static void fresh(const struct mode *m)
 
         assert_int_equal(rtag(p.w, d), 0);
         if (i % 5 == 0) {
-            assert_ok(p.w, rset_tag(p.w, d, UINT64_MAX));
-            assert_ok(p.w, rfree(p.w, d));
+            CHECK_OK(p.w, rset_tag(p.w, d, UINT64_MAX));
+            CHECK_OK(p.w, rfree(p.w, d));
             continue;
         }
         if (i % 2 == 0)
-            assert_ok(p.w, rset_tag(p.w, d, UINT64_MAX));
-        assert_ok(p.w, rwrite(p.w, d));
+            CHECK_OK(p.w, rset_tag(p.w, d, UINT64_MAX));
+        CHECK_OK(p.w, rwrite(p.w, d));
         got = pair_receive(&p, size, i);
         assert_true(rtag(p.r, got) == (i % 2 == 0 ? UINT64_MAX : 0));
-        assert_ok(p.r, rfree(p.r, got));
+        CHECK_OK(p.r, rfree(p.r, got));
     }
     pair_close(&p);
 }
@@ -140,28 +140,28 @@ static void refused(const struct mode *m)
     struct pair p;
     raddr_t d, got;
 
-    assert_rc(-EINVAL, NULL, rset_tag(NULL, ADDR_NULL, 1));
-    assert_errno(EINVAL, rtag(NULL, ADDR_NULL));
+    CHECK_RC(-EINVAL, NULL, rset_tag(NULL, ADDR_NULL, 1));
+    CHECK_ERRNO(EINVAL, rtag(NULL, ADDR_NULL));
     mode_open(&p, m, HEAP, 0);
-    assert_rc(-EINVAL, p.w, rset_tag(p.w, ADDR_NULL, 1));
+    CHECK_RC(-EINVAL, p.w, rset_tag(p.w, ADDR_NULL, 1));
     assert_non_null(strstr(rerror(p.w), "rset_tag"));
-    assert_errno(EINVAL, rtag(p.w, ADDR_NULL));
+    CHECK_ERRNO(EINVAL, rtag(p.w, ADDR_NULL));
     assert_non_null(strstr(rerror(p.w), "rtag"));
     d = pair_alloc(&p, 100, 1);
-    assert_rc(-EINVAL, p.r, rset_tag(p.r, d, 1)); /* of the other end */
-    assert_errno(EINVAL, rtag(p.r, d));
-    assert_ok(p.w, rset_tag(p.w, d, 5));
-    assert_ok(p.w, rwrite(p.w, d));
-    assert_rc(-EINVAL, p.w, rset_tag(p.w, d, 6)); /* handed over */
-    assert_errno(EINVAL, rtag(p.w, d));
+    CHECK_RC(-EINVAL, p.r, rset_tag(p.r, d, 1)); /* of the other end */
+    CHECK_ERRNO(EINVAL, rtag(p.r, d));
+    CHECK_OK(p.w, rset_tag(p.w, d, 5));
+    CHECK_OK(p.w, rwrite(p.w, d));
+    CHECK_RC(-EINVAL, p.w, rset_tag(p.w, d, 6)); /* handed over */
+    CHECK_ERRNO(EINVAL, rtag(p.w, d));
     got = pair_receive(&p, 100, 1);
     assert_int_equal(rtag(p.r, got), 5);
-    assert_ok(p.r, rfree(p.r, got));
-    assert_rc(-EINVAL, p.r, rset_tag(p.r, got, 1)); /* given back */
-    assert_errno(EINVAL, rtag(p.r, got));
+    CHECK_OK(p.r, rfree(p.r, got));
+    CHECK_RC(-EINVAL, p.r, rset_tag(p.r, got, 1)); /* given back */
+    CHECK_ERRNO(EINVAL, rtag(p.r, got));
     pair_close(&p);
-    assert_rc(-ENOTCONN, p.w, rset_tag(p.w, d, 1));
-    assert_errno(ENOTCONN, rtag(p.r, got));
+    CHECK_RC(-ENOTCONN, p.w, rset_tag(p.w, d, 1));
+    CHECK_ERRNO(ENOTCONN, rtag(p.r, got));
 }
 
 static void test_kinds(void **unused) { (void)unused, in_every_mode(kinds); }

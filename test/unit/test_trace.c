@@ -28,7 +28,7 @@ enum { ROUNDS = 600, MESSAGES = 20 };
 static uint64_t seed;
 static char directory[] = "/tmp/test_trace.XXXXXX", raw[64];
 
-static uint64_t draw(void) { return dice(&seed); }
+static uint64_t draw(void) { return random_draw(&seed); }
 
 static rch_t open_end(bool writer)
 {

@@ -94,6 +94,14 @@ test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
 
+# Those that fork ranks.
+test_unit_test_collective_SOURCES = test/unit/test_collective.c test/lib/job.c
+test_unit_test_control_SOURCES = test/unit/test_control.c test/lib/job.c
+test_unit_test_control_end_SOURCES = test/unit/test_control_end.c test/lib/job.c
+test_unit_test_control_unauthenticated_SOURCES = test/unit/test_control_unauthenticated.c test/lib/job.c
+test_unit_test_greeting_SOURCES = test/unit/test_greeting.c test/lib/job.c
+test_unit_test_job_SOURCES = test/unit/test_job.c test/lib/job.c
+
 # The allocator beside a model. "deep": with 4 keys to a node, so that few blocks make deep trees.
 heap_model = test/unit/heap_model.c test/unit/heap_model.h
 test_unit_test_heap_exhaustive_SOURCES = test/unit/test_heap_exhaustive.c $(heap_model)
@@ -114,7 +122,7 @@ test_unit_fake_btl_la_LDFLAGS = $(module_flags) -rpath /nowhere
 # Headers that tests share.
 noinst_HEADERS += \
 	test/faults/sandbox.h \
-	test/lib/fault_job.h \
+	test/lib/job.h \
 	test/faults/failing_calls.h \
 	test/faults/scenario.h \
 	test/faults/scenario_ends.h \
@@ -125,6 +133,10 @@ noinst_HEADERS += \
 	test/lib/allocation_failure.h \
 	test/lib/descriptor_limit.h \
 	test/lib/cells.h \
+	test/lib/check.h \
+	test/lib/clock_ms.h \
+	test/lib/pattern.h \
+	test/lib/port.h \
 	test/lib/random.h \
 	test/lib/group_pair.h \
 	test/unit/heap_checks.h \

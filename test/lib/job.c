@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* fault_job.c: see fault_job.h. */
-#include "test/lib/fault_job.h"
+/* job.c: see job.h. */
+#include "test/lib/job.h"
+#include "test/lib/port.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-
-int job_failures;
 
 void backoff_us(long us)
 {
     struct timespec t = {us / 1000000, us % 1000000 * 1000};
 
     nanosleep(&t, NULL);
-}
-
-uint64_t draw(uint64_t *state)
-{
-    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-
-    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
-    return z ^ z >> 31;
 }
 
 /* The seed is FAULTS_SEED, or of the clock; printed, so that a run can be repeated as far as scheduling allows. */
@@ -43,22 +30,6 @@ uint64_t seed_of(int argc, char **argv)
 
 /* ---- the job ---- */
 
-/* A port that is free now. Rank 0 takes it soon; that somebody else is faster is improbable, and would show. */
-static void free_port(char port[8])
-{
-    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof(at);
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-
-    if (fd < 0 || bind(fd, (struct sockaddr *)&at, sizeof(at)) != 0 ||
-        getsockname(fd, (struct sockaddr *)&at, &bytes) != 0) {
-        perror("a free port");
-        exit(99);
-    }
-    snprintf(port, 8, "%u", ntohs(at.sin_port));
-    close(fd);
-}
-
 void job_prepare(struct job *job, int size)
 {
     static unsigned count;
@@ -71,7 +42,7 @@ void job_prepare(struct job *job, int size)
         perror("the board");
         exit(99);
     }
-    free_port(job->port);
+    snprintf(job->port, sizeof(job->port), "%d", free_port());
     snprintf(job->secret, sizeof(job->secret), "faults-%d-%u", (int)getpid(), ++count);
 }
 
@@ -87,7 +58,9 @@ void job_start_one(struct job *job, int rank, rank_function f, const void *argum
         exit(99);
     }
     if (pid == 0) {
-        job_failures = 0;
+        atomic_store(&check_failures, 0);
+        check_rank = rank;
+        check_end = NULL;
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is ended leaves nobody behind */
         if (getppid() != parent)
             _exit(99);
@@ -199,13 +172,6 @@ void rank_returned(struct board *board, int rank, int code, rch_t ch)
     atomic_store(&board->rank[rank].returned, now);
 }
 
-void rank_say(const char *file, int line, const char *what, rch_t ch)
-{
-    printf("FAILED %s:%d: rank %u: %s; %s%s%s\n", file, line, network_rank(), what, rerror(NULL),
-           ch != NULL ? "; " : "", ch != NULL ? rerror(ch) : "");
-    fflush(stdout);
-}
-
 /* ---- time ---- */
 
 void spread_add(struct spread *s, double ms)
@@ -277,29 +243,4 @@ int entries_of(const char *directory)
     if (dir != NULL)
         closedir(dir);
     return n;
-}
-
-/* A pattern of 8-byte words, so that a message that is torn, stale or another one is seen. */
-void fill(void *mem, size_t bytes, uint64_t key)
-{
-    uint64_t word;
-    size_t i;
-
-    for (i = 0; i < bytes; i += 8) {
-        word = (key + i) * UINT64_C(0x9e3779b97f4a7c15);
-        memcpy((char *)mem + i, &word, bytes - i < 8 ? bytes - i : 8);
-    }
-}
-
-bool filled(const void *mem, size_t bytes, uint64_t key)
-{
-    uint64_t word;
-    size_t i;
-
-    for (i = 0; i < bytes; i += 8) {
-        word = (key + i) * UINT64_C(0x9e3779b97f4a7c15);
-        if (memcmp((const char *)mem + i, &word, bytes - i < 8 ? bytes - i : 8) != 0)
-            return false;
-    }
-    return true;
 }
