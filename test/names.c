@@ -56,7 +56,7 @@ static void names_are_bound_to_their_libraries(void)
 
 /*
  * The calls arrive in librdmacm, and answer as rsockets do. Without an RDMA device there is no socket to be had, and rread
- * and rwrite of this version look at no descriptor before they use it, so they are called only where there is one.
+ * and rwrite of this version read no descriptor before they use it, so they are called only where there is one.
  */
 static void rsockets_answer(void)
 {
@@ -66,7 +66,7 @@ static void rsockets_answer(void)
     expect(rclose(NEVER_OPENED) == EBADF, "rclose of librdmacm refuses what is no socket");
     expect(rpoll(NULL, 0, 0) == 0, "rpoll of librdmacm finds nothing among nothing");
     if (fd < 0) {
-        expect(errno != 0, "rsocket says why there is none");
+        expect(errno != 0, "rsocket reports why there is none");
         return;
     }
     expect(rread(fd, &byte, 1) == -1, "rread of librdmacm refuses a socket without a connection");

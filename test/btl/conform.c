@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conform.c: conform BACKEND [SEED]: does a backend do what lib/btl/btl.h says?
+ * conform.c: conform BACKEND [SEED]: does a backend do what lib/btl/btl.h specifies?
  *
  * Everything runs twice: between lines of one process, then between two, as far as the backend reaches. The other process is
- * started before this one opens any library. CONFORM_SECONDS: how long anything may take (60); CONFORM_ADDRESS: what backends hear
+ * started before this one opens any library. CONFORM_SECONDS: how long anything may take (60); CONFORM_ADDRESS: what backends receive
  * of this machine (127.0.0.1); CONFORM_KILL=0: the other process is not killed at the end. What backends read themselves
- * (RPIPE_...) is passed on. RPIPE_MODULE_PATH says where they are.
+ * (RPIPE_...) is passed on. RPIPE_MODULE_PATH is where they are.
  *
  * One line at the end; exit status 0; 1: the backend breaks a rule; 2: it cannot be loaded; 77: not on this machine.
  */
@@ -85,7 +85,7 @@ struct btl_connection *line_up(struct side *s, uint32_t id, uint32_t depth)
 {
     const struct btl_ops *ops = s->backend->ops;
     enum btl_role role = draw(s, 2) == 0 ? BTL_CONNECTS : BTL_ACCEPTS;
-    bool first = draw(s, 2) == 0; /* who connects first */
+    bool first = draw(s, 2) == 0; /* which side connects first */
     struct btl_address address;
     struct answer other;
     struct btl_connection *connection;
@@ -132,7 +132,7 @@ struct far far_alloc(struct side *s, uint32_t id, size_t bytes, uint32_t access)
         s->backend->ops->attach(s->backend->btl, s->peer, &a.key, bytes, access, &far.remote, &err);
 
     REQUIRE(rc == 0, "attach: %d: %s", rc, err.text);
-    REQUIRE(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach says nothing");
+    REQUIRE(far.remote.mapping != NULL && far.remote.bytes >= bytes, "attach without a mapping");
     return far;
 }
 
@@ -153,7 +153,7 @@ struct btl_memory near_alloc(struct side *s, size_t bytes)
     REQUIRE(rc == 0, "alloc of %zu bytes: %d: %s", bytes, rc, err.text);
     REQUIRE(piece.base != NULL && piece.bytes >= bytes, "alloc of %zu bytes gave %zu", bytes,
             piece.bytes);
-    REQUIRE((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a piece at %p",
+    REQUIRE((uintptr_t)piece.base % s->backend->ops->attributes.alignment == 0, "a region at %p",
             piece.base);
     return piece;
 }
@@ -258,7 +258,7 @@ static void run_all(struct side side[AGENTS], const char *where)
     run_together(side, where);
 }
 
-/* The target dies while things are under way: the line says so, sooner or later. */
+/* The target dies while operations are outstanding: the connection fails, sooner or later. */
 static void run_killed(struct side *s, pid_t target)
 {
     struct btl_connection *connection = line_up(s, 0, 0);
@@ -275,7 +275,7 @@ static void run_killed(struct side *s, pid_t target)
     kill(target, SIGKILL);
     waitpid(target, NULL, 0);
     while (rc == 0 || rc == -EAGAIN) {
-        REQUIRE(!deadline_passed(deadline), "a line to a process that is dead does not fail");
+        REQUIRE(!deadline_passed(deadline), "a connection to a process that is dead does not fail");
         if (atomic_load(&done.pending) < 4)
             (void)ops->get(connection, &t, &done);
         (void)ops->progress(connection);
@@ -284,7 +284,7 @@ static void run_killed(struct side *s, pid_t target)
         usleep(1000);
     }
     (void)ops->connection_state(connection, &err);
-    REQUIRE(*err.text != '\0', "a line that failed says nothing");
+    REQUIRE(*err.text != '\0', "a failed connection has no error message");
     printf("    %s\n", err.text);
     if (ops->peer_gone != NULL)
         ops->peer_gone(s->backend->btl, s->peer);
@@ -361,7 +361,7 @@ static void two_processes(struct backend *b, uint64_t seed, int socket[AGENTS], 
     struct error err = {""};
 
     if (b->ops->reach(b->btl, 1, &err) != 0) {
-        /* a simulated network is one process; anybody else has to reach the other one, or has not been tested */
+        /* a simulated network is one process; any other backend has to reach the other process, or has not been tested */
         REQUIRE(strcmp(name, "sim") == 0, "two processes: %s", err.text);
         printf("two processes: skipped: %s\n", err.text);
         return;

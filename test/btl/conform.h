@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conform.h: does a backend do what btl.h says? Two sides: the one that transfers, where the tests run, and its target, an agent
+ * conform.h: does a backend do what btl.h specifies? Two sides: the one that transfers, where the tests run, and its target, an agent
  * that does what it is asked to over a socket: a thread of the same process, or of another one.
  *
  *   conform.c         the program: which sides there are, and what runs between them
@@ -8,7 +8,7 @@
  *   conform_target.c  the agent
  *   conform_transfers.c, conform_lines.c  the tests
  *
- * A test that fails says what, and ends the program: what it left behind would spoil those after it.
+ * A test that fails prints what failed and ends the program: what it left behind would spoil those after it.
  */
 #ifndef TEST_BTL_CONFORM_H
 #define TEST_BTL_CONFORM_H
@@ -39,7 +39,7 @@ void backend_open(struct backend *b, const char *name, int rank);
 void backend_close(struct backend *b);
 
 int64_t patience(void); /* a deadline; CONFORM_SECONDS, 60 */
-/* What a slot says. It is sealed: words may land in any order, so the flag is number and hash of the rest. */
+/* The content of a slot. It is sealed: words may arrive in any order, so the flag is number and hash of the rest. */
 struct note {
     uint64_t number; /* from 1 */
     uint64_t offset, bytes, key;
@@ -54,15 +54,15 @@ enum what {
     ASK_LINE,  /* opens number id: role a, depth b: address */
     ASK_CONNECT,
     ASK_CLOSE,
-    ASK_ALLOC, /* piece number id: a bytes, access b; c: adopted: key; value: its address */
+    ASK_ALLOC, /* region number id: a bytes, access b; c: registered memory of the agent; key; value: its address */
     ASK_FREE,
-    ASK_FILL,   /* piece id: offset a, b bytes, key c */
+    ASK_FILL,   /* region id: offset a, b bytes, key c */
     ASK_CHECK,  /* the same: rc */
-    ASK_SET,    /* piece id: word at offset a is b */
+    ASK_SET,    /* region id: word at offset a is b */
     ASK_WORD,   /* the other way round: value */
-    ASK_AWAIT,  /* slot at offset a of piece id has number b; what it says lies in piece c */
+    ASK_AWAIT,  /* slot at offset a of region id has number b; its payload is in region c */
     ASK_STREAM, /* a messages through ring id, heap b, credit c, with d slots */
-    ASK_COUNT /* compare and swap by the processor: adds 1 to the word at a of piece id, b times */
+    ASK_COUNT /* compare and swap by the processor: adds 1 to the word at a of region id, b times */
 };
 #define ASK_IDLE 0x100u /* ASK_AWAIT: without a call of the backend */
 
@@ -105,7 +105,7 @@ struct far {
     struct btl_remote remote;
 };
 
-struct answer ask(struct side *s, struct ask what);     /* fails with what the agent says */
+struct answer ask(struct side *s, struct ask what);     /* fails with the error message of the agent */
 struct answer ask_any(struct side *s, struct ask what); /* rc is the caller's */
 void ask_begin(struct side *s, const struct ask *what);
 struct answer ask_end(struct side *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * conform_lines.c: pieces, and lines from their beginning to their end.
+ * conform_lines.c: memory regions, and connections from their beginning to their end.
  */
 #include "conform.h"
 
@@ -20,7 +20,7 @@ static void pieces(struct side *s)
 
         memset(near.base, 1, sizes[i]);
         far[i] = far_alloc(s, (uint32_t)i, sizes[i], access[i % 3]);
-        REQUIRE(far[i].remote.base == NULL, "a piece of a peer that is mapped here");
+        REQUIRE(far[i].remote.base == NULL, "a region of a peer that is mapped here");
         near_free(s, &near);
     }
     for (size_t i = 0; i < 6; i++)
@@ -50,7 +50,7 @@ static void before_it_is_up(struct side *s)
     ops->connection_close(connection);
     connection = line_up(s, 0, 0);
     ops->connection_describe(connection, err.text, sizeof(err.text));
-    REQUIRE(*err.text != '\0', "connection_describe says nothing");
+    REQUIRE(*err.text != '\0', "connection_describe stores nothing");
     printf("    %s\n", err.text);
     line_down(s, 0, connection);
     far_free(s, &far);
@@ -74,8 +74,8 @@ static void adopted(struct side *s)
     REQUIRE(own != NULL, "no memory");
     REQUIRE(
         ops->register_memory(s->backend->btl, s->peer, own + 3, bytes, BTL_LOCAL, &near, &err) == 0,
-        "adopt: %s", err.text);
-    REQUIRE(near.base == own + 3 && near.bytes == bytes, "adopted elsewhere");
+        "register: %s", err.text);
+    REQUIRE(near.base == own + 3 && near.bytes == bytes, "registered elsewhere");
     t.memory = &near;
     for (int back = 0; back < 2; back++) { /* there and back */
         uint32_t access = back ? BTL_PEER_READS : BTL_PEER_WRITES;
@@ -88,7 +88,7 @@ static void adopted(struct side *s)
             ask(s, (struct ask){.what = ASK_FILL, .id = 0, .a = 5, .b = bytes - 10, .c = 78});
             get_must(s, connection, &t, &done);
             done_must(s, connection, &done);
-            REQUIRE(pattern_same(own + 6, bytes - 10, 78), "a get into memory that was adopted");
+            REQUIRE(pattern_same(own + 6, bytes - 10, 78), "a get into memory that was registered");
         } else {
             pattern_fill(own + 6, bytes - 10, 77);
             write_must(s, connection, &t, NULL);
@@ -103,7 +103,7 @@ static void adopted(struct side *s)
     free(own);
 }
 
-/* connection_close gives up what is under way; afterwards no btl_done is touched, and memory here may go. */
+/* connection_close gives up what is outstanding; afterwards no btl_done is touched, and memory here may go. */
 static void close_under_way(struct side *s)
 {
     enum { UNDER_WAY = 16 };
@@ -151,7 +151,7 @@ static void close_under_way(struct side *s)
     }
 }
 
-/* The other end is closed before this one connects: no hang, no crash; and whatever is said has a sentence. */
+/* The other end is closed before this one connects: no hang, no crash; and each failure has an error message. */
 static void connect_to_nobody(struct side *s)
 {
     const struct btl_ops *ops = s->backend->ops;
@@ -173,13 +173,13 @@ static void connect_to_nobody(struct side *s)
         REQUIRE(rc == 0, "connection_open: %d: %s", rc, err.text);
         ask(s, (struct ask){.what = ASK_CLOSE, .id = 0});
         rc = ops->connection_connect(connection, &other.address, &err);
-        REQUIRE(rc == 0 || *err.text != '\0', "connection_connect fails without a sentence");
+        REQUIRE(rc == 0 || *err.text != '\0', "connection_connect fails without an error message");
         while (rc == 0 || rc == -EAGAIN) {
-            REQUIRE(!deadline_passed(deadline), "a line to nobody neither fails nor comes up");
+            REQUIRE(!deadline_passed(deadline), "a connection without a peer neither fails nor comes up");
             (void)ops->progress(connection);
             rc = ops->connection_state(connection, &err);
             if (rc ==
-                0) /* nobody needs to be there for a network without connections: then what is asked for works, or fails */
+                0) /* a network without connections needs no peer here: then the operations work, or fail */
                 rc = atomic_load(&done.pending) == 0 ? ops->get(connection, &t, &done) : -EAGAIN;
             if (atomic_load(&done.error) != 0)
                 rc = atomic_load(&done.error);
@@ -191,9 +191,9 @@ static void connect_to_nobody(struct side *s)
             }
             sched_yield();
         }
-        REQUIRE(!s->strict || rc < 0, "a line to nobody comes up");
+        REQUIRE(!s->strict || rc < 0, "a connection without a peer comes up");
         if (rc != 0 && ops->connection_state(connection, &err) != 0)
-            REQUIRE(*err.text != '\0', "a line that failed says nothing");
+            REQUIRE(*err.text != '\0', "a failed connection has no error message");
         if (round == 0)
             printf("    %s\n", rc == 0 ? "it works without the other end" : err.text);
         ops->connection_close(connection);
@@ -241,11 +241,11 @@ static void lines_come_and_go(struct side *s)
 }
 
 const struct test line_tests[] = {
-    {"pieces", pieces},
-    {"before a line is up", before_it_is_up},
+    {"memory regions", pieces},
+    {"before a connection is up", before_it_is_up},
     {"memory of the program", adopted},
-    {"connection_close with things under way", close_under_way},
-    {"a line to nobody", connect_to_nobody},
+    {"connection_close with outstanding operations", close_under_way},
+    {"a connection without a peer", connect_to_nobody},
     {"lines come and go", lines_come_and_go},
     {NULL, NULL},
 };

@@ -2,7 +2,7 @@
 /*
  * conform_target.c: the agent: owns the memory that is transferred to and from, and the passive ends of lines.
  *
- * While it waits for the next request it sleeps, and calls nothing: what is under way has to arrive all the same.
+ * While it waits for the next request it sleeps, and calls nothing: outstanding operations have to arrive all the same.
  */
 #include "conform.h"
 
@@ -15,7 +15,7 @@
 
 struct place {
     struct btl_memory memory;
-    void *own; /* adopted */
+    void *own; /* registered memory of the agent */
 };
 
 struct state {
@@ -30,7 +30,7 @@ static uint8_t *at(struct state *st, uint32_t id, uint64_t offset, uint64_t byte
     struct btl_memory *p = &st->place[id % PIECES_MOST].memory;
 
     REQUIRE(p->base != NULL && offset <= p->bytes && bytes <= p->bytes - offset,
-            "asked for what is not in piece %u", id);
+            "request beyond region %u", id);
     return (uint8_t *)p->base + offset;
 }
 
@@ -78,7 +78,7 @@ static int run_stream(struct state *st, const struct ask *q, struct answer *answ
 
     for (uint64_t n = 1; rc == 0 && n <= q->a; n++) {
         rc = await(st, ring + n % q->d * SLOT_BYTES, n, (uint32_t)q->b, false, answer, &note);
-        /* release: the message has been looked at; pairs with the backend's reading of it */
+        /* release: the message has been checked; pairs with the backend's reading of it */
         __atomic_store_n(credit, n, __ATOMIC_RELEASE);
     }
     return rc;
@@ -90,7 +90,7 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     struct place *p = &st->place[q->id % PIECES_MOST];
     int rc;
 
-    REQUIRE(p->memory.base == NULL, "piece %u is in use", q->id);
+    REQUIRE(p->memory.base == NULL, "region %u is in use", q->id);
     if (q->c != 0) {
         p->own = malloc(q->a + 64);
         REQUIRE(p->own != NULL, "no memory");
@@ -102,7 +102,7 @@ static int open_piece(struct state *st, const struct ask *q, struct answer *answ
     }
     if (rc != 0)
         return rc;
-    REQUIRE(p->memory.bytes >= q->a && p->memory.base != NULL, "a piece of %zu bytes",
+    REQUIRE(p->memory.bytes >= q->a && p->memory.base != NULL, "a region of %zu bytes",
             p->memory.bytes);
     if (q->c == 0)
         memset(p->memory.base, 0, q->a);

@@ -88,7 +88,7 @@ static void writes(struct side *s)
                                             .b = GUARD,
                                             .c = before})
                             .rc == 0,
-                    "a write of %zu bytes has changed what lies before it", note.bytes);
+                    "a write of %zu bytes has changed the bytes before it", note.bytes);
             if (note.bytes % 8 == 0)
                 REQUIRE(ask_any(s, (struct ask){.what = ASK_CHECK,
                                                 .id = 1,
@@ -96,7 +96,7 @@ static void writes(struct side *s)
                                                 .b = GUARD,
                                                 .c = before + GUARD + note.bytes})
                                 .rc == 0,
-                        "a write of %zu bytes has changed what lies behind it", note.bytes);
+                        "a write of %zu bytes has changed the bytes behind it", note.bytes);
         }
     }
     field_close(s, &f);
@@ -123,7 +123,7 @@ static void gets(struct side *s)
                     "a get of %zu bytes is complete, but not here", sizes[i]);
             REQUIRE(pattern_same(near + offset - GUARD, GUARD, around) &&
                         pattern_same(near + offset + sizes[i], GUARD, around + 1),
-                    "a get of %zu bytes has changed what lies around it", sizes[i]);
+                    "a get of %zu bytes has changed the bytes around it", sizes[i]);
         }
     }
     field_close(s, &f);
@@ -221,7 +221,7 @@ static void writes_around_pages(struct side *s)
                     (struct ask){.what = ASK_CHECK, .id = 1, .a = 0, .b = PAGES * PAGE, .c = key})
                     .rc == 0,
             "writes of %zu bytes around the ends of pages are not there, or have changed what "
-            "lies around",
+            "bytes around it",
             bytes);
     }
     free(there);
@@ -311,7 +311,7 @@ static void many_writes(struct side *s)
     field_close(s, &f);
 }
 
-/* After flush the payload is there, without a slot that would say so. */
+/* After flush the payload is there, without a slot that would announce it. */
 static void flush_places(struct side *s)
 {
     struct field f = field_open(s, 1, 2 * MIB, BTL_PEER_WRITES, 0);
@@ -364,14 +364,14 @@ static void nobody_calls(struct side *s)
 
         ask(s, (struct ask){.what = ASK_FILL, .id = 2, .a = 0, .b = t.bytes, .c = n});
         get_must(s, f.connection, &t, &done);
-        /* it is carried out; that it is complete may take a look, which is what progress is for */
+        /* it is carried out; that it is complete may take a call of progress */
         while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0 &&
                !pattern_same(f.near_heap.base, t.bytes, n)) {
-            REQUIRE(!deadline_passed(deadline), "a get is not carried out where nobody calls");
+            REQUIRE(!deadline_passed(deadline), "a get is not carried out without calls");
             sched_yield();
         }
         done_must(s, f.connection, &done);
-        REQUIRE(pattern_same(f.near_heap.base, t.bytes, n), "a get that nobody drove");
+        REQUIRE(pattern_same(f.near_heap.base, t.bytes, n), "a get without calls of progress");
     }
     field_close(s, &f);
     far_free(s, &source);
@@ -510,7 +510,7 @@ static void atomics(struct side *s)
     near_free(s, &near);
 }
 
-/* Many at once on one cell, without waiting; the processor too, where the backend says that it may. */
+/* Many at once on one cell, without waiting; the processor too, where the backend allows it. */
 void count_together(struct side *s)
 {
     enum { EACH = 200 };

@@ -2,7 +2,7 @@
 #
 # tests.mk: the conformance suite of backends.
 
-# Networks: does a backend do what btl.h says? conform BACKEND SEED; test/btl/conform-BACKEND runs it in several ways.
+# Networks: does a backend do what btl.h specifies? conform BACKEND SEED; test/btl/conform-BACKEND runs it in several ways.
 check_PROGRAMS += test/btl/conform
 test_btl_conform_SOURCES = \
 	test/btl/conform.c \

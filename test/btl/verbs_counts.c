@@ -56,7 +56,7 @@ static void host_unwatch(void (*ready)(void *arg), void *arg)
         if (watches[i].ready == ready && watches[i].arg == arg)
             watches[i].armed = false;
     pthread_mutex_unlock(&lock);
-    /* the program ends after this, and the thread looks at `armed` again before it calls */
+    /* the program ends after this, and the thread reads `armed` again before it calls */
 }
 
 static void *watcher(void *arg)

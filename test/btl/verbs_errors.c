@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * verbs_errors.c: a queue pair that breaks takes its own line with it, with a sentence that has the device's status in it, and no other.
+ * verbs_errors.c: a queue pair that breaks fails its own connection, with an error message that has the device's status in it, and no other.
  *
  * One process, several lines of it connected with each other; needs an RDMA device (77, skipped, without). What breaks them is done
  * to the queue pair itself (state ERR), or asked of it: a wrong key, memory that is no more. After each, all other lines still
@@ -106,7 +106,7 @@ static void others_work(uint64_t key)
             works(&pairs[i], key + i);
 }
 
-/* This end of the line fails sooner or later, and says why. */
+/* This end of the connection fails sooner or later, with an error message. */
 static int fails(struct btl_connection *connection, const struct btl_transfer *t, const char *what)
 {
     const struct btl_ops *ops = backend.ops;
@@ -122,14 +122,14 @@ static int fails(struct btl_connection *connection, const struct btl_transfer *t
         (void)ops->progress(connection);
     }
     printf("%s: %s (%d)\n", what, err.text, rc);
-    REQUIRE(rc < 0 && *err.text != '\0', "%s: no sentence", what);
+    REQUIRE(rc < 0 && *err.text != '\0', "%s: no error message", what);
     while (atomic_load_explicit(&done.pending, memory_order_acquire) != 0) {
         REQUIRE(!deadline_passed(deadline), "%s: %d operations never end", what,
                 atomic_load(&done.pending));
         (void)ops->progress(connection);
     }
     again = ops->write(connection, t, NULL);
-    REQUIRE(again == rc, "%s: a write says %d, the line %d", what, again, rc);
+    REQUIRE(again == rc, "%s: a write returns %d, the connection has %d", what, again, rc);
     REQUIRE(ops->get(connection, t, &done) == rc && ops->flush(connection) == rc &&
                 ops->progress(connection) == rc,
             "%s: some call does not fail", what);
@@ -145,7 +145,7 @@ static bool says(struct btl_connection *connection, enum ibv_wc_status status)
     return strstr(err.text, ibv_wc_status_str(status)) != NULL;
 }
 
-/* The end of the connection is told by librdmacm too, and on iWARP it may well come first. */
+/* librdmacm reports the end of the connection too, and on iWARP it may well come first. */
 static void check_status(struct pair *p, int rc, enum ibv_wc_status status, int expected)
 {
     if (p->dials->btl->limits.iwarp)
@@ -165,7 +165,7 @@ static void state_err(struct pair *p)
     check_status(p, fails(p->dials, &t, "a queue pair in state ERR"), IBV_WC_WR_FLUSH_ERR,
                  -ECONNRESET);
     others_work(100);
-    /* the other end may be told by its device at some time (Soft-RoCE does not); it is when this one is closed */
+    /* the device of the other end may report it at some time (Soft-RoCE does not); it does when this one is closed */
     backend.ops->connection_close(p->dials);
     p->dials = NULL;
     (void)fails(p->accepts, &t, "its other end, once this one is closed");

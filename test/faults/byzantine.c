@@ -2,9 +2,9 @@
 /*
  * byzantine.c: the frame of hostile.h.
  *
- *     hostile [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
+ *     byzantine [SECONDS [SEED]]        default 8 seconds; the seed of each round follows from SEED
  *
- * Meant to be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/byzantine is the short one. With
+ * To be run for minutes under AddressSanitizer and UBSan: make check TESTS=test/faults/byzantine is the short one. With
  * RPIPE_BTL=ofi or verbs it goes over a network, where rounds take long. HOSTILE_WILD=1: with transfers that
  * the network itself has to refuse, after which libfabric gives the connection up.
  */
@@ -95,7 +95,7 @@ rpipe_config_t plan_mirror(const struct plan *plan, int i)
     return cfg;
 }
 
-/* ---- the hostile rank ---- */
+/* ---- the byzantine rank ---- */
 
 /* What keeps the victim busy, so that there is something to disturb. */
 static void behave(rch_t ch, uint64_t *random)
@@ -115,8 +115,8 @@ static void behave(rch_t ch, uint64_t *random)
 }
 
 /*
- * With some channels it stores alone, with others it says things too; and how often it does as it should is another each time: the first
- * nonsense that can be seen to be such ends the channel.
+ * With some channels it only stores, with others it sends messages too; and how often it does as it should is another each time: the first
+ * violation that can be detected ends the channel.
  */
 static void attack(rch_t ch, const struct round *round, bool speaks, unsigned good,
                    uint64_t *random)
@@ -210,7 +210,7 @@ static int rank_main(int rank, struct board *board, const void *arguments)
     return rank == HOSTILE ? hostile_main(board, arguments) : friend_main(board, arguments);
 }
 
-/* The end of what the victim has said on standard error. */
+/* The end of what the victim has printed on standard error. */
 static void show_log(int log)
 {
     char text[6000];
@@ -292,7 +292,7 @@ int main(int argc, char **argv)
     until = deadline_in_ms(seconds * 1000);
     do {
         struct round r = {.seed = random_draw(&random),
-                          .log = memfd_create("hostile", MFD_CLOEXEC)};
+                          .log = memfd_create("byzantine", MFD_CLOEXEC)};
 
         r.network = network;
         r.wild = network && getenv("HOSTILE_WILD") != NULL && random_draw(&random) % 2 == 0;
@@ -302,7 +302,7 @@ int main(int argc, char **argv)
         close(r.log);
         rounds++;
     } while (!deadline_passed(until) && check_failures == 0);
-    printf("%d rounds: %llu channels to the hostile rank, %llu joined; %llu messages of its, %llu "
+    printf("%d rounds: %llu channels to the byzantine rank, %llu joined; %llu messages of its, %llu "
            "times -EPROTO; "
            "%llu messages beside them; %llu links of active messages ended, %llu requests beside "
            "them\n",

@@ -2,18 +2,18 @@
 /*
  * byzantine.h: a rank of a job that is out to do harm, and the rank that it does it to.
  *
- *   hostile.c          the frame: rounds, each a job of three: the victim, the hostile one, and a friend
- *   hostile_victim.c   the victim: a good pipe with the friend all the time, and ends of all kinds to the hostile one,
- *   hostile_use.c      with which it does this: plain and composed pipes, cells, its own memory
- *   hostile_am.c       active messages among the three
- *   hostile_memory.c   what the hostile one stores into shared memory; over a network, into mirrors that it then posts
- *   hostile_remote.c   over a network: transfers to and from places that are not meant for it, with keys that it was given and others
- *   hostile_message.c  what it says: control messages, shared memory that is passed
- *   hostile_wire.c     below that: frames, pieces, greetings
+ *   byzantine.c          the frame: rounds, each a job of three: the victim, the byzantine rank, and a friend
+ *   byzantine_victim.c   the victim: a good pipe with the friend all the time, and ends of all kinds to the byzantine rank,
+ *   byzantine_use.c      with which it does this: plain and composed pipes, cells, its own memory
+ *   byzantine_am.c       active messages among the three
+ *   byzantine_memory.c   what the byzantine rank stores into shared memory; over a network, into mirrors that it then posts
+ *   byzantine_remote.c   over a network: transfers to and from memory that is not for it, with keys that it was given and others
+ *   byzantine_message.c  what it sends: control messages, shared memory that is passed
+ *   byzantine_wire.c     below that: frames, chunks, greetings
  *
- * Victim and hostile rank open the same sequence of channels; what the k-th is follows from the seed. The hostile rank opens each in
+ * Victim and byzantine rank open the same sequence of channels; what the k-th is follows from the seed. The byzantine rank opens each in
  * order, uses it now and then as it should, and otherwise does what it likes, with the library's own headers. What must hold: the
- * victim's calls return what they may, a message can be read everywhere, -EPROTO has its sentence; the good pipe loses nothing
+ * victim's calls return what they may, a message can be read everywhere, -EPROTO has its error message; the good pipe loses nothing
  * and goes on; memory and descriptors stay within bounds; and all end.
  */
 #ifndef TEST_FAULTS_BYZANTINE_H
@@ -26,16 +26,16 @@ enum {
     GO_ON,
     GO_STOP,
     GO_LEAVE
-}; /* board->go: the round; nothing more for the hostile rank; the job */
+}; /* board->go: the round; nothing more for the byzantine rank; the job */
 
 struct round {
     uint64_t seed;
     int log;      /* where the victim's standard error goes: shown if something is wrong */
     bool checked; /* the victim runs with RMALLOC_DEBUG=1 */
-    bool breach;  /* the hostile rank ends with what cuts it off */
-    bool network; /* nobody is killed over libfabric: that can crash its peers (doc/ofi.md) */
+    bool breach;  /* the byzantine rank ends with what cuts it off */
+    bool network; /* no rank is killed over libfabric: that can crash its peers (doc/ofi.md) */
     bool
-        wild; /* the hostile rank tries keys that it was not given: the connection may not survive that */
+        wild; /* the byzantine rank tries keys that it was not given: the connection may not survive that */
 };
 
 /* What became of the victim's ends, in board->rank[].number of ranks that have none of their own. */
@@ -46,7 +46,7 @@ struct round {
     (&(board)->rank[RANKS + 3].number) /* links of active messages that ended with an error */
 
 enum shape { PLAIN, REDUX, SCATTER, DUPLEX };
-#define SHAPE_ENDS 3 /* of the hostile rank, at most */
+#define SHAPE_ENDS 3 /* of the byzantine rank, at most */
 
 struct plan {
     rpipe_config_t cfg; /* of the victim */
@@ -57,7 +57,7 @@ struct plan {
 
 struct plan plan_of(const struct round *round, uint64_t k);
 int plan_ends(const struct plan *plan);
-rpipe_config_t plan_mirror(const struct plan *plan, int i); /* of the hostile rank's i-th end */
+rpipe_config_t plan_mirror(const struct plan *plan, int i); /* of the byzantine rank's i-th end */
 
 /* ---- the victim's ---- */
 
@@ -77,7 +77,7 @@ int victim_main(struct board *board, const struct round *round);
 int friend_main(struct board *board, const struct round *round);
 int hostile_main(struct board *board, const struct round *round);
 
-/* ---- what the hostile rank does ---- */
+/* ---- what the byzantine rank does ---- */
 
 uint64_t draw_number(uint64_t *random); /* small, large, near a power of two, near the largest */
 
@@ -90,6 +90,6 @@ void hostile_am_open(void);
 void hostile_am_attack(uint64_t *random);
 void wire_breach(uint64_t *random); /* ends the connection, and so this rank */
 void wire_impostor(
-    uint64_t *random); /* calls the victim in the name of the friend, and with nonsense */
+    uint64_t *random); /* calls the victim in the name of the friend, and with invalid data */
 
 #endif

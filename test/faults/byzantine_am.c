@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * byzantine_am.c: active messages among the three of hostile.h. The friend asks the victim, and gets what it has asked for, all the time; the
- * hostile rank asks and answers as it likes, and stores what it likes where the channels of its links are.
+ * byzantine rank requests and replies as it likes, and stores what it likes where the channels of its links are.
  */
 #include "byzantine.h"
 #include "random_am.h"
@@ -17,7 +17,7 @@ enum handler { ECHO, KEEP, SILENT, HANDLERS };
 #define REPLY_BYTES 1024
 #define KEPT 8
 #define ASKED 16
-#define ANSWER_MS 5000 /* who does not take answers is waited for, up to that */
+#define ANSWER_MS 5000 /* limit of the wait for a rank that does not take answers */
 
 static ram_t am;
 static ram_message_t kept[KEPT];
@@ -129,7 +129,7 @@ void friend_am_ask(uint64_t *random)
 
 void friend_am_close(void) { CHECK(NULL, ram_exit(am) == 0); }
 
-/* ---- the hostile rank ---- */
+/* ---- the byzantine rank ---- */
 
 void hostile_am_open(void) { context_open(100); }
 

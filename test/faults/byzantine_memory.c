@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_memory.c: what the hostile rank of hostile.h stores where it may: in slots, flags, the control line, wake words, credits, tags,
- * the reverse ring, cells, payloads, its own life word, and holes where memory was.
+ * byzantine_memory.c: what the byzantine rank of byzantine.h stores where it may: in slots, flags, the control line, wake words, credits, tags,
+ * the reverse ring, cells, payloads, its own liveness word, and holes where memory was.
  *
  * Over a network the writer's ring and the reader's reverse ring are mirrors: what is stored there is sealed as it should be, or is
- * not, and posted. Everything else lies in this rank's own memory, from where the victim fetches it.
+ * not, and posted. Everything else is in this rank's own memory, from where the victim fetches it.
  */
 #include "byzantine.h"
 
@@ -145,7 +145,7 @@ static void attack_payload(struct rch *ch, uint64_t *random)
             random_draw(random), __ATOMIC_RELAXED);
 }
 
-/* In whatever page something of this channel lies; of memory that only this rank writes, the kernel allows none. */
+/* In any page that has something of this channel; of memory that only this rank writes, the kernel allows none. */
 static void punch_hole(struct rch *ch, uint64_t *random)
 {
     void *const at[] = {ch->ring, ch->credit, ch->heap_memory.base, ch->heap_remote.base,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_message.c: what the hostile rank of hostile.h says: every control message with random and chosen contents, cut off, doubled,
+ * byzantine_message.c: what the byzantine rank of byzantine.h sends: every control message with random and chosen contents, cut off, doubled,
  * out of order, as a flood; shared memory that cannot be.
  */
 #include "byzantine.h"
@@ -42,7 +42,7 @@ int nonsense_memory(uint64_t *random)
 {
     static const int seals[] = {0, F_SEAL_SHRINK, F_SEAL_SHRINK | F_SEAL_GROW,
                                 F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE};
-    int fd = memfd_create("hostile", MFD_CLOEXEC | MFD_ALLOW_SEALING),
+    int fd = memfd_create("byzantine", MFD_CLOEXEC | MFD_ALLOW_SEALING),
         how = (int)(random_draw(random) % 4);
     off_t bytes =
         random_draw(random) % 4 == 0 ? (off_t)1 << 40 : (off_t)(random_draw(random) % 64) << 12;
@@ -148,7 +148,7 @@ static void make_long_note(struct lie *m, const struct rch *ch, uint64_t *random
     }
 }
 
-/* Told to the shared-memory backend: slabs, and that they are withdrawn; of others too. */
+/* Sent to the shared-memory backend: slabs, and that they are removed; of other ranks too. */
 static void make_tell(struct lie *m, uint64_t *random)
 {
     uint64_t x = random_draw(random), id = (x & 1) != 0 ? draw_number(random) : 1 + (x >> 8) % 32;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_remote.c: what the hostile rank of hostile.h does where memory of the victim can be reached by a network: it writes anywhere in what it
+ * byzantine_remote.c: what the byzantine rank of byzantine.h does where memory of the victim can be reached by a network: it writes anywhere in what it
  * was shown, with any length and alignment, half over slots and flags; and, `wild`, beyond it, and with keys that were not given to it.
  */
 #include "byzantine.h"
@@ -60,7 +60,7 @@ static void spoil(struct btl_transfer *t, struct btl_remote *remote, uint64_t *r
 
 void remote_attack(rch_t ch, bool wild, uint64_t *random)
 {
-    static struct btl_done done; /* counts what came back, of which nobody wants anything */
+    static struct btl_done done; /* counts what came back; the values are not used */
     uint64_t x = random_draw(random);
     bool fetch = (x & 3) == 0;
     const struct btl_memory *near = near_piece(ch->remote, random);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_use.c: what the victim of hostile.h does with ends to the hostile rank: calls of all kinds, by one thread; each may give what the
- * manual says, and nothing else.
+ * byzantine_use.c: what the victim of byzantine.h does with ends to the byzantine rank: calls of all kinds, by one thread; each may return what the
+ * manual specifies, and nothing else.
  */
 #include "byzantine.h"
 #include "test/lib/v01.h"
@@ -38,7 +38,7 @@ static void judge_said(const char *sentence, const char *call, int rc, bool wait
     refused++;
     atomic_fetch_add(BOARD_REFUSED(counts), 1);
     EXPECT(strlen(sentence) > 30 && strpbrk(sentence, "\033\n\r") == NULL,
-           "%s: the sentence is \"%s\"", call, sentence);
+           "%s: the error message is \"%s\"", call, sentence);
 }
 
 static void judge(rch_t ch, const char *call, int rc, bool waits)
@@ -80,7 +80,7 @@ static void use_region(rch_t ch, rregion_t region, bool writes, uint64_t *random
         rc = (x & 2) != 0 ? rread_into(ch, region, at, bytes, &size, NULL, 0)
                           : rread_into(ch, region, at, bytes, &size, NULL, R_NOWAIT);
         judge(ch, "rread_into", rc, (x & 2) != 0);
-        EXPECT(rc != 0 || size <= bytes, "rread_into: %zu bytes where there is room for %zu", size,
+        EXPECT(rc != 0 || size <= bytes, "rread_into: %zu bytes where there is space for %zu", size,
                bytes);
         return;
     }
@@ -166,7 +166,7 @@ static void use_cells(rch_t ch, uint64_t *random)
           true);
 }
 
-/* Where the hostile rank does not take what flies from this process's own memory, the end is closed by rexit, and the region given back after it. */
+/* Where the byzantine rank does not take what flies from this process's own memory, the end is closed by rexit, and the region given back after it. */
 static size_t parks;
 static rregion_t busy[64];
 static size_t busies;
@@ -216,7 +216,7 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
         busy[busies++] = region;
 }
 
-/* ---- pipes made of pipes: all partners are the hostile rank ---- */
+/* ---- pipes made of pipes: all partners are the byzantine rank ---- */
 
 static const int partners[SHAPE_ENDS] = {HOSTILE, HOSTILE, HOSTILE};
 
@@ -249,7 +249,7 @@ static void use_redux(const struct plan *p, uint64_t *random)
 
         victim_am_serve(random);
         if ((x & 7) == 0) {
-            do /* it goes on until everybody has sent, or is gone */
+            do /* it goes on until each member has sent, or is gone */
                 rc = rredux_reduce(rx, result, 1 + (x >> 8) % 8, RREDUX_UINT64, RREDUX_SUM,
                                    (x & 8) != 0 ? RREDUX_ORDERED : 0, &combined);
             while ((rc == -EPROTO || rc == -EMSGSIZE || rc == -EPIPE || rc == -ECONNRESET) &&
@@ -358,7 +358,7 @@ void victim_use(const struct plan *p, uint64_t *random)
     rc = p->cells ? cells_open(&ch, &p->cfg, p->victim_writes, NULL) : rpipe(&ch, &p->cfg);
     if (rc == -EEXIST && parks > 0)
         return;
-    /* what is refused here is the peer, who is gone, or has been cut off */
+    /* what fails here is the peer, which is gone, or has been cut off */
     EXPECT(victim_may_get(rc), "rpipe gave %d (%s): %s", rc, rstrerror(rc), rerror(NULL));
     if (rc == 0)
         use_plain(ch, p, random);

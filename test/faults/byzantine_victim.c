@@ -3,7 +3,7 @@
  * byzantine_victim.c: the victim of hostile.h, and its friend.
  *
  * Two threads: one has the good pipes, to the friend and back, and opens new ones all the time; the other opens an end to the
- * hostile rank, makes calls of all kinds, and closes it.
+ * byzantine rank, makes calls of all kinds, and closes it.
  */
 #include "byzantine.h"
 
@@ -16,7 +16,7 @@
 #define GOOD_HEAP 16384
 #define GOOD_MESSAGES 40 /* then a new pair of pipes */
 #define GOOD_MOST 6000   /* bytes */
-#define LAST 1           /* the tag of the last message, which both sides then know */
+#define LAST 1           /* the tag of the last message, which both sides then have */
 #define RSS_MOST_MB 3000 /* far beyond what a sanitizer needs; what has no bound gets there */
 
 /* ---- the good pipes: the victim writes, the friend echoes ---- */
@@ -164,7 +164,7 @@ int victim_main(struct board *board, const struct round *round)
     CHECK(NULL, rinit(NULL, NULL) == 0);
     victim_am_open();
     (void)dup2(round->log,
-               STDERR_FILENO); /* "cannot be joined", hundreds of times, is what is wanted here */
+               STDERR_FILENO); /* "cannot be joined" is expected here, hundreds of times */
     CHECK(NULL, pthread_create(&thread, NULL, good_thread, &good) == 0);
     before = open_fds();
     rank_reached(board, VICTIM, 1);

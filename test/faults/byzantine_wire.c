@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * byzantine_wire.c: what the hostile rank of hostile.h does below the messages: frames and pieces that cannot be, after which it is cut off;
+ * byzantine_wire.c: what the byzantine rank of byzantine.h does below the messages: invalid frames and chunks, after which it is cut off;
  * greetings in the name of another rank; and that it is dead, while it goes on.
  */
 #include "byzantine.h"
@@ -81,7 +81,7 @@ static void breach_frame(uint64_t *random)
     }
 }
 
-/* Pieces of messages of network_send, barriers, allgathers. */
+/* Chunks of messages of network_send, barriers, allgathers. */
 static void breach_piece(uint64_t *random)
 {
     unsigned char body[200] = {0};
@@ -110,7 +110,7 @@ void wire_breach(uint64_t *random)
 {
     uint64_t x = random_draw(random);
 
-    if ((x & 7) == 0) { /* "I am dead", says who goes on talking */
+    if ((x & 7) == 0) { /* "I am dead", from a process that goes on sending */
         atomic_store((_Atomic uint32_t *)(uintptr_t)liveness_word(), (uint32_t)draw_number(random));
         return;
     }

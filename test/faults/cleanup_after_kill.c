@@ -2,7 +2,7 @@
 /*
  * cleanup_after_kill.c: nothing is left of a job whose processes were killed: no file, no socket, no System V object, no process.
  *
- * Jobs are played where nobody else is (island.h): one end is killed, or all ranks are, by signals of several kinds, while they join,
+ * Jobs run in a sandbox (sandbox.h): one end is killed, or all ranks are, by signals of several kinds, while they join,
  * work and leave, over shared memory and over a network. After each the place has to look as it did before. Of memory that has
  * no name nothing can be left without a process that has it.
  *
@@ -30,7 +30,7 @@
 static char found[16384];
 static struct spread calls, exits;
 
-/* Sockets of the dead say goodbye to each other for a moment. */
+/* Sockets of dead processes close their connections for a moment. */
 static bool is_empty(void)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
@@ -103,7 +103,7 @@ static void see_process(void)
     EXPECT(waitpid(parent, &status, 0) == parent && status == 0, "its parent");
     one_is_seen("a process", 1);
     kill(left, SIGKILL);
-    EXPECT(waitpid(left, &status, 0) == left, "whoever loses its parent is ours");
+    EXPECT(waitpid(left, &status, 0) == left, "an orphan becomes a child of this process");
     close(tells[0]);
     close(tells[1]);
 }
@@ -126,7 +126,7 @@ static void see_all(void)
 
 /* ---- ends and whole jobs ---- */
 
-/* Not those that a sanitizer, or the kernel by a file, says something about. */
+/* Not those that a sanitizer, or the kernel by a file, reports. */
 static const int signals[] = {SIGKILL, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGPIPE, SIGALRM, SIGKILL};
 #define SIGNALS (sizeof(signals) / sizeof(*signals))
 
@@ -169,7 +169,7 @@ static void kill_all(const struct scenario *s, uint64_t *random, bool early)
     job_start(&job, scenario_rank, &plan);
     if (early || all_joined(&job))
         backoff_us((long)(after / 1000));
-    for (rank = 0; rank < SCENARIO_RANKS; rank++) /* so that nobody sees another die */
+    for (rank = 0; rank < SCENARIO_RANKS; rank++) /* so that no rank sees another die */
         job_kill(&job, rank, SIGSTOP);
     for (rank = 0; rank < SCENARIO_RANKS; rank++)
         job_kill(&job, (rank + (int)(after % SCENARIO_RANKS)) % SCENARIO_RANKS, sig);

@@ -3,7 +3,7 @@
  * exit_during_calls.c: rexit while other threads of the process are in calls of the library.
  *
  * Rank 0 has a thread in every call that can wait, each without a deadline for what never comes, and some that never stop calling.
- * Its main thread calls rexit: every one of those calls ends with -ENOTCONN and a sentence that names rexit, nothing is given
+ * Its main thread calls rexit: every one of those calls ends with -ENOTCONN and an error message that names rexit, nothing is given
  * back under it, and no thread of the library is left. Only then does rank 1 leave too, so that nothing else can have ended
  * them. Over shared memory, and over libfabric where that is built.
  *
@@ -19,7 +19,7 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define SEES_ORDER                                                                                 \
-    false /* it knows only of order by atomics: not of threads that have been seen to have run on */
+    false /* it has only order by atomics: not by threads that have been seen to have run on */
 #elif defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define SEES_ORDER false
@@ -95,7 +95,7 @@ static int reduces(struct task *me)
     return rredux_read(redux, &place, &d, NULL);
 }
 
-/* poll(2) knows nothing of us: the descriptor becomes readable, and rread says why */
+/* poll(2) is not part of the library: the descriptor becomes readable, and rread returns the reason */
 static int watches(struct task *me)
 {
     struct pollfd p = {.fd = rfd(me->ch[0]), .events = POLLIN};
@@ -137,7 +137,7 @@ static int looks(struct task *me)
     return rc;
 }
 
-/* One end of a pipe to oneself, as fast as it goes; the other end is somebody else's. */
+/* One end of a pipe to oneself, as fast as it goes; the other end belongs to another thread. */
 static int streams_out(struct task *me)
 {
     int rc;
@@ -254,7 +254,7 @@ static void open_all(int rank)
     for (i = 0; i < 2; i++) {
         t = add("rmalloc", allocates);
         t->ch[0] = open_end(rank, true, i == 0 ? RPIPE_PUT : RPIPE_GET, 20 + i, false);
-        if (rank == 0) { /* the heap is full, and nobody reads */
+        if (rank == 0) { /* the heap is full, and no thread reads */
             raddr_t d = rmalloc(t->ch[0], HEAP);
 
             CHECK(t->ch[0], d != ADDR_NULL && rwrite(t->ch[0], d) == 0);
@@ -316,10 +316,10 @@ static int rank_zero(struct board *board, uint64_t delay_us)
         EXPECT(t->rc == -ENOTCONN, "%d, %s: gave %d: %s", i, t->name, t->rc, t->sentence);
         EXPECT((strstr(t->sentence, t->name) != NULL || strstr(t->sentence, "this call") != NULL) &&
                    (strstr(t->sentence, "rexit") != NULL || strstr(t->sentence, "closed") != NULL),
-               "%d, %s: the sentence: %s", i, t->name, t->sentence);
+               "%d, %s: the error message: %s", i, t->name, t->sentence);
     }
     while (threads_now() > before &&
-           !deadline_passed(patience)) /* who has been joined may still be listed for a moment */
+           !deadline_passed(patience)) /* a thread that has been joined may still be listed for a moment */
         backoff_us(1000);
     EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit",
            before, threads_now());
@@ -327,7 +327,7 @@ static int rank_zero(struct board *board, uint64_t delay_us)
     return check_failures > 0 ? 1 : 0;
 }
 
-/* Opens the other ends, serves none of them, and leaves when the threads of rank 0 are about to be told. */
+/* Opens the other ends, serves none of them, and leaves when the threads of rank 0 are about to be notified. */
 static int rank_one(struct board *board)
 {
     CHECK(NULL, rinit(NULL, NULL) == 0);
@@ -353,7 +353,7 @@ static void one_job(uint64_t delay_us)
     job_prepare(&job, 2);
     job_start(&job, exits, &delay_us);
     if (job_reached(&job, 0, INSIDE))
-        backoff_us(60000); /* more than a slice of sleep: what still waits then has not been told */
+        backoff_us(60000); /* more than a slice of sleep: what still waits then has not been notified */
     atomic_store(&job.board->go, 1);
     for (rank = 0; rank < 2; rank++)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),

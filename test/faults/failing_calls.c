@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#define OWN_MALLOC 0 /* somebody else's is in force, or there is no way to the real one */
+#define OWN_MALLOC 0 /* another malloc is in force, or there is no way to the real one */
 #else
 #define OWN_MALLOC 1
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failing_calls.h: calls that ask the system for something, and fail when the test says so.
+ * failing_calls.h: calls that ask the system for something, and fail when the test requires it.
  *
  * The functions of the C library that take memory, mappings, descriptors and threads go through those of scarce_calls.c, in the
  * program as in libraries and modules: link it with -rdynamic. They are counted, in all threads, while they are armed; of those the
@@ -18,7 +18,7 @@ struct place {
 #define NO_PLACE ((struct place){INT64_MAX, INT64_MAX}) /* they are only counted */
 
 extern const bool
-    scarce_memory; /* false: malloc is somebody else's here, and so only the others fail */
+    scarce_memory; /* false: another malloc is in force, and so only the other calls fail */
 
 /* Counts calls of the main thread and of the library's own thread alone: what other threads do is not the test's. Before scarce_arm. */
 void scarce_of_library(void);
@@ -26,7 +26,7 @@ void scarce_arm(struct place place);
 int64_t scarce_disarm(void);    /* how many calls there were */
 bool scarce_failed(void);       /* one of them, at least */
 const char *scarce_what(void);  /* the last that failed, "nothing" if none has */
-const char *scarce_words(void); /* what a sentence about that has to say; "": anything */
-bool scarce_is_want(int rc);    /* a code that tells of want, or of silence */
+const char *scarce_words(void); /* what an error message about that has to contain; "": anything */
+bool scarce_is_want(int rc);    /* a code of a resource failure, or of a deadline */
 
 #endif

@@ -3,7 +3,7 @@
  * failpoint.h: the steps of the library (lib/util/failpoint.h) as tests see them: all of them by name, how often each rank has passed which,
  * and a rank that is to end, or to stop, at the n-th time at one.
  *
- * The counts lie in memory that all ranks share, so that those of a dead one can be read.
+ * The counts are in memory that all ranks share, so that those of a dead one can be read.
  */
 #ifndef TEST_FAULTS_FAILPOINT_H
 #define TEST_FAULTS_FAILPOINT_H
@@ -21,7 +21,7 @@ struct step_table {
     _Atomic int64_t happened; /* when the signal was sent; 0: not yet */
 };
 
-/* In the test. NULL, and a line that says why: it cannot be loaded. */
+/* In the test. NULL, and a line with the reason: it cannot be loaded. */
 const void *step_add_module(const char *path,
                             const char *symbol); /* its steps too (step_module.c); this of it */
 struct step_table *step_prepare(void);           /* once; the table is cleared by step_clear */

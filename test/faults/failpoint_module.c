@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * failpoint_module.c: part of a module that has steps (lib/util/failpoint.h), and tells where they are: the linker's names for them are each
+ * failpoint_module.c: part of a module that has failpoints (lib/util/failpoint.h), and returns where they are: the linker's names for them are each
  * object's own. The program that loads it exports failpoint_reached().
  */
 #ifndef RPIPE_FAILPOINTS

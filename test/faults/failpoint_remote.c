@@ -54,7 +54,7 @@ static int repeat(bool (*what)(unsigned, int, bool, uint64_t *, struct findings 
     return i;
 }
 
-/* The others do not know its address yet. */
+/* The others do not have its address yet. */
 static bool is_alone(unsigned step)
 {
     return strcmp(step_name(step), "ofi: endpoint open") == 0 ||
@@ -99,7 +99,7 @@ static void outlast_keepalive(uint64_t *random)
     plan.again = true;
     plan.stopped_ms = STOPPED_MS;
     EXPECT(scenario_stop(&plan, "stopped for longer than the keep-alive", &told) && told == 1,
-           "the writer was not stopped, or the reader was not told by a deadline");
+           "the writer was not stopped, or no deadline of the reader expired");
 }
 
 /* The copy of the backend that has steps is built beside this program. */
@@ -119,7 +119,7 @@ static bool find_module(char *path, size_t bytes)
     return (size_t)snprintf(path, bytes, "%s/btl_ofi.so", own) < bytes && access(path, R_OK) == 0;
 }
 
-/* Loads it, and has libfabric look at the machine, which takes most of a second: the ranks are forked, and need not. */
+/* Loads it, and lets libfabric examine the machine, which takes most of a second: the ranks are forked, and need not. */
 static bool use_steps(void)
 {
     const struct btl_ops *ops;
@@ -155,12 +155,12 @@ int main(int argc, char **argv)
         survey_share(at, wanted, seed, &sum);
     if (check_failures == 0 && wanted == NULL)
         outlast_keepalive(&seed);
-    EXPECT(sum.warned > 0, "nobody was told by a deadline");
-    printf("%d deaths and stops at %d of %u steps; %d were told by a deadline\n", sum.done,
+    EXPECT(sum.warned > 0, "no deadline expired");
+    printf("%d deaths and stops at %d of %u steps; %d ended by a deadline\n", sum.done,
            sum.steps, step_count(), sum.warned);
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");
-    printf("%s\n", check_failures == 0 ? "every death was noticed, and all who were stopped went on"
+    printf("%s\n", check_failures == 0 ? "every death was noticed, and every stopped process went on"
                                        : "FAILED");
     return check_failures == 0 ? 0 : 1;
 }

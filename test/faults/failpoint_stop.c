@@ -2,7 +2,7 @@
 /*
  * failpoint_stop.c: either end is stopped (SIGSTOP) at every step that the library names, and goes on later.
  *
- * Who is stopped is not dead: calls of the other end go on, as far as they do not need it, or end with -ETIMEDOUT when their deadline
+ * A stopped process is not dead: calls of the other end go on, as far as they do not need it, or end with -ETIMEDOUT when their deadline
  * has passed. They are made again, and after SIGCONT everything goes on: every message is there, once, and right, and all
  * ranks end as if nothing had been.
  *
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
     survey_all(false);
     if (check_failures == 0) /* else all of them would fail in the same way */
         survey_share(stop_at, argc > 2 ? argv[2] : NULL, seed, &sum);
-    printf("%d stops at %d of %u steps; %d were told by a deadline\n", sum.done, sum.steps,
+    printf("%d stops at %d of %u steps; %d ended by a deadline\n", sum.done, sum.steps,
            step_count(), sum.warned);
     printf("%s\n", check_failures == 0 ? "all went on" : "FAILED");
     return check_failures == 0 ? 0 : 1;

@@ -120,7 +120,7 @@ static void work_on(int worker, void (*work)(unsigned, uint64_t, struct findings
         if ((name == NULL || strstr(step_name(step), name) != NULL) &&
             (network || !survey_needs_network(step)))
             work(step, seed + step,
-                 &mine->found); /* a step has its own draws, whoever else is worked on */
+                 &mine->found); /* a failpoint has its own random numbers, whatever else runs */
     mine->failures = check_failures;
 }
 

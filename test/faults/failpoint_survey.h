@@ -33,7 +33,7 @@ struct findings {
     int done, steps, warned;
 };
 
-#define STOP_DEADLINE_MS 40 /* of calls that wait for who is stopped */
+#define STOP_DEADLINE_MS 40 /* of calls that wait for a stopped process */
 
 /* Stops this end there, and lets it go on later; calls of the other end are ended by their deadlines, and made again. */
 bool survey_stop(unsigned step, int end, bool first, uint64_t *random, struct findings *f);

@@ -4,8 +4,8 @@
  *
  * Rank 0 writes from one thread and reads from another, and forks all the time from a third. Every call of the child
  * is an error, none hangs or crashes, whatever lock a thread of the parent held; the child may use the allocator by
- * itself, and ends in every way. The traffic goes on, every byte is checked at its end, and a child's end looks like
- * nobody's death. A child that outlives its parent does not hide that the parent has died.
+ * itself, and ends in every way. The traffic goes on, every byte is checked at its end, and the end of a child is not
+ * reported as a death. A child that outlives its parent does not hide that the parent has died.
  */
 #include "test/lib/job.h"
 #include "test/lib/v01.h"
@@ -16,7 +16,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED                                                                                  \
-    true /* looks for leaks in exit(3), and finds some that are none where threads have gone with a fork */
+    true /* searches for leaks in exit(3), and finds some that are none where threads have gone with a fork */
 #else
 #define SANITIZED false
 #endif

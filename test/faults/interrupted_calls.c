@@ -60,7 +60,7 @@ static void write_all(rch_t ch)
         CHECK(ch, rwrite(ch, d) == 0);
     }
     rc = rflush(ch);
-    CHECK(ch, rc == 0 || rc == -EPIPE); /* who has read everything may have closed */
+    CHECK(ch, rc == 0 || rc == -EPIPE); /* an end that has read everything may have closed */
 }
 
 static void read_all(rch_t ch)

@@ -4,7 +4,7 @@
  *
  * Each must return with the right code, every complete message must be readable first, and rexit must not wait for
  * the dead. What is printed is the time from the kill to the return: rmalloc(7) promises 100 ms on shm. The test
- * itself only insists on 2 s, because the machine that it runs on may be busy with other things; look at the
+ * itself only insists on 2 s, because the machine that it runs on may be busy with other things; read the
  * medians.
  *
  *     death [ROUNDS [NAME]]
@@ -212,7 +212,7 @@ static int watch_fd(rch_t ch, bool with_epoll)
 
     CHECK(ch, fd >= 0 && set >= 0);
     CHECK(ch, epoll_ctl(set, EPOLL_CTL_ADD, fd, &event) == 0);
-    do { /* readable without a reason is allowed, until the writer has heard of the descriptor */
+    do { /* readable without a reason is allowed, until the writer has received the announcement of the descriptor */
         rc = with_epoll ? epoll_wait(set, &event, 1, PATIENCE_MS) : poll(&p, 1, PATIENCE_MS);
         CHECK(ch, rc == 1);
         rc = rread_nb(ch, &d, NULL);
@@ -337,7 +337,7 @@ static void judge(const struct scenario *s, struct job *job, int rank, struct sp
     EXPECT(returned >= killed || s->kind == EXIT, "%s: returned %.3f ms before the kill: %s",
            s->name, (double)(killed - returned) / 1e6, mine->sentence);
     if (s->kind == READ_STREAM ||
-        s->kind == READ_LATER) /* one more may be complete without the writer having said so */
+        s->kind == READ_LATER) /* one more may be complete without an announcement of the writer */
         EXPECT(got == wrote || got == wrote + 1, "%s: %llu messages read, %llu written", s->name,
                (unsigned long long)got, (unsigned long long)wrote);
     spread_add(spread, (double)(returned - killed) / 1e6);
@@ -356,7 +356,7 @@ static void round_of(const struct scenario *s, uint64_t *random, struct spread *
     if (ok) {
         backoff_us((long)(random_draw(random) % 30000) +
                    (survivor_writes(s->kind) || s->kind == NETWORK_SEND ? 10000 : 0));
-        if (s->kind == READ_LATER) { /* dead and gone before the first look */
+        if (s->kind == READ_LATER) { /* dead and gone before the first poll */
             job_kill(&job, dead, SIGKILL);
             job_ended(&job, dead);
             backoff_us((long)(random_draw(random) % 60000));
@@ -408,7 +408,7 @@ static const struct scenario scenarios[] = {
     {"network_barrier of 4", NETWORK_BARRIER, RPIPE_PUT, 4, 0, 0, -ECONNRESET, 0, 0, 0},
     {"network_allgather of 5", NETWORK_GATHER, RPIPE_PUT, 5, 0, 0, -ECONNRESET, 0, 0, 0},
     {"rexit of 3", EXIT, RPIPE_PUT, 3, 0, 0, 0, 0, 0, 0},
-    /* the socket hangs up late, the life word does not */
+    /* the socket hangs up late, the liveness word does not */
     {"rread, PUT, victim of 1 GiB", READ_EMPTY, RPIPE_PUT, 2, 1 << 16, GIB, -ECONNRESET, 0, 0, 0},
     {"rread, GET heap of 1 GiB", READ_EMPTY, RPIPE_GET, 2, GIB, 0, -ECONNRESET, 0, 0, 0},
     {"rread after the death, GET heap of 1 GiB", READ_LATER, RPIPE_GET, 2, GIB, 0, -ECONNRESET, 0,

@@ -38,7 +38,7 @@ static void judge(const struct plan *plan, struct job *job, const char *what, st
     EXPECT(code == 0 || code == -EPIPE || code == -ECONNRESET,
            "%s: the survivor's part ended with %d (%s): %s", what, code, rstrerror(code),
            left->sentence);
-    /* what a network has accepted is lost with the one who sent it */
+    /* what a network has accepted is lost with its sender */
     EXPECT(got == wrote || got == wrote + 1 || (plan->s->network != NULL && got < wrote),
            "%s: %llu messages read, %llu written; %s", what, (unsigned long long)got,
            (unsigned long long)wrote, left->sentence);

@@ -20,7 +20,7 @@
 
 #ifdef __SANITIZE_ADDRESS__
 #define SANITIZED true /* which takes terabytes of address space, */
-/* and keeps what is freed: 256 MiB of it, as many mappings, unless it is told otherwise */
+/* and keeps what is freed: 256 MiB of it, as many mappings, unless an option changes that */
 __attribute__((visibility("default"))) const char *
 __asan_default_options(void); /* NOLINT(bugprone-reserved-identifier): its name */
 const char *__asan_default_options(void) { return "quarantine_size_mb=1"; }
@@ -50,7 +50,7 @@ static int count_maps(void)
 
 #ifdef HAVE_MALLINFO2
 static size_t heap_now(void) { return mallinfo2().uordblks; }
-#else /* musl does not say */
+#else /* musl has no such function */
 static size_t heap_now(void) { return 0; }
 #endif
 
@@ -177,13 +177,13 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
         if (k % 8 == 0)
             to_oneself(rank, k);
         if (k % 64 ==
-            0) /* neither is thousands of channels ahead: what is under way is memory too */
+            0) /* neither is thousands of channels ahead: what is outstanding is memory too */
             CHECK(NULL, network_barrier() == 0);
         if (k == channels / 10 / 64 * 64)
             before = usage_now();
     }
     CHECK(NULL, network_barrier() == 0);
-    backoff_us(100000); /* the last byes arrive; nothing depends on it but the numbers below */
+    backoff_us(100000); /* the last close messages arrive; nothing depends on it but the numbers below */
     after = usage_now();
     printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld "
            "KiB, malloc %zu -> "
@@ -315,7 +315,7 @@ int main(int argc, char **argv)
         test_cannot_map();
     job_prepare(&job, 2);
     if (freopen("/dev/null", "w", stderr) ==
-        NULL) /* ends that do not agree are told there, a thousand times */
+        NULL) /* ends that do not agree are logged there, a thousand times */
         return 99;
     job_start(&job, opens_and_closes, &channels);
     for (rank = 0; rank < 2; rank++)

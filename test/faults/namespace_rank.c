@@ -3,8 +3,8 @@
  * namespace_rank.c: one rank of a job whose ranks are on one host, in different network namespaces; run by
  * test/faults/namespaces.
  *
- * Abstract Unix sockets do not reach from one namespace to another, so no descriptor can be passed: a channel that wants
- * shm is refused with -ENOTSUP and a sentence that says why, at once, at both ends. The control network works, over TCP.
+ * Abstract Unix sockets do not reach from one namespace to another, so no descriptor can be passed: a channel that requires
+ * shm is refused with -ENOTSUP and an error message with the reason, at once, at both ends. The control network works, over TCP.
  */
 #include "test/lib/job.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * plugins.c: a program that does not know the library loads a plugin that does, and unloads it, several times.
+ * plugins.c: a program that does not use the library loads a plugin that does, and unloads it, several times.
  *
  * Each time the plugin joins a job of one process, works, and leaves; a new instance of the library may do so, while the same one
  * may not (rinit(3)). When it has been unloaded no thread of the library is left, no descriptor, and no mapping: neither
@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #ifdef __SANITIZE_ADDRESS__
-/* what a library that is gone has kept until the end of the process looks like a leak */
+/* what an unloaded library has kept until the end of the process is reported as a leak */
 __attribute__((visibility("default"))) const char *
 __asan_default_options(void); /* NOLINT(bugprone-reserved-identifier): its name */
 const char *__asan_default_options(void) { return "detect_leaks=0"; }

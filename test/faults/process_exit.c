@@ -3,7 +3,7 @@
  * process_exit.c: every way in which a process can leave its peers, come late, or stand still.
  *
  * exit(3), _exit(2), abort(3), a crash and execve(2) without rexit are deaths; rclose before them is not; rexit too
- * early is an orderly end. A peer that never opens, or opens and closes before anybody joins it, keeps nobody
+ * early is an orderly end. A peer that never opens, or opens and closes before any peer joins it, keeps no process
  * waiting longer than the deadline. A peer that is stopped is not dead: the deadline decides, and afterwards
  * everything goes on.
  */
@@ -149,7 +149,7 @@ static void test_ways(int rounds)
             job_prepare(&job, 2);
             job_start(&job, leaves_or_stays, &l);
             if (job_ended(&job, 0)) {
-                EXPECT(job_status_is(&job, 0, 0), "%s: who stays ended with status 0x%x: %s",
+                EXPECT(job_status_is(&job, 0, 0), "%s: the rank that stays ended with status 0x%x: %s",
                        way_names[l.way], job.status[0], job.board->rank[0].sentence);
                 spread_add(&spread,
                            (double)(job.board->rank[0].returned - job.board->killed) / 1e6);
@@ -213,7 +213,7 @@ static int half_open(int rank, struct board *board, const void *arguments)
 
     (void)arguments;
     CHECK(NULL, rinit(NULL, NULL) == 0);
-    /* opened and closed before anybody joined: 0 and 1 by the writer, 2 and 3 by the reader, each PUT and GET */
+    /* opened and closed before the peer joined: 0 and 1 by the writer, 2 and 3 by the reader, each PUT and GET */
     for (i = 0; rank == 1 && i < 4; i++)
         CHECK(NULL, rclose(open_channel(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET, rank, i < 2,
                                         (uint32_t)i)) == 0);
@@ -249,7 +249,7 @@ static int half_open(int rank, struct board *board, const void *arguments)
         write_messages(ch, 0, MESSAGES);
     else
         CHECK(ch, read_messages(ch, 0, MESSAGES) == 0);
-    /* a reader that nobody will ever join does not keep rexit waiting */
+    /* a reader that no peer will ever join does not keep rexit waiting */
     open_channel(RPIPE_PUT, rank, false, 99);
     begin = clock_now();
     CHECK(NULL, rexit() == 0 && clock_now() - begin < 2000 * NS_PER_MS);
@@ -360,7 +360,7 @@ static void test_stopped(rank_function f, bool goes_on)
             atomic_store(&job.board->go, 2);
             job_kill(&job, 1, SIGCONT);
             EXPECT(job_ended(&job, 1) && job_status_is(&job, 1, 0),
-                   "who was stopped ended with status 0x%x", job.status[1]);
+                   "the stopped rank ended with status 0x%x", job.status[1]);
         }
         EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0), "the other ended with status 0x%x",
                job.status[0]);

@@ -2,9 +2,9 @@
 /*
  * region_peer_stopped.c: a transfer from, or into, the program's memory over a network, whose other end is stopped (doc/regions.md).
  *
- * Calls end by their deadlines; the word stays 0, the region busy, and rclose leaves the pipe open: the program is never told that the
- * memory is its own while the network may reach for it. Later all goes on: it is read, by a call that wants it elsewhere; or the pipe
- * is closed, and then nothing lands in the program's memory any more.
+ * Calls end by their deadlines; the word stays 0, the region busy, and rclose leaves the pipe open: no call ever reports that the
+ * memory is its own while the network may reach for it. Later all goes on: it is read, by a call that stores it elsewhere; or the pipe
+ * is closed, and then nothing is stored in the program's memory any more.
  *
  * Over libfabric's provider tcp, where a READ takes the processor of the one that is read from. Skipped where that backend was not built.
  */

@@ -3,10 +3,10 @@
  * resource_failure.c: the n-th call that asks the system for something fails, for many n.
  *
  * What fails is in scarce_calls.h. A process joins a job by itself, sends messages of each kind through pipes
- * to itself, and grows a heap; one call on the way fails, or all from one on. Whatever fails, a call of ours says so, with a
- * code and a sentence; nothing crashes, nothing hangs; and when there is enough again, everything works.
+ * to itself, and grows a heap; one call on the way fails, or all from one on. Whatever fails, a call of the library reports it, with a
+ * code and an error message; nothing crashes, nothing hangs; and when there is enough again, everything works.
  *
- *     scarce [PLACES | all]          so many of the places, evenly; 60 unless said otherwise
+ *     resource_failure [PLACES | all]     so many of the places, evenly; the default is 60
  */
 #include "test/lib/job.h"
 #include "failing_calls.h"
@@ -72,11 +72,11 @@ static int one_pair(rpipe_op_t op, uint32_t ctx)
         rc = 0;
     else if (rc < 0 && failed_call == NULL)
         (void)note("rfd", r, rc);
-    if (rc != 0) { /* both ends close all the same; what the call said is not lost by that */
+    if (rc != 0) { /* both ends close all the same; the error of the call is not lost by that */
         char said[400];
 
         snprintf(said, sizeof(said), "%s", rerror(failed_at));
-        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s gave %d and no sentence: %s",
+        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s returned %d and no error message: %s",
                failed_call, rc, said);
     }
     CHECK(w, rclose(w) == 0 && rclose(r) == 0);
@@ -152,7 +152,7 @@ int main(int argc, char **argv)
     int64_t n, all, places = argc > 1 ? atoi(argv[1]) : 60, step;
 
     if (!scarce_memory)
-        printf("descriptors and threads only: malloc is somebody else's here\n");
+        printf("descriptors and threads only: another malloc is in force\n");
     setenv("RPIPE_LOG", "error", 0);
     all = try_place(INT64_MAX, INT64_MAX);
     if (argc > 1 && strcmp(argv[1], "all") == 0)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * resource_failure_pair.c: as scarce.c, at one of two ranks: one calls for something that is not there, and the other waits for him.
+ * resource_failure_pair.c: as resource_failure.c, at one of two ranks: one requests something that is not there, and the other waits for it.
  *
  * Both open a pipe each way, send messages of each kind, which make the heaps grow, and talk over the control network. At one of them a call on
- * the way fails, or all from one on. He is told so by the call that needed it, in a sentence with the limit and the cure; the other's
- * calls end well, or with what he was told, or with their short deadlines. Nobody crashes or hangs; and when there is enough again the two
+ * the way fails, or all from one on. The call that needed it reports so, in an error message with the limit and the cure; the other's
+ * calls end well, or with the error of the first, or with their short deadlines. Neither crashes or hangs; and when there is enough again the two
  * open new pipes to each other, and messages come through.
  *
- *     scarce_pair [PLACES | all]     forks the two for each place: from rinit on; in turn rank 1 and rank 0 want
+ *     resource_failure_pair [PLACES | all]     forks the two for each place: from rinit on; in turn rank 1 and rank 0 lack resources
  *     mpirun -n 2 scarce_pair ...    one job for all places: from its first pipe on
  *
  * Under a launcher, calls of threads that are not the library's do not fail: those of PMIx are not ours to test.
@@ -26,7 +26,7 @@ static const char *failed_call;
 static char sentence[400];
 static int own_rank, rounds;
 
-/* Keeps what the first call that failed has said. */
+/* Keeps the error of the first call that failed. */
 static int note(const char *call, rch_t ch, int rc)
 {
     if (rc != 0 && failed_call == NULL) {
@@ -91,7 +91,7 @@ static int exchange(rch_t w, rch_t r)
     return rc;
 }
 
-/* A pipe each way; what the first call said that failed. */
+/* A pipe each way; the error of the first call that failed. */
 static int pipes(rpipe_op_t op, uint32_t ctx, int ms)
 {
     rch_t w = NULL, r = NULL;
@@ -119,11 +119,11 @@ static int network(void)
     return rc;
 }
 
-/* ---- what they are told ---- */
+/* ---- what is reported to them ---- */
 
 static void judge(bool poor, struct place p, int rc)
 {
-    const char *who = poor ? "who wants" : "the other";
+    const char *who = poor ? "the rank without resources" : "the other";
 
     if (getenv("FAULTS_TELL") != NULL)
         printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from,
@@ -134,7 +134,7 @@ static void judge(bool poor, struct place p, int rc)
     EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
            (long long)p.from, who, failed_call, scarce_what(), rc, rstrerror(rc), sentence);
     EXPECT(strlen(sentence) > 12 && strcmp(sentence, "no error") != 0,
-           "place %lld, %s, %s: no sentence: %s", (long long)p.from, who, failed_call, sentence);
+           "place %lld, %s, %s: no error message: %s", (long long)p.from, who, failed_call, sentence);
     if (poor && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
         EXPECT(strstr(sentence, scarce_words()) != NULL,
                "place %lld, %s, when %s fails: \"%s\" is not in: %s", (long long)p.from,
@@ -316,7 +316,7 @@ int main(int argc, char **argv)
     int64_t places = atoi(how) > 0 ? atoi(how) : 16;
 
     if (!scarce_memory)
-        printf("descriptors and threads only: malloc is somebody else's here\n");
+        printf("descriptors and threads only: another malloc is in force\n");
     setenv("RPIPE_LOG", "error", 0);
     if (getenv("PMIX_RANK") != NULL)
         return launched(argv[0], places, every);

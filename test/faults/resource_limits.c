@@ -2,9 +2,9 @@
 /*
  * resource_limits.c: memory, descriptors and address space that are not there.
  *
- * A heap larger than the memory is -ENOMEM at once and a sentence with the numbers, and neither SIGBUS nor the
+ * A heap larger than the memory is -ENOMEM at once and an error message with the numbers, and neither SIGBUS nor the
  * kernel's killer. Under every limit of descriptors (RLIMIT_NOFILE), address space (RLIMIT_AS) and size of files
- * (RLIMIT_FSIZE) a program either works or is told which call failed and why: no crash, no hang, no result that is
+ * (RLIMIT_FSIZE) a program either works or gets an error that names the call and the reason: no crash, no hang, no result that is
  * no error of that call, and nothing is lost: when the limit is lifted, what can be repeated works. So it is with the number of
  * threads, of a user or of a control group. A small /dev/shm, a memlock of nothing and a disk that is full of logs, counters
  * and traces limit nothing.
@@ -154,7 +154,7 @@ static int too_large(int rank, struct board *board, const void *arguments)
             EXPECT(rc == -ENOMEM, "a heap of %llu MiB: %d (%s)",
                    (unsigned long long)(sizes[i] >> 20), rc, rstrerror(rc));
             EXPECT(strstr(rerror(NULL), "MiB") != NULL && strstr(rerror(NULL), "available") != NULL,
-                   "the sentence: %s", rerror(NULL));
+                   "the error message: %s", rerror(NULL));
         }
     }
     printf("%s\n", rerror(NULL));
@@ -162,7 +162,7 @@ static int too_large(int rank, struct board *board, const void *arguments)
     return check_failures;
 }
 
-/* ---- the memory of a control group: the kernel kills who exceeds it ---- */
+/* ---- the memory of a control group: the kernel kills a process that exceeds it ---- */
 
 #define GROUP_MIB 96
 
@@ -268,7 +268,7 @@ static void test_group(void)
     rmdir(outer);
 }
 
-/* ---- limits that are none: a /dev/shm of 64 MB, no memory that may be locked, no room for the log ---- */
+/* ---- limits that are none: a /dev/shm of 64 MB, no memory that may be locked, no space for the log ---- */
 
 #define SHM_MOUNT_MIB 64
 
@@ -305,7 +305,7 @@ static void test_small_places(void)
     job_prepare(&job, 1);
     job_start(&job, small_places, NULL);
     EXPECT(job_ended(&job, 0) && job_status_is(&job, 0, 0),
-           "no room in /dev/shm and for the log: status 0x%x: %s", job.status[0],
+           "no space in /dev/shm and for the log: status 0x%x: %s", job.status[0],
            job.board->rank[0].sentence);
     job_finish(&job);
 }
@@ -314,7 +314,7 @@ static void test_small_places(void)
 
 #define NOBODY 65534
 
-/* rinit needs one. It says what is missing, and when it is there the same process can join. */
+/* rinit needs one. It reports what is missing, and when it is there the same process can join. */
 static void join_twice(struct board *board, bool (*lift)(void *), void *argument)
 {
     const char *call;
@@ -340,7 +340,7 @@ static bool lift_nproc(void *unused)
     return true;
 }
 
-/* Root may always: as nobody, then. */
+/* Root may always: as an unprivileged user, then. */
 static int few_of_user(int rank, struct board *board, const void *arguments)
 {
     const char *modules = getenv("RPIPE_MODULE_PATH");
@@ -351,7 +351,7 @@ static int few_of_user(int rank, struct board *board, const void *arguments)
         return 77;
     if (modules != NULL && access(modules, R_OK | X_OK) != 0)
         return 77;
-    (void)prctl(PR_SET_DUMPABLE, 1); /* the leak checker looks into its own process */
+    (void)prctl(PR_SET_DUMPABLE, 1); /* the leak checker reads its own process */
     set_limit(RLIMIT_NPROC, 1);
     join_twice(board, lift_nproc, NULL);
     return check_failures > 0 ? 1 : 0;
@@ -380,7 +380,7 @@ static void test_threads(void)
     job_prepare(&job, 1);
     job_start(&job, few_of_user, NULL);
     if (job_ended(&job, 0) && job_status_is(&job, 0, 77))
-        printf("RLIMIT_NPROC: left out, nobody cannot run this here\n");
+        printf("RLIMIT_NPROC: left out, an unprivileged user cannot run this here\n");
     else
         EXPECT(job_status_is(&job, 0, 0), "RLIMIT_NPROC 1: status 0x%x", job.status[0]);
     printf("%s\n", job.board->rank[0].sentence);
@@ -432,7 +432,7 @@ static bool is_said(int fd, const char *what, const char *error)
     if (line != NULL)
         line[strcspn(line, "\n")] = '\0';
     if (line == NULL || strstr(line, error) == NULL)
-        printf("said: %s\n", text);
+        printf("output: %s\n", text);
     return line != NULL && strstr(line, error) != NULL;
 }
 
@@ -440,7 +440,7 @@ static bool is_said(int fd, const char *what, const char *error)
 static int full_disk(int rank, struct board *board, const void *arguments)
 {
     const bool early = *(const bool *)arguments;
-    int said = memfd_create("said", MFD_CLOEXEC), fd, rc;
+    int said = memfd_create("output", MFD_CLOEXEC), fd, rc;
     const char *call;
     FILE *nowhere;
     char name[64];
@@ -466,9 +466,9 @@ static int full_disk(int rank, struct board *board, const void *arguments)
         fill_disk();
     CHECK(NULL, rexit() == 0);
     EXPECT(is_said(said, "RPIPE_TRACE: ", strerror(ENOSPC)),
-           "the trace: not said that the disk is full");
+           "the trace: no report that the disk is full");
     EXPECT(is_said(said, "RPIPE_STATS: ", strerror(ENOSPC)),
-           "the counters: not said that the disk is full");
+           "the counters: no report that the disk is full");
     EXPECT(access(name, F_OK) != 0, "half a trace is left");
     if (!early) { /* the records are there still */
         snprintf(name, sizeof(name), "%s/trace.raw", disk);
@@ -528,7 +528,7 @@ static int under_limit(int rank, struct board *board, const void *arguments)
     rank_returned(board, rank, rc, of);
     if (rc != 0) {
         EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rstrerror(rc), rerror(of));
-        EXPECT(strlen(rerror(of)) > 12, "no sentence: %s", rerror(of));
+        EXPECT(strlen(rerror(of)) > 12, "no error message: %s", rerror(of));
     }
     if (strcmp(call, "rinit") != 0) { /* what has been refused can be had later */
         again = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
@@ -575,13 +575,13 @@ static void sweep(__rlimit_resource_t resource, const char *what, uint64_t from,
         else
             refused++;
     }
-    printf("%s from %llu to %llu%s: %d times refused with a sentence, %d times good\n", what,
+    printf("%s from %llu to %llu%s: %d times refused with an error message, %d times good\n", what,
            (unsigned long long)from, (unsigned long long)to, late ? ", set after rinit" : "",
            refused, good);
     EXPECT(refused > 0 && good > 0, "the range of %s shows nothing", what);
 }
 
-/* ---- a limit at one of two ranks: the other is told ---- */
+/* ---- a limit at one of two ranks: the other is notified ---- */
 
 static int poor_and_rich(int rank, struct board *board, const void *arguments)
 {

@@ -41,7 +41,7 @@ static bool put(const char *path, const char *text)
     return done;
 }
 
-/* Who is not root may have namespaces within one of users, where it is. */
+/* A process that is not root may have namespaces within one of users, where it is. */
 static bool be_root(void)
 {
     char users[32], groups[32];
@@ -116,7 +116,7 @@ bool island_enter(struct error *err)
     return true;
 }
 
-/* ---- looking round ---- */
+/* ---- what is there ---- */
 
 struct list {
     char *text;
@@ -178,8 +178,8 @@ static void list_lines(struct list *l, const char *name, const char *waits)
 }
 
 /*
- * Those that run. One that has ended is nobody's any more, and is buried here as init would: a rank that is killed while its leak
- * sanitizer looks round leaves behind what that had made for it.
+ * Those that run. One that has ended is an orphan, and is waited for here as by init: a rank that is killed while its leak
+ * sanitizer runs leaves behind what that had made for it.
  */
 static void list_children(struct list *l)
 {

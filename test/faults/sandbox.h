@@ -2,8 +2,8 @@
 /*
  * sandbox.h: a process that is alone with its children, so that whatever there is, is theirs.
  *
- * It has a network, System V IPC, /tmp, /var/tmp and /dev/shm of its own (unshare(2)); whoever loses its parent becomes its child.
- * So others on the machine neither disturb it nor are blamed: what is found here was left by somebody who was started here.
+ * It has a network, System V IPC, /tmp, /var/tmp and /dev/shm of its own (unshare(2)); an orphan becomes its child.
+ * So others on the machine neither disturb it nor are blamed: what is found here was left by a process that was started here.
  */
 #ifndef TEST_FAULTS_SANDBOX_H
 #define TEST_FAULTS_SANDBOX_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenario.c: a rank of a job in which somebody is killed or stopped: see scenario.h. What the two ends do is in scenes.c.
+ * scenario.c: a rank of a job in which a rank is killed or stopped: see scenario.h. What the two ends do is in scenario_ends.c.
  */
 #include "scenario.h"
 
@@ -14,7 +14,7 @@
 
 /* ---- what is left of the library ---- */
 
-/* Segments and life pages. What rmalloc_stat(1) looks at stays mapped for ever, once for a process (lib/observe/record/publish.c). */
+/* Segments and liveness pages. What rmalloc_stat(1) reads stays mapped for ever, once for a process (lib/observe/record/publish.c). */
 static int count_shared(void)
 {
     FILE *f = fopen("/proc/self/maps", "re");
@@ -28,7 +28,7 @@ static int count_shared(void)
     return n;
 }
 
-/* ---- new pipes, to somebody who lives ---- */
+/* ---- new pipes, to a rank that lives ---- */
 
 static rch_t open_new(int peer, uint32_t ctx, bool writer)
 {
@@ -40,7 +40,7 @@ static rch_t open_new(int peer, uint32_t ctx, bool writer)
     return ch;
 }
 
-/* `to_victim`: who reads may die meanwhile. */
+/* `to_victim`: the reader may die meanwhile. */
 static void write_new(rch_t ch, bool to_victim)
 {
     int rc = 0;
@@ -112,7 +112,7 @@ static void configure(const struct plan *plan)
     }
 }
 
-/* All have joined, or somebody never will. */
+/* All have joined, or one never will. */
 static void wait_for_all(struct board *board)
 {
     int rank;

@@ -2,8 +2,8 @@
 /*
  * scenario.h: what the ranks of a job do while one of them is killed or stopped (steps.c, stops.c, anywhere.c).
  *
- * Ranks 0 and 1 are the two ends of one or more pipes; one of them is the victim. Rank 2 is the bystander, to whom
- * whoever is left opens new pipes afterwards. Every message is checked. Who is left finds out that all its descriptors,
+ * Ranks 0 and 1 are the two ends of one or more pipes; one of them is the victim. Rank 2 is the bystander, to which
+ * the survivor opens new pipes afterwards. Every message is checked. The survivor finds out that all its descriptors,
  * mappings and threads are gone after rexit.
  *
  * On the board: `done` messages were written and complete, `number` were read, in phase 1 the rank has joined, in phase 2 its part
@@ -40,7 +40,7 @@ struct scenario {
     const char *wait;    /* RPIPE_WAIT */
     const char *atomics; /* RPIPE_ATOMICS */
     bool all;            /* the bystander plays too */
-    bool patient; /* its calls cannot be made again after their deadline: nothing is told by it */
+    bool patient; /* its calls cannot be made again after their deadline: it is not counted */
     const char
         *network; /* NULL: over shared memory; or over libfabric, and this is RPIPE_OFI_ORDER */
 };
@@ -58,7 +58,7 @@ struct plan {
     bool early;      /* it may happen in rinit, which the others need not survive */
     int timeout_ms;  /* of calls */
     bool again;      /* a call is made again when its deadline has passed */
-    int stopped_ms;  /* who is stopped, is for so long at least */
+    int stopped_ms;  /* a stopped rank is stopped for so long at least */
     int64_t kill_ns; /* the victim is killed so long after it has joined; 0: not */
     void (*arm)(const struct plan *plan, struct board *board,
                 int rank); /* before rinit; NULL: nothing */
@@ -71,7 +71,7 @@ int scenario_rank(int rank, struct board *board,
 bool scenario_kill(const struct plan *plan, const char *what, struct spread *calls,
                    struct spread *exits);
 
-/* The same for one that is stopped at its step, until a deadline has told the other end, of which this is counted, or PATIENT_MS. */
+/* The same for one that is stopped at its step, until a deadline of the other end has expired, which is counted, or PATIENT_MS. */
 bool scenario_stop(const struct plan *plan, const char *what, int *told);
 
 #endif

@@ -2,7 +2,7 @@
 /*
  * scenario_ends.c: see scenes.h. The heap and the ring are so small, and each end pauses at such places, that every wait occurs.
  *
- * A part that ends with an error has been told the right one: a reader -ECONNRESET, a writer -EPIPE, never anything else.
+ * A part that ends with an error has got the right one: a reader -ECONNRESET, a writer -EPIPE, never anything else.
  */
 #include "scenario_ends.h"
 #include "test/lib/v01.h"
@@ -63,7 +63,7 @@ static void close_last(struct player *p)
     do
         rc = cells_or_pipe_close(ch);
     while (scene_once_more(
-        p, rc)); /* over a network, as long as transfers from the program's memory are under way */
+        p, rc)); /* over a network, as long as transfers from the program's memory are outstanding */
     CHECK(ch, rc == 0);
 }
 
@@ -102,7 +102,7 @@ int scene_wait_joined(struct player *p, rch_t ch)
 static size_t message_bytes(uint64_t i)
 {
     if (i >= 16)
-        return 1000; /* a heap has room for four, and for one beside the one that the reader holds, wherever that lies */
+        return 1000; /* a heap holds four, and one beside the one that the reader holds, wherever that is */
     return i % 3 == 0 ? 8 : i % 3 == 1 ? 40 : 100 + i * 61 % 600;
 }
 
@@ -196,7 +196,7 @@ static int read_all(struct player *p, rch_t ch, uint64_t key, uint64_t count,
     return ended(ch, &r, count, rc);
 }
 
-/* The ring is full before the first look, unless the writer never gets so far. */
+/* The ring is full before the first poll, unless the writer never gets so far. */
 static void wait_until_full(struct player *p)
 {
     int64_t most = deadline_in_ms(20);
@@ -215,7 +215,7 @@ static int one_stream(struct player *p, uint32_t ctx, uint64_t key, uint64_t cou
 
     if (rc == 0 && p->rank == 1 && count > SLOTS)
         wait_until_full(p);
-    /* who is gone before it was joined may have closed before that: rwait says the one, rread the other */
+    /* a peer that is gone before it was joined may have closed before that: rwait reports the one, rread the other */
     if (rc == 0)
         rc = p->rank == 0 ? write_all(p, ch, key, count, message_bytes)
                           : read_all(p, ch, key, count, message_bytes);
@@ -321,7 +321,7 @@ static int read_by_fd(struct player *p, rch_t ch)
     int rc;
 
     CHECK(ch, watched.fd >= 0);
-    do { /* it may be readable without a reason, above all until the writer has heard of the descriptor */
+    do { /* it may be readable without a reason, above all until the writer has received the announcement of the descriptor */
         CHECK(ch, poll(&watched, 1, p->timeout_ms) >= 0 && !deadline_passed(patience));
         while ((rc = rread_nb(ch, &d, &size)) == 0) {
             take(p, ch, &r, d, size);

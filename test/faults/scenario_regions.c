@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * scenario_regions.c: messages from regions and into them (doc/regions.md), while somebody dies or is stopped: see scenes.h.
+ * scenario_regions.c: messages from regions and into them (doc/regions.md), while a rank dies or is stopped: see scenario_ends.h.
  *
- * The writer sends from pieces of its own memory, each of which it spoils and fills anew as soon as its word allows it, and from parts of
- * the pipe's; the reader reads every third message where it lies, the others into memory of its own. So a word that comes too
- * early, or memory of somebody dead that is taken for a message, is a message that is not what it should be.
+ * The writer sends from parts of its own memory, each of which it spoils and fills anew as soon as its word allows it, and from parts of
+ * the pipe's; the reader reads every third message in place, the others into memory of its own. So a word that comes too
+ * early, or memory of a dead rank that is taken for a message, is a message that is not what it should be.
  *
- * A part that ends with an error has been told about every piece: no word is 0 any more.
+ * A part that ends with an error has been notified of every part of its memory: no word is 0 any more.
  */
 #include "scenario_ends.h"
 
@@ -100,7 +100,7 @@ static int send_one(struct player *p, rch_t ch, struct sending *s, uint64_t i)
     return rc;
 }
 
-/* The reader is gone. Of each piece it is known whether it has got it, and none is its any more. */
+/* The reader is gone. For each part it is defined whether the reader has got it, and the reader uses none any more. */
 static void all_are_told(rch_t ch, struct sending *s)
 {
     size_t piece;

@@ -2,7 +2,7 @@
 /*
  * stop_job.c: a job in which one of the two ends is stopped, and goes on later: what the others must have seen (scenario.h).
  *
- * The other end is told by the deadline of a call, or has no need of the one who is stopped. Then that one goes on; every message is
+ * A call of the other end ends by its deadline, or does not need the stopped rank. Then that one goes on; every message is
  * there, once, and right, and all ranks end with status 0, as if nothing had been.
  */
 #include "scenario.h"
@@ -15,7 +15,7 @@
 #define PATIENT_MS 40 /* how long one is stopped where no call of the other ends by its deadline */
 
 /*
- * True: it has stopped, of which the kernel has told: a SIGCONT that came before the SIGSTOP would be lost. False: it has played its
+ * True: it has stopped, as the kernel has reported: a SIGCONT that came before the SIGSTOP would be lost. False: it has played its
  * part without passing the step so often.
  */
 static bool wait_stopped(struct job *job, const struct plan *plan)

@@ -88,7 +88,7 @@ test_faults_resource_limits_SOURCES = test/faults/resource_limits.c test/lib/job
 test_faults_failpoint_remote_SOURCES = test/faults/failpoint_remote.c $(stepped)
 test_faults_failpoint_remote_LDADD = $(with_steps)
 test_faults_failpoint_remote_LDFLAGS = -rdynamic
-# a program that does not know the library, and a plugin that does
+# a program that does not use the library, and a plugin that does
 check_LTLIBRARIES += test/faults/plugin.la
 test_faults_plugin_la_SOURCES = test/faults/plugin.c
 test_faults_plugin_la_LDFLAGS = $(module_flags) -rpath /nowhere

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * unauthenticated_clients.c: who does not belong to a job neither gets in nor in the way.
+ * unauthenticated_clients.c: a process that does not belong to a job neither gets in nor in the way.
  *
  * Several jobs on one host, with the same ranks and the same ids of channels, started at the same time: each sees
- * its own bytes only. And strangers who call at every Unix socket and TCP port of a job in full traffic: they say
+ * its own bytes only. And unauthenticated clients that connect to every Unix socket and TCP port of a job in full traffic: they send
  * nothing, noise, half a greeting, a greeting without the cookie, lengths of gigabytes, too many descriptors; they
  * hang up at once or stay. The job opens new channels all the time, finishes in order, and keeps no descriptor of
  * theirs.
  *
  * And what lets one in, each by itself: the cookie over TCP, the process over a Unix socket, the user (as root: what a process of
- * nobody's gets, who knows the cookie); and that nothing of a job has a name in /dev/shm or /tmp, or can be opened by others.
+ * an unprivileged user's gets, which has the cookie); and that nothing of a job has a name in /dev/shm or /tmp, or can be opened by others.
  */
 #include "test/lib/job.h"
 
@@ -32,7 +32,7 @@
 #define DOORS_MOST 16
 #define STAYING 200
 
-/* ---- a job with traffic: both directions, new channels all the time, until the test says "go" ---- */
+/* ---- a job with traffic: both directions, new channels all the time, until the test sets "go" ---- */
 
 struct traffic {
     uint64_t key;
@@ -98,7 +98,7 @@ static int run_traffic(int rank, struct board *board, const void *arguments)
         }
         if (go == 0 || !t->until_go)
             continue;
-        /* the strangers have gone, or time is up for them */
+        /* the clients have gone, or time is up for them */
         for (int patience = 0; open_fds() > before + 2 && patience < 800; patience++)
             backoff_us(10000);
         if (open_fds() > before + 2)
@@ -212,7 +212,7 @@ static int find_doors(pid_t pid, struct door *door)
     return n;
 }
 
-/* ---- strangers ---- */
+/* ---- unauthenticated clients ---- */
 
 static int knock(const struct door *door)
 {
@@ -297,7 +297,7 @@ static void greet_wrongly(int fd, uint64_t *random)
     say(fd, &g, random_draw(random) % 3 == 0 ? 1 + random_draw(random) % sizeof(g) : sizeof(g), 0);
 }
 
-/* One call; true if the stranger stays on the line. */
+/* One connection; true if the client stays connected. */
 static bool call(int fd, bool is_unix, uint64_t *random)
 {
     uint8_t noise[3000];
@@ -305,7 +305,7 @@ static bool call(int fd, bool is_unix, uint64_t *random)
 
     switch (random_draw(random) % 5) {
     case 0:
-        break; /* says nothing */
+        break; /* sends nothing */
     case 1:
         for (i = 0; i < sizeof(noise); i++)
             noise[i] = (uint8_t)random_draw(random);
@@ -347,14 +347,14 @@ static void test_strangers(uint64_t *random, int calls)
             else
                 close(n);
         }
-        EXPECT(reached > calls / 2, "only %d of %d strangers reached a door", reached, calls);
+        EXPECT(reached > calls / 2, "only %d of %d clients reached a port", reached, calls);
         while (stay > 0 && random_draw(random) % 100 != 0)
             close(staying[--stay]);
         atomic_store(&job.board->go, 1);
         for (rank = 0; rank < 2; rank++)
             EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0), "rank %d: status 0x%x",
                    rank, job.status[rank]);
-        printf("%d strangers at %d doors during %llu channels\n", reached, doors,
+        printf("%d clients at %d ports during %llu channels\n", reached, doors,
                (unsigned long long)atomic_load(&job.board->rank[0].number));
         while (stay > 0)
             close(staying[--stay]);
@@ -364,7 +364,7 @@ static void test_strangers(uint64_t *random, int calls)
 
 /* ---- what lets one in ---- */
 
-/* Rank 2 never talks to anybody: its place at the others is free. Every rank says its cookie. */
+/* Rank 2 never sends to any rank: its place at the others is free. Every rank publishes its cookie. */
 static int sit(int rank, struct board *board, const void *arguments)
 {
     setenv("RPIPE_LOG", "warn", 1);
@@ -427,7 +427,7 @@ static enum answer greet_rightly(const struct door *door, const void *cookie, co
     return answer;
 }
 
-/* As nobody: a silent call, and a right greeting. 0: both were sent away. */
+/* As an unprivileged user: a silent connection, and a right greeting. 0: both were sent away. */
 static int as_nobody(const struct door *door, const void *cookie, const void *id, pid_t pid)
 {
     char path[64];
@@ -474,7 +474,7 @@ static void test_names(pid_t pid)
     EXPECT(memory > 0 || geteuid() != 0, "no shared memory found in process %d", (int)pid);
 }
 
-/* The ranks have said so. */
+/* As the ranks have reported. */
 static bool said(int log, const char *what)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
@@ -493,7 +493,7 @@ static bool said(int log, const char *what)
 
 static void test_admission(void)
 {
-    int log = memfd_create("strangers", MFD_CLOEXEC);
+    int log = memfd_create("clients", MFD_CLOEXEC);
 
     char wrong[COOKIE_BYTES] = "a wrong cookie", right[COOKIE_BYTES], id[PROCESS_ID_BYTES];
     struct door door[DOORS_MOST];

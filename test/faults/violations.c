@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations.c: lies to pipes. Meant to be run under AddressSanitizer too.
+ * violations.c: protocol violations by the peer of a pipe. To be run under AddressSanitizer too.
  *
- *     liar [FUZZ_ROUNDS]
- *     PAIR_NET=1 liar [FUZZ_ROUNDS]     over the simulated network: lies in memory, in slots that are sealed as they should be
+ *     violations [FUZZ_ROUNDS]
+ *     PAIR_NET=1 violations [FUZZ_ROUNDS]     over the simulated network: violations in memory, in slots that are sealed as they should be
  */
 #include "violations.h"
 
 static void lie_about_everything(uint64_t *random, int rounds)
 {
     if (freopen("/dev/null", "w", stderr) ==
-        NULL) /* "cannot be joined", hundreds of times, is what is wanted here */
+        NULL) /* "cannot be joined" is expected here, hundreds of times */
         exit(99);
     lie_in_memory();
     lie_about_growth();
@@ -26,7 +26,7 @@ int main(int argc, char **argv)
 
     liar_begin(&random);
     if (getenv("PAIR_NET") !=
-        NULL) /* what is wrong may come later than it was stored: what must never happen can be said */
+        NULL) /* what is wrong may arrive later than it was stored: only what must never happen can be checked */
         lie_under_feet(&random, rounds);
     else
         lie_about_everything(&random, rounds);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations.h: a peer that writes nonsense where it may write, and says nonsense on the control network; what its parts share.
+ * violations.h: a peer that writes invalid data where it may write, and sends invalid messages on the control network; what its parts share.
  *
- *   liar_pair.c     the frame: pairs of ends, the bystander that must not notice anything
- *   liar.c          lies to pipes:
- *   liar_memory.c   lies in shared memory: slots, flags, the control line, credits, tags, the reverse ring
- *   liar_growth.c   lies about heaps that grow: segments, questions, answers
- *   liar_control.c  lies in control messages: halves, notes, cells, shared memory that is passed
- *   liar_above.c    lies to what is made of pipes, and of regions:
- *   liar_region.c   messages from the program's own memory, and into it
- *   liar_compose.c  one of the partners of a redux, of a scatter
- *   liar_am.c       active messages: requesters, targets
+ *   violations_pair.c     the frame: pairs of ends, the bystander that must not notice anything
+ *   violations.c          by the peer of a pipe:
+ *   violations_memory.c   in shared memory: slots, flags, the control line, credits, tags, the reverse ring
+ *   violations_growth.c   about heaps that grow: segments, questions, answers
+ *   violations_control.c  in control messages: handshakes, reports, cells, shared memory that is passed
+ *   violations_above.c    by the peer of what is made of pipes, and of regions:
+ *   violations_region.c   messages from the program's own memory, and into it
+ *   violations_group.c  one of the partners of a redux, of a scatter
+ *   violations_am.c       active messages: requesters, targets
  *
- * A job of one holds both ends of every channel; the test plays the lying one with the library's own headers. What can be seen to be
+ * A job of one holds both ends of every channel; the test plays the byzantine end with the library's own headers. What can be seen to be
  * wrong is -EPROTO on that channel, at both ends; everything else is "not yet"; nothing crashes, hangs or touches what lies
  * outside. Another channel of the same process goes on all the time.
  */
@@ -65,7 +65,7 @@ static inline void put32(unsigned char *blob, int at, uint32_t value)
     memcpy(blob + at, &value, sizeof(value));
 }
 
-/* ---- who stores nonsense while the ends are in use (liar_memory.c) ---- */
+/* ---- invalid stores while the ends are in use (violations_memory.c) ---- */
 struct scribble {
     struct pair p; /* .r is lied about by its writer, .w by its reader */
     uint32_t queue;

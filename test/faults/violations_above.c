@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations_above.c: lies to what is made of pipes: regions, composed pipes, active messages. See liar.h.
+ * violations_above.c: violations by the peers of what is made of pipes: regions, groups, active messages. See violations.h.
  *
  *     liar_above [ROUNDS]
  *     PAIR_NET=1 liar_above [ROUNDS]     over the simulated network

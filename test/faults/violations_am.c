@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations_am.c: lies in active messages, see liar.h: a requester, and a target, that are played by hand, with the channels of a link.
+ * violations_am.c: violations in active messages, see violations.h: a requester, and a target, that are played by hand, with the channels of a link.
  *
- * Each lie ends its link, and that alone: after each the same context has a link to itself that does what it should. A context
- * is asked for nothing by a program that calls ram_serve: so no lie may make that wait.
+ * Each violation ends its link, and that alone: after each the same context has a link to itself that does what it should. A context
+ * is asked for nothing by a program that calls ram_serve: so no violation may make that wait.
  */
 #include "violations.h"
 #include "random_am.h"
@@ -18,7 +18,7 @@
 enum handler { ECHO, KEEP, BREAK, SILENT, HANDLERS };
 
 struct link_ends {
-    rch_t w, r; /* the liar's: of a requester requests, replies; of a target replies, requests */
+    rch_t w, r; /* the byzantine end's: of a requester requests, replies; of a target replies, requests */
 };
 
 static ram_message_t kept[8 * CREDITS];
@@ -31,7 +31,7 @@ static void on_echo(ram_t am, ram_message_t *m, void *arg)
 
     (void)arg;
     (void)ram_reply(am, m, RAM_RESULT, m->args, m->nargs, m->data,
-                    bytes); /* or whoever asks takes no answer */
+                    bytes); /* or the requester takes no answer */
 }
 
 static void on_keep(ram_t am, ram_message_t *m, void *arg)
@@ -49,9 +49,9 @@ static void on_break(ram_t am, ram_message_t *m, void *arg)
 
     (void)arg;
     if (broken.r == NULL || m->bytes != sizeof(copy))
-        return; /* somebody has drawn its number */
+        return; /* its number has been drawn */
     memcpy(copy, m->data, sizeof(copy));
-    (void)end_fail(broken.r, -EPROTO, "%s", "as the test wants it");
+    (void)end_fail(broken.r, -EPROTO, "%s", "as the test requests");
     while (rwait(am->out[0]->requests) == 0)
         backoff_us(100);
     rc = ram_request(am, 0, ECHO, NULL, 0, NULL, 0, NULL, R_NOWAIT);
@@ -91,7 +91,7 @@ static ram_t context(int timeout_ms)
 #define REQUEST(handler, nargs, token) HEADER(WIRE_REQUEST, handler, nargs, 0, token)
 #define KIND(kind) HEADER(kind, 0, 0, 0, 0)
 
-/* ---- what the liar does ---- */
+/* ---- what the byzantine end does ---- */
 
 static rch_t link_end_open(ram_t am, bool requests, bool writer)
 {
@@ -120,7 +120,7 @@ static void look(ram_t am)
     EXPECT(rc >= 0, "ram_serve gave %d (%s)", rc, rerror(NULL));
 }
 
-/* 0; or the victim has closed; or, after so many looks, it holds all memory. `size` bytes of `mem`; the header says what it likes. */
+/* 0; or the victim has closed; or, after so many polls, it holds all memory. `size` bytes of `mem`; the header is arbitrary. */
 static int say_within(ram_t am, rch_t w, uint64_t header, const void *mem, size_t size, int looks)
 {
     raddr_t d;
@@ -160,7 +160,7 @@ static void until_failed(ram_t am)
         look(am);
 }
 
-/* A link of the context to itself, after the liar's: it does what it should. */
+/* A link of the context to itself, after the violation: it does what it should. */
 static void honest(ram_t am, const char *after)
 {
     static const uint64_t args[2] = {7, 8};
@@ -211,7 +211,7 @@ static const struct request_lie {
 } request_lies[] = {
     {"a request instead of a greeting", false, 1, KIND(WIRE_REQUEST), 0, {0}},
     {"a greeting of no bytes", false, 1, KIND(WIRE_HELLO), 0, {0}},
-    {"a greeting of nonsense", false, 1, KIND(WIRE_HELLO), 24, {0}},
+    {"an invalid greeting", false, 1, KIND(WIRE_HELLO), 24, {0}},
     {"a greeting twice", true, 1, KIND(WIRE_HELLO), 24, {0}},
     {"kind 0", true, 1, 0, 0, {0}},
     {"kind 10", true, 1, KIND(WIRE_KINDS_END), 0, {0}},
@@ -256,10 +256,10 @@ static void lie_in_request(const struct request_lie *lie)
     honest(am, lie->name);
 }
 
-/* Requests, and no place where answers could go: nobody waits for that. When there is one they are answered. */
+/* Requests, and no place where answers could go: no call waits for that. When there is one they are answered. */
 static void ask_from_nowhere(void)
 {
-    ram_t am = context(-1); /* whoever waited would do so for ever */
+    ram_t am = context(-1); /* a wait would be for ever */
     struct link_ends l = {link_end_open(am, true, true), NULL};
     size_t size;
     raddr_t d;
@@ -269,7 +269,7 @@ static void ask_from_nowhere(void)
     CHECK(l.w, say(am, l.w, REQUEST(ECHO, 0, 0x100), NULL, 0) == 0);
     for (i = 0; i < 300; i++)
         look(am);
-    EXPECT(am->counts.handled == 0, "%llu requests of nobody have been handled",
+    EXPECT(am->counts.handled == 0, "%llu requests without a requester have been handled",
            (unsigned long long)am->counts.handled);
     l.r = link_end_open(am, false, false);
     while ((rc = rread_nb(l.r, &d, &size)) == R_PENDING)
@@ -279,7 +279,7 @@ static void ask_from_nowhere(void)
     honest(am, "requests from nowhere");
 }
 
-/* Requests, and the answers are not taken: somebody waits once, up to his deadline, and that was the link. */
+/* Requests, and the answers are not taken: one call waits, up to its deadline, and the link has failed. */
 static void ask_and_not_listen(uint32_t token)
 {
     ram_t am = context(SHORT_MS);
@@ -295,7 +295,7 @@ static void ask_and_not_listen(uint32_t token)
     EXPECT(failed_of(am) == 1, "%d requests, and no answer has been taken: %llu links have failed",
            asked, (unsigned long long)failed_of(am));
     links_close(l);
-    honest(am, "answers that nobody takes");
+    honest(am, "answers that are not taken");
 }
 
 /* ---- a target ---- */
@@ -305,14 +305,14 @@ static const char escape[] = "\033[2J\nI am root";
 static const struct reply_lie {
     const char *name;
     uint64_t header;
-    bool token; /* the request's, beside what the header says */
+    bool token; /* the request's, beside that in the header */
     size_t size;
     const char *mem; /* NULL: zeros */
 } reply_lies[] = {
     {"a reply to nothing", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x999), false, 0, NULL},
     {"a reply to another request", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 1), true, 0, NULL},
     {"a reply to call 255", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0x1ff), false, 0, NULL},
-    {"a reply to one that nobody waits for", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0), false, 0,
+    {"a reply to a request without a wait", HEADER(WIRE_REPLY, WIRE_RESULT, 0, 0, 0), false, 0,
      NULL},
     {"a reply for a handler that does not exist", HEADER(WIRE_REPLY, HANDLERS, 0, 0, 0), true, 0,
      NULL},
@@ -323,7 +323,7 @@ static const struct reply_lie {
     {"a request", KIND(WIRE_REQUEST), false, 0, NULL},
     {"a greeting", KIND(WIRE_HELLO), false, 24, NULL},
     {"a barrier", HEADER(WIRE_BARRIER, 0, 3, 0, 0), false, 24, NULL},
-    {"that it wants to retire", KIND(WIRE_RETIRE), false, 0, NULL},
+    {"a request to retire", KIND(WIRE_RETIRE), false, 0, NULL},
     {"that it is retired", KIND(WIRE_RETIRED), false, 0, NULL},
     {"not now", KIND(WIRE_NOT_NOW), false, 0, NULL},
     {"kind 0", 0, true, 0, NULL},
@@ -335,7 +335,7 @@ static const struct reply_lie {
     {"a long refusal", HEADER(WIRE_REFUSED, 0, 0, 0, 0), false, REPLY_BYTES, NULL},
 };
 
-/* Its ends are there first, so that nobody else accepts. The request is out when this returns; its token. */
+/* Its ends are there first, so that no other end accepts. The request is out when this returns; its token. */
 static uint32_t target(ram_t am, struct link_ends *l, ram_request_t *r)
 {
     static const uint64_t arg = 5;
@@ -370,7 +370,7 @@ static void lie_in_reply(const struct reply_lie *lie)
     rc = ram_wait(am, r, NULL, 0);
     EXPECT(rc == -EPROTO, "%s: ram_wait gave %d (%s)", lie->name, rc, rerror(NULL));
     EXPECT(strpbrk(rerror(NULL), "\033\n") == NULL && strlen(rerror(NULL)) > 20,
-           "%s: the sentence is \"%s\"", lie->name, rerror(NULL));
+           "%s: the error message is \"%s\"", lie->name, rerror(NULL));
     EXPECT(failed_of(am) == 1, "%s: %llu links have failed", lie->name,
            (unsigned long long)failed_of(am));
     links_close(l);

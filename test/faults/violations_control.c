@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* violations_control.c: lies in control messages, see liar.h: halves, notes, cells, shared memory that is passed. */
+/* violations_control.c: violations in control messages, see violations.h: handshakes, reports, cells, shared memory that is passed. */
 #include "violations.h"
 #include "observe/record/trace_clock.h"
 #include "test/lib/cells.h"
@@ -23,9 +23,9 @@ static struct handshake *handshake_of(unsigned char *blob)
     return (struct handshake *)(void *)blob;
 }
 
-/* ---- halves, notes, memory ---- */
+/* ---- handshakes, reports, memory ---- */
 
-/* A writer that nobody has joined gets this half. */
+/* A writer that no peer has joined gets this handshake. */
 static int join_with(const unsigned char *blob, size_t bytes, uint32_t ctx)
 {
     rpipe_config_t cfg = liar_config(true, RPIPE_PUT, ctx);
@@ -80,7 +80,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
             put64(blob, keys[i].at, keys[i].value);
         handshake_of(blob)->head.context = ctx;
         rc = join_with(blob, sizeof(blob), ctx);
-        EXPECT(rc == -EPROTO, "a half with %s: %d (%s)", keys[i].name, rc, rstrerror(rc));
+        EXPECT(rc == -EPROTO, "a handshake with %s: %d (%s)", keys[i].name, rc, rstrerror(rc));
     }
     for (round = 0; round < rounds; round++) {
         uint32_t ctx = liar_ctx();
@@ -178,7 +178,7 @@ static void lie_in_notes(uint64_t *random, int rounds)
         n = (int)(random_draw(random) % 2);
         fd = n == 0                         ? -1
              : random_draw(random) % 2 == 0 ? open("/dev/null", O_RDWR | O_CLOEXEC)
-                                            : memfd_create("liar", MFD_CLOEXEC);
+                                            : memfd_create("byzantine", MFD_CLOEXEC);
         CHECK(NULL, control_post(0, type, body, bytes, &fd, n) == 0);
         if (fd >= 0)
             close(fd);
@@ -199,7 +199,7 @@ static void lie_about_memory(void)
     } tells[] = {
         {"without seals", 0, 1 << 16, 1 << 16, 1},
         {"that may shrink", F_SEAL_GROW, 1 << 16, 1 << 16, 1},
-        {"shorter than it says", F_SEAL_SHRINK | F_SEAL_GROW, 4096, 1 << 16, 1},
+        {"shorter than announced", F_SEAL_SHRINK | F_SEAL_GROW, 4096, 1 << 16, 1},
         {"of no bytes", F_SEAL_SHRINK | F_SEAL_GROW, 4096, 0, 1},
         {"with no memory behind it", F_SEAL_SHRINK | F_SEAL_GROW, 1 << 20, 1 << 16, 1},
         {"that cannot be written", F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE, 1 << 16, 1 << 16, 1},
@@ -212,7 +212,7 @@ static void lie_about_memory(void)
     for (i = 0; i < sizeof(tells) / sizeof(tells[0]); i++) {
         uint64_t id = UINT64_C(1) << 39 | i,
                  tell[3] = {1 | (uint64_t)tells[i].access << 32, id, tells[i].says};
-        int fd = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+        int fd = memfd_create("byzantine", MFD_CLOEXEC | MFD_ALLOW_SEALING);
         uint32_t ctx = liar_ctx();
 
         CHECK(NULL, fd >= 0 && ftruncate(fd, (off_t)tells[i].bytes) == 0);
@@ -258,7 +258,7 @@ static void lie_about_failures(void)
     for (i = 0; i < sizeof(codes) / sizeof(codes[0]); i++) {
         struct pair p = pair_open(i % 2 == 0 ? RPIPE_PUT : RPIPE_GET);
 
-        say_note(p.w, MESSAGE_FAIL, codes[i], 0, "\033[2J\nnonsense");
+        say_note(p.w, MESSAGE_FAIL, codes[i], 0, "\033[2J\ninvalid");
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == (codes[i] == -ENOMEM ? -ENOMEM : -EPROTO), "failure %d: rread gave %d (%s)",
                codes[i], rc, rstrerror(rc));
@@ -270,7 +270,7 @@ static void lie_about_failures(void)
     }
 }
 
-/* More under way than the ring can hold: the descriptor would be readable for ever. */
+/* More outstanding than the ring can hold: the descriptor would be readable for ever. */
 static void lie_about_events(void)
 {
     static const uint64_t numbers[] = {SLOTS + 1, UINT64_C(1) << 32, UINT64_MAX};
@@ -289,17 +289,17 @@ static void lie_about_events(void)
                 backoff_us(100);
             say_note(p.w, MESSAGE_SIGNAL, 0, SLOTS, NULL);
             rc = rread_nb(p.r, &d, NULL);
-            EXPECT(rc == R_PENDING, "as many as the ring holds are under way: %d (%s)", rc,
+            EXPECT(rc == R_PENDING, "as many as the ring holds are outstanding: %d (%s)", rc,
                    rstrerror(rc));
             say_note(p.w, k == 0 ? MESSAGE_SIGNAL : MESSAGE_EVENT_ACK, 0, numbers[i], NULL);
             rc = rread_nb(p.r, &d, NULL);
-            EXPECT(rc == -EPROTO, "%llu are under way: %d (%s)", (unsigned long long)numbers[i], rc,
+            EXPECT(rc == -EPROTO, "%llu are outstanding: %d (%s)", (unsigned long long)numbers[i], rc,
                    rstrerror(rc));
             pair_close(p);
         }
 }
 
-/* Byes and halves for what nobody opens: of most nothing is kept, and of none twice. */
+/* Close messages and handshakes for what this process does not open: of most nothing is kept, and of none twice. */
 static void lie_in_crowds(void)
 {
     static _Alignas(struct handshake) unsigned char handshake[60000];
@@ -331,7 +331,7 @@ static void lie_in_crowds(void)
     for (m = NULL; (m = rendezvous_next(m)) != NULL;)
         after++;
     rendezvous_unlock();
-    EXPECT(after == before, "%zu places where halves meet, and before %zu", after, before);
+    EXPECT(after == before, "%zu rendezvous entries, and before %zu", after, before);
     pair_close(p);
 }
 
@@ -393,7 +393,7 @@ static void lie_about_cells(void)
         say_cells(notes[i].request ? p.w : p.r,
                   notes[i].request ? MESSAGE_ATOMIC : MESSAGE_ATOMIC_DONE, notes[i].op,
                   notes[i].cell, notes[i].number);
-        do /* the one who is lied to, or who is told of it, in a moment */
+        do /* the end that detects it, or that is notified, in a moment */
             rc = rcells_atomic(cells_at(p.w), RCELLS_ADD, 3, 0, 0, &old);
         while (rc == 0);
         EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc), rerror(p.w));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations_group.c: one of the partners of a composed pipe lies, see liar.h: it is lost, told once, and by its place; the others do not notice.
+ * violations_group.c: one of the members of a group violates the protocol, see violations.h: it is lost, which is reported once, with its index; the others do not notice.
  */
 #include "violations.h"
 #include "test/lib/v01.h"
@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 #define PARTS 3
-#define BAD 1 /* the place of the liar */
+#define BAD 1 /* the index of the byzantine member */
 #define MANY 40
 
 static const int self[PARTS]; /* all of them rank 0 */
@@ -63,7 +63,7 @@ static void crowd_send(struct crowd *c, int place)
     c->sent[place]++;
 }
 
-/* The next message of whoever it is. One that the liar has written can be read, whatever it says. */
+/* The next message of any member. One that the byzantine member has written can be read, whatever it contains. */
 static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint64_t *sum)
 {
     rch_t part = rredux_pipe(c->redux, place);
@@ -81,7 +81,7 @@ static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint6
     CHECK(part, rfree(part, d) == 0);
 }
 
-/* As the next message of the one who lies. */
+/* As the next message of the byzantine member. */
 static void put_nonsense(rch_t r)
 {
     struct slot *slot = &r->ring->slot[r->r.nread & r->mask];
@@ -102,7 +102,7 @@ static void liar_is_told(rch_t end)
 
     while ((rc = rwait(end)) == 0)
         backoff_us(100);
-    EXPECT(rc == -EPROTO, "the liar was told %d (%s)", rc, rstrerror(rc));
+    EXPECT(rc == -EPROTO, "the byzantine member got %d (%s)", rc, rstrerror(rc));
 }
 
 static void lie_to_redux(rpipe_op_t op)
@@ -135,7 +135,7 @@ static void lie_to_redux(rpipe_op_t op)
     crowd_close(&c);
 }
 
-/* The second of three rounds has a liar in it, or a message of another size, which is not held against its writer. */
+/* The second of three rounds has a byzantine member in it, or a message of another size, which is not held against its writer. */
 static void lie_to_reduction(rpipe_op_t op, int flags, bool nonsense)
 {
     struct crowd c = crowd_open(op, true);
@@ -174,7 +174,7 @@ static void lie_to_reduction(rpipe_op_t op, int flags, bool nonsense)
     crowd_close(&c);
 }
 
-/* A reader says that it has read more than was written. */
+/* A reader reports that it has read more than was written. */
 static void lie_to_scatter(rpipe_op_t op, int to)
 {
     struct crowd c = crowd_open(op, false);
@@ -237,7 +237,7 @@ static void crowd_round(uint64_t *random)
         raddr_t d = rmalloc(c.end[BAD], random_draw(random) % 100);
 
         rc = d != ADDR_NULL ? rwrite(c.end[BAD], d) : -errno;
-        EXPECT(allowed(rc), "redux, in use: the liar's own call gave %d (%s)", rc, rstrerror(rc));
+        EXPECT(allowed(rc), "redux, in use: the byzantine member's own call returned %d (%s)", rc, rstrerror(rc));
         if (d != ADDR_NULL && rc != 0)
             (void)rfree(c.end[BAD], d);
         for (place = 0; place < PARTS; place += 2)

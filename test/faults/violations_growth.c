@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* violations_growth.c: lies about heaps that grow, see liar.h: in slots, in questions, in answers, and all at once. */
+/* violations_growth.c: violations about heaps that grow, see violations.h: in slots, in questions, in answers, and all at once. */
 #include "violations.h"
 #include "test/lib/cells.h"
 #include "test/lib/v01.h"
@@ -10,7 +10,7 @@
 enum { GROW_LENGTH = 32, GROW_KEY = 40 };
 #define GROW_BYTES 72
 
-/* Messages that lie in, beside and across the segments of a heap that has grown: HEAP bytes, and HEAP more. */
+/* Messages in, beside and across the segments of a heap that has grown: HEAP bytes, and HEAP more. */
 static void lie_about_segments(rpipe_op_t op, const struct kind *k)
 {
     static const struct {
@@ -26,7 +26,7 @@ static void lie_about_segments(rpipe_op_t op, const struct kind *k)
         {"one byte too long", HEAP, HEAP + 1, -EPROTO},
         {"both", 0, 2 * HEAP, -EPROTO},
         {"behind the last", 2 * HEAP, 0, -EPROTO},
-        {"where a third one would lie", 2 * HEAP + 64, 64, -EPROTO},
+        {"where a third one would be", 2 * HEAP + 64, 64, -EPROTO},
         {"behind the limit", MOST, 64, -EPROTO},
         {"a size that wraps around", HEAP + 64, UINT64_MAX - HEAP, -EPROTO},
         {"an offset that wraps around", UINT64_MAX - 63, 128, -EPROTO},
@@ -65,7 +65,7 @@ static void lie_about_segments(rpipe_op_t op, const struct kind *k)
     }
 }
 
-/* Says to the end that is `ch`'s peer, which is in this process too, what `ch` should not. */
+/* Sends to the end that is `ch`'s peer, which is in this process too, what `ch` should not. */
 static void say_growth(rch_t ch, uint32_t type, uint64_t k, uint64_t bytes, int code,
                        const struct btl_key *key)
 {
@@ -150,7 +150,7 @@ static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
     receive_one(p.r, HEAP, 1);
     pair_close(p);
 
-    p = pair_open_as(op, kind); /* nor is the one who asks, or who has closed */
+    p = pair_open_as(op, kind); /* nor does the end that requests, or that has closed */
     say_growth(p.r, MESSAGE_GROW, 1, HEAP, 0, NULL);
     say_growth(p.w, MESSAGE_GROWN, 1, HEAP, 0, NULL);
     send_one(p.w, HEAP, 1);
@@ -215,7 +215,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
     }
 }
 
-/* Growth of all kinds is asked for and answered by somebody who does not know what is going on, while it goes on. */
+/* Growth of all kinds is requested and answered at random while it goes on. */
 struct storm {
     struct pair p;
     uint64_t random;

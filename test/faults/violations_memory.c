@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* violations_memory.c: lies in shared memory, see liar.h: chosen ones, and random ones while the ends are in use. */
+/* violations_memory.c: violations in shared memory, see violations.h: chosen ones, and random ones while the ends are in use. */
 #include "violations.h"
 #include "test/lib/cells.h"
 #include "test/lib/v01.h"
@@ -9,7 +9,7 @@
 
 #include <pthread.h>
 
-/* ---- what a lying writer can do to a reader ---- */
+/* ---- what a byzantine writer can do to a reader ---- */
 
 struct lie {
     const char *name;
@@ -66,7 +66,7 @@ static void lie_to_reader(const struct lie *lie, rpipe_op_t op)
            rerror(p.r));
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc, rerror(p.r));
-    while ((rc = rwait(p.w)) == 0) /* the liar is told, in a moment */
+    while ((rc = rwait(p.w)) == 0) /* the byzantine end is notified, in a moment */
         backoff_us(100);
     EXPECT(rc == -EPROTO, "%s: the writer got %d: %s", lie->name, rc, rerror(p.w));
     pair_close(p);
@@ -92,7 +92,7 @@ static void lie_with_flags(void)
         EXPECT(rc == -ETIMEDOUT, "flag %llu: rread gave %d", (unsigned long long)flags[i], rc);
     }
     atomic_store(&p.w->ring->control.reader_wake,
-                 0xffffffffu); /* nor are wake words of anybody's making more than noise */
+                 0xffffffffu); /* nor are forged wake words more than noise */
     atomic_store(&p.w->ring->control.writer_wake, 77);
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == -ETIMEDOUT, "wake words: rread gave %d", rc);
@@ -172,7 +172,7 @@ static void lie_with_queue(rpipe_op_t op, const struct kind *k)
     pair_close(p);
 }
 
-/* ---- what a lying reader can do to a writer ---- */
+/* ---- what a byzantine reader can do to a writer ---- */
 
 /* Two messages are out, as blocks 0 and 1 of QUEUE, read and not freed. What the reader names as freed: */
 static const struct {
@@ -190,8 +190,8 @@ static const struct {
     {"the same block twice", 2, {1, 1}, 0, -EPROTO},
     {"more than are out", 3, {0, 1, 0}, 0, -EPROTO},
     {"both, the wrong lap", 2, {0, 1}, 1, -EAGAIN},
-    {"nonsense, the wrong lap", 1, {77}, 5, -EAGAIN},
-    {"nonsense, the lap before", 1, {77}, -1, -EAGAIN},
+    {"invalid, the wrong lap", 1, {77}, 5, -EAGAIN},
+    {"invalid, the lap before", 1, {77}, -1, -EAGAIN},
     {"both", 2, {1, 0}, 0, 0},
 };
 
@@ -245,7 +245,7 @@ struct credit_lie {
     int expected;
 };
 
-/* The writer has sent 8 messages, 4 of them in the heap; 4 slots are read and 2 heap messages freed, and it knows. */
+/* The writer has sent 8 messages, 4 of them in the heap; 4 slots are read and 2 heap messages freed, and it has the credits. */
 static const struct credit_lie credit_lies[] = {
     {"more slots read than sent", 1000, 2, -EPROTO},
     {"slots read backwards", 3, 2, -EPROTO},
@@ -298,7 +298,7 @@ static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
     struct rch *r = s->p.r;
     struct slot *reverse =
-        r->remote != NULL ? s->p.w->w.blocks.reverse : r->r.blocks.reverse; /* over a network: where it lands */
+        r->remote != NULL ? s->p.w->w.blocks.reverse : r->r.blocks.reverse; /* over a network: where it arrives */
     uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
 
     if (s->queue == 0)
@@ -356,7 +356,7 @@ void *scribbles(void *argument)
             break;
         default:
             *word = value;
-            if (s->p.r->remote != NULL && x >> 26 & 1) /* nonsense in a seal that fits */
+            if (s->p.r->remote != NULL && x >> 26 & 1) /* invalid data in a seal that fits */
                 seal_slot(slot, 1 + (x >> 27 & 31));
         }
     }
@@ -395,7 +395,7 @@ static void fuzz_round(uint64_t *random)
             continue;
         CHECK(s.p.r, size <= (k.most != 0 ? k.most : HEAP));
         for (at = 0; at < size; at++)
-            sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* every byte can be looked at */
+            sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* every byte can be read */
         if (held[i % 4] != NULL)
             CHECK(s.p.r, rfree(s.p.r, held[i % 4]) == 0);
         held[i % 4] = d;

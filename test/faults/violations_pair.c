@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* violations_pair.c: what the liars of liar.h share: pairs of ends, and the bystander that must not notice anything. */
+/* violations_pair.c: what the tests of violations.h share: pairs of ends, and the bystander that must not notice anything. */
 #include "violations.h"
 
 const struct kind plain = {RPIPE_SYNC_BLOCKS, RMALLOC_NEXT_FIT, 0, 0},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * violations_region.c: lies about messages from the program's own memory, and about what has been fetched of it, see liar.h. On shared memory there
- * are no such messages, and that is all that can be said; the rest is for networks.
+ * violations_region.c: violations about messages from the program's own memory, and about what has been fetched of it, see violations.h. On shared memory there
+ * are no such messages, which is all that is tested; the rest is for networks.
  */
 #include "violations.h"
 #include "test/lib/v01.h"
@@ -10,7 +10,7 @@
 #include "sync/seal.h"
 
 #define BYTES 1000 /* of a region */
-#define AT 2048    /* where in the heap the lie's block lies */
+#define AT 2048    /* where in the heap the forged block is */
 #define UNKNOWN 4711
 
 static uint8_t memory[BYTES] __attribute__((aligned(64)));
@@ -67,7 +67,7 @@ static int read_it(struct pair p, rregion_t into, uint8_t *room, size_t *size, u
     return rc;
 }
 
-/* The first message is an honest one; its note is what the lie begins with. */
+/* The first message is a valid one; its note is what the violation begins with. */
 static void lie_in_note(const struct region_lie *lie, bool elsewhere)
 {
     static uint8_t room[BYTES];
@@ -108,7 +108,7 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
             backoff_us(100);
 }
 
-/* Two messages, of which one is fetched, and the writer knows. What the reader then says of the payloads that it has fetched: */
+/* Two messages, of which one is fetched, which the writer has been notified of. What the reader then reports of the payloads that it has fetched: */
 static void lie_about_fetches(void)
 {
     static const struct {
@@ -120,7 +120,7 @@ static void lie_about_fetches(void)
         {"many more", 1000, -EPROTO},
         {"fewer than before", -1, -EPROTO},
         {"very many", INT64_MIN, -EPROTO},
-        {"the last one too", 1, 0}, /* his loss */
+        {"the last one too", 1, 0}, /* its own loss */
     };
     size_t i;
     int rc;

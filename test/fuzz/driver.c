@@ -22,7 +22,7 @@ static void stop(const char *path)
 static void replay_file(const char *path, size_t bytes)
 {
     uint8_t *data =
-        malloc(bytes + (bytes == 0)); /* exactly, so that a sanitizer sees who reads beyond */
+        malloc(bytes + (bytes == 0)); /* exactly, so that a sanitizer sees a read beyond it */
     FILE *f = fopen(path, "rb");
 
     if (data == NULL || f == NULL || fread(data, 1, bytes, f) != bytes)

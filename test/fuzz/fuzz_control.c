@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_control.c: control messages about channels: halves, byes, failures, events, growth, cells, shared memory.
+ * fuzz_control.c: control messages about channels: handshakes, close messages, failures, events, growth, cells, shared memory.
  *
  * A pipe whose heap grows and one with cells are open. Each message is one as it should be, with words of the fuzzer's in it, or all of the
- * fuzzer's, sent to this rank itself: the service thread hears it like any other. Calls are made in between.
+ * fuzzer's, sent to this rank itself: the service thread receives it like any other. Calls are made in between.
  */
 #include "victim.h"
 #include "test/lib/cells.h"
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define BODY_MOST 1200
-#define CTX_MOST 16 /* what nobody opens is kept for ever */
+#define CTX_MOST 16 /* what is never opened is kept for ever */
 
 struct fuzz {
     struct victim pipe, cells;
@@ -111,7 +111,7 @@ static void use(struct fuzz *f, uint32_t how)
     }
 }
 
-/* What was kept for ends that nobody opens. */
+/* What was kept for ends that are never opened. */
 static void forget(void)
 {
     struct rendezvous *m = NULL;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes become a heap and operations on it; the model of heap_model.h says what must come of them. See README.md.
+ * Bytes become a heap and operations on it; the model of heap_model.h has the expected result. See README.md.
  *
  * The first bytes are the geometry: heuristic, unit, length, descriptors, seed. Then each operation is a byte, of which the
- * low three bits are its kind, and what it needs. Sizes are made so that what matters, a unit more or less than a piece
+ * low three bits are its kind, and what it needs. Sizes are made so that what matters, a unit more or less than a hole
  * that is free, is a step of a few bits away.
  */
 #include "../unit/heap_model.h"
@@ -42,7 +42,7 @@ static size_t take_size(struct input *in, struct model *m)
         return model_largest_segment(m) + 1 - (how >> 3 & 3);
     case 5:
         return model_largest(m) / (1 + n % 8) + (how >> 3 & 1);
-    default: /* what a piece holds, and a byte or a unit more or less */
+    default: /* what a hole holds, and a byte or a unit more or less */
         model_look(m);
         size = m->pieces > 0 ? m->piece[n % m->pieces].bytes : 0;
         if ((how & 8) != 0)

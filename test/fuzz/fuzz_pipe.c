@@ -2,7 +2,7 @@
 /*
  * fuzz_pipe.c: an end of a pipe over memory that the fuzzer fills: slots, control line, credits, tags, reverse ring.
  *
- * The first byte says what kind of pipe, the next ones what happens: words and whole slots are stored where one side could, and calls are
+ * The first byte selects the kind of pipe, the next ones what happens: words and whole slots are stored where one side could, and calls are
  * made at both ends between them. What comes out must be what a call may give, and each byte of a message must be there.
  */
 #include "victim.h"

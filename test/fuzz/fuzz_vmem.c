@@ -2,7 +2,7 @@
 /*
  * Bytes become calls of the public interface, rvmem_create(3) and what goes with it, right and wrong ones, on two
  * instances. The oracle is the manual: the model of heap_model.h for what may be given, and for misuse what each page
- * says. Where memory is mapped, every block holds a pattern that it must still hold when it is given back.
+ * requires. Where memory is mapped, every block holds a pattern that it must still hold when it is given back.
  *
  * With RMALLOC_DEBUG=1 in the environment pointers that are no descriptors are given as well: only then are they detected.
  */
@@ -241,7 +241,7 @@ static void give_back(struct instance *i, unsigned index)
     i->stale[i->stales++ % STALES] = d;
 }
 
-/* `d` is no block that the user of `v` has: every call says so, and does nothing. */
+/* `d` is no block that the user of `v` has: every call reports that, and does nothing. */
 static void misuse(struct instance *i, rvmem_t v, raddr_t d)
 {
     MODEL_CHECK(i, rvmem_free(v, d) == -EINVAL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * fuzz_wire.c: bytes of others before, and below, messages about channels: frames of a connection, pieces on lanes, business cards, what
- * guests say to rank 0 of the tcp bootstrap, and settings. The first byte says which.
+ * fuzz_wire.c: bytes of other processes before, and below, messages about channels: frames of a connection, chunks on lanes, business cards, what
+ * unauthenticated connections send to rank 0 of the tcp bootstrap, and settings. The first byte selects one.
  */
 #include "input.h"
 
@@ -174,7 +174,7 @@ static void card(struct input *in)
     free(blob);
 }
 
-/* ---- what a guest says to rank 0 ---- */
+/* ---- what an unauthenticated connection sends to rank 0 ---- */
 
 static void guest(struct input *in)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * victim.h: both ends of a pipe in this process, one of which is lied to, for fuzz_pipe and fuzz_control.
+ * victim.h: both ends of a pipe in this process, one of which is attacked, for fuzz_pipe and fuzz_control.
  *
- * The calls of the end that is lied to must give what they may, and each message must lie where messages can lie.
+ * The calls of the attacked end must return what they may, and each message must be where messages can be.
  */
 #ifndef TEST_FUZZ_VICTIM_H
 #define TEST_FUZZ_VICTIM_H

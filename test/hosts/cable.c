@@ -27,7 +27,7 @@
 
 #define PACKET_MOST 2048 /* of an MTU of 1500 */
 #define QUEUE                                                                                      \
-    4096 /* packets under way in one direction; a full queue loses them, as a switch does */
+    4096 /* packets in flight in one direction; a full queue loses them, as a switch does */
 
 struct packet {
     int64_t due; /* nanoseconds */
@@ -37,7 +37,7 @@ struct packet {
 
 struct direction {
     int from, to;
-    uint64_t head, tail; /* packets [tail, head) are under way */
+    uint64_t head, tail; /* packets [tail, head) are in flight */
     uint64_t carried, lost;
     struct packet *queue;
 };

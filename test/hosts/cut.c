@@ -5,7 +5,7 @@
  *
  * The first half of the ranks is on one host, the second on the other. Between the hosts there is a busy pipe from rank 1 to
  * rank 2, idle ones between 0 and 3 both ways, and a rank that waits in network_recv. Every one of those calls has to end with
- * an error, long before its own deadline, and with a sentence that says why; the pipes within a host go on, and so does rexit.
+ * an error, long before its own deadline, and with an error message that has the reason; the pipes within a host go on, and so does rexit.
  *
  *   cut           as above
  *   cut -control  the control network alone
@@ -41,7 +41,7 @@ static void say_ready(void)
     close(fd);
 }
 
-/* The error of a lost host, and not of a deadline, and the sentence. */
+/* The error of a lost host, and not of a deadline, and its message. */
 static void check_lost(rch_t ch, int rc, int expected, const char *what)
 {
     printf("rank %d, %s: %s: %s\n", mp_rank, what, rstrerror(rc), rerror(ch));

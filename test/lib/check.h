@@ -40,6 +40,10 @@ __attribute__((weak)) void (*check_context)(void); /* called before a failure is
 /* Ends the caller; NULL: the process, with status 1. */
 __attribute__((weak)) void (*check_end)(const char *file, int line);
 
+#ifdef RPIPE_NO_SHORT_NAMES /* as the sources of the library are compiled */
+#define rerror rpipe_error
+#endif
+
 #define CHECK_LATE_MS 20000.0 /* a network may deliver so late what shared memory has at once */
 
 #define REQUIRE(condition, ...)                                                                    \

@@ -62,7 +62,7 @@ static inline void fan_send(rch_t w, uint64_t who, uint64_t number, size_t size)
     CHECK_OK(w, rwrite(w, d));
 }
 
-/* what lies in a reading end: the pattern of its tag; gives it back */
+/* checks a received message: the pattern of its tag; frees it */
 static inline uint64_t fan_check(rch_t r, raddr_t d, size_t size)
 {
     uint64_t tag = rtag(r, d);

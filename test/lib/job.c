@@ -61,7 +61,7 @@ void job_start_one(struct job *job, int rank, rank_function f, const void *argum
         atomic_store(&check_failures, 0);
         check_rank = rank;
         check_end = NULL;
-        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is ended leaves nobody behind */
+        prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is ended leaves no process behind */
         if (getppid() != parent)
             _exit(99);
         setenv("RPIPE_BOOTSTRAP", "tcp", 1);

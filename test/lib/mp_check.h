@@ -2,9 +2,9 @@
 /*
  * mp_check.h: what the multi-process tests of the public interface have in common.
  *
- * A check that fails says rank, line and the sentence of the channel, and ends the whole job: a rank that only left
+ * A check that fails prints rank, line and the error message of the pipe, and ends the whole job: a rank that only left
  * would let the others wait for their deadlines. All ranks draw from one seed (an argument that is a number, else
- * rank 0's clock), so that each end of a channel knows what the other one will do; it is printed first.
+ * rank 0's clock), so that each end of a pipe can compute what the other one will do; it is printed first.
  */
 #ifndef TEST_LIB_MP_CHECK_H
 #define TEST_LIB_MP_CHECK_H
@@ -63,7 +63,7 @@ static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rpipe_
     return rpipe(ch, &cfg);
 }
 
-/* Is what the writer has written there at once? On a network it is under way for a while. */
+/* Is what the writer has written there at once? On a network it is in flight for a while. */
 static inline bool mp_at_once(rch_t ch)
 {
     rpipe_transport_t transport;
@@ -132,7 +132,7 @@ static inline void mp_begin(int argc, char **argv, int least)
     check_rank = mp_rank;
     check_end = mp_check_end;
     if (mp_ranks < least) {
-        fprintf(stderr, "%s: wants %d processes, not %d\n", argv[0], least, mp_ranks);
+        fprintf(stderr, "%s: needs %d processes, not %d\n", argv[0], least, mp_ranks);
         exit(1);
     }
     clock_gettime(CLOCK_REALTIME, &now);

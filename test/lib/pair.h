@@ -3,8 +3,8 @@
  * pair.h: both ends of a channel to oneself, for the tests of the public interface in one process.
  *
  * They are written from the manual alone, and see the public headers alone. Every pair gets a ctx of its own, so that
- * ends that a failed test leaves open are in nobody's way. Messages are filled with a pattern that depends on a key,
- * so that one that is torn, stale or somebody else's is told from the right one at every byte.
+ * ends that a failed test leaves open are not in the way of others. Messages are filled with a pattern that depends on a key,
+ * so that one that is torn, stale or another message differs from the right one at every byte.
  */
 #ifndef TEST_LIB_PAIR_H
 #define TEST_LIB_PAIR_H
@@ -115,7 +115,7 @@ static inline void pair_open(struct pair *p, rpipe_op_t op, uint64_t alloc_size)
 
 static inline void pair_close(struct pair *p)
 {
-    if (pair_over_network()) { /* what is under way takes time to arrive, whatever the test has set */
+    if (pair_over_network()) { /* what is in flight takes time to arrive, whatever the test has set */
         CHECK_OK(p->w, rset_timeout(p->w, (int)CHECK_LATE_MS));
         CHECK_OK(p->r, rset_timeout(p->r, (int)CHECK_LATE_MS));
     }
@@ -187,7 +187,7 @@ static inline int pair_teardown(void **state)
 
 /*
  * A process joins a job once, so the group runs in a child for each setting. All of them at the same time: they wait more
- * than they work. What they say is kept, and told one after the other.
+ * than they work. What they print is kept, and printed one after the other.
  */
 struct pair_child {
     const char *name, *value;  /* of the environment; NULL: nothing but */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * pipe_modes.h: a test that runs in every heuristic with every mode, PUT and GET (table 3.1 of the thesis); and what tests with
- * threads need: a failure there is said, counted, and asserted by the test.
+ * threads need: a failure there is printed, counted, and asserted by the test.
  */
 #ifndef TEST_LIB_PIPE_MODES_H
 #define TEST_LIB_PIPE_MODES_H

@@ -4,7 +4,7 @@
  * bounded number of handlers per poll; messages that are kept and answered later, in another order; payloads that are
  * larger than half of the memory; links that retire and come back; contexts that do not agree.
  *
- * Whatever a rank needs of another it is told over the control network, or counts in handlers: nothing depends on time.
+ * Whatever a rank needs of another it receives over the control network, or counts in handlers: nothing depends on time.
  */
 #include "test/lib/mp_check.h"
 
@@ -16,7 +16,7 @@
 #define AM_SAYS(words)                                                                             \
     do {                                                                                           \
         if (strstr(rerror(NULL), (words)) == NULL)                                                 \
-            am_failed("the sentence does not say", (words), __LINE__);                             \
+            am_failed("the error message does not contain", (words), __LINE__);                             \
     } while (0)
 enum { CREDITS = 8, REQUEST_BYTES = 1 << 18, REPLY_BYTES = 2000, KEPT = CREDITS };
 
@@ -56,7 +56,7 @@ static size_t reply_size(uint64_t key)
     return random_mix(key) % 4 == 0 ? 0 : random_mix(key ^ 5) % (REPLY_BYTES - 16);
 }
 
-/* args: key. Replies with as many bytes as the key says, and key + 1 */
+/* args: key. Replies with as many bytes as follow from the key, and key + 1 */
 static void on_echo(ram_t a, ram_message_t *m, void *arg)
 {
     static char answer[REPLY_BYTES];
@@ -69,7 +69,7 @@ static void on_echo(ram_t a, ram_message_t *m, void *arg)
     AM_RC(-EALREADY, ram_reply(a, m, RAM_RESULT, NULL, 0, NULL, 0));
 }
 
-/* nobody waits for it; every other one is answered by a handler at the requester */
+/* no call waits for it; every other one is answered by a handler at the requester */
 static void on_note(ram_t a, ram_message_t *m, void *arg)
 {
     (void)arg;
@@ -219,7 +219,7 @@ static void all_were_noted(uint64_t messages)
     free(all);
 }
 
-/* ---- credits, and a bounded number of handlers: rank 0 asks, rank 1 does nothing until it is told to ---- */
+/* ---- credits, and a bounded number of handlers: rank 0 requests, rank 1 does nothing until a message arrives ---- */
 
 static void flood(void)
 {
@@ -291,7 +291,7 @@ static void keep_and_answer(void)
     while (keeps < KEPT)
         CHECK(NULL, ram_serve(am, 100, R_FOREVER) >= 0);
     for (int i = KEPT;
-         i-- > 0;) { /* the last first; all of their replies fit, whoever holds what */
+         i-- > 0;) { /* the last first; all of their replies fit, whichever is held */
         const uint64_t args[2] = {(uint64_t)i, KEPT - 1 - (uint64_t)i};
         ram_message_t b;
 
@@ -313,7 +313,7 @@ static void keep_and_answer(void)
     }
 }
 
-/* ---- payloads of more than half of the memory, made where they will lie ---- */
+/* ---- payloads of more than half of the memory, made in place ---- */
 
 static void large(int peer)
 {
@@ -424,7 +424,7 @@ static void differ(void)
         uint64_t key = 1;
 
         rc = ram_request(am, 1, ECHO, &key, 1, NULL, 0, &r, 0);
-        if (rc == 0) /* it was on its way before the other one had heard the greeting */
+        if (rc == 0) /* it was in flight before the other one had received the greeting */
             rc = ram_wait(am, r, NULL, 0);
         AM_RC(-EPROTO, rc);
         CHECK(NULL, count("failed") == 1 && count("links_out") == 0);

@@ -2,8 +2,8 @@
 /*
  * mp_am_recovery.c: a rank is killed while others wait for its answers (mpirun --enable-recovery, see test/run-mpi).
  *
- * Rank 1 keeps what it is asked, and kills itself when each of the others has asked it KEPT times. Whoever waits gets
- * -ECONNRESET, also those who had not begun to ask; the living answer each other before and after, and their barrier ends
+ * Rank 1 keeps what it is asked, and kills itself when each of the others has asked it KEPT times. A waiting rank gets
+ * -ECONNRESET, also those that had not begun to ask; the living answer each other before and after, and their barrier ends
  * with an error and not with a deadline.
  */
 #include "test/lib/mp_check.h"
@@ -19,7 +19,7 @@ static int keeps, done;
 
 #define AM_OK(call) am_result(0, 0, (call), #call, __LINE__)
 #define AM_GONE(call)                                                                              \
-    am_result(-ECONNRESET, -EPIPE, (call), #call, __LINE__) /* who writes sees -EPIPE */
+    am_result(-ECONNRESET, -EPIPE, (call), #call, __LINE__) /* a writer sees -EPIPE */
 
 static void am_result(int expected, int or_this, int code, const char *call, int line)
 {
@@ -51,7 +51,7 @@ static void on_done(ram_t a, ram_message_t *m, void *arg)
     done++;
 }
 
-/* A barrier with a dead rank does not wait for all of the living; this does: nobody stops serving before. */
+/* A barrier with a dead rank does not wait for all of the living; this does: no rank stops serving before. */
 static void all_are_done(void)
 {
     for (int peer = 0; peer < mp_ranks; peer++)
@@ -109,7 +109,7 @@ static void ask_the_victim(void)
     AM_GONE(rc);
 }
 
-/* Another context, in which nobody has talked to it before it died. */
+/* Another context, in which no rank has sent to it before it died. */
 static void never_talked_to_it(const ram_config_t *cfg)
 {
     ram_config_t c = *cfg;

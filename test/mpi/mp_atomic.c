@@ -24,7 +24,7 @@ static uint64_t fetched(rcells_t c, rcells_op_t op, size_t cell, uint64_t operan
     return old;
 }
 
-/* Everybody takes numbers from rank 0's first cell; together they have taken each of them once. */
+/* Each rank takes numbers from rank 0's first cell; together they have taken each of them once. */
 static void share_work(rcells_t c)
 {
     uint64_t mine[2] = {0, 0}, *all = malloc((size_t)mp_ranks * sizeof(mine)), next, count = 0,
@@ -54,7 +54,7 @@ static void share_work(rcells_t c)
     CHECK(rcells_pipe(c), fetched(c, RCELLS_ADD, NEXT, 0) == (uint64_t)(ROUNDS + mp_ranks));
 }
 
-/* Whatever is swapped in comes out once: at somebody's swap, or at the end. */
+/* Whatever is swapped in comes out once: at a swap, or at the end. */
 static void swap_around(rcells_t c)
 {
     uint64_t mine = 0, *all = malloc((size_t)mp_ranks * sizeof(mine)), sum = 0, expected = 0;

@@ -4,7 +4,7 @@
  *
  * Every rank posts numbered messages with a descriptor now and then to every rank, itself included, and checks that all
  * came, in order, whole. Then point to point, barrier, allgather, and an orderly end, which must look like one to all. Ends
- * with 0, or with 1 and a sentence. With --time it prints what the start cost.
+ * with 0, or with 1 and an error message. With --time it prints what the start cost.
  */
 #include "test/lib/check.h"
 

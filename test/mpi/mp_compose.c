@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Pipes made of pipes between processes: a ring of duplex pipes that exchange halos; rank 0 deals 10,000 messages to the others by
- * place, in turn, and to whoever has room; all others write to rank 0, who reads in turn and reduces. Every message is checked by
+ * place, in turn, and to any that has credits; all others write to rank 0, which reads in turn and reduces. Every message is checked by
  * its reader, and sums of what was dealt are compared with sums of what has come.
  */
 #include "test/lib/mp_check.h"
@@ -40,7 +40,7 @@ static rch_t partner(rpipe_config_t cfg, bool writer)
     return ch;
 }
 
-/* everybody but rank 0: place i is rank i + 1 */
+/* each but rank 0: member i is rank i + 1 */
 static int *others(void)
 {
     int *rank = calloc((size_t)mp_ranks, sizeof(*rank));
@@ -76,7 +76,7 @@ static void halo(rpipe_op_t op, uint32_t base)
         mp_read_free(rduplex_in(to_right), halo_size(step),
                      mp_key(right, mp_rank, (uint32_t)r.context, step));
     }
-    /* half of it ends, the other half goes on */
+    /* some members end, the others go on */
     CHECK_OK(rduplex_out(to_right), rclose(rduplex_out(to_right)));
     CHECK_RC(R_EOF, rduplex_in(to_left), rread(rduplex_in(to_left), &(raddr_t){NULL}, NULL));
     mp_send(rduplex_out(to_left), 1000, mp_key(mp_rank, left, (uint32_t)l.context, HALOS));

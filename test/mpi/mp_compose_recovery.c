@@ -3,7 +3,7 @@
  * Pipes made of pipes, one of whose partners dies, under a launcher that goes on (mpirun --enable-recovery, see test/run-mpi).
  *
  * Rank 0 deals to all others in turn, reads from all others in turn, and has a duplex pipe with rank 1, which kills itself
- * with SIGKILL in the middle of both. Of everything that it has written nothing is lost; its death is told once by each object; the
+ * with SIGKILL in the middle of both. Of everything that it has written nothing is lost; its death is reported once by each object; the
  * others neither miss a message nor get one twice.
  */
 #include "test/lib/mp_check.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A queue pair that breaks under a pipe: that pipe fails at its active end, with the device's status in its sentence, closes all the same,
+ * A queue pair that breaks under a pipe: that pipe fails at its active end, with the device's status in its error message, closes all the same,
  * and its other end does not wait for ever; the pipes beside it, between the same two ranks, go on. 2 ranks, over verbs only.
  *
  * The queue pairs are known because this program's rdma_create_qp stands before that of librdmacm. A writer dials, so rank 0 makes
@@ -81,7 +81,7 @@ static void break_it(void)
     printf("rank 0: %d, %s\n", rc, rerror(ch[BROKEN]));
     CHECK(ch[BROKEN], rc == -ECONNRESET || rc == -EIO);
     if (strstr(rerror(ch[BROKEN]), "has ended") ==
-        NULL) /* what iWARP says of it, where that was first */
+        NULL) /* what iWARP reports, where that was first */
         CHECK_ERROR(ch[BROKEN], ibv_wc_status_str(IBV_WC_WR_FLUSH_ERR));
 }
 

@@ -3,7 +3,7 @@
  * mp_death_recovery.c: a rank is killed under a launcher that goes on (mpirun --enable-recovery, see test/run-mpi).
  *
  * Rank 1 writes to rank 0 on a PUT and a GET channel, reads from the last rank, and kills itself with SIGKILL after
- * a number of messages that the seed says. The others get what was complete, then -ECONNRESET or -EPIPE, go on among
+ * a number of messages that follows from the seed. The others get what was complete, then -ECONNRESET or -EPIPE, go on among
  * themselves, and leave in order. The details of every waiting call are in test/faults, without a launcher.
  */
 #include "test/lib/mp_check.h"

@@ -165,7 +165,7 @@ static void tell(int to)
     CHECK_OK(NULL, network_send(to, &word, 1));
 }
 
-/* The reader's descriptor reaches a writer that has no number left for it, and opens its end later: it cannot be kicked, and stays
+/* The reader's descriptor reaches a writer that has no number left for it, and opens its end later: it cannot be signaled, and stays
  * readable. */
 static void no_number_left(uint32_t ctx)
 {
@@ -182,7 +182,7 @@ static void no_number_left(uint32_t ctx)
         CHECK(ch, p.fd >= 0);
         tell(1);
         hear(
-            1); /* the ends are joined, and what the writer has said of the descriptor has been heard */
+            1); /* the ends are joined, and what the writer has sent about the descriptor has been received */
         for (int i = 0; i < 10; i++)
             CHECK_RC(R_PENDING, ch, rread_nb(ch, &d, NULL));
         tell(1);

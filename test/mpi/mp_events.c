@@ -2,9 +2,9 @@
 /*
  * Event loops over many pipes: rank 0 waits for 100, then for 1,000 pipes of all other ranks, with rfd(3) and epoll(7), and with
  * rpoll(3). Nothing is lost, nothing comes that was not sent, no descriptor stays readable when there is nothing, one
- * message on one of many quiet pipes is found; and as long as nothing happens nobody computes.
+ * message on one of many quiet pipes is found; and as long as nothing happens no rank computes.
  *
- * The share of a processor that an idle rank uses is printed, and must be below a quarter: that tells waiting from spinning on a
+ * The share of a processor that an idle rank uses is printed, and must be below a quarter: that distinguishes waiting from spinning on a
  * machine in whatever state, and needs no clock but that of the process.
  */
 #include "test/lib/mp_check.h"
@@ -100,7 +100,7 @@ static void writer(uint32_t base, size_t pipes)
             mp_send(ch[k], size_of(key), key);
         }
     }
-    hear(0); /* all of it has come, and rank 0 waits in vain */
+    hear(0); /* all of it has come, and rank 0 waits without a message */
     wall = now_ms();
     cpu = cpu_ms();
     if (mp_rank == 1) {
@@ -162,7 +162,7 @@ static void drain(struct loop *l, size_t at)
     raddr_t d;
     int rc;
 
-    CHECK(NULL, !s->ended); /* who has ended is heard of no more */
+    CHECK(NULL, !s->ended); /* nothing more arrives from a rank that has ended */
     while ((rc = rread_nb(s->ch, &d, &size)) == R_SUCCESS) {
         uint64_t key = mp_key(s->peer, 0, s->ctx, s->got++);
 
@@ -206,7 +206,7 @@ static int wait_poll(struct loop *l, int ms)
             uint64_t before = l->messages + l->ends;
 
             drain(l, l->whose[i]);
-            CHECK(l->ch[i], l->messages + l->ends > before); /* what it says is so */
+            CHECK(l->ch[i], l->messages + l->ends > before); /* what it reports is so */
             k++;
         }
         if (!l->source[l->whose[i]].ended) {
@@ -241,7 +241,7 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
         tell(i);
     wall = now_ms();
     cpu = cpu_ms();
-    while (l.messages == total) /* who hears late of a descriptor may still wake it for nothing */
+    while (l.messages == total) /* a writer that learns late of a descriptor may still wake it for nothing */
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     CHECK(NULL, l.messages == total + 1 && l.source[pipes / 2].got == MESSAGES + 1 && l.ends == 0);
     idle(epoll ? "epoll_wait" : "rpoll", now_ms() - wall, cpu_ms() - cpu);

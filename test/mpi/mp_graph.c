@@ -171,7 +171,7 @@ static void graph(enum shape shape, uint32_t base, int late)
     free(ends);
 }
 
-/* a ring with calls that wait: who waits for a message may not keep others from joining */
+/* a ring with calls that wait: a rank that waits for a message may not keep others from joining */
 static void blocking_ring(uint32_t base)
 {
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;
@@ -195,7 +195,7 @@ static void blocking_ring(uint32_t base)
 }
 
 /*
- * Rank 0 opens its ends, and then calls nothing of the library until every peer has said by a signal that rwait()
+ * Rank 0 opens its ends, and then calls nothing of the library until every peer has reported by a signal that rwait()
  * has succeeded there, and that it has written. Peers on other hosts cannot signal it, and have no part in this.
  */
 static volatile sig_atomic_t heard;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Many channels from each rank to its neighbour: 2,000, or as many as the argument says (65,536 is the promise for a
+ * Many channels from each rank to its neighbour: 2,000, or as many as the argument (65,536 is the promise for a
  * pair). All are open at the same time, each carries messages of its own, and all are found ready by rpoll.
  * Nothing is measured here.
  */
@@ -14,7 +14,7 @@ static size_t size_of(uint32_t ctx, uint64_t round)
     return random_mix(ctx ^ round << 32) % (round % 2 == 0 ? 41 : HEAP + 1);
 }
 
-/* On a network the last of them are still under way. */
+/* On a network the last of them are still in flight. */
 static void all_are_ready(const rch_t *r, int *ready, uint32_t n)
 {
     double end = now_ms() + (mp_at_once(r[0]) ? 0 : 30000);
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
     ready = calloc(n, sizeof(*ready));
     CHECK(NULL, w != NULL && r != NULL && ready != NULL);
     begun = now_ms();
-    /* with 65,536 of them the channels of a pair go one way only, as the promise says */
+    /* with 65,536 of them the channels of a pair go one way only, as promised */
     for (uint32_t i = 0; i < n; i++) {
         rpipe_op_t op = i % 2 == 0 ? RPIPE_PUT : RPIPE_GET;
 
@@ -62,7 +62,7 @@ int main(int argc, char **argv)
         for (uint32_t i = 0; i < n && w[i] != NULL; i++)
             mp_send(w[i], size_of(i, round), mp_key(mp_rank, next, i, round));
         if (round ==
-            1) { /* the writers have all sent when the barrier is passed: all are ready, at one look */
+            1) { /* the writers have all sent when the barrier is passed: all are ready, at one poll */
             CHECK_OK(NULL, network_barrier());
             if (r[0] != NULL)
                 all_are_ready(r, ready, n < 65536 ? n : 65536);

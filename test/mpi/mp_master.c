@@ -4,7 +4,7 @@
  * compute and never call.
  *
  * Every message arrives once, whole, and in its thread's order; no pipe is forgotten by rpoll, however many are ready; and
- * what needs the other side (joining, growing, parting) happens while its threads compute or sleep in somebody else's pipe.
+ * what needs the other side (joining, growing, closing) happens while its threads compute or sleep in another pipe.
  */
 #include "test/lib/mp_check.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two ends that do not agree: both get -EPROTO, from every call that needs the other, with a sentence that names both
- * values. Two writers, two readers, and ends with different ctx never join: -ETIMEDOUT, and the sentence says what
+ * Two ends that do not agree: both get -EPROTO, from every call that needs the other, with an error message that names both
+ * values. Two writers, two readers, and ends with different ctx never join: -ETIMEDOUT, and the error message names what
  * the peer has opened instead. Afterwards the same ids are good again.
  */
 #include "test/lib/mp_check.h"
@@ -120,7 +120,7 @@ static void mismatch(enum field field, int writer, uint32_t ctx, rpipe_op_t op)
     CHECK_OK(ch, rclose(ch));
 }
 
-/* both ranks open the same end; the barrier, so that each has heard of the other */
+/* both ranks open the same end; the barrier, so that each has received from the other */
 static void same_role(bool writer, uint32_t ctx, rpipe_op_t op)
 {
     rpipe_config_t cfg = config(writer, op, ctx);
@@ -147,7 +147,7 @@ static void same_role(bool writer, uint32_t ctx, rpipe_op_t op)
     CHECK_OK(ch, rclose(ch));
     CHECK_OK(NULL, network_barrier());
 
-    /* an end whose peer has nothing of it: another sentence */
+    /* an end whose peer has nothing of it: another error message */
     if (mp_rank == 0) {
         cfg.context += 100000;
         cfg.timeout_ms = 20;

@@ -2,15 +2,15 @@
 /*
  * mp_modes.c: every combination of heuristic and mode (table 3.1 of the thesis), both ways at once between two ranks.
  *
- *     mp_modes [SECONDS] [seed=N] [only=RUN] [-sleep] [-sample]         5 s unless said otherwise
+ *     mp_modes [SECONDS] [seed=N] [only=RUN] [-sleep] [-sample]         the default is 5 s
  *
  * A run is one combination of {PUT, GET}, heuristic, mode, watermark, sync_queue, unit, slots and heap from 0 to 1, and
  * another one from 1 to 0. The first laps see every {PUT, GET} x heuristic x mode x watermark x queue; after 40 laps each of
  * them has met every unit, ring and heap. Within a run, in phases: the writer allocates ahead, in another order than it
  * writes, gives some back unsent and sends less than it has allocated; the reader holds as many as heap and queue allow,
- * frees in any order, and looks at each message again just before it frees it. Each phase ends with what rmalloc(3)
+ * frees in any order, and checks each message again just before it frees it. Each phase ends with what rmalloc(3)
  * promises: everything is read and freed, nothing is unsent, so a request of the whole heap succeeds, and the statistics of
- * both ends agree. What does not move for STUCK_MS is a failure; it says which run, and where both ends stand.
+ * both ends agree. What does not move for STUCK_MS is a failure; it prints which run, and where both ends stand.
  */
 #include "test/lib/mp_check.h"
 #include "test/lib/v01.h"
@@ -41,7 +41,7 @@ static const uint64_t heaps[] = {1, 2, 7, 50, 600}; /* in units */
 #define MODES (2 * COUNT(table) * COUNT(watermarks) * COUNT(queues))
 #define SHAPES (COUNT(units) * COUNT(rings) * COUNT(heaps))
 
-/* One direction of one run, as both ranks know it. */
+/* One direction of one run, as both ranks have it. */
 struct stream {
     uint64_t run;
     int from, to;
@@ -83,7 +83,7 @@ static uint64_t common(const struct stream *s, uint64_t what)
     return mp_key(s->from, s->to, (uint32_t)s->run, what);
 }
 
-/* ---- what fails says where everything stands ---- */
+/* ---- a failure prints where everything stands ---- */
 
 static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64_t next,
                      uint64_t until)
@@ -212,7 +212,7 @@ static void give_back_one_ahead(struct writer *w)
         *d = ADDR_NULL;
         return;
     }
-    CHECK(w->ch, false && "the writer is told that its own blocks stand in the way, and has none");
+    CHECK(w->ch, false && "the code is that its own blocks stand in the way, and the writer has none");
 }
 
 static bool allocate(struct writer *w)
@@ -246,7 +246,7 @@ static bool allocate(struct writer *w)
     }
     if (rc == R_PENDING || rc == -ETIMEDOUT) {
         pendings++;
-        /* with thread_sync nobody but the caller can know that only its own blocks stand in the way */
+        /* with thread_sync only the caller can find that only its own blocks stand in the way */
         if (w->s->cfg.flags != 0 && any && number == w->next && now_and_then(8))
             give_back_one_ahead(w);
         return false;
@@ -269,7 +269,7 @@ static bool write_next(struct writer *w)
         return false;
     size = size_of(w->s, w->next);
     CHECK(w->ch, pattern_same(rmem(w->ch, *d), size,
-                              key_of(w->s, w->next))); /* what is unsent is nobody else's */
+                              key_of(w->s, w->next))); /* what is unsent belongs to this end alone */
     if (rsize(w->ch, *d) != size)
         rc = rwrite_n(w->ch, *d, size);
     else
@@ -292,7 +292,7 @@ static void free_one(struct reader *r)
     struct held h = r->held[i];
 
     CHECK(r->ch, pattern_same(rmem(r->ch, h.d), h.size,
-                              key_of(r->s, h.number))); /* nobody has written there since */
+                              key_of(r->s, h.number))); /* it is unchanged since */
     CHECK_OK(r->ch, rfree(r->ch, h.d));
     r->held[i] = r->held[--r->n];
 }
@@ -333,7 +333,7 @@ static bool serve_reader(struct reader *r)
 
 /* ---- phases ---- */
 
-/* The other rank is about to say where it stands, too. */
+/* The other rank is about to print where it stands, too. */
 static void stuck(void)
 {
     tell();
@@ -364,8 +364,8 @@ static void exchange(void)
 }
 
 /*
- * Everything is freed at both sides, nothing is unsent: the manual says what holds then. More requests fill what may have
- * grown, until one is refused: so the writer has looked at all that has come back, and its statistics are exact.
+ * Everything is freed at both sides, nothing is unsent: the manual specifies what holds then. More requests fill what may have
+ * grown, until one is refused: so the writer has fetched all that has come back, and its statistics are exact.
  */
 static void fill_and_empty(void)
 {
@@ -396,7 +396,7 @@ static void at_rest(void)
 
     CHECK_OK(NULL, network_barrier());
     CHECK_OK(writer.ch, rset_timeout(writer.ch, STUCK_MS));
-    do { /* what the look has found is there at once, or, on a network, soon */
+    do { /* what was found is there at once, or, on a network, soon */
         fill_and_empty();
         CHECK_OK(writer.ch, rpipe_stats(writer.ch, &w));
     } while (w.returned != w.messages - w.inline_messages && !mp_at_once(writer.ch) &&
@@ -409,7 +409,7 @@ static void at_rest(void)
     CHECK(reader.ch, r.held == 0 && r.heap_used == 0 && r.messages == reader.next);
     CHECK(reader.ch, r.returned == r.messages - r.inline_messages);
     CHECK_OK(writer.ch, rset_timeout(writer.ch, now_and_then(4) ? 1 : R_AT_ONCE));
-    if (!mp_at_once(writer.ch)) /* nobody closes before the other's loop has ended */
+    if (!mp_at_once(writer.ch)) /* no end closes before the other's loop has ended */
         CHECK_OK(NULL, network_barrier());
 }
 
@@ -439,7 +439,7 @@ static void run(uint64_t number)
     }
     CHECK_OK(writer.ch, rpipe_stats(writer.ch, &st));
     grows += st.grows;
-    /* of rclose, which on a network waits for what is under way */
+    /* of rclose, which on a network waits for what is outstanding */
     CHECK_OK(writer.ch, rset_timeout(writer.ch, STUCK_MS));
     CHECK_OK(reader.ch, rset_timeout(reader.ch, STUCK_MS));
     if (now_and_then(2)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A job on one host loads no network library: pipes from each rank to each other one and to itself, used, and then a look at
- * what is mapped. With RPIPE_BTL set to something else than shm there is nothing to look for.
+ * A job on one host loads no network library: pipes from each rank to each other one and to itself, used, and then a check of
+ * what is mapped. With RPIPE_BTL set to something else than shm there is nothing to check.
  */
 #include "test/lib/mp_check.h"
 #include "test/lib/v01.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control network: ranks, barrier, allgather, send and receive between all pairs, oneself included, in order,
- * with sizes from 0 to the limit; what cannot be is an error and has no effect; several threads may send and receive.
+ * with sizes from 0 to the limit; what is invalid is an error and has no effect; several threads may send and receive.
  */
 #include "test/lib/mp_check.h"
 #include <pthread.h>
@@ -18,7 +18,7 @@ static void ranks(void)
     CHECK_OK(NULL, rprogress());
 }
 
-/* nobody passes a barrier before the last one has come: each says its round to all before it comes */
+/* no rank passes a barrier before the last one has come: each sends its round to all before it comes */
 static void barriers(void)
 {
     for (uint32_t round = 0; round < 50; round++) {
@@ -88,7 +88,7 @@ static void all_to_all(void)
     free(buf);
 }
 
-/* as much as may be under way, and more, and a message that is larger than that: the sender waits, and is let on */
+/* as much as may be in flight, and more, and a message that is larger than that: the sender waits, and is let on */
 static void large(void)
 {
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;
@@ -127,7 +127,7 @@ static void large(void)
     free(buf);
 }
 
-/* a wrong size takes nothing away, and touches nothing; the sentence names the right one */
+/* a wrong size takes nothing away, and touches nothing; the error message names the right one */
 static void errors(void)
 {
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;

@@ -14,7 +14,7 @@
 enum { CTX = 7, MESSAGES = 300, SMALL = 8, LARGE = 1000, HEAP = 65536 };
 #define PATIENCE_MS 60000
 
-static const rinfo_row_t *sought; /* what to look for in a row, */
+static const rinfo_row_t *sought; /* what to find in a row, */
 static const char *sought_wait;
 static uint64_t sought_messages; /* and what was found */
 static bool found;

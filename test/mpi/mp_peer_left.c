@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A rank that has left the job in order while the others go on: what it had written is read, then R_EOF; what it had
- * not opened never joins, and the calls that need it say so, without a deadline; rpipe() does not. Rank 0 leaves: its
+ * not opened never joins, and the calls that need it report that, without a deadline; rpipe() does not. Rank 0 leaves: its
  * rexit() waits for the others until a deadline of 2 s, and then has left all the same.
  */
 #include "test/lib/mp_check.h"
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
     const char *own;
 
     own = getenv("PMIX_RANK") != NULL ? getenv("PMIX_RANK") : getenv("RPIPE_RANK");
-    if (own != NULL && strcmp(own, "0") == 0) /* it waits for nobody longer */
+    if (own != NULL && strcmp(own, "0") == 0) /* it waits for no peer longer */
         setenv("RPIPE_TIMEOUT_MS", "2000", 1);
     mp_begin(argc, argv, 2);
     if (mp_rank == 0) {

@@ -99,7 +99,7 @@ static void ping_pong(uint32_t ctx, rpipe_op_t op)
 }
 
 /*
- * The reader holds up to 16 messages, looks at them again before each is freed, and frees in random order. When the
+ * The reader holds up to 16 messages, checks them again before each is freed, and frees in random order. When the
  * writer waits for memory, no message comes: then the reader frees, too, or both would wait for ever.
  */
 static void frees_out_of_order(int writer, uint32_t ctx, rpipe_op_t op)
@@ -140,7 +140,7 @@ static void frees_out_of_order(int writer, uint32_t ctx, rpipe_op_t op)
     CHECK_OK(ch, rclose(ch));
 }
 
-/* the reader opens its end only when the writer has said that it waits; what was allocated before the join is good */
+/* the reader opens its end only when the writer has reported that it waits; what was allocated before the join is good */
 static void late_reader(int writer, uint32_t ctx, rpipe_op_t op)
 {
     rch_t ch;

@@ -63,7 +63,7 @@ int main(void)
     REQUIRE(size >= 3);
     REQUIRE(control_start(&hooks, limit, &err) == 0);
     REQUIRE(collect_barrier(limit, &err) == 0);
-    if (rank == size - 1) { /* last words to rank 0, then dead */
+    if (rank == size - 1) { /* a last message to rank 0, then dead */
         REQUIRE(collect_send(0, &number, sizeof(number), limit, &err) == 0);
         REQUIRE(control_flush(-1, limit) == 0);
         kill(getpid(), SIGKILL);

@@ -40,7 +40,7 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
     return region;
 }
 
-/* One message is on its way while the other half is filled. The reader takes every other one into its own memory. */
+/* One message is in flight while the other part is filled. The reader takes every other one into its own memory. */
 static void halves(struct ends *e)
 {
     rregion_t from = region_of(e->w, out, sizeof(out)), into = region_of(e->r, in, sizeof(in));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The same ids opened and closed many times, by every pair of neighbours of a ring: in random orders, with or without
- * a wait for the join, with messages that nobody reads, ends that close at once, and ends that come when the other
+ * a wait for the join, with messages that are never read, ends that close at once, and ends that come when the other
  * has gone. The n-th opening of one end belongs to the n-th of the other: both draw from one seed what each will do
  * in each life.
  */
@@ -172,7 +172,7 @@ static void far_ahead(uint32_t ctx, bool writer_ahead)
     CHECK_OK(r, rclose(r));
 }
 
-/* both open and close as fast as they can, and nobody waits: whatever meets, nothing may be left over or mixed up */
+/* both open and close as fast as they can, without waiting: whatever meets, nothing may be left over or mixed up */
 static void unjoined(uint32_t ctx)
 {
     int next = (mp_rank + 1) % mp_ranks, previous = (mp_rank + mp_ranks - 1) % mp_ranks;

@@ -2,13 +2,13 @@
 /*
  * mp_soak.c: random traffic for a number of seconds; every byte, every order and every end is checked.
  *
- *     mp_soak [SECONDS] [seed=N] [-threads] [-sync] [-signals]          2 s unless said otherwise
+ *     mp_soak [SECONDS] [seed=N] [-threads] [-sync] [-signals]          the default is 2 s
  *
  * Every rank has PUT and GET channels to itself and to two others, and from them. An incarnation of a channel
  * has a heuristic and a mode of its own, in a heap that may grow, and carries a number of messages of random size, allocated ahead, written in another order than allocated, freed at
- * random moments out of order, and looked at once more before they are freed; then the writer closes, or the reader
- * does before that, and both open again. What the two ends have to agree on (sizes, numbers, who closes) both draw
- * from the seed. One thread serves all ends of a rank without waiting, but for the naps, polls and short deadlines
+ * random moments out of order, and checked once more before they are freed; then the writer closes, or the reader
+ * does before that, and both open again. What the two ends have to agree on (sizes, numbers, which closes) both draw
+ * from the seed. One thread serves all ends of a rank without waiting, but for the sleeps, polls and short deadlines
  * that are part of it; with -threads four do, and with -sync the ends are opened with thread_sync,
  * and with -signals a handler interrupts whatever is going on, a thousand times a second.
  */
@@ -71,7 +71,7 @@ static bool thread_sync;
 static uint64_t mine(struct worker *w) { return random_mix(w->random++); }
 static bool now_and_then(struct worker *w, unsigned one_in) { return mine(w) % one_in == 0; }
 
-/* ---- what both ends know ---- */
+/* ---- what both ends have ---- */
 
 static uint64_t common(const struct end *e, uint64_t what)
 {
@@ -255,7 +255,7 @@ static bool serve_writer(struct worker *w, struct end *e)
     int allocated = allocate(w, e), rc;
 
     if (e->number == 0 && now_ms() >= stop_at && e->quit == 0)
-        e->announced_final = true; /* before the first message: settled for this incarnation */
+        e->announced_final = true; /* before the first message: final for this incarnation */
     rc = write_next(w, e);
     if (rc == -EPIPE || allocated == -EPIPE) {
         CHECK(e->ch, e->quit != 0); /* only then may the reader have gone */
@@ -279,7 +279,7 @@ static void free_one(struct worker *w, struct end *e)
     struct held *h = &e->held[i];
 
     CHECK(e->ch,
-          pattern_same(rmem(e->ch, h->d), h->size, h->key)); /* nobody has written there since */
+          pattern_same(rmem(e->ch, h->d), h->size, h->key)); /* it is unchanged since */
     CHECK_OK(e->ch, rfree(e->ch, h->d));
     *h = e->held[--e->n_held];
 }
@@ -353,7 +353,7 @@ static void idle(struct worker *w)
     CHECK(NULL, rc == 0 || rc == -ETIMEDOUT);
 }
 
-/* Nothing at all for STUCK_MS: says where every end stands, and gives up. */
+/* Nothing at all for STUCK_MS: prints where every end stands, and gives up. */
 static void stuck(const struct worker *w)
 {
     rpipe_config_t cfg;

@@ -107,7 +107,7 @@ static void *shared_reading(void *argument)
         i = tag & 0xffffffff;
         key = mp_key(previous, mp_rank, 999, tag);
         CHECK(shared_r, who < THREADS && i < MESSAGES);
-        who %= THREADS; /* for analyzers that do not know CHECK */
+        who %= THREADS; /* for analyzers that do not see the end of the call by CHECK */
         CHECK(shared_r, (int64_t)i > last[who]);
         last[who] = (int64_t)i;
         CHECK(shared_r, size == size_of(key) && pattern_same(rmem(shared_r, d), size, key));

@@ -2,8 +2,8 @@
 /*
  * The four ways of waiting (-spin, -yield, -sleep, -adaptive sets RPIPE_WAIT): readers that wait for messages and for
  * the end, writers that wait for slots and for memory, both for the join, also while the other one is late. In a ring
- * of all ranks, so that with more ranks than processors someone always has to give way. (Who spins gives way to
- * nobody: -spin with many ranks is as slow as the time slices of the scheduler.)
+ * of all ranks, so that with more ranks than processors a rank always has to give way. (A spinning rank gives way to
+ * no other: -spin with many ranks is as slow as the time slices of the scheduler.)
  */
 #include "test/lib/mp_check.h"
 
@@ -150,7 +150,7 @@ static void deadline(uint32_t ctx)
     begun = now_ms();
     CHECK_RC(-ETIMEDOUT, r, rread(r, &d, NULL));
     CHECK(r, now_ms() - begun >= 59 && now_ms() - begun < 20000);
-    CHECK_OK(NULL, network_barrier()); /* before anybody closes */
+    CHECK_OK(NULL, network_barrier()); /* before any rank closes */
     CHECK_OK(r, rset_timeout(r, -1));
     close_ring(w, r);
 }

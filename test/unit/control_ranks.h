@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * control_ranks.h: ranks that send each other notes through the control network, numbered and filled, and count what arrives and
- * who ends. Most tests run over Unix sockets and over TCP.
+ * how a rank ends. Most tests run over Unix sockets and over TCP.
  */
 #ifndef TEST_UNIT_CONTROL_RANKS_H
 #define TEST_UNIT_CONTROL_RANKS_H

@@ -67,7 +67,7 @@ static inline void assert_broken(const struct heap *h, const char *word, int lin
     struct error err = {""};
 
     if (heap_check(h, &err) != -EUCLEAN || strstr(err.text, word) == NULL)
-        fail_msg("line %d, %s: the check said \"%s\", nothing of \"%s\"", line, h->ops->name,
+        fail_msg("line %d, %s: the check reported \"%s\", nothing of \"%s\"", line, h->ops->name,
                  err.text, word);
 }
 

@@ -178,7 +178,7 @@ static struct arena arena_of(const struct model *m, unsigned segment)
     return a;
 }
 
-/* Is the piece not between the oldest block and the newest one, going round? */
+/* Is the hole not between the oldest block and the newest one, going round? */
 static bool arena_may_use(const struct arena *a, const struct model_piece *p)
 {
     if (a->oldest == NULL)
@@ -223,13 +223,13 @@ void model_look(struct model *m)
     }
 }
 
-/* A piece may end in a short unit, so that it has the units and not the bytes. */
+/* A hole may end in a short unit, so that it has the units and not the bytes. */
 static bool is_large_enough(const struct model *m, const struct model_piece *p, size_t size)
 {
     return !p->stuck && units_for(m, size) <= p->units && size <= p->bytes;
 }
 
-/* Does the heuristic prefer piece p to piece q, which lies before it? */
+/* Does the heuristic prefer hole p to hole q, which is before it? */
 static bool prefers(const struct model *m, const struct model_piece *p, const struct model_piece *q)
 {
     switch (m->algorithm) {
@@ -460,7 +460,7 @@ void model_walk_begin(struct model_walk *w, struct model *m, unsigned stop_after
     *w = (struct model_walk){.m = m, .left = stop_after};
 }
 
-/* Blocks and pieces, merged by address, are the tiling. */
+/* Blocks and holes, merged by address, are the tiling. */
 int model_visit(const rvmem_block_t *block, void *walk)
 {
     struct model_walk *w = walk;

@@ -2,8 +2,8 @@
 /*
  * heap_model.h: an allocator that is too simple to be wrong, and a heap beside it.
  *
- * The model knows the blocks that are handed out, by address, and the age of each; nothing else is kept. Free memory is
- * what lies between them, found anew for every question by looking at all of it, so there is nothing to split, to merge
+ * The model has the blocks that are handed out, by address, and the age of each; nothing else is kept. Free memory is
+ * what is between them, found anew for every question by reading all of it, so there is nothing to split, to merge
  * or to index. The heuristics are written down from their definitions (doc/allocator.md), one loop each.
  *
  * "twins" are a heap and its model that live through the same operations; whatever can be seen of the one is compared
@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#define MODEL_SEGMENTS 6 /* that the model has room for */
+#define MODEL_SEGMENTS 6 /* that the model has space for */
 #define MODEL_UNITS_MAX (UINT64_C(1) << 31)
 
 struct model_segment {
@@ -56,7 +56,7 @@ struct model {
     struct model_piece *piece; /* model_look() fills it in */
     unsigned pieces, piece_room;
     unsigned *
-        candidate; /* pieces that a request may be put into, by address: model_candidates() fills it in */
+        candidate; /* holes that a request may be put into, by address: model_candidates() fills it in */
     unsigned candidates;
     uint64_t age, peak, allocs, frees, failures;
 };
@@ -68,12 +68,12 @@ void model_close(struct model *m);
 uint64_t model_bytes(const struct model *m);
 uint64_t model_used(const struct model *m);
 uint64_t model_largest_segment(const struct model *m);
-void model_look(struct model *m); /* finds the pieces */
-/* Which pieces a request for so many bytes may be put into: one, but for random-fit. 0: none. */
+void model_look(struct model *m); /* finds the holes */
+/* Which holes a request for so many bytes may be put into: one, but for random-fit. 0: none. */
 unsigned model_candidates(struct model *m, size_t size);
 uint64_t model_largest(struct model *m);
 uint64_t model_unsent_room(const struct model *m);
-/* 0, or what heap_alloc_error() must say of such a request. *either: -ENOBUFS, and success, are right as well. */
+/* 0, or what heap_alloc_error() must return for such a request. *either: -ENOBUFS, and success, are right as well. */
 int model_error(struct model *m, size_t size, bool *either);
 unsigned model_add(struct model *m, raddr_t d, size_t size, uint64_t at); /* its index */
 void model_remove(struct model *m, unsigned index);
@@ -87,7 +87,7 @@ bool model_can_carve(struct model *m, uint64_t offset, size_t size);
 char *model_memory(const struct model *m, const struct model_block *b); /* or NULL */
 uint64_t model_block_bytes(const struct model *m, const struct model_block *b);
 
-/* Every field, against what the model says. */
+/* Every field, against the model. */
 void model_compare_stats(struct model *m, const rvmem_stats_t *stats);
 /* A walk: begin, model_visit() as the visitor with the walk as its argument, end. */
 struct model_walk {
@@ -95,20 +95,20 @@ struct model_walk {
     unsigned pieces, blocks; /* that have been seen */
     uint64_t at;             /* unit that the next one must begin at */
     unsigned segment;
-    unsigned left; /* visits until it says MODEL_STOP; 0: never */
+    unsigned left; /* visits until it returns MODEL_STOP; 0: never */
 };
 #define MODEL_STOP 4711
 void model_walk_begin(struct model_walk *w, struct model *m, unsigned stop_after);
 int model_visit(const rvmem_block_t *block, void *walk);
 void model_walk_end(const struct model_walk *w, int result);
 
-/* Where a segment may say that it is mapped: nothing can be there, so that a heap that touches its range is ended. */
+/* Where a segment may pretend to be mapped: nothing can be there, so that a heap that touches its range is ended. */
 static inline void *model_nowhere(unsigned segment)
 {
     return (void *)((uintptr_t)(MODEL_SEGMENTS + 1 - segment) << 52); /* the later, the lower */
 }
 
-/* Says what differs, the context, and the model as it is; aborts. */
+/* Prints what differs, the context, and the model as it is; aborts. */
 void model_fail(const struct model *m, const char *format, ...)
     __attribute__((noreturn, format(printf, 2, 3)));
 extern void (*model_context)(FILE *to); /* what led to it: seed, parameters, path; may be NULL */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * next_fit_heap.h: next-fit heaps, of units; every block is taken where it must come to lie.
+ * next_fit_heap.h: next-fit heaps, of units; every block is taken at the expected place.
  */
 #ifndef TEST_UNIT_NEXT_FIT_HEAP_H
 #define TEST_UNIT_NEXT_FIT_HEAP_H
@@ -23,7 +23,7 @@ static inline struct heap *heap_of_units(unsigned units)
     return heap_of_bytes(units * UNIT, UNIT, 0);
 }
 
-/* `units` whole units, which must come to lie at unit `at`. */
+/* `units` whole units, which must be at unit `at`. */
 static inline struct rdesc *take(struct heap *h, unsigned units, unsigned at)
 {
     struct rdesc *d = heap_alloc(h, units * UNIT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active messages to oneself: every call, what it refuses, and who owns a message when. Requests to oneself go through
+ * Active messages to oneself: every call, what it refuses, and which side owns a message when. Requests to oneself go through
  * channels like any other; the handlers run in the calls that wait.
  */
 #include "test/lib/pair.h"
@@ -308,7 +308,7 @@ static void test_kept(void **state)
     assert_int_equal(count("kept"), 0);
 }
 
-/* A reply may name a handler of the requester's, with or without somebody who waits. */
+/* A reply may name a handler of the requester's, with or without a waiting call. */
 static void test_reply_handlers(void **state)
 {
     uint64_t handler = GOT;
@@ -410,7 +410,7 @@ static void test_in_a_handler(void **state)
     assert_int_equal(silent, 1);
 }
 
-/* Many that nobody waits for: the credits come back by themselves. */
+/* Many without a wait: the credits come back by themselves. */
 static void test_one_way(void **state)
 {
     (void)state;

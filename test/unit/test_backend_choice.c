@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Which backend a channel gets (lib/btl/btl.c, probe.c): with modules that are fakes, and business cards that say what the
- * test wants. What matters most: two ranks that ask about each other choose the same, and nothing is loaded that is not needed.
+ * Which backend a channel gets (lib/btl/btl.c, probe.c): with modules that are fakes, and business cards with what the
+ * test requires. What matters most: two ranks that ask about each other choose the same, and nothing is loaded that is not needed.
  */
 #include "btl/btl.h"
 
@@ -44,7 +44,7 @@ static int fd_path(int peer, struct error *err)
     return passable ? 0 : -ENOTSUP;
 }
 
-/* What rank `rank` chooses for the other of the two; "" and a sentence. */
+/* What rank `rank` chooses for the other of the two; "" and an error message. */
 static const char *choice_of(int rank, const char *wanted, struct error *err)
 {
     static struct btl_host host;
@@ -109,7 +109,7 @@ static void test_the_same_host_means_shm_and_loads_only_that(void **state)
     (void)state;
     both_choose("shm", ALL, ALL);
     both_choose("shm", SHM, SHM);
-    setenv("FAKE_BROKEN", "verbs,ofi", 1); /* nobody asks them */
+    setenv("FAKE_BROKEN", "verbs,ofi", 1); /* they are not asked */
     both_choose("shm", ALL, ALL);
 }
 
@@ -243,7 +243,7 @@ static int prepare(void **state)
             return -1;
     }
     setenv("RPIPE_MODULE_PATH", directory, 1);
-    log_set_level(LOG_ERROR); /* what is passed over is told */
+    log_set_level(LOG_ERROR); /* what is passed over is logged */
     return reset(state);
 }
 

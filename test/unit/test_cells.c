@@ -99,7 +99,7 @@ static void test_fire_and_forget(void **state)
     close_cells(&p);
 }
 
-/* The passive end's own calls: where they are refused the sentence says what to do. */
+/* The passive end's own calls: where they are refused the error message has the cure. */
 static void test_passive_end(void **state)
 {
     rpipe_transport_t t;
@@ -300,7 +300,7 @@ static void test_reader_closes(void **state)
     CHECK_OK(p.r, rcells_close(p.owner));
     do
         rc = rcells_atomic(p.user, RCELLS_ADD, 0, 1, 0, NULL);
-    while (rc == 0); /* until the bye has come */
+    while (rc == 0); /* until the close message has come */
     CHECK_RC(-EPIPE, p.w, rc);
     CHECK_OK(p.w, rcells_close(p.user));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_collective.c: network_send(3) and its kin: windows, deadlines that leave no trace, collectives in which somebody dies,
+ * test_collective.c: network_send(3) and its kin: windows, deadlines that leave no trace, collectives in which a rank dies,
  * gives up or does something else, and the barrier of rexit with the dead and the gone.
  */
 #include "test/lib/ranks.h"
@@ -313,7 +313,7 @@ static void test_collectives(void **state)
         run_ranks(size, rank_collectives);
 }
 
-/* Rank 2 of 5 dies. Most of the others have never heard of it, and still none of them hangs. */
+/* Rank 2 of 5 dies. Most of the others have never received from it, and still none of them hangs. */
 static void rank_barrier_dies(int rank, int size)
 {
     rank_start(&hooks);
@@ -340,7 +340,7 @@ static void test_a_death_ends_the_collective_of_all(void **state)
     unsetenv("EARLY");
 }
 
-/* Rank 0 does not come. The others time out, say so, and can go on together afterwards. */
+/* Rank 0 does not come. The others time out, report that, and can go on together afterwards. */
 static void rank_late(int rank, int size)
 {
     uint64_t value = (uint64_t)rank, all[RANKS_MOST];
@@ -355,7 +355,7 @@ static void rank_late(int rank, int size)
 
         for (r = 1; r < size; r++)
             OK(get(r, &value, 8, LIMIT_MS));
-        /* it comes last: all it waits for is here, be it that all came, or that somebody gave up */
+        /* it comes last: all it waits for is here, be it that all came, or that a rank gave up */
         REQUIRE(collect_barrier(deadline_in_ms(20), &err) != -EPROTO);
         value = 0;
     }
@@ -514,7 +514,7 @@ static void test_a_lane_takes_only_what_fits(void **state)
     assert_non_null(arrive(pair, (struct chunk){.kind = CHUNK_KINDS}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = 2}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = CHUNK_CANCEL}, 0)); /* nothing to cancel */
-    assert_non_null(arrive(pair, whole, 11));                                /* more than it said */
+    assert_non_null(arrive(pair, whole, 11));                                /* more than announced */
     assert_non_null(arrive(pair, (struct chunk){.total = UINT64_MAX}, 0));   /* no progress */
     assert_null(arrive(pair, first, 60000));
     assert_non_null(arrive(pair, first, 60000)); /* the same again */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What rpipe() says about configurations: rpipe(3), rmalloc_config(3). Whatever cannot be is an error at once, and
+ * What rpipe() returns for configurations: rpipe(3), rmalloc_config(3). Whatever is invalid is an error at once, and
  * *ch is not touched; each limit is tried on both of its sides.
  */
 #include "test/lib/pair.h"
@@ -21,7 +21,7 @@ static void refused(int expected, const rpipe_config_t *cfg, const char *what)
     assert_true(ch == UNTOUCHED);
     if (strlen(rerror(NULL)) < 10 || strchr(rerror(NULL), '\n') != NULL ||
         strcmp(rerror(NULL), "no error") == 0)
-        fail_msg("%s: the sentence is \"%s\"", what, rerror(NULL));
+        fail_msg("%s: the error message is \"%s\"", what, rerror(NULL));
 }
 
 static void refused_naming(int expected, const rpipe_config_t *cfg, const char *what,
@@ -29,7 +29,7 @@ static void refused_naming(int expected, const rpipe_config_t *cfg, const char *
 {
     refused(expected, cfg, what);
     if (strstr(rerror(NULL), value) == NULL)
-        fail_msg("%s: the sentence does not name %s: \"%s\"", what, value, rerror(NULL));
+        fail_msg("%s: the error message does not name %s: \"%s\"", what, value, rerror(NULL));
 }
 
 static void accepted(const rpipe_config_t *cfg, const char *what)
@@ -356,7 +356,7 @@ static void test_exists(void **state)
     accepted(&r, "the reader again, after rclose");
 }
 
-/* 1 PiB is not there, and it is said at once, not by a SIGBUS or by the killer of processes later */
+/* 1 PiB is not there, and that is reported at once, not by a SIGBUS or by the killer of processes later */
 static void test_memory(void **state)
 {
     rpipe_config_t cfg = pair_reader(pair_config(RPIPE_PUT, 1ull << 50));

@@ -190,13 +190,13 @@ static void test_damaged_streams(void **state)
 
     (void)state;
     for (round = 0; round < 3000; round++) {
-        static uint8_t bytes[4096]; /* room behind the body, for a header that claims more */
+        static uint8_t bytes[4096]; /* space behind the body, for a header that claims more */
         int result = 0, i, fds[CONTROL_FDS_MAX] = {0};
         uint64_t gone = 0;
         struct message *m;
 
         make_pair(&from, &to);
-        for (i = 0; i < 3; i++) { /* with more, or fewer, descriptors than it says */
+        for (i = 0; i < 3; i++) { /* with more, or fewer, descriptors than announced */
             m = message_new(100, bytes, sizeof(bytes), fds, (int)random_below(3));
             assert_non_null(m);
             m->frame.body_bytes = random_below(150);
@@ -275,7 +275,7 @@ static void test_no_descriptors_left(void **state)
     assert_return_code(top, errno);
     close(top);
     low = old;
-    low.rlim_cur = (rlim_t)top + 2; /* room for two */
+    low.rlim_cur = (rlim_t)top + 2; /* space for two */
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &low), 0);
     assert_true(connection_receive(to, &err) > 0);
     assert_int_equal(connection_frame(to, &frame, &body, &err), 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The control network between real processes: order, descriptors, large messages, many at once. How a peer ends is in
- * test_control_end.c, who does not belong to the job in test_control_strangers.c.
+ * test_control_end.c, unauthenticated connections in test_control_unauthenticated.c.
  */
 #include "control_ranks.h"
 

@@ -32,7 +32,7 @@ static void test_who_stops_has_left(void **state)
     run_ranks(2, rank_leaves);
 }
 
-/* Rank 1 talks to nobody, but has been talked to: its goodbye travels on the other's connection. */
+/* Rank 1 sends to no rank, but has received: its close message travels on the other's connection. */
 static void rank_leaves_silently(int rank, int size)
 {
     (void)size;
@@ -81,7 +81,7 @@ static void rank_dies(int rank, int size)
         }
     }
     AWAIT(atomic_load(&died) == 1);
-    /* everything that it said is here, and was before its end */
+    /* everything that it sent is here, and was before its end */
     REQUIRE(atomic_load(&arrived) == 300 && atomic_load(&wrong) == 0 && atomic_load(&left) == 0);
     REQUIRE(control_liveness(1) == NULL || liveness_died(control_liveness(1)));
     REQUIRE(post_note(1, 1, 8, NULL, 0) == -ECONNRESET);
@@ -97,7 +97,7 @@ static void test_who_dies_is_missed(void **state)
     }
 }
 
-static pid_t *shared_pids; /* what ranks tell each other beside the network */
+static pid_t *shared_pids; /* what ranks share beside the network */
 
 static void share_pids(void)
 {
@@ -105,7 +105,7 @@ static void share_pids(void)
     assert_ptr_not_equal(shared_pids, MAP_FAILED);
 }
 
-/* The life word tells the death even if somebody keeps the dead process's sockets open. */
+/* The liveness word shows the death even if another process keeps the dead process's sockets open. */
 static void rank_dies_held(int rank, int size)
 {
     (void)size;

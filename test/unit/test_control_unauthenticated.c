@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who talks to the control network and does not belong to it, or does and talks nonsense.
+ * Processes that send to the control network and do not belong to it, or do and send invalid data.
  */
 #include "control_ranks.h"
 
@@ -95,9 +95,9 @@ static void rank_strangers(int rank, int size)
 
     log_set_level(LOG_ERROR); /* the warnings are expected */
     rank_start(&hooks);
-    own_card((rank + 1) % size, &card); /* each rank is a stranger to the next one */
+    own_card((rank + 1) % size, &card); /* each rank is an unauthenticated client of the next one */
     for (i = 0; i < 40; i++)
-        idle[i] = stranger(&card, tcp); /* say nothing, or only a part */
+        idle[i] = stranger(&card, tcp); /* send nothing, or only a part */
     for (i = 0; i < 200; i++) {
         fd = stranger(&card, tcp);
         g = good_greeting(&card, 0);
@@ -127,7 +127,7 @@ static void rank_strangers(int rank, int size)
             g.hello.from = card.rank;
             send_bytes(fd, &g, sizeof(g));
             break;
-        case 6: /* meant for somebody else */
+        case 6: /* addressed to another rank */
             g.hello.to = card.rank + 1;
             send_bytes(fd, &g, sizeof(g));
             break;
@@ -166,7 +166,7 @@ static void test_strangers_do_no_harm(void **state)
     run_ranks(2, rank_strangers);
 }
 
-/* Rank 1 knows the cookies, as every rank does, and breaks the protocol in the name of rank 2, which says nothing. */
+/* Rank 1 has the cookies, as every rank does, and breaks the protocol in the name of rank 2, which sends nothing. */
 static void rank_rogue(int rank, int size)
 {
     static uint8_t noise[100000];
@@ -191,7 +191,7 @@ static void rank_rogue(int rank, int size)
         g.frame = (struct wire_frame){.bytes = sizeof(g.frame),
                                       .magic = WIRE_FRAME_MAGIC,
                                       .type = WIRE_CHUNK,
-                                      .body_bytes = 40}; /* a piece shorter than its header */
+                                      .body_bytes = 40}; /* a chunk shorter than its header */
         if (getenv("ROGUE") != NULL)
             send_bytes(fd, &g, sizeof(g.frame) + 40);
         else
@@ -228,5 +228,5 @@ int main(void)
         cmocka_unit_test(test_a_peer_that_talks_nonsense_is_cut_off),
     };
 
-    return cmocka_run_group_tests_name("strangers to control network", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ static void descriptors_are_distinct_aligned_and_of_their_pool(void **state)
         desc_payload(d[i])[DESC_INLINE_MAX - 1] = (uint8_t)i;
         d[i]->size = (size_t)i;
     }
-    for (int i = 0; i < 1000; i++) { /* nobody wrote into anybody else's */
+    for (int i = 0; i < 1000; i++) { /* none was written into by another */
         assert_int_equal(d[i]->size, i);
         assert_int_equal(desc_payload(d[i])[DESC_INLINE_MAX - 1], i & 255);
     }

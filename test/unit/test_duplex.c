@@ -28,7 +28,7 @@ static void test_loop(void **state)
     CHECK_OK(NULL, rduplex_close(dx));
 }
 
-/* the configuration says who is RDMA-active: it does not matter */
+/* the configuration selects the RDMA-active end: it does not matter */
 static void test_active(void **state)
 {
     for (int active = 0; active < 2; active++) {
@@ -126,7 +126,7 @@ static void test_refused(void **state)
     CHECK_OK(NULL, rscatter_close(other));
 }
 
-/* nobody comes */
+/* no peer comes */
 static void test_deadline(void **state)
 {
     rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);

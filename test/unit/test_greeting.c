@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_greeting.c: two ranks meet while one of them has next to no descriptors left. A greeting carries the life page; it must not need
- * a number of its own to be said, or answered, for nobody would say it again.
+ * a number of its own to be sent, or answered, for no process would send it again.
  */
 #include "test/lib/descriptor_limit.h"
 #include "test/lib/ranks.h"
@@ -16,7 +16,7 @@ static struct {
     _Atomic bool ready;
 } * shared; /* by the ranks */
 
-static int poor, spare; /* who has how many descriptors left */
+static int poor, spare; /* which rank has how many descriptors left */
 static _Atomic int arrived, gone;
 
 static void on_message(int from, uint32_t type, const void *body, size_t bytes, const int *fds,

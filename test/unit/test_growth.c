@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A heap that grows ("A heap that grows" of rmalloc_config(3), "Growth" of rmalloc(3)), in every heuristic with every mode: when
- * and by how much, what the statistics say, what can never fit, where messages lie, who waits, closing at any moment of a
- * growth, and no memory for it. With RPIPE_WAIT=sleep too. Death and lies are in test/faults.
+ * and by how much, what the statistics report, what can never fit, where messages are, which calls wait, closing at any moment of a
+ * growth, and no memory for it. With RPIPE_WAIT=sleep too. Deaths and violations are in test/faults.
  */
 #include "test/lib/pipe_modes.h"
 #include <dirent.h>
@@ -69,7 +69,7 @@ static void to_the_limit(const struct mode *m)
     CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 64, &d));
     CHECK_OK(p.w, rset_timeout(p.w, 5));
     CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 64));
-    CHECK_ERRNO(EMSGSIZE, rmalloc(p.w, 4097)); /* no message lies in two segments */
+    CHECK_ERRNO(EMSGSIZE, rmalloc(p.w, 4097)); /* no message is in two segments */
     CHECK_RC(-EMSGSIZE, p.w, rmalloc_nb(p.w, 8192, &d));
     assert_true(d == ANY_RADDR);
     assert_int_equal(stats(p.w).grows, 3);
@@ -117,7 +117,7 @@ static void not_needed(const struct mode *m)
     pair_close(&p);
 }
 
-/* the loop of who does not wait gets what who waits gets, and not sooner */
+/* a loop of calls that do not wait gets what a waiting call gets, and not sooner */
 static void asked_again_and_again(const struct mode *m)
 {
     double start;
@@ -141,7 +141,7 @@ static void asked_again_and_again(const struct mode *m)
     pair_close(&p);
 }
 
-/* nor does the time between two calls matter, if none of them finds room */
+/* nor does the time between two calls matter, if none of them finds free memory */
 static void test_slow_loop(void **unused)
 {
     (void)unused;
@@ -165,7 +165,7 @@ static void test_slow_loop(void **unused)
     now = NULL;
 }
 
-/* where it is descriptors that are missing, more room is of no use */
+/* where descriptors are missing, more memory is of no use */
 static void descriptors(const struct mode *m)
 {
     rpipe_config_t cfg = mode_config(m, 1024, 0);
@@ -194,7 +194,7 @@ static void descriptors(const struct mode *m)
 
 /* ---- at once ---- */
 
-/* 10000 bytes are 156 units: 9984; behind the first 1024 there is room for one segment of 8960, or several smaller ones */
+/* 10000 bytes are 156 units: 9984; behind the first 1024 there is space for one segment of 8960, or several smaller ones */
 static void larger_than_any_segment(const struct mode *m)
 {
     raddr_t a, b, d = ANY_RADDR;
@@ -235,7 +235,7 @@ static void larger_than_any_segment(const struct mode *m)
         assert_true(d == ANY_RADDR);
         pair_close(&p);
     }
-    open_growing(&p, m, 1024, 10000, NEVER_US); /* all that the limit leaves, in one piece */
+    open_growing(&p, m, 1024, 10000, NEVER_US); /* all that the limit leaves, in one segment */
     assert_non_null(a = rmalloc(p.w, 8960));
     assert_int_equal(stats(p.w).heap_bytes, 9984);
     pattern_fill(rmem(p.w, a), 8960, 3);
@@ -244,7 +244,7 @@ static void larger_than_any_segment(const struct mode *m)
     pair_close(&p);
 }
 
-/* Nothing is written, nobody else could make room: it grows at once, without a single rwrite, and then it is -ENOBUFS. */
+/* Nothing is written, nothing else could free memory: it grows at once, without a single rwrite, and then it is -ENOBUFS. */
 static void instead_of_enobufs(const struct mode *m)
 {
     rpipe_config_t cfg = mode_config(m, 1024, 0), w, r;
@@ -659,6 +659,6 @@ int main(int argc, char **argv)
 
     seed = argc > 1 ? strtoull(argv[1], NULL, 0) : (uint64_t)time(NULL);
     unsetenv("PAIR_MODE");
-    setenv("RPIPE_LOG", "info", 1); /* a refusal is told there */
+    setenv("RPIPE_LOG", "info", 1); /* a refusal is logged there */
     return pair_children(child, sizeof(child) / sizeof(*child), group);
 }

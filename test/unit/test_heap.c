@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A next-fit heap, case by case: its configuration, sizes, descriptors, memory and counters. What lies where is in test_next_fit.c,
- * growth in test_heap_growth.c, what a heap says of itself in test_heap_walk.c. Sequences that nobody thought of are in test_heap_model.c.
+ * A next-fit heap, case by case: its configuration, sizes, descriptors, memory and counters. Placement is in test_next_fit.c,
+ * growth in test_heap_growth.c, what a heap reports in test_heap_walk.c. Random sequences are in test_heap_model.c.
  */
 #include "next_fit_heap.h"
 #include "test/lib/v01.h"
@@ -15,7 +15,7 @@ static void assert_config(struct heap_config cfg, int error, const char *word)
 
     assert_int_equal(heap_config_check(&cfg, &err), error);
     if (strstr(err.text, word) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", err.text, word);
+        fail_msg("\"%s\" does not contain \"%s\"", err.text, word);
     assert_int_equal(heap_create(&h, &cfg), error);
     assert_ptr_equal(h, &cfg); /* outputs only on success */
 }
@@ -160,7 +160,7 @@ static void a_short_last_unit_is_used_and_not_exceeded(void **state)
     assert_int_equal(b->units, 1);
     assert_sound(h);
     assert_refused(h, 0, -EAGAIN);
-    give(h, a); /* room before b, none behind it */
+    give(h, a); /* space before b, none behind it */
     a = take(h, 1, 0);
     give(h, a);
     give(h, b);

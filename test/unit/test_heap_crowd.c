@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A million blocks in a heap of every heuristic: so many that pools of descriptors and of nodes come to their largest
- * pieces of memory, and indices to their depth. The model is a map with a byte for each unit, out of which is found, now
+ * holes, and indices to their depth. The model is a map with a byte for each unit, out of which is found, now
  * and then, where a request must go; that blocks do not overlap is seen each time.
  *
  * The seed is printed. usage: test_heap_crowd [seed], or MODEL_SEED in the environment.

@@ -2,7 +2,7 @@
 /*
  * Every state that a small heap can come to, and every operation in each: nothing that can go wrong in a few units is left
  * to chance. States are found by breadth-first search from the empty heap. A state is how the units are shared out, and
- * which free piece changed last, which a heap may treat otherwise than the rest; with next-fit also in which order they
+ * which hole changed last, which a heap may treat otherwise than the rest; with next-fit also in which order they
  * were, what was given back and waits, and which segment was used last. It is come to by going the way to it again on a new heap, beside the model (heap_model.h), which then has to agree in everything that can
  * be seen, with every subset of the blocks sent.
  *
@@ -41,7 +41,7 @@ struct node {
     unsigned char key[KEY_BYTES];
 };
 
-/* What waits in an arena of next-fit, as the list of its blocks is described: the model itself does not know it. */
+/* What waits in an arena of next-fit, as the list of its blocks is described: the model itself does not have it. */
 struct waiting {
     uint64_t at, units, age;
     unsigned segment;
@@ -52,7 +52,7 @@ struct world {
     struct waiting waiting[32];
     unsigned waits;
     uint64_t
-        changed; /* unit that the free piece begins at which changed last; NONE: there is none any more */
+        changed; /* unit at which the hole that changed last begins; NONE: there is none any more */
 };
 
 #define NONE 254
@@ -237,7 +237,7 @@ static uint64_t piece_at(struct model *m, uint64_t at)
     return NONE;
 }
 
-/* A block has been taken out of a piece: what is left of it has changed, first what is below. */
+/* A block has been taken out of a hole: what is left of it has changed, first what is below. */
 static bool taken(struct world *w, int index)
 {
     struct model *m = &w->t.m;
@@ -284,7 +284,7 @@ static bool take_step(struct world *w, const struct step *step)
         int block = twins_alloc(t, 0);
 
         if (block < 0)
-            model_fail(&t->m, "there was room, and is none any more");
+            model_fail(&t->m, "there was free memory, and is none any more");
         twins_free(t, (unsigned)block);
     }
     switch (step->kind) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A next-fit heap of several segments, case by case. Sequences that nobody thought of are in test_heap_model.c.
+ * A next-fit heap of several segments, case by case. Random sequences are in test_heap_model.c.
  */
 #include "next_fit_heap.h"
 
@@ -16,8 +16,8 @@ static void a_heap_that_is_full_goes_on_in_the_next_segment(void **state)
     assert_int_equal(stats_of(h).segments, 2);
     assert_int_equal(stats_of(h).largest, 6 * UNIT);
     assert_refused(h, 6 * UNIT + 1, -EMSGSIZE);
-    b = take(h, 2, 4); /* no room for it where the heap was */
-    c = take(h, 1, 6); /* and on behind the last one, though there is room before it */
+    b = take(h, 2, 4); /* no space for it where the heap was */
+    c = take(h, 1, 6); /* and on behind the last one, though there is space before it */
     assert_int_equal(heap_bytes_used(h), 6 * UNIT);
     assert_int_equal(stats_of(h).peak, 6 * UNIT);
     give(h, a); /* of the segment that the heap is not in */

@@ -2,7 +2,7 @@
 /*
  * Random operations on heaps of every heuristic, beside the model of heap_model.h: sizes from 0 to beyond the heap, frees in
  * any order of what was sent and what was not, growth at any moment, carving, shrinking, refusals. The offset of every block is what
- * the definition says; for random-fit it is one of those that the definition allows, each as often as the others. After
+ * the definition requires; for random-fit it is one of those that the definition allows, each as often as the others. After
  * each operation everything that can be seen of the heap is compared, and its invariants are checked.
  *
  * Seed and parameters are printed. usage: test_heap_model [seed [operations [tests]]], operations being those on each heap,
@@ -128,7 +128,7 @@ static size_t random_size(struct model *m)
     case 3:
         return random_below(4) * unit;
     case 4:
-    case 5: /* what some piece holds, and a little less or more */
+    case 5: /* what some hole holds, and a little less or more */
         model_look(m);
         if (m->pieces > 0) {
             uint64_t size = m->piece[random_below(m->pieces)].bytes;
@@ -311,7 +311,7 @@ static void free_all(struct twins *t)
         twins_compare(t);
     }
     if (twins_alloc(t, model_largest_segment(&t->m)) < 0)
-        model_fail(&t->m, "an empty heap has no room");
+        model_fail(&t->m, "an empty heap has no free memory");
     twins_compare(t);
     twins_free(t, 0);
 }
@@ -392,7 +392,7 @@ static void many_blocks(rmalloc_fit_t algorithm, const char *test)
     }
     free_all(&t);
     twins_close(&t);
-    print_message("up to %llu pieces of free memory\n", (unsigned long long)most);
+    print_message("up to %llu holes\n", (unsigned long long)most);
 }
 
 /* ---- too little memory ---- */
@@ -525,14 +525,14 @@ static void random_fit_with_many_blocks(void **state)
     many_blocks(RMALLOC_RANDOM_FIT, __func__);
 }
 
-/* `holes` pieces of 1, 2, .. `sizes` units, one unit handed out between two of them; the last unit is handed out too. */
+/* `holes` holes of 1, 2, .. `sizes` units, one unit handed out between two of them; the last unit is handed out too. */
 static void make_holes(struct twins *t, const struct heap_config *cfg, unsigned holes,
                        unsigned sizes)
 {
     const uint64_t unit = cfg->unit_size;
 
     twins_open(t, cfg);
-    for (unsigned i = 0; i < holes; i++) { /* random-fit has one piece to take from */
+    for (unsigned i = 0; i < holes; i++) { /* random-fit has one hole to take from */
         assert_true(twins_alloc(t, (1 + i % sizes) * unit) >= 0);
         assert_true(twins_alloc(t, unit) >= 0);
     }

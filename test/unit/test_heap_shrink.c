@@ -177,7 +177,7 @@ static void next_fit_shrinks_the_newest_block_of_a_segment_that_it_has_left(void
     heap_destroy(h);
 }
 
-/* The newest lies before the oldest, which is then what the free units behind it end at. */
+/* The newest is before the oldest, which is then what the free units behind it end at. */
 static void next_fit_shrinks_the_newest_block_after_it_has_wrapped(void **state)
 {
     struct heap *h = heap_of(RMALLOC_NEXT_FIT, 8 * UNIT);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a next-fit heap says of itself: what stands in the way, block by block; and its check, which sees damage.
+ * What a next-fit heap reports: what stands in the way, block by block; and its check, which sees damage.
  */
 #include "next_fit_heap.h"
 #include "test/lib/v01.h"

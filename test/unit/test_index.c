@@ -223,7 +223,7 @@ static void replace(struct set *s, uint32_t at)
         replaced++;
     } else {
         assert_true(s->ix.height > 1 || key < low ||
-                    key >= high); /* a set of one node knows its neighbours */
+                    key >= high); /* a set of one node finds its neighbours */
     }
     assert_place(s, &place, at);
 }
@@ -467,7 +467,7 @@ static void assert_broken(const struct set *s, const char *word, int line)
     if ((index_check(&s->ix, &s->pool, nodes, &err) == 0 &&
          index_pool_check(&s->pool, nodes, &err) == 0) ||
         strstr(err.text, word) == NULL)
-        fail_msg("line %d: the check said \"%s\", nothing of \"%s\"", line, err.text, word);
+        fail_msg("line %d: the check reported \"%s\", nothing of \"%s\"", line, err.text, word);
 }
 
 /* Puts a wrong value in one place, lets the check find it, puts the right one back. */

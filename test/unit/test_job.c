@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_job.c: the ways into a job: which one is chosen, what is wrong with the settings, and the tcp bootstrap with ranks
- * that come late, come twice, know another secret or size, and with strangers at its port.
+ * that come late, come twice, have another secret or size, and with unauthenticated connections at its port.
  */
 #include "test/lib/descriptor_limit.h"
 #include "test/lib/port.h"
@@ -74,7 +74,7 @@ static void expect_failure(const char *word)
 {
     assert_true(try_open(1000) < 0);
     if (strstr(err.text, word) == NULL)
-        fail_msg("\"%s\" does not speak of \"%s\"", err.text, word);
+        fail_msg("\"%s\" does not contain \"%s\"", err.text, word);
 }
 
 static void test_settings_that_cannot_be(void **state)
@@ -134,7 +134,7 @@ static void test_describe_every_way(void **state)
 static const char *root;
 static int late; /* this rank comes last */
 
-/* In a rank: opens, publishes a card that shows the rank, and looks at all others. */
+/* In a rank: opens, publishes a card that shows the rank, and reads all others. */
 static int join(int rank, int size, int ms)
 {
     char card[32], seen[JOB_CARD_MAX];
@@ -191,7 +191,7 @@ static void test_names_and_both_families(void **state)
     int fd = socket(AF_INET6, SOCK_STREAM, 0);
 
     (void)state;
-    late = 0; /* the others dial before anybody listens */
+    late = 0; /* the others connect before any rank listens */
     snprintf(text, sizeof(text), "localhost:%d", free_port());
     root = text;
     run_ranks(3, rank_joins);
@@ -262,7 +262,7 @@ static void rank_among_strangers(int rank, int size)
     log_set_level(LOG_ERROR);
     a.sin_port = htons((uint16_t)atoi(strrchr(getenv("RPIPE_ROOT"), ':') + 1));
     for (i = 0; rank == 1 && i < 60;
-         i++) { /* some talk nonsense, some hang up, some stay and say nothing */
+         i++) { /* some send invalid data, some hang up, some stay and send nothing */
         int64_t patience = deadline_in_ms(LIMIT_MS);
 
         fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -287,7 +287,7 @@ static void test_strangers_at_the_port(void **state)
     run_ranks(3, rank_among_strangers);
 }
 
-/* Every rank that joins takes a descriptor of rank 0: with fewer than ranks the job cannot be, and nobody waits for that. */
+/* Every rank that joins takes a descriptor of rank 0: with fewer than ranks the job cannot start, which is reported at once. */
 static void rank_without_a_place(int rank, int size)
 {
     int r, s, result;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Every heuristic with every mode, PUT and GET: what rmalloc(3), rwrite(3) and rfree(3) say of a heap that is full, of a
- * queue that is full, of what stands in the way, and of what ends a wait. With RPIPE_WAIT=sleep too, where who waits sleeps at
+ * Every heuristic with every mode, PUT and GET: what rmalloc(3), rwrite(3) and rfree(3) specify for a heap that is full, for a
+ * queue that is full, for what stands in the way, and for what ends a wait. With RPIPE_WAIT=sleep too, where a waiting call sleeps at
  * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
  */
 #include "test/lib/pipe_modes.h"
 #include "test/lib/v01.h"
 
-/* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the books agree */
+/* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the counters agree */
 static void whole_heap(const struct pair *p, size_t bytes)
 {
     rpipe_stats_t w, r;
@@ -24,7 +24,7 @@ static void whole_heap(const struct pair *p, size_t bytes)
     assert_int_equal(r.returned, w.returned);
 }
 
-/* ---- room ---- */
+/* ---- free memory ---- */
 
 static void full_heap(const struct mode *m)
 {
@@ -33,7 +33,7 @@ static void full_heap(const struct mode *m)
     struct pair p;
 
     mode_open(&p, m, 1024, 0);
-    CHECK_RC(-EINVAL, p.w, rset_timeout(p.w, -3)); /* makes a sentence */
+    CHECK_RC(-EINVAL, p.w, rset_timeout(p.w, -3)); /* sets an error message */
     for (uint64_t round = 0; round < 3; round++) {
         char before[512];
 
@@ -281,7 +281,7 @@ static void queue_full(const struct mode *m)
             last = held[draw() % q];
             if (m->sync != RPIPE_SYNC_BLOCKS) {
                 CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, d)); /* read is not freed */
-                CHECK_OK(p.r, rfree(p.r, last));             /* any one is room for one */
+                CHECK_OK(p.r, rfree(p.r, last));             /* any one makes space for one */
                 CHECK_OK(p.w, rwrite_nb(p.w, d));
                 d = pair_alloc(&p, 60, 8);
                 CHECK_RC(R_PENDING, p.w, rwrite_nb(p.w, d));
@@ -578,7 +578,7 @@ static void test_wakes(void **unused)
     in_every_mode(wakes);
     if (pair_over_network() || wait == NULL || strcmp(wait, "sleep") != 0)
         return;
-    /* who sleeps looks up now and then by itself: that he is woken shows only here. On a busy machine he may not have got to sleep */
+    /* a sleeping call polls now and then by itself: only here its wake-up shows. On a busy machine it may not have got to sleep */
     for (int round = 0;
          round < 20 && !(woken[RPIPE_SYNC_BLOCKS] > 0 && woken[RPIPE_SYNC_TAGS] > 0 &&
                          woken[RPIPE_SYNC_CHANNEL] > 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Where next-fit puts blocks, case by case: an arena that goes round, and what is given back out of order. Sequences that nobody thought of are in test_heap_model.c.
+ * Where next-fit puts blocks, case by case: an arena that goes round, and what is given back out of order. Random sequences are in test_heap_model.c.
  */
 #include "next_fit_heap.h"
 

@@ -137,7 +137,7 @@ static void of_a_channel(const char *name, rch_t ch, uint64_t expected)
     assert_int_equal(value, expected);
 }
 
-/* each that is a member of the statistics says the same as there */
+/* each that is a member of the statistics is the same as there */
 static void like_statistics(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
@@ -199,7 +199,7 @@ static void described(void **state)
     assert_null(rinfo_counter(-1));
 }
 
-/* The description is that of the configuration, and a caller with another structure gets what both know. */
+/* The description is that of the configuration, and a caller with another structure gets what both have. */
 static void description(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
@@ -302,7 +302,7 @@ static uint64_t nonsense(void)
 static void hostile_file(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);
-    int fd = memfd_create("hostile", MFD_CLOEXEC), good = 0;
+    int fd = memfd_create("byzantine", MFD_CLOEXEC), good = 0;
     size_t bytes, length;
     unsigned char *all, *copy;
     struct seen s;
@@ -345,7 +345,7 @@ static void hostile_file(void **state)
     assert_int_equal(rclose(r), 0);
 }
 
-/* The child of a fork stores into memory of its own: what it is told must not be told to its parent. */
+/* The child of a fork stores into memory of its own: what it counts must not be counted for its parent. */
 static void not_to_the_child(void **state)
 {
     rch_t w = open_end(true), r = open_end(false);

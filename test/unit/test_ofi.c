@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * test_ofi.c: the libfabric backend over a completion queue that is made here, and fails; and which device it takes. What a real
- * provider does, test/btl/conform looks at.
+ * provider does, test/btl/conform tests.
  */
 #include "btl/ofi/fabric.h"
 #include "btl/ofi/progress.h"
@@ -44,7 +44,7 @@ static void line_begin(struct btl *btl, struct btl_connection *line, struct ofi_
     *done = (struct btl_done){1, 0};
 }
 
-/* Nothing that is under way would ever be complete: every line fails, and whoever waits for something is told. */
+/* Nothing that is outstanding would ever be complete: every connection fails, and each waiting call returns the error. */
 static void test_lines_fail_with_their_queue(void **state)
 {
     struct fi_ops_cq ops = {.size = sizeof(ops), .read = overrun};
@@ -82,7 +82,7 @@ static const char *setting(const char *name)
     return strcmp(name, "RPIPE_OFI_DOMAIN") == 0 ? device : "";
 }
 
-/* RPIPE_OFI_DOMAIN is obeyed, or it is told. */
+/* RPIPE_OFI_DOMAIN is obeyed, or an error is reported. */
 static void test_the_device_that_was_asked_for(void **state)
 {
     const struct btl_host host = {.setting = setting, .address = ""};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * test_path_failure.c: what becomes of a pipe when its line fails while the peer lives, over the simulated network: whoever waits is told, in
+ * test_path_failure.c: what becomes of a pipe when its connection fails while the peer lives, over the simulated network: each waiting call returns the error, in
  * rread and by the descriptor, also where the end that sees the failure makes no further call. And: rflush is proof.
  *
- * Nothing here depends on how long something takes, but for deadlines that nobody should ever come near.
+ * Nothing here depends on how long something takes, but for deadlines that are never reached.
  */
 #include <errno.h>
 #include <poll.h>
@@ -83,7 +83,7 @@ static void told(struct pair *p, int rc, int read)
 
 static void close_both(struct pair *p)
 {
-    (void)rclose(p->w); /* that it has failed, they may say */
+    (void)rclose(p->w); /* they may report that it has failed */
     (void)rclose(p->r);
 }
 
@@ -117,7 +117,7 @@ static void test_descriptor(void **state)
     close_both(&p);
 }
 
-/* ---- rclose without the time for proof: the service thread sees the failure, and tells before it says bye ---- */
+/* ---- rclose without the time for proof: the service thread sees the failure, and reports it before the close message ---- */
 
 static void test_lingering(void **state)
 {
@@ -134,7 +134,7 @@ static void test_lingering(void **state)
     (void)rclose(p.r);
 }
 
-/* ---- the reader's line, when the writer has closed in order: bye promises what cannot be fetched any more ---- */
+/* ---- the reader's connection, when the writer has closed in order: the close message promises what cannot be fetched any more ---- */
 
 static void test_after_bye(void **state)
 {

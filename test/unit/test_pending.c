@@ -89,7 +89,7 @@ static void test_what_waits(void **state)
     of_one_side(RPIPE_GET, false);
 }
 
-/* An end that was closed again waits for nobody; the next one cannot be opened before this one is closed. */
+/* An end that was closed again waits for no peer; the next one cannot be opened before this one is closed. */
 static void test_incarnations(void **state)
 {
     rpipe_config_t cfg = pair_config(RPIPE_PUT, 4096);
@@ -108,7 +108,7 @@ static void test_incarnations(void **state)
     nothing_from(cfg.context, 0);
     CHECK_OK(late, rclose(late));
     assert_int_equal(await_pending(cfg.context, &seen).role,
-                     RPIPE_READER); /* seen is not 0: rclose has made it worth another look */
+                     RPIPE_READER); /* seen is not 0: rclose has made another call worthwhile */
     r = open_end(&cfg, false);
     pass_message(w, r);
     CHECK_OK(w, rclose(w));

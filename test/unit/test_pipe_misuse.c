@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a call says that cannot be done: wrong end, wrong descriptor, closed channel, limits; and that it had no
+ * What an invalid call returns: wrong end, wrong descriptor, closed channel, limits; and that it had no
  * effect. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/pair.h"
@@ -271,7 +271,7 @@ static void test_enobufs(void **state)
 
 /*
  * Four messages fill the heap; the reader holds the first, and frees the others, the last one first. Blocks, and next-fit in every
- * mode: it keeps all behind it. Any other heuristic: it keeps its own room.
+ * mode: it keeps all behind it. Any other heuristic: it keeps its own memory.
  */
 static void test_oldest_held(void **state)
 {
@@ -305,7 +305,7 @@ static void test_oldest_held(void **state)
         CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 256, &d));
         for (size_t i = 0; i < 3; i++)
             CHECK_OK(p.w, rfree(p.w, got[i]));
-        CHECK_OK(p.w, rmalloc_nb(p.w, 768, &got[0])); /* in one piece again */
+        CHECK_OK(p.w, rmalloc_nb(p.w, 768, &got[0])); /* in one block again */
         CHECK_OK(p.w, rfree(p.w, got[0]));
     }
     CHECK_OK(p.r, rfree(p.r, held[0]));
@@ -321,7 +321,7 @@ static void test_ring_full(void **state)
 
     cfg.slots = 4;
     pair_open_with(&p, &cfg);
-    CHECK_RC(-EINVAL, p.w, rset_timeout(p.w, -3)); /* makes a sentence */
+    CHECK_RC(-EINVAL, p.w, rset_timeout(p.w, -3)); /* sets an error message */
     for (uint64_t round = 0; round < 50; round++) {
         size_t size = round % 2 == 0 ? 20 : 200;
         char before[512];

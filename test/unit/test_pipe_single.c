@@ -59,7 +59,7 @@ static void test_smallest(void **state)
     struct pair p;
 
     cfg.slots = 2;
-    cfg.inline_max = RPIPE_INLINE_NONE; /* so that the one byte lies in the heap */
+    cfg.inline_max = RPIPE_INLINE_NONE; /* so that the one byte is in the heap */
     pair_open_with(&p, &cfg);
     for (uint64_t key = 0; key < 1000; key++) {
         pair_send(&p, key % 3 != 0, key);
@@ -267,7 +267,7 @@ static void test_write_n(void **state)
     pair_close(&p);
 }
 
-/* a PUT reader may write to what it has read; nobody else sees it */
+/* a PUT reader may write to what it has read; no other end sees it */
 static void test_scribble(void **state)
 {
     struct pair p;
@@ -286,7 +286,7 @@ static void test_scribble(void **state)
     pair_close(&p);
 }
 
-/* inline_max says what rides in the slot; statistics tell */
+/* inline_max limits what is stored in the slot; counters show it */
 static void test_inline_max(void **state)
 {
     static const int given[] = {RPIPE_INLINE_NONE, 1, 10, 39, 40, 0};
@@ -359,10 +359,10 @@ static void test_stats(void **state)
     assert_true(r.stalls_ring >= 1);
 
     assert_int_equal(w.stalls_heap, 0);
-    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 3000, &none)); /* there would be room if b came back */
+    CHECK_RC(R_PENDING, p.w, rmalloc_nb(p.w, 3000, &none)); /* there would be free memory if b came back */
     CHECK_OK(p.w, rpipe_stats(p.w, &w));
     assert_int_equal(w.stalls_heap, 1);
-    assert_true(w.credit_fetches >= 1 || pair_over_network()); /* full queues: no look */
+    assert_true(w.credit_fetches >= 1 || pair_over_network()); /* full queues: no fetch */
 
     CHECK_OK(p.r, rfree(p.r, a));
     CHECK_OK(p.r, rfree(p.r, b));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Threads: different ends in different threads; one end in many (thread_sync); what ends the wait of another thread.
- * A failure in a thread is said there, counted, and asserted by the test. Each test runs as PUT and as GET, with
+ * A failure in a thread is printed there, counted, and asserted by the test. Each test runs as PUT and as GET, with
  * RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/pair.h"
@@ -411,7 +411,7 @@ static void test_threads_that_leave(void **state)
         pair_send(&p, 1000, 1);
         pthread_join(t, &result);
         assert_true(result == PTHREAD_CANCELED);
-        if (atomic_load(&me.read) == 0) /* it was told before it began */
+        if (atomic_load(&me.read) == 0) /* it was notified before it began */
             pair_read_free(&p, 1000, 1);
         assert_int_equal(pthread_create(&t, NULL, read_one_and_leave, &me), 0);
         pair_send(&p, 2000, 2);

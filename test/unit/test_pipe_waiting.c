@@ -79,7 +79,7 @@ static void test_deadlines(void **state)
         CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 500)); /* the heap is full */
         passed(ms);
         CHECK_OK(p.w, rpipe_stats(p.w, &st));
-        assert_int_equal(st.stalls_heap, before.stalls_heap + 1); /* calls, not looks */
+        assert_int_equal(st.stalls_heap, before.stalls_heap + 1); /* calls, not polls */
         begin();
         CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 500));
         passed(ms);
@@ -167,7 +167,7 @@ static void test_unjoined(void **state)
     pair_close(&p);
 }
 
-/* the sentence of a join that does not come says what the peer has opened instead */
+/* the error message of a join that does not come names what the peer has opened instead */
 static void test_other_ctx(void **state)
 {
     rpipe_config_t w = pair_writer(pair_config(op_of(state), 1024)), r = pair_reader(w);
@@ -236,7 +236,7 @@ static int poll_fd(int fd, int ms)
     return n;
 }
 
-/* it may be readable for nothing for a while, but not for ever: who waits with it must come to sleep */
+/* it may be readable for nothing for a while, but not for ever: a process that waits with it must come to sleep */
 static void quiet(rch_t r, int fd)
 {
     double start = now_ms();
@@ -268,7 +268,7 @@ static void test_fd(void **state)
         pair_send(&p, size, i);
         pair_send(&p, size, ~i);
         assert_int_equal(poll_fd(fd, 10000), 1);
-        assert_int_equal(poll_fd(fd, 10000), 1); /* level-triggered: looking changes nothing */
+        assert_int_equal(poll_fd(fd, 10000), 1); /* level-triggered: a poll changes nothing */
         CHECK_OK(p.r, rread_nb(p.r, &d, NULL));  /* one per wake-up */
         assert_true(pattern_same(rmem(p.r, d), size, i));
         CHECK_OK(p.r, rfree(p.r, d));

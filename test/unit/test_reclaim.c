@@ -109,7 +109,7 @@ static void prefix_waits_for_the_oldest(void **state)
     pair_close(&p);
 }
 
-/* No more messages may be in flight than the queue has entries; one that comes back makes room for one. */
+/* No more messages may be in flight than the queue has entries; one that comes back makes space for one. */
 static void queue_bounds_the_messages_in_flight(void **state)
 {
     (void)state;
@@ -190,7 +190,7 @@ static void parts_go_to_their_owner(void **state)
     }
 }
 
-/* ---- what cannot be valid ---- */
+/* ---- what is invalid ---- */
 
 static void prefix_count_beyond_what_was_sent(void **state)
 {

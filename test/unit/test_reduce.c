@@ -115,7 +115,7 @@ static void test_no_numbers(void **state)
 
 /* ---- rounds ---- */
 
-/* one message of each, whoever is ahead; small and large */
+/* one message of each, whichever is ahead; small and large */
 static void test_rounds(void **state)
 {
     struct fan f;
@@ -262,7 +262,7 @@ static void test_goes_on(void **state)
     fan_close(f.writer, N);
 }
 
-/* who closes takes part no more, and the round goes on without him; at last R_EOF */
+/* a member that closes takes part no more, and the round goes on without it; at last R_EOF */
 static void test_writers_close(void **state)
 {
     struct fan f;
@@ -300,7 +300,7 @@ static void test_writers_close(void **state)
     }
 }
 
-/* a message of another size is left out, and said */
+/* a message of another size is left out, and reported */
 static void test_wrong_size(void **state)
 {
     struct fan f;

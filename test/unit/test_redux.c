@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rredux(3): messages of many writers, in turn; nobody starves. All of it to oneself, so that it is known at each read what lies
+ * rredux(3): messages of many writers, in turn; no writer starves. All of it to oneself, so that the test has at each read what is
  * in which pipe. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
@@ -101,7 +101,7 @@ static void test_in_turn(void **state)
     fan_close(f.writer, N);
 }
 
-/* no message that lies in its pipe waits for more than 2n + 16 of others, whatever the others do */
+/* no message in its pipe waits for more than 2n + 16 of others, whatever the others do */
 static void test_nobody_starves(void **state)
 {
     for (int n = 1; n <= FAN_MOST; n += 5) {
@@ -110,7 +110,7 @@ static void test_nobody_starves(void **state)
 
         fan_open(&f, op_of(state), n);
         for (int step = 0; step < 1500; step++) {
-            /* a few send much, the others a little now and then; who is busy changes */
+            /* a few send much, the others a little now and then; which of them are busy changes */
             int busy = 1 + (int)(random_mix(s + (unsigned)step / 100) % (unsigned)n), place,
                 left = 0;
 
@@ -139,7 +139,7 @@ static void test_nobody_starves(void **state)
     }
 }
 
-/* who has been idle for long comes soon */
+/* a member that has been idle for long comes soon */
 static void test_idle_one(void **state)
 {
     struct fan f;
@@ -201,7 +201,7 @@ static void test_ends(void **state)
     }
     for (int k = 0; k < 3 + 4 + 5 + 6 + 7; k++)
         (void)receive(&f);
-    nothing(&f); /* one is left, and nobody says anything about the others */
+    nothing(&f); /* one is left, and nothing is reported about the others */
     assert_int_equal(rredux_live(f.rx), 1);
     send(&f, 2);
     assert_int_equal(receive(&f), 2);

@@ -72,7 +72,7 @@ static void every_size(rpipe_op_t op)
         pattern_fill(buffer[0] + offset, size, i);
         CHECK_OK(p.w, rwrite_from(p.w, region, offset, size, 0, &word, 0));
         if (i % 2 == 0 &&
-            (op == RPIPE_PUT || !pair_over_network())) { /* it does not take a reader who reads */
+            (op == RPIPE_PUT || !pair_over_network())) { /* it does not need a reader that reads */
             await(p.w, &word);
             memset(buffer[0], 0x5a, ROOM);
         }
@@ -88,7 +88,7 @@ static void every_size(rpipe_op_t op)
     pair_close(&p);
 }
 
-/* as many as the pipe takes, from many regions, more than anybody keeps books of; words come in the order of messages */
+/* as many as the pipe takes, from many regions, more than any end keeps metadata of; words come in the order of messages */
 static void many(rpipe_op_t op)
 {
     enum { REGIONS = 100, BYTES = 200, TOTAL = 600, WINDOW = 24 };
@@ -153,7 +153,7 @@ static void copies(rpipe_op_t op)
     pair_close(&p);
 }
 
-/* what is in flight is not given back; without a word rdone(NULL) tells */
+/* what is in flight is not given back; without a word rdone(NULL) reports it */
 static void busy(rpipe_op_t op)
 {
     struct pair p;
@@ -162,11 +162,11 @@ static void busy(rpipe_op_t op)
 
     pair_open(&p, op, HEAP);
     region = region_of(p.w, buffer[0], ROOM);
-    CHECK_RC(-EINVAL, p.w, rdone(p.w, &other, R_NOWAIT)); /* nothing is under way */
+    CHECK_RC(-EINVAL, p.w, rdone(p.w, &other, R_NOWAIT)); /* nothing is outstanding */
     pattern_fill(buffer[0], 3000, 3);
     CHECK_OK(p.w, rwrite_from(p.w, region, 0, 1000, 0, &word, 0));
     CHECK_OK(p.w, rwrite_from(p.w, region, 1000, 2000, 0, NULL, 0));
-    if (pair_over_network() && op == RPIPE_GET) { /* nobody has fetched it */
+    if (pair_over_network() && op == RPIPE_GET) { /* the reader has not fetched it */
         assert_int_equal(word, 0);
         CHECK_RC(R_PENDING, p.w, rdone(p.w, &word, R_NOWAIT));
         CHECK_RC(R_PENDING, p.w, rdone(p.w, NULL, R_NOWAIT));
@@ -282,7 +282,7 @@ static void into(rpipe_op_t op)
     CHECK_OK(p.r, rclose(p.r));
 }
 
-/* a call that did not wait leaves a fetch behind: whatever reads next gets the message, wherever it wants it */
+/* a call that did not wait leaves a fetch behind: whatever reads next gets the message, wherever it is to be stored */
 static void into_later(rpipe_op_t op)
 {
     struct pair p;
@@ -342,7 +342,7 @@ static void from_into(rpipe_op_t op)
     pair_close(&p);
 }
 
-/* no room: the word is not touched, nothing is sent, and nothing is lost of the heap */
+/* no memory: the word is not touched, nothing is sent, and nothing is lost of the heap */
 static void deadline(rpipe_op_t op)
 {
     rpipe_config_t cfg = pair_config(op, 8192);
@@ -471,7 +471,7 @@ static void refused_is_not_lost(rpipe_op_t op)
     pair_read_free(&p, 4096, 1);
     CHECK_OK(p.w, rdone(p.w, NULL, 0));
     CHECK_OK(p.r, rclose(p.r));
-    while (rflush(p.w) == 0 && now_ms() - since < CHECK_LATE_MS) /* the bye is on its way */
+    while (rflush(p.w) == 0 && now_ms() - since < CHECK_LATE_MS) /* the close message is in flight */
         sched_yield();
     CHECK_RC(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, 0, &word, 0));
     assert_int_equal(word, 4711);
@@ -480,7 +480,7 @@ static void refused_is_not_lost(rpipe_op_t op)
     CHECK_OK(p.w, rclose(p.w));
 }
 
-/* rflush proves what it is asked for, also where rdone_nb has left a proof of less under way */
+/* rflush proves what it is asked for, also where rdone has left a proof of less outstanding */
 static void flush_after_a_look(rpipe_op_t op)
 {
     rregion_t region;
@@ -516,7 +516,7 @@ static void flush_after_a_look(rpipe_op_t op)
     pair_close(&p);
 }
 
-/* the writer goes: what it has sent from its own memory is read; a word that does not come any more says so */
+/* the writer goes: what it has sent from its own memory is read; a word that does not come any more shows that */
 static void writer_goes(rpipe_op_t op)
 {
     enum { BYTES = 4096 };
@@ -564,7 +564,7 @@ static void shared(rpipe_op_t op)
 }
 
 /*
- * GET over a network: the block of a message says how the region is reached. A writer that spoils it (here: memory that it has given
+ * GET over a network: the block of a message has the remote key of the region. A writer that spoils it (here: memory that it has given
  * back) ends this channel, and nothing else.
  */
 static void wrong_note(rpipe_op_t op)
@@ -620,7 +620,7 @@ static void part_and_full_ring(rpipe_op_t op)
                  rwrite_from(p.w, region, 0, BYTES / 2, 0, &word,
                              R_NOWAIT)); /* it is not with the reader */
         assert_int_equal(word, 4711);
-        CHECK_RC(-EINVAL, p.w, rdone(p.w, &idle, R_NOWAIT)); /* nothing is under way */
+        CHECK_RC(-EINVAL, p.w, rdone(p.w, &idle, R_NOWAIT)); /* nothing is outstanding */
         CHECK_OK(p.w, rset_timeout(p.w, 1));
         CHECK_RC(-ETIMEDOUT, p.w, rwrite_from(p.w, region, 0, BYTES, 0, &word, 0));
         CHECK_OK(p.w, rset_timeout(p.w, (int)CHECK_LATE_MS));

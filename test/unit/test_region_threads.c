@@ -5,7 +5,7 @@
  * not. And an end that is closed by one thread while others send, wait, register and give back.
  *
  * Memory is spoiled as soon as its word allows it, so a word that comes too early is a message that is not what was sent. A failure
- * in a thread is said there, counted, and asserted by the test. Each test runs as PUT and as GET in the settings of pair_main, over the
+ * in a thread is printed there, counted, and asserted by the test. Each test runs as PUT and as GET in the settings of pair_main, over the
  * simulated network too; and under ThreadSanitizer.
  */
 #include "test/lib/pair.h"
@@ -60,7 +60,7 @@ static bool open_locked(struct pair *p, rpipe_op_t op)
 
 /* ---- senders ---- */
 
-/* By a call that waits; by looks; or by whoever else of this end finds it, as an acquiring load sees. */
+/* By a call that waits; by polls; or by another thread of this end, as an acquiring load sees. */
 static int await(rch_t w, int *word, uint64_t how)
 {
     int rc = 0;
@@ -122,7 +122,7 @@ static void *send_pipes(struct member *me, rch_t w)
         rregion_t region = me->crowd->shared;
         uint8_t *memory = (uint8_t *)rregion_mem(region) + part;
 
-        CHECK(w, await(w, &word, i) == 0); /* whoever writes it: no plain look at it before */
+        CHECK(w, await(w, &word, i) == 0); /* whichever thread writes it: no plain load of it before */
         if (comes) {
             CHECK(w, rregion_open(&own, w, NULL, OWN) == 0);
             region = own;
@@ -316,7 +316,7 @@ static void *send_on(void *argument)
         if (rc != 0)
             break;
     }
-    CHECK(c->p.w, rc == -ENOTCONN); /* nobody reads */
+    CHECK(c->p.w, rc == -ENOTCONN); /* no reader is left */
     CHECK(NULL, rregion_close(own) == 0);
     return NULL;
 }

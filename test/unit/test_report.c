@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What RPIPE_STATS and RPIPE_TRACE leave behind, and what is said where that cannot be done: more channels than a table has columns, files
- * with names made of parts, disks that are full, places where nothing can be made. test/observe and test/trace look at what is in good
+ * What RPIPE_STATS and RPIPE_TRACE leave behind, and what is reported where that cannot be done: more channels than a table has columns, files
+ * with names made of parts, disks that are full, places where nothing can be made. test/observe and test/trace check what is in good
  * ones. Each environment is tried in a process of its own, which has to end well whatever becomes of its report.
  */
 #include "test/lib/pair.h"
@@ -241,7 +241,7 @@ static void traces(void **state)
     has(said("RPIPE_TRACE", in_directory("no/such"), 1, &none), "there is no trace");
 }
 
-/* A place that cannot be written when the job is over: what was recorded stays, and is told. */
+/* A place that cannot be written when the job is over: what was recorded stays, and is reported. */
 static void trace_of_records_alone(void **state)
 {
     const char *text;
@@ -269,7 +269,7 @@ static void trace_beyond_a_limit(void **state)
     assert_null(strstr(content(in_directory("later")), "\"rwrite\""));
 }
 
-/* There are rows for so many channels; the rest is told of once, and works. */
+/* There are rows for so many channels; the rest is reported once, and works. */
 static void more_channels_than_rows(void **state)
 {
     const char *text;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rscatter(3): one writer deals messages to many readers. All of it to oneself: what the readers have is looked at after each
+ * rscatter(3): one writer deals messages to many readers. All of it to oneself: what the readers have is checked after each
  * message. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
@@ -27,7 +27,7 @@ static void fan_open(struct fan *f, rpipe_op_t op, uint64_t heap, uint32_t slots
     assert_int_equal(rscatter_who(f->sc), -1);
 }
 
-/* deals one message; to whom */
+/* deals one message; to which member */
 static int deal(const struct fan *f, int to, uint64_t number, size_t size)
 {
     int place = -7;
@@ -85,7 +85,7 @@ static void test_in_turn(void **state)
     fan_open(&f, op_of(state), 8192, 16, N);
     for (uint64_t i = 0; i < 400; i++) {
         assert_int_equal(deal(&f, RSCATTER_NEXT, i, size_of(i)), (int)(i % N));
-        if (i % 7 == 0) { /* what goes to somebody by name does not change whose turn it is */
+        if (i % 7 == 0) { /* what goes to a chosen member does not change whose turn it is */
             (void)deal(&f, 0, 1000 + i, 8);
             receive(&f, (int)(i % N), i, size_of(i));
             receive(&f, 0, 1000 + i, 8);
@@ -97,7 +97,7 @@ static void test_in_turn(void **state)
     fan_close(f.reader, N);
 }
 
-/* a turn that failed for want of room is not over */
+/* a turn that failed for lack of memory is not over */
 static void test_turn_waits(void **state)
 {
     struct fan f;
@@ -121,7 +121,7 @@ static void test_turn_waits(void **state)
     fan_close(f.reader, 2);
 }
 
-/* while all have room, in turn; who has none, in his ring or in his heap, gets none until he has */
+/* while all have credits, in turn; a member without, in its ring or in its heap, gets none until it has */
 static void test_who_has_room(void **state)
 {
     struct fan f;
@@ -151,7 +151,7 @@ static void test_who_has_room(void **state)
         assert_true(count[1] >= 48 && count[3] >= 48);
         while (rscatter_alloc_nb(f.sc, RSCATTER_ANY, size, &place, &d) == 0)
             CHECK_OK(NULL, rscatter_write(f.sc, place, d));
-        /* nobody has any */
+        /* no member has any */
         place = 9;
         d = ANY_RADDR;
         CHECK_OK(NULL, rscatter_set_timeout(f.sc, 20));
@@ -187,7 +187,7 @@ static void test_unsent(void **state)
     fan_close(f.reader, 2);
 }
 
-/* a reader who closes is told once, and the rest goes on */
+/* a reader that closes is reported once, and the rest goes on */
 static void test_reader_closes(void **state)
 {
     struct fan f;
@@ -197,7 +197,7 @@ static void test_reader_closes(void **state)
     fan_open(&f, op_of(state), 8192, 16, 3);
     CHECK_OK(f.reader[1], rclose(f.reader[1]));
     assert_int_equal(deal(&f, RSCATTER_NEXT, 0, 100), 0);
-    /* memory that is there is given also when the reader has closed: then the write tells */
+    /* memory that is there is given also when the reader has closed: then the write reports it */
     place = deal(&f, 0, 1, 100);
     assert_int_equal(place, 0);
     fan_await_bye(rscatter_pipe(f.sc, 1));

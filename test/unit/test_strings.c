@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the library says about itself: rinfo_strerror, rinfo_version, rinfo_setting, rinfo_backend; and
+ * What the library reports about itself: rinfo_strerror, rinfo_version, rinfo_setting, rinfo_backend; and
  * about environments that cannot be: rmalloc(7), rinit(3). Each environment is tried in a process of its own.
  */
 #include "test/lib/pair.h"
@@ -181,7 +181,7 @@ static int in_child(int (*body)(const char *name, const char *value), const char
     return WIFEXITED(status) ? WEXITSTATUS(status) : 200 + WTERMSIG(status);
 }
 
-/* -EINVAL and a sentence that names the variable and its value; better then, it works */
+/* -EINVAL and an error message that names the variable and its value; better then, it works */
 static int bad(const char *name, const char *value)
 {
     int rank = 55, nranks = 55, rc = rinit(&rank, &nranks);
@@ -193,7 +193,7 @@ static int bad(const char *name, const char *value)
         return 1;
     }
     if (strstr(rerror(NULL), name) == NULL || strstr(rerror(NULL), value) == NULL) {
-        fprintf(stderr, "%s=%s: the sentence names not both: %s\n", name, value, rerror(NULL));
+        fprintf(stderr, "%s=%s: the error message does not name both: %s\n", name, value, rerror(NULL));
         return 2;
     }
     for (int i = 0; (s = rinfo_setting(i)) != NULL; i++) {
@@ -318,7 +318,7 @@ static void test_environment(void **state)
     assert_int_equal(failed, 0);
 }
 
-/* A variable that is none: it is named, and so is the one that was meant ("-": nothing can be said of that). */
+/* An unknown variable: it is named, and so is the one that was probably intended ("-": none). */
 static int told(const char *name, const char *meant)
 {
     char said[512] = "";
@@ -330,7 +330,7 @@ static int told(const char *name, const char *meant)
     rc = rinit(NULL, NULL);
     (void)dup2(before, STDERR_FILENO);
     n = read(ends[0], said, sizeof(said) - 1);
-    fprintf(stderr, "%s is set: %s", name, n > 0 ? said : "nothing is said\n");
+    fprintf(stderr, "%s is set: %s", name, n > 0 ? said : "no message\n");
     if (rc != R_SUCCESS || rexit() != R_SUCCESS)
         return 2;
     if (strncmp(name, "RPIPE_", 6) != 0 ||
@@ -355,7 +355,7 @@ static void test_unknown_variables(void **state)
     assert_int_equal(in_child(told, "RPIPE_WAIT", "sleep"), 0);
 }
 
-/* who asks for a launcher where there is none gets an error, never another bootstrap */
+/* a request for a launcher where there is none is an error, never another bootstrap */
 static int no_job(const char *name, const char *value)
 {
     int rc;
@@ -379,7 +379,7 @@ static void test_no_job(void **state)
     assert_int_equal(in_child(no_job, "RPIPE_BOOTSTRAP", "pmix"), 0);
 }
 
-/* a deadline, and the size of a ring, of a channel that does not say */
+/* a deadline, and the size of a ring, of a channel without its own */
 static int in_force(const char *name, const char *value)
 {
     rpipe_config_t cfg = pair_reader(pair_config(RPIPE_PUT, 4096));

@@ -24,7 +24,7 @@ static raddr_t alloc_tagged(const struct pair *p, size_t size, uint64_t i)
     CHECK_OK(p->w, rset_tag(p->w, d, ~tag_of(i))); /* the last one counts */
     CHECK_OK(p->w, rset_tag(p->w, d, tag_of(i)));
     assert_true(rtag(p->w, d) == tag_of(i));
-    assert_true(pattern_same(rmem(p->w, d), size, i)); /* it lies elsewhere */
+    assert_true(pattern_same(rmem(p->w, d), size, i)); /* it is elsewhere */
     return d;
 }
 
@@ -36,7 +36,7 @@ static void receive_tagged(const struct pair *p, size_t size, uint64_t i)
     assert_true(rtag(p->r, d) == tag_of(i));
     header = rtag(p->r, d);
     assert_true(header == tag_of(i));
-    CHECK_OK(p->r, rset_tag(p->r, d, 4711)); /* nobody's business but the reader's */
+    CHECK_OK(p->r, rset_tag(p->r, d, 4711)); /* it is the reader's own */
     assert_int_equal(rtag(p->r, d), 4711);
     CHECK_OK(p->r, rfree(p->r, d));
 }

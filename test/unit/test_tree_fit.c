@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Which block first-, best-, worst- and random-fit take, case by case, and what becomes of those that are given back. The memory
- * that they need is in test_tree_fit_memory.c, what they say of themselves in test_tree_fit_walk.c, size classes in test_size_class.c.
- * Sequences that nobody thought of are in test_heap_model.c.
+ * that they need is in test_tree_fit_memory.c, what they report in test_tree_fit_walk.c, size classes in test_size_class.c.
+ * Random sequences are in test_heap_model.c.
  */
 #include "alloc/tree_fit.h"
 #include "tree_fit_heap.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What first-, best-, worst- and random-fit say of themselves: what stands in the way, block by block; a place that somebody else
+ * What first-, best-, worst- and random-fit report: what stands in the way, block by block; a place that another component
  * has chosen; and their check, which sees damage.
  */
 #include "alloc/index.h"
@@ -8,7 +8,7 @@
 #include "tree_fit_heap.h"
 #include "test/lib/v01.h"
 
-/* ---- what stands in the way, a place that somebody else has chosen ---- */
+/* ---- what stands in the way, a place that the caller has chosen ---- */
 
 static void unsent_room_is_what_there_is_when_all_that_was_sent_is_back(void **state)
 {

@@ -42,7 +42,7 @@ static rvmem_t create(void *buffer, uint64_t bytes)
     return v;
 }
 
-/* ---- what is said on standard error ---- */
+/* ---- what is printed on standard error ---- */
 
 static FILE *said;
 static int real_stderr = -1;
@@ -73,7 +73,7 @@ static void assert_said(const char *word)
 
     listen_end(text, sizeof(text));
     if (strstr(text, word) == NULL)
-        fail_msg("\"%s\" does not say \"%s\"", text, word);
+        fail_msg("\"%s\" does not contain \"%s\"", text, word);
 }
 
 static void assert_silent(void)

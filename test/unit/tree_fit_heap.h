@@ -59,7 +59,7 @@ static inline struct heap *heap_like(rmalloc_fit_t fit, const char *map)
 
         for (n = 1; at + n < units && map[at + n] == map[at];)
             n++;
-        d = take(h, (unsigned)n); /* from an empty heap every fit takes what lies behind the last */
+        d = take(h, (unsigned)n); /* from an empty heap every fit takes what is behind the last */
         assert_int_equal(d->offset, at * UNIT);
         if (map[at] == '.')
             hole[holes++] = d;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim.c: see sim.h. The table of operations, opening and closing, and who drives.
+ * sim.c: see sim.h. The table of operations, opening and closing, and what drives progress.
  */
 #include "sim.h"
 
@@ -53,7 +53,7 @@ static void service(void *arg)
 
 void sim_arm(struct btl *btl)
 {
-    /* a delay is a millisecond at least, whatever is drawn: where nobody else carries on, not every time */
+    /* a delay is a millisecond at least, whatever is drawn: not every time, if no other thread makes progress */
     bool at_once = btl->calm || (btl->lazy && sim_draw(btl, 4) != 0);
     int64_t delay = at_once ? 0 : (int64_t)sim_draw(btl, 8) * (int64_t)sim_draw(btl, 40);
 
@@ -222,7 +222,7 @@ struct btl_ops btl_sim_ops = {
     .progress_all = sim_progress_all,
 };
 
-/* The environment says what this network can do: so the table is filled in before anything else is asked. */
+/* The environment sets what this network can do, so the table is filled in before any other call. */
 static int sim_query(struct error *err)
 {
     btl_sim_ops.attributes.capabilities = capabilities_given();

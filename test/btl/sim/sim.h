@@ -2,18 +2,18 @@
 /*
  * sim.h: a network inside one process that does to the layers above all that btl.h allows, and more of it than a real one.
  *
- * What is accepted is queued, and carried out later, step by step: each step reads or lands a part of a payload or a word of a
- * slot, and which one is next is drawn. Steps are taken by whoever calls progress or flush, and by the service thread. So the words
- * of a slot land in any order, slots of different writes overtake each other, sources are read late, and so are fetched
- * words. What a program must not do ends it with a sentence: near memory that changes too early, memory that is
- * given back while it is in use, transfers beyond a piece. Memory that has been given back cannot be touched.
+ * What is accepted is queued, and carried out later, step by step: each step reads or stores a part of a payload or a word of a
+ * slot, and which one is next is drawn. Steps are taken by any caller of progress or flush, and by the service thread. So the words
+ * of a slot arrive in any order, slots of different writes overtake each other, sources are read late, and so are fetched
+ * words. What a program must not do ends it with an error message: near memory that changes too early, memory that is
+ * given back while it is in use, transfers beyond a region. Memory that has been given back cannot be touched.
  *
  *   RPIPE_SIM_SEED=N       what is drawn
  *   RPIPE_SIM_MODE=words   calm: nothing waits, and nothing is refused without need; order: one operation of a line after the other;
- *                          lazy: progress does nothing, only the service thread; target: says BTL_TARGET_PROGRESS; scribble:
+ *                          lazy: progress does nothing, only the service thread; target: sets BTL_TARGET_PROGRESS; scribble:
  *                          what a get will overwrite is spoiled at once; incoherent: atomics are not atomic with the processor's
  *   RPIPE_SIM_ATOMICS=all|cas|none
- *   RPIPE_SIM_FAIL=N       the N-th operation of a line breaks it
+ *   RPIPE_SIM_FAIL=N       the N-th operation of a connection breaks it
  *   RPIPE_SIM_BREAK=N      the same, after it has been accepted
  *   RPIPE_SIM_ERROR=N      with this errno (EIO)
  *   RPIPE_SIM_DEFECT=N     a defect of enum sim_defect, for tests of tests
@@ -40,11 +40,11 @@ enum sim_defect {
     DEFECT_FLAG_FIRST,     /* the flag does not wait for the payload */
     DEFECT_TAIL,           /* the bytes beyond the last whole word stay behind */
     DEFECT_SLOT_WORD,      /* now and then a word of a slot is forgotten */
-    DEFECT_DONE_EARLY,     /* complete before it has landed */
-    DEFECT_FLUSH_EARLY,    /* flush looks at what is queued first, not at all */
-    DEFECT_IDLE,           /* nobody carries on when the program does not call */
+    DEFECT_DONE_EARLY,     /* complete before it has arrived */
+    DEFECT_FLUSH_EARLY,    /* flush checks what is queued first, not all */
+    DEFECT_IDLE,           /* no progress while the program does not call */
     DEFECT_REFUSED_DONE,   /* -EAGAIN, and yet it is carried out */
-    DEFECT_STALE_GET,      /* what is fetched was read when the piece was attached */
+    DEFECT_STALE_GET,      /* what is fetched was read when the region was attached */
     DEFECT_ATOMIC_TORN,    /* two atomics at once lose one */
     DEFECT_ATOMIC_NEW,     /* the new value comes back, not the old one */
     DEFECT_CLOSE_TOUCHES,  /* a btl_done is touched after connection_close */
@@ -56,10 +56,10 @@ struct sim_piece {
     uint8_t *base;
     size_t bytes;
     uint32_t access;
-    void *map; /* NULL: adopted */
+    void *map; /* NULL: memory of the caller */
     size_t map_bytes;
     unsigned near, far,
-        attached;     /* operations under way from or to it here; by the peer; attachments */
+        attached;     /* outstanding operations from or to it here; by the peer; attachments */
     uint8_t *stale;   /* DEFECT_STALE_GET */
     struct link link; /* quarantine */
 };
@@ -81,10 +81,10 @@ struct btl {
     uint64_t last_id;
     struct hash pieces, lines; /* by id */
     struct link
-        quarantine; /* pieces that were given back: their addresses are not used again soon */
+        quarantine; /* regions that were given back: their addresses are not used again soon */
     unsigned quarantined;
     struct link settling;  /* lines with something to come besides operations */
-    struct sim_op **under; /* all operations under way, in no order */
+    struct sim_op **under; /* all outstanding operations, in no order */
     size_t unders, room;
 };
 
@@ -111,8 +111,8 @@ enum sim_kind { SIM_WRITE, SIM_GET, SIM_ATOMIC };
 
 /*
  * Steps of a write: [0, chunks): parts of the payload; 16 to 22: words of the slot; 23, 24: its flag, low and high half. Of a
- * get: [0, chunks): a part is read, [16, 16 + chunks): it lands. Of an atomic: 0: the cell, 1: the second half of that where it
- * is incoherent; 16: the old value lands.
+ * get: [0, chunks): a part is read, [16, 16 + chunks): it is stored. Of an atomic: 0: the cell, 1: the second half of that where it
+ * is incoherent; 16: the old value is stored.
  */
 struct sim_op {
     enum sim_kind kind;
@@ -183,7 +183,7 @@ void sim_op_begin(struct btl_connection *connection, struct sim_op *op); /* acce
 void sim_op_end(struct btl *btl, struct sim_op *op, int error);          /* completes it; gone */
 void sim_op_give_up(struct btl *btl, struct sim_op *op);                 /* its line is closed */
 void sim_stragglers_end(struct btl *btl, uint64_t connection,
-                        struct sim_piece *piece); /* to this line, or to this piece */
+                        struct sim_piece *piece); /* to this connection, or to this region */
 void sim_turn(struct btl *btl, unsigned steps);
 
 #endif

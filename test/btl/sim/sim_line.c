@@ -62,10 +62,10 @@ int sim_line_open(struct btl *btl, int peer, enum btl_role role, uint32_t depth,
     if (hash_put(&btl->lines, connection->id, connection) != 0) {
         pthread_mutex_unlock(&btl->lock);
         free(connection);
-        return error_set(err, -ENOMEM, "no memory for the books of a line");
+        return error_set(err, -ENOMEM, "no memory for the metadata of a connection");
     }
     pad = sim_draw(btl, sizeof(address->byte) - sizeof(a) +
-                            1); /* nobody may know how long an address is */
+                            1); /* no caller may depend on the length of an address */
     memset(address, (int)sim_draw(btl, 256), sizeof(*address));
     memcpy(address->byte, &a, sizeof(a));
     address->bytes = (uint16_t)(sizeof(a) + pad);
@@ -131,7 +131,7 @@ out:
     return rc;
 }
 
-/* One turn of a line that is coming up, or falling. True: it is settled. */
+/* One turn of a connection that is coming up, or failing. True: it is in a final state. */
 static bool settle(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim_memory.c: pieces of the simulated network.
+ * sim_memory.c: memory regions of the simulated network.
  *
  * Each is a mapping of its own that ends at a page which cannot be touched. New memory may hold anything, as a
- * piece that is used again does. A piece that is given back becomes such a page as a whole, and its addresses are not
+ * region that is used again does. A region that is given back becomes such a page as a whole, and its addresses are not
  * used again for a while.
  */
 #include "sim.h"
@@ -26,7 +26,7 @@ static uint64_t key_check(const struct sim_piece *p)
     return (p->id * 0x9e3779b97f4a7c15u) ^ p->bytes;
 }
 
-/* Word by word, as a device does: an aligned word is whole, and nothing is said of two. */
+/* Word by word, as a device does: an aligned word is whole, and there is no order between two. */
 void sim_copy_from(void *copy, const void *memory, size_t bytes)
 {
     const uint8_t *from = memory;
@@ -36,7 +36,7 @@ void sim_copy_from(void *copy, const void *memory, size_t bytes)
         bool word = bytes >= 8 && ((uintptr_t)from & 7) == 0;
         uint64_t value;
 
-        /* acquire: pairs with the release of whoever stored what is fetched */
+        /* acquire: pairs with the release of the process that stored what is fetched */
         if (word) {
             value = __atomic_load_n((const uint64_t *)(const void *)from, __ATOMIC_ACQUIRE);
             memcpy(to, &value, 8);
@@ -58,7 +58,7 @@ void sim_copy_to(void *memory, const void *copy, size_t bytes)
         bool word = bytes >= 8 && ((uintptr_t)to & 7) == 0;
         uint64_t value;
 
-        /* release: what landed before is visible to whoever sees this; pairs with the loads of the layers above */
+        /* release: what was stored before is visible to a thread that sees this; pairs with the loads of the layers above */
         if (word) {
             memcpy(&value, from, 8);
             __atomic_store_n((uint64_t *)(void *)to, value, __ATOMIC_RELEASE);
@@ -75,7 +75,7 @@ static int enter(struct btl *btl, struct sim_piece *p, struct btl_memory *piece,
 {
     p->id = ++btl->last_id;
     if (hash_put(&btl->pieces, p->id, p) != 0)
-        return error_set(err, -ENOMEM, "no memory for the books of a piece");
+        return error_set(err, -ENOMEM, "no memory for the metadata of a region");
     *piece =
         (struct btl_memory){p->base, p->bytes, {{p->id, p->bytes, p->access, key_check(p)}}, p};
     return 0;
@@ -130,7 +130,7 @@ int sim_alloc(struct btl *btl, int peer, size_t bytes, uint32_t access, bool hug
     if (bytes == 0 || access > BTL_LOCAL || peer != btl->host.rank)
         sim_die("alloc of %zu bytes for rank %d with access %u", bytes, peer, access);
     if (p == NULL || map(p, bytes) != 0) {
-        error_note(err, "no memory for a piece of %zu bytes", bytes);
+        error_note(err, "no memory for a region of %zu bytes", bytes);
         free(p);
         return -ENOMEM;
     }
@@ -154,9 +154,9 @@ int sim_adopt(struct btl *btl, int peer, void *base, size_t bytes, uint32_t acce
     int rc;
 
     if (base == NULL || bytes == 0 || access > BTL_LOCAL || peer != btl->host.rank)
-        sim_die("adopt of %zu bytes for rank %d with access %u", bytes, peer, access);
+        sim_die("registration of %zu bytes for rank %d with access %u", bytes, peer, access);
     if (p == NULL)
-        return error_set(err, -ENOMEM, "no memory for the books of a piece");
+        return error_set(err, -ENOMEM, "no memory for the metadata of a region");
     *p = (struct sim_piece){.base = base, .bytes = bytes, .access = access};
     pthread_mutex_lock(&btl->lock);
     rc = enter(btl, p, piece, err);
@@ -172,7 +172,7 @@ int sim_share(struct btl *btl, int peer, const struct btl_memory *piece, struct 
 {
     (void)err;
     if (peer != btl->host.rank)
-        sim_die("share of a piece with rank %d", peer);
+        sim_die("share of a region with rank %d", peer);
     *key = piece->key;
     return 0;
 }
@@ -186,7 +186,7 @@ static void unmap(struct sim_piece *p)
     free(p);
 }
 
-/* The oldest that nobody has attached. */
+/* The oldest that no peer has attached. */
 static void unmap_one(struct btl *btl)
 {
     struct link *at, *after;
@@ -208,17 +208,17 @@ void sim_free(struct btl *btl, struct btl_memory *piece)
 
     pthread_mutex_lock(&btl->lock);
     if (hash_get(&btl->pieces, piece->key.word[KEY_ID]) != p || p == NULL)
-        sim_die("free of a piece that is not, or is no longer, in use (%p)", piece->base);
+        sim_die("free of a region that is not, or is no longer, in use (%p)", piece->base);
     sim_stragglers_end(btl, 0, p);
     if (p->near + p->far > 0)
-        sim_die("free of a piece of %zu bytes while %u operations from here and %u of the peer are "
-                "under way",
+        sim_die("free of a region of %zu bytes while %u operations from here and %u of the peer are "
+                "outstanding",
                 p->bytes, p->near, p->far);
     hash_remove(&btl->pieces, p->id);
     if (p->map != NULL) {
         (void)madvise(p->map, p->map_bytes, MADV_DONTNEED);
         if (mprotect(p->map, p->map_bytes, PROT_NONE) != 0)
-            sim_die("mprotect of a piece that is given back");
+            sim_die("mprotect of a region that is given back");
     }
     p->id = 0;
     list_append(&btl->quarantine, &p->link);
@@ -235,15 +235,15 @@ int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t byte
     int rc = -EPROTO;
 
     if (peer != btl->host.rank)
-        sim_die("attach to a piece of rank %d", peer);
+        sim_die("attach to a region of rank %d", peer);
     pthread_mutex_lock(&btl->lock);
     p = hash_get(&btl->pieces, key->word[KEY_ID]);
     if (p == NULL || key->word[KEY_CHECK] != key_check(p) || key->word[KEY_BYTES] != p->bytes)
-        error_note(err, "rank %d has no such piece", peer);
+        error_note(err, "rank %d has no such region", peer);
     else if (p->access == BTL_LOCAL || p->access != access || key->word[KEY_ACCESS] != access)
-        error_note(err, "the piece of rank %d has access %u, not %u", peer, p->access, access);
+        error_note(err, "the region of rank %d has access %u, not %u", peer, p->access, access);
     else if (p->bytes < bytes)
-        error_note(err, "the piece of rank %d has %zu bytes; it needs %zu", peer, p->bytes, bytes);
+        error_note(err, "the region of rank %d has %zu bytes; it needs %zu", peer, p->bytes, bytes);
     else
         rc = 0;
     if (rc == 0) {
@@ -257,7 +257,7 @@ int sim_attach(struct btl *btl, int peer, const struct btl_key *key, size_t byte
     return rc;
 }
 
-/* The piece may be gone already: what is attached is no more than a name. */
+/* The region may be gone already: what is attached is no more than a name. */
 void sim_detach(struct btl *btl, struct btl_remote *remote)
 {
     struct sim_piece *p = remote->mapping;
@@ -266,7 +266,7 @@ void sim_detach(struct btl *btl, struct btl_remote *remote)
     if (p == NULL || p->attached == 0)
         sim_die("detach of what is not attached");
     if (p->far > 0)
-        sim_die("detach of a piece of %zu bytes while %u operations on it are under way", p->bytes,
+        sim_die("detach of a region of %zu bytes while %u operations on it are outstanding", p->bytes,
                 p->far);
     p->attached--;
     pthread_mutex_unlock(&btl->lock);

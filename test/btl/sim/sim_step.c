@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * sim_step.c: operations under way: which step is next, and what it does.
+ * sim_step.c: outstanding operations: which step is next, and what it does.
  *
  * Invariants: op.todo has a bit for every step that is left; an operation without one is gone. A step whose
- * gate is closed is not drawn: the flag of a slot waits for the payload, a part that lands for being read, the old value for
+ * gate is closed is not drawn: the flag of a slot waits for the payload, the store of a part for its read, the old value for
  * the atomic. A slot whose 64 bytes are all there, by whatever words, is done: its reader may have seen it, and its source change.
  */
 #include "sim.h"
@@ -18,7 +18,7 @@
 #define PAYLOAD_STEPS 0xffffu
 #define NEAR_STEPS 0xffff0000u
 
-/* ---- books ---- */
+/* ---- metadata ---- */
 
 void sim_op_begin(struct btl_connection *connection, struct sim_op *op)
 {
@@ -60,7 +60,7 @@ static void complete(struct sim_op *op, int error)
         return;
     if (error != 0)
         atomic_compare_exchange_strong(&op->done->error, &none, error);
-    /* release: what landed is visible to whoever sees 0 */
+    /* release: what was stored is visible to a thread that sees 0 */
     atomic_fetch_sub_explicit(&op->done->pending, 1, memory_order_release);
     op->done = NULL;
 }
@@ -262,7 +262,7 @@ static uint32_t gates_open(const struct btl *btl, const struct sim_op *op)
         if ((op->todo & PAYLOAD_STEPS) != 0 && btl->defect != DEFECT_FLAG_FIRST)
             open &= ~(FLAG_LOW | FLAG_HIGH);
         break;
-    case SIM_GET: /* a part that is not read does not land */
+    case SIM_GET: /* a part that is not read is not stored */
         open &= ~((op->todo & PAYLOAD_STEPS) << 16);
         break;
     case SIM_ATOMIC:
@@ -293,7 +293,7 @@ static bool op_step(struct btl *btl, struct sim_op *op)
 
     if (op->connection != NULL && btl->break_at != 0 && op->number >= btl->break_at) {
         sim_line_fail(op->connection, btl->error,
-                      "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK wants it",
+                      "line %llu: operation %llu was lost, as RPIPE_SIM_BREAK requests",
                       (unsigned long long)op->connection->id, (unsigned long long)op->number);
         return true;
     }

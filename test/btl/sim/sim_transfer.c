@@ -10,7 +10,7 @@
 
 #define WORK_REQUEST_MOST ((size_t)1 << 20)
 
-/* 0: go on; else what the call says. */
+/* 0: go on; else the code of the call. */
 static int admit(struct btl_connection *connection)
 {
     struct btl *btl = connection->btl;
@@ -25,7 +25,7 @@ static int admit(struct btl_connection *connection)
     }
     if (btl->fail_at != 0 && connection->accepted + 1 >= btl->fail_at) {
         sim_line_fail(connection, btl->error,
-                      "line %llu: operation %llu failed, as RPIPE_SIM_FAIL wants it",
+                      "line %llu: operation %llu failed, as RPIPE_SIM_FAIL requests",
                       (unsigned long long)connection->id, (unsigned long long)btl->fail_at);
         return connection->error;
     }
@@ -37,9 +37,9 @@ static uint8_t *near_at(struct btl *btl, const struct btl_transfer *t)
     const struct sim_piece *p = t->memory->slab;
 
     if (p == NULL || hash_get(&btl->pieces, p->id) != p)
-        sim_die("a transfer from or to a piece here that is not in use");
+        sim_die("a transfer from or to a region here that is not in use");
     if (t->offset > p->bytes || t->bytes > p->bytes - t->offset)
-        sim_die("a transfer of %zu bytes at %llu of a piece here of %zu bytes", t->bytes,
+        sim_die("a transfer of %zu bytes at %llu of a region here of %zu bytes", t->bytes,
                 (unsigned long long)t->offset, p->bytes);
     return p->base + t->offset;
 }
@@ -49,15 +49,15 @@ static uint8_t *far_at(struct btl *btl, const struct btl_transfer *t, uint32_t a
     const struct sim_piece *p = t->remote->mapping;
 
     if (p == NULL || p->attached == 0)
-        sim_die("a transfer to or from a remote piece that is not attached");
+        sim_die("a transfer to or from a remote region that is not attached");
     if (p->id == 0 || hash_get(&btl->pieces, p->id) != p)
-        sim_die("a transfer to or from a piece of %zu bytes that the peer has given back",
+        sim_die("a transfer to or from a region of %zu bytes that the peer has given back",
                 p->bytes);
     if (p->access != BTL_PEER_ATOMICS && p->access != access_needed)
-        sim_die("the peer may not do that to a piece with access %u; it needs %u", p->access,
+        sim_die("the peer may not do that to a region with access %u; it needs %u", p->access,
                 access_needed);
     if (t->remote_offset > t->remote->bytes || t->bytes > t->remote->bytes - t->remote_offset)
-        sim_die("a transfer of %zu bytes at %llu of a remote piece of %zu bytes", t->bytes,
+        sim_die("a transfer of %zu bytes at %llu of a remote region of %zu bytes", t->bytes,
                 (unsigned long long)t->remote_offset, t->remote->bytes);
     return p->base + t->remote_offset;
 }
@@ -135,7 +135,7 @@ out:
     return rc;
 }
 
-/* A program that looks at what is being fetched has to see that it should not. */
+/* A program that reads what is being fetched must notice its mistake. */
 static void scribble(struct btl *btl, struct sim_op *op)
 {
     if (btl->scribble)
