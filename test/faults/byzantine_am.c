@@ -76,7 +76,7 @@ static void ask_hostile(uint64_t *random)
     rc = ram_request(am, HOSTILE, (uint32_t)(x >> 16) % HANDLERS, NULL, 0, payload,
                      (x >> 24) % sizeof(payload), (x & 1) != 0 ? r : NULL, R_NOWAIT);
     EXPECT(victim_may_get(rc), "ram_request gave %d (%s)", rc, rerror(NULL));
-    EXPECT(strpbrk(rerror(NULL), "\033\n\r") == NULL, "ram_request: the sentence is \"%s\"",
+    EXPECT(strpbrk(rerror(NULL), "\033\n\r") == NULL, "ram_request: the error message is \"%s\"",
            rerror(NULL));
 }
 

@@ -2,7 +2,7 @@
 /*
  * fuzz_am.c: what a peer may write into a message of the active messages: header and size, and the greeting.
  *
- * The first byte says which. What is accepted must be what wire_header() writes for it, and be within the message; a greeting
+ * The first byte selects one. What is accepted must be what wire_header() writes for it, and be within the message; a greeting
  * that agrees has the own handlers, each once; and every refusal has a printable message.
  */
 #include "input.h"
