@@ -14,6 +14,7 @@
 #include "rpipe/connect/ends.h"
 #include "rpipe/data/path_remote.h"
 #include "rpipe/end/call.h"
+#include "rpipe/end/counters.h"
 #include "rpipe/end/end_pool.h"
 #include "rpipe/end/job_state.h"
 #include "rpipe/end/message.h"
