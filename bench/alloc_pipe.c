@@ -21,7 +21,6 @@
 #include "alloc_bench.h"
 
 #include <rinfo.h>
-#include <rpipe_transitional.h>
 #include <rpipe.h>
 
 #include <errno.h>
@@ -40,6 +39,10 @@
 enum test { STREAM, PINGPONG, IRREGULAR };
 enum order { REGULAR, REVERSE, RANDOM, OLDEST, ANY };
 
+struct counts {
+    uint64_t messages, credit_fetches, stalls_heap, stalls_ring, stalls_queue;
+};
+
 struct pipe_case {
     char *name;
     int fit, sync, op, test, order;
@@ -54,7 +57,7 @@ struct pipe_case {
     long n;          /* messages of a round */
     double ns[ROUNDS_MAX], waited[ROUNDS_MAX];
     uint64_t starved;
-    rpipe_stats_t before, after;
+    struct counts before, after;
 };
 
 static struct {
@@ -538,6 +541,15 @@ static double run(struct pipe_case *c, long n, double *waited_ns)
     return ns;
 }
 
+static void count(rch_t ch, struct counts *c)
+{
+    (void)rinfo_count(ch, "messages", &c->messages);
+    (void)rinfo_count(ch, "credit_fetches", &c->credit_fetches);
+    (void)rinfo_count(ch, "stalls_heap", &c->stalls_heap);
+    (void)rinfo_count(ch, "stalls_ring", &c->stalls_ring);
+    (void)rinfo_count(ch, "stalls_queue", &c->stalls_queue);
+}
+
 static void measure(void)
 {
     for (int i = 0; i < ncases;
@@ -558,7 +570,7 @@ static void measure(void)
             c->n = (long)rounded((uint64_t)c->n, c->window);
         c->starved = 0;
         if (c->out != NULL)
-            rpipe_stats(c->out, &c->before);
+            count(c->out, &c->before);
     }
     for (int round = 0; round < options.rounds; round++)
         for (int i = 0; i < ncases; i++)
@@ -566,12 +578,12 @@ static void measure(void)
                 cases[i].ns[round] = run(&cases[i], cases[i].n, &cases[i].waited[round]);
     for (int i = 0; i < ncases; i++)
         if (cases[i].out != NULL)
-            rpipe_stats(cases[i].out, &cases[i].after);
+            count(cases[i].out, &cases[i].after);
 }
 
 static void print_case(const struct pipe_case *c)
 {
-    const rpipe_stats_t *a = &c->before, *b = &c->after;
+    const struct counts *a = &c->before, *b = &c->after;
     double messages = (double)(b->messages - a->messages);
 
     printf("{");

@@ -8,7 +8,7 @@
  * The plain pipe is from rank 1 to rank 0; the redux from ranks 1, 2 ... to rank 0, with as many messages altogether; the
  * scatter from rank 0 to them. Time is the reader's, or for the scatter the writer's until all have confirmed their last one.
  */
-#include "test/lib/v01.h"
+#include <rinfo.h>
 #include <rpipe.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -78,9 +78,9 @@ static void read_messages(rch_t ch, long n)
 
 struct ends {
     rch_t pipe, up, down; /* up: to the redux; down: from the scatter */
-    rredux_t redux;
+    rgroup_t redux;
     rch_t *part; /* of the redux: they stay the same */
-    rscatter_t scatter;
+    rgroup_t scatter;
 };
 
 static void open_all(struct ends *e, const int *others)
@@ -89,14 +89,14 @@ static void open_all(struct ends *e, const int *others)
 
     if (rank <= 1)
         MUST(rpipe(&e->pipe, &cfg));
-    cfg = config(1, 0, true);
+    cfg = config(1, 0, rank != 0);
     if (rank == 0)
-        MUST(rredux(&e->redux, &cfg, others, ranks - 1));
+        MUST(rgroup_open(&e->redux, &cfg, others, ranks - 1));
     else
         MUST(rpipe(&e->up, &cfg));
-    cfg = config(2, 0, false);
+    cfg = config(2, 0, rank == 0);
     if (rank == 0)
-        MUST(rscatter(&e->scatter, &cfg, others, ranks - 1));
+        MUST(rgroup_open(&e->scatter, &cfg, others, ranks - 1));
     else
         MUST(rpipe(&e->down, &cfg));
 }
@@ -107,7 +107,7 @@ static void read_redux(const struct ends *e)
     int place;
 
     for (long i = 0; i < messages; i++) {
-        MUST(rredux_read(e->redux, &place, &d, NULL));
+        MUST(rgroup_read(e->redux, &place, &d, NULL, 0));
         MUST(rfree(e->part[place], d));
     }
 }
@@ -118,10 +118,10 @@ static void write_scatter(const struct ends *e)
     int place;
 
     for (long i = 0; i < messages; i++) {
-        MUST(rscatter_alloc(e->scatter, RSCATTER_NEXT, bytes, &place, &d));
+        MUST(rgroup_alloc(e->scatter, RGROUP_NEXT, bytes, &place, &d, 0));
         if (bytes >= sizeof(i))
-            memcpy(rmem(rscatter_pipe(e->scatter, place), d), &i, sizeof(i));
-        MUST(rscatter_write(e->scatter, place, d));
+            memcpy(rmem(rgroup_pipe(e->scatter, place), d), &i, sizeof(i));
+        MUST(rwrite(rgroup_pipe(e->scatter, place), d));
     }
 }
 
@@ -184,7 +184,7 @@ int main(int argc, char **argv)
         must(-ENOMEM, "malloc");
     open_all(&e, others);
     for (int i = 0; rank == 0 && i + 1 < ranks; i++)
-        e.part[i] = rredux_pipe(e.redux, i);
+        e.part[i] = rgroup_pipe(e.redux, i);
     for (long r = -1; r < rounds; r++) /* the first one warms up */
         for (enum what what = PIPE; what < WHATS; what++)
             rate[what][r < 0 ? 0 : r] = measure(&e, what);

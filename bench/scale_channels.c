@@ -11,7 +11,7 @@
  * prints one line of JSON: milliseconds, bytes, descriptors of rank 0; those of all channels together, less the heaps.
  */
 #include <rinfo.h>
-#include <rpipe_transitional.h>
+#include <rpipe.h>
 
 #include <dirent.h>
 #include <errno.h>
@@ -133,7 +133,7 @@ int main(int argc, char **argv)
     uint32_t channels =
         argc == 3 && strcmp(argv[1], "channels") == 0 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0;
     double began, first = 0, took, before, after;
-    rpipe_transport_t transport;
+    rinfo_pipe_t pipe = {0};
     int held = 0;
     rch_t *ch, one = NULL;
     size_t n;
@@ -148,7 +148,7 @@ int main(int argc, char **argv)
         one = open_end(rank == 0, 1 - rank, 0);
         use(one, rank == 0);
         first = now_ms() - began;
-        need(rpipe_transport(one, &transport), one, "rpipe_transport");
+        need(rinfo_describe(one, &pipe), one, "rinfo_describe");
     }
     all_of(first, &first);
     before = memory_in_use();
@@ -166,8 +166,8 @@ int main(int argc, char **argv)
         printf("{\"backend\": \"%s\", \"ranks\": %d, \"channels\": %u, \"first_ms\": %.2f, \"ms\": "
                "%.2f, \"bytes\": %.0f, "
                "\"descriptors\": %d}\n",
-               transport.backend, ranks, channels, first, took,
-               after - before - (double)channels * HEAP, held);
+               pipe.backend, ranks, channels, first, took, after - before - (double)channels * HEAP,
+               held);
     for (size_t i = 0; i < n; i++)
         need(rclose(ch[i]), ch[i], "rclose");
     if (one != NULL)

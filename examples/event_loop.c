@@ -12,7 +12,6 @@
  *
  *     mpirun -n 4 event_loop [QUESTIONS [PIPES]]        of each client, on each of its pipes
  */
-#include "test/lib/v01.h"
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,22 +30,25 @@
 static int rank, ranks;
 static long questions = 500, pipes = 8;
 
-static rpipe_config_t config(int peer, long pipe)
+/* A pipe each way. */
+static rneighbor_t connect_to(int peer, long pipe)
 {
-    rpipe_config_t cfg = {0};
+    rpipe_config_t cfg = {
+        .heap_bytes = 2 * WINDOW * NUMBERS_MOST * sizeof(uint64_t),
+        .slots = WINDOW,
+        .context = (uint64_t)pipe,
+    };
+    rneighbor_t neighbor = {.peer = peer};
 
-    cfg.peer = peer;
-    cfg.heap_bytes = 2 * WINDOW * NUMBERS_MOST * sizeof(uint64_t);
-    cfg.slots = WINDOW;
-    cfg.context = (uint32_t)pipe;
-    return cfg;
+    MUST(NULL, rneighbors(&neighbor, 1, &cfg));
+    return neighbor;
 }
 
 /* ---- the server ---- */
 
 struct server {
     int set, timer;
-    rduplex_t *client;
+    rneighbor_t *client;
     size_t n, open;
     uint64_t answered, wakes, idle;
 };
@@ -68,9 +70,9 @@ static void answer(rch_t out, uint64_t question, uint64_t sum)
 }
 
 /* False: the client has closed, and its last question has been answered. */
-static bool serve(struct server *s, rduplex_t client)
+static bool serve(struct server *s, rneighbor_t client)
 {
-    rch_t in = rduplex_in(client), out = rduplex_out(client);
+    rch_t in = client.in, out = client.out;
 
     for (int i = 0; i < AT_MOST; i++) {
         uint64_t sum = 0;
@@ -119,12 +121,11 @@ static void run_server(void)
     MUST_HOLD(s.client != NULL && s.set >= 0 && s.timer >= 0 &&
               timerfd_settime(s.timer, 0, &every, NULL) == 0);
     for (size_t i = 0; i < s.n; i++) {
-        rpipe_config_t cfg = config(1 + (int)(i / (size_t)pipes), (long)(i % (size_t)pipes));
         int fd;
 
-        MUST(NULL, rduplex(&s.client[i], &cfg));
-        fd = rfd(rduplex_in(s.client[i]));
-        MUST(rduplex_in(s.client[i]), fd);
+        s.client[i] = connect_to(1 + (int)(i / (size_t)pipes), (long)(i % (size_t)pipes));
+        fd = rfd(s.client[i].in);
+        MUST(s.client[i].in, fd);
         watch(&s, fd, i);
     }
     watch(&s, s.timer, s.n);
@@ -140,9 +141,8 @@ static void run_server(void)
                 report(&s);
             } else if (!serve(&s, s.client[which])) {
                 /* the descriptor ends with the pipe: first out of the set */
-                MUST_HOLD(epoll_ctl(s.set, EPOLL_CTL_DEL, rfd(rduplex_in(s.client[which])), NULL) ==
-                          0);
-                MUST(NULL, rduplex_close(s.client[which]));
+                MUST_HOLD(epoll_ctl(s.set, EPOLL_CTL_DEL, rfd(s.client[which].in), NULL) == 0);
+                MUST(NULL, rneighbors_close(&s.client[which], 1));
                 s.open--;
             }
         }
@@ -189,26 +189,23 @@ static void check_answer(rch_t in, long pipe, uint64_t question)
 
 static void run_client(void)
 {
-    rduplex_t *server = calloc((size_t)pipes, sizeof(*server));
+    rneighbor_t *server = calloc((size_t)pipes, sizeof(*server));
 
     MUST_HOLD(server != NULL);
-    for (long p = 0; p < pipes; p++) {
-        rpipe_config_t cfg = config(0, p);
-
-        MUST(NULL, rduplex(&server[p], &cfg));
-    }
+    for (long p = 0; p < pipes; p++)
+        server[p] = connect_to(0, p);
     for (uint64_t first = 0; first < (uint64_t)questions; first += WINDOW)
         for (long p = 0; p < pipes; p++) {
             uint64_t q,
                 end = first + WINDOW < (uint64_t)questions ? first + WINDOW : (uint64_t)questions;
 
             for (q = first; q < end; q++)
-                ask(rduplex_out(server[p]), p, q);
+                ask(server[p].out, p, q);
             for (q = first; q < end; q++)
-                check_answer(rduplex_in(server[p]), p, q);
+                check_answer(server[p].in, p, q);
         }
     for (long p = 0; p < pipes; p++)
-        MUST(NULL, rduplex_close(server[p]));
+        MUST(NULL, rneighbors_close(&server[p], 1));
     free(server);
 }
 

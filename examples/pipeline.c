@@ -9,7 +9,7 @@
  *     mpirun -n 4 pipeline --kib 64 --window 4
  */
 #include <rinfo.h>
-#include <rpipe_transitional.h>
+#include <rpipe.h>
 #include <rpipe.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,13 +111,13 @@ int main(int argc, char **argv)
         double bytes = (double)options.blocks * options.kib * 1024;
         struct app_result result = {"pipeline", app_op_name(op), nranks,  took,  -1,
                                     0,          bytes,           "bytes", digest};
-        rpipe_stats_t st;
+        uint64_t stalls;
 
         app_result_print(&result);
-        MUST(out, rpipe_stats(out, &st));
+        MUST(out, rinfo_count(out, "stalls_heap", &stalls));
         if (!app_options.json)
             printf("pipeline: the source was held back at %llu of %u blocks\n",
-                   (unsigned long long)st.stalls_heap, options.blocks);
+                   (unsigned long long)stalls, options.blocks);
         if (app_options.check && digest != pipeline_serial(&options, nranks)) {
             fprintf(stderr,
                     "pipeline: WRONG: the last stage saw other blocks than one process makes\n");

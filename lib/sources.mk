@@ -186,7 +186,6 @@ observe_sources = \
 	lib/observe/report/observe_file.h \
 	lib/observe/report/report.c \
 	lib/observe/report/report.h \
-	lib/observe/report/statistics.c \
 	lib/observe/report/trace_json.c \
 	lib/observe/report/trace_json.h
 
@@ -208,6 +207,7 @@ rpipe_sources = \
 	lib/rpipe/connect/pending.c \
 	lib/rpipe/data/attempt.h \
 	lib/rpipe/data/capacity.c \
+	lib/rpipe/data/copy_small.h \
 	lib/rpipe/data/credit.c \
 	lib/rpipe/data/credit.h \
 	lib/rpipe/data/path.c \
@@ -230,6 +230,8 @@ rpipe_sources = \
 	lib/rpipe/data/path_remote_write.h \
 	lib/rpipe/data/publish.h \
 	lib/rpipe/data/read.c \
+	lib/rpipe/data/recv.c \
+	lib/rpipe/data/send.c \
 	lib/rpipe/data/take.h \
 	lib/rpipe/data/violation.c \
 	lib/rpipe/data/violation.h \
@@ -292,13 +294,13 @@ cells_sources = \
 	lib/cells/cells_service.c
 
 group_sources = \
-	lib/group/compose.c \
-	lib/group/compose.h \
-	lib/group/duplex.c \
-	lib/group/reduce.c \
-	lib/group/redux.c \
-	lib/group/redux.h \
-	lib/group/scatter.c
+	lib/group/group.c \
+	lib/group/group.h \
+	lib/group/group_alloc.c \
+	lib/group/group_operator.c \
+	lib/group/group_read.c \
+	lib/group/group_reduce.c \
+	lib/group/neighbors.c
 
 # one library, because channel ends, what is recorded of them and what is built of them refer to each other
 lib_librpipe_la_SOURCES = $(observe_sources) $(rpipe_sources) $(cells_sources) $(group_sources)

@@ -12,7 +12,6 @@
  */
 #include "perf_message.h"
 #include <rinfo.h>
-#include <rpipe_transitional.h>
 
 #include <math.h>
 #include <stdio.h>
@@ -255,36 +254,49 @@ static void summarize(struct perf_result *r, double *rounds, int nrounds, double
 /* ---- what the network was asked for ---- */
 
 struct asked {
-    rpipe_transport_t transport;
-    rpipe_stats_t stats;
+    uint64_t messages, work_requests, doorbells, signaled, inlined, credit_reads;
 };
+
+static uint64_t counter(const struct perf_link *link, const char *name)
+{
+    uint64_t value = 0;
+    int rc = rinfo_count(link->out, name, &value);
+
+    if (rc != 0)
+        perf_fail(link->out, "rinfo_count", rc);
+    return value;
+}
 
 static void ask(const struct perf_link *link, struct asked *a)
 {
-    if (rpipe_transport(link->out, &a->transport) != 0 || rpipe_stats(link->out, &a->stats) != 0)
-        perf_fail(link->out, "rpipe_transport, rpipe_stats", -EINVAL);
+    *a = (struct asked){.messages = counter(link, "messages"),
+                        .work_requests = counter(link, "work_requests"),
+                        .doorbells = counter(link, "doorbells"),
+                        .signaled = counter(link, "completions"),
+                        .inlined = counter(link, "inlined"),
+                        .credit_reads = counter(link, "credit_reads")};
 }
 
 static void count(const struct perf_link *link, const struct asked *before, struct perf_counts *c)
 {
+    rinfo_pipe_t pipe = {0};
     struct asked now;
     double messages, half;
+    int rc = rinfo_describe(link->out, &pipe);
 
+    if (rc != 0)
+        perf_fail(link->out, "rinfo_describe", rc);
     ask(link, &now);
-    messages = (double)(now.stats.messages - before->stats.messages);
-    half = (double)(link->in_flight < (long)now.stats.slots ? link->in_flight
-                                                            : (long)now.stats.slots) /
-           2;
-    memcpy(c->backend, now.transport.backend, sizeof(c->backend));
+    messages = (double)(now.messages - before->messages);
+    half = (double)(link->in_flight < (long)pipe.slots ? link->in_flight : (long)pipe.slots) / 2;
+    memcpy(c->backend, pipe.backend, sizeof(c->backend));
     if (messages == 0)
         return;
-    c->work_requests =
-        (double)(now.transport.work_requests - before->transport.work_requests) / messages;
-    c->doorbells = (double)(now.transport.doorbells - before->transport.doorbells) / messages;
-    c->signaled = (double)(now.transport.signaled - before->transport.signaled) / messages;
-    c->inlined = (double)(now.transport.inlined - before->transport.inlined) / messages;
-    c->credit_reads =
-        (double)(now.transport.credit_reads - before->transport.credit_reads) / messages;
+    c->work_requests = (double)(now.work_requests - before->work_requests) / messages;
+    c->doorbells = (double)(now.doorbells - before->doorbells) / messages;
+    c->signaled = (double)(now.signaled - before->signaled) / messages;
+    c->inlined = (double)(now.inlined - before->inlined) / messages;
+    c->credit_reads = (double)(now.credit_reads - before->credit_reads) / messages;
     c->reads_half_heap = c->credit_reads * half;
 }
 

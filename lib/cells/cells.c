@@ -432,6 +432,10 @@ static NOINLINE int cells_atomic_slow(struct rch *ch, struct atomic_arguments *a
         return end_error(ch, -EINVAL,
                          "rcells_atomic: operation %d; it must be RCELLS_ADD to RCELLS_XOR",
                          (int)a->op);
+    if (ch->adopts && (rc = rpipe_wait(ch)) != 0)
+        return rc; /* the number of cells is that of the owner */
+    if (ch->cells == NULL)
+        return end_error(ch, -ECONNRESET, "rcells_atomic: rank %d is gone", ch->peer);
     if (a->cell >= ch->cells->count)
         return end_error(ch, -EINVAL, "rcells_atomic: cell %zu; this pipe has %llu, counted from 0",
                          a->cell, (unsigned long long)ch->cells->count);

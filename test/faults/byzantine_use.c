@@ -4,7 +4,10 @@
  * manual specifies, and nothing else.
  */
 #include "byzantine.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include "test/lib/counts.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include "rpipe/end/end.h"
 #include "test/lib/cells.h"
@@ -32,7 +35,7 @@ void victim_counts(struct board *board) { counts = board; }
 static void judge_said(const char *sentence, const char *call, int rc, bool waits)
 {
     EXPECT(victim_may_get(rc) && !(waits && rc == R_PENDING), "%s gave %d (%s): %s", call, rc,
-           rstrerror(rc), sentence);
+           rinfo_strerror(rc), sentence);
     if (rc != -EPROTO)
         return;
     refused++;
@@ -137,7 +140,7 @@ static void use_reader(rch_t ch, raddr_t held[HELD], uint64_t *random)
         int ready;
 
         rc = rpoll(&ch, 1, &ready, 1);
-        EXPECT(victim_may_get(rc), "rpoll gave %d (%s)", rc, rstrerror(rc));
+        EXPECT(victim_may_get(rc), "rpoll gave %d (%s)", rc, rinfo_strerror(rc));
     }
     if ((x >> 5 & 31) == 0 && ch->event_fd < 0)
         EXPECT(rfd(ch) >= 0, "rfd: %s", rerror(ch));
@@ -185,7 +188,7 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
     raddr_t held[HELD] = {ADDR_NULL};
     int calls = (int)(random_draw(random) % 60), rc;
     rregion_t region = NULL;
-    rpipe_stats_t stats;
+    struct pipe_counts stats;
 
     (void)rset_timeout(ch, 50);
     rc = rwait(ch);
@@ -206,7 +209,7 @@ static void use_plain(rch_t ch, const struct plan *p, uint64_t *random)
             use_reader(ch, held, random);
         victim_am_serve(random);
     }
-    judge(ch, "rpipe_stats", rpipe_stats(ch, &stats), true);
+    judge(ch, "pipe_counts", pipe_counts(ch, &stats), true);
     rc = p->cells ? rcells_close(cells_at(ch)) : rclose(ch);
     judge(ch, "rclose", rc, false);
     if (region == NULL)
@@ -230,108 +233,108 @@ static void use_redux(const struct plan *p, uint64_t *random)
 {
     int calls = (int)(random_draw(random) % 60), rc, place, combined;
     uint64_t result[8];
-    rredux_t rx;
+    rgroup_t rx;
     size_t size;
     raddr_t d;
 
-    rc = rredux(&rx, &p->cfg, partners, SHAPE_ENDS);
-    judge_made("rredux", rc, -1, true);
+    rc = redux_open(&rx, &p->cfg, partners, SHAPE_ENDS);
+    judge_made("rgroup_open", rc, -1, true);
     if (rc != 0)
         return;
-    (void)rredux_set_timeout(rx, 50);
-    rc = rredux_wait(rx);
-    judge_made("rredux_wait", rc, rredux_who(rx), true);
+    (void)rgroup_set_timeout(rx, 50);
+    rc = rgroup_wait(rx);
+    judge_made("rgroup_wait", rc, rgroup_lost(rx), true);
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), SHAPE_ENDS);
-    (void)rredux_set_timeout(rx, p->cfg.timeout_ms);
+    (void)rgroup_set_timeout(rx, p->cfg.timeout_ms);
     while (calls-- > 0 && check_failures == 0) {
         uint64_t x = random_draw(random);
 
         victim_am_serve(random);
         if ((x & 7) == 0) {
             do /* it goes on until each member has sent, or is gone */
-                rc = rredux_reduce(rx, result, 1 + (x >> 8) % 8, RREDUX_UINT64, RREDUX_SUM,
-                                   (x & 8) != 0 ? RREDUX_ORDERED : 0, &combined);
+                rc = rgroup_reduce(rx, result, 1 + (x >> 8) % 8, RGROUP_UINT64, RGROUP_SUM,
+                                   &combined, (x & 8) != 0 ? RGROUP_ORDERED : 0);
             while ((rc == -EPROTO || rc == -EMSGSIZE || rc == -EPIPE || rc == -ECONNRESET) &&
-                   rredux_live(rx) > 0);
-            judge_made("rredux_reduce", rc, rredux_who(rx), true);
+                   rgroup_count(rx) > 0);
+            judge_made("rgroup_reduce", rc, rgroup_lost(rx), true);
             if (rc != 0) /* nothing else can be read before it is through */
                 break;
             continue;
         }
-        rc = (x & 16) != 0 ? rredux_read(rx, &place, &d, &size)
-                           : rredux_read_nb(rx, &place, &d, &size);
-        judge_made("rredux_read", rc, rredux_who(rx), (x & 16) != 0);
+        rc = (x & 16) != 0 ? rgroup_read(rx, &place, &d, &size, 0)
+                           : rgroup_read(rx, &place, &d, &size, R_NOWAIT);
+        judge_made("rgroup_read", rc, rgroup_lost(rx), (x & 16) != 0);
         if (rc != 0)
             continue;
-        EXPECT(place >= 0 && place < SHAPE_ENDS, "rredux_read: place %d", place);
-        look_at(rredux_pipe(rx, place), d, size);
-        judge(rredux_pipe(rx, place), "rfree", rfree(rredux_pipe(rx, place), d), true);
+        EXPECT(place >= 0 && place < SHAPE_ENDS, "rgroup_read: place %d", place);
+        look_at(rgroup_pipe(rx, place), d, size);
+        judge(rgroup_pipe(rx, place), "rfree", rfree(rgroup_pipe(rx, place), d), true);
         atomic_fetch_add(BOARD_READ(counts), 1);
     }
-    judge_made("rredux_close", rredux_close(rx), -1, false);
+    judge_made("rgroup_close", rgroup_close(rx), -1, false);
 }
 
 static void use_scatter(const struct plan *p, uint64_t *random)
 {
     int calls = (int)(random_draw(random) % 60), rc, place;
-    rscatter_t sc;
+    rgroup_t sc;
     raddr_t d;
 
-    rc = rscatter(&sc, &p->cfg, partners, SHAPE_ENDS);
-    judge_made("rscatter", rc, -1, true);
+    rc = scatter_open(&sc, &p->cfg, partners, SHAPE_ENDS);
+    judge_made("rgroup_open", rc, -1, true);
     if (rc != 0)
         return;
-    (void)rscatter_set_timeout(sc, 50);
-    rc = rscatter_wait(sc);
-    judge_made("rscatter_wait", rc, rscatter_who(sc), true);
+    (void)rgroup_set_timeout(sc, 50);
+    rc = rgroup_wait(sc);
+    judge_made("rgroup_wait", rc, rgroup_lost(sc), true);
     if (rc == 0)
         atomic_fetch_add(BOARD_JOINED(counts), SHAPE_ENDS);
-    (void)rscatter_set_timeout(sc, p->cfg.timeout_ms);
+    (void)rgroup_set_timeout(sc, p->cfg.timeout_ms);
     while (calls-- > 0 && check_failures == 0) {
         uint64_t x = random_draw(random);
         int to = (int)(x % (SHAPE_ENDS + 2)) - 2;
         size_t size = (x >> 8) % 3000;
 
         victim_am_serve(random);
-        rc = (x >> 32 & 1) != 0 ? rscatter_alloc(sc, to, size, &place, &d)
-                                : rscatter_alloc_nb(sc, to, size, &place, &d);
-        judge_made("rscatter_alloc", rc, rscatter_who(sc), (x >> 32 & 1) != 0);
+        rc = (x >> 32 & 1) != 0 ? rgroup_alloc(sc, to, size, &place, &d, 0)
+                                : rgroup_alloc(sc, to, size, &place, &d, R_NOWAIT);
+        judge_made("rgroup_alloc", rc, rgroup_lost(sc), (x >> 32 & 1) != 0);
         if (rc != 0)
             continue;
-        memset(rmem(rscatter_pipe(sc, place), d), (int)(x >> 40), size);
-        rc = rscatter_write(sc, place, d);
-        judge_made("rscatter_write", rc, rscatter_who(sc), true);
+        memset(rmem(rgroup_pipe(sc, place), d), (int)(x >> 40), size);
+        rc = rwrite(rgroup_pipe(sc, place), d);
+        judge_made("rgroup_write", rc, rgroup_lost(sc), true);
         if (rc != 0)
-            (void)rfree(rscatter_pipe(sc, place), d);
+            (void)rfree(rgroup_pipe(sc, place), d);
     }
-    judge_made("rscatter_close", rscatter_close(sc), -1, false);
+    judge_made("rgroup_close", rgroup_close(sc), -1, false);
 }
 
 static void use_duplex(const struct plan *p, uint64_t *random)
 {
     raddr_t held[HELD] = {ADDR_NULL};
     int calls = (int)(random_draw(random) % 60), rc;
-    rduplex_t dx;
+    rneighbor_t dx;
 
-    rc = rduplex(&dx, &p->cfg);
-    judge_made("rduplex", rc, -1, true);
+    rc = duplex_open(&dx, &p->cfg);
+    judge_made("rneighbors", rc, -1, true);
     if (rc != 0)
         return;
-    (void)rset_timeout(rduplex_in(dx), 50);
-    (void)rset_timeout(rduplex_out(dx), 50);
-    judge(rduplex_in(dx), "rwait", rwait(rduplex_in(dx)), true);
-    judge(rduplex_out(dx), "rwait", rwait(rduplex_out(dx)), true);
-    (void)rset_timeout(rduplex_in(dx), p->cfg.timeout_ms);
-    (void)rset_timeout(rduplex_out(dx), p->cfg.timeout_ms);
+    (void)rset_timeout(dx.in, 50);
+    (void)rset_timeout(dx.out, 50);
+    judge(dx.in, "rwait", rwait(dx.in), true);
+    judge(dx.out, "rwait", rwait(dx.out), true);
+    (void)rset_timeout(dx.in, p->cfg.timeout_ms);
+    (void)rset_timeout(dx.out, p->cfg.timeout_ms);
     while (calls-- > 0 && check_failures == 0 && refused < 6) {
         if (random_draw(random) % 2 == 0)
-            use_writer(rduplex_out(dx), random);
+            use_writer(dx.out, random);
         else
-            use_reader(rduplex_in(dx), held, random);
+            use_reader(dx.in, held, random);
         victim_am_serve(random);
     }
-    judge_made("rduplex_close", rduplex_close(dx), -1, false);
+    judge_made("rneighbors_close", rneighbors_close(&dx, 1), -1, false);
 }
 
 /* ---- the k-th ---- */
@@ -359,7 +362,7 @@ void victim_use(const struct plan *p, uint64_t *random)
     if (rc == -EEXIST && parks > 0)
         return;
     /* what fails here is the peer, which is gone, or has been cut off */
-    EXPECT(victim_may_get(rc), "rpipe gave %d (%s): %s", rc, rstrerror(rc), rerror(NULL));
+    EXPECT(victim_may_get(rc), "rpipe gave %d (%s): %s", rc, rinfo_strerror(rc), rerror(NULL));
     if (rc == 0)
         use_plain(ch, p, random);
 }

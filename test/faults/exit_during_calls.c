@@ -10,7 +10,8 @@
  *     exit_threads [ROUNDS]
  */
 #include "test/lib/job.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 
 #include <dirent.h>
 #include <poll.h>
@@ -46,7 +47,7 @@ struct task {
     char sentence[200];
 };
 
-static rredux_t redux;
+static rgroup_t redux;
 
 /* ---- calls ---- */
 
@@ -92,7 +93,7 @@ static int reduces(struct task *me)
     int place;
 
     (void)me;
-    return rredux_read(redux, &place, &d, NULL);
+    return rgroup_read(redux, &place, &d, NULL, 0);
 }
 
 /* poll(2) is not part of the library: the descriptor becomes readable, and rread returns the reason */
@@ -211,7 +212,7 @@ static void open_redux(int rank)
     cfg.context = 300;
     cfg.timeout_ms = -1;
     if (rank == 0)
-        CHECK(NULL, rredux(&redux, &cfg, &writer, 1) == 0);
+        CHECK(NULL, redux_open(&redux, &cfg, &writer, 1) == 0);
     else
         CHECK(NULL, rpipe(&ch, &cfg) == 0);
 }
@@ -319,7 +320,8 @@ static int rank_zero(struct board *board, uint64_t delay_us)
                "%d, %s: the error message: %s", i, t->name, t->sentence);
     }
     while (threads_now() > before &&
-           !deadline_passed(patience)) /* a thread that has been joined may still be listed for a moment */
+           !deadline_passed(
+               patience)) /* a thread that has been joined may still be listed for a moment */
         backoff_us(1000);
     EXPECT(!SEES_ORDER || threads_now() <= before, "%d threads before rinit, %d after rexit",
            before, threads_now());
@@ -353,7 +355,8 @@ static void one_job(uint64_t delay_us)
     job_prepare(&job, 2);
     job_start(&job, exits, &delay_us);
     if (job_reached(&job, 0, INSIDE))
-        backoff_us(60000); /* more than a slice of sleep: what still waits then has not been notified */
+        backoff_us(
+            60000); /* more than a slice of sleep: what still waits then has not been notified */
     atomic_store(&job.board->go, 1);
     for (rank = 0; rank < 2; rank++)
         EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),

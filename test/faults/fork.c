@@ -8,7 +8,9 @@
  * reported as a death. A child that outlives its parent does not hide that the parent has died.
  */
 #include "test/lib/job.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rvmem.h>
+#include <rpipe.h>
 
 #include <pthread.h>
 #include <signal.h>
@@ -148,7 +150,7 @@ static int traffic(int rank, struct board *board, const void *arguments)
     rpipe_config_t to = channel_config(RPIPE_PUT, 1 - rank, rank == 0, 1 << 15);
     rpipe_config_t from = channel_config(RPIPE_GET, 1 - rank, rank == 1, 1 << 15);
     pthread_t writer, reader;
-    rpipe_stats_t stats = {0};
+    struct pipe_counts stats = {0};
 
     (void)arguments;
     (void)board;
@@ -168,7 +170,7 @@ static int traffic(int rank, struct board *board, const void *arguments)
     atomic_store(&enough, true);
     pthread_join(writer, NULL);
     pthread_join(reader, NULL);
-    CHECK(in, rpipe_stats(in, &stats) == 0 && stats.messages > 0);
+    CHECK(in, pipe_counts(in, &stats) == 0 && stats.messages > 0);
     printf("rank %u read %llu messages during the forks of rank 0\n", network_rank(),
            (unsigned long long)stats.messages);
     CHECK(in, rclose(in) == 0);

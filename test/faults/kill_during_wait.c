@@ -10,7 +10,8 @@
  *     death [ROUNDS [NAME]]
  */
 #include "test/lib/job.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include <poll.h>
 #include <signal.h>
@@ -332,8 +333,8 @@ static void judge(const struct scenario *s, struct job *job, int rank, struct sp
            job->status[rank]);
     if (returned == 0)
         return;
-    EXPECT(code == s->expected, "%s: %d (%s) and not %d (%s): %s", s->name, code, rstrerror(code),
-           s->expected, rstrerror(s->expected), mine->sentence);
+    EXPECT(code == s->expected, "%s: %d (%s) and not %d (%s): %s", s->name, code,
+           rinfo_strerror(code), s->expected, rinfo_strerror(s->expected), mine->sentence);
     EXPECT(returned >= killed || s->kind == EXIT, "%s: returned %.3f ms before the kill: %s",
            s->name, (double)(killed - returned) / 1e6, mine->sentence);
     if (s->kind == READ_STREAM ||

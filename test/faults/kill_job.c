@@ -7,7 +7,8 @@
  * ended after it.
  */
 #include "scenario.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -36,7 +37,7 @@ static void judge(const struct plan *plan, struct job *job, const char *what, st
     if (plan->early)
         return;
     EXPECT(code == 0 || code == -EPIPE || code == -ECONNRESET,
-           "%s: the survivor's part ended with %d (%s): %s", what, code, rstrerror(code),
+           "%s: the survivor's part ended with %d (%s): %s", what, code, rinfo_strerror(code),
            left->sentence);
     /* what a network has accepted is lost with its sender */
     EXPECT(got == wrote || got == wrote + 1 || (plan->s->network != NULL && got < wrote),

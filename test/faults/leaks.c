@@ -11,7 +11,8 @@
  *     leaks [CHANNELS]
  */
 #include "test/lib/job.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 #ifdef HAVE_MALLINFO2
 #include <malloc.h>
@@ -183,7 +184,8 @@ static int opens_and_closes(int rank, struct board *board, const void *arguments
             before = usage_now();
     }
     CHECK(NULL, network_barrier() == 0);
-    backoff_us(100000); /* the last close messages arrive; nothing depends on it but the numbers below */
+    backoff_us(
+        100000); /* the last close messages arrive; nothing depends on it but the numbers below */
     after = usage_now();
     printf("rank %d, %llu channels: descriptors %d -> %d, mappings %d -> %d, resident %ld -> %ld "
            "KiB, malloc %zu -> "
@@ -226,7 +228,7 @@ static void limit_address_space(rlim_t bytes)
 static void writer_grows(rch_t ch)
 {
     int64_t patience = deadline_in_ms(PATIENCE_MS);
-    rpipe_stats_t st;
+    struct pipe_counts st;
     raddr_t d;
     int i;
 
@@ -234,7 +236,7 @@ static void writer_grows(rch_t ch)
         errno = 0;
         CHECK(ch, rmalloc(ch, SEGMENT) == ADDR_NULL && errno == ENOMEM);
     }
-    CHECK(ch, rpipe_stats(ch, &st) == 0 && st.grow_refused >= 1 && st.grows == 0);
+    CHECK(ch, pipe_counts(ch, &st) == 0 && st.grow_refused >= 1 && st.grows == 0);
     some_messages(ch, true, 4, 4096); /* it goes on with what it has */
     CHECK(NULL, network_barrier() == 0);
     limit_address_space(RLIM_INFINITY);
@@ -245,12 +247,12 @@ static void writer_grows(rch_t ch)
     CHECK(ch, d != ADDR_NULL);
     pattern_fill(rmem(ch, d), SEGMENT, 7);
     CHECK(ch, rwrite(ch, d) == 0);
-    CHECK(ch, rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT);
+    CHECK(ch, pipe_counts(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT);
 }
 
 static void reader_grows(rch_t ch)
 {
-    rpipe_stats_t st;
+    struct pipe_counts st;
     size_t size;
     raddr_t d;
 
@@ -260,7 +262,7 @@ static void reader_grows(rch_t ch)
     CHECK(NULL, network_barrier() == 0);
     CHECK(ch, rread(ch, &d, &size) == 0);
     CHECK(ch, size == SEGMENT && pattern_same(rmem(ch, d), size, 7));
-    CHECK(ch, rpipe_stats(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT);
+    CHECK(ch, pipe_counts(ch, &st) == 0 && st.grows == 1 && st.heap_bytes == 4096 + SEGMENT);
     CHECK(ch, rfree(ch, d) == 0);
 }
 

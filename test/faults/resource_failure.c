@@ -10,7 +10,8 @@
  */
 #include "test/lib/job.h"
 #include "failing_calls.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 /* ---- what is done ---- */
 
@@ -76,8 +77,8 @@ static int one_pair(rpipe_op_t op, uint32_t ctx)
         char said[400];
 
         snprintf(said, sizeof(said), "%s", rerror(failed_at));
-        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0, "%s returned %d and no error message: %s",
-               failed_call, rc, said);
+        EXPECT(strlen(said) > 12 && strcmp(said, "no error") != 0,
+               "%s returned %d and no error message: %s", failed_call, rc, said);
     }
     CHECK(w, rclose(w) == 0 && rclose(r) == 0);
     return rc;
@@ -111,10 +112,10 @@ static int poor(int rank, struct board *board, const void *arguments)
                : "";
     if (rc != 0 && getenv("FAULTS_TELL") != NULL)
         printf("%lld %s: %s gave %d (%s): %s\n", (long long)p->from, scarce_what(), failed_call, rc,
-               rstrerror(rc), *said != '\0' ? said : rerror(failed_at));
+               rinfo_strerror(rc), *said != '\0' ? said : rerror(failed_at));
     if (rc != 0) {
         EXPECT(scarce_is_want(rc), "%s, when %s fails: %d (%s): %s", failed_call, scarce_what(), rc,
-               rstrerror(rc), said);
+               rinfo_strerror(rc), said);
         EXPECT(*said == '\0' || (strlen(said) > 12 && strcmp(said, "no error") != 0), "%s: %s",
                failed_call, said);
     }
@@ -123,7 +124,7 @@ static int poor(int rank, struct board *board, const void *arguments)
         atomic_store(&board->rank[0].phase, 2);
         rc = all_of_it(10);
         EXPECT(rc == 0, "with enough of everything again, after %s failed: %s: %d (%s): %s",
-               scarce_what(), failed_call, rc, rstrerror(rc), rerror(failed_at));
+               scarce_what(), failed_call, rc, rinfo_strerror(rc), rerror(failed_at));
         EXPECT(rexit() == 0, "rexit: %s", rerror(NULL));
     }
     fflush(stdout);

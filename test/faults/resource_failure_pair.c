@@ -14,7 +14,8 @@
  */
 #include "test/lib/job.h"
 #include "failing_calls.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #define SHORT_MS 250 /* the deadline of a call while something is not there */
 #define NETWORK_MS                                                                                 \
@@ -128,13 +129,14 @@ static void judge(bool poor, struct place p, int rc)
     if (getenv("FAULTS_TELL") != NULL)
         printf("%lld%s %s, %s: %s gave %d (%s): %s\n", (long long)p.from,
                p.to > p.from ? " on" : "", poor ? scarce_what() : "-", who,
-               rc != 0 ? failed_call : "nothing", rc, rstrerror(rc), sentence);
+               rc != 0 ? failed_call : "nothing", rc, rinfo_strerror(rc), sentence);
     if (rc == 0)
         return;
     EXPECT(scarce_is_want(rc) || rc == R_EOF, "place %lld, %s, %s, when %s fails: %d (%s): %s",
-           (long long)p.from, who, failed_call, scarce_what(), rc, rstrerror(rc), sentence);
+           (long long)p.from, who, failed_call, scarce_what(), rc, rinfo_strerror(rc), sentence);
     EXPECT(strlen(sentence) > 12 && strcmp(sentence, "no error") != 0,
-           "place %lld, %s, %s: no error message: %s", (long long)p.from, who, failed_call, sentence);
+           "place %lld, %s, %s: no error message: %s", (long long)p.from, who, failed_call,
+           sentence);
     if (poor && p.from == p.to && (rc == -EMFILE || rc == -ENOSPC || rc == -EAGAIN))
         EXPECT(strstr(sentence, scarce_words()) != NULL,
                "place %lld, %s, when %s fails: \"%s\" is not in: %s", (long long)p.from,
@@ -144,7 +146,7 @@ static void judge(bool poor, struct place p, int rc)
 static void must_work(const char *after, int rc)
 {
     EXPECT(rc == 0, "rank %d: with enough of everything again, after %s failed: %s: %d (%s): %s",
-           own_rank, after, failed_call, rc, rstrerror(rc), sentence);
+           own_rank, after, failed_call, rc, rinfo_strerror(rc), sentence);
 }
 
 /* ---- forked: from rinit on ---- */

@@ -10,7 +10,7 @@
  * and traces limit nothing.
  */
 #include "test/lib/job.h"
-#include "test/lib/v01.h"
+#include <rpipe.h>
 
 #include "test/lib/descriptor_limit.h"
 
@@ -152,7 +152,7 @@ static int too_large(int rank, struct board *board, const void *arguments)
             cfg.unit_bytes = 1 << 16;
             rc = rpipe(&ch, &cfg);
             EXPECT(rc == -ENOMEM, "a heap of %llu MiB: %d (%s)",
-                   (unsigned long long)(sizes[i] >> 20), rc, rstrerror(rc));
+                   (unsigned long long)(sizes[i] >> 20), rc, rinfo_strerror(rc));
             EXPECT(strstr(rerror(NULL), "MiB") != NULL && strstr(rerror(NULL), "available") != NULL,
                    "the error message: %s", rerror(NULL));
         }
@@ -324,7 +324,7 @@ static void join_twice(struct board *board, bool (*lift)(void *), void *argument
     rank_returned(board, 0, rc, NULL);
     EXPECT(rc == -ENOMEM && strstr(rerror(NULL), "ulimit -u") != NULL &&
                strstr(rerror(NULL), "pids.max") != NULL,
-           "rinit without a thread: %d (%s): %s", rc, rstrerror(rc), rerror(NULL));
+           "rinit without a thread: %d (%s): %s", rc, rinfo_strerror(rc), rerror(NULL));
     CHECK(NULL, lift(argument));
     if (rc != 0)
         CHECK(NULL, rinit(NULL, NULL) == 0);
@@ -527,13 +527,13 @@ static int under_limit(int rank, struct board *board, const void *arguments)
     set_limit(l->resource, RLIM_INFINITY);
     rank_returned(board, rank, rc, of);
     if (rc != 0) {
-        EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rstrerror(rc), rerror(of));
+        EXPECT(is_want(rc), "%s: %d (%s): %s", call, rc, rinfo_strerror(rc), rerror(of));
         EXPECT(strlen(rerror(of)) > 12, "no error message: %s", rerror(of));
     }
     if (strcmp(call, "rinit") != 0) { /* what has been refused can be had later */
         again = one_message(RPIPE_PUT, 1 << 20, 5000, &call, &of);
         EXPECT(again == 0, "once the limit is lifted, after %d: %s: %d (%s): %s", rc, call, again,
-               rstrerror(again), rerror(of));
+               rinfo_strerror(again), rerror(of));
         EXPECT(rexit() == 0, "%s", rerror(NULL));
     } else {
         EXPECT(open_fds() <= before + 1, "rinit failed and leaves %d descriptors",
@@ -635,7 +635,7 @@ static void test_poor(void)
             EXPECT(job_ended(&job, rank) && job_status_is(&job, rank, 0),
                    "rank %d, %d descriptors: status 0x%x", rank, spare, job.status[rank]);
             EXPECT(at->code == (spare == 0 ? -EMFILE : 0), "rank %d, %d descriptors: %d (%s): %s",
-                   rank, spare, at->code, rstrerror(at->code), at->sentence);
+                   rank, spare, at->code, rinfo_strerror(at->code), at->sentence);
             if (getenv("FAULTS_TELL") != NULL)
                 printf("%d descriptors at rank 1, rank %d: %d, %s\n", spare, rank, at->code,
                        at->sentence);

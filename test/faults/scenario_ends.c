@@ -5,7 +5,8 @@
  * A part that ends with an error has got the right one: a reader -ECONNRESET, a writer -EPIPE, never anything else.
  */
 #include "scenario_ends.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 #include "test/lib/cells.h"
 
 #include <poll.h>
@@ -63,7 +64,8 @@ static void close_last(struct player *p)
     do
         rc = cells_or_pipe_close(ch);
     while (scene_once_more(
-        p, rc)); /* over a network, as long as transfers from the program's memory are outstanding */
+        p,
+        rc)); /* over a network, as long as transfers from the program's memory are outstanding */
     CHECK(ch, rc == 0);
 }
 
@@ -431,7 +433,7 @@ static const int partners[] = {1, BYSTANDER};
 
 static size_t dealt_bytes(uint64_t i) { return i % 2 == 0 ? 16 : 90; }
 
-static int deal(struct player *p, rscatter_t sc)
+static int deal(struct player *p, rgroup_t sc)
 {
     uint64_t count[2] = {0, 0};
     int rc, place, i, first = 0;
@@ -440,16 +442,16 @@ static int deal(struct player *p, rscatter_t sc)
     for (i = 0; i < 2 * FEW; i++) {
         int to = i % 2;
 
-        if (rscatter_pipe(sc, to) == NULL)
+        if (rgroup_pipe(sc, to) == NULL)
             continue;
         do
-            rc = rscatter_alloc(sc, to, dealt_bytes(count[to]), &place, &d);
+            rc = rgroup_alloc(sc, to, dealt_bytes(count[to]), &place, &d, 0);
         while (scene_once_more(p, rc));
         if (rc == 0) {
-            pattern_fill(rmem(rscatter_pipe(sc, place), d), dealt_bytes(count[to]), count[to]);
-            CHECK(NULL, rset_tag(rscatter_pipe(sc, place), d, count[to]) == 0);
+            pattern_fill(rmem(rgroup_pipe(sc, place), d), dealt_bytes(count[to]), count[to]);
+            CHECK(NULL, rset_tag(rgroup_pipe(sc, place), d, count[to]) == 0);
             do
-                rc = rscatter_write(sc, place, d);
+                rc = rwrite(rgroup_pipe(sc, place), d);
             while (scene_once_more(p, rc));
         }
         CHECK(NULL, rc == 0 || (rc == -EPIPE && to == 0)); /* the bystander lives */
@@ -462,7 +464,7 @@ static int deal(struct player *p, rscatter_t sc)
     return first;
 }
 
-static int collect(struct player *p, rredux_t rx)
+static int collect(struct player *p, rgroup_t rx)
 {
     uint64_t count[2] = {0, 0};
     int rc, place = -1, first = 0;
@@ -470,9 +472,9 @@ static int collect(struct player *p, rredux_t rx)
     raddr_t d;
 
     do {
-        rc = rredux_read(rx, &place, &d, &size);
+        rc = rgroup_read(rx, &place, &d, &size, 0);
         if (rc == 0) {
-            rch_t ch = rredux_pipe(rx, place);
+            rch_t ch = rgroup_pipe(rx, place);
 
             CHECK(ch, size == dealt_bytes(count[place]) &&
                           pattern_same(rmem(ch, d), size, count[place]));
@@ -481,7 +483,7 @@ static int collect(struct player *p, rredux_t rx)
                 atomic_fetch_add(&mine(p)->number, 1);
             CHECK(ch, rfree(ch, d) == 0);
         } else if (rc == -ECONNRESET) {
-            CHECK(NULL, rredux_who(rx) == 0);
+            CHECK(NULL, rgroup_lost(rx) == 0);
             first = rc;
             rc = 0;
         }
@@ -494,8 +496,8 @@ int scene_compose(struct player *p)
 {
     rpipe_config_t in = scene_config(p, 0, CTX_REDUX, p->rank != 0),
                    out = scene_config(p, 0, CTX_SCATTER, p->rank == 0);
-    rscatter_t sc;
-    rredux_t rx;
+    rgroup_t sc;
+    rgroup_t rx;
     int dealt, rc;
 
     in.slots = out.slots = 32;
@@ -509,11 +511,12 @@ int scene_compose(struct player *p)
         rc = read_all(p, from, 0, FEW, dealt_bytes); /* also what the dead one has still dealt */
         return dealt != 0 ? dealt : rc;
     }
-    CHECK(NULL, rredux(&rx, &in, partners, 2) == 0 && rscatter(&sc, &out, partners, 2) == 0);
+    CHECK(NULL,
+          redux_open(&rx, &in, partners, 2) == 0 && scatter_open(&sc, &out, partners, 2) == 0);
     dealt = deal(p, sc);
-    CHECK(NULL, rscatter_close(sc) == 0);
+    CHECK(NULL, rgroup_close(sc) == 0);
     rc = collect(p, rx);
-    CHECK(NULL, rredux_close(rx) == 0);
+    CHECK(NULL, rgroup_close(rx) == 0);
     return dealt != 0 ? dealt : rc;
 }
 

@@ -3,7 +3,8 @@
 #include "violations.h"
 #include "observe/record/trace_clock.h"
 #include "test/lib/cells.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include "observe/record/trace_clock.h"
 
@@ -80,7 +81,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
             put64(blob, keys[i].at, keys[i].value);
         handshake_of(blob)->head.context = ctx;
         rc = join_with(blob, sizeof(blob), ctx);
-        EXPECT(rc == -EPROTO, "a handshake with %s: %d (%s)", keys[i].name, rc, rstrerror(rc));
+        EXPECT(rc == -EPROTO, "a handshake with %s: %d (%s)", keys[i].name, rc, rinfo_strerror(rc));
     }
     for (round = 0; round < rounds; round++) {
         uint32_t ctx = liar_ctx();
@@ -102,7 +103,7 @@ static void lie_in_halves(uint64_t *random, int rounds)
         }
         rc = join_with(blob, bytes, ctx);
         EXPECT(rc == 0 || rc == -EPROTO || rc == -ETIMEDOUT, "half of noise: %d (%s)", rc,
-               rstrerror(rc));
+               rinfo_strerror(rc));
     }
     pair_close(p);
 }
@@ -129,7 +130,7 @@ static void records_of_other_versions(void)
         h->features = UINT64_MAX;
         rc = join_with(blob, lengths[i], ctx);
         EXPECT(rc == 0, "a record of %zu bytes of a later version: %d (%s): %s", lengths[i], rc,
-               rstrerror(rc), rerror(NULL));
+               rinfo_strerror(rc), rerror(NULL));
     }
     pair_close(p);
 }
@@ -226,7 +227,7 @@ static void lie_about_memory(void)
         put64(blob, AT_RING + 8, 0);
         rc = join_with(blob, sizeof(blob), ctx);
         EXPECT(rc < 0 && rc != -ETIMEDOUT, "shared memory %s: %d (%s)", tells[i].name, rc,
-               rstrerror(rc));
+               rinfo_strerror(rc));
     }
     pair_close(p);
 }
@@ -261,7 +262,7 @@ static void lie_about_failures(void)
         say_note(p.w, MESSAGE_FAIL, codes[i], 0, "\033[2J\ninvalid");
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == (codes[i] == -ENOMEM ? -ENOMEM : -EPROTO), "failure %d: rread gave %d (%s)",
-               codes[i], rc, rstrerror(rc));
+               codes[i], rc, rinfo_strerror(rc));
         EXPECT(strpbrk(rerror(p.r), "\033\n") == NULL, "failure %d: %s", codes[i], rerror(p.r));
         say_note(p.w, MESSAGE_FAIL, -ENOSPC, 0, "another one");
         EXPECT(rread(p.r, &d, NULL) == rc, "failure %d, and another one: %s", codes[i],
@@ -290,11 +291,11 @@ static void lie_about_events(void)
             say_note(p.w, MESSAGE_SIGNAL, 0, SLOTS, NULL);
             rc = rread_nb(p.r, &d, NULL);
             EXPECT(rc == R_PENDING, "as many as the ring holds are outstanding: %d (%s)", rc,
-                   rstrerror(rc));
+                   rinfo_strerror(rc));
             say_note(p.w, k == 0 ? MESSAGE_SIGNAL : MESSAGE_EVENT_ACK, 0, numbers[i], NULL);
             rc = rread_nb(p.r, &d, NULL);
-            EXPECT(rc == -EPROTO, "%llu are outstanding: %d (%s)", (unsigned long long)numbers[i], rc,
-                   rstrerror(rc));
+            EXPECT(rc == -EPROTO, "%llu are outstanding: %d (%s)", (unsigned long long)numbers[i],
+                   rc, rinfo_strerror(rc));
             pair_close(p);
         }
 }
@@ -396,7 +397,8 @@ static void lie_about_cells(void)
         do /* the end that detects it, or that is notified, in a moment */
             rc = rcells_atomic(cells_at(p.w), RCELLS_ADD, 3, 0, 0, &old);
         while (rc == 0);
-        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rstrerror(rc), rerror(p.w));
+        EXPECT(rc == -EPROTO, "%s: %d (%s): %s", notes[i].name, rc, rinfo_strerror(rc),
+               rerror(p.w));
         say_cells(p.w, MESSAGE_ATOMIC, RCELLS_ADD, 3, 2); /* what has failed does nothing more */
         CHECK(p.r, rcells_atomic(cells_at(p.r), RCELLS_ADD, 3, 0, 0, &old) == 0);
         EXPECT(!notes[i].request || old == 5, "%s: the cell is %llu", notes[i].name,

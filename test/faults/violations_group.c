@@ -3,7 +3,9 @@
  * violations_group.c: one of the members of a group violates the protocol, see violations.h: it is lost, which is reported once, with its index; the others do not notice.
  */
 #include "violations.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include "sync/seal.h"
 
@@ -16,8 +18,8 @@
 static const int self[PARTS]; /* all of them rank 0 */
 
 struct crowd {
-    rredux_t redux;
-    rscatter_t scatter;
+    rgroup_t redux;
+    rgroup_t scatter;
     rch_t end[PARTS];                 /* of the partners */
     uint64_t sent[PARTS], got[PARTS]; /* by the good ones */
 };
@@ -30,14 +32,15 @@ static struct crowd crowd_open(rpipe_op_t op, bool redux)
 
     for (i = 1; i < PARTS; i++)
         (void)liar_ctx();
-    rc = redux ? rredux(&c.redux, &cfg, self, PARTS) : rscatter(&c.scatter, &cfg, self, PARTS);
+    rc = redux ? redux_open(&c.redux, &cfg, self, PARTS)
+               : scatter_open(&c.scatter, &cfg, self, PARTS);
     CHECK(NULL, rc == 0);
     for (i = 0; i < PARTS; i++) {
         rpipe_config_t own = liar_config(redux, op, (uint32_t)cfg.context + (uint32_t)i);
 
         CHECK(NULL, rpipe(&c.end[i], &own) == 0);
     }
-    CHECK(NULL, (redux ? rredux_wait(c.redux) : rscatter_wait(c.scatter)) == 0);
+    CHECK(NULL, (redux ? rgroup_wait(c.redux) : rgroup_wait(c.scatter)) == 0);
     for (i = 0; i < PARTS; i++)
         CHECK(c.end[i], rwait(c.end[i]) == 0);
     return c;
@@ -49,7 +52,7 @@ static void crowd_close(struct crowd *c)
 
     for (i = 0; i < PARTS; i++)
         CHECK(c->end[i], rclose(c->end[i]) == 0);
-    rc = c->redux != NULL ? rredux_close(c->redux) : rscatter_close(c->scatter);
+    rc = c->redux != NULL ? rgroup_close(c->redux) : rgroup_close(c->scatter);
     EXPECT(rc == 0, "closing the object: %d (%s)", rc, rerror(NULL));
     pair_close(pair_open(RPIPE_PUT));
 }
@@ -66,7 +69,7 @@ static void crowd_send(struct crowd *c, int place)
 /* The next message of any member. One that the byzantine member has written can be read, whatever it contains. */
 static void crowd_take(struct crowd *c, int place, raddr_t d, size_t size, uint64_t *sum)
 {
-    rch_t part = rredux_pipe(c->redux, place);
+    rch_t part = rgroup_pipe(c->redux, place);
     const uint8_t *mem = rmem(part, d);
 
     if (place == BAD) {
@@ -102,7 +105,7 @@ static void liar_is_told(rch_t end)
 
     while ((rc = rwait(end)) == 0)
         backoff_us(100);
-    EXPECT(rc == -EPROTO, "the byzantine member got %d (%s)", rc, rstrerror(rc));
+    EXPECT(rc == -EPROTO, "the byzantine member got %d (%s)", rc, rinfo_strerror(rc));
 }
 
 static void lie_to_redux(rpipe_op_t op)
@@ -115,22 +118,23 @@ static void lie_to_redux(rpipe_op_t op)
 
     for (int round = 0; round < MANY; round++) {
         if (round == 3)
-            put_nonsense(rredux_pipe(c.redux, BAD));
+            put_nonsense(rgroup_pipe(c.redux, BAD));
         for (place = 0; place < PARTS; place += 2)
             crowd_send(&c, place);
         while (c.got[0] < c.sent[0] || c.got[2] < c.sent[2] || (round == 3 && errors == 0)) {
-            rc = rredux_read(c.redux, &place, &d, &size);
+            rc = rgroup_read(c.redux, &place, &d, &size, 0);
             if (rc == 0) {
                 crowd_take(&c, place, d, size, &sum);
                 continue;
             }
             errors++;
-            EXPECT(rc == -EPROTO && rredux_who(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
-                   rc, rstrerror(rc), rredux_who(c.redux), rerror(NULL));
+            EXPECT(rc == -EPROTO && rgroup_lost(c.redux) == BAD, "redux: %d (%s) of place %d: %s",
+                   rc, rinfo_strerror(rc), rgroup_lost(c.redux), rerror(NULL));
             CHECK(NULL, errors == 1);
         }
     }
-    EXPECT(rredux_live(c.redux) == PARTS - 1, "redux: %d writers are there", rredux_live(c.redux));
+    EXPECT(rgroup_count(c.redux) == PARTS - 1, "redux: %d writers are there",
+           rgroup_count(c.redux));
     liar_is_told(c.end[BAD]);
     crowd_close(&c);
 }
@@ -156,13 +160,13 @@ static void lie_to_reduction(rpipe_op_t op, int flags, bool nonsense)
             CHECK(c.end[place], rwrite(c.end[place], d) == 0);
         }
         if (nonsense && round == 2)
-            put_nonsense(rredux_pipe(c.redux, BAD));
-        rc = rredux_reduce(c.redux, result, 4, RREDUX_UINT64, RREDUX_SUM, flags, &combined);
+            put_nonsense(rgroup_pipe(c.redux, BAD));
+        rc = rgroup_reduce(c.redux, result, 4, RGROUP_UINT64, RGROUP_SUM, &combined, flags);
         if (round == 2) {
-            EXPECT(rc == expected && rredux_who(c.redux) == BAD,
-                   "reduction: %d (%s) of place %d, not %d", rc, rstrerror(rc), rredux_who(c.redux),
-                   expected);
-            rc = rredux_reduce(c.redux, result, 4, RREDUX_UINT64, RREDUX_SUM, flags, &combined);
+            EXPECT(rc == expected && rgroup_lost(c.redux) == BAD,
+                   "reduction: %d (%s) of place %d, not %d", rc, rinfo_strerror(rc),
+                   rgroup_lost(c.redux), expected);
+            rc = rgroup_reduce(c.redux, result, 4, RGROUP_UINT64, RGROUP_SUM, &combined, flags);
         }
         place = round == 1 || (round == 3 && !nonsense) ? PARTS : PARTS - 1;
         EXPECT(rc == 0 && combined == place, "reduction, round %d: %d, %d messages: %s", round, rc,
@@ -184,10 +188,10 @@ static void lie_to_scatter(rpipe_op_t op, int to)
     for (i = 0; i < MANY; i++) {
         raddr_t d;
 
-        rc = rscatter_alloc(c.scatter, to == BAD && errors > 0 ? i % 2 * 2 : to, 24, &place, &d);
+        rc = rgroup_alloc(c.scatter, to == BAD && errors > 0 ? i % 2 * 2 : to, 24, &place, &d, 0);
         if (rc == 0) {
-            pattern_fill(rmem(rscatter_pipe(c.scatter, place), d), 24, (uint64_t)i);
-            rc = rscatter_write(c.scatter, place, d);
+            pattern_fill(rmem(rgroup_pipe(c.scatter, place), d), 24, (uint64_t)i);
+            rc = rwrite(rgroup_pipe(c.scatter, place), d);
         }
         if (rc == 0) {
             if (place != BAD)
@@ -195,12 +199,12 @@ static void lie_to_scatter(rpipe_op_t op, int to)
             continue;
         }
         errors++;
-        EXPECT(rc == -EPROTO && rscatter_who(c.scatter) == BAD,
-               "scatter to %d: %d (%s) of place %d: %s", to, rc, rstrerror(rc),
-               rscatter_who(c.scatter), rerror(NULL));
+        EXPECT(rc == -EPROTO && rgroup_lost(c.scatter) == BAD,
+               "scatter to %d: %d (%s) of place %d: %s", to, rc, rinfo_strerror(rc),
+               rgroup_lost(c.scatter), rerror(NULL));
     }
-    EXPECT(errors == 1 && rscatter_live(c.scatter) == PARTS - 1,
-           "scatter to %d: %d errors, %d readers", to, errors, rscatter_live(c.scatter));
+    EXPECT(errors == 1 && rgroup_count(c.scatter) == PARTS - 1,
+           "scatter to %d: %d errors, %d readers", to, errors, rgroup_count(c.scatter));
     liar_is_told(c.end[BAD]);
     crowd_close(&c);
 }
@@ -213,19 +217,20 @@ static void take_one(struct crowd *c, uint64_t *sum, bool wait)
     size_t size;
     raddr_t d;
 
-    rc = wait ? rredux_read(c->redux, &place, &d, &size)
-              : rredux_read_nb(c->redux, &place, &d, &size);
+    rc = wait ? rgroup_read(c->redux, &place, &d, &size, 0)
+              : rgroup_read(c->redux, &place, &d, &size, R_NOWAIT);
     if (rc == 0)
         crowd_take(c, place, d, size, sum);
     else if (rc != R_PENDING)
-        EXPECT(allowed(rc) && rredux_who(c->redux) == BAD, "redux, in use: %d (%s) of place %d: %s",
-               rc, rstrerror(rc), rredux_who(c->redux), rerror(NULL));
+        EXPECT(allowed(rc) && rgroup_lost(c->redux) == BAD,
+               "redux, in use: %d (%s) of place %d: %s", rc, rinfo_strerror(rc),
+               rgroup_lost(c->redux), rerror(NULL));
 }
 
 static void crowd_round(uint64_t *random)
 {
     struct crowd c = crowd_open(random_draw(random) % 2 == 0 ? RPIPE_PUT : RPIPE_GET, true);
-    struct scribble s = {.p = {c.end[BAD], rredux_pipe(c.redux, BAD)},
+    struct scribble s = {.p = {c.end[BAD], rgroup_pipe(c.redux, BAD)},
                          .random = random_draw(random)};
     pthread_t thread;
     uint64_t sum = 0;
@@ -237,7 +242,8 @@ static void crowd_round(uint64_t *random)
         raddr_t d = rmalloc(c.end[BAD], random_draw(random) % 100);
 
         rc = d != ADDR_NULL ? rwrite(c.end[BAD], d) : -errno;
-        EXPECT(allowed(rc), "redux, in use: the byzantine member's own call returned %d (%s)", rc, rstrerror(rc));
+        EXPECT(allowed(rc), "redux, in use: the byzantine member's own call returned %d (%s)", rc,
+               rinfo_strerror(rc));
         if (d != ADDR_NULL && rc != 0)
             (void)rfree(c.end[BAD], d);
         for (place = 0; place < PARTS; place += 2)
@@ -259,13 +265,13 @@ void lie_as_partner(uint64_t *random, int rounds)
 {
     for (rpipe_op_t op = RPIPE_PUT; op <= RPIPE_GET; op++) {
         lie_to_redux(op);
-        for (int flags = 0; flags <= RREDUX_ORDERED; flags += RREDUX_ORDERED) {
+        for (int flags = 0; flags <= RGROUP_ORDERED; flags += RGROUP_ORDERED) {
             lie_to_reduction(op, flags, true);
             lie_to_reduction(op, flags, false);
         }
         lie_to_scatter(op, BAD);
-        lie_to_scatter(op, RSCATTER_NEXT);
-        lie_to_scatter(op, RSCATTER_ANY);
+        lie_to_scatter(op, RGROUP_NEXT);
+        lie_to_scatter(op, RGROUP_ANY);
     }
     while (rounds-- > 0)
         crowd_round(random);

@@ -2,7 +2,8 @@
 /* violations_growth.c: violations about heaps that grow, see violations.h: in slots, in questions, in answers, and all at once. */
 #include "violations.h"
 #include "test/lib/cells.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include <pthread.h>
 
@@ -53,7 +54,7 @@ static void lie_about_segments(rpipe_op_t op, const struct kind *k)
         slot->heap.size = places[i].size;
         ring_slot_publish(slot, 2);
         rc = rread(p.r, &d, NULL);
-        EXPECT(rc == places[i].expected, "%s: %d (%s): %s", places[i].name, rc, rstrerror(rc),
+        EXPECT(rc == places[i].expected, "%s: %d (%s): %s", places[i].name, rc, rinfo_strerror(rc),
                rerror(p.r));
         if (rc == 0) {
             mem = rmem(p.r, d);
@@ -112,11 +113,11 @@ static void lie_in_questions(rpipe_op_t op, const struct kind *kind)
         CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
         rc = rread(p.r, &d, NULL);
         EXPECT(rc == -EPROTO, "growth by %s: the reader got %d (%s)", asks[i].name, rc,
-               rstrerror(rc));
+               rinfo_strerror(rc));
         while ((rc = rwait(p.w)) == 0)
             backoff_us(100);
         EXPECT(rc == -EPROTO, "growth by %s: the writer got %d (%s)", asks[i].name, rc,
-               rstrerror(rc));
+               rinfo_strerror(rc));
         pair_close(p);
     }
 }
@@ -140,7 +141,7 @@ static void lie_in_storms(rpipe_op_t op, const struct kind *kind)
     do
         rc = rread(p.r, &d, NULL);
     while (rc == 0);
-    EXPECT(rc == -EPROTO, "a storm: %d (%s): %s", rc, rstrerror(rc), rerror(p.r));
+    EXPECT(rc == -EPROTO, "a storm: %d (%s): %s", rc, rinfo_strerror(rc), rerror(p.r));
     pair_close(p);
 
     p = pair_open_as(op, &plain); /* a heap that does not grow is not asked */
@@ -195,7 +196,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
         d = rmalloc(p.w, 2 * HEAP);
         rc = d != ADDR_NULL ? 0 : -errno;
         EXPECT(rc == expected, "op %d, the answer is %s: %d (%s): %s", (int)op, answers[i].name, rc,
-               rstrerror(rc), rerror(p.w));
+               rinfo_strerror(rc), rerror(p.w));
         if (rc ==
             0) /* on a GET channel the memory is the writer's own, and the answer is only a yes */
             pattern_fill(rmem(p.w, d), 2 * HEAP, 3);
@@ -210,7 +211,7 @@ static void lie_in_answers(rpipe_op_t op, const struct kind *kind)
         say_growth(p.r, MESSAGE_GROWN, 1 + i, 2 * HEAP, 0, &nonsense);
         while ((rc = rwait(p.w)) == 0)
             backoff_us(100);
-        EXPECT(rc == -EPROTO, "an answer that was not asked for: %d (%s)", rc, rstrerror(rc));
+        EXPECT(rc == -EPROTO, "an answer that was not asked for: %d (%s)", rc, rinfo_strerror(rc));
         pair_close(p);
     }
 }
@@ -258,14 +259,17 @@ static void storm_round(uint64_t *random)
         size = random_draw(random) % (3 * HEAP);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? 0 : -errno;
-        EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
+        EXPECT(allowed(rc), "storm: the writer got %d (%s): %s", rc, rinfo_strerror(rc),
+               rerror(s.p.w));
         if (rc != 0)
             continue;
         memset(rmem(s.p.w, d), 7, size); /* it can be written everywhere, */
         rc = rwrite(s.p.w, d);
-        EXPECT(allowed(rc), "storm: rwrite gave %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
+        EXPECT(allowed(rc), "storm: rwrite gave %d (%s): %s", rc, rinfo_strerror(rc),
+               rerror(s.p.w));
         rc = rread(s.p.r, &d, &size);
-        EXPECT(allowed(rc), "storm: the reader got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.r));
+        EXPECT(allowed(rc), "storm: the reader got %d (%s): %s", rc, rinfo_strerror(rc),
+               rerror(s.p.r));
         for (at = 0; rc == 0 && at < size; at++)
             sum += ((const uint8_t *)rmem(s.p.r, d))[at]; /* and read */
         if (rc == 0)

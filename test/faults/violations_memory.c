@@ -2,7 +2,8 @@
 /* violations_memory.c: violations in shared memory, see violations.h: chosen ones, and random ones while the ends are in use. */
 #include "violations.h"
 #include "test/lib/cells.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include "rpipe/end/path.h"
 #include "sync/seal.h"
@@ -62,7 +63,7 @@ static void lie_to_reader(const struct lie *lie, rpipe_op_t op)
         ring_slot_publish(slot, 4);
     }
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rstrerror(rc),
+    EXPECT(rc == lie->expected, "%s: rread gave %d (%s): %s", lie->name, rc, rinfo_strerror(rc),
            rerror(p.r));
     rc = rread(p.r, &d, NULL);
     EXPECT(rc == lie->expected, "%s: the second rread gave %d: %s", lie->name, rc, rerror(p.r));
@@ -223,7 +224,7 @@ static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
             name_blocks(&p, i, names[n].block[i], names[n].lap);
         rc = rmalloc_nb(p.w, HEAP, &d);
         EXPECT(rc == names[n].expected, "%s, sync %d: the writer got %d (%s): %s", names[n].name,
-               (int)k->sync, rc, rstrerror(rc), rerror(p.w));
+               (int)k->sync, rc, rinfo_strerror(rc), rerror(p.w));
         if (rc == -EAGAIN) { /* not yet: what is true comes later */
             CHECK(p.r, rfree(p.r, held[1]) == 0 && rfree(p.r, held[0]) == 0);
             rc = rmalloc_nb(p.w, HEAP, &d);
@@ -233,7 +234,7 @@ static void lie_about_blocks(rpipe_op_t op, const struct kind *k)
             CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
             rc = rread(p.r, &d, NULL);
             EXPECT(rc == -EPROTO, "%s, sync %d: the reader got %d (%s)", names[n].name,
-                   (int)k->sync, rc, rstrerror(rc));
+                   (int)k->sync, rc, rinfo_strerror(rc));
         }
         pair_close(p);
     }
@@ -279,14 +280,14 @@ static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
         d = rmalloc(p.w, i % 2 == 0 ? 24 : 200);
         rc = d != ADDR_NULL ? rwrite(p.w, d) : -errno;
     }
-    EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rstrerror(rc),
+    EXPECT(rc == lie->expected, "%s: the writer got %d (%s): %s", lie->name, rc, rinfo_strerror(rc),
            rerror(p.w));
     if (lie->expected == -EPROTO) {
         CHECK(p.r, rset_timeout(p.r, PATIENCE_MS) == 0);
         do
             rc = rread(p.r, &d, NULL);
         while (rc == 0);
-        EXPECT(rc == -EPROTO, "%s: the reader got %d (%s)", lie->name, rc, rstrerror(rc));
+        EXPECT(rc == -EPROTO, "%s: the reader got %d (%s)", lie->name, rc, rinfo_strerror(rc));
     }
     pair_close(p);
 }
@@ -297,8 +298,9 @@ static void lie_to_writer(const struct credit_lie *lie, rpipe_op_t op)
 static void scribble_blocks(struct scribble *s, uint64_t x, uint64_t value)
 {
     struct rch *r = s->p.r;
-    struct slot *reverse =
-        r->remote != NULL ? s->p.w->w.blocks.reverse : r->r.blocks.reverse; /* over a network: where it arrives */
+    struct slot *reverse = r->remote != NULL
+                               ? s->p.w->w.blocks.reverse
+                               : r->r.blocks.reverse; /* over a network: where it arrives */
     uint64_t likely = (1 + (x >> 34 & 1)) << 32 | (x >> 36 & 3), i;
 
     if (s->queue == 0)
@@ -386,11 +388,13 @@ static void fuzz_round(uint64_t *random)
         size = random_draw(random) % (random_draw(random) % 8 == 0 ? 2 * HEAP : 300);
         d = rmalloc(s.p.w, size);
         rc = d != ADDR_NULL ? rwrite(s.p.w, d) : -errno;
-        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.w));
+        EXPECT(allowed(rc), "fuzz: the writer got %d (%s): %s", rc, rinfo_strerror(rc),
+               rerror(s.p.w));
         if (d != ADDR_NULL && rc != 0)
             CHECK(s.p.w, rfree(s.p.w, d) == 0);
         rc = rread(s.p.r, &d, &size);
-        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rstrerror(rc), rerror(s.p.r));
+        EXPECT(allowed(rc), "fuzz: the reader got %d (%s): %s", rc, rinfo_strerror(rc),
+               rerror(s.p.r));
         if (rc != 0)
             continue;
         CHECK(s.p.r, size <= (k.most != 0 ? k.most : HEAP));

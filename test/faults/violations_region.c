@@ -4,7 +4,8 @@
  * are no such messages, which is all that is tested; the rest is for networks.
  */
 #include "violations.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include "rpipe/data/path_remote.h"
 #include "sync/seal.h"
@@ -95,7 +96,7 @@ static void lie_in_note(const struct region_lie *lie, bool elsewhere)
     put_slot(p.r, &slot);
     rc = read_it(p, into, room, &size, &mem);
     EXPECT(rc == lie->expected, "a region, %s%s: %d (%s): %s", lie->name,
-           elsewhere ? ", into another one" : "", rc, rstrerror(rc), rerror(p.r));
+           elsewhere ? ", into another one" : "", rc, rinfo_strerror(rc), rerror(p.r));
     if (rc == 0)
         EXPECT(size == lie->size && memcmp(mem, memory + lie->at, size) == 0,
                "a region, %s: other bytes", lie->name);
@@ -137,8 +138,8 @@ static void lie_about_fetches(void)
         CHECK(p.w, rwrite_from(p.w, region, 0, 600, 0, &word[1], 0) == 0);
         atomic_fetch_add(&p.r->credit->line.fetched, (uint64_t)lies[i].beyond);
         rc = rdone(p.w, &word[1], 0);
-        EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc, rstrerror(rc),
-               rerror(p.w));
+        EXPECT(rc == lies[i].expected, "fetched: %s: %d (%s): %s", lies[i].name, rc,
+               rinfo_strerror(rc), rerror(p.w));
         pair_close(p);
         while (rregion_close(region) == -EBUSY)
             backoff_us(100);
@@ -155,7 +156,8 @@ void lie_about_regions(void)
 
     put_slot(p.r, &slot);
     rc = rread(p.r, &d, NULL);
-    EXPECT(rc == -EPROTO, "a region, and the memory is the reader's: %d (%s)", rc, rstrerror(rc));
+    EXPECT(rc == -EPROTO, "a region, and the memory is the reader's: %d (%s)", rc,
+           rinfo_strerror(rc));
     pair_close(p);
     pattern_fill(memory, BYTES, 5);
     p = pair_open(RPIPE_GET);

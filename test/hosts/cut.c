@@ -12,7 +12,8 @@
  *   cut -stop     nothing is cut, but a rank is stopped for longer than the keep-alive: that is no death
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -44,7 +45,7 @@ static void say_ready(void)
 /* The error of a lost host, and not of a deadline, and its message. */
 static void check_lost(rch_t ch, int rc, int expected, const char *what)
 {
-    printf("rank %d, %s: %s: %s\n", mp_rank, what, rstrerror(rc), rerror(ch));
+    printf("rank %d, %s: %s: %s\n", mp_rank, what, rinfo_strerror(rc), rerror(ch));
     CHECK(ch, rc == expected);
     CHECK(ch, strstr(rerror(ch), "not answered") != NULL ||
                   strstr(rerror(ch), "connection") != NULL ||

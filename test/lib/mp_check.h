@@ -11,7 +11,8 @@
 
 #include "test/lib/check.h"
 #include "test/lib/pattern.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 static int mp_rank, mp_ranks;
 static uint64_t mp_seed;
@@ -66,9 +67,9 @@ static inline int mp_open(rch_t *ch, bool writer, int peer, uint32_t ctx, rpipe_
 /* Is what the writer has written there at once? On a network it is in flight for a while. */
 static inline bool mp_at_once(rch_t ch)
 {
-    rpipe_transport_t transport;
+    struct pipe_transport transport;
 
-    CHECK_OK(ch, rpipe_transport(ch, &transport));
+    CHECK_OK(ch, pipe_transport(ch, &transport));
     return strcmp(transport.backend, "shm") == 0;
 }
 

@@ -11,7 +11,7 @@
 
 #include "test/lib/check.h"
 #include "test/lib/pattern.h"
-#include "test/lib/v01.h"
+#include <rpipe.h>
 
 #include <pthread.h>
 #include <setjmp.h>

@@ -7,6 +7,7 @@
 #define TEST_LIB_PIPE_MODES_H
 
 #include "test/lib/pair.h"
+#include "test/lib/counts.h"
 
 struct mode {
     rpipe_op_t op;
@@ -86,11 +87,11 @@ static inline void mode_open(struct pair *p, const struct mode *m, uint64_t allo
     pair_open_with(p, &cfg);
 }
 
-static inline rpipe_stats_t stats(rch_t ch)
+static inline struct pipe_counts stats(rch_t ch)
 {
-    rpipe_stats_t st;
+    struct pipe_counts st;
 
-    CHECK_OK(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, pipe_counts(ch, &st));
     return st;
 }
 

@@ -8,7 +8,8 @@
  */
 #include "test/lib/mp_check.h"
 
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 #include <ram.h>
 
 #define AM_OK(call) am_result(0, (call), #call, __LINE__)
@@ -16,7 +17,7 @@
 #define AM_SAYS(words)                                                                             \
     do {                                                                                           \
         if (strstr(rerror(NULL), (words)) == NULL)                                                 \
-            am_failed("the error message does not contain", (words), __LINE__);                             \
+            am_failed("the error message does not contain", (words), __LINE__);                    \
     } while (0)
 enum { CREDITS = 8, REQUEST_BYTES = 1 << 18, REPLY_BYTES = 2000, KEPT = CREDITS };
 
@@ -37,7 +38,7 @@ static void am_result(int expected, int code, const char *call, int line)
 
     if (code == expected)
         return;
-    snprintf(what, sizeof(what), "gave %d (%s), not %d", code, rstrerror(code), expected);
+    snprintf(what, sizeof(what), "gave %d (%s), not %d", code, rinfo_strerror(code), expected);
     am_failed(call, what, line);
 }
 
@@ -290,8 +291,7 @@ static void keep_and_answer(void)
 {
     while (keeps < KEPT)
         CHECK(NULL, ram_serve(am, 100, R_FOREVER) >= 0);
-    for (int i = KEPT;
-         i-- > 0;) { /* the last first; all of their replies fit, whichever is held */
+    for (int i = KEPT; i-- > 0;) { /* the last first; all of their replies fit, whichever is held */
         const uint64_t args[2] = {(uint64_t)i, KEPT - 1 - (uint64_t)i};
         ram_message_t b;
 

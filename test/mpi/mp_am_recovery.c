@@ -8,7 +8,8 @@
  */
 #include "test/lib/mp_check.h"
 
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 #include <ram.h>
 #include <signal.h>
 
@@ -26,7 +27,7 @@ static void am_result(int expected, int or_this, int code, const char *call, int
     if (code == expected || code == or_this)
         return;
     fprintf(stderr, "rank %d: mp_am_recovery.c:%d: %s gave %d (%s), not %d; \"%s\"\n", mp_rank,
-            line, call, code, rstrerror(code), expected, rerror(NULL));
+            line, call, code, rinfo_strerror(code), expected, rerror(NULL));
     network_abort(1);
 }
 

@@ -5,7 +5,8 @@
  * Every rank is the owner of one array of cells that all others share, and a user of all other arrays.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 #define CELLS 8
 #define ROUNDS 2000
@@ -76,7 +77,7 @@ static void swap_around(rcells_t c)
 int main(int argc, char **argv)
 {
     rcells_t *passive, *active, master = NULL;
-    rpipe_transport_t t;
+    struct pipe_transport t;
     int i;
 
     mp_begin(argc, argv, 1);
@@ -95,7 +96,7 @@ int main(int argc, char **argv)
         CHECK_OK(rcells_pipe(active[i]), rwait(rcells_pipe(active[i])));
         CHECK_OK(rcells_pipe(passive[i]), rwait(rcells_pipe(passive[i])));
     }
-    CHECK_OK(rcells_pipe(active[0]), rpipe_transport(rcells_pipe(active[0]), &t));
+    CHECK_OK(rcells_pipe(active[0]), pipe_transport(rcells_pipe(active[0]), &t));
     if (mp_rank == mp_ranks - 1)
         printf("to rank 0 by %s: %s\n", t.backend, t.cells);
     for (i = 0; i < mp_ranks; i++) {

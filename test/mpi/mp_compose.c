@@ -5,7 +5,8 @@
  * its reader, and sums of what was dealt are compared with sums of what has come.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 
 enum {
     HALOS = 300,
@@ -60,29 +61,26 @@ static void halo(rpipe_op_t op, uint32_t base)
 {
     int right = (mp_rank + 1) % mp_ranks, left = (mp_rank + mp_ranks - 1) % mp_ranks;
     rpipe_config_t r = config(op, base + (uint32_t)mp_rank), l = config(op, base + (uint32_t)left);
-    rduplex_t to_right, to_left;
+    rneighbor_t to_right, to_left;
 
     r.peer = right;
     l.peer = left;
-    CHECK_OK(NULL, rduplex(&to_right, &r));
-    CHECK_OK(NULL, rduplex(&to_left, &l));
+    CHECK_OK(NULL, duplex_open(&to_right, &r));
+    CHECK_OK(NULL, duplex_open(&to_left, &l));
     for (uint64_t step = 0; step < HALOS; step++) {
-        mp_send(rduplex_out(to_right), halo_size(step),
-                mp_key(mp_rank, right, (uint32_t)r.context, step));
-        mp_send(rduplex_out(to_left), halo_size(step),
-                mp_key(mp_rank, left, (uint32_t)l.context, step));
-        mp_read_free(rduplex_in(to_left), halo_size(step),
-                     mp_key(left, mp_rank, (uint32_t)l.context, step));
-        mp_read_free(rduplex_in(to_right), halo_size(step),
+        mp_send(to_right.out, halo_size(step), mp_key(mp_rank, right, (uint32_t)r.context, step));
+        mp_send(to_left.out, halo_size(step), mp_key(mp_rank, left, (uint32_t)l.context, step));
+        mp_read_free(to_left.in, halo_size(step), mp_key(left, mp_rank, (uint32_t)l.context, step));
+        mp_read_free(to_right.in, halo_size(step),
                      mp_key(right, mp_rank, (uint32_t)r.context, step));
     }
     /* some members end, the others go on */
-    CHECK_OK(rduplex_out(to_right), rclose(rduplex_out(to_right)));
-    CHECK_RC(R_EOF, rduplex_in(to_left), rread(rduplex_in(to_left), &(raddr_t){NULL}, NULL));
-    mp_send(rduplex_out(to_left), 1000, mp_key(mp_rank, left, (uint32_t)l.context, HALOS));
-    mp_read_free(rduplex_in(to_right), 1000, mp_key(right, mp_rank, (uint32_t)r.context, HALOS));
-    CHECK_OK(NULL, rduplex_close(to_right));
-    CHECK_OK(NULL, rduplex_close(to_left));
+    CHECK_OK(to_right.out, rclose(to_right.out));
+    CHECK_RC(R_EOF, to_left.in, rread(to_left.in, &(raddr_t){NULL}, NULL));
+    mp_send(to_left.out, 1000, mp_key(mp_rank, left, (uint32_t)l.context, HALOS));
+    mp_read_free(to_right.in, 1000, mp_key(right, mp_rank, (uint32_t)r.context, HALOS));
+    CHECK_OK(NULL, rneighbors_close(&to_right, 1));
+    CHECK_OK(NULL, rneighbors_close(&to_left, 1));
 }
 
 /* ---- scatter ---- */
@@ -106,31 +104,30 @@ static void dealer(rpipe_op_t op, uint32_t ctx, struct account *account)
 {
     rpipe_config_t cfg = config(op, ctx);
     int n = mp_ranks - 1, *ranks = others(), turn = 0;
-    rscatter_t sc;
+    rgroup_t sc;
 
-    CHECK_OK(NULL, rscatter(&sc, &cfg, ranks, n));
+    CHECK_OK(NULL, scatter_open(&sc, &cfg, ranks, n));
     for (uint64_t number = 0; number < DEALT; number++) {
-        int to = number % 3 == 0   ? RSCATTER_NEXT
-                 : number % 3 == 1 ? RSCATTER_ANY
+        int to = number % 3 == 0   ? RGROUP_NEXT
+                 : number % 3 == 1 ? RGROUP_ANY
                                    : (int)(number / 3 % (unsigned)n);
         int place = -9;
         raddr_t d;
         rch_t ch;
 
-        CHECK_OK(NULL, rscatter_alloc(sc, to, dealt_size(number), &place, &d));
+        CHECK_OK(NULL, rgroup_alloc(sc, to, dealt_size(number), &place, &d, 0));
         CHECK(NULL, place >= 0 && place < n);
-        if (to == RSCATTER_NEXT) {
+        if (to == RGROUP_NEXT) {
             CHECK(NULL, place == turn);
             turn = (turn + 1) % n;
         }
-        ch = rscatter_pipe(sc, place);
-        CHECK(NULL, rscatter_rank(sc, place) == place + 1);
+        ch = rgroup_pipe(sc, place);
         pattern_fill(rmem(ch, d), dealt_size(number), mp_key(0, 0, ctx, number));
         CHECK_OK(ch, rset_tag(ch, d, number));
-        CHECK_OK(NULL, rscatter_write(sc, place, d));
+        CHECK_OK(NULL, rwrite(rgroup_pipe(sc, place), d));
         add(&account[place + 1], number);
     }
-    CHECK_OK(NULL, rscatter_close(sc));
+    CHECK_OK(NULL, rgroup_close(sc));
     free(ranks);
 }
 
@@ -189,7 +186,7 @@ static void fan_in(rpipe_op_t op, uint32_t ctx)
     rpipe_config_t cfg = config(op, ctx);
     uint64_t *count = calloc((size_t)mp_ranks, sizeof(*count));
     int *ranks = others(), place, rc;
-    rredux_t rx;
+    rgroup_t rx;
     size_t size;
     raddr_t d;
 
@@ -201,12 +198,11 @@ static void fan_in(rpipe_op_t op, uint32_t ctx)
             mp_send(ch, dealt_size(i), mp_key(mp_rank, 0, ctx, i));
         CHECK_OK(ch, rclose(ch));
     } else {
-        CHECK_OK(NULL, rredux(&rx, &cfg, ranks, mp_ranks - 1));
-        while ((rc = rredux_read(rx, &place, &d, &size)) == R_SUCCESS) {
-            rch_t ch = rredux_pipe(rx, place);
+        CHECK_OK(NULL, redux_open(&rx, &cfg, ranks, mp_ranks - 1));
+        while ((rc = rgroup_read(rx, &place, &d, &size, 0)) == R_SUCCESS) {
+            rch_t ch = rgroup_pipe(rx, place);
             uint64_t i = count[place]++;
 
-            CHECK(ch, rredux_rank(rx, place) == place + 1);
             CHECK(ch, size == dealt_size(i) &&
                           pattern_same(rmem(ch, d), size, mp_key(place + 1, 0, ctx, i)));
             CHECK_OK(ch, rfree(ch, d));
@@ -214,7 +210,7 @@ static void fan_in(rpipe_op_t op, uint32_t ctx)
         CHECK_RC(R_EOF, NULL, rc);
         for (place = 0; place + 1 < mp_ranks; place++)
             CHECK(NULL, count[place] == WRITTEN);
-        CHECK_OK(NULL, rredux_close(rx));
+        CHECK_OK(NULL, rgroup_close(rx));
     }
     free(count);
     free(ranks);
@@ -233,11 +229,11 @@ static void reduce(rpipe_op_t op, uint32_t ctx)
     rpipe_config_t cfg = config(op, ctx);
     int *ranks = others(), combined;
     double sum[WORDS];
-    rredux_t rx = NULL;
+    rgroup_t rx = NULL;
     rch_t ch = NULL;
 
     if (mp_rank == 0)
-        CHECK_OK(NULL, rredux(&rx, &cfg, ranks, mp_ranks - 1));
+        CHECK_OK(NULL, redux_open(&rx, &cfg, ranks, mp_ranks - 1));
     else
         ch = partner(cfg, true);
     for (uint64_t round = 0; round < ROUNDS; round++) {
@@ -256,11 +252,11 @@ static void reduce(rpipe_op_t op, uint32_t ctx)
         for (size_t k = 0; k < words; k++)
             sum[k] = element(0, round, k);
         if (round % 3 == 2) { /* in any order: what does not depend on it */
-            CHECK_OK(NULL, rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_MAX, RREDUX_OWN,
-                                         &combined));
+            CHECK_OK(NULL, rgroup_reduce(rx, sum, words, RGROUP_DOUBLE, RGROUP_MAX, &combined,
+                                         RGROUP_OWN));
         } else {
-            CHECK_OK(NULL, rredux_reduce(rx, sum, words, RREDUX_DOUBLE, RREDUX_SUM,
-                                         RREDUX_OWN | RREDUX_ORDERED, &combined));
+            CHECK_OK(NULL, rgroup_reduce(rx, sum, words, RGROUP_DOUBLE, RGROUP_SUM, &combined,
+                                         RGROUP_OWN | RGROUP_ORDERED));
         }
         CHECK(NULL, combined == mp_ranks - 1);
         for (size_t k = 0; k < words; k++) {
@@ -276,8 +272,8 @@ static void reduce(rpipe_op_t op, uint32_t ctx)
     }
     if (mp_rank == 0) {
         CHECK_OK(NULL, network_barrier()); /* all have closed */
-        CHECK_RC(R_EOF, NULL, rredux_reduce(rx, sum, 3, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
-        CHECK_OK(NULL, rredux_close(rx));
+        CHECK_RC(R_EOF, NULL, rgroup_reduce(rx, sum, 3, RGROUP_DOUBLE, RGROUP_SUM, NULL, 0));
+        CHECK_OK(NULL, rgroup_close(rx));
     } else {
         CHECK_OK(ch, rclose(ch));
         CHECK_OK(NULL, network_barrier());

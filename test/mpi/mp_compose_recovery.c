@@ -7,7 +7,8 @@
  * others neither miss a message nor get one twice.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 
 #include <signal.h>
 
@@ -67,22 +68,22 @@ static int take_dealt(rch_t ch, uint64_t number)
 static void victim(rch_t in, rch_t out, uint64_t written, uint64_t read)
 {
     rpipe_config_t cfg = config(DUPLEX);
-    rduplex_t dx;
+    rneighbor_t dx;
 
     cfg.peer = 0;
-    CHECK_OK(NULL, rduplex(&dx, &cfg));
-    mp_read_free(rduplex_in(dx), 300, 1);
-    mp_send(rduplex_out(dx), 300, 2);
+    CHECK_OK(NULL, duplex_open(&dx, &cfg));
+    mp_read_free(dx.in, 300, 1);
+    mp_send(dx.out, 300, 2);
     write_some(out, 0, written);
     for (uint64_t i = 0; i < read; i++)
         CHECK_OK(in, take_dealt(in, i));
     CHECK_OK(out, rflush(out));
-    CHECK_OK(rduplex_out(dx), rflush(rduplex_out(dx)));
+    CHECK_OK(dx.out, rflush(dx.out));
     raise(SIGKILL);
 }
 
 /* in turn, until rank 1 has died, and some rounds more; whose turn it is, is always known */
-static void deal(rscatter_t sc, int n, uint64_t *dealt)
+static void deal(rgroup_t sc, int n, uint64_t *dealt)
 {
     int turn = 0, told = 0;
 
@@ -95,19 +96,19 @@ static void deal(rscatter_t sc, int n, uint64_t *dealt)
         if (told != 0 && turn == 0)
             turn = n > 1 ? 1 : 0;
         number = dealt[turn];
-        rc = rscatter_alloc(sc, RSCATTER_NEXT, message_bytes(number), &place, &d);
+        rc = rgroup_alloc(sc, RGROUP_NEXT, message_bytes(number), &place, &d, 0);
         if (rc == 0) {
             CHECK(NULL, place == turn);
-            ch = rscatter_pipe(sc, place);
+            ch = rgroup_pipe(sc, place);
             pattern_fill(rmem(ch, d), message_bytes(number), mp_key(0, place + 1, SCATTER, number));
             CHECK_OK(ch, rset_tag(ch, d, number));
-            rc = rscatter_write(sc, place, d);
+            rc = rwrite(rgroup_pipe(sc, place), d);
             if (rc != 0)
                 CHECK_OK(ch, rfree(ch, d)); /* it has stayed ours */
         }
         if (rc != 0) {
             CHECK_RC(-EPIPE, NULL, rc);
-            CHECK(NULL, rscatter_who(sc) == 0 && told == 0);
+            CHECK(NULL, rgroup_lost(sc) == 0 && told == 0);
             CHECK_ERROR(NULL, "rank 1");
             told = 1;
         } else {
@@ -115,19 +116,19 @@ static void deal(rscatter_t sc, int n, uint64_t *dealt)
         }
         turn = (turn + 1) % n;
     }
-    CHECK(NULL, rscatter_live(sc) == n - 1);
+    CHECK(NULL, rgroup_count(sc) == n - 1);
     for (int i = 1; i < n; i++) { /* how many it has been, in a message of another size */
-        rch_t ch = rscatter_pipe(sc, i);
+        rch_t ch = rgroup_pipe(sc, i);
         raddr_t d = rmalloc(ch, 0);
 
         CHECK(ch, d != ADDR_NULL);
         CHECK_OK(ch, rset_tag(ch, d, dealt[i]));
-        CHECK_OK(NULL, rscatter_write(sc, i, d));
+        CHECK_OK(NULL, rwrite(rgroup_pipe(sc, i), d));
     }
-    CHECK_OK(NULL, rscatter_close(sc));
+    CHECK_OK(NULL, rgroup_close(sc));
 }
 
-static void collect(rredux_t rx, int n, uint64_t written)
+static void collect(rgroup_t rx, int n, uint64_t written)
 {
     uint64_t *count = calloc((size_t)n, sizeof(*count));
     int place, rc, told = 0;
@@ -136,26 +137,26 @@ static void collect(rredux_t rx, int n, uint64_t written)
 
     CHECK(NULL, count != NULL);
     for (;;) {
-        rc = rredux_read(rx, &place, &d, &size);
+        rc = rgroup_read(rx, &place, &d, &size, 0);
         if (rc == R_EOF)
             break;
         if (rc != 0) {
             CHECK_RC(-ECONNRESET, NULL, rc);
-            CHECK(NULL, rredux_who(rx) == 0 && told++ == 0);
+            CHECK(NULL, rgroup_lost(rx) == 0 && told++ == 0);
             CHECK_ERROR(NULL, "rank 1");
             CHECK(NULL, count[0] == written); /* all that was complete has come before */
             continue;
         }
         CHECK(NULL, size == message_bytes(count[place]));
-        CHECK(NULL, pattern_same(rmem(rredux_pipe(rx, place), d), size,
+        CHECK(NULL, pattern_same(rmem(rgroup_pipe(rx, place), d), size,
                                  mp_key(place + 1, 0, REDUX, count[place])));
-        CHECK_OK(NULL, rfree(rredux_pipe(rx, place), d));
+        CHECK_OK(NULL, rfree(rgroup_pipe(rx, place), d));
         count[place]++;
     }
     CHECK(NULL, told == 1 && count[0] == written);
     for (int i = 1; i < n; i++)
         CHECK(NULL, count[i] == BEFORE + AFTER);
-    CHECK_OK(NULL, rredux_close(rx));
+    CHECK_OK(NULL, rgroup_close(rx));
     free(count);
 }
 
@@ -164,9 +165,9 @@ static void center(uint64_t written)
     int n = mp_ranks - 1, *ranks = calloc((size_t)n, sizeof(*ranks));
     uint64_t *dealt = calloc((size_t)n, sizeof(*dealt));
     rpipe_config_t sc_cfg = config(SCATTER), rx_cfg = config(REDUX), dx_cfg = config(DUPLEX);
-    rscatter_t sc;
-    rredux_t rx;
-    rduplex_t dx;
+    rgroup_t sc;
+    rgroup_t rx;
+    rneighbor_t dx;
     raddr_t d;
     int rc;
 
@@ -174,20 +175,20 @@ static void center(uint64_t written)
     for (int i = 0; i < n; i++)
         ranks[i] = i + 1;
     dx_cfg.peer = 1;
-    CHECK_OK(NULL, rscatter(&sc, &sc_cfg, ranks, n));
-    CHECK_OK(NULL, rredux(&rx, &rx_cfg, ranks, n));
-    CHECK_OK(NULL, rduplex(&dx, &dx_cfg));
-    mp_send(rduplex_out(dx), 300, 1);
+    CHECK_OK(NULL, scatter_open(&sc, &sc_cfg, ranks, n));
+    CHECK_OK(NULL, redux_open(&rx, &rx_cfg, ranks, n));
+    CHECK_OK(NULL, duplex_open(&dx, &dx_cfg));
+    mp_send(dx.out, 300, 1);
     deal(sc, n, dealt);
     collect(rx, n, written);
-    mp_read_free(rduplex_in(dx), 300, 2);
-    CHECK_RC(-ECONNRESET, rduplex_in(dx), rread(rduplex_in(dx), &d, NULL));
+    mp_read_free(dx.in, 300, 2);
+    CHECK_RC(-ECONNRESET, dx.in, rread(dx.in, &d, NULL));
     do {
-        d = rmalloc(rduplex_out(dx), 100);
-        rc = d != ADDR_NULL ? rwrite(rduplex_out(dx), d) : -errno;
+        d = rmalloc(dx.out, 100);
+        rc = d != ADDR_NULL ? rwrite(dx.out, d) : -errno;
     } while (rc == 0);
-    CHECK_RC(-EPIPE, rduplex_out(dx), rc);
-    CHECK_OK(NULL, rduplex_close(dx));
+    CHECK_RC(-EPIPE, dx.out, rc);
+    CHECK_OK(NULL, rneighbors_close(&dx, 1));
     free(ranks);
     free(dealt);
 }

@@ -13,7 +13,8 @@
  * both ends agree. What does not move for STUCK_MS is a failure; it prints which run, and where both ends stand.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 #include <errno.h>
 #include <sched.h>
@@ -89,7 +90,7 @@ static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64
                      uint64_t until)
 {
     const rpipe_config_t *c = &s->cfg;
-    rpipe_stats_t st;
+    struct pipe_counts st;
 
     fprintf(stderr,
             "rank %d: %s of %d>%d, seed=%llu only=%llu: %s algorithm %d sync %d watermark %d queue "
@@ -100,7 +101,7 @@ static void tell_end(const char *which, const struct stream *s, rch_t ch, uint64
             c->sync_queue, c->unit_bytes, (unsigned long long)c->heap_bytes,
             (unsigned long long)c->max_heap_bytes, c->slots, c->inline_max, c->flags,
             (unsigned long long)next, (unsigned long long)until);
-    if (ch == NULL || rpipe_stats(ch, &st) != 0)
+    if (ch == NULL || pipe_counts(ch, &st) != 0)
         return;
     fprintf(stderr,
             "    messages %llu inline %llu held %llu fetches %llu stalls ring %llu heap %llu queue "
@@ -212,7 +213,8 @@ static void give_back_one_ahead(struct writer *w)
         *d = ADDR_NULL;
         return;
     }
-    CHECK(w->ch, false && "the code is that its own blocks stand in the way, and the writer has none");
+    CHECK(w->ch,
+          false && "the code is that its own blocks stand in the way, and the writer has none");
 }
 
 static bool allocate(struct writer *w)
@@ -268,8 +270,9 @@ static bool write_next(struct writer *w)
     if (w->next == w->until || *d == ADDR_NULL)
         return false;
     size = size_of(w->s, w->next);
-    CHECK(w->ch, pattern_same(rmem(w->ch, *d), size,
-                              key_of(w->s, w->next))); /* what is unsent belongs to this end alone */
+    CHECK(w->ch,
+          pattern_same(rmem(w->ch, *d), size,
+                       key_of(w->s, w->next))); /* what is unsent belongs to this end alone */
     if (rsize(w->ch, *d) != size)
         rc = rwrite_n(w->ch, *d, size);
     else
@@ -391,21 +394,21 @@ static void fill_and_empty(void)
 static void at_rest(void)
 {
     const struct stream *s = writer.s;
-    rpipe_stats_t w, r;
+    struct pipe_counts w, r;
     double began = now_ms();
 
     CHECK_OK(NULL, network_barrier());
     CHECK_OK(writer.ch, rset_timeout(writer.ch, STUCK_MS));
     do { /* what was found is there at once, or, on a network, soon */
         fill_and_empty();
-        CHECK_OK(writer.ch, rpipe_stats(writer.ch, &w));
+        CHECK_OK(writer.ch, pipe_counts(writer.ch, &w));
     } while (w.returned != w.messages - w.inline_messages && !mp_at_once(writer.ch) &&
              now_ms() - began < STUCK_MS);
     CHECK(writer.ch, w.held == 0 && w.heap_used == 0 && w.messages == writer.next);
     CHECK(writer.ch, w.returned == w.messages - w.inline_messages);
     CHECK(writer.ch, w.heap_bytes >= s->cfg.heap_bytes && w.grow_refused == 0);
     CHECK(writer.ch, s->cfg.max_heap_bytes != 0 || w.grows == 0);
-    CHECK_OK(reader.ch, rpipe_stats(reader.ch, &r));
+    CHECK_OK(reader.ch, pipe_counts(reader.ch, &r));
     CHECK(reader.ch, r.held == 0 && r.heap_used == 0 && r.messages == reader.next);
     CHECK(reader.ch, r.returned == r.messages - r.inline_messages);
     CHECK_OK(writer.ch, rset_timeout(writer.ch, now_and_then(4) ? 1 : R_AT_ONCE));
@@ -416,7 +419,7 @@ static void at_rest(void)
 static void run(uint64_t number)
 {
     struct stream out, in;
-    rpipe_stats_t st;
+    struct pipe_counts st;
     uint64_t phase;
     raddr_t d;
 
@@ -437,7 +440,7 @@ static void run(uint64_t number)
         exchange();
         at_rest();
     }
-    CHECK_OK(writer.ch, rpipe_stats(writer.ch, &st));
+    CHECK_OK(writer.ch, pipe_counts(writer.ch, &st));
     grows += st.grows;
     /* of rclose, which on a network waits for what is outstanding */
     CHECK_OK(writer.ch, rset_timeout(writer.ch, STUCK_MS));

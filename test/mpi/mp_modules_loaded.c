@@ -4,7 +4,8 @@
  * what is mapped. With RPIPE_BTL set to something else than shm there is nothing to check.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 enum { HEAP = 4096 };
 
@@ -26,7 +27,7 @@ int main(int argc, char **argv)
     static const char *const libraries[] = {"libfabric", "libibverbs", "librdmacm", "btl_ofi",
                                             "btl_verbs"};
     bool there[sizeof(libraries) / sizeof(libraries[0])], at_once;
-    rpipe_transport_t transport;
+    struct pipe_transport transport;
     rch_t w, r;
 
     mp_begin(argc, argv, 1);
@@ -40,7 +41,7 @@ int main(int argc, char **argv)
         mp_send(w, 1000, mp_key(mp_rank, to, 0, 0));
         mp_read_free(r, 1000, mp_key(from, mp_rank, 0, 0));
         at_once = mp_at_once(w);
-        CHECK_OK(w, rpipe_transport(w, &transport));
+        CHECK_OK(w, pipe_transport(w, &transport));
         CHECK(w, transport.why[0] != '\0' && transport.path[0] != '\0');
         CHECK_OK(w, rclose(w));
         CHECK_OK(r, rclose(r));

@@ -6,7 +6,7 @@
  * mp_observe -stay, as a job of one process: prints its pid, and waits for a message that never comes. For test/observe.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include <rpipe.h>
 
 #include <rinfo.h>
 #include <time.h>

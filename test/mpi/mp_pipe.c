@@ -5,7 +5,8 @@
  * checked.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 enum { HEAP = 64 * 1024 };
 static uint64_t messages; /* of each stream: the argument, or 3000 */
@@ -49,7 +50,7 @@ static void stream(int writer, uint32_t ctx, rpipe_op_t op, uint64_t heap, uint3
 {
     rch_t ch = open_end(mp_rank == writer, ctx, op, heap, slots);
     uint64_t state = ctx;
-    rpipe_stats_t st;
+    struct pipe_counts st;
     raddr_t d;
 
     if (mp_rank == writer) {
@@ -74,7 +75,7 @@ static void stream(int writer, uint32_t ctx, rpipe_op_t op, uint64_t heap, uint3
         }
         CHECK_RC(R_EOF, ch, rread(ch, &d, NULL));
     }
-    CHECK_OK(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, pipe_counts(ch, &st));
     CHECK(ch, st.messages == messages && st.held == 0);
     CHECK_OK(ch, rclose(ch));
 }

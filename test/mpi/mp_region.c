@@ -5,7 +5,8 @@
  * message as large as the heap. Every byte is checked. Over a network nothing but small messages is copied, which is counted.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 enum { HEAP = 512 * 1024, HALF = 96 * 1024, PART = 16 * 1024, PARTS = 4 };
 static uint64_t messages; /* of each stream: the argument, or 60 */
@@ -46,7 +47,7 @@ static void halves(struct ends *e)
     rregion_t from = region_of(e->w, out, sizeof(out)), into = region_of(e->r, in, sizeof(in));
     int word[2] = {1, 1};
     uint64_t direct = 0;
-    rpipe_transport_t t;
+    struct pipe_transport t;
     size_t got = 0;
 
     for (uint64_t i = 0; i < messages + 1; i++) {
@@ -74,7 +75,7 @@ static void halves(struct ends *e)
     }
     CHECK_OK(e->w, rdone(e->w, NULL, 0));
     CHECK(e->w, word[0] == 1 && word[1] == 1);
-    CHECK_OK(e->w, rpipe_transport(e->w, &t));
+    CHECK_OK(e->w, pipe_transport(e->w, &t));
     CHECK(e->w, mp_at_once(e->w) ? t.direct == 0 : t.direct >= direct);
     CHECK_OK(NULL, rregion_close(from));
     CHECK_OK(NULL, rregion_close(into));

@@ -6,7 +6,8 @@
  * in each life.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 enum { IDS = 4, LIVES = 60, HEAP = 2048, SLOTS = 4 };
 
@@ -41,12 +42,12 @@ static uint64_t key_of(int writer, uint32_t ctx, uint32_t number, uint64_t i)
 static void write_life(int to, uint32_t ctx, uint32_t number)
 {
     struct liveness l = draw(mp_rank, ctx, number);
-    rpipe_stats_t st;
+    struct pipe_counts st;
     rch_t ch;
     uint64_t i;
 
     CHECK_OK(NULL, mp_open(&ch, true, to, ctx, l.op, HEAP, SLOTS));
-    CHECK_OK(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, pipe_counts(ch, &st));
     CHECK(ch, st.incarnation == number);
     for (i = 0; !l.writer_at_once && i < l.written; i++) {
         uint64_t key = key_of(mp_rank, ctx, number, i);
@@ -78,12 +79,12 @@ static void write_life(int to, uint32_t ctx, uint32_t number)
 static void read_life(int from, uint32_t ctx, uint32_t number)
 {
     struct liveness l = draw(from, ctx, number);
-    rpipe_stats_t st;
+    struct pipe_counts st;
     raddr_t d;
     rch_t ch;
 
     CHECK_OK(NULL, mp_open(&ch, false, from, ctx, l.op, HEAP, SLOTS));
-    CHECK_OK(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, pipe_counts(ch, &st));
     CHECK(ch, st.incarnation == number);
     if (!l.reader_at_once) {
         uint64_t there = l.writer_at_once ? 0 : l.written, i;

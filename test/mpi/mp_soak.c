@@ -13,7 +13,8 @@
  * and with -signals a handler interrupts whatever is going on, a thousand times a second.
  */
 #include "test/lib/mp_check.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 #include <errno.h>
 #include <pthread.h>
@@ -133,9 +134,9 @@ static void begin(struct worker *w, struct end *e)
 
 static void finish(struct worker *w, struct end *e)
 {
-    rpipe_stats_t st;
+    struct pipe_counts st;
 
-    CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
+    CHECK_OK(e->ch, pipe_counts(e->ch, &st));
     if (e->writer)
         w->grows += st.grows;
     CHECK_OK(e->ch, rset_timeout(e->ch, STUCK_MS));
@@ -278,8 +279,7 @@ static void free_one(struct worker *w, struct end *e)
     int i = (int)(mine(w) % (uint64_t)e->n_held);
     struct held *h = &e->held[i];
 
-    CHECK(e->ch,
-          pattern_same(rmem(e->ch, h->d), h->size, h->key)); /* it is unchanged since */
+    CHECK(e->ch, pattern_same(rmem(e->ch, h->d), h->size, h->key)); /* it is unchanged since */
     CHECK_OK(e->ch, rfree(e->ch, h->d));
     *h = e->held[--e->n_held];
 }
@@ -357,7 +357,7 @@ static void idle(struct worker *w)
 static void stuck(const struct worker *w)
 {
     rpipe_config_t cfg;
-    rpipe_stats_t st;
+    struct pipe_counts st;
     int i;
 
     for (i = 0; i < w->ends; i++) {
@@ -366,7 +366,7 @@ static void stuck(const struct worker *w)
         configure(e, &cfg);
         memset(&st, 0, sizeof(st));
         if (e->open)
-            CHECK_OK(e->ch, rpipe_stats(e->ch, &st));
+            CHECK_OK(e->ch, pipe_counts(e->ch, &st));
         fprintf(stderr,
                 "rank %d: %s of %d>%d ctx %u: incarnation %llu (%u), %s, message %llu of %llu, "
                 "quit %llu, %d ahead, %d "

@@ -9,7 +9,7 @@
 #define TEST_UNIT_HEAP_CHECKS_H
 
 #include "test/lib/allocation_failure.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 #include "alloc/heap.h"
 

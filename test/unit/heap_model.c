@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "heap_model.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 #include <errno.h>
 #include <inttypes.h>

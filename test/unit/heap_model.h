@@ -15,7 +15,7 @@
 
 #include "alloc/heap.h"
 
-#include "test/lib/v01.h"
+#include <rvmem.h>
 #include <rmalloc.h>
 #include <stdbool.h>
 #include <stddef.h>

@@ -5,7 +5,8 @@
  */
 #include "test/lib/pair.h"
 
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 #include <ram.h>
 
 enum { CREDITS = 4, REQUEST_BYTES = 1 << 16, REPLY_BYTES = 1000 };
@@ -19,8 +20,8 @@ static void am_expect(int expected, int code, const char *call, const char *file
 {
     if (code == expected)
         return;
-    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code, rstrerror(code),
-                expected, rerror(NULL));
+    print_error("%s:%d: %s gave %d (%s), not %d; %s\n", file, line, call, code,
+                rinfo_strerror(code), expected, rerror(NULL));
     _fail(file, line);
 }
 

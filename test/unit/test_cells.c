@@ -6,7 +6,8 @@
  */
 #include "test/lib/pair.h"
 #include "test/lib/cells.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 #include <rinfo.h>
 #include <pthread.h>
@@ -102,7 +103,7 @@ static void test_fire_and_forget(void **state)
 /* The passive end's own calls: where they are refused the error message has the cure. */
 static void test_passive_end(void **state)
 {
-    rpipe_transport_t t;
+    struct pipe_transport t;
     uint64_t old = 7;
     struct cells p;
     int rc;
@@ -111,7 +112,7 @@ static void test_passive_end(void **state)
     open_cells(&p, 3, NULL);
     CHECK_OK(p.w, rcells_atomic(p.user, RCELLS_ADD, 1, 40, 0, &old));
     rc = rcells_atomic(p.owner, RCELLS_ADD, 1, 2, 0, &old);
-    CHECK_OK(p.r, rpipe_transport(p.r, &t));
+    CHECK_OK(p.r, pipe_transport(p.r, &t));
     if (rc == -ENOTSUP) {
         assert_string_equal(t.cells, "device");
         assert_non_null(strstr(rerror(p.r), "RPIPE_ATOMICS"));

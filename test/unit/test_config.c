@@ -5,7 +5,8 @@
  */
 #include "test/lib/pair.h"
 #include <math.h>
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #define UNTOUCHED ((rch_t)(uintptr_t)0x51)
 
@@ -17,7 +18,7 @@ static void refused(int expected, const rpipe_config_t *cfg, const char *what)
     int rc = rpipe(&ch, cfg);
 
     if (rc != expected)
-        fail_msg("%s: %d (%s), not %d; %s", what, rc, rstrerror(rc), expected, rerror(NULL));
+        fail_msg("%s: %d (%s), not %d; %s", what, rc, rinfo_strerror(rc), expected, rerror(NULL));
     assert_true(ch == UNTOUCHED);
     if (strlen(rerror(NULL)) < 10 || strchr(rerror(NULL), '\n') != NULL ||
         strcmp(rerror(NULL), "no error") == 0)
@@ -38,7 +39,7 @@ static void accepted(const rpipe_config_t *cfg, const char *what)
     int rc = rpipe(&ch, cfg);
 
     if (rc != R_SUCCESS)
-        fail_msg("%s: %d (%s); %s", what, rc, rstrerror(rc), rerror(NULL));
+        fail_msg("%s: %d (%s); %s", what, rc, rinfo_strerror(rc), rerror(NULL));
     CHECK_OK(ch, rclose(ch));
 }
 
@@ -337,6 +338,21 @@ static void test_ctx(void **state)
     }
 }
 
+/* Contexts of a name: the same in every process and version, apart from each other and from those of the library. */
+static void test_named_contexts(void **state)
+{
+    uint64_t halo = rcontext("md.halo"), tree = rcontext("tree");
+    rpipe_config_t cfg = good();
+
+    (void)state;
+    assert_true(rcontext(NULL) == 0 && rcontext("") == 0);
+    assert_true(halo == rcontext("md.halo") && halo != tree);
+    assert_true((halo & 0xfffff) == 0 && (halo >> 61) == 4);
+    assert_true(rcontext("a") != rcontext("b") && rcontext("ab") != rcontext("ba"));
+    cfg.context = halo + 7;
+    accepted(&cfg, "a named context");
+}
+
 static void test_exists(void **state)
 {
     rpipe_config_t cfg = pair_config(RPIPE_PUT, 4096), w = pair_writer(cfg), r = pair_reader(cfg);
@@ -400,15 +416,25 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_rinit), /* which is called here */
-        cmocka_unit_test(test_good),         cmocka_unit_test(test_null),
-        cmocka_unit_test(test_size),         cmocka_unit_test(test_role),
-        cmocka_unit_test(test_peer),         cmocka_unit_test(test_heap_bytes),
-        cmocka_unit_test(test_unit_bytes),   cmocka_unit_test(test_slots),
-        cmocka_unit_test(test_watermark),    cmocka_unit_test(test_timeout),
-        cmocka_unit_test(test_enums),        cmocka_unit_test(test_modes),
-        cmocka_unit_test(test_sync_queue),   cmocka_unit_test(test_max_heap_bytes),
-        cmocka_unit_test(test_btl),          cmocka_unit_test(test_ctx),
-        cmocka_unit_test(test_exists),       cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_good),
+        cmocka_unit_test(test_null),
+        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_role),
+        cmocka_unit_test(test_peer),
+        cmocka_unit_test(test_heap_bytes),
+        cmocka_unit_test(test_unit_bytes),
+        cmocka_unit_test(test_slots),
+        cmocka_unit_test(test_watermark),
+        cmocka_unit_test(test_timeout),
+        cmocka_unit_test(test_enums),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_sync_queue),
+        cmocka_unit_test(test_max_heap_bytes),
+        cmocka_unit_test(test_btl),
+        cmocka_unit_test(test_ctx),
+        cmocka_unit_test(test_named_contexts),
+        cmocka_unit_test(test_exists),
+        cmocka_unit_test(test_memory),
         cmocka_unit_test(test_copied),
     };
 

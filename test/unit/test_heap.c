@@ -4,7 +4,7 @@
  * growth in test_heap_growth.c, what a heap reports in test_heap_walk.c. Random sequences are in test_heap_model.c.
  */
 #include "next_fit_heap.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 /* ---- configuration ---- */
 

@@ -8,7 +8,7 @@
  */
 #include "test/lib/random.h"
 #include "alloc/heap.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 #include "util/clock.h"
 

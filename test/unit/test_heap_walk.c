@@ -3,7 +3,7 @@
  * What a next-fit heap reports: what stands in the way, block by block; and its check, which sees damage.
  */
 #include "next_fit_heap.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 #include <stdio.h>
 

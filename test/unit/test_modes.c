@@ -5,12 +5,13 @@
  * once. Random traffic over all combinations is test/mpi/mp_modes.c; the tests of pipes run in several modes by themselves.
  */
 #include "test/lib/pipe_modes.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 /* the writer holds nothing unsent, the reader has freed all: all of the heap is there, and the counters agree */
 static void whole_heap(const struct pair *p, size_t bytes)
 {
-    rpipe_stats_t w, r;
+    struct pipe_counts w, r;
     raddr_t d = ANY_RADDR;
 
     CHECK_OK(p->w, rmalloc_nb(p->w, bytes, &d));

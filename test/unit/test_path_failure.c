@@ -7,7 +7,8 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include "test/lib/v01.h"
+#include <rinfo.h>
+#include <rpipe.h>
 
 #include "test/lib/pair.h"
 
@@ -76,7 +77,7 @@ static int by_descriptor(struct pair *p, raddr_t *d)
 static void told(struct pair *p, int rc, int read)
 {
     if (rc != -EIO)
-        fail_msg("after %d messages: %s, %s", read, rstrerror(rc), rerror(p->r));
+        fail_msg("after %d messages: %s, %s", read, rinfo_strerror(rc), rerror(p->r));
     assert_true(read < MESSAGES);
     assert_non_null(strstr(rerror(p->r), "RPIPE_SIM_BREAK"));
 }

@@ -4,14 +4,16 @@
  * effect. Each test runs as PUT and as GET, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/pair.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rvmem.h>
+#include <rpipe.h>
 
 /* every call on ch, none of which may do anything; d is anything */
 static void all_refused(int code, rch_t ch, raddr_t d)
 {
     raddr_t out = ANY_RADDR;
     size_t size = 77;
-    rpipe_stats_t st, st_before;
+    struct pipe_counts st, st_before;
     int ready = 7;
 
     memset(&st, 0x5a, sizeof(st));
@@ -27,7 +29,7 @@ static void all_refused(int code, rch_t ch, raddr_t d)
     CHECK_RC(code, ch, rfree(ch, d));
     CHECK_RC(code, ch, rmalloc_nb(ch, 1, &out));
     CHECK_RC(code, ch, rfd(ch));
-    CHECK_RC(code, ch, rpipe_stats(ch, &st));
+    CHECK_RC(code, ch, pipe_counts(ch, &st));
     CHECK_RC(code, ch, rpoll(&ch, 1, &ready, 0));
     CHECK_ERRNO(-code, rmalloc(ch, 1));
     CHECK_ERRNO(-code, rmem(ch, d));
@@ -76,7 +78,7 @@ static void test_null_outputs(void **state)
     CHECK_RC(-EINVAL, p.r, rread(p.r, NULL, NULL));
     CHECK_RC(-EINVAL, p.r, rread_nb(p.r, NULL, NULL));
     CHECK_RC(-EINVAL, p.w, rmalloc_nb(p.w, 1, NULL));
-    CHECK_RC(-EINVAL, p.r, rpipe_stats(p.r, NULL));
+    CHECK_RC(-EINVAL, p.r, pipe_counts(p.r, NULL));
     CHECK_OK(p.r, rread(p.r, &d, NULL)); /* was not taken by those */
     assert_true(pattern_same(rmem(p.r, d), 10, 1));
     CHECK_OK(p.r, rfree(p.r, d));
@@ -137,7 +139,7 @@ static void test_stale(void **state)
 {
     static const size_t sizes[] = {0, 40, 41, 1000};
     struct pair p;
-    rpipe_stats_t st;
+    struct pipe_counts st;
 
     pair_open(&p, op_of(state), 4096);
     not_owned(p.w, ADDR_NULL, true);
@@ -155,9 +157,9 @@ static void test_stale(void **state)
         CHECK_OK(p.r, rfree(p.r, r));
         not_owned(p.r, r, false);
     }
-    CHECK_OK(p.w, rpipe_stats(p.w, &st));
+    CHECK_OK(p.w, pipe_counts(p.w, &st));
     assert_int_equal(st.held, 0);
-    CHECK_OK(p.r, rpipe_stats(p.r, &st));
+    CHECK_OK(p.r, pipe_counts(p.r, &st));
     assert_int_equal(st.held, 0);
     for (uint64_t i = 0; i < 100; i++) { /* no harm was done */
         pair_send(&p, 4096, i);

@@ -8,7 +8,8 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 enum { THREAD_MESSAGES = 5000 };
 
@@ -195,9 +196,9 @@ static void *wait_for_it(void *argument)
 
 static uint64_t sleeps(rch_t ch)
 {
-    rpipe_stats_t st;
+    struct pipe_counts st = {0};
 
-    CHECK_OK(ch, rpipe_stats(ch, &st));
+    CHECK_OK(ch, pipe_counts(ch, &st));
     return st.sleeps;
 }
 

@@ -10,7 +10,8 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/time.h>
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 /* ---- deadlines ---- */
 
@@ -45,7 +46,7 @@ static void test_deadlines(void **state)
     static const int deadlines[] = {0, 1, 30};
     rpipe_config_t cfg = pair_config(op_of(state), 1024);
     raddr_t d = ANY_RADDR, third;
-    rpipe_stats_t before, st;
+    struct pipe_counts before = {0}, st = {0};
     struct pair p;
     size_t size = 77;
     int ready = 7;
@@ -57,11 +58,11 @@ static void test_deadlines(void **state)
 
         CHECK_OK(p.r, rset_timeout(p.r, ms == 0 ? R_AT_ONCE : ms));
         CHECK_OK(p.w, rset_timeout(p.w, ms == 0 ? R_AT_ONCE : ms));
-        CHECK_OK(p.r, rpipe_stats(p.r, &before));
+        CHECK_OK(p.r, pipe_counts(p.r, &before));
         begin();
         CHECK_RC(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
         passed(ms);
-        CHECK_OK(p.r, rpipe_stats(p.r, &st));
+        CHECK_OK(p.r, pipe_counts(p.r, &st));
         assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
         begin();
         CHECK_RC(-ETIMEDOUT, p.r, rread(p.r, &d, &size));
@@ -75,10 +76,10 @@ static void test_deadlines(void **state)
         pair_send(&p, 500, 1);
         pair_send(&p, 500, 2);
         begin();
-        CHECK_OK(p.w, rpipe_stats(p.w, &before));
+        CHECK_OK(p.w, pipe_counts(p.w, &before));
         CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 500)); /* the heap is full */
         passed(ms);
-        CHECK_OK(p.w, rpipe_stats(p.w, &st));
+        CHECK_OK(p.w, pipe_counts(p.w, &st));
         assert_int_equal(st.stalls_heap, before.stalls_heap + 1); /* calls, not polls */
         begin();
         CHECK_ERRNO(ETIMEDOUT, rmalloc(p.w, 500));
@@ -87,7 +88,7 @@ static void test_deadlines(void **state)
         begin();
         CHECK_RC(-ETIMEDOUT, p.w, rwrite(p.w, third)); /* the ring is full */
         passed(ms);
-        CHECK_OK(p.w, rpipe_stats(p.w, &st));
+        CHECK_OK(p.w, pipe_counts(p.w, &st));
         assert_int_equal(st.stalls_ring, before.stalls_ring + 1);
         begin();
         CHECK_RC(-ETIMEDOUT, p.w, rwrite_n(p.w, third, 5));

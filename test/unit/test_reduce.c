@@ -5,12 +5,13 @@
  */
 #include "test/lib/group_pair.h"
 #include <math.h>
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 
 enum { N = 4 };
 
 struct fan {
-    rredux_t rx;
+    rgroup_t rx;
     rch_t writer[FAN_MOST];
 };
 
@@ -18,9 +19,9 @@ static void fan_open(struct fan *f, rpipe_op_t op, int n)
 {
     rpipe_config_t cfg = fan_config(op, 8192, n);
 
-    CHECK_OK(NULL, rredux(&f->rx, &cfg, fan_self, n));
+    CHECK_OK(NULL, redux_open(&f->rx, &cfg, fan_self, n));
     fan_partners(f->writer, &cfg, n, true);
-    CHECK_OK(NULL, rredux_wait(f->rx));
+    CHECK_OK(NULL, rgroup_wait(f->rx));
     for (int i = 0; i < n; i++)
         CHECK_OK(f->writer[i], rwait(f->writer[i]));
 }
@@ -56,37 +57,37 @@ static void give_double(const struct fan *f, int place, double value)
             from[i] = b;                                                                           \
             want[i] = (type)(expression);                                                          \
         }                                                                                          \
-        CHECK_OK(NULL, rredux_combine(into, from, 7, kind, op));                                   \
+        CHECK_OK(NULL, rgroup_combine(into, from, 7, kind, op));                                   \
         assert_memory_equal(into, want, sizeof(into));                                             \
     } while (0)
 
 #define EXPECTED_COMMON(type, wide, kind)                                                          \
     do {                                                                                           \
-        EXPECTED(type, kind, RREDUX_SUM, (wide)a + (wide)b);                                       \
-        EXPECTED(type, kind, RREDUX_PROD, (wide)a *(wide)b);                                       \
-        EXPECTED(type, kind, RREDUX_MIN, a < b ? a : b);                                           \
-        EXPECTED(type, kind, RREDUX_MAX, a > b ? a : b);                                           \
+        EXPECTED(type, kind, RGROUP_SUM, (wide)a + (wide)b);                                       \
+        EXPECTED(type, kind, RGROUP_PROD, (wide)a *(wide)b);                                       \
+        EXPECTED(type, kind, RGROUP_MIN, a < b ? a : b);                                           \
+        EXPECTED(type, kind, RGROUP_MAX, a > b ? a : b);                                           \
     } while (0)
 
 #define EXPECTED_INTEGER(type, wide, kind)                                                         \
     do {                                                                                           \
         EXPECTED_COMMON(type, wide, kind);                                                         \
-        EXPECTED(type, kind, RREDUX_BAND, (wide)a &(wide)b);                                       \
-        EXPECTED(type, kind, RREDUX_BOR, (wide)a | (wide)b);                                       \
-        EXPECTED(type, kind, RREDUX_BXOR, (wide)a ^ (wide)b);                                      \
-        EXPECTED(type, kind, RREDUX_LAND, a != 0 && b != 0);                                       \
-        EXPECTED(type, kind, RREDUX_LOR, a != 0 || b != 0);                                        \
+        EXPECTED(type, kind, RGROUP_BAND, (wide)a &(wide)b);                                       \
+        EXPECTED(type, kind, RGROUP_BOR, (wide)a | (wide)b);                                       \
+        EXPECTED(type, kind, RGROUP_BXOR, (wide)a ^ (wide)b);                                      \
+        EXPECTED(type, kind, RGROUP_LAND, a != 0 && b != 0);                                       \
+        EXPECTED(type, kind, RGROUP_LOR, a != 0 || b != 0);                                        \
     } while (0)
 
 static void test_operators(void **state)
 {
     (void)state;
-    EXPECTED_INTEGER(int32_t, uint32_t, RREDUX_INT32);
-    EXPECTED_INTEGER(uint32_t, uint32_t, RREDUX_UINT32);
-    EXPECTED_INTEGER(int64_t, uint64_t, RREDUX_INT64);
-    EXPECTED_INTEGER(uint64_t, uint64_t, RREDUX_UINT64);
-    EXPECTED_COMMON(float, float, RREDUX_FLOAT);
-    EXPECTED_COMMON(double, double, RREDUX_DOUBLE);
+    EXPECTED_INTEGER(int32_t, uint32_t, RGROUP_INT32);
+    EXPECTED_INTEGER(uint32_t, uint32_t, RGROUP_UINT32);
+    EXPECTED_INTEGER(int64_t, uint64_t, RGROUP_INT64);
+    EXPECTED_INTEGER(uint64_t, uint64_t, RGROUP_UINT64);
+    EXPECTED_COMMON(float, float, RGROUP_FLOAT);
+    EXPECTED_COMMON(double, double, RGROUP_DOUBLE);
 }
 
 /* a value that is none loses; what there is no operator for */
@@ -96,20 +97,20 @@ static void test_no_numbers(void **state)
     uint64_t word = 1;
 
     (void)state;
-    CHECK_OK(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MIN));
+    CHECK_OK(NULL, rgroup_combine(into, nan, 3, RGROUP_DOUBLE, RGROUP_MIN));
     assert_true(into[0] == 1.0 && into[1] == 1.0 && isnan(into[2]));
     into[0] = NAN;
-    CHECK_OK(NULL, rredux_combine(into, nan, 3, RREDUX_DOUBLE, RREDUX_MAX));
+    CHECK_OK(NULL, rgroup_combine(into, nan, 3, RGROUP_DOUBLE, RGROUP_MAX));
     assert_true(into[0] == 1.0 && into[1] == 1.0 && isnan(into[2]));
-    for (rredux_op_t op = RREDUX_BAND; op <= RREDUX_LOR; op++) {
-        CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_DOUBLE, op));
-        CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_FLOAT, op));
+    for (rgroup_op_t op = RGROUP_BAND; op <= RGROUP_LOR; op++) {
+        CHECK_RC(-EINVAL, NULL, rgroup_combine(&word, &word, 1, RGROUP_DOUBLE, op));
+        CHECK_RC(-EINVAL, NULL, rgroup_combine(&word, &word, 1, RGROUP_FLOAT, op));
     }
-    CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, (rredux_type_t)6, RREDUX_SUM));
-    CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, 1, RREDUX_INT64, (rredux_op_t)9));
-    CHECK_RC(-EINVAL, NULL, rredux_combine(NULL, &word, 1, RREDUX_INT64, RREDUX_SUM));
-    CHECK_RC(-EINVAL, NULL, rredux_combine(&word, &word, SIZE_MAX / 4, RREDUX_INT64, RREDUX_SUM));
-    CHECK_OK(NULL, rredux_combine(NULL, NULL, 0, RREDUX_INT64, RREDUX_SUM));
+    CHECK_RC(-EINVAL, NULL, rgroup_combine(&word, &word, 1, (rgroup_type_t)6, RGROUP_SUM));
+    CHECK_RC(-EINVAL, NULL, rgroup_combine(&word, &word, 1, RGROUP_INT64, (rgroup_op_t)9));
+    CHECK_RC(-EINVAL, NULL, rgroup_combine(NULL, &word, 1, RGROUP_INT64, RGROUP_SUM));
+    CHECK_RC(-EINVAL, NULL, rgroup_combine(&word, &word, SIZE_MAX / 4, RGROUP_INT64, RGROUP_SUM));
+    CHECK_OK(NULL, rgroup_combine(NULL, NULL, 0, RGROUP_INT64, RGROUP_SUM));
     assert_int_equal(word, 1);
 }
 
@@ -136,14 +137,14 @@ static void test_rounds(void **state)
 
             for (size_t k = 0; k < count; k++)
                 into[k] = 7;
-            CHECK_OK(NULL, rredux_reduce(f.rx, into, count, RREDUX_INT64, RREDUX_SUM,
-                                         own ? RREDUX_OWN : 0, &combined));
+            CHECK_OK(NULL, rgroup_reduce(f.rx, into, count, RGROUP_INT64, RGROUP_SUM, &combined,
+                                         own ? RGROUP_OWN : 0));
             assert_int_equal(combined, N);
             for (size_t k = 0; k < count; k++)
                 assert_int_equal(into[k], (round + 1) * 10000 + 4 * (int64_t)k + (own ? 7 : 0));
         }
     }
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -161,16 +162,16 @@ static void test_ordered(void **state)
         for (int i = 0; i < N; i++)
             give_double(&f, arrival[k][i], value[arrival[k][i]]);
         CHECK_OK(NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, RREDUX_ORDERED, NULL));
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, NULL, RGROUP_ORDERED));
         assert_true(sum == ((value[0] + value[1]) + value[2]) + value[3]);
         sum = 0.5;
         for (int i = 0; i < N; i++)
             give_double(&f, arrival[k][i], value[arrival[k][i]]);
-        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM,
-                                     RREDUX_ORDERED | RREDUX_OWN, NULL));
+        CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, NULL,
+                                     RGROUP_ORDERED | RGROUP_OWN));
         assert_true(sum == (((0.5 + value[0]) + value[1]) + value[2]) + value[3]);
     }
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -196,20 +197,20 @@ static void test_function(void **state)
 
     fan_open(&f, op_of(state), N);
     for (int flags = 0; flags < 4; flags++) {
-        bool own = (flags & RREDUX_OWN) != 0;
+        bool own = (flags & RGROUP_OWN) != 0;
 
         calls = 0;
         strcpy(result.text, "x");
         for (int i = N - 1; i >= 0; i--)
             give(&f, i, &word[i], sizeof(word[i]));
         CHECK_OK(NULL,
-                 rredux_apply(f.rx, &result, sizeof(result), append, &calls, flags, &combined));
+                 rgroup_apply(f.rx, &result, sizeof(result), append, &calls, &combined, flags));
         assert_string_equal(result.text,
                             own ? "xabcd" : "abcd"); /* all were there: in the order of places */
         assert_int_equal(calls, own ? 4 : 3);
         assert_int_equal(combined, 4);
     }
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -222,43 +223,43 @@ static void test_goes_on(void **state)
 
     fan_open(&f, op_of(state), N);
     for (int ordered = 0; ordered < 2; ordered++) {
-        int flags = ordered ? RREDUX_ORDERED : 0;
+        int flags = ordered ? RGROUP_ORDERED : 0;
         double sum = 0.5, other;
 
-        CHECK_OK(NULL, rredux_set_timeout(f.rx, 5));
+        CHECK_OK(NULL, rgroup_set_timeout(f.rx, 5));
         CHECK_RC(-ETIMEDOUT, NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
         assert_true(sum == 0.5); /* nothing has come */
         give_double(&f, 1, 1.0);
         give_double(&f, 1, 100.0); /* is ahead */
         CHECK_RC(-ETIMEDOUT, NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
-        assert_int_equal(rredux_who(f.rx), 0);
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
+        assert_int_equal(rgroup_lost(f.rx), 0);
         assert_true(sum == (ordered ? 0.5 : 1.0));
         give_double(&f, 3, 2.0);
         give_double(&f, 0, 3.0);
         CHECK_RC(-ETIMEDOUT, NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
-        assert_int_equal(rredux_who(f.rx), 2);
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
+        assert_int_equal(rgroup_lost(f.rx), 2);
         /* nothing else meanwhile */
         CHECK_RC(-EBUSY, NULL,
-                 rredux_reduce(f.rx, &other, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+                 rgroup_reduce(f.rx, &other, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
         CHECK_RC(-EBUSY, NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_MAX, flags, &combined));
-        CHECK_RC(-EBUSY, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_MAX, &combined, flags));
+        CHECK_RC(-EBUSY, NULL, rgroup_read(f.rx, &place, &d, NULL, R_NOWAIT));
         assert_int_equal(combined, 99);
         give_double(&f, 2, 4.0);
-        CHECK_OK(NULL, rredux_set_timeout(f.rx, FAN_LIMIT_MS));
-        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rgroup_set_timeout(f.rx, FAN_LIMIT_MS));
+        CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
         assert_true(sum == 10.0);
         assert_int_equal(combined, 4);
         combined = 99;
-        CHECK_OK(NULL, rredux_read(f.rx, &place, &d, NULL));
+        CHECK_OK(NULL, rgroup_read(f.rx, &place, &d, NULL, 0));
         assert_int_equal(place, 1);
-        assert_true(*(double *)rmem(rredux_pipe(f.rx, 1), d) == 100.0);
-        CHECK_OK(NULL, rfree(rredux_pipe(f.rx, 1), d));
+        assert_true(*(double *)rmem(rgroup_pipe(f.rx, 1), d) == 100.0);
+        CHECK_OK(NULL, rfree(rgroup_pipe(f.rx, 1), d));
     }
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -270,7 +271,7 @@ static void test_writers_close(void **state)
     double sum = 0.5;
 
     for (int flags = 0; flags < 4; flags++) {
-        double own = (flags & RREDUX_OWN) != 0 ? 1000.0 : 0.0;
+        double own = (flags & RGROUP_OWN) != 0 ? 1000.0 : 0.0;
 
         fan_open(&f, op_of(state), N);
         give_double(&f, 0, 1.0);
@@ -280,23 +281,23 @@ static void test_writers_close(void **state)
         give_double(&f, 3, 4.0);
         give_double(&f, 3, 8.0);
         sum = 1000.0;
-        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
         assert_true(sum == 7.0 + own);
         assert_int_equal(combined, 3);
         CHECK_OK(f.writer[2], rclose(f.writer[2]));
         sum = 1000.0;
-        CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+        CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
         assert_true(sum == 8.0 + own);
         assert_int_equal(combined, 1);
         CHECK_OK(f.writer[3], rclose(f.writer[3]));
         sum = 1000.0;
         CHECK_RC(R_EOF, NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
         assert_true(sum == 1000.0);
         assert_int_equal(combined, 1);
         CHECK_RC(R_EOF, NULL,
-                 rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, flags, &combined));
-        CHECK_OK(NULL, rredux_close(f.rx));
+                 rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, flags));
+        CHECK_OK(NULL, rgroup_close(f.rx));
     }
 }
 
@@ -313,18 +314,18 @@ static void test_wrong_size(void **state)
     give_double(&f, 2, 2.0);
     give_double(&f, 3, 4.0);
     CHECK_RC(-EMSGSIZE, NULL,
-             rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
-    assert_int_equal(rredux_who(f.rx), 1);
+             rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
+    assert_int_equal(rgroup_lost(f.rx), 1);
     assert_int_equal(combined, 99);
-    CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
     assert_true(sum == 7.0);
     assert_int_equal(combined, 3);
-    assert_int_equal(rredux_live(f.rx), N);
+    assert_int_equal(rgroup_count(f.rx), N);
     for (int i = 0; i < N; i++)
         give_double(&f, i, 1.0);
-    CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
+    CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
     assert_true(sum == 4.0);
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -335,16 +336,16 @@ static void test_refused(void **state)
     double sum;
 
     fan_open(&f, op_of(state), 1);
-    CHECK_RC(-EINVAL, NULL, rredux_reduce(NULL, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
-    CHECK_RC(-EINVAL, NULL, rredux_reduce(f.rx, NULL, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, &combined));
-    CHECK_RC(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_BAND, 0, &combined));
-    CHECK_RC(-EINVAL, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 4, &combined));
-    CHECK_RC(-EINVAL, NULL, rredux_apply(f.rx, &sum, 8, NULL, NULL, 0, &combined));
+    CHECK_RC(-EINVAL, NULL, rgroup_reduce(NULL, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, NULL, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_BAND, &combined, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 4));
+    CHECK_RC(-EINVAL, NULL, rgroup_apply(f.rx, &sum, 8, NULL, NULL, &combined, 0));
     give_double(&f, 0, 1.0);
-    CHECK_OK(NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+    CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, NULL, 0));
     assert_true(sum == 1.0);
-    CHECK_OK(NULL, rredux_close(f.rx));
-    CHECK_RC(-ENOTCONN, NULL, rredux_reduce(f.rx, &sum, 1, RREDUX_DOUBLE, RREDUX_SUM, 0, NULL));
+    CHECK_OK(NULL, rgroup_close(f.rx));
+    CHECK_RC(-ENOTCONN, NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, NULL, 0));
     fan_close(f.writer, 1);
 }
 

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rredux(3): messages of many writers, in turn; no writer starves. All of it to oneself, so that the test has at each read what is
+ * redux_open(3): messages of many writers, in turn; no writer starves. All of it to oneself, so that the test has at each read what is
  * in which pipe. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 
 enum { N = 5, SLOTS = 32 };
 
 struct fan {
-    rredux_t rx;
+    rgroup_t rx;
     rch_t writer[FAN_MOST];
     uint64_t sent[FAN_MOST], got[FAN_MOST];
     int n;
@@ -21,13 +22,13 @@ static void fan_open(struct fan *f, rpipe_op_t op, int n)
 
     *f = (struct fan){.n = n};
     cfg.slots = SLOTS;
-    CHECK_OK(NULL, rredux(&f->rx, &cfg, fan_self, n));
+    CHECK_OK(NULL, redux_open(&f->rx, &cfg, fan_self, n));
     fan_partners(f->writer, &cfg, n, true);
-    CHECK_OK(NULL, rredux_wait(f->rx));
+    CHECK_OK(NULL, rgroup_wait(f->rx));
     for (int i = 0; i < n; i++)
         CHECK_OK(f->writer[i], rwait(f->writer[i]));
-    assert_int_equal(rredux_live(f->rx), n);
-    assert_int_equal(rredux_who(f->rx), -1);
+    assert_int_equal(rgroup_count(f->rx), n);
+    assert_int_equal(rgroup_lost(f->rx), -1);
 }
 
 static size_t size_of(int place, uint64_t i)
@@ -47,7 +48,7 @@ static void checked(struct fan *f, int place, raddr_t d, size_t size)
     assert_in_range(place, 0, f->n - 1);
     assert_true(f->got[place] < f->sent[place]);
     assert_int_equal(size, size_of(place, f->got[place]));
-    assert_true(fan_check(rredux_pipe(f->rx, place), d, size) ==
+    assert_true(fan_check(rgroup_pipe(f->rx, place), d, size) ==
                 ((uint64_t)place << 32 | f->got[place]));
     f->got[place]++;
 }
@@ -58,7 +59,7 @@ static int receive(struct fan *f)
     raddr_t d = ANY_RADDR;
     size_t size = 77;
 
-    CHECK_OK(NULL, rredux_read(f->rx, &place, &d, &size));
+    CHECK_OK(NULL, rgroup_read(f->rx, &place, &d, &size, 0));
     checked(f, place, d, size);
     return place;
 }
@@ -69,7 +70,7 @@ static void nothing(struct fan *f)
     raddr_t d = ANY_RADDR;
     size_t size = 77;
 
-    CHECK_RC(R_PENDING, NULL, rredux_read_nb(f->rx, &place, &d, &size));
+    CHECK_RC(R_PENDING, NULL, rgroup_read(f->rx, &place, &d, &size, R_NOWAIT));
     assert_true(place == 9 && d == ANY_RADDR && size == 77);
 }
 
@@ -97,7 +98,7 @@ static void test_in_turn(void **state)
         }
     }
     nothing(&f);
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, N);
 }
 
@@ -134,7 +135,7 @@ static void test_nobody_starves(void **state)
             }
         }
         assert_true(n == 1 || most > 0);
-        CHECK_OK(NULL, rredux_close(f.rx));
+        CHECK_OK(NULL, rgroup_close(f.rx));
         fan_close(f.writer, n);
     }
 }
@@ -159,7 +160,7 @@ static void test_idle_one(void **state)
         while (f.got[0] < f.sent[0])
             (void)receive(&f);
     }
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, 3);
 }
 
@@ -173,15 +174,15 @@ static void test_deadline(void **state)
     for (int ms = 0; ms < 30; ms += 15) {
         double begun = now_ms();
 
-        CHECK_OK(NULL, rredux_set_timeout(f.rx, ms));
-        CHECK_RC(-ETIMEDOUT, NULL, rredux_read(f.rx, &place, &d, NULL));
+        CHECK_OK(NULL, rgroup_set_timeout(f.rx, ms));
+        CHECK_RC(-ETIMEDOUT, NULL, rgroup_read(f.rx, &place, &d, NULL, 0));
         assert_true(now_ms() - begun > ms - 1.0);
         assert_true(place == 9 && d == ANY_RADDR);
-        assert_int_equal(rredux_who(f.rx), -1);
+        assert_int_equal(rgroup_lost(f.rx), -1);
     }
     send(&f, 1);
     assert_int_equal(receive(&f), 1); /* what is there is there at any deadline */
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, 2);
 }
 
@@ -202,16 +203,16 @@ static void test_ends(void **state)
     for (int k = 0; k < 3 + 4 + 5 + 6 + 7; k++)
         (void)receive(&f);
     nothing(&f); /* one is left, and nothing is reported about the others */
-    assert_int_equal(rredux_live(f.rx), 1);
+    assert_int_equal(rgroup_count(f.rx), 1);
     send(&f, 2);
     assert_int_equal(receive(&f), 2);
     CHECK_OK(f.writer[2], rclose(f.writer[2]));
-    CHECK_RC(R_EOF, NULL, rredux_read(f.rx, &place, &d, NULL));
-    CHECK_RC(R_EOF, NULL, rredux_read_nb(f.rx, &place, &d, NULL));
-    assert_int_equal(rredux_who(f.rx), -1);
-    assert_int_equal(rredux_live(f.rx), 0);
+    CHECK_RC(R_EOF, NULL, rgroup_read(f.rx, &place, &d, NULL, 0));
+    CHECK_RC(R_EOF, NULL, rgroup_read(f.rx, &place, &d, NULL, R_NOWAIT));
+    assert_int_equal(rgroup_lost(f.rx), -1);
+    assert_int_equal(rgroup_count(f.rx), 0);
     assert_true(place == 9 && d == ANY_RADDR);
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
 }
 
 /* what the reader still holds can be given back after its writer's end */
@@ -225,12 +226,12 @@ static void test_held(void **state)
     for (int i = 0; i < 8; i++)
         send(&f, i % 2);
     for (int i = 0; i < 8; i++)
-        CHECK_OK(NULL, rredux_read(f.rx, &place[i], &d[i], NULL));
+        CHECK_OK(NULL, rgroup_read(f.rx, &place[i], &d[i], NULL, 0));
     fan_close(f.writer, 2);
-    CHECK_RC(R_EOF, NULL, rredux_read(f.rx, &place[0], &(raddr_t){NULL}, NULL));
+    CHECK_RC(R_EOF, NULL, rgroup_read(f.rx, &place[0], &(raddr_t){NULL}, NULL, 0));
     for (int i = 0; i < 8; i++)
-        checked(&f, place[i], d[i], rsize(rredux_pipe(f.rx, place[i]), d[i]));
-    CHECK_OK(NULL, rredux_close(f.rx));
+        checked(&f, place[i], d[i], rsize(rgroup_pipe(f.rx, place[i]), d[i]));
+    CHECK_OK(NULL, rgroup_close(f.rx));
 }
 
 /* a part that the user closes has no part any more */
@@ -245,9 +246,9 @@ static void test_part_closed(void **state)
         send(&f, i);
     for (int i = 0; i < 3; i++)
         (void)receive(&f);
-    part = rredux_pipe(f.rx, 1);
+    part = rgroup_pipe(f.rx, 1);
     CHECK_OK(part, rclose(part));
-    assert_true(rredux_pipe(f.rx, 1) == NULL);
+    assert_true(rgroup_pipe(f.rx, 1) == NULL);
     /* ends are used again: others' messages are not ours */
     CHECK_OK(f.writer[1], rclose(f.writer[1]));
     for (int i = 0; i < 40; i++) {
@@ -259,11 +260,11 @@ static void test_part_closed(void **state)
         pair_read_free(&other, 8, 1);
         pair_close(&other);
     }
-    assert_int_equal(rredux_live(f.rx), 2);
+    assert_int_equal(rgroup_count(f.rx), 2);
     CHECK_OK(f.writer[0], rclose(f.writer[0]));
     CHECK_OK(f.writer[2], rclose(f.writer[2]));
-    CHECK_RC(R_EOF, NULL, rredux_read(f.rx, &(int){0}, &(raddr_t){NULL}, NULL));
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_RC(R_EOF, NULL, rgroup_read(f.rx, &(int){0}, &(raddr_t){NULL}, NULL, 0));
+    CHECK_OK(NULL, rgroup_close(f.rx));
 }
 
 /* its own limits are the caller's business, and no writer is lost for them */
@@ -273,25 +274,25 @@ static void test_max_descriptors(void **state)
     int place;
     rch_t w;
     raddr_t d[3];
-    rredux_t rx;
+    rgroup_t rx;
 
     cfg.max_messages = 2;
-    CHECK_OK(NULL, rredux(&rx, &cfg, fan_self, 1));
+    CHECK_OK(NULL, redux_open(&rx, &cfg, fan_self, 1));
     cfg.max_messages = 0;
     fan_partners(&w, &cfg, 1, true);
     for (uint64_t i = 0; i < 3; i++)
         fan_send(w, 0, i, 8);
-    CHECK_OK(NULL, rredux_read(rx, &place, &d[0], NULL));
-    CHECK_OK(NULL, rredux_read(rx, &place, &d[1], NULL));
-    CHECK_RC(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
-    CHECK_RC(-ENOBUFS, NULL, rredux_read(rx, &place, &d[2], NULL));
-    assert_int_equal(rredux_who(rx), 0);
-    assert_int_equal(rredux_live(rx), 1);
-    CHECK_OK(NULL, rfree(rredux_pipe(rx, 0), d[0]));
-    CHECK_OK(NULL, rredux_read(rx, &place, &d[2], NULL));
-    assert_true(fan_check(rredux_pipe(rx, 0), d[1], 8) == 1 &&
-                fan_check(rredux_pipe(rx, 0), d[2], 8) == 2);
-    CHECK_OK(NULL, rredux_close(rx));
+    CHECK_OK(NULL, rgroup_read(rx, &place, &d[0], NULL, 0));
+    CHECK_OK(NULL, rgroup_read(rx, &place, &d[1], NULL, 0));
+    CHECK_RC(-ENOBUFS, NULL, rgroup_read(rx, &place, &d[2], NULL, 0));
+    CHECK_RC(-ENOBUFS, NULL, rgroup_read(rx, &place, &d[2], NULL, 0));
+    assert_int_equal(rgroup_lost(rx), 0);
+    assert_int_equal(rgroup_count(rx), 1);
+    CHECK_OK(NULL, rfree(rgroup_pipe(rx, 0), d[0]));
+    CHECK_OK(NULL, rgroup_read(rx, &place, &d[2], NULL, 0));
+    assert_true(fan_check(rgroup_pipe(rx, 0), d[1], 8) == 1 &&
+                fan_check(rgroup_pipe(rx, 0), d[2], 8) == 2);
+    CHECK_OK(NULL, rgroup_close(rx));
     CHECK_OK(w, rclose(w));
 }
 
@@ -302,7 +303,7 @@ static void test_descriptors(void **state)
 
     fan_open(&f, op_of(state), 3);
     for (int i = 0; i < 3; i++)
-        assert_true(rfd(rredux_pipe(f.rx, i)) >= 0);
+        assert_true(rfd(rgroup_pipe(f.rx, i)) >= 0);
     for (int round = 0; round < 20; round++) {
         send(&f, round % 3);
         send(&f, (round + 1) % 3);
@@ -310,41 +311,37 @@ static void test_descriptors(void **state)
         (void)receive(&f);
         nothing(&f);
     }
-    CHECK_OK(NULL, rredux_close(f.rx));
+    CHECK_OK(NULL, rgroup_close(f.rx));
     fan_close(f.writer, 3);
 }
 
 static void test_refused(void **state)
 {
-    rredux_t rx = (rredux_t)(uintptr_t)0x51;
+    rgroup_t rx = (rgroup_t)(uintptr_t)0x51;
     rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     struct fan f;
     raddr_t d;
     int place;
 
-    CHECK_RC(-EINVAL, NULL, rredux(NULL, &cfg, fan_self, 1));
-    CHECK_RC(-EINVAL, NULL, rredux(&rx, NULL, fan_self, 1));
-    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 0));
-    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 65537));
-    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, NULL, 2));
+    CHECK_RC(-EINVAL, NULL, redux_open(NULL, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, redux_open(&rx, NULL, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, redux_open(&rx, &cfg, fan_self, 0));
+    CHECK_RC(-EINVAL, NULL, redux_open(&rx, &cfg, fan_self, 65537));
+    CHECK_RC(-EINVAL, NULL, redux_open(&rx, &cfg, NULL, 2));
     cfg.mode = 7;
-    CHECK_RC(-EINVAL, NULL, rredux(&rx, &cfg, fan_self, 1));
-    assert_true(rx == (rredux_t)(uintptr_t)0x51);
+    CHECK_RC(-EINVAL, NULL, redux_open(&rx, &cfg, fan_self, 1));
+    assert_true(rx == (rgroup_t)(uintptr_t)0x51);
     fan_open(&f, op_of(state), 2);
-    CHECK_RC(-EINVAL, NULL, rredux_read(f.rx, NULL, &d, NULL));
-    CHECK_RC(-EINVAL, NULL, rredux_read(f.rx, &place, NULL, NULL));
-    CHECK_RC(-EINVAL, NULL, rredux_read_nb(NULL, &place, &d, NULL));
-    CHECK_RC(-EINVAL, NULL, rredux_set_timeout(f.rx, -3));
-    assert_true(rredux_pipe(f.rx, -1) == NULL && rredux_pipe(f.rx, 2) == NULL &&
-                rredux_pipe(NULL, 0) == NULL);
-    assert_int_equal(rredux_rank(f.rx, 1), 0);
-    assert_int_equal(rredux_rank(f.rx, -1), -EINVAL);
-    assert_int_equal(rredux_place(f.rx, 0), 0);
-    assert_int_equal(rredux_place(f.rx, 3), -ENOENT);
-    CHECK_OK(NULL, rredux_close(f.rx));
-    CHECK_RC(-ENOTCONN, NULL, rredux_close(f.rx));
-    CHECK_RC(-ENOTCONN, NULL, rredux_read(f.rx, &place, &d, NULL));
-    CHECK_RC(-EINVAL, NULL, rredux_close(NULL));
+    CHECK_RC(-EINVAL, NULL, rgroup_read(f.rx, NULL, &d, NULL, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_read(f.rx, &place, NULL, NULL, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_read(NULL, &place, &d, NULL, R_NOWAIT));
+    CHECK_RC(-EINVAL, NULL, rgroup_set_timeout(f.rx, -3));
+    assert_true(rgroup_pipe(f.rx, -1) == NULL && rgroup_pipe(f.rx, 2) == NULL &&
+                rgroup_pipe(NULL, 0) == NULL);
+    CHECK_OK(NULL, rgroup_close(f.rx));
+    CHECK_RC(-ENOTCONN, NULL, rgroup_close(f.rx));
+    CHECK_RC(-ENOTCONN, NULL, rgroup_read(f.rx, &place, &d, NULL, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_close(NULL));
     fan_close(f.writer, 2);
 }
 

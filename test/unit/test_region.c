@@ -8,7 +8,8 @@
 #include "test/lib/pair.h"
 #include <errno.h>
 #include <sched.h>
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 enum { HEAP = 1 << 16, ROOM = 1 << 15, UNIT = 64 };
 
@@ -23,11 +24,11 @@ static rregion_t region_of(rch_t ch, void *base, size_t bytes)
     return region;
 }
 
-static rpipe_transport_t transport(rch_t ch)
+static struct pipe_transport transport(rch_t ch)
 {
-    rpipe_transport_t t;
+    struct pipe_transport t;
 
-    CHECK_OK(ch, rpipe_transport(ch, &t));
+    CHECK_OK(ch, pipe_transport(ch, &t));
     return t;
 }
 
@@ -471,7 +472,8 @@ static void refused_is_not_lost(rpipe_op_t op)
     pair_read_free(&p, 4096, 1);
     CHECK_OK(p.w, rdone(p.w, NULL, 0));
     CHECK_OK(p.r, rclose(p.r));
-    while (rflush(p.w) == 0 && now_ms() - since < CHECK_LATE_MS) /* the close message is in flight */
+    while (rflush(p.w) == 0 &&
+           now_ms() - since < CHECK_LATE_MS) /* the close message is in flight */
         sched_yield();
     CHECK_RC(-EPIPE, p.w, rwrite_from(p.w, own, 0, 4096, 0, &word, 0));
     assert_int_equal(word, 4711);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * rscatter(3): one writer deals messages to many readers. All of it to oneself: what the readers have is checked after each
+ * scatter_open(3): one writer deals messages to many readers. All of it to oneself: what the readers have is checked after each
  * message. PUT and GET, in several modes, with RMALLOC_DEBUG=1 and without.
  */
 #include "test/lib/group_pair.h"
-#include "test/lib/v01.h"
+#include "test/lib/group.h"
+#include <rpipe.h>
 
 enum { N = 4 };
 
 struct fan {
-    rscatter_t sc;
+    rgroup_t sc;
     rch_t reader[FAN_MOST];
     rpipe_config_t cfg;
 };
@@ -18,13 +19,13 @@ static void fan_open(struct fan *f, rpipe_op_t op, uint64_t heap, uint32_t slots
 {
     f->cfg = fan_config(op, heap, n);
     f->cfg.slots = slots;
-    CHECK_OK(NULL, rscatter(&f->sc, &f->cfg, fan_self, n));
+    CHECK_OK(NULL, scatter_open(&f->sc, &f->cfg, fan_self, n));
     fan_partners(f->reader, &f->cfg, n, false);
-    CHECK_OK(NULL, rscatter_wait(f->sc));
+    CHECK_OK(NULL, rgroup_wait(f->sc));
     for (int i = 0; i < n; i++)
         CHECK_OK(f->reader[i], rwait(f->reader[i]));
-    assert_int_equal(rscatter_live(f->sc), n);
-    assert_int_equal(rscatter_who(f->sc), -1);
+    assert_int_equal(rgroup_count(f->sc), n);
+    assert_int_equal(rgroup_lost(f->sc), -1);
 }
 
 /* deals one message; to which member */
@@ -34,12 +35,12 @@ static int deal(const struct fan *f, int to, uint64_t number, size_t size)
     raddr_t d = ANY_RADDR;
     rch_t ch;
 
-    CHECK_OK(NULL, rscatter_alloc(f->sc, to, size, &place, &d));
-    ch = rscatter_pipe(f->sc, place);
+    CHECK_OK(NULL, rgroup_alloc(f->sc, to, size, &place, &d, 0));
+    ch = rgroup_pipe(f->sc, place);
     assert_non_null(ch);
     pattern_fill(rmem(ch, d), size, number);
     CHECK_OK(ch, rset_tag(ch, d, number));
-    CHECK_OK(NULL, rscatter_write(f->sc, place, d));
+    CHECK_OK(NULL, rwrite(rgroup_pipe(f->sc, place), d));
     return place;
 }
 
@@ -72,7 +73,7 @@ static void test_by_place(void **state)
         receive(&f, to, i, size_of(i));
         nothing(&f, (to + 1) % N);
     }
-    CHECK_OK(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rgroup_close(f.sc));
     for (int i = 0; i < N; i++)
         CHECK_RC(R_EOF, f.reader[i], rread(f.reader[i], &(raddr_t){NULL}, NULL));
     fan_close(f.reader, N);
@@ -84,7 +85,7 @@ static void test_in_turn(void **state)
 
     fan_open(&f, op_of(state), 8192, 16, N);
     for (uint64_t i = 0; i < 400; i++) {
-        assert_int_equal(deal(&f, RSCATTER_NEXT, i, size_of(i)), (int)(i % N));
+        assert_int_equal(deal(&f, RGROUP_NEXT, i, size_of(i)), (int)(i % N));
         if (i % 7 == 0) { /* what goes to a chosen member does not change whose turn it is */
             (void)deal(&f, 0, 1000 + i, 8);
             receive(&f, (int)(i % N), i, size_of(i));
@@ -93,7 +94,7 @@ static void test_in_turn(void **state)
             receive(&f, (int)(i % N), i, size_of(i));
         }
     }
-    CHECK_OK(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rgroup_close(f.sc));
     fan_close(f.reader, N);
 }
 
@@ -106,18 +107,18 @@ static void test_turn_waits(void **state)
 
     fan_open(&f, op_of(state), 1024, 16, 2);
     assert_int_equal(deal(&f, 0, 1, 1000), 0); /* its heap is full */
-    CHECK_RC(R_PENDING, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 1000, &place, &d));
-    CHECK_OK(NULL, rscatter_set_timeout(f.sc, 20));
-    CHECK_RC(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 1000, &place, &d));
+    CHECK_RC(R_PENDING, NULL, rgroup_alloc(f.sc, RGROUP_NEXT, 1000, &place, &d, R_NOWAIT));
+    CHECK_OK(NULL, rgroup_set_timeout(f.sc, 20));
+    CHECK_RC(-ETIMEDOUT, NULL, rgroup_alloc(f.sc, RGROUP_NEXT, 1000, &place, &d, 0));
     assert_true(place == 9 && d == ANY_RADDR);
-    assert_int_equal(rscatter_who(f.sc), 0);
-    CHECK_OK(NULL, rscatter_set_timeout(f.sc, FAN_LIMIT_MS));
+    assert_int_equal(rgroup_lost(f.sc), 0);
+    CHECK_OK(NULL, rgroup_set_timeout(f.sc, FAN_LIMIT_MS));
     receive(&f, 0, 1, 1000);
-    assert_int_equal(deal(&f, RSCATTER_NEXT, 2, 1000), 0);
-    assert_int_equal(deal(&f, RSCATTER_NEXT, 3, 1000), 1);
+    assert_int_equal(deal(&f, RGROUP_NEXT, 2, 1000), 0);
+    assert_int_equal(deal(&f, RGROUP_NEXT, 3, 1000), 1);
     receive(&f, 0, 2, 1000);
     receive(&f, 1, 3, 1000);
-    CHECK_OK(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rgroup_close(f.sc));
     fan_close(f.reader, 2);
 }
 
@@ -134,7 +135,7 @@ static void test_who_has_room(void **state)
 
         fan_open(&f, op_of(state), 2000, 4, N);
         for (uint64_t i = 0; i < 2 * N; i++)
-            assert_int_equal(deal(&f, RSCATTER_ANY, i, size), (int)(i % N));
+            assert_int_equal(deal(&f, RGROUP_ANY, i, size), (int)(i % N));
         /* readers 1 and 3 read, the others do not: they fill up, and the rest goes to 1 and 3 */
         for (uint64_t i = 0; i < 2; i++) {
             receive(&f, 1, i * N + 1, size);
@@ -142,28 +143,28 @@ static void test_who_has_room(void **state)
         }
         memset(count, 0, sizeof(count));
         for (uint64_t i = 0; i < 100; i++) {
-            place = deal(&f, RSCATTER_ANY, 1000 + i, size);
+            place = deal(&f, RGROUP_ANY, 1000 + i, size);
             if (place % 2 == 1)
                 receive(&f, place, 1000 + i, size);
             count[place]++;
         }
         assert_true(count[0] <= 2 && count[2] <= 2);
         assert_true(count[1] >= 48 && count[3] >= 48);
-        while (rscatter_alloc_nb(f.sc, RSCATTER_ANY, size, &place, &d) == 0)
-            CHECK_OK(NULL, rscatter_write(f.sc, place, d));
+        while (rgroup_alloc(f.sc, RGROUP_ANY, size, &place, &d, R_NOWAIT) == 0)
+            CHECK_OK(NULL, rwrite(rgroup_pipe(f.sc, place), d));
         /* no member has any */
         place = 9;
         d = ANY_RADDR;
-        CHECK_OK(NULL, rscatter_set_timeout(f.sc, 20));
-        CHECK_RC(-ETIMEDOUT, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
+        CHECK_OK(NULL, rgroup_set_timeout(f.sc, 20));
+        CHECK_RC(-ETIMEDOUT, NULL, rgroup_alloc(f.sc, RGROUP_ANY, size, &place, &d, 0));
         assert_true(place == 9 && d == ANY_RADDR);
-        assert_int_equal(rscatter_who(f.sc), -1);
+        assert_int_equal(rgroup_lost(f.sc), -1);
         CHECK_OK(f.reader[2], rread(f.reader[2], &d, NULL));
         CHECK_OK(f.reader[2], rfree(f.reader[2], d));
-        CHECK_OK(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, size, &place, &d));
+        CHECK_OK(NULL, rgroup_alloc(f.sc, RGROUP_ANY, size, &place, &d, 0));
         assert_int_equal(place, 2);
-        CHECK_OK(rscatter_pipe(f.sc, place), rfree(rscatter_pipe(f.sc, place), d));
-        CHECK_OK(NULL, rscatter_close(f.sc));
+        CHECK_OK(rgroup_pipe(f.sc, place), rfree(rgroup_pipe(f.sc, place), d));
+        CHECK_OK(NULL, rgroup_close(f.sc));
         fan_close(f.reader, N);
     }
 }
@@ -177,13 +178,13 @@ static void test_unsent(void **state)
 
     fan_open(&f, op_of(state), 4096, 4, 2);
     for (int i = 0; i < 8; i++)
-        CHECK_OK(NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place[i], &d[i]));
-    CHECK_RC(-ENOBUFS, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
+        CHECK_OK(NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &place[i], &d[i], 0));
+    CHECK_RC(-ENOBUFS, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &(int){0}, &(raddr_t){NULL}, 0));
     for (int i = 0; i < 8; i++)
-        CHECK_OK(NULL, rwrite(rscatter_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
+        CHECK_OK(NULL, rwrite(rgroup_pipe(f.sc, place[i]), d[i])); /* a plain pipe's message */
     CHECK_RC(R_PENDING, NULL,
-             rscatter_alloc_nb(f.sc, RSCATTER_ANY, 8, &(int){0}, &(raddr_t){NULL}));
-    CHECK_OK(NULL, rscatter_close(f.sc));
+             rgroup_alloc(f.sc, RGROUP_ANY, 8, &(int){0}, &(raddr_t){NULL}, R_NOWAIT));
+    CHECK_OK(NULL, rgroup_close(f.sc));
     fan_close(f.reader, 2);
 }
 
@@ -196,40 +197,40 @@ static void test_reader_closes(void **state)
 
     fan_open(&f, op_of(state), 8192, 16, 3);
     CHECK_OK(f.reader[1], rclose(f.reader[1]));
-    assert_int_equal(deal(&f, RSCATTER_NEXT, 0, 100), 0);
+    assert_int_equal(deal(&f, RGROUP_NEXT, 0, 100), 0);
     /* memory that is there is given also when the reader has closed: then the write reports it */
     place = deal(&f, 0, 1, 100);
     assert_int_equal(place, 0);
-    fan_await_bye(rscatter_pipe(f.sc, 1));
-    CHECK_OK(NULL, rscatter_alloc(f.sc, 1, 8, &place, &d));
-    CHECK_RC(-EPIPE, NULL, rscatter_write(f.sc, 1, d));
-    assert_int_equal(rscatter_who(f.sc), 1);
+    fan_await_bye(rgroup_pipe(f.sc, 1));
+    CHECK_OK(NULL, rgroup_alloc(f.sc, 1, 8, &place, &d, 0));
+    CHECK_RC(-EPIPE, NULL, rwrite(rgroup_pipe(f.sc, 1), d));
+    assert_int_equal(rgroup_lost(f.sc), 1);
     assert_non_null(strstr(rerror(NULL), "place 1, rank 0"));
-    CHECK_OK(NULL, rfree(rscatter_pipe(f.sc, 1), d)); /* it has stayed ours */
+    CHECK_OK(NULL, rfree(rgroup_pipe(f.sc, 1), d)); /* it has stayed ours */
     for (int i = 0; i < 3; i++) {
         /* by its place, each time */
-        CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, 1, i == 0 ? 0 : 100, &place, &d));
-        CHECK_RC(-EPIPE, NULL, rscatter_alloc_nb(f.sc, 1, 8, &place, &d));
-        assert_int_equal(rscatter_who(f.sc), 1);
+        CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, 1, i == 0 ? 0 : 100, &place, &d, 0));
+        CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, 1, 8, &place, &d, R_NOWAIT));
+        assert_int_equal(rgroup_lost(f.sc), 1);
     }
-    assert_int_equal(rscatter_live(f.sc), 2);
+    assert_int_equal(rgroup_count(f.sc), 2);
     for (uint64_t i = 0; i < 10; i++) {
-        assert_int_equal(deal(&f, RSCATTER_NEXT, 100 + i, 8), i % 2 == 0 ? 2 : 0);
-        assert_int_equal(deal(&f, RSCATTER_ANY, 200 + i, 8) % 2, 0);
+        assert_int_equal(deal(&f, RGROUP_NEXT, 100 + i, 8), i % 2 == 0 ? 2 : 0);
+        assert_int_equal(deal(&f, RGROUP_ANY, 200 + i, 8) % 2, 0);
         receive(&f, 2, i % 2 == 0 ? 100 + i : 200 + i, 8);
     }
     CHECK_OK(f.reader[0], rclose(f.reader[0]));
     CHECK_OK(f.reader[2], rclose(f.reader[2]));
-    fan_await_bye(rscatter_pipe(f.sc, 0));
-    fan_await_bye(rscatter_pipe(f.sc, 2));
+    fan_await_bye(rgroup_pipe(f.sc, 0));
+    fan_await_bye(rgroup_pipe(f.sc, 2));
     /* in ANY the closed are found before memory is */
-    CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
-    CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
-    assert_int_equal(rscatter_live(f.sc), 0);
-    CHECK_RC(-EPIPE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 8, &place, &d));
-    assert_int_equal(rscatter_who(f.sc), -1);
-    CHECK_RC(-EPIPE, NULL, rscatter_alloc_nb(f.sc, RSCATTER_NEXT, 8, &place, &d));
-    CHECK_OK(NULL, rscatter_close(f.sc));
+    CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &place, &d, 0));
+    CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &place, &d, 0));
+    assert_int_equal(rgroup_count(f.sc), 0);
+    CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 8, &place, &d, 0));
+    assert_int_equal(rgroup_lost(f.sc), -1);
+    CHECK_RC(-EPIPE, NULL, rgroup_alloc(f.sc, RGROUP_NEXT, 8, &place, &d, R_NOWAIT));
+    CHECK_OK(NULL, rgroup_close(f.sc));
 }
 
 /* a part that the user closes has no part any more; it is no failure */
@@ -239,63 +240,60 @@ static void test_part_closed(void **state)
     rch_t part;
 
     fan_open(&f, op_of(state), 8192, 16, 3);
-    part = rscatter_pipe(f.sc, 0);
+    part = rgroup_pipe(f.sc, 0);
     CHECK_OK(part, rclose(part));
-    assert_true(rscatter_pipe(f.sc, 0) == NULL);
+    assert_true(rgroup_pipe(f.sc, 0) == NULL);
     for (uint64_t i = 0; i < 10; i++) {
-        assert_int_equal(deal(&f, RSCATTER_NEXT, i, 8), 1 + (int)(i % 2));
-        assert_int_equal(deal(&f, RSCATTER_ANY, i, 8), 1 + (int)(i % 2));
+        assert_int_equal(deal(&f, RGROUP_NEXT, i, 8), 1 + (int)(i % 2));
+        assert_int_equal(deal(&f, RGROUP_ANY, i, 8), 1 + (int)(i % 2));
         receive(&f, 1 + (int)(i % 2), i, 8);
         receive(&f, 1 + (int)(i % 2), i, 8);
     }
-    assert_int_equal(rscatter_live(f.sc), 2);
-    CHECK_RC(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, NULL, &(raddr_t){NULL}));
+    assert_int_equal(rgroup_count(f.sc), 2);
+    CHECK_RC(-ENOTCONN, NULL, rgroup_alloc(f.sc, 0, 8, NULL, &(raddr_t){NULL}, 0));
     CHECK_RC(R_EOF, f.reader[0], rread(f.reader[0], &(raddr_t){NULL}, NULL));
-    CHECK_OK(NULL, rscatter_close(f.sc));
+    CHECK_OK(NULL, rgroup_close(f.sc));
     fan_close(f.reader, 3);
 }
 
 static void test_refused(void **state)
 {
     struct fan f;
-    rscatter_t sc = (rscatter_t)(uintptr_t)0x51;
+    rgroup_t sc = (rgroup_t)(uintptr_t)0x51;
     rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);
     raddr_t d;
     int place;
 
-    CHECK_RC(-EINVAL, NULL, rscatter(NULL, &cfg, fan_self, 1));
-    CHECK_RC(-EINVAL, NULL, rscatter(&sc, NULL, fan_self, 1));
-    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, 0));
-    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, fan_self, -1));
-    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, NULL, 2)); /* ranks 0 and 1: there is one rank */
-    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){1}, 1));
-    CHECK_RC(-EINVAL, NULL, rscatter(&sc, &cfg, &(int){-1}, 1));
-    assert_true(sc == (rscatter_t)(uintptr_t)0x51);
+    CHECK_RC(-EINVAL, NULL, scatter_open(NULL, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, scatter_open(&sc, NULL, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, scatter_open(&sc, &cfg, fan_self, 0));
+    CHECK_RC(-EINVAL, NULL, scatter_open(&sc, &cfg, fan_self, -1));
+    CHECK_RC(-EINVAL, NULL,
+             scatter_open(&sc, &cfg, NULL, 2)); /* ranks 0 and 1: there is one rank */
+    CHECK_RC(-EINVAL, NULL, scatter_open(&sc, &cfg, &(int){1}, 1));
+    CHECK_RC(-EINVAL, NULL, scatter_open(&sc, &cfg, &(int){-1}, 1));
+    assert_true(sc == (rgroup_t)(uintptr_t)0x51);
     /* all or none */
     fan_open(&f, op_of(state), 4096, 8, 2);
     cfg = f.cfg;
     cfg.context++;
-    CHECK_RC(-EEXIST, NULL, rscatter(&sc, &cfg, fan_self, 1));
-    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, 2, 8, &place, &d));
-    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, -3, 8, &place, &d));
-    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 8, NULL, &d));
-    CHECK_RC(-EINVAL, NULL, rscatter_alloc(f.sc, 0, 8, &place, NULL));
-    CHECK_RC(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_ANY, 100000, &place, &d));
-    CHECK_RC(-EMSGSIZE, NULL, rscatter_alloc(f.sc, RSCATTER_NEXT, 100000, &place, &d));
-    CHECK_RC(-EINVAL, NULL, rscatter_write(f.sc, 2, ANY_RADDR));
-    CHECK_RC(-EINVAL, NULL, rscatter_write(f.sc, 0, ADDR_NULL));
-    CHECK_RC(-EINVAL, NULL, rscatter_set_timeout(f.sc, -2));
-    assert_int_equal(rscatter_live(f.sc), 2);
-    assert_true(rscatter_pipe(f.sc, -1) == NULL && rscatter_pipe(f.sc, 2) == NULL &&
-                rscatter_pipe(NULL, 0) == NULL);
-    assert_int_equal(rscatter_rank(f.sc, 1), 0);
-    assert_int_equal(rscatter_rank(f.sc, 2), -EINVAL);
-    assert_int_equal(rscatter_place(f.sc, 0), 0);
-    assert_int_equal(rscatter_place(f.sc, 1), -ENOENT);
-    CHECK_OK(NULL, rscatter_close(f.sc));
-    CHECK_RC(-ENOTCONN, NULL, rscatter_close(f.sc));
-    CHECK_RC(-ENOTCONN, NULL, rscatter_alloc(f.sc, 0, 8, &place, &d));
-    CHECK_RC(-EINVAL, NULL, rscatter_close(NULL));
+    CHECK_RC(-EEXIST, NULL, scatter_open(&sc, &cfg, fan_self, 1));
+    CHECK_RC(-EINVAL, NULL, rgroup_alloc(f.sc, 2, 8, &place, &d, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_alloc(f.sc, -3, 8, &place, &d, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_alloc(f.sc, RGROUP_NEXT, 8, NULL, &d, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_alloc(f.sc, 0, 8, &place, NULL, 0));
+    CHECK_RC(-EMSGSIZE, NULL, rgroup_alloc(f.sc, RGROUP_ANY, 100000, &place, &d, 0));
+    CHECK_RC(-EMSGSIZE, NULL, rgroup_alloc(f.sc, RGROUP_NEXT, 100000, &place, &d, 0));
+    CHECK_RC(-EINVAL, NULL, rwrite(rgroup_pipe(f.sc, 2), ANY_RADDR));
+    CHECK_RC(-EINVAL, NULL, rwrite(rgroup_pipe(f.sc, 0), ADDR_NULL));
+    CHECK_RC(-EINVAL, NULL, rgroup_set_timeout(f.sc, -2));
+    assert_int_equal(rgroup_count(f.sc), 2);
+    assert_true(rgroup_pipe(f.sc, -1) == NULL && rgroup_pipe(f.sc, 2) == NULL &&
+                rgroup_pipe(NULL, 0) == NULL);
+    CHECK_OK(NULL, rgroup_close(f.sc));
+    CHECK_RC(-ENOTCONN, NULL, rgroup_close(f.sc));
+    CHECK_RC(-ENOTCONN, NULL, rgroup_alloc(f.sc, 0, 8, &place, &d, 0));
+    CHECK_RC(-EINVAL, NULL, rgroup_close(NULL));
     fan_close(f.reader, 2);
 }
 

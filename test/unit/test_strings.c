@@ -7,7 +7,8 @@
 #include <rinfo.h>
 #include <ctype.h>
 #include <fcntl.h>
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
+#include <rpipe.h>
 
 /* from ENVIRONMENT in rmalloc(7) */
 static const struct {
@@ -37,18 +38,18 @@ static void test_strerror(void **state)
     (void)state;
     for (size_t i = 0; i < n; i++) {
         errno = 77;
-        assert_non_null(rstrerror(codes[i]));
+        assert_non_null(rinfo_strerror(codes[i]));
         assert_int_equal(errno, 77);
-        assert_true(strlen(rstrerror(codes[i])) > 0);
+        assert_true(strlen(rinfo_strerror(codes[i])) > 0);
         for (size_t j = 0; j < i; j++)
-            assert_string_not_equal(rstrerror(codes[i]), rstrerror(codes[j]));
+            assert_string_not_equal(rinfo_strerror(codes[i]), rinfo_strerror(codes[j]));
     }
     /* every other number has a name too */
     for (int code = -5000; code < 200; code++)
-        assert_true(strlen(rstrerror(code)) > 0);
-    assert_true(strlen(rstrerror(INT32_MIN)) > 0);
-    assert_true(strlen(rstrerror(INT32_MAX)) > 0);
-    assert_string_not_equal(rstrerror(-4095), rstrerror(R_EOF));
+        assert_true(strlen(rinfo_strerror(code)) > 0);
+    assert_true(strlen(rinfo_strerror(INT32_MIN)) > 0);
+    assert_true(strlen(rinfo_strerror(INT32_MAX)) > 0);
+    assert_string_not_equal(rinfo_strerror(-4095), rinfo_strerror(R_EOF));
 }
 
 static void test_version(void **state)
@@ -122,7 +123,7 @@ static void test_backends(void **state)
 static void test_before_rinit(void **state)
 {
     char byte = 0, all[4] = {0};
-    rpipe_stats_t st;
+    struct pipe_counts st;
     raddr_t d = ADDR_NULL;
     size_t size = 5;
     int ready = 7;
@@ -134,7 +135,7 @@ static void test_before_rinit(void **state)
     assert_int_equal(rwait(ch), -ENOTCONN);
     assert_int_equal(rset_timeout(ch, 1), -ENOTCONN);
     assert_int_equal(rfd(ch), -ENOTCONN);
-    assert_int_equal(rpipe_stats(ch, &st), -ENOTCONN);
+    assert_int_equal(pipe_counts(ch, &st), -ENOTCONN);
     assert_int_equal(rwrite(ch, d), -ENOTCONN);
     assert_int_equal(rwrite_n(ch, d, 1), -ENOTCONN);
     assert_int_equal(rwrite_nb(ch, d), -ENOTCONN);
@@ -193,7 +194,8 @@ static int bad(const char *name, const char *value)
         return 1;
     }
     if (strstr(rerror(NULL), name) == NULL || strstr(rerror(NULL), value) == NULL) {
-        fprintf(stderr, "%s=%s: the error message does not name both: %s\n", name, value, rerror(NULL));
+        fprintf(stderr, "%s=%s: the error message does not name both: %s\n", name, value,
+                rerror(NULL));
         return 2;
     }
     for (int i = 0; (s = rinfo_setting(i)) != NULL; i++) {
@@ -384,7 +386,7 @@ static int in_force(const char *name, const char *value)
 {
     rpipe_config_t cfg = pair_reader(pair_config(RPIPE_PUT, 4096));
     double begun, passed;
-    rpipe_stats_t st;
+    struct pipe_counts st;
     raddr_t d;
     rch_t ch;
 
@@ -392,7 +394,7 @@ static int in_force(const char *name, const char *value)
     (void)value;
     setenv("RPIPE_SLOTS", "16", 1);
     if (rinit(NULL, NULL) != R_SUCCESS || rpipe(&ch, &cfg) != R_SUCCESS ||
-        rpipe_stats(ch, &st) != R_SUCCESS)
+        pipe_counts(ch, &st) != R_SUCCESS)
         return 1;
     setenv("RPIPE_SLOTS", "32", 1); /* has no effect any more */
     begun = now_ms();

@@ -4,7 +4,7 @@
  * that message and no other, and costs neither a slot nor a byte (statistics).
  */
 #include "test/lib/pipe_modes.h"
-#include "test/lib/v01.h"
+#include "test/lib/counts.h"
 
 enum { HEAP = 1 << 16, MESSAGES = 200 };
 
@@ -51,7 +51,7 @@ static size_t size_of(uint64_t i)
 /* one message after the other, by every call that sends one */
 static void kinds(const struct mode *m)
 {
-    rpipe_stats_t w, r;
+    struct pipe_counts w, r;
     struct pair p;
     uint64_t bytes = 0, small = 0;
 
@@ -92,7 +92,7 @@ static void ring_full(const struct mode *m)
 {
     struct pair p;
     raddr_t d[64];
-    rpipe_stats_t w;
+    struct pipe_counts w;
 
     mode_open(&p, m, HEAP, 0);
     for (size_t i = 0; i < 64; i++)

@@ -8,7 +8,7 @@
 #include "observe/record/trace_file.h"
 #include "util/clock.h"
 #include "rpipe/end/end.h"
-#include "test/lib/v01.h"
+#include <rpipe.h>
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * What first-, best-, worst- and random-fit need: segments, descriptors, and memory for them; and what happens without.
  */
 #include "tree_fit_heap.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 /* ---- growth ---- */
 

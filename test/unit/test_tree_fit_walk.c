@@ -6,7 +6,7 @@
 #include "alloc/index.h"
 #include "alloc/tree_fit.h"
 #include "tree_fit_heap.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 /* ---- what stands in the way, a place that the caller has chosen ---- */
 

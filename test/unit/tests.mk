@@ -14,7 +14,7 @@ unit_tests = \
 	test/unit/test_control_end \
 	test/unit/test_control_unauthenticated \
 	test/unit/test_desc \
-	test/unit/test_duplex \
+	test/unit/test_neighbors \
 	test/unit/test_greeting \
 	test/unit/test_growth \
 	test/unit/test_heap \
@@ -48,6 +48,8 @@ unit_tests = \
 	test/unit/test_region_threads \
 	test/unit/test_report \
 	test/unit/test_scatter \
+	test/unit/test_send \
+	test/unit/test_sizes \
 	test/unit/test_shadow \
 	test/unit/test_size_class \
 	test/unit/test_strings \
@@ -83,13 +85,15 @@ test_unit_test_pipe_misuse_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_single_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_pipe_waiting_LDADD = $(public) $(CMOCKA_LIBS)
-test_unit_test_duplex_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_neighbors_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
 test_unit_test_redux_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_send_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_sizes_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_strings_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_slab_LDADD = lib/libslab.la lib/libutil.la $(CMOCKA_LIBS)
 test_unit_test_tag_LDADD = $(public) $(CMOCKA_LIBS)
@@ -120,7 +124,7 @@ test_unit_fake_btl_la_LIBADD = lib/libutil.la
 test_unit_fake_btl_la_LDFLAGS = $(module_flags) -rpath /nowhere
 
 # Headers that tests share.
-noinst_HEADERS += \
+noinst_HEADERS = \
 	test/faults/sandbox.h \
 	test/lib/job.h \
 	test/faults/failing_calls.h \
@@ -137,13 +141,15 @@ noinst_HEADERS += \
 	test/lib/clock_ms.h \
 	test/lib/pattern.h \
 	test/lib/port.h \
+	test/lib/counts.h \
 	test/lib/random.h \
+	test/lib/group.h \
 	test/lib/group_pair.h \
 	test/unit/heap_checks.h \
 	test/lib/pipe_modes.h \
 	test/unit/next_fit_heap.h \
 	test/lib/pair.h \
 	test/lib/ranks.h \
-	test/lib/v01.h \
+	test/lib/vmem.h \
 	test/unit/reclaim_pair.h \
 	test/unit/tree_fit_heap.h

@@ -8,7 +8,7 @@
 #define TEST_UNIT_TREE_FIT_HEAP_H
 
 #include "heap_checks.h"
-#include "test/lib/v01.h"
+#include <rvmem.h>
 
 static const rmalloc_fit_t fits[] = {RMALLOC_FIRST_FIT, RMALLOC_BEST_FIT, RMALLOC_WORST_FIT,
                                      RMALLOC_RANDOM_FIT};

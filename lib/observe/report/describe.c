@@ -19,10 +19,10 @@ static void describe_configuration(struct rch *ch, rinfo_pipe_t *p)
 
     p->role = config_side(cfg) == SIDE_WRITER ? RPIPE_WRITER : RPIPE_READER;
     p->peer = ch->peer;
-    p->context = cfg->context;
+    p->context = cfg->context & ~CONTEXT_LIBRARY;
     p->op = cfg->op == OP_GET ? RPIPE_GET : RPIPE_PUT;
-    p->heuristic = (rmalloc_fit_t)((int)cfg->heuristic + 1);
-    p->mode = (rpipe_sync_t)((int)cfg->mode + 1);
+    p->heuristic = cfg->heuristic;
+    p->mode = cfg->mode;
     p->unit_bytes = cfg->unit_bytes;
     p->heap_bytes = grow_heap_bytes(ch);
     p->max_heap_bytes = cfg->max_heap_bytes;

@@ -38,10 +38,12 @@ void handshake_make(const struct rch *ch, struct handshake *h)
         .max_alloc_size = ch->cfg.max_heap_bytes,
         .sync_queue = ch->cfg.sync_queue,
     };
-    areas_offer(ch, h);
-    if (ch->path->address(ch) != NULL)
-        h->address = *ch->path->address(ch);
-    features_offer(ch, h);
+    if (!config_is_open(&ch->cfg)) {
+        areas_offer(ch, h);
+        if (ch->path->address(ch) != NULL)
+            h->address = *ch->path->address(ch);
+        features_offer(ch, h);
+    }
     memcpy(h->btl, ch->ops->name, strnlen(ch->ops->name, sizeof(h->btl)));
 }
 
@@ -77,6 +79,28 @@ static int handshake_differ_name(const struct rch *ch, const char *what, const c
         return 0;
     return error_set(err, -EPROTO, "%s is %s here and %s at rank %d; both ends must agree", what,
                      here, there, ch->peer);
+}
+
+int handshake_compare_op(const struct rch *ch, const struct handshake *h, struct error *err)
+{
+    return handshake_differ_name(ch, "op", config_op_name((int)ch->cfg.op), config_op_name(h->op),
+                                 err);
+}
+
+int handshake_adopt(struct rch *ch, const struct handshake *h, struct error *err)
+{
+    const struct pipe_config other = {
+        .heuristic = (rmalloc_fit_t)h->algorithm,
+        .mode = (rpipe_sync_t)h->sync,
+        .unit_bytes = h->unit_size,
+        .heap_bytes = h->alloc_size,
+        .max_heap_bytes = h->max_alloc_size,
+        .slots = h->slots,
+        .sync_queue = h->sync_queue,
+    };
+    int rc = handshake_compare_op(ch, h, err);
+
+    return rc == 0 ? config_adopt(&ch->cfg, &other, ch->peer, err) : rc;
 }
 
 static int handshake_compare(const struct rch *ch, const struct handshake *h, struct error *err)

@@ -38,6 +38,12 @@ static_assert(sizeof(struct handshake) <= RENDEZVOUS_BLOB_MAX, "can be kept");
 #define HANDSHAKE_LEAST offsetof(struct handshake, layout_oldest)
 
 void handshake_make(const struct rch *ch, struct handshake *h);
+/* The sender leaves the sizes to the receiver: no memory is offered yet, and the same end sends another record. */
+static inline bool handshake_is_open(const struct handshake *h) { return h->alloc_size == 0; }
+/* Takes over the sizes of the peer. -EPROTO and both values. Rendezvous lock held. */
+int handshake_adopt(struct rch *ch, const struct handshake *h, struct error *err);
+/* What can be compared before the sizes are known. -EPROTO and both values. */
+int handshake_compare_op(const struct rch *ch, const struct handshake *h, struct error *err);
 /* Is it a record at all? */
 bool handshake_is_valid(const struct handshake *h);
 /* Compares, attaches, connects. -EPROTO and both values where the ends differ. Rendezvous lock held. */

@@ -15,6 +15,7 @@
 
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/handshake.h"
+#include "rpipe/connect/open.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
@@ -46,12 +47,43 @@ void join_fail(struct rch *ch, int code, const char *reason)
 
 /* ---- joining: rendezvous lock held ---- */
 
+/*
+ * An end that was opened without sizes takes over those of the peer, allocates, and posts a handshake that offers its memory: the
+ * peer joins with that one.
+ */
+static int join_adopt(struct rch *ch, const struct handshake *h, struct error *err)
+{
+    struct handshake own;
+    int rc = handshake_adopt(ch, h, err);
+
+    if (rc == 0)
+        rc = end_size(ch, err);
+    if (rc != 0)
+        return rc;
+    end_state_set(ch, ch->path->state);
+    handshake_make(ch, &own);
+    rc = message_post(ch->peer, MESSAGE_HANDSHAKE, &own.head, NULL);
+    if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET)
+        return error_set(err, rc, "no memory for the handshake");
+    return 0;
+}
+
 /* Attaches what the peer's handshake names to an open end. */
 static void join(struct rch *ch, const struct handshake *h)
 {
     struct error err = {""};
-    int rc = handshake_attach(ch, h, &err);
+    int rc = 0;
 
+    if (handshake_is_open(
+            h)) { /* the peer takes over the sizes of this end; its next handshake joins */
+        rc = handshake_compare_op(ch, h, &err);
+        if (rc == 0)
+            return;
+    }
+    if (rc == 0 && config_is_open(&ch->cfg))
+        rc = join_adopt(ch, h, &err);
+    if (rc == 0)
+        rc = handshake_attach(ch, h, &err);
     if (rc != 0) {
         log_error("%s: cannot join: %s", end_name(ch), err.text);
         /* where the handshakes differ the peer finds that out itself; what failed here alone it must be sent */

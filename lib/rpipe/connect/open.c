@@ -23,7 +23,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A fresh end with its settled configuration and the pieces that the peer will need. */
+int end_size(struct rch *ch, struct error *err)
+{
+    const struct pipe_config *cfg = &ch->cfg;
+    int rc;
+
+    ch->mask = cfg->slots - 1;
+    ch->inline_max = cfg->inline_max;
+    if (ch->inline_max > cfg->heap_bytes)
+        ch->inline_max = (uint32_t)cfg->heap_bytes;
+    ch->units = (cfg->heap_bytes - 1) / cfg->unit_bytes + 1;
+    counter_describe(ch);
+    if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0)
+        return error_set(err, -ENOMEM, "no memory for the table of %u blocks (sync_queue)",
+                         cfg->sync_queue);
+    rc = path_open(ch, err);
+    if (rc == 0)
+        rc = areas_allocate(ch, err);
+    return rc == 0 ? features_open(ch, err) : rc;
+}
+
+/* A fresh end with its configuration, and the memory that its peer needs, if its sizes are known. */
 static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct error *err)
 {
     pthread_mutexattr_t attributes;
@@ -32,10 +52,6 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     ch->cfg = *cfg;
     ch->peer = cfg->peer;
     ch->timeout_ms = cfg->timeout_ms;
-    ch->mask = cfg->slots - 1;
-    ch->inline_max = cfg->inline_max;
-    if (ch->inline_max > cfg->heap_bytes)
-        ch->inline_max = (uint32_t)cfg->heap_bytes;
     ch->event_fd = ch->signal_fd = -1;
     ch->checked = setting_number(SET_DEBUG) != 0;
     ch->fences = true;
@@ -47,26 +63,22 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     ch->id = desc_owner_id();
     ch->whose = desc_owned_by(ch->id);
     desc_pool_init(&ch->pool, cfg->max_messages, sizeof(struct rdesc_message));
-    ch->units = (cfg->heap_bytes - 1) / cfg->unit_bytes + 1;
-    if (config_side(cfg) == SIDE_WRITER && credit_open(ch) != 0)
-        return error_set(err, -ENOMEM, "no memory for the table of %u blocks (sync_queue)",
-                         cfg->sync_queue);
     if (close_prepare(ch) != 0)
         return error_set(err, -ENOMEM, "no memory for another pipe");
     rc = btl_choose(ch->peer, cfg->backend, &ch->ops, &ch->btl, err);
     if (rc != 0)
         return rc;
     ch->why = strdup(err->text);
-    counter_describe(ch);
     RPIPE_FAILPOINT("rpipe: backend chosen");
-    rc = path_open(ch, err);
-    if (rc == 0)
-        rc = areas_allocate(ch, err);
-    if (rc == 0)
-        rc = features_open(ch, err);
+    ch->adopts = config_is_open(cfg);
+    if (ch->adopts) { /* the rest follows with the handshake of the other end: join.c */
+        path_none(ch);
+        counter_describe(ch);
+        return 0;
+    }
+    rc = end_size(ch, err);
     if (rc != 0 && control_peer_state(ch->peer) != 0)
-        rc =
-            0; /* nothing can be passed to a peer that is gone; the calls that need it say so, not this one */
+        rc = 0; /* no memory can be offered to a peer that is gone; the calls that need it fail */
     return rc;
 }
 

@@ -7,9 +7,12 @@
 
 #include <stdbool.h>
 
+struct error;
 struct pipe_config;
 struct rch;
 
+/* Allocates what depends on the sizes of the pipe, which are known now. 0, or the code and the message. */
+int end_size(struct rch *ch, struct error *err);
 /* rpipe, and the same for cells: a resolved configuration. */
 int end_open(struct rch **ch, const char *call, const struct pipe_config *resolved);
 

@@ -36,6 +36,10 @@ struct write_arguments {
 int write_attempt(struct rch *ch, void *arguments);
 int write_unalloc_attempt(struct rch *ch, void *arguments); /* rfree before rwrite: a descriptor */
 int write_unalloc(struct rch *ch, struct rdesc *d);
+/* A descriptor that is not the user's: -EINVAL and its message. */
+int write_not_users(struct rch *ch, const struct rdesc *d) NOINLINE;
+/* After a message of a fast path: event mode, or a watermark. */
+void write_after(struct rch *ch, uint64_t sent) NOINLINE;
 /* rflush, and the same for an end with cells (side 0): everything that was requested is complete. */
 int end_flush(struct rch *ch, const char *name, enum side side);
 

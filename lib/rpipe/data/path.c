@@ -15,3 +15,5 @@ int path_open(struct rch *ch, struct error *err)
         ch->path = &path_mapped;
     return rc;
 }
+
+void path_none(struct rch *ch) { ch->path = &path_mapped; }

@@ -16,6 +16,15 @@
 /* The slot so far ahead is fetched for writing: the reader had it a lap ago, and its transfer takes as long as several messages. */
 #define SLOTS_AHEAD 8
 
+/* The message becomes shorter, at most its size; whole units behind it return to the heap where the heuristic allows. */
+static inline void write_shrink(struct rch *ch, struct rdesc *d, size_t bytes)
+{
+    if (d->units == 0)
+        d->size = bytes;
+    else
+        heap_shrink(ch->w.blocks.heap, d, bytes);
+}
+
 /* A block has been sent. At the watermark of the heap credits are refreshed after this message. */
 static FORCE_INLINE void publish_count_block(struct writer *w, struct rdesc *d)
 {

@@ -161,6 +161,10 @@ int write_alloc_attempt(struct rch *ch, void *arguments)
 
     if ((state & STATE_FAILED) != 0)
         return call_check_peer(ch, state);
+    if (ch->adopts && (state & (STATE_ATTACHED | STATE_JOINED)) == 0) { /* the heap is unknown */
+        rc = call_check_peer(ch, state);
+        return rc != 0 ? rc : R_PENDING;
+    }
     if ((state & STATE_GROW_REPLY) != 0)
         grow_apply(ch);
     if (a->size > write_largest_segment(ch) && !grow_could(ch, a->size))
@@ -288,7 +292,7 @@ static inline bool write_is_users(const struct rch *ch, const struct rdesc *d)
     return LIKELY(d != NULL && d->whose == ch->whose);
 }
 
-static NOINLINE int write_not_users(struct rch *ch, const struct rdesc *d)
+int write_not_users(struct rch *ch, const struct rdesc *d)
 {
     static const char *const state[] = {"has been freed or sent already", "belongs to another pipe",
                                         "has been sent already", "has been freed already",
@@ -352,6 +356,8 @@ int write_attempt(struct rch *ch, void *arguments)
     if (rc != 0)
         return rc;
     a->written = a->bytes == WHOLE ? a->d->size : a->bytes;
+    if (a->bytes != WHOLE && ch->path->wakes) /* on mapped memory publish does not fail */
+        write_shrink(ch, a->d, a->bytes);
     rc = ch->path->publish(ch, a, a->written, sent);
     if (rc != 0)
         return rc;
@@ -383,7 +389,7 @@ static NOINLINE int write_slow(struct rch *ch, const char *name, struct rdesc *d
 }
 
 /* After a message of the fast path: event mode, or a watermark. */
-static NOINLINE void write_after(struct rch *ch, uint64_t sent)
+NOINLINE void write_after(struct rch *ch, uint64_t sent)
 {
     if ((atomic_load_explicit(&ch->state, memory_order_acquire) & STATE_EVENT) != 0)
         write_signal(ch);
@@ -403,7 +409,9 @@ static FORCE_INLINE int write_message(struct rch *ch, const char *name, struct r
     if (UNLIKELY(sent == ch->w.slots.limit || !write_is_users(ch, d) ||
                  write_queue_is_full(&ch->w, d) || (bytes != WHOLE && bytes > d->size)))
         return write_slow(ch, name, d, bytes, wait);
-    publish_message(ch, d, bytes == WHOLE ? d->size : bytes, sent);
+    if (bytes != WHOLE)
+        write_shrink(ch, d, bytes);
+    publish_message(ch, d, d->size, sent);
     /* STATE_EVENT is loaded after the slot is stored; the membarrier of the service thread orders the two */
     if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY ||
                  sent + 1 >= ch->w.slots.refresh_at))

@@ -143,6 +143,8 @@ int call_check_peer(struct rch *ch, uint32_t state)
 {
     int rc = call_peer_state(ch, state);
 
+    if (rc != 0)
+        ch->loss_reported = true;
     if (rc != 0 && (state & STATE_WRITER) != 0)
         features_peer_lost(ch, rc); /* the program must not wait for a reader that is gone */
     return rc;

@@ -18,6 +18,7 @@
 #define HEAP_AT_MOST_DEFAULT (UINT64_C(1) << 30)
 #define MESSAGES_DEFAULT 1000000u
 #define CELLS_DEFAULT 512u
+#define CELLS_AT_MOST_DEFAULT (UINT64_C(1) << 27)
 #define CELLS_MOST (UINT64_C(1) << 31)
 #define QUEUE_MOST (1u << 24)
 #define QUEUE_TAGS_DEFAULT 65536u
@@ -160,10 +161,18 @@ static int config_resolve_mode(struct pipe_config *c, struct error *err)
     return 0;
 }
 
+/* The heap is at the reader of a PUT pipe and at the writer of a GET pipe; cells are at their owner, a reader. */
+static bool config_has_heap(const struct pipe_config *c)
+{
+    return (c->role == SIDE_WRITER) == (c->op == OP_GET);
+}
+
 static int config_resolve_agreed(struct pipe_config *c, struct error *err)
 {
     int rc;
 
+    if (c->heap_bytes == 0 && !config_has_heap(c))
+        return 0; /* the other end decides: config_adopt */
     if (c->heuristic == RMALLOC_FIT_DEFAULT)
         c->heuristic = RMALLOC_NEXT_FIT;
     if (c->unit_bytes == 0)
@@ -241,12 +250,78 @@ int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int 
     return 0;
 }
 
+/* ---- values of the other end ---- */
+
+static int config_check_bounds(const struct pipe_config *c, int peer, struct error *err)
+{
+    uint64_t heap = c->max_heap_bytes > c->heap_bytes ? c->max_heap_bytes : c->heap_bytes;
+
+    if (heap > c->heap_bytes_at_most)
+        return error_set(err, -EPROTO,
+                         "heap_bytes_at_most is %llu here and the heap of rank %d has up to %llu "
+                         "bytes; increase the one or decrease the other",
+                         (unsigned long long)c->heap_bytes_at_most, peer, (unsigned long long)heap);
+    if (c->op == OP_CELLS)
+        return 0;
+    if (c->slots > c->slots_at_most)
+        return error_set(err, -EPROTO, "slots_at_most is %u here and slots is %u at rank %d",
+                         c->slots_at_most, c->slots, peer);
+    if (c->sync_queue > c->sync_queue_at_most)
+        return error_set(err, -EPROTO,
+                         "sync_queue_at_most is %u here and sync_queue is %u at rank %d",
+                         c->sync_queue_at_most, c->sync_queue, peer);
+    return 0;
+}
+
+/* The peer is not trusted: its values are checked as those of a program. */
+static int config_check_adopted(struct pipe_config *c, int peer, struct error *err)
+{
+    struct error invalid = {""};
+    bool known = c->heap_bytes > 0 && c->heuristic > RMALLOC_FIT_DEFAULT &&
+                 c->heuristic <= RMALLOC_RANDOM_FIT && c->mode > RPIPE_SYNC_DEFAULT &&
+                 c->mode <= RPIPE_SYNC_CHANNEL && config_power_of_two(c->slots) &&
+                 c->slots >= SLOTS_LEAST && c->slots <= SLOTS_MOST;
+
+    if (!known || config_check_heap(c, &invalid) != 0 || config_resolve_mode(c, &invalid) != 0)
+        return error_set(err, -EPROTO, "rank %d offers a configuration that is invalid%s%s", peer,
+                         invalid.text[0] != '\0' ? ": " : "", invalid.text);
+    return config_check_bounds(c, peer, err);
+}
+
+int config_adopt(struct pipe_config *cfg, const struct pipe_config *other, int peer,
+                 struct error *err)
+{
+    struct pipe_config c = *cfg;
+    int rc;
+
+    if (c.heuristic == RMALLOC_FIT_DEFAULT)
+        c.heuristic = other->heuristic;
+    if (c.mode == RPIPE_SYNC_DEFAULT)
+        c.mode = other->mode;
+    if (c.unit_bytes == 0)
+        c.unit_bytes = other->unit_bytes;
+    if (c.heap_bytes == 0)
+        c.heap_bytes = other->heap_bytes;
+    if (c.max_heap_bytes == 0)
+        c.max_heap_bytes = other->max_heap_bytes;
+    if (c.slots == 0)
+        c.slots = other->slots;
+    if (c.sync_queue == 0)
+        c.sync_queue = other->sync_queue;
+    rc = config_check_adopted(&c, peer, err);
+    if (rc == 0)
+        *cfg = c;
+    return rc;
+}
+
 /* ---- cells ---- */
 
 int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolved, int ranks,
                          struct error *err)
 {
-    uint64_t cells = cfg->cells != 0 ? cfg->cells : CELLS_DEFAULT;
+    uint64_t cells = cfg->cells != 0            ? cfg->cells
+                     : cfg->role == RCELLS_USER ? 0 /* as the owner */
+                                                : CELLS_DEFAULT;
     struct pipe_config c = {
         .role = cfg->role == RCELLS_USER ? SIDE_WRITER : SIDE_READER,
         .peer = cfg->peer,
@@ -256,6 +331,9 @@ int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolve
         .mode = RPIPE_SYNC_BLOCKS, /* nothing is freed */
         .unit_bytes = sizeof(uint64_t),
         .heap_bytes = cells * sizeof(uint64_t),
+        .heap_bytes_at_most =
+            (cfg->cells_at_most != 0 ? cfg->cells_at_most : CELLS_AT_MOST_DEFAULT) *
+            sizeof(uint64_t),
         .slots = SLOTS_LEAST,
         .threads = (cfg->flags & RPIPE_THREADS) != 0,
         .huge_pages = (cfg->flags & RPIPE_HUGE_PAGES) != 0 || setting_number(SET_HUGE_PAGES) != 0,

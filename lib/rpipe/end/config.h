@@ -61,6 +61,13 @@ int config_resolve(const rpipe_config_t *cfg, struct pipe_config *resolved, int 
 /* The same for an array of cells; the caller sets cells_of. */
 int config_resolve_cells(const rcells_config_t *cfg, struct pipe_config *resolved, int ranks,
                          struct error *err);
+/*
+ * The end without the heap may leave sizes to the other end: heap_bytes is 0 until it is joined, and so are other agreed members.
+ */
+static inline bool config_is_open(const struct pipe_config *cfg) { return cfg->heap_bytes == 0; }
+/* Takes over the values of the other end for the members that are 0. -EPROTO and both values: more than this end allows, or invalid. */
+int config_adopt(struct pipe_config *cfg, const struct pipe_config *other, int peer,
+                 struct error *err);
 /* timeout_ms of a public structure as a deadline in ms: -1 none, 0 no waiting. -EINVAL and the message. */
 int config_timeout(int timeout_ms, int *resolved, struct error *err);
 

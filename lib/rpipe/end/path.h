@@ -97,11 +97,13 @@ extern const struct path_ops path_mapped, path_remote;
 
 /* Chooses the path by the backend's capabilities and opens it. 0, or -errno and the reason. */
 int path_open(struct rch *ch, struct error *err);
+/* For an end whose path is opened later: one that holds nothing. */
+void path_none(struct rch *ch);
 
 /* The writer is joined and has written, this end is not joined. An end that was opened to a peer that is gone has no ring. */
 static inline bool path_message_before_join(struct rch *ch)
 {
-    return !ch->late && ch->ring != NULL && ch->path->message_before_join(ch);
+    return !ch->late && !ch->adopts && ch->ring != NULL && ch->path->message_before_join(ch);
 }
 
 #endif

@@ -69,7 +69,6 @@ struct growth {
     size_t request;     /* bytes of the request that the growth in flight is for */
     uint64_t waited_us; /* how long the heap had been full then */
     uint64_t refused;
-    rpipe_stats_t last; /* its grow_... fields */
     /* reader's thread */
     uint32_t noted; /* entries that this thread has taken note of */
 };
@@ -262,12 +261,8 @@ static int grow_take_up(struct rch *ch)
              (unsigned long long)g->waited_us);
     RPIPE_FAILPOINT("grow: segment taken up");
     g->total = s->end;
-    g->last.grows = count + 1;
     ch->counts.grows = count + 1;
     trace_moment(ch->trace, TRACE_GROW, 0, s->end, 0);
-    g->last.grow_at = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
-    g->last.grow_request = g->request;
-    g->last.grow_waited_us = g->waited_us;
     g->full_since = 0;
     atomic_store_explicit(&g->count, count + 1, memory_order_relaxed);
     ch->units = g->total / ch->cfg.unit_bytes;
@@ -333,20 +328,6 @@ enum grow_outlook grow_when_full(struct rch *ch, size_t size, bool urgent)
 }
 
 int64_t grow_after(const struct rch *ch) { return ch->growth->after_ns; }
-
-void grow_stats(struct rch *ch, rpipe_stats_t *st)
-{
-    const struct growth *g = ch->growth;
-
-    if (g == NULL)
-        return;
-    st->grows = config_side(&ch->cfg) == SIDE_WRITER ? g->last.grows : grow_refresh(ch);
-    st->heap_bytes = ch->units * ch->cfg.unit_bytes;
-    st->grow_refused = g->refused;
-    st->grow_at = g->last.grow_at;
-    st->grow_request = g->last.grow_request;
-    st->grow_waited_us = g->last.grow_waited_us;
-}
 
 uint64_t grow_heap_bytes(struct rch *ch)
 {

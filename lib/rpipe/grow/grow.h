@@ -8,11 +8,8 @@
 #include "rpipe/end/feature.h"
 #include "rpipe/end/rch.h"
 
-#include <rpipe_transitional.h>
-
 /* Only where max_heap_bytes allows growth. */
 extern const struct end_feature growth_feature;
-void grow_stats(struct rch *ch, rpipe_stats_t *st);
 uint64_t grow_heap_bytes(struct rch *ch); /* of the heap now, all segments */
 
 /* ---- writer ---- */

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * recv.c: rrecv, the next message into memory of the program.
+ *
+ * The fast path copies a small payload out of its slot. All other messages are rread, a copy and rfree, as one attempt. A message
+ * that is larger than the memory stays the next one: its size is read before it is taken.
+ */
+#include "rpipe/data/attempt.h"
+#include "rpipe/data/copy_small.h"
+#include "rpipe/data/path.h"
+#include "rpipe/data/violation.h"
+
+#include "control/liveness.h"
+#include "observe/record/trace.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <string.h>
+
+struct recv_arguments {
+    struct read_arguments read;
+    void *buf;
+    size_t room;
+    size_t size; /* of the message, also where it does not fit */
+};
+
+static int recv_take(struct rch *ch, struct recv_arguments *a)
+{
+    struct rdesc *d = a->read.d;
+
+    a->size = d->size;
+    if (d->size > a->room) { /* it had another size when it was peeked at */
+        read_release(ch, d);
+        return violation_of_message(ch, "has changed its size (bytes, most)", a->size, a->room);
+    }
+    if (d->size > 0)
+        memcpy(a->buf, d->mem, d->size);
+    RPIPE_FAILPOINT("rrecv: before the message is freed");
+    read_release(ch, d);
+    return 0;
+}
+
+static bool recv_is_joined(const struct rch *ch)
+{
+    uint32_t state =
+        atomic_load_explicit(&ch->state, memory_order_acquire); /* pairs with end_state_set */
+
+    return (state & (STATE_JOINED | STATE_FAILED)) == STATE_JOINED;
+}
+
+static int recv_attempt(struct rch *ch, void *arguments)
+{
+    struct recv_arguments *a = arguments;
+    bool was_joined = recv_is_joined(ch);
+    int rc;
+
+    a->read.peeked = was_joined && ch->path->next_size(ch, &a->size);
+    if (a->read.peeked && a->size > a->room)
+        return call_error(
+            ch, -EMSGSIZE,
+            "the next message has %zu bytes and room is %zu; it is still the next one", a->size,
+            a->room);
+    rc = read_attempt(ch, &a->read);
+    if (rc == 0)
+        return recv_take(ch, a);
+    if (rc == R_PENDING && !was_joined && recv_is_joined(ch))
+        return recv_attempt(ch, arguments); /* a message has waited for the join */
+    return rc;
+}
+
+static NOINLINE int recv_slow(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
+{
+    static const struct awaited awaited = {"message", 0};
+    struct recv_arguments a = {.buf = buf, .room = room};
+    struct call call;
+    int rc = call_begin(&call, "rrecv", ch, SIDE_READER);
+    uint32_t row;
+
+    if (rc == 0)
+        rc = call_check_flags(ch, flags);
+    if (rc == 0 && buf == NULL && room > 0)
+        rc = call_error(ch, -EINVAL, "buf is NULL, room is %zu", room);
+    if (rc != 0)
+        return call_end(&call, rc);
+    row = trace_begin(ch, TRACE_READ);
+    rc = (flags & R_NOWAIT) == 0 ? call_await(ch, &awaited, recv_attempt, &a)
+                                 : call_once(ch, recv_attempt, &a);
+    trace_end(row, a.read.number, a.size, rc);
+    if ((rc == 0 || rc == -EMSGSIZE) && bytes != NULL)
+        *bytes = a.size;
+    return call_end(&call, rc);
+}
+
+/* The slot has a small payload that fits: copies it and gives the slot back. */
+static FORCE_INLINE void recv_copy(struct rch *ch, const struct slot *s, void *buf, size_t n)
+{
+    RPIPE_FAILPOINT("rrecv: message seen");
+    copy_small(buf, s->payload, n);
+    RPIPE_FAILPOINT("rrecv: slot copied");
+    ch->r.nread++;
+    ch->bytes += n;
+    /* release: the slot is copied before the writer overwrites it. Pairs with slot_credit_refresh */
+    atomic_store_explicit(&ch->credit->line.slots_read, ch->r.nread, memory_order_release);
+    RPIPE_FAILPOINT("rrecv: slot given back");
+    wake_writer(ch);
+}
+
+#define RECV_AHEAD 4 /* as in read.c */
+
+/* Polls for as long as read.c does before it takes the slow path. */
+static NOINLINE bool recv_poll(const struct slot *s, uint64_t sequence, int flags)
+{
+    int polls =
+        (flags & R_NOWAIT) != 0 ? 0 : atomic_load_explicit(&wait_first_polls, memory_order_relaxed);
+
+    while (polls-- > 0) {
+        cpu_pause();
+        if (ring_slot_ready(s, sequence))
+            return true;
+    }
+    return false;
+}
+
+/* The slot is empty. Most polls end here: the writer has neither closed nor died. */
+static NOINLINE int recv_nothing(struct rch *ch, void *buf, size_t room, size_t *bytes, int flags)
+{
+    if ((flags & R_NOWAIT) == 0 || liveness_died(ch->liveness) ||
+        /* acquire: as in mapped_at_end */
+        atomic_load_explicit(&ch->ring->control.final, memory_order_acquire) != 0)
+        return recv_slow(ch, buf, room, bytes, flags);
+    ch->stalls_ring++;
+    return R_PENDING;
+}
+
+int rpipe_recv(rch_t ch, void *buf, size_t room, size_t *bytes, int flags)
+{
+    const struct slot *s;
+    uint64_t next;
+    size_t n;
+
+    if (UNLIKELY(ch == NULL || buf == NULL || (flags & ~R_NOWAIT) != 0 ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != READER_READY))
+        return recv_slow(ch, buf, room, bytes, flags);
+    next = ch->r.nread;
+    s = &ch->ring->slot[next & ch->mask];
+    if (UNLIKELY(!ring_slot_ready(s, next + 1)) && !recv_poll(s, next + 1, flags))
+        return recv_nothing(ch, buf, room, bytes, flags);
+    __builtin_prefetch(&ch->ring->slot[(next + RECV_AHEAD) & ch->mask]);
+    /* each is loaded once: the peer may change them at any time */
+    n = __atomic_load_n(&s->bytes, __ATOMIC_RELAXED);
+    if (UNLIKELY(__atomic_load_n(&s->kind, __ATOMIC_RELAXED) != SLOT_INLINE || n > room ||
+                 n > DESC_INLINE_MAX))
+        return recv_slow(ch, buf, room, bytes, flags);
+    recv_copy(ch, s, buf, n);
+    if (bytes != NULL)
+        *bytes = n;
+    return 0;
+}

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * send.c: rsend, a message without a descriptor; and rshrink.
+ *
+ * The fast path stores a small payload into its slot. All other messages are rmalloc, a copy and rwrite, as one attempt under one
+ * deadline.
+ */
+#include "rpipe/data/attempt.h"
+#include "rpipe/data/copy_small.h"
+#include "rpipe/data/path.h"
+#include "rpipe/data/publish.h"
+#include "rpipe/end/debug_check.h"
+
+#include "observe/record/trace.h"
+#include "util/failpoint.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* ---- rsend ---- */
+
+struct send_arguments {
+    const void *payload;
+    struct alloc_arguments alloc;
+    struct write_arguments write;
+    struct awaited awaited;
+};
+
+static int send_attempt(struct rch *ch, void *arguments)
+{
+    struct send_arguments *a = arguments;
+    int rc;
+
+    if (a->write.d == NULL) {
+        rc = write_alloc_attempt(ch, &a->alloc);
+        a->awaited = a->alloc.awaited;
+        if (rc != 0)
+            return rc;
+        a->write.d = a->alloc.d;
+        if (a->alloc.size > 0)
+            memcpy(a->write.d->mem, a->payload, a->alloc.size);
+    }
+    rc = write_attempt(ch, &a->write);
+    a->awaited = a->write.awaited;
+    return rc;
+}
+
+static int send_message(struct rch *ch, struct send_arguments *a, bool wait)
+{
+    uint32_t row = trace_begin(ch, TRACE_WRITE);
+    int rc = wait ? call_await(ch, &a->awaited, send_attempt, a) : call_once(ch, send_attempt, a);
+
+    trace_end(row, a->write.number, a->write.written, rc);
+    if (rc != 0 && a->write.d != NULL)
+        (void)write_unalloc(ch, a->write.d);
+    else if (rc == -ETIMEDOUT)
+        rc = write_explain_timeout(ch, &a->alloc);
+    return rc;
+}
+
+static NOINLINE int send_slow(struct rch *ch, const void *buf, size_t bytes, int flags)
+{
+    bool wait = (flags & R_NOWAIT) == 0;
+    struct send_arguments a = {
+        .payload = buf,
+        .alloc = {bytes, NULL, false, {"memory given back by the reader", 0}},
+        .write = {NULL, bytes, wait, false, {"free slot in the ring", 0}, NULL, 0, 0},
+        .awaited = {"memory given back by the reader", 0}};
+    struct call call;
+    int rc = call_begin(&call, "rsend", ch, SIDE_WRITER);
+
+    if (rc == 0)
+        rc = call_check_flags(ch, flags);
+    if (rc == 0 && buf == NULL && bytes > 0)
+        rc = call_error(ch, -EINVAL, "buf is NULL, bytes is %zu", bytes);
+    if (rc == 0)
+        rc = send_message(ch, &a, wait);
+    return call_end(&call, rc);
+}
+
+/* There is a free slot. */
+static FORCE_INLINE void send_publish(struct rch *ch, const void *buf, size_t bytes, uint64_t sent)
+{
+    struct slot *s = &ch->ring->slot[sent & ch->mask];
+
+    /* visible before the slot, by the release of its flag */
+    atomic_store_explicit(&ch->w.sent, sent + 1, memory_order_relaxed);
+    RPIPE_FAILPOINT("rsend: before the slot");
+    copy_small(s->payload, buf, bytes);
+    s->header = 0;
+    s->kind = SLOT_INLINE;
+    s->bytes = (uint8_t)bytes;
+    RPIPE_FAILPOINT("rsend: before the flag");
+    ring_slot_publish(s, sent + 1);
+    RPIPE_FAILPOINT("rsend: after the flag");
+    wake_reader(ch);
+    cpu_prefetch_write(&ch->ring->slot[(sent + SLOTS_AHEAD) & ch->mask]);
+    ch->bytes += bytes;
+}
+
+int rpipe_send(rch_t ch, const void *buf, size_t bytes, int flags)
+{
+    uint64_t sent;
+
+    if (UNLIKELY(ch == NULL ||
+                 atomic_load_explicit(&ch->state, memory_order_acquire) != WRITER_READY ||
+                 bytes > ch->inline_max || (flags & ~R_NOWAIT) != 0 || buf == NULL))
+        return send_slow(ch, buf, bytes, flags);
+    sent = atomic_load_explicit(&ch->w.sent, memory_order_relaxed);
+    if (UNLIKELY(sent == ch->w.slots.limit))
+        return send_slow(ch, buf, bytes, flags);
+    send_publish(ch, buf, bytes, sent);
+    /* STATE_EVENT is loaded after the slot is stored; the membarrier of the service thread orders the two */
+    if (UNLIKELY(atomic_load_explicit(&ch->state, memory_order_relaxed) != WRITER_READY ||
+                 sent + 1 >= ch->w.slots.refresh_at))
+        write_after(ch, sent);
+    return 0;
+}
+
+/* ---- rshrink ---- */
+
+struct shrink_arguments {
+    struct rdesc *d;
+    size_t bytes;
+};
+
+static int shrink_attempt(struct rch *ch, void *arguments)
+{
+    const struct shrink_arguments *a = arguments;
+
+    if (a->d == NULL || a->d->whose != ch->whose)
+        return write_not_users(ch, a->d);
+    if (a->bytes > a->d->size)
+        return call_error(ch, -EINVAL, "bytes is %zu; the message has %zu", a->bytes, a->d->size);
+    write_shrink(ch, a->d, a->bytes);
+    if (ch->checked)
+        debug_check_heap(ch);
+    return 0;
+}
+
+int rmalloc_shrink(rch_t ch, raddr_t d, size_t bytes)
+{
+    struct shrink_arguments a = {d, bytes};
+    struct call call;
+    int rc = call_begin(&call, "rshrink", ch, SIDE_WRITER);
+
+    if (rc == 0)
+        rc = call_once(ch, shrink_attempt, &a);
+    return call_end(&call, rc);
+}

@@ -1,0 +1,25 @@
+# The listings of the thesis as printed, against rmalloc_thesis.h.
+
+thesis_listings = test/thesis/listing_5_1 test/thesis/listing_5_2 test/thesis/listing_5_3 test/thesis/listing_b_2 \
+	test/thesis/listing_b_3
+check_PROGRAMS += $(thesis_listings)
+EXTRA_DIST += test/thesis/basic_cfg.h test/thesis/basic_config.h
+# As printed: without the warnings that hold for the project's own sources.
+thesis_cflags = -std=gnu11 -pthread $(SANITIZE_CFLAGS)
+test_thesis_listing_5_1_CFLAGS = $(thesis_cflags)
+test_thesis_listing_5_1_LDADD = $(public)
+test_thesis_listing_5_2_CFLAGS = $(thesis_cflags)
+test_thesis_listing_5_2_LDADD = $(public)
+test_thesis_listing_5_3_CFLAGS = $(thesis_cflags)
+test_thesis_listing_5_3_LDADD = $(public)
+test_thesis_listing_b_2_CFLAGS = $(thesis_cflags)
+test_thesis_listing_b_2_LDADD = $(public)
+test_thesis_listing_b_3_CFLAGS = $(thesis_cflags)
+test_thesis_listing_b_3_LDADD = $(public)
+mpi_tests += \
+	test/thesis/listing_5_1-1.mpi \
+	test/thesis/listing_5_1-3.mpi \
+	test/thesis/listing_5_2-3.mpi \
+	test/thesis/listing_5_3-3.mpi \
+	test/thesis/listing_b_2-2.mpi \
+	test/thesis/listing_b_3-4.mpi
