@@ -61,7 +61,7 @@ typedef struct rvmem_block {
     uint64_t size;       /* RVMEM_USED: bytes requested */
     raddr_t d;           /* RVMEM_USED: the descriptor; else ADDR_NULL */
     rvmem_state_t state; /* free, used or stuck */
-    uint32_t segment;    /* the segment that it lies in, from 0 */
+    uint32_t segment;    /* the segment that it is in, from 0 */
 } rvmem_block_t;
 
 /* Creates an allocator. The buffer must stay until rvmem_destroy. cfg is copied. */

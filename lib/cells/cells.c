@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cells.c: ratomic: operations on the 64-bit cells of an ATOMIC pipe (cells.h, doc/atomics.md).
+ * cells.c: rcells_atomic: operations on 64-bit cells (cells.h, doc/atomics.md).
  *
  * An operation that fetches waits for its answer. One that does not is accepted and forgotten; rflush waits for all of them.
- * Where the device has compare-swap but not the operation itself, the value is read, and swapped for the new one if nobody
- * has changed it; again, if somebody has.
+ * Where the device has compare-swap but not the operation itself, the value is read, and swapped for the new one unless it
+ * has changed; if it has, again.
  *
- * Invariant: one operation that fetches is under way at a time, also where threads share the end (cells.fetching): there is one
- * place for the old value. One whose caller's deadline passed stays under way; the next waits for it first.
+ * Invariant: one operation that fetches is pending at a time, also where threads share the end (cells.fetching): there is one
+ * place for the old value. One whose caller's deadline passed stays pending; the next waits for it first.
  */
 #include "cells/cells.h"
 
@@ -185,11 +185,12 @@ static int cells_attached(struct rch *ch, uint32_t way, struct error *err)
         ch->cells->cell = ch->heap_remote.base;
         return 0;
     }
-    return error_set(err, -ENOTSUP,
-                     "rank %d wants its cells operated on by the network, and the one here has no "
-                     "compare-swap: set "
-                     "RPIPE_ATOMICS=service there",
-                     ch->peer);
+    return error_set(
+        err, -ENOTSUP,
+        "rank %d requires that the network operates on the cells, and the device here has no "
+        "compare-swap: set "
+        "RPIPE_ATOMICS=service there",
+        ch->peer);
 }
 
 static int cells_attach(struct rch *ch, const struct handshake *h, struct error *err)
@@ -225,7 +226,7 @@ struct atomic_arguments {
     bool fetch;
     /* where the attempts are */
     bool under_way;  /* posted, or asked */
-    bool reading;    /* by compare-swap: what is under way reads, and does not swap */
+    bool reading;    /* by compare-swap: what is pending reads, and does not swap */
     uint64_t number; /* of the request */
     uint64_t seen;   /* by compare-swap: the value that was read */
 };
@@ -249,7 +250,7 @@ static void cells_give_turn(struct rch *ch, const struct atomic_arguments *a)
 
 static bool cells_pending(struct cells *c)
 {
-    /* acquire: pairs with the release of whoever completes the operation: the result is here */
+    /* acquire: pairs with the release of the thread that completes the operation: the result is here */
     return atomic_load_explicit(&c->done.pending, memory_order_acquire) > 0;
 }
 
@@ -354,7 +355,7 @@ static int cells_service_attempt(struct rch *ch, struct atomic_arguments *a)
     rc = cells_request(ch, a->op, a->cell, a->operand, a->compare, a->fetch);
     if (rc != 0)
         return rc == -ENOMEM ? end_error(ch, rc, "rcells_atomic: no memory for another request")
-                             : R_PENDING; /* the notice follows */
+                             : R_PENDING; /* the notification follows */
     a->under_way = true;
     a->number = atomic_load_explicit(&c->asked, memory_order_relaxed);
     RPIPE_FAILPOINT("ratomic: asked");
@@ -391,7 +392,7 @@ static int cells_active_attempt(struct rch *ch, void *arguments)
     return rc;
 }
 
-/* Nobody waits for the value any more. */
+/* No thread waits for the value any more. */
 static int cells_give_up_attempt(struct rch *ch, void *arguments)
 {
     cells_give_turn(ch, arguments);
@@ -474,7 +475,7 @@ static int cells_settled(struct rch *ch)
     if (c == NULL || config_side(&ch->cfg) == SIDE_READER)
         return 0;
     if ((atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_PEER_CLOSED) != 0)
-        return 0; /* nobody answers any more */
+        return 0; /* no answer comes any more */
     if (c->way == CELLS_SERVICE)
         return atomic_load_explicit(&c->answered, memory_order_acquire) ==
                        atomic_load_explicit(&c->asked, memory_order_relaxed)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cells.h: ATOMIC pipes: an array of 64-bit cells in the passive end's memory, operated on by the active end (doc/atomics.md).
+ * cells.h: an array of 64-bit cells in the passive end's memory, on which active ends operate (doc/atomics.md).
  *
- *   cells.c          ratomic, and the ways in which it is done
+ *   cells.c          rcells_atomic, and the ways in which it is done
  *   cells_service.c  the way by which the passive end's service thread does it
  *
- * The passive end decides the way when it opens, and tells it in its half: all who reach the same cells must be in one
+ * The passive end decides the way when it opens, and sends it in its part of the handshake: all that reach the same cells must be in one
  * domain, that is, be atomic with each other. Processors are one, together with devices that are coherent with them; a device
  * that is not is another.
  */
@@ -37,7 +37,7 @@ struct cells {
     _Atomic uint64_t asked;    /* CELLS_SERVICE: requests sent, */
     _Atomic uint64_t answered; /* and answered, in their order; service thread */
     _Atomic uint64_t
-        wanted; /* number of the request of `fetching`: nobody wants the values of other answers */
+        wanted;   /* number of the request of `fetching`: the values of other answers are dropped */
     uint64_t old; /* of its answer; before `answered`, by its release */
     int32_t code;
 };

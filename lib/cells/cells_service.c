@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cells_service.c: ATOMIC pipes by messages: the service thread of the passive end operates on the cells.
+ * cells_service.c: cells by messages: the service thread of the passive end operates on the cells.
  *
- * Requests and answers are FIFO, so an answer needs no name: the n-th answers the n-th. At most CELLS_PENDING_MOST are under
- * way, so that a flood of them cannot fill the memory of either process.
+ * Requests and answers are FIFO, so an answer needs no name: the n-th answers the n-th. At most CELLS_PENDING_MOST are
+ * pending, so that a flood of them cannot fill the memory of either process.
  */
 #include "cells/cells.h"
 
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Answers that may lie here unsent: 256 for each of many pipes, and still no more memory than a heap of some size. */
+/* Answers that may be held unsent: 256 for each of many pipes, and still no more memory than a heap of some size. */
 #define BACKLOG_MOST 262144
 
 /* On the wire, in both directions. head.number: of the request, from 1. */
@@ -91,9 +91,9 @@ static void cells_on_reply(struct rch *ch, const struct message *m)
     RPIPE_FAILPOINT("ratomic: answer heard");
     if (n->head.number == atomic_load_explicit(&c->wanted, memory_order_relaxed))
         c->old = n->old;
-    /* release: pairs with the acquire of whoever waits for this answer */
+    /* release: pairs with the acquire of the thread that waits for this answer */
     atomic_store_explicit(&c->answered, n->head.number, memory_order_release);
-    end_state_set(ch, 0); /* wakes who waits */
+    end_state_set(ch, 0); /* wakes the threads that wait */
 }
 
 const struct feature_message cells_messages[] = {

@@ -33,7 +33,7 @@ static void group_put(struct rgroup *g)
     pthread_mutex_unlock(&group_lock);
 }
 
-/* With room for n members, of which none is open. NULL: no memory. */
+/* Space for n members, of which none is open. NULL: no memory. */
 static struct rgroup *group_take(int n, enum side role)
 {
     struct rgroup *g;

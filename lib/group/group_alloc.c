@@ -62,7 +62,7 @@ static int group_after(const struct rgroup *g, int member)
     return member + 1 < g->n ? member + 1 : 0;
 }
 
-/* The member is skipped: it is gone, or the program knows that it is lost, or has closed it. */
+/* The member is skipped: it is gone, or its loss was reported, or the program has closed it. */
 static bool group_skips(struct rgroup *g, int member)
 {
     struct group_member *m = &g->member[member];
@@ -75,7 +75,7 @@ static bool group_skips(struct rgroup *g, int member)
     return true;
 }
 
-/* Of the next live member in turn. A turn that fails for want of memory is not over. */
+/* Of the next live member in turn. A turn that fails because no memory is free is not over. */
 static int group_alloc_next(struct rgroup *g, struct group_request *r)
 {
     for (int i = 0; i < g->n; i++, g->turn = group_after(g, g->turn)) {

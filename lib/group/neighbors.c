@@ -46,7 +46,7 @@ static int neighbors_check_entry(const rneighbor_t *list, int i, const rpipe_con
         if (list[k].peer == e->peer && list[k].side == e->side && list[k].opposite == e->opposite)
             return call_error(NULL, -EINVAL,
                               "list[%d] and list[%d] have the same peer, side and opposite; set "
-                              "side to tell them apart",
+                              "side to distinguish them",
                               k, i);
     return 0;
 }

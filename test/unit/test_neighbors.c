@@ -149,7 +149,7 @@ static void test_refused(void **state)
     CHECK_RC(-ENOTCONN, NULL, rgroup_close(other));
 }
 
-/* nobody comes */
+/* no peer comes */
 static void test_deadline(void **state)
 {
     rpipe_config_t cfg = fan_config(op_of(state), 4096, 1);

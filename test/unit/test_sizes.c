@@ -102,7 +102,7 @@ static void test_defaults(void **state)
     pair_close(&p);
 }
 
-/* A writer does not know the heap before it is joined: calls that do not wait are pending, those that wait get memory. */
+/* A writer does not have the heap before it is joined: calls that do not wait are pending, those that wait get memory. */
 static void test_before_the_join(void **state)
 {
     rpipe_config_t open = left_open(RPIPE_PUT), cfg = decided(RPIPE_PUT, RPIPE_SYNC_TAGS);
