@@ -49,11 +49,10 @@ static struct rgroup *group_take(int n, enum side role)
         return NULL;
     *g = (struct rgroup){.role = role, .n = n, .live = n, .lost = -1};
     g->member = calloc((size_t)n, sizeof(*g->member));
-    if (role == SIDE_READER) {
+    g->ends = calloc((size_t)n, sizeof(rch_t));
+    if (role == SIDE_READER)
         g->next = calloc(3 * (size_t)n, sizeof(*g->next));
-        g->ends = calloc((size_t)n, sizeof(rch_t));
-    }
-    if (g->member != NULL && (role == SIDE_WRITER || (g->next != NULL && g->ends != NULL)))
+    if (g->member != NULL && g->ends != NULL && (role == SIDE_WRITER || g->next != NULL))
         return g;
     group_put(g);
     return NULL;

@@ -56,6 +56,7 @@ struct rgroup {
     int timeout_ms;
     int lost; /* the member that the last failure was about; -1: none */
     struct group_member *member;
+    rch_t *ends; /* those to wait for, n elements */
     struct rgroup *next_free;
     /* writers */
     int turn;  /* RGROUP_NEXT: the next member */
@@ -67,7 +68,6 @@ struct rgroup {
     int due;                /* idle members to poll now */
     struct group_round round;
     int *next, *missing, *ready; /* n elements each */
-    rch_t *ends;                 /* for rpoll */
 };
 
 /* ---- group.c ---- */

@@ -8,7 +8,7 @@
  */
 #include "group/group.h"
 
-#include "sync/wait.h"
+#include "rpipe/wait/many.h"
 #include "util/clock.h"
 
 #include <errno.h>
@@ -123,26 +123,36 @@ static int group_alloc_any(struct rgroup *g, struct group_request *r)
     return hopeless == g->live ? group_failed(g, last, -ENOBUFS) : R_PENDING;
 }
 
+struct group_wait {
+    struct rgroup *g;
+    struct group_request *r;
+};
+
+static int group_alloc_attempt(void *of)
+{
+    struct group_wait *w = of;
+
+    return group_alloc_any(w->g, w->r);
+}
+
+/* Sleeps on the wake words of all members that are left. */
 static int group_alloc_wait_any(struct rgroup *g, struct group_request *r)
 {
-    struct waiter w;
-    int rc = group_alloc_any(g, r);
+    struct group_wait w = {g, r};
+    int n = 0, rc = group_alloc_any(g, r);
 
     if (rc != R_PENDING)
         return rc;
-    wait_begin(&w, NULL, deadline_in_ms(g->timeout_ms), true);
-    do {
-        if (wait_step(&w) != 0) {
-            g->lost = -1;
-            rc = call_error(NULL, -ETIMEDOUT,
-                            "none of %d members had memory and a slot for %zu bytes within %d ms",
-                            g->live, r->bytes, g->timeout_ms);
-            break;
-        }
-        rc = group_alloc_any(g, r);
-    } while (rc == R_PENDING);
-    wait_end(&w);
-    return rc;
+    for (int i = 0; i < g->n; i++)
+        if (!group_skips(g, i))
+            g->ends[n++] = g->member[i].ch;
+    rc = many_await(g->ends, n, deadline_in_ms(g->timeout_ms), group_alloc_attempt, &w);
+    if (rc != -ETIMEDOUT)
+        return rc;
+    g->lost = -1;
+    return call_error(NULL, rc,
+                      "none of %d members had memory and a slot for %zu bytes within %d ms",
+                      g->live, r->bytes, g->timeout_ms);
 }
 
 static int group_alloc(struct rgroup *g, int to, int *member, raddr_t *d, int flags,
