@@ -9,16 +9,22 @@
 
 static inline int scatter_open(rgroup_t *group, const rpipe_config_t *cfg, const int *peers, int n)
 {
-    rpipe_config_t own = *cfg;
+    rpipe_config_t own;
 
+    if (cfg == NULL)
+        return rgroup_open(group, NULL, peers, n);
+    own = *cfg;
     own.role = RPIPE_WRITER;
     return rgroup_open(group, &own, peers, n);
 }
 
 static inline int redux_open(rgroup_t *group, const rpipe_config_t *cfg, const int *peers, int n)
 {
-    rpipe_config_t own = *cfg;
+    rpipe_config_t own;
 
+    if (cfg == NULL)
+        return rgroup_open(group, NULL, peers, n);
+    own = *cfg;
     own.role = RPIPE_READER;
     return rgroup_open(group, &own, peers, n);
 }

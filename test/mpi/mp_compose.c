@@ -76,6 +76,7 @@ static void halo(rpipe_op_t op, uint32_t base)
     }
     /* some members end, the others go on */
     CHECK_OK(to_right.out, rclose(to_right.out));
+    to_right.out = NULL; /* rneighbors_close closes what is left */
     CHECK_RC(R_EOF, to_left.in, rread(to_left.in, &(raddr_t){NULL}, NULL));
     mp_send(to_left.out, 1000, mp_key(mp_rank, left, (uint32_t)l.context, HALOS));
     mp_read_free(to_right.in, 1000, mp_key(right, mp_rank, (uint32_t)r.context, HALOS));

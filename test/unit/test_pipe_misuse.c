@@ -78,7 +78,7 @@ static void test_null_outputs(void **state)
     CHECK_RC(-EINVAL, p.r, rread(p.r, NULL, NULL));
     CHECK_RC(-EINVAL, p.r, rread_nb(p.r, NULL, NULL));
     CHECK_RC(-EINVAL, p.w, rmalloc_nb(p.w, 1, NULL));
-    CHECK_RC(-EINVAL, p.r, pipe_counts(p.r, NULL));
+    CHECK_RC(-EINVAL, p.r, rinfo_count(p.r, "messages", NULL));
     CHECK_OK(p.r, rread(p.r, &d, NULL)); /* was not taken by those */
     assert_true(pattern_same(rmem(p.r, d), 10, 1));
     CHECK_OK(p.r, rfree(p.r, d));

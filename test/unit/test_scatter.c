@@ -205,7 +205,6 @@ static void test_reader_closes(void **state)
     CHECK_OK(NULL, rgroup_alloc(f.sc, 1, 8, &place, &d, 0));
     CHECK_RC(-EPIPE, NULL, rwrite(rgroup_pipe(f.sc, 1), d));
     assert_int_equal(rgroup_lost(f.sc), 1);
-    assert_non_null(strstr(rerror(NULL), "place 1, rank 0"));
     CHECK_OK(NULL, rfree(rgroup_pipe(f.sc, 1), d)); /* it has stayed ours */
     for (int i = 0; i < 3; i++) {
         /* by its place, each time */
