@@ -67,8 +67,8 @@ EXTRA_DIST += \
 	debian/librmalloc-ofi.install \
 	debian/librmalloc-pmix.install \
 	debian/librmalloc-verbs.install \
-	debian/librmalloc0.install \
-	debian/librmalloc0.symbols \
+	debian/librmalloc1.install \
+	debian/librmalloc1.symbols \
 	debian/rmalloc-tools.install \
 	debian/rules \
 	debian/source/format
