@@ -339,7 +339,7 @@ static void test_refused(void **state)
     CHECK_RC(-EINVAL, NULL, rgroup_reduce(NULL, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
     CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, NULL, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 0));
     CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_BAND, &combined, 0));
-    CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 4));
+    CHECK_RC(-EINVAL, NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, &combined, 8));
     CHECK_RC(-EINVAL, NULL, rgroup_apply(f.rx, &sum, 8, NULL, NULL, &combined, 0));
     give_double(&f, 0, 1.0);
     CHECK_OK(NULL, rgroup_reduce(f.rx, &sum, 1, RGROUP_DOUBLE, RGROUP_SUM, NULL, 0));

@@ -285,7 +285,7 @@ static void test_refused(void **state)
     CHECK_RC(-EMSGSIZE, NULL, rgroup_alloc(f.sc, RGROUP_NEXT, 100000, &place, &d, 0));
     CHECK_RC(-EINVAL, NULL, rwrite(rgroup_pipe(f.sc, 2), ANY_RADDR));
     CHECK_RC(-EINVAL, NULL, rwrite(rgroup_pipe(f.sc, 0), ADDR_NULL));
-    CHECK_RC(-EINVAL, NULL, rgroup_set_timeout(f.sc, -2));
+    CHECK_RC(-EINVAL, NULL, rgroup_set_timeout(f.sc, -3));
     assert_int_equal(rgroup_count(f.sc), 2);
     assert_true(rgroup_pipe(f.sc, -1) == NULL && rgroup_pipe(f.sc, 2) == NULL &&
                 rgroup_pipe(NULL, 0) == NULL);
