@@ -154,7 +154,7 @@ static struct buffer *buffer_new(struct pool *p, size_t bytes)
 
     HOLDS(b != NULL);
     while (rvmem_alloc(p->vmem, bytes, &b->d) != R_SUCCESS) {
-        HOLDS(errno == EAGAIN); /* no request is larger than a range */
+        HOLDS(errno == ENOMEM); /* no request is larger than a range */
         if (waits++ == 0) {
             HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS && st.largest < bytes);
             p->waited++;

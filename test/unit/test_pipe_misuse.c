@@ -5,6 +5,7 @@
  */
 #include "test/lib/pair.h"
 #include "test/lib/counts.h"
+#include <rinfo.h>
 #include <rvmem.h>
 #include <rpipe.h>
 
