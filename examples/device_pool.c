@@ -151,10 +151,11 @@ static struct buffer *buffer_new(struct pool *p, size_t bytes)
     struct buffer *b = malloc(sizeof(*b));
     uint64_t waits = 0;
     rvmem_stats_t st;
+    int rc;
 
     HOLDS(b != NULL);
-    while (rvmem_alloc(p->vmem, bytes, &b->d) != R_SUCCESS) {
-        HOLDS(errno == ENOMEM); /* no request is larger than a range */
+    while ((rc = rvmem_alloc(p->vmem, bytes, &b->d)) != R_SUCCESS) {
+        HOLDS(rc == -ENOMEM); /* no request is larger than a range */
         if (waits++ == 0) {
             HOLDS(rvmem_stats(p->vmem, &st) == R_SUCCESS && st.largest < bytes);
             p->waited++;

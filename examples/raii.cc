@@ -49,7 +49,7 @@ class Pipe
   public:
     Pipe(int peer, bool writer, uint32_t ctx)
     {
-        rpipe_config_t cfg = {0};
+        rpipe_config_t cfg = {};
 
         cfg.peer = peer;
         cfg.role = writer ? RPIPE_WRITER : RPIPE_READER;
