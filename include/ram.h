@@ -18,7 +18,8 @@
 extern "C" {
 #endif
 
-#pragma GCC visibility push(default) /* the declarations of this header are exported, all others are hidden */
+#pragma GCC visibility push(                                                                       \
+    default) /* the declarations of this header are exported, all others are hidden */
 
 typedef struct ram *ram_t;      /* a context */
 typedef uint64_t ram_request_t; /* a request that ram_wait waits for; 0 is none */
@@ -41,8 +42,8 @@ typedef struct ram_message {
     uint32_t nargs;              /* arguments in use */
     uint32_t zero;               /* 0 */
     uint64_t args[RAM_ARGS_MAX]; /* the arguments */
-    void *data;                  /* the payload, in memory of a pipe; aligned to 64 bytes unless it is in its slot */
-    size_t bytes;                /* bytes of payload */
+    void *data; /* the payload, in memory of a pipe; aligned to 64 bytes unless it is in its slot */
+    size_t bytes; /* bytes of payload */
     struct ram_internal internal;
 } ram_message_t;
 
@@ -57,16 +58,19 @@ typedef struct ram_handler {
 
 /* "Same": the same value at every peer, verified at first contact. Zero is the default of every member. */
 typedef struct ram_config {
-    uint64_t context;              /* same; which of the contexts of these processes; rcontext(name) or below 2^20 */
+    uint64_t
+        context; /* same; which of the contexts of these processes; rcontext(name) or below 2^20 */
     const ram_handler_t *handlers; /* same names in the same order; the table is copied */
     uint32_t nhandlers;            /* same; number of handlers, to RAM_HANDLERS */
     uint32_t credits;              /* same; unanswered requests to one peer, 1 to 250; default 32 */
-    uint64_t request_bytes;        /* same; memory for requests from one peer, from 16 KiB; default 256 KiB */
-    uint32_t reply_bytes;          /* same; largest reply with its arguments, 256 bytes to 1 MiB; default 4096 */
-    int timeout_ms;                /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
-    uint32_t max_links;            /* links to peers above which idle ones are closed; default: no limit */
-    int idle_ms;                   /* ms after which an idle link is closed; R_FOREVER; default 10,000 */
-    const char *backend;           /* as in rpipe_config_t */
+    uint64_t
+        request_bytes; /* same; memory for requests from one peer, from 16 KiB; default 256 KiB */
+    uint32_t
+        reply_bytes; /* same; largest reply with its arguments, 256 bytes to 1 MiB; default 4096 */
+    int timeout_ms;  /* deadline of calls, ms; R_FOREVER, R_AT_ONCE; default: RPIPE_TIMEOUT_MS */
+    uint32_t max_links;  /* links to peers above which idle ones are closed; default: no limit */
+    int idle_ms;         /* ms after which an idle link is closed; R_FOREVER; default 10,000 */
+    const char *backend; /* as in rpipe_config_t */
 } ram_config_t;
 
 /* ---- context ---- */
@@ -80,8 +84,8 @@ int ram_exit(ram_t am);
 /* ---- requests ---- */
 
 /* Sends a request with a copy of bytes at data. r: for ram_wait; NULL: no reply. R_NOWAIT: also in a handler. */
-int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-                size_t bytes, ram_request_t *r, int flags);
+int ram_request(ram_t am, int peer, uint32_t handler, const uint64_t *args, uint32_t nargs,
+                const void *data, size_t bytes, ram_request_t *r, int flags);
 
 /* Runs handlers until r is answered. reply: owned by the caller until ram_free; or NULL. R_NOWAIT: runs none. */
 int ram_wait(ram_t am, ram_request_t r, ram_message_t *reply, int flags);
@@ -92,8 +96,8 @@ int ram_flush(ram_t am);
 /* ---- in a handler, or later for a message that was kept ---- */
 
 /* Answers a request once. handler: one of the requester, or RAM_RESULT. Never waits for the program of the peer. */
-int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs, const void *data,
-              size_t bytes);
+int ram_reply(ram_t am, ram_message_t *to, uint32_t handler, const uint64_t *args, uint32_t nargs,
+              const void *data, size_t bytes);
 
 /* Keeps the message of a handler after it returns; from then on it is *kept. */
 int ram_keep(ram_t am, ram_message_t *message, ram_message_t *kept);

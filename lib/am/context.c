@@ -74,8 +74,7 @@ static int am_context_resolve(ram_config_t *c)
     if (c->idle_ms == 0)
         c->idle_ms = AM_IDLE_DEFAULT_MS;
     if (c->context >= AM_CONTEXT_MOST)
-        return am_fail(-EINVAL,
-                       "ram_init: context is 0x%llx; it must be below %u",
+        return am_fail(-EINVAL, "ram_init: context is 0x%llx; it must be below %u",
                        (unsigned long long)c->context, AM_CONTEXT_MOST);
     if (c->credits > AM_CREDITS_MAX)
         return am_fail(-EINVAL, "ram_init: credits is %u; it must be at most %d", c->credits,

@@ -105,7 +105,7 @@ struct far {
     struct btl_remote remote;
 };
 
-struct answer ask(struct side *s, struct ask what);     /* fails with the error message of the agent */
+struct answer ask(struct side *s, struct ask what); /* fails with the error message of the agent */
 struct answer ask_any(struct side *s, struct ask what); /* rc is the caller's */
 void ask_begin(struct side *s, const struct ask *what);
 struct answer ask_end(struct side *s);

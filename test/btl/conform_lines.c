@@ -175,7 +175,8 @@ static void connect_to_nobody(struct side *s)
         rc = ops->connection_connect(connection, &other.address, &err);
         REQUIRE(rc == 0 || *err.text != '\0', "connection_connect fails without an error message");
         while (rc == 0 || rc == -EAGAIN) {
-            REQUIRE(!deadline_passed(deadline), "a connection without a peer neither fails nor comes up");
+            REQUIRE(!deadline_passed(deadline),
+                    "a connection without a peer neither fails nor comes up");
             (void)ops->progress(connection);
             rc = ops->connection_state(connection, &err);
             if (rc ==

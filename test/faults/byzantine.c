@@ -302,13 +302,14 @@ int main(int argc, char **argv)
         close(r.log);
         rounds++;
     } while (!deadline_passed(until) && check_failures == 0);
-    printf("%d rounds: %llu channels to the byzantine rank, %llu joined; %llu messages of its, %llu "
-           "times -EPROTO; "
-           "%llu messages beside them; %llu links of active messages ended, %llu requests beside "
-           "them\n",
-           rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined,
-           (unsigned long long)sums.read, (unsigned long long)sums.refused,
-           (unsigned long long)sums.good, (unsigned long long)sums.ended,
-           (unsigned long long)sums.served);
+    printf(
+        "%d rounds: %llu channels to the byzantine rank, %llu joined; %llu messages of its, %llu "
+        "times -EPROTO; "
+        "%llu messages beside them; %llu links of active messages ended, %llu requests beside "
+        "them\n",
+        rounds, (unsigned long long)sums.channels, (unsigned long long)sums.joined,
+        (unsigned long long)sums.read, (unsigned long long)sums.refused,
+        (unsigned long long)sums.good, (unsigned long long)sums.ended,
+        (unsigned long long)sums.served);
     return check_report(argv[0]);
 }

@@ -116,7 +116,8 @@ static void attack_credits(struct rch *ch, uint64_t *random)
                               memory_order_relaxed);
     if (ch->cfg.mode == RPIPE_SYNC_CHANNEL && ch->r.blocks.reverse != NULL) {
         struct slot *s = &ch->r.blocks.reverse[(x >> 20) % queue];
-        uint64_t number = (x >> 4 & 1) != 0 ? draw_number(random) : ch->r.blocks.freed + (x >> 5 & 3);
+        uint64_t number =
+            (x >> 4 & 1) != 0 ? draw_number(random) : ch->r.blocks.freed + (x >> 5 & 3);
 
         nonsense_slot(s, random);
         if ((x >> 7 & 1) != 0)

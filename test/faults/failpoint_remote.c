@@ -156,11 +156,12 @@ int main(int argc, char **argv)
     if (check_failures == 0 && wanted == NULL)
         outlast_keepalive(&seed);
     EXPECT(sum.warned > 0, "no deadline expired");
-    printf("%d deaths and stops at %d of %u steps; %d ended by a deadline\n", sum.done,
-           sum.steps, step_count(), sum.warned);
+    printf("%d deaths and stops at %d of %u steps; %d ended by a deadline\n", sum.done, sum.steps,
+           step_count(), sum.warned);
     spread_show(&sum.calls, "the call that a death ends");
     spread_show(&sum.exits, "rexit, after new pipes to another rank");
-    printf("%s\n", check_failures == 0 ? "every death was noticed, and every stopped process went on"
-                                       : "FAILED");
+    printf("%s\n", check_failures == 0
+                       ? "every death was noticed, and every stopped process went on"
+                       : "FAILED");
     return check_failures == 0 ? 0 : 1;
 }

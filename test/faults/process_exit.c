@@ -149,8 +149,9 @@ static void test_ways(int rounds)
             job_prepare(&job, 2);
             job_start(&job, leaves_or_stays, &l);
             if (job_ended(&job, 0)) {
-                EXPECT(job_status_is(&job, 0, 0), "%s: the rank that stays ended with status 0x%x: %s",
-                       way_names[l.way], job.status[0], job.board->rank[0].sentence);
+                EXPECT(job_status_is(&job, 0, 0),
+                       "%s: the rank that stays ended with status 0x%x: %s", way_names[l.way],
+                       job.status[0], job.board->rank[0].sentence);
                 spread_add(&spread,
                            (double)(job.board->rank[0].returned - job.board->killed) / 1e6);
             }

@@ -18,7 +18,8 @@
 enum handler { ECHO, KEEP, BREAK, SILENT, HANDLERS };
 
 struct link_ends {
-    rch_t w, r; /* the byzantine end's: of a requester requests, replies; of a target replies, requests */
+    rch_t w,
+        r; /* the byzantine end's: of a requester requests, replies; of a target replies, requests */
 };
 
 static ram_message_t kept[8 * CREDITS];
@@ -404,8 +405,8 @@ static void break_under_handler(void)
     uint32_t token = target(am, &broken, &r);
     int rc;
 
-    CHECK(broken.w, say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token), payload,
-             sizeof(payload)) == 0);
+    CHECK(broken.w, say(am, broken.w, wire_header(WIRE_REPLY, sizeof(payload), BREAK, 0, 0, token),
+                        payload, sizeof(payload)) == 0);
     rc = ram_wait(am, r, NULL, 0);
     EXPECT(rc == 0, "a request whose reply was handled: %d (%s)", rc, rerror(NULL));
     EXPECT(failed_of(am) == 1, "%llu links have failed", (unsigned long long)failed_of(am));

@@ -45,7 +45,7 @@ static void check_numbers(struct wire_hello *own, const char *names,
 
         REQUIRE(here < own->nhandlers && numbers->there[here] == i);
         REQUIRE(memcmp(names + (size_t)i * WIRE_NAME_BYTES, wire_hello_name(own, here),
-                      WIRE_NAME_BYTES) == 0);
+                       WIRE_NAME_BYTES) == 0);
     }
 }
 

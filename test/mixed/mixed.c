@@ -142,10 +142,10 @@ static void test_disjoint(const struct protocol *p)
             print_ranges(here, sizeof(here), p, first, second);
             print_ranges(there, sizeof(there), p, second, first);
             EXPECT(WIFEXITED(r[rank].status) && WEXITSTATUS(r[rank].status) == 1,
-                  "rank %d: status 0x%x: %s", rank, r[rank].status, r[rank].text);
+                   "rank %d: status 0x%x: %s", rank, r[rank].status, r[rank].text);
             EXPECT(strstr(r[rank].text, here) != NULL ||
-                      (p->one_checks && strstr(r[rank].text, there) != NULL),
-                  "rank %d: no \"%s\" in: %s", rank, here, r[rank].text);
+                       (p->one_checks && strstr(r[rank].text, there) != NULL),
+                   "rank %d: no \"%s\" in: %s", rank, here, r[rank].text);
         }
     }
 }

@@ -241,7 +241,8 @@ static void reader(uint32_t base, size_t pipes, bool epoll)
         tell(i);
     wall = now_ms();
     cpu = cpu_ms();
-    while (l.messages == total) /* a writer that learns late of a descriptor may still wake it for nothing */
+    while (l.messages ==
+           total) /* a writer that learns late of a descriptor may still wake it for nothing */
         CHECK(NULL, wait_some(&l, WAIT_MS) > 0);
     CHECK(NULL, l.messages == total + 1 && l.source[pipes / 2].got == MESSAGES + 1 && l.ends == 0);
     idle(epoll ? "epoll_wait" : "rpoll", now_ms() - wall, cpu_ms() - cpu);

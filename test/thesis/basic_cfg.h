@@ -6,6 +6,7 @@
 
 #include <rmalloc_thesis.h>
 
-static rmalloc_config_t cfg = {.allocator = {.op = RDMA_PUT, .peer = -1, .algorithm = NEXT_FIT, .unit_size = 1}};
+static rmalloc_config_t cfg = {
+    .allocator = {.op = RDMA_PUT, .peer = -1, .algorithm = NEXT_FIT, .unit_size = 1}};
 
 #endif

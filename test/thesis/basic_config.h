@@ -10,12 +10,12 @@
 static int test_failures;
 
 #define TEST_OK 0
-#define TEST_ASSERT(condition)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) {                                                                                            \
-            test_failures++;                                                                                           \
-            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                                            \
-        }                                                                                                              \
+#define TEST_ASSERT(condition)                                                                     \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            test_failures++;                                                                       \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+        }                                                                                          \
     } while (0)
 #define TEST_SUITE_END() (test_failures != 0)
 

@@ -11,23 +11,24 @@
 #define C 7
 
 /* ---- listing 5.1, its first line ---- */
-rmalloc_config_t cfg; rch_t ch;
+rmalloc_config_t cfg;
+rch_t ch;
 /* ---- */
 
 static void open_channel(int peer, bool is_active_process, uint32_t size, uint64_t ch_size)
 {
     /* ---- listing 5.1, the rest ---- */
-cfg.allocator.peer = peer;
+    cfg.allocator.peer = peer;
 
-cfg.allocator.rdma_active = is_active_process;
+    cfg.allocator.rdma_active = is_active_process;
 
-cfg.allocator.unit_size = size;
+    cfg.allocator.unit_size = size;
 
-cfg.allocator.alloc_size = ch_size;
+    cfg.allocator.alloc_size = ch_size;
 
-cfg.allocator.op = RDMA_PUT;//_GET OR _ATOMIC
+    cfg.allocator.op = RDMA_PUT; //_GET OR _ATOMIC
 
-rpipe(ch, cfg);
+    rpipe(ch, cfg);
     /* ---- */
 }
 
@@ -36,11 +37,11 @@ static void send_value(rch_t rch)
     raddr_t addr;
     int *ptr;
 
-addr=rmalloc(rch, 4);
-ptr=rmem(rch, addr);
+    addr = rmalloc(rch, 4);
+    ptr = rmem(rch, addr);
     *ptr = SOME_VALUE; /* printed: *a = SOME_VALUE; */
-//RDMA remote write
-rwrite(rch, addr);
+    //RDMA remote write
+    rwrite(rch, addr);
 }
 
 static int receive_value(rch_t rch)
@@ -48,11 +49,11 @@ static int receive_value(rch_t rch)
     raddr_t addr;
     int *p0, comp_val;
 
-rread(rch, addr, 4);
+    rread(rch, addr, 4);
     p0 = rmem(rch, addr); /* printed: ptr=rmem(p0, addr); */
-comp_val=(*p0)*100 + C;
-//release
-rfree(addr);
+    comp_val = (*p0) * 100 + C;
+    //release
+    rfree(addr);
     return comp_val;
 }
 

@@ -15,13 +15,15 @@
 static int u[2][ROWS][COLS];
 
 /* Every cell becomes itself plus the cells above and below; the outermost new rows go to the neighbors, too. */
-static void remote_update(int start, int end, int *from, int *to, int *lrows_in, int *rrows_in, int *lrows_out,
-                          int *rrows_out)
+static void remote_update(int start, int end, int *from, int *to, int *lrows_in, int *rrows_in,
+                          int *lrows_out, int *rrows_out)
 {
     for (int y = start; y <= end; y++)
         for (int x = 0; x < COLS; x++) {
             int above = y > 0 ? from[(y - 1) * COLS + x] : lrows_in != NULL ? lrows_in[x] : 0;
-            int below = y + 1 < ROWS ? from[(y + 1) * COLS + x] : rrows_in != NULL ? rrows_in[x] : 0;
+            int below = y + 1 < ROWS       ? from[(y + 1) * COLS + x]
+                        : rrows_in != NULL ? rrows_in[x]
+                                           : 0;
 
             to[y * COLS + x] = (from[y * COLS + x] + above + below) % 1000;
             if (y == 0 && lrows_out != NULL)
@@ -52,7 +54,8 @@ static int differs(int rank, int nranks)
     for (int it = 0; it < STEPS; it++)
         for (int y = 0; y < rows; y++)
             for (int x = 0; x < COLS; x++) {
-                int above = y > 0 ? all[it % 2][y - 1][x] : 0, below = y + 1 < rows ? all[it % 2][y + 1][x] : 0;
+                int above = y > 0 ? all[it % 2][y - 1][x] : 0,
+                    below = y + 1 < rows ? all[it % 2][y + 1][x] : 0;
 
                 all[1 - it % 2][y][x] = (all[it % 2][y][x] + above + below) % 1000;
             }
@@ -61,9 +64,11 @@ static int differs(int rank, int nranks)
 
 int main(void)
 {
-    rch_t left_ch[2] = {NULL, NULL}, right_ch[2] = {NULL, NULL}; /* [0] from the neighbor, [1] to the neighbor */
+    rch_t left_ch[2] = {NULL, NULL},
+          right_ch[2] = {NULL, NULL}; /* [0] from the neighbor, [1] to the neighbor */
     raddr_t rm_lrows_in, rm_lrows_out, rm_rrows_in, rm_rrows_out;
-    int *rm_lrows_in_mem = NULL, *rm_lrows_out_mem = NULL, *rm_rrows_in_mem = NULL, *rm_rrows_out_mem = NULL;
+    int *rm_lrows_in_mem = NULL, *rm_lrows_out_mem = NULL, *rm_rrows_in_mem = NULL,
+        *rm_rrows_out_mem = NULL;
     int rank, nranks, left, right, it, iz = 0, start = 0, end = ROWS - 1;
     size_t bytes = COLS * sizeof(int);
 
@@ -84,42 +89,36 @@ int main(void)
         memcpy(rmalloc_mem(right_ch[1], bytes, &rm_rrows_out), u[0][ROWS - 1], bytes);
     }
     /* ---- listing 5.2 ---- */
-for (it = 1; it <= STEPS; it++) {
-    if (left != NONE)
-        rwrite(left_ch[1], rm_lrows_out);
-    if (right != NONE)
-        rwrite(right_ch[1], rm_rrows_out);
+    for (it = 1; it <= STEPS; it++) {
+        if (left != NONE)
+            rwrite(left_ch[1], rm_lrows_out);
+        if (right != NONE)
+            rwrite(right_ch[1], rm_rrows_out);
 
-if (left != NONE) {
-        rm_lrows_in_mem =
-            rread_mem(left_ch[0], bytes, &rm_lrows_in);
-        rm_lrows_out_mem =
-            rmalloc_mem(left_ch[1], bytes, &rm_lrows_out);
+        if (left != NONE) {
+            rm_lrows_in_mem = rread_mem(left_ch[0], bytes, &rm_lrows_in);
+            rm_lrows_out_mem = rmalloc_mem(left_ch[1], bytes, &rm_lrows_out);
+        }
+        if (right != NONE) {
+            rm_rrows_in_mem = rread_mem(right_ch[0], bytes, &rm_rrows_in);
+            rm_rrows_out_mem = rread_mem(right_ch[1], bytes, &rm_rrows_out);
+        }
+        // remote memory update with new data
+
+        remote_update(start, end, &u[iz][0][0], &u[1 - iz][0][0], rm_lrows_in_mem, rm_rrows_in_mem,
+
+                      rm_lrows_out_mem, rm_rrows_out_mem);
+
+        if (left != NONE)
+
+            rfree(left_ch[0], rm_lrows_in);
+
+        if (right != NONE)
+
+            rfree(right_ch[0], rm_rrows_in);
+
+        iz = 1 - iz;
     }
-    if (right != NONE) {
-        rm_rrows_in_mem =
-            rread_mem(right_ch[0], bytes, &rm_rrows_in);
-        rm_rrows_out_mem =
-            rread_mem(right_ch[1], bytes, &rm_rrows_out);
-    }
-// remote memory update with new data
-
-remote_update(start, end, &u[iz][0][0],
-&u[1 - iz][0][0], rm_lrows_in_mem, rm_rrows_in_mem,
-
-rm_lrows_out_mem, rm_rrows_out_mem);
-
-if (left != NONE)
-
-rfree(left_ch[0], rm_lrows_in);
-
-if (right != NONE)
-
-rfree(right_ch[0], rm_rrows_in);
-
-iz = 1 - iz;
-
-}
     /* ---- */
     if (left != NONE)
         rfree(left_ch[1], rm_lrows_out);

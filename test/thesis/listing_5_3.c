@@ -33,25 +33,27 @@ static void update_element(t_hash *hash, const t_elem *e, int64_t offset)
 }
 
 /* ---- listing 5.3 ---- */
-void handle_hashreq_thread(t_hash* hash){
-  int i, flag = 0;
-  int64_t pos, offset;
+void handle_hashreq_thread(t_hash *hash)
+{
+    int i, flag = 0;
+    int64_t pos, offset;
 
-for (i = 0; i < hash->procs; ++i) {
-   if(i!=hash->r){// assume remote -->local read
-   t_elem * nreq = NULL; // hash element
-   if(lreqs[i] == ADDR_NULL){
-lreqs[i] = rmalloc(rch[i], sizeof(t_elem));
-}
-rread_nb(rch[i], lreqs[i], &flag);
-if(flag){
-    nreq = rmem(rch[i], lreqs[i]);
-    pos = hashfunc(nreq->value);
-    offset = (pos - hash->r*hash->tsize);
-    update_element(hash, nreq, offset);
-    rfree(lreqs[i]);
-    lreqs[i] = ADDR_NULL;
-}}
+    for (i = 0; i < hash->procs; ++i) {
+        if (i != hash->r) {      // assume remote -->local read
+            t_elem *nreq = NULL; // hash element
+            if (lreqs[i] == ADDR_NULL) {
+                lreqs[i] = rmalloc(rch[i], sizeof(t_elem));
+            }
+            rread_nb(rch[i], lreqs[i], &flag);
+            if (flag) {
+                nreq = rmem(rch[i], lreqs[i]);
+                pos = hashfunc(nreq->value);
+                offset = (pos - hash->r * hash->tsize);
+                update_element(hash, nreq, offset);
+                rfree(lreqs[i]);
+                lreqs[i] = ADDR_NULL;
+            }
+        }
     } /* the end of the loop and of the function are not printed */
 }
 /* ---- */
@@ -76,7 +78,8 @@ static void insert(int to, int64_t position)
         handle_hashreq_thread(&table);
     e = rmem(out[to], d);
     e->value = to * table.tsize + position;
-    for (rdma_channel_write_async(out[to], d, &flag); flag == R_PENDING; rdma_channel_write_async(out[to], d, &flag))
+    for (rdma_channel_write_async(out[to], d, &flag); flag == R_PENDING;
+         rdma_channel_write_async(out[to], d, &flag))
         handle_hashreq_thread(&table);
 }
 

@@ -514,8 +514,8 @@ static void test_a_lane_takes_only_what_fits(void **state)
     assert_non_null(arrive(pair, (struct chunk){.kind = CHUNK_KINDS}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = 2}, 0));
     assert_non_null(arrive(pair, (struct chunk){.flags = CHUNK_CANCEL}, 0)); /* nothing to cancel */
-    assert_non_null(arrive(pair, whole, 11));                                /* more than announced */
-    assert_non_null(arrive(pair, (struct chunk){.total = UINT64_MAX}, 0));   /* no progress */
+    assert_non_null(arrive(pair, whole, 11));                              /* more than announced */
+    assert_non_null(arrive(pair, (struct chunk){.total = UINT64_MAX}, 0)); /* no progress */
     assert_null(arrive(pair, first, 60000));
     assert_non_null(arrive(pair, first, 60000)); /* the same again */
     assert_non_null(arrive(pair, whole, 10));    /* another in between */

@@ -228,5 +228,6 @@ int main(void)
         cmocka_unit_test(test_a_peer_that_talks_nonsense_is_cut_off),
     };
 
-    return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("unauthenticated connections to the control network", tests,
+                                       NULL, NULL);
 }

@@ -122,7 +122,8 @@ static void *send_pipes(struct member *me, rch_t w)
         rregion_t region = me->crowd->shared;
         uint8_t *memory = (uint8_t *)rregion_mem(region) + part;
 
-        CHECK(w, await(w, &word, i) == 0); /* whichever thread writes it: no plain load of it before */
+        CHECK(w,
+              await(w, &word, i) == 0); /* whichever thread writes it: no plain load of it before */
         if (comes) {
             CHECK(w, rregion_open(&own, w, NULL, OWN) == 0);
             region = own;

@@ -211,9 +211,10 @@ void sim_free(struct btl *btl, struct btl_memory *piece)
         sim_die("free of a region that is not, or is no longer, in use (%p)", piece->base);
     sim_stragglers_end(btl, 0, p);
     if (p->near + p->far > 0)
-        sim_die("free of a region of %zu bytes while %u operations from here and %u of the peer are "
-                "outstanding",
-                p->bytes, p->near, p->far);
+        sim_die(
+            "free of a region of %zu bytes while %u operations from here and %u of the peer are "
+            "outstanding",
+            p->bytes, p->near, p->far);
     hash_remove(&btl->pieces, p->id);
     if (p->map != NULL) {
         (void)madvise(p->map, p->map_bytes, MADV_DONTNEED);
@@ -266,8 +267,8 @@ void sim_detach(struct btl *btl, struct btl_remote *remote)
     if (p == NULL || p->attached == 0)
         sim_die("detach of what is not attached");
     if (p->far > 0)
-        sim_die("detach of a region of %zu bytes while %u operations on it are outstanding", p->bytes,
-                p->far);
+        sim_die("detach of a region of %zu bytes while %u operations on it are outstanding",
+                p->bytes, p->far);
     p->attached--;
     pthread_mutex_unlock(&btl->lock);
     *remote = (struct btl_remote){0};
