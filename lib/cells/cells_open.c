@@ -52,7 +52,7 @@ static int cells_open_end(rcells_t *cells, const rcells_config_t *cfg, size_t si
     if (rc != 0)
         return call_error(NULL, rc, "%s", err.text);
     resolved.cells_of = shared;
-    rc = end_open(&ch, "rcells_open", &resolved);
+    rc = end_open(&ch, &resolved);
     if (rc == 0)
         *cells = (rcells_t)(void *)ch;
     return rc;

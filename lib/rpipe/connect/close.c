@@ -247,8 +247,14 @@ int end_close(struct rch *ch, bool force)
 
 int rpipe_close(rch_t ch)
 {
+    const char *outer = call_rename("rclose");
+    int rc = 0;
+
     if (ch != NULL && ch->cells != NULL &&
         (atomic_load_explicit(&ch->state, memory_order_relaxed) & STATE_CLOSED) == 0)
-        return end_error(ch, -EBADF, "rclose: this end has cells; close it by rcells_close");
+        rc = call_error(ch, -EBADF, "this end has cells; close it by rcells_close");
+    (void)call_rename(outer);
+    if (rc != 0)
+        return rc;
     return end_close(ch, false);
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * deferred_close.c: ends over a network that were closed before all that they had asked for was done, because the deadline of their
- * rclose was shorter. The service thread drives them on, and says bye when there is proof, or after RPIPE_TIMEOUT_MS.
+ * deferred_close.c: ends over a network that were closed while their operations were in flight, because the deadline of
+ * rclose was shorter. The service thread drives them and posts the close message when they are complete, or after
+ * RPIPE_TIMEOUT_MS.
  *
- * Invariant: an end in the list is CLOSED, registered, and counted as in use (users), so that nobody else releases it; its line
+ * Invariant: an end in the list is CLOSED, registered, and counted in `users`, so that it is not released; its connection
  * belongs to the service thread.
  */
 #include "rpipe/connect/close.h"
@@ -16,15 +17,16 @@
 
 #include <time.h>
 
-#define LOOK_US 1000
-#define FAILED_MOST_MS 1000 /* for the rest of what a channel that has failed had asked for */
+#define POLL_US 1000
+#define FAILED_MOST_MS 1000 /* deadline for the outstanding operations of a failed pipe */
 
-static struct link deferred_close_lingering = {&deferred_close_lingering,
-                                               &deferred_close_lingering}; /* store lock */
+static struct link deferred_close_list = {&deferred_close_list,
+                                          &deferred_close_list}; /* rendezvous lock */
 
 /*
- * Store lock held. `proven`: the result of path_ops.drained. Where a line has failed the other end must not wait for what bye promises: it is
- * told first (M_DEFER_MUTE in model/net.pml). Where only time has passed the line goes on until the other end has closed.
+ * Rendezvous lock held. `proven`: the result of path_ops.drained. Where a connection has failed the failure is reported before
+ * the close message, whose promise does not hold (M_DEFER_MUTE in model/net.pml). Where only time has passed the connection
+ * stays until the other end is closed.
  */
 static void deferred_close_member(struct rch *ch, int proven)
 {
@@ -45,15 +47,15 @@ static void deferred_close_poll(void *unused)
     struct link *at, *after;
 
     rendezvous_lock();
-    list_for_each (at, after, &deferred_close_lingering) {
+    list_for_each (at, after, &deferred_close_list) {
         struct rch *ch = container_of(at, struct rch, deferred);
         int proven = ch->path->drained(ch);
 
         if (proven != R_PENDING || deadline_passed(ch->deferred_deadline))
             deferred_close_member(ch, proven);
     }
-    if (!list_empty(&deferred_close_lingering))
-        (void)control_watch(-1, LOOK_US, deferred_close_poll, unused);
+    if (!list_empty(&deferred_close_list))
+        (void)control_watch(-1, POLL_US, deferred_close_poll, unused);
     rendezvous_unlock();
 }
 
@@ -67,8 +69,8 @@ void deferred_close_begin(struct rch *ch, uint64_t final)
         deadline_in_ms(failed ? FAILED_MOST_MS : (int)setting_number(SET_TIMEOUT_MS));
     atomic_fetch_add_explicit(&ch->users, 1, memory_order_seq_cst);
     close_set_closed_locked(ch);
-    list_append(&deferred_close_lingering, &ch->deferred);
-    (void)control_watch(-1, LOOK_US, deferred_close_poll, NULL);
+    list_append(&deferred_close_list, &ch->deferred);
+    (void)control_watch(-1, POLL_US, deferred_close_poll, NULL);
     rendezvous_unlock();
 }
 
@@ -79,15 +81,15 @@ void deferred_close_finish(int64_t deadline)
 
     do {
         rendezvous_lock();
-        empty = list_empty(&deferred_close_lingering);
+        empty = list_empty(&deferred_close_list);
         rendezvous_unlock();
         if (!empty)
             nanosleep(&backoff, NULL);
     } while (!empty && !deadline_passed(deadline));
     control_unwatch(deferred_close_poll, NULL);
     rendezvous_lock();
-    while (!list_empty(&deferred_close_lingering))
-        deferred_close_member(container_of(deferred_close_lingering.next, struct rch, deferred),
+    while (!list_empty(&deferred_close_list))
+        deferred_close_member(container_of(deferred_close_list.next, struct rch, deferred),
                               R_PENDING);
     rendezvous_unlock();
 }

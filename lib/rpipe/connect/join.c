@@ -4,7 +4,7 @@
  *
  * An end posts its handshake when it opens and its close message when it closes (close.c). Each end joins independently as
  * soon as it holds both handshakes; there is no reply. Invariants, under the rendezvous lock:
- *   - to look for the peer's handshake and to register as open are one step;
+ *   - finding the peer's handshake and registering as open are one step;
  *   - everything that can fail locally has been done before the incarnation is counted;
  *   - an end in the list of an entry is open, or closed and waits for the peer's close message; the service thread touches an
  *     end, its wake words included, only while it is in the list and not closed;
@@ -32,18 +32,6 @@
 #include <string.h>
 
 static _Atomic unsigned join_warned; /* messages about invalid handshakes */
-
-void join_fail_locked(struct rch *ch, int code, const char *reason)
-{
-    end_fail_locked(ch, code, "%s", reason);
-}
-
-void join_fail(struct rch *ch, int code, const char *reason)
-{
-    rendezvous_lock();
-    join_fail_locked(ch, code, reason);
-    rendezvous_unlock();
-}
 
 /* ---- joining: rendezvous lock held ---- */
 
@@ -179,7 +167,7 @@ static int join_register(struct rch *ch, struct rendezvous *m)
     }
     /* posting only queues: behind everything that was posted to this peer before, and before the close message */
     rc = message_post(ch->peer, MESSAGE_HANDSHAKE, &h.head, NULL);
-    if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET) { /* the peer does not know of this end */
+    if (rc != 0 && rc != -EPIPE && rc != -ECONNRESET) { /* the peer has no notice of this end */
         rendezvous_unregister(&ch->end);
         m->opened--;
         atomic_store_explicit(&ch->state, STATE_CLOSED, memory_order_release);

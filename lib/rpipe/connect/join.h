@@ -17,8 +17,4 @@ const char *join_pending(const struct rch *ch);
 
 extern const struct message_handler join_handshake_handler;
 
-/* The former names of end_fail and end_fail_locked, which store no message of the call. */
-void join_fail(struct rch *ch, int code, const char *reason);
-void join_fail_locked(struct rch *ch, int code, const char *reason);
-
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * open.c: rpipe and rclose: the life of one end as its user sees it. Joining and parting are in join.c.
+ * open.c: rpipe, rwait and rset_timeout. Joining is in join.c, closing in close.c.
  */
 #include "rpipe/connect/open.h"
 
@@ -8,11 +8,11 @@
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/join.h"
 #include "rpipe/data/credit.h"
-#include "rpipe/end/path.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/end.h"
 #include "rpipe/end/feature.h"
 #include "rpipe/end/job_state.h"
+#include "rpipe/end/path.h"
 
 #include "control/control.h"
 #include "util/failpoint.h"
@@ -82,17 +82,15 @@ static int open_prepare(struct rch *ch, const struct pipe_config *cfg, struct er
     return rc;
 }
 
-int end_open(rch_t *ch, const char *call, const struct pipe_config *resolved)
+int end_open(rch_t *ch, const struct pipe_config *resolved)
 {
     int64_t began = trace_on ? clock_now() : 0;
     struct error err = {""};
     struct rch *end = end_pool_take();
     int rc;
 
-    if (end == NULL) {
-        last_error_set("%s: no memory for another end", call);
-        return -ENOMEM;
-    }
+    if (end == NULL)
+        return call_error(NULL, -ENOMEM, "no memory for another end");
     rc = open_prepare(end, resolved, &err);
     RPIPE_FAILPOINT("rpipe: memory made");
     if (rc == 0) {
@@ -101,10 +99,10 @@ int end_open(rch_t *ch, const char *call, const struct pipe_config *resolved)
             error_note(&err, "this end is open already; another pipe between the same ranks needs "
                              "another context");
         else if (rc != 0)
-            error_note(&err, "no memory for another channel");
+            error_note(&err, "no memory for another pipe");
     }
     if (rc != 0) {
-        last_error_set("%s: %s: %s", call, end_name(end), err.text);
+        (void)call_error(NULL, rc, "%s: %s", end_name(end), err.text);
         end_release_unopened(end);
         end_pool_put(end);
         return rc;
@@ -133,7 +131,7 @@ static int open_pipe(rch_t *ch, const rpipe_config_t *cfg, size_t size)
         rc = config_resolve(&known, &resolved, job_ranks(), &err);
     if (rc != 0)
         return call_error(NULL, rc, "%s", err.text);
-    return end_open(ch, "rpipe", &resolved);
+    return end_open(ch, &resolved);
 }
 
 int(rpipe_open)(rch_t *ch, const rpipe_config_t *cfg, size_t size)
@@ -153,43 +151,43 @@ static int open_join_attempt(struct rch *ch, void *arguments)
 
     (void)arguments;
     if ((state & STATE_FAILED) != 0)
-        return end_error(ch, ch->failure, "rwait: %s",
-                         ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
+        return call_error(ch, ch->failure, "%s",
+                          ch->reason != NULL ? ch->reason : "the two ends cannot be joined");
     if ((state & (STATE_JOINED | STATE_PEER_CLOSED)) != 0)
         return 0;
     if ((state & STATE_ATTACHED) != 0)
         return end_join_complete(ch, deadline_in_ms(ch->timeout_ms));
     if ((state & STATE_PEER_LEFT) != 0)
-        return end_error(ch, -EPIPE,
-                         "rwait: rank %d has left the job (rexit) without opening this channel",
-                         ch->peer);
+        return call_error(
+            ch, -EPIPE, "rank %d has left the job (rexit) and has not opened this pipe", ch->peer);
     if (end_peer_died(ch, state))
-        return end_error(ch, (state & STATE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
-                         "rwait: rank %d died before it was joined%s", ch->peer,
-                         end_death_reason(ch));
+        return call_error(ch, (state & STATE_WRITER) != 0 ? -EPIPE : -ECONNRESET,
+                          "rank %d died before it was joined%s", ch->peer, end_death_reason(ch));
     return R_PENDING;
 }
 
 int rpipe_wait(rch_t ch)
 {
     static const struct awaited awaited = {"other end", 0};
-    int rc = end_check_call(ch, "rwait", 0);
+    struct call call;
+    int rc = call_begin(&call, "rwait", ch, 0);
     uint32_t row;
 
-    if (rc != 0)
-        return rc;
-    row = trace_begin(ch, TRACE_MEET);
-    rc = call_wait(ch, "rwait", &awaited, open_join_attempt, NULL);
-    trace_end(row, 0, 0, rc);
-    return rc;
+    if (rc == 0) {
+        row = trace_begin(ch, TRACE_MEET);
+        rc = call_await(ch, &awaited, open_join_attempt, NULL);
+        trace_end(row, 0, 0, rc);
+    }
+    return call_end(&call, rc);
 }
 
 int rpipe_set_timeout(rch_t ch, int timeout_ms)
 {
-    int rc = end_check_call(ch, "rset_timeout", 0);
+    struct call call;
+    int rc = call_begin(&call, "rset_timeout", ch, 0);
     struct error err = {""};
 
     if (rc == 0 && (rc = config_timeout(timeout_ms, &ch->timeout_ms, &err)) != 0)
-        return end_error(ch, rc, "rset_timeout: %s", err.text);
-    return rc;
+        (void)call_error(ch, rc, "%s", err.text);
+    return call_end(&call, rc);
 }

@@ -14,6 +14,6 @@ struct rch;
 /* Allocates what depends on the sizes of the pipe, which are known now. 0, or the code and the message. */
 int end_size(struct rch *ch, struct error *err);
 /* rpipe, and the same for cells: a resolved configuration. */
-int end_open(struct rch **ch, const char *call, const struct pipe_config *resolved);
+int end_open(struct rch **ch, const struct pipe_config *resolved);
 
 #endif

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * path_monitor.c: lines that fail while nobody calls. The backend says that some line has failed (btl_host.connection_failed); the service thread
- * finds the ends that are meant, waits until the peer's death is no explanation any more (remote_grace_ns), and then:
+ * path_monitor.c: connections that fail while no call is made. The backend reports that a connection has failed
+ * (btl_host.connection_failed); the service thread finds the ends concerned, waits until the death of the peer cannot be the
+ * reason any more (remote_grace_ns), and then:
  *
- *   a writer's channel fails, and its reader is told: what was under way may be lost (M_NOBODY_LOOKS in model/net.pml);
- *   a reader is woken: it has a right to what is complete, and its next call finds the rest out for itself (remote_failed).
+ *   a writer's pipe fails, and the failure is reported to its reader: what was in flight may be lost (a mutant in
+ *   model/net.pml shows it);
+ *   a reader is woken: it may still read what is complete; its next call detects the failure (remote_failed).
  *
- * Invariant: an end is looked at under the store's lock, while it is registered and open; its line lives as long.
+ * Invariant: an end is accessed under the rendezvous lock, while it is registered and open; its connection lives as long.
  */
 #include "rpipe/data/path_remote.h"
 
@@ -17,7 +19,7 @@
 
 #include <errno.h>
 
-/* Store lock held. When to look again, in ns; 0: there is nothing to wait for. */
+/* Rendezvous lock held. Returns when to poll again, in ns; 0: not needed. */
 static int64_t path_monitor_poll_one(struct rch *ch)
 {
     uint32_t state =
@@ -71,7 +73,7 @@ static void path_monitor_poll(void *unused)
 
 void path_monitor_failed(void)
 {
-    if (job_is_open()) /* in rexit lines are closed, and nobody is told */
+    if (job_is_open()) /* rexit closes all connections */
         (void)control_watch(-1, 0, path_monitor_poll, NULL);
 }
 

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pending.c: rpending: which ends wait here for the other one to be opened. Connection on demand needs nothing more:
- * who wants to talk opens his end, and whose other end it is finds it in the exchange store.
+ * pending.c: rpending: the ends that peers have opened and this process has not. A service accepts connections with it: it
+ * opens the other end of what it finds.
  *
- * Nothing new travels: the halves that lie in the store are all there is to know. `arrivals` of the store grows whenever
- * there may be more to find than before, so that a look that finds nothing new is one load.
+ * No message is needed: the rendezvous table keeps the handshakes of these ends. Its count of arrivals grows whenever there
+ * may be more to find than before, so a call that finds nothing new is one load.
  */
-#include "rpipe/end/end.h"
 #include "rpipe/connect/handshake.h"
-#include "rpipe/end/call_context.h"
+#include "rpipe/end/call.h"
+#include "rpipe/end/job_state.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* The store's lock is held. An end that is open, or a half that has been closed again, is nothing that waits. */
+/* A handshake waits here for its own end to be opened. Rendezvous lock held. */
 static bool pending_waits(const struct rendezvous *m)
 {
     struct link *cursor, *after;
@@ -62,20 +62,19 @@ static void pending_store(void *list, int n, size_t size, const rpipe_config_t *
 
 static int pending_poll(uint64_t context, uint64_t *seen, void *list, int most, size_t size)
 {
-    int rc = job_refuses("rpending"), n = 0;
+    int rc = job_check(), n = 0;
     struct rendezvous *m = NULL;
     uint64_t arrivals;
     rpipe_config_t p;
 
     if (rc != 0)
         return rc;
-    if (seen == NULL || list == NULL || most < 1 || size < sizeof(p)) {
-        last_error_set("rpending: %s", seen == NULL   ? "seen is NULL"
-                                       : list == NULL ? "list is NULL"
-                                       : most < 1     ? "most is less than 1"
-                                                      : "size is less than that of 0.2.0");
-        return -EINVAL;
-    }
+    if (seen == NULL || list == NULL)
+        return call_error(NULL, -EINVAL, "%s is NULL", seen == NULL ? "seen" : "list");
+    if (most < 1)
+        return call_error(NULL, -EINVAL, "most is %d; it must be 1 or more", most);
+    if (size < sizeof(p))
+        return call_error(NULL, -EINVAL, "size is %zu; it must be at least %zu", size, sizeof(p));
     if (rendezvous_arrivals() == *seen)
         return 0;
     rendezvous_lock();
@@ -91,11 +90,8 @@ static int pending_poll(uint64_t context, uint64_t *seen, void *list, int most, 
 
 int(rpipe_pending)(uint64_t context, uint64_t *seen, rpipe_config_t *list, int most, size_t size)
 {
-    struct active_call in;
-    int rc;
+    struct call call;
 
-    active_call_enter(&in);
-    rc = pending_poll(context, seen, list, most, size);
-    active_call_leave(&in);
-    return rc;
+    call_enter(&call, "rpending");
+    return call_end(&call, pending_poll(context, seen, list, most, size));
 }

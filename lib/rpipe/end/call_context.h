@@ -31,7 +31,7 @@ void call_enter(struct call *call, const char *name);
 void call_leave(const struct call *call);
 /* The innermost call of this thread; NULL: none (the service thread). */
 const char *call_name(void);
-/* Only the name, for a piece of work inside a call: returns the name to restore. */
+/* Only the name, without the count: returns the name to restore. */
 const char *call_rename(const char *name);
 /* Another thread is in rexit, or has been: this call ends. */
 bool calls_ended(void);

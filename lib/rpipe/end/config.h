@@ -13,7 +13,7 @@
 #include <rpipe.h>
 #include <stdbool.h>
 
-/* Bits of a context that say which family of the library it belongs to; a program cannot set them. */
+/* Bits of a context: the family of the library that it belongs to; a program cannot set them. */
 #define CONTEXT_CELLS (UINT64_C(1) << 62)
 #define CONTEXT_MESSAGES (UINT64_C(3) << 61) /* active messages, with CONFIG_LIBRARY */
 #define CONTEXT_LIBRARY (UINT64_C(3) << 61)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * debug_check.c: RMALLOC_DEBUG=1: the books are compared after every operation.
+ * debug_check.c: RMALLOC_DEBUG=1: the metadata is compared after every operation.
  *
  * Writer: every invariant of the shadow. Reader: a second instance of the heap, from which the messages that are read are
- * carved, and to which they go back before the writer can know: so messages that overlap are found, and a test can compare
+ * carved, and to which they go back before the writer takes them back: so messages that overlap are found, and a test can compare
  * the two instances (debug_check_compare).
  */
 #include "rpipe/end/debug_check.h"
@@ -76,7 +76,7 @@ void debug_check_heap(struct rch *ch)
 
     if (heap == NULL || heap_check(heap, &err) == 0)
         return;
-    log_error("%s: the books of the heap are broken: %s", end_name(ch), err.text);
+    log_error("%s: the metadata of the heap is corrupt: %s", end_name(ch), err.text);
     abort();
 }
 
@@ -107,7 +107,7 @@ static int debug_check_collect(const rvmem_block_t *block, void *arg)
     return 0;
 }
 
-/* Every block of the reader's must lie in one of the writer's, from its beginning; at rest there are no others. */
+/* Every block of the reader's must be in one of the writer's, from its beginning; at rest there are no others. */
 static int debug_check_compare_heaps(const struct side_by_side *w, const struct side_by_side *r,
                                      bool at_rest, struct error *err)
 {

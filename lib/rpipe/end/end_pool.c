@@ -76,7 +76,7 @@ struct rch *end_pool_take(void)
     pthread_mutex_unlock(&end_pool_lock);
     if (ch == NULL)
         return NULL;
-    free(ch->error_text); /* was kept for whoever asks after rclose */
+    free(ch->error_text); /* was kept for rerror after rclose */
     memset(ch, 0, sizeof(*ch));
     atomic_init(&ch->state, STATE_CLOSED);
     list_init(&ch->end.link);

@@ -97,7 +97,7 @@ static const char *error_description_of(int number)
 
     return text != NULL ? text : "unknown";
 }
-#else /* musl, whose strerror changes nothing and is in nobody's language */
+#else /* musl: its strerror is thread-safe and not localized */
 static const char *error_name_of(int number)
 {
     static _Thread_local char name[24];
@@ -123,7 +123,7 @@ const char *rinfo_strerror(int code)
         {-ETIMEDOUT, "ETIMEDOUT: the deadline has passed"},
         {-EMSGSIZE, "EMSGSIZE: of a size that can never fit"},
         {-ENOBUFS, "ENOBUFS: only what this end itself holds stands in the way"},
-        {-EPROTO, "EPROTO: the two ends do not agree, or the peer wrote what cannot be"},
+        {-EPROTO, "EPROTO: configuration mismatch or protocol violation by the peer"},
         {-ENOTCONN, "ENOTCONN: before rinit, or after close"},
         {-EALREADY, "EALREADY: a process joins a job once"},
         {-EBADF, "EBADF: the wrong end of the channel"},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * feature.h: features of an end: what only some pipes have. Opening, joining and closing iterate over the table and do not
- * know the features; a pipe without a feature has NULL in the member of struct rch that belongs to it.
+ * feature.h: features of an end: what only some pipes have. Opening, joining and closing iterate over the table and
+ * name no feature; a pipe without a feature has NULL in the member of struct rch that belongs to it.
  *
  * The table is made when the library is linked (lib/rpipe/features.c), above all features. All members but the name are
  * optional.

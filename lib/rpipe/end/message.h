@@ -2,8 +2,8 @@
 /*
  * message.h: messages between ends, over the control network: their common head, and the table of their handlers.
  *
- * Every message begins with its length. Members that the sender did not know are read as zero, those that this version does
- * not know are ignored: so a structure can grow at its end. What a version changes otherwise is negotiated in the handshake
+ * Every message begins with its length. Members that the sender lacks are read as zero, those that this version lacks are
+ * ignored: so a structure can grow at its end. What a version changes otherwise is negotiated in the handshake
  * (connect/handshake.h).
  *
  * A module registers a handler for each type that it receives. The dispatcher checks the head, finds the end that the message

@@ -42,7 +42,7 @@ struct path_ops {
                  struct btl_memory *mirror, void **base, struct error *err);
     /* The other end's memory is attached: sets ring, credit line and reverse ring; *heap is where the other end's heap is. */
     void (*attached)(struct rch *ch, void **heap);
-    /* The reader finds the number of messages where it looks for the next one. Before the close message. */
+    /* The reader finds the number of messages where it polls for the next one. Before the close message. */
     void (*announce_final)(struct rch *ch, uint64_t final);
     /* Everything that this end has requested is complete. *since: 0 at the first attempt of a call. */
     int (*drain)(struct rch *ch, uint64_t *since);

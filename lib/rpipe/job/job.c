@@ -150,9 +150,9 @@ static void rpipe_job_warn_unknown_settings(void)
     int at = 0;
 
     while ((name = settings_unknown(&at, &similar)) != NULL)
-        log_warn("%s is set, and is no setting of this version%s%s%s (rmalloc_info lists them)",
-                 name, similar != NULL ? "; is " : "", similar != NULL ? similar : "",
-                 similar != NULL ? " meant?" : "");
+        log_warn("%s is not a setting of this version%s%s%s (rmalloc_info lists all of them)", name,
+                 similar != NULL ? "; did you intend " : "", similar != NULL ? similar : "",
+                 similar != NULL ? "?" : "");
 }
 
 static int rpipe_job_open_layers(int *rank, int *size, struct error *err)
