@@ -205,6 +205,8 @@ rpipe_sources = \
 	lib/rpipe/connect/open.h \
 	lib/rpipe/connect/path_monitor.c \
 	lib/rpipe/connect/pending.c \
+	lib/rpipe/connect/roles.c \
+	lib/rpipe/connect/roles.h \
 	lib/rpipe/data/attempt.h \
 	lib/rpipe/data/capacity.c \
 	lib/rpipe/data/copy_small.h \

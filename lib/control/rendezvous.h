@@ -27,6 +27,7 @@ struct rendezvous {
     uint64_t context; /* of the pipe */
     uint32_t number;  /* unique among all entries */
     uint32_t opened;  /* incarnations of the own end so far */
+    bool reported;    /* that both ends have the same role */
     struct link ends; /* rendezvous_end: open, or closed and not released yet */
     struct link handshakes;
     struct link all;                /* in the list of all entries */

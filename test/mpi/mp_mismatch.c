@@ -8,6 +8,10 @@
 #include "test/lib/counts.h"
 #include <rpipe.h>
 
+#include <fcntl.h>
+#include <time.h>
+#include <unistd.h>
+
 static rpipe_config_t config(bool writer, rpipe_op_t op, uint32_t ctx)
 {
     rpipe_config_t cfg = {0};
@@ -165,6 +169,37 @@ static void same_role(bool writer, uint32_t ctx, rpipe_op_t op)
 }
 
 /* both have opened a good end, of different channels */
+/* The log of both ranks reports it, without any call that waits. */
+static void same_role_in_the_log(uint32_t ctx)
+{
+    static const char expected[] = "between rank %d and rank %d are writers; one must be a reader";
+    const struct timespec backoff = {0, 10 * 1000 * 1000};
+    rpipe_config_t cfg = config(true, RPIPE_PUT, ctx);
+    char text[4096] = "", line[128];
+    int ends[2], before = dup(STDERR_FILENO), rounds = 0, rc;
+    size_t used = 0;
+    rch_t ch;
+
+    snprintf(line, sizeof(line), expected, mp_rank, 1 - mp_rank);
+    REQUIRE(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0 && dup2(ends[1], STDERR_FILENO) >= 0,
+            "no pipe for the log");
+    rc = rpipe(&ch, &cfg);
+    while (rc == 0 && strstr(text, line) == NULL && rounds++ < 6000) {
+        ssize_t n = read(ends[0], text + used, sizeof(text) - 1 - used);
+
+        used += n > 0 ? (size_t)n : 0;
+        nanosleep(&backoff, NULL);
+    }
+    (void)dup2(before, STDERR_FILENO);
+    close(before);
+    close(ends[0]);
+    close(ends[1]);
+    CHECK_OK(NULL, rc);
+    REQUIRE(strstr(text, line) != NULL, "the log is \"%s\", without \"%s\"", text, line);
+    CHECK_OK(NULL, network_barrier());
+    CHECK_OK(ch, rclose(ch));
+}
+
 static void other_ctx(uint32_t ctx, rpipe_op_t op)
 {
     rpipe_config_t cfg = config(mp_rank == 0, op, ctx + (uint32_t)mp_rank * 1111);
@@ -222,5 +257,6 @@ int main(int argc, char **argv)
         joined_later(ctx + 30, (rpipe_op_t)op);
         ctx += 10000;
     }
+    same_role_in_the_log(ctx);
     return mp_end();
 }

@@ -16,6 +16,7 @@
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/handshake.h"
 #include "rpipe/connect/open.h"
+#include "rpipe/connect/roles.h"
 #include "rpipe/end/path.h"
 #include "rpipe/end/config.h"
 #include "rpipe/end/error.h"
@@ -176,6 +177,8 @@ static int join_register(struct rch *ch, struct rendezvous *m)
     RPIPE_FAILPOINT("rpipe: handshake posted");
     if (kept != NULL)
         join_kept(ch, m, kept, rc);
+    else if (rc == 0)
+        roles_opened(ch);
     if (rc != 0)
         end_state_set(ch, rc == -EPIPE ? STATE_PEER_LEFT : STATE_PEER_DIED);
     return 0;
@@ -232,11 +235,13 @@ static void join_keep_handshake(const struct message *m)
                    : rendezvous_keep(r, head->incarnation, head, sizeof(struct handshake), NULL);
     if (rc == -ENOMEM)
         join_return_handshake(m);
-    if (rc != 0)
+    if (rc != 0) {
         log_few(&join_warned, "rank %d: handshake of context %llu is not kept: %s", m->from,
                 (unsigned long long)head->context, strerror(-rc));
-    else
+    } else {
         rendezvous_arrived();
+        roles_kept(m->from, head->role, head->context);
+    }
 }
 
 static void join_on_handshake(struct rch *ch, struct message *m)

@@ -12,6 +12,7 @@
 #include "observe/report/report.h"
 #include "rpipe/connect/close.h"
 #include "rpipe/connect/ends.h"
+#include "rpipe/connect/roles.h"
 #include "rpipe/data/path_remote.h"
 #include "rpipe/end/call.h"
 #include "rpipe/end/counters.h"
@@ -299,6 +300,7 @@ static int rpipe_job_leave(void)
     rpipe_job_close_all(deadline);
     deferred_close_finish(deadline);
     path_monitor_stop();
+    roles_stop();
     if (trace_on)
         trace_clock_end(deadline);
     RPIPE_FAILPOINT("rexit: pipes closed");
