@@ -31,6 +31,7 @@ sim_tests = \
 	test/unit/test_region-1.sim \
 	test/unit/test_region-2.sim \
 	test/unit/test_region_tag-1.sim \
+	test/unit/test_rfree_queues-1.sim \
 	test/unit/test_region_threads-1.sim
 network_tests = $(network_scripts)
 if HAVE_CMOCKA

@@ -45,6 +45,7 @@ unit_tests = \
 	test/unit/test_redux \
 	test/unit/test_region \
 	test/unit/test_region_tag \
+	test/unit/test_rfree_queues \
 	test/unit/test_region_threads \
 	test/unit/test_report \
 	test/unit/test_scatter \
@@ -90,6 +91,7 @@ test_unit_test_reduce_LDADD = $(public) $(CMOCKA_LIBS) -lm
 test_unit_test_redux_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_tag_LDADD = $(public) $(CMOCKA_LIBS)
+test_unit_test_rfree_queues_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_region_threads_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_scatter_LDADD = $(public) $(CMOCKA_LIBS)
 test_unit_test_send_LDADD = $(public) $(CMOCKA_LIBS)
