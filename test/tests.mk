@@ -51,7 +51,7 @@ AM_TESTS_ENVIRONMENT = \
 	UBSAN_OPTIONS=print_stacktrace=1; \
 	export MPIRUN CC TEST_CXX SANITIZE_CFLAGS LSAN_OPTIONS UBSAN_OPTIONS;
 
-EXTRA_DIST += test/lsan.supp test/valgrind.supp
+EXTRA_DIST += test/README.md test/lsan.supp test/valgrind.supp
 
 # what programs were linked with so far, and a recipe for Spack
 EXTRA_DIST += \
