@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,12 +20,14 @@
 #include <cmocka.h>
 
 static unsigned granted, denied_after = UINT32_MAX;
+static bool (*denies)(void); /* decides for each allocation; may be NULL */
 
 void *aligned_alloc(size_t alignment, size_t size)
 {
     void *p;
 
-    if (granted >= denied_after || posix_memalign(&p, alignment, size) != 0) {
+    if (granted >= denied_after || (denies != NULL && denies()) ||
+        posix_memalign(&p, alignment, size) != 0) {
         errno = ENOMEM;
         return NULL;
     }

@@ -87,6 +87,8 @@ bool model_can_carve(struct model *m, uint64_t offset, size_t size);
 char *model_memory(const struct model *m, const struct model_block *b); /* or NULL */
 uint64_t model_block_bytes(const struct model *m, const struct model_block *b);
 
+/* The program ends if `is` differs from what it should be. */
+void model_expect(const struct model *m, const char *what, uint64_t is, uint64_t should);
 /* Every field, against the model. */
 void model_compare_stats(struct model *m, const rvmem_stats_t *stats);
 /* A walk: begin, model_visit() as the visitor with the walk as its argument, end. */

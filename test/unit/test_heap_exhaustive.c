@@ -23,16 +23,15 @@
 #include <cmocka.h>
 
 #define KEY_BYTES 64
-#define BURNS_MAX                                                                                  \
-    5000 /* by then, one of ten candidates has been missed with a probability of 10^-228 */
+#define BURNS_MAX 5000 /* one of ten candidates is missed with a probability of 10^-228 */
 
 enum step_kind { ALLOC, FREE, GROW, CARVE, SHRINK };
 
 struct step {
     enum step_kind kind;
     unsigned burns; /* random-fit: pairs of allocation and free before it */
-    uint64_t a,
-        size; /* FREE, SHRINK: index of the block. CARVE: offset. ALLOC, CARVE, GROW, SHRINK: size */
+    uint64_t a;     /* FREE, SHRINK: index of the block. CARVE: offset */
+    uint64_t size;  /* but of FREE */
 };
 
 struct node {
@@ -51,8 +50,7 @@ struct world {
     struct twins t;
     struct waiting waiting[32];
     unsigned waits;
-    uint64_t
-        changed; /* unit at which the hole that changed last begins; NONE: there is none any more */
+    uint64_t changed; /* unit at which the hole that changed last begins, or NONE */
 };
 
 #define NONE 254
@@ -82,8 +80,7 @@ static struct step now_step;
 
 static void print_step(FILE *to, const struct step *s)
 {
-    static const char *const names[] = {"alloc", "free the block of index", "grow by", "carve",
-                                        "shrink to"};
+    static const char *const names[] = {"alloc", "free block", "grow by", "carve", "shrink to"};
 
     if (s->burns > 0)
         fprintf(to, "  %u times: alloc 0, free it\n", s->burns);
@@ -92,7 +89,7 @@ static void print_step(FILE *to, const struct step *s)
     if (s->kind == CARVE)
         fprintf(to, " at %llu", (unsigned long long)s->a);
     if (s->kind == SHRINK)
-        fprintf(to, " the block of index %llu", (unsigned long long)s->a);
+        fprintf(to, " block %llu", (unsigned long long)s->a);
     fputc('\n', to);
 }
 
@@ -486,11 +483,9 @@ static uint64_t sharings(uint64_t units)
 {
     uint64_t f = 1, next = 1;
 
-    for (uint64_t i = 0; i < 2 * units; i++) {
-        uint64_t sum = f + next;
-
-        f = next;
-        next = sum;
+    for (uint64_t i = 0; i < 2 * units; i++) { /* Fibonacci's numbers */
+        next += f;
+        f = next - f;
     }
     return f;
 }
@@ -574,42 +569,25 @@ static void every_state(rmalloc_fit_t algorithm, unsigned units)
 
 /* ---- tests ---- */
 
-static void every_state_of_next_fit(void **state)
-{
-    (void)state;
-    every_state(RMALLOC_NEXT_FIT, units_most - 1); /* more to a unit than with the others */
-}
+static rmalloc_fit_t fits[] = {RMALLOC_NEXT_FIT, RMALLOC_FIRST_FIT, RMALLOC_BEST_FIT,
+                               RMALLOC_WORST_FIT, RMALLOC_RANDOM_FIT};
 
-static void every_state_of_first_fit(void **state)
+static void every_state_of(void **state)
 {
-    (void)state;
-    every_state(RMALLOC_FIRST_FIT, units_most);
-}
+    const rmalloc_fit_t fit = *(rmalloc_fit_t *)*state;
 
-static void every_state_of_best_fit(void **state)
-{
-    (void)state;
-    every_state(RMALLOC_BEST_FIT, units_most);
-}
-
-static void every_state_of_worst_fit(void **state)
-{
-    (void)state;
-    every_state(RMALLOC_WORST_FIT, units_most);
-}
-
-static void every_state_of_random_fit(void **state)
-{
-    (void)state;
-    every_state(RMALLOC_RANDOM_FIT, units_most);
+    /* next-fit has more states to a unit than the others */
+    every_state(fit, fit == RMALLOC_NEXT_FIT ? units_most - 1 : units_most);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_state_of_next_fit),   cmocka_unit_test(every_state_of_first_fit),
-        cmocka_unit_test(every_state_of_best_fit),   cmocka_unit_test(every_state_of_worst_fit),
-        cmocka_unit_test(every_state_of_random_fit),
+        {"every_state_of_next_fit", every_state_of, NULL, NULL, &fits[0]},
+        {"every_state_of_first_fit", every_state_of, NULL, NULL, &fits[1]},
+        {"every_state_of_best_fit", every_state_of, NULL, NULL, &fits[2]},
+        {"every_state_of_worst_fit", every_state_of, NULL, NULL, &fits[3]},
+        {"every_state_of_random_fit", every_state_of, NULL, NULL, &fits[4]},
     };
 
     model_context = print_context;

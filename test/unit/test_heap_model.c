@@ -8,6 +8,7 @@
  * Seed and parameters are printed. usage: test_heap_model [seed [operations [tests]]], operations being those on each heap,
  * and tests a pattern; or MODEL_SEED and MODEL_OPERATIONS in the environment.
  */
+#include "test/lib/allocation_failure.h"
 #include "test/lib/random.h"
 #include "heap_model.h"
 
@@ -35,16 +36,12 @@ static bool one_in(unsigned n) { return random_below(n) == 0; }
 
 static bool memory_is_short; /* then one request in four is denied */
 
-void *aligned_alloc(size_t alignment, size_t size) /* what lib/alloc takes memory by */
+static bool one_is_denied(void)
 {
-    void *p;
-
-    if (memory_is_short && one_in(4)) {
-        model_denials++;
-        errno = ENOMEM;
-        return NULL;
-    }
-    return posix_memalign(&p, alignment, size) == 0 ? p : NULL;
+    if (!memory_is_short || !one_in(4))
+        return false;
+    model_denials++;
+    return true;
 }
 
 /* ---- what led to a difference ---- */
@@ -434,53 +431,38 @@ static void short_of_memory(rmalloc_fit_t algorithm)
                   (int)algorithm, (unsigned long long)(model_denials - denials), refused);
 }
 
-/* Valgrind puts its own in the place of the function above. */
-static bool memory_can_be_denied(void)
-{
-    void *(*volatile call)(size_t, size_t) = aligned_alloc;
-    const uint64_t denials = model_denials;
-
-    memory_is_short = true;
-    for (int i = 0; i < 200; i++)
-        free(call(64, 64));
-    memory_is_short = false;
-    return model_denials != denials;
-}
-
 static void without_memory_nothing_is_changed_and_frees_succeed(void **state)
 {
     (void)state;
     begin(__func__);
-    if (!memory_can_be_denied())
-        skip();
+    skip_unless_memory_can_be_cut_off();
     for (int algorithm = RMALLOC_NEXT_FIT; algorithm <= RMALLOC_RANDOM_FIT; algorithm++)
         short_of_memory((rmalloc_fit_t)algorithm);
 }
 
 /* ---- tests ---- */
 
-static void next_fit_goes_round(void **state)
+static struct heuristic {
+    rmalloc_fit_t fit;
+    const char *name;
+} heuristics[] = {
+    {RMALLOC_NEXT_FIT, "next_fit"},     {RMALLOC_FIRST_FIT, "first_fit"},
+    {RMALLOC_BEST_FIT, "best_fit"},     {RMALLOC_WORST_FIT, "worst_fit"},
+    {RMALLOC_RANDOM_FIT, "random_fit"},
+};
+
+static void places_blocks(void **state)
 {
-    (void)state;
-    random_operations(RMALLOC_NEXT_FIT, __func__);
+    const struct heuristic *h = *state;
+
+    random_operations(h->fit, h->name);
 }
 
-static void first_fit_takes_the_lowest(void **state)
+static void with_many_blocks(void **state)
 {
-    (void)state;
-    random_operations(RMALLOC_FIRST_FIT, __func__);
-}
+    const struct heuristic *h = *state;
 
-static void best_fit_takes_the_lowest_of_the_smallest(void **state)
-{
-    (void)state;
-    random_operations(RMALLOC_BEST_FIT, __func__);
-}
-
-static void worst_fit_takes_the_lowest_of_the_largest(void **state)
-{
-    (void)state;
-    random_operations(RMALLOC_WORST_FIT, __func__);
+    many_blocks(h->fit, h->name);
 }
 
 static void random_fit_takes_each_as_often(void **state)
@@ -493,36 +475,6 @@ static void random_fit_takes_each_as_often(void **state)
         assert_uniform(taken_by_address[n], n, "by address");
         assert_uniform(taken_by_size[n], n, "by size");
     }
-}
-
-static void next_fit_with_many_blocks(void **state)
-{
-    (void)state;
-    many_blocks(RMALLOC_NEXT_FIT, __func__);
-}
-
-static void first_fit_with_many_blocks(void **state)
-{
-    (void)state;
-    many_blocks(RMALLOC_FIRST_FIT, __func__);
-}
-
-static void best_fit_with_many_blocks(void **state)
-{
-    (void)state;
-    many_blocks(RMALLOC_BEST_FIT, __func__);
-}
-
-static void worst_fit_with_many_blocks(void **state)
-{
-    (void)state;
-    many_blocks(RMALLOC_WORST_FIT, __func__);
-}
-
-static void random_fit_with_many_blocks(void **state)
-{
-    (void)state;
-    many_blocks(RMALLOC_RANDOM_FIT, __func__);
 }
 
 /* `holes` holes of 1, 2, .. `sizes` units, one unit handed out between two of them; the last unit is handed out too. */
@@ -615,22 +567,23 @@ int main(int argc, char **argv)
     const char *s = argc > 1 ? argv[1] : getenv("MODEL_SEED");
     const char *n = argc > 2 ? argv[2] : getenv("MODEL_OPERATIONS");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_fit_goes_round),
-        cmocka_unit_test(first_fit_takes_the_lowest),
-        cmocka_unit_test(best_fit_takes_the_lowest_of_the_smallest),
-        cmocka_unit_test(worst_fit_takes_the_lowest_of_the_largest),
+        {"next_fit_goes_round", places_blocks, NULL, NULL, &heuristics[0]},
+        {"first_fit_takes_the_lowest", places_blocks, NULL, NULL, &heuristics[1]},
+        {"best_fit_takes_the_lowest_of_the_smallest", places_blocks, NULL, NULL, &heuristics[2]},
+        {"worst_fit_takes_the_lowest_of_the_largest", places_blocks, NULL, NULL, &heuristics[3]},
         cmocka_unit_test(random_fit_takes_each_as_often),
-        cmocka_unit_test(next_fit_with_many_blocks),
-        cmocka_unit_test(first_fit_with_many_blocks),
-        cmocka_unit_test(best_fit_with_many_blocks),
-        cmocka_unit_test(worst_fit_with_many_blocks),
-        cmocka_unit_test(random_fit_with_many_blocks),
+        {"next_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[0]},
+        {"first_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[1]},
+        {"best_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[2]},
+        {"worst_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[3]},
+        {"random_fit_with_many_blocks", with_many_blocks, NULL, NULL, &heuristics[4]},
         cmocka_unit_test(without_memory_nothing_is_changed_and_frees_succeed),
         cmocka_unit_test(random_fit_draws_uniformly_from_classes_of_any_size),
         cmocka_unit_test(the_same_seed_gives_the_same_offsets),
     };
 
     model_context = print_context;
+    denies = one_is_denied;
     seed = s != NULL ? strtoull(s, NULL, 0) : (uint64_t)clock_now();
     if (n != NULL)
         operations = strtoull(n, NULL, 0);

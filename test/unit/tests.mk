@@ -111,7 +111,7 @@ test_unit_test_greeting_SOURCES = test/unit/test_greeting.c test/lib/job.c
 test_unit_test_job_SOURCES = test/unit/test_job.c test/lib/job.c
 
 # The allocator beside a model. "deep": with 4 keys to a node, so that few blocks make deep trees.
-heap_model = test/unit/heap_model.c test/unit/heap_model.h
+heap_model = test/unit/heap_model.c test/unit/heap_model.h test/unit/heap_twins.c
 test_unit_test_heap_exhaustive_SOURCES = test/unit/test_heap_exhaustive.c $(heap_model)
 test_unit_test_heap_model_SOURCES = test/unit/test_heap_model.c $(heap_model)
 test_unit_test_heap_model_LDADD = $(LDADD) -lm
